@@ -2,6 +2,11 @@
 //!
 //! An answer is the spent coin's stored bytes: undo data and the input of every later rule at once.
 
+use simd::spill::Spill;
+
+/// Bytes of the coins of a block and shard group that are kept in memory; more lie in a file. Most blocks have 10,000.
+const IN_MEMORY: usize = 256 << 10;
+
 /// Where the spent coin was found; what a rewind has to put back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -30,7 +35,7 @@ pub struct Answer {
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
     answers: Vec<Answer>,
-    bytes: Vec<u8>,
+    bytes: Spill<IN_MEMORY>,
     /// Spends that memory could not answer: ordinal and input index.
     misses: Vec<(u32, u32)>,
 }
@@ -38,7 +43,8 @@ pub struct Answers {
 impl Answers {
     /// Room for `spends` answers.
     pub fn with_capacity(spends: usize) -> Answers {
-        Answers { answers: Vec::with_capacity(spends), bytes: Vec::with_capacity(spends * 36), misses: Vec::new() }
+        let bytes = Spill::with_capacity((spends * 36).min(IN_MEMORY));
+        Answers { answers: Vec::with_capacity(spends), bytes, misses: Vec::new() }
     }
 
     #[inline]
@@ -99,7 +105,7 @@ impl Answers {
         self.answers.is_empty()
     }
 
-    /// Bytes held.
+    /// Bytes held, in memory or in a file.
     pub fn memory_bytes(&self) -> usize {
         self.answers.capacity() * size_of::<Answer>() + self.bytes.capacity() + self.misses.capacity() * 8
     }

@@ -235,6 +235,16 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// What the system says.
     fn free_space_bytes(&self, path: &Path) -> DiskResult<u64>;
 
+    /// A new file of `bytes` in a directory, for which the disk has room, that never has a name: it is gone when it is
+    /// closed, whatever becomes of the program.
+    ///
+    /// # Errors
+    /// [`DiskError::is_unsupported`] where there are no such files, or no reservations; no space; what the system says.
+    fn unnamed_file(&self, dir: &Path, bytes: u64) -> DiskResult<std::fs::File> {
+        let _ = bytes;
+        Err(DiskError::new("create a file without a name in", dir, io::ErrorKind::Unsupported))
+    }
+
     /// Takes Core's kind of lock on a file, made if missing; held until the guard is dropped.
     ///
     /// # Errors

@@ -102,6 +102,14 @@ impl Disk for RealDisk {
         wrap("look at", path, system::free_space_bytes(path))
     }
 
+    fn unnamed_file(&self, dir: &Path, bytes: u64) -> DiskResult<File> {
+        let made = system::unnamed_file(dir).and_then(|file| match system::reserve(&file, 0, bytes)? {
+            true => Ok(file),
+            false => Err(io::ErrorKind::Unsupported.into()),
+        });
+        wrap("create a file without a name in", dir, made)
+    }
+
     fn lock(&self, path: &Path) -> Result<LockGuard, LockError> {
         lock_file(path)
     }

@@ -55,6 +55,12 @@ fn works(disk: &dyn Disk, root: &Path) {
     assert_eq!(metadata("a"), None);
     assert!(disk.list(&root.join("a")).unwrap_err().is_not_found());
     assert!(disk.free_space_bytes(root).unwrap() > 0);
+    match disk.unnamed_file(root, 5000) {
+        Ok(file) => assert_eq!(file.metadata().unwrap().len(), 5000),
+        Err(why) => assert!(why.is_unsupported(), "{why}"),
+    }
+    let names = disk.list(root).unwrap();
+    assert!(names.iter().all(|entry| ["c", "LOCK"].iter().any(|name| entry.name == *name)), "{names:?}");
     drop(disk.lock(&root.join("LOCK")).unwrap());
 }
 

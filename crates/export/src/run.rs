@@ -10,6 +10,7 @@ use node::files::{ChainFiles, Needs, in_order};
 use node::options::Options;
 use primitives::undo::spent_coins;
 use primitives::{Hash256, Height, Tables, merkle};
+use simd::spill::Spill;
 use std::path::Path;
 
 /// Bytes of blocks in a group of rows at most, and with many workers at least: what workers hold together is bounded.
@@ -154,7 +155,7 @@ fn encode(chain: &ChainFiles, selection: &Selection, formats: &[Format], chunk: 
         if !is_its || merkle::root(&mut leaves) != (block.header().merkle_root(), false) {
             return Err(bad("the block file holds other transactions or another header"));
         }
-        let undo = if height == Height::GENESIS { vec![0] } else { chain.read_undo(height)? };
+        let undo = if height == Height::GENESIS { Spill::zeroed(1) } else { chain.read_undo(height)? };
         let spent = spent_coins(&undo, &block).ok_or_else(|| bad("its undo data is that of another block"))?;
         rows.block(height, &block, &txids, &spent);
         bytes_in += block.bytes().len() as u64;

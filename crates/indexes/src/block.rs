@@ -11,6 +11,7 @@ use primitives::coin::{CoinRef, code, is_unspendable};
 use primitives::encode::put_compact_size;
 use primitives::muhash::Product;
 use primitives::{Amount, Block, BlockHash, Hash256, Height, Txid};
+use simd::spill::Spill;
 
 /// Bytes of a header.
 const HEADER_BYTES: u32 = 80;
@@ -146,14 +147,14 @@ impl BlockRecords {
 
 /// The scripts of coins, one after the other.
 struct Scripts {
-    bytes: Vec<u8>,
+    bytes: Spill,
     ends: Vec<usize>,
 }
 
 impl Scripts {
     fn of(coins: &[CoinRef<'_>]) -> Scripts {
         let mut scripts =
-            Scripts { bytes: Vec::with_capacity(coins.len() * 26), ends: Vec::with_capacity(coins.len()) };
+            Scripts { bytes: Spill::with_capacity(coins.len() * 26), ends: Vec::with_capacity(coins.len()) };
         for coin in coins {
             coin.script.append_to(&mut scripts.bytes);
             scripts.ends.push(scripts.bytes.len());

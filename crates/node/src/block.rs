@@ -10,6 +10,7 @@ use coins::Ops;
 use consensus::{BlockError, ScriptCheckReason};
 use primitives::{Amount, Block, BlockHash, DecodeError, Header, Height, MedianTime, Tables, Txid};
 use script::Flags;
+use simd::spill::Spill;
 use std::ops::Deref;
 use std::sync::Arc;
 use store::blockfiles::BlockBytes;
@@ -179,9 +180,9 @@ pub struct Judged {
     /// What its inputs spend, in order, without the coinbase's.
     pub(crate) spent: Vec<Spent>,
     /// The scripts of these coins, one after the other.
-    pub(crate) scripts: Vec<u8>,
+    pub(crate) scripts: Spill,
     /// The whole undo record (see `store::undofiles`), where it is wanted.
-    pub undo: Option<Vec<u8>>,
+    pub undo: Option<Spill>,
     /// By how much it changes what the coins of the set add up to.
     pub change: coins::Totals,
     /// Fees and cost of signature operations.

@@ -15,6 +15,7 @@ use crate::tree::NodeId;
 use consensus::header::Ancestor;
 use consensus::{Params, ScriptCheckReason, bip30, flags};
 use primitives::{BlockHash, Header, Height, MedianTime, Work};
+use simd::spill::Spill;
 use std::path::Path;
 use store::blockfiles::BlockFiles;
 use store::undofiles::UndoFiles;
@@ -156,7 +157,7 @@ impl ChainFiles {
     /// # Errors
     ///
     /// As [`ChainFiles::read_block`].
-    pub fn read_undo(&self, height: Height) -> Result<Vec<u8>, Fault> {
+    pub fn read_undo(&self, height: Height) -> Result<Spill, Fault> {
         let place = self.place(height);
         let Some(at) = place.undo else {
             return Err(Fault::refused(format!("block {} at height {height} has no undo data", place.hash)));

@@ -17,6 +17,7 @@ use consensus::{BlockError, Params, bip30};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
 use primitives::undo::spent_coins;
 use primitives::{BlockHash, CoinKey, Height, OutPoint, Tables};
+use simd::spill::Spill;
 
 /// What the engine needs of the world beside what its pipeline needs.
 pub trait EngineBackend: Backend {
@@ -35,7 +36,7 @@ pub trait EngineBackend: Backend {
     /// # Errors
     ///
     /// The same of its undo data.
-    fn read_undo(&self, node: NodeId, prev: BlockHash) -> Result<Vec<u8>, Fault>;
+    fn read_undo(&self, node: NodeId, prev: BlockHash) -> Result<Spill, Fault>;
 
     /// A block was taken off the chain; its bytes.
     ///

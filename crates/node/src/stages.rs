@@ -17,8 +17,10 @@ use indexes::{BlockRecords, Wanted};
 use primitives::coin::{CoinRef, is_unspendable};
 use primitives::{Amount, Block, BlockHash, Height, MedianTime, Tables, Wtxid, undo};
 use script::Flags;
+use simd::spill::Spill;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
+use store::undofiles::undo_record_in_place;
 
 /// Coins of a block by which judging it is ahead in asking for them: they lie with the answers of their shard groups.
 const COINS_AHEAD: usize = 8;
@@ -146,7 +148,7 @@ pub(crate) fn judge(
     bip30::check(context.bip30 == Bip30::Enforced, answers.exists)?;
     let runs = context.scripts().is_some();
     let (mut spent, mut scripts) =
-        (Vec::with_capacity(block.input_count()), Vec::with_capacity(block.input_count() * 26));
+        (Vec::with_capacity(block.input_count()), Spill::with_capacity(block.input_count() * 26));
     let mut taken = coins::Totals::default();
     // Found once, for each answer lies elsewhere in memory.
     let coins: Vec<Option<&[u8]>> =
@@ -159,9 +161,9 @@ pub(crate) fn judge(
     }
     let time_at = |height: Height| times[height.to_usize()];
     let totals = spend(params, context, (prepared, block), (&spent, &scripts), time_at)?;
-    let undo = undo.map(|magic| store::undofiles::undo_record(magic, &context.header.prev(), &undo_of(block, &coins)));
+    let undo = undo.map(|magic| undo_of(magic, block, &coins));
     if !runs {
-        scripts = Vec::new();
+        scripts = Spill::new();
     }
     let change = made(context, prepared, block).minus(taken);
     let records = wanted.map(|wanted| records(params, context, (prepared, block), &coins, wanted));
@@ -188,7 +190,7 @@ pub(crate) fn judge_coins(
     coins: &[CoinRef<'_>],
     time_at: impl Fn(Height) -> MedianTime,
 ) -> Result<Judged, BlockError> {
-    let mut scripts = Vec::with_capacity(coins.len() * 26);
+    let mut scripts = Spill::with_capacity(coins.len() * 26);
     let spent: Vec<Spent> = coins.iter().map(|coin| gather_coin(coin, true, &mut scripts)).collect();
     let totals = spend(params, context, (checked, block), (&spent, &scripts), time_at)?;
     let change = coins::Totals::default();
@@ -251,7 +253,7 @@ fn answer<'a>(prepared: &Prepared, block: &Block<'_>, input: usize, answers: &Co
 /// Takes a stored coin apart. Where scripts do not run, only those are put together whose spending costs signature
 /// operations: the key of an old output is not decompressed.
 #[inline]
-fn gather(coin: Option<&[u8]>, runs: bool, scripts: &mut Vec<u8>, taken: &mut coins::Totals) -> Spent {
+fn gather(coin: Option<&[u8]>, runs: bool, scripts: &mut Spill, taken: &mut coins::Totals) -> Spent {
     let start = scripts.len() as u32;
     let missing = Spent {
         value: Amount(0),
@@ -269,7 +271,7 @@ fn gather(coin: Option<&[u8]>, runs: bool, scripts: &mut Vec<u8>, taken: &mut co
 
 /// The same of a coin that is there.
 #[inline]
-fn gather_coin(coin: &CoinRef<'_>, runs: bool, scripts: &mut Vec<u8>) -> Spent {
+fn gather_coin(coin: &CoinRef<'_>, runs: bool, scripts: &mut Spill) -> Spent {
     let start = scripts.len() as u32;
     if runs || coin.script.may_hold_program() {
         coin.script.append_to(scripts);
@@ -278,17 +280,21 @@ fn gather_coin(coin: &CoinRef<'_>, runs: bool, scripts: &mut Vec<u8>) -> Spent {
     Spent { value: coin.value, height: coin.height, script: start, script_bytes, coinbase: coin.coinbase, found: true }
 }
 
-/// The undo data of a block whose coins, of all inputs but the coinbase's, were all found.
-fn undo_of(block: &Block<'_>, coins: &[Option<&[u8]>]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(block.input_count() * 40);
-    undo::put_count(&mut out, block.transaction_count() - 1);
-    for tx in block.transactions().skip(1) {
-        undo::put_count(&mut out, tx.input_count());
-        for coin in &coins[tx.first_input() - 1..][..tx.input_count()] {
-            undo::put_entry(&mut out, coin.expect("every coin was found")).expect("a stored coin starts with its code");
+/// The undo record of a block whose coins, of all inputs but the coinbase's, were all found.
+fn undo_of(magic: [u8; 4], block: &Block<'_>, coins: &[Option<&[u8]>]) -> Spill {
+    let coin_bytes: usize = coins.iter().flatten().map(|coin| coin.len()).sum();
+    // An entry has a byte more than its coin, each count up to three.
+    let bytes = coin_bytes + coins.len() + block.transaction_count() * 3;
+    undo_record_in_place(magic, &block.header().prev(), bytes, |out| {
+        undo::put_count(out, block.transaction_count() - 1);
+        for tx in block.transactions().skip(1) {
+            undo::put_count(out, tx.input_count());
+            for coin in &coins[tx.first_input() - 1..][..tx.input_count()] {
+                let coin = coin.expect("every coin was found");
+                undo::put_entry(out, coin).expect("a stored coin starts with its code");
+            }
         }
-    }
-    out
+    })
 }
 
 /// A transaction's inputs in a piece of the block.

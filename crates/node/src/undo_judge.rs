@@ -11,6 +11,7 @@ use consensus::spend::Totals;
 use consensus::{BlockError, SpentCoin};
 use primitives::undo::spent_coins;
 use primitives::{Amount, Block, CoinRef, Height, Txid};
+use simd::spill::Spill;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
@@ -120,7 +121,7 @@ pub fn judge(chain: &ChainFiles, height: Height) -> Result<JudgedBlock, Wrong> {
         }
         let totals = Totals { fees: Amount(0), sigop_cost: 0 };
         let (change, records) = Default::default();
-        let judged = Judged { spent: Vec::new(), scripts: Vec::new(), undo: None, change, totals, records };
+        let judged = Judged { spent: Vec::new(), scripts: Spill::new(), undo: None, change, totals, records };
         return Ok(JudgedBlock { context, bytes, checked, judged });
     }
     let undo = chain.read_undo(height)?;

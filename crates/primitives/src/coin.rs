@@ -6,7 +6,7 @@
 //! Compressed script: VARINT kind, then the payload. Kinds 0 to 5 are templates; a kind of n + 6 is n bytes of script.
 
 use crate::amount::{self, Amount};
-use crate::encode::{DecodeError, Reader, VARINT_BYTES_MAX, copy_short, write_varint};
+use crate::encode::{Append, DecodeError, Reader, VARINT_BYTES_MAX, copy_short, write_varint};
 use crate::height::Height;
 use crate::ids::{OutPoint, Txid};
 use std::fmt;
@@ -193,7 +193,7 @@ impl<'a> CompressedScript<'a> {
 
     /// Appends the script.
     #[inline]
-    pub fn append_to(&self, out: &mut Vec<u8>) {
+    pub fn append_to(&self, out: &mut impl Append) {
         match self.kind {
             0 => {
                 out.extend_from_slice(&[0x76, 0xa9, 0x14]);

@@ -5,6 +5,7 @@
 //!
 //! LevelDB's own varint is a third one and lives in `leveldb`.
 
+use simd::spill::Spill;
 use std::fmt;
 
 /// Core's bound on every CompactSize that is read as a count or length (32 MiB).
@@ -245,9 +246,42 @@ pub const fn compact_size_bytes(n: u64) -> usize {
     }
 }
 
+/// Where bytes are appended: a vector, or what spills to a file.
+pub trait Append {
+    /// Appends a byte.
+    fn push(&mut self, byte: u8);
+
+    /// Appends bytes.
+    fn extend_from_slice(&mut self, bytes: &[u8]);
+}
+
+impl Append for Vec<u8> {
+    #[inline]
+    fn push(&mut self, byte: u8) {
+        Vec::push(self, byte);
+    }
+
+    #[inline]
+    fn extend_from_slice(&mut self, bytes: &[u8]) {
+        Vec::extend_from_slice(self, bytes);
+    }
+}
+
+impl<const IN_MEMORY: usize> Append for Spill<IN_MEMORY> {
+    #[inline]
+    fn push(&mut self, byte: u8) {
+        Spill::extend_from_slice(self, &[byte]);
+    }
+
+    #[inline]
+    fn extend_from_slice(&mut self, bytes: &[u8]) {
+        Spill::extend_from_slice(self, bytes);
+    }
+}
+
 /// Appends `n` as CompactSize.
 #[inline]
-pub fn put_compact_size(out: &mut Vec<u8>, n: u64) {
+pub fn put_compact_size(out: &mut impl Append, n: u64) {
     match n {
         0..=252 => out.push(n as u8),
         253..=0xffff => {

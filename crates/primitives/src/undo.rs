@@ -8,7 +8,7 @@
 
 use crate::block::Block;
 use crate::coin::CoinRef;
-use crate::encode::{DecodeError, Reader, put_compact_size};
+use crate::encode::{Append, DecodeError, Reader, put_compact_size};
 
 /// Appends the entry for a stored coin, whose bytes must be one.
 ///
@@ -16,7 +16,7 @@ use crate::encode::{DecodeError, Reader, put_compact_size};
 ///
 /// When `coin` does not start with a code.
 #[inline]
-pub fn put_entry(out: &mut Vec<u8>, coin: &[u8]) -> Result<(), DecodeError> {
+pub fn put_entry(out: &mut impl Append, coin: &[u8]) -> Result<(), DecodeError> {
     let mut reader = Reader::new(coin);
     let code = reader.varint_u32()?;
     let (code_bytes, rest) = coin.split_at(reader.offset());
@@ -30,7 +30,7 @@ pub fn put_entry(out: &mut Vec<u8>, coin: &[u8]) -> Result<(), DecodeError> {
 
 /// Appends a count: of transactions or of inputs.
 #[inline]
-pub fn put_count(out: &mut Vec<u8>, count: usize) {
+pub fn put_count(out: &mut impl Append, count: usize) {
     put_compact_size(out, count as u64);
 }
 

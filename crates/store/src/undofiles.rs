@@ -21,6 +21,7 @@ use disk::{Disk, DiskFile};
 use primitives::BlockHash;
 use primitives::undo::UndoReader;
 use simd::sha256::sha256d_many;
+use simd::spill::Spill;
 use simd::xor::xor;
 use std::path::Path;
 use std::sync::Arc;
@@ -53,13 +54,26 @@ fn checksum(prev: &BlockHash, payload: &[u8]) -> [u8; CHECKSUM_BYTES] {
 /// # Panics
 ///
 /// For a payload beyond 4 GiB, which no block within its size has.
-pub fn undo_record(magic: [u8; 4], prev: &BlockHash, payload: &[u8]) -> Vec<u8> {
-    let size = u32::try_from(payload.len()).expect("undo data of a block stays below 4 GiB");
-    let mut record = Vec::with_capacity(payload.len() + UNDO_OVERHEAD_BYTES);
+pub fn undo_record(magic: [u8; 4], prev: &BlockHash, payload: &[u8]) -> Spill {
+    undo_record_in_place(magic, prev, payload.len(), |record| record.extend_from_slice(payload))
+}
+
+/// As [`undo_record`], of a payload that `put` appends; it takes about `payload_bytes`.
+pub fn undo_record_in_place(
+    magic: [u8; 4],
+    prev: &BlockHash,
+    payload_bytes: usize,
+    put: impl FnOnce(&mut Spill),
+) -> Spill {
+    let mut record = Spill::with_capacity(payload_bytes + UNDO_OVERHEAD_BYTES);
     record.extend_from_slice(&magic);
-    record.extend_from_slice(&size.to_le_bytes());
-    record.extend_from_slice(payload);
-    record.extend_from_slice(&checksum(prev, payload));
+    record.extend_from_slice(&[0; 4]);
+    put(&mut record);
+    let payload = &record[HEADER_BYTES..];
+    let size = u32::try_from(payload.len()).expect("undo data of a block stays below 4 GiB");
+    let checksum = checksum(prev, payload);
+    record[4..HEADER_BYTES].copy_from_slice(&size.to_le_bytes());
+    record.extend_from_slice(&checksum);
     record
 }
 
@@ -194,7 +208,7 @@ impl UndoFiles {
     /// # Errors
     ///
     /// A missing file, a cut, a wrong checksum; what the system says.
-    pub fn read(&self, at: FilePos, prev: &BlockHash) -> Result<Vec<u8>> {
+    pub fn read(&self, at: FilePos, prev: &BlockHash) -> Result<Spill> {
         let file = self.files.open(at.file)?;
         let offset = u64::from(at.offset);
         let Some(start) = offset.checked_sub(HEADER_BYTES as u64) else {
@@ -219,7 +233,7 @@ impl UndoFiles {
     }
 
     /// Core never looks at the header of an undo record: the payload says itself how long it is.
-    fn read_without_header(&self, file: &dyn DiskFile, at: FilePos, left: u64, prev: &BlockHash) -> Result<Vec<u8>> {
+    fn read_without_header(&self, file: &dyn DiskFile, at: FilePos, left: u64, prev: &BlockHash) -> Result<Spill> {
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(PAYLOAD_BYTES_MAX + CHECKSUM_BYTES);
         let mut wanted = FIRST_READ_BYTES.min(most);
         loop {
@@ -242,13 +256,15 @@ impl UndoFiles {
     }
 
     /// Cuts the checksum off, and says whether it fits.
-    fn is_sound(&self, payload: &mut Vec<u8>, prev: &BlockHash) -> bool {
-        let there = payload.split_off(payload.len() - CHECKSUM_BYTES);
-        checksum(prev, payload)[..] == there[..]
+    fn is_sound(&self, payload: &mut Spill, prev: &BlockHash) -> bool {
+        let (bytes, there) = payload.split_at(payload.len() - CHECKSUM_BYTES);
+        let (bytes, is_sound) = (bytes.len(), checksum(prev, bytes)[..] == *there);
+        payload.truncate(bytes);
+        is_sound
     }
 
-    fn read_bytes(&self, file: &dyn DiskFile, offset: u64, bytes: usize) -> Result<Vec<u8>> {
-        let mut buffer = vec![0; bytes];
+    fn read_bytes(&self, file: &dyn DiskFile, offset: u64, bytes: usize) -> Result<Spill> {
+        let mut buffer = Spill::zeroed(bytes);
         file.read_exact_at(offset, &mut buffer)?;
         xor(&mut buffer, self.key, offset);
         Ok(buffer)

@@ -95,6 +95,18 @@ pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     }
 }
 
+/// A new file in a directory that never has a name, for reading and writing.
+#[cfg(target_os = "linux")]
+pub(crate) fn unnamed_file(dir: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(OFlags::TMPFILE.bits() as i32).open(dir)
+}
+
+/// Elsewhere a file has a name, if for a moment, and a kill would leave it.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn unnamed_file(_: &Path) -> io::Result<File> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Linux begins to write what is dirty and drops what is clean. It is advice: where it is refused, nothing is lost.
 #[cfg(not(target_vendor = "apple"))]
 pub(crate) fn drop_page_cache(file: &File, offset: u64, len: u64) {

@@ -73,6 +73,11 @@ pub(crate) fn free_space_bytes(_: &Path) -> io::Result<u64> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// A file has a name here.
+pub(crate) fn unnamed_file(_: &Path) -> io::Result<File> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// There are none: the file grows by its length alone.
 pub(crate) fn reserve(_: &File, _: u64, _: u64) -> io::Result<bool> {
     Ok(false)

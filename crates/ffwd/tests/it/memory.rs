@@ -1,9 +1,12 @@
-//! Memory of the real program: sampled while it runs, on chains whose blocks make 30,000 coins each.
+//! Memory of the real program: sampled while it runs, on chains whose blocks make 30,000 coins each, or spend the largest.
 
 use crate::run::{Ran, run, slow, start};
+use consensus::Chain;
+use primitives::OutPoint;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
+use testkit::blocks::{self, In, MATURITY, Tx};
 
 /// What a process may take beside `--dbcache`.
 const BESIDE_MIB: u64 = 150;
@@ -55,6 +58,58 @@ fn anonymous_memory_stays_within_dbcache() {
         sets.push(set["hash_serialized_3"].clone());
     }
     assert!(sets.windows(2).all(|two| two[0] == two[1]), "{sets:?}");
+}
+
+/// A script of 10,000 bytes, the most that can be spent, which leaves true: elements that are dropped.
+fn largest_script(fill: u8) -> Vec<u8> {
+    let longest = [&[0x4d, 0x08, 0x02][..], &[fill; 520], &[0x75]].concat();
+    let script = [&longest.repeat(19)[..], &[41], &[fill; 41], &[0x75, 0x51]].concat();
+    assert_eq!(script.len(), 10_000);
+    script
+}
+
+/// Blocks that make coins with the largest scripts, 99 each, then small ones, then one that spends them all.
+fn write_wide_scripts(path: &Path, wide: u32) {
+    const COINS: u32 = 99;
+    let mut records = Vec::new();
+    let genesis = &consensus::Params::new(Chain::Regtest).genesis;
+    let (mut prev, mut spends) = (blocks::hash_of(genesis), Vec::new());
+    for height in 1..=wide + MATURITY {
+        let mut coinbase = Tx::coinbase(height, 0);
+        if height <= wide {
+            coinbase.outputs = vec![(0, largest_script(height.to_le_bytes()[0])); COINS as usize];
+            let txid = coinbase.txid();
+            spends.extend((0..COINS).map(|vout| In::of(OutPoint { txid, vout })));
+        }
+        let mut transactions = vec![coinbase];
+        if height == wide + MATURITY {
+            transactions.push(Tx { inputs: std::mem::take(&mut spends), ..Tx::spend(OutPoint::NULL, 0) });
+        }
+        let block = blocks::block(prev, blocks::GENESIS_TIME + 600 * height, &transactions);
+        prev = blocks::hash_of(&block);
+        records.extend(blocks::record([0xfa, 0xbf, 0xb5, 0xda], &block));
+    }
+    fs::write(path, records).unwrap();
+}
+
+/// What a block spends is 59 MB here, which answers, undo data, scripts and filters have once each.
+#[test]
+fn anonymous_memory_stays_within_dbcache_where_a_block_spends_the_largest_scripts() {
+    let directory = tempfile::tempdir().unwrap();
+    let wide = if slow() { 240 } else { 60 };
+    write_wide_scripts(&directory.path().join("wide.dat"), wide);
+    let common = "--datadir @ --chain regtest --dbcache 4 --json";
+    for line in [
+        format!("import {common} @/wide.dat"),
+        format!("reindex {common} --chainstate-only"),
+        format!("reindex {common} --blockfilterindex --coinstatsindex"),
+        format!("verify {common} --level 4"),
+    ] {
+        let (ran, most) = watched(directory.path(), &line);
+        let left = ran.good();
+        assert_eq!(left["height"].as_u64(), Some(u64::from(wide + MATURITY)), "{left}");
+        assert!(most > 0 && most <= 4 + BESIDE_MIB, "{line}: {most} MiB of anonymous memory");
+    }
 }
 
 /// What `--dbcache auto` chose is said, in the log and to the user, and a size that is given is not chosen.

@@ -18,6 +18,7 @@ use consensus::BlockError;
 use indexes::Wanted;
 use primitives::{BlockHash, CoinKey, Height};
 use simd::memory::Buffer;
+use simd::spill::Spill;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use store::FilePos;
@@ -176,7 +177,7 @@ impl EngineBackend for DataDir<'_> {
         Ok(bytes)
     }
 
-    fn read_undo(&self, node: NodeId, prev: BlockHash) -> Result<Vec<u8>, Fault> {
+    fn read_undo(&self, node: NodeId, prev: BlockHash) -> Result<Spill, Fault> {
         let body = *self.index.read().body(node);
         // Undo data that is absent is refused with the path of its file.
         let at = body.undo().unwrap_or(FilePos { file: body.file(), offset: 0 });

@@ -16,6 +16,7 @@ use indexes::block::BlockFilter;
 use indexes::{BlockRecords, IndexKind, Wanted, locator};
 use primitives::undo::spent_coins;
 use primitives::{BlockHash, Hash256, Height, Tables, merkle};
+use simd::spill::Spill;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex};
@@ -316,7 +317,7 @@ impl DataDir<'_> {
             return Err(bad("transactions that are not those of its header"));
         }
         let needs_undo = (wanted.filter || wanted.stats) && block.height > Height::GENESIS;
-        let undo = if needs_undo { self.read_undo(node, block.prev)? } else { Vec::new() };
+        let undo = if needs_undo { self.read_undo(node, block.prev)? } else { Spill::new() };
         let spent = match needs_undo {
             true => spent_coins(&undo, &parsed).ok_or_else(|| bad("undo data that does not fit it"))?,
             false => Vec::new(),

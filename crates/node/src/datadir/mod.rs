@@ -33,6 +33,8 @@ use crate::writer::{BlockFileSetup, Writer};
 use consensus::Params;
 use lock::Locked;
 use primitives::{BlockHash, Height};
+use std::io;
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -43,6 +45,8 @@ use store::{Chainstate, FileInfos, Layout};
 
 /// Part of the budget that filters of the coins' tables may take; those that do not fit are in the page cache alone.
 const FILTER_SHARE: usize = 8;
+/// What stays free on the disk beside what a block spends: where there is less, what must be written has it.
+const SPILL_SPARE_BYTES: u64 = 1 << 30;
 
 /// What a data directory is opened for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,6 +109,18 @@ pub(crate) struct DataDir<'e> {
     pub(crate) mempool: Option<Arc<Mempool>>,
 }
 
+/// What blocks spend lies in files of this directory, where it is more than memory should hold.
+fn spill_to(disk: &Arc<dyn disk::Disk>, dir: &Path) {
+    let (disk, within) = (disk.clone(), dir.to_path_buf());
+    simd::spill::set_files(dir, move |bytes| {
+        let has_room = disk.free_space_bytes(&within).is_ok_and(|free| free >= bytes + SPILL_SPARE_BYTES);
+        if !has_room {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        disk.unnamed_file(&within, bytes).map_err(|why| why.source)
+    });
+}
+
 impl<'e> DataDir<'e> {
     /// Puts a data directory together around open databases.
     ///
@@ -121,6 +137,7 @@ impl<'e> DataDir<'e> {
     ) -> Result<DataDir<'e>, Fault> {
         let Locked { disk, layout, locks, key, files, pid } = locked;
         let (params, network) = (&options.params, lock::network(&options.params));
+        spill_to(&disk, layout.net_dir());
         let (blocks_dir, limits) = (layout.blocks_dir().to_path_buf(), options.sizes.limits);
         let index = Arc::new(SharedIndex::new(BlockIndex::new(params)));
         let setup = BlockFileSetup { disk: disk.clone(), blocks_dir, network, key, limits };

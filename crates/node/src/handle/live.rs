@@ -17,6 +17,7 @@ use disk::Disk;
 use indexes::IndexKind;
 use p2p::Network;
 use primitives::BlockHash;
+use simd::spill::Spill;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use store::Layout;
@@ -143,7 +144,7 @@ impl Live {
     /// # Errors
     ///
     /// The file cannot be read, or has no record there.
-    pub fn undo(&self, id: NodeId) -> Result<Option<Vec<u8>>, Fault> {
+    pub fn undo(&self, id: NodeId) -> Result<Option<Spill>, Fault> {
         let place = || {
             let index = self.index.read();
             let parent = index.headers().parent(id)?;

@@ -13,6 +13,9 @@ use primitives::{BlockHash, Height};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+/// What the coins that a block spent may take in memory beyond `--dbcache` when it is disconnected.
+const BESIDE_BYTES: usize = 64 << 20;
+
 /// What was checked.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyReport {
@@ -71,16 +74,18 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
         if level >= 1 {
             report.transactions += engine.check_alone(node, bytes)? as u64;
         }
+        let mut undo_bytes = 0;
         let has_undo = datadir.index.read().body(node).undo().is_some();
         if level >= 2 && has_undo {
             let prev = {
                 let tree = datadir.headers();
                 tree.hash(tree.parent(node).expect("not genesis"))
             };
-            datadir.read_undo(node, prev)?;
+            undo_bytes = datadir.read_undo(node, prev)?.len();
         }
         if level >= 3 && limit.is_none() {
-            if engine.pipeline.coins_in_memory().1 > options.dbcache_bytes {
+            let coins = engine.pipeline.coins_in_memory().1;
+            if coins > options.dbcache_bytes || coins + undo_bytes > options.dbcache_bytes + BESIDE_BYTES {
                 limit = Some(step);
                 datadir.reporter.warn(format!(
                     "Blocks below height {} are checked at level 2 only: --dbcache is used up",

@@ -10,6 +10,7 @@ use node::index::{BlockIndex, SharedIndex};
 use node::pipeline::{Backend, Connected};
 use node::tree::NodeId;
 use primitives::{BlockHash, CoinKey, Hash256, OutPoint, coin};
+use simd::spill::Spill;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -68,8 +69,8 @@ impl EngineBackend for Memory {
         Ok(self.bodies.lock().unwrap()[&node][0].clone())
     }
 
-    fn read_undo(&self, node: NodeId, _: BlockHash) -> Result<Vec<u8>, Fault> {
-        Ok(self.undo.lock().unwrap()[&node].clone())
+    fn read_undo(&self, node: NodeId, _: BlockHash) -> Result<Spill, Fault> {
+        Ok(self.undo.lock().unwrap()[&node][..].into())
     }
 
     fn disconnected(&self, _: NodeId, _: &[u8]) -> Result<(), Fault> {

@@ -16,6 +16,8 @@ use std::ops::Range;
 
 /// Inputs of a transaction whose shared hashes are made ahead, at most: what is copied for them stays small.
 const INPUTS_MAX: usize = 64;
+/// Bytes of the scripts that a transaction spends whose shared hashes are made ahead, at most, where these are hashed, too.
+const SCRIPT_BYTES_MAX: usize = 4096;
 /// Inputs that are looked at to guess what the others of their transaction want.
 const LOOKED_AT_MAX: usize = 8;
 /// Bytes of a message that is kept, at most: 4,096 of them make no more than 4 MiB.
@@ -31,6 +33,7 @@ pub fn hash_shared(txs: &[Precomputed<'_>]) {
         match wants(tx) {
             Wants::Nothing => {}
             Wants::Twice => twice.push(Shared::gather(tx, &mut bytes, false)),
+            Wants::Once if script_bytes(tx) > SCRIPT_BYTES_MAX => {}
             Wants::Once => once.push(Shared::gather(tx, &mut bytes, true)),
         }
     }
@@ -75,6 +78,11 @@ fn wants(tx: &Precomputed<'_>) -> Wants {
         }
     }
     wants
+}
+
+/// Bytes of the scripts that a transaction spends.
+fn script_bytes(tx: &Precomputed<'_>) -> usize {
+    tx.spent.iter().map(|coin| coin.script.len()).sum()
 }
 
 /// Where the messages of a transaction lie, as far as they are not in it.

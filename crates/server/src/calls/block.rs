@@ -19,6 +19,7 @@ use node::index::Validity;
 use node::tree::NodeId;
 use primitives::undo::spent_coins;
 use primitives::{Block, CoinRef, Tables, hex};
+use simd::spill::Spill;
 
 /// These calls.
 pub(super) const CALLS: &[Call] = &[
@@ -78,7 +79,7 @@ pub(super) const UNDO_UNREADABLE: &str = "Undo data expected but can't be read. 
 /// # Errors
 ///
 /// A damaged file.
-pub(crate) fn undo_where_there(live: &Live, id: NodeId) -> Result<Option<Vec<u8>>, RpcError> {
+pub(crate) fn undo_where_there(live: &Live, id: NodeId) -> Result<Option<Spill>, RpcError> {
     live.undo(id).map_err(|_| RpcError::new(Code::Internal, UNDO_UNREADABLE))
 }
 
@@ -136,7 +137,7 @@ pub(crate) fn shown_block(
 }
 
 /// The undo data of a block, or why it is not there. Source: Core's `GetUndoChecked`.
-fn undo_bytes(live: &Live, id: NodeId) -> Result<Vec<u8>, RpcError> {
+fn undo_bytes(live: &Live, id: NodeId) -> Result<Spill, RpcError> {
     let is_pruned = || live.index.read().body(id).is_pruned();
     match live.undo(id) {
         Ok(Some(undo)) => Ok(undo),
@@ -157,7 +158,7 @@ fn get_block_stats(context: &Context, args: &Args<'_>) -> Result<Json, RpcError>
     let view = HeaderView::of(&live.index.read(), id);
     let is_genesis = view.prev.is_none();
     // Genesis has none.
-    let undo = if is_genesis { vec![0] } else { undo_bytes(&live, id)? };
+    let undo = if is_genesis { Spill::zeroed(1) } else { undo_bytes(&live, id)? };
     let mut tables = Tables::new();
     let block = parsed(&mut tables, &bytes)?;
     let spent = if is_genesis { Vec::new() } else { spent(&undo, &block)? };

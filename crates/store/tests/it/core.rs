@@ -98,8 +98,11 @@ fn read(layout: &Layout) -> Directory {
     let index = BlockIndex::open(disk(), layout).unwrap();
     let loaded = index.load(&network).unwrap();
     let blocks: Vec<Vec<u8>> = loaded.entries.iter().map(|e| files.read_block(e.data().unwrap()).unwrap()).collect();
-    let undo =
-        loaded.entries.iter().map(|e| e.undo().map(|at| undo_files.read(at, &e.header.prev()).unwrap())).collect();
+    let undo = loaded
+        .entries
+        .iter()
+        .map(|e| e.undo().map(|at| undo_files.read(at, &e.header.prev()).unwrap().to_vec()))
+        .collect();
     let found = files.scan(0).unwrap();
     for (entry, block) in loaded.entries.iter().zip(&blocks) {
         assert_eq!(block[..80], entry.header.0);

@@ -31,7 +31,7 @@ fn undo_record_has_cores_bytes() {
 #[test]
 fn undo_read_refuses_cut_or_damaged_records() {
     let prev = BlockHash::from_bytes([5; 32]);
-    let file = [undo_record(MAGIC, &prev, &payload()), undo_record(MAGIC, &prev, &[0])].concat();
+    let file = [&undo_record(MAGIC, &prev, &payload())[..], &undo_record(MAGIC, &prev, &[0])].concat();
     let first = FilePos { file: 0, offset: 8 };
     type Edit = fn(&mut Vec<u8>);
     let rows: [(&str, Edit, FilePos, std::result::Result<usize, &str>); 10] = [

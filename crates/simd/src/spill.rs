@@ -1,0 +1,295 @@
+//! Bytes that grow, and lie in a file where they are many.
+//!
+//! [`Spill`] is a `Vec<u8>` up to a limit. Beyond it the bytes lie in a file without a name, which is mapped: the system writes
+//! such pages out where memory is wanted, so that they are no anonymous memory, and the file goes with its bytes.
+//! [`set_files`] says where such files come from. Without it, and where the disk has no room, the bytes stay in memory.
+//!
+//! Absent on purpose: which directory, and how much of the disk stays free (the caller's); shrinking.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+
+use memmap2::MmapMut;
+
+use crate::bus_error::{self, Named};
+
+/// Makes a file without a name of that many bytes, all zero, for which the disk has room.
+type Make = dyn Fn(u64) -> io::Result<File> + Send + Sync;
+
+/// What is made, and what it is called where it cannot be read.
+static FILES: RwLock<Option<(PathBuf, Box<Make>)>> = RwLock::new(None);
+
+/// From now on many bytes lie in files of `make`, which are in `dir`. Each of them is zero, has the length that was asked for,
+/// room on the disk for all of it, and no name by which another program could open it.
+pub fn set_files(dir: &Path, make: impl Fn(u64) -> io::Result<File> + Send + Sync + 'static) {
+    let named = (dir.join("(a file without a name)"), Box::new(make) as Box<Make>);
+    *FILES.write().unwrap_or_else(PoisonError::into_inner) = Some(named);
+}
+
+/// Bytes that grow: in memory up to `IN_MEMORY`, in a file beyond.
+pub struct Spill<const IN_MEMORY: usize = { 4 << 20 }> {
+    held: Held,
+    /// Bytes that are kept in memory: no bound once there was no file.
+    limit: usize,
+}
+
+enum Held {
+    Memory(Vec<u8>),
+    File(FileBytes),
+}
+
+/// The first bytes of a mapped file.
+struct FileBytes {
+    /// Goes before the map.
+    _named: Option<Named>,
+    map: MmapMut,
+    used: usize,
+}
+
+impl FileBytes {
+    /// A file of `bytes` that begins with these; `None` where there is none.
+    fn new(bytes: usize, start: &[u8]) -> Option<FileBytes> {
+        if cfg!(miri) {
+            return None; // Miri has no file maps.
+        }
+        let files = FILES.read().unwrap_or_else(PoisonError::into_inner);
+        let (name, make) = files.as_ref()?;
+        let file = make(bytes as u64).ok()?;
+        // A map beyond the end of its file would be a signal.
+        let len = file.metadata().ok()?.len();
+        // SAFETY: the file has no name, and its handle goes at the end of this function: nothing else reads or writes it, or
+        // cuts it.
+        let mut map = unsafe { MmapMut::map_mut(&file) }.ok().filter(|_| len == bytes as u64)?;
+        map[..start.len()].copy_from_slice(start);
+        Some(FileBytes { _named: bus_error::name(&map, name), map, used: start.len() })
+    }
+}
+
+impl<const IN_MEMORY: usize> Spill<IN_MEMORY> {
+    /// No bytes.
+    #[must_use]
+    pub const fn new() -> Spill<IN_MEMORY> {
+        Spill { held: Held::Memory(Vec::new()), limit: IN_MEMORY }
+    }
+
+    /// No bytes, and room for `bytes`.
+    #[must_use]
+    pub fn with_capacity(bytes: usize) -> Spill<IN_MEMORY> {
+        let mut spill = Spill::new();
+        spill.reserve(bytes);
+        spill
+    }
+
+    /// That many bytes, all zero.
+    #[must_use]
+    pub fn zeroed(bytes: usize) -> Spill<IN_MEMORY> {
+        let mut spill = Spill::with_capacity(bytes);
+        match &mut spill.held {
+            Held::Memory(held) => held.resize(bytes, 0),
+            Held::File(file) => file.used = bytes,
+        }
+        spill
+    }
+
+    /// Makes room for `more` bytes.
+    pub fn reserve(&mut self, more: usize) {
+        let (used, wanted) = (self.len(), self.len() + more);
+        match &mut self.held {
+            Held::Memory(bytes) if wanted <= self.limit => return bytes.reserve(more),
+            Held::File(file) if wanted <= file.map.len() => return,
+            Held::Memory(_) | Held::File(_) => {}
+        }
+        // As a vector grows: so that what is appended in small pieces is copied a few times and not each time.
+        match FileBytes::new(wanted.max(used * 2), self) {
+            Some(file) => self.held = Held::File(file),
+            None => {
+                self.limit = usize::MAX;
+                self.in_memory().reserve(more);
+            }
+        }
+    }
+
+    /// The bytes in memory, wherever they were.
+    fn in_memory(&mut self) -> &mut Vec<u8> {
+        if let Held::File(_) = self.held {
+            self.held = Held::Memory(self.to_vec());
+        }
+        match &mut self.held {
+            Held::Memory(bytes) => bytes,
+            Held::File(_) => unreachable!("they were taken out of the file"),
+        }
+    }
+
+    /// Appends bytes.
+    #[inline]
+    pub fn extend_from_slice(&mut self, more: &[u8]) {
+        match &mut self.held {
+            Held::Memory(bytes) if more.len() <= self.limit.saturating_sub(bytes.len()) => {
+                bytes.extend_from_slice(more)
+            }
+            Held::Memory(_) | Held::File(_) => self.extend_beyond(more),
+        }
+    }
+
+    #[cold]
+    fn extend_beyond(&mut self, more: &[u8]) {
+        self.reserve(more.len());
+        match &mut self.held {
+            Held::Memory(bytes) => bytes.extend_from_slice(more),
+            Held::File(file) => {
+                file.map[file.used..file.used + more.len()].copy_from_slice(more);
+                file.used += more.len();
+            }
+        }
+    }
+
+    /// Keeps the first `bytes`, where there are more.
+    pub fn truncate(&mut self, bytes: usize) {
+        match &mut self.held {
+            Held::Memory(held) => held.truncate(bytes),
+            Held::File(file) => file.used = file.used.min(bytes),
+        }
+    }
+
+    /// Bytes that there is room for, in memory or in a file.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        match &self.held {
+            Held::Memory(bytes) => bytes.capacity(),
+            Held::File(file) => file.map.len(),
+        }
+    }
+
+    /// Whether they lie in a file.
+    #[must_use]
+    pub fn is_in_file(&self) -> bool {
+        matches!(self.held, Held::File(_))
+    }
+}
+
+impl<const IN_MEMORY: usize> Default for Spill<IN_MEMORY> {
+    fn default() -> Spill<IN_MEMORY> {
+        Spill::new()
+    }
+}
+
+impl<const IN_MEMORY: usize> From<&[u8]> for Spill<IN_MEMORY> {
+    fn from(bytes: &[u8]) -> Spill<IN_MEMORY> {
+        let mut copy = Spill::with_capacity(bytes.len());
+        copy.extend_from_slice(bytes);
+        copy
+    }
+}
+
+impl<const IN_MEMORY: usize> Clone for Spill<IN_MEMORY> {
+    fn clone(&self) -> Spill<IN_MEMORY> {
+        self[..].into()
+    }
+}
+
+impl<const IN_MEMORY: usize> Deref for Spill<IN_MEMORY> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match &self.held {
+            Held::Memory(bytes) => bytes,
+            Held::File(file) => &file.map[..file.used],
+        }
+    }
+}
+
+impl<const IN_MEMORY: usize> DerefMut for Spill<IN_MEMORY> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match &mut self.held {
+            Held::Memory(bytes) => bytes,
+            Held::File(file) => &mut file.map[..file.used],
+        }
+    }
+}
+
+impl<const IN_MEMORY: usize> AsRef<[u8]> for Spill<IN_MEMORY> {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl<const IN_MEMORY: usize, T: AsRef<[u8]>> PartialEq<T> for Spill<IN_MEMORY> {
+    fn eq(&self, other: &T) -> bool {
+        self[..] == *other.as_ref()
+    }
+}
+
+impl<const IN_MEMORY: usize> fmt::Debug for Spill<IN_MEMORY> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Spill({} bytes{})", self.len(), if self.is_in_file() { ", in a file" } else { "" })
+    }
+}
+
+#[cfg(all(test, not(miri)))] // Miri has no file maps.
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+    use testkit::Rng;
+
+    /// Files that are still given; below 0 none is.
+    static LEFT: AtomicI64 = AtomicI64::new(-1);
+
+    fn make(bytes: u64) -> io::Result<File> {
+        if LEFT.fetch_sub(1, Relaxed) <= 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let file = tempfile::tempfile()?;
+        file.set_len(bytes)?;
+        Ok(file)
+    }
+
+    /// A vector of the same bytes is what it must be like at each step, with files, without, and where they run out.
+    #[test]
+    fn spill_holds_what_a_vector_holds() {
+        set_files(Path::new("somewhere"), make);
+        let mut rng = Rng::new(7);
+        for files in [i64::MAX, 0, 1, 2, 3] {
+            for begun in 0..3 {
+                LEFT.store(files, Relaxed);
+                let capacity = [0, 100, 5000][begun];
+                let mut spill = Spill::<1000>::with_capacity(capacity);
+                let mut twin = Vec::new();
+                if begun == 2 {
+                    (spill, twin) = (Spill::zeroed(capacity), vec![0; capacity]);
+                }
+                for step in 0..400 {
+                    let more: Vec<u8> = (0..rng.below(200)).map(|_| rng.below(256) as u8).collect();
+                    spill.extend_from_slice(&more);
+                    twin.extend_from_slice(&more);
+                    if rng.below(60) == 0 {
+                        let bytes = rng.below(twin.len() + 10);
+                        spill.truncate(bytes);
+                        twin.truncate(bytes);
+                    }
+                    if let Some(last) = spill.last_mut() {
+                        *last ^= 1;
+                        *twin.last_mut().unwrap() ^= 1;
+                    }
+                    assert!(spill == twin, "{files} files, begun {begun}, step {step}");
+                    assert!(spill.capacity() >= spill.len());
+                }
+                assert!(spill.is_in_file() || files < 4, "{files} files: {spill:?}");
+                assert!(!spill.is_in_file() || files > 0, "{files} files: {spill:?}");
+                assert!(spill.clone() == twin);
+            }
+        }
+    }
+
+    #[test]
+    fn few_bytes_stay_in_memory() {
+        let mut spill = Spill::<1000>::with_capacity(1000);
+        spill.extend_from_slice(&[7; 1000]);
+        assert!(!spill.is_in_file() && spill.len() == 1000, "{spill:?}");
+        assert_eq!(format!("{:?}", Spill::<1>::new()), "Spill(0 bytes)");
+    }
+}
