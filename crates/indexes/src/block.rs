@@ -153,8 +153,8 @@ struct Scripts {
 
 impl Scripts {
     fn of(coins: &[CoinRef<'_>]) -> Scripts {
-        let mut scripts =
-            Scripts { bytes: Spill::with_capacity(coins.len() * 26), ends: Vec::with_capacity(coins.len()) };
+        let bytes = coins.iter().map(|coin| coin.script.script_bytes()).sum();
+        let mut scripts = Scripts { bytes: Spill::with_capacity(bytes), ends: Vec::with_capacity(coins.len()) };
         for coin in coins {
             coin.script.append_to(&mut scripts.bytes);
             scripts.ends.push(scripts.bytes.len());

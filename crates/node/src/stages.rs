@@ -24,6 +24,8 @@ use store::undofiles::undo_record_in_place;
 
 /// Coins of a block by which judging it is ahead in asking for them: they lie with the answers of their shard groups.
 const COINS_AHEAD: usize = 8;
+/// Bytes of a coin's script, about.
+const SCRIPT_BYTES: usize = 26;
 
 /// Memory for checking blocks, used again for each.
 #[derive(Default)]
@@ -147,12 +149,13 @@ pub(crate) fn judge(
 ) -> Result<Judged, BlockError> {
     bip30::check(context.bip30 == Bip30::Enforced, answers.exists)?;
     let runs = context.scripts().is_some();
-    let (mut spent, mut scripts) =
-        (Vec::with_capacity(block.input_count()), Spill::with_capacity(block.input_count() * 26));
-    let mut taken = coins::Totals::default();
     // Found once, for each answer lies elsewhere in memory.
     let coins: Vec<Option<&[u8]>> =
         (1..block.input_count()).map(|input| answer(prepared, block, input, answers)).collect();
+    let coin_bytes: usize = coins.iter().flatten().map(|coin| coin.len()).sum();
+    let script_bytes = (coins.len() * SCRIPT_BYTES).max(if runs { coin_bytes } else { 0 });
+    let (mut spent, mut scripts) = (Vec::with_capacity(coins.len()), Spill::with_capacity(script_bytes));
+    let mut taken = coins::Totals::default();
     for (at, coin) in coins.iter().enumerate() {
         if let Some(Some(ahead)) = coins.get(at + COINS_AHEAD) {
             simd::prefetch::prefetch(ahead, 0);
@@ -161,7 +164,7 @@ pub(crate) fn judge(
     }
     let time_at = |height: Height| times[height.to_usize()];
     let totals = spend(params, context, (prepared, block), (&spent, &scripts), time_at)?;
-    let undo = undo.map(|magic| undo_of(magic, block, &coins));
+    let undo = undo.map(|magic| undo_of(magic, block, &coins, coin_bytes));
     if !runs {
         scripts = Spill::new();
     }
@@ -190,7 +193,8 @@ pub(crate) fn judge_coins(
     coins: &[CoinRef<'_>],
     time_at: impl Fn(Height) -> MedianTime,
 ) -> Result<Judged, BlockError> {
-    let mut scripts = Spill::with_capacity(coins.len() * 26);
+    let script_bytes = coins.iter().map(|coin| coin.script.script_bytes()).sum();
+    let mut scripts = Spill::with_capacity(script_bytes);
     let spent: Vec<Spent> = coins.iter().map(|coin| gather_coin(coin, true, &mut scripts)).collect();
     let totals = spend(params, context, (checked, block), (&spent, &scripts), time_at)?;
     let change = coins::Totals::default();
@@ -280,9 +284,8 @@ fn gather_coin(coin: &CoinRef<'_>, runs: bool, scripts: &mut Spill) -> Spent {
     Spent { value: coin.value, height: coin.height, script: start, script_bytes, coinbase: coin.coinbase, found: true }
 }
 
-/// The undo record of a block whose coins, of all inputs but the coinbase's, were all found.
-fn undo_of(magic: [u8; 4], block: &Block<'_>, coins: &[Option<&[u8]>]) -> Spill {
-    let coin_bytes: usize = coins.iter().flatten().map(|coin| coin.len()).sum();
+/// The undo record of a block whose coins, of all inputs but the coinbase's, were all found; they have `coin_bytes`.
+fn undo_of(magic: [u8; 4], block: &Block<'_>, coins: &[Option<&[u8]>], coin_bytes: usize) -> Spill {
     // An entry has a byte more than its coin, each count up to three.
     let bytes = coin_bytes + coins.len() + block.transaction_count() * 3;
     undo_record_in_place(magic, &block.header().prev(), bytes, |out| {

@@ -11,8 +11,8 @@
 //! - [`crc32c`]: the checksum of LevelDB's blocks and logs.
 //! - [`muhash`]: products of numbers of 3072 bits, eight or four at a time in vector lanes; [`chacha20`] makes them of keys.
 //! - [`secp256k1`]: statements about points of that curve, many at a time in vector lanes.
-//! - [`memory`]: zeroed memory on huge pages. [`map`]: a file as a slice. [`spill`]: bytes that lie in a file where they are many.
-//!   [`ring`]: many reads at once. [`prefetch`]: a cache line, early.
+//! - [`memory`]: zeroed memory on huge pages. [`map`]: a file as a slice. [`spill`]: bytes that lie in a file where they are
+//!   many. [`ring`]: many reads at once. [`prefetch`]: a cache line, early.
 //! - [`bucket`]: one cache line of a hash table. [`allocator`]: the end of a program without memory. [`bus_error`]: of one
 //!   whose mapped file cannot be read.
 //!

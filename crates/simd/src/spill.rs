@@ -1,8 +1,9 @@
 //! Bytes that grow, and lie in a file where they are many.
 //!
-//! [`Spill`] is a `Vec<u8>` up to a limit. Beyond it the bytes lie in a file without a name, which is mapped: the system writes
-//! such pages out where memory is wanted, so that they are no anonymous memory, and the file goes with its bytes.
-//! [`set_files`] says where such files come from. Without it, and where the disk has no room, the bytes stay in memory.
+//! [`Spill`] is a `Vec<u8>` up to a limit. Beyond it the bytes lie in a file without a name, which is mapped: the system
+//! writes such pages out, and drops them where memory is wanted, so that they are no anonymous memory. The file goes with
+//! its bytes. [`set_files`] says where such files come from. Without it, and where the disk has no room, the bytes stay in
+//! memory.
 //!
 //! Absent on purpose: which directory, and how much of the disk stays free (the caller's); shrinking.
 
@@ -23,8 +24,8 @@ type Make = dyn Fn(u64) -> io::Result<File> + Send + Sync;
 /// What is made, and what it is called where it cannot be read.
 static FILES: RwLock<Option<(PathBuf, Box<Make>)>> = RwLock::new(None);
 
-/// From now on many bytes lie in files of `make`, which are in `dir`. Each of them is zero, has the length that was asked for,
-/// room on the disk for all of it, and no name by which another program could open it.
+/// From now on many bytes lie in files of `make`, which are in `dir`. Each of them is zero, has the length that was asked
+/// for, room on the disk for all of it, and no name by which another program could open it.
 pub fn set_files(dir: &Path, make: impl Fn(u64) -> io::Result<File> + Send + Sync + 'static) {
     let named = (dir.join("(a file without a name)"), Box::new(make) as Box<Make>);
     *FILES.write().unwrap_or_else(PoisonError::into_inner) = Some(named);
@@ -61,8 +62,8 @@ impl FileBytes {
         let file = make(bytes as u64).ok()?;
         // A map beyond the end of its file would be a signal.
         let len = file.metadata().ok()?.len();
-        // SAFETY: the file has no name, and its handle goes at the end of this function: nothing else reads or writes it, or
-        // cuts it.
+        // SAFETY: the file has no name, and its handle goes at the end of this function: nothing else reads, writes or cuts
+        // it.
         let mut map = unsafe { MmapMut::map_mut(&file) }.ok().filter(|_| len == bytes as u64)?;
         map[..start.len()].copy_from_slice(start);
         Some(FileBytes { _named: bus_error::name(&map, name), map, used: start.len() })
@@ -87,9 +88,9 @@ impl<const IN_MEMORY: usize> Spill<IN_MEMORY> {
     /// That many bytes, all zero.
     #[must_use]
     pub fn zeroed(bytes: usize) -> Spill<IN_MEMORY> {
-        let mut spill = Spill::with_capacity(bytes);
+        let mut spill = if bytes > IN_MEMORY { Spill::with_capacity(bytes) } else { Spill::new() };
         match &mut spill.held {
-            Held::Memory(held) => held.resize(bytes, 0),
+            Held::Memory(held) => *held = vec![0; bytes], // Asked of the system, not written.
             Held::File(file) => file.used = bytes,
         }
         spill

@@ -134,7 +134,7 @@ fn reindex_names_invalid_blocks_with_cores_reason() {
         solve(body);
     });
     for (row, bytes, height, invalid, code, want) in [
-        ("bad proof of work", weak, 205, 0, 0, "does not meet its own nBits"),
+        ("bad proof of work", weak, 205, 0, 0, "does not meet its own nBits (high-hash)"),
         ("another body", swapped, 205, 0, 1, "bad-txnmrklroot"),
         ("too early", early, 205, 1, 0, "time-too-old"),
         ("too much", greedy, 205, 1, 0, "bad-cb-amount"),

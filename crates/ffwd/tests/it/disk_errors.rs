@@ -2,8 +2,8 @@
 //! fails any of its calls on the data directory with an I/O error, as a full disk, or as a read-only one.
 //!
 //! The run ends with a fault that names a path, or does without; the directory is sound, and the same command ends with
-//! the right UTXO set. A rebuild and an import meet one error each; with `SLOW=1` these, a sync and two reindexes meet 200
-//! random ones. A row names its seed, `SEED=n` plays it again.
+//! the right UTXO set. A rebuild and an import meet one error each; with `SLOW=1` these, a sync, the same with
+//! all indexes, and two reindexes meet 200 random ones. A row names its seed, `SEED=n` plays it again.
 
 use crate::run::{Ran, Running, command, run, slow};
 use std::fs;
@@ -22,6 +22,7 @@ const BUS: u32 = 0;
 /// A run that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(180);
 
+const INDEXES: &str = "--txindex --blockfilterindex --coinstatsindex --txospenderindex";
 const COMMON: &str = "--datadir @ --chain regtest --assumevalid 0 --dbcache 4 --json";
 
 /// A command on a data directory, from a state to another.
@@ -36,6 +37,9 @@ struct Job {
 struct Bench {
     dir: TempDir,
     want: serde_json::Value,
+    height: u64,
+    /// What the indexes must come to.
+    indexed: [serde_json::Value; 2],
     jobs: Vec<Job>,
     _server: Option<Running>,
 }
@@ -50,6 +54,13 @@ struct Error {
 
 fn set(directory: &Path) -> serde_json::Value {
     run(directory, "coins info --datadir @ --chain regtest --json").good()["hash_serialized_3"].clone()
+}
+
+/// The last record of the indexes whose records are made of all before.
+fn indexed(directory: &Path, height: u64) -> [serde_json::Value; 2] {
+    let ask = |line: &str| run(directory, &format!("{line} --datadir @ --chain regtest --json")).good();
+    let filter = ask(&format!("filter {height}"))["header"].clone();
+    [filter, ask(&format!("coins info --height {height}"))["muhash"].clone()]
 }
 
 /// Copies a data directory.
@@ -93,7 +104,10 @@ impl Bench {
         fs::create_dir_all(&whole).unwrap();
         copy(&raw, &whole);
         run(&whole, &format!("reindex {COMMON}")).good();
-        let want = set(&whole);
+        let (want, height) = (set(&whole), made["height"].as_u64().unwrap());
+        run(&whole, "index --only blockfilterindex --only coinstatsindex --datadir @ --chain regtest --json").good();
+        let indexed = indexed(&whole, height);
+        fs::remove_dir_all(whole.join("regtest/indexes")).unwrap();
         let files = fs::read_dir(raw.join("regtest/blocks")).unwrap().map(|entry| entry.unwrap().path());
         let files: Vec<String> = files
             .filter(|path| path.to_string_lossy().contains("blk"))
@@ -112,12 +126,14 @@ impl Bench {
         if slow() {
             let (running, port) = serve(&dir.path().join("served"), &whole);
             server = Some(running);
-            jobs.push(job("sync", format!("sync --connect 127.0.0.1:{port} --exit-at-tip"), None));
+            let sync = format!("sync --connect 127.0.0.1:{port} --exit-at-tip");
+            jobs.push(job("sync with indexes", format!("{sync} {INDEXES}"), None));
+            jobs.push(job("sync", sync, None));
             jobs.push(job("reindex", "reindex".into(), Some(&raw)));
             jobs.push(job("reindex again", "reindex".into(), Some(&whole)));
         }
-        println!("a chain of {} blocks", made["height"]);
-        Some(Bench { dir, want, jobs, _server: server })
+        println!("a chain of {height} blocks");
+        Some(Bench { dir, want, height, indexed, jobs, _server: server })
     }
 
     fn start(&self, job: &Job) -> TempDir {
@@ -164,6 +180,9 @@ impl Bench {
         let again = run(directory.path(), &job.line);
         assert_eq!(again.code, Some(0), "{row}; then {again:?}");
         assert_eq!(set(directory.path()), self.want, "{row}");
+        if job.line.contains(INDEXES) {
+            assert_eq!(indexed(directory.path(), self.height), self.indexed, "{row}");
+        }
         if slow() {
             run(directory.path(), "verify --level 4 --blocks 0 --datadir @ --chain regtest --json").good();
         }

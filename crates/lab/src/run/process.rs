@@ -81,7 +81,9 @@ pub(super) fn run(job: &Job<'_>, watch: &mut dyn FnMut(f64, Option<u32>)) -> io:
     let start = Instant::now();
     let mut child = spawn(&command, stdout, stderr, job.limits)?;
     let pid = child.id();
-    let over = when_over(&child);
+    let over = when_over(&child).inspect_err(|_| {
+        let _ = child.kill().and_then(|()| child.wait()); // Nothing would say when it ends.
+    })?;
     // Of a profiler that does not start the record says so; the run goes on.
     let profiled = job.profile.as_ref().and_then(|(profiler, data)| profiler.attach(pid, data).ok());
     let mut watched = Watched {
@@ -165,25 +167,29 @@ fn spawn(command: &[String], stdout: File, stderr: File, limits: &Applied) -> io
     started.args(&command[1..]).stdin(Stdio::null()).stdout(stdout).stderr(stderr);
     let Some(cpus) = limits.cpus else { return started.spawn() };
     std::thread::scope(|scope| {
-        let thread = scope.spawn(move || {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
             rustix::thread::sched_setaffinity(None, &cpus)?;
             started.spawn()
         });
-        thread.join().expect("nothing in it panics")
+        thread?.join().expect("nothing in it panics")
     })
 }
 
 /// Tells the moment at which the child ends, without reaping it.
-fn when_over(child: &Child) -> mpsc::Receiver<Instant> {
+///
+/// # Errors
+///
+/// The system's, where it gives no thread.
+fn when_over(child: &Child) -> io::Result<mpsc::Receiver<Instant>> {
     let (tell, over) = mpsc::channel();
     let pid = Pid::from_child(child);
-    std::thread::spawn(move || {
+    std::thread::Builder::new().spawn(move || {
         while let Err(rustix::io::Errno::INTR) =
             rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
         {}
         let _ = tell.send(Instant::now()); // The receiver is gone where the wait was given up.
-    });
-    over
+    })?;
+    Ok(over)
 }
 
 fn signal(child: &Child, signal: Signal) {

@@ -84,13 +84,10 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
             undo_bytes = datadir.read_undo(node, prev)?.len();
         }
         if level >= 3 && limit.is_none() {
-            let coins = engine.pipeline.coins_in_memory().1;
-            if coins > options.dbcache_bytes || coins + undo_bytes > options.dbcache_bytes + BESIDE_BYTES {
+            if let Some(why) = no_room(engine.pipeline.coins_in_memory().1, undo_bytes, options.dbcache_bytes) {
                 limit = Some(step);
-                datadir.reporter.warn(format!(
-                    "Blocks below height {} are checked at level 2 only: --dbcache is used up",
-                    height - step
-                ));
+                let from = height - step;
+                datadir.reporter.warn(format!("Blocks from height {from} down are checked at level 2 only: {why}"));
             } else {
                 engine.disconnect_tip()?;
             }
@@ -107,6 +104,17 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
     }
     report.seconds = start.elapsed().as_secs_f64();
     Ok(report)
+}
+
+/// Why no further block is disconnected in memory, where coins take this much and the next block spent that much, in bytes.
+fn no_room(coins: usize, undo_bytes: usize, dbcache_bytes: usize) -> Option<&'static str> {
+    if coins > dbcache_bytes {
+        Some("--dbcache is used up")
+    } else if coins + undo_bytes > dbcache_bytes + BESIDE_BYTES {
+        Some("--dbcache is less than the coins that the first of them spends")
+    } else {
+        None
+    }
 }
 
 /// Why a block of the chain cannot be verified, and those below it neither.

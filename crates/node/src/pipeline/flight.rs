@@ -85,7 +85,8 @@ impl Flight {
         Takes { bytes, coin_bytes: records + records / 8 }
     }
 
-    /// Bytes of its answers, and of the undo data and scripts that will be copies of them.
+    /// Bytes of its answers, and of the undo data and scripts that will be copies of them; in files too, so that few blocks
+    /// have such files at a time.
     pub(super) fn answer_bytes(&self) -> usize {
         let answers: usize = (0..SHARD_GROUPS).map(|group| self.answers(group).memory_bytes()).sum();
         let copies = 1 + usize::from(self.job.undo.is_some()) + usize::from(self.context().scripts().is_some());

@@ -77,6 +77,7 @@ fn put_off_hashes_are_those_made_on_the_spot() {
 
 #[test]
 fn shared_hashes_are_those_made_when_wanted() {
+    const LONG: &str = "taproot, and a script that is too long to be copied";
     let kinds: Vec<Kind> = Kind::ALL.into_iter().cycle().take(70).collect();
     let several = |kind, count| std::iter::repeat_n(kind, count).collect();
     for (row, kinds) in [
@@ -87,9 +88,13 @@ fn shared_hashes_are_those_made_when_wanted() {
         ("taproot is not seen", [several(Kind::KeyHash, 8), vec![Kind::TaprootKey]].concat()),
         ("as many as are gathered", kinds[..64].to_vec()),
         ("too many", kinds),
+        (LONG, several(Kind::TaprootKey, 2)),
     ] {
         let spending = spending(&kinds, 3, 1, 5);
-        let (coins, mut tables) = (spending.spent(), Tables::new());
+        let (mut coins, mut tables) = (spending.spent(), Tables::new());
+        if row == LONG {
+            coins[0].script = &[0x51; 5000];
+        }
         let tx = tables.parse_transaction(&spending.bytes).unwrap();
         let (now, ahead) = (Precomputed::new(tx, &coins), [Precomputed::new(tx, &coins)]);
         hash_shared(&ahead);

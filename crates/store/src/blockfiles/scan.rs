@@ -104,7 +104,9 @@ impl fmt::Display for Note {
             Reason::Cut { want, have } => {
                 write!(f, "a block of {want} bytes, of which {have} are there: the file was cut short")
             }
-            Reason::ProofOfWork(hash) => write!(f, "a record whose header {hash} does not meet its own nBits"),
+            Reason::ProofOfWork(hash) => {
+                write!(f, "a record whose header {hash} does not meet its own nBits (high-hash)")
+            }
             Reason::Body(hash) => write!(f, "block {hash} is damaged: its bytes do not deserialize"),
         }?;
         if self.records > 1 {
