@@ -1,5 +1,6 @@
 //! The whole of `sync` as a server, as one that follows, and as one that decides where the tip is.
 
+use crate::chain::hash_of;
 use crate::data_directory::{DATADIR, options};
 use crate::peers::{Bend, Blocks, Far, Manner, Until, extend, genesis, open, sync_options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
@@ -412,6 +413,23 @@ fn sync_resumes_with_other_peers() {
     let begin = Instant::now();
     assert_eq!(Running::start(whole, sync_options(&[nobody, good()], Until::Stop(40))).ends().height, Height::new(40));
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+}
+
+/// Headers of a longer chain are kept over a restart: who told of them is gone, and no other peer has their blocks.
+#[test]
+fn sync_reaches_the_honest_chain_where_better_headers_were_kept() {
+    let mut longer = blocks(10);
+    extend(&mut longer, 50, 2);
+    let (options, chain) = (fresh(), blocks(30));
+    let teller = Far::new(&longer).without(hash_of(&longer[11])).listen_at("127.0.0.1:0");
+    let first = Options { stop_at_height: Some(Height::new(10)), ..options.clone() };
+    let told = Running::start(first, sync_options(&[teller], Until::Stop(10))).ends();
+    assert_eq!((told.height, told.headers), (Height::new(10), Height::new(50)), "{told:?}");
+    let good = Far::new(&chain).listen_at("127.0.0.1:0");
+    let options = Options { stop: Arc::default(), ..options };
+    let sync = Running::start(options, sync_options(&[good], Until::Seen(30)));
+    sync.is_at(30);
+    assert_eq!(sync.stop().best, hash_of(chain.last().unwrap()));
 }
 
 /// Blocks that the pipeline is given at a time.
