@@ -97,7 +97,7 @@ impl<const IN_MEMORY: usize> Spill<IN_MEMORY> {
     }
 
     /// Makes room for `more` bytes.
-    pub fn reserve(&mut self, more: usize) {
+    fn reserve(&mut self, more: usize) {
         let (used, wanted) = (self.len(), self.len() + more);
         match &mut self.held {
             Held::Memory(bytes) if wanted <= self.limit => return bytes.reserve(more),
@@ -108,20 +108,10 @@ impl<const IN_MEMORY: usize> Spill<IN_MEMORY> {
         match FileBytes::new(wanted.max(used * 2), self) {
             Some(file) => self.held = Held::File(file),
             None => {
-                self.limit = usize::MAX;
-                self.in_memory().reserve(more);
+                let mut bytes = Vec::with_capacity(wanted);
+                bytes.extend_from_slice(self);
+                *self = Spill { held: Held::Memory(bytes), limit: usize::MAX };
             }
-        }
-    }
-
-    /// The bytes in memory, wherever they were.
-    fn in_memory(&mut self) -> &mut Vec<u8> {
-        if let Held::File(_) = self.held {
-            self.held = Held::Memory(self.to_vec());
-        }
-        match &mut self.held {
-            Held::Memory(bytes) => bytes,
-            Held::File(_) => unreachable!("they were taken out of the file"),
         }
     }
 
@@ -166,8 +156,7 @@ impl<const IN_MEMORY: usize> Spill<IN_MEMORY> {
     }
 
     /// Whether they lie in a file.
-    #[must_use]
-    pub fn is_in_file(&self) -> bool {
+    fn is_in_file(&self) -> bool {
         matches!(self.held, Held::File(_))
     }
 }
