@@ -236,6 +236,10 @@ impl<'w> Engine<'w> {
                 return Ok(true);
             }
             self.disconnect_tip()?;
+            // What the block had spent is in memory again.
+            if self.pipeline.exceeds_budget() {
+                self.pipeline.flush(self.tip_and_hash())?;
+            }
         }
         let plans = self.plan(target);
         self.world.start(plans);

@@ -9,9 +9,11 @@ use crate::fault::Fault;
 use crate::stages::transaction_of;
 use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, block};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
-use primitives::{Block, BlockHash, Height, MedianTime, OutPoint, Tables, Txid, Wtxid};
+use primitives::{Amount, Block, BlockHash, Height, MedianTime, OutPoint, Tables, Txid, Wtxid};
 use script::{Flags, Immediate, Precomputed, Scratch, SpentOutput};
+use simd::spill::Spill;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// What the second judgement needs to know.
 pub(crate) struct Question<'a> {
@@ -154,31 +156,21 @@ fn with_coins<E>(
     // What earlier transactions of the block made, and what they spent.
     let mut here: HashMap<OutPoint, Option<Vec<u8>>> = HashMap::new();
     let mut spend = BlockSpend::new(question.params, question.context.height, hash, question.context.parent_mtp);
-    let mut spent: Vec<Vec<u8>> = Vec::new();
+    let mut spent = SpentCoins::default();
     for (index, tx) in parsed.transactions().enumerate() {
-        let mut found: Vec<Option<Vec<u8>>> = Vec::new();
+        let first = spent.coins.len();
         for input in tx.inputs().take(if index == 0 { 0 } else { usize::MAX }) {
             let name = input.prevout();
-            found.push(match here.get(&name) {
+            let stored = match here.get(&name) {
                 Some(known) => known.clone(),
                 None => coin(&name)?,
-            });
+            };
+            spent.push(stored.as_deref());
             here.insert(name, None);
         }
-        let scripts: Vec<(Option<CoinRef<'_>>, Vec<u8>)> = found
-            .iter()
-            .map(|bytes| {
-                let coin = bytes.as_ref().map(|bytes| CoinRef::decode(bytes).expect("stored coins were checked"));
-                (coin, coin.map(|coin| coin.script.to_vec()).unwrap_or_default())
-            })
-            .collect();
-        let get = |input: usize| {
-            let (coin, script) = &scripts[input];
-            coin.map(|coin| SpentCoin { height: coin.height, coinbase: coin.coinbase, value: coin.value, script })
-        };
         let sigops = consensus::transaction::legacy_sigops(&tx);
         let times = |height: Height| question.times[height.to_usize()];
-        if let Err(error) = spend.transaction(&tx, &txids[index], sigops, get, times) {
+        if let Err(error) = spend.transaction(&tx, &txids[index], sigops, |input| spent.get(first + input), times) {
             return Ok(Some(error));
         }
         for (vout, output) in tx.outputs().enumerate().filter(|(_, output)| !is_unspendable(output.script())) {
@@ -186,7 +178,6 @@ fn with_coins<E>(
             put_coin(&mut bytes, code(question.context.height, index == 0), output.value(), output.script());
             here.insert(OutPoint { txid: txids[index], vout: vout as u32 }, Some(bytes));
         }
-        spent.extend(found.into_iter().flatten());
     }
     if let Err(error) = spend.finish(&parsed.transaction(0)) {
         return Ok(Some(error));
@@ -195,20 +186,48 @@ fn with_coins<E>(
     Ok(scripts.and_then(Result::err))
 }
 
-fn run_scripts(parsed: &Block<'_>, txids: &[Txid], spent: &[Vec<u8>], flags: Flags) -> Result<(), BlockError> {
-    let coins: Vec<(CoinRef<'_>, Vec<u8>)> = spent
-        .iter()
-        .map(|bytes| {
+/// What the inputs of a block spend, in order, the coinbase's not counted. Their scripts may be 244 MB.
+#[derive(Default)]
+struct SpentCoins {
+    /// `None` where there is no such coin.
+    coins: Vec<Option<Spent>>,
+    scripts: Spill,
+}
+
+/// A coin, and where its script lies among those of all.
+struct Spent {
+    height: Height,
+    coinbase: bool,
+    value: Amount,
+    script: Range<usize>,
+}
+
+impl SpentCoins {
+    /// Adds a coin as it is stored, or that there is none.
+    fn push(&mut self, stored: Option<&[u8]>) {
+        self.coins.push(stored.map(|bytes| {
             let coin = CoinRef::decode(bytes).expect("stored coins were checked");
-            (coin, coin.script.to_vec())
-        })
-        .collect();
+            let start = self.scripts.len();
+            self.scripts.extend_from_slice(&coin.script.to_vec());
+            Spent { height: coin.height, coinbase: coin.coinbase, value: coin.value, script: start..self.scripts.len() }
+        }));
+    }
+
+    fn get(&self, input: usize) -> Option<SpentCoin<'_>> {
+        let Spent { height, coinbase, value, script } = self.coins[input].as_ref()?;
+        let script = &self.scripts[script.clone()];
+        Some(SpentCoin { height: *height, coinbase: *coinbase, value: *value, script })
+    }
+}
+
+fn run_scripts(parsed: &Block<'_>, txids: &[Txid], spent: &SpentCoins, flags: Flags) -> Result<(), BlockError> {
     let mut scratch = Scratch::default();
     for (index, (tx, txid)) in parsed.transactions().zip(txids).enumerate().skip(1) {
         debug_assert_eq!(transaction_of(parsed, tx.first_input()), index);
-        let outputs: Vec<SpentOutput<'_>> = coins[tx.first_input() - 1..][..tx.input_count()]
-            .iter()
-            .map(|(coin, script)| SpentOutput { value: coin.value, script })
+        let coins = (tx.first_input() - 1..).take(tx.input_count()).map(|input| spent.get(input));
+        let outputs: Vec<SpentOutput<'_>> = coins
+            .map(|coin| coin.expect("a block with a missing coin was refused"))
+            .map(|coin| SpentOutput { value: coin.value, script: coin.script })
             .collect();
         let precomputed = Precomputed::new(tx, &outputs);
         for input in 0..tx.input_count() {

@@ -69,8 +69,9 @@ fn largest_script(fill: u8) -> Vec<u8> {
     script
 }
 
-/// Blocks that make coins with the largest scripts, 99 each, then small ones, then one that spends them all.
-fn write_wide_scripts(path: &Path, wide: u32) {
+/// Blocks that make coins with the largest scripts, 99 each, then small ones, then one that spends them all; where it is bad,
+/// also one whose script fails.
+fn write_wide_scripts(path: &Path, wide: u32, is_bad: bool) {
     const COINS: u32 = 99;
     let mut records = Vec::new();
     let genesis = &consensus::Params::new(Chain::Regtest).genesis;
@@ -79,8 +80,10 @@ fn write_wide_scripts(path: &Path, wide: u32) {
         let mut coinbase = Tx::coinbase(height, 0);
         if height <= wide {
             coinbase.outputs = vec![(0, largest_script(height.to_le_bytes()[0])); COINS as usize];
+            let is_last = is_bad && height == wide;
+            coinbase.outputs.extend(is_last.then(|| (0, vec![0])));
             let txid = coinbase.txid();
-            spends.extend((0..COINS).map(|vout| In::of(OutPoint { txid, vout })));
+            spends.extend((0..COINS + u32::from(is_last)).map(|vout| In::of(OutPoint { txid, vout })));
         }
         let mut transactions = vec![coinbase];
         if height == wide + MATURITY {
@@ -102,7 +105,14 @@ fn anonymous_memory_stays_within_dbcache_where_a_block_spends_the_largest_script
         return;
     }
     let wide = if slow() { 240 } else { 60 };
-    write_wide_scripts(&directory.path().join("wide.dat"), wide);
+    write_wide_scripts(&directory.path().join("wide.dat"), wide, false);
+    write_wide_scripts(&directory.path().join("bad.dat"), wide.max(100), true);
+    fs::create_dir(directory.path().join("bad")).unwrap();
+    // The block is judged twice before it is refused.
+    let (refused, most) =
+        watched(directory.path(), "import --datadir @/bad --chain regtest --dbcache 4 --json @/bad.dat");
+    assert_eq!(refused.good()["blocks_invalid"].as_u64(), Some(1), "{}", refused.err);
+    assert!(most > 0 && most <= 4 + BESIDE_MIB, "a block that is refused: {most} MiB of anonymous memory");
     let common = "--datadir @ --chain regtest --dbcache 4 --json";
     for line in [
         format!("import {common} @/wide.dat"),

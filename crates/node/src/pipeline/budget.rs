@@ -83,6 +83,11 @@ impl Pipeline<'_> {
         self.stats.coin_bytes().0 > self.coin_budget() / 2
     }
 
+    /// Between runs: whether the coins take more than they may. Blocks that were disconnected add what they had spent.
+    pub fn exceeds_budget(&self) -> bool {
+        self.coins_in_memory().1 > self.coin_budget()
+    }
+
     /// Evicts old generations, or seals the current one, where they take more than they may. What was evicted is to be
     /// dropped without the lock: freeing a generation takes milliseconds.
     #[must_use = "to be dropped when the scheduler is unlocked"]

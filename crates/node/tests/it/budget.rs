@@ -4,17 +4,19 @@ use crate::chain::{block, chain, coinbase_to, file, hash_of, put};
 use crate::data_directory::{DATADIR, options};
 use crate::memory_backend::Memory;
 use crate::panics::jobs;
+use crate::traps::run_groups;
 use coins::table::HashKey;
 use consensus::{Chain, Params};
 use disk::SimDisk;
 use node::jobs;
 use node::options::Options;
 use node::pipeline::{Outcome, Pipeline, Runnable, Settings};
-use primitives::MedianTime;
+use primitives::{BlockHash, MedianTime, OutPoint};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
+use testkit::blocks::{GENESIS_TIME, In, MATURITY, Tx};
 
 /// Runs `blocks`, genesis first, of which the next comes only when all before it are done.
 fn run(blocks: &[Vec<u8>], settings: Settings, eager: bool, threads: bool) -> (u32, usize) {
@@ -82,4 +84,48 @@ fn memory_stays_bounded_with_slow_blocks() {
             assert!(commits >= commits_min && most <= most_bytes, "{row}");
         }
     }
+}
+
+/// Blocks on top of one, each of a coinbase and maybe another transaction.
+fn branch(prev: BlockHash, heights: std::ops::RangeInclusive<u32>, of: impl Fn(u32) -> Vec<Tx>) -> Vec<Vec<u8>> {
+    let mut prev = prev;
+    let made = heights.map(|height| {
+        let made = testkit::blocks::block(prev, GENESIS_TIME + 600 * height, &of(height));
+        prev = hash_of(&made);
+        made
+    });
+    made.collect()
+}
+
+/// Blocks of which each spends 900 kB of coins are disconnected: their coins are written on the way, as Core does.
+#[test]
+fn reorg_commits_where_what_comes_back_exceeds_the_budget() {
+    const WIDE: u32 = 20;
+    let params = Params::new(Chain::Regtest);
+    let wide = |height: u32| {
+        let pushes = [&[0x4d, 0x08, 0x02][..], &[height.to_le_bytes()[0]; 520], &[0x75]].concat();
+        let script = [&pushes.repeat(17)[..], &[0x51]].concat();
+        Tx { outputs: vec![(0, script); 100], ..Tx::coinbase(height, 0) }
+    };
+    let spends = |height: u32| {
+        let txid = wide(height - MATURITY).txid();
+        let inputs = (0..100).map(|vout| In::of(OutPoint { txid, vout })).collect();
+        Tx { inputs, ..Tx::spend(OutPoint::NULL, 0) }
+    };
+    let below = branch(params.genesis_hash, 1..=MATURITY, |height| match height {
+        ..=WIDE => vec![wide(height)],
+        _ => vec![Tx::coinbase(height, 0)],
+    });
+    let below = [vec![params.genesis.to_vec()], below].concat();
+    let fork = hash_of(&below[MATURITY as usize]);
+    let spending = branch(fork, MATURITY + 1..=MATURITY + WIDE, |height| vec![Tx::coinbase(height, 0), spends(height)]);
+    let longer = branch(fork, MATURITY + 1..=MATURITY + WIDE + 1, |height| vec![Tx::coinbase(height, 1)]);
+
+    let settings = Settings { par: 1, window_blocks: 64, budget_bytes: 3 << 20 };
+    let straight = run_groups(&[&below, &longer], settings, false);
+    let before = run_groups(&[&below, &spending], settings, false);
+    let after = run_groups(&[&below, &spending, &longer], settings, false);
+    assert_eq!(after.set, straight.set);
+    let more = after.commits - before.commits;
+    assert!(more >= 5, "{WIDE} blocks brought 18 MB of coins back with {more} commits of at most 3 MiB");
 }

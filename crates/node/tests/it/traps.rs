@@ -21,13 +21,15 @@ use std::sync::atomic::Ordering;
 /// Noon of 2026-11-21.
 const NOW: i64 = 1_795_262_400;
 
-struct End {
+pub(crate) struct End {
     height: u32,
     best: BlockHash,
-    set: Hash256,
+    pub(crate) set: Hash256,
     reasons: Vec<String>,
     /// Coins that the tables were asked for.
     asked: u64,
+    /// Commits of coins, where blocks come one by one.
+    pub(crate) commits: u32,
 }
 
 /// Takes blocks in file order, and brings the chain to the best of them.
@@ -36,7 +38,7 @@ fn run(blocks: &[Vec<u8>], settings: Settings, eager: bool) -> End {
 }
 
 /// The same, bringing the chain up to date after each group.
-fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool) -> End {
+pub(crate) fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool) -> End {
     let params = Params::new(Chain::Regtest);
     let memory = Memory::new(&params);
     let index = memory.index();
@@ -82,7 +84,8 @@ fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool) -> End {
     let asked = engine.pipeline.stats().snapshot().asked;
     drop(engine);
     reasons.append(&mut memory.reasons.lock().unwrap());
-    End { height: index.headers().height(tip).to_u32(), best, set: memory.hash_serialized(), reasons, asked }
+    let (height, set) = (index.headers().height(tip).to_u32(), memory.hash_serialized());
+    End { height, best, set, reasons, asked, commits: memory.commits.load(Ordering::Relaxed) }
 }
 
 /// Reindexes a file of records, of which those that begin with `raw:` are bytes as they lie there.
@@ -101,7 +104,7 @@ fn run_file(base: &[Vec<u8>], records: &[&str], settings: Settings, eager: bool)
     let report = jobs::reindex(&options, false, &|_| ()).unwrap();
     let set = jobs::set_info(&options, SetHash::Serialized, &|_| ()).unwrap();
     let (height, best, asked) = (report.height, report.best, report.stats.asked);
-    End { height: height.to_u32(), best, set: set.hash.unwrap().1, reasons: Vec::new(), asked }
+    End { height: height.to_u32(), best, set: set.hash.unwrap().1, reasons: Vec::new(), asked, commits: 0 }
 }
 
 /// An engine that verifies every script, on top of nothing.
