@@ -78,6 +78,15 @@ impl ShardGroup {
         ShardGroup { secret, first_shard, current: ShardGroup::tables(first_shard), older: Vec::new(), generation: 1 }
     }
 
+    /// Most likely each table of the current generation gets this number of records. Those that have some stay as they are.
+    pub fn expect(&mut self, records: usize) {
+        for (table, shard) in self.current.iter_mut().zip(self.first_shard..) {
+            if table.is_empty() {
+                *table = Table::with_expected(shard, records);
+            }
+        }
+    }
+
     fn tables(first: usize) -> Vec<Table> {
         (first..first + SHARDS_PER_GROUP).map(Table::new).collect()
     }
@@ -522,6 +531,21 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Tables that are empty get room for what is expected, with their first coin; others stay as they are.
+    #[test]
+    fn tables_have_room_for_what_is_expected() {
+        let bytes_with = |expected: [usize; 2]| {
+            let mut group = ShardGroup::new(0, SECRET);
+            group.expect(expected[0]);
+            assert_eq!(group.memory_bytes(), 0);
+            with_ops(&made(1, &[(vec![], txid(0), 1)]), |ops| group.apply(ops));
+            group.expect(expected[1]);
+            assert!(group.get(&OutPoint { txid: txid(0), vout: 0 }).is_some(), "it is still there");
+            group.memory_bytes()
+        };
+        assert_eq!(bytes_with([100_000, 0]) - bytes_with([0, 100_000]), 154 * 4096);
     }
 
     /// The two repeated coinbases: taken back, what they overwrote is there again.

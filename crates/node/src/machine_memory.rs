@@ -7,8 +7,9 @@
 //! Left is the least of `MemAvailable`, and for each cgroup on the way up its limit less what it has in use, its cache of
 //! files not counted. The limit is the lower one of `memory.max` and `memory.high`, of cgroups v1 `memory.limit_in_bytes`.
 //! While the program runs the same is asked again, its own memory counted as left. The cache gives way at once where less
-//! is left, and by quarters while tasks wait for memory (`memory.pressure`, `/proc/pressure/memory`); it comes back in
-//! steps of an eighth, up to what was chosen first.
+//! is left, and by quarters while tasks wait for memory (`memory.pressure`, `/proc/pressure/memory`), to a quarter of what
+//! the rule gives: who reads and writes files in a small cgroup waits for memory too, and the fewer coins are in memory the
+//! more is read. It comes back in steps of an eighth, up to what was chosen first.
 //!
 //! Files that are absent, or say something else, limit nothing.
 //!
@@ -28,6 +29,8 @@ const CACHE_BYTES_UNKNOWN: u64 = 450 << 20;
 /// second it may come back.
 const PRESSURE_HIGH: f64 = 10.0;
 const PRESSURE_LOW: f64 = 1.0;
+/// Part of what the rule gives that pressure leaves.
+const PRESSURE_LEAVES: u64 = 4;
 /// Looks that pass after a step before pressure is heeded again: its average covers ten seconds.
 const LOOKS_BETWEEN: u32 = 5;
 
@@ -249,7 +252,7 @@ impl Watch {
         self.rest = self.rest.saturating_sub(1);
         let mut next = self.now;
         if pressure >= PRESSURE_HIGH && self.rest == 0 {
-            next -= next / 4;
+            next = (next - next / 4).max(allowed / PRESSURE_LEAVES).min(next);
             self.rest = LOOKS_BETWEEN;
         }
         if allowed < next {
@@ -425,7 +428,12 @@ mod tests {
         assert_eq!(watch.look(), None);
         let steps = (0..100).filter_map(|_| watch.look()).count();
         assert!(steps >= 4, "{steps}");
-        assert_eq!(watch.now, CACHE_BYTES_MIN, "there it ends");
+        assert_eq!(watch.now, less / 4, "there it ends");
+        write("proc/meminfo", "MemAvailable: 0 kB");
+        write("proc/self/status", "RssAnon:\t  200000 kB\n");
+        assert_eq!(watch.look(), Some((200_000 * 1024 - BESIDE_BYTES) / 2), "others take more");
+        write("proc/self/status", "RssAnon:\t  100000 kB\n");
+        assert_eq!(watch.look(), Some(CACHE_BYTES_MIN));
         // All is well again: it comes back in steps, to what was chosen.
         write("proc/pressure/memory", &pressure("0.10"));
         write("proc/meminfo", "MemAvailable: 4048576 kB");

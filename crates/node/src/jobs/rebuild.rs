@@ -40,7 +40,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     let old = layout.chainstate_dir();
     reporter.with_room(|| disk.create_dir_all(&old).map_err(store::Fault::from))?;
     let old_lock = reporter.with_room(|| disk.lock(&old.join("LOCK")).map_err(store::Fault::from))?;
-    let height_before = reindex_preflight::height_of_coins(&locked, &loaded, &reporter)?;
+    let (height_before, coins_before) = reindex_preflight::old_coins(&locked, &loaded, &reporter)?;
     let coins = reporter.with_room(|| Chainstate::open(disk.clone(), &layout.rebuilt_chainstate_dir()))?;
     let best = coins.best_block()?;
     let infos = FileInfos::new(loaded.files.clone());
@@ -59,6 +59,9 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     }
     let (done, stopped) = {
         let mut engine = engine(&datadir, start);
+        if height_start == Height::GENESIS {
+            engine.pipeline.expect_coins(coins_before);
+        }
         let stopped = activate(&datadir, &mut engine)? == Activated::Stopped;
         flush(&datadir, &engine)?;
         datadir.write_index(None)?;

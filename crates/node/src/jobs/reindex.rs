@@ -94,6 +94,9 @@ fn work(datadir: &DataDir<'_>, before: &Before) -> Result<Report, Fault> {
     datadir.set_active(start);
     datadir.open_indexes(&datadir.options.indexes, start)?;
     let mut engine = engine(datadir, start);
+    if height_start == Height::GENESIS {
+        engine.pipeline.expect_coins(before.coins);
+    }
     let mut stopped = false;
     let mut found_count = None;
     // Inside a damaged body of a stale block others may be found: they may make a better chain.

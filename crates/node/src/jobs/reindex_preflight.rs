@@ -13,12 +13,17 @@ use store::blockfiles::FoundBlock;
 use store::chainstate::Chainstate;
 use store::index::{BlockIndex, LoadedIndex};
 
+/// Bytes of tables for each coin, few of them.
+const COIN_BYTES: u64 = 50;
+
 /// What lay in the data directory before.
 pub(super) struct Before {
     /// The block index, where it can be read.
     pub(super) loaded: Option<LoadedIndex>,
     /// The block that the coins stand at, or are on their way to; none where they cannot be read.
     pub(super) best: Option<BlockHash>,
+    /// About how many coins there are; 0 where that is not known.
+    pub(super) coins: usize,
     /// The flag `R` is set, and the coins are those of the run that set it.
     pub(super) resumes: bool,
 }
@@ -48,7 +53,7 @@ impl Before {
         let Locked { disk, layout, .. } = locked;
         reporter.with_room(|| store::reindex::finish_index_swap(&**disk, layout))?;
         reporter.with_room(|| store::chainstate::finish_swap(&**disk, layout))?;
-        let mut before = Before { loaded: None, best: None, resumes: false };
+        let mut before = Before { loaded: None, best: None, coins: 0, resumes: false };
         if BlockIndex::exists(&**disk, layout)? {
             let index = BlockIndex::open_read_only(disk.clone(), layout);
             before.loaded = readable(index.and_then(|index| index.load(&lock::network(&options.params))), reporter)?;
@@ -58,7 +63,7 @@ impl Before {
             reporter.with_room(|| store::reindex::forget(disk, layout))?;
         }
         if let Some(coins) = stands_at(locked, reporter)? {
-            before.best = coins.best;
+            (before.best, before.coins) = (coins.best, coins.count);
             // Stopped between the first steps: they are done again. And what Core left half starts over.
             before.resumes = is_reindexing && !coins.is_half && !store::reindex::is_beginning(&**disk, layout)?;
         }
@@ -184,6 +189,8 @@ impl Reach {
 struct Stands {
     /// The block, or that which it is on its way to; none for an empty set.
     best: Option<BlockHash>,
+    /// About how many coins it has.
+    count: usize,
     /// Core was stopped while it wrote it.
     is_half: bool,
 }
@@ -197,7 +204,9 @@ fn stands_at(locked: &Locked, reporter: &Reporter<'_>) -> Result<Option<Stands>,
     let coins = Chainstate::open_read_only(locked.disk.clone(), &dir);
     let stands = coins.and_then(|coins| {
         let heads = coins.head_blocks()?;
-        Ok(Stands { best: coins.best_block()?.or(heads.map(|heads| heads.new)), is_half: heads.is_some() })
+        let best = coins.best_block()?.or(heads.map(|heads| heads.new));
+        let count = coins.view().table_bytes() / COIN_BYTES;
+        Ok(Stands { best, count: usize::try_from(count).unwrap_or(usize::MAX), is_half: heads.is_some() })
     });
     readable(stands, reporter)
 }
@@ -212,11 +221,16 @@ fn connected_height(loaded: &LoadedIndex) -> Option<Height> {
 }
 
 /// Height that a rebuild from this index must reach: that of the old coins, or where that is unknown, of what
-/// was ever connected.
-pub(super) fn height_of_coins(locked: &Locked, loaded: &LoadedIndex, reporter: &Reporter<'_>) -> Result<Height, Fault> {
-    let best = stands_at(locked, reporter)?.and_then(|coins| coins.best);
+/// was ever connected. And about how many coins there are.
+pub(super) fn old_coins(
+    locked: &Locked,
+    loaded: &LoadedIndex,
+    reporter: &Reporter<'_>,
+) -> Result<(Height, usize), Fault> {
+    let (best, count) = stands_at(locked, reporter)?.map_or((None, 0), |coins| (coins.best, coins.count));
     let entry = best.and_then(|best| loaded.entries.iter().find(|entry| entry.hash == best));
-    Ok(entry.map(|entry| entry.height).or_else(|| connected_height(loaded)).unwrap_or(Height::GENESIS))
+    let height = entry.map(|entry| entry.height).or_else(|| connected_height(loaded));
+    Ok((height.unwrap_or(Height::GENESIS), count))
 }
 
 /// What can be read. What is damaged, or of an old form, is what a reindex is for; anything else that keeps from reading

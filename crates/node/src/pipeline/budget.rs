@@ -11,7 +11,9 @@
 use super::scheduler::{Pressure, Window};
 use super::workers::SchedulerGuard;
 use super::{Pipeline, Scheduler};
-use coins::{Generation, ShardGroup};
+use crate::locks::lock;
+use coins::ops::SHARDS_PER_GROUP;
+use coins::{Generation, SHARD_GROUPS, ShardGroup};
 use simd::ideas::Idea;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -31,6 +33,8 @@ const BESIDE_BYTES: usize = 96 << 20;
 /// the allocator of the static program too little.
 const COINS_BESIDE_SHARE: usize = 4;
 const COINS_BESIDE_BYTES_MAX: usize = 32 << 20;
+/// What a coin takes in memory.
+const COIN_BYTES: usize = 80;
 /// Smaller budgets, below the least of Core's `-dbcache`, are those of tests: they are the coins' alone.
 const BUDGET_BYTES_MIN: usize = 4 << 20;
 /// Part of the coins' bytes that indexes and filters of tables take while they are built.
@@ -76,6 +80,15 @@ impl Pipeline<'_> {
     /// The whole budget, in bytes, to be read or changed: blocks and coins heed it from then on.
     pub fn budget(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.budget_bytes)
+    }
+
+    /// Before the first run: the set most likely gets about this number of coins. Tables that have room for them from the start
+    /// do not grow, which reads all coins again.
+    pub fn expect_coins(&self, coins: usize) {
+        let most = self.coin_budget() / 2 / COIN_BYTES; // See `keep_budget`.
+        for shards in &self.groups {
+            lock(shards).expect(coins.min(most) / (SHARD_GROUPS * SHARDS_PER_GROUP));
+        }
     }
 
     /// Between runs: whether the current generation has its share of the budget.

@@ -18,14 +18,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use testkit::blocks::{GENESIS_TIME, In, MATURITY, Tx};
 
-/// Runs `blocks`, genesis first, of which the next comes only when all before it are done.
-fn run(blocks: &[Vec<u8>], settings: Settings, eager: bool, threads: bool) -> (u32, usize) {
+/// Runs `blocks`, genesis first, of which the next comes only when all before it are done; `expected` coins are spoken of.
+fn run(blocks: &[Vec<u8>], settings: Settings, eager: bool, threads: bool, expected: usize) -> (u32, usize) {
     let params = Params::new(Chain::Regtest);
     let mut memory = Memory::default();
     memory.delay = threads.then_some(Duration::from_millis(3));
     memory.eager.store(eager, Relaxed);
     memory.jobs.lock().unwrap().extend(jobs(blocks));
     let mut pipeline = Pipeline::new(&memory, &params, settings, HashKey([1; 4]));
+    pipeline.expect_coins(expected);
     if !threads {
         pipeline.set_deterministic(Box::new(|choices| {
             let is_work = |choice: &Runnable| matches!(choice, Runnable::Block { .. } | Runnable::Disk { .. });
@@ -44,7 +45,7 @@ fn commit_happens_with_slow_blocks() {
     let blocks = chain(110);
     for (row, par, threads) in [("one thread plays", 1, false), ("one worker", 1, true), ("three workers", 3, true)] {
         let settings = Settings { par, window_blocks: 64, budget_bytes: 64 << 20 };
-        let (commits, _) = run(&blocks, settings, true, threads);
+        let (commits, _) = run(&blocks, settings, true, threads, 0);
         assert!(commits > 10, "{row}: {commits} commits");
     }
 }
@@ -78,9 +79,9 @@ fn memory_stays_bounded_with_slow_blocks() {
         [(100 << 10, 3 << 20, 20), (3 << 20, 4 << 20, 10), (4 << 20, 24 << 20, 3), (24 << 20, 30 << 20, 3)]
     {
         let settings = Settings { par: 2, window_blocks: 64, budget_bytes };
-        for threads in [false, true] {
-            let (commits, most) = run(&blocks, settings, false, threads);
-            let row = format!("budget {budget_bytes}, threads {threads}: {commits} commits, {most} bytes");
+        for (threads, expected) in [(false, 0), (true, 0), (true, usize::MAX)] {
+            let (commits, most) = run(&blocks, settings, false, threads, expected);
+            let row = format!("budget {budget_bytes}, threads {threads}, {expected}: {commits} commits, {most} bytes");
             assert!(commits >= commits_min && most <= most_bytes, "{row}");
         }
     }

@@ -328,7 +328,7 @@ fn vectors_agree_with_the_portable_one() {
         assert_eq!((x.minus(x).zeros(), x.minus(x).above(-1), x.above(i64::MAX)), (V::ALL, V::ALL, 0));
     }
     let mut rng = Rng::new(9);
-    for _ in 0..rounds(5000) {
+    for _ in 0..if testkit::is_slow() { 10_000_000 } else { rounds(5000) } {
         each_kind!(compare(&mut rng));
     }
 }
