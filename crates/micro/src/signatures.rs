@@ -10,18 +10,22 @@ use script::lanes::best;
 use script::{Batch, Check, Lanes, OneByOne};
 use secp256k1::{Keypair, Message, ecdsa, schnorr};
 
-pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[ECDSA, SCHNORR_64, SCHNORR_256, SCHNORR_1024], run };
+pub(crate) const EXPERIMENT: Experiment =
+    Experiment { tables: &[ECDSA, SCHNORR_64, SCHNORR_256, SCHNORR_1024, SCHNORR_4096], run };
 
 const ECDSA: &str = "signatures: ECDSA, 256 at once";
 const SCHNORR_64: &str = "signatures: Schnorr, 64 at once";
 const SCHNORR_256: &str = "signatures: Schnorr, 256 at once";
 const SCHNORR_1024: &str = "signatures: Schnorr, 1,024 at once";
+/// As many as a task of the pipeline has.
+const SCHNORR_4096: &str = "signatures: Schnorr, 4,096 at once";
 
 fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
     table(bench, ECDSA, 256, by_ecdsa)?;
     table(bench, SCHNORR_64, 64, by_schnorr)?;
     table(bench, SCHNORR_256, 256, by_schnorr)?;
-    table(bench, SCHNORR_1024, 1024, by_schnorr)
+    table(bench, SCHNORR_1024, 1024, by_schnorr)?;
+    table(bench, SCHNORR_4096, 4096, by_schnorr)
 }
 
 fn table(

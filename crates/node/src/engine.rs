@@ -236,10 +236,7 @@ impl<'w> Engine<'w> {
                 return Ok(true);
             }
             self.disconnect_tip()?;
-            // What the block had spent is in memory again.
-            if self.pipeline.exceeds_budget() {
-                self.pipeline.flush(self.tip_and_hash())?;
-            }
+            self.make_room()?;
         }
         let plans = self.plan(target);
         self.world.start(plans);
@@ -373,6 +370,17 @@ impl<'w> Engine<'w> {
         self.tip = self.headers().parent(node).expect("see above");
         self.pipeline.stats().add_disconnected();
         self.world.disconnected(node, &bytes)
+    }
+
+    /// Keeps the budget where blocks are disconnected.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    ///
+    /// Source: Bitcoin Core b88bffe, `Chainstate::DisconnectTip`, which calls `FlushStateToDisk` with `IF_NEEDED`.
+    pub fn make_room(&self) -> Result<(), Fault> {
+        self.pipeline.make_room(self.tip_and_hash())
     }
 
     /// The chain rests, and others may look at it. With `adds` what only blocks had that were disconnected may wait for others.

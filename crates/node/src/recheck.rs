@@ -11,6 +11,7 @@ use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, block};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
 use primitives::{Amount, Block, BlockHash, Height, MedianTime, OutPoint, Tables, Txid, Wtxid};
 use script::{Flags, Immediate, Precomputed, Scratch, SpentOutput};
+use simd::sha256::{Sha256, sha256};
 use simd::spill::Spill;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -91,11 +92,11 @@ pub(crate) fn disagreement(hash: BlockHash, height: Height, first: &BlockError, 
 ///
 /// # Errors
 ///
-/// What `coin` says.
-pub(crate) fn judge<E>(
+/// What `coin` says, or a disk that does not keep what it is given.
+pub(crate) fn judge(
     question: &Question<'_>,
-    mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, E>,
-) -> Result<Answer, E> {
+    mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, Fault>,
+) -> Result<Answer, Fault> {
     let mut tables = Tables::new();
     let Ok(parsed) = tables.parse_block(question.bytes) else { return Ok(Answer::WrongBody) };
     if parsed.header() != question.context.header {
@@ -115,7 +116,15 @@ pub(crate) fn judge<E>(
             }
         }
     }
-    Ok(match with_coins(question, &parsed, &question.context.header.hash(), &txids, coin)? {
+    let mut spent = SpentCoins::default();
+    let error = with_coins(question, &parsed, &txids, &mut spent, coin)?;
+    if !spent.are_unchanged() {
+        let hash = question.context.header.hash();
+        return Err(Fault::internal(format!(
+            "a file that held what block {hash} spends gave other bytes back: check memory and disk"
+        )));
+    }
+    Ok(match error {
         Some(error) => Answer::Refused { error, transactions },
         None => Answer::Good,
     })
@@ -126,7 +135,7 @@ fn plain_txids(parsed: &Block<'_>) -> Vec<Txid> {
 }
 
 fn plain_hash(bytes: &[u8]) -> [u8; 32] {
-    simd::sha256::sha256(&simd::sha256::sha256(bytes))
+    sha256(&sha256(bytes))
 }
 
 /// The first rule of the block alone that is broken.
@@ -146,17 +155,17 @@ fn alone(params: &Params, header: &HeaderContext, parsed: &Block<'_>, txids: &[T
 }
 
 /// The first rule broken of those that need the coins, and then of the scripts.
-fn with_coins<E>(
+fn with_coins(
     question: &Question<'_>,
     parsed: &Block<'_>,
-    hash: &BlockHash,
     txids: &[Txid],
-    mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, E>,
-) -> Result<Option<BlockError>, E> {
+    spent: &mut SpentCoins,
+    mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, Fault>,
+) -> Result<Option<BlockError>, Fault> {
     // What earlier transactions of the block made, and what they spent.
     let mut here: HashMap<OutPoint, Option<Vec<u8>>> = HashMap::new();
-    let mut spend = BlockSpend::new(question.params, question.context.height, hash, question.context.parent_mtp);
-    let mut spent = SpentCoins::default();
+    let hash = question.context.header.hash();
+    let mut spend = BlockSpend::new(question.params, question.context.height, &hash, question.context.parent_mtp);
     for (index, tx) in parsed.transactions().enumerate() {
         let first = spent.coins.len();
         for input in tx.inputs().take(if index == 0 { 0 } else { usize::MAX }) {
@@ -182,16 +191,19 @@ fn with_coins<E>(
     if let Err(error) = spend.finish(&parsed.transaction(0)) {
         return Ok(Some(error));
     }
-    let scripts = question.context.scripts().map(|flags| run_scripts(parsed, txids, &spent, flags));
+    let scripts = question.context.scripts().map(|flags| run_scripts(parsed, txids, spent, flags));
     Ok(scripts.and_then(Result::err))
 }
 
-/// What the inputs of a block spend, in order, the coinbase's not counted. Their scripts may be 244 MB.
+/// What the inputs of a block spend, in order, the coinbase's not counted.
 #[derive(Default)]
 struct SpentCoins {
     /// `None` where there is no such coin.
     coins: Vec<Option<Spent>>,
+    /// 244 MB at most: in a file, where they are many.
     scripts: Spill,
+    /// Of all scripts: a disk that fails may give other bytes back.
+    hash: Sha256,
 }
 
 /// A coin, and where its script lies among those of all.
@@ -207,10 +219,16 @@ impl SpentCoins {
     fn push(&mut self, stored: Option<&[u8]>) {
         self.coins.push(stored.map(|bytes| {
             let coin = CoinRef::decode(bytes).expect("stored coins were checked");
-            let start = self.scripts.len();
-            self.scripts.extend_from_slice(&coin.script.to_vec());
+            let (start, script) = (self.scripts.len(), coin.script.to_vec());
+            self.hash.update(&script);
+            self.scripts.extend_from_slice(&script);
             Spent { height: coin.height, coinbase: coin.coinbase, value: coin.value, script: start..self.scripts.len() }
         }));
+    }
+
+    /// Whether the scripts are what was added.
+    fn are_unchanged(&self) -> bool {
+        self.hash.clone().finalize() == sha256(&self.scripts)
     }
 
     fn get(&self, input: usize) -> Option<SpentCoin<'_>> {
@@ -237,4 +255,28 @@ fn run_scripts(parsed: &Block<'_>, txids: &[Txid], spent: &SpentCoins, flags: Fl
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changed_scripts_are_noticed() {
+        let mut spent = SpentCoins::default();
+        for (height, script) in [(7, &[0x51][..]), (9, &[0x52, 0x53])] {
+            let mut stored = Vec::new();
+            put_coin(&mut stored, code(Height::new(height), height == 9), Amount(5), script);
+            spent.push(Some(&stored));
+        }
+        spent.push(None);
+        let coin = spent.get(1).unwrap();
+        assert_eq!(
+            (coin.height, coin.coinbase, coin.value, coin.script),
+            (Height::new(9), true, Amount(5), &[0x52, 0x53][..])
+        );
+        assert!(spent.get(2).is_none() && spent.are_unchanged());
+        spent.scripts[2] ^= 1;
+        assert!(!spent.are_unchanged());
+    }
 }

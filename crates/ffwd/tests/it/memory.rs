@@ -112,6 +112,7 @@ fn anonymous_memory_stays_within_dbcache_where_a_block_spends_the_largest_script
     let (refused, most) =
         watched(directory.path(), "import --datadir @/bad --chain regtest --dbcache 4 --json @/bad.dat");
     assert_eq!(refused.good()["blocks_invalid"].as_u64(), Some(1), "{}", refused.err);
+    assert!(refused.err.contains("block-script-verify-flag-failed"), "{}", refused.err);
     assert!(most > 0 && most <= 4 + BESIDE_MIB, "a block that is refused: {most} MiB of anonymous memory");
     let common = "--datadir @ --chain regtest --dbcache 4 --json";
     for line in [

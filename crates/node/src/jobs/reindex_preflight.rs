@@ -13,7 +13,7 @@ use store::blockfiles::FoundBlock;
 use store::chainstate::Chainstate;
 use store::index::{BlockIndex, LoadedIndex};
 
-/// Bytes of tables for each coin, few of them.
+/// The least bytes of tables that a coin takes: rather too many coins are expected than too few.
 const COIN_BYTES: u64 = 50;
 
 /// What lay in the data directory before.

@@ -10,7 +10,8 @@
 
 use super::scheduler::{Pressure, Window};
 use super::workers::SchedulerGuard;
-use super::{Pipeline, Scheduler};
+use super::{Pipeline, Scheduler, Tip};
+use crate::fault::Fault;
 use crate::locks::lock;
 use coins::ops::SHARDS_PER_GROUP;
 use coins::{Generation, SHARD_GROUPS, ShardGroup};
@@ -96,9 +97,37 @@ impl Pipeline<'_> {
         self.stats.coin_bytes().0 > self.coin_budget() / 2
     }
 
-    /// Between runs: whether the coins take more than they may. Blocks that were disconnected add what they had spent.
-    pub fn exceeds_budget(&self) -> bool {
-        self.coins_in_memory().1 > self.coin_budget()
+    /// Between runs: makes room where the coins take more than they may, because blocks were disconnected, which brings back
+    /// what they had spent. What is durable goes; where that is not enough, all is committed as of `tip` first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pipeline::flush`].
+    ///
+    /// # Panics
+    ///
+    /// As there.
+    pub fn make_room(&self, tip: Tip) -> Result<(), Fault> {
+        for (group, shards) in self.groups.iter().enumerate() {
+            self.stats.set_group(group, &lock(shards));
+        }
+        self.stats.coins();
+        self.evict_durable();
+        if self.is_over_budget() {
+            self.flush_everything(tip)?;
+            self.evict_durable();
+        }
+        Ok(())
+    }
+
+    /// Between runs: evicts what is durable, the oldest first, while the coins take more than they may.
+    fn evict_durable(&self) {
+        while self.is_over_budget() {
+            let durable = self.scheduler().durable_generation();
+            if self.evict(durable).is_empty() {
+                break;
+            }
+        }
     }
 
     /// Evicts old generations, or seals the current one, where they take more than they may. What was evicted is to be

@@ -28,8 +28,9 @@ pub(crate) struct End {
     reasons: Vec<String>,
     /// Coins that the tables were asked for.
     asked: u64,
-    /// Commits of coins, where blocks come one by one.
+    /// Commits of coins, and the most bytes that coins took in memory, where blocks come one by one.
     pub(crate) commits: u32,
+    pub(crate) coin_bytes_max: u64,
 }
 
 /// Takes blocks in file order, and brings the chain to the best of them.
@@ -81,11 +82,12 @@ pub(crate) fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool)
     engine.check_stale_blocks().unwrap();
     let (tip, best) = engine.tip_and_hash();
     engine.pipeline.flush((tip, best)).unwrap();
-    let asked = engine.pipeline.stats().snapshot().asked;
+    let stats = engine.pipeline.stats().snapshot();
+    let (asked, coin_bytes_max) = (stats.asked, stats.coin_bytes_max);
     drop(engine);
     reasons.append(&mut memory.reasons.lock().unwrap());
     let (height, set) = (index.headers().height(tip).to_u32(), memory.hash_serialized());
-    End { height, best, set, reasons, asked, commits: memory.commits.load(Ordering::Relaxed) }
+    End { height, best, set, reasons, asked, commits: memory.commits.load(Ordering::Relaxed), coin_bytes_max }
 }
 
 /// Reindexes a file of records, of which those that begin with `raw:` are bytes as they lie there.
@@ -104,7 +106,15 @@ fn run_file(base: &[Vec<u8>], records: &[&str], settings: Settings, eager: bool)
     let report = jobs::reindex(&options, false, &|_| ()).unwrap();
     let set = jobs::set_info(&options, SetHash::Serialized, &|_| ()).unwrap();
     let (height, best, asked) = (report.height, report.best, report.stats.asked);
-    End { height: height.to_u32(), best, set: set.hash.unwrap().1, reasons: Vec::new(), asked, commits: 0 }
+    End {
+        height: height.to_u32(),
+        best,
+        set: set.hash.unwrap().1,
+        reasons: Vec::new(),
+        asked,
+        commits: 0,
+        coin_bytes_max: 0,
+    }
 }
 
 /// An engine that verifies every script, on top of nothing.
