@@ -29,7 +29,7 @@ use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use indexes::locator;
 use indexes::txindex::{self, DiskTxPos};
 use node::jobs::{self, BlockId};
-use node::options::{IndexKind, Options};
+use node::options::{IndexKind, Options, SetHash};
 use primitives::{BlockHash, Height, OutPoint, Tables, Txid};
 use std::path::{Path, PathBuf};
 use store::Layout;
@@ -192,6 +192,52 @@ fn an_index_off_the_chain_is_taken_back() {
     let fresh = disk_with(&second);
     jobs::reindex(&all(&fresh, false), false, &|_| ()).unwrap();
     assert_eq!(rows(&disk, second.len()), rows(&fresh, second.len()));
+}
+
+/// A stop at any operation of a reorg that commits behind each block it takes off the chain, because nothing may stay in
+/// memory: the same command ends with the right set and indexes, and in between the coins stand on one of the two branches.
+#[test]
+fn reorg_with_commits_is_right_after_a_stop_at_any_operation() {
+    let first = chain(BLOCKS);
+    let second = branch(&first, 101, 11, 1);
+    let start = disk_with(&first);
+    jobs::reindex(&all(&start, false), false, &|_| ()).unwrap();
+    put(&start, Path::new("/more.dat"), &file(&second[101..]));
+    let run = |disk: &SimDisk| {
+        jobs::import(&Options { dbcache_bytes: 0, ..all(disk, false) }, &[PathBuf::from("/more.dat")], &|_| ())
+    };
+    let fresh = disk_with(&second);
+    jobs::reindex(&all(&fresh, false), false, &|_| ()).unwrap();
+    let set = |disk: &SimDisk| jobs::set_info(&options(disk, false), SetHash::Serialized, &|_| ()).unwrap().hash;
+    let (wanted_set, wanted_rows) = (set(&fresh), rows(&fresh, second.len()));
+
+    let whole = start.reopen(Loss::Nothing);
+    let before = whole.operations();
+    let flushes = run(&whole).unwrap().stats.flushes;
+    assert!(flushes >= 10, "{flushes} commits, where ten blocks are disconnected");
+    let count = whole.operations() - before;
+    let rows_wanted = if testkit::is_slow() { count } else { 24 };
+    let mut heights = std::collections::BTreeSet::new();
+    for number in 0..rows_wanted.min(count) {
+        let at = count * number / rows_wanted;
+        let disk = start.reopen(Loss::Nothing);
+        disk.fail_at(disk.operations() + at, 1, Accident::Stop);
+        let _ = run(&disk);
+        let loss = [Loss::Nothing, Loss::Unsynced, Loss::Random(at)][number as usize % 3];
+        let row = format!("stopped at {at} of {count}, {loss:?}");
+        let left = disk.reopen(loss);
+        let info = jobs::info(&options(&left, false)).unwrap_or_else(|why| panic!("{row}: {why}"));
+        let is_there = |blocks: &[Vec<u8>]| blocks.iter().any(|block| hash_of(block) == info.best);
+        assert!(is_there(&first) || is_there(&second), "{row}: {info:?}");
+        heights.insert(info.height);
+        let report = run(&left).unwrap_or_else(|why| panic!("{row}: {why}"));
+        assert_eq!(report.best, hash_of(second.last().unwrap()), "{row}");
+        assert_eq!((set(&left), rows(&left, second.len())), (wanted_set, wanted_rows.clone()), "{row}");
+        check(&left, &second, [0, 60, 100, 101, 105, 111].into_iter(), &row);
+        let checked = jobs::verify(&options(&left, false), 4, 0, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+        assert_eq!(checked.level, 4, "{row}");
+    }
+    assert!(heights.contains(&Height::new(100)) || heights.len() > 5, "commits between the branches: {heights:?}");
 }
 
 /// A stop at any operation of a reindex that keeps all indexes: the same command ends with right ones, and in between an
