@@ -236,7 +236,6 @@ impl<'w> Engine<'w> {
                 return Ok(true);
             }
             self.disconnect_tip()?;
-            self.make_room()?;
         }
         let plans = self.plan(target);
         self.world.start(plans);
@@ -321,14 +320,20 @@ impl<'w> Engine<'w> {
         Ok(coin)
     }
 
-    /// Takes the last block off the chain, with its undo data.
+    /// Takes the last block off the chain, with its undo data, and keeps the budget: what it had spent is in memory then.
     ///
     /// # Errors
     ///
-    /// Block or undo data that cannot be read, or coins that are not as the block left them.
+    /// Block or undo data that cannot be read, coins that are not as the block left them, or what the system says.
     ///
-    /// Source: Bitcoin Core b88bffe, `Chainstate::DisconnectBlock`; the result must be clean, as in `DisconnectTip`.
+    /// Source: Bitcoin Core b88bffe, `Chainstate::DisconnectTip`, which calls `FlushStateToDisk` with `IF_NEEDED`.
     pub fn disconnect_tip(&mut self) -> Result<(), Fault> {
+        self.disconnect()?;
+        self.pipeline.make_room(self.tip_and_hash())
+    }
+
+    /// Source: Bitcoin Core b88bffe, `Chainstate::DisconnectBlock`; the result must be clean, as in `DisconnectTip`.
+    fn disconnect(&mut self) -> Result<(), Fault> {
         let node = self.tip;
         let (hash, height, prev) = {
             let tree = self.headers();
@@ -370,17 +375,6 @@ impl<'w> Engine<'w> {
         self.tip = self.headers().parent(node).expect("see above");
         self.pipeline.stats().add_disconnected();
         self.world.disconnected(node, &bytes)
-    }
-
-    /// Keeps the budget where blocks are disconnected.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
-    ///
-    /// Source: Bitcoin Core b88bffe, `Chainstate::DisconnectTip`, which calls `FlushStateToDisk` with `IF_NEEDED`.
-    pub fn make_room(&self) -> Result<(), Fault> {
-        self.pipeline.make_room(self.tip_and_hash())
     }
 
     /// The chain rests, and others may look at it. With `adds` what only blocks had that were disconnected may wait for others.

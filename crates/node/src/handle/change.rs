@@ -181,7 +181,6 @@ impl Quiet<'_, '_, '_> {
         let mut disconnected = 0;
         while self.datadir.index.read().is_active(id) {
             self.engine.disconnect_tip()?;
-            self.engine.make_room()?;
             disconnected += 1;
             if disconnected <= RETURNED_BLOCKS_MAX {
                 self.engine.rest(true)?;

@@ -39,7 +39,7 @@ use crate::pipeline::Settings;
 use crate::read_only::apart;
 use crate::set_totals;
 use crate::threads;
-use crate::tree::NodeId;
+use crate::tree::{GENESIS, NodeId};
 use coins::table::HashKey;
 use primitives::{BlockHash, Height};
 use std::sync::atomic::Ordering::Relaxed;
@@ -187,7 +187,16 @@ fn engine<'f>(datadir: &'f DataDir<'_>, tip: NodeId) -> Engine<'f> {
     engine_with(datadir, tip, datadir.options.dbcache_bytes)
 }
 
-/// The same with another budget.
+/// The same where a set is made again, most likely of about this number of coins.
+fn engine_for_set<'f>(datadir: &'f DataDir<'_>, tip: NodeId, coins: usize) -> Engine<'f> {
+    let engine = engine(datadir, tip);
+    if tip == GENESIS {
+        engine.pipeline.expect_coins(coins);
+    }
+    engine
+}
+
+/// The same as [`engine`] with another budget.
 fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_bytes: usize) -> Engine<'f> {
     let options = datadir.options;
     let mib = options.dbcache_bytes >> 20;

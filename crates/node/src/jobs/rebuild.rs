@@ -1,6 +1,6 @@
 //! `reindex --chainstate-only`: the coins from the blocks that the index knows, beside the old ones, swapped in when whole.
 
-use super::{activate, engine, flush, reindex_preflight, report};
+use super::{activate, engine_for_set, flush, reindex_preflight, report};
 use crate::datadir::{DataDir, Mode, lock, start_of};
 use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
@@ -58,10 +58,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
         datadir.reporter.note(format!("Going on from height {height_start}, where an earlier run was stopped"));
     }
     let (done, stopped) = {
-        let mut engine = engine(&datadir, start);
-        if height_start == Height::GENESIS {
-            engine.pipeline.expect_coins(coins_before);
-        }
+        let mut engine = engine_for_set(&datadir, start, coins_before);
         let stopped = activate(&datadir, &mut engine)? == Activated::Stopped;
         flush(&datadir, &engine)?;
         datadir.write_index(None)?;

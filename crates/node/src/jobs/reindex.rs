@@ -4,7 +4,7 @@
 //! The flag `R` stands in the index from before anything is removed until every block of the files is listed.
 
 use super::reindex_preflight::Before;
-use super::{activate, engine, flush, report};
+use super::{activate, engine_for_set, flush, report};
 use crate::datadir::DataDir;
 use crate::datadir::{lock, prune, scan, start_of};
 use crate::engine::Activated;
@@ -93,10 +93,7 @@ fn work(datadir: &DataDir<'_>, before: &Before) -> Result<Report, Fault> {
     }
     datadir.set_active(start);
     datadir.open_indexes(&datadir.options.indexes, start)?;
-    let mut engine = engine(datadir, start);
-    if height_start == Height::GENESIS {
-        engine.pipeline.expect_coins(before.coins);
-    }
+    let mut engine = engine_for_set(datadir, start, before.coins);
     let mut stopped = false;
     let mut found_count = None;
     // Inside a damaged body of a stale block others may be found: they may make a better chain.

@@ -1,6 +1,6 @@
 //! The budget of memory and the commits by time hold where blocks come more slowly than they are worked on, too.
 
-use crate::chain::{block, chain, coinbase_to, file, hash_of, put};
+use crate::chain::{chain, file, hash_of, put};
 use crate::data_directory::{DATADIR, options};
 use crate::memory_backend::Memory;
 use crate::panics::jobs;
@@ -66,13 +66,11 @@ fn commit_happens_after_the_interval() {
 fn memory_stays_bounded_with_slow_blocks() {
     // 900 kB of coins each.
     let params = Params::new(Chain::Regtest);
-    let mut blocks = vec![params.genesis.to_vec()];
-    for height in 1..=60 {
-        let script = vec![0x61; 9000];
-        let outputs = (0..100).map(|n| (n, script.clone())).collect();
-        let prev = hash_of(&blocks[height as usize - 1]);
-        blocks.push(block(prev, 1_296_688_602 + 600 * height, &[coinbase_to(height, outputs)]));
-    }
+    let outputs: Vec<(i64, Vec<u8>)> = (0..100).map(|n| (n, vec![0x61; 9000])).collect();
+    let above = branch(params.genesis_hash, 1..=60, |height| {
+        vec![Tx { outputs: outputs.clone(), ..testkit::blocks::coinbase(height) }]
+    });
+    let blocks = [vec![params.genesis.to_vec()], above].concat();
     // Below 4 MiB the budget is the coins' alone; above it they have 24 MiB at least, and a quarter more where nothing else
     // takes it. Coins count before they are made: where there is room for more than a block or two, they never exceed it.
     for (budget_bytes, most_bytes, commits_min) in

@@ -175,14 +175,20 @@ fn reorgs_leave_what_core_leaves() {
     assert_eq!(rows(&disk, 105), before[..105]);
 }
 
-/// Indexes that stand off the chain, or above it, are taken back from the files.
-#[test]
-fn an_index_off_the_chain_is_taken_back() {
+/// A disk with all indexes of a chain, and in `/more.dat` a better branch from a height on: both, and that disk.
+fn before_a_reorg(from: u32, count: u32) -> (Vec<Vec<u8>>, Vec<Vec<u8>>, SimDisk) {
     let first = chain(BLOCKS);
-    let second = branch(&first, 105, 8, 1);
+    let second = branch(&first, from, count, 1);
     let disk = disk_with(&first);
     jobs::reindex(&all(&disk, false), false, &|_| ()).unwrap();
     put(&disk, Path::new("/more.dat"), &file(&second));
+    (first, second, disk)
+}
+
+/// Indexes that stand off the chain, or above it, are taken back from the files.
+#[test]
+fn an_index_off_the_chain_is_taken_back() {
+    let (_, second, disk) = before_a_reorg(105, 8);
     // A run that keeps no index leaves them behind.
     jobs::import(&options(&disk, false), &[PathBuf::from("/more.dat")], &|_| ()).unwrap();
     let why = jobs::tx(&options(&disk, false), spends(&second[106])[1].0, &|_| ()).unwrap_err();
@@ -198,11 +204,7 @@ fn an_index_off_the_chain_is_taken_back() {
 /// memory: the same command ends with the right set and indexes, and in between the coins stand on one of the two branches.
 #[test]
 fn reorg_with_commits_is_right_after_a_stop_at_any_operation() {
-    let first = chain(BLOCKS);
-    let second = branch(&first, 101, 11, 1);
-    let start = disk_with(&first);
-    jobs::reindex(&all(&start, false), false, &|_| ()).unwrap();
-    put(&start, Path::new("/more.dat"), &file(&second[101..]));
+    let (first, second, start) = before_a_reorg(101, 11);
     let run = |disk: &SimDisk| {
         jobs::import(&Options { dbcache_bytes: 0, ..all(disk, false) }, &[PathBuf::from("/more.dat")], &|_| ())
     };

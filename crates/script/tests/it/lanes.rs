@@ -227,15 +227,20 @@ fn compare(lanes: Lanes, checks: &[Check]) -> (usize, usize) {
     for ((check, &proven), &holds) in checks.iter().zip(&proven).zip(&holds) {
         assert!(holds || !proven, "proven, and does not hold: {check:?}");
     }
-    // All that are no ECDSA by one sum, and the first half of them: the sum is of no false one.
-    let kept = |(check, _): &(&Check, &bool)| !matches!(check, Check::Ecdsa { .. });
-    let (sums, hold): (Vec<Check>, Vec<bool>) = checks.iter().zip(&holds).filter(kept).unzip();
-    for end in [sums.len(), sums.len() / 2] {
-        let all = hold[..end].iter().all(|&holds| holds);
-        assert!(all || !lanes.hold_by_sum(&sums[..end]), "proven by one sum, and not all hold: {:?}", &sums[..end]);
-    }
+    no_false_sum(lanes, checks, |at| holds[at]);
     let count = |holds: &[bool]| holds.iter().filter(|&&holds| holds).count();
     (count(&holds), count(&holds) - count(&proven))
+}
+
+/// Proves all checks that are no ECDSA by one sum, and the first half of them: the sum is of no false one. `holds` says it of
+/// a place.
+fn no_false_sum(lanes: Lanes, checks: &[Check], holds: impl Fn(usize) -> bool) {
+    let places: Vec<usize> = (0..checks.len()).filter(|&at| !matches!(checks[at], Check::Ecdsa { .. })).collect();
+    for end in [places.len(), places.len() / 2] {
+        let sums: Vec<Check> = places[..end].iter().map(|&at| checks[at]).collect();
+        let is_true = !lanes.hold_by_sum(&sums) || places[..end].iter().all(|&at| holds(at));
+        assert!(is_true, "proven by one sum, and not all hold: {lanes:?}, {sums:?}");
+    }
 }
 
 /// A random check that holds, and that one sum can prove with others.
@@ -354,14 +359,7 @@ fn prove_changed(lanes: Lanes, checks: &[Check], good_checks: &[Check], row: &st
         assert!(proven || check != good, "good, and not proven: {lanes:?}, {row}, {check:?}");
         assert!(!proven || check == good || check.holds(), "proven, and does not hold: {lanes:?}, {row}, {check:?}");
     }
-    // All that are no ECDSA by one sum, and the first half of them: the sum is of no false one.
-    let kept = |(check, _): &(&Check, &Check)| !matches!(check, Check::Ecdsa { .. });
-    let (sums, good_sums): (Vec<Check>, Vec<Check>) = checks.iter().zip(good_checks).filter(kept).unzip();
-    for end in [sums.len(), sums.len() / 2] {
-        let sums = &sums[..end];
-        let hold = || sums.iter().zip(&good_sums).all(|(check, good)| check == good || check.holds());
-        assert!(!lanes.hold_by_sum(sums) || hold(), "proven by one sum, and not all hold: {lanes:?}, {row}, {sums:?}");
-    }
+    no_false_sum(lanes, checks, |at| checks[at] == good_checks[at] || checks[at].holds());
 }
 
 /// Chance does not meet what the lanes leave out: every good check is proven. With SLOW=1, half a million checks in each
