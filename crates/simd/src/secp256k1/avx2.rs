@@ -305,29 +305,18 @@ impl<M: Multiply> Vector for Four<M> {
     }
 
     #[inline(always)]
-    fn gather(self, rows: [&[u64; 8]; LANES_MAX]) -> [Self; 8] {
-        let mut columns = [self; 8];
-        for half in 0..2 {
-            let mut loaded = [self; 4];
-            for lane in 0..4 {
-                loaded[lane] = self.load_four(&rows[lane].as_chunks().0[half]);
-            }
-            let turned = transposed(loaded);
-            for i in 0..4 {
-                columns[4 * half + i] = turned[i];
-            }
+    fn gather(self, rows: [&[u64; 4]; LANES_MAX]) -> [Self; 4] {
+        let mut loaded = [self; 4];
+        for lane in 0..4 {
+            loaded[lane] = self.load_four(rows[lane]);
         }
-        columns
+        transposed(loaded)
     }
 
     #[inline(always)]
-    fn scatter(columns: [Self; 8], rows: [&mut [u64; 8]; LANES_MAX]) {
-        let [a, b, c, d, e, f, g, h] = columns;
-        let (first, second) = (transposed([a, b, c, d]), transposed([e, f, g, h]));
-        for (lane, row) in rows.into_iter().take(Self::LANES).enumerate() {
-            let [to_first, to_second] = row.as_chunks_mut().0 else { unreachable!("eight words") };
-            first[lane].put(to_first);
-            second[lane].put(to_second);
+    fn scatter(columns: [Self; 4], rows: [&mut [u64; 4]; LANES_MAX]) {
+        for (row, words) in transposed(columns).into_iter().zip(rows) {
+            row.put(words);
         }
     }
 

@@ -82,18 +82,35 @@ impl Vector for Avx512 {
     }
 
     #[inline(always)]
-    fn gather(self, rows: [&[u64; 8]; LANES_MAX]) -> [Avx512; 8] {
-        let mut loaded = [self; 8];
-        for lane in 0..8 {
-            loaded[lane] = self.load(rows[lane]);
+    fn gather(self, rows: [&[u64; 4]; LANES_MAX]) -> [Avx512; 4] {
+        // Two rows a vector, so that the steps below put the lanes in order.
+        let (a, b) = (two_rows(self, rows[0], rows[2]), two_rows(self, rows[1], rows[3]));
+        let (c, d) = (two_rows(self, rows[4], rows[6]), two_rows(self, rows[5], rows[7]));
+        let (ab, cd) = (unpacked(a, b), unpacked(c, d));
+        let mut columns = [self; 4];
+        for odd in 0..2 {
+            let [even, second] = instruction!([
+                _mm512_shuffle_i64x2::<0x88>(ab[odd], cd[odd]),
+                _mm512_shuffle_i64x2::<0xDD>(ab[odd], cd[odd]),
+            ]);
+            (columns[odd].0, columns[odd + 2].0) = (even, second);
         }
-        transposed(loaded)
+        columns
     }
 
     #[inline(always)]
-    fn scatter(columns: [Avx512; 8], rows: [&mut [u64; 8]; LANES_MAX]) {
-        for (row, words) in transposed(columns).into_iter().zip(rows) {
-            put(row, words);
+    fn scatter(columns: [Avx512; 4], rows: [&mut [u64; 4]; LANES_MAX]) {
+        let [a, b, c, d] = columns;
+        // Lanes 0, 2, 4 and 6 of the first two columns, then lanes 1, 3, 5 and 7; the same of the last two.
+        let (ab, cd) = (unpacked(a, b), unpacked(c, d));
+        let [r0, r1, r2, r3, r4, r5, r6, r7] = rows;
+        for (odd, [low, middle, high, top]) in [[r0, r2, r4, r6], [r1, r3, r5, r7]].into_iter().enumerate() {
+            let [first, second] = instruction!([
+                _mm512_permutex2var_epi64(ab[odd], _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), cd[odd]),
+                _mm512_permutex2var_epi64(ab[odd], _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15), cd[odd]),
+            ]);
+            put_two_rows(first, low, middle);
+            put_two_rows(second, high, top);
         }
     }
 
@@ -190,27 +207,28 @@ fn put(vector: Avx512, words: &mut [u64; 8]) {
     unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), vector.0) };
 }
 
-/// Turns eight rows of eight words into eight columns.
+/// Two rows of four words.
 #[inline(always)]
-fn transposed(r: [Avx512; 8]) -> [Avx512; 8] {
-    let mut columns = r;
-    for odd in 0..2 {
-        let mut pairs = [r[0].0; 4]; // Part p of pair i: column 2 p + odd of rows 2 i and 2 i + 1.
-        for i in 0..4 {
-            let (a, b) = (r[2 * i].0, r[2 * i + 1].0);
-            pairs[i] = instruction!(if odd == 0 { _mm512_unpacklo_epi64(a, b) } else { _mm512_unpackhi_epi64(a, b) });
-        }
-        let [a, b, c, d] = pairs;
-        let [ab_04, cd_04, ab_26, cd_26] = instruction!([
-            _mm512_shuffle_i64x2::<0x88>(a, b),
-            _mm512_shuffle_i64x2::<0x88>(c, d),
-            _mm512_shuffle_i64x2::<0xDD>(a, b),
-            _mm512_shuffle_i64x2::<0xDD>(c, d),
-        ]);
-        columns[odd].0 = instruction!(_mm512_shuffle_i64x2::<0x88>(ab_04, cd_04));
-        columns[odd + 4].0 = instruction!(_mm512_shuffle_i64x2::<0xDD>(ab_04, cd_04));
-        columns[odd + 2].0 = instruction!(_mm512_shuffle_i64x2::<0x88>(ab_26, cd_26));
-        columns[odd + 6].0 = instruction!(_mm512_shuffle_i64x2::<0xDD>(ab_26, cd_26));
+fn two_rows(_: Avx512, low: &[u64; 4], high: &[u64; 4]) -> Avx512 {
+    // SAFETY: reads the 32 bytes of each, no alignment needed; a value exists, so the processor has AVX-512 F.
+    Avx512(unsafe {
+        let low = _mm512_castsi256_si512(_mm256_loadu_si256(low.as_ptr().cast()));
+        _mm512_inserti64x4::<1>(low, _mm256_loadu_si256(high.as_ptr().cast()))
+    })
+}
+
+/// Stores both halves.
+#[inline(always)]
+fn put_two_rows(rows: __m512i, low: &mut [u64; 4], high: &mut [u64; 4]) {
+    // SAFETY: writes the 32 bytes of each, no alignment needed; called with vectors that were made of values of `Avx512`.
+    unsafe {
+        _mm256_storeu_si256(low.as_mut_ptr().cast(), _mm512_castsi512_si256(rows));
+        _mm256_storeu_si256(high.as_mut_ptr().cast(), _mm512_extracti64x4_epi64::<1>(rows));
     }
-    columns
+}
+
+/// The even words of both, in turn, and the odd ones.
+#[inline(always)]
+fn unpacked(a: Avx512, b: Avx512) -> [__m512i; 2] {
+    instruction!([_mm512_unpacklo_epi64(a.0, b.0), _mm512_unpackhi_epi64(a.0, b.0)])
 }

@@ -76,7 +76,7 @@ pub(super) fn prove<V: Vector>(like: V, claims: &[Claim]) -> Vec<bool> {
         prove_repeats(like, &mut questions, memory, &mut proven);
         // Those that want the sum's y cost more: keep them together.
         questions.sort_by_key(|question| question.sum_odd.is_some());
-        for chunk in questions.chunks(V::LANES * WAYS * PAIRS) {
+        for chunk in questions.chunks(at_a_time(questions.len(), V::LANES * WAYS)) {
             let answers = like.run(
                 #[inline(always)]
                 || answers(like, chunk, &mut memory.room),
@@ -87,6 +87,13 @@ pub(super) fn prove<V: Vector>(like: V, claims: &[Claim]) -> Vec<bool> {
         }
     });
     proven
+}
+
+/// How many of `count` questions are answered at a time, so that all parts are about as long: `width` for each of at most
+/// [`PAIRS`] pairs of vectors.
+fn at_a_time(count: usize, width: usize) -> usize {
+    let pairs = count.div_ceil(width).max(1);
+    pairs.div_ceil(pairs.div_ceil(PAIRS)) * width
 }
 
 /// Answers the questions about keys that come again, and takes them out.
@@ -115,7 +122,7 @@ fn prove_set<V: Vector>(like: V, questions: &[Question], set: &Set, memory: &mut
         #[inline(always)]
         || combs.fill(like, &set.keys, room),
     );
-    for places in set.asked.chunks(V::LANES * WAYS * PAIRS) {
+    for places in set.asked.chunks(at_a_time(set.asked.len(), V::LANES * WAYS)) {
         let asked = |&(question, key): &(usize, usize)| {
             let Question { bits, sum_x, .. } = questions[question];
             Asked { key, bits, sum_x }

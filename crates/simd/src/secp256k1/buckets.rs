@@ -68,27 +68,42 @@ fn windows(bits: usize) -> Vec<Window> {
         .collect()
 }
 
+/// Points, and memory for their buckets.
+pub(super) struct Room<V> {
+    pub(super) pairs: Pairs<V>,
+    buckets: Vec<Bucket>,
+    /// The buckets of the sums that wait, in order, and of those that wait after them.
+    waiting: [Vec<u32>; 2],
+}
+
+impl<V: Vector> Room<V> {
+    pub(super) fn new(like: V) -> Room<V> {
+        Room { pairs: Pairs::new(like), buckets: Vec::new(), waiting: [Vec::new(), Vec::new()] }
+    }
+}
+
 /// Whether the sum of the multiples is zero. False, too, where some addition was of equal or opposite points: nothing is
 /// known then. Random multipliers do not come to it, unless points have to do with each other.
-pub(super) fn is_zero<V: Vector>(pairs: &mut Pairs<V>, multiples: &[Multiple]) -> bool {
-    is_zero_in(pairs, multiples, best_bits(multiples.len()))
+pub(super) fn is_zero<V: Vector>(room: &mut Room<V>, multiples: &[Multiple]) -> bool {
+    is_zero_in(room, multiples, best_bits(multiples.len()))
 }
 
 /// The same, with windows of a known number of bits.
-pub(super) fn is_zero_in<V: Vector>(pairs: &mut Pairs<V>, multiples: &[Multiple], bits: usize) -> bool {
+pub(super) fn is_zero_in<V: Vector>(room: &mut Room<V>, multiples: &[Multiple], bits: usize) -> bool {
     let windows = &windows(bits);
-    pairs.reserve(windows.iter().map(|window| multiples.len() + 2 * window.buckets()).sum());
+    room.pairs.reserve(windows.iter().map(|window| multiples.len() + 2 * window.buckets()).sum());
     let mut at_bits = [None; BITS];
-    fill(pairs, multiples, windows)
-        .and_then(|buckets| reduce(pairs, windows, &buckets, &mut at_bits))
-        .is_some_and(|()| opposite(&at_bits.map(|term| term.map(|term| pairs.point(term)))))
+    fill(room, multiples, windows)
+        .and_then(|()| reduce(&mut room.pairs, windows, &room.buckets, &mut at_bits))
+        .is_some_and(|()| opposite(&at_bits.map(|term| term.map(|term| room.pairs.point(term)))))
 }
 
-/// The buckets of all windows.
-fn fill<V: Vector>(pairs: &mut Pairs<V>, multiples: &[Multiple], windows: &[Window]) -> Option<Vec<Bucket>> {
-    let mut buckets = vec![Bucket::EMPTY; windows.iter().map(|window| window.buckets()).sum()];
-    // The buckets of the sums that wait, in order.
-    let mut waiting: Vec<u32> = Vec::with_capacity(multiples.len() * windows.len());
+/// Fills the buckets of all windows. Nothing where some addition was of equal or opposite points.
+fn fill<V: Vector>(room: &mut Room<V>, multiples: &[Multiple], windows: &[Window]) -> Option<()> {
+    let Room { pairs, buckets, waiting: [waiting, next] } = room;
+    buckets.clear();
+    buckets.resize(windows.iter().map(|window| window.buckets()).sum(), Bucket::EMPTY);
+    waiting.clear();
     for window in windows {
         let half = window.buckets() as u64;
         let digits = multiples.iter().map(|multiple| {
@@ -98,18 +113,15 @@ fn fill<V: Vector>(pairs: &mut Pairs<V>, multiples: &[Multiple], windows: &[Wind
             let bucket = if negative { half - 1 - digit } else { digit - half };
             ((window.bucket as u64 + bucket) as u32, multiple.point.negative_where(negative))
         });
-        pairs.meet(&mut buckets, &mut waiting, digits);
+        pairs.meet(buckets, waiting, digits);
     }
     while !waiting.is_empty() {
-        if !pairs.settle() {
-            return None;
-        }
-        let mut next = Vec::with_capacity(waiting.len());
-        let terms: Vec<Term> = (0..waiting.len()).map(|at| pairs.sum(at, waiting.len())).collect();
-        pairs.meet(&mut buckets, &mut next, waiting.iter().copied().zip(terms));
-        waiting = next;
+        pairs.settle().then_some(())?;
+        next.clear();
+        pairs.meet_sums(buckets, waiting, next);
+        std::mem::swap(waiting, next);
     }
-    Some(buckets)
+    Some(())
 }
 
 /// A window on the way from its buckets to its sums by bit.

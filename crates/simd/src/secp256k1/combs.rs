@@ -13,7 +13,7 @@
 use super::digits::{Bits, Digits, LaneBits, Recoded};
 use super::field::Fe;
 use super::ladder::{BETA, PAIRS, Room, add_all};
-use super::point::{Flat, Point, WAYS, Ways, double, each};
+use super::point::{Axis, Coordinate, Flat, Point, WAYS, Ways, double, each};
 use super::power;
 use super::products::{mul, mul_columns, square};
 use super::reference::{Field, GENERATOR};
@@ -60,7 +60,7 @@ impl Combs {
     #[inline(always)]
     pub(super) fn fill<V: Vector>(&mut self, like: V, keys: &[Key], room: &mut Room<V>) {
         assert!(keys.len() <= V::LANES * WAYS, "a lane for each key");
-        self.tables.resize(LANES_MAX * WAYS, [[[Entry([0; 8]); 2]; ENTRIES]; WINDOWS]);
+        self.tables.resize(LANES_MAX * WAYS, [[[Entry::EMPTY; 2]; ENTRIES]; WINDOWS]);
         let (points, good) = lift(like, keys);
         self.good = [0; WAYS];
         let Some(multiples) = multiples(points, room) else { return };
@@ -74,7 +74,9 @@ impl Combs {
                     room.inversions(),
                     WINDOWS,
                     #[inline(always)]
-                    |window, way| [last[window][way], multiples[2 * window + 1][way]],
+                    |window, way, axis| {
+                        [last[window][way].coordinate(axis), multiples[2 * window + 1][way].coordinate(axis)]
+                    },
                     &mut next,
                     &mut unknown,
                 );
@@ -119,28 +121,28 @@ impl Combs {
         let key = room.tree(
             2 * TREE,
             #[inline(always)]
-            |at, way| {
+            |at, way, axis| {
                 let (part, window) = (at / TREE, at % TREE);
-                halves(like, tables, parts[part], &digits[part], window, way)
+                halves(like, tables, parts[part], &digits[part], [window, way], axis)
             },
             &mut unknown,
         );
         let last = room.tree(
             2,
             #[inline(always)]
-            |part, way| halves(like, tables, parts[part], &digits[part], TREE, way),
+            |part, way, axis| halves(like, tables, parts[part], &digits[part], [TREE, way], axis),
             &mut unknown,
         );
         let rest = room.tree(
             2,
             #[inline(always)]
-            |part, way| [last[part][way], base[part][way]],
+            |part, way, axis| [last[part][way].coordinate(axis), base[part][way].coordinate(axis)],
             &mut unknown,
         );
         let sums = room.tree(
             2,
             #[inline(always)]
-            |part, way| [key[part][way], rest[part][way]],
+            |part, way, axis| [key[part][way].coordinate(axis), rest[part][way].coordinate(axis)],
             &mut unknown,
         );
         let mut proven = unknown;
@@ -227,9 +229,10 @@ fn multiples<V: Vector>(points: Ways<Point<V>>, room: &mut Room<V>) -> Option<Ve
 /// Writes an entry of each lane's table.
 #[inline(always)]
 fn write<V: Vector>(tables: &mut [Table], [window, entry, half]: [usize; 3], x: &Fe<V>, y: &Fe<V>) {
-    let ([x0, x1, x2, x3], [y0, y1, y2, y3]) = (x.to_words(), y.to_words());
-    let mut rows = [Entry([0; 8]); LANES_MAX];
-    V::scatter([x0, x1, x2, x3, y0, y1, y2, y3], rows.each_mut().map(|Entry(row)| row));
+    let mut rows = [Entry::EMPTY; LANES_MAX];
+    for (axis, number) in [x, y].into_iter().enumerate() {
+        V::scatter(number.to_words(), rows.each_mut().map(|Entry(row)| &mut row[axis]));
+    }
     for (table, row) in tables.iter_mut().zip(rows) {
         table[window][entry][half] = row;
     }
@@ -242,30 +245,30 @@ fn halves<V: Vector>(
     tables: &[Table],
     part: &[Asked],
     digits: &Ways<[[Digits; WINDOWS]; 2]>,
-    window: usize,
-    way: usize,
-) -> [Flat<V>; 2] {
+    [window, way]: [usize; 2],
+    axis: Axis,
+) -> [Coordinate<V>; 2] {
     [
-        look_up(like, tables, part, way, (&digits[way][0][window], window, 0)),
-        look_up(like, tables, part, way, (&digits[way][1][window], window, 1)),
+        look_up(like, tables, part, (&digits[way][0][window], window, 0), way, axis),
+        look_up(like, tables, part, (&digits[way][1][window], window, 1), way, axis),
     ]
 }
 
-/// The entries that the lanes' digits name, each in its key's table.
+/// A coordinate of the entries that the lanes' digits name, each in its key's table.
 #[inline(always)]
 fn look_up<V: Vector>(
     like: V,
     tables: &[Table],
     part: &[Asked],
-    way: usize,
     (digits, window, half): (&Digits, usize, usize),
-) -> Flat<V> {
-    let mut rows = [&tables[0][window][0][half].0; LANES_MAX];
+    way: usize,
+    axis: Axis,
+) -> Coordinate<V> {
+    let mut rows = [tables[0][window][0][half].row(axis); LANES_MAX];
     for (lane, asked) in part.iter().skip(way * V::LANES).take(V::LANES).enumerate() {
-        rows[lane] = &tables[asked.key][window][usize::from(digits.places[lane]) % ENTRIES][half].0;
+        rows[lane] = tables[asked.key][window][usize::from(digits.places[lane]) % ENTRIES][half].row(axis);
     }
-    let [x0, x1, x2, x3, y0, y1, y2, y3] = like.gather(rows);
-    Flat { x: Fe::from_words([x0, x1, x2, x3]), y: Fe::from_words([y0, y1, y2, y3]), negative: digits.negative }
+    Coordinate { number: Fe::from_words(like.gather(rows)), negative: digits.negative }
 }
 
 /// The claimed x of a vector; of lanes without a claim, the generator's.

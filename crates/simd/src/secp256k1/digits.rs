@@ -87,7 +87,7 @@ impl Digits {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bits {
     /// Four words of the generator's, the lowest first, and two of each half's.
-    pub(super) words: [u64; 8],
+    pub(super) words: [[u64; 4]; 2],
     /// The third words of both halves, 32 bits each.
     pub(super) top: u64,
 }
@@ -96,14 +96,8 @@ impl Bits {
     /// Any bits, for lanes with nothing to do: no sum of points that they name is of equal or opposite ones.
     pub(super) const SOME: Bits = Bits {
         words: [
-            0x59f2_815b_16f8_1798,
-            0x029b_fcdb_2dce_28d9,
-            0x55a0_6295_ce87_0b07,
-            0x79be_667e_f9dc_bbac,
-            0x9c47_d08f_fb10_d4b8,
-            0xfd17_b448_a685_5419,
-            0x5da4_fbfc_0e11_08a8,
-            0x483a_da77_26a3_c465,
+            [0x59f2_815b_16f8_1798, 0x029b_fcdb_2dce_28d9, 0x55a0_6295_ce87_0b07, 0x79be_667e_f9dc_bbac],
+            [0x9c47_d08f_fb10_d4b8, 0xfd17_b448_a685_5419, 0x5da4_fbfc_0e11_08a8, 0x483a_da77_26a3_c465],
         ],
         top: 0x1_0000_0002,
     };
@@ -111,14 +105,14 @@ impl Bits {
     /// The bits of two scalars: what [`super::scalars`] is tested against.
     #[cfg(test)]
     pub(super) fn of(base: Scalar, key: Scalar) -> Bits {
-        let ([b0, b1, b2, b3], [[k0, k1, k2], [l0, l1, l2]]) = (base_bits(base), key_bits(key));
-        Bits { words: [b0, b1, b2, b3, k0, k1, l0, l1], top: k2 | l2 << 32 }
+        let (base, [[k0, k1, k2], [l0, l1, l2]]) = (base_bits(base), key_bits(key));
+        Bits { words: [base, [k0, k1, l0, l1]], top: k2 | l2 << 32 }
     }
 }
 
 /// The bits of a vector's lanes; of lanes beyond `bits`, any.
 pub(super) struct LaneBits<V> {
-    words: [V; 8],
+    words: [[V; 4]; 2],
     top: V,
 }
 
@@ -129,14 +123,13 @@ impl<V: Vector> LaneBits<V> {
         for (lane, bits) in bits.take(V::LANES).enumerate() {
             (rows[lane], tops[lane]) = (&bits.words, bits.top);
         }
-        LaneBits { words: like.gather(rows), top: like.load(&tops) }
+        LaneBits { words: like.gather_both(rows), top: like.load(&tops) }
     }
 
     /// The digits of what multiplies the generator.
     #[inline(always)]
     pub(super) fn base(&self, digits: &mut [Digits; BASE_WINDOWS]) {
-        let [b0, b1, b2, b3, ..] = self.words;
-        for (mut word, digits) in [b0, b1, b2, b3].into_iter().zip(digits.as_chunks_mut::<8>().0) {
+        for (mut word, digits) in self.words[0].into_iter().zip(digits.as_chunks_mut::<8>().0) {
             for digits in digits {
                 digits.set_all(word.and(word.splat(0xff)), BASE_BITS as u32);
                 word = word.down::<8>();
@@ -149,7 +142,7 @@ impl<V: Vector> LaneBits<V> {
     #[inline(always)]
     pub(super) fn half<const BITS: u32, const REST: u32, const N: usize>(&self, half: usize, digits: &mut [Digits; N]) {
         const { assert!(BITS + REST == 64 && BITS as usize * N >= KEY_SCALAR_BITS && BITS as usize * N < 160) };
-        let [.., k0, k1, l0, l1] = self.words;
+        let [k0, k1, l0, l1] = self.words[1];
         let mut words =
             if half == 0 { [k0, k1, self.top.and(k0.splat(0xffff_ffff))] } else { [l0, l1, self.top.down::<32>()] };
         // With more bits their number's middle is higher.

@@ -11,7 +11,7 @@
 //! Absent on purpose: what the numbers and points are.
 
 use super::field::{Columns, Fe, Loose, Multiplicand};
-use super::point::{Flat, WAYS, Ways, each, in_turn};
+use super::point::{Axis, Coordinate, WAYS, Ways, each, in_turn};
 use super::products::{mul, mul_columns, mul_loose, square_columns};
 use super::reference::{Field, invert_all};
 use super::vector::{LANES_MAX, Vector};
@@ -36,6 +36,11 @@ pub(super) struct Inversions<V> {
 impl<V: Vector> Inversions<V> {
     pub(super) fn new(like: V) -> Inversions<V> {
         Inversions { steps: Vec::new(), count: 0, product: [Fe::small(like, 1).loose(); WAYS] }
+    }
+
+    /// A vector, to make others of.
+    pub(super) fn like(&self) -> V {
+        self.product[0].like()
     }
 
     /// Makes room for `count` pairs of vectors, and forgets all numbers.
@@ -110,20 +115,20 @@ impl<V: Vector> Inversions<V> {
 
     /// The sums of `count` pairs of points with z = 1, one pair of vectors of them after the other, by one inversion.
     ///
-    /// `pair` is number `at` of vector `way`; `is_double` says where it is twice the first of the two, which is the second
-    /// one too. `zeros` is told the lanes that have equal or opposite points: their sums are none. `put` gets the sums, the
-    /// last ones first.
+    /// `pair` gives a coordinate of both points of number `at` of vector `way`; `is_double` says where it is twice the first
+    /// of the two, which is the second one too. `zeros` is told the lanes that have equal or opposite points: their sums are
+    /// none. `put` gets the sums' coordinates, the last ones first.
     ///
-    /// Where a step waits for the one before, something else lies in between: on the way there the next pair is looked up
-    /// beside a product, on the way back the products that lead to the next inverses stand between the steps of a sum.
+    /// Where a step waits for the one before, something else lies in between: what is looked up stands beside products that
+    /// do not want it, and on the way back the products that lead to the next inverses stand between the steps of a sum.
     #[inline(always)]
     pub(super) fn add_pairs(
         &mut self,
         count: usize,
-        pair: impl Fn(usize, usize) -> [Flat<V>; 2],
+        pair: impl Fn(usize, usize, Axis) -> [Coordinate<V>; 2],
         is_double: impl Fn(usize) -> bool,
         zeros: impl FnMut(usize, Ways<u8>),
-        mut put: impl FnMut(usize, Ways<Flat<V>>),
+        mut put: impl FnMut(usize, usize, Axis, &Fe<V>),
     ) {
         self.begin(count);
         let mut product = self.product;
@@ -135,8 +140,12 @@ impl<V: Vector> Inversions<V> {
                     product[i] = mul_loose(&product[i], &numbers[i]);
                 }
                 if at < count {
-                    let [a, b] = pair(at, i);
-                    numbers[i] = if is_double(at) { twice_y(&a) } else { difference(&a, &b) };
+                    numbers[i] = if is_double(at) {
+                        twice_y(&pair(at, i, Axis::Y)[0])
+                    } else {
+                        let [a, b] = pair(at, i, Axis::X);
+                        difference(&a, &b)
+                    };
                 }
             });
         }
@@ -148,21 +157,24 @@ impl<V: Vector> Inversions<V> {
         let mut inverse = each!(i, mul_loose(&product[i], &self.steps[last][i].before));
         for at in (0..count).rev() {
             let (step, before) = (&self.steps[at], &self.steps[at.saturating_sub(1)]);
-            let pairs = each!(i, pair(at, i));
             let is_double = is_double(at);
-            let slope = in_turn!(i, {
-                let [a, b] = &pairs[i];
-                let rise = if is_double { double_rise(a) } else { rise(a, b) };
-                mul_loose(&rise, &inverse[i])
+            let from = in_turn!(i, {
+                let [a, b] = pair(at, i, Axis::Y);
+                let rise = if is_double { double_rise(&pair(at, i, Axis::X)[0]) } else { rise(&a, &b) };
+                (a, mul_loose(&rise, &inverse[i]))
             });
             product = in_turn!(i, mul_loose(&product[i], &step[i].number));
-            let square = in_turn!(i, square_columns(&slope[i]));
+            let square = in_turn!(i, square_columns(&from[i].1));
             let xs = in_turn!(i, {
+                let [a, b] = pair(at, i, Axis::X);
                 inverse[i] = mul_loose(&product[i], &before[i].before);
-                let [a, b] = &pairs[i];
-                sum_x(square[i], a, b)
+                sum_x(square[i], &a, &b)
             });
-            put(at, in_turn!(i, Flat { x: xs[i].0, y: sum_y(&slope[i], &xs[i].1, &pairs[i][0]), negative: 0 }));
+            in_turn!(i, {
+                put(at, i, Axis::X, &xs[i].0);
+                let (a, slope) = &from[i];
+                put(at, i, Axis::Y, &sum_y(slope, &xs[i].1, a));
+            });
         }
     }
 }
@@ -171,56 +183,52 @@ impl<V: Vector> Inversions<V> {
 #[inline(always)]
 fn inverses<V: Vector>(numbers: &Ways<Loose<V>>) -> Option<Ways<Loose<V>>> {
     // Both ways by one number a lane.
-    let [a0, a1, a2, a3] = mul(&numbers[0], &numbers[1]).to_words();
-    let like = a0;
-    let mut rows = [[0; 8]; LANES_MAX];
-    V::scatter([a0, a1, a2, a3, a0, a1, a2, a3], rows.each_mut());
-    let mut all = [Field::ONE; LANES_MAX];
-    for (number, &[a0, a1, a2, a3, ..]) in all.iter_mut().zip(&rows).take(V::LANES) {
-        *number = Field::reduced([a0, a1, a2, a3]);
-    }
+    let words = mul(&numbers[0], &numbers[1]).to_words();
+    let like = words[0];
+    let mut rows = [[0; 4]; LANES_MAX];
+    V::scatter(words, rows.each_mut());
+    let mut all = rows.map(Field::reduced);
     let all = &mut all[..V::LANES];
     if all.iter().any(|number| number.is_zero()) {
         return None;
     }
     invert_all(all);
     for (row, inverse) in rows.iter_mut().zip(all) {
-        row[..4].copy_from_slice(&inverse.words());
+        *row = inverse.words();
     }
-    let [a0, a1, a2, a3, ..] = like.gather(rows.each_ref());
-    let inverse = Fe::from_words([a0, a1, a2, a3]);
+    let inverse = Fe::from_words(like.gather(rows.each_ref()));
     Some([mul_loose(&inverse, &numbers[1]), mul_loose(&inverse, &numbers[0])])
 }
 
 /// What the sum of two points wants the inverse of: zero where they are equal or opposite.
 #[inline(always)]
-pub(super) fn difference<V: Vector>(a: &Flat<V>, b: &Flat<V>) -> Loose<V> {
-    b.x.columns().minus(&a.x).carry_loose()
+pub(super) fn difference<V: Vector>(a: &Coordinate<V>, b: &Coordinate<V>) -> Loose<V> {
+    b.number.columns().minus(&a.number).carry_loose()
 }
 
 /// What twice a point, which has its own y, wants the inverse of.
 #[inline(always)]
-pub(super) fn twice_y<V: Vector>(a: &Flat<V>) -> Loose<V> {
-    a.y.columns().twice().carry_loose()
+pub(super) fn twice_y<V: Vector>(a: &Coordinate<V>) -> Loose<V> {
+    debug_assert!(a.negative == 0, "what is doubled has its own y");
+    a.number.columns().twice().carry_loose()
 }
 
 /// The y that is meant.
 #[inline(always)]
-fn own_y<V: Vector>(a: &Flat<V>) -> Columns<V> {
-    a.y.columns().negative_where(a.negative)
+fn own_y<V: Vector>(a: &Coordinate<V>) -> Columns<V> {
+    a.number.columns().negative_where(a.negative)
 }
 
 /// The slope of the line through two points, times [`difference`].
 #[inline(always)]
-pub(super) fn rise<V: Vector>(a: &Flat<V>, b: &Flat<V>) -> Loose<V> {
+pub(super) fn rise<V: Vector>(a: &Coordinate<V>, b: &Coordinate<V>) -> Loose<V> {
     own_y(b).minus_columns(own_y(a)).carry_loose()
 }
 
 /// The slope of the line that touches the curve in a point, times [`twice_y`].
 #[inline(always)]
-pub(super) fn double_rise<V: Vector>(a: &Flat<V>) -> Loose<V> {
-    debug_assert!(a.negative == 0, "what is doubled has its own y");
-    square_columns(&a.x).thrice().carry_loose()
+pub(super) fn double_rise<V: Vector>(a: &Coordinate<V>) -> Loose<V> {
+    square_columns(&a.number).thrice().carry_loose()
 }
 
 /// The sum's x, from the square of the slope k, and how far it lies behind the first point: k^2 - a.x - b.x, and a.x - x.
@@ -229,13 +237,13 @@ pub(super) fn double_rise<V: Vector>(a: &Flat<V>) -> Loose<V> {
 /// [`double_rise`], -2 to 12 for x, -1 to 1 for a.x - x, -1 to 13 for [`sum_y`]. Where lower halves are signed a product may
 /// be as low as -4: -6 for x, -5 for y.
 #[inline(always)]
-pub(super) fn sum_x<V: Vector>(slope_square: Columns<V>, a: &Flat<V>, b: &Flat<V>) -> (Fe<V>, Loose<V>) {
-    let x = slope_square.minus(&a.x).minus(&b.x).carry();
-    (x, a.x.columns().minus(&x).carry_loose())
+pub(super) fn sum_x<V: Vector>(slope_square: Columns<V>, a: &Coordinate<V>, b: &Coordinate<V>) -> (Fe<V>, Loose<V>) {
+    let x = slope_square.minus(&a.number).minus(&b.number).carry();
+    (x, a.number.columns().minus(&x).carry_loose())
 }
 
 /// The sum's y: k (a.x - x) - a.y.
 #[inline(always)]
-pub(super) fn sum_y<V: Vector>(slope: &Loose<V>, back: &Loose<V>, a: &Flat<V>) -> Fe<V> {
+pub(super) fn sum_y<V: Vector>(slope: &Loose<V>, back: &Loose<V>, a: &Coordinate<V>) -> Fe<V> {
     mul_columns(slope, back).minus_columns(own_y(a)).carry()
 }

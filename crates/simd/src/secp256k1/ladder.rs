@@ -16,16 +16,17 @@
 //! What the sums leave out (equal and opposite points, y = 0) is told of each lane: `unknown`, or z = 0.
 
 use super::digits::{BASE_WINDOWS, Digits, KEY_BITS, KEY_WINDOWS, Recoded};
-use super::field::{Fe, Multiplicand};
+use super::field::Fe;
+use super::field::Multiplicand;
 use super::inversions::Inversions;
-use super::point::{self, Flat, Point, Rung, WAYS, Ways, each};
+use super::point::{self, Axis, Coordinate, Flat, Point, Rung, WAYS, Ways, each};
 use super::products::mul;
 use super::tables::{BASES, look_up};
 use super::vector::{LANES_MAX, Vector};
 
 /// Pairs of vectors that share inversions, at most. Their tables and the points of a [`PART`] have some 500 KiB in lanes of
 /// AVX-512.
-pub(super) const PAIRS: usize = 8;
+pub(super) const PAIRS: usize = 13;
 /// Windows of the key's scalar whose points are made at a time.
 const PART: usize = 13;
 const PARTS: usize = KEY_WINDOWS / PART;
@@ -45,17 +46,25 @@ const EVEN: usize = OPERANDS - 1;
 pub(super) const BETA: [u64; 4] =
     [0xc139_6c28_7195_01ee, 0x9cf0_4975_12f5_8995, 0x6e64_479e_ac34_34e9, 0x7ae9_6a2b_657c_0710];
 
-/// One cache line.
+/// A multiple of a key, in two cache lines: coordinates below 2^256.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Line([u64; 8]);
+struct KeyMultiple {
+    x: [u64; 4],
+    /// beta x, which with the same y is lambda times the multiple.
+    x_lambda: [u64; 4],
+    y: [u64; 4],
+}
 
-/// Odd multiples 1, 3, .. of the keys of a vector, on the stretched curve: lane, multiple, two lines.
+impl KeyMultiple {
+    const EMPTY: KeyMultiple = KeyMultiple { x: [0; 4], x_lambda: [0; 4], y: [0; 4] };
+}
+
+/// Odd multiples 1, 3, .. of the keys of a vector, on the stretched curve: lane, multiple.
 ///
-/// Lines: limbs of x and the three lowest of y; the two highest of y and the limbs of beta x, which with the same y is
-/// lambda times the multiple. Of a lane only the lines are touched that its digits name: with tables in lanes, where every
-/// place is compared and blended, a signature takes 5 % longer.
-type KeyTable = [[[Line; 2]; MULTIPLES]; LANES_MAX];
+/// Of a lane only the lines are touched that its digits name: with tables in lanes, where every place is compared and
+/// blended, a signature takes 5 % longer.
+type KeyTable = [[KeyMultiple; MULTIPLES]; LANES_MAX];
 
 /// A point in each lane of two vectors: x and y.
 type Coordinates<V> = Ways<[Fe<V>; 2]>;
@@ -114,16 +123,17 @@ impl<V: Vector> Room<V> {
                 &mut self.inversions,
                 base + of_key,
                 #[inline(always)]
-                |at, way| {
+                |at, way, axis| {
                     let (pair, place) = (at / (base + of_key), at % (base + of_key));
                     if place >= base {
                         let (a, b, _) = multiple_of(level, place - base);
-                        [operands[pair][a][way], operands[pair][b][way]]
+                        [operands[pair][a][way].coordinate(axis), operands[pair][b][way].coordinate(axis)]
                     } else if level == 0 {
                         let window = pair * BASE_WINDOWS + 2 * place;
-                        [of_tables(like, digits, window, way), of_tables(like, digits, window + 1, way)]
+                        [of_tables(like, digits, window, way, axis), of_tables(like, digits, window + 1, way, axis)]
                     } else {
-                        [sums[pair * stride + 2 * place][way], sums[pair * stride + 2 * place + 1][way]]
+                        let first = pair * stride + 2 * place;
+                        [sums[first][way].coordinate(axis), sums[first + 1][way].coordinate(axis)]
                     }
                 },
                 #[inline(always)]
@@ -148,7 +158,7 @@ impl<V: Vector> Room<V> {
     fn begin_tables(&mut self, keys: &[Coordinates<V>]) {
         let flat = |key: &Coordinates<V>| each!(i, Flat { x: key[i][0], y: key[i][1], negative: 0 });
         while self.tables.len() < keys.len() {
-            self.tables.push([[[[Line([0; 8]); 2]; MULTIPLES]; LANES_MAX]; WAYS]);
+            self.tables.push([[[KeyMultiple::EMPTY; MULTIPLES]; LANES_MAX]; WAYS]);
             self.operands.push([flat(&keys[0]); OPERANDS]);
         }
         for (pair, key) in keys.iter().enumerate() {
@@ -183,7 +193,9 @@ impl<V: Vector> Room<V> {
         self.tree(
             BASE_WINDOWS,
             #[inline(always)]
-            |at, way| [of_tables(like, digits, 2 * at, way), of_tables(like, digits, 2 * at + 1, way)],
+            |at, way, axis| {
+                [of_tables(like, digits, 2 * at, way, axis), of_tables(like, digits, 2 * at + 1, way, axis)]
+            },
             unknown,
         )
     }
@@ -194,7 +206,7 @@ impl<V: Vector> Room<V> {
     pub(super) fn tree(
         &mut self,
         count: usize,
-        pair: impl Fn(usize, usize) -> [Flat<V>; 2],
+        pair: impl Fn(usize, usize, Axis) -> [Coordinate<V>; 2],
         unknown: &mut [Ways<u8>],
     ) -> Vec<Ways<Flat<V>>> {
         let mut left = count / 2;
@@ -206,7 +218,7 @@ impl<V: Vector> Room<V> {
                 &mut self.inversions,
                 left,
                 #[inline(always)]
-                |at, way| [sums[2 * at][way], sums[2 * at + 1][way]],
+                |at, way, axis| [sums[2 * at][way].coordinate(axis), sums[2 * at + 1][way].coordinate(axis)],
                 &mut self.next,
                 unknown,
             );
@@ -226,12 +238,12 @@ impl<V: Vector> Room<V> {
                 &mut self.inversions,
                 PART,
                 #[inline(always)]
-                |at, way| {
+                |at, way, axis| {
                     let (pair, window) = (at / PART, part * PART + at % PART);
                     let (table, digits) = (&tables[pair][way], &digits[pair][way]);
                     [
-                        multiples(like, table, &digits.key[0][window], false),
-                        multiples(like, table, &digits.key[1][window], true),
+                        multiples(like, table, &digits.key[0][window], false, axis),
+                        multiples(like, table, &digits.key[1][window], true, axis),
                     ]
                 },
                 &mut self.sums,
@@ -273,11 +285,12 @@ const fn multiple_of(level: usize, at: usize) -> (usize, usize, usize) {
     }
 }
 
-/// The points that the generator's windows name: number `at` of all pairs of vectors together, of one of the two.
+/// A coordinate of the points that the generator's windows name: number `at` of all pairs of vectors together, of one of
+/// the two.
 #[inline(always)]
-fn of_tables<V: Vector>(like: V, digits: &[Ways<Recoded>], at: usize, way: usize) -> Flat<V> {
+fn of_tables<V: Vector>(like: V, digits: &[Ways<Recoded>], at: usize, way: usize, axis: Axis) -> Coordinate<V> {
     let (digits, window) = (&digits[at / BASE_WINDOWS][way], at % BASE_WINDOWS);
-    look_up(like, &BASES[window], &digits.base[window])
+    look_up(like, &BASES[window], &digits.base[window], axis)
 }
 
 /// Goes on with the ladder by some windows; with `start` from the last of them on.
@@ -301,7 +314,7 @@ fn climb<V: Vector>(sum: &mut Ways<Rung<V>>, windows: &[Ways<Flat<V>>], start: b
 pub(super) fn add_all<V: Vector>(
     inversions: &mut Inversions<V>,
     each: usize,
-    pair: impl Fn(usize, usize) -> [Flat<V>; 2],
+    pair: impl Fn(usize, usize, Axis) -> [Coordinate<V>; 2],
     sums: &mut Vec<Ways<Flat<V>>>,
     unknown: &mut [Ways<u8>],
 ) {
@@ -321,14 +334,15 @@ pub(super) fn add_all<V: Vector>(
 fn add_or_double_all<V: Vector>(
     inversions: &mut Inversions<V>,
     each: usize,
-    pair: impl Fn(usize, usize) -> [Flat<V>; 2],
+    pair: impl Fn(usize, usize, Axis) -> [Coordinate<V>; 2],
     is_double: impl Fn(usize) -> bool,
     sums: &mut Vec<Ways<Flat<V>>>,
     unknown: &mut [Ways<u8>],
 ) {
     let count = each * unknown.len();
     if sums.len() < count {
-        sums.resize(count, each!(i, pair(0, i)[0]));
+        let zero = Fe::small(inversions.like(), 0);
+        sums.resize(count, [Flat { x: zero, y: zero, negative: 0 }; WAYS]);
     }
     inversions.add_pairs(
         count,
@@ -340,7 +354,10 @@ fn add_or_double_all<V: Vector>(
             }
         },
         #[inline(always)]
-        |at, sum| sums[at] = sum,
+        |at, way, axis, number| match axis {
+            Axis::X => sums[at][way].x = *number,
+            Axis::Y => sums[at][way].y = *number,
+        },
     );
 }
 
@@ -348,39 +365,26 @@ fn add_or_double_all<V: Vector>(
 #[inline(always)]
 fn write_multiple<V: Vector>(tables: &mut Ways<KeyTable>, at: usize, multiple: &Ways<Flat<V>>) {
     let beta = Fe::splat(multiple[0].x.like(), BETA);
-    let x_lambda = each!(i, mul(&multiple[i].x, &beta));
-    for way in 0..WAYS {
-        write(&mut tables[way], at, multiple[way].x, x_lambda[way], multiple[way].y);
+    for (table, Flat { x, y, .. }) in tables.iter_mut().zip(multiple) {
+        V::scatter(x.to_words(), table.each_mut().map(|multiples| &mut multiples[at].x));
+        V::scatter(mul(x, &beta).to_words(), table.each_mut().map(|multiples| &mut multiples[at].x_lambda));
+        V::scatter(y.to_words(), table.each_mut().map(|multiples| &mut multiples[at].y));
     }
 }
 
-/// Writes a multiple into each lane's lines.
+/// A coordinate of the multiples at the lanes' places, or of lambda times them.
 #[inline(always)]
-fn write<V: Vector>(table: &mut KeyTable, at: usize, x: Fe<V>, x_lambda: Fe<V>, y: Fe<V>) {
-    let (like, [x, l, y]) = (x.like(), [x.vectors(), x_lambda.vectors(), y.vectors()]);
-    V::scatter([x[0], x[1], x[2], x[3], x[4], y[0], y[1], y[2]], lines(table, at, 0));
-    V::scatter([y[3], y[4], l[0], l[1], l[2], l[3], l[4], like.splat(0)], lines(table, at, 1));
-}
-
-/// A line of each lane.
-#[inline(always)]
-fn lines(table: &mut KeyTable, at: usize, line: usize) -> [&mut [u64; 8]; LANES_MAX] {
-    let [a, b, c, d, e, f, g, h] = table;
-    let [a, b, c, d] = [&mut a[at][line].0, &mut b[at][line].0, &mut c[at][line].0, &mut d[at][line].0];
-    [a, b, c, d, &mut e[at][line].0, &mut f[at][line].0, &mut g[at][line].0, &mut h[at][line].0]
-}
-
-/// The multiples at the lanes' places, or lambda times them.
-#[inline(always)]
-fn multiples<V: Vector>(like: V, table: &KeyTable, digits: &Digits, lambda: bool) -> Flat<V> {
-    let (mut first, mut second) = ([&table[0][0][0].0; LANES_MAX], [&table[0][0][1].0; LANES_MAX]);
+fn multiples<V: Vector>(like: V, table: &KeyTable, digits: &Digits, lambda: bool, axis: Axis) -> Coordinate<V> {
+    let mut rows = [&table[0][0].x; LANES_MAX];
     for lane in 0..V::LANES {
-        let [Line(one), Line(two)] = &table[lane][usize::from(digits.places[lane]) % MULTIPLES];
-        (first[lane], second[lane]) = (one, two);
+        let multiple = &table[lane][usize::from(digits.places[lane]) % MULTIPLES];
+        rows[lane] = match axis {
+            Axis::X if lambda => &multiple.x_lambda,
+            Axis::X => &multiple.x,
+            Axis::Y => &multiple.y,
+        };
     }
-    let ([x0, x1, x2, x3, x4, y0, y1, y2], [y3, y4, l0, l1, l2, l3, l4, _]) = (like.gather(first), like.gather(second));
-    let x = if lambda { [l0, l1, l2, l3, l4] } else { [x0, x1, x2, x3, x4] };
-    Flat { x: Fe::from_vectors(x), y: Fe::from_vectors([y0, y1, y2, y3, y4]), negative: digits.negative }
+    Coordinate { number: Fe::from_words(like.gather(rows)), negative: digits.negative }
 }
 
 /// The multiples of the generator, and of the keys (x and y), of at most [`PAIRS`] pairs of vectors.

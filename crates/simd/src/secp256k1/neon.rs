@@ -93,9 +93,9 @@ impl Vector for Neon {
     }
 
     #[inline(always)]
-    fn gather(self, rows: [&[u64; 8]; LANES_MAX]) -> [Neon; 8] {
-        let mut columns = [self; 8];
-        for pair in 0..4 {
+    fn gather(self, rows: [&[u64; 4]; LANES_MAX]) -> [Neon; 4] {
+        let mut columns = [self; 4];
+        for pair in 0..2 {
             let (a, b) = (read(&rows[0].as_chunks().0[pair]), read(&rows[1].as_chunks().0[pair]));
             columns[2 * pair] = Neon(instruction!(vtrn1q_u64(a, b)));
             columns[2 * pair + 1] = Neon(instruction!(vtrn2q_u64(a, b)));
@@ -104,9 +104,9 @@ impl Vector for Neon {
     }
 
     #[inline(always)]
-    fn scatter(columns: [Neon; 8], rows: [&mut [u64; 8]; LANES_MAX]) {
+    fn scatter(columns: [Neon; 4], rows: [&mut [u64; 4]; LANES_MAX]) {
         let [first, second, ..] = rows;
-        for pair in 0..4 {
+        for pair in 0..2 {
             let (a, b) = (columns[2 * pair].0, columns[2 * pair + 1].0);
             write(instruction!(vtrn1q_u64(a, b)), &mut first.as_chunks_mut().0[pair]);
             write(instruction!(vtrn2q_u64(a, b)), &mut second.as_chunks_mut().0[pair]);

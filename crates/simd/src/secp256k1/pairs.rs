@@ -12,7 +12,7 @@
 
 use super::field::Fe;
 use super::inversions::Inversions;
-use super::point::{Flat, WAYS};
+use super::point::{Axis, Coordinate, WAYS, each};
 use super::reference::{Affine, Field};
 use super::tables::{BASES, Entry};
 use super::vector::{LANES_MAX, Vector};
@@ -32,6 +32,11 @@ impl Term {
     /// Its negative where `is_negative`.
     pub(super) fn negative_where(self, is_negative: bool) -> Term {
         Term(self.0 ^ u32::from(is_negative))
+    }
+
+    /// The term that is so many places behind it.
+    pub(super) fn plus(self, places: usize) -> Term {
+        Term(self.0 + (places << 1) as u32)
     }
 
     fn place(self) -> usize {
@@ -87,7 +92,7 @@ impl<V: Vector> Pairs<V> {
 
     /// Makes room for more points, pushed or summed: a list that grows step by step is copied each time.
     pub(super) fn reserve(&mut self, points: usize) {
-        self.points.reserve(points + WAYS * LANES_MAX);
+        self.points.reserve(points + 2 * WAYS * LANES_MAX);
     }
 
     /// Appends a point of the curve, with coordinates below 2^256.
@@ -99,6 +104,14 @@ impl<V: Vector> Pairs<V> {
         assert!(self.pairs.is_empty());
         self.points.push(point);
         Term::new(self.points.len() - 1)
+    }
+
+    /// As [`Pairs::push`], some points; returns the first.
+    #[inline(always)]
+    pub(super) fn extend(&mut self, points: &[Entry]) -> Term {
+        assert!(self.pairs.is_empty());
+        self.points.extend_from_slice(points);
+        Term::new(self.points.len() - points.len())
     }
 
     /// The sum of two points, which is there after the next [`Pairs::settle`].
@@ -137,79 +150,88 @@ impl<V: Vector> Pairs<V> {
         waiting.truncate(sums);
     }
 
-    /// The sum number `at` of those that [`Pairs::settle`] computed last, of `count`.
-    #[inline(always)]
-    pub(super) fn sum(&self, at: usize, count: usize) -> Term {
-        Term(((self.points.len() - count + at) << 1) as u32)
+    /// As [`Pairs::meet`], for the sums that [`Pairs::settle`] computed last, with the numbers of their buckets.
+    pub(super) fn meet_sums(&mut self, buckets: &mut [Bucket], numbers: &[u32], waiting: &mut Vec<u32>) {
+        let first = Term::new(self.points.len() - numbers.len());
+        self.meet(buckets, waiting, numbers.iter().enumerate().map(|(at, &number)| (number, first.plus(at))));
     }
 
     /// A point of the list.
     pub(super) fn point(&self, term: Term) -> Affine {
-        let Entry([x0, x1, x2, x3, y0, y1, y2, y3]) = self.points[term.place()];
-        let (x, y) = (Field::reduced([x0, x1, x2, x3]), Field::reduced([y0, y1, y2, y3]));
+        let Entry([x, y]) = self.points[term.place()];
+        let (x, y) = (Field::reduced(x), Field::reduced(y));
         Affine { x, y: if term.is_negative() { -y } else { y } }
     }
 
     /// Computes the sums that wait. False where a pair was of equal or of opposite points: the list is of no more use.
     pub(super) fn settle(&mut self) -> bool {
-        let pairs = std::mem::take(&mut self.pairs);
-        assert!(self.points.len() + pairs.len() < 1 << 31, "terms have a bit beside their places");
-        let like = self.like;
-        let good = pairs.chunks(SHARED_MAX).all(|pairs| {
+        let mut pairs = std::mem::take(&mut self.pairs);
+        let count = pairs.len();
+        assert!(self.points.len() + count < 1 << 30, "terms have a bit beside their places, and there is an empty one");
+        // Whole vectors are read and computed, and what is too much is cut off.
+        let whole = count.next_multiple_of(V::LANES * WAYS);
+        pairs.resize(whole + LANES_MAX, STAND_IN);
+        let (like, end) = (self.like, self.points.len() + count);
+        let good = (0..whole).step_by(SHARED_MAX).all(|first| {
             like.run(
                 #[inline(always)]
-                || self.add(pairs),
+                || self.add(&pairs[first..], (whole - first).min(SHARED_MAX)),
             )
         });
+        self.points.truncate(end);
         self.pairs = pairs;
         self.pairs.clear();
         good
     }
 
-    /// Appends the sums, with one inversion.
+    /// Appends the sums of the first `count` pairs, which are whole vectors, with one inversion.
     #[inline(always)]
-    fn add(&mut self, pairs: &[[Term; 2]]) -> bool {
+    fn add(&mut self, pairs: &[[Term; 2]], count: usize) -> bool {
         let Pairs { like, points, inversions, .. } = self;
-        let (like, first, at_once) = (*like, points.len(), V::LANES * WAYS);
-        // Whole vectors are written, and what is too much is cut off.
-        points.resize(first + pairs.len() + WAYS * LANES_MAX, Entry([0; 8]));
+        let (like, first) = (*like, points.len());
+        let highest = pairs.as_flattened().iter().fold(0, |highest, term| highest.max(term.0));
+        assert!(Term(highest).place() < first, "terms are of points that are there");
+        points.resize(first + count + LANES_MAX - V::LANES, Entry::EMPTY);
         let (points, sums) = points.split_at_mut(first);
         let mut good = true;
         inversions.add_pairs(
-            pairs.len().div_ceil(at_once),
+            count / (V::LANES * WAYS),
             #[inline(always)]
-            |at, way| {
-                let pairs = &pairs[at * at_once..];
-                [coordinates(like, points, pairs, way, 0), coordinates(like, points, pairs, way, 1)]
+            |at, way, axis| {
+                let pairs = pairs[(at * WAYS + way) * V::LANES..].first_chunk().expect("there are more");
+                each!(which, coordinate(like, points, pairs, which, axis))
             },
             #[inline(always)]
             |_| false,
             |_, zeros| good &= zeros == [0; WAYS],
             #[inline(always)]
-            |at, pair| {
-                for (way, sum) in pair.iter().enumerate() {
-                    let [[x0, x1, x2, x3], [y0, y1, y2, y3]] = [sum.x.to_words(), sum.y.to_words()];
-                    let place = at * at_once + way * V::LANES;
-                    let rows: &mut [Entry; LANES_MAX] = sums[place..].first_chunk_mut().expect("there is room");
-                    V::scatter([x0, x1, x2, x3, y0, y1, y2, y3], rows.each_mut().map(|Entry(row)| row));
-                }
+            |at, way, axis, number| {
+                let rows: &mut [Entry; LANES_MAX] =
+                    sums[(at * WAYS + way) * V::LANES..].first_chunk_mut().expect("there is room");
+                V::scatter(number.to_words(), rows.each_mut().map(|Entry(row)| &mut row[axis as usize]));
             },
         );
-        self.points.truncate(first + pairs.len());
+        self.points.truncate(first + count);
         good
     }
 }
 
-/// The first or the second points of a vector of pairs.
+/// A coordinate of the first or the second points of a vector of pairs, whose places are all within `points`.
 #[inline(always)]
-fn coordinates<V: Vector>(like: V, points: &[Entry], pairs: &[[Term; 2]], way: usize, which: usize) -> Flat<V> {
-    let mut rows = [&points[0].0; LANES_MAX];
-    let mut negative = 0;
+fn coordinate<V: Vector>(
+    like: V,
+    points: &[Entry],
+    pairs: &[[Term; 2]; LANES_MAX],
+    which: usize,
+    axis: Axis,
+) -> Coordinate<V> {
+    let (mut rows, mut negative) = ([points[0].row(axis); LANES_MAX], 0);
     for lane in 0..V::LANES {
-        let term = pairs.get(way * V::LANES + lane).unwrap_or(&STAND_IN)[which];
-        rows[lane] = &points[term.place()].0;
+        let term = pairs[lane][which];
+        debug_assert!(term.place() < points.len());
+        // SAFETY: `Pairs::add` looked at all places.
+        rows[lane] = unsafe { points.get_unchecked(term.place()) }.row(axis);
         negative |= (term.0 as u8 & 1) << lane;
     }
-    let [x0, x1, x2, x3, y0, y1, y2, y3] = like.gather(rows);
-    Flat { x: Fe::from_words([x0, x1, x2, x3]), y: Fe::from_words([y0, y1, y2, y3]), negative }
+    Coordinate { number: Fe::from_words(like.gather(rows)), negative }
 }

@@ -67,6 +67,32 @@ pub(super) struct Flat<V> {
     pub(super) negative: u8,
 }
 
+/// One of a point's coordinates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Axis {
+    X,
+    Y,
+}
+
+/// A coordinate of points with z = 1.
+#[derive(Clone, Copy)]
+pub(super) struct Coordinate<V> {
+    pub(super) number: Fe<V>,
+    /// The lanes where the negative of y is meant; x has no sign.
+    pub(super) negative: u8,
+}
+
+impl<V: Vector> Flat<V> {
+    #[inline(always)]
+    pub(super) fn coordinate(&self, axis: Axis) -> Coordinate<V> {
+        let number = match axis {
+            Axis::X => self.x,
+            Axis::Y => self.y,
+        };
+        Coordinate { number, negative: self.negative }
+    }
+}
+
 /// Doubles each point: 3 products, 4 squares.
 ///
 /// With b = y^2, d = 4 x b, e = 3 x^2: x3 = e^2 - 2 d, y3 = e (d - x3) - 8 b^2, z3 = 2 y z.

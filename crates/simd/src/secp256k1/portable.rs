@@ -66,12 +66,12 @@ impl Vector for Portable {
     }
 
     #[inline(always)]
-    fn gather(self, rows: [&[u64; 8]; LANES_MAX]) -> [Portable; 8] {
+    fn gather(self, rows: [&[u64; 4]; LANES_MAX]) -> [Portable; 4] {
         std::array::from_fn(|word| Portable([rows[0][word], rows[1][word]]))
     }
 
     #[inline(always)]
-    fn scatter(columns: [Portable; 8], rows: [&mut [u64; 8]; LANES_MAX]) {
+    fn scatter(columns: [Portable; 4], rows: [&mut [u64; 4]; LANES_MAX]) {
         for (lane, row) in rows.into_iter().take(2).enumerate() {
             *row = columns.map(|column| column.0[lane]);
         }

@@ -3,15 +3,15 @@
 //! The exponent is, in binary, almost only ones: runs of 2, 22 and 223 ones are made first.
 //! A power is one long chain of squarings, each waiting for the last; chains side by side fill the waiting.
 
-use super::field::{Fe, Multiplicand};
-use super::products::{mul, square};
+use super::field::{Fe, Loose, Multiplicand};
+use super::products::{mul_loose, square_loose};
 use super::vector::Vector;
 
 /// Vectors that are raised side by side.
 pub(super) const WAYS: usize = 4;
 
 /// `number^(2^count)`, times `factor`.
-fn shift<V: Vector>(numbers: &[Fe<V>; WAYS], count: u32, factors: &[Fe<V>; WAYS]) -> [Fe<V>; WAYS] {
+fn shift<V: Vector>(numbers: &[Loose<V>; WAYS], count: u32, factors: &[Loose<V>; WAYS]) -> [Loose<V>; WAYS] {
     numbers[0].like().run(
         #[inline(always)]
         || shifted(numbers, count, factors),
@@ -20,21 +20,21 @@ fn shift<V: Vector>(numbers: &[Fe<V>; WAYS], count: u32, factors: &[Fe<V>; WAYS]
 
 /// See [`shift`].
 #[inline(always)]
-fn shifted<V: Vector>(numbers: &[Fe<V>; WAYS], count: u32, factors: &[Fe<V>; WAYS]) -> [Fe<V>; WAYS] {
+fn shifted<V: Vector>(numbers: &[Loose<V>; WAYS], count: u32, factors: &[Loose<V>; WAYS]) -> [Loose<V>; WAYS] {
     let mut result = *numbers;
     for _ in 0..count {
         for number in &mut result {
-            *number = square(number);
+            *number = square_loose(number);
         }
     }
     for (number, factor) in result.iter_mut().zip(factors) {
-        *number = mul(number, factor);
+        *number = mul_loose(number, factor);
     }
     result
 }
 
 /// The powers to runs of 2, 22 and 223 ones.
-fn runs_of_ones<V: Vector>(x1: &[Fe<V>; WAYS]) -> [[Fe<V>; WAYS]; 3] {
+fn runs_of_ones<V: Vector>(x1: &[Loose<V>; WAYS]) -> [[Loose<V>; WAYS]; 3] {
     let x2 = shift(x1, 1, x1);
     let x3 = shift(&x2, 1, x1);
     let x6 = shift(&x3, 3, &x3);
@@ -51,7 +51,8 @@ fn runs_of_ones<V: Vector>(x1: &[Fe<V>; WAYS]) -> [[Fe<V>; WAYS]; 3] {
 
 /// A square root of each number that has one: its power to (p + 1) / 4. For the others something else.
 pub(super) fn roots<V: Vector>(numbers: &[Fe<V>; WAYS]) -> [Fe<V>; WAYS] {
-    let [x2, x22, x223] = runs_of_ones(numbers);
+    let [x2, x22, x223] = runs_of_ones(&numbers.map(Fe::loose));
     let head = shift(&shift(&x223, 23, &x22), 6, &x2);
-    shift(&head, 2, &[Fe::small(numbers[0].like(), 1); WAYS])
+    let one = Fe::small(numbers[0].like(), 1).loose();
+    shift(&head, 2, &[one; WAYS]).map(|root| root.masked())
 }

@@ -126,7 +126,7 @@ impl<M: Modulus> Residue<M> {
         Residue(if borrow { words } else { less }, PhantomData)
     }
 
-    pub(super) fn words(self) -> [u64; 4] {
+    pub(super) const fn words(self) -> [u64; 4] {
         self.0
     }
 

@@ -53,7 +53,7 @@ const fn short_limbs(w: [u64; 3]) -> [u64; 3] {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fraction {
     /// Four words of what is for the generator, four of what is for the key.
-    pub(super) numerators: [u64; 8],
+    pub(super) numerators: [[u64; 4]; 2],
     /// No multiple of the order.
     pub(super) divisor: [u64; 4],
 }
@@ -61,10 +61,7 @@ pub(super) struct Fraction {
 impl Fraction {
     /// `base` over `divisor`, and `key` over `divisor`.
     pub(super) fn new(base: [u64; 4], key: Scalar, divisor: Scalar) -> Fraction {
-        let (k, mut numerators) = (key.words(), [0; 8]);
-        numerators[..4].copy_from_slice(&base);
-        numerators[4..].copy_from_slice(&k);
-        Fraction { numerators, divisor: divisor.words() }
+        Fraction { numerators: [base, key.words()], divisor: divisor.words() }
     }
 }
 
@@ -270,12 +267,13 @@ fn fill<V: Vector>(like: V, fractions: &[Fraction], bits: &mut [Bits]) {
 /// Writes the bits of a vector.
 #[inline(always)]
 fn write<V: Vector>(base: Numbers<V>, key: &Numbers<V>, bits: &mut [Bits], way: usize) {
-    let ([b0, b1, b2, b3], [[k0, k1, k2], [l0, l1, l2]]) = (base.words(), short_bits(key));
-    let mut rows = [[0; 8]; LANES_MAX];
-    V::scatter([b0, b1, b2, b3, k0, k1, l0, l1], rows.each_mut());
+    let [[k0, k1, k2], [l0, l1, l2]] = short_bits(key);
+    let mut rows = [[[0; 4]; LANES_MAX]; 2];
+    V::scatter(base.words(), rows[0].each_mut());
+    V::scatter([k0, k1, l0, l1], rows[1].each_mut());
     let tops = k2.or(l2.up::<32>()).store();
     for (lane, bits) in bits.iter_mut().skip(way * V::LANES).take(V::LANES).enumerate() {
-        *bits = Bits { words: rows[lane], top: tops[lane] };
+        *bits = Bits { words: [rows[0][lane], rows[1][lane]], top: tops[lane] };
     }
 }
 
@@ -292,32 +290,27 @@ fn divisors<V: Vector>(like: V, part: &[Fraction], way: usize) -> Numbers<V> {
 /// Both numerators of a vector; of lanes without a fraction, zeros.
 #[inline(always)]
 fn numerators<V: Vector>(like: V, part: &[Fraction], way: usize) -> [Numbers<V>; 2] {
-    let mut rows = [&[0; 8]; LANES_MAX];
+    let mut rows = [&[[0; 4]; 2]; LANES_MAX];
     for (to, fraction) in rows.iter_mut().zip(part.iter().skip(way * V::LANES).take(V::LANES)) {
         *to = &fraction.numerators;
     }
-    let [b0, b1, b2, b3, k0, k1, k2, k3] = like.gather(rows);
-    [Numbers::from_words([b0, b1, b2, b3]), Numbers::from_words([k0, k1, k2, k3])]
+    like.gather_both(rows).map(Numbers::from_words)
 }
 
 /// `factor` over each number, by a single inversion.
 #[inline(always)]
 fn inverses<V: Vector>(numbers: &Ways<Numbers<V>>, factor: Scalar) -> Ways<Numbers<V>> {
     let like = numbers[0].0[0];
-    let [[a0, a1, a2, a3], [b0, b1, b2, b3]] = each!(i, numbers[i].plus(Scalar::ZERO).words());
-    let mut rows = [[0; 8]; LANES_MAX];
-    V::scatter([a0, a1, a2, a3, b0, b1, b2, b3], rows.each_mut());
-    let mut all = [[Scalar::ONE; WAYS]; LANES_MAX];
-    for (pair, &[a0, a1, a2, a3, b0, b1, b2, b3]) in all.iter_mut().zip(&rows).take(V::LANES) {
-        *pair = [Scalar::reduced([a0, a1, a2, a3]), Scalar::reduced([b0, b1, b2, b3])];
+    let mut rows = [[[0; 4]; WAYS]; LANES_MAX];
+    for way in 0..WAYS {
+        V::scatter(numbers[way].plus(Scalar::ZERO).words(), rows.each_mut().map(|row| &mut row[way]));
     }
+    let mut all = rows.map(|row| row.map(Scalar::reduced));
     invert_all(all[..V::LANES].as_flattened_mut());
     for (row, pair) in rows.iter_mut().zip(all) {
-        let pair = pair.map(|inverse| (inverse * factor).words());
-        *row = *pair.as_flattened().first_chunk().expect("two times four words");
+        *row = pair.map(|inverse| (inverse * factor).words());
     }
-    let [a0, a1, a2, a3, b0, b1, b2, b3] = like.gather(rows.each_ref());
-    [Numbers::from_words([a0, a1, a2, a3]), Numbers::from_words([b0, b1, b2, b3])]
+    like.gather_both(rows.each_ref()).map(Numbers::from_words)
 }
 
 /// As [`super::digits::short_bits`], in lanes: three words each, vector `i` with the lanes' word `i`.

@@ -4,7 +4,7 @@
 
 use super::digits::{BASE_BITS, BASE_WINDOWS, Digits};
 use super::field::Fe;
-use super::point::Flat;
+use super::point::{Axis, Coordinate};
 use super::reference::{Affine, GENERATOR, Jacobian, to_affine};
 use super::vector::{LANES_MAX, Vector};
 use std::sync::LazyLock;
@@ -12,7 +12,17 @@ use std::sync::LazyLock;
 /// A point in a table.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub(super) struct Entry(pub(super) [u64; 8]);
+pub(super) struct Entry(pub(super) [[u64; 4]; 2]);
+
+impl Entry {
+    pub(super) const EMPTY: Entry = Entry([[0; 4]; 2]);
+
+    /// A coordinate of a point below 2^256.
+    #[inline(always)]
+    pub(super) fn row(&self, axis: Axis) -> &[u64; 4] {
+        &self.0[axis as usize]
+    }
+}
 
 /// Entries of a table.
 const ENTRIES: usize = 1 << (BASE_BITS - 1);
@@ -38,17 +48,15 @@ fn odd_multiples(base: Affine) -> Table {
 }
 
 pub(super) fn entry(point: Affine) -> Entry {
-    let (x, y) = (point.x.words(), point.y.words());
-    Entry([x[0], x[1], x[2], x[3], y[0], y[1], y[2], y[3]])
+    Entry([point.x.words(), point.y.words()])
 }
 
-/// The entries that the lanes' digits name.
+/// A coordinate of the entries that the lanes' digits name.
 #[inline(always)]
-pub(super) fn look_up<V: Vector>(like: V, table: &Table, digits: &Digits) -> Flat<V> {
-    let mut rows = [&table[0].0; LANES_MAX];
+pub(super) fn look_up<V: Vector>(like: V, table: &Table, digits: &Digits, axis: Axis) -> Coordinate<V> {
+    let mut rows = [table[0].row(axis); LANES_MAX];
     for lane in 0..V::LANES {
-        rows[lane] = &table[usize::from(digits.places[lane])].0;
+        rows[lane] = table[usize::from(digits.places[lane])].row(axis);
     }
-    let [x0, x1, x2, x3, y0, y1, y2, y3] = like.gather(rows);
-    Flat { x: Fe::from_words([x0, x1, x2, x3]), y: Fe::from_words([y0, y1, y2, y3]), negative: digits.negative }
+    Coordinate { number: Fe::from_words(like.gather(rows)), negative: digits.negative }
 }

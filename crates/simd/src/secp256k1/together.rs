@@ -15,7 +15,7 @@
 //! Absent on purpose: ECDSA, whose R has an unknown parity.
 
 use super::Claim;
-use super::buckets::{BITS, Multiple, is_zero};
+use super::buckets::{BITS, Multiple, Room, is_zero};
 use super::digits::short_bits;
 use super::field::Fe;
 use super::kept::{Kept, with_kept};
@@ -28,6 +28,9 @@ use super::tables::Entry;
 use super::vector::{LANES_MAX, Vector};
 use crate::chacha20;
 use crate::sha256::Sha256;
+
+/// What stands in for an x where there is none.
+const GENERATOR_X: [u64; 4] = GENERATOR.x.words();
 
 /// A random odd number between -(2^128 - 1) and 2^128 - 1, by its bits of weight 1 or -1: 2 v - (2^128 - 1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,131 +101,191 @@ struct Part {
     multiplier: Multiplier,
 }
 
+/// Memory that a call needs.
+struct Memory<V> {
+    room: Room<V>,
+    parts: Vec<Part>,
+    /// Places of parts, by their x.
+    slots: Vec<u32>,
+    multiples: Vec<Multiple>,
+}
+
 thread_local! {
-    /// The list of the last call: some MiB, which would be asked from the system and given back each time.
-    static PAIRS: Kept = const { Kept::new(None) };
+    /// That of the last call: some MiB, which would be asked from the system and given back each time.
+    static MEMORY: Kept = const { Kept::new(None) };
 }
 
 /// Whether all claims hold: nothing is known of any where they do not, or where the answer is false for another reason.
 /// ECDSA is never proven.
 pub(super) fn all_hold<V: Vector>(like: V, claims: &[Claim], secret: &[u8; 32]) -> bool {
-    let new = || Pairs::new(like);
-    with_kept(&PAIRS, new, |pairs| {
-        pairs.clear();
-        all_hold_in(like, claims, secret, pairs)
-    })
+    let new = || Memory { room: Room::new(like), parts: Vec::new(), slots: Vec::new(), multiples: Vec::new() };
+    with_kept(&MEMORY, new, |memory| all_hold_in(like, claims, secret, memory).is_some_and(|all_hold| all_hold))
 }
 
-/// See [`all_hold`].
-fn all_hold_in<V: Vector>(like: V, claims: &[Claim], secret: &[u8; 32], pairs: &mut Pairs<V>) -> bool {
-    let Some(mut parts) = parts(claims, &coefficients(claims, secret)) else { return false };
-    merge(&mut parts);
+/// See [`all_hold`]. Nothing where a number is too large, or an x is not on the curve.
+fn all_hold_in<V: Vector>(like: V, claims: &[Claim], secret: &[u8; 32], memory: &mut Memory<V>) -> Option<bool> {
+    let Memory { room, parts, slots, multiples } = memory;
+    Merged::new(parts, slots, 2 * claims.len() + 1).fill(claims, secret)?;
     // Full multipliers first: their points are wanted times lambda, too.
-    parts.sort_by_key(|part| matches!(part.multiplier, Multiplier::Short(..)));
-    let full = parts.iter().take_while(|part| matches!(part.multiplier, Multiplier::Full(_))).count();
-    let Some(points) = like.run(
+    let full = full_first(parts);
+    room.pairs.clear();
+    multiples.clear();
+    like.run(
         #[inline(always)]
-        || lift(like, &parts, full),
-    ) else {
-        return false;
-    };
-    let terms: Vec<Term> = points.into_iter().map(|point| pairs.push(point)).collect();
-    let mut multiples = Vec::with_capacity(terms.len());
-    for (at, part) in parts.iter().enumerate() {
-        match part.multiplier {
-            Multiplier::Short(coefficient, negative) => {
-                multiples.push(Multiple { point: terms[at].negative_where(negative), bits: coefficient.bits() });
+        || lift(like, parts, full, &mut room.pairs, multiples),
+    )?;
+    Some(is_zero(room, multiples))
+}
+
+/// No part has this place.
+const NO_PART: u32 = u32::MAX;
+
+/// The parts of a sum, of which no two have the same x.
+struct Merged<'a> {
+    parts: &'a mut Vec<Part>,
+    /// The place of a part stands at the first slot from its own on that was free.
+    slots: &'a mut Vec<u32>,
+    /// Slots are told by a product with this: from the secret, so that nobody can make many parts that want the same.
+    factor: u64,
+}
+
+impl<'a> Merged<'a> {
+    /// No parts yet, and room for `count`.
+    fn new(parts: &'a mut Vec<Part>, slots: &'a mut Vec<u32>, count: usize) -> Merged<'a> {
+        parts.clear();
+        slots.clear();
+        slots.resize((4 * count).next_power_of_two(), NO_PART);
+        Merged { parts, slots, factor: 1 }
+    }
+
+    /// Puts in all parts of the claims. Nothing where a number is too large.
+    fn fill(mut self, claims: &[Claim], secret: &[u8; 32]) -> Option<()> {
+        let coefficients = coefficients(claims, secret);
+        self.factor = secret.iter().fold(0, |factor: u64, &byte| factor.wrapping_mul(0x101) ^ u64::from(byte)) | 1;
+        let mut of_generator = Scalar::ZERO;
+        for (claim, &coefficient) in claims.iter().zip(&coefficients) {
+            let scalar = coefficient.scalar();
+            match claim {
+                Claim::Ecdsa { .. } => return None,
+                Claim::Schnorr { x, r, s, challenge } => {
+                    self.put(r, Multiplier::Short(coefficient, true))?;
+                    self.put(x, Multiplier::Full(-(scalar * Scalar::reduced(words_of(challenge)))))?;
+                    of_generator = of_generator + scalar * Scalar::from_bytes(s)?;
+                }
+                Claim::Tweak { x, tweak, sum, odd } => {
+                    // A sum with an odd y is the opposite of the point that is lifted.
+                    self.put(sum, Multiplier::Short(coefficient, !odd))?;
+                    self.put(x, Multiplier::Short(coefficient, false))?;
+                    of_generator = of_generator + scalar * Scalar::from_bytes(tweak)?;
+                }
             }
-            Multiplier::Full(scalar) => {
-                let [bits, bits_of_lambda] = short_bits::<BITS>(scalar);
-                multiples.push(Multiple { point: terms[at], bits });
-                multiples.push(Multiple { point: terms[parts.len() + at], bits: bits_of_lambda });
+        }
+        // The generator's y is even.
+        self.merge(Part { x: GENERATOR.x.words(), multiplier: Multiplier::Full(of_generator) });
+        Some(())
+    }
+
+    fn put(&mut self, x: &[u8; 32], multiplier: Multiplier) -> Option<()> {
+        self.merge(Part { x: Field::from_bytes(x)?.words(), multiplier });
+        Some(())
+    }
+
+    /// Appends the part, or adds its multiplier to that of the part with the same x.
+    fn merge(&mut self, part: Part) {
+        let mask = self.slots.len() - 1;
+        let mut slot = (part.x[0].wrapping_mul(self.factor) >> 32) as usize & mask;
+        loop {
+            match self.slots[slot] {
+                NO_PART => {
+                    self.slots[slot] = self.parts.len() as u32;
+                    self.parts.push(part);
+                    return;
+                }
+                place => {
+                    let first = &mut self.parts[place as usize];
+                    if first.x == part.x {
+                        first.multiplier = Multiplier::Full(first.multiplier.scalar() + part.multiplier.scalar());
+                        return;
+                    }
+                }
             }
+            slot = (slot + 1) & mask;
         }
     }
-    is_zero(pairs, &multiples)
 }
 
-/// The parts of the sum; nothing where a number is too large.
-fn parts(claims: &[Claim], coefficients: &[Coefficient]) -> Option<Vec<Part>> {
-    let mut parts = Vec::with_capacity(claims.len() * 2 + 1);
-    let mut of_generator = Scalar::ZERO;
-    let part = |x: &[u8; 32], multiplier| Some(Part { x: Field::from_bytes(x)?.words(), multiplier });
-    for (claim, &coefficient) in claims.iter().zip(coefficients) {
-        let scalar = coefficient.scalar();
-        match claim {
-            Claim::Ecdsa { .. } => return None,
-            Claim::Schnorr { x, r, s, challenge } => {
-                parts.push(part(r, Multiplier::Short(coefficient, true))?);
-                parts.push(part(x, Multiplier::Full(-(scalar * Scalar::reduced(words_of(challenge)))))?);
-                of_generator = of_generator + scalar * Scalar::from_bytes(s)?;
-            }
-            Claim::Tweak { x, tweak, sum, odd } => {
-                // A sum with an odd y is the opposite of the point that is lifted.
-                parts.push(part(sum, Multiplier::Short(coefficient, !odd))?);
-                parts.push(part(x, Multiplier::Short(coefficient, false))?);
-                of_generator = of_generator + scalar * Scalar::from_bytes(tweak)?;
-            }
+/// Puts the parts with full multipliers first, and tells how many they are.
+fn full_first(parts: &mut [Part]) -> usize {
+    let mut full = 0;
+    for at in 0..parts.len() {
+        if matches!(parts[at].multiplier, Multiplier::Full(_)) {
+            parts.swap(full, at);
+            full += 1;
         }
     }
-    // The generator's y is even.
-    parts.push(Part { x: GENERATOR.x.words(), multiplier: Multiplier::Full(of_generator) });
-    Some(parts)
+    full
 }
 
-/// Makes one part of those with the same x.
-fn merge(parts: &mut Vec<Part>) {
-    parts.sort_unstable_by_key(|part| part.x);
-    parts.dedup_by(|later, first| {
-        let same = later.x == first.x;
-        if same {
-            first.multiplier = Multiplier::Full(first.multiplier.scalar() + later.multiplier.scalar());
-        }
-        same
-    });
-}
-
-/// The points of all parts, and then lambda times the first `full` of them; nothing where an x is not on the curve.
+/// Appends the points of all parts, and for the first `full` of them lambda times their points, and what multiplies each.
+/// Nothing where an x is not on the curve.
 #[inline(always)]
-fn lift<V: Vector>(like: V, parts: &[Part], full: usize) -> Option<Vec<Entry>> {
-    let mut points = Vec::with_capacity(parts.len() + full);
-    let mut of_lambda = Vec::with_capacity(full);
+fn lift<V: Vector>(
+    like: V,
+    parts: &[Part],
+    full: usize,
+    points: &mut Pairs<V>,
+    multiples: &mut Vec<Multiple>,
+) -> Option<()> {
     let beta = Fe::splat(like, BETA);
     for (chunk_at, chunk) in parts.chunks(V::LANES * power::WAYS).enumerate() {
         let mut xs = [Fe::small(like, 1); power::WAYS];
         let mut squares = xs;
         for way in 0..power::WAYS {
-            let mut numbers = [GENERATOR.x.words(); LANES_MAX];
+            let mut numbers = [&GENERATOR_X; LANES_MAX];
             for (to, part) in numbers.iter_mut().zip(chunk.iter().skip(way * V::LANES).take(V::LANES)) {
-                *to = part.x;
+                *to = &part.x;
             }
-            xs[way] = Fe::from_lanes(like, &numbers);
+            xs[way] = Fe::from_words(like.gather(numbers));
             squares[way] = mul_columns(&square(&xs[way]), &xs[way]).plus(&Fe::small(like, 7)).carry();
         }
         let roots = roots(&squares);
-        let wants_lambda = chunk_at * V::LANES * power::WAYS < full;
-        for way in 0..power::WAYS {
+        for (way, parts) in chunk.chunks(V::LANES).enumerate() {
             if square(&roots[way]).equals(&squares[way]) != V::ALL {
                 return None;
             }
             let y = roots[way].negative_where(roots[way].is_odd());
-            let count = chunk.len().saturating_sub(way * V::LANES).min(V::LANES);
-            append(&mut points, &xs[way], &y, count);
-            if wants_lambda {
-                append(&mut of_lambda, &mul(&xs[way], &beta), &y, count);
+            let point = append(points, &xs[way], &y, parts.len());
+            let wants_lambda = (chunk_at * power::WAYS + way) * V::LANES < full;
+            let of_lambda = wants_lambda.then(|| append(points, &mul(&xs[way], &beta), &y, parts.len()));
+            append_multiples(parts, point, of_lambda, multiples);
+        }
+    }
+    Some(())
+}
+
+/// Appends the points of the first `count` lanes, and returns the first of them.
+#[inline(always)]
+fn append<V: Vector>(points: &mut Pairs<V>, x: &Fe<V>, y: &Fe<V>, count: usize) -> Term {
+    let mut rows = [Entry::EMPTY; LANES_MAX];
+    for (axis, number) in [x, y].into_iter().enumerate() {
+        V::scatter(number.to_words(), rows.each_mut().map(|Entry(row)| &mut row[axis]));
+    }
+    points.extend(&rows[..count])
+}
+
+/// Appends what multiplies the parts' points, from `point` on, and lambda times those, from `of_lambda` on.
+fn append_multiples(parts: &[Part], point: Term, of_lambda: Option<Term>, multiples: &mut Vec<Multiple>) {
+    for (at, part) in parts.iter().enumerate() {
+        match part.multiplier {
+            Multiplier::Short(coefficient, negative) => {
+                multiples.push(Multiple { point: point.plus(at).negative_where(negative), bits: coefficient.bits() });
+            }
+            Multiplier::Full(scalar) => {
+                let [bits, bits_of_lambda] = short_bits::<BITS>(scalar);
+                let of_lambda = of_lambda.expect("parts with full multipliers come first");
+                multiples.push(Multiple { point: point.plus(at), bits });
+                multiples.push(Multiple { point: of_lambda.plus(at), bits: bits_of_lambda });
             }
         }
     }
-    of_lambda.truncate(full);
-    points.append(&mut of_lambda);
-    Some(points)
-}
-
-/// Appends the points of the first `count` lanes.
-#[inline(always)]
-fn append<V: Vector>(points: &mut Vec<Entry>, x: &Fe<V>, y: &Fe<V>, count: usize) {
-    let ([x0, x1, x2, x3], [y0, y1, y2, y3]) = (x.to_words(), y.to_words());
-    let mut rows = [Entry([0; 8]); LANES_MAX];
-    V::scatter([x0, x1, x2, x3, y0, y1, y2, y3], rows.each_mut().map(|Entry(row)| row));
-    points.extend_from_slice(&rows[..count]);
 }

@@ -63,11 +63,17 @@ pub(super) trait Vector: Copy + 'static {
     /// The lanes' words; zero behind the last.
     fn store(self) -> [u64; LANES_MAX];
 
-    /// Turns rows of eight words, one a lane, into eight vectors.
-    fn gather(self, rows: [&[u64; 8]; LANES_MAX]) -> [Self; 8];
+    /// Turns rows of four words, one a lane, into four vectors.
+    fn gather(self, rows: [&[u64; 4]; LANES_MAX]) -> [Self; 4];
 
-    /// Turns eight vectors into rows of eight words, one a lane; other rows stay as they are.
-    fn scatter(columns: [Self; 8], rows: [&mut [u64; 8]; LANES_MAX]);
+    /// Turns four vectors into rows of four words, one a lane; other rows stay as they are.
+    fn scatter(columns: [Self; 4], rows: [&mut [u64; 4]; LANES_MAX]);
+
+    /// As [`Vector::gather`], of rows of twice four words.
+    #[inline(always)]
+    fn gather_both(self, rows: [&[[u64; 4]; 2]; LANES_MAX]) -> [[Self; 4]; 2] {
+        [self.gather(rows.map(|row| &row[0])), self.gather(rows.map(|row| &row[1]))]
+    }
 
     /// The sums.
     fn plus(self, other: Self) -> Self;

@@ -61,22 +61,24 @@ fn formulas_at_the_bounds<V: Vector>(like: V, rng: &mut Rng) {
 /// The sum, where `inverse` is that of what `rise` was divided by.
 fn flat_sum<V: Vector>(a: &Flat<V>, b: &Flat<V>, rise: &Loose<V>, inverse: &Fe<V>) -> Flat<V> {
     let slope = mul_loose(rise, inverse);
-    let (x, back) = inversions::sum_x(square_columns(&slope), a, b);
-    Flat { x, y: inversions::sum_y(&slope, &back, a), negative: 0 }
+    let [a_x, b_x] = [a, b].map(|point| point.coordinate(Axis::X));
+    let (x, back) = inversions::sum_x(square_columns(&slope), &a_x, &b_x);
+    Flat { x, y: inversions::sum_y(&slope, &back, &a.coordinate(Axis::Y)), negative: 0 }
 }
 
 /// The same of sums of points with z = 1.
 fn flat_at_the_bounds<V: Vector>(like: V, rng: &mut Rng) {
     let [a, b] = [(); 2].map(|()| Flat { x: extremes(like, rng), y: extremes(like, rng), negative: rng.u64() as u8 });
     let inverse = extremes(like, rng);
-    let difference = values(inversions::difference(&a, &b).masked());
-    let sum = flat_sum(&a, &b, &inversions::rise(&a, &b), &inverse);
+    let [[a_x, a_y], [b_x, b_y]] = [a, b].map(|point| [Axis::X, Axis::Y].map(|axis| point.coordinate(axis)));
+    let difference = values(inversions::difference(&a_x, &b_x).masked());
+    let sum = flat_sum(&a, &b, &inversions::rise(&a_y, &b_y), &inverse);
     let by_lanes = inverse;
     let [sum_x, sum_y, inverse] = [sum.x, sum.y, inverse].map(values);
     assert_eq!(sum.negative, 0);
     let a_twice = Flat { negative: 0, ..a };
-    let twice = flat_sum(&a_twice, &a_twice, &inversions::double_rise(&a_twice), &by_lanes);
-    let twice_y = values(inversions::twice_y(&a_twice).masked());
+    let twice = flat_sum(&a_twice, &a_twice, &inversions::double_rise(&a_x), &by_lanes);
+    let twice_y = values(inversions::twice_y(&a_twice.coordinate(Axis::Y)).masked());
     let [twice_x3, twice_y3, x1, y1] = [twice.x, twice.y, a.x, a.y].map(values);
     for lane in 0..V::LANES {
         let [[ax, ay], [bx, by]] = [&a, &b].map(|point| {

@@ -32,9 +32,9 @@ fn fractions_agree_with_the_reference() {
         let have = bits(like, &fractions);
         assert_eq!(have.len(), count);
         for (at, (bits, &(base, key))) in have.iter().zip(&want).enumerate() {
-            let has_base = Scalar::reduced(*bits.words.first_chunk().unwrap());
+            let has_base = Scalar::reduced(bits.words[0]);
             let wanted = Bits::of(base, key);
-            assert_eq!(has_base.words(), wanted.words[..4], "{at} of {count}: {:x?}", fractions[at]);
+            assert_eq!(has_base.words(), wanted.words[0], "{at} of {count}: {:x?}", fractions[at]);
             same[usize::from(*bits == wanted)] += 1;
         }
         for (part, want) in have.chunks(V::LANES).zip(want.chunks(V::LANES)) {

@@ -1,7 +1,7 @@
 //! Claims proven by one sum: its parts beside the reference, and whether anything false comes through.
 
 use super::*;
-use crate::secp256k1::buckets::{BITS, Multiple, is_zero, is_zero_in};
+use crate::secp256k1::buckets::{BITS, Multiple, Room, is_zero, is_zero_in};
 use crate::secp256k1::digits::short_bits;
 use crate::secp256k1::pairs::{Pairs, Term};
 use crate::secp256k1::tables::entry;
@@ -84,7 +84,7 @@ fn unreduced_coordinates<V: Vector>(like: V, rng: &mut Rng) {
     let y = (x + small(7)).power([0xffff_ffff_bfff_ff0c, u64::MAX, u64::MAX, 0x3fff_ffff_ffff_ffff]);
     assert_eq!(y.square(), x + small(7));
     let mut row = entry(Affine { x, y });
-    row.0[..4].copy_from_slice(&[Prime::MODULUS[0] + 1, u64::MAX, u64::MAX, u64::MAX]);
+    row.0[0] = [Prime::MODULUS[0] + 1, u64::MAX, u64::MAX, u64::MAX];
     let odd = pairs.push(row);
     assert_eq!(pairs.point(odd), Affine { x, y });
     let other = point(rng);
@@ -194,10 +194,10 @@ fn coefficients_depend_on_secret_and_claims() {
 
 /// Random multiples of random points, with what multiplies the generator to make their sum zero.
 fn sums_to_zero_or_not<V: Vector>(like: V, count: usize, bits: usize, rng: &mut Rng) {
-    let mut lists: Vec<Pairs<V>> = (0..3).map(|_| Pairs::new(like)).collect();
+    let mut lists: Vec<Room<V>> = (0..3).map(|_| Room::new(like)).collect();
     let (mut multiples, mut sum) = (Vec::new(), Scalar::ZERO);
     let mut push = |point: Affine| {
-        let [first, ..] = [0, 1, 2].map(|list: usize| lists[list].push(entry(point)));
+        let [first, ..] = [0, 1, 2].map(|list: usize| lists[list].pairs.push(entry(point)));
         first
     };
     for _ in 0..count {
