@@ -5,7 +5,7 @@
 //! 1, 3, .. of a point; a digit is a place in the table and a sign.
 //!
 //! The generator's scalar u is any number below the order n, and 2 is invertible: v = (u - 1) / 2 + 2^255 modulo n, 256
-//! bits, in windows with tables of their own (G, 2^8 G and so on): nothing is doubled.
+//! bits, in windows with tables of their own (G, 2^12 G and so on): nothing is doubled.
 //!
 //! The key's scalar is cut in two short ones first (GLV): for the curve's lambda, lambda (x, y) = (beta x, y).
 //! (u - 1 - lambda) / 2 = r1 + lambda r2 with |r1|, |r2| < 2^128, and u = (2 r1 + 1) + lambda (2 r2 + 1): odd numbers
@@ -24,12 +24,14 @@ use super::vector::{LANES_MAX, Vector};
 pub(super) const KEY_BITS: usize = 5;
 /// Windows of each of them: 130 bits hold 129 and a sign.
 pub(super) const KEY_WINDOWS: usize = 129usize.div_ceil(KEY_BITS);
-/// Bits of a window of the generator's scalar: with 8 bits the tables have 256 KiB and leave room for the rest of a program
-/// in a cache of 1 MiB.
-pub(super) const BASE_BITS: usize = 8;
+/// Bits of a window of the generator's scalar: the tables have 2.8 MiB. With 8 bits they have 256 KiB, and ten points more
+/// are added.
+pub(super) const BASE_BITS: usize = 12;
 /// Its windows.
-pub(super) const BASE_WINDOWS: usize = 256 / BASE_BITS;
-const _: () = assert!(BASE_BITS == 8, "a window is a byte");
+pub(super) const BASE_WINDOWS: usize = 256usize.div_ceil(BASE_BITS);
+/// The windows' bits beyond 256.
+const BASE_REST: usize = BASE_BITS * BASE_WINDOWS - 256;
+const _: () = assert!(192 % BASE_BITS == 0 && BASE_REST < 64, "three words are whole windows");
 
 /// Bits of a short scalar, its sign among them.
 pub(super) const KEY_SCALAR_BITS: usize = KEY_BITS * KEY_WINDOWS;
@@ -129,10 +131,15 @@ impl<V: Vector> LaneBits<V> {
     /// The digits of what multiplies the generator.
     #[inline(always)]
     pub(super) fn base(&self, digits: &mut [Digits; BASE_WINDOWS]) {
-        for (mut word, digits) in self.words[0].into_iter().zip(digits.as_chunks_mut::<8>().0) {
+        let [b0, b1, b2, b3] = self.words[0];
+        // With more bits their number's middle is higher: by 2^(255 + rest) - 2^255.
+        let above = b3.down::<63>().plus(b3.splat((1 << (BASE_REST - 1)) - 1));
+        let b3 = b3.plus(b3.splat(1 << 63));
+        let (first, second) = digits.split_at_mut(192 / BASE_BITS);
+        for (mut words, digits) in [([b0, b1, b2], first), ([b3, above, b0.splat(0)], second)] {
             for digits in digits {
-                digits.set_all(word.and(word.splat(0xff)), BASE_BITS as u32);
-                word = word.down::<8>();
+                digits.set_all(words[0].and(b0.splat((1 << BASE_BITS) - 1)), BASE_BITS as u32);
+                words = down::<V, { BASE_BITS as u32 }, { 64 - BASE_BITS as u32 }>(words);
             }
         }
     }
@@ -150,19 +157,25 @@ impl<V: Vector> LaneBits<V> {
         words[2] = words[2].plus(k0.splat(middle));
         for digits in digits {
             digits.set_all(words[0].and(k0.splat((1 << BITS) - 1)), BITS);
-            words = [
-                words[0].down::<BITS>().or(words[1].up::<REST>()),
-                words[1].down::<BITS>().or(words[2].up::<REST>()),
-                words[2].down::<BITS>(),
-            ];
+            words = down::<V, BITS, REST>(words);
         }
     }
+}
+
+/// Three words of each lane, shifted to the right by `BITS`; `REST` is 64 less that.
+#[inline(always)]
+fn down<V: Vector, const BITS: u32, const REST: u32>(words: [V; 3]) -> [V; 3] {
+    [
+        words[0].down::<BITS>().or(words[1].up::<REST>()),
+        words[1].down::<BITS>().or(words[2].up::<REST>()),
+        words[2].down::<BITS>(),
+    ]
 }
 
 /// The digits of both scalars of a vector's lanes, the lowest window first; of the key's the two halves.
 #[derive(Clone, Debug)]
 pub(super) struct Recoded {
-    /// For G, 2^8 G and so on.
+    /// For G, 2^12 G and so on.
     pub(super) base: [Digits; BASE_WINDOWS],
     /// For the key's point and lambda times it.
     pub(super) key: [[Digits; KEY_WINDOWS]; 2],
@@ -185,9 +198,17 @@ impl Recoded {
     /// Sets a lane to `base` times the generator plus `key` times the key's point: what the other is tested against.
     #[cfg(test)]
     pub(super) fn set(&mut self, lane: usize, base: Scalar, key: Scalar) {
-        let bits = base_bits(base);
+        let [b0, b1, b2, b3] = base_bits(base);
+        let (b3, carry) = b3.overflowing_add(1 << 63);
+        let above = (1 << (BASE_REST - 1)) - 1 + u64::from(carry);
         for (window, digits) in self.base.iter_mut().enumerate() {
-            digits.set(lane, bits[window / 8] >> (window % 8 * 8) & 0xff, BASE_BITS);
+            let first = window * BASE_BITS;
+            let window = if first < 192 {
+                window_of(&[b0, b1, b2], first, BASE_BITS)
+            } else {
+                window_of(&[b3, above, 0], first - 192, BASE_BITS)
+            };
+            digits.set(lane, window, BASE_BITS);
         }
         for (half, bits) in key_bits(key).iter().enumerate() {
             for (window, digits) in self.key[half].iter_mut().enumerate() {

@@ -16,6 +16,9 @@ use super::products::{mul, mul_columns, mul_loose, square_columns};
 use super::reference::{Field, invert_all};
 use super::vector::{LANES_MAX, Vector};
 
+/// So many pairs ahead the processor is asked for what is looked up.
+const AHEAD: usize = 3;
+
 /// What the way back wants of a vector of numbers.
 #[derive(Clone, Copy)]
 struct Step<V> {
@@ -115,7 +118,8 @@ impl<V: Vector> Inversions<V> {
 
     /// The sums of `count` pairs of points with z = 1, one pair of vectors of them after the other, by one inversion.
     ///
-    /// `pair` gives a coordinate of both points of number `at` of vector `way`; `is_double` says where it is twice the first
+    /// `ask` asks the processor for what will be looked up for number `at`, if there is one; `pair` gives a coordinate of both
+    /// points of number `at` of vector `way`; `is_double` says where it is twice the first
     /// of the two, which is the second one too. `zeros` is told the lanes that have equal or opposite points: their sums are
     /// none. `put` gets the sums' coordinates, the last ones first.
     ///
@@ -125,6 +129,7 @@ impl<V: Vector> Inversions<V> {
     pub(super) fn add_pairs(
         &mut self,
         count: usize,
+        ask: impl Fn(usize),
         pair: impl Fn(usize, usize, Axis) -> [Coordinate<V>; 2],
         is_double: impl Fn(usize) -> bool,
         zeros: impl FnMut(usize, Ways<u8>),
@@ -134,6 +139,7 @@ impl<V: Vector> Inversions<V> {
         let mut product = self.product;
         let mut numbers = product;
         for at in 0..=count {
+            ask(at + AHEAD);
             in_turn!(i, {
                 if at > 0 {
                     self.steps[at - 1][i] = Step { number: numbers[i], before: product[i] };

@@ -21,7 +21,7 @@ use super::field::Multiplicand;
 use super::inversions::Inversions;
 use super::point::{self, Axis, Coordinate, Flat, Point, Rung, WAYS, Ways, each};
 use super::products::mul;
-use super::tables::{BASES, look_up};
+use super::tables::{BASES, Bases, ask, look_up};
 use super::vector::{LANES_MAX, Vector};
 
 /// Pairs of vectors that share inversions, at most. Their tables and the points of a [`PART`] have some 500 KiB in lanes of
@@ -30,13 +30,13 @@ pub(super) const PAIRS: usize = 13;
 /// Windows of the key's scalar whose points are made at a time.
 const PART: usize = 13;
 const PARTS: usize = KEY_WINDOWS / PART;
-const _: () = assert!(KEY_WINDOWS == PARTS * PART && BASE_WINDOWS.is_power_of_two());
+const _: () = assert!(KEY_WINDOWS == PARTS * PART);
 
 /// Odd multiples in a key's table.
 const MULTIPLES: usize = 1 << (KEY_BITS - 1);
 /// Levels of the generator's tree, and of the key's table.
 const LEVELS: usize = KEY_BITS;
-const _: () = assert!(BASE_WINDOWS == 1 << LEVELS);
+const _: () = assert!(base_points(LEVELS) == 1 && base_points(LEVELS - 1) > 1);
 /// The multiples that others are made of: the lower half of the odd ones, and behind them the even one of the level.
 const OPERANDS: usize = MULTIPLES / 2 + 1;
 /// The even one's place: 2, 4, 8 or 16 times the key.
@@ -115,13 +115,29 @@ impl<V: Vector> Room<V> {
     ) -> Vec<Ways<Flat<V>>> {
         let like = keys[0][0][0].like();
         self.begin_tables(keys);
+        let bases = &*BASES;
+        let zero = Fe::small(like, 0);
+        // A point of each pair that has no other one at its level.
+        let mut single = vec![[Flat { x: zero, y: zero, negative: 0 }; WAYS]; keys.len()];
         let mut stride = 0;
         for level in 0..LEVELS {
-            let (base, of_key) = (BASE_WINDOWS >> (level + 1), multiples_at(level));
+            let (base, of_key) = (base_points(level) / 2, multiples_at(level));
             let (sums, operands) = (&self.sums, &self.operands);
+            // Of the points of the level before, those that are sums.
+            let summed = if level == 0 { 0 } else { base_points(level - 1) / 2 };
+            let point = |pair: usize, at: usize| if at < summed { &sums[pair * stride + at] } else { &single[pair] };
             add_or_double_all(
                 &mut self.inversions,
                 base + of_key,
+                #[inline(always)]
+                |at| {
+                    let (pair, place) = (at / (base + of_key), at % (base + of_key));
+                    if level == 0 && pair < digits.len() && place < base {
+                        for window in [2 * place, 2 * place + 1] {
+                            digits[pair].iter().for_each(|digits| ask::<V>(bases.table(window), &digits.base[window]));
+                        }
+                    }
+                },
                 #[inline(always)]
                 |at, way, axis| {
                     let (pair, place) = (at / (base + of_key), at % (base + of_key));
@@ -130,10 +146,13 @@ impl<V: Vector> Room<V> {
                         [operands[pair][a][way].coordinate(axis), operands[pair][b][way].coordinate(axis)]
                     } else if level == 0 {
                         let window = pair * BASE_WINDOWS + 2 * place;
-                        [of_tables(like, digits, window, way, axis), of_tables(like, digits, window + 1, way, axis)]
+                        [
+                            of_tables(like, bases, digits, window, way, axis),
+                            of_tables(like, bases, digits, window + 1, way, axis),
+                        ]
                     } else {
-                        let first = pair * stride + 2 * place;
-                        [sums[first][way].coordinate(axis), sums[first + 1][way].coordinate(axis)]
+                        let (first, second) = (point(pair, 2 * place), point(pair, 2 * place + 1));
+                        [first[way].coordinate(axis), second[way].coordinate(axis)]
                     }
                 },
                 #[inline(always)]
@@ -141,6 +160,9 @@ impl<V: Vector> Room<V> {
                 &mut self.next,
                 unknown,
             );
+            if base_points(level) % 2 == 1 && base_points(level) <= summed {
+                (0..keys.len()).for_each(|pair| single[pair] = sums[pair * stride + base_points(level) - 1]);
+            }
             std::mem::swap(&mut self.sums, &mut self.next);
             stride = base + of_key;
             for pair in 0..keys.len() {
@@ -190,41 +212,83 @@ impl<V: Vector> Room<V> {
         digits: &[Ways<Recoded>],
         unknown: &mut [Ways<u8>],
     ) -> Vec<Ways<Flat<V>>> {
+        let bases = &*BASES;
         self.tree(
             BASE_WINDOWS,
             #[inline(always)]
+            |at| {
+                if at < digits.len() * BASE_WINDOWS / 2 {
+                    let (digits, window) = (&digits[2 * at / BASE_WINDOWS], 2 * at % BASE_WINDOWS);
+                    for window in [window, window + 1] {
+                        digits.iter().for_each(|digits| ask::<V>(bases.table(window), &digits.base[window]));
+                    }
+                }
+            },
+            #[inline(always)]
             |at, way, axis| {
-                [of_tables(like, digits, 2 * at, way, axis), of_tables(like, digits, 2 * at + 1, way, axis)]
+                [
+                    of_tables(like, bases, digits, 2 * at, way, axis),
+                    of_tables(like, bases, digits, 2 * at + 1, way, axis),
+                ]
             },
             unknown,
         )
     }
 
-    /// The sum of `count` points, a power of two, for each pair of vectors, by pairs: `pair` number `at` of all pairs of
-    /// vectors together.
+    /// The sum of `count` points, an even number, for each pair of vectors, by pairs: `pair` number `at` of all pairs of
+    /// vectors together; `ask` asks for what that looks up.
     #[inline(always)]
     pub(super) fn tree(
         &mut self,
         count: usize,
+        ask: impl Fn(usize),
         pair: impl Fn(usize, usize, Axis) -> [Coordinate<V>; 2],
         unknown: &mut [Ways<u8>],
     ) -> Vec<Ways<Flat<V>>> {
+        assert!(count.is_multiple_of(2));
         let mut left = count / 2;
-        add_all(&mut self.inversions, left, pair, &mut self.sums, unknown);
+        let no_double = |_| false;
+        add_or_double_all(&mut self.inversions, left, ask, pair, no_double, &mut self.sums, unknown);
         while left > 1 {
-            left /= 2;
+            let half = left / 2;
+            if left % 2 == 1 {
+                // One of each pair of vectors is added to another first: all others are as many as can be halved.
+                self.add_last(left, unknown);
+            }
             let sums = &self.sums;
             add_all(
                 &mut self.inversions,
-                left,
+                half,
                 #[inline(always)]
-                |at, way, axis| [sums[2 * at][way].coordinate(axis), sums[2 * at + 1][way].coordinate(axis)],
+                |at, way, axis| {
+                    let first = at / half * left + 2 * (at % half);
+                    [sums[first][way].coordinate(axis), sums[first + 1][way].coordinate(axis)]
+                },
                 &mut self.next,
                 unknown,
             );
+            left = half;
             std::mem::swap(&mut self.sums, &mut self.next);
         }
         self.sums[..unknown.len()].to_vec()
+    }
+
+    /// Adds the last of `count` points of each pair of vectors to the first.
+    #[inline(always)]
+    fn add_last(&mut self, count: usize, unknown: &mut [Ways<u8>]) {
+        let sums = &self.sums;
+        add_all(
+            &mut self.inversions,
+            1,
+            #[inline(always)]
+            |pair, way, axis| {
+                let first = pair * count;
+                [sums[first][way].coordinate(axis), sums[first + count - 1][way].coordinate(axis)]
+            },
+            &mut self.next,
+            unknown,
+        );
+        (0..unknown.len()).for_each(|pair| self.sums[pair * count] = self.next[pair]);
     }
 
     /// The keys' multiples, where their tables are made.
@@ -261,6 +325,16 @@ impl<V: Vector> Room<V> {
     }
 }
 
+/// Points that are left of the generator's windows at a level of its tree.
+const fn base_points(level: usize) -> usize {
+    let (mut points, mut at) = (BASE_WINDOWS, 0);
+    while at < level {
+        points = points.div_ceil(2);
+        at += 1;
+    }
+    points
+}
+
 /// Multiples of a key that are made at a level of the generator's tree.
 const fn multiples_at(level: usize) -> usize {
     (1 << level) / 2 + if level + 1 < LEVELS { 1 } else { 0 }
@@ -288,9 +362,16 @@ const fn multiple_of(level: usize, at: usize) -> (usize, usize, usize) {
 /// A coordinate of the points that the generator's windows name: number `at` of all pairs of vectors together, of one of
 /// the two.
 #[inline(always)]
-fn of_tables<V: Vector>(like: V, digits: &[Ways<Recoded>], at: usize, way: usize, axis: Axis) -> Coordinate<V> {
+fn of_tables<V: Vector>(
+    like: V,
+    bases: &Bases,
+    digits: &[Ways<Recoded>],
+    at: usize,
+    way: usize,
+    axis: Axis,
+) -> Coordinate<V> {
     let (digits, window) = (&digits[at / BASE_WINDOWS][way], at % BASE_WINDOWS);
-    look_up(like, &BASES[window], &digits.base[window], axis)
+    look_up(like, bases.table(window), &digits.base[window], axis)
 }
 
 /// Goes on with the ladder by some windows; with `start` from the last of them on.
@@ -321,6 +402,8 @@ pub(super) fn add_all<V: Vector>(
     add_or_double_all(
         inversions,
         each,
+        #[inline(always)]
+        |_| (),
         pair,
         #[inline(always)]
         |_| false,
@@ -329,11 +412,12 @@ pub(super) fn add_all<V: Vector>(
     );
 }
 
-/// As [`add_all`]; where `is_double` says so, twice the first of the two, which has its own y.
+/// As [`add_all`], asking for what is looked up later; where `is_double` says so, twice the first of the two, which has its own y.
 #[inline(always)]
 fn add_or_double_all<V: Vector>(
     inversions: &mut Inversions<V>,
     each: usize,
+    ask: impl Fn(usize),
     pair: impl Fn(usize, usize, Axis) -> [Coordinate<V>; 2],
     is_double: impl Fn(usize) -> bool,
     sums: &mut Vec<Ways<Flat<V>>>,
@@ -346,6 +430,7 @@ fn add_or_double_all<V: Vector>(
     }
     inversions.add_pairs(
         count,
+        ask,
         pair,
         is_double,
         |at, zeros| {

@@ -87,7 +87,7 @@ impl<V: Vector> Pairs<V> {
     pub(super) fn clear(&mut self) {
         self.pairs.clear();
         self.points.clear();
-        self.points.extend(BASES[..2].iter().map(|base| base[0]));
+        self.points.extend([0, 1].map(|window| BASES.table(window)[0]));
     }
 
     /// Makes room for more points, pushed or summed: a list that grows step by step is copied each time.
@@ -196,6 +196,8 @@ impl<V: Vector> Pairs<V> {
         let mut good = true;
         inversions.add_pairs(
             count / (V::LANES * WAYS),
+            #[inline(always)]
+            |_| (),
             #[inline(always)]
             |at, way, axis| {
                 let pairs = pairs[(at * WAYS + way) * V::LANES..].first_chunk().expect("there are more");

@@ -7,12 +7,17 @@ use super::field::Fe;
 use super::point::{Axis, Coordinate};
 use super::reference::{Affine, GENERATOR, Jacobian, to_affine};
 use super::vector::{LANES_MAX, Vector};
+use crate::memory::{Array, Zeroed};
+use crate::prefetch::prefetch;
 use std::sync::LazyLock;
 
 /// A point in a table.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Entry(pub(super) [[u64; 4]; 2]);
+
+// SAFETY: eight words, without padding; any bits are a value.
+unsafe impl Zeroed for Entry {}
 
 impl Entry {
     pub(super) const EMPTY: Entry = Entry([[0; 4]; 2]);
@@ -30,21 +35,34 @@ const ENTRIES: usize = 1 << (BASE_BITS - 1);
 /// A table.
 pub(super) type Table = [Entry; ENTRIES];
 
-/// The tables of G, 2^8 G and so on: what a window of the scalar at that bit is multiplied with.
-pub(super) static BASES: LazyLock<Box<[Table; BASE_WINDOWS]>> = LazyLock::new(|| {
+/// The tables of G, 2^12 G and so on: what a window of the scalar at that bit is multiplied with. Read at random, so in large
+/// pages where the system has them.
+pub(super) struct Bases(Array<Entry>);
+
+pub(super) static BASES: LazyLock<Bases> = LazyLock::new(|| {
     let next = |base: &Jacobian| Some((0..BASE_BITS).fold(*base, |base, _| base.double()));
     let bases: Vec<Jacobian> = std::iter::successors(Some(GENERATOR.jacobian()), next).take(BASE_WINDOWS).collect();
-    let tables: Vec<Table> = to_affine(&bases).into_iter().map(odd_multiples).collect();
-    tables.try_into().expect("as many as were taken")
+    let mut tables = Array::new(BASE_WINDOWS * ENTRIES);
+    for (base, table) in to_affine(&bases).into_iter().zip(tables.chunks_mut(ENTRIES)) {
+        table.copy_from_slice(&odd_multiples(base));
+    }
+    Bases(tables)
 });
 
+impl Bases {
+    /// The table of a window.
+    #[inline(always)]
+    pub(super) fn table(&self, window: usize) -> &Table {
+        self.0[window * ENTRIES..].first_chunk().expect("a table for each window")
+    }
+}
+
 /// The odd multiples of `base`, from one on.
-fn odd_multiples(base: Affine) -> Table {
+fn odd_multiples(base: Affine) -> Vec<Entry> {
     let twice = to_affine(&[base.jacobian().double()])[0];
     let multiples: Vec<Jacobian> =
         std::iter::successors(Some(base.jacobian()), |point| Some(point.add(twice))).take(ENTRIES).collect();
-    let entries: Vec<Entry> = to_affine(&multiples).into_iter().map(entry).collect();
-    entries.try_into().expect("as many as were taken")
+    to_affine(&multiples).into_iter().map(entry).collect()
 }
 
 pub(super) fn entry(point: Affine) -> Entry {
@@ -56,7 +74,15 @@ pub(super) fn entry(point: Affine) -> Entry {
 pub(super) fn look_up<V: Vector>(like: V, table: &Table, digits: &Digits, axis: Axis) -> Coordinate<V> {
     let mut rows = [table[0].row(axis); LANES_MAX];
     for lane in 0..V::LANES {
-        rows[lane] = table[usize::from(digits.places[lane])].row(axis);
+        rows[lane] = table[usize::from(digits.places[lane]) % ENTRIES].row(axis);
     }
     Coordinate { number: Fe::from_words(like.gather(rows)), negative: digits.negative }
+}
+
+/// Asks for the entries that the lanes' digits name.
+#[inline(always)]
+pub(super) fn ask<V: Vector>(table: &Table, digits: &Digits) {
+    for lane in 0..V::LANES {
+        prefetch(table, usize::from(digits.places[lane]) % ENTRIES);
+    }
 }

@@ -475,7 +475,7 @@ fn tables_hold_odd_multiples() {
         let at = place % V::LANES;
         let places = std::array::from_fn(|lane| if lane == at { place as u16 } else { lane as u16 });
         for (axis, want) in [(Axis::X, want.x), (Axis::Y, want.y)] {
-            let got = look_up(like, &BASES[base], &Digits { places, negative: place as u8 }, axis);
+            let got = look_up(like, BASES.table(base), &Digits { places, negative: place as u8 }, axis);
             assert_eq!(got.negative, place as u8);
             assert_eq!(values(got.number)[at], want, "{axis:?}, base {base}, place {place}");
         }
@@ -486,7 +486,7 @@ fn tables_hold_odd_multiples() {
         let mut want = point;
         for place in 0..1 << (BASE_BITS - 1) {
             // Every entry with the reference, and some through the lanes.
-            assert_eq!(BASES[base][place].0, [want.x.words(), want.y.words()], "base {base}, place {place}");
+            assert_eq!(BASES.table(base)[place].0, [want.x.words(), want.y.words()], "base {base}, place {place}");
             if place % 16 == base % 16 {
                 each_kind!(entries(base, place, want));
             }
