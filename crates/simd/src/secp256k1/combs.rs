@@ -5,7 +5,7 @@
 //! claim holds where the sum of both has the claimed x.
 //!
 //! The scalar is cut in two short ones (see [`super::digits`]), each in windows of [`BITS`] bits; a table has the odd
-//! multiples of 2^(4 i) P and of lambda times that. 98 points are added for a claim, at six products each; the ladder takes
+//! multiples of 2^(4 i) P and of lambda times that. 88 points are added for a claim, at six products each; the ladder takes
 //! 125 doublings, 25 additions and a table for each. When that pays: [`super::repeats`].
 //!
 //! Absent on purpose: claims that want the sum's y, or that give the key's.

@@ -24,9 +24,9 @@ use super::products::mul;
 use super::tables::{BASES, Bases, ask, look_up};
 use super::vector::{LANES_MAX, Vector};
 
-/// Pairs of vectors that share inversions, at most. Their tables and the points of a [`PART`] have some 500 KiB in lanes of
+/// Pairs of vectors that share inversions, at most. Their tables and the points of a [`PART`] have some 650 KiB in lanes of
 /// AVX-512.
-pub(super) const PAIRS: usize = 13;
+pub(super) const PAIRS: usize = 10;
 /// Windows of the key's scalar whose points are made at a time.
 const PART: usize = 13;
 const PARTS: usize = KEY_WINDOWS / PART;

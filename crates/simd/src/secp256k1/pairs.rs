@@ -8,8 +8,6 @@
 //!
 //! Absent on purpose: which points are to be added, and why.
 
-#![expect(clippy::needless_range_loop, reason = "as in the field: loops over numbers are unrolled")]
-
 use super::field::Fe;
 use super::inversions::Inversions;
 use super::point::{Axis, Coordinate, WAYS, each};
@@ -95,20 +93,13 @@ impl<V: Vector> Pairs<V> {
         self.points.reserve(points + 2 * WAYS * LANES_MAX);
     }
 
-    /// Appends a point of the curve, with coordinates below 2^256.
+    /// Appends points of the curve, with coordinates below 2^256, and returns the first of them.
     ///
     /// # Panics
     ///
     /// While pairs wait: their sums have the next places.
-    pub(super) fn push(&mut self, point: Entry) -> Term {
-        assert!(self.pairs.is_empty());
-        self.points.push(point);
-        Term::new(self.points.len() - 1)
-    }
-
-    /// As [`Pairs::push`], some points; returns the first.
     #[inline(always)]
-    pub(super) fn extend(&mut self, points: &[Entry]) -> Term {
+    pub(super) fn push(&mut self, points: &[Entry]) -> Term {
         assert!(self.pairs.is_empty());
         self.points.extend_from_slice(points);
         Term::new(self.points.len() - points.len())

@@ -270,7 +270,7 @@ fn append<V: Vector>(points: &mut Pairs<V>, x: &Fe<V>, y: &Fe<V>, count: usize) 
     for (axis, number) in [x, y].into_iter().enumerate() {
         V::scatter(number.to_words(), rows.each_mut().map(|Entry(row)| &mut row[axis]));
     }
-    points.extend(&rows[..count])
+    points.push(&rows[..count])
 }
 
 /// Appends what multiplies the parts' points, from `point` on, and lambda times those, from `of_lambda` on.

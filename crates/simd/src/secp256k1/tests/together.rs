@@ -23,7 +23,7 @@ fn pairs_beside_the_reference<V: Vector>(like: V, rng: &mut Rng) {
     let mut terms: Vec<(Term, Affine)> = Vec::new();
     for _ in 0..24 {
         let point = point(rng);
-        terms.push((pairs.push(entry(point)), point));
+        terms.push((pairs.push(&[entry(point)]), point));
     }
     for count in [0, 1, 2, 3, 15, 16, 17, 40] {
         let mut sums = Vec::new();
@@ -59,9 +59,9 @@ fn exceptional_pairs<V: Vector>(like: V, rng: &mut Rng) {
         for bad in 0..20 {
             let mut pairs = Pairs::new(like);
             let points = [point(rng), point(rng)];
-            let terms = points.map(|point| pairs.push(entry(point)));
+            let terms = points.map(|point| pairs.push(&[entry(point)]));
             // The same point at another place, so that no list of places could tell.
-            let again = pairs.push(entry(of_sign(points[0], opposite)));
+            let again = pairs.push(&[entry(of_sign(points[0], opposite))]);
             for at in 0..20 {
                 pairs.pair(terms[0], if at == bad { again } else { terms[1] });
             }
@@ -85,16 +85,16 @@ fn unreduced_coordinates<V: Vector>(like: V, rng: &mut Rng) {
     assert_eq!(y.square(), x + small(7));
     let mut row = entry(Affine { x, y });
     row.0[0] = [Prime::MODULUS[0] + 1, u64::MAX, u64::MAX, u64::MAX];
-    let odd = pairs.push(row);
+    let odd = pairs.push(&[row]);
     assert_eq!(pairs.point(odd), Affine { x, y });
     let other = point(rng);
-    let term = pairs.push(entry(other));
+    let term = pairs.push(&[entry(other)]);
     let sum = pairs.pair(odd, term);
     let equal = plus(Some(Affine { x, y }), Some(other)).unwrap();
     assert!(pairs.settle());
     assert_eq!(pairs.point(sum), equal);
     // Equal to itself in another form.
-    let plain = pairs.push(entry(Affine { x, y }));
+    let plain = pairs.push(&[entry(Affine { x, y })]);
     pairs.pair(odd, plain);
     assert!(!pairs.settle());
 }
@@ -197,7 +197,7 @@ fn sums_to_zero_or_not<V: Vector>(like: V, count: usize, bits: usize, rng: &mut 
     let mut lists: Vec<Room<V>> = (0..3).map(|_| Room::new(like)).collect();
     let (mut multiples, mut sum) = (Vec::new(), Scalar::ZERO);
     let mut push = |point: Affine| {
-        let [first, ..] = [0, 1, 2].map(|list: usize| lists[list].pairs.push(entry(point)));
+        let [first, ..] = [0, 1, 2].map(|list: usize| lists[list].pairs.push(&[entry(point)]));
         first
     };
     for _ in 0..count {
