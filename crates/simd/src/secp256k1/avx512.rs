@@ -89,11 +89,10 @@ impl Vector for Avx512 {
         let (ab, cd) = (unpacked(a, b), unpacked(c, d));
         let mut columns = [self; 4];
         for odd in 0..2 {
-            let [even, second] = instruction!([
-                _mm512_shuffle_i64x2::<0x88>(ab[odd], cd[odd]),
-                _mm512_shuffle_i64x2::<0xDD>(ab[odd], cd[odd]),
-            ]);
-            (columns[odd].0, columns[odd + 2].0) = (even, second);
+            let (ab, cd) = (ab[odd].0, cd[odd].0);
+            let [low, high] =
+                instruction!([_mm512_shuffle_i64x2::<0x88>(ab, cd), _mm512_shuffle_i64x2::<0xDD>(ab, cd)]);
+            (columns[odd].0, columns[odd + 2].0) = (low, high);
         }
         columns
     }
@@ -105,12 +104,13 @@ impl Vector for Avx512 {
         let (ab, cd) = (unpacked(a, b), unpacked(c, d));
         let [r0, r1, r2, r3, r4, r5, r6, r7] = rows;
         for (odd, [low, middle, high, top]) in [[r0, r2, r4, r6], [r1, r3, r5, r7]].into_iter().enumerate() {
+            let (ab, cd) = (ab[odd].0, cd[odd].0);
             let [first, second] = instruction!([
-                _mm512_permutex2var_epi64(ab[odd], _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), cd[odd]),
-                _mm512_permutex2var_epi64(ab[odd], _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15), cd[odd]),
+                _mm512_permutex2var_epi64(ab, _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), cd),
+                _mm512_permutex2var_epi64(ab, _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15), cd),
             ]);
-            put_two_rows(first, low, middle);
-            put_two_rows(second, high, top);
+            put_two_rows(Avx512(first), low, middle);
+            put_two_rows(Avx512(second), high, top);
         }
     }
 
@@ -219,16 +219,17 @@ fn two_rows(_: Avx512, low: &[u64; 4], high: &[u64; 4]) -> Avx512 {
 
 /// Stores both halves.
 #[inline(always)]
-fn put_two_rows(rows: __m512i, low: &mut [u64; 4], high: &mut [u64; 4]) {
-    // SAFETY: writes the 32 bytes of each, no alignment needed; called with vectors that were made of values of `Avx512`.
+fn put_two_rows(rows: Avx512, low: &mut [u64; 4], high: &mut [u64; 4]) {
+    // SAFETY: writes the 32 bytes of each, no alignment needed; a value exists, so the processor has AVX-512 F.
     unsafe {
-        _mm256_storeu_si256(low.as_mut_ptr().cast(), _mm512_castsi512_si256(rows));
-        _mm256_storeu_si256(high.as_mut_ptr().cast(), _mm512_extracti64x4_epi64::<1>(rows));
+        _mm256_storeu_si256(low.as_mut_ptr().cast(), _mm512_castsi512_si256(rows.0));
+        _mm256_storeu_si256(high.as_mut_ptr().cast(), _mm512_extracti64x4_epi64::<1>(rows.0));
     }
 }
 
 /// The even words of both, in turn, and the odd ones.
 #[inline(always)]
-fn unpacked(a: Avx512, b: Avx512) -> [__m512i; 2] {
-    instruction!([_mm512_unpacklo_epi64(a.0, b.0), _mm512_unpackhi_epi64(a.0, b.0)])
+fn unpacked(a: Avx512, b: Avx512) -> [Avx512; 2] {
+    let (low, high) = instruction!((_mm512_unpacklo_epi64(a.0, b.0), _mm512_unpackhi_epi64(a.0, b.0)));
+    [Avx512(low), Avx512(high)]
 }

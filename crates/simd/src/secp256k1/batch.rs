@@ -91,7 +91,7 @@ pub(super) fn prove<V: Vector>(like: V, claims: &[Claim]) -> Vec<bool> {
 
 /// How many of `count` questions are answered at a time, so that all parts are about as long: `width` for each of at most
 /// [`PAIRS`] pairs of vectors.
-fn at_a_time(count: usize, width: usize) -> usize {
+pub(super) fn at_a_time(count: usize, width: usize) -> usize {
     let pairs = count.div_ceil(width).max(1);
     pairs.div_ceil(pairs.div_ceil(PAIRS)) * width
 }

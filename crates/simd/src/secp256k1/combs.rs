@@ -18,7 +18,7 @@ use super::power;
 use super::products::{mul, mul_columns, square};
 use super::reference::{Field, GENERATOR};
 use super::repeats::Key;
-use super::tables::Entry;
+use super::tables::{Entry, entries};
 use super::vector::{LANES_MAX, Vector};
 
 /// Bits of a window.
@@ -237,11 +237,7 @@ fn multiples<V: Vector>(points: Ways<Point<V>>, room: &mut Room<V>) -> Option<Ve
 /// Writes an entry of each lane's table.
 #[inline(always)]
 fn write<V: Vector>(tables: &mut [Table], [window, entry, half]: [usize; 3], x: &Fe<V>, y: &Fe<V>) {
-    let mut rows = [Entry::EMPTY; LANES_MAX];
-    for (axis, number) in [x, y].into_iter().enumerate() {
-        V::scatter(number.to_words(), rows.each_mut().map(|Entry(row)| &mut row[axis]));
-    }
-    for (table, row) in tables.iter_mut().zip(rows) {
+    for (table, row) in tables.iter_mut().zip(entries(x, y)) {
         table[window][entry][half] = row;
     }
 }

@@ -119,9 +119,9 @@ impl<V: Vector> Inversions<V> {
     /// The sums of `count` pairs of points with z = 1, one pair of vectors of them after the other, by one inversion.
     ///
     /// `ask` asks the processor for what will be looked up for number `at`, if there is one; `pair` gives a coordinate of both
-    /// points of number `at` of vector `way`; `is_double` says where it is twice the first
-    /// of the two, which is the second one too. `zeros` is told the lanes that have equal or opposite points: their sums are
-    /// none. `put` gets the sums' coordinates, the last ones first.
+    /// points of number `at` of vector `way`; `is_double` says where it is twice the first of the two, which is the second
+    /// one too. `zeros` is told the lanes that have equal or opposite points: their sums are none. `put` gets the sums'
+    /// coordinates, the last ones first.
     ///
     /// Where a step waits for the one before, something else lies in between: what is looked up stands beside products that
     /// do not want it, and on the way back the products that lead to the next inverses stand between the steps of a sum.

@@ -16,8 +16,7 @@
 //! What the sums leave out (equal and opposite points, y = 0) is told of each lane: `unknown`, or z = 0.
 
 use super::digits::{BASE_WINDOWS, Digits, KEY_BITS, KEY_WINDOWS, Recoded};
-use super::field::Fe;
-use super::field::Multiplicand;
+use super::field::{Fe, Multiplicand};
 use super::inversions::Inversions;
 use super::point::{self, Axis, Coordinate, Flat, Point, Rung, WAYS, Ways, each};
 use super::products::mul;
@@ -36,7 +35,7 @@ const _: () = assert!(KEY_WINDOWS == PARTS * PART);
 const MULTIPLES: usize = 1 << (KEY_BITS - 1);
 /// Levels of the generator's tree, and of the key's table.
 const LEVELS: usize = KEY_BITS;
-const _: () = assert!(base_points(LEVELS) == 1 && base_points(LEVELS - 1) > 1);
+const _: () = assert!(BASE_WINDOWS.is_multiple_of(2) && base_points(LEVELS) == 1 && base_points(LEVELS - 1) > 1);
 /// The multiples that others are made of: the lower half of the odd ones, and behind them the even one of the level.
 const OPERANDS: usize = MULTIPLES / 2 + 1;
 /// The even one's place: 2, 4, 8 or 16 times the key.
@@ -125,17 +124,15 @@ impl<V: Vector> Room<V> {
             let (sums, operands) = (&self.sums, &self.operands);
             // Of the points of the level before, those that are sums.
             let summed = if level == 0 { 0 } else { base_points(level - 1) / 2 };
-            let point = |pair: usize, at: usize| if at < summed { &sums[pair * stride + at] } else { &single[pair] };
+            let left = |pair: usize, at: usize| if at < summed { &sums[pair * stride + at] } else { &single[pair] };
             add_or_double_all(
                 &mut self.inversions,
                 base + of_key,
                 #[inline(always)]
                 |at| {
                     let (pair, place) = (at / (base + of_key), at % (base + of_key));
-                    if level == 0 && pair < digits.len() && place < base {
-                        for window in [2 * place, 2 * place + 1] {
-                            digits[pair].iter().for_each(|digits| ask::<V>(bases.table(window), &digits.base[window]));
-                        }
+                    if level == 0 && place < base {
+                        ask_for::<V>(bases, digits, pair * BASE_WINDOWS + 2 * place);
                     }
                 },
                 #[inline(always)]
@@ -151,7 +148,7 @@ impl<V: Vector> Room<V> {
                             of_tables(like, bases, digits, window + 1, way, axis),
                         ]
                     } else {
-                        let (first, second) = (point(pair, 2 * place), point(pair, 2 * place + 1));
+                        let (first, second) = (left(pair, 2 * place), left(pair, 2 * place + 1));
                         [first[way].coordinate(axis), second[way].coordinate(axis)]
                     }
                 },
@@ -160,6 +157,7 @@ impl<V: Vector> Room<V> {
                 &mut self.next,
                 unknown,
             );
+            // Where the last point is no sum it is in `single` already.
             if base_points(level) % 2 == 1 && base_points(level) <= summed {
                 (0..keys.len()).for_each(|pair| single[pair] = sums[pair * stride + base_points(level) - 1]);
             }
@@ -217,12 +215,7 @@ impl<V: Vector> Room<V> {
             BASE_WINDOWS,
             #[inline(always)]
             |at| {
-                if at < digits.len() * BASE_WINDOWS / 2 {
-                    let (digits, window) = (&digits[2 * at / BASE_WINDOWS], 2 * at % BASE_WINDOWS);
-                    for window in [window, window + 1] {
-                        digits.iter().for_each(|digits| ask::<V>(bases.table(window), &digits.base[window]));
-                    }
-                }
+                ask_for::<V>(bases, digits, 2 * at);
             },
             #[inline(always)]
             |at, way, axis| {
@@ -374,6 +367,16 @@ fn of_tables<V: Vector>(
     look_up(like, bases.table(window), &digits.base[window], axis)
 }
 
+/// Asks for the points that two windows name, the first of them number `at` of all pairs of vectors together, if there are
+/// so many.
+#[inline(always)]
+fn ask_for<V: Vector>(bases: &Bases, digits: &[Ways<Recoded>], at: usize) {
+    let Some(digits) = digits.get(at / BASE_WINDOWS) else { return };
+    for window in at % BASE_WINDOWS..at % BASE_WINDOWS + 2 {
+        digits.iter().for_each(|digits| ask::<V>(bases.table(window), &digits.base[window]));
+    }
+}
+
 /// Goes on with the ladder by some windows; with `start` from the last of them on.
 #[inline(always)]
 fn climb<V: Vector>(sum: &mut Ways<Rung<V>>, windows: &[Ways<Flat<V>>], start: bool) {
@@ -412,7 +415,8 @@ pub(super) fn add_all<V: Vector>(
     );
 }
 
-/// As [`add_all`], asking for what is looked up later; where `is_double` says so, twice the first of the two, which has its own y.
+/// As [`add_all`], asking for what is looked up later; where `is_double` says so, twice the first of the two, which has its
+/// own y.
 #[inline(always)]
 fn add_or_double_all<V: Vector>(
     inversions: &mut Inversions<V>,
@@ -440,6 +444,7 @@ fn add_or_double_all<V: Vector>(
         },
         #[inline(always)]
         |at, way, axis, number| match axis {
+            // None of the points in `sums` is negative.
             Axis::X => sums[at][way].x = *number,
             Axis::Y => sums[at][way].y = *number,
         },

@@ -16,7 +16,8 @@ use super::tables::{BASES, Entry};
 use super::vector::{LANES_MAX, Vector};
 
 /// Pairs that share an inversion at most: what is kept of each of their vectors, 640 bytes, stays in a processor's cache.
-const SHARED_MAX: usize = 8192;
+pub(super) const SHARED_MAX: usize = 8192;
+const _: () = assert!(SHARED_MAX.is_multiple_of(LANES_MAX * WAYS), "whole vectors");
 
 /// A point of a list, or its negative.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,9 +165,10 @@ impl<V: Vector> Pairs<V> {
         pairs.resize(whole + LANES_MAX, STAND_IN);
         let (like, end) = (self.like, self.points.len() + count);
         let good = (0..whole).step_by(SHARED_MAX).all(|first| {
+            let count = (whole - first).min(SHARED_MAX);
             like.run(
                 #[inline(always)]
-                || self.add(&pairs[first..], (whole - first).min(SHARED_MAX)),
+                || self.add(&pairs[first..][..count + LANES_MAX], count),
             )
         });
         self.points.truncate(end);
@@ -175,7 +177,8 @@ impl<V: Vector> Pairs<V> {
         good
     }
 
-    /// Appends the sums of the first `count` pairs, which are whole vectors, with one inversion.
+    /// Appends the sums of the first `count` pairs, which are whole vectors and have [`LANES_MAX`] more behind them, with one
+    /// inversion.
     #[inline(always)]
     fn add(&mut self, pairs: &[[Term; 2]], count: usize) -> bool {
         let Pairs { like, points, inversions, .. } = self;
@@ -192,7 +195,8 @@ impl<V: Vector> Pairs<V> {
             #[inline(always)]
             |at, way, axis| {
                 let pairs = pairs[(at * WAYS + way) * V::LANES..].first_chunk().expect("there are more");
-                each!(which, coordinate(like, points, pairs, which, axis))
+                // SAFETY: the highest place is within `points`, see above.
+                each!(which, unsafe { coordinate(like, points, pairs, which, axis) })
             },
             #[inline(always)]
             |_| false,
@@ -209,9 +213,13 @@ impl<V: Vector> Pairs<V> {
     }
 }
 
-/// A coordinate of the first or the second points of a vector of pairs, whose places are all within `points`.
+/// A coordinate of the first or the second points of a vector of pairs.
+///
+/// # Safety
+///
+/// All places are within `points`.
 #[inline(always)]
-fn coordinate<V: Vector>(
+unsafe fn coordinate<V: Vector>(
     like: V,
     points: &[Entry],
     pairs: &[[Term; 2]; LANES_MAX],
@@ -222,7 +230,7 @@ fn coordinate<V: Vector>(
     for lane in 0..V::LANES {
         let term = pairs[lane][which];
         debug_assert!(term.place() < points.len());
-        // SAFETY: `Pairs::add` looked at all places.
+        // SAFETY: whoever calls has looked.
         rows[lane] = unsafe { points.get_unchecked(term.place()) }.row(axis);
         negative |= (term.0 as u8 & 1) << lane;
     }

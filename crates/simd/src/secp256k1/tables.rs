@@ -7,7 +7,7 @@ use super::field::Fe;
 use super::point::{Axis, Coordinate};
 use super::reference::{Affine, GENERATOR, Jacobian, to_affine};
 use super::vector::{LANES_MAX, Vector};
-use crate::memory::{Array, Zeroed};
+use crate::memory::{Array, HUGE_PAGE_BYTES, Zeroed};
 use crate::prefetch::prefetch;
 use std::sync::LazyLock;
 
@@ -22,7 +22,7 @@ unsafe impl Zeroed for Entry {}
 impl Entry {
     pub(super) const EMPTY: Entry = Entry([[0; 4]; 2]);
 
-    /// A coordinate of a point below 2^256.
+    /// One of its coordinates, below 2^256.
     #[inline(always)]
     pub(super) fn row(&self, axis: Axis) -> &[u64; 4] {
         &self.0[axis as usize]
@@ -42,7 +42,9 @@ pub(super) struct Bases(Array<Entry>);
 pub(super) static BASES: LazyLock<Bases> = LazyLock::new(|| {
     let next = |base: &Jacobian| Some((0..BASE_BITS).fold(*base, |base, _| base.double()));
     let bases: Vec<Jacobian> = std::iter::successors(Some(GENERATOR.jacobian()), next).take(BASE_WINDOWS).collect();
-    let mut tables = Array::new(BASE_WINDOWS * ENTRIES);
+    // Whole large pages: the last one would not be one otherwise.
+    let bytes = (BASE_WINDOWS * size_of::<Table>()).next_multiple_of(HUGE_PAGE_BYTES);
+    let mut tables = Array::new(bytes / size_of::<Entry>());
     for (base, table) in to_affine(&bases).into_iter().zip(tables.chunks_mut(ENTRIES)) {
         table.copy_from_slice(&odd_multiples(base));
     }
@@ -67,6 +69,16 @@ fn odd_multiples(base: Affine) -> Vec<Entry> {
 
 pub(super) fn entry(point: Affine) -> Entry {
     Entry([point.x.words(), point.y.words()])
+}
+
+/// Entries of a vector's points.
+#[inline(always)]
+pub(super) fn entries<V: Vector>(x: &Fe<V>, y: &Fe<V>) -> [Entry; LANES_MAX] {
+    let mut rows = [Entry::EMPTY; LANES_MAX];
+    for (axis, number) in [x, y].into_iter().enumerate() {
+        V::scatter(number.to_words(), rows.each_mut().map(|Entry(row)| &mut row[axis]));
+    }
+    rows
 }
 
 /// A coordinate of the entries that the lanes' digits name.

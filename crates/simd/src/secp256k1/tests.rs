@@ -7,6 +7,7 @@ mod steps;
 mod together;
 mod twist;
 
+use super::batch::at_a_time;
 use super::batch::{Equation, Question, is_high};
 use super::digits::{BASE_BITS, BASE_WINDOWS, Bits, Digits, KEY_BITS, KEY_WINDOWS, LAMBDA, Recoded};
 use super::divsteps;
@@ -780,12 +781,22 @@ fn exceptions_leave_other_lanes_alone() {
     }
 }
 
+#[test]
+fn parts_of_questions_are_about_as_long() {
+    for (pairs, want) in [(0, 1), (1, 1), (PAIRS, PAIRS), (PAIRS + 1, PAIRS.div_ceil(2) + 1), (2 * PAIRS + 1, 7)] {
+        for more in [0, 15] {
+            let count = (16 * pairs).saturating_sub(more);
+            assert_eq!(at_a_time(count, 16), 16 * want, "{count} questions");
+        }
+    }
+}
+
 /// More claims than share inversions, and one that is false at each place.
 #[test]
 fn places_are_kept() {
     let mut rng = Rng::new(12);
-    for lanes in Lanes::available() {
-        let count = lanes.width() * PAIRS + 3;
+    for (lanes, more) in Lanes::available().into_iter().flat_map(|lanes| [(lanes, 0), (lanes, 3)]) {
+        let count = lanes.width() * PAIRS + more;
         let four = [claims(&mut rng), claims(&mut rng)];
         let good: Vec<Claim> = (0..count).map(|at| four[at / 4 % 2][at % 4]).collect();
         assert_eq!(lanes.prove(&good), vec![true; count], "{lanes:?}");

@@ -24,7 +24,7 @@ use super::pairs::{Pairs, Term};
 use super::power::{self, roots};
 use super::products::{mul, mul_columns, square};
 use super::reference::{Field, GENERATOR, Scalar, words_of};
-use super::tables::Entry;
+use super::tables::entries;
 use super::vector::{LANES_MAX, Vector};
 use crate::chacha20;
 use crate::sha256::Sha256;
@@ -119,13 +119,14 @@ thread_local! {
 /// ECDSA is never proven.
 pub(super) fn all_hold<V: Vector>(like: V, claims: &[Claim], secret: &[u8; 32]) -> bool {
     let new = || Memory { room: Room::new(like), parts: Vec::new(), slots: Vec::new(), multiples: Vec::new() };
-    with_kept(&MEMORY, new, |memory| all_hold_in(like, claims, secret, memory).is_some_and(|all_hold| all_hold))
+    with_kept(&MEMORY, new, |memory| all_hold_in(like, claims, secret, memory) == Some(true))
 }
 
 /// See [`all_hold`]. Nothing where a number is too large, or an x is not on the curve.
 fn all_hold_in<V: Vector>(like: V, claims: &[Claim], secret: &[u8; 32], memory: &mut Memory<V>) -> Option<bool> {
     let Memory { room, parts, slots, multiples } = memory;
-    Merged::new(parts, slots, 2 * claims.len() + 1).fill(claims, secret)?;
+    let coefficients = coefficients(claims, secret);
+    Merged::new(parts, slots, &coefficients).fill(claims, &coefficients)?;
     // Full multipliers first: their points are wanted times lambda, too.
     let full = full_first(parts);
     room.pairs.clear();
@@ -145,25 +146,25 @@ struct Merged<'a> {
     parts: &'a mut Vec<Part>,
     /// The place of a part stands at the first slot from its own on that was free.
     slots: &'a mut Vec<u32>,
-    /// Slots are told by a product with this: from the secret, so that nobody can make many parts that want the same.
+    /// What slots are told by, and what the makers of claims do not know: nobody can make many parts that want the same.
     factor: u64,
 }
 
 impl<'a> Merged<'a> {
-    /// No parts yet, and room for `count`.
-    fn new(parts: &'a mut Vec<Part>, slots: &'a mut Vec<u32>, count: usize) -> Merged<'a> {
+    /// No parts yet, and room for those of as many claims as there are coefficients.
+    fn new(parts: &'a mut Vec<Part>, slots: &'a mut Vec<u32>, coefficients: &[Coefficient]) -> Merged<'a> {
         parts.clear();
         slots.clear();
-        slots.resize((4 * count).next_power_of_two(), NO_PART);
-        Merged { parts, slots, factor: 1 }
+        // Two parts a claim and the generator's: a quarter to a half of the slots.
+        slots.resize((4 * coefficients.len() + 2).next_power_of_two(), NO_PART);
+        let factor = coefficients.first().map_or(1, |first| first.0 as u64 | 1);
+        Merged { parts, slots, factor }
     }
 
     /// Puts in all parts of the claims. Nothing where a number is too large.
-    fn fill(mut self, claims: &[Claim], secret: &[u8; 32]) -> Option<()> {
-        let coefficients = coefficients(claims, secret);
-        self.factor = secret.iter().fold(0, |factor: u64, &byte| factor.wrapping_mul(0x101) ^ u64::from(byte)) | 1;
+    fn fill(mut self, claims: &[Claim], coefficients: &[Coefficient]) -> Option<()> {
         let mut of_generator = Scalar::ZERO;
-        for (claim, &coefficient) in claims.iter().zip(&coefficients) {
+        for (claim, &coefficient) in claims.iter().zip(coefficients) {
             let scalar = coefficient.scalar();
             match claim {
                 Claim::Ecdsa { .. } => return None,
@@ -181,7 +182,7 @@ impl<'a> Merged<'a> {
             }
         }
         // The generator's y is even.
-        self.merge(Part { x: GENERATOR.x.words(), multiplier: Multiplier::Full(of_generator) });
+        self.merge(Part { x: GENERATOR_X, multiplier: Multiplier::Full(of_generator) });
         Some(())
     }
 
@@ -190,10 +191,18 @@ impl<'a> Merged<'a> {
         Some(())
     }
 
+    /// All words of an x, mixed: products of two words, whose halves are added without carry.
+    fn mixed(&self, x: &[u64; 4]) -> u64 {
+        x.iter().fold(0, |mixed, &word| {
+            let product = u128::from(mixed ^ word) * u128::from(self.factor);
+            product as u64 ^ (product >> 64) as u64
+        })
+    }
+
     /// Appends the part, or adds its multiplier to that of the part with the same x.
     fn merge(&mut self, part: Part) {
         let mask = self.slots.len() - 1;
-        let mut slot = (part.x[0].wrapping_mul(self.factor) >> 32) as usize & mask;
+        let mut slot = self.mixed(&part.x) as usize & mask;
         loop {
             match self.slots[slot] {
                 NO_PART => {
@@ -266,11 +275,7 @@ fn lift<V: Vector>(
 /// Appends the points of the first `count` lanes, and returns the first of them.
 #[inline(always)]
 fn append<V: Vector>(points: &mut Pairs<V>, x: &Fe<V>, y: &Fe<V>, count: usize) -> Term {
-    let mut rows = [Entry::EMPTY; LANES_MAX];
-    for (axis, number) in [x, y].into_iter().enumerate() {
-        V::scatter(number.to_words(), rows.each_mut().map(|Entry(row)| &mut row[axis]));
-    }
-    points.push(&rows[..count])
+    points.push(&entries(x, y)[..count])
 }
 
 /// Appends what multiplies the parts' points, from `point` on, and lambda times those, from `of_lambda` on.

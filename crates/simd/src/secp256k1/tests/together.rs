@@ -3,8 +3,8 @@
 use super::*;
 use crate::secp256k1::buckets::{BITS, Multiple, Room, is_zero, is_zero_in};
 use crate::secp256k1::digits::short_bits;
-use crate::secp256k1::pairs::{Pairs, Term};
-use crate::secp256k1::tables::entry;
+use crate::secp256k1::pairs::{Pairs, SHARED_MAX, Term};
+use crate::secp256k1::tables::{Entry, entry};
 use crate::secp256k1::together::{Coefficient, all_hold, coefficients};
 
 const SECRET: [u8; 32] = *b"nothing that a claim can know of";
@@ -74,6 +74,38 @@ fn exceptional_pairs<V: Vector>(like: V, rng: &mut Rng) {
 fn equal_and_opposite_pairs_say_nothing() {
     let mut rng = Rng::new(32);
     each_kind!(exceptional_pairs(&mut rng));
+}
+
+/// More pairs than share an inversion: each sum has its place, and a bad pair behind them is seen.
+fn more_pairs_than_share<V: Vector>(like: V, points: &[Affine], sums: &[Vec<Option<Affine>>]) {
+    let count = SHARED_MAX + 5;
+    for bad in [None, Some(SHARED_MAX + 2), Some(SHARED_MAX - 1)] {
+        let mut pairs = Pairs::new(like);
+        let entries: Vec<Entry> = points.iter().map(|&point| entry(point)).collect();
+        let first = pairs.push(&entries);
+        let mut terms = Vec::new();
+        for at in 0..count {
+            let a = at % points.len();
+            let b = if bad == Some(at) { a } else { (a + 1 + at / points.len() % (points.len() - 1)) % points.len() };
+            terms.push((pairs.pair(first.plus(a), first.plus(b)), (a, b)));
+        }
+        assert_eq!(pairs.settle(), bad.is_none());
+        for (term, (a, b)) in terms.into_iter().filter(|_| bad.is_none()) {
+            assert_eq!(Some(pairs.point(term)), sums[a][b]);
+        }
+    }
+}
+
+#[test]
+fn lists_are_longer_than_what_shares_an_inversion() {
+    let mut rng = Rng::new(34);
+    let points: Vec<Affine> = (0..9).map(|_| point(&mut rng)).collect();
+    let sums: Vec<Vec<Option<Affine>>> = (points.iter())
+        .map(|&a| points.iter().map(|&b| plus(Some(a), Some(b)).filter(|_| a.x != b.x)).collect())
+        .collect();
+    if !cfg!(miri) {
+        each_kind!(more_pairs_than_share(&points, &sums));
+    }
 }
 
 /// Coordinates that are not reduced, and those at the bounds of 256 bits.
@@ -284,6 +316,34 @@ fn true_claims_hold_together() {
         special.push(signature(secret, nonce, challenge));
     }
     each_kind!(whether_all_hold(&special, true, "keys and nonces that are special"));
+}
+
+/// Tweaks of points whose x have the same lowest word, and so of points that nobody has the logarithms of.
+#[test]
+fn keys_may_share_a_word() {
+    let mut rng = Rng::new(40);
+    let word = rng.u64();
+    let with_y = |at: u64| {
+        let x = Field::reduced([word, at, 0, 0]);
+        let g = x.square() * x + small(7);
+        let y = g.power(bounds::ROOT);
+        (y.square() == g).then_some(Affine { x, y: if y.is_odd() { -y } else { y } })
+    };
+    let mut claims: Vec<Claim> = (0..)
+        .filter_map(with_y)
+        .take(if cfg!(miri) { 4 } else { 70 })
+        .map(|key| {
+            let tweak = scalar(&mut rng);
+            let sum = plus(multiple(GENERATOR, tweak), Some(key)).expect("not opposite");
+            Claim::Tweak { x: bytes(key.x), tweak: bytes(tweak), sum: bytes(sum.x), odd: sum.y.is_odd() }
+        })
+        .collect();
+    each_kind!(whether_all_hold(&claims, true, "one word"));
+    let last = claims.len() - 1;
+    let Claim::Tweak { x: other, .. } = claims[0] else { unreachable!("all are tweaks") };
+    let Claim::Tweak { x, .. } = &mut claims[last] else { unreachable!("all are tweaks") };
+    *x = other;
+    each_kind!(never_all_hold(&claims, "another key with the same word"));
 }
 
 /// A Schnorr signature with these numbers.
