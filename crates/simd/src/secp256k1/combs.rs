@@ -121,8 +121,6 @@ impl Combs {
         let key = room.tree(
             2 * TREE,
             #[inline(always)]
-            |_| (),
-            #[inline(always)]
             |at, way, axis| {
                 let (part, window) = (at / TREE, at % TREE);
                 halves(like, tables, parts[part], &digits[part], [window, way], axis)
@@ -132,23 +130,17 @@ impl Combs {
         let last = room.tree(
             2,
             #[inline(always)]
-            |_| (),
-            #[inline(always)]
             |part, way, axis| halves(like, tables, parts[part], &digits[part], [TREE, way], axis),
             &mut unknown,
         );
         let rest = room.tree(
             2,
             #[inline(always)]
-            |_| (),
-            #[inline(always)]
             |part, way, axis| [last[part][way].coordinate(axis), base[part][way].coordinate(axis)],
             &mut unknown,
         );
         let sums = room.tree(
             2,
-            #[inline(always)]
-            |_| (),
             #[inline(always)]
             |part, way, axis| [key[part][way].coordinate(axis), rest[part][way].coordinate(axis)],
             &mut unknown,

@@ -104,23 +104,24 @@ impl<V: Vector> Room<V> {
         &mut self.inversions
     }
 
-    /// The generator's multiples; with their inversions it makes the keys' tables.
+    /// The generator's multiples; with their inversions it makes the keys' tables, where there are keys: as many as digits, or
+    /// none.
     #[inline(always)]
     fn base_sums_and_tables(
         &mut self,
+        like: V,
         keys: &[Coordinates<V>],
         digits: &[Ways<Recoded>],
         unknown: &mut [Ways<u8>],
     ) -> Vec<Ways<Flat<V>>> {
-        let like = keys[0][0][0].like();
         self.begin_tables(keys);
         let bases = &*BASES;
         let zero = Fe::small(like, 0);
         // A point of each pair that has no other one at its level.
-        let mut single = vec![[Flat { x: zero, y: zero, negative: 0 }; WAYS]; keys.len()];
+        let mut single = vec![[Flat { x: zero, y: zero, negative: 0 }; WAYS]; digits.len()];
         let mut stride = 0;
         for level in 0..LEVELS {
-            let (base, of_key) = (base_points(level) / 2, multiples_at(level));
+            let (base, of_key) = (base_points(level) / 2, if keys.is_empty() { 0 } else { multiples_at(level) });
             let (sums, operands) = (&self.sums, &self.operands);
             // Of the points of the level before, those that are sums.
             let summed = if level == 0 { 0 } else { base_points(level - 1) / 2 };
@@ -159,7 +160,7 @@ impl<V: Vector> Room<V> {
             );
             // Where the last point is no sum it is in `single` already.
             if base_points(level) % 2 == 1 && base_points(level) <= summed {
-                (0..keys.len()).for_each(|pair| single[pair] = sums[pair * stride + base_points(level) - 1]);
+                (0..digits.len()).for_each(|pair| single[pair] = sums[pair * stride + base_points(level) - 1]);
             }
             std::mem::swap(&mut self.sums, &mut self.next);
             stride = base + of_key;
@@ -170,7 +171,7 @@ impl<V: Vector> Room<V> {
                 }
             }
         }
-        (0..keys.len()).map(|pair| self.sums[pair * stride]).collect()
+        (0..digits.len()).map(|pair| self.sums[pair * stride]).collect()
     }
 
     /// Makes room for the tables, and puts the keys in.
@@ -210,78 +211,35 @@ impl<V: Vector> Room<V> {
         digits: &[Ways<Recoded>],
         unknown: &mut [Ways<u8>],
     ) -> Vec<Ways<Flat<V>>> {
-        let bases = &*BASES;
-        self.tree(
-            BASE_WINDOWS,
-            #[inline(always)]
-            |at| {
-                ask_for::<V>(bases, digits, 2 * at);
-            },
-            #[inline(always)]
-            |at, way, axis| {
-                [
-                    of_tables(like, bases, digits, 2 * at, way, axis),
-                    of_tables(like, bases, digits, 2 * at + 1, way, axis),
-                ]
-            },
-            unknown,
-        )
+        self.base_sums_and_tables(like, &[], digits, unknown)
     }
 
-    /// The sum of `count` points, an even number, for each pair of vectors, by pairs: `pair` number `at` of all pairs of
-    /// vectors together; `ask` asks for what that looks up.
+    /// The sum of `count` points, a power of two, for each pair of vectors, by pairs: `pair` number `at` of all pairs of
+    /// vectors together.
     #[inline(always)]
     pub(super) fn tree(
         &mut self,
         count: usize,
-        ask: impl Fn(usize),
         pair: impl Fn(usize, usize, Axis) -> [Coordinate<V>; 2],
         unknown: &mut [Ways<u8>],
     ) -> Vec<Ways<Flat<V>>> {
-        assert!(count.is_multiple_of(2));
+        assert!(count.is_power_of_two());
         let mut left = count / 2;
-        let no_double = |_| false;
-        add_or_double_all(&mut self.inversions, left, ask, pair, no_double, &mut self.sums, unknown);
+        add_all(&mut self.inversions, left, pair, &mut self.sums, unknown);
         while left > 1 {
-            let half = left / 2;
-            if left % 2 == 1 {
-                // One of each pair of vectors is added to another first: all others are as many as can be halved.
-                self.add_last(left, unknown);
-            }
+            left /= 2;
             let sums = &self.sums;
             add_all(
                 &mut self.inversions,
-                half,
+                left,
                 #[inline(always)]
-                |at, way, axis| {
-                    let first = at / half * left + 2 * (at % half);
-                    [sums[first][way].coordinate(axis), sums[first + 1][way].coordinate(axis)]
-                },
+                |at, way, axis| [sums[2 * at][way].coordinate(axis), sums[2 * at + 1][way].coordinate(axis)],
                 &mut self.next,
                 unknown,
             );
-            left = half;
             std::mem::swap(&mut self.sums, &mut self.next);
         }
         self.sums[..unknown.len()].to_vec()
-    }
-
-    /// Adds the last of `count` points of each pair of vectors to the first.
-    #[inline(always)]
-    fn add_last(&mut self, count: usize, unknown: &mut [Ways<u8>]) {
-        let sums = &self.sums;
-        add_all(
-            &mut self.inversions,
-            1,
-            #[inline(always)]
-            |pair, way, axis| {
-                let first = pair * count;
-                [sums[first][way].coordinate(axis), sums[first + count - 1][way].coordinate(axis)]
-            },
-            &mut self.next,
-            unknown,
-        );
-        (0..unknown.len()).for_each(|pair| self.sums[pair * count] = self.next[pair]);
     }
 
     /// The keys' multiples, where their tables are made.
@@ -484,7 +442,8 @@ fn multiples<V: Vector>(like: V, table: &KeyTable, digits: &Digits, lambda: bool
 #[inline(always)]
 pub(super) fn sums<V: Vector>(keys: &[Coordinates<V>], digits: &[Ways<Recoded>], room: &mut Room<V>) -> Sums<V> {
     let mut unknown = vec![[0; WAYS]; keys.len()];
-    let base = room.base_sums_and_tables(keys, digits, &mut unknown);
-    let key = room.key_sums(keys[0][0][0].like(), digits, &mut unknown);
+    let like = keys[0][0][0].like();
+    let base = room.base_sums_and_tables(like, keys, digits, &mut unknown);
+    let key = room.key_sums(like, digits, &mut unknown);
     Sums { base, key, unknown }
 }
