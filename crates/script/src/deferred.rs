@@ -6,8 +6,7 @@
 //! [`verify_all`] does this for a list of inputs; with a batch that takes them it puts off the hashes of the commonest
 //! inputs, too. An engine that fills batches across blocks does it in steps:
 //! [`Deferred::run`] each input, keep the [`Recorded`] of those that are not settled, let a [`Batch`] decide
-//! ([`Deferred::decide`], or all of [`Deferred::checks`]), ask [`Deferred::hold`] for each, and run those that do not hold
-//! again with [`Immediate`].
+//! [`Deferred::checks`], ask [`Deferred::hold`] for each, and run those that do not hold again with [`Immediate`].
 
 use crate::check::{Batch, Check, Checker, Immediate, Pairs};
 use crate::error::ScriptError;
@@ -49,27 +48,6 @@ impl Group {
         self.first + signature * self.span() + key - signature
     }
 
-    /// The key that a signature is tried with first: the first signature with the first key, the last with the last, and
-    /// what is between in steps. Of 2 of 3 signatures that hold one at least is found so.
-    fn first_key(self, signature: usize) -> usize {
-        let steps = (self.signatures - 1).max(1);
-        signature + (self.span() - 1) * signature / steps
-    }
-
-    /// Appends the places of pairs that were not tried first and may yet count: those of signatures without a key, between
-    /// the keys of those before and after them.
-    fn others(self, results: &[bool], places: &mut Vec<usize>) {
-        let found = |signature: usize| results[self.place(signature, self.first_key(signature))];
-        for signature in (0..self.signatures).filter(|&signature| !found(signature)) {
-            let before = (0..signature).rfind(|&other| found(other));
-            let after = (signature + 1..self.signatures).find(|&other| found(other));
-            let from = before.map_or(signature, |other| self.first_key(other) + signature - other);
-            let to = after.map_or(signature + self.span(), |other| self.first_key(other) + signature + 1 - other);
-            let keys = (from..to).filter(|&key| key != self.first_key(signature));
-            places.extend(keys.map(|key| self.place(signature, key)));
-        }
-    }
-
     /// Goes through keys and signatures as CHECKMULTISIG does.
     ///
     /// When it says yes, it would with more pairs that hold, too (taking the first key that fits never costs a later
@@ -83,7 +61,7 @@ impl Group {
             if key - signature >= self.span() {
                 return false; // More signatures are left than keys.
             }
-            if results[self.first + signature * self.span() + key - signature] {
+            if results[self.place(signature, key)] {
                 signature += 1;
             }
         }
@@ -125,42 +103,6 @@ impl Deferred {
     /// Everything recorded so far, for a [`Batch`].
     pub fn checks(&self) -> &[Check] {
         &self.checks
-    }
-
-    /// What a batch says of [`Deferred::checks`], asked for no more than [`Deferred::hold`] wants to know: of the pairs of
-    /// CHECKMULTISIG first one a signature, and then those that may yet count. Of others the answer is `false`.
-    pub fn decide(&self, batch: &dyn Batch) -> Vec<bool> {
-        if self.groups.iter().all(|group| group.span() == 1) {
-            return batch.verify(&self.checks);
-        }
-        let mut places = Vec::with_capacity(self.checks.len());
-        let mut next = 0;
-        for group in &self.groups {
-            places.extend(next..group.first);
-            places.extend((0..group.signatures).map(|signature| group.place(signature, group.first_key(signature))));
-            next = group.first + group.checks();
-        }
-        places.extend(next..self.checks.len());
-        let mut results = vec![false; self.checks.len()];
-        self.ask(batch, &places, &mut results);
-        places.clear();
-        for group in &self.groups {
-            if !group.holds(&results) {
-                group.others(&results, &mut places);
-            }
-        }
-        if !places.is_empty() {
-            self.ask(batch, &places, &mut results);
-        }
-        results
-    }
-
-    /// Asks for the checks at some places.
-    fn ask(&self, batch: &dyn Batch, places: &[usize], results: &mut [bool]) {
-        let checks: Vec<Check> = places.iter().map(|&place| self.checks[place]).collect();
-        for (&place, holds) in places.iter().zip(batch.verify(&checks)) {
-            results[place] = holds;
-        }
     }
 
     /// Forgets everything, keeps the memory.
@@ -316,7 +258,7 @@ fn settle(
     scratch: &mut Scratch,
 ) -> Result<(), (usize, ScriptError)> {
     let wrong = deferred.hash();
-    let mut results = deferred.decide(batch);
+    let mut results = batch.verify(&deferred.checks);
     wrong.into_iter().for_each(|place| results[place] = false);
     for Waiting { place, tx, input, recorded } in waiting {
         if !deferred.hold(recorded, &results) {
@@ -356,60 +298,6 @@ mod tests {
                 assert_eq!(results.len(), group.checks());
                 let want = plain(signatures, keys, &holds);
                 assert_eq!(group.holds(&results), want, "{signatures} of {keys}, {table:b}");
-            }
-        }
-    }
-
-    /// Pairs by a table: which hold, and how often each was asked for.
-    struct Table {
-        holds: u32,
-        keys: usize,
-        asked: std::sync::Mutex<Vec<usize>>,
-    }
-
-    impl Batch for Table {
-        fn verify(&self, checks: &[Check]) -> Vec<bool> {
-            let mut asked = self.asked.lock().unwrap();
-            let mut ask = |check: &Check| {
-                let Check::Tweak { internal, .. } = check else { unreachable!("only such are made") };
-                let at = usize::from(internal[0]) * self.keys + usize::from(internal[1]);
-                asked.push(at);
-                self.holds >> at & 1 == 1
-            };
-            checks.iter().map(&mut ask).collect()
-        }
-    }
-
-    fn pair(signature: usize, key: usize) -> Check {
-        let mut internal = [0; 32];
-        (internal[0], internal[1]) = (signature as u8, key as u8);
-        Check::Tweak { output: [0; 32], odd: false, internal, tweak: [0; 32] }
-    }
-
-    /// What is decided step by step is what the loop decides, but where a signature fits several keys: there it may be left
-    /// open. No pair is asked for twice, and of 2 of 3 signatures that hold three pairs at most.
-    #[test]
-    fn pairs_are_asked_for_as_they_count() {
-        for (signatures, keys) in [(1, 1), (1, 2), (1, 3), (2, 2), (2, 3), (3, 3), (2, 4), (3, 4), (3, 5)] {
-            for table in 0..1u32 << (signatures * keys) {
-                let holds = |i: usize, j: usize| table >> (i * keys + j) & 1 == 1;
-                let mut deferred = Deferred::with_pairs();
-                let recorded = deferred.multisig(Pairs { signatures, keys, pair: &mut |i, j| Some(pair(i, j)) });
-                assert_eq!(recorded, Some(true));
-                let batch = Table { holds: table, keys, asked: std::sync::Mutex::default() };
-                let results = deferred.decide(&batch);
-                let have = deferred.hold(&Recorded { checks: 0..deferred.checks.len(), groups: 0..1 }, &results);
-                let want = plain(signatures, keys, &holds);
-                let name = format!("{signatures} of {keys}, {table:b}");
-                assert!(want || !have, "{name}");
-                let single = (0..signatures).all(|i| (0..keys).filter(|&j| holds(i, j)).count() <= 1);
-                assert!(have == want || !single, "{name}");
-                let mut asked = batch.asked.into_inner().unwrap();
-                let count = asked.len();
-                asked.sort_unstable();
-                asked.dedup();
-                assert_eq!(asked.len(), count, "{name}: none twice");
-                assert!(count <= 3 || (signatures, keys) != (2, 3) || !want, "{name}: {count}");
             }
         }
     }

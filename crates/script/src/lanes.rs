@@ -101,28 +101,21 @@ impl Lanes {
     fn prove_with(self, checks: &[Check], by_sum: bool) -> Vec<bool> {
         let mut proven = vec![false; checks.len()];
         for (checks, proven) in checks.chunks(CHECKS_MAX).zip(proven.chunks_mut(CHECKS_MAX)) {
-            let mut sums = sums(checks);
-            if by_sum && self.hold_together(&sums.0) {
-                sums.1.drain(..).for_each(|place| proven[place] = true);
+            let mut rest = Rest::new(self.0, proven);
+            let (sums, places) = sums(checks);
+            if by_sum && self.hold_together(&sums) {
+                places.into_iter().for_each(|place| rest.proven[place] = true);
+            } else {
+                places.into_iter().zip(sums).for_each(|(place, sum)| rest.put(place, sum));
             }
-            let ecdsa = checks.iter().enumerate().filter_map(|(place, check)| Some((place, ecdsa(check)?)));
-            self.prove_rest(ecdsa.chain(sums.1.into_iter().zip(sums.0)), proven);
+            for (place, check) in checks.iter().enumerate() {
+                if let Some(claim) = ecdsa(check) {
+                    rest.put(place, claim);
+                }
+            }
+            rest.prove();
         }
         proven
-    }
-
-    /// Each by its own; a claim comes with its place in `proven`.
-    fn prove_rest(self, claims: impl Iterator<Item = (usize, Claim)>, proven: &mut [bool]) {
-        let (mut places, mut waiting) = (Vec::new(), Vec::new());
-        let mut claims = claims.peekable();
-        while let Some((place, claim)) = claims.next() {
-            places.push(place);
-            waiting.push(claim);
-            if waiting.len() == CLAIMS_MAX || claims.peek().is_none() {
-                places.drain(..).zip(self.0.prove(&waiting)).for_each(|(place, is_proven)| proven[place] = is_proven);
-                waiting.clear();
-            }
-        }
     }
 
     /// Whether all hold, and they are enough to ask for that.
@@ -130,6 +123,38 @@ impl Lanes {
         claims.len() >= self.0.together_min()
             && Idea::SignatureSums.is_on()
             && SECRET.is_some_and(|secret| self.0.prove_together(claims, &secret))
+    }
+}
+
+/// Claims that are proven each by its own.
+struct Rest<'p> {
+    lanes: secp256k1::Lanes,
+    /// Of the claims, in `proven`.
+    places: Vec<usize>,
+    claims: Vec<Claim>,
+    proven: &'p mut [bool],
+}
+
+impl<'p> Rest<'p> {
+    fn new(lanes: secp256k1::Lanes, proven: &'p mut [bool]) -> Rest<'p> {
+        let most = proven.len().min(CLAIMS_MAX);
+        Rest { lanes, places: Vec::with_capacity(most), claims: Vec::with_capacity(most), proven }
+    }
+
+    fn put(&mut self, place: usize, claim: Claim) {
+        self.places.push(place);
+        self.claims.push(claim);
+        if self.claims.len() == CLAIMS_MAX {
+            self.prove();
+        }
+    }
+
+    /// Proves those that wait.
+    fn prove(&mut self) {
+        for (place, is_proven) in self.places.drain(..).zip(self.lanes.prove(&self.claims)) {
+            self.proven[place] = is_proven;
+        }
+        self.claims.clear();
     }
 }
 

@@ -13,7 +13,7 @@
 use super::field::{Columns, Fe, Loose, Multiplicand};
 use super::point::{Axis, Coordinate, WAYS, Ways, each, in_turn};
 use super::products::{mul, mul_columns, mul_loose, square_columns};
-use super::reference::{Field, invert_all};
+use super::reference::Field;
 use super::vector::{LANES_MAX, Vector};
 
 /// So many pairs ahead the processor is asked for what is looked up.
@@ -186,24 +186,56 @@ impl<V: Vector> Inversions<V> {
 }
 
 /// The inverses in all lanes, by a single inversion; nothing where one is zero.
-#[inline(always)]
+///
+/// Not inlined: what calls it several times is too long otherwise, and takes 4 % longer.
+#[inline(never)]
 fn inverses<V: Vector>(numbers: &Ways<Loose<V>>) -> Option<Ways<Loose<V>>> {
-    // Both ways by one number a lane.
-    let words = mul(&numbers[0], &numbers[1]).to_words();
-    let like = words[0];
-    let mut rows = [[0; 4]; LANES_MAX];
-    V::scatter(words, rows.each_mut());
-    let mut all = rows.map(Field::reduced);
-    let all = &mut all[..V::LANES];
-    if all.iter().any(|number| number.is_zero()) {
+    numbers[0].like().run(
+        #[inline(always)]
+        || inverses_of_lanes(numbers),
+    )
+}
+
+/// See [`inverses`]: of lanes what the way back does, where the product of all others is there before the inverse is.
+#[inline(always)]
+fn inverses_of_lanes<V: Vector>([one, other]: &Ways<Loose<V>>) -> Option<Ways<Loose<V>>> {
+    // In lane i the product of lanes i to i + distance, and of those but the first.
+    let (mut all, mut others) = (mul(one, other), None);
+    let mut distance = 1;
+    while distance < V::LANES {
+        let further = turned(&all, distance);
+        others = Some(if let Some(others) = others { mul(&others, &further) } else { further });
+        all = mul(&all, &further);
+        distance *= 2;
+    }
+    let product = Field::reduced(rows_of(&all)[0]);
+    if product.is_zero() {
         return None;
     }
-    invert_all(all);
-    for (row, inverse) in rows.iter_mut().zip(all) {
-        *row = inverse.words();
+    let mut inverse = Fe::splat(all.like(), product.inverse().words());
+    if let Some(others) = others {
+        inverse = mul(&others, &inverse);
     }
-    let inverse = Fe::from_words(like.gather(rows.each_ref()));
-    Some([mul_loose(&inverse, &numbers[1]), mul_loose(&inverse, &numbers[0])])
+    Some([mul_loose(&inverse, other), mul_loose(&inverse, one)])
+}
+
+/// In each lane the number that is so many lanes further on, behind the last lane the first ones.
+#[inline(always)]
+fn turned<V: Vector>(numbers: &Fe<V>, distance: usize) -> Fe<V> {
+    let rows = rows_of(numbers);
+    let mut further = [&rows[0]; LANES_MAX];
+    for lane in 0..V::LANES {
+        further[lane] = &rows[(lane + distance) % V::LANES];
+    }
+    Fe::from_words(numbers.like().gather(further))
+}
+
+/// The lanes' numbers, below 2^256.
+#[inline(always)]
+fn rows_of<V: Vector>(numbers: &Fe<V>) -> [[u64; 4]; LANES_MAX] {
+    let mut rows = [[0; 4]; LANES_MAX];
+    V::scatter(numbers.to_words(), rows.each_mut());
+    rows
 }
 
 /// What the sum of two points wants the inverse of: zero where they are equal or opposite.

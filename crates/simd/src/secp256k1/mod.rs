@@ -14,7 +14,8 @@
 //! - `field`, `products`, `words`, `power`: the field in lanes. `point`: doubling and adding. `inversions`: many numbers by
 //!   one inversion, and sums of points with z = 1. `scalars`: quotients modulo the order. `digits`: scalars, cut into odd
 //!   digits.
-//! - `tables`: the generator's multiples. `ladder`: both multiples. `batch`: from claims to questions and back.
+//! - `tables`: the generator's multiples. `questions`: from claims to sums. `ladder`: both multiples. `batch`: which claims
+//!   hold.
 //! - `repeats`: which keys come again. `combs`: claims about those, by tables of each key.
 //! - `kept`: memory from one call to the next.
 //!
@@ -45,6 +46,7 @@ mod point;
 mod portable;
 mod power;
 mod products;
+mod questions;
 mod reference;
 mod repeats;
 mod scalars;

@@ -111,8 +111,7 @@ struct Solution {
     sum_y: Field,
 }
 
-fn solution(question: &Question, base: Affine, key: Jacobian, inverse: Field) -> Solution {
-    let (x, r) = (question.x, question.sum_x);
+fn solution([x, r]: [Field; 2], base: Affine, key: Jacobian, inverse: Field) -> Solution {
     let g = x.square() * x + small(7);
     let d = key.z.square() * g;
     let v = small::<Prime>(2) * base.y * key.y * key.z;
@@ -142,59 +141,74 @@ fn unreduced<V: Vector>(like: V, numbers: [Field; LANES_MAX], rng: &mut Rng) -> 
     Fe::from_limbs(like, &std::array::from_fn(|i| lanes.map(|limbs| limbs[i])))
 }
 
-/// A question about the y of an x, on the curve or not.
-fn question(claim: usize, edges: &[[u64; 4]], rng: &mut Rng) -> Question {
-    let mut number = || Field::reduced(if rng.below(2) == 0 { edges[rng.below(edges.len())] } else { words(rng) });
-    let (x, sum_x) = (number(), number());
-    Question { claim, x, odd: false, y: None, bits: Bits::SOME, sum_x, sum_odd: None }
+/// The x of a point, on the curve or not, and of a sum.
+fn question(edges: &[[u64; 4]], rng: &mut Rng) -> [Field; 2] {
+    [(); 2].map(|()| Field::reduced(if rng.below(2) == 0 { edges[rng.below(edges.len())] } else { words(rng) }))
+}
+
+/// Something that is told of a y, and whether it is so.
+fn told(y: Field, rng: &mut Rng) -> (Told, bool) {
+    match rng.below(5) {
+        0 => (Told::Nothing, true),
+        1 => (Told::Odd(y.is_odd()), true),
+        2 => (Told::Odd(!y.is_odd()), false),
+        3 => (Told::All(y), true),
+        _ => (Told::All(-y), y.is_zero()),
+    }
 }
 
 /// The equation is a polynomial in all its numbers, `inverse` among them. Of every kind of answer: the lanes in which it
-/// holds, those in which it does not, and how many questions are answered.
+/// holds, those in which it does not, and how many statements are looked at.
 fn equations_at_the_bounds<V: Vector>(like: V, edges: &[[u64; 4]], rng: &mut Rng, answers: &mut [usize; 2]) {
-    let mut questions: Vec<Question> = (0..1 + rng.below(2 * V::LANES)).map(|at| question(at, edges, rng)).collect();
-    for way in 0..2 {
-        let base = Flat { x: extremes(like, rng), y: extremes(like, rng), negative: 0 };
-        let key = Point { x: extremes(like, rng), y: extremes(like, rng), z: extremes(like, rng) };
-        let equation = Equation::of(&base, &key, like, &questions, way);
-        let numbers = [equation.g, equation.r, equation.d, equation.v, equation.w, equation.h, equation.n].map(values);
-        let [bx, by, kx, ky, kz] = [base.x, base.y, key.x, key.y, key.z].map(values);
-        let solve = |lane: usize, question: &Question, inverse: Field| {
-            let key = Jacobian { x: kx[lane], y: ky[lane], z: kz[lane] };
-            solution(question, Affine { x: bx[lane], y: by[lane] }, key, inverse)
-        };
-        // Most lanes have an inverse that makes y a root of g, or its negative.
-        let mut inverses = values(extremes(like, rng));
-        let mut want = 0;
-        for (lane, question) in questions.iter_mut().skip(way * V::LANES).take(V::LANES).enumerate() {
-            let [g, .., h, n] = solve(lane, question, Field::ZERO).numbers;
-            if rng.below(4) > 0 {
-                let root = g.power(ROOT);
-                inverses[lane] = (if rng.below(2) == 0 { root } else { -root }) * (n * h).inverse();
-            }
-            let Solution { numbers: wanted, y, sum_y } = solve(lane, question, inverses[lane]);
-            assert_eq!(numbers.map(|number| number[lane]), wanted, "lane {lane}");
-            question.odd = y.is_odd() ^ (rng.below(4) == 0);
-            question.y = [None, Some(y), Some(-y)][rng.below(3)];
-            question.sum_odd = [None, Some(sum_y.is_odd()), Some(!sum_y.is_odd())][rng.below(3)];
-            let is_key = y.is_odd() == question.odd && question.y.is_none_or(|given| given == y);
-            let is_sum = question.sum_odd.is_none_or(|odd| odd == sum_y.is_odd());
-            let holds = y.square() == g && is_key && is_sum;
-            want |= u8::from(holds) << lane;
-            answers[usize::from(holds)] += 1;
+    let questions: Vec<[Field; 2]> = (0..1 + rng.below(V::LANES)).map(|_| question(edges, rng)).collect();
+    let base = Flat { x: extremes(like, rng), y: extremes(like, rng), negative: 0 };
+    let key = Point { x: extremes(like, rng), y: extremes(like, rng), z: extremes(like, rng) };
+    let [bx, by, kx, ky, kz] = [base.x, base.y, key.x, key.y, key.z].map(values);
+    let solve = |lane: usize, inverse: Field| {
+        let key = Jacobian { x: kx[lane], y: ky[lane], z: kz[lane] };
+        solution(questions[lane], Affine { x: bx[lane], y: by[lane] }, key, inverse)
+    };
+    // Most lanes have an inverse that makes y a root of g, or its negative.
+    let mut inverses = values(extremes(like, rng));
+    let (mut statements, mut want) = (Vec::new(), 0);
+    for (lane, &[x, sum_x]) in questions.iter().enumerate() {
+        let [g, .., h, n] = solve(lane, Field::ZERO).numbers;
+        if rng.below(4) > 0 {
+            let root = g.power(ROOT);
+            inverses[lane] = (if rng.below(2) == 0 { root } else { -root }) * (n * h).inverse();
         }
-        let inverse = unreduced(like, inverses, rng);
-        assert_eq!(equation.holds(&base, &key, &inverse.loose(), &questions, way), want, "{questions:?}");
-        // The largest limbs, whatever they stand for.
-        let (inverse, y) = (extremes(like, rng), extremes(like, rng));
-        let (sums, inverses, ys) =
-            (values(equation.sum_y(&base, &key, &inverse.loose(), &y)), values(inverse), values(y));
-        for (lane, question) in questions.iter().skip(way * V::LANES).take(V::LANES).enumerate() {
-            let [_, r, d, v, w, h, _] = solve(lane, question, inverses[lane]).numbers;
-            let y2 = ky[lane] * kz[lane] * ys[lane] * (inverses[lane] * v * h).square();
-            let slope = (by[lane] - y2) * d * inverses[lane] * w;
-            assert_eq!(sums[lane], slope * (bx[lane] - r) - by[lane], "lane {lane}");
-        }
+        let Solution { y, sum_y, .. } = solve(lane, inverses[lane]);
+        let ((point, is_point), (sum, is_sum)) = (told(y, rng), told(sum_y, rng));
+        let holds = y.square() == g && is_point && is_sum;
+        want |= u8::from(holds) << lane;
+        answers[usize::from(holds)] += 1;
+        statements.push((x, Statement { claim: lane, point, sum_x, sum }));
+    }
+    let x = Fe::from_lanes(like, &std::array::from_fn(|lane| questions.get(lane).map_or([1; 4], |of| of[0].words())));
+    let (of, stated): (Vec<Question>, Vec<Statement>) = statements
+        .iter()
+        .enumerate()
+        .map(|(at, &(x, statement))| (Question { x, bits: Bits::SOME, statements: at..at + 1 }, statement))
+        .unzip();
+    let lanes = Stated::<V>::new(&of, &stated, 0, 0);
+    let equation = Equation::of(&base, &key, &x, &lanes);
+    let numbers = [equation.g, equation.r, equation.d, equation.v, equation.w, equation.h, equation.n].map(values);
+    for lane in 0..questions.len() {
+        let wanted = solve(lane, inverses[lane]).numbers;
+        assert_eq!(numbers.map(|number| number[lane]), wanted, "lane {lane}");
+    }
+    let inverse = unreduced(like, inverses, rng);
+    assert_eq!(equation.holds(&base, &key, &inverse.loose(), &lanes), want, "{stated:?}");
+    // A second statement has no lane.
+    assert_eq!(equation.holds(&base, &key, &inverse.loose(), &Stated::new(&of, &stated, 1, 0)), 0);
+    // The largest limbs, whatever they stand for.
+    let (inverse, y) = (extremes(like, rng), extremes(like, rng));
+    let (sums, inverses, ys) = (values(equation.sum_y(&base, &key, &inverse.loose(), &y)), values(inverse), values(y));
+    for lane in 0..questions.len() {
+        let [_, r, d, v, w, h, _] = solve(lane, inverses[lane]).numbers;
+        let y2 = ky[lane] * kz[lane] * ys[lane] * (inverses[lane] * v * h).square();
+        let slope = (by[lane] - y2) * d * inverses[lane] * w;
+        assert_eq!(sums[lane], slope * (bx[lane] - r) - by[lane], "lane {lane}");
     }
 }
 

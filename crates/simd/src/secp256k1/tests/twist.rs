@@ -194,7 +194,7 @@ fn keys_of_small_orders_prove_nothing() {
 #[test]
 fn sums_with_a_key_of_a_small_order_prove_nothing() {
     let mut rng = Rng::new(53);
-    let good: Vec<Claim> = (0..5).flat_map(|_| claims(&mut rng)[2..].to_vec()).collect();
+    let good: Vec<Claim> = (0..5).flat_map(|_| [1, 3].map(|at| claims(&mut rng)[at])).collect();
     let bad = false_claims(&mut rng);
     for lanes in Lanes::available() {
         assert!(lanes.prove_together(&good, &[3; 32]), "{lanes:?}");

@@ -1,0 +1,218 @@
+//! From claims to questions: what is multiplied and summed, and what the sum has to be.
+//!
+//! A claim is about a sum `u1 G + u2 P`, and is a statement about it: that it has this x, and where it counts this y. One way
+//! through the ladder answers all statements about one sum.
+//!
+//! An ECDSA signature (r, s) of z by the key Q has two such sums. The rule is that `(z / s) G + (r / s) Q` has x = r. So it is
+//! R or -R, the two points that have that x, and the rule says as well that Q is `-(z / r) G + (s / r) R`, for one of them.
+//! Here the key is the sum: a signature that goes with one of several keys, as CHECKMULTISIG has them, takes the second form, in
+//! which each key is a statement about the same sum.
+//! Source: SEC 1, 4.1.4 and 4.1.6.
+//!
+//! Absent on purpose: how a sum is made, and how a statement is looked at.
+
+use super::digits::Bits;
+use super::reference::{Field, Scalar, words_of};
+use super::repeats::Key;
+use super::scalars::{self, Fraction};
+use super::vector::Vector;
+use super::{Claim, Y};
+use std::ops::Range;
+
+/// Where `base G + key P` is asked for, where P has this x and any y.
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    pub(super) x: Field,
+    /// What multiplies both points.
+    pub(super) bits: Bits,
+    /// Of the list of statements, those about this sum.
+    pub(super) statements: Range<usize>,
+}
+
+/// What a claim says about the sum of a question, and about the point that is multiplied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Statement {
+    /// Of which claim.
+    pub(super) claim: usize,
+    /// The multiplied point's y.
+    pub(super) point: Told,
+    pub(super) sum_x: Field,
+    /// The sum's y.
+    pub(super) sum: Told,
+}
+
+/// As much as is told of a y.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Told {
+    Nothing,
+    Odd(bool),
+    All(Field),
+}
+
+impl Told {
+    /// What a claim tells; `None` where that is no y of any point.
+    fn new(y: &Y) -> Option<Told> {
+        Some(match y {
+            Y::Even => Told::Odd(false),
+            Y::Odd => Told::Odd(true),
+            Y::Given(y) => Told::All(Field::from_bytes(y)?),
+        })
+    }
+
+    /// The parity, if it is told.
+    pub(super) fn odd(self) -> Option<bool> {
+        match self {
+            Told::Nothing => None,
+            Told::Odd(odd) => Some(odd),
+            Told::All(y) => Some(y.is_odd()),
+        }
+    }
+
+    /// All of it, if it is told.
+    pub(super) fn all(self) -> Option<Field> {
+        match self {
+            Told::All(y) => Some(y),
+            Told::Nothing | Told::Odd(_) => None,
+        }
+    }
+}
+
+/// Questions, and all statements about their sums.
+#[derive(Default)]
+pub(super) struct Questions {
+    pub(super) list: Vec<Question>,
+    pub(super) statements: Vec<Statement>,
+}
+
+impl Questions {
+    /// Those behind the claims that lanes take.
+    pub(super) fn new<V: Vector>(like: V, claims: &[Claim]) -> Questions {
+        let (mut questions, mut fractions) = (Questions::default(), Vec::with_capacity(claims.len()));
+        questions.list.reserve(claims.len());
+        questions.statements.reserve(claims.len());
+        let mut first = 0;
+        for claims in claims.chunk_by(are_of_one_signature) {
+            let begun = match &claims[0] {
+                Claim::Ecdsa { .. } if claims.len() > 1 => questions.ecdsa_by_keys(claims, first),
+                Claim::Ecdsa { x, y, r, s, message } => questions.ecdsa(first, (x, y), (r, s), message),
+                Claim::Schnorr { x, r, s, challenge } => questions.schnorr(first, x, r, s, challenge),
+                Claim::Tweak { x, tweak, sum, odd } => questions.tweaked(first, x, tweak, sum, *odd),
+            };
+            if let Some((x, fraction)) = begun {
+                let start = questions.list.last().map_or(0, |question| question.statements.end);
+                let statements = start..questions.statements.len();
+                questions.list.push(Question { x, bits: Bits::SOME, statements });
+                fractions.push(fraction);
+            }
+            first += claims.len();
+        }
+        for (question, bits) in questions.list.iter_mut().zip(scalars::bits(like, &fractions)) {
+            question.bits = bits;
+        }
+        questions
+    }
+
+    /// The key of a question's only statement, where it may have tables.
+    pub(super) fn key(&self, question: &Question) -> Option<Key> {
+        match &self.statements[question.statements.clone()] {
+            [Statement { point: Told::Odd(odd), sum: Told::Nothing, .. }] => Some((question.x, *odd)),
+            _ => None,
+        }
+    }
+
+    /// The first statement about a question's sum.
+    pub(super) fn first_statement(&self, question: &Question) -> &Statement {
+        &self.statements[question.statements.start]
+    }
+
+    /// How much it takes to look at the statements about a question's sum.
+    pub(super) fn cost(&self, question: &Question) -> (usize, bool) {
+        (question.statements.len(), self.first_statement(question).sum != Told::Nothing)
+    }
+
+    fn state(&mut self, claim: usize, point: Told, sum_x: Field, sum: Told) {
+        self.statements.push(Statement { claim, point, sum_x, sum });
+    }
+
+    /// `(z / s) G + (r / s) P` has x = r.
+    ///
+    /// A sum with x = r + n would do, too: it is not proven.
+    fn ecdsa(
+        &mut self,
+        claim: usize,
+        (x, y): (&[u8; 32], &Y),
+        (r, s): (&[u8; 32], &[u8; 32]),
+        message: &[u8; 32],
+    ) -> Option<Begun> {
+        let (r, s) = signature(r, s)?;
+        let (x, point, sum_x) = (Field::from_bytes(x)?, Told::new(y)?, Field::from_words(r.words())?);
+        self.state(claim, point, sum_x, Told::Nothing);
+        Some((x, Fraction::new(words_of(message), r, s)))
+    }
+
+    /// `-(z / r) G + (s / r) R` is the key, where R has x = r: a statement for each claim, which are of one signature.
+    fn ecdsa_by_keys(&mut self, claims: &[Claim], first: usize) -> Option<Begun> {
+        let Claim::Ecdsa { r, s, message, .. } = &claims[0] else { return None };
+        let (r, s) = signature(r, s)?;
+        let (x, message) = (Field::from_words(r.words())?, Scalar::reduced(words_of(message)));
+        let start = self.statements.len();
+        for (at, claim) in claims.iter().enumerate() {
+            if let Claim::Ecdsa { x, y, .. } = claim
+                && let (Some(sum_x), Some(sum)) = (Field::from_bytes(x), Told::new(y))
+            {
+                self.state(first + at, Told::Nothing, sum_x, sum);
+            }
+        }
+        (self.statements.len() > start).then(|| (x, Fraction::new((-message).words(), s, r)))
+    }
+
+    /// `s G - e P` has x = r, and y is even.
+    fn schnorr(
+        &mut self,
+        claim: usize,
+        x: &[u8; 32],
+        r: &[u8; 32],
+        s: &[u8; 32],
+        challenge: &[u8; 32],
+    ) -> Option<Begun> {
+        let key = -Scalar::reduced(words_of(challenge));
+        let fraction = Fraction::new(Scalar::from_bytes(s)?.words(), key, Scalar::ONE);
+        let (x, sum_x) = (Field::from_bytes(x)?, Field::from_bytes(r)?);
+        self.state(claim, Told::Odd(false), sum_x, Told::Odd(false));
+        Some((x, fraction))
+    }
+
+    /// `t G + P` is as claimed.
+    fn tweaked(&mut self, claim: usize, x: &[u8; 32], tweak: &[u8; 32], sum: &[u8; 32], odd: bool) -> Option<Begun> {
+        let fraction = Fraction::new(Scalar::from_bytes(tweak)?.words(), Scalar::ONE, Scalar::ONE);
+        let (x, sum_x) = (Field::from_bytes(x)?, Field::from_bytes(sum)?);
+        self.state(claim, Told::Odd(false), sum_x, Told::Odd(odd));
+        Some((x, fraction))
+    }
+}
+
+/// The x of a question whose bits are not there yet, and what they are made of.
+type Begun = (Field, Fraction);
+
+/// Whether both claim that one signature of one message is by some key.
+fn are_of_one_signature(one: &Claim, other: &Claim) -> bool {
+    match (one, other) {
+        (Claim::Ecdsa { r, s, message, .. }, Claim::Ecdsa { r: other_r, s: other_s, message: other_message, .. }) => {
+            r == other_r && s == other_s && message == other_message
+        }
+        _ => false,
+    }
+}
+
+/// r and s of an ECDSA signature, neither zero, s low.
+fn signature(r: &[u8; 32], s: &[u8; 32]) -> Option<(Scalar, Scalar)> {
+    let number = |bytes| Scalar::from_bytes(bytes).filter(|number| !number.is_zero());
+    let (r, s) = (number(r)?, number(s)?);
+    (!is_high(s)).then_some((r, s))
+}
+
+/// Whether a number is above half the order.
+pub(super) fn is_high(number: Scalar) -> bool {
+    let (number, negative) = (number.words(), (-number).words());
+    number.iter().rev().gt(negative.iter().rev())
+}
