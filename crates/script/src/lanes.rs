@@ -126,7 +126,7 @@ impl Lanes {
     }
 }
 
-/// Claims that are proven each by its own.
+/// Claims that are proven each by its own, but for those of one signature, which stay side by side as they are recorded.
 struct Rest<'p> {
     lanes: secp256k1::Lanes,
     /// Of the claims, in `proven`.

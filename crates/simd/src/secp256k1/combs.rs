@@ -37,6 +37,8 @@ type Table = [[[Entry; 2]; ENTRIES]; WINDOWS];
 /// Whether `u1 G + u2 P` has this x, where P is key number `key`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
+    /// Of which claim.
+    pub(super) claim: usize,
     pub(super) key: usize,
     /// What multiplies both points.
     pub(super) bits: Bits,

@@ -3,10 +3,11 @@
 //! A claim is about a sum `u1 G + u2 P`, and is a statement about it: that it has this x, and where it counts this y. One way
 //! through the ladder answers all statements about one sum.
 //!
-//! An ECDSA signature (r, s) of z by the key Q has two such sums. The rule is that `(z / s) G + (r / s) Q` has x = r. So it is
-//! R or -R, the two points that have that x, and the rule says as well that Q is `-(z / r) G + (s / r) R`, for one of them.
-//! Here the key is the sum: a signature that goes with one of several keys, as CHECKMULTISIG has them, takes the second form, in
-//! which each key is a statement about the same sum.
+//! An ECDSA signature (r, s) of z by the key Q has two such sums. The rule is that `(z / s) G + (r / s) Q` has x = r, modulo the
+//! order. Where x is r itself that sum is R or -R, the two points that have this x, and the rule says as well that Q is
+//! `-(z / r) G + (s / r) R`, for one of them. Here the key is the sum: a signature that goes with one of several keys, as
+//! CHECKMULTISIG has them, takes the second form, in which each key is a statement about the same sum.
+//! A sum with x = r + n would do, too: it is not proven, in either form.
 //! Source: SEC 1, 4.1.4 and 4.1.6.
 //!
 //! Absent on purpose: how a sum is made, and how a statement is looked at.
@@ -19,7 +20,7 @@ use super::vector::Vector;
 use super::{Claim, Y};
 use std::ops::Range;
 
-/// Where `base G + key P` is asked for, where P has this x and any y.
+/// What `base G + key P` is, where P has this x.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     pub(super) x: Field,
@@ -85,18 +86,16 @@ pub(super) struct Questions {
 }
 
 impl Questions {
-    /// Those behind the claims that lanes take.
-    pub(super) fn new<V: Vector>(like: V, claims: &[Claim]) -> Questions {
+    /// Those behind the claims that lanes take, each with its number, in the claims' order. What claims side by side say of
+    /// one signature is asked `together`, or each by itself.
+    pub(super) fn new<V: Vector>(like: V, claims: &[(usize, &Claim)], together: bool) -> Questions {
         let (mut questions, mut fractions) = (Questions::default(), Vec::with_capacity(claims.len()));
         questions.list.reserve(claims.len());
         questions.statements.reserve(claims.len());
-        let mut first = 0;
-        for claims in claims.chunk_by(are_of_one_signature) {
-            let begun = match &claims[0] {
-                Claim::Ecdsa { .. } if claims.len() > 1 => questions.ecdsa_by_keys(claims, first),
-                Claim::Ecdsa { x, y, r, s, message } => questions.ecdsa(first, (x, y), (r, s), message),
-                Claim::Schnorr { x, r, s, challenge } => questions.schnorr(first, x, r, s, challenge),
-                Claim::Tweak { x, tweak, sum, odd } => questions.tweaked(first, x, tweak, sum, *odd),
+        for claims in claims.chunk_by(|(_, one), (_, other)| together && are_of_one_signature(one, other)) {
+            let begun = match claims {
+                [(place, claim)] => questions.single(*place, claim),
+                _ => questions.ecdsa_by_keys(claims),
             };
             if let Some((x, fraction)) = begun {
                 let start = questions.list.last().map_or(0, |question| question.statements.end);
@@ -104,7 +103,6 @@ impl Questions {
                 questions.list.push(Question { x, bits: Bits::SOME, statements });
                 fractions.push(fraction);
             }
-            first += claims.len();
         }
         for (question, bits) in questions.list.iter_mut().zip(scalars::bits(like, &fractions)) {
             question.bits = bits;
@@ -112,22 +110,22 @@ impl Questions {
         questions
     }
 
-    /// The key of a question's only statement, where it may have tables.
-    pub(super) fn key(&self, question: &Question) -> Option<Key> {
-        match &self.statements[question.statements.clone()] {
-            [Statement { point: Told::Odd(odd), sum: Told::Nothing, .. }] => Some((question.x, *odd)),
-            _ => None,
-        }
-    }
-
     /// The first statement about a question's sum.
     pub(super) fn first_statement(&self, question: &Question) -> &Statement {
         &self.statements[question.statements.start]
     }
 
-    /// How much it takes to look at the statements about a question's sum.
-    pub(super) fn cost(&self, question: &Question) -> (usize, bool) {
-        (question.statements.len(), self.first_statement(question).sum != Told::Nothing)
+    /// Questions of which this is the same take as long: whether the sum's y is wanted, and the number of statements.
+    pub(super) fn cost(&self, question: &Question) -> (bool, usize) {
+        (self.first_statement(question).sum != Told::Nothing, question.statements.len())
+    }
+
+    fn single(&mut self, place: usize, claim: &Claim) -> Option<Begun> {
+        match claim {
+            Claim::Ecdsa { x, y, r, s, message } => self.ecdsa(place, (x, y), (r, s), message),
+            Claim::Schnorr { x, r, s, challenge } => self.schnorr(place, x, r, s, challenge),
+            Claim::Tweak { x, tweak, sum, odd } => self.tweaked(place, x, tweak, sum, *odd),
+        }
     }
 
     fn state(&mut self, claim: usize, point: Told, sum_x: Field, sum: Told) {
@@ -135,8 +133,6 @@ impl Questions {
     }
 
     /// `(z / s) G + (r / s) P` has x = r.
-    ///
-    /// A sum with x = r + n would do, too: it is not proven.
     fn ecdsa(
         &mut self,
         claim: usize,
@@ -151,16 +147,16 @@ impl Questions {
     }
 
     /// `-(z / r) G + (s / r) R` is the key, where R has x = r: a statement for each claim, which are of one signature.
-    fn ecdsa_by_keys(&mut self, claims: &[Claim], first: usize) -> Option<Begun> {
-        let Claim::Ecdsa { r, s, message, .. } = &claims[0] else { return None };
+    fn ecdsa_by_keys(&mut self, claims: &[(usize, &Claim)]) -> Option<Begun> {
+        let (_, Claim::Ecdsa { r, s, message, .. }) = claims.first()? else { return None };
         let (r, s) = signature(r, s)?;
         let (x, message) = (Field::from_words(r.words())?, Scalar::reduced(words_of(message)));
         let start = self.statements.len();
-        for (at, claim) in claims.iter().enumerate() {
+        for (place, claim) in claims {
             if let Claim::Ecdsa { x, y, .. } = claim
                 && let (Some(sum_x), Some(sum)) = (Field::from_bytes(x), Told::new(y))
             {
-                self.state(first + at, Told::Nothing, sum_x, sum);
+                self.state(*place, Told::Nothing, sum_x, sum);
             }
         }
         (self.statements.len() > start).then(|| (x, Fraction::new((-message).words(), s, r)))
@@ -188,6 +184,14 @@ impl Questions {
         let (x, sum_x) = (Field::from_bytes(x)?, Field::from_bytes(sum)?);
         self.state(claim, Told::Odd(false), sum_x, Told::Odd(odd));
         Some((x, fraction))
+    }
+}
+
+/// The key of a claim, where it may have tables.
+pub(super) fn key(claim: &Claim) -> Option<Key> {
+    match claim {
+        Claim::Ecdsa { x, y: y @ (Y::Even | Y::Odd), .. } => Some((Field::from_bytes(x)?, *y == Y::Odd)),
+        Claim::Ecdsa { .. } | Claim::Schnorr { .. } | Claim::Tweak { .. } => None,
     }
 }
 

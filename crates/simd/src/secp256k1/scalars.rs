@@ -1,7 +1,7 @@
 //! Scalars in lanes: numbers modulo the group's order, from what a claim gives to the bits of [`super::digits`].
 //!
-//! A claim multiplies the generator with m / s and the key with r / s: a [`Fraction`]. Of many of them all s are inverted by
-//! one inversion (Montgomery's trick, see [`super::inversions`]), and what follows is done for all lanes at once: both
+//! A sum multiplies the generator with one fraction and a point with another, of one divisor, as m / s and r / s: a
+//! [`Fraction`]. Of many of them all divisors are inverted by one inversion (Montgomery's trick, see [`super::inversions`]), and what follows is done for all lanes at once: both
 //! quotients, the key's cut in two short scalars, and the bits.
 //!
 //! Layout: five limbs of 52 bits, vector `i` with the lanes' limb `i`, as in [`super::field`]; below 2^257, not reduced.

@@ -673,6 +673,11 @@ fn true_claims_are_proven_and_no_others() {
             want.extend([true, false]);
         }
         assert_eq!(lanes.prove(&claims), want);
+        // Apart, too: what differs in the key alone is asked together where it stands side by side.
+        let apart: Vec<Claim> =
+            [0, 1].into_iter().flat_map(|from| claims.iter().copied().skip(from).step_by(2)).collect();
+        let want: Vec<bool> = (0..apart.len()).map(|at| at < good.len()).collect();
+        assert_eq!(lanes.prove(&apart), want);
         for edge in edges::<Prime>().into_iter().chain(edges::<Order>()) {
             let edge = bytes(Residue::<Prime>::constant(edge));
             let mut claims = Vec::new();

@@ -12,8 +12,10 @@ fn by_nonce(nonce: Number, base: Option<Number>, key: Number) -> Vec<Check> {
     let signature = signature.serialize_compact();
     let step = key.times(nonce);
     let secrets = [step, step.negated()].map(|step| base.map_or(Some(step), |base| base.plus(step)));
-    let check = |secret: Number| Check::Ecdsa { signature, key: written(&secret.point(), 2), sighash };
-    secrets.into_iter().flatten().map(check).collect()
+    // One of the two in full.
+    let check =
+        |(form, secret): (u64, Number)| Check::Ecdsa { signature, key: written(&secret.point(), form * 2), sighash };
+    (0..).zip(secrets).filter_map(|(form, secret)| Some((form, secret?))).map(check).collect()
 }
 
 /// The same signature with another key.
@@ -31,7 +33,8 @@ fn among_others(checks: &[Check], rng: &mut Rng) -> Vec<Check> {
             let Check::Ecdsa { key, .. } = check else { unreachable!("only such are made") };
             let mut near = key.as_slice().to_vec();
             match rng.below(4) {
-                0 => near[0] ^= 1, // The negative.
+                0 if near.len() == 33 => near[0] ^= 1, // The negative.
+                0 => near[34] ^= 1,
                 1 => near[1 + rng.below(32)] ^= 1 << rng.below(8),
                 2 => near[1..33].copy_from_slice(&edge(rng)),
                 _ => near = written(&Number::random(rng).point(), rng.u64() % 3).as_slice().to_vec(),

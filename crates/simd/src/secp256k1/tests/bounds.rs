@@ -103,9 +103,9 @@ fn formulas_hold_for_the_largest_limbs() {
     }
 }
 
-/// The key's y by the equation, and all that is made of it, as [`super::super::batch`] says it.
+/// The point's y by the equation, and all that is made of it, as [`super::super::batch`] says it.
 struct Solution {
-    /// g, r, D, v, W, h and N.
+    /// g, D, V, W, h, N where r is zero, and what N has less for each r.
     numbers: [Field; 7],
     y: Field,
     sum_y: Field,
@@ -117,12 +117,13 @@ fn solution([x, r]: [Field; 2], base: Affine, key: Jacobian, inverse: Field) -> 
     let v = small::<Prime>(2) * base.y * key.y * key.z;
     let (w, h) = (v * d, base.x * d - key.x);
     let left = base.y.square() * d * d.square() + key.y.square();
-    let n = left - ((r + base.x) * d + key.x) * h.square();
-    let y = n * h * inverse;
+    let n = |r: Field| left - ((r + base.x) * d + key.x) * h.square();
+    let y = n(r) * h * inverse;
     // Where `inverse` is 1 / (W h), v h times it is 1 / D, and D W times it is D / h.
     let y2 = key.y * key.z * y * (inverse * v * h).square();
     let slope = (base.y - y2) * d * inverse * w;
-    Solution { numbers: [g, r, d, v, w, h, n], y, sum_y: slope * (base.x - r) - base.y }
+    let step = n(Field::ZERO) - n(Field::ONE);
+    Solution { numbers: [g, d, v, w, h, n(Field::ZERO), step], y, sum_y: slope * (base.x - r) - base.y }
 }
 
 /// An element that stands for these numbers, each more by zero to three times the prime.
@@ -148,67 +149,81 @@ fn question(edges: &[[u64; 4]], rng: &mut Rng) -> [Field; 2] {
 
 /// Something that is told of a y, and whether it is so.
 fn told(y: Field, rng: &mut Rng) -> (Told, bool) {
-    match rng.below(5) {
+    // Another number of the same parity.
+    let mut near = y.words();
+    near[2] ^= 1;
+    match rng.below(6) {
         0 => (Told::Nothing, true),
         1 => (Told::Odd(y.is_odd()), true),
         2 => (Told::Odd(!y.is_odd()), false),
         3 => (Told::All(y), true),
+        4 => (Told::All(Field::reduced(near)), false),
         _ => (Told::All(-y), y.is_zero()),
     }
 }
 
-/// The equation is a polynomial in all its numbers, `inverse` among them. Of every kind of answer: the lanes in which it
-/// holds, those in which it does not, and how many statements are looked at.
+/// The equation is a polynomial in all its numbers, `inverse` among them. Of both kinds of answer: in how many lanes it holds,
+/// and in how many it does not.
 fn equations_at_the_bounds<V: Vector>(like: V, edges: &[[u64; 4]], rng: &mut Rng, answers: &mut [usize; 2]) {
-    let questions: Vec<[Field; 2]> = (0..1 + rng.below(V::LANES)).map(|_| question(edges, rng)).collect();
-    let base = Flat { x: extremes(like, rng), y: extremes(like, rng), negative: 0 };
-    let key = Point { x: extremes(like, rng), y: extremes(like, rng), z: extremes(like, rng) };
-    let [bx, by, kx, ky, kz] = [base.x, base.y, key.x, key.y, key.z].map(values);
-    let solve = |lane: usize, inverse: Field| {
-        let key = Jacobian { x: kx[lane], y: ky[lane], z: kz[lane] };
-        solution(questions[lane], Affine { x: bx[lane], y: by[lane] }, key, inverse)
-    };
-    // Most lanes have an inverse that makes y a root of g, or its negative.
-    let mut inverses = values(extremes(like, rng));
-    let (mut statements, mut want) = (Vec::new(), 0);
-    for (lane, &[x, sum_x]) in questions.iter().enumerate() {
-        let [g, .., h, n] = solve(lane, Field::ZERO).numbers;
-        if rng.below(4) > 0 {
-            let root = g.power(ROOT);
-            inverses[lane] = (if rng.below(2) == 0 { root } else { -root }) * (n * h).inverse();
+    let asked: Vec<[Field; 2]> = (0..1 + rng.below(2 * V::LANES)).map(|_| question(edges, rng)).collect();
+    for way in 0..2 {
+        let base = Flat { x: extremes(like, rng), y: extremes(like, rng), negative: 0 };
+        let key = Point { x: extremes(like, rng), y: extremes(like, rng), z: extremes(like, rng) };
+        let [bx, by, kx, ky, kz] = [base.x, base.y, key.x, key.y, key.z].map(values);
+        let lanes = asked.iter().skip(way * V::LANES).take(V::LANES);
+        let solve = |lane: usize, inverse: Field| {
+            let key = Jacobian { x: kx[lane], y: ky[lane], z: kz[lane] };
+            solution(asked[way * V::LANES + lane], Affine { x: bx[lane], y: by[lane] }, key, inverse)
+        };
+        // Most lanes have an inverse that makes y a root of g, or its negative.
+        let mut inverses = values(extremes(like, rng));
+        let (mut statements, mut want) = (vec![None; way * V::LANES], 0);
+        for (lane, &[_, sum_x]) in lanes.clone().enumerate() {
+            let root = solve(lane, Field::ZERO).numbers[0].power(ROOT);
+            if rng.below(4) > 0 {
+                let by = solve(lane, Field::ONE).y;
+                inverses[lane] = (if rng.below(2) == 0 { root } else { -root }) * by.inverse();
+            }
+            let Solution { numbers: [g, ..], y, sum_y } = solve(lane, inverses[lane]);
+            let ((point, is_point), (sum, is_sum)) = (told(y, rng), told(sum_y, rng));
+            let holds = y.square() == g && is_point && is_sum;
+            want |= u8::from(holds) << lane;
+            answers[usize::from(holds)] += 1;
+            statements.push(Some(Statement { claim: lane, point, sum_x, sum }));
         }
-        let Solution { y, sum_y, .. } = solve(lane, inverses[lane]);
-        let ((point, is_point), (sum, is_sum)) = (told(y, rng), told(sum_y, rng));
-        let holds = y.square() == g && is_point && is_sum;
-        want |= u8::from(holds) << lane;
-        answers[usize::from(holds)] += 1;
-        statements.push((x, Statement { claim: lane, point, sum_x, sum }));
-    }
-    let x = Fe::from_lanes(like, &std::array::from_fn(|lane| questions.get(lane).map_or([1; 4], |of| of[0].words())));
-    let (of, stated): (Vec<Question>, Vec<Statement>) = statements
-        .iter()
-        .enumerate()
-        .map(|(at, &(x, statement))| (Question { x, bits: Bits::SOME, statements: at..at + 1 }, statement))
-        .unzip();
-    let lanes = Stated::<V>::new(&of, &stated, 0, 0);
-    let equation = Equation::of(&base, &key, &x, &lanes);
-    let numbers = [equation.g, equation.r, equation.d, equation.v, equation.w, equation.h, equation.n].map(values);
-    for lane in 0..questions.len() {
-        let wanted = solve(lane, inverses[lane]).numbers;
-        assert_eq!(numbers.map(|number| number[lane]), wanted, "lane {lane}");
-    }
-    let inverse = unreduced(like, inverses, rng);
-    assert_eq!(equation.holds(&base, &key, &inverse.loose(), &lanes), want, "{stated:?}");
-    // A second statement has no lane.
-    assert_eq!(equation.holds(&base, &key, &inverse.loose(), &Stated::new(&of, &stated, 1, 0)), 0);
-    // The largest limbs, whatever they stand for.
-    let (inverse, y) = (extremes(like, rng), extremes(like, rng));
-    let (sums, inverses, ys) = (values(equation.sum_y(&base, &key, &inverse.loose(), &y)), values(inverse), values(y));
-    for lane in 0..questions.len() {
-        let [_, r, d, v, w, h, _] = solve(lane, inverses[lane]).numbers;
-        let y2 = ky[lane] * kz[lane] * ys[lane] * (inverses[lane] * v * h).square();
-        let slope = (by[lane] - y2) * d * inverses[lane] * w;
-        assert_eq!(sums[lane], slope * (bx[lane] - r) - by[lane], "lane {lane}");
+        let none = Statement { claim: 0, point: Told::Nothing, sum_x: Field::ZERO, sum: Told::Nothing };
+        let statements: Vec<Statement> = statements.into_iter().map(|statement| statement.unwrap_or(none)).collect();
+        let part: Vec<Question> = asked
+            .iter()
+            .enumerate()
+            .take(statements.len())
+            .map(|(at, &[x, _])| Question { x, bits: Bits::SOME, statements: at..at + 1 })
+            .collect();
+        let xs: Vec<Field> = lanes.clone().map(|&[x, _]| x).collect();
+        let x = Fe::from_lanes(like, &std::array::from_fn(|lane| xs.get(lane).map_or([1; 4], |x| x.words())));
+        let equation = Equation::of(&base, &key, &x);
+        let Equation { g, d, v, w, h, n, step } = equation;
+        let numbers = [g, d, v, w, h, n, step].map(values);
+        for lane in 0..xs.len() {
+            let wanted = solve(lane, inverses[lane]).numbers;
+            assert_eq!(numbers.map(|number| number[lane]), wanted, "lane {lane}");
+        }
+        let inverse = unreduced(like, inverses, rng).loose();
+        let (solved, line) = (equation.solved(&inverse), equation.line(&key, &inverse));
+        let stated = Stated::<V>::new(&part, &statements, 0, way);
+        assert_eq!(solved.holds(&base, Some(&line), &stated), want, "{statements:?}");
+        // None has a second statement.
+        assert_eq!(solved.holds(&base, None, &Stated::<V>::new(&part, &statements, 1, way)), 0);
+        // The largest limbs, whatever they stand for.
+        let [inverse, y, r] = [(); 3].map(|()| extremes(like, rng));
+        let line = equation.line(&key, &inverse.loose());
+        let [sums, inverses, ys, rs] = [line.sum_y(&base, &y, &r), inverse, y, r].map(values);
+        for lane in 0..xs.len() {
+            let [_, d, v, w, h, ..] = solve(lane, inverses[lane]).numbers;
+            let y2 = ky[lane] * kz[lane] * ys[lane] * (inverses[lane] * v * h).square();
+            let slope = (by[lane] - y2) * d * inverses[lane] * w;
+            assert_eq!(sums[lane], slope * (bx[lane] - rs[lane]) - by[lane], "lane {lane}");
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Claims about keys that come again, beside the reference.
 
 use super::*;
+use crate::secp256k1::questions::key;
 use crate::secp256k1::repeats::sets;
 
 /// A true claim: `base G + key P` has the claimed x, where P is `secret` times the generator. `None` where that is infinity.
@@ -24,10 +25,6 @@ fn random_claim(secret: Scalar, rng: &mut Rng) -> Claim {
 
 /// Whether tables are made for some of the claims.
 fn come_again(lanes: Lanes, claims: &[Claim]) -> bool {
-    let key = |claim: &Claim| match claim {
-        Claim::Ecdsa { x, y: Y::Even | Y::Odd, .. } => Some((Field::from_bytes(x)?, false)),
-        _ => None,
-    };
     !sets(&claims.iter().map(key).collect::<Vec<_>>(), lanes.width()).is_empty()
 }
 

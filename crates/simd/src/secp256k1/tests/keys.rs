@@ -30,10 +30,17 @@ impl Signature {
 /// Claims about one signature, and which of them are true: both keys once or more, their negatives and other keys.
 fn by_keys(signature: &Signature, count: usize, rng: &mut Rng) -> Vec<(Claim, bool)> {
     let keys = signature.secrets.map(|secret| multiple(GENERATOR, secret));
+    // No point, and the parity of one.
+    let near = |key: Affine| {
+        let mut y = key.y.words();
+        y[1] ^= 4;
+        Affine { y: Field::reduced(y), ..key }
+    };
     let claim = |rng: &mut Rng| {
         let all = rng.below(3) == 0;
-        match (rng.below(4), keys[rng.below(2)]) {
+        match (rng.below(5), keys[rng.below(2)]) {
             (0 | 1, Some(key)) => (signature.by(key, all), true),
+            (3, Some(key)) => (signature.by(near(key), true), false),
             (2, Some(key)) => (signature.by(negative(key), all), keys.contains(&Some(negative(key)))),
             _ => (signature.by(multiple(GENERATOR, scalar(rng)).unwrap(), all), false),
         }
@@ -58,12 +65,26 @@ fn a_signature_is_by_the_keys_that_it_holds_with() {
         let (claims, want): (Vec<Claim>, Vec<bool>) = all.into_iter().unzip();
         assert_eq!(lanes.prove(&claims), want, "{lanes:?}");
         // In another order, in which fewer stand side by side.
-        let turned = |at: usize| at * 7 % claims.len();
-        if !claims.len().is_multiple_of(7) {
-            let (claims, want): (Vec<Claim>, Vec<bool>) =
-                (0..claims.len()).map(|at| (claims[turned(at)], want[turned(at)])).unzip();
-            assert_eq!(lanes.prove(&claims), want, "{lanes:?}");
+        let mut order: Vec<usize> = (0..claims.len()).collect();
+        order.sort_by_cached_key(|_| rng.u64());
+        let (claims, want): (Vec<Claim>, Vec<bool>) = order.into_iter().map(|at| (claims[at], want[at])).unzip();
+        assert_eq!(lanes.prove(&claims), want, "{lanes:?}");
+    }
+}
+
+/// More claims about one signature than lanes, between other claims; some of the keys come again and have tables.
+#[test]
+fn a_signature_may_have_any_number_of_keys() {
+    let mut rng = Rng::new(34);
+    for lanes in Lanes::available() {
+        let mut all: Vec<(Claim, bool)> = claims(&mut rng).map(|claim| (claim, true)).to_vec();
+        for count in [1, lanes.width() * 13, 2, lanes.width() * 40, 3] {
+            let [nonce, base, key] = [(); 3].map(|()| scalar(&mut rng));
+            all.extend(by_keys(&Signature::new(nonce, base, key), count, &mut rng));
+            all.extend(claims(&mut rng).map(|claim| (claim, true)));
         }
+        let (claims, want): (Vec<Claim>, Vec<bool>) = all.into_iter().unzip();
+        assert_eq!(lanes.prove(&claims), want, "{lanes:?}");
     }
 }
 
@@ -91,7 +112,8 @@ fn exceptional_sums_prove_no_false_key() {
     }
 }
 
-/// Where no point has x = r there is no signature, whatever the keys are; nor where r or s is zero, or s high.
+/// Where no point has x = r there is no signature, whatever the keys are; nor where r or s is zero, or of the order or more,
+/// or s high.
 #[test]
 fn no_key_fits_what_is_no_signature() {
     let mut rng = Rng::new(33);
@@ -109,6 +131,16 @@ fn no_key_fits_what_is_no_signature() {
     }
     for lanes in Lanes::available() {
         assert_eq!(lanes.prove(&claims), vec![false; claims.len()], "{lanes:?}");
+        let order = bytes(Residue::<Prime>::constant(Order::MODULUS));
+        for from_end in [3, 2] {
+            let mut claims = claims.clone();
+            for claim in &mut claims {
+                let mut numbers = numbers(claim);
+                let at = numbers.len() - from_end;
+                *numbers[at] = order;
+            }
+            assert_eq!(lanes.prove(&claims), vec![false; claims.len()], "{lanes:?}");
+        }
         let signature = Signature::new(scalar(&mut rng), scalar(&mut rng), scalar(&mut rng));
         let claims: Vec<Claim> = by_keys(&signature, 8, &mut rng).into_iter().map(|(claim, _)| claim).collect();
         let high: Vec<Claim> = claims
