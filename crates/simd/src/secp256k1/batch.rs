@@ -183,7 +183,13 @@ fn solve<V: Vector>(
         let most = part.iter().map(|question| question.statements.len()).max().unwrap_or(0);
         for number in 0..most {
             let stated = each!(i, Stated::new(part, statements, number, i));
-            let line = each!(i, stated[i].wants_sum().then(|| equations[at][i].line(&key[at][i], &inverse[i])));
+            let line = each!(
+                i,
+                stated[i].wants_sum().then(
+                    #[inline(always)]
+                    || equations[at][i].line(&key[at][i], &inverse[i])
+                )
+            );
             let holds = each!(i, solution[i].holds(&base[at][i], line[i].as_ref(), &stated[i]) & !unknown[at][i]);
             each!(i, stated[i].note(holds[i], proven));
         }
