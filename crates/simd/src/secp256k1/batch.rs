@@ -181,15 +181,16 @@ fn solve<V: Vector>(
         let inverse = inversions.take();
         let solution = each!(i, equations[at][i].solved(&inverse[i]));
         let most = part.iter().map(|question| question.statements.len()).max().unwrap_or(0);
+        // Of a sum's y all statements tell something, or none does.
+        let line = each!(
+            i,
+            Stated::<V>::new(part, statements, 0, i).wants_sum().then(
+                #[inline(always)]
+                || equations[at][i].line(&key[at][i], &inverse[i])
+            )
+        );
         for number in 0..most {
             let stated = each!(i, Stated::new(part, statements, number, i));
-            let line = each!(
-                i,
-                stated[i].wants_sum().then(
-                    #[inline(always)]
-                    || equations[at][i].line(&key[at][i], &inverse[i])
-                )
-            );
             let holds = each!(i, solution[i].holds(&base[at][i], line[i].as_ref(), &stated[i]) & !unknown[at][i]);
             each!(i, stated[i].note(holds[i], proven));
         }

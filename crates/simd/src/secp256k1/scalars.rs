@@ -1,8 +1,8 @@
 //! Scalars in lanes: numbers modulo the group's order, from what a claim gives to the bits of [`super::digits`].
 //!
 //! A sum multiplies the generator with one fraction and a point with another, of one divisor, as m / s and r / s: a
-//! [`Fraction`]. Of many of them all divisors are inverted by one inversion (Montgomery's trick, see [`super::inversions`]), and what follows is done for all lanes at once: both
-//! quotients, the key's cut in two short scalars, and the bits.
+//! [`Fraction`]. Of many of them all divisors are inverted by one inversion (Montgomery's trick, see [`super::inversions`]),
+//! and what follows is done for all lanes at once: both quotients, the point's cut in two short scalars, and the bits.
 //!
 //! Layout: five limbs of 52 bits, vector `i` with the lanes' limb `i`, as in [`super::field`]; below 2^257, not reduced.
 //!
