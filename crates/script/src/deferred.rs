@@ -206,9 +206,11 @@ impl Checker for Deferred {
     }
 }
 
-/// At this number of checks [`verify_all`] gives them to a batch: enough to fill it, and a bound on memory
-/// where scripts ask for many pairs.
-const CHECKS_MAX: usize = 4096;
+/// At this number of checks [`verify_all`] gives them to a batch: more than most blocks have, and a bound on memory where
+/// scripts ask for many pairs.
+const CHECKS_MAX: usize = 16384;
+/// And at this number of bytes of messages that wait to be hashed.
+const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
 /// An input that waits for the batch.
 struct Waiting<'t> {
@@ -241,7 +243,7 @@ pub fn verify_all<'t>(
                 return Err((place, why));
             }
         }
-        if deferred.checks.len() >= CHECKS_MAX {
+        if deferred.checks.len() >= CHECKS_MAX || deferred.ahead.bytes() >= MESSAGE_BYTES_MAX {
             settle(&waiting, flags, batch, deferred, scratch)?;
             waiting.clear();
             deferred.clear();

@@ -16,9 +16,11 @@ use std::sync::LazyLock;
 
 /// Claims that are proven at a time, each by its own: more of them save nothing.
 const CLAIMS_MAX: usize = 1024;
-/// Checks that are taken at a time: their lists stay small, whatever a script asks for. The more Schnorr signatures are
-/// among them, the less time each takes in one sum.
-const CHECKS_MAX: usize = 4096;
+/// Claims that are proven by one sum, at most. Up to here each takes less time the more they are; beyond, their points leave
+/// the processor's caches.
+const SUM_CLAIMS_MAX: usize = 4096;
+/// Checks that are taken at a time: their lists stay small, whatever a script asks for.
+const CHECKS_MAX: usize = 16384;
 
 /// What makes the coefficients of sums, and what no block can know; nothing where the system gives no random numbers:
 /// each check is then proven by its own.
@@ -102,11 +104,14 @@ impl Lanes {
         let mut proven = vec![false; checks.len()];
         for (checks, proven) in checks.chunks(CHECKS_MAX).zip(proven.chunks_mut(CHECKS_MAX)) {
             let mut rest = Rest::new(self.0, proven);
-            let (sums, places) = sums(checks);
-            if by_sum && self.hold_together(&sums) {
-                places.into_iter().for_each(|place| rest.proven[place] = true);
-            } else {
-                places.into_iter().zip(sums).for_each(|(place, sum)| rest.put(place, sum));
+            let (claims, places) = sums(checks);
+            let at_a_time = claims.len().div_ceil(claims.len().div_ceil(SUM_CLAIMS_MAX).max(1)).max(1);
+            for (claims, places) in claims.chunks(at_a_time).zip(places.chunks(at_a_time)) {
+                if by_sum && self.hold_together(claims) {
+                    places.iter().for_each(|&place| rest.proven[place] = true);
+                } else {
+                    places.iter().zip(claims).for_each(|(&place, &claim)| rest.put(place, claim));
+                }
             }
             for (place, check) in checks.iter().enumerate() {
                 if let Some(claim) = ecdsa(check) {
@@ -151,6 +156,9 @@ impl<'p> Rest<'p> {
 
     /// Proves those that wait.
     fn prove(&mut self) {
+        if self.claims.is_empty() {
+            return;
+        }
         for (place, is_proven) in self.places.drain(..).zip(self.lanes.prove(&self.claims)) {
             self.proven[place] = is_proven;
         }

@@ -52,6 +52,8 @@ pub(super) struct Flight {
     probes: Mutex<Probe>,
     misses: Mutex<Option<Misses>>,
     judged: OnceLock<Judged>,
+    /// Tasks that run its scripts.
+    script_tasks: OnceLock<usize>,
     times: BlockTimes,
 }
 
@@ -64,6 +66,7 @@ impl Flight {
             probes: Mutex::default(),
             misses: Mutex::default(),
             judged: OnceLock::new(),
+            script_tasks: OnceLock::new(),
             times: BlockTimes::default(),
         }
     }
@@ -144,13 +147,19 @@ impl Flight {
         lock(&self.misses)
     }
 
-    /// The judge task found nothing wrong.
-    pub(super) fn set_judged(&self, judged: Judged) {
+    /// The judge task found nothing wrong; the scripts run in this number of tasks.
+    pub(super) fn set_judged(&self, judged: Judged, script_tasks: usize) {
         assert!(self.judged.set(judged).is_ok(), "a block is judged once");
+        assert!(self.script_tasks.set(script_tasks).is_ok(), "and its scripts are shared out then");
     }
 
     /// What it spends; the tasks after judging may ask.
     pub(super) fn judged(&self) -> &Judged {
         self.judged.get().expect("a block is judged before its scripts run, and before it is committed")
+    }
+
+    /// Tasks that run its scripts; each of them may ask.
+    pub(super) fn script_tasks(&self) -> usize {
+        *self.script_tasks.get().expect("a block is judged before its scripts run")
     }
 }

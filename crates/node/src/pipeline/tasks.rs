@@ -18,9 +18,9 @@ use std::time::Instant;
 
 /// The fewest inputs whose scripts one task checks, where there are workers for more tasks: a millisecond of signatures.
 const SCRIPTS_PER_TASK_MIN: usize = 256;
-/// The most: Schnorr signatures that are checked together take less time each the more they are, and of a block's inputs
-/// they are a part.
-const SCRIPTS_PER_TASK_MAX: usize = 4096;
+/// The most: a block of ordinary transactions has fewer inputs. Signatures that are checked together take less time each the
+/// more they are.
+const SCRIPTS_PER_TASK_MAX: usize = 8192;
 /// Blocks that one worker applies in a shard group before other work may go first.
 const GROUP_BLOCKS_MAX: usize = 8;
 
@@ -173,8 +173,9 @@ impl Pipeline<'_> {
         let (result, now) = self.stats.timed_for(Stage::Judge, flight.times(), || self.judge_flight(flight, &times));
         let chunks = result.map(|judged| {
             let inputs = if flight.context().scripts().is_some() { judged.inputs() } else { 0 };
-            flight.set_judged(judged);
-            script_tasks(inputs, self.settings.par)
+            let tasks = script_tasks(inputs, self.scheduler().workers_per_block());
+            flight.set_judged(judged, tasks);
+            tasks
         });
         let ready = self.scheduler().judged(seq, chunks, now);
         // One goes to this worker.
@@ -193,7 +194,7 @@ impl Pipeline<'_> {
     }
 
     fn run_scripts(&self, seq: Seq, flight: &Flight, chunk: usize) {
-        let inputs = inputs_of_task(flight.judged().inputs(), self.settings.par, chunk);
+        let inputs = inputs_of_task(flight.judged().inputs(), flight.script_tasks(), chunk);
         let (result, now) = self.stats.timed_for(Stage::Scripts, flight.times(), || scripts_of(flight, inputs));
         let result = result.map(|inputs| self.stats.add_scripts(inputs));
         self.scheduler().scripts_done(seq, result, now);
@@ -254,14 +255,13 @@ fn sorted_misses(flight: &Flight) -> (Vec<CoinKey>, Vec<(u32, u32)>) {
     (keys, places)
 }
 
-/// Tasks that check the scripts of a block: one for each worker, as far as they have enough to do and not too much.
+/// Tasks that check the scripts of a block: one for each worker that it has, as far as they have enough to do and not too much.
 fn script_tasks(inputs: usize, workers: usize) -> usize {
     inputs.div_ceil(inputs.div_ceil(workers.max(1)).clamp(SCRIPTS_PER_TASK_MIN, SCRIPTS_PER_TASK_MAX))
 }
 
-/// The inputs of one of them; all have as many, or one less.
-fn inputs_of_task(inputs: usize, workers: usize, task: usize) -> Range<usize> {
-    let tasks = script_tasks(inputs, workers);
+/// The inputs of one of so many tasks; all have as many, or one less.
+fn inputs_of_task(inputs: usize, tasks: usize, task: usize) -> Range<usize> {
     inputs * task / tasks..inputs * (task + 1) / tasks
 }
 
@@ -284,19 +284,19 @@ mod tests {
             (1, 2, 1),
             (256, 8, 1),
             (257, 8, 2),
-            (4096, 1, 1),
-            (4097, 1, 2),
+            (8192, 1, 1),
+            (8193, 1, 2),
             (7000, 2, 2),
-            (9000, 2, 3),
+            (17000, 2, 3),
             (7000, 16, 16),
             (7000, 64, 28),
-            (7000, 0, 2),
+            (7000, 0, 1),
         ] {
             let tasks = script_tasks(inputs, workers);
             assert_eq!(tasks, want, "{inputs} inputs, {workers} workers");
             let mut next = 0;
             for task in 0..tasks {
-                let part = inputs_of_task(inputs, workers, task);
+                let part = inputs_of_task(inputs, tasks, task);
                 assert!(part.start == next && !part.is_empty() && part.len() <= SCRIPTS_PER_TASK_MAX, "{part:?}");
                 next = part.end;
             }

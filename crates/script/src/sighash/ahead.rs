@@ -20,8 +20,8 @@ const INPUTS_MAX: usize = 64;
 const SCRIPT_BYTES_MAX: usize = 4096;
 /// Inputs that are looked at to guess what the others of their transaction want.
 const LOOKED_AT_MAX: usize = 8;
-/// Bytes of a message that is kept, at most: 4,096 of them make no more than 4 MiB.
-const MESSAGE_BYTES_MAX: usize = 1024;
+/// Bytes of a message that is kept, at most.
+const MESSAGE_BYTES_MAX: usize = 2048;
 
 /// Makes the hashes that the inputs of each transaction share, where they are likely to be wanted. What is wanted beside is
 /// made when it is.
@@ -160,6 +160,11 @@ impl Ahead {
         self.twice.truncate(twice);
         self.tagged.truncate(tagged);
         self.hash160.truncate(hash160);
+    }
+
+    /// Bytes of the messages that wait.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Forgets everything, keeps the memory.

@@ -3,12 +3,13 @@
 //! A transaction of n inputs is hashed n times over, so that the work grows with n squared, for Core as for us. Two
 //! things keep it small. The blanked inputs lie ready in one piece, so that a hash is a few long runs and no copying;
 //! and the hash of those before the signed one is taken up from a state kept every [`STEP_INPUTS`] inputs: half the
-//! work.
+//! work. Messages that are short enough to be kept are hashed whole, many at a time ([`put_short`]).
 
 use crate::opcode::{Instructions, OP_CODESEPARATOR};
 use crate::sighash::{Outputs, Precomputed, SIGHASH_ANYONECANPAY, Sink, Writer, with_hash_type};
 use primitives::Transaction;
 use simd::sha256::Sha256;
+use std::sync::OnceLock;
 
 /// From this number of inputs on, the blanked inputs are kept; below, they are written again each time, and nothing is
 /// allocated.
@@ -54,13 +55,12 @@ pub(crate) fn state(tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash
         assert!(input < transaction.input_count(), "input index out of range");
         return None;
     }
-    let alone = is_alone(hash_type);
-    let mut writer = if alone || transaction.input_count() < KEPT_INPUTS_MIN {
-        let mut writer = Writer::new();
-        put_inputs(&mut writer, transaction, input, script_code, (alone, outputs));
-        writer
+    let mut writer = if keeps_blanks(transaction, hash_type) {
+        after_kept_inputs(tx, input, script_code, outputs)
     } else {
-        put_kept_inputs(tx, input, script_code, outputs)
+        let mut writer = Writer::new();
+        put_inputs(&mut writer, transaction, input, script_code, (is_alone(hash_type), outputs));
+        writer
     };
     put_outputs(&mut writer, tx, input, outputs);
     writer.put(&transaction.lock_time().to_le_bytes());
@@ -68,7 +68,7 @@ pub(crate) fn state(tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash
 }
 
 /// Appends the whole message, of which [`legacy`] is the double hash. `false`, and nothing is appended, where it may have
-/// more than `bytes_max` bytes, signs a single output, or is made from kept inputs.
+/// more than `bytes_max` bytes or signs a single output.
 pub(crate) fn put_short(
     out: &mut Vec<u8>,
     tx: &Precomputed<'_>,
@@ -81,10 +81,17 @@ pub(crate) fn put_short(
     const OTHER_BYTES_MAX: usize = 4 + 3 * 5 + BLANK_BYTES + 4 + 4;
     let (outputs, transaction) = (Outputs::of(hash_type), tx.transaction());
     let bytes = OTHER_BYTES_MAX + transaction.input_count() * BLANK_BYTES + script_code.len() + tx.outputs.len();
-    if outputs == Outputs::Single || transaction.input_count() >= KEPT_INPUTS_MIN || bytes > bytes_max {
+    if outputs == Outputs::Single || bytes > bytes_max {
         return false;
     }
-    put_inputs(out, transaction, input, script_code, (is_alone(hash_type), outputs));
+    if keeps_blanks(transaction, hash_type) {
+        let before = &blanks(tx, outputs).bytes[..input * BLANK_BYTES];
+        put_head(out, transaction);
+        out.put(before);
+        put_signed_and_later(out, tx, input, script_code, outputs);
+    } else {
+        put_inputs(out, transaction, input, script_code, (is_alone(hash_type), outputs));
+    }
     put_outputs(out, tx, input, outputs);
     out.put(&transaction.lock_time().to_le_bytes());
     out.put(&hash_type.to_le_bytes());
@@ -93,6 +100,17 @@ pub(crate) fn put_short(
 
 fn is_alone(hash_type: u32) -> bool {
     hash_type & u32::from(SIGHASH_ANYONECANPAY) != 0
+}
+
+/// Whether the other inputs are signed, and are so many that their blanked form is kept.
+fn keeps_blanks(tx: Transaction<'_>, hash_type: u32) -> bool {
+    !is_alone(hash_type) && tx.input_count() >= KEPT_INPUTS_MIN
+}
+
+/// Version and number of inputs.
+fn put_head(writer: &mut impl Sink, tx: Transaction<'_>) {
+    writer.put(&tx.version().to_le_bytes());
+    writer.put_compact_size(tx.input_count());
 }
 
 /// The signed input: prevout, script code without its CODESEPARATORs, sequence.
@@ -132,13 +150,13 @@ fn put_inputs(
     script_code: &[u8],
     (alone, outputs): (bool, Outputs),
 ) {
-    writer.put(&tx.version().to_le_bytes());
     if alone {
+        writer.put(&tx.version().to_le_bytes());
         writer.put_compact_size(1);
         put_signed_input(writer, tx, signed, script_code);
         return;
     }
-    writer.put_compact_size(tx.input_count());
+    put_head(writer, tx);
     for (index, input) in tx.inputs().enumerate() {
         if index == signed {
             put_signed_input(writer, tx, signed, script_code);
@@ -151,17 +169,33 @@ fn put_inputs(
     }
 }
 
-/// The same from what is kept.
-fn put_kept_inputs(tx: &Precomputed<'_>, signed: usize, script_code: &[u8], outputs: Outputs) -> Writer {
+/// All inputs blanked, made when they are first wanted.
+fn blanks<'t>(tx: &'t Precomputed<'_>, outputs: Outputs) -> &'t Blanks {
     let with_sequences = outputs == Outputs::All;
     let kept = if with_sequences { &tx.blanks } else { &tx.blanks_without_sequences };
-    let blanks = kept.get_or_init(|| Box::new(Blanks::new(tx.transaction(), with_sequences)));
+    kept.get_or_init(|| Box::new(Blanks::new(tx.transaction(), with_sequences)))
+}
+
+/// As [`put_inputs`], from the last kept state before the signed one.
+fn after_kept_inputs(tx: &Precomputed<'_>, signed: usize, script_code: &[u8], outputs: Outputs) -> Writer {
+    let blanks = blanks(tx, outputs);
     let step = signed / STEP_INPUTS;
-    let mut writer = Writer::after(blanks.states[step].clone());
+    let mut writer = Writer::after(blanks.states(tx.transaction())[step].clone());
     writer.put(&blanks.bytes[step * STEP_INPUTS * BLANK_BYTES..signed * BLANK_BYTES]);
-    put_signed_input(&mut writer, tx.transaction(), signed, script_code);
-    writer.put(&blanks.bytes[(signed + 1) * BLANK_BYTES..]);
+    put_signed_and_later(&mut writer, tx, signed, script_code, outputs);
     writer
+}
+
+/// The signed input, and the blanked ones behind it.
+fn put_signed_and_later(
+    writer: &mut impl Sink,
+    tx: &Precomputed<'_>,
+    signed: usize,
+    script_code: &[u8],
+    outputs: Outputs,
+) {
+    put_signed_input(writer, tx.transaction(), signed, script_code);
+    writer.put(&blanks(tx, outputs).bytes[(signed + 1) * BLANK_BYTES..]);
 }
 
 fn put_outputs(writer: &mut impl Sink, tx: &Precomputed<'_>, signed: usize, outputs: Outputs) {
@@ -188,8 +222,8 @@ fn put_outputs(writer: &mut impl Sink, tx: &Precomputed<'_>, signed: usize, outp
 #[derive(Debug)]
 pub(crate) struct Blanks {
     bytes: Vec<u8>,
-    /// After version, count, and `n * STEP_INPUTS` inputs.
-    states: Vec<Sha256>,
+    /// After version, count, and `n * STEP_INPUTS` inputs; made when they are first wanted.
+    states: OnceLock<Vec<Sha256>>,
 }
 
 impl Blanks {
@@ -201,16 +235,23 @@ impl Blanks {
             let sequence = if with_sequences { input.sequence() } else { 0 };
             bytes.extend_from_slice(&sequence.to_le_bytes());
         }
-        let mut writer = Writer::new();
-        writer.put(&tx.version().to_le_bytes());
-        writer.put_compact_size(tx.input_count());
-        let mut state = writer.finish();
-        let mut states = Vec::with_capacity(tx.input_count().div_ceil(STEP_INPUTS));
-        for run in bytes.chunks(STEP_INPUTS * BLANK_BYTES) {
-            states.push(state.clone());
-            state.update(run);
-        }
-        Blanks { bytes, states }
+        Blanks { bytes, states: OnceLock::new() }
+    }
+
+    fn states(&self, tx: Transaction<'_>) -> &[Sha256] {
+        self.states.get_or_init(|| {
+            let mut writer = Writer::new();
+            put_head(&mut writer, tx);
+            let mut states = vec![writer.finish()];
+            // Nothing is taken up behind the last run.
+            let (runs, _) = self.bytes.as_chunks::<{ STEP_INPUTS * BLANK_BYTES }>();
+            for run in runs {
+                let mut state = states[states.len() - 1].clone();
+                state.update(run);
+                states.push(state);
+            }
+            states
+        })
     }
 }
 

@@ -244,6 +244,11 @@ impl<F: Clone> Scheduler<F> {
         self.fail(fault);
     }
 
+    /// Workers that each block in flight has: one, where there are as many blocks as workers.
+    pub(super) fn workers_per_block(&self) -> usize {
+        self.workers.div_ceil(self.in_flight.len().max(1))
+    }
+
     /// Whether no block task begins any more in this run.
     pub(super) fn is_halted(&self) -> bool {
         self.halt.is_some()
