@@ -178,7 +178,7 @@ fn lift<V: Vector>(like: V, keys: &[Key]) -> (Ways<Point<V>>, Ways<u8>) {
     let roots = power::roots(&[g[0], g[1], g[0], g[1]]);
     let is_point = each!(i, square(&roots[i]).equals(&g[i]));
     let y = each!(i, roots[i].negative_where(roots[i].is_odd() ^ odd[i]));
-    let generator = [GENERATOR.x, GENERATOR.y].map(|number| Fe::splat(like, number.words()));
+    let generator = [Fe::splat(like, GENERATOR.x.words()), Fe::splat(like, GENERATOR.y.words())];
     let one = Fe::small(like, 1);
     let points = each!(
         i,

@@ -50,9 +50,11 @@ fn runs_of_ones<V: Vector>(x1: &[Loose<V>; WAYS]) -> [[Loose<V>; WAYS]; 3] {
 }
 
 /// A square root of each number that has one: its power to (p + 1) / 4. For the others something else.
-pub(super) fn roots<V: Vector>(numbers: &[Fe<V>; WAYS]) -> [Fe<V>; WAYS] {
-    let [x2, x22, x223] = runs_of_ones(&numbers.map(Fe::loose));
+#[inline(always)]
+pub(super) fn roots<V: Vector>([a, b, c, d]: &[Fe<V>; WAYS]) -> [Fe<V>; WAYS] {
+    let [x2, x22, x223] = runs_of_ones(&[a.loose(), b.loose(), c.loose(), d.loose()]);
     let head = shift(&shift(&x223, 23, &x22), 6, &x2);
-    let one = Fe::small(numbers[0].like(), 1).loose();
-    shift(&head, 2, &[one; WAYS]).map(|root| root.masked())
+    let one = Fe::small(a.like(), 1).loose();
+    let [a, b, c, d] = shift(&head, 2, &[one; WAYS]);
+    [a.masked(), b.masked(), c.masked(), d.masked()]
 }

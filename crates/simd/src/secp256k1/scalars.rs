@@ -294,7 +294,8 @@ fn numerators<V: Vector>(like: V, part: &[Fraction], way: usize) -> [Numbers<V>;
     for (to, fraction) in rows.iter_mut().zip(part.iter().skip(way * V::LANES).take(V::LANES)) {
         *to = &fraction.numerators;
     }
-    like.gather_both(rows).map(Numbers::from_words)
+    let words = like.gather_both(rows);
+    each!(i, Numbers::from_words(words[i]))
 }
 
 /// `factor` over each number, by a single inversion.
@@ -310,7 +311,8 @@ fn inverses<V: Vector>(numbers: &Ways<Numbers<V>>, factor: Scalar) -> Ways<Numbe
     for (row, pair) in rows.iter_mut().zip(all) {
         *row = pair.map(|inverse| (inverse * factor).words());
     }
-    like.gather_both(rows.each_ref()).map(Numbers::from_words)
+    let words = like.gather_both(rows.each_ref());
+    each!(i, Numbers::from_words(words[i]))
 }
 
 /// As [`super::digits::short_bits`], in lanes: three words each, vector `i` with the lanes' word `i`.
