@@ -91,28 +91,34 @@ fn piece_agrees_with_its_inputs() {
     });
 }
 
-/// Checks are decided as soon as there are 4096: a bad input is told on either side of that, too.
+/// Checks are decided as soon as there are 16,384: a bad input is told on either side of that, too.
 #[test]
 fn piece_larger_than_a_batch_agrees() {
     let Some(lanes) = script::Lanes::detect() else { return };
     // Two of three keys: four pairs for each input.
     with_transactions(&[Kind::WitnessMultisig, Kind::Key], |[good, unsigned, strange]| {
-        let count = 4096 / 4 + 40;
-        for place in [0, 1022, 1023, 1024, 1025, count - 1] {
-            for bad in [unsigned, strange] {
-                let mut inputs: Vec<Input<'_>> = (0..count).map(|at| (good, usize::from(at % 50 == 49))).collect();
-                inputs[place].0 = bad;
-                let mut deferred = Deferred::with_pairs();
-                let all = inputs.iter().copied();
-                let got = verify_all(all, Flags::CONSENSUS, &lanes, &mut deferred, &mut Scratch::new());
-                let (tx, input) = inputs[place];
-                let why = verify(tx, input, Flags::CONSENSUS, &mut Immediate, &mut Scratch::new()).unwrap_err();
-                assert_eq!(got, Err((place, why)), "place {place}");
-            }
+        let full = 16_384 / 4;
+        let count = full + 40;
+        for (place, bad) in [
+            (0, strange),
+            (full - 2, unsigned),
+            (full - 1, strange),
+            (full, unsigned),
+            (full + 1, strange),
+            (count - 1, unsigned),
+        ] {
+            let mut inputs: Vec<Input<'_>> = (0..count).map(|at| (good, usize::from(at == count / 2))).collect();
+            inputs[place].0 = bad;
+            let mut deferred = Deferred::with_pairs();
+            let all = inputs.iter().copied();
+            let got = verify_all(all, Flags::CONSENSUS, &lanes, &mut deferred, &mut Scratch::new());
+            let (tx, input) = inputs[place];
+            let why = verify(tx, input, Flags::CONSENSUS, &mut Immediate, &mut Scratch::new()).unwrap_err();
+            assert_eq!(got, Err((place, why)), "place {place}");
         }
         let inputs = vec![(good, 0); count];
         let mut deferred = Deferred::with_pairs();
         assert_eq!(verify_all(inputs, Flags::CONSENSUS, &lanes, &mut deferred, &mut Scratch::new()), Ok(()));
-        assert!(deferred.checks().len() < 4096, "the first ones were decided on the way");
+        assert!(deferred.checks().len() < 16_384, "the first ones were decided on the way");
     });
 }
