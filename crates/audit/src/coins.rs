@@ -30,17 +30,15 @@ impl Keys {
 /// A set that is missing, damaged or not complete, `hash_serialized_3` of less than the whole set, or what the system says.
 pub fn coins(options: &Options, salt: &Salt, keys: Keys, hash: SetHash) -> Result<Record, Fault> {
     if hash == SetHash::Serialized && keys != Keys::ALL {
-        let why = "hash_serialized_3 is one hash over all coins in order: leave --keys out, or take --hash muhash";
-        return Err(Fault::refused(why));
+        let why = "hash_serialized_3 is one hash over all coins in order";
+        return Err(Fault::refused(why, "Leave --keys out, or take --hash muhash"));
     }
     let set = SetFiles::open(options)?;
     let mut sums = Sums::default();
     let count = |adder: &mut Adder, outpoint: &_, coin: &primitives::CoinRef<'_>| {
         if coin.height > set.height {
-            return Err(Fault::refused(format!(
-                "the coin {outpoint} is of block {}, above the set's block {}",
-                coin.height, set.height
-            )));
+            let why = format!("the coin {outpoint} is of block {}, above the set's block {}", coin.height, set.height);
+            return Err(Fault::refused(why, "The chainstate is damaged: run ffwd reindex --chainstate-only"));
         }
         adder.add_stored(Side::Made, outpoint, coin);
         Ok(())

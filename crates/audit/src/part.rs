@@ -163,7 +163,13 @@ fn repeated_coinbase(
     chain.blocks_below(|height, bytes| {
         let mut tables = Tables::new();
         let block = tables.parse_block(&bytes);
-        let block = block.map_err(|why| Fault::refused(format!("block at height {height}: {why}")))?;
+        let block = block.map_err(|why| {
+            let why = format!("block at height {height}: {why}");
+            Fault::refused(
+                why,
+                "The block file is damaged: run ffwd reindex, then ffwd sync, which fetches the block again",
+            )
+        })?;
         if block.transaction_count() > 0 {
             known.insert(block.transaction(0).txid(), height);
         }

@@ -23,9 +23,8 @@ pub fn plan(options: &Options, from: u32, to: Option<u32>, parts: usize) -> Resu
     let tip = bytes.len() as u32 - 1;
     let to = to.unwrap_or(tip);
     if from > to || to > tip {
-        return Err(Fault::refused(format!(
-            "blocks {from} to {to}: wanted a range of a chain that ends at height {tip}"
-        )));
+        let why = format!("blocks {from} to {to}: wanted a range of a chain that ends at height {tip}");
+        return Err(Fault::refused(why, "Name a range up to the tip"));
     }
     let ranges = cut(&bytes[from as usize..=to as usize], parts);
     let ranges = ranges.into_iter().map(|(first, last, bytes)| (first + from, last + from, bytes)).collect();

@@ -188,7 +188,10 @@ pub(crate) fn judge_all<T: Send>(
                 // Those that are there do the work.
                 Err(_) if n > 0 => break,
                 Err(why) => {
-                    let fault = Fault::refused(format!("no thread can be started: {why}"));
+                    let fault = Fault::refused(
+                        format!("no thread can be started: {why}"),
+                        "Raise the limit of processes and threads (ulimit -u), or lower --par",
+                    );
                     return Err(Box::new(Stopped { height: None, wrong: Wrong::Fault(fault) }));
                 }
             }

@@ -35,7 +35,7 @@ fn range(name: &str) -> Option<(u32, u32)> {
 }
 
 fn failed(path: &Path, why: impl std::fmt::Display) -> Fault {
-    Fault::refused(format!("{}: {why}", path.display()))
+    Fault::refused(format!("{}: {why}", path.display()), "Give --out a directory that this user may write to")
 }
 
 /// The ranges of the files of a range of blocks: one for each thousand that it touches.

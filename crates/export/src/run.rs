@@ -147,7 +147,10 @@ fn encode(chain: &ChainFiles, selection: &Selection, formats: &[Format], chunk: 
     let (mut bytes_in, mut tables, mut txids) = (0, Tables::new(), Vec::new());
     for height in Height::new(chunk.from).to(Height::new(chunk.to)) {
         let bytes = chain.read_block(height)?;
-        let bad = |why: &str| Fault::refused(format!("block {} at height {height}: {why}", chain.hash(height)));
+        let bad = |why: &str| {
+            let why = format!("block {} at height {height}: {why}", chain.hash(height));
+            Fault::refused(why, "Run ffwd reindex; if it says the same, look at the drive")
+        };
         let block = tables.parse_block(&bytes).map_err(|why| bad(&why.to_string()))?;
         block.txids_into(&mut txids);
         let mut leaves: Vec<Hash256> = txids.iter().map(|txid| Hash256(*txid.as_bytes())).collect();

@@ -17,6 +17,10 @@ use std::process::ExitCode;
 /// More than a salt with white space around it, or a record, has.
 const INPUT_BYTES_MAX: u64 = 1 << 20;
 
+/// What helps where an audit does not end well.
+const FINDING_ADVICE: &str =
+    "docs/audit.md says what each finding means; on a failing drive, copy the files and try again";
+
 /// Runs one of the commands.
 pub(crate) fn run(command: &Audit) -> Result<ExitCode, Failure> {
     match command {
@@ -29,8 +33,12 @@ pub(crate) fn run(command: &Audit) -> Result<ExitCode, Failure> {
 
 /// A small file, or standard input; `wanted` says what is in it, and where it comes from.
 fn read(path: &Path, wanted: &str) -> Result<String, Failure> {
-    let failed =
-        |why: std::io::Error| Failure::Fault(format!("{}: wanted {wanted}, it cannot be read: {why}", path.display()));
+    let failed = |why: std::io::Error| {
+        Failure::fault(
+            format!("{}: wanted {wanted}, it cannot be read: {why}", path.display()),
+            "Name a file that this user may read",
+        )
+    };
     let mut text = String::new();
     if path == Path::new("-") {
         std::io::stdin().take(INPUT_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
@@ -44,7 +52,10 @@ fn salt(secret: &Secret) -> Result<Salt, Failure> {
     const WANTED: &str = "a salt, 64 hexadecimal digits (openssl rand -hex 32)";
     let text = read(&secret.salt, WANTED)?;
     // The text is a secret: it is not shown.
-    Salt::from_hex(&text).ok_or_else(|| Failure::Fault(format!("{}: wanted {WANTED}", secret.salt.display())))
+    Salt::from_hex(&text).ok_or_else(|| {
+        let what = format!("{}: wanted {WANTED}", secret.salt.display());
+        Failure::fault(what, "Make one: openssl rand -hex 32 > FILE")
+    })
 }
 
 /// The settings of a command that reads alone, which another program may do for it.
@@ -113,7 +124,7 @@ fn found(finding: &Finding, json: bool) -> Failure {
         let ((from, to), height) = (finding.range, finding.height);
         output::print(&output::json(&FindingObject { ok: false, from, to, height, kind, why: &finding.why }));
     }
-    Failure::Fault(finding.to_string())
+    Failure::fault(finding.to_string(), FINDING_ADVICE)
 }
 
 fn coins(given: &AuditCoins) -> Result<ExitCode, Failure> {
@@ -149,7 +160,7 @@ fn replace(out: &Path, bytes: &[u8]) -> Result<(), Failure> {
     });
     written.map_err(|why| {
         let _ = fs::remove_file(&aside);
-        Failure::Fault(format!("{}: {why}", out.display()))
+        Failure::fault(format!("{}: {why}", out.display()), "Give --out a file that this user may write")
     })
 }
 
@@ -224,7 +235,7 @@ fn join(given: &AuditJoin) -> Result<ExitCode, Failure> {
             if given.json {
                 output::print(&output::json(&RefusalObject { ok: false, why: &why, ranges: &ranges }));
             }
-            Err(Failure::Fault(why))
+            Err(Failure::fault(why, FINDING_ADVICE))
         }
     }
 }

@@ -46,7 +46,8 @@ fn file_info(given: &CoinsInfo, file: &Path) -> Result<ExitCode, Failure> {
     let info = jobs::file_info(&*real_disk(), file, given.hash().into())?;
     if let Some(wanted) = given.common.chain.filter(|wanted| info.chain != Some(*wanted)) {
         let found = info.chain.map_or("an unrecognized network", |chain| chain.name());
-        return Err(Failure::Fault(format!("{}: a snapshot of {found}, not of {wanted}", file.display())));
+        let why = format!("{}: a snapshot of {found}, not of {wanted}", file.display());
+        return Err(Failure::fault(why, "Name the network with --chain"));
     }
     let chain = info.chain.map_or("an unrecognized network", |chain| chain.name());
     if given.common.json {
@@ -86,7 +87,9 @@ fn dump(given: &CoinsDump) -> Result<ExitCode, Failure> {
         (None, None) => DumpTarget::Tip,
     };
     let is_stdout = given.file == Path::new("-");
-    let opened = |why: std::io::Error| Failure::Fault(format!("{}: {why}", given.file.display()));
+    let opened = |why: std::io::Error| {
+        Failure::fault(format!("{}: {why}", given.file.display()), "Name a file that this user may write")
+    };
     let mut stream = if is_stdout {
         Some(std::fs::File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(opened)?))
     } else if std::fs::metadata(&given.file).is_ok_and(|known| known.file_type().is_fifo()) {
@@ -232,7 +235,9 @@ fn diff(given: &CoinsDiff) -> Result<ExitCode, Failure> {
             Difference::Second => '+',
             Difference::Changed => '!',
         };
-        writeln!(out, "{sign} {outpoint}").map_err(|why| Fault::refused(format!("standard output: {why}")))
+        writeln!(out, "{sign} {outpoint}").map_err(|why| {
+            Fault::refused(format!("standard output: {why}"), "Write to a file or a program that takes it all")
+        })
     })?;
     let text = if given.json { diff_json(&report) } else { diff_line(&report) };
     // That standard output is closed is no fault.

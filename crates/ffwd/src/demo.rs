@@ -85,7 +85,10 @@ fn directory(out: Option<&Path>) -> Result<PathBuf, Failure> {
 }
 
 fn fault(what: &str, path: &Path, why: &io::Error) -> Failure {
-    Failure::Fault(format!("{} cannot be {what}: {why}", path.display()))
+    Failure::fault(
+        format!("{} cannot be {what}: {why}", path.display()),
+        "Give --out a directory that this user may write to",
+    )
 }
 
 /// Everything is verified, and the log has each stage of each block, for the report.
@@ -121,10 +124,11 @@ fn agree(made: &chain::Report, report: &Report, set: &SetInfo) -> Result<(), Fai
     if (&report.best.to_string(), set.txouts) == (&made.bestblock, made.txouts) {
         return Ok(());
     }
-    Err(Failure::Fault(format!(
-        "the chain was made up to block {} with {} coins, the reindex ended at block {} with {} coins: please report this",
+    let what = format!(
+        "the chain was made up to block {} with {} coins, the reindex ended at block {} with {} coins",
         made.bestblock, made.txouts, report.best, set.txouts
-    )))
+    );
+    Err(Failure::fault(what, "Please report this"))
 }
 
 fn page(datadir: &Path, directory: &Path) -> Result<PathBuf, Failure> {
@@ -138,7 +142,9 @@ fn page(datadir: &Path, directory: &Path) -> Result<PathBuf, Failure> {
         height_across: false,
         from_height: 0,
     };
-    plot(&options).map(|report| report.out).map_err(|why| Failure::Fault(why.to_string()))
+    plot(&options)
+        .map(|report| report.out)
+        .map_err(|why| Failure::fault(why.to_string(), crate::lab_command::LAB_ADVICE))
 }
 
 fn lines(made: &chain::Report, report: &Report, set: &SetInfo, page: &Path) -> String {
@@ -170,6 +176,6 @@ mod tests {
         assert!(matches!(&why, Failure::Usage(text) if text.contains("is not empty")), "{why}");
         fs::write(outer.path().join("file"), "x").unwrap();
         let why = directory(Some(&outer.path().join("file"))).unwrap_err();
-        assert!(matches!(&why, Failure::Fault(text) if text.contains("file cannot be made")), "{why}");
+        assert!(matches!(&why, Failure::Fault(text) if text.what().contains("file cannot be made")), "{why}");
     }
 }

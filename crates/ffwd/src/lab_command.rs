@@ -17,6 +17,9 @@ use std::sync::atomic::Ordering;
 
 /// Empty blocks that bury the full ones deep enough for `-assumevalid`, as the help says.
 const TAIL: u32 = 2_100;
+
+/// What helps where a command of the lab fails.
+pub(crate) const LAB_ADVICE: &str = "docs/lab.md says what each command of the lab needs";
 /// How much faster than what is shipped a variant of `lab micro` must be to be named, beyond both errors.
 const FASTER_PERCENT: f64 = 10.0;
 
@@ -54,7 +57,7 @@ pub(crate) fn make(options: &lab::chain::Options) -> Result<lab::chain::Report, 
     bar.finish();
     made.map_err(|why| match why {
         lab::chain::Error::Utxos(_) | lab::chain::Error::TooHigh { .. } => Failure::Usage(why.to_string()),
-        _ => Failure::Fault(why.to_string()),
+        _ => Failure::fault(why.to_string(), LAB_ADVICE),
     })
 }
 
@@ -104,7 +107,7 @@ fn micro(given: &LabMicro) -> Result<ExitCode, Failure> {
     };
     let report = ran.map_err(|why| match why {
         micro::Error::NoSuch { .. } | micro::Error::Compare(_) => Failure::Usage(why.to_string()),
-        _ => Failure::Fault(why.to_string()),
+        _ => Failure::fault(why.to_string(), LAB_ADVICE),
     })?;
     output::print(if given.json { output::json(&report) } else { report.markdown() }.trim_end());
     if let Some(why) = &report.no_counters {
@@ -121,7 +124,10 @@ fn micro(given: &LabMicro) -> Result<ExitCode, Failure> {
     }
     match report.disagreements() {
         wrong if wrong.is_empty() => Ok(ExitCode::SUCCESS),
-        wrong => Err(Failure::Fault(format!("variants disagree with the plain one: {}", wrong.join("; ")))),
+        wrong => {
+            let what = format!("variants disagree with the plain one: {}", wrong.join("; "));
+            Err(Failure::fault(what, "Do not use these variants; please report this"))
+        }
     }
 }
 
@@ -149,7 +155,7 @@ fn plan(given: &LabRun) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::from(INTERRUPTED));
         }
         Err(why @ RunError::Only { .. }) => return Err(Failure::Usage(why.to_string())),
-        Err(why) => return Err(Failure::Fault(why.to_string())),
+        Err(why) => return Err(Failure::fault(why.to_string(), LAB_ADVICE)),
     };
     output::print(&if given.json { output::json(&report) } else { cells(&report, &options.out) });
     Ok(ExitCode::SUCCESS)
@@ -163,7 +169,7 @@ fn commit(given: &LabCommit) -> Result<ExitCode, Failure> {
         dbcache_bytes: settings::dbcache_bytes(given.dbcache.unwrap_or(Dbcache::Auto), threads),
         threads,
     };
-    let report = lab::commit::commit(&options).map_err(|why| Failure::Fault(why.to_string()))?;
+    let report = lab::commit::commit(&options).map_err(|why| Failure::fault(why.to_string(), LAB_ADVICE))?;
     output::print(&if given.json { output::json(&report) } else { committed(&report) });
     Ok(ExitCode::SUCCESS)
 }
@@ -189,7 +195,7 @@ fn estimate(given: &LabEstimate) -> Result<ExitCode, Failure> {
     let report = match lab::estimate::estimate(&options, &mut |line| say(line)) {
         Ok(report) => report,
         Err(lab::estimate::Error::Stopped) => return Ok(ExitCode::from(INTERRUPTED)),
-        Err(why) => return Err(Failure::Fault(why.to_string())),
+        Err(why) => return Err(Failure::fault(why.to_string(), LAB_ADVICE)),
     };
     output::print(&if given.json { output::json(&report) } else { estimated(&report) });
     Ok(ExitCode::SUCCESS)
@@ -316,7 +322,7 @@ fn plot(given: &LabPlot) -> Result<ExitCode, Failure> {
     };
     let report = lab::plot::plot(&options).map_err(|why| match why {
         PlotError::Baseline { .. } => Failure::Usage(why.to_string()),
-        _ => Failure::Fault(why.to_string()),
+        _ => Failure::fault(why.to_string(), LAB_ADVICE),
     })?;
     output::print(&if given.json { output::json(&report) } else { plotted(&report) });
     Ok(ExitCode::SUCCESS)

@@ -18,6 +18,9 @@ const ARENAS_PER_CORE: usize = 8;
 /// Address space of the program, of what is known of a young chain, and of buffers that have no budget.
 const PROGRAM_BYTES: u64 = 96 << 20;
 
+/// What helps where a thread cannot be started.
+pub(crate) const THREADS: &str = "Raise the limit of processes and threads, or of address space, or lower --par";
+
 /// Checks that a job with `workers` workers and `dbcache_bytes` can have its threads and its memory.
 ///
 /// # Errors
@@ -28,12 +31,13 @@ pub(crate) fn check(workers: usize, dbcache_bytes: usize) -> Result<(), Failure>
     if let Some(limit) = read("Max address space") {
         let want = beside_bytes(count) + dbcache_bytes as u64;
         if limit < want {
-            return Err(Failure::Fault(format!(
-                "the limit of address space (ulimit -v, RLIMIT_AS) is {} MiB, and {count} threads with --dbcache {} take up to {} MiB: raise it, or lower --dbcache or --par",
+            let what = format!(
+                "the limit of address space (ulimit -v, RLIMIT_AS) is {} MiB, and {count} threads with --dbcache {} take up to {} MiB",
                 limit >> 20,
                 dbcache_bytes >> 20,
                 want.div_ceil(1 << 20)
-            )));
+            );
+            return Err(Failure::fault(what, "Raise it, or lower --dbcache or --par"));
         }
     }
     check_threads(count)
@@ -64,11 +68,12 @@ fn check_threads(count: usize) -> Result<(), Failure> {
     });
     let Some((started, why)) = refused else { return Ok(()) };
     let limit = |name| read(name).map_or_else(|| "unlimited".to_owned(), |value| value.to_string());
-    Err(Failure::Fault(format!(
-        "{started} of {count} threads started, the next was refused ({why}); the limit of processes and threads (ulimit -u, RLIMIT_NPROC) is {}, of address space (ulimit -v, RLIMIT_AS) {}: raise it, or lower --par",
+    let what = format!(
+        "{started} of {count} threads started, the next was refused ({why}); the limit of processes and threads (ulimit -u, RLIMIT_NPROC) is {}, of address space (ulimit -v, RLIMIT_AS) {}",
         limit("Max processes"),
         limit("Max address space")
-    )))
+    );
+    Err(Failure::fault(what, THREADS))
 }
 
 /// A soft limit of this process; `None` where there is none.

@@ -44,9 +44,9 @@ mod top;
 
 use args::{Cli, Command, Common, HashType, Info, Sync, Verify, Writing};
 use clap::Parser;
-use node::Fault;
 use node::jobs::{self, FromSnapshot};
 use node::options::{Event, Events, Options, Report};
+use node::{Fault, Message};
 use progress::Reporter;
 use services::Services;
 use settings::Settings;
@@ -63,33 +63,42 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line is wrong: exit code 2.
+    /// The command line is wrong: exit code 2. The message names the option; `ffwd help COMMAND` what it takes.
     Usage(String),
+    /// A line of bitcoin.conf or settings.json is wrong: exit code 1. The message names it; correcting it helps.
+    Conf(String),
     /// A fault of disk, network, data or a file: exit code 1.
-    Fault(String),
-    /// The same, shown without "Error: ", as Core shows it.
-    Plain(String),
+    Fault(Message),
+    /// A fault of the engine's: exit code 1.
+    Engine(Fault),
+}
+
+impl Failure {
+    /// A fault: what happened, and what to do about it.
+    pub(crate) fn fault(what: impl Into<String>, advice: impl Into<String>) -> Failure {
+        Failure::Fault(Message::new(what, advice))
+    }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Failure::Usage(why) | Failure::Fault(why) | Failure::Plain(why)) = self;
-        f.write_str(why)
+        match self {
+            Failure::Usage(why) | Failure::Conf(why) => f.write_str(why),
+            Failure::Fault(message) => message.fmt(f),
+            Failure::Engine(fault) => fault.fmt(f),
+        }
     }
 }
 
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Failure {
-        match fault {
-            Fault::Rebuild(_) => Failure::Plain(fault.to_string()),
-            _ => Failure::Fault(fault.to_string()),
-        }
+        Failure::Engine(fault)
     }
 }
 
 impl From<conf::ConfError> for Failure {
     fn from(error: conf::ConfError) -> Failure {
-        Failure::Fault(error.to_string())
+        Failure::Conf(error.to_string())
     }
 }
 
@@ -103,7 +112,8 @@ fn main() -> ExitCode {
     match line.and_then(|line| run(parse(line.words)?.command, &line.unused)) {
         Ok(code) => code,
         Err(failure) => {
-            let prefix = if matches!(failure, Failure::Plain(_)) { "" } else { "Error: " };
+            // As Core shows it.
+            let prefix = if matches!(failure, Failure::Engine(Fault::Rebuild(_))) { "" } else { "Error: " };
             progress::say(&format!("{prefix}{failure}"));
             ExitCode::from(if matches!(failure, Failure::Usage(_)) { 2 } else { 1 })
         }
@@ -211,7 +221,8 @@ pub(crate) fn load(common: &Common, writing: Option<&Writing>) -> Result<Setting
 
 /// Before anything is hashed.
 fn choose_kernels(common: &Common, writing: Option<&Writing>) -> Result<(), Failure> {
-    cpu::choose(common.cpu.unwrap_or(Cpu::Auto)).map_err(|why| Failure::Fault(format!("--cpu: {why}")))?;
+    cpu::choose(common.cpu.unwrap_or(Cpu::Auto))
+        .map_err(|why| Failure::fault(format!("--cpu: {why}"), "Leave --cpu out, or name what this processor has"))?;
     simd::ideas::turn_off(writing.map_or(&[], |given| &given.without));
     Ok(())
 }
@@ -310,7 +321,8 @@ pub(crate) fn work(
         output::job_lines(title, chain, &report, set.as_ref())
     });
     if let Some(why) = &report.end_reason {
-        return Err(Failure::Fault(format!("the chain ends at height {}: {why}", report.height)));
+        let what = format!("the chain ends at height {}: {}", report.height, why.what());
+        return Err(Failure::fault(what, why.advice()));
     }
     Ok(if report.stopped && ends { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }

@@ -21,7 +21,9 @@ const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 ///
 /// [`Failure::Fault`] with the directory.
 pub(crate) fn run(given: &service::Manuals) -> Result<ExitCode, Failure> {
-    write(&given.dir).map_err(|why| Failure::Fault(format!("{}: {why}", given.dir.display())))?;
+    write(&given.dir).map_err(|why| {
+        Failure::fault(format!("{}: {why}", given.dir.display()), "Name a directory that this user may write to")
+    })?;
     output::print(&format!("man pages and completions are in {}", given.dir.display()));
     Ok(ExitCode::SUCCESS)
 }

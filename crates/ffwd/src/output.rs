@@ -2,6 +2,7 @@
 //!
 //! Names of fields are gettxoutsetinfo's where it has them. Absent on purpose: computing anything but rates.
 
+use node::Message;
 use node::jobs::{DataDirInfo, Failed, VerifyReport};
 use node::options::{Report, SetInfo, Tally};
 use node::stats::{STAGES, Snapshot};
@@ -103,7 +104,7 @@ struct JobObject<'a> {
     headers: u32,
     records_damaged: Vec<DamagedObject<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    end_reason: Option<&'a str>,
+    end_reason: Option<String>,
     stages: Stages<'a>,
 }
 
@@ -160,7 +161,7 @@ pub(crate) fn job_json(chain: &str, report: &Report, set: Option<&SetInfo>) -> S
             .iter()
             .map(|one| DamagedObject { file: &one.path, offset: one.offset })
             .collect(),
-        end_reason: report.end_reason.as_deref(),
+        end_reason: report.end_reason.as_ref().map(Message::to_string),
         stages: Stages(report),
     })
 }
@@ -584,7 +585,11 @@ mod tests {
             ),
             (
                 "job, ended by damage",
-                job_json("regtest", &Report { end_reason: Some("damage".to_owned()), ..report() }, Some(&set(None))),
+                job_json(
+                    "regtest",
+                    &Report { end_reason: Some(Message::new("damage", "Run ffwd sync")), ..report() },
+                    Some(&set(None)),
+                ),
                 format!("{JOB} end_reason"),
             ),
             ("set", set_json(&set(None)), SET.to_owned()),

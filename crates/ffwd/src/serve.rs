@@ -90,8 +90,10 @@ impl Wanted {
         let context = Context::new(handle.clone(), Registry::new(calls::all()), program)
             .with_room(settings.threads, settings.work_queue);
         self.categories.iter().for_each(|category| context.set_logging(category, true));
-        let server = Server::start(settings.clone(), Arc::new(context))
-            .map_err(|why| Fault::refused(format!("the server cannot be started: {why}")))?;
+        let server = Server::start(settings.clone(), Arc::new(context)).map_err(|why| {
+            let advice = "Give --rpcport another port, or --rpcbind an address of this machine";
+            Fault::refused(format!("the server cannot be started: {why}"), advice)
+        })?;
         server.warnings().iter().for_each(|why| events(Event::Warning(why.clone())));
         for address in server.addresses() {
             events(Event::Note(format!("Answering RPC calls on {address}")));
@@ -163,14 +165,14 @@ pub(crate) fn stop(given: &Stop) -> Result<ExitCode, Failure> {
     let user = match (server.password.is_empty(), &server.cookie_file) {
         (false, _) => format!("{}:{}", server.user, server.password),
         (true, Some(path)) => std::fs::read_to_string(path).map_err(|why| {
-            Failure::Fault(format!("{} cannot be read: {why}: is it running, with --server?", path.display()))
+            Failure::fault(format!("{} cannot be read: {why}", path.display()), "Is it running, with --server?")
         })?,
         (true, None) => return Err(Failure::Usage("there is neither a cookie nor --rpcpassword".to_owned())),
     };
     let at: Vec<String> = server.bind.iter().map(ToString::to_string).collect();
     let body = "{\"method\":\"stop\",\"id\":\"ffwd\"}".to_owned();
     let (status, answer) = server::client::post(&server.bind, user.trim(), body).map_err(|why| {
-        Failure::Fault(format!("no answer on {}: {why}: is it running, with --server?", at.join(", ")))
+        Failure::fault(format!("no answer on {}: {why}", at.join(", ")), "Is it running, with --server?")
     })?;
     let answer = server::json::Json::parse(&answer).unwrap_or_default();
     match answer.field("result") {
@@ -178,6 +180,12 @@ pub(crate) fn stop(given: &Stop) -> Result<ExitCode, Failure> {
             output::print(text);
             Ok(ExitCode::SUCCESS)
         }
-        _ => Err(Failure::Fault(format!("{} answered with status {status}: {}", at.join(", "), answer.text()))),
+        _ => {
+            let what = format!("{} answered with status {status}: {}", at.join(", "), answer.text());
+            Err(Failure::fault(
+                what,
+                "Give the server's --rpcuser and --rpcpassword, or its --datadir, which has the cookie",
+            ))
+        }
     }
 }

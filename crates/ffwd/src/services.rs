@@ -50,10 +50,10 @@ impl Settings {
         let is_early =
             path.parent().is_some_and(|dir| dir.ends_with(self.options.params.chain.net_dir()) && !dir.exists());
         let opened = OpenOptions::new().append(true).create(true).open(&path);
-        opened
-            .map(drop)
-            .or_else(|why| if is_early { Ok(()) } else { Err(why) })
-            .map_err(|why| Failure::Fault(format!("Could not open debug log file {}: {why}", path.display())))
+        opened.map(drop).or_else(|why| if is_early { Ok(()) } else { Err(why) }).map_err(|why| {
+            let why = format!("Could not open debug log file {}: {why}", path.display());
+            Failure::fault(why, "Give --debuglogfile a file that this user may write")
+        })
     }
 }
 
@@ -77,7 +77,9 @@ impl Services {
             None
         } else {
             let started = Notifier::start(commands, move |why| say.say(&format!("warning: {why}")));
-            Some(started.map_err(|why| Failure::Fault(format!("no thread for -blocknotify and its like: {why}")))?)
+            Some(started.map_err(|why| {
+                Failure::fault(format!("no thread for -blocknotify and its like: {why}"), crate::limits::THREADS)
+            })?)
         };
         let service = Service::from_environment(settings.options.par);
         Ok(Arc::new(Services { service, notifier, reporter: reporter.clone() }))

@@ -70,7 +70,7 @@ impl Files {
         }
         let Some(setting) = self.conf.get(name, self.chain) else { return Ok(None) };
         let value = read(&setting)
-            .map_err(|why| Failure::Fault(format!("{}: {name}={}: {why}", setting.place, setting.value.text())))?;
+            .map_err(|why| Failure::Conf(format!("{}: {name}={}: {why}", setting.place, setting.value.text())))?;
         self.took(name, &setting);
         Ok(Some(value))
     }
@@ -202,7 +202,8 @@ fn options(
     let blocksdir = blocksdir.filter(|dir: &PathBuf| !dir.as_os_str().is_empty());
     // Source: Bitcoin Core b88bffe, init.cpp, `AppInitParameterInteraction`.
     if let Some(dir) = blocksdir.as_ref().filter(|dir| writing.is_some() && !dir.is_dir()) {
-        return Err(Failure::Fault(format!("Specified blocks directory \"{}\" does not exist.", dir.display())));
+        let why = format!("Specified blocks directory \"{}\" does not exist.", dir.display());
+        return Err(Failure::fault(why, "Is the drive mounted? To start a new one, make the directory"));
     }
     let dbcache = files.value(common.dbcache, "dbcache", |setting| {
         let mib = number(setting)?.try_into().unwrap_or(0);
@@ -292,7 +293,7 @@ fn testing(given: &Testing, files: &mut Files) -> Result<Tested, Failure> {
     }
     for text in version_bits {
         args::version_bits(&text)
-            .map_err(|why| Failure::Fault(format!("vbparams={text} in the configuration: {why}")))?;
+            .map_err(|why| Failure::Conf(format!("vbparams={text} in the configuration: {why}")))?;
     }
     let prune_after_height = (fast && files.chain == Chain::Regtest).then_some(FAST_PRUNE_AFTER_HEIGHT);
     Ok(Tested { clock: clock::clock(mock, files.chain), sizes, prune_after_height })
@@ -302,7 +303,7 @@ fn testing(given: &Testing, files: &mut Files) -> Result<Tested, Failure> {
 fn categories(given: &Writing, files: &Files) -> Result<Vec<&'static str>, Failure> {
     let of_files = |name: &str| {
         let known = |text: &str| {
-            let why = || Failure::Fault(format!("Unsupported logging category -{name}={text}."));
+            let why = || Failure::Conf(format!("Unsupported logging category -{name}={text}."));
             logging::category(text).ok_or_else(why)
         };
         let settings = files.conf.list(name, files.chain);
@@ -311,7 +312,7 @@ fn categories(given: &Writing, files: &Files) -> Result<Vec<&'static str>, Failu
         texts[after..].iter().map(|text| known(text)).collect::<Result<Vec<_>, _>>()
     };
     for setting in files.conf.list("loglevel", files.chain) {
-        logging::level(setting.value.text()).map_err(Failure::Fault)?;
+        logging::level(setting.value.text()).map_err(Failure::Conf)?;
     }
     let debug = if given.debug.is_empty() { of_files("debug")? } else { given.debug.clone() };
     let excluded = &given.logging.debugexclude;
@@ -339,8 +340,7 @@ fn params(common: &Common, files: &mut Files) -> Result<Params, Failure> {
     }
     if chain == Chain::Regtest {
         for text in files.list("testactivationheight") {
-            let fault =
-                |why: String| Failure::Fault(format!("testactivationheight={text} in the configuration: {why}"));
+            let fault = |why: String| Failure::Conf(format!("testactivationheight={text} in the configuration: {why}"));
             let moved = args::activation(&text).map_err(fault)?;
             if common.testactivationheight.iter().all(|given| given.name != moved.name) {
                 params =
@@ -362,7 +362,7 @@ fn refuse(conf: &Conf, chain: Chain) -> Result<(), Failure> {
             .filter(|setting| setting.value.truth() || name == "loadblock" && setting.value.text() != "0")
         {
             let (place, text) = (&setting.place, setting.value.text());
-            return Err(Failure::Fault(format!(
+            return Err(Failure::Conf(format!(
                 "{place}: {name}={text} changes the data directory beyond this command: remove the line; {instead}"
             )));
         }
@@ -374,7 +374,7 @@ fn refuse(conf: &Conf, chain: Chain) -> Result<(), Failure> {
 fn refuse_with_prune(options: &Options) -> Result<(), Failure> {
     let lost = options.indexes.iter().filter(|kind| !kind.allows_prune());
     let why: Vec<String> = lost.map(|kind| format!("Prune mode is incompatible with -{}.", kind.name())).collect();
-    if options.prune == Prune::Off || why.is_empty() { Ok(()) } else { Err(Failure::Fault(why.join(" "))) }
+    if options.prune == Prune::Off || why.is_empty() { Ok(()) } else { Err(Failure::Conf(why.join(" "))) }
 }
 
 impl Settings {
@@ -419,9 +419,8 @@ fn chosen(options: &Options) -> String {
 /// Core's data directory. Source: Bitcoin Core b88bffe, common/args.cpp, `GetDefaultDataDir`.
 pub(crate) fn default_datadir() -> Result<PathBuf, Failure> {
     let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
-    let home = home.ok_or_else(|| {
-        Failure::Fault("the home directory is not known: name the data directory with --datadir".to_owned())
-    })?;
+    let home = home
+        .ok_or_else(|| Failure::fault("the home directory is not known", "Name the data directory with --datadir"))?;
     let inside = if cfg!(target_os = "macos") { "Library/Application Support/Bitcoin" } else { ".bitcoin" };
     Ok(home.join(inside))
 }

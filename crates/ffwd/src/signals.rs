@@ -19,7 +19,9 @@ pub(crate) enum Hangup {
 ///
 /// The system refuses.
 pub(crate) fn heed(hangup: Hangup, stop: impl Fn() + Send + 'static) -> Result<(), Failure> {
-    let refused = |why: std::io::Error| Failure::Fault(format!("the handler for Ctrl-C cannot be set: {why}"));
+    let refused = |why: std::io::Error| {
+        Failure::fault(format!("the handler for Ctrl-C cannot be set: {why}"), crate::limits::THREADS)
+    };
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(refused)?;
     let heed = move || {
         for signal in signals.forever() {

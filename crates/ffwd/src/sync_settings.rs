@@ -112,7 +112,7 @@ impl Settings {
             return Ok(is_wanted == Some(true));
         }
         let why = "Cannot set -peerblockfilters without -blockfilterindex.".to_owned();
-        Err(if given.peerblockfilters.is_some() { Failure::Usage(why) } else { Failure::Fault(why) })
+        Err(if given.peerblockfilters.is_some() { Failure::Usage(why) } else { Failure::Conf(why) })
     }
 
     /// Refuses or names the options of the files that a sync cannot use.
@@ -125,7 +125,7 @@ impl Settings {
             .find(|(name, setting)| *name != "networkactive" || !setting.value.truth());
         if let Some((name, setting)) = refused {
             let (place, text) = (&setting.place, setting.value.text());
-            return Err(Failure::Fault(format!(
+            return Err(Failure::Conf(format!(
                 "{place}: {name}={text}: ffwd sync cannot restrict its connections so: remove the line, or let bitcoind sync"
             )));
         }
@@ -147,7 +147,7 @@ impl Settings {
         let mut addresses = texts.iter().map(|text| listen_address(text, port)).collect::<Result<Vec<_>, _>>();
         if let Ok(addresses) = &mut addresses {
             for text in files.list("bind") {
-                let fault = |why| Failure::Fault(format!("bind={text} in the configuration: {why}"));
+                let fault = |why| Failure::Conf(format!("bind={text} in the configuration: {why}"));
                 addresses.push(listen_address(&text, port).map_err(fault)?);
             }
         }
@@ -204,7 +204,7 @@ fn check_peers(
         for text in list {
             check_peer_address(text, port).map_err(|why| match ours.contains(text) {
                 true => Failure::Usage(format!("--{option} {text}: {why}")),
-                false => Failure::Fault(format!("{option}={text} in the configuration: {why}")),
+                false => Failure::Conf(format!("{option}={text} in the configuration: {why}")),
             })?;
         }
     }
@@ -234,7 +234,7 @@ fn permitted<T>(
     parse: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Vec<T>, Failure> {
     let ours = given.iter().map(|text| parse(text).map_err(Failure::Usage));
-    ours.chain(of_files.iter().map(|text| parse(text).map_err(Failure::Fault))).collect()
+    ours.chain(of_files.iter().map(|text| parse(text).map_err(Failure::Conf))).collect()
 }
 
 /// The networks of `-onlynet`, of the command line and the files. Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
@@ -252,7 +252,7 @@ fn only_networks(given: &Sync, files: &mut Files, has_proxy: bool) -> Result<Vec
     }
     };
     let failure =
-        |name: &String, why| if given.onlynet.contains(name) { Failure::Usage(why) } else { Failure::Fault(why) };
+        |name: &String, why| if given.onlynet.contains(name) { Failure::Usage(why) } else { Failure::Conf(why) };
     names.iter().map(|name| network(name).map_err(|why| failure(name, why))).collect()
 }
 
@@ -278,7 +278,7 @@ fn dns_seeds(given: &Sync, files: &mut Files, connects_only: bool, clear: bool) 
     let forced = files.value(given.seeds.forcednsseed, "forcednsseed", |setting| Ok(setting.value.truth()))?;
     if forced == Some(true) && !is_asked {
         let why = "Cannot set -forcednsseed to true when setting -dnsseed to false.";
-        return Err(Failure::Fault(why.to_owned()));
+        return Err(Failure::Conf(why.to_owned()));
     }
     Ok((is_asked, forced == Some(true)))
 }
@@ -286,7 +286,7 @@ fn dns_seeds(given: &Sync, files: &mut Files, connects_only: bool, clear: bool) 
 fn user_agent_comments(given: &Sync, files: &mut Files) -> Result<Vec<String>, Failure> {
     let mut comments = given.uacomment.clone();
     for text in files.list("uacomment") {
-        comments.push(args::user_agent_comment(&text).map_err(Failure::Fault)?);
+        comments.push(args::user_agent_comment(&text).map_err(Failure::Conf)?);
     }
     let bytes = format!("/ffwd:{}({})/", env!("CARGO_PKG_VERSION"), comments.join("; ")).len();
     if bytes > USER_AGENT_BYTES_MAX {
@@ -415,7 +415,7 @@ mod tests {
     fn options_that_a_sync_cannot_use_are_refused_or_named() {
         let why = sync("networkactive=0", "").expect_err("no network");
         let want = "line 1: networkactive=0: ffwd sync cannot restrict";
-        assert!(matches!(why, Failure::Fault(_)) && why.to_string().contains(want), "{why}");
+        assert!(matches!(why, Failure::Conf(_)) && why.to_string().contains(want), "{why}");
         assert!(sync("networkactive=1\nmaxuploadtarget=5", "").is_ok());
     }
 

@@ -37,21 +37,20 @@ pub(crate) fn run(given: &Top) -> Result<ExitCode, Failure> {
     let access = Access::of(given)?;
     let url = access.url.clone();
     if !std::io::stdout().is_terminal() {
-        return Err(Failure::Fault(format!(
-            "ffwd top needs a terminal; without one, read {} or {}",
-            url.replace("/events", "/metrics"),
-            url.replace("/events", "/")
-        )));
+        let (metrics, page) = (url.replace("/events", "/metrics"), url.replace("/events", "/"));
+        return Err(Failure::fault("ffwd top needs a terminal", format!("Without one, read {metrics} or {page}")));
     }
     let (sender, news) = channel();
     std::thread::Builder::new()
         .name("events".to_owned())
         .spawn(move || read_all(&access, &sender))
-        .map_err(|why| Failure::Fault(format!("no thread to read events with: {why}")))?;
+        .map_err(|why| Failure::fault(format!("no thread to read events with: {why}"), crate::limits::THREADS))?;
     let mut terminal = ratatui::init();
     let shown = show(&mut terminal, &url, &news);
     ratatui::restore();
-    shown.map_err(|why| Failure::Fault(format!("the terminal: {why}")))
+    shown.map_err(|why| {
+        Failure::fault(format!("the terminal: {why}"), "Open another terminal, or read the page or /metrics")
+    })
 }
 
 fn show(terminal: &mut ratatui::DefaultTerminal, url: &str, news: &Receiver<News>) -> std::io::Result<ExitCode> {

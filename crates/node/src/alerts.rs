@@ -16,6 +16,18 @@ pub(crate) enum AlertKind {
     InvalidChain,
 }
 
+impl AlertKind {
+    /// What helps.
+    pub(crate) fn advice(self) -> &'static str {
+        match self {
+            AlertKind::UnknownRules => "Look for a newer ffwd: blocks are checked by the rules that it knows",
+            AlertKind::InvalidChain => {
+                "Look for a newer ffwd, and compare the tip with another node's; reconsiderblock removes an old mark"
+            }
+        }
+    }
+}
+
 /// Alerts that hold.
 #[derive(Debug, Default)]
 pub struct Alerts(Mutex<BTreeMap<AlertKind, String>>);

@@ -76,9 +76,9 @@ impl ChainFiles {
         let last = last.unwrap_or(tip);
         if first > last || last > tip {
             let dir = layout.net_dir().display();
-            return Err(Fault::refused(format!(
-                "blocks {first} to {last}: wanted a range of the chain of {dir}, which ends at height {tip}"
-            )));
+            let why =
+                format!("blocks {first} to {last}: wanted a range of the chain of {dir}, which ends at height {tip}");
+            return Err(Fault::refused(why, "Name a range up to the tip"));
         }
         let places = source.places(first.to_usize()..last.to_usize() + 1)?;
         let rules = match needs {
@@ -145,10 +145,13 @@ impl ChainFiles {
             Some(at) => Ok(self.files.read_block(at)?),
             // Every program has this one.
             None if height == Height::GENESIS => Ok(self.params.genesis.clone()),
-            None => Err(Fault::refused(format!(
-                "block {} at height {height} is not in the block files: it was pruned, or never stored",
-                place.hash
-            ))),
+            None => {
+                let why = format!(
+                    "block {} at height {height} is not in the block files: it was pruned, or never stored",
+                    place.hash
+                );
+                Err(Fault::refused(why, "Use a data directory that has all blocks, or name a range that this one has"))
+            }
         }
     }
 
@@ -160,7 +163,8 @@ impl ChainFiles {
     pub fn read_undo(&self, height: Height) -> Result<Spill, Fault> {
         let place = self.place(height);
         let Some(at) = place.undo else {
-            return Err(Fault::refused(format!("block {} at height {height} has no undo data", place.hash)));
+            let why = format!("block {} at height {height} has no undo data", place.hash);
+            return Err(Fault::refused(why, "Run ffwd reindex, or use a data directory that is not pruned"));
         };
         Ok(self.undo_files.read(at, &place.header.prev())?)
     }
@@ -176,9 +180,8 @@ impl ChainFiles {
             let bytes = self.read(place, height)?;
             if !bytes.starts_with(&place.header.0) {
                 let hash = place.hash;
-                return Err(Fault::refused(format!(
-                    "block {hash} at height {height}: its place in the block files has another block"
-                )));
+                let why = format!("block {hash} at height {height}: its place in the block files has another block");
+                return Err(Fault::refused(why, "Run ffwd reindex"));
             }
             take(height, bytes)?;
         }
@@ -273,7 +276,8 @@ fn rules(options: &Options, source: &dyn ChainSource, first: Height, places: &[P
     let ancestors = source.ancestors(count)?;
     check_headers(params, &ancestors, (first, places), now).map_err(|bad| {
         let (height, hash, error) = *bad;
-        Fault::refused(format!("the header {hash} at height {height} of the block index breaks a rule: {error}"))
+        let why = format!("the header {hash} at height {height} of the block index breaks a rule: {error}");
+        Fault::refused(why, "Name the right network with --chain, or run ffwd reindex")
     })?;
     let bip34 = params.bip34_height;
     let bip34 = match bip34 <= source.tip().0 {

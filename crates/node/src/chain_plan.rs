@@ -130,7 +130,8 @@ impl PlanFile {
 
 fn bad(file: &dyn DiskFile, found: &str) -> Fault {
     let path = file.path().display();
-    Fault::refused(format!("{path}: wanted a plan of this chain, found {found}; make one with ffwd audit plan --out"))
+    let why = format!("{path}: wanted a plan of this chain, found {found}");
+    Fault::refused(why, "Make one with ffwd audit plan --out")
 }
 
 impl ChainSource for PlanFile {

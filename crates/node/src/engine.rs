@@ -422,10 +422,8 @@ impl<'w> Engine<'w> {
                 BadBody::Refused(error) | BadBody::Mutated(error) => error.to_string(),
                 BadBody::Damaged(why) => why,
             };
-            Fault::refused(format!(
-                "block {hash} at height {height} is damaged: {why}; look at the disk, then run ffwd reindex, and ffwd sync, \
-                 which fetches the block again"
-            ))
+            let advice = "Look at the disk, then run ffwd reindex, and ffwd sync, which fetches the block again";
+            Fault::refused(format!("block {hash} at height {height} is damaged: {why}"), advice)
         })
     }
 

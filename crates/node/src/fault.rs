@@ -5,14 +5,45 @@ use std::fmt;
 /// The last line of [`Fault::Rebuild`], in Core's words. Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
 pub const REBUILD_ADVICE: &str = "Please restart with -reindex or -reindex-chainstate to recover.";
 
+/// What happened, and what to do about it. There is none without advice: docs/messages.md lists them all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Message {
+    what: String,
+    advice: String,
+}
+
+impl Message {
+    /// `what` begins as it stands behind "Error: " or "warning: "; `advice` is a sentence of its own, without a full stop.
+    pub fn new(what: impl Into<String>, advice: impl Into<String>) -> Message {
+        Message { what: what.into(), advice: advice.into() }
+    }
+
+    /// What happened.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// What to do about it.
+    pub fn advice(&self) -> &str {
+        &self.advice
+    }
+}
+
+impl fmt::Display for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let point = if self.what.ends_with(['.', '?', '!']) { "" } else { "." };
+        write!(f, "{}{point} {}", self.what, self.advice)
+    }
+}
+
 /// What keeps the engine from going on.
 #[derive(Debug)]
 pub enum Fault {
     /// A file, directory, disk or lock.
     Store(store::fault::Fault),
-    /// Something between programs or options: what was wanted, what was found, what to do.
-    Refused(String),
-    /// What is there cannot be gone on with, and a rebuild mends it: why, in Core's words. Core shows it without a prefix.
+    /// Something between programs or options.
+    Refused(Message),
+    /// The data directory needs a rebuild: why, in Core's words. Core shows it without a prefix.
     Rebuild(String),
     /// Stopped on demand, before anything was changed.
     Stopped,
@@ -31,9 +62,17 @@ impl Fault {
         Fault::Internal(what.into())
     }
 
-    /// Something that cannot be done as asked.
-    pub fn refused(why: impl Into<String>) -> Fault {
-        Fault::Refused(why.into())
+    /// Something that cannot be done as asked: why, and what to do about it.
+    pub fn refused(why: impl Into<String>, advice: impl Into<String>) -> Fault {
+        Fault::Refused(Message::new(why, advice))
+    }
+
+    /// What happened, without the advice where that is apart from it: the words that Core's calls answer with.
+    pub fn what(&self) -> String {
+        match self {
+            Fault::Refused(message) => message.what().to_owned(),
+            other => other.to_string(),
+        }
     }
 }
 
@@ -41,7 +80,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Store(fault) => fmt::Display::fmt(fault, f),
-            Fault::Refused(why) => f.write_str(why),
+            Fault::Refused(message) => fmt::Display::fmt(message, f),
             Fault::Stopped => f.write_str("stopped before anything was changed"),
             Fault::Rebuild(why) => write!(f, "{why}.\n{REBUILD_ADVICE}"),
             Fault::Internal(what) => write!(
@@ -52,10 +91,45 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for Fault {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Fault::Store(fault) => fault.source(),
+            _ => None,
+        }
+    }
+}
 
 impl From<store::fault::Fault> for Fault {
     fn from(fault: store::fault::Fault) -> Fault {
         Fault::Store(fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error;
+    use std::path::Path;
+
+    #[test]
+    fn message_has_one_point_between_its_sentences() {
+        for (what, want) in [
+            ("the clock is wrong", "the clock is wrong. Set it"),
+            ("Prune mode is on.", "Prune mode is on. Set it"),
+            ("is it this network's?", "is it this network's? Set it"),
+        ] {
+            assert_eq!(Message::new(what, "Set it").to_string(), want);
+            assert_eq!(Fault::refused(what, "Set it").what(), what);
+        }
+    }
+
+    #[test]
+    fn fault_of_the_system_keeps_its_number() {
+        let error = std::io::Error::from_raw_os_error(28);
+        let fault = Fault::from(store::Fault::from(disk::DiskError::new("write", Path::new("/d"), error)));
+        let source = fault.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+        assert_eq!(source.and_then(std::io::Error::raw_os_error), Some(28), "{fault}");
+        assert!(Fault::refused("no", "Say yes").source().is_none());
     }
 }

@@ -100,5 +100,5 @@ mod turn;
 mod undo_judge;
 mod writer;
 
-pub use fault::{Fault, REBUILD_ADVICE};
+pub use fault::{Fault, Message, REBUILD_ADVICE};
 pub use log::{LOG_CATEGORIES, reopen_logs};

@@ -1,5 +1,6 @@
 //! What the engine's jobs are told, and what they tell: options, events, results. Plain values.
 
+use crate::fault::Message;
 pub use crate::setstats::{SetStats, Tally};
 use crate::stats::Snapshot;
 use coins::Totals;
@@ -230,7 +231,7 @@ pub struct Report {
     /// Records of block files that are damaged, of many the first ones.
     pub damaged: Vec<DamagedRecord>,
     /// Why the chain ends below the best one; `None` where that is reached, or was not to be.
-    pub end_reason: Option<String>,
+    pub end_reason: Option<Message>,
     /// Where the time went.
     pub stats: Snapshot,
 }

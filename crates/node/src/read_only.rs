@@ -58,7 +58,6 @@ pub(crate) fn best_block(options: &Options, dir: &Path) -> Result<Option<BlockHa
 
 /// The coins stand at a block that the index does not know.
 pub(crate) fn apart(best: BlockHash) -> Fault {
-    Fault::refused(format!(
-        "the chainstate's best block {best} is not in the block index: the two do not belong together; run ffwd reindex"
-    ))
+    let why = format!("the chainstate's best block {best} is not in the block index: the two do not belong together");
+    Fault::refused(why, "Run ffwd reindex")
 }

@@ -6,7 +6,7 @@ use crate::alerts::{AlertKind, Alerts};
 use crate::bench_lines::BenchLines;
 use crate::block::BlockContext;
 use crate::counters::{Counters, NO_NETWORK};
-use crate::fault::Fault;
+use crate::fault::{Fault, Message};
 use crate::locks::lock;
 use crate::log::Log;
 use crate::options::{Event, Events, Progress, RecentBlock};
@@ -101,7 +101,7 @@ impl<'e> Reporter<'e> {
         if self.alerts.set(kind, text)
             && let Some(text) = text
         {
-            self.warn(text);
+            self.warn(Message::new(text, kind.advice()));
         }
     }
 
@@ -113,8 +113,8 @@ impl<'e> Reporter<'e> {
     }
 
     /// Something that is not as it should be.
-    pub(crate) fn warn(&self, text: impl Into<String>) {
-        let text = text.into();
+    pub(crate) fn warn(&self, message: Message) {
+        let text = message.to_string();
         self.log.line(&format!("[warning] {text}"));
         (self.events)(Event::Warning(text));
     }
@@ -278,7 +278,7 @@ impl Reporter<'_> {
     ) -> Result<(), Fault> {
         match work() {
             Err(fault) if fault.is_no_space() => {
-                self.warn(format!("{fault}. {otherwise}"));
+                self.warn(Message::new(fault.to_string(), otherwise));
                 Ok(())
             }
             done => Ok(done?),
@@ -286,7 +286,8 @@ impl Reporter<'_> {
     }
 
     fn say_full(&self, fault: &dyn std::fmt::Display) {
-        self.warn(format!("{fault}. Waiting for disk space; Ctrl-C stops, and nothing that was committed is lost"));
+        let advice = "Waiting for disk space; Ctrl-C stops, and nothing that was committed is lost";
+        self.warn(Message::new(fault.to_string(), advice));
     }
 
     fn say_resumed(&self) {

@@ -142,11 +142,12 @@ mod tests {
             })
             .unwrap();
             assert!(got.iter().copied().eq(0..300));
-            let work = |share| if share == 40 { Err(Fault::refused("forty")) } else { Ok(share) };
+            let work = |share| if share == 40 { Err(Fault::refused("forty", "Wait")) } else { Ok(share) };
             let why = in_order(par, 300, work, |_| Ok(())).unwrap_err();
-            assert_eq!(why.to_string(), "forty");
-            let why = in_order(par, 300, Ok, |share| if share < 7 { Ok(()) } else { Err(Fault::refused("seven")) });
-            assert_eq!(why.unwrap_err().to_string(), "seven");
+            assert_eq!(why.to_string(), "forty. Wait");
+            let why =
+                in_order(par, 300, Ok, |share| if share < 7 { Ok(()) } else { Err(Fault::refused("seven", "Wait")) });
+            assert_eq!(why.unwrap_err().to_string(), "seven. Wait");
         }
     }
 }

@@ -4,6 +4,7 @@
 //! A chain whose further blocks were never there has no shortfall: what could be reached is reached.
 //! Absent on purpose: saying it (`report`), and what a program makes of it.
 
+use crate::fault::Message;
 use crate::locks::lock;
 use crate::options::DamagedRecord;
 use crate::tree::{NodeId, Tree};
@@ -74,18 +75,19 @@ impl Shortfall {
         tip: NodeId,
         is_current: bool,
         is_stored: &dyn Fn(NodeId) -> bool,
-    ) -> Option<String> {
+    ) -> Option<Message> {
         let found = self.lock();
         let (best, height) = (tree.best(), tree.height(tip));
         if found.is_clock_behind && !is_current {
-            let why = "time-too-new: further headers are more than two hours ahead of this machine's clock; set the clock and run this again";
-            return Some(why.to_owned());
+            let why = "time-too-new: further headers are more than two hours ahead of this machine's clock";
+            return Some(Message::new(why, "Set the clock and run this again"));
         }
         let is_better = tree.work(best) > tree.work(tip);
         if found.is_undelivered && is_better {
-            return Some(format!(
-                "blocks above height {height} were announced, no peer gave them, and none that is connected has another tip; run this again, with other peers"
-            ));
+            let why = format!(
+                "blocks above height {height} were announced, no peer gave them, and none that is connected has another tip"
+            );
+            return Some(Message::new(why, "Run this again, with other peers"));
         }
         let is_needed = |&body: &NodeId| tree.is_ancestor(body, best) && !tree.is_ancestor(body, tip);
         let on_best = is_better && found.bodies.iter().any(is_needed);
@@ -93,12 +95,13 @@ impl Shortfall {
         let is_behind_gap = || is_better && is_cut(tree, tip, best, is_stored);
         let cut_off = found.record_count > 0 && (found.orphan_count > 0 || is_behind_gap());
         let first = found.records.first().filter(|_| on_best || cut_off)?;
-        Some(format!(
-            "{} records of the block files are damaged, the first at {} byte {}: the chain above height {height} needs them; ffwd sync downloads what is missing",
+        let why = format!(
+            "{} records of the block files are damaged, the first at {} byte {}: the chain above height {height} needs them",
             found.record_count,
             first.path.display(),
             first.offset
-        ))
+        );
+        Some(Message::new(why, "ffwd sync downloads what is missing"))
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn spawn<'s, T: Send + 's>(
 
 /// The fault of a thread that did not start.
 pub(crate) fn refused(name: &str, why: &io::Error) -> Fault {
-    Fault::refused(format!(
-        "the thread {name} cannot be started ({why}): raise the limit of processes and threads (ulimit -u, RLIMIT_NPROC) or of address space (ulimit -v, RLIMIT_AS), or lower --par"
-    ))
+    let advice = "Raise the limit of processes and threads (ulimit -u, RLIMIT_NPROC) or of address space (ulimit -v, \
+                  RLIMIT_AS), or lower --par";
+    Fault::refused(format!("the thread {name} cannot be started ({why})"), advice)
 }

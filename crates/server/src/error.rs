@@ -115,7 +115,7 @@ impl std::error::Error for RpcError {}
 /// A file that cannot be read, or is damaged: Core ends then, or says so with this code.
 impl From<node::Fault> for RpcError {
     fn from(fault: node::Fault) -> RpcError {
-        RpcError::new(Code::Internal, fault.to_string())
+        RpcError::new(Code::Internal, fault.what())
     }
 }
 

@@ -34,9 +34,13 @@ impl From<Error> for Fault {
             Error::Exists { path } => {
                 Fault::new(FaultKind::Refused, &path, "no database", "one", "Open it, or remove it first")
             }
-            Error::ReadOnly { path } => {
-                Fault::new(FaultKind::Refused, &path, "a database open for writing", "one open for reading", "")
-            }
+            Error::ReadOnly { path } => Fault::new(
+                FaultKind::Refused,
+                &path,
+                "a database open for writing",
+                "one open for reading",
+                "Please report this: ffwd opened it wrongly",
+            ),
             Error::TooLarge { bytes, bytes_max } => {
                 let (wanted, found) = (format!("a record of at most {bytes_max} bytes"), format!("one of {bytes}"));
                 Fault::new(FaultKind::Refused, Path::new("a table"), wanted, found, "No record of Core's is so large")

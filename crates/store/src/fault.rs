@@ -50,6 +50,8 @@ pub struct Detail {
     pub found: String,
     /// The next step to take.
     pub advice: String,
+    /// What the system said, with its number, where it said something.
+    pub source: Option<io::Error>,
 }
 
 impl Fault {
@@ -62,7 +64,14 @@ impl Fault {
         advice: impl Into<String>,
     ) -> Fault {
         let (wanted, found, advice) = (wanted.into(), found.into(), advice.into());
-        Fault(Box::new(Detail { kind, path: path.to_path_buf(), offset: None, wanted, found, advice }))
+        Fault(Box::new(Detail { kind, path: path.to_path_buf(), offset: None, wanted, found, advice, source: None }))
+    }
+
+    /// A fault of the system's, which keeps what the system said.
+    fn of_system(kind: FaultKind, path: &Path, wanted: String, source: io::Error) -> Fault {
+        let mut fault = Fault::new(kind, path, wanted, source.to_string(), advice_for(kind));
+        fault.0.source = Some(source);
+        fault
     }
 
     /// The same fault, naming the place in the file.
@@ -110,7 +119,11 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for Fault {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| source as _)
+    }
+}
 
 fn kind_of(error: &io::Error) -> FaultKind {
     match error.kind() {
@@ -145,8 +158,9 @@ impl From<DiskError> for Fault {
             FaultKind::NoSpace => format!("to {} it, which takes {}", error.action, space(error.bytes)),
             _ => format!("to {} it", error.action),
         };
-        let fault = Fault::new(kind, &error.path, wanted, error.source.to_string(), advice_for(kind));
-        match error.offset {
+        let offset = error.offset;
+        let fault = Fault::of_system(kind, &error.path, wanted, error.source);
+        match offset {
             Some(offset) => fault.at_offset(offset),
             None => fault,
         }
@@ -156,11 +170,11 @@ impl From<DiskError> for Fault {
 impl From<LockError> for Fault {
     fn from(error: LockError) -> Fault {
         let wanted = "the lock that keeps two programs out of one data directory";
-        if let Some(source) = &error.source {
-            let kind = kind_of(source);
+        if let Some(source) = error.source {
+            let kind = kind_of(&source);
             let takes =
                 if kind == FaultKind::NoSpace { format!(", which takes {}", space(None)) } else { String::new() };
-            return Fault::new(kind, &error.path, wanted.to_owned() + &takes, source.to_string(), advice_for(kind));
+            return Fault::of_system(kind, &error.path, wanted.to_owned() + &takes, source);
         }
         let holder = match (error.pid, &error.program) {
             (Some(pid), Some(program)) => format!("it held by process {pid} ({program})"),
@@ -194,6 +208,18 @@ mod tests {
             assert_eq!(text.contains("which takes a few KiB, found"), kind == FaultKind::NoSpace, "{text}");
             assert!(text.contains(want), "{row:?}: {text}");
         }
+    }
+
+    #[test]
+    fn fault_of_the_system_keeps_its_number() {
+        use std::error::Error;
+        let number = |fault: Fault| fault.source()?.downcast_ref::<io::Error>()?.raw_os_error();
+        let io = |number| io::Error::from_raw_os_error(number);
+        assert_eq!(number(DiskError::new("sync", Path::new("/d/f"), io(5)).into()), Some(5));
+        let locked = LockError { path: PathBuf::from("/d/.lock"), pid: None, program: None, source: Some(io(13)) };
+        assert_eq!(number(locked.into()), Some(13));
+        let damaged = Fault::new(FaultKind::Damaged, Path::new("/d"), "a block", "none", "Run reindex");
+        assert_eq!(number(damaged), None);
     }
 
     #[test]

@@ -221,7 +221,7 @@ fn wrong_salts_and_records_are_refused_by_name() {
     fs::write(directory.path().join("salt"), "00".repeat(32)).unwrap();
     let on = "--datadir @ --chain regtest --salt @/salt";
     let ran = run(directory.path(), &format!("audit coins --keys 0000-7fff --hash hash_serialized_3 {on}"));
-    assert!(ran.code == Some(1) && ran.err.contains("leave --keys out"), "{ran:?}");
+    assert!(ran.code == Some(1) && ran.err.contains("Leave --keys out"), "{ran:?}");
     let elsewhere = run(directory.path(), "audit part --from 0 --to 0 --salt @/salt --datadir @/none --chain regtest");
     assert_eq!(elsewhere.code, Some(1), "{elsewhere:?}");
 }

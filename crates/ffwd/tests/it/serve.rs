@@ -107,7 +107,7 @@ fn serve_answers_as_bitcoind_on_the_same_data_directory() {
     assert_eq!(served.ended().code, Some(0));
     assert!(!directory.path().join("regtest/.cookie").exists());
     let again = run(directory.path(), &format!("stop --datadir @ --chain regtest --rpcport {port}"));
-    assert!(again.code == Some(1) && again.err.contains("is it running"), "{again:?}");
+    assert!(again.code == Some(1) && again.err.contains("Is it running"), "{again:?}");
 }
 
 #[test]

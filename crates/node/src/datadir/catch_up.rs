@@ -5,7 +5,7 @@
 
 use super::DataDir;
 use crate::engine::EngineBackend;
-use crate::fault::Fault;
+use crate::fault::{Fault, Message};
 use crate::indexing::{IndexedBlock, Indexing};
 use crate::locks::{lock, wait};
 use crate::stages::block_place;
@@ -72,11 +72,10 @@ impl DataDir<'_> {
     fn say_old(&self, kinds: &[IndexKind]) -> Result<(), Fault> {
         let old = self.layout.indexes_dir().join("coinstats");
         if kinds.contains(&IndexKind::CoinStats) && self.disk.metadata(&old).map_err(store::Fault::from)?.is_some() {
-            self.reporter.warn(format!(
-                "Old version of coinstatsindex found at {}. This directory can be safely deleted unless you plan to downgrade \
-                 your node to version 29 or lower.",
-                old.display()
-            ));
+            let why = format!("Old version of coinstatsindex found at {}.", old.display());
+            let advice =
+                "This directory can be safely deleted unless you plan to downgrade your node to version 29 or lower.";
+            self.reporter.warn(Message::new(why, advice));
         }
         Ok(())
     }
@@ -274,10 +273,12 @@ impl DataDir<'_> {
         let height = index.headers().height(gone);
         let lacking = from.iter().find(|from| from.first <= height);
         let name = lacking.map_or("", |from| from.kind.core_name());
-        Err(Fault::refused(format!(
-            "{name} best block of the index goes beyond pruned data (including undo data). Please disable the index or reindex \
-             (which will download the whole blockchain again). The block at height {height} is pruned"
-        )))
+        let why = format!("{name} best block of the index goes beyond pruned data (including undo data).");
+        let advice = format!(
+            "Please disable the index or reindex (which will download the whole blockchain again). The block at height \
+             {height} is pruned"
+        );
+        Err(Fault::refused(why, advice))
     }
 
     fn say_begin(&self, from: &[From], nodes: &[NodeId]) {
@@ -330,10 +331,9 @@ impl DataDir<'_> {
     fn filter_again(&self, hash: BlockHash, file: u32) -> Result<Option<BlockFilter>, Fault> {
         let Some(node) = self.headers().find(&hash) else { return Ok(None) };
         if self.index.read().body(node).location().is_none() {
-            return Err(Fault::refused(format!(
-                "fltr{file:05}.dat is missing, and block {hash}, whose filter lay there, is pruned: put the file back, or remove \
-                 the directory indexes/blockfilter and download the whole blockchain again"
-            )));
+            let why = format!("fltr{file:05}.dat is missing, and block {hash}, whose filter lay there, is pruned");
+            let advice = "Put the file back, or remove the directory indexes/blockfilter and download the whole blockchain again";
+            return Err(Fault::refused(why, advice));
         }
         let (_, records) = self.index_block(node, &Wanted { filter: true, ..Wanted::default() })?;
         Ok(records.filter)

@@ -45,9 +45,8 @@ pub(crate) fn clock(options: &Options) -> Result<i64, Fault> {
     const FIRST_BLOCK: u64 = 1_231_006_505;
     let wrong = |says: &str| {
         let first = crate::log::date(FIRST_BLOCK);
-        Fault::refused(format!(
-            "this machine's clock {says}, and the first block is of {first}: set the clock, for headers are judged by it"
-        ))
+        let why = format!("this machine's clock {says}, and the first block is of {first}");
+        Fault::refused(why, "Set the clock: headers are judged by it")
     };
     let now = (options.clock)().duration_since(UNIX_EPOCH).map_err(|_| wrong("says a time before 1970"))?.as_secs();
     if now < FIRST_BLOCK {

@@ -7,7 +7,7 @@
 //! Absent on purpose: which file may go (`store::prune`); formats.
 
 use super::{Assumed, DataDir, Mode};
-use crate::fault::Fault;
+use crate::fault::{Fault, Message};
 use crate::index::BlockIndex;
 use crate::options::{Options, Prune};
 use crate::tree::NodeId;
@@ -37,7 +37,7 @@ pub(crate) struct Pruning {
 }
 
 /// Says no where block files must not go; warns of what will miss them. For jobs that write.
-pub(crate) fn check(options: &Options, disk: &dyn Disk, layout: &Layout) -> Result<Vec<String>, Fault> {
+pub(crate) fn check(options: &Options, disk: &dyn Disk, layout: &Layout) -> Result<Vec<Message>, Fault> {
     if !matches!(options.prune, Prune::Target { .. }) {
         return Ok(Vec::new());
     }
@@ -50,12 +50,12 @@ pub(crate) fn check(options: &Options, disk: &dyn Disk, layout: &Layout) -> Resu
         None if has_some => wallets,
         None => return Ok(Vec::new()),
     };
-    Ok(vec![format!(
+    let why = format!(
         "{}: wallets in a data directory that is pruned: one that was last used before the lowest block that stays cannot be \
-         loaded by bitcoind afterwards without fetching the whole chain again; stop now (Ctrl-C) and let bitcoind load \
-         them first, if they are older",
+         loaded by bitcoind afterwards without fetching the whole chain again",
         place.display()
-    )])
+    );
+    Ok(vec![Message::new(why, "Stop now (Ctrl-C) and let bitcoind load them first, if they are older")])
 }
 
 /// Removes files that the index lists as pruned: a crash may have left them.

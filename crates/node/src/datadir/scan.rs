@@ -2,7 +2,7 @@
 
 use super::DataDir;
 use super::lock::clock;
-use crate::fault::Fault;
+use crate::fault::{Fault, Message};
 use crate::index::Found;
 use crate::locks::{into_inner, lock};
 use crate::report::Reporter;
@@ -18,6 +18,9 @@ use store::blockfiles::{BlockAt, BlockFiles, FileScan, FoundBlock};
 /// Lines at most about blocks that lie before their parents. Source of their words: Bitcoin Core b88bffe,
 /// `LoadExternalBlockFile`, which has one for each of them with `-debug=reindex`.
 const OUT_OF_ORDER_LINES_MAX: usize = 20;
+
+/// What helps where a record of a block file cannot be read.
+const RECORD_ADVICE: &str = "Good blocks around it are kept, and ffwd sync fetches what is missing";
 
 /// Everything that scanning the block files gave.
 pub(crate) struct Scan {
@@ -37,7 +40,8 @@ pub(crate) struct Ordered {
 pub(crate) fn scan(files: &BlockFiles, par: usize, reporter: &Reporter<'_>) -> Result<Scan, Fault> {
     let numbers = files.numbers()?;
     for (first, last) in &numbers.missing {
-        reporter.warn(format!("{} to {last} are missing: continuing after the gap", files.path(*first).display()));
+        let why = format!("{} to {last} are missing: continuing after the gap", files.path(*first).display());
+        reporter.warn(Message::new(why, "Put the files back where you have them; ffwd sync fetches what is missing"));
     }
     scan_files(files, &numbers.there, par, reporter)
 }
@@ -72,7 +76,7 @@ pub(crate) fn scan_files(
     for scan in into_inner(found) {
         let scan = scan.ok_or(Fault::Stopped)??;
         for note in &scan.notes {
-            reporter.warn(note.to_string());
+            reporter.warn(Message::new(note.to_string(), RECORD_ADVICE));
             reporter.shortfall.damaged(note.path.clone(), note.bytes.start, None);
         }
         blocks.extend(scan.blocks);
@@ -178,9 +182,10 @@ impl DataDir<'_> {
         if let Some(first) = orphans.first() {
             self.reporter.shortfall.orphans(orphans.len());
             let (count, first) = (orphans.len(), place(&first.location));
-            self.reporter.warn(format!(
-                "{count} blocks have no parent in the files, the first at {first}: they are left where they are; ffwd sync fetches what is missing"
-            ));
+            let why = format!(
+                "{count} blocks have no parent in the files, the first at {first}: they are left where they are"
+            );
+            self.reporter.warn(Message::new(why, "ffwd sync fetches what is missing"));
         }
     }
 
@@ -202,16 +207,16 @@ impl DataDir<'_> {
             queue.extend(children.iter().map(|block| block.hash));
         }
         let date = |seconds: i64| crate::log::date(seconds.unsigned_abs());
-        self.reporter.warn(format!(
+        let why = format!(
             "{} blocks are more than two hours ahead of this machine's clock, and {behind} more stand on them: none is \
-             invalid, none was taken. The first is {} at {}: {error} (it says {}, the clock {}). Set the clock if it is \
-             wrong, or run this again later",
+             invalid, none was taken. The first is {} at {}: {error} (it says {}, the clock {})",
             ahead.len(),
             first.hash,
             place(&first.location),
             date(i64::from(first.header.time())),
             date(now)
-        ));
+        );
+        self.reporter.warn(Message::new(why, "Set the clock if it is wrong, or run this again later"));
     }
 
     /// Blocks that lie inside a damaged record, parents first: a torn one may reach over its neighbours.

@@ -32,7 +32,9 @@ impl HintsFile {
     ///
     /// It is missing, no file of hints, cut, or damaged so that it shows: where; what the system says.
     pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<HintsFile, Fault> {
-        let refused = |why: String| Fault::refused(format!("the hints {} cannot be used: {why}", path.display()));
+        let advice = "Make the file again with ffwd hints make, copy it again, or sync without --hints";
+        let refused =
+            |why: String| Fault::refused(format!("the hints {} cannot be used: {why}", path.display()), advice);
         let file = disk.open(path).map_err(|why| refused(why.source.to_string()))?;
         let bytes = file.len().map_err(store::Fault::from)?;
         let (mut sha, mut buffer, mut begins_at, mut read) = (Sha256::new(), Vec::new(), 0, 0);
@@ -96,7 +98,8 @@ impl HintsFile {
         let mut reader = Reader::new(&bytes);
         let skipped = (0..place % LISTS_PER_START).try_for_each(|_| skip_list(&mut reader));
         skipped.and_then(|()| read_list(&mut reader)).map_err(|why| {
-            Fault::refused(format!("the hints {} changed while they were used: {why}", self.file.path().display()))
+            let why = format!("the hints {} changed while they were used: {why}", self.file.path().display());
+            Fault::refused(why, "Keep the file as it is during a sync, then start again")
         })
     }
 }

@@ -298,8 +298,10 @@ fn secret(db: &IndexDb, key: &[u8], is_use: bool) -> Result<SipKey, Fault> {
         return Ok(secret);
     }
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)
-        .map_err(|why| Fault::refused(format!("16 random bytes for {}: the system says {why}", db.kind().name())))?;
+    getrandom::fill(&mut bytes).map_err(|why| {
+        let why = format!("16 random bytes for {}: the system says {why}", db.kind().name());
+        Fault::refused(why, "Use a system with a source of randomness")
+    })?;
     db.commit(0, |records| records.put(key, &bytes))?;
     Ok(SipKey::from_bytes(&bytes))
 }

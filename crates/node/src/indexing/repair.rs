@@ -4,7 +4,7 @@
 
 use super::Indexing;
 use super::part::PartState;
-use crate::fault::Fault;
+use crate::fault::{Fault, Message};
 use crate::locks::lock;
 use crate::report::Reporter;
 use indexes::IndexKind;
@@ -34,10 +34,9 @@ impl Indexing {
         };
         for file in missing {
             let rows = rows_in(&db, file)?;
-            reporter.warn(format!(
-                "The file fltr{file:05}.dat is missing or short: its {} filters are made again from the blocks",
-                rows.len()
-            ));
+            let why =
+                format!("The file fltr{file:05}.dat is missing or short: its {} filters are made again", rows.len());
+            reporter.warn(Message::new(why, "Nothing is to be done: the blocks have what it takes"));
             for (hash, row) in rows {
                 let Some(made) = make(hash, file)? else { continue };
                 if made.hash != row.hash {

@@ -42,10 +42,8 @@ pub fn index(options: &Options, kinds: &[IndexKind], events: Events<'_>) -> Resu
     }
     let kinds = if kinds.is_empty() { &there[..] } else { kinds };
     if kinds.is_empty() {
-        return Err(Fault::refused(
-            "no index is asked for and none is there: name one with --only, or set txindex=1, blockfilterindex=1, \
-             txospenderindex=1 or coinstatsindex=1 in bitcoin.conf",
-        ));
+        let advice = "Name one with --only, or set txindex=1, blockfilterindex=1, txospenderindex=1 or coinstatsindex=1 in bitcoin.conf";
+        return Err(Fault::refused("no index is asked for and none is there", advice));
     }
     let stopped = datadir.open_indexes(kinds, tip)?;
     if !stopped {

@@ -211,7 +211,8 @@ impl View {
         let height = best.map(|best| self.entry(&best)).transpose()?.flatten().map(|entry| entry.height);
         let stands = height.map_or("at no block of it".to_owned(), |height| format!("at height {height}"));
         let (name, tip) = (db.kind().name(), self.tip.height);
-        Err(Fault::refused(format!("{name} stands {stands}, the chain at height {tip}: run ffwd index --only {name}")))
+        let why = format!("{name} stands {stands}, the chain at height {tip}");
+        Err(Fault::refused(why, format!("Run ffwd index --only {name}")))
     }
 
     /// The transaction at `offset` of a block, and its id.
@@ -247,9 +248,8 @@ pub fn tx(options: &Options, txid: Txid, events: Events<'_>) -> Result<FoundTx, 
     let genesis = &options.params.genesis;
     let mut tables = Tables::new();
     if tables.parse_block(genesis).is_ok_and(|block| block.transaction(0).txid() == txid) {
-        return Err(Fault::refused(
-            "The genesis block coinbase is not considered an ordinary transaction and cannot be retrieved",
-        ));
+        let why = "The genesis block coinbase is not considered an ordinary transaction and cannot be retrieved";
+        return Err(Fault::refused(why, "Name another transaction"));
     }
     let (places, legacy) = tx_places(&db, &txid)?;
     let mut found: Vec<(bool, u32, IndexEntry, usize)> = Vec::new();
@@ -270,7 +270,8 @@ pub fn tx(options: &Options, txid: Txid, events: Events<'_>) -> Result<FoundTx, 
         return legacy_tx(&view, &db, txid, pos);
     }
     view.check_synced(&db)?;
-    Err(Fault::refused(format!("No such blockchain transaction: {txid}")))
+    let advice = "Check the id; a transaction that is in no block yet is in no index";
+    Err(Fault::refused(format!("No such blockchain transaction: {txid}"), advice))
 }
 
 fn found_tx(view: &View, entry: &IndexEntry, txid: Txid, bytes: Vec<u8>) -> Result<FoundTx, Fault> {
@@ -291,8 +292,8 @@ fn spent_by(view: &View, entry: &IndexEntry, txid: &Txid) -> Result<Option<Vec<V
     block.txids_into(&mut txids);
     let Some(index) = txids.iter().position(|known| known == txid).filter(|index| *index > 0) else { return Ok(None) };
     let all = spent_coins(&undo, &block).ok_or_else(|| {
-        let why = format!("the undo data of block {} is that of another block: run ffwd reindex", entry.hash);
-        Fault::refused(why)
+        let why = format!("the undo data of block {} is that of another block", entry.hash);
+        Fault::refused(why, "Run ffwd reindex")
     })?;
     let tx = block.transaction(index);
     let stored = |spent: &CoinRef<'_>| {
@@ -326,10 +327,8 @@ pub fn filter(options: &Options, block: &BlockId, events: Events<'_>) -> Result<
     let row = stored_row(&db, entry.hash, entry.height, FilterRow::decode)?;
     let Some(row) = row else {
         view.check_synced(&db)?;
-        return Err(Fault::refused(format!(
-            "Filter not found. Block {} was not connected to active chain.",
-            entry.hash
-        )));
+        let why = format!("Filter not found. Block {} was not connected to active chain.", entry.hash);
+        return Err(Fault::refused(why, "Name a block of the main chain, by its height for example"));
     };
     let (disk, layout) = (&*view.locked.disk, &view.locked.layout);
     let (of, bytes) = read_filter(disk, layout, row.pos, &row.hash)?;
@@ -354,10 +353,12 @@ impl View {
         let hash = match block {
             BlockId::Hash(hash) => *hash,
             BlockId::Height(height) => self.active_at(*height)?.ok_or_else(|| {
-                Fault::refused(format!("Target block height {height} after current tip {}", self.tip.height))
+                let why = format!("Target block height {height} after current tip {}", self.tip.height);
+                Fault::refused(why, "Name a height up to the tip's")
             })?,
         };
-        self.entry(&hash)?.ok_or_else(|| Fault::refused(format!("Block not found: {hash}")))
+        let advice = "Name a block of this chain; ffwd sync fetches newer ones";
+        self.entry(&hash)?.ok_or_else(|| Fault::refused(format!("Block not found: {hash}"), advice))
     }
 }
 
@@ -399,7 +400,8 @@ pub fn set_info_at(options: &Options, block: &BlockId, events: Events<'_>) -> Re
             Some(row) => Ok(row),
             None => {
                 view.check_synced(&db)?;
-                Err(Fault::refused(format!("block {} was not connected: coinstatsindex has no row of it", entry.hash)))
+                let why = format!("block {} was not connected: coinstatsindex has no row of it", entry.hash);
+                Err(Fault::refused(why, "Name a block that is or was on the main chain"))
             }
         }
     };

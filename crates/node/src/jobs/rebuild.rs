@@ -13,7 +13,10 @@ use store::index::{self, BlockIndex};
 
 pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
     if options.prune != Prune::Off {
-        return Err(Fault::refused("Prune mode is incompatible with -reindex-chainstate. Use full -reindex instead."));
+        return Err(Fault::refused(
+            "Prune mode is incompatible with -reindex-chainstate.",
+            "Use full -reindex instead.",
+        ));
     }
     let locked = lock::lock(options, events, true)?;
     let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
@@ -48,9 +51,8 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     datadir.mode = Mode::RebuildCoins;
     datadir.take_index(&loaded)?;
     let start = start_of(&datadir.headers(), best).ok_or_else(|| {
-        Fault::refused(
-            "the best block of the half-built chainstate is not in the block index: remove the directory ffwd/chainstate and start again",
-        )
+        let why = "the best block of the half-built chainstate is not in the block index";
+        Fault::refused(why, "Remove the directory ffwd/chainstate and start again")
     })?;
     datadir.set_active(start);
     let height_start = datadir.headers().height(start);

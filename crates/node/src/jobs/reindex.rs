@@ -8,7 +8,7 @@ use super::{activate, engine_for_set, flush, report};
 use crate::datadir::DataDir;
 use crate::datadir::{lock, prune, scan, start_of};
 use crate::engine::Activated;
-use crate::fault::Fault;
+use crate::fault::{Fault, Message};
 use crate::options::{Events, Options, Report};
 use crate::tree::NodeId;
 use primitives::Height;
@@ -53,7 +53,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
         }
         let begun = reporter.with_room(|| store::reindex::begin(&disk, &layout, &headers))?;
         if begun.was_damaged {
-            reporter.warn("The old block index was damaged and is replaced");
+            reporter.warn(Message::new("The old block index was damaged and is replaced", "Nothing is to be done"));
         }
         if begun.removed_snapshot {
             reporter.note("A chainstate from a snapshot was removed: rebuilding it from the blocks");
@@ -84,7 +84,8 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
 fn work(datadir: &DataDir<'_>, before: &Before) -> Result<Report, Fault> {
     let best = before.best.filter(|_| before.resumes);
     let start = start_of(&datadir.headers(), best).ok_or_else(|| {
-        Fault::refused("the chainstate's best block is not in the block files: the files are not those that this reindex began with; begin again by removing the directory chainstate")
+        let why = "the chainstate's best block is not in the block files: the files are not those that this reindex began with";
+        Fault::refused(why, "Put the block files back, or begin again by removing the directory chainstate")
     })?;
     datadir.check_connected(start)?;
     let height_start = datadir.headers().height(start);
@@ -115,7 +116,11 @@ fn work(datadir: &DataDir<'_>, before: &Before) -> Result<Report, Fault> {
         datadir.finish_indexes(engine.tip())?;
     }
     if datadir.reporter.blocks.load(Relaxed) == 0 && height_start == Height::GENESIS {
-        datadir.reporter.warn("No block of the files could be connected: are they this network's?");
+        let why = "No block of the files could be connected: are they this network's?";
+        datadir.reporter.warn(Message::new(
+            why,
+            "Name the network with --chain, or the right directory with --datadir or --blocksdir",
+        ));
     } else if !stopped {
         say_what_is_missing(datadir, engine.tip());
     }
@@ -131,10 +136,8 @@ fn say_what_is_missing(datadir: &DataDir<'_>, tip: NodeId) {
     };
     let stop = datadir.options.stop_at_height.unwrap_or(Height::MAX);
     if let Some(end) = end.filter(|_| height < stop) {
-        datadir.reporter.warn(format!(
-            "The block files give a chain up to height {height}, the headers go on to height {end}: ffwd sync fetches the blocks \
-             that are missing"
-        ));
+        let why = format!("The block files give a chain up to height {height}, the headers go on to height {end}");
+        datadir.reporter.warn(Message::new(why, "ffwd sync fetches the blocks that are missing"));
     }
 }
 

@@ -1,7 +1,7 @@
 //! What lay in a data directory before a reindex of it, and whether the block files reach as far: looked at before anything goes.
 
 use crate::datadir::lock::{self, Locked};
-use crate::fault::Fault;
+use crate::fault::{Fault, Message};
 use crate::index::Validity;
 use crate::options::{Options, Prune};
 use crate::report::Reporter;
@@ -107,10 +107,12 @@ impl Before {
         }
         let (reached, stand) = (reach.height(), wanted.words());
         if reach.is_ahead {
-            return Err(Fault::refused(format!(
-                "by this machine's clock, {}, the blocks after height {reached} are more than two hours in the future, and the chainstate is at {stand}: set the clock, then run this again. Nothing was changed",
-                crate::log::date(now.unsigned_abs()),
-            )));
+            let date = crate::log::date(now.unsigned_abs());
+            let why = format!(
+                "by this machine's clock, {date}, the blocks after height {reached} are more than two hours in the future, and \
+                 the chainstate is at {stand}. Nothing was changed"
+            );
+            return Err(Fault::refused(why, "Set the clock, then run this again"));
         }
         let wanted = format!("block files up to {stand}, the best block of the chainstate");
         let advice = "A block file is missing or damaged, or the data directory was pruned: put the files back. Without them, remove the directories chainstate and blocks/index and run this again: it takes what the files give, \
@@ -239,7 +241,7 @@ fn readable<T>(read: store::Result<T>, reporter: &Reporter<'_>) -> Result<Option
     match read {
         Ok(read) => Ok(Some(read)),
         Err(why) if matches!(why.kind(), FaultKind::Damaged | FaultKind::Refused) => {
-            reporter.warn(format!("{why}. Rebuilding it"));
+            reporter.warn(Message::new(why.to_string(), "Nothing is to be done: it is rebuilt"));
             Ok(None)
         }
         Err(why) => Err(why.into()),

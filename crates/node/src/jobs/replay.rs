@@ -57,7 +57,7 @@ impl Rolled {
 
     fn damaged(&self, what: &str) -> Fault {
         let Rolled { hash, height, .. } = self;
-        Fault::refused(format!("block {hash} at height {height} cannot be replayed: {what}; run ffwd reindex"))
+        Fault::refused(format!("block {hash} at height {height} cannot be replayed: {what}"), "Run ffwd reindex")
     }
 
     /// The block, and the ids of its transactions.

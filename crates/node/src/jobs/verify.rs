@@ -6,7 +6,7 @@
 use super::open::{Purpose, Which, open_existing};
 use crate::datadir::{DataDir, Mode};
 use crate::engine::EngineBackend;
-use crate::fault::Fault;
+use crate::fault::{Fault, Message};
 use crate::options::{Events, Options};
 use crate::tree::NodeId;
 use primitives::{BlockHash, Height};
@@ -15,6 +15,9 @@ use std::time::Instant;
 
 /// What the coins that a block spent may take in memory beyond `--dbcache` when it is disconnected.
 const BESIDE_BYTES: usize = 64 << 20;
+
+/// What helps where fewer blocks are disconnected than were asked for.
+const VERIFY_ADVICE: &str = "Give a larger --dbcache to check them at a higher level";
 
 /// What was checked.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +90,8 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
             if let Some(why) = no_room(engine.pipeline.coins_in_memory().1, undo_bytes, options.dbcache_bytes) {
                 limit = Some(step);
                 let from = height - step;
-                datadir.reporter.warn(format!("Blocks from height {from} down are checked at level 2 only: {why}"));
+                let why = format!("Blocks from height {from} down are checked at level 2 only: {why}");
+                datadir.reporter.warn(Message::new(why, VERIFY_ADVICE));
             } else {
                 engine.disconnect_tip()?;
             }
@@ -131,7 +135,7 @@ fn why_absent(datadir: &DataDir<'_>, node: NodeId) -> Option<&'static str> {
 }
 
 fn stopped() -> Fault {
-    Fault::refused("stopped before everything was checked")
+    Fault::refused("stopped before everything was checked", "The same command checks from the beginning")
 }
 
 /// What the first block behind `connected`, on the way to `tip`, is refused for.
@@ -142,9 +146,10 @@ fn does_not_connect(datadir: &DataDir<'_>, connected: NodeId, tip: NodeId) -> Fa
     };
     let (height, hash) = datadir.height_and_hash(node);
     let why = datadir.reporter.reason_of(hash).unwrap_or_else(|| "see above".to_owned());
-    Fault::refused(format!(
-        "block {hash} at height {height} was connected once and does not connect again: {why}. Nothing was marked. Were its \
-         scripts assumed valid then, by another --assumevalid? If not, its coins or its undo data are damaged: look at the \
-         disk, then run ffwd reindex"
-    ))
+    let why = format!(
+        "block {hash} at height {height} was connected once and does not connect again: {why}. Nothing was marked"
+    );
+    let advice = "Were its scripts assumed valid then, by another --assumevalid? If not, its coins or its undo data are \
+                  damaged: look at the disk, then run ffwd reindex";
+    Fault::refused(why, advice)
 }

@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// Bytes read at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// What helps where a file is no snapshot, or a damaged one.
+const NO_SNAPSHOT: &str = "Compare the file's SHA-256 with that of its source, and copy it again";
+
 /// An open snapshot file.
 #[derive(Debug)]
 pub(crate) struct SnapshotFile {
@@ -33,13 +36,15 @@ impl SnapshotFile {
     /// It is missing, or no snapshot; what the system says.
     pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<SnapshotFile, Fault> {
         let file = disk.open(path).map_err(|why| {
-            Fault::refused(format!("Couldn't open file {} for reading. ({})", path.display(), why.source))
+            let text = format!("Couldn't open file {} for reading. ({})", path.display(), why.source);
+            Fault::refused(text, "Name a snapshot file that this user may read")
         })?;
         let bytes = file.len().map_err(store::Fault::from)?;
         let mut start = [0; HEADER_BYTES];
         let count = file.read_at(0, &mut start).map_err(store::Fault::from)?;
-        let header = SnapshotHeader::decode(&start[..count])
-            .map_err(|why| Fault::refused(format!("Unable to parse metadata: {why} ({})", path.display())))?;
+        let header = SnapshotHeader::decode(&start[..count]).map_err(|why| {
+            Fault::refused(format!("Unable to parse metadata: {why} ({})", path.display()), NO_SNAPSHOT)
+        })?;
         Ok(SnapshotFile { file, bytes, header })
     }
 
@@ -53,7 +58,7 @@ impl SnapshotFile {
             return Ok(());
         }
         let path = self.file.path().display();
-        Err(Fault::refused(match network_of(self.header.network) {
+        let why = match network_of(self.header.network) {
             Some(chain) => format!(
                 "Unable to parse metadata: The network of the snapshot ({chain}) does not match the network of this node ({}). \
                  ({path}, byte 7)",
@@ -63,7 +68,8 @@ impl SnapshotFile {
                 "Unable to parse metadata: This snapshot has been created for an unrecognized network. This could be a custom \
                  signet, a new testnet or possibly caused by data corruption. ({path}, byte 7)"
             ),
-        }))
+        };
+        Err(Fault::refused(why, "Name the snapshot's network with --chain, or a snapshot of this one"))
     }
 
     /// Its length.
@@ -115,7 +121,8 @@ impl CoinsReader<'_> {
                 break;
             }
             let (next, taken) = self.parser.next(rest, is_last).map_err(|why| {
-                Fault::refused(format!("{}{why}. ({})", self.failed, self.file.file.path().display()))
+                let why = format!("{}{why}. ({})", self.failed, self.file.file.path().display());
+                Fault::refused(why, NO_SNAPSHOT)
             })?;
             at += taken;
             match next {

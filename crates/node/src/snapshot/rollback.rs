@@ -43,7 +43,7 @@ impl Rollback {
     pub(crate) fn disconnect(&mut self, entry: &IndexEntry, bytes: &[u8], undo: &[u8]) -> Result<(), Fault> {
         let damaged = |what: &str| {
             let IndexEntry { hash, height, .. } = entry;
-            Fault::refused(format!("block {hash} at height {height} cannot be rolled back: {what}; run ffwd reindex"))
+            Fault::refused(format!("block {hash} at height {height} cannot be rolled back: {what}"), "Run ffwd reindex")
         };
         let mut tables = Tables::new();
         let block = tables.parse_block(bytes).map_err(|why| damaged(&why.to_string()))?;
@@ -168,7 +168,6 @@ fn absent_at_tip(
 }
 
 fn apart(outpoint: &OutPoint, what: &str) -> Fault {
-    Fault::refused(format!(
-        "coin {outpoint}, {what}: the chainstate does not belong to these blocks and undo files; run ffwd reindex"
-    ))
+    let why = format!("coin {outpoint}, {what}: the chainstate does not belong to these blocks and undo files");
+    Fault::refused(why, "Run ffwd reindex")
 }

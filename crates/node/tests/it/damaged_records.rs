@@ -142,7 +142,7 @@ fn import_that_damage_ends_early_says_so() {
         disk.create(foreign).unwrap().write_at(0, &bytes).unwrap();
         let report = jobs::import(&options(&disk, false), &[foreign.into()], &|_| ()).unwrap();
         assert_eq!((report.height.to_u32(), report.headers.to_u32()), (height, BLOCKS), "{row}");
-        assert_eq!(report.end_reason.is_some_and(|why| why.contains("damaged")), height < BLOCKS, "{row}");
+        assert_eq!(report.end_reason.is_some_and(|why| why.what().contains("damaged")), height < BLOCKS, "{row}");
     }
 }
 
@@ -159,5 +159,5 @@ fn reindex_with_a_damaged_header_that_the_index_knows_says_so() {
     disk.modify(&path).unwrap().write_at(at, &[byte ^ 1]).unwrap();
     let report = jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
     assert_eq!(report.height, Height::new(59));
-    assert!(report.end_reason.is_some_and(|why| why.contains("damaged")), "{} headers", report.headers);
+    assert!(report.end_reason.is_some_and(|why| why.what().contains("damaged")), "{} headers", report.headers);
 }

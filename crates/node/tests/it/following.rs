@@ -198,7 +198,7 @@ fn sync_whose_only_peer_withholds_a_block_does_not_end_well() {
     MOVED.store(100, Ordering::Relaxed);
     let report = sync.ends();
     assert_eq!((report.height.to_u32(), report.headers.to_u32(), report.undelivered.len()), (9, 30, 1));
-    assert!(report.end_reason.is_some_and(|why| why.contains("no peer gave them")));
+    assert!(report.end_reason.is_some_and(|why| why.what().contains("no peer gave them")));
 }
 
 /// A peer that told of more leaves, and comes again: the tip of another is no end in between.

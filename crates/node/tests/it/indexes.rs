@@ -192,7 +192,7 @@ fn an_index_off_the_chain_is_taken_back() {
     // A run that keeps no index leaves them behind.
     jobs::import(&options(&disk, false), &[PathBuf::from("/more.dat")], &|_| ()).unwrap();
     let why = jobs::tx(&options(&disk, false), spends(&second[106])[1].0, &|_| ()).unwrap_err();
-    assert!(why.to_string().contains("run ffwd index --only txindex"), "{why}");
+    assert!(why.to_string().contains("Run ffwd index --only txindex"), "{why}");
     jobs::index(&options(&disk, false), &[], &|_| ()).unwrap();
     check(&disk, &second, 100..second.len(), "taken back, and on");
     let fresh = disk_with(&second);

@@ -303,7 +303,7 @@ fn indexes_left_behind_go_on_until_their_blocks_are_pruned() {
     };
     look(half).unwrap();
     let why = look(half + 20).unwrap_err().to_string();
-    assert!(why.contains("run ffwd index --only blockfilterindex"), "{why}");
+    assert!(why.contains("Run ffwd index --only blockfilterindex"), "{why}");
     jobs::import(&to(&both, half + 40), &[], &|_| {}).unwrap();
     (half - 1..=half + 40).for_each(|height| look(height).unwrap());
     // What lies in files that are pruned is still looked up.

@@ -112,7 +112,7 @@ impl fmt::Display for Note {
         if self.records > 1 {
             write!(f, ", and {} more such records", self.records - 1)?;
         }
-        write!(f, "; skipped: good blocks around it are kept, and ffwd sync fetches what is missing")
+        write!(f, "; skipped")
     }
 }
 

@@ -29,6 +29,16 @@ use store::undofiles::UndoFiles;
 /// Bytes that are read at a time to hash the file.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// What helps where blocks that are to be rolled back are pruned.
+const PRUNED: &str = "Name a block above the pruned range, or use a data directory that has all blocks";
+
+fn not_written(why: &std::io::Error) -> Fault {
+    Fault::refused(
+        format!("the snapshot cannot be written: {why}"),
+        "Write it to a drive with room, or to a reader that takes it all",
+    )
+}
+
 /// The block whose set is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DumpTarget {
@@ -159,7 +169,7 @@ pub fn dump_live(
         for (id, entry) in above.iter().rev() {
             let (Some(bytes), Some(undo)) = (live.block(*id)?, live.undo(*id)?) else {
                 let why = "Could not roll back to requested height since necessary block data is already pruned.";
-                return Err(Fault::refused(why));
+                return Err(Fault::refused(why, PRUNED));
             };
             rollback.disconnect(entry, &bytes, &undo)?;
         }
@@ -204,12 +214,11 @@ pub(super) fn with_end(path: &Path, end: &str) -> PathBuf {
 ///
 /// It is there; what the system says.
 pub(super) fn new_file(disk: &dyn Disk, path: &Path) -> Result<PathBuf, Fault> {
-    let path = std::path::absolute(path).map_err(|why| Fault::refused(format!("{}: {why}", path.display())))?;
+    let path = std::path::absolute(path)
+        .map_err(|why| Fault::refused(format!("{}: {why}", path.display()), "Name a file that can be made"))?;
     if disk.metadata(&path).map_err(store::Fault::from)?.is_some() {
-        return Err(Fault::refused(format!(
-            "{} already exists. If you are sure this is what you want, move it out of the way first",
-            path.display()
-        )));
+        let why = format!("{} already exists.", path.display());
+        return Err(Fault::refused(why, "If you are sure this is what you want, move it out of the way first"));
     }
     Ok(path)
 }
@@ -237,13 +246,22 @@ impl Set {
         let height = match target {
             DumpTarget::Tip => tip,
             DumpTarget::Height(height) if height > tip => {
-                return Err(Fault::refused(format!("Target block height {height} after current tip {tip}")));
+                let why = format!("Target block height {height} after current tip {tip}");
+                return Err(Fault::refused(why, "Name a height up to the tip's"));
             }
             DumpTarget::Height(height) => height,
             DumpTarget::Hash(hash) => match loaded.entries.iter().find(|entry| entry.hash == hash) {
-                None => return Err(Fault::refused(format!("Block not found: {hash}"))),
+                None => {
+                    return Err(Fault::refused(
+                        format!("Block not found: {hash}"),
+                        "Name a block of this chain; ffwd sync fetches newer ones",
+                    ));
+                }
                 Some(entry) if chain.get(entry.height.to_usize()).is_none_or(|on| on.hash != hash) => {
-                    return Err(Fault::refused(format!("Block is not in main chain: {hash}")));
+                    return Err(Fault::refused(
+                        format!("Block is not in main chain: {hash}"),
+                        "Name a block of the main chain",
+                    ));
                 }
                 Some(entry) => entry.height,
             },
@@ -259,9 +277,12 @@ impl Set {
                 let tip = chain.last().expect("genesis is always there").height;
                 Ok((Set { view, tip, target: height }, chain))
             }
-            _ => Err(Fault::refused(format!(
-                "block {wanted} at height {height} lies below the base of a snapshot, and is not validated yet: ffwd sync first"
-            ))),
+            _ => {
+                let why = format!(
+                    "block {wanted} at height {height} lies below the base of a snapshot, and is not validated yet"
+                );
+                Err(Fault::refused(why, "Run ffwd sync first"))
+            }
         }
     }
 
@@ -285,11 +306,12 @@ impl Set {
         let mut rollback = Rollback::new(locked.disk.clone(), stem, shares, options.dbcache_bytes);
         for entry in chain[to.to_usize() + 1..=from.to_usize()].iter().rev() {
             let (Some(data), Some(undo)) = (entry.data(), entry.undo()) else {
-                return Err(Fault::refused(format!(
+                let why = format!(
                     "Could not roll back to requested height since necessary block data is already pruned. (block {} at height \
                      {} has no block or undo data)",
                     entry.hash, entry.height
-                )));
+                );
+                return Err(Fault::refused(why, PRUNED));
             };
             let bytes = locked.files.read_block(data)?;
             let undo = undo_files.read(undo, &entry.header.prev())?;
@@ -440,11 +462,11 @@ impl Source {
         let mut put = |piece: &[u8]| {
             sha.update(piece);
             bytes += piece.len() as u64;
-            out.write_all(piece).map_err(|why| Fault::refused(format!("the snapshot cannot be written: {why}")))
+            out.write_all(piece).map_err(|why| not_written(&why))
         };
         put(&SnapshotHeader { coins, ..header }.encode())?;
         let (_, hash) = self.write_body(par, &mut put)?;
-        out.flush().map_err(|why| Fault::refused(format!("the snapshot cannot be written: {why}")))?;
+        out.flush().map_err(|why| not_written(&why))?;
         Ok(Written { coins, hash, sha256: sha.finalize(), bytes, path: None })
     }
 }
@@ -478,7 +500,8 @@ impl Unfinished {
             disk.remove_file(path).map_err(store::Fault::from)?;
         }
         let file = disk.create(path).map_err(|why| {
-            Fault::refused(format!("Couldn't open file {} for writing. ({})", path.display(), why.source))
+            let text = format!("Couldn't open file {} for writing. ({})", path.display(), why.source);
+            Fault::refused(text, "Name a file in a directory that this user may write to")
         })?;
         Ok(Unfinished { disk: disk.clone(), file, is_finished: false })
     }

@@ -3,7 +3,7 @@
 //! One thread reads, checks and hashes; one writes tables; one syncs those that are whole. Nothing grows with the set.
 //! A file whose coins are not in the order of the tables, which Core does not write but reads, is sorted piece by piece.
 
-use crate::fault::Fault;
+use crate::fault::{Fault, Message};
 use crate::hashed::{self, HashedCoins};
 use crate::options::SetHash;
 use crate::report::Reporter;
@@ -121,13 +121,14 @@ fn look_at_room(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Faul
     let needed = wanted.file.bytes().saturating_mul(5) / 4 + SPARE_BYTES;
     if free < needed {
         let (needed, free) = (human::bytes(needed), human::bytes(free));
-        reporter.warn(format!("The snapshot's coins need about {needed} of disk space, and {free} are free"));
+        let why = format!("The snapshot's coins need about {needed} of disk space, and {free} are free");
+        reporter.warn(Message::new(why, "Free space; when the disk is full, loading waits for it"));
     }
     Ok(())
 }
 
 fn refused(wanted: &Wanted<'_>, why: impl std::fmt::Display) -> Fault {
-    Fault::refused(format!("{FAILED}{why}. ({})", wanted.path.display()))
+    Fault::refused(format!("{FAILED}{why}. ({})", wanted.path.display()), super::LOAD_ADVICE)
 }
 
 fn check_hash(wanted: &Wanted<'_>, got: Hash256) -> Result<(), Fault> {
@@ -138,7 +139,11 @@ fn check_hash(wanted: &Wanted<'_>, got: Hash256) -> Result<(), Fault> {
 }
 
 fn check_stop(reporter: &Reporter<'_>) -> Result<(), Fault> {
-    if reporter.is_stopping() { Err(Fault::refused("stopped; nothing was loaded")) } else { Ok(()) }
+    if reporter.is_stopping() {
+        Err(Fault::refused("stopped; nothing was loaded", "The same command begins again"))
+    } else {
+        Ok(())
+    }
 }
 
 /// One commit of all coins; `None` where they are not in order, and then nothing is committed.

@@ -49,9 +49,8 @@ pub fn make_hints(options: &Options, path: &Path, events: Events<'_>) -> Result<
     let tip = *chain.last().expect("genesis is always there");
     if let Some(entry) = chain[1..].iter().rev().find(|entry| entry.data().is_none()) {
         let IndexEntry { hash, height, .. } = entry;
-        return Err(Fault::refused(format!(
-            "block {hash} at height {height} is pruned: hints are made where all blocks are"
-        )));
+        let why = format!("block {hash} at height {height} is pruned");
+        return Err(Fault::refused(why, "Make hints from a data directory that has all blocks"));
     }
     let unfinished = Unfinished::create(&locked.disk, &with_end(&path, ".incomplete"))?;
     unfinished.file.write_at(0, &hints::header(tip.height)).map_err(store::Fault::from)?;
@@ -82,7 +81,7 @@ pub fn make_hints(options: &Options, path: &Path, events: Events<'_>) -> Result<
 fn unspent_of(view: &CoinsView, entry: &IndexEntry, bytes: &[u8]) -> Result<Vec<u32>, Fault> {
     let damaged = |what: &str| {
         let IndexEntry { hash, height, .. } = entry;
-        Fault::refused(format!("block {hash} at height {height}: {what}; run ffwd reindex"))
+        Fault::refused(format!("block {hash} at height {height}: {what}"), "Run ffwd reindex")
     };
     let mut tables = Tables::new();
     let block = tables.parse_block(bytes).map_err(|why| damaged(&why.to_string()))?;

@@ -7,7 +7,7 @@
 use super::super::open::{Purpose, Which, open_existing};
 use super::fill::{FAILED, Wanted, fill};
 use crate::datadir::DataDir;
-use crate::fault::Fault;
+use crate::fault::{Fault, Message};
 use crate::options::{Events, Options, Prune};
 use crate::snapshot::file::SnapshotFile;
 use crate::tree::{Fate, NodeId};
@@ -77,7 +77,7 @@ pub fn load(
     let existing = open_existing(&options, events, "coins load", Purpose::Work, Which::Active)?;
     let datadir = &existing.datadir;
     let base = file.header.base;
-    let failed = |why: String| Fault::refused(format!("Unable to load UTXO snapshot: {why}. ({})", path.display()));
+    let failed = |why: String| Fault::refused(format!("{FAILED}{why}. ({})", path.display()), super::LOAD_ADVICE);
     if datadir.assumed.is_some() {
         return Err(failed("Can't activate a snapshot-based chainstate more than once".to_owned()));
     }
@@ -86,14 +86,14 @@ pub fn load(
     let hash = hash.ok_or_else(|| failed(not_recognized(&options.params, &base)))?;
     let node = base_node(datadir, &base).map_err(failed)?;
     if !is_above(datadir, existing.tip, node) {
-        return Err(Fault::refused(format!("{FAILED}Work does not exceed active chainstate. ({})", path.display())));
+        return Err(failed("Work does not exceed active chainstate".to_owned()));
     }
     let height = datadir.headers().height(node);
     if known.is_none() {
-        datadir.reporter.warn(format!(
-            "Core knows no UTXO set of block {base}: the hash {hash} is yours to trust, until ffwd sync has validated the past. \
-             bitcoind does not start on this data directory before that"
-        ));
+        let why = format!("Core knows no UTXO set of block {base}: the hash {hash} is yours to trust");
+        let advice =
+            "Run ffwd sync, which validates the past; bitcoind does not start on this data directory before that";
+        datadir.reporter.warn(Message::new(why, advice));
     }
     let wanted = Wanted {
         disk: &datadir.disk,

@@ -72,12 +72,13 @@ pub fn file_info(disk: &dyn Disk, path: &Path, hash: SetHash) -> Result<FileInfo
 fn in_order(last: &mut Option<CoinKey>, outpoint: &OutPoint, after: u64, near: u64, path: &Path) -> Result<(), Fault> {
     let key = CoinKey::new(outpoint);
     if last.replace(key).is_some_and(|last| last >= key) {
-        return Err(Fault::refused(format!(
+        let why = format!(
             "{}: coin {outpoint} stands behind one that belongs after it, as number {} of the file (not far behind byte {near}): \
              not in the order that Core writes",
             path.display(),
             after + 1
-        )));
+        );
+        return Err(Fault::refused(why, "Make the file again with ffwd coins dump or dumptxoutset, or copy it again"));
     }
     Ok(())
 }
@@ -156,11 +157,8 @@ pub fn diff(
 ) -> Result<DiffReport, Fault> {
     let files = (SnapshotFile::open(disk, first)?, SnapshotFile::open(disk, second)?);
     if files.0.header.network != files.1.header.network {
-        return Err(Fault::refused(format!(
-            "{} and {} are snapshots of two networks",
-            first.display(),
-            second.display()
-        )));
+        let why = format!("{} and {} are snapshots of two networks", first.display(), second.display());
+        return Err(Fault::refused(why, "Name two files of one network"));
     }
     let (mut a, mut b) = (Coins::new(&files.0, first), Coins::new(&files.1, second));
     let mut report = DiffReport {

@@ -12,3 +12,6 @@ pub use hints::{HintsReport, make_hints};
 pub use load::{LoadReport, load};
 pub use look::{DiffReport, Difference, FileInfo, diff, file_info};
 pub(super) use validate::{has_header, is_beyond};
+
+/// What helps where a snapshot is not loaded.
+const LOAD_ADVICE: &str = "Nothing was changed: give the snapshot that this reason asks for, or sync without one";

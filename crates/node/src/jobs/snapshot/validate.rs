@@ -53,11 +53,9 @@ pub(in crate::jobs) fn state(options: &Options, events: Events<'_>) -> Result<Op
     };
     let loaded = index(options, &locked)?;
     let height = crate::jobs::height_of(&loaded, base).map_err(|_| {
-        Fault::refused(format!(
-            "{}: the base block of the snapshot, {base}, is not in the block index: remove the directory, or run a full reindex, \
-             which removes it",
-            locked.layout.snapshot_dir().display()
-        ))
+        let dir = locked.layout.snapshot_dir();
+        let why = format!("{}: the base block of the snapshot, {base}, is not in the block index", dir.display());
+        Fault::refused(why, "Remove the directory, or run a full reindex, which removes it")
     })?;
     let dir = locked.layout.chainstate_dir();
     let mut past = Height::GENESIS;
@@ -139,9 +137,8 @@ pub(in crate::jobs) fn validate(
         None => trusted(&private, &base)?.or(users_hash),
     };
     let wanted = wanted.ok_or_else(|| {
-        Fault::refused(format!(
-            "the hash of the snapshot at block {base} is not known here any more: give it again, with ffwd sync --snapshot-hash"
-        ))
+        let why = format!("the hash of the snapshot at block {base} is not known here any more");
+        Fault::refused(why, "Give it again, with ffwd sync --snapshot-hash")
     })?;
     datadir.reporter.note("[snapshot] computing UTXO stats for background chainstate to validate snapshot");
     let coins = Chainstate::open_read_only(datadir.disk.clone(), &datadir.layout.chainstate_dir())?;
@@ -178,11 +175,18 @@ fn refuse(existing: crate::jobs::open::Existing<'_>, why: &str) -> Fault {
         Ok(aside)
     };
     match done() {
-        Ok(path) => Fault::refused(format!(
-            "{why}: the snapshot is false, and nothing that was built on it counts. Its coins are in {}; run ffwd sync again, \
-             which goes on from height {height} without it",
-            path.display()
-        )),
-        Err(fault) => Fault::refused(format!("{why}: the snapshot is false, and cannot be moved away: {fault}")),
+        Ok(path) => {
+            let path = path.display();
+            Fault::refused(
+                format!(
+                    "{why}: the snapshot is false, and nothing that was built on it counts. Its coins are in {path}"
+                ),
+                format!("Run ffwd sync again, which goes on from height {height} without it"),
+            )
+        }
+        Err(fault) => Fault::refused(
+            format!("{why}: the snapshot is false, and cannot be moved away: {fault}"),
+            "Remove the directory chainstate_snapshot, then run ffwd sync",
+        ),
     }
 }

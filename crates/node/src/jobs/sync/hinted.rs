@@ -14,7 +14,7 @@ use super::{Ended, Phase, Shared, SyncOptions, request, run, serve};
 use crate::block::Checked;
 use crate::datadir::{DataDir, lock};
 use crate::engine::{Activated, Engine};
-use crate::fault::Fault;
+use crate::fault::{Fault, Message};
 use crate::headers::{AssumeValid, ChainContext};
 use crate::hints::checkpoint::Checkpoint;
 use crate::hints::file::HintsFile;
@@ -51,12 +51,11 @@ pub(super) fn begin(
     events: Events<'_>,
 ) -> Result<Option<Report>, Fault> {
     if options.prune == Prune::Off {
-        return Err(Fault::refused("hints are used where blocks are pruned: give --prune too, or leave --hints out"));
+        return Err(Fault::refused("hints are used where blocks are pruned", "Give --prune too, or leave --hints out"));
     }
     if !options.indexes.is_empty() {
-        return Err(Fault::refused(
-            "hints leave no blocks that an index could be made of: leave --hints out, or the options that keep indexes",
-        ));
+        let advice = "Leave --hints out, or the options that keep indexes";
+        return Err(Fault::refused("hints leave no blocks that an index could be made of", advice));
     }
     let hints = HintsFile::open(&*options.disk, path)?;
     let passed_over = |why: &str| events(Event::Note(format!("The hints are not used: {why}")));
@@ -78,9 +77,10 @@ pub(super) fn begin(
             return Ok(Some(report));
         }
         Some(Err(why)) => {
-            let why =
-                format!("The hints are wrong: {why}. Nothing of them is kept, and the sync goes the ordinary way");
-            events(Event::Warning(why));
+            let why = format!("The hints are wrong: {why}. Nothing of them is kept");
+            events(Event::Warning(
+                Message::new(why, "Nothing is to be done: the sync goes the ordinary way").to_string(),
+            ));
             forget(options, events)?;
         }
         None if report.stopped => return Ok(Some(report)),

@@ -425,8 +425,12 @@ fn start_network(
             return threads::refused("ffwd-net", &why);
         }
         let is_taken = why.kind() == std::io::ErrorKind::AddrInUse;
-        let advice = if is_taken { "; another program is on that port: give another to --listen" } else { "" };
-        Fault::refused(format!("the network cannot be started: {why}{advice}"))
+        let advice = if is_taken {
+            "Another program is on that port: give another to --listen"
+        } else {
+            "Give --listen and --bind addresses of this machine and ports that this user may open"
+        };
+        Fault::refused(format!("the network cannot be started: {why}"), advice)
     })?;
     for address in network.listening() {
         datadir.reporter.note(format!("Bound to {address}"));

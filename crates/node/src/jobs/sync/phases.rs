@@ -7,7 +7,7 @@
 
 use super::{Ended, Phase, SyncOptions, hinted, run};
 use crate::datadir::lock;
-use crate::fault::Fault;
+use crate::fault::{Fault, Message};
 use crate::handle::Loaded;
 use crate::jobs::open::finish_reindex;
 use crate::jobs::snapshot::validate::{State, state, validate};
@@ -106,7 +106,7 @@ fn on_snapshot(
     let Ended { report, is_suspect, .. } = run(options, sync, Phase::Tip, None, events)?;
     if is_suspect {
         let why = "A block or a chain does not go together with the snapshot: its past is validated first";
-        events(Event::Warning(why.to_owned()));
+        events(Event::Warning(Message::new(why, "Let it run: the end says which of them is wrong").to_string()));
     }
     let ends_here = report.stopped || (!is_suspect && is_at_stop(options, report.height));
     let report = sum.add(report);

@@ -3,6 +3,7 @@
 use super::super::cache::FollowingCache;
 use super::{Phase, RUN_BLOCKS_MAX, Shared};
 use crate::datadir::DataDir;
+use crate::fault::Message;
 use crate::stats::{Snapshot, Stats};
 use crate::tree::NodeId;
 use primitives::Height;
@@ -25,7 +26,8 @@ pub(super) fn tell(shared: &Shared<'_, '_>, stats: &Stats, mut cache: FollowingC
             shared.arrivals.hurry();
         }
         for why in shared.unserved.take() {
-            datadir.reporter.warn(format!("A block that a peer asked for cannot be read: {why}"));
+            let text = format!("A block that a peer asked for cannot be read: {why}");
+            datadir.reporter.warn(Message::new(text, "Look at the drive; other blocks are served"));
         }
         cache.look(datadir);
         measure(shared, &stats.snapshot());
