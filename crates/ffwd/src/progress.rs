@@ -100,7 +100,8 @@ impl Reporter {
         match event {
             Event::Note(text) => self.say(&text),
             Event::Warning(text) => self.say(&format!("warning: {text}")),
-            Event::Refused { height, hash, why } => {
+            Event::Refused { is_shown: false, .. } => {}
+            Event::Refused { height, hash, why, .. } => {
                 self.say(&format!("refused: block {hash} at height {height}: {why}"))
             }
             Event::Progress(progress) => self.progress(*progress),

@@ -77,6 +77,7 @@ mod log;
 pub mod machine_memory;
 pub mod mempool;
 pub mod options;
+mod peer_lines;
 pub mod pid_file;
 #[doc(hidden)]
 pub mod pipeline;

@@ -11,7 +11,7 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Core's categories of `-debug`, in its order; ffwd has lines of bench and net. Source: Bitcoin Core b88bffe, logging.cpp,
 /// `LOG_CATEGORIES_BY_STR`.
@@ -181,43 +181,6 @@ impl Log {
     }
 }
 
-/// Keeps lines down that anybody who connects to us can cause, as many as they like.
-#[derive(Default)]
-pub(crate) struct LogRateLimit {
-    is_off: bool,
-    since: Option<Instant>,
-    said: u32,
-    left_out: u64,
-}
-
-/// Lines of a crowd in a minute.
-const LINES_PER_MINUTE_MAX: u32 = 30;
-
-impl LogRateLimit {
-    /// One that is at its beginning; one that `is_off` keeps nothing down.
-    pub(crate) fn new(is_off: bool) -> LogRateLimit {
-        LogRateLimit { is_off, ..LogRateLimit::default() }
-    }
-
-    /// Whether there is room for one more line.
-    pub(crate) fn allow(&mut self, log: &Log) -> bool {
-        self.allow_at(Instant::now(), log)
-    }
-
-    fn allow_at(&mut self, now: Instant, log: &Log) -> bool {
-        if self.since.is_none_or(|since| now.duration_since(since) > Duration::from_secs(60)) {
-            if self.left_out > 0 {
-                log.line(&format!("{} more lines about inbound connections were left out", self.left_out));
-            }
-            *self = LogRateLimit { since: Some(now), ..LogRateLimit::new(self.is_off) };
-        }
-        let may = self.is_off || self.said < LINES_PER_MINUTE_MAX;
-        self.said += u32::from(may);
-        self.left_out += u64::from(!may);
-        may
-    }
-}
-
 /// Seconds since 1970 as `YYYY-MM-DDTHH:MM:SSZ`.
 pub(crate) fn date(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
@@ -245,17 +208,7 @@ mod tests {
     use super::*;
     use disk::{Fault, SimDisk};
     use std::path::Path;
-
-    #[test]
-    fn rate_limit_allows_30_lines_a_minute() {
-        let (mut crowd, log, start) = (LogRateLimit::default(), Log::none(), Instant::now());
-        let said = |crowd: &mut LogRateLimit, seconds| {
-            let at = start + Duration::from_secs(seconds);
-            (0..100).filter(|_| crowd.allow_at(at, &log)).count()
-        };
-        assert_eq!((said(&mut crowd, 0), said(&mut crowd, 59), said(&mut crowd, 61)), (30, 0, 30));
-        assert_eq!(said(&mut LogRateLimit::new(true), 0), 100);
-    }
+    use std::time::Duration;
 
     /// Lines longer than the buffer, of which the second meets the accident.
     #[test]

@@ -260,6 +260,8 @@ pub enum Event {
         hash: BlockHash,
         /// Core's reason, and where.
         why: String,
+        /// Whether people are to see it: not where peers cause too many such lines.
+        is_shown: bool,
     },
     /// A sync has its peers' thread, and follows the chain from here on.
     Ready,

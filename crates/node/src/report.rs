@@ -10,10 +10,12 @@ use crate::fault::{Fault, Message};
 use crate::locks::lock;
 use crate::log::Log;
 use crate::options::{Event, Events, Progress, RecentBlock};
+use crate::peer_lines::{PeerLine, PeerLines};
 use crate::pipeline::Connected;
 use crate::shortfall::Shortfall;
 use crate::stats::Snapshot;
 use consensus::ScriptCheckReason;
+use p2p::PeerId;
 use primitives::{BlockHash, Height};
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -51,6 +53,8 @@ pub(crate) struct Reporter<'e> {
     pub(crate) changes: AtomicU32,
     /// Set once stopping was logged.
     is_stop_logged: AtomicBool,
+    /// How many of the lines that peers cause are written.
+    peer_lines: PeerLines,
     counters: Arc<Counters>,
     alerts: Arc<Alerts>,
 }
@@ -81,6 +85,7 @@ impl<'e> Reporter<'e> {
             shortfall: Shortfall::default(),
             changes: AtomicU32::new(0),
             is_stop_logged: AtomicBool::new(false),
+            peer_lines: PeerLines::default(),
             counters: Arc::default(),
             alerts: Arc::default(),
         }
@@ -119,15 +124,50 @@ impl<'e> Reporter<'e> {
         (self.events)(Event::Warning(text));
     }
 
+    /// The lines that peers can cause, of which there are no more than a number a minute.
+    pub(crate) fn peer_lines(&self) -> &PeerLines {
+        &self.peer_lines
+    }
+
+    /// Something that a peer caused: told of unless there were too many such lines.
+    pub(crate) fn peer_note(&self, line: PeerLine, text: impl FnOnce() -> String) {
+        if self.peer_lines.allow(line) {
+            self.note(text());
+        }
+    }
+
+    /// Says how many lines that peers caused were left out. To be called again and again.
+    pub(crate) fn say_left_out(&self) {
+        self.peer_lines.left_out().into_iter().for_each(|text| self.note(text));
+    }
+
     /// A block that is not taken; `counts` says that the block is refused, and not this body of it alone.
     pub(crate) fn refused(&self, height: Height, hash: BlockHash, error: &dyn std::fmt::Display, counts: bool) {
-        let why = error.to_string();
-        self.log.line(&format!("[error] Block validation error: {why}"));
+        self.say_refused((height, hash), error.to_string(), counts, true);
+    }
+
+    /// A body that is not taken, from a peer where it is known: it says so of the first of a connection, and of a number of
+    /// them a minute. All are counted.
+    pub(crate) fn refused_body(
+        &self,
+        peer: Option<PeerId>,
+        height: Height,
+        hash: BlockHash,
+        error: &dyn std::fmt::Display,
+    ) {
+        let is_shown = self.peer_lines.allow(PeerLine::Refused(peer));
+        self.say_refused((height, hash), error.to_string(), false, is_shown);
+    }
+
+    fn say_refused(&self, (height, hash): (Height, BlockHash), why: String, counts: bool, is_shown: bool) {
+        if is_shown {
+            self.log.line(&format!("[error] Block validation error: {why}"));
+        }
         if counts {
             self.log.line(&format!("InvalidChainFound: invalid block={hash} height={height}"));
             self.invalid.fetch_add(1, Relaxed);
         }
-        (self.events)(Event::Refused { height, hash, why });
+        (self.events)(Event::Refused { height, hash, why, is_shown });
     }
 
     /// A block that broke a rule while it was connected: peers are to hear of it.

@@ -3,6 +3,7 @@
 use crate::bans::BanList;
 use crate::budget::Reservation;
 use crate::chain::HeaderInfo;
+use crate::facts::NetworkFacts;
 use crate::params::NetworkParams;
 use crate::permissions::{Permissions, PermittedNet};
 use crate::reason::Reason;
@@ -246,7 +247,9 @@ pub enum Event {
         /// Who is there.
         info: PeerInfo,
     },
-    /// A connection ended, or one that was tried could not be made.
+    /// A connection ended. Of one that could not be made there is an [`Event::Note`] for each kind of trouble, and of one that
+    /// ended before its handshake this for each peer the first time: the rest is counted
+    /// ([`crate::facts::DialFacts::troubles`]).
     PeerGone {
         /// The connection.
         peer: PeerId,
@@ -295,8 +298,15 @@ pub enum Event {
     /// The address memory, to be stored and given back as [`Config::addresses`] in the next run.
     /// Every quarter of an hour, and when the network is stopped.
     Addresses(Vec<u8>),
-    /// Something that a person may want to read in a log: one line, no offence and no fault.
+    /// Something that a person may want to read in a log: one line, no offence and no fault. No peer can cause many of them.
     Note(String),
+    /// The same, where peers can cause as many as they like.
+    PeerNote {
+        /// Whether the peer connected to us.
+        inbound: bool,
+        /// The line.
+        text: String,
+    },
     /// A line for the log alone.
     Log(String),
     /// The same, with [`Config::debug_net`].
@@ -347,4 +357,6 @@ pub struct Progress {
     /// Whether the window is full, so that the network waits for the node (disk or processor).
     /// When false while blocks are wanted, the node waits for the network.
     pub window_full: bool,
+    /// What the network knows of itself: why it brings what it brings, or nothing.
+    pub facts: NetworkFacts,
 }

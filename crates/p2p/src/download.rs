@@ -140,6 +140,8 @@ pub enum Turn {
 #[derive(Debug)]
 struct Request {
     want: Want,
+    /// When it was first asked for.
+    asked_at: Duration,
     /// Who was asked, in order.
     owners: Vec<PeerId>,
 }
@@ -162,6 +164,8 @@ pub struct Download {
     was_paused: bool,
     slow_checked_at: Duration,
     window_full: bool,
+    /// The lowest block of the preferred list that has not arrived, since it is that.
+    head: Option<(BlockHash, Duration)>,
 }
 
 impl Default for Download {
@@ -179,6 +183,7 @@ impl Default for Download {
             was_paused: false,
             slow_checked_at: Duration::ZERO,
             window_full: false,
+            head: None,
         }
     }
 }
@@ -288,6 +293,7 @@ impl Download {
     pub fn assign(&mut self, held_bytes: usize, limits: Limits, now: Duration) -> Vec<(PeerId, Vec<Want>)> {
         let mut out: BTreeMap<PeerId, Vec<Want>> = BTreeMap::new();
         self.window_full = false;
+        self.note_head(now);
         let silent = self.silent_request_count(now);
         for list in 0..self.lists.len() {
             let room = |of: &Download| of.has_room(silent, held_bytes, limits);
@@ -326,7 +332,7 @@ impl Download {
             let Some(peer) = self.soonest(list, place, &[]) else { continue };
             let want = self.lists[list].at(place).expect("a missing one is in the list");
             self.set_state(&want.hash, State::Requested);
-            self.requests.insert(want.hash, Request { want, owners: vec![peer] });
+            self.requests.insert(want.hash, Request { want, asked_at: now, owners: vec![peer] });
             self.ask(peer, want, now);
             out.entry(peer).or_default().push(want);
             asked = true;
@@ -563,6 +569,26 @@ impl Download {
 
     fn first_request(&self, list: usize) -> Option<&Request> {
         self.requests.get(&self.lists.get(list)?.head()?.hash)
+    }
+
+    fn note_head(&mut self, now: Duration) {
+        let head = self.lists.first().and_then(List::head).map(|want| want.hash);
+        if head != self.head.map(|(hash, _)| hash) {
+            self.head = head.map(|hash| (hash, now));
+        }
+    }
+
+    /// The lowest block of the preferred list that has not arrived, who was asked for it first, and for how long; nobody, and
+    /// for how long it has been the lowest, where no peer has it to give. `None` where it is asked for as soon as there is room.
+    pub fn waits_for(&self, now: Duration) -> Option<(Want, Option<PeerId>, Duration)> {
+        let list = self.lists.first()?;
+        let want = list.head()?;
+        if let Some(request) = self.requests.get(&want.hash) {
+            return Some((want, request.owners.first().copied(), now.saturating_sub(request.asked_at)));
+        }
+        let has = |link: &Link| !link.is_reach_known || link.has(0, list.first_open(), want.height);
+        let since = self.head.filter(|(hash, _)| *hash == want.hash).map_or(now, |(_, since)| since);
+        (!self.links.values().any(has)).then(|| (want, None, now.saturating_sub(since)))
     }
 
     /// Requests in flight.

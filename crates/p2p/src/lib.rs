@@ -26,6 +26,7 @@ pub mod bans;
 mod budget;
 pub mod chain;
 pub mod download;
+pub mod facts;
 pub mod filter_request;
 pub mod fixed_seeds;
 #[doc(hidden)]
@@ -48,6 +49,7 @@ pub mod sim;
 pub mod socks5;
 pub mod stats;
 pub mod transport;
+pub mod trouble;
 pub mod v2;
 pub mod wire;
 
@@ -56,6 +58,7 @@ pub mod time;
 pub use api::{BlockBytes, BlockVerdict, Config, Event, Outbound, PeerId, PeerInfo, Progress, Want};
 pub use budget::{BufferPool, InFlightBudget, Reservation};
 pub use chain::{ChainView, FilterHeader, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
+pub use facts::NetworkFacts;
 #[doc(hidden)]
 pub use fuzz::{fuzz_codec, fuzz_peer};
 pub use net::{AddedPeer, Network, Peers};

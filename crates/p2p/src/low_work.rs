@@ -118,6 +118,11 @@ impl LowWorkSync {
         self.height
     }
 
+    /// Work that presync has counted, from genesis on.
+    pub fn work(&self) -> Work {
+        self.work
+    }
+
     /// Height up to which headers came in redownload.
     pub fn redownload_height(&self) -> Height {
         self.buffer_height

@@ -5,7 +5,7 @@
 use crate::lag::Lag;
 use crate::low_work::LowWorkSync;
 use crate::time::Now;
-use primitives::{BlockHash, Work};
+use primitives::{BlockHash, Height, Work};
 use std::time::Duration;
 
 /// What one peer told and was asked about headers.
@@ -36,6 +36,10 @@ pub struct PeerHeaders {
     stale_since: Option<Duration>,
     /// The last block it announced that is not in the tree.
     pub(crate) unknown: Option<BlockHash>,
+    /// Whether it answered with headers, be it with none.
+    pub(crate) is_heard: bool,
+    /// Height and work of the end of its chain, where that has too little work to be stored.
+    pub(crate) short: Option<(Height, Work)>,
     /// Whether its chain ends, as far as it told it last, with headers that are too far ahead of the clock.
     pub(crate) too_new: bool,
     /// Whether its chain keeps up with ours.

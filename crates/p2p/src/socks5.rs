@@ -26,6 +26,8 @@ pub enum SocksError {
     Method(u8),
     /// The proxy does not take our credentials.
     Credentials,
+    /// The proxy does not answer the request: it may still be trying.
+    NoReply(io::Error),
     /// The proxy could not connect: the code of RFC 1928.
     Refused(u8),
 }
@@ -40,6 +42,7 @@ impl fmt::Display for SocksError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SocksError::Io(error) => write!(f, "proxy: {error}"),
+            SocksError::NoReply(error) => write!(f, "proxy: no answer to the request: {error}"),
             SocksError::Protocol(what) => write!(f, "proxy: not SOCKS5: {what}"),
             SocksError::Method(method) => write!(f, "proxy: wants authentication method {method}"),
             SocksError::Credentials => write!(f, "proxy: refuses our credentials"),
@@ -124,7 +127,12 @@ fn authenticate(stream: &mut (impl Read + Write), isolation: u64) -> Result<(), 
 
 /// Reads the answer with the proxy's own address, which is of no use and must be taken off the stream.
 fn read_reply(stream: &mut impl Read) -> Result<(), SocksError> {
-    let [version, code, _, kind] = read::<4>(stream)?;
+    let [version, code, _, kind] = read::<4>(stream).map_err(|error| match error {
+        SocksError::Io(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
+            SocksError::NoReply(error)
+        }
+        error => error,
+    })?;
     if version != 5 {
         return Err(SocksError::Protocol("answer"));
     }

@@ -86,8 +86,10 @@ impl Board {
         match event {
             Event::Note(text) => self.log("note", text),
             Event::Warning(text) => self.log("warning", text),
-            Event::Refused { height, hash, why } => {
-                self.log("error", &format!("refused: block {hash} at height {height}: {why}"));
+            Event::Refused { height, hash, why, is_shown } => {
+                if *is_shown {
+                    self.log("error", &format!("refused: block {hash} at height {height}: {why}"));
+                }
                 let refused = &mut lock(&self.said).refused;
                 let reason = reason_of(why);
                 if refused.len() < REASONS_MAX || refused.contains_key(reason) {
@@ -455,7 +457,7 @@ pub(crate) mod tests {
         board.event(&Event::Note("something happens".to_owned()));
         board.event(&Event::Note("rpcpassword=hidden (bitcoin.conf:1)".to_owned()));
         let why = "bad-txnmrklroot, hashMerkleRoot mismatch".to_owned();
-        board.event(&Event::Refused { height: Height::new(3), hash: BlockHash::ZERO, why });
+        board.event(&Event::Refused { height: Height::new(3), hash: BlockHash::ZERO, why, is_shown: true });
         let view = board.view();
         assert_eq!((view.height, view.headers, view.height_end, view.state.as_str()), (10, 21, 20, "blocks"));
         assert_eq!((view.share, view.blocks[0].height, view.bytes_per_s), (0.5, 10, 1e6));
@@ -498,7 +500,7 @@ pub(crate) mod tests {
         for i in 0..1000 {
             board.event(&Event::Note("ä".repeat(1000)));
             let why = format!("bad-reason-{i}");
-            board.event(&Event::Refused { height: Height::new(1), hash: BlockHash::ZERO, why });
+            board.event(&Event::Refused { height: Height::new(1), hash: BlockHash::ZERO, why, is_shown: true });
         }
         let view = board.view();
         assert!(view.log.len() <= LOG_LINES_MAX && view.refused.len() <= REASONS_MAX, "{}", view.refused.len());

@@ -234,12 +234,8 @@ impl EngineBackend for DataDir<'_> {
             let path = self.files.path(at.file);
             let place = format!("{} byte {}", path.display(), at.offset);
             self.reporter.shortfall.damaged(path, at.offset, Some(node));
-            self.reporter.refused(
-                height,
-                hash,
-                &format!("{why} ({place}; this body only: its header is not marked)"),
-                false,
-            );
+            let text = format!("{why} ({place}; this body only: its header is not marked)");
+            self.reporter.refused_body(None, height, hash, &text);
             if self.mode != Mode::ReadOnly {
                 inside = self.blocks_inside(at)?;
             }

@@ -169,7 +169,9 @@ fn sync(options: &Options, peer: &str, at: impl Fn(&str) -> bool + Sync) -> (Res
             }
             said.lock().unwrap().push(text);
         }
-        Event::Refused { height, hash, why } => said.lock().unwrap().push(format!("refused {height} {hash}: {why}")),
+        Event::Refused { height, hash, why, .. } => {
+            said.lock().unwrap().push(format!("refused {height} {hash}: {why}"))
+        }
         Event::Progress(_) if start.elapsed() > MINUTE => options.stop.store(true, Ordering::Relaxed),
         _ => {}
     });

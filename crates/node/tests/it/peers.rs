@@ -271,7 +271,9 @@ pub(crate) fn sync(peers: &[String], until: Until) -> (Report, Vec<String>, Opti
     let (said, start) = (Mutex::new(Vec::new()), Instant::now());
     let report = jobs::sync(&options, &sync, &|event| match event {
         Event::Note(text) | Event::Warning(text) => said.lock().unwrap().push(text),
-        Event::Refused { height, hash, why } => said.lock().unwrap().push(format!("refused {height} {hash}: {why}")),
+        Event::Refused { height, hash, why, .. } => {
+            said.lock().unwrap().push(format!("refused {height} {hash}: {why}"))
+        }
         Event::Ready | Event::Tip { .. } => {}
         // A sync that never ends fails its test, and does not hang it.
         Event::Progress(progress) => {

@@ -99,7 +99,7 @@ fn sync(
                 }
                 said.lock().unwrap().push(text);
             }
-            Event::Refused { height, hash, why } => {
+            Event::Refused { height, hash, why, .. } => {
                 said.lock().unwrap().push(format!("refused {height} {hash}: {why}"))
             }
             Event::Ready | Event::Tip { .. } => {}

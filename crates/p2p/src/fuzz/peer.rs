@@ -15,6 +15,7 @@ use crate::rng::Rng;
 use crate::sim::{Chain, INVALID, Made, made_on, mine, push};
 use crate::time::Now;
 use crate::transport::Transport;
+use crate::trouble::{DialError, TroubleKind};
 use crate::wire::{
     AddressEntry, Command, FilterRange, Group, Inventory, Message, NetAddress, PeerAddress, Target, Version, frame_v1,
     services,
@@ -476,7 +477,7 @@ impl Play {
             match action {
                 Action::Dial { peer, .. } if self.refusals > 0 => {
                     self.refusals -= 1;
-                    self.hub.not_connected(peer, "refused".to_owned(), now);
+                    self.hub.not_connected(peer, &DialError::of_peer(TroubleKind::Refused, "refused"), now);
                 }
                 Action::Dial { peer, .. } => {
                     self.dialed += 1;

@@ -49,12 +49,13 @@ impl Hub {
         }
         let Some(holder) = self.peers.get(&peer).map(Holder::of) else { return };
         self.headers.future.push(FutureHeaders { peer, holder, headers: headers.to_vec(), due_unix });
-        let note = format!(
+        let text = format!(
             "header {} kept for later: its time {time} is more than two hours ahead of the clock, {}",
             headers[0].hash(),
             now.unix
         );
-        self.event(Event::Note(note));
+        let inbound = self.peers.get(&peer).is_some_and(|peer| !peer.is_outbound());
+        self.event(Event::PeerNote { inbound, text });
     }
 
     /// Makes a place for one more list, if there is none: a peer has one at a time, and those that connected to us give

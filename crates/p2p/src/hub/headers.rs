@@ -96,6 +96,7 @@ impl Hub {
 
     pub(super) fn on_headers(&mut self, id: PeerId, headers: &[Header], now: Now) -> Result<(), Reason> {
         let chain = self.chain.clone();
+        self.headers_of(id).is_heard = true;
         if headers.is_empty() {
             let state = &mut self.headers_of(id);
             state.low_work = None;
@@ -185,7 +186,8 @@ impl Hub {
             self.headers_of(id).low_work = Some(sync);
             self.ask_headers(id, locator, now);
         } else if outcome.headers.is_empty() {
-            self.headers_of(id).at_end = true;
+            let state = self.headers_of(id);
+            (state.at_end, state.short) = (true, Some((sync.height(), sync.work())));
         }
         Some(outcome.headers)
     }
@@ -204,12 +206,14 @@ impl Hub {
         let claimed = |sum: Work, header: &Header| sum.saturating_add(Work::of_bits(header.bits()));
         let threshold = self.chain.anti_dos_work();
         // Source: Core's `already_validated_work`: who is trusted is spared presync.
-        if headers.iter().fold(parent.work, claimed) >= threshold || self.peers[&id].is_noban() {
+        let work = headers.iter().fold(parent.work, claimed);
+        if work >= threshold || self.peers[&id].is_noban() {
             return Ok(true);
         }
         if !full {
-            self.headers_of(id).at_end = true;
-            let height = parent.height.to_usize() + headers.len();
+            let height = parent.height.saturating_add(u32::try_from(headers.len()).unwrap_or(u32::MAX));
+            let state = self.headers_of(id);
+            (state.at_end, state.short) = (true, Some((height, work)));
             let peer = self.peers.get_mut(&id).expect("it just spoke");
             peer.journal.say(|| format!("Ignoring low-work chain (height={height}) from peer={id}"));
             return self.require_minimum_work(id).map(|()| false);

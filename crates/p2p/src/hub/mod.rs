@@ -10,6 +10,7 @@ pub mod blocks;
 pub mod delivery;
 pub mod dispatch;
 pub mod eviction;
+mod facts;
 mod filters;
 mod fixed_seeds;
 pub mod future_headers;
@@ -40,6 +41,7 @@ use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::time::Now;
 use crate::transport::Transport;
+use crate::trouble::DialError;
 use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError, services};
 use fixed_seeds::FixedSeeds;
 use primitives::BlockHash;
@@ -129,6 +131,8 @@ pub struct Hub {
     verdicts_heard: usize,
     /// A person wants no connections at the moment.
     is_off: bool,
+    /// When the clock was last looked at.
+    ticked_at: Duration,
 }
 
 impl Hub {
@@ -182,6 +186,7 @@ impl Hub {
             is_node_behind: false,
             verdicts_heard: 0,
             is_off: false,
+            ticked_at: now.since_start,
         })
     }
 
@@ -226,6 +231,7 @@ impl Hub {
             undelivered: self.undelivered(),
             headers_too_new: self.headers_too_new(),
             window_full: self.download.is_window_full(),
+            facts: self.facts(),
             ..self.progress.clone()
         }
     }
@@ -303,6 +309,8 @@ impl Hub {
     /// The connection that [`Action::Dial`] asked for is there.
     pub fn connected(&mut self, id: PeerId, now: Now) {
         let Some(dial) = self.outbound.take(id) else { return };
+        let is_proxied = self.config.proxy.is_some() && dial.target.is_proxied();
+        self.outbound.made(&dial.target, is_proxied);
         let magic = self.config.network.magic;
         let transport = if dial.v2 { Transport::v2_initiator(magic, &mut self.rng) } else { Transport::v1(magic) };
         let permissions = match &dial.target {
@@ -336,12 +344,17 @@ impl Hub {
         self.peers.insert(id, peer);
     }
 
-    /// The connection that [`Action::Dial`] asked for could not be made.
-    pub fn not_connected(&mut self, id: PeerId, why: String, now: Now) {
+    /// The connection that [`Action::Dial`] asked for could not be made: one line for each kind of trouble, then a count.
+    pub fn not_connected(&mut self, id: PeerId, error: &DialError, now: Now) {
         let Some(dial) = self.outbound.take(id) else { return };
         self.outbound.failed(dial.kind, false, now);
-        let (address, reason) = (dial.target.to_string(), Reason::Io(why));
-        self.event(Event::PeerGone { peer: id, address, inbound: false, reason });
+        let target = dial.target.to_string();
+        let line = format!("connection to {target} failed: {error}");
+        if self.outbound.troubles.meet(error, &target, now.since_start) {
+            self.event(Event::Note(format!("{line}. What repeats is counted, not logged")));
+        } else if self.config.debug_net {
+            self.event(Event::Debug(line));
+        }
     }
 
     /// The socket of a connection was closed or failed.
@@ -364,8 +377,9 @@ impl Hub {
         if !(peer.is_noban() && reason.is_forgivable()) {
             return self.drop_peer(id, reason, now);
         }
-        let note = format!("Peer {id}: not punished, it has the permission noban: {reason}");
-        self.event(Event::Note(note));
+        let text = format!("Peer {id}: not punished, it has the permission noban: {reason}");
+        let inbound = !peer.is_outbound();
+        self.event(Event::PeerNote { inbound, text });
     }
 
     /// Ends a connection.
@@ -385,8 +399,15 @@ impl Hub {
         let offence = reason.is_offence() || matches!(reason, Reason::OnInvalidChain(_));
         self.outbound.failed(peer.kind, offence, now);
         self.actions.push_back(Action::Close { peer: id });
-        let (address, inbound) = (peer.target.to_string(), !peer.is_outbound());
-        self.event(Event::PeerGone { peer: id, address, inbound, reason });
+        let address = peer.target.to_string();
+        let is_told = match reason {
+            Reason::Stopping | Reason::Asked | Reason::Banned | Reason::FeelerDone => true,
+            _ if peer.ready || !peer.is_outbound() => true,
+            _ => self.outbound.troubles.ended(&address, &reason.to_string(), now.since_start),
+        };
+        if is_told {
+            self.event(Event::PeerGone { peer: id, address, inbound: !peer.is_outbound(), reason });
+        }
     }
 
     /// Ends all connections: this node shuts down.
@@ -477,6 +498,7 @@ impl Hub {
             };
             self.download.add_peer(id, source, peer.block_bytes(), now.since_start);
         }
+        self.outbound.troubles.shaken(&info.address);
         self.outbound.succeeded(peer.kind);
         self.event(Event::PeerConnected { peer: id, info });
         self.look_at_lag(id, now)?;
@@ -521,6 +543,7 @@ impl Hub {
 
     /// Looks at the clock. To be called every 100 ms or so, and before [`Hub::schedule`].
     pub fn tick(&mut self, now: Now) {
+        self.ticked_at = now.since_start;
         for id in self.peer_ids() {
             let Some(peer) = self.peers.get_mut(&id) else { continue };
             match peer.tick(now, &mut self.rng) {

@@ -2,8 +2,10 @@
 
 use super::{Action, Hub};
 use crate::api::{Config, Event, Outbound, PeerId, Reachable};
+use crate::facts::DialFacts;
 use crate::peer::{Kind, Peer};
 use crate::time::Now;
+use crate::trouble::Troubles;
 use crate::wire::{Group, NetAddress, PeerAddress, Target, TargetError, services};
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -69,6 +71,10 @@ pub(super) struct Dialer {
     /// Names that are being looked up, and since when.
     resolving: BTreeMap<String, Duration>,
     started_at: Duration,
+    begun_count: u64,
+    made_count: u64,
+    /// Why connections fail.
+    pub(super) troubles: Troubles,
 }
 
 impl Dialer {
@@ -89,11 +95,35 @@ impl Dialer {
             dialed_at: None,
             resolving: BTreeMap::new(),
             started_at: now.since_start,
+            begun_count: 0,
+            made_count: 0,
+            troubles: Troubles::default(),
         })
     }
 
     pub(super) fn take(&mut self, id: PeerId) -> Option<Dial> {
         self.dials.remove(&id)
+    }
+
+    /// A connection was made: what would have kept it from that is over.
+    pub(super) fn made(&mut self, target: &Target, is_proxied: bool) {
+        self.made_count += 1;
+        let name = if let Target::Name(name, _) = target { Some(name.as_str()) } else { None };
+        self.troubles.connected(&target.to_string(), name, is_proxied);
+    }
+
+    /// What is known of the connections that we make; the addresses are another's.
+    pub(super) fn facts(&self, now: Duration) -> DialFacts {
+        DialFacts {
+            named_count: self.named.iter().filter(|named| !named.is_removed).count(),
+            is_automatic: self.automatic,
+            known_count: 0,
+            begun_count: self.begun_count,
+            made_count: self.made_count,
+            open_count: self.dials.len(),
+            lookup_count: self.resolving.len(),
+            troubles: self.troubles.list(now),
+        }
     }
 
     /// A connection of this kind ended, or could not be made. Who misbehaved has to wait longest.
@@ -246,11 +276,13 @@ impl Hub {
             self.event(Event::Debug(line));
         }
         let dial = Dial { kind, target: target.clone(), v2: v2 && self.config.v2transport, begun_at: now.since_start };
+        self.outbound.begun_count += 1;
         self.outbound.dials.insert(peer, dial);
         self.actions.push_back(Action::Dial { peer, target });
     }
 
     pub(super) fn tick_outbound(&mut self, now: Now) {
+        self.outbound.troubles.forget(now.since_start);
         if self.is_off {
             return;
         }

@@ -14,6 +14,7 @@ use super::{Action, Hub};
 use crate::api::{Config, Event, Outbound};
 use crate::peer::Kind;
 use crate::time::Now;
+use crate::trouble::{DialError, TroubleKind};
 use crate::wire::{AddressEntry, Group, PeerAddress, Target, TargetError, services};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -248,8 +249,22 @@ impl Hub {
         }
     }
 
+    /// A name that [`Action::Resolve`] asked for could not be looked up.
+    pub fn not_resolved(&mut self, name: &str, why: &str, now: Now) {
+        let error = DialError::of(TroubleKind::Lookup, name, why);
+        if self.outbound.troubles.meet(&error, name, now.since_start) {
+            self.event(Event::Note(format!("{error}. What repeats is counted, not logged")));
+        }
+        self.take_found(name, &[], now);
+    }
+
     /// The addresses of a name that [`Action::Resolve`] asked for; empty when it has none.
     pub fn resolved(&mut self, name: &str, found: &[SocketAddr], now: Now) {
+        self.outbound.troubles.looked_up(name);
+        self.take_found(name, found, now);
+    }
+
+    fn take_found(&mut self, name: &str, found: &[SocketAddr], now: Now) {
         self.outbound.end_resolving(name);
         let time = u32::try_from(now.unix.saturating_sub(SEED_AGE_S)).unwrap_or(u32::MAX);
         let entry = |address: &SocketAddr| AddressEntry { peer: PeerAddress::from(*address), services: SERVICES, time };

@@ -4,9 +4,10 @@
 //! at least our tip's work and minimum work. So no chain whose bodies are withheld, or prove bad, stands before another.
 
 use super::Hub;
+use super::facts::pruned_from;
 use crate::api::{Event, PeerId};
 use crate::chain::HeaderInfo;
-use crate::download::{LIMITED_DEPTH_MAX, Reach};
+use crate::download::Reach;
 use crate::peer::{Kind, Peer};
 use primitives::{BlockHash, Height, Work};
 
@@ -105,8 +106,7 @@ impl Hub {
         let counts = (0..self.download.list_count()).map(|list| (self.count_on(list, best), list));
         let most = counts.max_by_key(|(count, list)| (*count, std::cmp::Reverse(*list)));
         let (count, list) = most.unwrap_or_default();
-        let height_min =
-            if peer.is_limited() { best.height.saturating_sub(LIMITED_DEPTH_MAX - 1) } else { Height::GENESIS };
+        let height_min = if peer.is_limited() { pruned_from(best.height) } else { Height::GENESIS };
         (list, Reach { count, height_min })
     }
 

@@ -3,7 +3,8 @@
 use super::{LoopMessage, LoopSender};
 use crate::api::PeerId;
 use crate::rng::Rng;
-use crate::socks5::{self, Host};
+use crate::socks5::{self, Host, SocksError};
+use crate::trouble::{DialError, TroubleKind};
 use crate::wire::Target;
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -20,11 +21,12 @@ const NAME_ADDRESS_COUNT_MAX: usize = 4;
 pub(super) fn dial(peer: PeerId, target: Target, proxy: Option<String>, inbox_sender: &LoopSender) {
     let answer = inbox_sender.clone();
     let work = move || {
-        let result = connect(&target, proxy.as_deref()).map_err(|why| why.to_string());
+        let result = connect(&target, proxy.as_deref());
         answer.send(LoopMessage::Dialed(peer, result));
     };
     if let Err(why) = std::thread::Builder::new().name("ffwd-dial".to_owned()).spawn(work) {
-        inbox_sender.send(LoopMessage::Dialed(peer, Err(format!("no thread to connect with: {why}"))));
+        let error = DialError::of_peer(TroubleKind::Other, format!("no thread to connect with: {why}"));
+        inbox_sender.send(LoopMessage::Dialed(peer, Err(error)));
     }
 }
 
@@ -32,36 +34,41 @@ pub(super) fn dial(peer: PeerId, target: Target, proxy: Option<String>, inbox_se
 pub(super) fn resolve(name: String, port: u16, inbox_sender: &LoopSender) {
     let (answer, asked) = (inbox_sender.clone(), name.clone());
     let work = move || {
-        let found = (asked.as_str(), port).to_socket_addrs().map_or_else(|_| Vec::new(), Iterator::collect);
+        let found = (asked.as_str(), port).to_socket_addrs().map(Iterator::collect).map_err(lookup_text);
         answer.send(LoopMessage::Resolved(asked, found));
     };
-    if std::thread::Builder::new().name("ffwd-resolve".to_owned()).spawn(work).is_err() {
-        inbox_sender.send(LoopMessage::Resolved(name, Vec::new()));
+    if let Err(why) = std::thread::Builder::new().name("ffwd-resolve".to_owned()).spawn(work) {
+        inbox_sender.send(LoopMessage::Resolved(name, Err(format!("no thread to look it up with: {why}"))));
     }
 }
 
-/// Whether a proxy is for this target: in Core it is for the networks, and not for addresses of this machine or a local network.
-/// Source: Bitcoin Core b88bffe, netbase.cpp, `GetProxy` of `NET_UNROUTABLE`.
-fn is_proxied(target: &Target) -> bool {
-    match target {
-        Target::Peer(peer) => peer.address.to_ip().is_none() || peer.address.is_routable(),
-        Target::Name(..) => true,
-    }
+/// What a resolver said, without the words that every such error begins with.
+fn lookup_text(error: io::Error) -> String {
+    let text = error.to_string();
+    text.strip_prefix("failed to lookup address information: ").map_or(text.clone(), str::to_owned)
 }
 
-fn connect(target: &Target, proxy: Option<&str>) -> Result<TcpStream, Box<dyn std::error::Error>> {
-    let stream = match proxy.filter(|_| is_proxied(target)) {
+fn connect(target: &Target, proxy: Option<&str>) -> Result<TcpStream, DialError> {
+    let stream = match proxy.filter(|_| target.is_proxied()) {
         Some(proxy) => through_proxy(target, proxy)?,
         None => match target {
             Target::Peer(peer) => {
-                let ip = peer.address.to_ip().ok_or("only a proxy (--proxy) reaches this network")?;
-                TcpStream::connect_timeout(&SocketAddr::new(ip, peer.port), CONNECT_TIMEOUT)?
+                let no_proxy = || DialError::of_peer(TroubleKind::Other, "only a proxy (--proxy) reaches this network");
+                let ip = peer.address.to_ip().ok_or_else(no_proxy)?;
+                TcpStream::connect_timeout(&SocketAddr::new(ip, peer.port), CONNECT_TIMEOUT).map_err(of_peer)?
             }
-            Target::Name(name, port) => to_name(&format!("{name}:{port}"))?,
+            Target::Name(name, port) => {
+                let addresses = look_up(name, *port).map_err(|why| DialError::of(TroubleKind::Lookup, name, why))?;
+                to_any(&addresses).map_err(of_peer)?
+            }
         },
     };
-    prepare(&stream)?;
+    prepare(&stream).map_err(of_peer)?;
     Ok(stream)
+}
+
+fn of_peer(error: io::Error) -> DialError {
+    DialError::of_peer(TroubleKind::of_connect(&error), error.to_string())
 }
 
 /// What every socket to a peer has: requests leave at once, and nothing waits.
@@ -70,10 +77,18 @@ pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)
 }
 
-fn to_name(name: &str) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, format!("{name} has no address"));
-    for address in name.to_socket_addrs()?.take(NAME_ADDRESS_COUNT_MAX) {
-        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+/// The first addresses of a name, at least one.
+fn look_up(name: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+    let found = (name, port).to_socket_addrs().map_err(lookup_text)?;
+    let addresses: Vec<_> = found.take(NAME_ADDRESS_COUNT_MAX).collect();
+    if addresses.is_empty() { Err("it has no address".to_owned()) } else { Ok(addresses) }
+}
+
+/// Connects to the first of these that takes the connection.
+fn to_any(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in addresses {
+        match TcpStream::connect_timeout(address, CONNECT_TIMEOUT) {
             Ok(stream) => return Ok(stream),
             Err(why) => last = why,
         }
@@ -81,7 +96,7 @@ fn to_name(name: &str) -> io::Result<TcpStream> {
     Err(last)
 }
 
-fn through_proxy(target: &Target, proxy: &str) -> Result<TcpStream, Box<dyn std::error::Error>> {
+fn through_proxy(target: &Target, proxy: &str) -> Result<TcpStream, DialError> {
     let (host, port) = match target {
         Target::Name(name, port) => (Host::Name(name.clone()), *port),
         Target::Peer(peer) => {
@@ -89,9 +104,90 @@ fn through_proxy(target: &Target, proxy: &str) -> Result<TcpStream, Box<dyn std:
             (host, peer.port)
         }
     };
-    let mut stream = to_name(proxy).map_err(|why| format!("proxy {proxy}: {why}"))?;
-    stream.set_read_timeout(Some(PROXY_TIMEOUT))?;
-    stream.set_write_timeout(Some(PROXY_TIMEOUT))?;
-    socks5::connect(&mut stream, &host, port, Rng::System.number())?;
+    let unreachable = |why: String| DialError::of(TroubleKind::ProxyUnreachable, proxy, why);
+    let addresses = match proxy.parse::<SocketAddr>() {
+        Ok(address) => vec![address],
+        // It was parsed when the network began: a port stands behind the last colon.
+        Err(_) => {
+            let (name, port) = proxy.rsplit_once(':').unwrap_or((proxy, ""));
+            look_up(name, port.parse().unwrap_or_default()).map_err(unreachable)?
+        }
+    };
+    let unreachable_io = |why: io::Error| unreachable(why.to_string());
+    let mut stream = to_any(&addresses).map_err(unreachable_io)?;
+    stream.set_read_timeout(Some(PROXY_TIMEOUT)).map_err(unreachable_io)?;
+    stream.set_write_timeout(Some(PROXY_TIMEOUT)).map_err(unreachable_io)?;
+    socks5::connect(&mut stream, &host, port, Rng::System.number()).map_err(|why| of_proxy(proxy, &why))?;
     Ok(stream)
+}
+
+/// What a proxy says of the peer is of the peer; everything else is of the proxy.
+fn of_proxy(proxy: &str, error: &SocksError) -> DialError {
+    let text = error.to_string();
+    match error {
+        SocksError::Io(_) => DialError::of(TroubleKind::ProxyUnreachable, proxy, text),
+        SocksError::Refused(5) => DialError::of_peer(TroubleKind::Refused, text),
+        SocksError::NoReply(_) | SocksError::Refused(4 | 6 | 0xf7) => DialError::of_peer(TroubleKind::TimedOut, text),
+        SocksError::Refused(0xf0..=0xf6) => DialError::of_peer(TroubleKind::Other, text),
+        SocksError::Refused(_) | SocksError::Protocol(_) | SocksError::Method(_) | SocksError::Credentials => {
+            DialError::of(TroubleKind::ProxyRefuses, proxy, text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    fn error(target: &str, proxy: Option<&str>) -> DialError {
+        connect(&Target::parse(target, 8333).unwrap(), proxy).expect_err("it cannot be reached")
+    }
+
+    /// An address of this machine at which nothing listens.
+    fn nobody() -> String {
+        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+    }
+
+    #[test]
+    fn failed_connections_say_what_failed() {
+        let refused = error(&nobody(), None);
+        assert_eq!((refused.kind, refused.subject.as_str()), (TroubleKind::Refused, ""));
+        let lookup = error("no-such-name.invalid", None);
+        assert_eq!((lookup.kind, lookup.subject.as_str()), (TroubleKind::Lookup, "no-such-name.invalid"));
+        assert!(!lookup.why.contains("failed to lookup"), "{lookup}");
+        let proxy = nobody();
+        let dead = error("9.9.9.9", Some(&proxy));
+        assert_eq!((dead.kind, dead.subject.as_str()), (TroubleKind::ProxyUnreachable, proxy.as_str()), "{dead}");
+        assert!(dead.to_string().starts_with(&format!("proxy {proxy} cannot be reached: ")), "{dead}");
+        let unnamed = error("9.9.9.9", Some("no-such-proxy.invalid:9050"));
+        assert_eq!(unnamed.kind, TroubleKind::ProxyUnreachable, "{unnamed}");
+        let onion = error("pg6mmjiyjmcrsslvykfwnntlaru7p5svn6y2ymmju6nubxndf4pscryd.onion", None);
+        assert_eq!(onion.kind, TroubleKind::Other, "{onion}");
+    }
+
+    /// A proxy that answers the greeting, and the request with this code.
+    #[test]
+    fn refusals_of_a_proxy_are_its_own_or_of_the_peer() {
+        for (code, want) in [
+            (1, TroubleKind::ProxyRefuses),
+            (2, TroubleKind::ProxyRefuses),
+            (4, TroubleKind::TimedOut),
+            (5, TroubleKind::Refused),
+            (0xf0, TroubleKind::Other),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let proxy = listener.local_addr().unwrap().to_string();
+            let answers = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.read_exact(&mut [0; 4]).unwrap();
+                stream.write_all(&[5, 0]).unwrap();
+                stream.read_exact(&mut [0; 10]).unwrap();
+                stream.write_all(&[5, code, 0, 1]).unwrap();
+            });
+            assert_eq!(error("9.9.9.9:8333", Some(&proxy)).kind, want, "{code:#x}");
+            answers.join().unwrap();
+        }
+    }
 }

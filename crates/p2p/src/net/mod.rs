@@ -17,6 +17,7 @@ use crate::api::{BlockVerdict, Config, Event, Progress, Want};
 use crate::budget::{InFlightBudget, Waker};
 use crate::chain::ChainView;
 use crate::hub::{NodeMessage, Served};
+use crate::trouble::DialError;
 use primitives::BlockHash;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -27,9 +28,9 @@ use std::thread::JoinHandle;
 /// What other threads say to the one that polls.
 enum LoopMessage {
     FromNode(NodeMessage),
-    Dialed(PeerId, Result<TcpStream, String>),
+    Dialed(PeerId, Result<TcpStream, DialError>),
     Served(PeerId, Served),
-    Resolved(String, Vec<SocketAddr>),
+    Resolved(String, Result<Vec<SocketAddr>, String>),
     Asked(peers::Question),
     Stop,
 }
@@ -187,9 +188,10 @@ mod tests {
         assert!(said.any(|event| matches!(event, Event::Echo)), "who waits is woken");
         // One comes right behind the stop, the others when the thread is gone.
         inbox_sender.send(LoopMessage::Stop);
-        inbox_sender.send(LoopMessage::Resolved("seed.example".to_owned(), vec!["30.1.7.7:18444".parse().unwrap()]));
+        let found = Ok(vec!["30.1.7.7:18444".parse().unwrap()]);
+        inbox_sender.send(LoopMessage::Resolved("seed.example".to_owned(), found));
         network.halt();
-        inbox_sender.send(LoopMessage::Resolved("seed.example".to_owned(), Vec::new()));
+        inbox_sender.send(LoopMessage::Resolved("seed.example".to_owned(), Err("no such name".to_owned())));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         inbox_sender.send(LoopMessage::Dialed(PeerId(1), Ok(near)));

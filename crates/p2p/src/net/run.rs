@@ -44,6 +44,8 @@ struct Runner {
     listeners: Vec<(TcpListener, Permissions)>,
     /// A listening socket failed: it rests until the next tick.
     accept_paused: bool,
+    /// The last look at one failed.
+    accept_failed: bool,
     woken: UnixStream,
     inbox: Receiver<LoopMessage>,
     inbox_sender: LoopSender,
@@ -88,6 +90,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
         sockets: BTreeMap::new(),
         listeners,
         accept_paused: false,
+        accept_failed: false,
         woken,
         inbox,
         inbox_sender: inbox_sender.clone(),
@@ -209,14 +212,15 @@ impl Runner {
                     self.act();
                     self.hub.served(peer, served, now);
                 }
-                LoopMessage::Resolved(name, found) => self.hub.resolved(&name, &found, now),
+                LoopMessage::Resolved(name, Ok(found)) => self.hub.resolved(&name, &found, now),
+                LoopMessage::Resolved(name, Err(why)) => self.hub.not_resolved(&name, &why, now),
                 LoopMessage::Dialed(peer, Ok(stream)) => {
                     let local = stream.local_addr().ok();
                     self.sockets.insert(peer, stream);
                     self.hub.connected(peer, now);
                     self.note_local(peer, local);
                 }
-                LoopMessage::Dialed(peer, Err(why)) => self.hub.not_connected(peer, why, now),
+                LoopMessage::Dialed(peer, Err(why)) => self.hub.not_connected(peer, &why, now),
             }
         }
         false
@@ -379,10 +383,15 @@ impl Runner {
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => return,
                 Err(why) => {
                     self.accept_paused = true;
-                    let _ = self.events.send(Event::Note(format!("cannot accept a connection: {why}")));
+                    // Peers can bring that about, ten times a second: it is said once, until it is over.
+                    if !std::mem::replace(&mut self.accept_failed, true) {
+                        let text = format!("cannot accept connections: {why}. What repeats is not logged");
+                        let _ = self.events.send(Event::PeerNote { inbound: true, text });
+                    }
                     return;
                 }
             };
+            self.accept_failed = false;
             let now = self.now();
             if dial::prepare(&stream).is_ok()
                 && let Some(id) = self.hub.accepted_with(self.listeners[listener].1, PeerAddress::from(remote), now)

@@ -271,6 +271,15 @@ impl Target {
         if *port == 0 { Err(TargetError { text: text.to_owned(), is_port_zero: true }) } else { Ok(target) }
     }
 
+    /// Whether a proxy is for it: in Core a proxy is for networks, and not for addresses of this machine or a local network.
+    /// Source: Bitcoin Core b88bffe, netbase.cpp, `GetProxy` of `NET_UNROUTABLE`.
+    pub fn is_proxied(&self) -> bool {
+        match self {
+            Target::Peer(peer) => peer.address.to_ip().is_none() || peer.address.is_routable(),
+            Target::Name(..) => true,
+        }
+    }
+
     /// Core's name of its network; of a host name, which is not looked up here, that of the networks it may be in.
     pub fn network_name(&self) -> &'static str {
         match self {

@@ -9,6 +9,7 @@ mod node;
 
 use node::Node;
 use p2p::sim::{Chain, made_on};
+use p2p::trouble::{Trouble, TroubleKind};
 use p2p::{ChainView as _, Config, Outbound, Reason, params};
 use primitives::{BlockHash, Height};
 use std::io::{Read as _, Write as _};
@@ -91,7 +92,9 @@ fn silent_and_closing_peers_do_not_stop_sync() {
     assert!(!node.network.progress().headers_done, "{}", node.state());
     let gone = node.gone.lock().unwrap().clone();
     assert!(gone.iter().all(|(_, reason)| !reason.is_offence()), "{gone:?}");
-    assert!(gone.iter().any(|(address, why)| *address == nobody.to_string() && matches!(why, Reason::Io(_))));
+    let troubles = node.network.progress().facts.dials.troubles;
+    let is_nobody = |trouble: &Trouble| trouble.kind == TroubleKind::Refused && trouble.subject == nobody.to_string();
+    assert!(troubles.iter().any(is_nobody), "{troubles:?}");
 }
 
 #[test]

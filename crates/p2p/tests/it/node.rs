@@ -122,6 +122,7 @@ fn follow(
             | Event::HeadersDone
             | Event::Echo
             | Event::Note(_)
+            | Event::PeerNote { .. }
             | Event::Log(_)
             | Event::Debug(_) => {}
         }

@@ -5,9 +5,9 @@ use super::{Shared, hinted, keep_addresses};
 use crate::datadir::store_block::{NotStored, Source};
 use crate::fault::Fault;
 use crate::locks::lock;
-use crate::log::LogRateLimit;
+use crate::peer_lines::PeerLine;
 use crate::threads::spawn;
-use p2p::{BlockVerdict, Event};
+use p2p::{BlockVerdict, Event, PeerId};
 use primitives::BlockHash;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -54,6 +54,7 @@ fn storer_count(shared: &Shared<'_, '_>) -> usize {
 
 /// A block that was asked for.
 struct Arrived {
+    peer: PeerId,
     hash: BlockHash,
     bytes: p2p::BlockBytes,
 }
@@ -77,14 +78,19 @@ fn take_events(
     own: &store::private_files::PrivateDir,
     storers: &[Sender<Arrived>],
 ) -> Result<(), Fault> {
-    let (mut last_index, mut rate_limit) = (Instant::now(), LogRateLimit::new(shared.no_log_rate_limit));
+    let mut last_index = Instant::now();
+    let reporter = &shared.datadir.reporter;
+    if shared.no_log_rate_limit {
+        reporter.peer_lines().switch_off();
+    }
     while !shared.done.load(Relaxed) {
         match events.recv_timeout(Duration::from_millis(100)) {
-            Ok(event) => take_event(shared, event, own, storers, &mut rate_limit)?,
+            Ok(event) => take_event(shared, event, own, storers)?,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err(Fault::internal("the network's thread ended")),
         }
         want_if_ahead(shared);
+        reporter.say_left_out();
         if last_index.elapsed() > INDEX_INTERVAL {
             if shared.dirty.swap(false, Relaxed) {
                 shared.datadir.write_index(None)?;
@@ -102,28 +108,25 @@ fn take_event(
     event: Event,
     own: &store::private_files::PrivateDir,
     storers: &[Sender<Arrived>],
-    rate_limit: &mut LogRateLimit,
 ) -> Result<(), Fault> {
     let reporter = &shared.datadir.reporter;
     match event {
         Event::PeerConnected { peer, info } => {
             let way = if info.inbound { "from" } else { "to" };
             let transport = if info.v2 { "v2" } else { "v1" };
-            if !info.inbound || rate_limit.allow(reporter.log()) {
-                reporter.note(format!("Peer {peer}: connected {way} {} {} ({transport})", info.address, info.agent));
-            }
+            reporter.peer_note(connection_line(info.inbound), || {
+                format!("Peer {peer}: connected {way} {} {} ({transport})", info.address, info.agent)
+            });
         }
         Event::PeerGone { peer, address, inbound, reason } => {
-            if !inbound || rate_limit.allow(reporter.log()) {
-                reporter.note(format!("Peer {peer}: {address} gone: {reason}"));
-            }
+            reporter.peer_note(connection_line(inbound), || format!("Peer {peer}: {address} gone: {reason}"));
         }
         Event::Log(text) => reporter.log().line(&text),
         Event::Debug(text) => reporter.log().line(&format!("[net] {text}")),
-        Event::Note(text) => {
-            if rate_limit.allow(reporter.log()) {
-                reporter.note(text);
-            }
+        Event::Note(text) => reporter.note(text),
+        Event::PeerNote { inbound, text } => {
+            let line = if inbound { PeerLine::InboundSays } else { PeerLine::OutboundSays };
+            reporter.peer_note(line, || text);
         }
         Event::Targets(targets) => {
             *lock(&shared.targets) = targets;
@@ -133,11 +136,15 @@ fn take_event(
             shared.arrivals.arrived();
         }
         Event::WantMore => want(shared),
-        Event::Headers { .. } => shared.datadir.say_headers(),
+        Event::Headers { .. } => {
+            if reporter.peer_lines().allow(PeerLine::Headers) {
+                shared.datadir.say_headers();
+            }
+        }
         Event::HeadersDone | Event::Echo => {}
         Event::Addresses(bytes) => keep_addresses(shared.datadir, own, &bytes)?,
-        Event::Block { hash, bytes, .. } => {
-            let arrived = Arrived { hash, bytes };
+        Event::Block { peer, hash, bytes, .. } => {
+            let arrived = Arrived { peer, hash, bytes };
             // A block that comes twice comes to the same storer. One that has ended has said why.
             match storers.get(usize::from(hash.as_bytes()[0]) % storers.len().max(1)) {
                 Some(storer) => drop(storer.send(arrived)),
@@ -148,8 +155,13 @@ fn take_event(
     Ok(())
 }
 
+/// What a line about a connection is.
+fn connection_line(is_inbound: bool) -> PeerLine {
+    if is_inbound { PeerLine::Inbound } else { PeerLine::Outbound }
+}
+
 /// Checks a block and stores it, if that was not done before.
-fn store(shared: &Shared<'_, '_>, Arrived { hash, bytes }: Arrived) -> Result<(), Fault> {
+fn store(shared: &Shared<'_, '_>, Arrived { peer, hash, bytes }: Arrived) -> Result<(), Fault> {
     let datadir = shared.datadir;
     let known = datadir.headers().find(&hash);
     let Some(id) = known.filter(|&id| datadir.place(id).is_none()) else {
@@ -181,12 +193,12 @@ fn store(shared: &Shared<'_, '_>, Arrived { hash, bytes }: Arrived) -> Result<()
         }
         Err(NotStored::Body(error)) => {
             let why = format!("{error} (this body only, from a peer: its header is not marked)");
-            datadir.reporter.refused(height, hash, &why, false);
+            datadir.reporter.refused_body(Some(peer), height, hash, &why);
             shared.network.verdict(hash, BlockVerdict::BadBody(error));
         }
         Err(NotStored::Unreadable(why)) => {
             let text = format!("{why} (this body only, from a peer: its header is not marked)");
-            datadir.reporter.refused(height, hash, &text, false);
+            datadir.reporter.refused_body(Some(peer), height, hash, &text);
             shared.network.verdict(hash, BlockVerdict::Unreadable(why));
         }
         Err(NotStored::Known(error)) => shared.network.verdict(hash, BlockVerdict::Invalid(error.to_string())),

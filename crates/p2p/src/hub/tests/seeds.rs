@@ -8,6 +8,7 @@ use crate::hub::{Action, Hub};
 use crate::rng::Rng;
 use crate::sim::Chain;
 use crate::time::Now;
+use crate::trouble::{DialError, TroubleKind};
 use crate::wire::{AddressEntry, NetAddress, PeerAddress, services};
 use std::time::Duration;
 
@@ -54,7 +55,7 @@ fn seen(hub: &mut Hub, seconds: std::ops::Range<u64>) -> String {
                 Action::Dial { peer, target } => {
                     let is_seed = target.to_string().contains("example");
                     step.extend(is_seed.then_some('!'));
-                    hub.not_connected(peer, "nobody is there".to_owned(), now(second));
+                    hub.not_connected(peer, &DialError::of_peer(TroubleKind::Refused, "nobody is there"), now(second));
                 }
                 Action::Event(Event::Log(line)) => {
                     let wait = line.strip_prefix("Waiting ").and_then(|rest| rest.split(' ').next());

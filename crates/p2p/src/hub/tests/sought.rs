@@ -10,6 +10,7 @@ use crate::peer::Kind;
 use crate::reason::Reason;
 use crate::sim::{Chain, made_on};
 use crate::time::Now;
+use crate::trouble::{DialError, TroubleKind};
 use crate::wire::{AddressEntry, Command, Message, NetAddress, PeerAddress, services};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -145,14 +146,15 @@ fn named_peer_is_not_dialed_twice_at_a_time() {
     (0..600).for_each(|seconds| hub.tick(now(seconds)));
     let begun = dials(&mut hub);
     assert_eq!(begun.len(), 1, "one at a time");
-    hub.not_connected(begun[0], "no such name".to_owned(), now(600));
+    let error = DialError::of(TroubleKind::Lookup, "peer.example", "no such name");
+    hub.not_connected(begun[0], &error, now(600));
     hub.tick(now(600));
     assert_eq!(dials(&mut hub), [], "not at once");
     hub.tick(now(600 + RETRY_MIN.as_secs()));
     let again = dials(&mut hub);
     assert!(again.len() == 1 && again != begun, "{again:?}");
     // The first one's answer, once more: it is not waited for.
-    hub.not_connected(begun[0], "no such name".to_owned(), now(602));
+    hub.not_connected(begun[0], &error, now(602));
     (602..1200).for_each(|seconds| hub.tick(now(seconds)));
     assert_eq!(dials(&mut hub), []);
 }

@@ -12,6 +12,7 @@ use crate::rng::Rng;
 use crate::sim::Chain;
 use crate::time::Now;
 use crate::transport::Transport;
+use crate::trouble::{DialError, TroubleKind};
 use crate::wire::{Command, Inventory, Message, PeerAddress, Target, Version, frame_v1, services};
 use primitives::BlockHash;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -243,7 +244,7 @@ impl World {
                     self.links.insert(id, link);
                     self.hub.connected(id, self.now());
                 }
-                None => self.hub.not_connected(id, "no peer there".to_owned(), self.now()),
+                None => self.hub.not_connected(id, &nobody(&address), self.now()),
             }
         }
     }
@@ -354,7 +355,7 @@ impl World {
             Event::WantMore => self.want(),
             Event::PeerGone { address, reason, .. } => self.gone.push((address, reason)),
             Event::HeadersDone => self.done_count += 1,
-            Event::Note(note) => self.notes.push(note),
+            Event::Note(note) | Event::PeerNote { text: note, .. } => self.notes.push(note),
             Event::Headers { .. }
             | Event::PeerConnected { .. }
             | Event::Addresses(_)
@@ -368,6 +369,14 @@ impl World {
     pub(super) fn want(&mut self) {
         let lists = self.targets.iter().map(|target| self.chain.wanted_up_to(target, 2000)).collect();
         self.hub.from_node(NodeMessage::Want(lists), self.now());
+    }
+}
+
+/// Why nobody can be connected to there.
+fn nobody(address: &str) -> DialError {
+    match address.split_once(".example:") {
+        Some((name, _)) => DialError::of(TroubleKind::Lookup, &format!("{name}.example"), "no such name"),
+        None => DialError::of_peer(TroubleKind::Refused, "no peer there"),
     }
 }
 

@@ -1,0 +1,297 @@
+//! Why connections cannot be made: the kinds of trouble, how often each was met of late, and which is worth a line of the log.
+//!
+//! A trouble is forgotten when it was not met for [`FORGOTTEN_AFTER`], and when a connection shows that it is over. A kind is
+//! logged once, and again only after it was not met for that time: what repeats is counted.
+//!
+//! Absent on purpose: the sentences that a person reads about the state of a sync (`node`).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+/// A trouble that was not met for this time is over.
+pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
+/// Troubles that are told apart at a time: the names that cannot be looked up are the most of them. More than there are DNS
+/// seeds of a network.
+pub const TROUBLE_COUNT_MAX: usize = 32;
+
+/// What keeps a connection from being made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TroubleKind {
+    /// The system has no route: network or host unreachable, or no address of that family. The subject is the peer.
+    NoRoute,
+    /// A name cannot be looked up. The subject is the name.
+    Lookup,
+    /// The proxy cannot be reached, or does not answer. The subject is the proxy.
+    ProxyUnreachable,
+    /// The proxy answers, and does not do what it is asked for. The subject is the proxy.
+    ProxyRefuses,
+    /// Nothing listens at that port. The subject is the peer.
+    Refused,
+    /// The peer does not answer. The subject is the peer.
+    TimedOut,
+    /// The connection is made, and ends before the handshake is done. The subject is the peer.
+    NoHandshake,
+    /// Anything else. The subject is the peer.
+    Other,
+}
+
+impl TroubleKind {
+    /// Its name, for machines.
+    pub fn name(self) -> &'static str {
+        match self {
+            TroubleKind::NoRoute => "no-route",
+            TroubleKind::Lookup => "lookup-failed",
+            TroubleKind::ProxyUnreachable => "proxy-unreachable",
+            TroubleKind::ProxyRefuses => "proxy-refuses",
+            TroubleKind::Refused => "refused",
+            TroubleKind::TimedOut => "timed-out",
+            TroubleKind::NoHandshake => "no-handshake",
+            TroubleKind::Other => "other",
+        }
+    }
+
+    /// Whether each subject is counted by itself.
+    fn is_by_subject(self) -> bool {
+        use TroubleKind::{Lookup, NoHandshake, ProxyRefuses, ProxyUnreachable};
+        matches!(self, Lookup | ProxyUnreachable | ProxyRefuses | NoHandshake)
+    }
+
+    /// The kind of a connection that the system could not make.
+    pub fn of_connect(error: &io::Error) -> TroubleKind {
+        use io::ErrorKind;
+        match error.kind() {
+            ErrorKind::NetworkUnreachable
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkDown
+            | ErrorKind::AddrNotAvailable => TroubleKind::NoRoute,
+            ErrorKind::ConnectionRefused => TroubleKind::Refused,
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => TroubleKind::TimedOut,
+            _ => TroubleKind::Other,
+        }
+    }
+}
+
+/// Why one connection could not be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DialError {
+    /// What kind of trouble it is.
+    pub kind: TroubleKind,
+    /// The name or proxy that is meant; empty where it is the peer itself.
+    pub subject: String,
+    /// What the system or the proxy said.
+    pub why: String,
+}
+
+impl DialError {
+    /// Of the peer itself.
+    pub fn of_peer(kind: TroubleKind, why: impl Into<String>) -> DialError {
+        DialError { kind, subject: String::new(), why: why.into() }
+    }
+
+    /// Of a name or a proxy.
+    pub fn of(kind: TroubleKind, subject: &str, why: impl Into<String>) -> DialError {
+        DialError { kind, subject: subject.to_owned(), why: why.into() }
+    }
+}
+
+impl fmt::Display for DialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DialError { kind, subject, why } = self;
+        match kind {
+            TroubleKind::Lookup => write!(f, "cannot look up {subject}: {why}"),
+            TroubleKind::ProxyUnreachable => write!(f, "proxy {subject} cannot be reached: {why}"),
+            TroubleKind::ProxyRefuses => write!(f, "proxy {subject} does not connect: {why}"),
+            TroubleKind::NoRoute
+            | TroubleKind::Refused
+            | TroubleKind::TimedOut
+            | TroubleKind::NoHandshake
+            | TroubleKind::Other => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for DialError {}
+
+/// One trouble, and how often it was met since it began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// Its kind.
+    pub kind: TroubleKind,
+    /// The name, the proxy, or the peer that was tried last: see [`TroubleKind`].
+    pub subject: String,
+    /// What the system or the proxy said last.
+    pub why: String,
+    /// How often.
+    pub count: u64,
+    /// How long ago it was met first.
+    pub since: Duration,
+    /// How long ago it was met last.
+    pub last: Duration,
+}
+
+/// The troubles of the present.
+#[derive(Debug, Default)]
+pub(crate) struct Troubles {
+    /// By kind, and by subject where that is told apart.
+    met: BTreeMap<(TroubleKind, String), Met>,
+    /// When a kind was last met: also when it was over meanwhile.
+    logged: BTreeMap<TroubleKind, Duration>,
+}
+
+#[derive(Debug)]
+struct Met {
+    subject: String,
+    why: String,
+    count: u64,
+    first_at: Duration,
+    last_at: Duration,
+}
+
+impl Troubles {
+    /// A connection to `target`, or a look-up, failed. Whether that is worth a line of the log.
+    pub(crate) fn meet(&mut self, error: &DialError, target: &str, now: Duration) -> bool {
+        self.forget(now);
+        let subject = if error.subject.is_empty() { target } else { &error.subject };
+        let key = (error.kind, if error.kind.is_by_subject() { subject.to_owned() } else { String::new() });
+        if let Some(met) = self.met.get_mut(&key) {
+            met.count += 1;
+            met.last_at = now;
+            subject.clone_into(&mut met.subject);
+            met.why.clone_from(&error.why);
+        } else if self.met.len() < TROUBLE_COUNT_MAX {
+            let (subject, why) = (subject.to_owned(), error.why.clone());
+            self.met.insert(key, Met { subject, why, count: 1, first_at: now, last_at: now });
+        }
+        self.logged.insert(error.kind, now).is_none()
+    }
+
+    /// A connection to `target` was made, through a proxy or not: what would have kept it from that is over.
+    pub(crate) fn connected(&mut self, target: &str, name: Option<&str>, is_proxied: bool) {
+        self.met.retain(|(kind, _), met| match kind {
+            TroubleKind::NoRoute => is_proxied,
+            TroubleKind::Lookup => name != Some(met.subject.as_str()),
+            TroubleKind::ProxyUnreachable | TroubleKind::ProxyRefuses => !is_proxied,
+            TroubleKind::Refused | TroubleKind::TimedOut | TroubleKind::Other => met.subject != target,
+            TroubleKind::NoHandshake => true,
+        });
+    }
+
+    /// A connection to `target` ended before its handshake was done. Whether that is worth a line of the log: the first time
+    /// for each peer.
+    pub(crate) fn ended(&mut self, target: &str, why: &str, now: Duration) -> bool {
+        let before = self.met.len();
+        self.meet(&DialError::of_peer(TroubleKind::NoHandshake, why), target, now);
+        self.met.len() > before
+    }
+
+    /// A handshake with `target` was done.
+    pub(crate) fn shaken(&mut self, target: &str) {
+        self.met.remove(&(TroubleKind::NoHandshake, target.to_owned()));
+    }
+
+    /// A name was looked up.
+    pub(crate) fn looked_up(&mut self, name: &str) {
+        self.met.remove(&(TroubleKind::Lookup, name.to_owned()));
+    }
+
+    /// Forgets what was not met for a while.
+    pub(crate) fn forget(&mut self, now: Duration) {
+        let is_recent = |at: Duration| now.saturating_sub(at) < FORGOTTEN_AFTER;
+        self.met.retain(|_, met| is_recent(met.last_at));
+        self.logged.retain(|_, at| is_recent(*at));
+    }
+
+    /// What there is to say of them, those that were met most first.
+    pub(crate) fn list(&self, now: Duration) -> Vec<Trouble> {
+        let mut out: Vec<Trouble> = self
+            .met
+            .iter()
+            .map(|((kind, _), met)| Trouble {
+                kind: *kind,
+                subject: met.subject.clone(),
+                why: met.why.clone(),
+                count: met.count,
+                since: now.saturating_sub(met.first_at),
+                last: now.saturating_sub(met.last_at),
+            })
+            .collect();
+        out.sort_by(|a, b| b.count.cmp(&a.count).then(a.kind.cmp(&b.kind)));
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn connect_errors_have_their_kinds() {
+        use io::ErrorKind;
+        for (row, error, want) in [
+            ("no route", io::Error::from(ErrorKind::NetworkUnreachable), TroubleKind::NoRoute),
+            ("no route to the host", io::Error::from(ErrorKind::HostUnreachable), TroubleKind::NoRoute),
+            ("no address of the family", io::Error::from(ErrorKind::AddrNotAvailable), TroubleKind::NoRoute),
+            ("nothing listens", io::Error::from(ErrorKind::ConnectionRefused), TroubleKind::Refused),
+            ("no answer", io::Error::from(ErrorKind::TimedOut), TroubleKind::TimedOut),
+            ("anything else", io::Error::other("too many open files"), TroubleKind::Other),
+        ] {
+            assert_eq!(TroubleKind::of_connect(&error), want, "{row}");
+        }
+    }
+
+    #[test]
+    fn repeated_trouble_is_one_line_and_a_count() {
+        let mut troubles = Troubles::default();
+        let refused = DialError::of_peer(TroubleKind::Refused, "refused");
+        let lines = (0..50).filter(|i| troubles.meet(&refused, &format!("1.1.1.{i}:8333"), *i * S)).count();
+        assert_eq!(lines, 1, "one line");
+        let lookup = |name: &str| DialError::of(TroubleKind::Lookup, name, "no such name");
+        let lines = ["a", "b", "a"].into_iter().filter(|name| troubles.meet(&lookup(name), "seed", 50 * S)).count();
+        assert_eq!(lines, 1, "one for all names");
+        let list = troubles.list(60 * S);
+        let seen: Vec<_> = list.iter().map(|t| (t.kind, t.subject.as_str(), t.count, t.since, t.last)).collect();
+        let want = [
+            (TroubleKind::Refused, "1.1.1.49:8333", 50, 60 * S, 11 * S),
+            (TroubleKind::Lookup, "a", 2, 10 * S, 10 * S),
+            (TroubleKind::Lookup, "b", 1, 10 * S, 10 * S),
+        ];
+        assert_eq!(seen, want);
+        // Not met for a while: over, and news when it comes again.
+        let later = 50 * S + FORGOTTEN_AFTER;
+        troubles.forget(later);
+        assert!(troubles.list(later).is_empty());
+        assert!(troubles.meet(&refused, "1.1.1.1:8333", later) && !troubles.meet(&refused, "1.1.1.1:8333", later));
+        // Names without end are not all remembered.
+        assert_eq!((0..1000).filter(|i| troubles.meet(&lookup(&i.to_string()), "seed", later)).count(), 1);
+        assert_eq!(troubles.list(later).len(), TROUBLE_COUNT_MAX);
+    }
+
+    #[test]
+    fn a_connection_ends_what_it_shows_to_be_over() {
+        let proxy = || DialError::of(TroubleKind::ProxyUnreachable, "127.0.0.1:9050", "refused");
+        let kinds = |is_proxied: bool, target: &str, name: Option<&str>| {
+            let mut troubles = Troubles::default();
+            for error in [
+                DialError::of_peer(TroubleKind::NoRoute, "unreachable"),
+                DialError::of_peer(TroubleKind::Refused, "refused"),
+                DialError::of(TroubleKind::Lookup, "seed", "no such name"),
+                proxy(),
+            ] {
+                troubles.meet(&error, "1.1.1.1:1", S);
+            }
+            troubles.connected(target, name, is_proxied);
+            // It comes again at once: no news.
+            assert!(!troubles.meet(&proxy(), "1.1.1.1:1", 2 * S));
+            troubles.list(2 * S).into_iter().map(|trouble| trouble.kind.name()).collect::<Vec<_>>().join(" ")
+        };
+        let all = "proxy-unreachable lookup-failed refused";
+        assert_eq!(kinds(false, "2.2.2.2:1", None), all, "there is a route");
+        assert_eq!(kinds(false, "1.1.1.1:1", None), "proxy-unreachable lookup-failed", "and this peer answers");
+        assert_eq!(kinds(true, "2.2.2.2:1", None), "no-route lookup-failed proxy-unreachable refused");
+        assert_eq!(kinds(false, "seed:1", Some("seed")), "proxy-unreachable refused");
+    }
+}
