@@ -14,6 +14,10 @@ pub(crate) enum AlertKind {
     UnknownRules,
     /// A chain with much more work than the active one is invalid.
     InvalidChain,
+    /// A chain with more work than the active one is shut out by a mark.
+    ChainShutOut,
+    /// The state of the session is one that a person may mend.
+    State,
 }
 
 impl AlertKind {
@@ -24,6 +28,8 @@ impl AlertKind {
             AlertKind::InvalidChain => {
                 "Look for a newer ffwd, and compare the tip with another node's; reconsiderblock removes an old mark"
             }
+            AlertKind::ChainShutOut => crate::session::state::SHUT_OUT_ADVICE,
+            AlertKind::State => "See docs/server.md, states",
         }
     }
 }

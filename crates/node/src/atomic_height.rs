@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A [`Height`] to load and store, as the numbers of `std::sync::atomic`.
 #[derive(Debug, Default)]
-pub struct AtomicHeight(AtomicU32);
+pub(crate) struct AtomicHeight(AtomicU32);
 
 impl AtomicHeight {
     /// The value now.
-    pub fn load(&self, order: Ordering) -> Height {
+    pub(crate) fn load(&self, order: Ordering) -> Height {
         Height::new(self.0.load(order))
     }
 

@@ -5,9 +5,10 @@
 //! Absent on purpose: coins in memory (`coins`), when to commit (`pipeline`).
 
 use crate::bench_lines::Flushed;
+use crate::disk_space::SpaceWait;
 use crate::fault::Fault;
 use crate::locks::lock;
-use crate::report::{Reporter, SpaceWait};
+use crate::report::Reporter;
 use coins::Generation;
 use coins::table::Change;
 use disk::Disk;

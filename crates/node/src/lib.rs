@@ -54,9 +54,9 @@ mod chain_rules;
 mod chain_source;
 mod chainview;
 mod coins_io;
-pub mod counters;
 #[doc(hidden)]
 pub mod datadir;
+mod disk_space;
 #[doc(hidden)]
 pub mod engine;
 mod fault;
@@ -85,6 +85,7 @@ mod read_only;
 mod recheck;
 mod report;
 mod scratch;
+pub mod session;
 mod set_files;
 mod set_totals;
 mod setinfo;
@@ -103,3 +104,4 @@ mod writer;
 
 pub use fault::{Fault, Message, REBUILD_ADVICE};
 pub use log::{LOG_CATEGORIES, reopen_logs};
+pub use report::{Counted, Figures};

@@ -1,6 +1,7 @@
 //! What the engine's jobs are told, and what they tell: options, events, results. Plain values.
 
 use crate::fault::Message;
+use crate::session::state::{Limit, SessionState};
 pub use crate::setstats::{SetStats, Tally};
 use crate::stats::Snapshot;
 use coins::Totals;
@@ -220,6 +221,10 @@ pub struct Report {
     pub blocks_invalid: u64,
     /// Blocks connected.
     pub blocks: u64,
+    /// Transactions of them.
+    pub transactions: u64,
+    /// Bytes of them; of a job that only reads, of the blocks that it read.
+    pub bytes: u64,
     /// Seconds from the start to the last commit durable.
     pub seconds: f64,
     /// It was stopped before its end.
@@ -232,6 +237,8 @@ pub struct Report {
     pub damaged: Vec<DamagedRecord>,
     /// Why the chain ends below the best one; `None` where that is reached, or was not to be.
     pub end_reason: Option<Message>,
+    /// What the session did or waited for when it ended.
+    pub state: SessionState,
     /// Where the time went.
     pub stats: Snapshot,
 }
@@ -305,6 +312,10 @@ pub struct Progress {
     pub phase: &'static str,
     /// Whether the initial block download is over, of a job that follows the chain.
     pub is_current: bool,
+    /// What limits the work, once measured.
+    pub limit: Option<Limit>,
+    /// What the session does, or waits for: what everybody is shown.
+    pub state: SessionState,
     /// Whether this part of the work has ended: what comes before the next one may take long, and says nothing.
     pub is_last: bool,
 }

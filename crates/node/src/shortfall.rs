@@ -26,6 +26,10 @@ struct Found {
     bodies: Vec<NodeId>,
     /// Blocks of the files without a parent.
     orphan_count: u64,
+    /// Blocks refused because they break a rule.
+    refused_count: u64,
+    /// Damaged bodies of which there is no other copy.
+    lost_count: u64,
     /// Headers that the clock keeps out.
     is_clock_behind: bool,
     /// Announced blocks were not given, and no peer says that the chain ends below them.
@@ -50,6 +54,27 @@ impl Shortfall {
     /// Blocks of the files have no parent.
     pub(crate) fn orphans(&self, count: usize) {
         self.lock().orphan_count += count as u64;
+    }
+
+    /// A block breaks a rule.
+    pub(crate) fn refused(&self) {
+        self.lock().refused_count += 1;
+    }
+
+    /// A body is damaged, and there is no other copy.
+    pub(crate) fn lost(&self) {
+        self.lock().lost_count += 1;
+    }
+
+    /// Whether a block broke a rule.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.lock().refused_count > 0
+    }
+
+    /// Blocks that broke a rule, and bodies that are to be fetched again.
+    pub(crate) fn bad_counts(&self) -> (u64, u64) {
+        let found = self.lock();
+        (found.refused_count, found.lost_count)
     }
 
     /// Headers are further ahead of the clock than a rule allows.

@@ -133,6 +133,8 @@ pub struct Tree {
     slots: Vec<NodeId>,
     /// The header with the most work that nothing is known against, and that work.
     best: (NodeId, u128),
+    /// Of the headers that are marked, or stand on one that is, the one with the most work, and that work; 0 without one.
+    shut_out: (NodeId, u128),
     /// The last header that came, and its work: most often the next one's parent.
     last: (NodeId, u128),
     /// The last bits, and the work of one block with them: the division is dear.
@@ -145,7 +147,8 @@ impl Tree {
         let work = proof_of(genesis.bits());
         let slots = vec![NONE; SLOTS_MIN];
         let (best, proof) = ((GENESIS, work), (genesis.bits(), work));
-        let mut tree = Tree { nodes: Vec::new(), anchors: Vec::new(), slots, best, last: best, proof };
+        let shut_out = (GENESIS, 0);
+        let mut tree = Tree { nodes: Vec::new(), anchors: Vec::new(), slots, best, shut_out, last: best, proof };
         tree.push(genesis, genesis.hash(), NONE, Height::GENESIS, work);
         tree
     }
@@ -205,8 +208,31 @@ impl Tree {
         self.last = (id, work);
         if fate == Fate::Open && work > self.best.1 {
             self.best = (id, work);
+        } else if fate != Fate::Open && work > self.shut_out.1 {
+            self.shut_out = (id, work);
         }
         id
+    }
+
+    /// A chain with more work than [`Tree::best`]'s that a mark shuts out: its lowest marked block, and its end.
+    pub fn shut_out(&self) -> Option<(NodeId, NodeId)> {
+        if self.shut_out.1 <= self.best.1 {
+            return None;
+        }
+        let chain = std::iter::successors(Some(self.shut_out.0), |&id| self.parent(id));
+        let lowest = chain.take_while(|&id| self.fate(id) != Fate::Open).last()?;
+        Some((lowest, self.shut_out.0))
+    }
+
+    /// The end of such a chain.
+    pub fn shut_out_end(&self) -> Option<NodeId> {
+        (self.shut_out.1 > self.best.1).then_some(self.shut_out.0)
+    }
+
+    /// After marks were taken back: of all headers that bear one, the one with the most work.
+    fn find_shut_out(&mut self) {
+        let marked = self.ids().filter(|&id| self.fate(id) != Fate::Open).map(|id| (id, self.sum(id)));
+        self.shut_out = marked.max_by_key(|&(id, work)| (work, std::cmp::Reverse(id))).unwrap_or((GENESIS, 0));
     }
 
     /// The header with the most work that nothing is known against; of equals the first.
@@ -406,6 +432,12 @@ impl Tree {
         }
         self.set_fate(id, Fate::Failed);
         marked.insert(0, id);
+        for id in &marked {
+            let work = self.sum(*id);
+            if work > self.shut_out.1 {
+                self.shut_out = (*id, work);
+            }
+        }
         if self.fate(self.best.0) != Fate::Open {
             self.find_best();
         }
@@ -432,6 +464,7 @@ impl Tree {
                 }
             }
         }
+        self.find_shut_out();
         reopened
     }
 
@@ -452,6 +485,7 @@ impl Tree {
             }
         }
         self.find_best();
+        self.find_shut_out();
         changed
     }
 

@@ -63,10 +63,7 @@ fn a_pruned_sync_with_hints_leaves_what_bitcoind_goes_on_with() {
     let read = |name: &str| std::fs::read(dir.path().join(name)).unwrap();
     assert!(read("whole.dat") == read("hinted.dat"), "another set");
     let pruned = go(&format!("hints make @/late --datadir @/hinted {ON}"));
-    assert!(
-        pruned.code == Some(1) && pruned.err.contains("is pruned. Make hints"),
-        "{pruned:?}"
-    );
+    assert!(pruned.code == Some(1) && pruned.err.contains("is pruned. Make hints"), "{pruned:?}");
     if !is_there() {
         return;
     }

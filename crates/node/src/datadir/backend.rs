@@ -160,8 +160,8 @@ impl EngineBackend for DataDir<'_> {
         let bytes: u64 = sizes.iter().sum();
         // Where blocks are still to come, who fetches them says how much there is.
         if let Some(last) = plans.last().filter(|_| !sizes.contains(&0)) {
-            self.reporter.height_end.store(last.height, Relaxed);
-            self.reporter.bytes_end.store(self.reporter.bytes.load(Relaxed) + bytes, Relaxed);
+            self.reporter.set_end(last.height);
+            self.reporter.set_bytes_left(bytes);
         }
         self.feed.start(plans, bytes);
     }
@@ -198,9 +198,7 @@ impl EngineBackend for DataDir<'_> {
         if self.mode != Mode::ReadOnly {
             self.reporter.log().line(&format!("Disconnect block: {hash} height={height}"));
         }
-        self.reporter.disconnected.fetch_add(1, Relaxed);
-        self.reporter.height.store(height - 1, Relaxed);
-        self.reporter.transactions.fetch_sub(u64::from(self.index.read().body(node).transactions()), Relaxed);
+        self.reporter.remove_block(height - 1, u64::from(self.index.read().body(node).transactions()));
         Ok(())
     }
 
@@ -241,7 +239,9 @@ impl EngineBackend for DataDir<'_> {
             }
         }
         let replacement = self.writer.body_lost(node, &inside);
-        self.reporter.lost.fetch_add(u64::from(!replacement.has_copy), Relaxed);
+        if !replacement.has_copy {
+            self.reporter.shortfall.lost();
+        }
         Ok(replacement.has_copy)
     }
 }
@@ -262,12 +262,9 @@ impl DataDir<'_> {
 
     fn tell_tip(&self, block: &Connected<'_>) {
         let job = block.job;
-        self.reporter.height.store(job.context.height, Relaxed);
         self.cached_coins.store(block.coins.0 as u64, Relaxed);
-        self.reporter.blocks.fetch_add(1, Relaxed);
-        self.reporter.bytes.fetch_add(job.bytes.len() as u64, Relaxed);
         let count = block.prepared.txids.len() as u64;
-        let transactions = self.reporter.transactions.fetch_add(count, Relaxed) + count;
+        self.reporter.add_block(job.context.height, job.bytes.len(), count);
         // Who only looks moves no tip.
         if self.mode == Mode::ReadOnly {
             return;
@@ -283,7 +280,7 @@ impl DataDir<'_> {
         });
         let (time, blocks_left) =
             (tree.time(job.context.node), tree.height(tree.best()).blocks_above(job.context.height));
-        self.reporter.log().update_tip(&Tip {
+        self.reporter.update_tip(|transactions| Tip {
             hash: job.context.hash,
             height: job.context.height,
             version: tree.version(job.context.node),

@@ -18,7 +18,6 @@ use primitives::undo::spent_coins;
 use primitives::{BlockHash, Hash256, Height, Tables, merkle};
 use simd::spill::Spill;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 use store::indexes::rebuild_advice;
@@ -250,8 +249,8 @@ impl DataDir<'_> {
             changed.notify_all();
             let (block, records) = made?;
             indexing.connected(&self.reporter, &block, records)?;
-            self.reporter.height.store(block.height, Relaxed);
-            self.reporter.bytes.fetch_add(u64::from(self.index.read().body(node).size()), Relaxed);
+            self.reporter.set_height(block.height);
+            self.reporter.add_bytes(self.index.read().body(node).size() as usize);
             self.reporter.progress(Snapshot::default);
             let stops = self.reporter.is_stopping();
             if stops || indexing.is_full() || committed.elapsed() > COMMIT_INTERVAL {
@@ -281,13 +280,23 @@ impl DataDir<'_> {
         Err(Fault::refused(why, advice))
     }
 
+    /// The lowest height up to which the open indexes reach; `otherwise` where none is open.
+    pub(crate) fn indexed_height(&self, otherwise: Height) -> Height {
+        let positions = self.indexing.get().map(Indexing::positions).unwrap_or_default();
+        let tree = self.headers();
+        let height = |best: Option<BlockHash>| {
+            best.and_then(|best| tree.find(&best)).map_or(Height::GENESIS, |id| tree.height(id))
+        };
+        positions.into_iter().map(|(.., best)| height(best)).min().unwrap_or(otherwise)
+    }
+
     fn say_begin(&self, from: &[From], nodes: &[NodeId]) {
         let index = self.index.read();
         let bytes: u64 = nodes.iter().map(|&node| u64::from(index.body(node).size())).sum();
         let end = index.headers().height(*nodes.last().expect("there is a block"));
         drop(index);
-        self.reporter.height_end.store(end, Relaxed);
-        self.reporter.bytes_end.store(self.reporter.bytes.load(Relaxed) + bytes, Relaxed);
+        self.reporter.set_end(end);
+        self.reporter.set_bytes_left(bytes);
         if nodes.len() > 1 {
             let names = from.iter().map(|from| format!("{} from height {}", from.kind.name(), from.first));
             let names = names.collect::<Vec<_>>().join(", ");

@@ -35,8 +35,7 @@ use lock::Locked;
 use primitives::{BlockHash, Height};
 use std::io;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 use store::blockfiles::{BlockAt, BlockFiles};
 use store::locks::DataDirLocks;
@@ -98,6 +97,8 @@ pub(crate) struct DataDir<'e> {
     pub(crate) pruning: prune::Pruning,
     /// The optional indexes that are kept, once they are open.
     pub(crate) indexing: Arc<OnceLock<Indexing>>,
+    /// Changes of the chain since the start, for `-checkblockindex`.
+    changes: AtomicU32,
     /// What miners activated that is not known, by the last block of the period behind which it was looked for.
     unknown_rules: Mutex<Option<(NodeId, Option<String>)>>,
     /// Before the locks, as what is dropped first.
@@ -155,6 +156,7 @@ impl<'e> DataDir<'e> {
             feed: BlockFeed::new(files.clone(), options.dbcache_bytes, options.par),
             undo_files: Arc::new(UndoFiles::new(disk.clone(), layout.blocks_dir(), &network, key)),
             pruning: prune::Pruning::default(),
+            changes: AtomicU32::new(0),
             unknown_rules: Mutex::default(),
             indexing: Arc::default(),
             turn: Arc::default(),
@@ -180,7 +182,7 @@ impl<'e> DataDir<'e> {
     /// Checks what always holds of the block index, where that is wanted and its turn.
     pub(crate) fn check_index(&self) {
         let every = self.options.sizes.check_block_index;
-        if every > 0 && self.reporter.changes.fetch_add(1, Relaxed).is_multiple_of(every) {
+        if every > 0 && self.changes.fetch_add(1, Relaxed).is_multiple_of(every) {
             self.index.read().invariants();
         }
     }

@@ -8,7 +8,7 @@ use crate::options::unix_seconds;
 use crate::set_totals;
 use crate::tree::{GENESIS, NodeId, Tree};
 use coins::Totals;
-use std::sync::atomic::Ordering::Relaxed;
+use primitives::Height;
 use store::private_files::PrivateDir;
 
 /// Blocks that are told of at most where several were connected in one go.
@@ -20,6 +20,12 @@ impl DataDir<'_> {
         let (options, now) = (self.options, unix_seconds(self.options.clock));
         let (work, time) = (tree.work(tip), tree.time(tip));
         crate::headers::is_initial(work, time, options.minimum_chain_work, options.sizes.tip_age_max_s, now)
+    }
+
+    /// Height of the last connected block.
+    pub(crate) fn tip_height(&self) -> Height {
+        let index = self.index.read();
+        index.headers().height(index.tip())
     }
 
     /// New headers came: says how far they are, while the initial download goes on.
@@ -65,7 +71,7 @@ impl DataDir<'_> {
         if counts_whole {
             index.complete_active();
         }
-        self.reporter.height.store(index.headers().height(tip), Relaxed);
+        self.reporter.set_height(index.headers().height(tip));
         let best = index.headers().hash(tip);
         drop(index);
         // The genesis block's coinbase is no coin.

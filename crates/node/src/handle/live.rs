@@ -2,13 +2,13 @@
 
 use crate::alerts::Alerts;
 use crate::arrivals::Arrivals;
-use crate::counters::Counters;
 use crate::datadir::{Assumed, DataDir};
 use crate::fault::Fault;
 use crate::headers;
 use crate::index::SharedIndex;
 use crate::indexing::Indexing;
 use crate::options::{Clock, Options, Prune, unix_seconds};
+use crate::report::Figures;
 use crate::stats::Stats;
 use crate::tree::NodeId;
 use crate::writer::Writer;
@@ -30,7 +30,7 @@ pub struct Live {
     /// Every known block.
     pub index: Arc<SharedIndex>,
     /// How far the job is.
-    pub counters: Arc<Counters>,
+    pub figures: Figures,
     /// What is wrong with the chain.
     pub alerts: Arc<Alerts>,
     /// Where the time goes.
@@ -55,7 +55,7 @@ impl Live {
     pub(crate) fn of(datadir: &DataDir<'_>, stats: Arc<Stats>, arrivals: Arc<Arrivals>) -> Live {
         Live {
             index: datadir.index.clone(),
-            counters: datadir.reporter.counters(),
+            figures: datadir.reporter.figures(),
             alerts: datadir.reporter.alerts(),
             stats,
             options: datadir.options.clone(),

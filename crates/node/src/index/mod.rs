@@ -537,5 +537,9 @@ impl BlockIndex {
         let best = headers.ids().filter(|&id| headers.fate(id) == Fate::Open);
         let best = best.max_by_key(|&id| (headers.work(id), std::cmp::Reverse(id)));
         assert_eq!(Some(headers.work(headers.best())), best.map(|id| headers.work(id)), "the best header");
+        let marked = headers.ids().filter(|&id| headers.fate(id) != Fate::Open).map(|id| headers.work(id)).max();
+        let is_better = |work: &primitives::Work| *work > headers.work(headers.best());
+        let shut_out = headers.shut_out().map(|(_, end)| headers.work(end));
+        assert_eq!(shut_out, marked.filter(is_better), "the chain that a mark shuts out");
     }
 }

@@ -2,11 +2,10 @@
 
 use super::open::{Purpose, Which, open_existing};
 use crate::fault::Fault;
-use crate::options::{Events, Options};
+use crate::options::{Events, Options, Report};
 use crate::report::Reporter;
 use indexes::IndexKind;
 use primitives::{BlockHash, Height};
-use std::sync::atomic::Ordering::Relaxed;
 use store::indexes::IndexDb;
 
 /// What was done.
@@ -50,13 +49,11 @@ pub fn index(options: &Options, kinds: &[IndexKind], events: Events<'_>) -> Resu
         datadir.finish_indexes(tip)?;
     }
     let (height, best) = datadir.height_and_hash(tip);
-    let height = if stopped { datadir.reporter.height.load(Relaxed) } else { height };
+    let height = if stopped { datadir.indexed_height(height) } else { height };
     Ok(report(kinds, &datadir.reporter, height, best, stopped))
 }
 
 fn report(kinds: &[IndexKind], reporter: &Reporter<'_>, height: Height, best: BlockHash, stopped: bool) -> IndexReport {
-    reporter.log().line("Shutdown done");
-    reporter.log().flush();
-    let indexes = kinds.to_vec();
-    IndexReport { indexes, height, best, bytes: reporter.bytes.load(Relaxed), seconds: reporter.seconds(), stopped }
+    let Report { bytes, seconds, .. } = reporter.report(Report::default());
+    IndexReport { indexes: kinds.to_vec(), height, best, bytes, seconds, stopped }
 }

@@ -202,7 +202,8 @@ fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_bytes: usize) -
     let mib = options.dbcache_bytes >> 20;
     let chosen = if options.sizes.dbcache_follows { ", chosen by the memory that is left" } else { "" };
     datadir.reporter.log().line(&format!("Memory for coins, blocks in flight and tables: dbcache={mib} MiB{chosen}"));
-    datadir.reporter.transactions.store(datadir.transactions_up_to(tip), Relaxed);
+    datadir.reporter.set_transactions(datadir.transactions_up_to(tip));
+    datadir.reporter.set_workers(options.par);
     let setup = Setup {
         pipeline: Settings { par: options.par, budget_bytes, window_blocks: 4096 },
         assume: AssumeValid { hash: options.assumevalid, minimum_chain_work: options.minimum_chain_work },
@@ -289,21 +290,6 @@ fn report(datadir: &DataDir<'_>, engine: &Engine<'_>, height_start: Height, stop
         let reason = || reporter.shortfall.reason(tree, tip, is_current, &is_stored);
         (height, tree.height(tree.best()), ends_early.then(reason).flatten())
     };
-    let report = Report {
-        height,
-        headers,
-        damaged: reporter.shortfall.records(),
-        end_reason,
-        best,
-        height_start,
-        blocks_invalid: reporter.invalid.load(Relaxed),
-        blocks: reporter.blocks.load(Relaxed),
-        seconds: reporter.seconds(),
-        stopped,
-        undelivered: Vec::new(),
-        stats: engine.pipeline.stats().snapshot(),
-    };
-    reporter.log().line("Shutdown done");
-    reporter.log().flush();
-    report
+    let stats = engine.pipeline.stats().snapshot();
+    reporter.report(Report { height, headers, end_reason, best, height_start, stopped, stats, ..Report::default() })
 }

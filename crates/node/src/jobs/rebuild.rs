@@ -6,7 +6,6 @@ use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
 use crate::options::{Events, Options, Prune, Report};
 use primitives::Height;
-use std::sync::atomic::Ordering::Relaxed;
 use store::FileInfos;
 use store::chainstate::{self, Chainstate, Rebuilt};
 use store::index::{self, BlockIndex};
@@ -85,7 +84,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
 fn check_height(datadir: &DataDir<'_>, engine: &Engine<'_>, height_before: Height) -> Result<(), Fault> {
     let (height, best) = datadir.height_and_hash(engine.tip());
     let wanted = height_before.min(datadir.options.stop_at_height.unwrap_or(Height::MAX));
-    if height >= wanted || datadir.reporter.invalid.load(Relaxed) > 0 {
+    if height >= wanted || datadir.reporter.shortfall.has_refused() {
         return Ok(());
     }
     let wanted = format!("blocks up to height {wanted}, the height of the chainstate");

@@ -10,9 +10,8 @@ use crate::datadir::{lock, prune, scan, start_of};
 use crate::engine::Activated;
 use crate::fault::{Fault, Message};
 use crate::options::{Events, Options, Report};
-use crate::tree::NodeId;
+use crate::tree::{GENESIS, NodeId};
 use primitives::Height;
-use std::sync::atomic::Ordering::Relaxed;
 use store::FileInfos;
 use store::blockfiles::BlockAt;
 use store::chainstate::Chainstate;
@@ -115,7 +114,7 @@ fn work(datadir: &DataDir<'_>, before: &Before) -> Result<Report, Fault> {
         datadir.with_room(|| datadir.writer.settle())?;
         datadir.finish_indexes(engine.tip())?;
     }
-    if datadir.reporter.blocks.load(Relaxed) == 0 && height_start == Height::GENESIS {
+    if engine.tip() == GENESIS && height_start == Height::GENESIS {
         let why = "No block of the files could be connected: are they this network's?";
         datadir.reporter.warn(Message::new(
             why,

@@ -10,7 +10,6 @@ use crate::fault::{Fault, Message};
 use crate::options::{Events, Options};
 use crate::tree::NodeId;
 use primitives::{BlockHash, Height};
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 /// What the coins that a block spent may take in memory beyond `--dbcache` when it is disconnected.
@@ -58,8 +57,8 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
         let bytes = |node: &NodeId| u64::from(index.body(*node).size());
         let bytes: u64 = tree.path(tree.ancestor(tip, height - count), tip).iter().map(bytes).sum();
         // Level 4 has all of them twice.
-        datadir.reporter.bytes_end.store(if level >= 4 { 2 * bytes } else { bytes }, Relaxed);
-        datadir.reporter.height_end.store(height, Relaxed);
+        datadir.reporter.set_bytes_left(if level >= 4 { 2 * bytes } else { bytes });
+        datadir.reporter.set_end(height);
     }
     for step in 0..count {
         if datadir.reporter.is_stopping() {
@@ -73,7 +72,7 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
             break;
         }
         let bytes = datadir.read(node)?;
-        datadir.reporter.bytes.fetch_add(bytes.len() as u64, Relaxed);
+        datadir.reporter.add_bytes(bytes.len());
         if level >= 1 {
             report.transactions += engine.check_alone(node, bytes)? as u64;
         }
@@ -96,7 +95,7 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
                 engine.disconnect_tip()?;
             }
         }
-        datadir.reporter.height.store(height - step, Relaxed);
+        datadir.reporter.set_height(height - step);
         datadir.reporter.progress(|| engine.pipeline.stats().snapshot());
     }
     if level >= 4 && !super::telling(datadir, &mut engine, |engine| engine.reconnect(tip))? {

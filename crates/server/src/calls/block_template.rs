@@ -15,7 +15,6 @@ use crate::registry::{Arg, Call, Kind, Run, Wait};
 use consensus::{Chain, spend};
 use node::handle::Live;
 use primitives::{BlockHash, hex};
-use std::sync::atomic::Ordering::Relaxed;
 
 /// These calls.
 pub(super) const CALLS: &[Call] = &[Call {
@@ -136,7 +135,7 @@ fn template(live: &Live, rules: &[String]) -> Result<Json, RpcError> {
         .put("transactions", Vec::new())
         .put("coinbaseaux", Json::object().end())
         .put("coinbasevalue", spend::subsidy(params, height).0)
-        .put("longpollid", format!("{}{}", tree.hash(tip), 1 + live.counters.blocks.load(Relaxed)))
+        .put("longpollid", format!("{}{}", tree.hash(tip), 1 + live.figures.counted().blocks))
         .put("target", target(bits))
         .put("mintime", least)
         .put("mutable", changeable)

@@ -11,7 +11,6 @@ use node::index::{BlockIndex, Validity};
 use node::options::Prune;
 use node::tree::{Fate, NodeId, Tree};
 use primitives::{BlockHash, Height, hex};
-use std::sync::atomic::Ordering::Relaxed;
 
 /// These calls.
 pub(super) const CALLS: &[Call] = &[
@@ -64,7 +63,7 @@ pub(super) fn warnings(live: &Live) -> Vec<Json> {
 
 /// How much of the chain is done with the tip.
 fn progress(live: &Live, tip: &HeaderView, best: Height) -> f64 {
-    let transactions = live.counters.transactions.load(Relaxed);
+    let transactions = live.figures.counted().transactions;
     let now = i64::try_from(live.unix_time()).unwrap_or(i64::MAX);
     live.params().progress(transactions, tip.header.time(), best.blocks_above(tip.height), now)
 }
@@ -129,7 +128,7 @@ fn background(context: &Context, live: &Live) -> Option<Json> {
     };
     // Of a chain at work they are counted; the other one stands still.
     let transactions =
-        if is_past { live.counters.transactions.load(Relaxed) } else { context.transactions_up_to(live, &past.hash) };
+        if is_past { live.figures.counted().transactions } else { context.transactions_up_to(live, &past.hash) };
     let all = live.params().assumeutxo.iter().find(|known| known.height == height).map(|known| known.chain_tx_count);
     let done = all.map_or(0.0, |all| (transactions as f64 / all.max(1) as f64).min(1.0));
     Some(

@@ -25,7 +25,6 @@ use crate::report::Reporter;
 use crate::tree::{Fate, GENESIS, NodeId};
 use primitives::Height;
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
 use store::chainstate::{self, Chainstate};
 use store::index::BlockIndex;
 use store::private_files::PrivateDir;
@@ -177,7 +176,7 @@ pub(super) fn follow(
     run: &HintedRun<'_>,
     engine: &mut Engine<'_>,
 ) -> Result<Activated, Fault> {
-    shared.datadir.reporter.height_end.store(run.height(), Relaxed);
+    shared.datadir.reporter.set_end(run.height());
     request::want(shared);
     loop {
         // What hurries from here on is heard.
@@ -212,10 +211,8 @@ pub(super) fn take(
     let taken = CheckedBlock { node, height, hash, block: &block, txids: &checked.txids };
     run.take(&taken, &datadir.reporter)?;
     let reporter = &datadir.reporter;
-    reporter.bytes.fetch_add(block.bytes().len() as u64, Relaxed);
-    reporter.transactions.fetch_add(checked.txids.len() as u64, Relaxed);
-    reporter.blocks.fetch_add(1, Relaxed);
-    reporter.height.store(Height::from_index(run.done()), Relaxed);
+    let height = Height::from_index(run.done());
+    reporter.add_block(height, block.bytes().len(), checked.txids.len() as u64);
     Ok(())
 }
 

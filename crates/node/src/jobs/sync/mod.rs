@@ -25,6 +25,7 @@ use crate::hints::file::HintsFile;
 use crate::hints::run::HintedRun;
 use crate::locks::lock;
 use crate::options::{Events, Options, Report};
+use crate::session::facts::NetworkSetup;
 use crate::threads::{self, spawn};
 use crate::tree::{self, Fate, NodeId};
 pub use p2p::api::{OUTBOUND_RESERVED, Reachable};
@@ -73,6 +74,11 @@ pub struct SyncOptions {
 }
 
 impl SyncOptions {
+    /// Whether there is no peer, neither way.
+    fn is_alone(&self) -> bool {
+        self.outbound == 0 && self.connect.as_ref().is_some_and(Vec::is_empty)
+    }
+
     /// No peer, neither way, over either transport: what is in the data directory, and what others ask through the handle.
     pub fn alone() -> SyncOptions {
         SyncOptions {
@@ -177,6 +183,9 @@ struct Shared<'f, 'e> {
     hinted: Option<HintedRun<'f>>,
     handle: Option<&'f Handle>,
     network: Arc<Network>,
+    setup: NetworkSetup,
+    /// A data directory is served, and no peer is sought.
+    is_alone: bool,
     /// Lines about inbound connections are all in the log.
     no_log_rate_limit: bool,
     arrivals: Arc<Arrivals>,
@@ -187,6 +196,8 @@ struct Shared<'f, 'e> {
     block_bytes: AtomicU64,
     /// Height of the last block that was wanted, where the number ahead of the tip is limited.
     wanted_to: AtomicHeight,
+    /// Height where the preferred chain ends, as far as it is wanted.
+    target_end: AtomicHeight,
     /// Blocks were stored since the index was written.
     dirty: AtomicBool,
     /// Less was wanted than could be: a commit is to make room first.
@@ -275,12 +286,15 @@ fn run(
         hinted,
         handle,
         network,
+        setup: NetworkSetup { listens: !sync.listen.is_empty() },
+        is_alone: sync.is_alone(),
         no_log_rate_limit: sync.peers.no_log_rate_limit,
         arrivals,
         unserved: view.0,
         targets: Mutex::default(),
         block_bytes: AtomicU64::new(BLOCK_BYTES_FIRST),
         wanted_to: AtomicHeight::default(),
+        target_end: AtomicHeight::default(),
         dirty: AtomicBool::new(false),
         held_back: AtomicBool::new(false),
         tip_since: Mutex::new((tree::GENESIS, Instant::now())),
@@ -372,7 +386,7 @@ fn keep_apart(datadir: &DataDir<'_>) -> Result<(), Fault> {
 /// Whether what lies on top of a snapshot, or beside it, says that its past must be validated first.
 fn is_suspect(shared: &Shared<'_, '_>, engine: &Engine<'_>) -> bool {
     let on_snapshot = shared.datadir.assumed.is_some_and(|assumed| !assumed.is_past);
-    on_snapshot && (shared.datadir.reporter.invalid.load(Relaxed) > 0 || engine.is_held())
+    on_snapshot && (shared.datadir.reporter.shortfall.has_refused() || engine.is_held())
 }
 
 /// Whether this part of the sync is done, at the tip or before it.
@@ -523,7 +537,7 @@ fn follow(shared: &Shared<'_, '_>, engine: &mut Engine<'_>, sync: &SyncOptions) 
         return hinted::follow(shared, hinted, engine);
     }
     // Blocks that were refused, and bodies that are to be fetched again.
-    let count = || (datadir.reporter.invalid.load(Relaxed), datadir.reporter.lost.load(Relaxed));
+    let count = || datadir.reporter.shortfall.bad_counts();
     let (mut told, mut seen) = (engine.tip(), count());
     loop {
         // A call to hurry from here on is heard.

@@ -47,7 +47,8 @@ pub(super) fn want(shared: &Shared<'_, '_>) {
     };
     let lists = targets.iter().map(|&target| missing_to(target)).collect();
     if let Some(&first) = targets.first() {
-        datadir.reporter.height_end.store(tree.height(first).min(stop), Relaxed);
+        shared.target_end.store(tree.height(first).min(stop), Relaxed);
+        datadir.reporter.set_end(tree.height(first).min(stop));
     }
     drop(index);
     shared.network.want(lists);
@@ -83,10 +84,10 @@ pub(super) fn want_if_ahead(shared: &Shared<'_, '_>) {
         }
         return;
     }
-    let height = shared.datadir.reporter.height.load(Relaxed);
+    let height = shared.datadir.tip_height();
     let end = shared.wanted_to.load(Relaxed);
     let is_short = end.blocks_above(height) < ahead - ahead / 8;
-    if is_short && end < shared.datadir.reporter.height_end.load(Relaxed) {
+    if is_short && end < shared.target_end.load(Relaxed) {
         want(shared);
     }
 }

@@ -1,17 +1,25 @@
-//! What the user and debug.log are told: what happens, how far it is, what a block cost, that the disk is full.
+//! What the user and debug.log are told: what happens, how far it is, what a block cost, what the work waits for, and in the
+//! end what was done.
 //!
-//! Counters are atomics; no lock of this file is held while another is taken.
+//! For the engine it is write-only: nothing that is decided reads it. Counters are atomics; no lock of this file is held while
+//! another is taken.
+
+mod counters;
+
+pub(crate) use counters::Counters;
+pub use counters::{Counted, Figures};
 
 use crate::alerts::{AlertKind, Alerts};
 use crate::bench_lines::BenchLines;
 use crate::block::BlockContext;
-use crate::counters::{Counters, NO_NETWORK};
-use crate::fault::{Fault, Message};
+use crate::fault::Message;
 use crate::locks::lock;
-use crate::log::Log;
-use crate::options::{Event, Events, Progress, RecentBlock};
+use crate::log::{Log, Tip};
+use crate::options::{Event, Events, Progress, RecentBlock, Report};
 use crate::peer_lines::{PeerLine, PeerLines};
 use crate::pipeline::Connected;
+use crate::session::limit::LimitWindow;
+use crate::session::state::{SessionFacts, SessionState, Stage, state_of};
 use crate::shortfall::Shortfall;
 use crate::stats::Snapshot;
 use consensus::ScriptCheckReason;
@@ -19,7 +27,7 @@ use p2p::PeerId;
 use primitives::{BlockHash, Height};
 use std::collections::VecDeque;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -27,9 +35,8 @@ use std::time::{Duration, Instant};
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 /// Blocks that are told of as the last ones.
 const RECENT_MAX: usize = 12;
-/// Between two tries on a full disk, at first and at most.
-const PAUSE_MIN: Duration = Duration::from_millis(5);
-const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Time between two lines about the state in debug.log.
+const STATE_LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Tells the user and the log what happens.
 pub(crate) struct Reporter<'e> {
@@ -45,26 +52,40 @@ pub(crate) struct Reporter<'e> {
     recent: Mutex<VecDeque<RecentBlock>>,
     /// What this part of the work does, in a word or two.
     phase: Mutex<&'static str>,
+    /// What is known of the session, and the state that follows.
+    session: Mutex<Session>,
+    /// Threads that wait for space on the disk.
+    disk_waits: AtomicU32,
+    /// Threads that work on blocks.
+    workers: AtomicUsize,
     /// Why scripts are run, or that they are not, as it was last said.
     scripts: Mutex<Option<Option<ScriptCheckReason>>>,
     /// Why the chain may end below the best one.
     pub(crate) shortfall: Shortfall,
-    /// Changes of the chain since the start, for `-checkblockindex`.
-    pub(crate) changes: AtomicU32,
     /// Set once stopping was logged.
     is_stop_logged: AtomicBool,
     /// How many of the lines that peers cause are written.
     peer_lines: PeerLines,
-    counters: Arc<Counters>,
+    figures: Figures,
     alerts: Arc<Alerts>,
 }
 
-/// The counters are read and written through the reporter.
+/// What is known of the session.
+#[derive(Default)]
+struct Session {
+    facts: SessionFacts,
+    limits: LimitWindow,
+    state: SessionState,
+    /// The state in debug.log, and when it was written.
+    logged: Option<(&'static str, Instant)>,
+}
+
+/// The counters are written through the reporter.
 impl Deref for Reporter<'_> {
     type Target = Counters;
 
     fn deref(&self) -> &Counters {
-        &self.counters
+        self.figures.counters()
     }
 }
 
@@ -81,19 +102,26 @@ impl<'e> Reporter<'e> {
             refused: Mutex::default(),
             recent: Mutex::default(),
             phase: Mutex::new("connecting blocks"),
+            session: Mutex::default(),
+            disk_waits: AtomicU32::new(0),
+            workers: AtomicUsize::new(1),
             scripts: Mutex::default(),
             shortfall: Shortfall::default(),
-            changes: AtomicU32::new(0),
             is_stop_logged: AtomicBool::new(false),
             peer_lines: PeerLines::default(),
-            counters: Arc::default(),
+            figures: Figures::default(),
             alerts: Arc::default(),
         }
     }
 
-    /// The counters, to be read elsewhere.
-    pub(crate) fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.counters)
+    /// The counters, for those who show them.
+    pub(crate) fn figures(&self) -> Figures {
+        self.figures.clone()
+    }
+
+    /// So many threads work on blocks.
+    pub(crate) fn set_workers(&self, count: usize) {
+        self.workers.store(count.max(1), Relaxed);
     }
 
     /// The alerts that hold, to be read elsewhere.
@@ -165,7 +193,8 @@ impl<'e> Reporter<'e> {
         }
         if counts {
             self.log.line(&format!("InvalidChainFound: invalid block={hash} height={height}"));
-            self.invalid.fetch_add(1, Relaxed);
+            self.add_invalid();
+            self.shortfall.refused();
         }
         (self.events)(Event::Refused { height, hash, why, is_shown });
     }
@@ -249,22 +278,115 @@ impl<'e> Reporter<'e> {
         self.tell_progress(stats, true);
     }
 
+    /// What is known of the session now: the state that everybody is shown follows from it.
+    pub(crate) fn session(&self, facts: SessionFacts) {
+        lock(&self.session).facts = facts;
+    }
+
+    /// The state, as it was last shown.
+    pub(crate) fn state(&self) -> SessionState {
+        lock(&self.session).state.clone()
+    }
+
+    /// Makes the state of what is known, what the counters say, and what threads wait for.
+    fn look_at_state(&self, counted: &Counted, stats: &Snapshot) -> SessionState {
+        let (state, line, shut_out) = {
+            let mut session = lock(&self.session);
+            let Session { facts, limits, .. } = &mut *session;
+            if facts.stage == Stage::Opening {
+                // A job that tells nothing of itself but its progress.
+                facts.stage = Stage::Working;
+            }
+            if facts.network.is_none() {
+                (facts.height, facts.headers) = (counted.height, counted.height_end);
+            }
+            let workers = self.workers.load(Relaxed);
+            facts.limit = limits.add(self.seconds(), stats, workers, facts.network.is_some());
+            facts.is_disk_full = self.disk_waits.load(Relaxed) > 0;
+            if self.stop.load(Relaxed) {
+                facts.stage = Stage::Stopping;
+            }
+            let state = state_of(facts);
+            session.state = state.clone();
+            (state.clone(), session.is_line_due(&state), session.facts.shut_out)
+        };
+        let sentence = shut_out.map(|shut_out| shut_out.sentence());
+        if self.alerts.set(AlertKind::ChainShutOut, sentence.as_deref())
+            && let Some(shut_out) = shut_out
+        {
+            self.warn(Message::new(shut_out.what(), AlertKind::ChainShutOut.advice()));
+        }
+        // A chain that is shut out has an alert of its own, whatever else holds.
+        let is_warning = state.is_trouble() && !matches!(state, SessionState::ChainShutOut(_));
+        self.alerts.set(AlertKind::State, is_warning.then(|| state.sentence()).as_deref());
+        if line {
+            self.log.line(&format!("State: {}", state.sentence()));
+        }
+        state
+    }
+
     fn tell_progress(&self, stats: Snapshot, is_last: bool) {
+        let counted = self.figures.counted();
+        let state = self.look_at_state(&counted, &stats);
         (self.events)(Event::Progress(Box::new(Progress {
-            height: self.height.load(Relaxed),
-            height_end: self.height_end.load(Relaxed),
-            bytes: self.bytes.load(Relaxed),
-            bytes_end: self.bytes_end.load(Relaxed),
+            height: counted.height,
+            height_end: counted.height_end,
+            bytes: counted.bytes,
+            bytes_end: counted.bytes_end,
             seconds: self.seconds(),
             stats,
             is_last,
-            peers: Some(self.peers.load(Relaxed)).filter(|&peers| peers != NO_NETWORK),
-            headers: self.headers.load(Relaxed),
+            peers: counted.peers,
+            headers: counted.headers,
             recent: lock(&self.recent).iter().cloned().collect(),
             phase: *lock(&self.phase),
-            is_current: self.is_current.load(Relaxed),
-            presync: Some(self.presync.load(Relaxed)).filter(|&height| height > Height::GENESIS),
+            is_current: counted.is_current,
+            presync: counted.presync,
+            limit: lock(&self.session).facts.limit,
+            state,
         })));
+    }
+
+    /// Core's line for a new tip; `tip` is given the number of transactions up to it.
+    pub(crate) fn update_tip(&self, tip: impl FnOnce(u64) -> Tip) {
+        self.log.update_tip(&tip(self.figures.counted().transactions));
+    }
+
+    /// What was done, in the end: `ended` with what the reporter knows.
+    pub(crate) fn report(&self, ended: Report) -> Report {
+        let counted = self.figures.counted();
+        self.log.line("Shutdown done");
+        self.log.flush();
+        Report {
+            damaged: self.shortfall.records(),
+            blocks_invalid: counted.invalid,
+            blocks: counted.blocks,
+            transactions: counted.connected,
+            bytes: counted.bytes,
+            seconds: self.seconds(),
+            state: self.state(),
+            ..ended
+        }
+    }
+
+    /// Work waits for space on the disk.
+    pub(crate) fn disk_full(&self, fault: &dyn std::fmt::Display) {
+        self.disk_waits.fetch_add(1, Relaxed);
+        let advice = "Waiting for disk space; Ctrl-C stops, and nothing that was committed is lost";
+        self.warn(Message::new(fault.to_string(), advice));
+    }
+
+    /// It waits no more; `is_done` says that there was space.
+    pub(crate) fn disk_wait_ended(&self, is_done: bool) {
+        self.disk_waits.fetch_sub(1, Relaxed);
+        if is_done {
+            self.note("There is disk space again: work resumes");
+        }
+    }
+
+    /// Whether the job was told to stop.
+    pub(crate) fn is_stop_asked(&self) -> bool {
+        self.stop.load(Relaxed)
     }
 
     /// Whether to stop on demand. The log says so once; the user was told by the program that was asked.
@@ -277,97 +399,16 @@ impl<'e> Reporter<'e> {
     }
 }
 
-/// A full disk: the work pauses, says what it needs, and resumes when there is space.
-impl Reporter<'_> {
-    /// Repeats `work` while the disk is full; says so, and that it resumes. Stopping ends that. No lock may be held that
-    /// other work waits for. Work that may not be done twice says another fault: a sync that failed.
-    ///
-    /// # Errors
-    ///
-    /// Those of `work`; that the disk is full only when it is time to stop.
-    pub(crate) fn with_room<R, E: Into<Fault>>(&self, mut work: impl FnMut() -> Result<R, E>) -> Result<R, Fault> {
-        let mut tries = 0;
-        loop {
-            match work().map_err(Into::into) {
-                Err(fault) if fault.is_no_space() && !self.stop.load(Relaxed) => {
-                    if tries == 0 {
-                        self.say_full(&fault);
-                    }
-                    pause(tries);
-                    tries += 1;
-                }
-                done => {
-                    if tries > 0 && done.is_ok() {
-                        self.say_resumed();
-                    }
-                    return done;
-                }
-            }
+impl Session {
+    /// Whether debug.log is to have a line of this state: of a change, and of none between states of work.
+    fn is_line_due(&mut self, state: &SessionState) -> bool {
+        let is_due = self.logged.is_none_or(|(name, at)| {
+            let is_news = name != state.name() && (state.is_trouble() || !state.is_working());
+            is_news && at.elapsed() >= STATE_LINE_INTERVAL
+        });
+        if is_due {
+            self.logged = Some((state.name(), Instant::now()));
         }
-    }
-
-    /// Does `work` that can be done without, and says what that means where the disk is full.
-    ///
-    /// # Errors
-    ///
-    /// Those of `work` but a full disk.
-    pub(crate) fn if_room(
-        &self,
-        otherwise: &str,
-        work: impl FnOnce() -> Result<(), store::Fault>,
-    ) -> Result<(), Fault> {
-        match work() {
-            Err(fault) if fault.is_no_space() => {
-                self.warn(Message::new(fault.to_string(), otherwise));
-                Ok(())
-            }
-            done => Ok(done?),
-        }
-    }
-
-    fn say_full(&self, fault: &dyn std::fmt::Display) {
-        let advice = "Waiting for disk space; Ctrl-C stops, and nothing that was committed is lost";
-        self.warn(Message::new(fault.to_string(), advice));
-    }
-
-    fn say_resumed(&self) {
-        self.note("There is disk space again: work resumes");
-    }
-}
-
-fn pause(tries: u32) {
-    std::thread::sleep(PAUSE_MAX.min(PAUSE_MIN * 2u32.pow(tries.min(16))));
-}
-
-/// Work that the pipeline repeats until the disk has space for it.
-#[derive(Debug, Default)]
-pub(crate) struct SpaceWait {
-    is_said: AtomicBool,
-    tries: AtomicU32,
-}
-
-impl SpaceWait {
-    /// Waits before something is begun again that found no space; says so once, until [`SpaceWait::end`].
-    ///
-    /// # Errors
-    ///
-    /// That fault, when it is time to stop.
-    pub(crate) fn wait(&self, reporter: &Reporter<'_>, fault: Fault) -> Result<(), Fault> {
-        if reporter.stop.load(Relaxed) {
-            return Err(fault);
-        }
-        if !self.is_said.swap(true, Relaxed) {
-            reporter.say_full(&fault);
-        }
-        pause(self.tries.fetch_add(1, Relaxed));
-        Ok(())
-    }
-
-    /// Such work was done.
-    pub(crate) fn end(&self, reporter: &Reporter<'_>) {
-        if self.is_said.swap(false, Relaxed) {
-            self.tries.store(0, Relaxed);
-            reporter.say_resumed();
-        }
+        is_due
     }
 }

@@ -1,0 +1,185 @@
+//! The facts that the state of a session is made of, gathered where they are known: the block index, and the network.
+
+use super::state::{BlockWait, DialFailures, NetworkFacts, SessionFacts, ShutOut, Stage};
+use crate::datadir::DataDir;
+use crate::options::unix_seconds;
+use crate::tree::{NodeId, Tree};
+use p2p::facts::PeerFacts;
+use p2p::trouble::{Trouble, TroubleKind};
+use primitives::Height;
+use std::time::Instant;
+
+/// What is remembered from one look to the next.
+#[derive(Default)]
+pub(crate) struct FactsSeen {
+    /// Since when there are peers.
+    peers_since: Option<Instant>,
+    /// Whether peers told headers.
+    has_headers: bool,
+    /// The marked chain's end and its first marked block: to be walked once.
+    shut_out: Option<(NodeId, ShutOut)>,
+}
+
+/// How the network was set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct NetworkSetup {
+    /// Peers may connect.
+    pub(crate) listens: bool,
+}
+
+impl FactsSeen {
+    /// What the block index knows.
+    pub(crate) fn of_chain(&mut self, datadir: &DataDir<'_>) -> SessionFacts {
+        let index = datadir.index.read();
+        let (tree, tip) = (index.headers(), index.tip());
+        let best = tree.best();
+        let has_work = tree.work(best) >= datadir.options.minimum_chain_work;
+        let now = unix_seconds(datadir.options.clock);
+        SessionFacts {
+            stage: Stage::Working,
+            height: tree.height(tip),
+            tip_age_s: now.saturating_sub(u64::from(tree.time(tip))),
+            is_current: !datadir.is_initial(tree, tip),
+            headers: if has_work { tree.height(best) } else { tree.height(tip) },
+            stop_height: datadir.options.stop_at_height,
+            shut_out: self.shut_out(tree),
+            ..SessionFacts::default()
+        }
+    }
+
+    fn shut_out(&mut self, tree: &Tree) -> Option<ShutOut> {
+        let end = tree.shut_out_end();
+        if self.shut_out.map(|(end, _)| end) != end {
+            self.shut_out = end.and_then(|end| Some((end, shut_out(tree)?)));
+        }
+        self.shut_out.map(|(_, shut_out)| shut_out)
+    }
+
+    /// What the network knows; the chain is connected up to `height`.
+    pub(crate) fn of_network(
+        &mut self,
+        setup: NetworkSetup,
+        progress: &p2p::Progress,
+        height: Height,
+    ) -> (NetworkFacts, Option<BlockWait>) {
+        let (now, facts) = (Instant::now(), &progress.facts);
+        let peers = &facts.peers;
+        self.peers_since = if peers.handshaked_count == 0 { None } else { self.peers_since.or(Some(now)) };
+        self.has_headers |= peers.headers_count > 0;
+        let best = peers.best;
+        let network = NetworkFacts {
+            is_off: facts.is_off,
+            makes_none: facts.dials.named_count == 0 && !facts.dials.is_automatic,
+            listens: setup.listens,
+            peers: u32::try_from(peers.handshaked_count).unwrap_or(u32::MAX),
+            peers_for_s: self.peers_since.map_or(0, |since| now.duration_since(since).as_secs()),
+            failures: failures(&facts.dials.troubles),
+            has_headers: self.has_headers,
+            has_little_work: progress.presync_height.is_none() && best.is_some_and(|best| best.is_below_minimum),
+            presync: progress.presync_height,
+            headers_done: progress.headers_done,
+            best_height: best.map(|best| best.height),
+            pruned_below: pruned_below(peers, height),
+        };
+        let wait = facts.waits_for.as_ref().map(|wait| BlockWait {
+            height: wait.want.height,
+            peer: wait.peer.as_ref().map(|(_, address)| address.clone()),
+            seconds: wait.time.as_secs(),
+        });
+        (network, wait)
+    }
+}
+
+/// The chain with more work that a mark shuts out.
+pub(crate) fn shut_out(tree: &Tree) -> Option<ShutOut> {
+    let (lowest, end) = tree.shut_out()?;
+    let height = tree.height(lowest);
+    Some(ShutOut { hash: tree.hash(lowest), height, blocks: tree.height(end).blocks_above(height) + 1 })
+}
+
+/// Where no peer has the next block, because all keep their last ones alone: the lowest block that one has.
+fn pruned_below(peers: &PeerFacts, height: Height) -> Option<Height> {
+    peers.pruned_from.filter(|&lowest| peers.are_all_pruned() && lowest > height + 1)
+}
+
+/// Why connections fail, by cause: of each the one that was met most.
+fn failures(troubles: &[Trouble]) -> DialFailures {
+    let mut failures = DialFailures::default();
+    for Trouble { kind, subject, why, .. } in troubles {
+        let both = || Some((subject.clone(), why.clone()));
+        match kind {
+            TroubleKind::NoRoute => failures.is_unreachable = true,
+            TroubleKind::Lookup => failures.name = failures.name.take().or_else(|| Some(subject.clone())),
+            TroubleKind::ProxyUnreachable | TroubleKind::ProxyRefuses => {
+                failures.proxy = failures.proxy.take().or_else(both);
+            }
+            TroubleKind::Refused | TroubleKind::TimedOut | TroubleKind::NoHandshake | TroubleKind::Other => {
+                failures.address = failures.address.take().or_else(both);
+            }
+        }
+    }
+    failures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use p2p::facts::{ChainEnd, DialFacts};
+    use p2p::{PeerId, Progress};
+    use primitives::Work;
+    use std::time::Duration;
+
+    fn trouble(kind: TroubleKind, subject: &str) -> Trouble {
+        let (subject, why) = (subject.to_owned(), "why".to_owned());
+        Trouble { kind, subject, why, count: 1, since: Duration::ZERO, last: Duration::ZERO }
+    }
+
+    #[test]
+    fn failures_are_sorted_by_cause() {
+        let all = [
+            trouble(TroubleKind::Refused, "1.1.1.1:1"),
+            trouble(TroubleKind::TimedOut, "2.2.2.2:2"),
+            trouble(TroubleKind::Lookup, "seed"),
+            trouble(TroubleKind::ProxyRefuses, "127.0.0.1:9050"),
+        ];
+        let got = failures(&all);
+        let pair = |address: &str| Some((address.to_owned(), "why".to_owned()));
+        let want = DialFailures {
+            address: pair("1.1.1.1:1"),
+            name: Some("seed".to_owned()),
+            proxy: pair("127.0.0.1:9050"),
+            is_unreachable: false,
+        };
+        assert_eq!(got, want);
+        assert!(failures(&[trouble(TroubleKind::NoRoute, "a")]).is_unreachable);
+    }
+
+    #[test]
+    fn network_facts_follow_from_those_of_the_network() {
+        let mut progress = Progress::default();
+        let mut seen = FactsSeen::default();
+        let mut look = |progress: &Progress| seen.of_network(NetworkSetup::default(), progress, Height::new(100)).0;
+        assert!(look(&progress).makes_none, "neither named nor sought");
+        progress.facts.dials = DialFacts { named_count: 1, ..DialFacts::default() };
+        assert_eq!((look(&progress).makes_none, look(&progress).peers), (false, 0));
+        let best = ChainEnd { peer: PeerId(1), height: Height::new(400), work: Work::ZERO, is_below_minimum: true };
+        progress.facts.peers = PeerFacts {
+            handshaked_count: 1,
+            headers_count: 1,
+            serving_count: 1,
+            pruned_count: 1,
+            pruned_from: Some(Height::new(113)),
+            best: Some(best),
+            ..PeerFacts::default()
+        };
+        let got = look(&progress);
+        assert_eq!((got.has_headers, got.has_little_work, got.best_height), (true, true, Some(Height::new(400))));
+        assert_eq!(got.pruned_below, Some(Height::new(113)));
+        for (row, serving, from) in [("another keeps all", 2, 113), ("it has the next block", 1, 101)] {
+            (progress.facts.peers.serving_count, progress.facts.peers.pruned_from) = (serving, Some(Height::new(from)));
+            assert_eq!(look(&progress).pruned_below, None, "{row}");
+        }
+        progress.facts.peers = PeerFacts::default();
+        assert!(look(&progress).has_headers, "an earlier peer has told some");
+    }
+}
