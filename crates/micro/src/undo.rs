@@ -188,7 +188,7 @@ impl Work {
                 put_entry(&mut payload, &coin.coin).map_err(|why| Error::Broken(why.to_string()))?;
             }
         }
-        let mut writer = UndoWriter::new(input::disk(), &self.dir, KEY);
+        let mut writer = UndoWriter::new(input::disk(), &self.dir, &self.network, KEY);
         let record = undo_record(self.network.magic, &PREV, &payload);
         writer.append(&mut FileInfos::new(Vec::new()), 0, &record)?;
         Ok(writer.write_out()?)

@@ -91,7 +91,7 @@ impl ChainFiles {
         };
         let below = source.places(0..below_end)?;
         let network = lock::network(&params);
-        let key = xor::read_key(&*options.disk, layout.blocks_dir())?.unwrap_or(xor::NO_KEY);
+        let key = xor::find_key(&*options.disk, layout.blocks_dir(), &network)?.key;
         let files = BlockFiles::new(options.disk.clone(), layout.blocks_dir(), &network, key);
         let undo_files = UndoFiles::new(options.disk.clone(), layout.blocks_dir(), &network, key);
         Ok(ChainFiles { params, first, places, rules, below, files, undo_files })

@@ -119,7 +119,7 @@ impl Writer {
         infos: FileInfos,
     ) -> store::Result<Writer> {
         let presence = Presence::new(setup.disk.clone(), &setup.blocks_dir)?;
-        let undo = UndoWriter::new(setup.disk.clone(), &setup.blocks_dir, setup.key);
+        let undo = UndoWriter::new(setup.disk.clone(), &setup.blocks_dir, &setup.network, setup.key);
         let state = State { infos, undo, blocks: None, is_pruned: false, is_committing: false };
         let used_bytes = AtomicU64::new(state.infos.used_bytes());
         Ok(Writer { setup, db, index, state: Mutex::new(state), used_bytes, presence, committed: Condvar::new() })

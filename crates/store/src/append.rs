@@ -1,7 +1,7 @@
 //! Appending to block files and undo files: space reserved in chunks, large writes, syncs that may run apart.
 
 use crate::fault::{Fault, FaultKind, Result};
-use crate::xor::Key;
+use crate::xor::{FileKeys, Key};
 use disk::{Disk, DiskError, DiskFile};
 use simd::xor::xor;
 use std::collections::VecDeque;
@@ -26,6 +26,8 @@ const UNSYNCED_FILES_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Tail {
     file: Arc<dyn DiskFile>,
+    /// A file goes on in the form in which it begins.
+    key: Key,
     /// Length of the file, reserved space included.
     reserved: u64,
     /// Obfuscated bytes that are still to be written, and where.
@@ -40,6 +42,11 @@ impl Tail {
     pub(crate) fn end(&self) -> u64 {
         self.pending_offset + self.pending.len() as u64
     }
+
+    /// Whether the file is plain beside a key.
+    pub(crate) fn is_plain_beside(&self, keys: &FileKeys) -> bool {
+        self.key != keys.key
+    }
 }
 
 /// The files of one kind that are appended to: opens, reserves, writes, and remembers which of them are to be synced.
@@ -47,7 +54,7 @@ impl Tail {
 pub(crate) struct AppendSet {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
-    key: Key,
+    pub(crate) keys: FileKeys,
     /// Space is reserved in pieces of this many bytes.
     chunk_bytes: u64,
     unsynced: Vec<Arc<dyn DiskFile>>,
@@ -58,11 +65,11 @@ pub(crate) struct AppendSet {
 }
 
 impl AppendSet {
-    pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, key: Key, chunk_bytes: u64) -> AppendSet {
+    pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, keys: FileKeys, chunk_bytes: u64) -> AppendSet {
         AppendSet {
             disk,
             dir: dir.to_path_buf(),
-            key,
+            keys,
             chunk_bytes,
             unsynced: Vec::new(),
             cached: Cached::default(),
@@ -91,7 +98,8 @@ impl AppendSet {
             let (wanted, found) = (format!("{used} bytes, as the block index says"), format!("{reserved}"));
             return Err(Fault::new(FaultKind::Damaged, path, wanted, found, advice));
         }
-        Ok(Tail { file, reserved, pending: Vec::new(), pending_offset: used, failed: None })
+        let key = if used == 0 { self.keys.key } else { self.keys.of(&*file)? };
+        Ok(Tail { file, key, reserved, pending: Vec::new(), pending_offset: used, failed: None })
     }
 
     /// Makes sure that `bytes` more can be added; to be called before [`AppendSet::put`]. After a failure nothing has
@@ -122,7 +130,7 @@ impl AppendSet {
         for piece in parts.iter().flat_map(|part| part.chunks(PENDING_BYTES)) {
             let (from, at) = (tail.pending.len(), tail.end());
             tail.pending.extend_from_slice(piece);
-            xor(&mut tail.pending[from..], self.key, at);
+            xor(&mut tail.pending[from..], tail.key, at);
             if tail.pending.len() >= PENDING_BYTES && tail.failed.is_none() {
                 tail.failed = self.write_pending(tail).err();
             }

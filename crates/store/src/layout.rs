@@ -27,6 +27,22 @@ pub struct Network {
     pub pow_limit: Target,
 }
 
+/// Core's networks by the magic of their records, each with the name that -chain gives it. A test of `node` holds it against
+/// `consensus::Params`.
+const MAGICS: [([u8; 4], &str); 5] = [
+    ([0xf9, 0xbe, 0xb4, 0xd9], "main"),
+    ([0x0b, 0x11, 0x09, 0x07], "test"),
+    ([0x1c, 0x16, 0x3f, 0x28], "testnet4"),
+    ([0x0a, 0x03, 0xcf, 0x40], "signet"),
+    ([0xfa, 0xbf, 0xb5, 0xda], "regtest"),
+];
+
+/// The network whose records begin with `magic`, by the name that -chain gives it.
+#[must_use]
+pub fn network_of_magic(magic: [u8; 4]) -> Option<&'static str> {
+    MAGICS.iter().find(|(known, _)| *known == magic).map(|(_, name)| *name)
+}
+
 /// The directories of one network's data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {

@@ -1,11 +1,16 @@
-//! Numbered files, opened for reading; a few of those used last stay open.
+//! Numbered files of records, opened for reading; a few of those used last stay open.
+//!
+//! Each file has its own key: that of the directory, or none where the file begins with the plain magic. A node whose
+//! xor.dat came later, or files copied from a node without one, leave such plain files beside a key.
 //!
 //! A file that stays open is looked for by its name from time to time: one that was removed, moved or replaced is opened
 //! again, which says so, or gives what is there now.
 
 use crate::fault::{Fault, Result};
 use crate::layout;
+use crate::xor::{FileKeys, Key};
 use disk::{Disk, DiskFile};
+use simd::xor::xor;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,8 +28,52 @@ pub(crate) enum FileNames {
     Blocks(PathBuf),
     /// rev?????.dat of a directory.
     Undo(PathBuf),
-    /// A list; the index in it is the number.
-    Foreign(Vec<PathBuf>),
+    /// A list, each file with the key of its own directory; the index in it is the number.
+    Foreign(Vec<(PathBuf, Key)>),
+}
+
+/// An open file of records. Reads undo its obfuscation.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordFile {
+    file: Arc<dyn DiskFile>,
+    key: Key,
+}
+
+impl RecordFile {
+    /// The key of this file.
+    pub(crate) fn key(&self) -> Key {
+        self.key
+    }
+
+    pub(crate) fn len(&self) -> Result<u64> {
+        Ok(self.file.len()?)
+    }
+
+    /// Up to `buffer.len()` bytes at `offset`; fewer only at the end of the file.
+    pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let count = self.file.read_at(offset, buffer)?;
+        xor(&mut buffer[..count], self.key, offset);
+        Ok(count)
+    }
+
+    /// Exactly `buffer.len()` bytes at `offset`; a file that ends earlier is an error.
+    pub(crate) fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        self.file.read_exact_at(offset, buffer)?;
+        xor(buffer, self.key, offset);
+        Ok(())
+    }
+
+    /// See [`DiskFile::drop_page_cache`].
+    pub(crate) fn drop_page_cache(&self, offset: u64, bytes: u64) {
+        self.file.drop_page_cache(offset, bytes);
+    }
+
+    #[cfg(test)]
+    fn text(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.len().unwrap() as usize];
+        self.read_exact_at(0, &mut bytes).unwrap();
+        bytes
+    }
 }
 
 /// The files of one directory or list. Shared by all threads.
@@ -32,6 +81,8 @@ pub(crate) enum FileNames {
 pub(crate) struct OpenFiles {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) names: FileNames,
+    /// Of a directory; foreign files have their own.
+    pub(crate) keys: FileKeys,
     /// The one used last is at the end.
     open: Mutex<Vec<Open>>,
     look_interval: Duration,
@@ -40,19 +91,19 @@ pub(crate) struct OpenFiles {
 #[derive(Debug)]
 struct Open {
     number: u32,
-    file: Arc<dyn DiskFile>,
+    file: RecordFile,
     looked: Instant,
 }
 
 impl OpenFiles {
-    pub(crate) fn new(disk: Arc<dyn Disk>, names: FileNames) -> OpenFiles {
-        OpenFiles { disk, names, open: Mutex::new(Vec::new()), look_interval: LOOK_INTERVAL }
+    pub(crate) fn new(disk: Arc<dyn Disk>, names: FileNames, keys: FileKeys) -> OpenFiles {
+        OpenFiles { disk, names, keys, open: Mutex::new(Vec::new()), look_interval: LOOK_INTERVAL }
     }
 
     /// The same files, that are looked for at every read.
     pub(crate) fn seeing_names(&self) -> OpenFiles {
         let look_interval = Duration::ZERO;
-        OpenFiles { look_interval, ..OpenFiles::new(self.disk.clone(), self.names.clone()) }
+        OpenFiles { look_interval, ..OpenFiles::new(self.disk.clone(), self.names.clone(), self.keys) }
     }
 
     /// Panics for a foreign file that is not in the list.
@@ -60,16 +111,16 @@ impl OpenFiles {
         match &self.names {
             FileNames::Blocks(dir) => layout::block_file(dir, number),
             FileNames::Undo(dir) => layout::undo_file(dir, number),
-            FileNames::Foreign(paths) => paths[number as usize].clone(),
+            FileNames::Foreign(files) => files[number as usize].0.clone(),
         }
     }
 
-    pub(crate) fn open(&self, number: u32) -> Result<Arc<dyn DiskFile>> {
+    pub(crate) fn open(&self, number: u32) -> Result<RecordFile> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let known = open.iter().position(|known| known.number == number).map(|index| open.remove(index));
         let known = match known {
             Some(known) if known.looked.elapsed() < self.look_interval => Some(known),
-            Some(known) if known.file.is_in_place()? => Some(Open { looked: Instant::now(), ..known }),
+            Some(known) if known.file.file.is_in_place()? => Some(Open { looked: Instant::now(), ..known }),
             _ => None,
         };
         let known = match known {
@@ -84,8 +135,8 @@ impl OpenFiles {
         Ok(file)
     }
 
-    fn open_by_name(&self, number: u32) -> Result<Arc<dyn DiskFile>> {
-        self.disk.open(&self.path(number)).map_err(|why| {
+    fn open_by_name(&self, number: u32) -> Result<RecordFile> {
+        let file = self.disk.open(&self.path(number)).map_err(|why| {
             let is_gone = why.is_not_found();
             let fault = Fault::from(why);
             match self.names {
@@ -93,7 +144,13 @@ impl OpenFiles {
                 _ if is_gone => fault.advise("Put the file back, or run reindex"),
                 _ => fault,
             }
-        })
+        })?;
+        let key = match &self.names {
+            FileNames::Foreign(files) => files[number as usize].1,
+            FileNames::Blocks(_) | FileNames::Undo(_) => self.keys.key,
+        };
+        let key = FileKeys { key, ..self.keys }.of(&*file)?;
+        Ok(RecordFile { file, key })
     }
 
     pub(crate) fn forget(&self) {
@@ -105,6 +162,7 @@ impl OpenFiles {
 mod tests {
     use super::*;
     use crate::fault::FaultKind;
+    use crate::xor::NO_KEY;
     use disk::SimDisk;
     use std::path::Path;
 
@@ -116,8 +174,8 @@ mod tests {
         let write = |path: &Path, text: &[u8]| disk.create(path).unwrap().write_at(0, text).unwrap();
         write(&name, b"first");
         let names = FileNames::Blocks(dir.to_path_buf());
-        let files = OpenFiles::new(disk.clone(), names).seeing_names();
-        let read = || files.open(0).map(|file| file.bytes().unwrap().to_vec());
+        let files = OpenFiles::new(disk.clone(), names, FileKeys::NONE).seeing_names();
+        let read = || files.open(0).map(|file| file.text());
         assert_eq!(read().unwrap(), b"first");
         disk.rename(&name, &aside).unwrap();
         let why = read().unwrap_err();
@@ -134,10 +192,31 @@ mod tests {
         let sim = SimDisk::new(0);
         sim.shared().create_dir_all(Path::new("/blocks")).unwrap();
         drop(sim.shared().create(Path::new("/blocks/blk00000.dat")).unwrap());
-        let files = OpenFiles::new(sim.shared(), FileNames::Blocks("/blocks".into()));
+        let files = OpenFiles::new(sim.shared(), FileNames::Blocks("/blocks".into()), FileKeys::NONE);
         files.open(0).unwrap();
         let before = sim.reads();
         (0..100).for_each(|_| drop(files.open(0).unwrap()));
         assert!(sim.reads() - before < 2, "a hundred reads within a moment");
+    }
+
+    #[test]
+    fn plain_file_beside_a_key_is_read_as_it_is() {
+        let (disk, dir) = (SimDisk::new(0).shared(), Path::new("/blocks"));
+        disk.create_dir_all(dir).unwrap();
+        let (magic, key) = ([0xfa, 0xbf, 0xb5, 0xda], [1, 2, 3, 4, 5, 6, 7, 8]);
+        let record = b"\xfa\xbf\xb5\xda and what follows";
+        let mut hidden = record.to_vec();
+        xor(&mut hidden, key, 0);
+        for (number, bytes) in [(0, record.as_slice()), (1, &hidden)] {
+            disk.create(&layout::block_file(dir, number)).unwrap().write_at(0, bytes).unwrap();
+        }
+        let files = OpenFiles::new(disk, FileNames::Blocks(dir.to_path_buf()), FileKeys { key, magic });
+        let opened = [0, 1].map(|number| files.open(number).unwrap());
+        assert_eq!(opened.each_ref().map(RecordFile::key), [NO_KEY, key]);
+        for (number, file) in opened.iter().enumerate() {
+            assert_eq!(file.text(), record, "file {number}");
+            let mut part = [0; 5];
+            assert_eq!((file.read_at(record.len() as u64 - 7, &mut part).unwrap(), &part), (5, b"follo"));
+        }
     }
 }

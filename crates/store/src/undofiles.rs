@@ -15,14 +15,13 @@ use crate::append::{AppendSet, Flush, Tail};
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfos;
 use crate::layout::{self, Network};
-use crate::open_files::{FileNames, OpenFiles};
-use crate::xor::Key;
-use disk::{Disk, DiskFile};
+use crate::open_files::{FileNames, OpenFiles, RecordFile};
+use crate::xor::{FileKeys, Key};
+use disk::Disk;
 use primitives::BlockHash;
 use primitives::undo::UndoReader;
 use simd::sha256::sha256d_many;
 use simd::spill::Spill;
-use simd::xor::xor;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -89,8 +88,9 @@ pub struct UndoWriter {
 
 impl UndoWriter {
     /// A writer for the undo files in `blocks_dir`. Opens no file yet.
-    pub fn new(disk: Arc<dyn Disk>, blocks_dir: &Path, key: Key) -> UndoWriter {
-        UndoWriter { append_set: AppendSet::new(disk, blocks_dir, key, UNDO_CHUNK_BYTES), tails: Vec::new() }
+    pub fn new(disk: Arc<dyn Disk>, blocks_dir: &Path, network: &Network, key: Key) -> UndoWriter {
+        let keys = FileKeys { key, magic: network.magic };
+        UndoWriter { append_set: AppendSet::new(disk, blocks_dir, keys, UNDO_CHUNK_BYTES), tails: Vec::new() }
     }
 
     /// Appends a record made by [`undo_record`] to undo file number `file`, that of the block's own file; says where its
@@ -192,15 +192,13 @@ impl UndoWriter {
 #[derive(Debug)]
 pub struct UndoFiles {
     files: OpenFiles,
-    magic: [u8; 4],
-    key: Key,
 }
 
 impl UndoFiles {
     /// The undo files in `blocks_dir`, obfuscated with `key`.
     pub fn new(disk: Arc<dyn Disk>, blocks_dir: &Path, network: &Network, key: Key) -> UndoFiles {
-        let files = OpenFiles::new(disk, FileNames::Undo(blocks_dir.to_path_buf()));
-        UndoFiles { files, magic: network.magic, key }
+        let names = FileNames::Undo(blocks_dir.to_path_buf());
+        UndoFiles { files: OpenFiles::new(disk, names, FileKeys { key, magic: network.magic }) }
     }
 
     /// Reads the payload at `at` and checks it. `prev` is the hash of the parent of the block that it belongs to.
@@ -216,24 +214,23 @@ impl UndoFiles {
         };
         let mut header = [0; HEADER_BYTES];
         let have = file.read_at(start, &mut header)?;
-        xor(&mut header, self.key, start);
         if have < HEADER_BYTES {
             return Err(self.damaged(at, "undo data", "the end of the file".to_owned()));
         }
         let size = u64::from(u32::from_le_bytes(header[4..].try_into().expect("four bytes")));
         let left = file.len()?.saturating_sub(offset);
         let is_possible = size <= PAYLOAD_BYTES_MAX as u64 && size + CHECKSUM_BYTES as u64 <= left;
-        if header[..4] == self.magic && is_possible {
-            let mut payload = self.read_bytes(&*file, offset, size as usize + CHECKSUM_BYTES)?;
+        if header[..4] == self.files.keys.magic && is_possible {
+            let mut payload = self.read_bytes(&file, offset, size as usize + CHECKSUM_BYTES)?;
             if self.is_sound(&mut payload, prev) {
                 return Ok(payload);
             }
         }
-        self.read_without_header(&*file, at, left, prev)
+        self.read_without_header(&file, at, left, prev)
     }
 
     /// Core never looks at the header of an undo record: the payload says itself how long it is.
-    fn read_without_header(&self, file: &dyn DiskFile, at: FilePos, left: u64, prev: &BlockHash) -> Result<Spill> {
+    fn read_without_header(&self, file: &RecordFile, at: FilePos, left: u64, prev: &BlockHash) -> Result<Spill> {
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(PAYLOAD_BYTES_MAX + CHECKSUM_BYTES);
         let mut wanted = FIRST_READ_BYTES.min(most);
         loop {
@@ -263,10 +260,9 @@ impl UndoFiles {
         is_sound
     }
 
-    fn read_bytes(&self, file: &dyn DiskFile, offset: u64, bytes: usize) -> Result<Spill> {
+    fn read_bytes(&self, file: &RecordFile, offset: u64, bytes: usize) -> Result<Spill> {
         let mut buffer = Spill::zeroed(bytes);
         file.read_exact_at(offset, &mut buffer)?;
-        xor(&mut buffer, self.key, offset);
         Ok(buffer)
     }
 

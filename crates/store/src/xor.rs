@@ -4,16 +4,21 @@
 //! xor.dat   key [u8; 8], no length before it; the byte at offset p of a file is XORed with key[p % 8]
 //! ```
 //!
-//! Core's rule: a key that is there counts. Where it is missing, a random one is made only in a blocks directory that holds
-//! nothing but hidden files; beside anything else a zero key is written, for what lies there is plain.
+//! Core's rule: a stored key counts. Where it is missing, a random one is made only in a blocks directory that holds
+//! nothing but hidden files; beside anything else a zero key is written, because what lies there is taken to be plain.
+//! ffwd looks at the block files before it writes that zero key: obfuscated files give their key away ([`work_out`]).
 //! Absent on purpose: changing a key.
 //! Source: facts of Bitcoin Core b88bffe, `InitBlocksdirXorKey` in node/blockstorage.cpp.
 
+mod work_out;
+
 use crate::fault::{Fault, FaultKind, Result};
+use crate::layout::{self, Network};
 use crate::private_files::write_whole;
-use disk::Disk;
+use disk::{Disk, DiskFile};
 use primitives::hex;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use work_out::Content;
 
 /// The key. All zero: nothing is changed.
 pub type Key = [u8; 8];
@@ -22,36 +27,168 @@ pub type Key = [u8; 8];
 pub const NO_KEY: Key = [0; 8];
 
 const NAME: &str = "xor.dat";
+/// Block files that are looked at for a lost key. The first one of a sound directory gives it away.
+const FILES_TRIED_MAX: usize = 32;
 
-/// The key of `blocks_dir`, made and stored where it is missing. `-blocksxor=0` is `xor_wanted == false`.
+/// The key of a blocks directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BlocksKey {
+    /// The key.
+    pub key: Key,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// Where a key comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// xor.dat has it.
+    Stored,
+    /// There is no xor.dat, and no block file: a new directory, or one whose files were all removed.
+    New,
+    /// There is no xor.dat, and the block files are plain.
+    Plain,
+    /// There is no xor.dat. The key was worked out from the first record of this block file.
+    WorkedOut(PathBuf),
+}
+
+/// The key of `blocks_dir`, stored where xor.dat is missing. `-blocksxor=0` is `xor_wanted == false`.
 ///
 /// # Errors
 ///
-/// A key cut short; a key other than zero where -blocksxor=0 is given (Core's words); what the system says.
-pub fn open_key(disk: &dyn Disk, blocks_dir: &Path, xor_wanted: bool) -> Result<Key> {
+/// A key cut short; a lost key that the block files do not give away; a key other than zero where -blocksxor=0 is given
+/// (Core's words); what the system says.
+pub fn open_key(disk: &dyn Disk, blocks_dir: &Path, network: &Network, xor_wanted: bool) -> Result<BlocksKey> {
     let path = blocks_dir.join(NAME);
-    let key = match read_key(disk, blocks_dir)? {
-        Some(key) => key,
-        None => {
-            let key = if xor_wanted && is_first_run(disk, blocks_dir)? { random_key(&path)? } else { NO_KEY };
-            // Hidden, so that after a crash the directory is still one that Core has never used.
-            write_whole(disk, &path, &blocks_dir.join(".xor.dat.new"), &key)?;
-            // Once it is there it is never written again.
-            disk.sync_dir_once(blocks_dir)?;
-            key
-        }
-    };
-    if !xor_wanted && key != NO_KEY {
+    let mut found = find_key(disk, blocks_dir, network)?;
+    if found.origin == Origin::New && xor_wanted && is_first_run(disk, blocks_dir)? {
+        found.key = random_key(&path)?;
+    }
+    if !xor_wanted && found.key != NO_KEY {
         let core = format!(
             "The blocksdir XOR-key can not be disabled when a random key was already stored! \
              Stored key: '{}', stored path: '{}'.",
-            hex::encode(&key),
+            hex::encode(&found.key),
             path.display()
         );
         let wanted = "a key of zeros, as -blocksxor=0 asks";
         return Err(Fault::new(FaultKind::Refused, &path, wanted, format!("another: {core}"), "Remove -blocksxor=0"));
     }
-    Ok(key)
+    if found.origin != Origin::Stored {
+        // Hidden, so that after a crash the directory is still one that Core has never used.
+        write_whole(disk, &path, &blocks_dir.join(".xor.dat.new"), &found.key)?;
+        // Once it is there it is never written again.
+        disk.sync_dir_once(blocks_dir)?;
+    }
+    Ok(found)
+}
+
+/// The key with which the files in `blocks_dir` are to be read: as stored, else as the block files give it away; zeros
+/// where they are plain, or where there are none. Writes nothing.
+///
+/// # Errors
+///
+/// As [`open_key`], but for -blocksxor.
+pub fn find_key(disk: &dyn Disk, blocks_dir: &Path, network: &Network) -> Result<BlocksKey> {
+    if let Some(key) = read_key(disk, blocks_dir)? {
+        return Ok(BlocksKey { key, origin: Origin::Stored });
+    }
+    let entries = match disk.list(blocks_dir) {
+        Ok(entries) => entries,
+        Err(why) if why.is_not_found() => Vec::new(),
+        Err(why) => return Err(why.into()),
+    };
+    let files = entries.iter().filter(|entry| !entry.is_dir);
+    let mut numbers: Vec<u32> = files.filter_map(|entry| layout::block_file_number(&entry.name)).collect();
+    numbers.sort_unstable();
+    let mut plain = None;
+    let mut unknown = None;
+    for &number in numbers.iter().take(FILES_TRIED_MAX) {
+        let path = layout::block_file(blocks_dir, number);
+        match work_out::content(&*disk.open(&path)?, network.magic)? {
+            Content::Obfuscated(key) => return Ok(BlocksKey { key, origin: Origin::WorkedOut(path) }),
+            Content::Plain => plain = plain.or(Some(path)),
+            Content::Empty => {}
+            Content::Unknown(first) => unknown = unknown.or(Some((path, first))),
+        }
+    }
+    match (plain, unknown) {
+        (Some(_), _) => Ok(BlocksKey { key: NO_KEY, origin: Origin::Plain }),
+        (None, None) => Ok(BlocksKey { key: NO_KEY, origin: Origin::New }),
+        (None, Some((path, first))) => Err(unreadable(&path, network.magic, first)),
+    }
+}
+
+/// Why no key makes a block file of these first bytes readable.
+fn unreadable(path: &Path, magic: [u8; 4], first: [u8; 4]) -> Fault {
+    let wanted = format!("a record with magic {magic:02x?}, or one whose obfuscation key shows");
+    match layout::network_of_magic(first) {
+        Some(other) => {
+            let found = format!("{first:02x?}, the magic of {other}");
+            Fault::new(FaultKind::Refused, path, wanted, found, format!("Use --chain {other}, or another --datadir"))
+        }
+        None => {
+            let found = format!("{first:02x?}, and no xor.dat beside it");
+            let advice = "Put the xor.dat back from where the block files came from; if they are not block files, move \
+                          them out of this directory";
+            Fault::new(FaultKind::Damaged, path, wanted, found, advice)
+        }
+    }
+}
+
+/// The key of one block file of another node, wherever it lies: that of the xor.dat beside it where it fits, else the one
+/// that the file gives away, else none.
+///
+/// # Errors
+///
+/// The file or its directory cannot be read.
+pub fn key_of_foreign(disk: &dyn Disk, file: &Path, network: &Network) -> Result<Key> {
+    let open = disk.open(file)?;
+    let mut first = [0; 4];
+    let have = open.read_at(0, &mut first)?;
+    // A key cut short says nothing, and so does one that belongs to other files.
+    let stored = file.parent().map(|dir| read_key(disk, dir)).and_then(|read| read.ok().flatten());
+    let fits =
+        |key: &Key| have == first.len() && first.iter().zip(key).map(|(there, key)| there ^ key).eq(network.magic);
+    if fits(&NO_KEY) && stored.is_none_or(|key| key[..4] != [0; 4]) {
+        return Ok(NO_KEY);
+    }
+    match stored.filter(fits) {
+        Some(key) => Ok(key),
+        None => Ok(match work_out::content(&*open, network.magic)? {
+            Content::Obfuscated(key) => key,
+            Content::Plain | Content::Empty | Content::Unknown(_) => NO_KEY,
+        }),
+    }
+}
+
+/// The keys of the files of one directory: its own, and none for a file that begins with the plain magic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FileKeys {
+    /// The key of the directory.
+    pub(crate) key: Key,
+    /// The four bytes before every record.
+    pub(crate) magic: [u8; 4],
+}
+
+impl FileKeys {
+    /// Of files that are never obfuscated.
+    pub(crate) const NONE: FileKeys = FileKeys { key: NO_KEY, magic: [0; 4] };
+
+    /// The key of one file.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn of(&self, file: &dyn DiskFile) -> Result<Key> {
+        // Under such a key a plain magic and an obfuscated one are the same bytes.
+        if self.key[..self.magic.len()] == [0; 4] {
+            return Ok(self.key);
+        }
+        let mut first = [0; 4];
+        let is_plain = file.read_at(0, &mut first)? == first.len() && first == self.magic;
+        Ok(if is_plain { NO_KEY } else { self.key })
+    }
 }
 
 /// The key of `blocks_dir` as it is stored; `None` where there is no xor.dat. Writes nothing.
@@ -70,8 +207,7 @@ pub fn read_key(disk: &dyn Disk, blocks_dir: &Path) -> Result<Option<Key>> {
     match file.read_at(0, &mut key)? {
         8 => Ok(Some(key)),
         bytes => {
-            let advice = "Put the right xor.dat back from where the block files came from; \
-                          where they were never obfuscated, remove it";
+            let advice = "Move this file away: ffwd works the key out from the block files where they give it away";
             Err(Fault::new(FaultKind::Damaged, &path, "8 bytes", format!("{bytes}"), advice))
         }
     }
@@ -101,6 +237,12 @@ fn random_key(path: &Path) -> Result<Key> {
 mod tests {
     use super::*;
     use disk::SimDisk;
+    use primitives::{BlockHash, Target, U256};
+
+    fn regtest() -> Network {
+        let pow_limit = Target(U256::MAX.shifted_right(1));
+        Network { directory: "regtest", magic: [0xfa, 0xbf, 0xb5, 0xda], genesis: BlockHash::default(), pow_limit }
+    }
 
     #[test]
     fn open_key_follows_cores_rules() {
@@ -108,11 +250,21 @@ mod tests {
         let random = [1, 2, 3, 4, 5, 6, 7, 8];
         type Row =
             (&'static str, &'static [(&'static str, &'static [u8])], bool, std::result::Result<bool, &'static str>);
-        let rows: [Row; 10] = [
+        let rows: [Row; 15] = [
             ("fresh", &[], true, Ok(true)),
             ("fresh, none wanted", &[], false, Ok(false)),
             ("only hidden files", &[(".lock", b"")], true, Ok(true)),
-            ("beside block files", &[("blk00000.dat", b"x")], true, Ok(false)),
+            ("beside plain block files", &[("blk00000.dat", b"\xfa\xbf\xb5\xda")], true, Ok(false)),
+            ("beside an empty block file", &[("blk00000.dat", b"")], true, Ok(false)),
+            ("beside a block file of zeros", &[("blk00000.dat", &[0; 100])], true, Ok(false)),
+            ("beside an undo file", &[("rev00000.dat", b"x")], true, Ok(false)),
+            ("beside unknown bytes", &[("blk00000.dat", b"xyz..")], true, Err("and no xor.dat beside it")),
+            (
+                "beside another network's",
+                &[("blk00000.dat", b"\x0a\x03\xcf\x40....")],
+                true,
+                Err("the magic of signet. Use --chain signet"),
+            ),
             ("beside an index", &[("index/CURRENT", b"x")], true, Ok(false)),
             ("beside a hidden directory", &[(".x/y", b"x")], true, Ok(false)),
             ("short", &[("xor.dat", b"1234")], true, Err("xor.dat: wanted 8 bytes, found 4")),
@@ -134,11 +286,11 @@ mod tests {
                 disk.create_dir_all(path.parent().unwrap()).unwrap();
                 disk.create(&path).unwrap().write_at(0, bytes).unwrap();
             }
-            match (open_key(&*disk, dir, wanted), want) {
+            match (open_key(&*disk, dir, &regtest(), wanted).map(|found| found.key), want) {
                 (Ok(key), Ok(is_random)) => {
                     assert_eq!(key != NO_KEY, is_random, "{row}");
                     assert_eq!(read_key(&*disk, dir).unwrap(), Some(key), "{row}");
-                    assert_eq!(open_key(&*disk, dir, true).unwrap(), key, "{row}: again");
+                    assert_eq!(open_key(&*disk, dir, &regtest(), true).unwrap().key, key, "{row}: again");
                     if files.iter().any(|(name, _)| *name == "xor.dat") {
                         assert_eq!(key, random, "{row}");
                     }

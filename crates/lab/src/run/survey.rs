@@ -43,9 +43,9 @@ pub(super) fn survey(label: &str, directory: &Path, network: Chain) -> Result<Su
         return Err(format!("no chain at {}: {} is not there", directory.display(), blocks_dir.display()));
     }
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    let key =
-        store::xor::read_key(&*disk, blocks_dir).map_err(|fault| fault.to_string())?.unwrap_or(store::xor::NO_KEY);
-    let files = BlockFiles::new(disk, blocks_dir, &node::datadir::lock::network(&params), key);
+    let net = node::datadir::lock::network(&params);
+    let key = store::xor::find_key(&*disk, blocks_dir, &net).map_err(|fault| fault.to_string())?.key;
+    let files = BlockFiles::new(disk, blocks_dir, &net, key);
     let numbers = files.numbers().map_err(|fault| fault.to_string())?.there;
     if numbers.is_empty() {
         return Err(format!("no block files in {}", blocks_dir.display()));

@@ -1,6 +1,6 @@
 //! Taking a data directory: is it one, which network's, its locks, its log; before anything is read.
 
-use crate::fault::Fault;
+use crate::fault::{Fault, Message};
 use crate::log::Log;
 use crate::options::{Events, Options, Prune};
 use crate::pid_file::PidFile;
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 use store::blockfiles::BlockFiles;
 use store::locks::DataDirLocks;
+use store::xor::BlocksKey;
 use store::{Layout, Network, xor};
 
 /// What the store needs to know of a network.
@@ -33,6 +34,8 @@ pub(crate) struct Locked {
     pub(crate) pid: Option<PidFile>,
     pub(crate) locks: DataDirLocks,
     pub(crate) key: xor::Key,
+    /// Where the key came from in this process.
+    pub(crate) key_origin: xor::Origin,
     pub(crate) files: Arc<BlockFiles>,
 }
 
@@ -64,7 +67,18 @@ pub(crate) fn clock(options: &Options) -> Result<i64, Fault> {
 pub(crate) fn lock(options: &Options, events: Events<'_>, needs_blocks: bool) -> Result<Locked, Fault> {
     // The log lies in the data directory.
     let reporter = Reporter::new(events, Log::none(), &options.stop);
-    reporter.with_room(|| lock_now(options, needs_blocks))
+    let locked = reporter.with_room(|| lock_now(options, needs_blocks))?;
+    if let xor::Origin::WorkedOut(file) = &locked.key_origin {
+        let what = format!(
+            "{} was missing, and the block files are obfuscated: the key {} was worked out from {} and stored",
+            locked.layout.blocks_dir().join("xor.dat").display(),
+            hex::encode(&locked.key),
+            file.display()
+        );
+        reporter
+            .warn(Message::new(what, "Nothing is to be done; a copy of these files needs this xor.dat beside them"));
+    }
+    Ok(locked)
 }
 
 /// The same, and waits for nothing.
@@ -90,12 +104,12 @@ pub(crate) fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, 
     }
     let pid = options.own_files.pid.as_ref();
     let pid = pid.map(|file| PidFile::write(&disk, layout.net_dir(), file)).transpose()?;
-    let key = xor::open_key(&*disk, layout.blocks_dir(), options.blocksxor)?;
+    let BlocksKey { key, origin } = xor::open_key(&*disk, layout.blocks_dir(), &net, options.blocksxor)?;
     let files = Arc::new(BlockFiles::new(disk.clone(), layout.blocks_dir(), &net, key));
     if needs_blocks && files.numbers()?.there.is_empty() {
         return Err(no_blocks(&layout));
     }
-    Ok(Locked { disk, layout, locks, key, files, pid })
+    Ok(Locked { disk, layout, locks, key, key_origin: origin, files, pid })
 }
 
 fn no_blocks(layout: &Layout) -> Fault {
@@ -146,4 +160,17 @@ pub(crate) fn reporter<'e>(events: Events<'e>, options: &'e Options, job: &str) 
     options.own_files.first_lines.iter().for_each(|text| log.line(text));
     options.warnings.iter().for_each(|why| log.line(&format!("[warning] {why}")));
     Reporter::new(events, log, &options.stop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn magics_of_the_store_are_the_networks() {
+        for chain in Chain::ALL {
+            assert_eq!(store::layout::network_of_magic(Params::new(chain).magic), Some(chain.name()));
+        }
+        assert_eq!(store::layout::network_of_magic([0; 4]), None);
+    }
 }

@@ -136,7 +136,7 @@ impl<'e> DataDir<'e> {
         chainstate: Chainstate,
         infos: FileInfos,
     ) -> Result<DataDir<'e>, Fault> {
-        let Locked { disk, layout, locks, key, files, pid } = locked;
+        let Locked { disk, layout, locks, key, files, pid, .. } = locked;
         let (params, network) = (&options.params, lock::network(&options.params));
         spill_to(&disk, layout.net_dir());
         let (blocks_dir, limits) = (layout.blocks_dir().to_path_buf(), options.sizes.limits);

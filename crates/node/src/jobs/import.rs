@@ -11,6 +11,7 @@ use crate::options::{Events, Options, Prune, Report};
 use std::path::PathBuf;
 use store::FilePos;
 use store::blockfiles::{BlockAt, BlockFiles};
+use store::xor;
 
 /// Takes in the blocks of `files`, which have no obfuscation, and brings the chain up to date.
 ///
@@ -25,7 +26,9 @@ pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Resul
     let height_start = datadir.headers().height(existing.tip);
     datadir.open_indexes(datadir.kept_indexes(), existing.tip)?;
     let mut engine = engine(datadir, existing.tip);
-    let foreign = BlockFiles::foreign(datadir.disk.clone(), files.to_vec(), &lock::network(&options.params));
+    let network = lock::network(&options.params);
+    let keyed = files.iter().map(|path| Ok((path.clone(), xor::key_of_foreign(&*datadir.disk, path, &network)?)));
+    let foreign = BlockFiles::foreign(datadir.disk.clone(), keyed.collect::<Result<_, Fault>>()?, &network);
     let numbers: Vec<u32> = (0..files.len() as u32).collect();
     let scan = scan::scan_files(&foreign, &numbers, options.par, &datadir.reporter)?;
     let place_of = |at: &BlockAt| format!("{} byte {}", foreign.path(at.file).display(), at.offset);

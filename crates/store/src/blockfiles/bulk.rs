@@ -8,7 +8,6 @@ use super::pool::{Piece, Pool};
 use super::{BlockAt, BlockBytes, BlockFiles, RECORD_HEADER_BYTES};
 use crate::fault::Result;
 use simd::ideas::Idea;
-use simd::xor::xor;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -102,12 +101,10 @@ impl BulkReader {
             if self.drops_behind {
                 file.drop_page_cache(run.start, buffer.len() as u64);
             }
-            xor(buffer, self.files.key, run.start);
             return Ok(());
         }
         for (at, piece) in (run.start..).step_by(STDIO_BYTES).zip(buffer.chunks_mut(STDIO_BYTES)) {
             file.read_exact_at(at, piece)?;
-            xor(piece, self.files.key, at);
         }
         Ok(())
     }
@@ -123,7 +120,7 @@ impl BulkReader {
     /// One block by itself, in memory of its own.
     fn read_alone(&self, block: &BlockAt) -> Result<BlockBytes> {
         let file = self.files.file(block.file)?;
-        let size = self.files.record_size(block.file, &*file, block.offset)?;
+        let size = self.files.record_size(block.file, &file, block.offset)?;
         let have = file.len()?.saturating_sub(block.offset);
         if size != block.size || u64::from(size) > have {
             let wanted = format!("a block of {} bytes", block.size);
@@ -136,7 +133,6 @@ impl BulkReader {
         }
         let mut bytes = vec![0; size as usize];
         file.read_exact_at(block.offset, &mut bytes)?;
-        xor(&mut bytes, self.files.key, block.offset);
         Ok(BlockBytes::from(bytes))
     }
 }

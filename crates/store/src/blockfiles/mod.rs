@@ -20,10 +20,9 @@ pub mod write;
 use crate::FilePos;
 use crate::fault::{Fault, FaultKind, Result};
 use crate::layout::{self, Network};
-use crate::open_files::{FileNames, OpenFiles};
-use crate::xor::{Key, NO_KEY};
-use disk::{Disk, DiskFile};
-use simd::xor::xor;
+use crate::open_files::{FileNames, OpenFiles, RecordFile};
+use crate::xor::{FileKeys, Key, NO_KEY};
+use disk::Disk;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -65,8 +64,6 @@ impl BlockAt {
 #[derive(Debug)]
 pub struct BlockFiles {
     files: OpenFiles,
-    magic: [u8; 4],
-    key: Key,
 }
 
 /// The block files that are there.
@@ -81,19 +78,21 @@ pub struct Numbers {
 impl BlockFiles {
     /// Core's block files in `blocks_dir`, obfuscated with `key`.
     pub fn new(disk: Arc<dyn Disk>, blocks_dir: &Path, network: &Network, key: Key) -> BlockFiles {
-        let files = OpenFiles::new(disk, FileNames::Blocks(blocks_dir.to_path_buf()));
-        BlockFiles { files, magic: network.magic, key }
+        let names = FileNames::Blocks(blocks_dir.to_path_buf());
+        BlockFiles { files: OpenFiles::new(disk, names, FileKeys { key, magic: network.magic }) }
     }
 
     /// The same files for who reads now and then: each read sees whether a file is still the one of its name.
     #[must_use]
     pub fn seeing_names(&self) -> BlockFiles {
-        BlockFiles { files: self.files.seeing_names(), magic: self.magic, key: self.key }
+        BlockFiles { files: self.files.seeing_names() }
     }
 
-    /// Files of any name, not obfuscated; file number `i` is `paths[i]`.
-    pub fn foreign(disk: Arc<dyn Disk>, paths: Vec<PathBuf>, network: &Network) -> BlockFiles {
-        BlockFiles { files: OpenFiles::new(disk, FileNames::Foreign(paths)), magic: network.magic, key: NO_KEY }
+    /// Files of any name, each obfuscated with the key beside it, or plain; file number `i` is the one at `i`.
+    pub fn foreign(disk: Arc<dyn Disk>, files: Vec<(PathBuf, Key)>, network: &Network) -> BlockFiles {
+        BlockFiles {
+            files: OpenFiles::new(disk, FileNames::Foreign(files), FileKeys { key: NO_KEY, magic: network.magic }),
+        }
     }
 
     /// Path of file number `file`.
@@ -105,14 +104,14 @@ impl BlockFiles {
         self.files.path(file)
     }
 
-    /// The obfuscation key.
+    /// The obfuscation key of the directory; a file that begins with the plain magic has none.
     pub fn key(&self) -> Key {
-        self.key
+        self.files.keys.key
     }
 
     /// The magic before every record.
     pub fn magic(&self) -> [u8; 4] {
-        self.magic
+        self.files.keys.magic
     }
 
     /// Which files are there.
@@ -153,10 +152,10 @@ impl BlockFiles {
     ///
     /// A missing file, or what the system says.
     pub fn file_bytes(&self, file: u32) -> Result<u64> {
-        Ok(self.file(file)?.len()?)
+        self.file(file)?.len()
     }
 
-    fn file(&self, number: u32) -> Result<Arc<dyn DiskFile>> {
+    fn file(&self, number: u32) -> Result<RecordFile> {
         self.files.open(number)
     }
 
@@ -174,7 +173,7 @@ impl BlockFiles {
     /// Source: facts of Bitcoin Core b88bffe, `BlockManager::ReadRawBlock`.
     pub fn read_block(&self, at: FilePos) -> Result<Vec<u8>> {
         let file = self.file(at.file)?;
-        let size = self.record_size(at.file, &*file, u64::from(at.offset))?;
+        let size = self.record_size(at.file, &file, u64::from(at.offset))?;
         let have = file.len()?.saturating_sub(u64::from(at.offset));
         if u64::from(size) > have {
             let wanted = format!("a block of {size} bytes");
@@ -182,7 +181,6 @@ impl BlockFiles {
         }
         let mut block = vec![0; size as usize];
         file.read_exact_at(u64::from(at.offset), &mut block)?;
-        xor(&mut block, self.key, u64::from(at.offset));
         Ok(block)
     }
 
@@ -196,7 +194,7 @@ impl BlockFiles {
         let file = self.file(at.file)?;
         let (offset, bytes) = (u64::from(at.offset), out.len() as u64);
         let wanted = || format!("a block of {bytes} bytes");
-        let size = self.record_size(at.file, &*file, offset)?;
+        let size = self.record_size(at.file, &file, offset)?;
         if u64::from(size) < bytes {
             return Err(self.not_a_block(at.file, offset, wanted(), format!("one of {size}")));
         }
@@ -206,7 +204,6 @@ impl BlockFiles {
         }
         for (at, piece) in (offset..).step_by(PIECE_BYTES).zip(out.chunks_mut(PIECE_BYTES)) {
             file.read_exact_at(at, piece)?;
-            xor(piece, self.key, at);
         }
         Ok(())
     }
@@ -220,7 +217,7 @@ impl BlockFiles {
     /// Source: Bitcoin Core b88bffe, `BlockManager::ReadRawBlock` with a part.
     pub fn read_block_part(&self, at: FilePos, from: usize, bytes: usize) -> Result<Option<Vec<u8>>> {
         let file = self.file(at.file)?;
-        let size = self.record_size(at.file, &*file, u64::from(at.offset))? as usize;
+        let size = self.record_size(at.file, &file, u64::from(at.offset))? as usize;
         if bytes == 0 || from.saturating_add(bytes) > size {
             return Ok(None);
         }
@@ -232,12 +229,11 @@ impl BlockFiles {
         }
         let mut part = vec![0; bytes];
         file.read_exact_at(start, &mut part)?;
-        xor(&mut part, self.key, start);
         Ok(Some(part))
     }
 
     /// Size of the block at `offset` as the header of its record says.
-    fn record_size(&self, number: u32, file: &dyn DiskFile, offset: u64) -> Result<u32> {
+    fn record_size(&self, number: u32, file: &RecordFile, offset: u64) -> Result<u32> {
         let Some(start) = offset.checked_sub(u64::from(RECORD_HEADER_BYTES)) else {
             return Err(self.not_a_block(
                 number,
@@ -248,7 +244,6 @@ impl BlockFiles {
         };
         let mut header = [0; RECORD_HEADER_BYTES as usize];
         let have = file.read_at(start, &mut header)?;
-        xor(&mut header, self.key, start);
         if have < header.len() {
             return Err(self.not_a_block(number, offset, "a block".into(), "the end of the file".into()));
         }
@@ -259,8 +254,8 @@ impl BlockFiles {
     fn check_record_header(&self, file: u32, offset: u64, header: [u8; 8], size: Option<u32>) -> Result<u32> {
         let [m0, m1, m2, m3, s0, s1, s2, s3] = header;
         let (magic, there) = ([m0, m1, m2, m3], u32::from_le_bytes([s0, s1, s2, s3]));
-        if magic != self.magic {
-            let wanted = format!("a record with magic {:02x?}", self.magic);
+        if magic != self.files.keys.magic {
+            let wanted = format!("a record with magic {:02x?}", self.files.keys.magic);
             return Err(self.not_a_block(file, offset, wanted, format!("{magic:02x?}")));
         }
         match size {

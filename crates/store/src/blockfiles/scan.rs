@@ -12,6 +12,7 @@ use super::view::View;
 use super::{BlockAt, BlockFiles, RECORD_HEADER_BYTES, SCAN_SIZE_MAX, SCAN_SIZE_MIN};
 use crate::FilePos;
 use crate::fault::Result;
+use crate::layout::network_of_magic;
 use memchr::memmem::Finder;
 use primitives::header::HEADER_BYTES;
 use primitives::{BlockHash, Header, Tables, Target};
@@ -94,10 +95,10 @@ impl fmt::Display for Note {
         let Range { start, end } = self.bytes;
         write!(f, "{} at byte {start}: {} bytes do not deserialize as a block: ", self.path.display(), end - start)?;
         match self.reason {
-            Reason::Magic(found) => write!(
-                f,
-                "they start {found:02x?}, which is not this network's magic (another network, or another xor.dat?)"
-            ),
+            Reason::Magic(found) => match network_of_magic(found) {
+                Some(other) => write!(f, "they start {found:02x?}, the magic of {other}: blocks of another network"),
+                None => write!(f, "they start {found:02x?}, which is not this network's magic (another xor.dat?)"),
+            },
             Reason::Size(size) => {
                 write!(f, "a record of {size} bytes, where a block has {SCAN_SIZE_MIN} to {SCAN_SIZE_MAX}")
             }
@@ -159,7 +160,7 @@ impl BlockFiles {
     pub fn probe(&self, at: FilePos) -> Result<Option<FoundBlock>> {
         let Some(start) = u64::from(at.offset).checked_sub(u64::from(RECORD_HEADER_BYTES)) else { return Ok(None) };
         let file = self.file(at.file)?;
-        let mut view = View::new(file, self.key, u64::MAX);
+        let mut view = View::new(file, u64::MAX);
         let end = self.file_bytes(at.file)?;
         let Head::Record { size, header, hash } = self.head(&mut view, start)? else { return Ok(None) };
         if u64::from(at.offset) + u64::from(size) > end {
@@ -170,7 +171,7 @@ impl BlockFiles {
     }
 
     fn scan_range(&self, file: u32, range: Range<u64>, by_hop: bool) -> Result<FileScan> {
-        let view = View::new(self.file(file)?, self.key, range.end);
+        let view = View::new(self.file(file)?, range.end);
         let mut scanner = Scanner { files: self, file, view, tables: Tables::new(), found: FileScan::default() };
         scanner.run(range.start, by_hop)?;
         Ok(scanner.found)
@@ -181,7 +182,7 @@ impl BlockFiles {
         let have = head.len() as u64;
         let mut first = [0; 4];
         first[..head.len().min(4)].copy_from_slice(&head[..head.len().min(4)]);
-        if first != self.magic {
+        if first != self.magic() {
             return Ok(Head::None(Reason::Magic(first)));
         }
         let Some(head) = head.first_chunk::<HEAD_BYTES>() else {
@@ -296,7 +297,7 @@ impl Scanner<'_> {
         if next >= end {
             return Ok(next == end);
         }
-        let (magic, key) = (self.files.magic, self.view.key());
+        let (magic, key) = (self.files.magic(), self.view.key());
         let bytes = self.view.peek(next, magic.len())?;
         if *bytes == magic[..bytes.len()] {
             return Ok(true);
@@ -306,7 +307,8 @@ impl Scanner<'_> {
 
     /// The next magic behind the one at `at`, and whether the bytes up to there are more than reserved room.
     fn search(&mut self, at: u64) -> Result<(Option<u64>, bool)> {
-        let finder = Finder::new(&self.files.magic);
+        let magic = self.files.magic();
+        let finder = Finder::new(&magic);
         let key = self.view.key();
         let mut from = at + 1;
         let mut is_touched = !View::is_untouched(key, at, self.view.peek(at, 1)?);
@@ -321,7 +323,7 @@ impl Scanner<'_> {
             }
             // The first bytes of a magic may end this step.
             let last = bytes.len() < SEARCH_STEP_BYTES;
-            from += (bytes.len() - if last { 0 } else { self.files.magic.len() - 1 }) as u64;
+            from += (bytes.len() - if last { 0 } else { magic.len() - 1 }) as u64;
         }
         Ok((None, is_touched))
     }

@@ -1,15 +1,12 @@
 //! A moving window over one file of records, obfuscation undone.
 
 use crate::fault::Result;
+use crate::open_files::RecordFile;
 use crate::xor::Key;
-use disk::DiskFile;
-use simd::xor::xor;
-use std::sync::Arc;
 
 /// Bytes of a file as they were before obfuscation, read in pieces as wide as the reader wants them.
 pub(super) struct View {
-    file: Arc<dyn DiskFile>,
-    key: Key,
+    file: RecordFile,
     end: u64,
     buffer: Vec<u8>,
     /// Where the buffer starts in the file.
@@ -20,8 +17,8 @@ pub(super) struct View {
 
 impl View {
     /// A view of the first `end` bytes of `file`.
-    pub(super) fn new(file: Arc<dyn DiskFile>, key: Key, end: u64) -> View {
-        View { file, key, end, buffer: Vec::new(), start: 0, read_bytes: 0 }
+    pub(super) fn new(file: RecordFile, end: u64) -> View {
+        View { file, end, buffer: Vec::new(), start: 0, read_bytes: 0 }
     }
 
     /// Where the view ends; less than first asked for if the file turned out to be shorter.
@@ -55,7 +52,6 @@ impl View {
             self.end = offset + have as u64;
             self.buffer.truncate(have);
         }
-        xor(&mut self.buffer, self.key, offset);
         self.start = offset;
         Ok(())
     }
@@ -67,6 +63,6 @@ impl View {
 
     /// The key of the obfuscation.
     pub(super) fn key(&self) -> Key {
-        self.key
+        self.file.key()
     }
 }

@@ -10,7 +10,7 @@ use crate::append::{AppendSet, Tail};
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfos;
 use crate::layout::{self, Network};
-use crate::xor::Key;
+use crate::xor::{FileKeys, Key};
 use disk::Disk;
 use primitives::Height;
 use std::path::Path;
@@ -66,7 +66,7 @@ impl BlockWriter {
         let entries = disk.list(blocks_dir)?;
         let there = entries.iter().filter_map(|entry| layout::block_file_number(&entry.name)).max();
         let current = infos.last_file();
-        let append_set = AppendSet::new(disk, blocks_dir, key, limits.chunk_bytes);
+        let append_set = AppendSet::new(disk, blocks_dir, FileKeys { key, magic: network.magic }, limits.chunk_bytes);
         let greatest = there.unwrap_or(0).max(current);
         Ok(BlockWriter {
             append_set,
@@ -101,14 +101,11 @@ impl BlockWriter {
         if used > 0 && used.saturating_add(record_bytes) >= self.file_bytes_max {
             self.start_new_file()?;
         }
-        let start = infos.get(self.current).size;
         let mut tail = match self.tail.take() {
             Some(tail) => tail,
-            None => {
-                let path = layout::block_file(&self.append_set.dir, self.current);
-                self.append_set.open(&path, u64::from(start))?
-            }
+            None => self.open_tail(infos)?,
         };
+        let start = infos.get(self.current).size;
         assert_eq!(tail.end(), u64::from(start), "one writer appends, and counts into one set of infos");
         let reserved = self.append_set.reserve(&mut tail, u64::from(record_bytes));
         if reserved.is_ok() {
@@ -121,6 +118,19 @@ impl BlockWriter {
         self.tail = Some(tail);
         reserved?;
         Ok(FilePos { file: self.current, offset: start + RECORD_HEADER_BYTES })
+    }
+
+    /// Opens the current file behind what is in it. A plain file beside a key is left as it is, and the next one begun: Core
+    /// reads nothing of such a file.
+    fn open_tail(&mut self, infos: &FileInfos) -> Result<Tail> {
+        loop {
+            let path = layout::block_file(&self.append_set.dir, self.current);
+            let tail = self.append_set.open(&path, u64::from(infos.get(self.current).size))?;
+            if !tail.is_plain_beside(&self.append_set.keys) {
+                return Ok(tail);
+            }
+            self.start_new_file()?;
+        }
     }
 
     /// Goes on in this file, which is one of the infos'; before the first block is appended.

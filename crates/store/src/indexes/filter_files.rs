@@ -13,7 +13,7 @@ use super::rebuild_advice;
 use crate::append::{AppendSet, Flush, Tail};
 use crate::fault::{Fault, FaultKind, Result};
 use crate::layout::Layout;
-use crate::xor::NO_KEY;
+use crate::xor::FileKeys;
 use ::indexes::IndexKind;
 use ::indexes::heights::FilterPos;
 use disk::Disk;
@@ -51,7 +51,7 @@ pub struct FilterFiles {
 impl FilterFiles {
     /// A writer whose first filter goes to `next`. Opens no file yet.
     pub fn new(disk: Arc<dyn Disk>, layout: &Layout, next: FilterPos) -> FilterFiles {
-        let append_set = AppendSet::new(disk, &dir(layout), NO_KEY, CHUNK_BYTES);
+        let append_set = AppendSet::new(disk, &dir(layout), FileKeys::NONE, CHUNK_BYTES);
         FilterFiles { append_set, tail: None, next, root: super::root(layout, IndexKind::BlockFilter) }
     }
 

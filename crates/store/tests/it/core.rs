@@ -128,12 +128,12 @@ fn read(layout: &Layout) -> Directory {
 fn write(layout: &Layout, directory: &Directory) {
     layout.create(&*disk()).unwrap();
     let _locks = DataDirLocks::take(&*disk(), layout).unwrap();
-    let key = xor::open_key(&*disk(), layout.blocks_dir(), true).unwrap();
+    let key = xor::open_key(&*disk(), layout.blocks_dir(), &regtest(), true).unwrap().key;
     assert_ne!(key, xor::NO_KEY);
     let mut infos = FileInfos::default();
     let dir = layout.blocks_dir();
     let mut blocks = BlockWriter::new(disk(), dir, &regtest(), key, &infos, Limits::default()).unwrap();
-    let mut undo = UndoWriter::new(disk(), dir, key);
+    let mut undo = UndoWriter::new(disk(), dir, &regtest(), key);
     let mut entries = directory.entries.clone();
     for ((entry, block), payload) in entries.iter_mut().zip(&directory.blocks).zip(&directory.undo) {
         let at = blocks.append(&mut infos, block, entry.height, entry.header.time()).unwrap();

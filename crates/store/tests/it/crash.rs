@@ -40,7 +40,7 @@ impl Node {
     /// Goes on from where the directory is to the last block, two blocks a commit of index and coins.
     fn run(&self) -> Result<()> {
         self.layout.create(&*self.disk)?;
-        let key_of_files = xor::open_key(&*self.disk, self.layout.blocks_dir(), false)?;
+        let key_of_files = xor::open_key(&*self.disk, self.layout.blocks_dir(), &self.network, false)?.key;
         let index = BlockIndex::open(self.disk.clone(), &self.layout)?;
         let chainstate = Chainstate::open_with(self.disk.clone(), &self.layout.chainstate_dir(), [3; 8])?;
         let loaded = index.load(&self.network)?;
@@ -49,7 +49,7 @@ impl Node {
         // Two blocks a file, and little room: opened hundreds of times, the disk is copied each time.
         let limits = Limits { file_bytes_max: 700, chunk_bytes: 512 };
         let mut blocks = BlockWriter::new(self.disk.clone(), dir, &self.network, key_of_files, &infos, limits)?;
-        let mut undo = UndoWriter::new(self.disk.clone(), dir, key_of_files);
+        let mut undo = UndoWriter::new(self.disk.clone(), dir, &self.network, key_of_files);
         let best = chainstate.best_block()?;
         let next =
             best.map_or(Height::GENESIS, |best| loaded.entries.iter().find(|e| e.hash == best).unwrap().height + 1);

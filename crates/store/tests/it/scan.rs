@@ -284,7 +284,7 @@ fn numbers_lists_block_files_and_gaps() {
     assert_eq!((numbers.there, numbers.missing), (vec![1, 2, 7], vec![(0, 0), (3, 6)]));
     let why = files.scan(5).unwrap_err();
     assert!(why.to_string().contains("blk00005.dat") && why.kind() == FaultKind::Missing, "{why}");
-    let foreign = BlockFiles::foreign(disk, vec![PathBuf::from("/none")], &regtest());
+    let foreign = BlockFiles::foreign(disk, vec![(PathBuf::from("/none"), [0; 8])], &regtest());
     assert_eq!(foreign.numbers().unwrap_err().kind(), FaultKind::Missing);
 }
 
@@ -425,7 +425,7 @@ fn scan_of_real_chains_finds_every_block() {
         let sim = SimDisk::new(0);
         let path = PathBuf::from("/bootstrap.dat");
         put_file(&*sim.shared(), &path, &bytes, [0; 8]);
-        let files = BlockFiles::foreign(sim.shared(), vec![path], &network("", magic, tip));
+        let files = BlockFiles::foreign(sim.shared(), vec![(path, [0; 8])], &network("", magic, tip));
         let scan = files.scan(0).unwrap();
         assert_eq!((scan.blocks.len(), &scan.notes[..]), (count, &[][..]), "{name}");
         assert_eq!(scan.blocks.last().unwrap().hash, BlockHash::literal(tip), "{name}");

@@ -74,7 +74,7 @@ fn undo_writer_appends_to_many_files() {
     let disk = sim.shared();
     disk.create_dir_all(Path::new(DIR)).unwrap();
     let mut infos = FileInfos::default();
-    let mut writer = UndoWriter::new(disk.clone(), Path::new(DIR), KEY);
+    let mut writer = UndoWriter::new(disk.clone(), Path::new(DIR), &regtest(), KEY);
     let mut written = Vec::new();
     for i in 0..400u32 {
         let prev = BlockHash::from_bytes([i as u8; 32]);
@@ -97,7 +97,7 @@ fn undo_writer_appends_to_many_files() {
     }
     writer.finalise(&infos, 99).unwrap();
     // A new writer goes on where the infos end, a finalised file included.
-    let mut writer = UndoWriter::new(disk.clone(), Path::new(DIR), KEY);
+    let mut writer = UndoWriter::new(disk.clone(), Path::new(DIR), &regtest(), KEY);
     let prev = BlockHash::from_bytes([9; 32]);
     let offset = writer.append(&mut infos, 3, &undo_record(MAGIC, &prev, &[0])).unwrap();
     writer.flush().unwrap();
