@@ -84,7 +84,7 @@ def _task(
     place, storage = target
     with source.options() as options, tempfile.TemporaryDirectory(prefix="ffwd-export-") as top:
         out = place if storage is None else top
-        ends = ("--from", cut.first, "--to", cut.last, "--plan", shipped_file(plan), "--out", out)
+        ends = ("--from", cut.first, "--to", cut.last, "--plan", shipped_file(plan), "--out", out, "--force")
         found = checked(shipped(name), "export", *ends, *chosen, *options)
         if storage is not None:
             upload(top, place, storage)

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A file is written under a hidden name beside its own, synced, and renamed: a task that runs twice, or dies, leaves whole
-//! files alone. A range that was exported before is written again; one that overlaps another is refused.
+//! files alone. A range that was exported before is written again where that is asked for; one that overlaps another is refused.
 
 use crate::encode::{Format, Group, fault};
 use crate::tables::Table;
@@ -34,6 +34,17 @@ fn range(name: &str) -> Option<(u32, u32)> {
     Some((from.parse().ok()?, to.parse().ok()?))
 }
 
+/// A file that stands in the way of a range.
+fn in_the_way(path: &Path, (first, last): (u32, u32), (from, to): (u32, u32)) -> Fault {
+    let path = path.display();
+    if (first, last) == (from, to) {
+        let why = format!("{path}: blocks {from} to {to} are exported already");
+        return Fault::refused(why, "Give --force to write over the file, or export to another directory");
+    }
+    let why = format!("{path}: it holds blocks {first} to {last} already, and blocks {from} to {to} overlap them");
+    Fault::refused(why, "Remove it, or export to another directory")
+}
+
 fn failed(path: &Path, why: impl std::fmt::Display) -> Fault {
     Fault::refused(format!("{}: {why}", path.display()), "Give --out a directory that this user may write to")
 }
@@ -49,15 +60,15 @@ pub(crate) fn partitions(from: u32, to: u32) -> Vec<(u32, u32)> {
     ranges
 }
 
-/// Says no where files of these tables hold some of the blocks of a range under another range.
+/// Says no where files of these tables hold some of the blocks of a range: under another range, or, without `overwrite`, at all.
 ///
 /// # Errors
 ///
 /// Such a file; what the system says.
-pub(crate) fn check_free(out: &Path, tables: &[Table], ranges: &[(u32, u32)]) -> Result<(), Fault> {
+pub(crate) fn check_free(out: &Path, tables: &[Table], ranges: &[(u32, u32)], overwrite: bool) -> Result<(), Fault> {
     for table in tables {
-        for (from, to) in ranges {
-            let dir = partition(out, *table, *from);
+        for &(from, to) in ranges {
+            let dir = partition(out, *table, from);
             let entries = match fs::read_dir(&dir) {
                 Ok(entries) => entries,
                 Err(why) if why.kind() == std::io::ErrorKind::NotFound => continue,
@@ -65,16 +76,10 @@ pub(crate) fn check_free(out: &Path, tables: &[Table], ranges: &[(u32, u32)]) ->
             };
             for entry in entries {
                 let entry = entry.map_err(|why| failed(&dir, why))?;
-                let known = entry.file_name().to_str().and_then(range);
-                if let Some((first, last)) = known.filter(|known| known != &(*from, *to))
-                    && first <= *to
-                    && last >= *from
-                {
-                    let found = entry.path();
-                    let why = format!(
-                        "it holds blocks {first} to {last} already, and blocks {from} to {to} overlap them: remove it, or export to another directory"
-                    );
-                    return Err(failed(&found, why));
+                let Some(known) = entry.file_name().to_str().and_then(range) else { continue };
+                let is_allowed = known == (from, to) && overwrite;
+                if known.0 <= to && known.1 >= from && !is_allowed {
+                    return Err(in_the_way(&entry.path(), known, (from, to)));
                 }
             }
         }
@@ -164,7 +169,10 @@ mod tests {
             (Table::Inputs, (1000, 1500), false),
             (Table::Outputs, (1000, 1500), true),
         ] {
-            assert_eq!(check_free(out.path(), &[table], &[range]).is_ok(), is_free, "{table:?} {range:?}");
+            assert_eq!(check_free(out.path(), &[table], &[range], true).is_ok(), is_free, "{table:?} {range:?}");
+            let is_same = table == Table::Inputs && range == (1500, 1600);
+            let without = check_free(out.path(), &[table], &[range], false);
+            assert_eq!(without.is_ok(), is_free && !is_same, "{table:?} {range:?}: without --force");
         }
     }
 }

@@ -32,6 +32,8 @@ pub struct Request<'a> {
     pub plan: Option<&'a Path>,
     /// Directory of the tables, made where it is missing.
     pub out: &'a Path,
+    /// Files of the same ranges are written over.
+    pub overwrite: bool,
 }
 
 /// What was exported.
@@ -97,7 +99,7 @@ pub fn export(options: &Options, request: &Request<'_>, mut progress: impl FnMut
     let (from, to) = (chain.first().to_u32(), chain.last().to_u32());
     let (selection, out) = (request.selection, request.out);
     let files = partitions(from, to);
-    check_free(out, selection.tables(), &files)?;
+    check_free(out, selection.tables(), &files, request.overwrite)?;
     let par = options.par.max(1);
     let most = (ALL_GROUPS_BYTES / par as u64).clamp(GROUP_BYTES_MIN, GROUP_BYTES_MAX);
     let chunks = chunks(&files, from, &chain.block_bytes(), most);

@@ -48,6 +48,7 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FFWD_BUILD"
 /// Fast-forwards a Bitcoin node: from nothing to the tip of the chain, in Bitcoin Core's own files.
 #[derive(Parser, Debug)]
 #[command(name = "ffwd", version = VERSION, arg_required_else_help = true, args_override_self = true)]
+#[command(after_help = "ffwd help exit-codes lists the exit codes.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -150,6 +151,14 @@ pub(crate) struct Common {
     pub(crate) test: Vec<TestOption>,
     #[command(flatten)]
     pub(crate) testing: Testing,
+}
+
+/// What happens to a file that is there.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Overwrite {
+    /// Write over files that are there
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// Core's options for tests, which its help does not list either.

@@ -1,16 +1,16 @@
 //! `ffwd audit`: options in, record or verdict out. The work is `audit`'s.
 
-use crate::args::Common;
 use crate::args::audit::{Audit, AuditCoins, AuditJoin, AuditPart, AuditPlan, Files, Secret};
+use crate::args::{Common, Overwrite};
 use crate::output::{self, row};
 use crate::settings::Settings;
-use crate::{Failure, begin_read_only, load};
+use crate::{Failure, begin_read_only, load, out_file};
 use audit::{BlocksRecord, CoinsRecord, Finding, Keys, Kind, Record, Refusal, Salt, Verdict};
 use node::options;
 use primitives::human;
 use serde::Serialize;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -67,6 +67,11 @@ pub(crate) fn settings(common: &Common, files: &Files) -> Result<Settings, Failu
     Ok(settings)
 }
 
+/// Says no to an output file that is there, before any work is done for it.
+fn check_free(out: Option<&Path>, overwrite: Overwrite) -> Result<(), Failure> {
+    out.map_or(Ok(()), |out| out_file::check_free(out, overwrite.force))
+}
+
 #[derive(Serialize)]
 struct PlanObject {
     height: u32,
@@ -75,10 +80,11 @@ struct PlanObject {
 }
 
 fn plan(given: &AuditPlan) -> Result<ExitCode, Failure> {
+    check_free(given.out.as_deref(), given.overwrite)?;
     let settings = settings(&given.common, &given.files)?;
     let plan = audit::plan(&settings.options, given.from, given.to, given.parts as usize)?;
     if let Some(out) = &given.out {
-        replace(out, &audit::encode_plan(&settings.options)?)?;
+        out_file::write(out, &audit::encode_plan(&settings.options)?, given.overwrite.force)?;
     }
     if given.common.json {
         let ranges = plan.ranges.iter().map(|(from, to, bytes)| [u64::from(*from), u64::from(*to), *bytes]).collect();
@@ -104,7 +110,9 @@ struct FindingObject<'f> {
 }
 
 fn part(given: &AuditPart) -> Result<ExitCode, Failure> {
-    let (settings, salt) = (settings(&given.common, &given.files)?, salt(&given.secret)?);
+    check_free(given.secret.out.as_deref(), given.secret.overwrite)?;
+    let settings = settings(&given.common, &given.files)?;
+    let salt = salt(&given.secret)?;
     let reporter = begin_read_only(&settings)?;
     let done = audit::part(&settings.options, &salt, (given.from, given.to), given.plan.as_deref());
     reporter.finish();
@@ -128,7 +136,9 @@ fn found(finding: &Finding, json: bool) -> Failure {
 }
 
 fn coins(given: &AuditCoins) -> Result<ExitCode, Failure> {
-    let (settings, salt) = (settings(&given.common, &given.files)?, salt(&given.secret)?);
+    check_free(given.secret.out.as_deref(), given.secret.overwrite)?;
+    let settings = settings(&given.common, &given.files)?;
+    let salt = salt(&given.secret)?;
     let reporter = begin_read_only(&settings)?;
     let done = audit::coins(&settings.options, &salt, given.keys.unwrap_or(Keys::ALL), given.hash.into());
     reporter.finish();
@@ -142,26 +152,9 @@ fn write(record: &Record, secret: &Secret, json: bool) -> Result<ExitCode, Failu
         output::print(&text);
         return Ok(ExitCode::SUCCESS);
     };
-    replace(out, format!("{text}\n").as_bytes())?;
+    out_file::write(out, format!("{text}\n").as_bytes(), secret.overwrite.force)?;
     output::print(&if json { text } else { record_lines(record) });
     Ok(ExitCode::SUCCESS)
-}
-
-/// Writes a file under another name first: a file of that name is whole.
-fn replace(out: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(out.file_name().ok_or_else(|| Failure::Usage(format!("--out {}: no name of a file", out.display())))?);
-    name.push(format!(".{}", std::process::id()));
-    let aside = out.with_file_name(name);
-    let written = fs::File::create(&aside).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&aside, out)
-    });
-    written.map_err(|why| {
-        let _ = fs::remove_file(&aside);
-        Failure::fault(format!("{}: {why}", out.display()), "Give --out a file that this user may write")
-    })
 }
 
 fn record_lines(record: &Record) -> String {

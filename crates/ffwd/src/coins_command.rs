@@ -3,12 +3,13 @@
 use crate::args::coins::{Coins, CoinsDiff, CoinsDump, CoinsInfo, CoinsLoad};
 use crate::args::{Common, Writing};
 use crate::output::{self, row, seconds};
-use crate::{Failure, INTERRUPTED, begin, begin_read_only, limits, load, look_up};
+use crate::{Failure, INTERRUPTED, begin, begin_read_only, exit_codes, limits, load, look_up};
 use node::Fault;
 use node::jobs::{self, DiffReport, Difference, DumpOut, DumpReport, DumpTarget, LoadReport};
 use node::options::real_disk;
 use primitives::{BlockHash, Hash256, hex, human};
 use serde::Serialize;
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
@@ -25,7 +26,7 @@ pub(crate) fn run(command: Coins) -> Result<ExitCode, Failure> {
         },
         Coins::Dump(given) => dump(&given),
         Coins::Load(given) => load_snapshot(&given),
-        Coins::Diff(given) => diff(&given),
+        Coins::Diff(given) => Ok(diff(&given)),
     }
 }
 
@@ -90,13 +91,14 @@ fn dump(given: &CoinsDump) -> Result<ExitCode, Failure> {
     let opened = |why: std::io::Error| {
         Failure::fault(format!("{}: {why}", given.file.display()), "Name a file that this user may write")
     };
-    let mut stream = if is_stdout {
-        Some(std::fs::File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(opened)?))
+    let stream = if is_stdout {
+        Some(File::from(std::io::stdout().as_fd().try_clone_to_owned().map_err(opened)?))
     } else if std::fs::metadata(&given.file).is_ok_and(|known| known.file_type().is_fifo()) {
-        Some(std::fs::File::options().write(true).open(&given.file).map_err(opened)?)
+        Some(File::options().write(true).open(&given.file).map_err(opened)?)
     } else {
         None
     };
+    let mut stream = stream.map(Watched::new);
     let (options, reporter) = (&settings.options, begin_read_only(&settings)?);
     let out = match &mut stream {
         Some(stream) => DumpOut::Stream(stream),
@@ -104,6 +106,9 @@ fn dump(given: &CoinsDump) -> Result<ExitCode, Failure> {
     };
     let done = jobs::dump(options, target, out, &|event| reporter.event(event));
     reporter.finish();
+    if is_stdout && done.is_err() && stream.is_some_and(|stream| stream.is_closed) {
+        return Ok(ExitCode::from(exit_codes::CLOSED_PIPE));
+    }
     let report = done?;
     let text = if given.common.json { dump_json(&report) } else { dump_lines(options.params.chain.name(), &report) };
     // Standard output may be the snapshot.
@@ -224,8 +229,23 @@ struct DiffObject {
     changed: u64,
 }
 
-fn diff(given: &CoinsDiff) -> Result<ExitCode, Failure> {
-    let mut out = BufWriter::new(std::io::stdout().lock());
+/// As diff(1) and cmp(1): 0 for the same coins, 1 for a difference, 2 where a file cannot be read.
+fn diff(given: &CoinsDiff) -> ExitCode {
+    let mut out = Watched::new(BufWriter::new(std::io::stdout().lock()));
+    let found = compare(given, &mut out);
+    match found {
+        Ok(DiffReport { only_first: 0, only_second: 0, changed: 0, .. }) => ExitCode::from(exit_codes::DONE),
+        Ok(_) => ExitCode::from(exit_codes::FAULT),
+        // What is written are differences alone.
+        Err(_) if out.is_closed => ExitCode::from(exit_codes::FAULT),
+        Err(failure) => {
+            failure.tell();
+            ExitCode::from(exit_codes::USAGE)
+        }
+    }
+}
+
+fn compare(given: &CoinsDiff, out: &mut impl Write) -> Result<DiffReport, Failure> {
     let report = jobs::diff(&*real_disk(), &given.first, &given.second, |difference, outpoint| {
         if given.json {
             return Ok(());
@@ -242,7 +262,36 @@ fn diff(given: &CoinsDiff) -> Result<ExitCode, Failure> {
     let text = if given.json { diff_json(&report) } else { diff_line(&report) };
     // That standard output is closed is no fault.
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
-    Ok(ExitCode::SUCCESS)
+    Ok(report)
+}
+
+/// An output that knows whether its reader is gone.
+struct Watched<W> {
+    out: W,
+    is_closed: bool,
+}
+
+impl<W: Write> Watched<W> {
+    fn new(out: W) -> Watched<W> {
+        Watched { out, is_closed: false }
+    }
+
+    fn look<T>(&mut self, done: std::io::Result<T>) -> std::io::Result<T> {
+        self.is_closed |= done.as_ref().is_err_and(|why| why.kind() == std::io::ErrorKind::BrokenPipe);
+        done
+    }
+}
+
+impl<W: Write> Write for Watched<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let done = self.out.write(bytes);
+        self.look(done)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let done = self.out.flush();
+        self.look(done)
+    }
 }
 
 fn diff_json(report: &DiffReport) -> String {

@@ -134,6 +134,7 @@ fn agree(made: &chain::Report, report: &Report, set: &SetInfo) -> Result<(), Fai
 fn page(datadir: &Path, directory: &Path) -> Result<PathBuf, Failure> {
     let log = datadir.join(Chain::Regtest.net_dir()).join("debug.log");
     let options = PlotOptions {
+        overwrite: false,
         inputs: vec![log],
         out: directory.join("report.html"),
         svg: false,

@@ -32,7 +32,8 @@ pub(crate) fn run(given: &Export) -> Result<ExitCode, Failure> {
     let settings = audit_command::settings(&given.common, &given.files)?;
     let (options, reporter, begun) = (&settings.options, begin_read_only(&settings)?, Instant::now());
     let (plan, out) = (given.plan.as_deref(), &*given.out);
-    let request = Request { from: given.from, to: given.to, selection: &selection, plan, out };
+    let overwrite = given.overwrite.force;
+    let request = Request { from: given.from, to: given.to, selection: &selection, plan, out, overwrite };
     let done = export::export(options, &request, |height| {
         let (height, seconds) = (Height::new(height), begun.elapsed().as_secs_f64());
         reporter.event(Event::Progress(Box::new(Progress { height, seconds, ..Progress::default() })));

@@ -312,6 +312,7 @@ fn cells(report: &lab::result::Report, out: &Path) -> String {
 
 fn plot(given: &LabPlot) -> Result<ExitCode, Failure> {
     let options = PlotOptions {
+        overwrite: given.overwrite.force,
         inputs: given.inputs.clone(),
         out: given.out.clone(),
         svg: given.svg,
@@ -322,6 +323,9 @@ fn plot(given: &LabPlot) -> Result<ExitCode, Failure> {
     };
     let report = lab::plot::plot(&options).map_err(|why| match why {
         PlotError::Baseline { .. } => Failure::Usage(why.to_string()),
+        PlotError::Exists { .. } => {
+            Failure::fault(why.to_string(), "Give --force to write over it, or name another --out")
+        }
         _ => Failure::fault(why.to_string(), LAB_ADVICE),
     })?;
     output::print(&if given.json { output::json(&report) } else { plotted(&report) });

@@ -2,8 +2,7 @@
 //!
 //! In: the command line ([`args`]), bitcoin.conf and settings.json ([`conf`], merged in [`settings`]).
 //! Out: a job of `node` or `lab`, its progress on standard error ([`progress`]), its result on standard output ([`output`]).
-//! Exit code 0: done, the best valid chain is reached and committed. 1: a fault. 2: wrong use.
-//! 130: stopped by Ctrl-C before the end.
+//! What the exit code says: [`exit_codes`].
 //!
 //! Absent on purpose: any logic of its own. What a data directory is, and what happens to it, is `node`'s.
 
@@ -18,6 +17,7 @@ mod conf;
 mod core_options;
 #[cfg(feature = "lab")]
 mod demo;
+mod exit_codes;
 #[cfg(feature = "export")]
 mod export_command;
 mod heap;
@@ -27,6 +27,7 @@ mod lab_command;
 mod limits;
 mod look_up;
 mod manuals;
+mod out_file;
 mod output;
 mod progress;
 #[cfg(feature = "server")]
@@ -57,8 +58,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Exit code of a program that Ctrl-C ended, as shells have it: 128 and the number of SIGINT.
-pub(crate) const INTERRUPTED: u8 = 130;
+pub(crate) use exit_codes::INTERRUPTED;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -77,6 +77,18 @@ impl Failure {
     /// A fault: what happened, and what to do about it.
     pub(crate) fn fault(what: impl Into<String>, advice: impl Into<String>) -> Failure {
         Failure::Fault(Message::new(what, advice))
+    }
+
+    /// Says it on standard error.
+    pub(crate) fn tell(&self) {
+        // As Core shows it.
+        let prefix = if matches!(self, Failure::Engine(Fault::Rebuild(_))) { "" } else { "Error: " };
+        progress::say(&format!("{prefix}{self}"));
+    }
+
+    /// The exit code.
+    fn code(&self) -> ExitCode {
+        ExitCode::from(if matches!(self, Failure::Usage(_)) { exit_codes::USAGE } else { exit_codes::FAULT })
     }
 }
 
@@ -112,16 +124,18 @@ fn main() -> ExitCode {
     match line.and_then(|line| run(parse(line.words)?.command, &line.unused)) {
         Ok(code) => code,
         Err(failure) => {
-            // As Core shows it.
-            let prefix = if matches!(failure, Failure::Engine(Fault::Rebuild(_))) { "" } else { "Error: " };
-            progress::say(&format!("{prefix}{failure}"));
-            ExitCode::from(if matches!(failure, Failure::Usage(_)) { 2 } else { 1 })
+            failure.tell();
+            failure.code()
         }
     }
 }
 
 /// Reads the command line; help and errors of clap's are printed, and end the program.
 fn parse(words: Vec<std::ffi::OsString>) -> Result<Cli, Failure> {
+    if words.get(1..).is_some_and(|words| words == ["help", "exit-codes"]) {
+        output::print(&exit_codes::text());
+        std::process::exit(exit_codes::DONE.into());
+    }
     Cli::try_parse_from(words).map_err(|error| match args::cores_words(&error) {
         Some(words) => Failure::Usage(words),
         None => error.exit(),
@@ -150,6 +164,7 @@ fn run(command: Command, unused: &[String]) -> Result<ExitCode, Failure> {
         }
         Command::Import(given) => {
             let settings = load(&given.common, Some(&given.writing))?;
+            settings.make_default_datadir()?;
             work("import", &settings, &given.common, HashType::None, true, |options, events| {
                 jobs::import(options, &given.files, events)
             })
@@ -192,6 +207,7 @@ fn sync(given: &Sync, unused: &[String]) -> Result<ExitCode, Failure> {
     settings.own_files(&given.own_files)?;
     settings.commands = settings.files.commands(&given.notify);
     let before = settings.files.before_sync(&given.before)?;
+    settings.make_default_datadir()?;
     // A sync that follows the chain has no end of its own: stopping it is success.
     let ends = given.exit_at_tip;
     let hash = given.trust.snapshot_hash.map(coins_command::as_hash);
@@ -267,6 +283,11 @@ fn heed_ctrl_c(
     signals::heed(hangup, handler)
 }
 
+/// As bitcoind: what is made is for who runs it alone. Source: Bitcoin Core b88bffe, `SetupEnvironment`.
+pub(crate) fn private_files() {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+}
+
 /// Runs a job that connects blocks, counts the UTXO set, and prints both.
 pub(crate) fn work(
     title: &str,
@@ -276,8 +297,7 @@ pub(crate) fn work(
     ends: bool,
     job: impl FnOnce(&Options, Events<'_>) -> Result<Report, Fault>,
 ) -> Result<ExitCode, Failure> {
-    // As bitcoind: what is made is for who runs it alone. Source: Bitcoin Core b88bffe, `SetupEnvironment`.
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    private_files();
     let options = &Options { warnings: settings.warnings.clone(), ..settings.options.clone() };
     let heap = heap::record(settings.heap, &options.datadir.join(options.params.chain.net_dir()))?;
     limits::check(options.par, options.dbcache_bytes)?;

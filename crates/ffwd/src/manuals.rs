@@ -5,11 +5,11 @@
 //! ```
 
 use crate::args::{Cli, service};
-use crate::{Failure, output};
+use crate::{Failure, out_file, output};
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The shells.
@@ -21,11 +21,25 @@ const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 ///
 /// [`Failure::Fault`] with the directory.
 pub(crate) fn run(given: &service::Manuals) -> Result<ExitCode, Failure> {
+    for file in files(&given.dir) {
+        out_file::check_free(&file, given.overwrite.force)?;
+    }
     write(&given.dir).map_err(|why| {
         Failure::fault(format!("{}: {why}", given.dir.display()), "Name a directory that this user may write to")
     })?;
     output::print(&format!("man pages and completions are in {}", given.dir.display()));
     Ok(ExitCode::SUCCESS)
+}
+
+/// The files that are written.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut cli = Cli::command();
+    cli.build();
+    let (man, completions) = (dir.join("man"), dir.join("completions"));
+    let pages = cli.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help");
+    let pages = pages.map(|command| man.join(format!("ffwd-{}.1", command.get_name())));
+    let shells = ["ffwd.bash", "_ffwd", "ffwd.fish"].map(|name| completions.join(name));
+    pages.chain([man.join("ffwd.1")]).chain(shells).collect()
 }
 
 fn write(dir: &Path) -> io::Result<()> {
@@ -46,7 +60,12 @@ mod tests {
     #[test]
     fn every_command_has_a_page_and_every_shell_its_completions() {
         let dir = tempfile::tempdir().unwrap();
+        let free = |dir: &Path| files(dir).iter().all(|file| out_file::check_free(file, false).is_ok());
+        assert!(free(dir.path()));
         write(dir.path()).unwrap();
+        for file in files(dir.path()) {
+            assert!(out_file::check_free(&file, false).is_err(), "{}: it is written", file.display());
+        }
         let read =
             |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap_or_else(|why| panic!("{name}: {why}"));
         for command in Cli::command().get_subcommands() {

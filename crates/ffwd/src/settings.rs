@@ -416,6 +416,27 @@ fn chosen(options: &Options) -> String {
     format!("dbcache: {chosen} MiB, half of what is left of {left} without {}", machine_memory::BESIDE_BYTES >> 20)
 }
 
+impl Settings {
+    /// Makes the data directory where it is the default one and missing, with wallets/ in it.
+    /// Source: Bitcoin Core b88bffe, common/init.cpp, `InitConfig`.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn make_default_datadir(&self) -> Result<(), Failure> {
+        let dir = &self.options.datadir;
+        // A link to a drive that is not mounted is no missing directory.
+        if std::fs::symlink_metadata(dir).is_ok() || default_datadir().ok().as_ref() != Some(dir) {
+            return Ok(());
+        }
+        crate::private_files();
+        std::fs::create_dir_all(dir.join("wallets")).map_err(|why| {
+            let what = format!("{}: the data directory cannot be made: {why}", dir.display());
+            Failure::fault(what, "Make it, or name another one with --datadir")
+        })
+    }
+}
+
 /// Core's data directory. Source: Bitcoin Core b88bffe, common/args.cpp, `GetDefaultDataDir`.
 pub(crate) fn default_datadir() -> Result<PathBuf, Failure> {
     let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());

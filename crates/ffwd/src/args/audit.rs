@@ -1,6 +1,6 @@
 //! The options of `ffwd audit`.
 
-use super::{Common, HashType};
+use super::{Common, HashType, Overwrite};
 use ::audit::Keys;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -32,6 +32,8 @@ pub(crate) struct AuditPlan {
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) overwrite: Overwrite,
+    #[command(flatten)]
     pub(crate) files: Files,
     #[command(flatten)]
     pub(crate) common: Common,
@@ -54,6 +56,8 @@ pub(crate) struct Secret {
     /// File to write the record to [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) overwrite: Overwrite,
 }
 
 #[derive(Args, Clone, Debug)]

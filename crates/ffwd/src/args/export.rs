@@ -1,7 +1,7 @@
 //! The options of `ffwd export`.
 
-use super::Common;
 use super::audit::Files;
+use super::{Common, Overwrite};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -18,6 +18,8 @@ pub(crate) struct Export {
     /// Directory to write to: in it one for each table, and in that one for every thousand blocks
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) overwrite: Overwrite,
     /// Height of the first block
     #[arg(long, value_name = "HEIGHT", default_value_t = 0)]
     pub(crate) from: u32,

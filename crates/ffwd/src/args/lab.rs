@@ -1,6 +1,6 @@
 //! Options of `ffwd demo` and `ffwd lab`.
 
-use super::{Dbcache, PAR_MAX, chain_parser, dbcache};
+use super::{Dbcache, Overwrite, PAR_MAX, chain_parser, dbcache};
 use clap::{Args, Subcommand, ValueEnum};
 use consensus::Chain;
 use lab::chain::{Profile, Signatures};
@@ -178,6 +178,8 @@ pub(crate) struct LabPlot {
     /// Report to write
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     pub(crate) out: PathBuf,
+    #[command(flatten)]
+    pub(crate) overwrite: Overwrite,
     /// Write each chart as an SVG file as well
     #[arg(long)]
     pub(crate) svg: bool,

@@ -1,7 +1,7 @@
 //! Options for who runs ffwd as a service, and the commands that serve a person: what is run when something happens, the
 //! full screen, man pages.
 
-use super::chain_parser;
+use super::{Overwrite, chain_parser};
 use clap::Args;
 use consensus::Chain;
 use std::path::PathBuf;
@@ -68,4 +68,6 @@ pub(crate) struct Manuals {
     /// Directory for man pages and completions; it is made
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) overwrite: Overwrite,
 }

@@ -42,6 +42,8 @@ pub struct PlotOptions {
     pub height_across: bool,
     /// Height from which on ratios are drawn.
     pub from_height: u32,
+    /// Files that are there are written over.
+    pub overwrite: bool,
 }
 
 /// A file, or a part of one, that is not in the report.
@@ -93,6 +95,11 @@ pub enum PlotError {
         /// What the system said.
         error: io::Error,
     },
+    /// A file that would be written is there already.
+    Exists {
+        /// Which.
+        path: PathBuf,
+    },
     /// Nothing that was given can be plotted.
     Nothing {
         /// Each file with its reason.
@@ -112,6 +119,7 @@ impl fmt::Display for PlotError {
         match self {
             Self::Read { path, error } => write!(f, "{} cannot be read: {error}", path.display()),
             Self::Write { path, error } => write!(f, "{} cannot be written: {error}", path.display()),
+            Self::Exists { path } => write!(f, "{} is there already", path.display()),
             Self::Nothing { skipped } if skipped.is_empty() => {
                 write!(
                     f,
@@ -135,6 +143,7 @@ impl std::error::Error for PlotError {}
 ///
 /// See [`PlotError`]. A file that is no log is no error while another can be plotted: it is named in the report.
 pub fn plot(options: &PlotOptions) -> Result<PlotReport, PlotError> {
+    check_free(&options.out, options)?;
     let inputs = input::read(&options.inputs)?;
     if inputs.runs.is_empty() && inputs.reports.is_empty() {
         return Err(PlotError::Nothing { skipped: inputs.skipped });
@@ -144,19 +153,19 @@ pub fn plot(options: &PlotOptions) -> Result<PlotReport, PlotError> {
         std::fs::create_dir_all(directory).map_err(|error| PlotError::Write { path: directory.to_owned(), error })?;
     }
     let mut files = vec![options.out.clone()];
-    write(&options.out, |out| out.write_all(html::page(&charts, &inputs).as_bytes()))?;
+    write(&options.out, options, |out| out.write_all(html::page(&charts, &inputs).as_bytes()))?;
     for chart in &charts.charts {
         if options.svg {
             files.push(beside(&options.out, &chart.id, "svg"));
-            write(&files[files.len() - 1], |out| out.write_all(svg::file(chart).as_bytes()))?;
+            write(&files[files.len() - 1], options, |out| out.write_all(svg::file(chart).as_bytes()))?;
         }
         if options.csv {
             files.push(beside(&options.out, &chart.id, "csv"));
-            write(&files[files.len() - 1], |out| csv::write(chart, &inputs, out))?;
+            write(&files[files.len() - 1], options, |out| csv::write(chart, &inputs, out))?;
         }
     }
     if options.svg {
-        flames(&inputs.stacks, &options.out, &mut files)?;
+        flames(&inputs.stacks, options, &mut files)?;
     }
     Ok(PlotReport {
         out: options.out.clone(),
@@ -172,14 +181,14 @@ pub fn plot(options: &PlotOptions) -> Result<PlotReport, PlotError> {
 }
 
 /// Writes the flame graph of each cell that was profiled, and of what it has more of than the one it is compared with.
-fn flames(all: &[stacks::Stacks], out: &Path, files: &mut Vec<PathBuf>) -> Result<(), PlotError> {
+fn flames(all: &[stacks::Stacks], options: &PlotOptions, files: &mut Vec<PathBuf>) -> Result<(), PlotError> {
     for (at, stacks) in all.iter().enumerate() {
-        files.push(beside(out, &format!("flame-{}", at + 1), "svg"));
-        write(&files[files.len() - 1], |out| stacks.draw(out))?;
+        files.push(beside(&options.out, &format!("flame-{}", at + 1), "svg"));
+        write(&files[files.len() - 1], options, |out| stacks.draw(out))?;
         let before = stacks.against.as_ref().and_then(|to| all.iter().find(|other| other.cell == *to));
         if let Some(before) = before {
-            files.push(beside(out, &format!("flame-{}-difference", at + 1), "svg"));
-            write(&files[files.len() - 1], |out| stacks.draw_against(before, out))?;
+            files.push(beside(&options.out, &format!("flame-{}-difference", at + 1), "svg"));
+            write(&files[files.len() - 1], options, |out| stacks.draw_against(before, out))?;
         }
     }
     Ok(())
@@ -191,8 +200,21 @@ fn beside(out: &Path, chart: &str, extension: &str) -> PathBuf {
     out.with_file_name(format!("{stem}-{chart}.{extension}"))
 }
 
+/// Says no to a file that is there, unless it may be written over.
+fn check_free(path: &Path, options: &PlotOptions) -> Result<(), PlotError> {
+    match path.is_file() && !options.overwrite {
+        true => Err(PlotError::Exists { path: path.to_owned() }),
+        false => Ok(()),
+    }
+}
+
 /// Writes a file under another name and renames it, so that it is there whole or not at all.
-fn write(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), PlotError> {
+fn write(
+    path: &Path,
+    options: &PlotOptions,
+    content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), PlotError> {
+    check_free(path, options)?;
     let wrong = |error| PlotError::Write { path: path.to_owned(), error };
     let mut name = path.as_os_str().to_owned();
     name.push(".part");

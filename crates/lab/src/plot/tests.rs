@@ -61,6 +61,7 @@ fn everything(scratch: &Path) -> PlotOptions {
     fs::write(directory.join("none.log"), "nothing of a log\n").unwrap();
     result(&directory.join("result"));
     PlotOptions {
+        overwrite: true,
         inputs: vec![directory],
         out: scratch.join("out/report.html"),
         svg: true,
@@ -139,6 +140,7 @@ fn baseline_is_slowest_unless_named() {
         fs::write(scratch.path().join(format!("{name}.log")), ticks(step)).unwrap();
     }
     let options = |baseline: Option<&str>| PlotOptions {
+        overwrite: true,
         inputs: vec![scratch.path().to_owned()],
         out: scratch.path().join("report.html"),
         svg: false,
@@ -178,6 +180,7 @@ fn unplottable_inputs_are_named() {
         ("nowhere", "cannot be read"),
     ] {
         let options = PlotOptions {
+            overwrite: true,
             inputs: vec![path(name)],
             out: path("report.html"),
             svg: false,
@@ -281,6 +284,7 @@ fn long_log_plots_within_seconds() {
     };
     fs::write(&path, (0..900_000).map(line).collect::<String>()).unwrap();
     let options = PlotOptions {
+        overwrite: true,
         inputs: vec![path],
         out: scratch.path().join("report.html"),
         svg: false,

@@ -163,6 +163,7 @@ fn example_plan_runs_and_plots() {
     assert_eq!(fs::read_dir(bench.path("chain/regtest")).unwrap().count(), 2, "nothing was added to it");
     let out = bench.path("report.html");
     let plotted = crate::plot::plot(&crate::plot::PlotOptions {
+        overwrite: true,
         inputs: vec![options.out],
         out,
         svg: true,

@@ -7,6 +7,7 @@ mod circles;
 mod layers;
 mod links;
 mod references;
+mod situations;
 mod source;
 mod text;
 
@@ -15,6 +16,8 @@ use std::path::{Path, PathBuf};
 
 const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 70;
+/// Rows with a public source that docs/situations.md has at least.
+const SITUATIONS_MIN: usize = 0;
 /// Crates that may ask the system for the time: the others get it as a value.
 const CLOCK_CRATES: [&str; 3] = ["ffwd", "lab", "micro"];
 
@@ -85,6 +88,13 @@ fn references_resolve() {
 #[test]
 fn links_resolve() {
     none("a link of a page leads to a file, and to a heading of it", &links::broken(&root()));
+}
+
+#[test]
+fn situations_are_played() {
+    let (faults, sourced) = situations::looked_at(&root());
+    none("a row of docs/situations.md has its source, its code and its test", &faults);
+    assert!(sourced >= SITUATIONS_MIN, "{sourced} situations with a public source, {SITUATIONS_MIN} at least");
 }
 
 #[test]

@@ -1,0 +1,77 @@
+//! Exit codes, and the text of `ffwd help exit-codes`, which docs/messages.md repeats.
+
+/// Done.
+pub(crate) const DONE: u8 = 0;
+/// A fault, or the answer "no".
+pub(crate) const FAULT: u8 = 1;
+/// Wrong use.
+pub(crate) const USAGE: u8 = 2;
+/// A program that Ctrl-C ended, as shells have it: 128 and the number of SIGINT.
+pub(crate) const INTERRUPTED: u8 = 130;
+/// The same of SIGPIPE.
+pub(crate) const CLOSED_PIPE: u8 = 141;
+
+/// Each code, and what it means, one sentence a line.
+const CODES: [(u8, &[&str]); 5] = [
+    (
+        DONE,
+        &[
+            "The command did what it was asked to do.",
+            "sync --exit-at-tip: the best chain that is known is connected and committed, or --stopatheight is reached.",
+            "A sync without --exit-at-tip has no end of its own: stopped by Ctrl-C or SIGTERM it ends with 0.",
+            "coins diff: the two files have the same coins.",
+        ],
+    ),
+    (
+        FAULT,
+        &[
+            "A fault of the disk, the network, a file or the configuration; standard error says what happened and what to do.",
+            "sync, reindex, import: the chain ends before the best one that is known; end_reason of --json says why.",
+            "verify, audit: something is not valid.",
+            "coins diff: the two files differ.",
+        ],
+    ),
+    (
+        USAGE,
+        &[
+            "Wrong use: an option or a value that this command does not take. Nothing was done.",
+            "coins diff: a file cannot be read.",
+        ],
+    ),
+    (
+        INTERRUPTED,
+        &[
+            "Stopped by Ctrl-C or SIGTERM before the end.",
+            "What was committed is kept: the same command continues from there.",
+        ],
+    ),
+    (CLOSED_PIPE, &["coins dump -: the reader of standard output closed it before the end."]),
+];
+
+/// The text of `ffwd help exit-codes`.
+pub(crate) fn text() -> String {
+    let lines = CODES.into_iter().flat_map(|(code, lines)| {
+        lines.iter().enumerate().map(move |(number, line)| {
+            let code = if number == 0 { code.to_string() } else { String::new() };
+            format!("  {code:<5}{line}")
+        })
+    });
+    let lines: Vec<String> = lines.collect();
+    format!(
+        "Exit codes of ffwd:\n\n{}\n\nA signal that cannot be handled, such as SIGKILL, ends the program as the shell shows it.",
+        lines.join("\n")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_its_line() {
+        let text = text();
+        for (code, lines) in CODES {
+            assert!(text.contains(&format!("\n  {code:<5}{}", lines[0])), "{code} in\n{text}");
+        }
+    }
+}
