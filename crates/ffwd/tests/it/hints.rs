@@ -55,7 +55,7 @@ fn a_pruned_sync_with_hints_leaves_what_bitcoind_goes_on_with() {
     }
     assert_eq!(done.json()["bestblock"].as_str(), Some(tip));
     let unpruned = go(&format!("sync --datadir @/none {ON} --connect {address} --exit-at-tip --hints @/hints"));
-    assert!(unpruned.code == Some(1) && unpruned.err.contains("give --prune too"), "{unpruned:?}");
+    assert!(unpruned.code == Some(1) && unpruned.err.contains("Give --prune too"), "{unpruned:?}");
     drop(server);
     for directory in ["whole", "hinted"] {
         go(&format!("coins dump @/{directory}.dat --datadir @/{directory} {ON}")).good();

@@ -298,7 +298,7 @@ fn hints_are_taken_below_an_assumed_valid_block_alone() {
         why
     };
     for (hints, change, want) in [
-        (&world.hints[..], (|options| options.prune = Prune::Off) as fn(&mut Options), "give --prune too"),
+        (&world.hints[..], (|options| options.prune = Prune::Off) as fn(&mut Options), "Give --prune too"),
         (
             &world.hints,
             |options| options.indexes = vec![node::options::IndexKind::BlockFilter],

@@ -23,7 +23,7 @@ use store::Layout;
 use store::chainstate::{Chainstate, CoinsCommit, CoinsPart};
 
 /// What stands before the reason where a file is refused, as in Core.
-pub(super) const FAILED: &str = "Unable to load UTXO snapshot: Population failed: ";
+const FAILED: &str = "Unable to load UTXO snapshot: Population failed: ";
 /// Batches between the thread that reads and the one that writes.
 const BATCHES_AHEAD: usize = 4;
 /// Coins of a file in no order, sorted in memory at a time.

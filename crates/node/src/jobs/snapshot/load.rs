@@ -5,7 +5,7 @@
 //! Source: Bitcoin Core b88bffe, `ChainstateManager::ActivateSnapshot`, `PopulateAndValidateSnapshot`.
 
 use super::super::open::{Purpose, Which, open_existing};
-use super::fill::{FAILED, Wanted, fill};
+use super::fill::{Wanted, fill};
 use crate::datadir::DataDir;
 use crate::fault::{Fault, Message};
 use crate::options::{Events, Options, Prune};
@@ -77,7 +77,9 @@ pub fn load(
     let existing = open_existing(&options, events, "coins load", Purpose::Work, Which::Active)?;
     let datadir = &existing.datadir;
     let base = file.header.base;
-    let failed = |why: String| Fault::refused(format!("{FAILED}{why}. ({})", path.display()), super::LOAD_ADVICE);
+    let failed = |why: String| {
+        Fault::refused(format!("Unable to load UTXO snapshot: {why}. ({})", path.display()), super::LOAD_ADVICE)
+    };
     if datadir.assumed.is_some() {
         return Err(failed("Can't activate a snapshot-based chainstate more than once".to_owned()));
     }
@@ -86,7 +88,7 @@ pub fn load(
     let hash = hash.ok_or_else(|| failed(not_recognized(&options.params, &base)))?;
     let node = base_node(datadir, &base).map_err(failed)?;
     if !is_above(datadir, existing.tip, node) {
-        return Err(failed("Work does not exceed active chainstate".to_owned()));
+        return Err(failed("Population failed: Work does not exceed active chainstate".to_owned()));
     }
     let height = datadir.headers().height(node);
     if known.is_none() {
