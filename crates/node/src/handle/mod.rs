@@ -30,8 +30,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
+
+/// Time between two looks whether calls of others have ended.
+const READERS_PAUSE: Duration = Duration::from_millis(5);
 
 /// What the job's thread does for another one.
 type Task = Box<dyn FnOnce(&mut Quiet<'_, '_, '_>) -> Result<(), Fault> + Send>;
@@ -54,6 +57,8 @@ pub struct Handle {
     is_current: AtomicBool,
     /// Where the chain below a snapshot stands that is not at work.
     past_height: AtomicHeight,
+    /// Where the chain above a snapshot stands while the one below it is at work.
+    snapshot_tip: Mutex<Option<BlockHash>>,
     /// Weight and transactions of the last block that was made here.
     last_made: Mutex<Option<(u64, u64)>>,
     mempool: Arc<Mempool>,
@@ -64,7 +69,18 @@ pub struct Handle {
 /// A snapshot that is to be loaded, and who is told.
 pub(crate) struct LoadRequest {
     pub(crate) path: PathBuf,
-    pub(crate) answer: SyncSender<Result<Loaded, String>>,
+    pub(crate) answer: SyncSender<Result<Loaded, NotLoaded>>,
+}
+
+/// Why a snapshot was not loaded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NotLoaded {
+    /// The file cannot be opened.
+    Unopened,
+    /// It does not begin as a snapshot of this network does.
+    Metadata(String),
+    /// It does not go together with the chain, or is not whole.
+    Refused(String),
 }
 
 /// A snapshot that was loaded.
@@ -80,6 +96,8 @@ pub struct Loaded {
 
 struct State {
     live: Option<Arc<Live>>,
+    /// The last one that was published: calls may hold it longer than the job.
+    last: Weak<Live>,
     /// What is done before there is one.
     opening: String,
     tasks: VecDeque<Task>,
@@ -93,13 +111,15 @@ impl fmt::Debug for Handle {
 
 impl Default for Handle {
     fn default() -> Handle {
-        let state = State { live: None, opening: "Loading block index…".to_owned(), tasks: VecDeque::new() };
+        let opening = "Loading block index…".to_owned();
+        let state = State { live: None, last: Weak::new(), opening, tasks: VecDeque::new() };
         Handle {
             started: Instant::now(),
             state: Mutex::new(state),
             turn: Arc::default(),
             is_current: AtomicBool::new(false),
             past_height: AtomicHeight::default(),
+            snapshot_tip: Mutex::default(),
             last_made: Mutex::default(),
             mempool: Arc::default(),
             load: Mutex::default(),
@@ -163,16 +183,27 @@ impl Handle {
         !self.is_current.load(Relaxed)
     }
 
-    /// Has the job load a snapshot of the UTXO set, and waits for that. Text is why it was not loaded.
+    /// Has the job load a snapshot of the UTXO set, and waits for that. `live` is what was looked at to find that it can be
+    /// loaded ([`crate::jobs::check_snapshot`]). The job opens the data directory anew, so it is let go before the wait.
     ///
     /// # Errors
     ///
     /// [`Unanswered`].
-    pub fn load_snapshot(&self, path: PathBuf) -> Result<Result<Loaded, String>, Unanswered> {
-        let live = self.live()?;
+    pub fn load_snapshot(&self, live: Arc<Live>, path: PathBuf) -> Result<Result<Loaded, NotLoaded>, Unanswered> {
         let (answer, loaded) = sync_channel(1);
-        *lock(&self.load) = Some(LoadRequest { path, answer });
+        {
+            let state = lock(&self.state);
+            if !state.live.as_ref().is_some_and(|now| Arc::ptr_eq(now, &live)) {
+                return Err(Unanswered::Opening(state.opening.clone()));
+            }
+            let mut load = lock(&self.load);
+            if load.is_some() {
+                return Ok(Err(NotLoaded::Refused("Another snapshot is being loaded".to_owned())));
+            }
+            *load = Some(LoadRequest { path, answer });
+        }
         live.wake();
+        drop(live);
         // A question ends the run that is under way; behind it the request is seen. If the job is over, the answer says so.
         let _ = self.ask(|_| Ok(()));
         loaded.recv().map_err(|_| Unanswered::Ended)
@@ -196,6 +227,16 @@ impl Handle {
     /// That chain was left there.
     pub(crate) fn set_past_height(&self, height: Height) {
         self.past_height.store(height, Relaxed);
+    }
+
+    /// Tip of the chain above a snapshot while the one below it is at work.
+    pub fn snapshot_tip(&self) -> Option<BlockHash> {
+        *lock(&self.snapshot_tip)
+    }
+
+    /// That chain was left there.
+    pub(crate) fn set_snapshot_tip(&self, tip: BlockHash) {
+        *lock(&self.snapshot_tip) = Some(tip);
     }
 
     /// Weight and number of transactions of the last block that was made here.
@@ -222,8 +263,19 @@ impl Handle {
 
     /// From now on, and until that is dropped, this is what may be read.
     pub(crate) fn publish(&self, live: Arc<Live>) -> Published<'_> {
-        lock(&self.state).live = Some(live);
+        let mut state = lock(&self.state);
+        state.last = Arc::downgrade(&live);
+        state.live = Some(live);
         Published(self)
+    }
+
+    /// Waits until no call reads what was published last: it keeps the databases open, with their locks, and the job may open
+    /// them anew only behind that. `is_stopping`: nobody opens them any more.
+    pub(crate) fn wait_for_readers(&self, is_stopping: impl Fn() -> bool) {
+        let last = lock(&self.state).last.clone();
+        while last.strong_count() > 0 && !is_stopping() {
+            std::thread::sleep(READERS_PAUSE);
+        }
     }
 
     /// Does what others wait for.

@@ -19,8 +19,8 @@ pub use index::{IndexReport, index};
 pub use info::{DataDirInfo, Failed, info};
 pub use look_up::{BlockId, Filter, FoundTx, SetAt, Spender, filter, set_info_at, spender, tx};
 pub use snapshot::{
-    DiffReport, Difference, DumpOut, DumpReport, DumpTarget, FileInfo, HintsReport, LoadReport, diff, dump, dump_live,
-    file_info, load, make_hints,
+    DiffReport, Difference, DumpOut, DumpReport, DumpTarget, FileInfo, HintsReport, LoadReport, check_snapshot, diff,
+    dump, dump_live, file_info, load, make_hints,
 };
 pub use sync::{
     FromSnapshot, OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet, Reachable, SyncOptions,

@@ -5,6 +5,8 @@ use consensus::{Chain, Params};
 use disk::{Disk, DiskFile};
 use primitives::Height;
 use primitives::snapshot::{CoinsParser, ENTRY_BYTES_MAX, HEADER_BYTES, Next, SnapshotCoin, SnapshotHeader};
+use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,6 +25,29 @@ pub(crate) struct SnapshotFile {
     pub(crate) header: SnapshotHeader,
 }
 
+/// Why a file is not read as a snapshot.
+#[derive(Debug)]
+pub(crate) enum NoSnapshot {
+    /// It cannot be opened, for this reason.
+    Unopened(String),
+    /// It does not begin as a snapshot does.
+    Metadata(String),
+}
+
+impl From<NoSnapshot> for Fault {
+    fn from(why: NoSnapshot) -> Fault {
+        match why {
+            NoSnapshot::Unopened(why) => Fault::refused(why, "Name a snapshot file that this user may read"),
+            NoSnapshot::Metadata(why) => Fault::refused(unparsable(&why), NO_SNAPSHOT),
+        }
+    }
+}
+
+/// Core's words before the reason.
+fn unparsable(why: &str) -> String {
+    format!("Unable to parse metadata: {why}")
+}
+
 /// The network of a magic.
 pub(crate) fn network_of(magic: [u8; 4]) -> Option<Chain> {
     Chain::ALL.into_iter().find(|chain| Params::new(*chain).magic == magic)
@@ -33,18 +58,18 @@ impl SnapshotFile {
     ///
     /// # Errors
     ///
-    /// It is missing, or no snapshot; what the system says.
-    pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<SnapshotFile, Fault> {
-        let file = disk.open(path).map_err(|why| {
-            let text = format!("Couldn't open file {} for reading. ({})", path.display(), why.source);
-            Fault::refused(text, "Name a snapshot file that this user may read")
+    /// It is missing, or no snapshot; what the system says. A directory, device or pipe can be opened, says Core, and is no
+    /// snapshot.
+    pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<SnapshotFile, NoSnapshot> {
+        let no_metadata = |why: &dyn fmt::Display| NoSnapshot::Metadata(format!("{why} ({})", path.display()));
+        let file = disk.open(path).map_err(|why| match why.source.kind() {
+            io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput => no_metadata(&why.source),
+            _ => NoSnapshot::Unopened(format!("Couldn't open file {} for reading. ({})", path.display(), why.source)),
         })?;
-        let bytes = file.len().map_err(store::Fault::from)?;
+        let bytes = file.len().map_err(|why| no_metadata(&why.source))?;
         let mut start = [0; HEADER_BYTES];
-        let count = file.read_at(0, &mut start).map_err(store::Fault::from)?;
-        let header = SnapshotHeader::decode(&start[..count]).map_err(|why| {
-            Fault::refused(format!("Unable to parse metadata: {why} ({})", path.display()), NO_SNAPSHOT)
-        })?;
+        let count = file.read_at(0, &mut start).map_err(|why| no_metadata(&why.source))?;
+        let header = SnapshotHeader::decode(&start[..count]).map_err(|why| no_metadata(&why))?;
         Ok(SnapshotFile { file, bytes, header })
     }
 
@@ -52,24 +77,31 @@ impl SnapshotFile {
     ///
     /// # Errors
     ///
-    /// Whose it is. Source: Bitcoin Core b88bffe, `SnapshotMetadata::Unserialize`.
+    /// Whose it is.
     pub(crate) fn check_network(&self, params: &Params) -> Result<(), Fault> {
+        let advice = "Name the snapshot's network with --chain, or a snapshot of this one";
+        self.metadata_of(params).map_err(|why| Fault::refused(unparsable(&why), advice))
+    }
+
+    /// The same; the reason alone.
+    ///
+    /// Source: Bitcoin Core b88bffe, `SnapshotMetadata::Unserialize`.
+    pub(crate) fn metadata_of(&self, params: &Params) -> Result<(), String> {
         if self.header.network == params.magic {
             return Ok(());
         }
         let path = self.file.path().display();
-        let why = match network_of(self.header.network) {
+        Err(match network_of(self.header.network) {
             Some(chain) => format!(
-                "Unable to parse metadata: The network of the snapshot ({chain}) does not match the network of this node ({}). \
+                "The network of the snapshot ({chain}) does not match the network of this node ({}). \
                  ({path}, byte 7)",
                 params.chain
             ),
             None => format!(
-                "Unable to parse metadata: This snapshot has been created for an unrecognized network. This could be a custom \
+                "This snapshot has been created for an unrecognized network. This could be a custom \
                  signet, a new testnet or possibly caused by data corruption. ({path}, byte 7)"
             ),
-        };
-        Err(Fault::refused(why, "Name the snapshot's network with --chain, or a snapshot of this one"))
+        })
     }
 
     /// Its length.

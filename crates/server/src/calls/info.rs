@@ -145,29 +145,47 @@ fn background(context: &Context, live: &Live) -> Option<Json> {
 
 fn get_chainstates(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
     let live = context.live()?;
-    let (tip, best, base) = {
+    let (past, tip, best, base) = {
         let index = live.index.read();
         let tree = index.headers();
-        let base = live.assumed().filter(|(_, is_past)| !is_past).map(|(base, _)| tree.hash(base));
-        (HeaderView::of(&index, index.tip()), tree.height(tree.best()), base)
+        // One of the two is at work, the other one stands where it was left.
+        let (past, tip) = match live.assumed() {
+            None => (None, index.tip()),
+            Some((base, false)) => {
+                let past = tree.ancestor(base, context.handle.past_height().min(tree.height(base)));
+                (Some(past), index.tip())
+            }
+            Some((base, true)) => {
+                let left = context.handle.snapshot_tip().and_then(|tip| tree.find(&tip));
+                (Some(index.tip()), left.unwrap_or(base))
+            }
+        };
+        let base = live.assumed().map(|(base, _)| tree.hash(base));
+        (past.map(|past| HeaderView::of(&index, past)), HeaderView::of(&index, tip), tree.height(tree.best()), base)
     };
+    let past = past.map(|past| chainstate(&live, &past, best, None));
+    let states: Vec<Json> = past.into_iter().chain([chainstate(&live, &tip, best, base)]).collect();
+    Ok(Json::object().put("headers", best).put("chainstates", states).end())
+}
+
+/// A chainstate, from the snapshot with this base block where it is given.
+fn chainstate(live: &Live, tip: &HeaderView, best: Height, base: Option<BlockHash>) -> Json {
     let bits = tip.header.bits();
     let cache = live.options.dbcache_bytes as u64;
     // Core's share of the cache for the tables of coins. Source: kernel/caches.h.
     let tables = (cache / 2).min(8 << 20);
-    let one = Json::object()
+    Json::object()
         .put("blocks", tip.height)
         .put("bestblockhash", tip.hash)
         .put("bits", format!("{bits:08x}"))
         .put("target", target(bits))
         .put("difficulty", Json::double(difficulty(bits)))
-        .put("verificationprogress", Json::double(progress(&live, &tip, best)))
+        .put("verificationprogress", Json::double(progress(live, tip, best)))
         .put("coins_db_cache_bytes", tables)
         .put("coins_tip_cache_bytes", cache - tables)
         .put_some("snapshot_blockhash", base)
         .put("validated", base.is_none())
-        .end();
-    Ok(Json::object().put("headers", best).put("chainstates", vec![one]).end())
+        .end()
 }
 
 /// The connected chain's tip, and each block off it on which no other stands: the highest first, as Core orders them.

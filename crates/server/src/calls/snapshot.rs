@@ -7,7 +7,8 @@ use crate::context::Context;
 use crate::error::{Code, RpcError};
 use crate::json::Json;
 use crate::registry::{Arg, Call, Kind, Run};
-use node::jobs::dump_live;
+use node::handle::NotLoaded;
+use node::jobs::{check_snapshot, dump_live};
 use std::path::PathBuf;
 
 /// These calls.
@@ -99,15 +100,13 @@ fn dump_tx_out_set(context: &Context, args: &Args<'_>) -> Result<Json, RpcError>
 fn load_tx_out_set(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     let live = context.live()?;
     let path = live.net_dir().join(args.text(0)?);
-    if std::fs::File::open(&path).is_err() {
-        return Err(RpcError::parameter(format!("Couldn't open file {} for reading.", path.display())));
-    }
-    let internal = |why: String| RpcError::new(Code::Internal, why);
-    if live.assumed().is_some() {
-        let why = "Unable to load UTXO snapshot: Can't activate a snapshot-based chainstate more than once.";
-        return Err(internal(format!("{why} ({})", path.display())));
-    }
-    let loaded = context.handle.load_snapshot(path.clone())?.map_err(internal)?;
+    let not_loaded = |why: NotLoaded| match why {
+        NotLoaded::Unopened => RpcError::parameter(format!("Couldn't open file {} for reading.", path.display())),
+        NotLoaded::Metadata(why) => RpcError::new(Code::Deserialization, format!("Unable to parse metadata: {why}")),
+        NotLoaded::Refused(why) => RpcError::new(Code::Internal, why),
+    };
+    check_snapshot(&live, context.handle.mempool(), &path).map_err(not_loaded)?;
+    let loaded = context.handle.load_snapshot(live, path.clone())?.map_err(not_loaded)?;
     Ok(Json::object()
         .put("coins_loaded", loaded.coins)
         .put("tip_hash", loaded.base)

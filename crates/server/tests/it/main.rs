@@ -7,3 +7,4 @@ mod generate;
 mod hostile;
 mod mempool;
 mod site;
+mod snapshots;

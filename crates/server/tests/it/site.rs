@@ -14,6 +14,7 @@ use server::registry::Registry;
 use server::settings::Settings;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -141,6 +142,27 @@ impl Site {
             std::thread::sleep(Duration::from_millis(5));
         }
         Site { stop, job: Some(job), at: server.addresses()[0], handle, server: Some(server), dir }
+    }
+
+    /// Takes blocks in; `blocks` begins with genesis.
+    pub(crate) fn take_blocks(&self, blocks: &[&[u8]], heights: Range<usize>) {
+        for height in heights {
+            let block = primitives::hex::encode(blocks[height]);
+            assert_eq!(self.call("submitblock", &format!("[\"{block}\"]")), Ok(Json::Null), "block {height}");
+        }
+    }
+
+    /// Takes headers in.
+    pub(crate) fn take_headers(&self, blocks: &[&[u8]], heights: Range<usize>) {
+        for height in heights {
+            let header = primitives::hex::encode(&blocks[height][..80]);
+            assert_eq!(self.call("submitheader", &format!("[\"{header}\"]")), Ok(Json::Null), "header {height}");
+        }
+    }
+
+    /// The directory of the network's files; relative paths of calls begin there.
+    pub(crate) fn net_dir(&self) -> std::path::PathBuf {
+        self.dir.path().join("regtest")
     }
 
     pub(crate) fn log_path(&self) -> std::path::PathBuf {

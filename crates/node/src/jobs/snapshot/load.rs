@@ -8,9 +8,11 @@ use super::super::open::{Purpose, Which, open_existing};
 use super::fill::{Wanted, fill};
 use crate::datadir::DataDir;
 use crate::fault::{Fault, Message};
+use crate::handle::{Live, NotLoaded};
+use crate::mempool::Mempool;
 use crate::options::{Events, Options, Prune};
-use crate::snapshot::file::SnapshotFile;
-use crate::tree::{Fate, NodeId};
+use crate::snapshot::file::{NoSnapshot, SnapshotFile};
+use crate::tree::{Fate, NodeId, Tree};
 use consensus::Params;
 use consensus::params::AssumeUtxo;
 use primitives::{BlockHash, Hash256, Height};
@@ -20,6 +22,9 @@ use store::private_files::PrivateDir;
 /// Private file with the base block of a loaded snapshot and the hash of its coins: what the past is compared with where
 /// Core knows no hash.
 pub(super) const TRUSTED: &str = "snapshot";
+
+const MORE_THAN_ONCE: &str = "Can't activate a snapshot-based chainstate more than once";
+const NO_MORE_WORK: &str = "Population failed: Work does not exceed active chainstate";
 
 /// What was loaded: names are loadtxoutset's.
 #[derive(Clone, Debug)]
@@ -77,18 +82,16 @@ pub fn load(
     let existing = open_existing(&options, events, "coins load", Purpose::Work, Which::Active)?;
     let datadir = &existing.datadir;
     let base = file.header.base;
-    let failed = |why: String| {
-        Fault::refused(format!("Unable to load UTXO snapshot: {why}. ({})", path.display()), super::LOAD_ADVICE)
-    };
+    let failed = |why: String| Fault::refused(refusal(&why, &path), super::LOAD_ADVICE);
     if datadir.assumed.is_some() {
-        return Err(failed("Can't activate a snapshot-based chainstate more than once".to_owned()));
+        return Err(failed(MORE_THAN_ONCE.to_owned()));
     }
     let known = known(&options.params, &base);
     let hash = known.map(|known| known.hash_serialized).or(users_hash);
     let hash = hash.ok_or_else(|| failed(not_recognized(&options.params, &base)))?;
-    let node = base_node(datadir, &base).map_err(failed)?;
-    if !is_above(datadir, existing.tip, node) {
-        return Err(failed("Population failed: Work does not exceed active chainstate".to_owned()));
+    let node = base_node(&datadir.headers(), &base).map_err(failed)?;
+    if !is_above(&datadir.headers(), existing.tip, node) {
+        return Err(failed(NO_MORE_WORK.to_owned()));
     }
     let height = datadir.headers().height(node);
     if known.is_none() {
@@ -115,6 +118,11 @@ pub fn load(
     Ok(LoadReport { coins_loaded, tip_hash, base_height, path, txoutset_hash, is_known, seconds })
 }
 
+/// Core's words about a snapshot that is not loaded.
+fn refusal(why: &str, path: &Path) -> String {
+    format!("Unable to load UTXO snapshot: {why}. ({})", path.display())
+}
+
 fn not_recognized(params: &Params, base: &BlockHash) -> String {
     let heights: Vec<String> = params.assumeutxo.iter().map(|known| known.height.to_string()).collect();
     format!(
@@ -124,9 +132,41 @@ fn not_recognized(params: &Params, base: &BlockHash) -> String {
     )
 }
 
+/// Looks whether a running sync can load a snapshot, before it leaves its work and its peers for that. Core's checks, in its
+/// order, but for those that read the coins.
+///
+/// # Errors
+///
+/// Why it cannot.
+///
+/// Source: Bitcoin Core b88bffe, `loadtxoutset`, `ChainstateManager::ActivateSnapshot`.
+pub fn check_snapshot(live: &Live, mempool: &Mempool, path: &Path) -> Result<(), NotLoaded> {
+    let file = SnapshotFile::open(&*live.options.disk, path).map_err(|why| match why {
+        NoSnapshot::Unopened(_) => NotLoaded::Unopened,
+        NoSnapshot::Metadata(why) => NotLoaded::Metadata(why),
+    })?;
+    file.metadata_of(live.params()).map_err(NotLoaded::Metadata)?;
+    let refused = |why: String| NotLoaded::Refused(refusal(&why, path));
+    if live.assumed().is_some() {
+        return Err(refused(MORE_THAN_ONCE.to_owned()));
+    }
+    let base = file.header.base;
+    if known(live.params(), &base).is_none() {
+        return Err(refused(not_recognized(live.params(), &base)));
+    }
+    let index = live.index.read();
+    let node = base_node(index.headers(), &base).map_err(refused)?;
+    if !mempool.entries().is_empty() {
+        return Err(refused("Can't activate a snapshot when mempool not empty".to_owned()));
+    }
+    if !is_above(index.headers(), index.tip(), node) {
+        return Err(refused(NO_MORE_WORK.to_owned()));
+    }
+    Ok(())
+}
+
 /// The base block among the headers, if it is on the best chain of them.
-fn base_node(datadir: &DataDir<'_>, base: &BlockHash) -> Result<NodeId, String> {
-    let tree = datadir.headers();
+fn base_node(tree: &Tree, base: &BlockHash) -> Result<NodeId, String> {
     let Some(node) = tree.find(base) else {
         return Err(format!(
             "The base block header ({base}) must appear in the headers chain. Make sure all headers are syncing, and call \
@@ -147,8 +187,7 @@ fn base_node(datadir: &DataDir<'_>, base: &BlockHash) -> Result<NodeId, String> 
 }
 
 /// Whether a block has more work than the tip. Between equals the one that is connected came first.
-pub(in crate::jobs) fn is_above(datadir: &DataDir<'_>, tip: NodeId, base: NodeId) -> bool {
-    let tree = datadir.headers();
+fn is_above(tree: &Tree, tip: NodeId, base: NodeId) -> bool {
     tree.work(base) > tree.work(tip)
 }
 

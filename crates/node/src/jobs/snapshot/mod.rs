@@ -9,7 +9,7 @@ pub(super) mod validate;
 
 pub use dump::{DumpOut, DumpReport, DumpTarget, dump, dump_live};
 pub use hints::{HintsReport, make_hints};
-pub use load::{LoadReport, load};
+pub use load::{LoadReport, check_snapshot, load};
 pub use look::{DiffReport, Difference, FileInfo, diff, file_info};
 pub(super) use validate::{has_header, is_beyond};
 

@@ -269,7 +269,7 @@ fn run(
     };
     keep_apart(datadir)?;
     let live = Arc::new(Live::of(datadir, engine.pipeline.stats(), arrivals.clone()));
-    let _published = handle.map(|handle| handle.publish(live.clone()));
+    let published = handle.map(|handle| handle.publish(live.clone()));
     // What is stored already is connected before peers are asked.
     let activated = match phase {
         Phase::Tip | Phase::Past if hinted.is_none() => activate_stored(datadir, &mut engine, handle)?,
@@ -313,6 +313,11 @@ fn run(
     keep_last_addresses(datadir, &own, &events)?;
     let hinted = shared.hinted.map_or(Ok(None), |hinted| hinted.finish(&datadir.reporter))?;
     let report = report(datadir, &engine, height_start, activated == Activated::Stopped);
+    drop(live);
+    drop(published);
+    if let Some(handle) = handle {
+        handle.wait_for_readers(|| datadir.stopping_now());
+    }
     Ok(Ended { report: Report { undelivered, ..report }, is_suspect, hinted })
 }
 

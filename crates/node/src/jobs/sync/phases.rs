@@ -8,7 +8,8 @@
 use super::{Ended, Phase, SyncOptions, hinted, run};
 use crate::datadir::lock;
 use crate::fault::{Fault, Message};
-use crate::handle::Loaded;
+use crate::handle::{Loaded, NotLoaded};
+use crate::jobs::AtEnd;
 use crate::jobs::open::finish_reindex;
 use crate::jobs::snapshot::validate::{State, state, validate};
 use crate::options::{Event, Events, Options, Report};
@@ -48,6 +49,8 @@ pub fn sync_from(
     from: &FromSnapshot,
     events: Events<'_>,
 ) -> Result<Report, Fault> {
+    // A call that still waits for a snapshot hears that the job ended.
+    let _end = AtEnd(|| sync.handle.iter().for_each(|handle| drop(handle.take_load())));
     lock::clock(options)?;
     finish_reindex(options, events)?;
     let mut sum = Sum::default();
@@ -76,14 +79,15 @@ pub fn sync_from(
         let report = sum.add(run(options, sync, Phase::Tip, None, events)?.report);
         let request = sync.handle.as_ref().and_then(|handle| handle.take_load());
         let Some(request) = request.filter(|_| !report.stopped) else { return Ok(report) };
-        // What the file is not goes to who asked for it; the sync goes on.
+        // What is wrong with the file is the caller's answer; the sync goes on.
+        sync.handle.iter().for_each(|handle| handle.opening("Loading UTXO snapshot…"));
         let loaded = crate::jobs::load(options, &request.path, None, events);
         let loaded = loaded.map(|report| Loaded {
             coins: report.coins_loaded,
             base: report.tip_hash,
             height: report.base_height,
         });
-        let _ = request.answer.send(loaded.map_err(|why| why.to_string()));
+        let _ = request.answer.send(loaded.map_err(|why| NotLoaded::Refused(why.to_string())));
     }
 }
 
@@ -102,6 +106,10 @@ fn on_snapshot(
     )));
     if let Some(handle) = &sync.handle {
         handle.set_past_height(past);
+        // One that was asked for while another was loaded.
+        if let Some(request) = handle.take_load() {
+            let _ = request.answer.send(Err(NotLoaded::Refused("Another snapshot is loaded".to_owned())));
+        }
     }
     let Ended { report, is_suspect, .. } = run(options, sync, Phase::Tip, None, events)?;
     if is_suspect {
@@ -113,6 +121,7 @@ fn on_snapshot(
     if ends_here {
         return Ok(Some(report));
     }
+    sync.handle.iter().for_each(|handle| handle.set_snapshot_tip(report.best));
     events(Event::Note(format!("Validating the past, up to height {height}")));
     let report = sum.add(run(&without_stop(options), sync, Phase::Past, None, events)?.report);
     if report.stopped {
