@@ -69,8 +69,11 @@ pub struct Handle {
 /// A snapshot that is to be loaded, and who is told.
 pub(crate) struct LoadRequest {
     pub(crate) path: PathBuf,
-    pub(crate) answer: SyncSender<Result<Loaded, NotLoaded>>,
+    pub(crate) answer: SyncSender<LoadResult>,
 }
+
+/// What became of a snapshot.
+type LoadResult = Result<Loaded, NotLoaded>;
 
 /// Why a snapshot was not loaded.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -98,9 +101,20 @@ struct State {
     live: Option<Arc<Live>>,
     /// The last one that was published: calls may hold it longer than the job.
     last: Weak<Live>,
+    /// What became of a snapshot, for the call that waits: it is told when other calls are answered again.
+    loaded: Option<(SyncSender<LoadResult>, LoadResult)>,
     /// What is done before there is one.
     opening: String,
     tasks: VecDeque<Task>,
+}
+
+impl State {
+    fn tell_loaded(&mut self) {
+        if let Some((answer, result)) = self.loaded.take() {
+            // The caller may be gone: what was loaded stands.
+            let _ = answer.send(result);
+        }
+    }
 }
 
 impl fmt::Debug for Handle {
@@ -112,7 +126,7 @@ impl fmt::Debug for Handle {
 impl Default for Handle {
     fn default() -> Handle {
         let opening = "Loading block index…".to_owned();
-        let state = State { live: None, last: Weak::new(), opening, tasks: VecDeque::new() };
+        let state = State { live: None, last: Weak::new(), loaded: None, opening, tasks: VecDeque::new() };
         Handle {
             started: Instant::now(),
             state: Mutex::new(state),
@@ -189,7 +203,7 @@ impl Handle {
     /// # Errors
     ///
     /// [`Unanswered`].
-    pub fn load_snapshot(&self, live: Arc<Live>, path: PathBuf) -> Result<Result<Loaded, NotLoaded>, Unanswered> {
+    pub fn load_snapshot(&self, live: Arc<Live>, path: PathBuf) -> Result<LoadResult, Unanswered> {
         let (answer, loaded) = sync_channel(1);
         {
             let state = lock(&self.state);
@@ -217,6 +231,17 @@ impl Handle {
     /// The snapshot that is to be loaded; it is the caller's to answer.
     pub(crate) fn take_load(&self) -> Option<LoadRequest> {
         lock(&self.load).take()
+    }
+
+    /// Answers it once the data directory is open again.
+    pub(crate) fn answer_load(&self, request: LoadRequest, result: LoadResult) {
+        lock(&self.state).loaded = Some((request.answer, result));
+    }
+
+    /// The job ends: a call that still waits for a snapshot hears of it, or what became of that.
+    pub(crate) fn end_load(&self) {
+        drop(self.take_load());
+        lock(&self.state).tell_loaded();
     }
 
     /// Height of the chain below a snapshot while the one above it is at work.
@@ -266,6 +291,7 @@ impl Handle {
         let mut state = lock(&self.state);
         state.last = Arc::downgrade(&live);
         state.live = Some(live);
+        state.tell_loaded();
         Published(self)
     }
 

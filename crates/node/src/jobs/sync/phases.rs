@@ -49,8 +49,7 @@ pub fn sync_from(
     from: &FromSnapshot,
     events: Events<'_>,
 ) -> Result<Report, Fault> {
-    // A call that still waits for a snapshot hears that the job ended.
-    let _end = AtEnd(|| sync.handle.iter().for_each(|handle| drop(handle.take_load())));
+    let _end = AtEnd(|| sync.handle.iter().for_each(|handle| handle.end_load()));
     lock::clock(options)?;
     finish_reindex(options, events)?;
     let mut sum = Sum::default();
@@ -77,17 +76,19 @@ pub fn sync_from(
             return Ok(report);
         }
         let report = sum.add(run(options, sync, Phase::Tip, None, events)?.report);
-        let request = sync.handle.as_ref().and_then(|handle| handle.take_load());
-        let Some(request) = request.filter(|_| !report.stopped) else { return Ok(report) };
+        let handle = sync.handle.as_deref().filter(|_| !report.stopped);
+        let Some((handle, request)) = handle.and_then(|handle| Some((handle, handle.take_load()?))) else {
+            return Ok(report);
+        };
         // What is wrong with the file is the caller's answer; the sync goes on.
-        sync.handle.iter().for_each(|handle| handle.opening("Loading UTXO snapshot…"));
+        handle.opening("Loading UTXO snapshot…");
         let loaded = crate::jobs::load(options, &request.path, None, events);
         let loaded = loaded.map(|report| Loaded {
             coins: report.coins_loaded,
             base: report.tip_hash,
             height: report.base_height,
         });
-        let _ = request.answer.send(loaded.map_err(|why| NotLoaded::Refused(why.to_string())));
+        handle.answer_load(request, loaded.map_err(|why| NotLoaded::Refused(why.what())));
     }
 }
 
@@ -108,7 +109,7 @@ fn on_snapshot(
         handle.set_past_height(past);
         // One that was asked for while another was loaded.
         if let Some(request) = handle.take_load() {
-            let _ = request.answer.send(Err(NotLoaded::Refused("Another snapshot is loaded".to_owned())));
+            handle.answer_load(request, Err(NotLoaded::Refused("Another snapshot is loaded".to_owned())));
         }
     }
     let Ended { report, is_suspect, .. } = run(options, sync, Phase::Tip, None, events)?;
