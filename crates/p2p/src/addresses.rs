@@ -31,6 +31,8 @@ pub const SOURCE_BUCKET_COUNT: usize = 16;
 pub const GROUP_BUCKET_COUNT: usize = 4;
 /// Addresses that are left alone for misbehaviour, at most.
 pub const DISCOURAGED_COUNT_MAX: usize = 1000;
+/// Of the addresses that are known so many percent are told to a peer that asks. Source: Core's `MAX_PCT_ADDR_TO_SEND`.
+pub const TOLD_PERCENT: usize = 23;
 /// How long a discouraged address is left alone, in seconds.
 pub const DISCOURAGED_S: u64 = 24 * 3600;
 
@@ -44,6 +46,8 @@ const FAILURES_MAX_NEW: u32 = 3;
 const FAILURES_MAX_GOOD: u32 = 10;
 /// How long an address is not tried again. Source: `AddrInfo::GetChance`.
 const REST_S: u64 = 600;
+/// How much later an address has to be seen for that to be noted. Source: Core's `update_interval` of `Connected_`.
+const SEEN_STEP_S: u64 = 20 * 60;
 /// What gossip says of the time an address was seen is taken to be older by this. Source: Core.
 const GOSSIP_PENALTY_S: u64 = 2 * 3600;
 
@@ -221,8 +225,8 @@ impl Addresses {
         if self.new[new_place] == Some(*peer) {
             self.new[new_place] = None;
         }
-        (known.services, known.seen, known.success, known.tried, known.failures, known.good) =
-            (offered, now, now, now, 0, true);
+        // When it was seen is told to others, and would tell them who is connected: it changes at the end of the connection.
+        (known.services, known.success, known.tried, known.failures, known.good) = (offered, now, now, 0, true);
         let place = self.good_place(peer);
         let old = self.good[place].replace(*peer).filter(|old| old != peer);
         self.known.insert(*peer, known);
@@ -230,6 +234,16 @@ impl Addresses {
             && let Some(known) = self.known.remove(&old)
         {
             self.put_new(old, known, now);
+        }
+    }
+
+    /// A connection to `peer`, whose handshake was done, ended: it was seen until now. Not where it was seen just before, so
+    /// that times tell little of single connections. Source: Bitcoin Core b88bffe, `AddrManImpl::Connected_`.
+    pub fn disconnected(&mut self, peer: &PeerAddress, now: u64) {
+        if let Some(known) = self.known.get_mut(peer)
+            && now.saturating_sub(known.seen) > SEEN_STEP_S
+        {
+            known.seen = now;
         }
     }
 
@@ -288,26 +302,12 @@ impl Addresses {
         fallback
     }
 
-    /// What a peer that asks for addresses is told: at most a quarter of them, and `count_max`.
-    pub fn some(&self, count_max: usize, now: u64, rng: &mut Rng) -> Vec<AddressEntry> {
-        let mut out: Vec<_> = self
-            .known
-            .iter()
-            .filter(|(_, known)| !known.is_terrible(now))
-            .map(|(peer, known)| AddressEntry {
-                peer: *peer,
-                services: known.services,
-                time: u32::try_from(known.seen).unwrap_or(u32::MAX),
-            })
-            .collect();
-        out.sort_by_key(|entry| entry.peer);
-        let count = out.len().div_ceil(4).min(count_max);
-        for i in 0..count {
-            let other = i + rng.below(out.len() - i);
-            out.swap(i, other);
-        }
-        out.truncate(count);
-        out
+    /// What a peer that asks for addresses may be told: [`TOLD_PERCENT`] of those that are known, and `count_max`, at most.
+    ///
+    /// Source: Bitcoin Core b88bffe, `AddrManImpl::GetAddr_`, `MAX_PCT_ADDR_TO_SEND`.
+    pub fn sample(&self, count_max: usize, now: u64, rng: &mut Rng) -> Vec<AddressEntry> {
+        let count = (self.known.len() * TOLD_PERCENT / 100).min(count_max);
+        if count == 0 { Vec::new() } else { self.known(count, None, now, rng) }
     }
 
     /// Addresses worth keeping, of a network or of all, in random order; `count` of them at most, 0: all.
@@ -323,6 +323,8 @@ impl Addresses {
                 time: u32::try_from(known.seen).unwrap_or(u32::MAX),
             })
             .collect();
+        // The order of a hash table is no secret of the generator's: the choice follows from that alone.
+        out.sort_by_key(|entry| entry.peer);
         let count = if count == 0 { out.len() } else { count.min(out.len()) };
         for i in 0..count {
             let other = i + rng.below(out.len() - i);
@@ -491,7 +493,46 @@ mod tests {
             book.tried(&a, NOW + 1000 * i);
         }
         assert!(book.known[&a].is_terrible(NOW + 10_000));
-        assert_eq!(book.some(100, NOW + 10_000, &mut rng).len(), 1, "one of the two is told, and not a quarter of one");
+        let is_known =
+            |peer: &PeerAddress| book.known(0, None, NOW + 10_000, &mut Rng::Seeded(1)).iter().any(|e| e.peer == *peer);
+        assert!(is_known(&b) && !is_known(&a), "it is told to nobody");
+    }
+
+    #[test]
+    fn a_handshake_tells_nobody_when_it_was() {
+        let mut book = book();
+        let (a, b) = (peer(1, 1, 1), peer(2, 2, 2));
+        book.add(&[entry(a), entry(b)], source(3), NOW);
+        let times = |book: &Addresses| {
+            let mut told = book.known(0, None, NOW, &mut Rng::Seeded(1));
+            told.sort_by_key(|entry| entry.peer);
+            told.iter().map(|entry| (entry.peer, entry.time)).collect::<Vec<_>>()
+        };
+        let before = times(&book);
+        book.tried(&a, NOW);
+        book.succeeded(&a, 9, NOW);
+        assert_eq!(times(&book), before, "it is connected, and its time is as it was");
+        let seen = u64::from(before[0].1);
+        book.disconnected(&a, seen + SEEN_STEP_S);
+        assert_eq!(times(&book), before, "nor does a short time change it");
+        book.disconnected(&a, NOW + 5000);
+        assert_eq!(times(&book), [(a, NOW as u32 + 5000), before[1]]);
+        book.disconnected(&peer(9, 9, 9), NOW);
+        assert_eq!(book.count(), 2, "whom nobody knows");
+    }
+
+    #[test]
+    fn a_part_of_the_addresses_is_told() {
+        let mut book = book();
+        for i in 0..=255 {
+            book.add(&[entry(peer(11 + i % 100, i, 1))], source(i), NOW);
+        }
+        let known = book.count();
+        let told = |max: usize| book.sample(max, NOW, &mut Rng::Seeded(3)).len();
+        assert_eq!((told(1000), told(10)), (known * 23 / 100, 10), "of {known}");
+        let mut few = Addresses::new(&mut Rng::Seeded(9));
+        (0..4).for_each(|i| few.add(&[entry(peer(11, i, 1))], source(i), NOW));
+        assert_eq!((few.count(), few.sample(1000, NOW, &mut Rng::Seeded(3)).len()), (4, 0), "23 percent of four");
     }
 
     #[test]

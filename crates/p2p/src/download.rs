@@ -17,6 +17,8 @@
 //!   least half the others' mean or theirs is not known, or it was named by a person.
 //! - A peer that connected to us is asked only for what no peer has that we connected to and may still ask:
 //!   any host can connect to us. Source: Core prefers outbound peers, too (`m_num_preferred_download_peers`).
+//!   When one that we connected to can give it, it is asked for all that they owe and have not begun to deliver
+//!   ([`REPEAT_AFTER`]); what they give is taken all the same.
 //! - A peer's speed is that of blocks that were asked for; whatever else it sends makes it no faster.
 //! - What a peer says that it lacks, and all below, is not asked of it for [`LACKS_MIN`], doubled up to [`LACKS_MAX`].
 //! - A peer slower than a quarter of the others' mean for [`SLOW_AFTER`] is disconnected, one at a time, if
@@ -164,6 +166,8 @@ pub struct Download {
     was_paused: bool,
     slow_checked_at: Duration,
     window_full: bool,
+    /// A peer that we connected to may be able to give what those owe that connected to us.
+    may_take_over: bool,
     /// The lowest block of the preferred list that has not arrived, since it is that.
     head: Option<(BlockHash, Duration)>,
 }
@@ -183,6 +187,7 @@ impl Default for Download {
             was_paused: false,
             slow_checked_at: Duration::ZERO,
             window_full: false,
+            may_take_over: false,
             head: None,
         }
     }
@@ -266,6 +271,34 @@ impl Download {
     pub fn set_reach(&mut self, peer: PeerId, list: usize, reach: Reach) {
         if let Some(link) = self.links.get_mut(&peer) {
             (link.list, link.reach, link.is_reach_known) = (list, reach, true);
+            self.may_take_over |= link.source != Source::Inbound && reach.count > 0;
+        }
+    }
+
+    /// What peers that connected to us owe, and one that we connected to can give, is asked for anew: of the latter, for
+    /// then no other comes into question. They still owe it: what they give all the same is taken.
+    fn take_over(&mut self, now: Duration) {
+        if !std::mem::take(&mut self.may_take_over) {
+            return;
+        }
+        let is_inbound = |id: &PeerId| self.links.get(id).is_some_and(|link| link.source == Source::Inbound);
+        let delivers =
+            |id: &PeerId| self.links.get(id).is_some_and(|link| now.saturating_sub(link.progress_at) < REPEAT_AFTER);
+        let sought: Vec<&Link> = self.links.values().filter(|link| link.source != Source::Inbound).collect();
+        let can_give = |want: &Want| {
+            let has = |link: &&Link| {
+                let place = self.lists.get(link.list).and_then(|list| list.place(&want.hash));
+                place.is_some_and(|place| link.has(link.list, place, want.height))
+            };
+            sought.iter().any(has)
+        };
+        let owed = self.requests.values().filter(|r| r.owners.iter().all(is_inbound) && can_give(&r.want));
+        let (later, due): (Vec<_>, Vec<_>) =
+            owed.map(|r| (r.want.hash, r.owners.iter().any(delivers))).partition(|(_, delivers)| *delivers);
+        self.may_take_over = !later.is_empty();
+        for (hash, _) in due {
+            self.requests.remove(&hash);
+            self.set_state(&hash, State::Missing);
         }
     }
 
@@ -363,7 +396,8 @@ impl Download {
     /// Requests of peers that have sent nothing for [`SILENT_AFTER`]: they take no room from the others' blocks.
     fn silent_request_count(&self, now: Duration) -> usize {
         let is_silent = |link: &&Link| now.saturating_sub(link.progress_at.max(link.bytes_at)) > SILENT_AFTER;
-        self.links.values().filter(is_silent).map(|link| link.in_flight.len()).sum()
+        let is_owed = |hash: &&BlockHash| self.requests.contains_key(*hash);
+        self.links.values().filter(is_silent).map(|link| link.in_flight.iter().filter(is_owed).count()).sum()
     }
 
     fn has_room(&self, silent_count: usize, held_bytes: usize, limits: Limits) -> bool {
@@ -472,12 +506,16 @@ impl Download {
         }
         link.gave();
         self.block_bytes += (bytes as f64 - self.block_bytes) / 16.0;
-        let Some(request) = self.requests.remove(hash) else { return Arrival::Twice };
+        // It may be about to be asked of another.
+        let missing = || self.lists.iter().find_map(|list| list.missing(hash));
+        let asked = self.requests.get(hash).map(|request| request.want);
+        let Some(want) = asked.or_else(missing) else { return Arrival::Twice };
+        self.requests.remove(hash);
         if !self.lists.iter().any(|list| list.contains(hash)) {
             return Arrival::Late;
         }
         self.begin_judging(peer, hash, bytes);
-        Arrival::Wanted(request.want)
+        Arrival::Wanted(want)
     }
 
     /// `peer` says that it does not have a block: it is taken for pruned up to there, for a while.
@@ -540,6 +578,7 @@ impl Download {
         if paused {
             self.lists.iter_mut().for_each(|list| list.held_up = None);
         }
+        self.take_over(now);
         self.sampled_at = now;
     }
 

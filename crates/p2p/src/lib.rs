@@ -19,9 +19,11 @@
 //! | [`Event::Addresses`] | stores the bytes, for [`Config::addresses`] of the next run |
 //! | [`Event::PeerConnected`], [`Event::PeerGone`], [`Event::Note`] | logs a line |
 
+mod address_answers;
 mod address_bucket;
 pub mod addresses;
 pub mod api;
+mod bad_ports;
 pub mod bans;
 mod budget;
 pub mod chain;

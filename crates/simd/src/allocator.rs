@@ -46,6 +46,16 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for EndsWithoutMemory<A> {
     }
 }
 
+/// Has the system's allocator give back what it keeps of memory that was freed. It takes as long as the heap is large: for
+/// after a rare, large peak. Where the allocator is another nothing happens.
+pub fn give_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: it has no argument that could be wrong, and may be called by any thread at any time (malloc_trim(3), MT-Safe).
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 #[inline]
 fn not_null(start: *mut u8, bytes: usize) -> *mut u8 {
     if start.is_null() {

@@ -83,6 +83,16 @@ impl List {
         self.index.contains_key(hash)
     }
 
+    /// Where a block is in the list.
+    pub(super) fn place(&self, hash: &BlockHash) -> Option<usize> {
+        self.index.get(hash).copied()
+    }
+
+    /// The block, if no peer was asked for it and it is not there.
+    pub(super) fn missing(&self, hash: &BlockHash) -> Option<Want> {
+        self.at(self.place(hash).filter(|place| self.missing.contains(place))?)
+    }
+
     /// The first place of these where a block is missing.
     pub(super) fn first_missing(&self, places: Range<usize>) -> Option<usize> {
         self.missing.range(places).next().copied()

@@ -411,3 +411,44 @@ fn silent_download_peer_is_disconnected_after_ten_minutes() {
     }
     assert_eq!(download.peer_to_disconnect(false, at(5000 * 250)), None);
 }
+
+/// Three peers that connected to us hold all that was asked for; then one that we connected to comes.
+#[test]
+fn what_inbound_peers_owe_is_asked_of_a_sought_one_at_once() {
+    for (row, delivers, asked_at) in [("silent", false, 1_500), ("one delivers", true, 1_500)] {
+        let mut download = download(64, &[]);
+        for peer in [A, B] {
+            download.add_peer(peer, Source::Inbound, 0, at(0));
+            download.set_reach(peer, 0, Reach { count: 64, height_min: Height::GENESIS });
+        }
+        let owed = download.assign(0, LIMITS, at(0));
+        assert_eq!(all(&owed).len(), 32, "{row}");
+        let (first, second) = (hash(asked(&owed, A)[0]), hash(asked(&owed, A)[1]));
+        if delivers {
+            assert!(matches!(download.arrived(A, &first, 1000, at(asked_at - 100)), Arrival::Wanted(_)), "{row}");
+        }
+        download.add_peer(C, Source::Sought, 0, at(asked_at));
+        download.set_reach(C, 0, Reach { count: 64, height_min: Height::GENESIS });
+        download.sample(false, at(asked_at), |_| None);
+        // It is asked for the lowest, be they owed by others, as many as any peer is.
+        let of_sought = asked(&download.assign(0, LIMITS, at(asked_at)), C);
+        let owed_by = |peer: PeerId| asked(&owed, peer);
+        let expected: Vec<_> =
+            if delivers { owed_by(B).into_iter().collect() } else { (0..IN_FLIGHT_COUNT_START).collect() };
+        let lowest: Vec<_> = expected.into_iter().take(IN_FLIGHT_COUNT_START).collect();
+        assert_eq!(of_sought, lowest, "{row}");
+        // What those give all the same is taken, once, whether or not it was asked for again.
+        assert!(matches!(download.arrived(A, &second, 1000, at(asked_at + 1)), Arrival::Wanted(_)), "{row}");
+        if !delivers {
+            assert_eq!(download.arrived(C, &second, 1000, at(asked_at + 2)), Arrival::Twice, "{row}");
+        }
+        let last = hash(*asked(&owed, B).last().unwrap());
+        assert!(matches!(download.arrived(B, &last, 1000, at(asked_at + 3)), Arrival::Wanted(_)), "{row}");
+        // Who stopped to deliver is not waited for either.
+        download.sample(false, at(asked_at + 2_000), |_| None);
+        download.sample(false, at(asked_at + 2_300), |_| None);
+        let left: Vec<_> =
+            (0..64).filter(|i| download.requests.get(&hash(*i)).is_some_and(|r| r.owners == [A])).collect();
+        assert_eq!(left, [] as [usize; 0], "{row}");
+    }
+}

@@ -1,7 +1,8 @@
 //! Memory that inbound peers hold: who gives it back when a bound is reached.
 //!
 //! - Unfinished messages: a peer may begin a message of 4 MB and never end it. While those of all inbound peers take more
-//!   than [`UNFINISHED_BYTES_MAX`], the one with the largest is disconnected. Core bounds each peer (`-maxreceivebuffer`,
+//!   than [`UNFINISHED_BYTES_MAX`], the one with the largest is disconnected: at once, when bytes came that have room reserved,
+//!   so that many at once do not take more. Core bounds each peer (`-maxreceivebuffer`,
 //!   5 MB), and not all together.
 //! - Answers that are not read: while the send queues are full ([`super::dispatch::SEND_TOTAL_BYTES_MAX`]), the one with the
 //!   longest queue of those that have taken nothing for [`UNREAD_TIMEOUT`] is disconnected. Core waits for 20 minutes. Where
@@ -16,12 +17,17 @@ use crate::api::PeerId;
 use crate::peer::Peer;
 use crate::reason::Reason;
 use crate::time::Now;
+use crate::transport::STEP_BYTES;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Bytes of unfinished messages of all inbound peers. A block of 4 MB from each of sixteen.
 pub const UNFINISHED_BYTES_MAX: usize = 64_000_000;
+/// An unfinished message of less is no reason to look at all of them. All inbound peers together have fewer such bytes than the
+/// bound.
+const LARGE_BYTES_MIN: usize = STEP_BYTES;
+const _: () = assert!(LARGE_BYTES_MIN * 200 <= UNFINISHED_BYTES_MAX);
 /// Without taking a byte for this time a peer is disconnected while the send queues are full.
 pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -34,9 +40,20 @@ pub(super) struct Takers {
     taken: BTreeMap<PeerId, u64>,
     /// Since the last tick a block or filter was not read for want of room.
     pub(super) is_short: bool,
+    /// Greatest number of bytes in unfinished messages since memory was last given back.
+    unfinished_peak: usize,
+    /// Much of that was freed.
+    has_freed: bool,
 }
 
 impl Takers {
+    fn note_unfinished(&mut self, bytes: usize) {
+        self.unfinished_peak = self.unfinished_peak.max(bytes);
+        if self.unfinished_peak >= UNFINISHED_BYTES_MAX / 2 && bytes <= UNFINISHED_BYTES_MAX / 8 {
+            (self.unfinished_peak, self.has_freed) = (bytes, true);
+        }
+    }
+
     fn look<'a>(&mut self, peers: impl Iterator<Item = &'a Peer>, now: Duration) {
         let waiting = peers.filter(|peer| peer.transport.out_bytes() > 0);
         let waiting: BTreeMap<PeerId, u64> = waiting.map(|peer| (peer.id, peer.transport.sent_bytes())).collect();
@@ -55,10 +72,8 @@ impl Takers {
 impl Hub {
     /// Sees whether a bound is reached, and disconnects who holds most until it is not.
     pub(super) fn tick_memory(&mut self, now: Now) {
-        while self.unfinished_bytes() > UNFINISHED_BYTES_MAX {
-            let Some((id, bytes)) = self.most_of(|peer| self.unfinished(peer)) else { break };
-            self.drop_peer(id, Reason::Unfinished(bytes), now);
-        }
+        self.drop_unfinished(now);
+        self.takers.note_unfinished(self.unfinished_bytes());
         self.takers.look(self.peers.values(), now.since_start);
         let is_short = std::mem::take(&mut self.takers.is_short);
         while self.queued_bytes() >= SEND_TOTAL_BYTES_MAX {
@@ -74,6 +89,25 @@ impl Hub {
                 self.drop_peer(id, Reason::TakesLeast { bytes, time: UNREAD_TIMEOUT }, now);
             }
         }
+    }
+
+    /// After bytes of a peer came: its message may have begun, or grown, and what is reserved for it counts.
+    pub(super) fn bound_unfinished(&mut self, id: PeerId, now: Now) {
+        if self.peers.get(&id).is_some_and(|peer| self.unfinished(peer) >= LARGE_BYTES_MIN) {
+            self.drop_unfinished(now);
+        }
+    }
+
+    fn drop_unfinished(&mut self, now: Now) {
+        while self.unfinished_bytes() > UNFINISHED_BYTES_MAX {
+            let Some((id, bytes)) = self.most_of(|peer| self.unfinished(peer)) else { break };
+            self.drop_peer(id, Reason::Unfinished(bytes), now);
+        }
+    }
+
+    /// Whether much memory was given back since this was asked: an allocator may keep it from the system.
+    pub fn take_freed(&mut self) -> bool {
+        std::mem::take(&mut self.takers.has_freed)
     }
 
     /// Bytes of unfinished messages of inbound peers that they were not asked for.

@@ -29,6 +29,7 @@ pub mod targets;
 pub use asked::Purpose;
 pub use serve::{ReadRequest, Served};
 
+use crate::address_answers::AddressAnswers;
 use crate::addresses::Addresses;
 use crate::api::{BlockVerdict, Config, Event, PeerId, Progress, Want};
 use crate::budget::InFlightBudget;
@@ -121,6 +122,7 @@ pub struct Hub {
     /// Secret of the order in which network groups are protected.
     eviction_key: u64,
     addresses: Addresses,
+    address_answers: AddressAnswers,
     progress: Progress,
     saved_at: Duration,
     /// Whether something was not read since speeds were last measured.
@@ -180,6 +182,7 @@ impl Hub {
             seeds,
             eviction_key,
             addresses,
+            address_answers: AddressAnswers::default(),
             progress: Progress::default(),
             saved_at: now.since_start,
             paused: false,
@@ -389,10 +392,8 @@ impl Hub {
         peer.journal.say(|| format!("Cleared nodestate for peer={id}"));
         peer.journal.take().into_iter().for_each(|line| self.event(Event::Debug(line)));
         self.download.remove_peer(id);
-        if reason.is_offence()
-            && let Target::Peer(address) = &peer.target
-        {
-            self.addresses.discourage(address.address, now.unix);
+        if let Target::Peer(remote) = &peer.target {
+            self.note_end(remote, &peer, &reason, now);
         }
         self.progress.stalled_count += u64::from(reason.is_stall());
         self.progress.misbehaved_count += u64::from(reason.is_offence());
@@ -407,6 +408,20 @@ impl Hub {
         };
         if is_told {
             self.event(Event::PeerGone { peer: id, address, inbound: !peer.is_outbound(), reason });
+        }
+    }
+
+    /// What the address memory learns of a connection that ends.
+    ///
+    /// Who misbehaved is left alone for a day, unless it is of this machine, as a Tor service's peers are: that address is of
+    /// others too. Nor is who a person named. Source: Bitcoin Core b88bffe, `MaybeDiscourageAndDisconnect`, `FinalizeNode`.
+    fn note_end(&mut self, remote: &PeerAddress, peer: &Peer, reason: &Reason, now: Now) {
+        let is_named = matches!(peer.kind, Kind::Manual(_));
+        if reason.is_offence() && !remote.address.is_local() && !is_named {
+            self.addresses.discourage(remote.address, now.unix);
+        }
+        if peer.is_outbound() && peer.ready && peer.kind != Kind::BlockRelay {
+            self.addresses.disconnected(remote, now.unix);
         }
     }
 
@@ -459,6 +474,7 @@ impl Hub {
         peer.note_received(now);
         self.progress.received_bytes += bytes as u64;
         self.dispatch(id, now);
+        self.bound_unfinished(id, now);
     }
 
     /// `bytes` of a connection's transport were sent.

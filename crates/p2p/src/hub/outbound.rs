@@ -2,6 +2,7 @@
 
 use super::{Action, Hub};
 use crate::api::{Config, Event, Outbound, PeerId, Reachable};
+use crate::bad_ports;
 use crate::facts::DialFacts;
 use crate::peer::{Kind, Peer};
 use crate::time::Now;
@@ -318,6 +319,7 @@ impl Hub {
         let initial = self.chain.initial_download();
         let may = |peer: &PeerAddress, offered: u64| {
             self.can_reach(peer.address)
+                && !self.is_of_other_service(peer)
                 && !self.is_banned(&peer.address, now)
                 && offers_enough(offered, initial)
                 && !groups.contains(&peer.address.group())
@@ -331,6 +333,12 @@ impl Hub {
         // Who is not known to speak v2 is spoken to in v1 at once; a connection costs more than it is worth.
         let v2 = offered & services::P2P_V2 != 0;
         self.dial(Kind::Automatic, Target::Peer(peer), v2, now);
+    }
+
+    /// Whether the port is one of another service: gossip may name any. Source: Bitcoin Core b88bffe, `ThreadOpenConnections`.
+    fn is_of_other_service(&self, peer: &PeerAddress) -> bool {
+        let has_ports = matches!(peer.address, NetAddress::V4(_) | NetAddress::V6(_));
+        has_ports && peer.port != self.config.network.port && bad_ports::is_bad(peer.port)
     }
 
     /// Addresses of sought peers, there or being connected to.

@@ -10,9 +10,10 @@ use crate::packet::Packet;
 use crate::peer::{Peer, SEND_PAUSE_BYTES};
 use crate::permissions::Permissions;
 use crate::reason::Reason;
+use crate::rng::Rng;
 use crate::time::Now;
 use crate::transport::head_bytes;
-use crate::wire::{Command, Inventory, Message, PAYLOAD_BYTES_MAX, checksum, limits};
+use crate::wire::{AddressEntry, Command, Inventory, Message, PAYLOAD_BYTES_MAX, Target, checksum, limits};
 use primitives::{BlockHash, Header};
 
 /// Headers of a new tip that are announced at once; beyond, an inv says that there is more.
@@ -238,7 +239,23 @@ impl Hub {
     }
 
     pub(super) fn on_get_addr(&mut self, id: PeerId, now: Now) -> Result<(), Reason> {
-        let entries = self.addresses.some(limits::ADDRESS_COUNT_MAX, now.unix, &mut self.rng);
+        let peer = self.peers.get(&id).expect("it just spoke");
+        let network = if let Target::Peer(remote) = &peer.target { remote.address.network() } else { 0 };
+        let (from, has_own) = ((network, peer.local), peer.permissions.has(Permissions::ADDR));
+        let mut rng = self.rng.clone();
+        let mut answers = std::mem::take(&mut self.address_answers);
+        let is_told = |entry: &AddressEntry| {
+            let address = &entry.peer.address;
+            !self.addresses.is_discouraged(address, now.unix) && !self.is_banned(address, now)
+        };
+        let choose = |rng: &mut Rng| {
+            let mut entries = self.addresses.sample(limits::ADDRESS_COUNT_MAX, now.unix, rng);
+            entries.retain(is_told);
+            entries
+        };
+        // Source: Bitcoin Core b88bffe, `ProcessMessage`, `getaddr`: who may ask for addresses has a choice of its own.
+        let entries = if has_own { choose(&mut rng) } else { answers.answer(from, now.since_start, &mut rng, choose) };
+        (self.rng, self.address_answers) = (rng, answers);
         let peer = self.peers.get_mut(&id).expect("it just spoke");
         if !entries.is_empty() {
             let message = if peer.wants_addrv2 { Message::AddrV2(entries) } else { Message::Addr(entries) };

@@ -234,6 +234,9 @@ impl Runner {
         self.ticked_at = Some(now.since_start);
         self.accept_paused = false;
         self.hub.tick(now);
+        if self.hub.take_freed() {
+            simd::allocator::give_back();
+        }
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = self.hub.progress();
     }
 

@@ -151,6 +151,11 @@ impl NetAddress {
         }
     }
 
+    /// Whether it is this machine's own, as Core sees it. Source: Bitcoin Core b88bffe, `CNetAddr::IsLocal`.
+    pub fn is_local(self) -> bool {
+        self.is_loopback() || matches!(self, NetAddress::V4([0, ..]))
+    }
+
     /// Its group: /16 of IPv4, /32 of IPv6, /12 of CJDNS, the first four bits of a Tor or I2P key.
     ///
     /// Source: Bitcoin Core b88bffe, `NetGroupManager::GetGroup` (without the special IPv6 ranges).

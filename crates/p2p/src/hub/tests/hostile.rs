@@ -9,7 +9,7 @@ use crate::hub::header_quota::{AHEAD_COUNT_MAX, Holder};
 use crate::rng::Rng;
 use crate::sim::{Chain, Made, made_on, mine};
 use crate::transport::Transport;
-use crate::wire::{Message, NetAddress, services};
+use crate::wire::{Message, NetAddress, Target, services};
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -341,6 +341,24 @@ fn who_misbehaved_does_not_get_the_last_place() {
         assert_eq!(connect("9.9.9.9"), may, "{permitted}: one place is left");
         assert_eq!(connect("8.3.1.1"), !may, "{permitted}: the last place");
         assert!(!connect("9.9.9.7") && !connect("9.9.9.9"), "{permitted}: all may yet shake hands");
+    }
+}
+
+/// A peer of this machine may be one of many behind a Tor service: its address is not left alone because it misbehaved.
+#[test]
+fn this_machine_is_not_discouraged() {
+    for (address, is_discouraged) in
+        [("127.0.0.1", false), ("127.3.2.1", false), ("[::1]", false), ("8.1.1.1", true), ("192.168.1.5", true)]
+    {
+        let config = Config { outbound: Outbound::Only(vec![]), v2transport: false, ..Config::new(NETWORK) };
+        let mut world = World::with_config(Chain::new(), config);
+        let noise = Box::new(Mute(b"this is no message of the protocol".to_vec()));
+        world.connect_inbound(address, noise).unwrap();
+        world.run(S);
+        assert!(world.gone.len() == 1 && world.gone[0].1.is_offence(), "{address}: {:?}", world.gone);
+        let Ok(Target::Peer(remote)) = Target::parse(address, 1) else { panic!("{address} is an address") };
+        let unix = world.now().unix;
+        assert_eq!(world.hub.addresses.is_discouraged(&remote.address, unix), is_discouraged, "{address}");
     }
 }
 

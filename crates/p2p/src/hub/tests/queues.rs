@@ -152,6 +152,36 @@ fn unfinished_messages_of_inbound_peers_have_one_bound() {
     assert_eq!(world.chain.tip().hash, served.tip().hash);
 }
 
+/// Many that begin at the same moment: the bound is looked at where memory is reserved, and the memory is given back.
+#[test]
+fn unfinished_messages_that_begin_at_once_have_the_same_bound() {
+    let served = std::sync::Arc::new(Chain::having(&made_on(&Chain::new().best_header(), 30, 1, 500)));
+    let config =
+        Config { outbound: Outbound::Only(vec!["9.9.9.9:18444".into()]), v2transport: false, ..Config::new(NETWORK) };
+    let mut world = World::with_config(Chain::new(), config);
+    world.honest("9.9.9.9:18444", &served);
+    for i in 0..180 {
+        let then = |server: &mut Server| {
+            let frame = frame_v1(NETWORK.magic, Command::Block, &vec![7; PAYLOAD_BYTES_MAX]);
+            server.raw(frame[..PAYLOAD_BYTES_MAX - 100_000].to_vec());
+        };
+        world
+            .connect_inbound(&format!("{}.{}.1.1", 20 + i % 90, i), inbound(world.now(), &served, true, then))
+            .unwrap();
+    }
+    world.run(2 * S);
+    let bound = UNFINISHED_BYTES_MAX + 2 * PAYLOAD_BYTES_MAX;
+    assert!((UNFINISHED_BYTES_MAX / 2..bound).contains(&world.unfinished_max), "{} bytes", world.unfinished_max);
+    assert!(!world.hub.take_freed(), "it is still held");
+    assert_eq!(world.chain.tip().hash, served.tip().hash);
+    let now = world.now();
+    for id in world.hub.peer_ids() {
+        world.hub.closed(id, Reason::Closed, now);
+    }
+    world.run(S);
+    assert!(world.hub.take_freed() && !world.hub.take_freed(), "said once");
+}
+
 /// Peers that are asked for small blocks, begin with large ones, and do not end them.
 #[test]
 fn unfinished_blocks_that_were_asked_for_have_the_same_bound() {

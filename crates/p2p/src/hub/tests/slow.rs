@@ -341,3 +341,29 @@ fn clock_is_doubted_when_half_of_the_peers_are_ahead_of_it() {
         assert_eq!((world.hub.progress().headers_too_new, world.gone.len()), (want, 0), "{row}");
     }
 }
+
+/// A hundred peers that connect to us, tell the chain and give no block of it, before the one that we seek is there.
+#[test]
+fn silent_inbound_peers_do_not_hold_up_a_sought_one() {
+    let served = Arc::new(Chain::having(&made_on(&Chain::new().best_header(), 1500, 1, 300)));
+    let mut world = World::new(Chain::new(), &["5.5.5.5:18444"]);
+    for i in 0..100 {
+        let bend: Bend = Box::new(|server, message, _| {
+            if matches!(message, Message::Version(_)) {
+                server.send(&Message::Verack);
+            }
+            matches!(message, Message::GetData(_) | Message::Version(_))
+        });
+        let mut server = Server::bent(Arc::clone(&served), bend);
+        server.greet(world.now());
+        world.connect_inbound(&format!("{}.1.1.1", 20 + i), Box::new(server)).unwrap();
+    }
+    world.run(20 * S);
+    assert!(world.hub.progress().in_flight_count > 500, "they are asked: {:?}", world.hub.progress());
+    world.honest("5.5.5.5:18444", &served);
+    // The dial that failed before is repeated within half a minute; from the connection on it is a matter of seconds.
+    let is_there = |world: &World| world.hub.progress().facts.dials.has_connected();
+    assert!(world.run_until(60 * S, is_there));
+    world.sync_to(served.tip().hash, 5 * S);
+    assert_eq!(world.reason("5.5.5.5:18444"), None);
+}

@@ -12,7 +12,9 @@ use crate::sim::{Chain, made_on};
 use crate::time::Now;
 use crate::trouble::{DialError, TroubleKind};
 use crate::wire::{AddressEntry, Command, Message, NetAddress, PeerAddress, services};
+use std::cell::RefCell;
 use std::collections::HashSet;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -331,4 +333,68 @@ fn peers_that_stay_behind_go_but_for_four_that_were_at_our_tip() {
         let lagging = world.gone.iter().filter(|(_, reason)| *reason == Reason::Lagging).map(|(address, _)| address);
         assert_eq!(lagging.collect::<HashSet<_>>().len(), gone, "{row}: {:?}", world.gone);
     }
+}
+
+/// A spy with many connections learns a part of the addresses, always the same, and not who is connected.
+#[test]
+fn getaddr_gives_one_answer_and_no_times_of_connections() {
+    let peers: Vec<_> = (0..60).map(|i| address(50 + i, 1)).collect();
+    let served = served();
+    let mut world = World::with_config(Chain::new(), automatic(memory(&peers)));
+    for peer in &peers {
+        world.honest(&peer.to_string(), &served);
+    }
+    world.sync_to(served.tip().hash, 20 * S);
+    world.run(20 * S);
+    let connected = outbound(&world);
+    assert_eq!(connected.len(), 8);
+    let told: Rc<RefCell<Vec<Vec<AddressEntry>>>> = Rc::default();
+    for i in 0..30 {
+        let told = Rc::clone(&told);
+        let mut has_asked = false;
+        let bend: Bend = Box::new(move |server, message, _| {
+            match message {
+                Message::Verack if !std::mem::replace(&mut has_asked, true) => {
+                    server.send(&Message::Verack);
+                    server.send(&Message::GetAddr);
+                }
+                Message::Addr(entries) => told.borrow_mut().push(entries.clone()),
+                Message::Version(_) => {}
+                _ => return false,
+            }
+            true
+        });
+        let mut spy = Server::bent(Arc::clone(&served), bend);
+        spy.greet(world.now());
+        world.connect_inbound(&format!("{}.1.1.1", 150 + i), Box::new(spy)).unwrap();
+        world.run(S);
+    }
+    let told = told.take();
+    assert_eq!(told.len(), 30);
+    assert!(told.iter().all(|answer| *answer == told[0]), "one answer for all");
+    assert_eq!(told[0].len(), 60 * 23 / 100);
+    let times: HashSet<_> = told[0].iter().map(|entry| entry.time).collect();
+    assert_eq!(times.len(), 1, "connected or not: {times:?}");
+}
+
+/// Gossip may name any port; those of other services are not connected to.
+#[test]
+fn ports_of_other_services_are_not_dialed() {
+    let at_port = |i: u8, port: u16| PeerAddress { address: NetAddress::V4([50 + i, 1, 7, 7]), port };
+    let bad: Vec<_> = [25, 22, 3306, 6667, 9].into_iter().zip(0..).map(|(port, i)| at_port(i, port)).collect();
+    let good: Vec<_> = (10..13).map(|i| at_port(i, 80 + u16::from(i))).collect();
+    let mut world = World::with_config(Chain::new(), automatic(memory(&[&bad[..], &good].concat())));
+    let served = served();
+    bad.iter().chain(&good).for_each(|peer| {
+        world.honest(&peer.to_string(), &served);
+    });
+    world.run(120 * S);
+    let mut have = outbound(&world);
+    have.sort();
+    assert_eq!(have, good);
+    // Who names one means it.
+    let named = bad[0].to_string();
+    let mut world = World::new(Chain::new(), &[&named]);
+    world.honest(&named, &served);
+    world.sync_to(served.tip().hash, 20 * S);
 }
