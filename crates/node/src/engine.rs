@@ -13,7 +13,7 @@ use crate::scratch;
 use crate::stages;
 use crate::tree::NodeId;
 use coins::table::HashKey;
-use consensus::{BlockError, Params, bip30};
+use consensus::{BlockError, Params, ScriptCheckReason, bip30};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
 use primitives::undo::spent_coins;
 use primitives::{BlockHash, CoinKey, Height, OutPoint, Tables};
@@ -89,6 +89,28 @@ pub enum Activated {
     Asked,
 }
 
+/// Where an engine stands while no block is in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Standing {
+    /// The last block that is connected.
+    pub tip: NodeId,
+    /// The best block that is complete: where [`Engine::activate`] would go.
+    pub wanted: NodeId,
+    /// A chain is better that does not stand on the block which [`Aim::From`] names.
+    pub is_held: bool,
+    /// The height to stop at is reached.
+    pub is_at_stop: bool,
+}
+
+/// What was found bad since this was asked.
+#[derive(Debug, Default)]
+pub struct News {
+    /// Blocks that broke a rule, and which.
+    pub refused: Vec<(NodeId, String)>,
+    /// A damaged body has no other copy.
+    pub has_lost: bool,
+}
+
 /// The chain and the coins.
 pub struct Engine<'w> {
     params: &'w Params,
@@ -101,6 +123,7 @@ pub struct Engine<'w> {
     last_active: NodeId,
     aim: Aim,
     times: headers::Times,
+    news: News,
     /// Coins in memory, and who works on them.
     pub pipeline: Pipeline<'w>,
 }
@@ -139,7 +162,8 @@ impl<'w> Engine<'w> {
         let (assume, stop_at) = (setup.assume, setup.stop_at);
         let times = headers::Times::default();
         let aim = Aim::default();
-        Engine { params, world, index, assume, stop_at, tip, last_active: tip, aim, times, pipeline }
+        let news = News::default();
+        Engine { params, world, index, assume, stop_at, tip, last_active: tip, aim, times, news, pipeline }
     }
 
     /// From now on this chain is wanted.
@@ -163,6 +187,28 @@ impl<'w> Engine<'w> {
         let index = self.index.read();
         let best = index.best_candidate(self.tip, self.last_active);
         matches!(self.aim, Aim::From(base) if !index.headers().is_ancestor(base, best))
+    }
+
+    /// Where it stands.
+    pub fn standing(&self) -> Standing {
+        let (tip, is_held) = (self.tip, self.is_held());
+        let mut wanted = self.wanted();
+        let tree = self.headers();
+        if let Some(stop) = self.stop_at.filter(|&stop| tree.height(wanted) > stop) {
+            wanted = tree.ancestor(wanted, stop);
+        }
+        let is_at_stop = self.stop_at.is_some_and(|stop| tree.height(tip) >= stop);
+        Standing { tip, wanted, is_held, is_at_stop }
+    }
+
+    /// What was found bad since this was asked.
+    pub fn take_news(&mut self) -> News {
+        std::mem::take(&mut self.news)
+    }
+
+    /// What a block was refused for, of those that were not taken.
+    pub fn reason_of(&self, node: NodeId) -> Option<&str> {
+        self.news.refused.iter().find(|(of, _)| *of == node).map(|(_, why)| &**why)
     }
 
     /// Of chains with equal work the one that ends here is the best.
@@ -246,15 +292,15 @@ impl<'w> Engine<'w> {
         match outcome {
             Outcome::Done => {}
             Outcome::Stopped => return Ok(true),
-            Outcome::Refused { node, error } if error.mutated() => {
+            Outcome::Refused { node, error, .. } if error.mutated() => {
                 self.lose_mutated(node, &error)?;
             }
-            Outcome::Refused { node, error } => self.refuse(node, &error)?,
+            Outcome::Refused { node, error, script_reason } => self.refuse(node, &error, script_reason)?,
             Outcome::Unparsable { node, error } => {
-                self.world.lost(node, &error.to_string())?;
+                self.lose(node, &error.to_string())?;
             }
             Outcome::WrongBody { node } => {
-                self.world.lost(node, "record contains a different block than the index says")?;
+                self.lose(node, "record contains a different block than the index says")?;
             }
         }
         Ok(false)
@@ -267,12 +313,18 @@ impl<'w> Engine<'w> {
         tree.path(self.tip, target).into_iter().map(|node| context.block(node)).collect()
     }
 
-    /// Judges a refused block again, alone, and marks it.
-    fn refuse(&mut self, node: NodeId, first: &BlockError) -> Result<(), Fault> {
+    /// Judges a refused block again, alone, and marks it. Its scripts run if they did before, whatever headers came since.
+    fn refuse(
+        &mut self,
+        node: NodeId,
+        first: &BlockError,
+        script_reason: Option<ScriptCheckReason>,
+    ) -> Result<(), Fault> {
         let bytes = self.world.read(node)?;
         let answer = {
             let tree = self.headers();
             let context = ChainContext::new(&tree, self.params, &self.assume, node).block(node);
+            let context = BlockContext { script_reason, ..context };
             let times = headers::median_times(&tree, node);
             let question = Question { params: self.params, context: &context, bytes: &bytes, times: &times };
             recheck::judge(&question, |outpoint| self.coin(outpoint))?
@@ -288,6 +340,7 @@ impl<'w> Engine<'w> {
                     index.invalid(node);
                 }
                 self.world.refused(node, &error);
+                self.news.refused.push((node, error.to_string()));
                 Ok(())
             }
             Answer::Good => Err(recheck::disagreement(hash, height, first, "it was found valid")),
@@ -299,9 +352,16 @@ impl<'w> Engine<'w> {
 
     /// A body is not its header's, which Core has taken in by then: the header is listed. Says whether there is another
     /// copy.
-    fn lose_mutated(&self, node: NodeId, error: &BlockError) -> Result<bool, Fault> {
+    fn lose_mutated(&mut self, node: NodeId, error: &BlockError) -> Result<bool, Fault> {
         self.index.write().list(node);
-        self.world.lost(node, &error.to_string())
+        self.lose(node, &error.to_string())
+    }
+
+    /// The body of a block is damaged, or another block's. Says whether there is another copy.
+    fn lose(&mut self, node: NodeId, why: &str) -> Result<bool, Fault> {
+        let has_copy = self.world.lost(node, why)?;
+        self.news.has_lost |= !has_copy;
+        Ok(has_copy)
     }
 
     /// The coin of this name, from memory or tables.
@@ -464,7 +524,7 @@ impl<'w> Engine<'w> {
     }
 
     /// Says whether the body was damaged and another copy of it waits.
-    fn check_stale(&self, node: NodeId) -> Result<bool, Fault> {
+    fn check_stale(&mut self, node: NodeId) -> Result<bool, Fault> {
         let bytes = self.world.read(node)?;
         match self.check_body(node, &bytes) {
             Ok(transactions) => self.index.write().checked(node, transactions as u32),
@@ -475,7 +535,7 @@ impl<'w> Engine<'w> {
                 self.world.refused(node, &error);
             }
             Err(BadBody::Mutated(error)) => return self.lose_mutated(node, &error),
-            Err(BadBody::Damaged(why)) => return self.world.lost(node, &why),
+            Err(BadBody::Damaged(why)) => return self.lose(node, &why),
         }
         Ok(false)
     }

@@ -2,12 +2,13 @@
 //!
 //! Its lock is that of one thread, the one that runs the pipeline, which may sleep with it; it comes before all others.
 
-use crate::arrivals::Arrivals;
 use crate::block::{BlockContext, Checked};
 use crate::fault::Fault;
 use crate::index::SharedIndex;
 use crate::locks::lock;
 use crate::machine_memory::MachineMemory;
+use crate::session::inbox::Arrivals;
+use crate::tree::NodeId;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -78,6 +79,11 @@ impl BlockFeed {
         let mut state = lock(&self.state);
         state.reader.drop_behind(self.exceed_memory(bytes));
         (state.planned, state.ready) = (planned.into(), VecDeque::new());
+    }
+
+    /// The block that comes next.
+    pub(crate) fn first(&self) -> Option<NodeId> {
+        lock(&self.state).planned.front().map(|block| block.node)
     }
 
     /// The next block: see [`crate::pipeline::Backend::next`]. `write_out` lets readers see what was appended to the block

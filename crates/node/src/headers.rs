@@ -126,13 +126,36 @@ pub struct AssumeValid {
     pub minimum_chain_work: Work,
 }
 
+/// Why the scripts of a block must run, by the headers that are known now; none when they may be skipped. `spacing_s` is the
+/// network's seconds a block.
+pub(crate) fn script_reason(
+    tree: &Tree,
+    assume: &AssumeValid,
+    spacing_s: u32,
+    id: NodeId,
+) -> Option<ScriptCheckReason> {
+    let assumed = match tree.find(&assume.hash) {
+        _ if assume.hash.is_zero() => assume_valid::AssumedValid::Nothing,
+        None => assume_valid::AssumedValid::UnknownHeader,
+        Some(block) => assume_valid::AssumedValid::Known {
+            height: tree.height(block),
+            contains_block: tree.is_ancestor(id, block),
+        },
+    };
+    let block = assume_valid::BlockInChain { height: tree.height(id), chain_work: tree.work(id) };
+    let best = assume_valid::BestHeader {
+        chain_work: tree.work(tree.best()),
+        bits: tree.bits(tree.best()),
+        contains_block: tree.is_ancestor(id, tree.best()),
+    };
+    consensus::script_check_reason(assumed, block, best, assume.minimum_chain_work, spacing_s)
+}
+
 /// What the headers say about the blocks of one chain.
 pub struct ChainContext<'a> {
     tree: &'a Tree,
     params: &'a Params,
     assume: &'a AssumeValid,
-    assumed: Option<NodeId>,
-    best: NodeId,
     bip34: Option<BlockHash>,
 }
 
@@ -141,45 +164,19 @@ impl<'a> ChainContext<'a> {
     pub fn new(tree: &'a Tree, params: &'a Params, assume: &'a AssumeValid, tip: NodeId) -> ChainContext<'a> {
         let bip34 =
             (params.bip34_height <= tree.height(tip)).then(|| tree.hash(tree.ancestor(tip, params.bip34_height)));
-        ChainContext { tree, params, assume, assumed: tree.find(&assume.hash), best: tree.best(), bip34 }
+        ChainContext { tree, params, assume, bip34 }
     }
 
     /// What its chain says about a block on this chain.
     pub fn block(&self, id: NodeId) -> BlockContext {
         let at = context(self.tree, id);
         BlockContext {
-            script_reason: self.script_reason(id),
+            script_reason: script_reason(self.tree, self.assume, self.params.pow_target_spacing, id),
             flags: flags::of_block(self.params, at.height, &at.hash),
             bip30: self.bip30(&at),
             overwrites: bip30::is_repeat(at.height, &at.hash),
             at,
         }
-    }
-
-    /// Why the scripts of a block must run; none when they may be skipped.
-    fn script_reason(&self, id: NodeId) -> Option<ScriptCheckReason> {
-        let tree = self.tree;
-        let assumed = match self.assumed {
-            _ if self.assume.hash.is_zero() => assume_valid::AssumedValid::Nothing,
-            None => assume_valid::AssumedValid::UnknownHeader,
-            Some(block) => assume_valid::AssumedValid::Known {
-                height: tree.height(block),
-                contains_block: tree.is_ancestor(id, block),
-            },
-        };
-        let block = assume_valid::BlockInChain { height: tree.height(id), chain_work: tree.work(id) };
-        let best = assume_valid::BestHeader {
-            chain_work: tree.work(self.best),
-            bits: tree.bits(self.best),
-            contains_block: tree.is_ancestor(id, self.best),
-        };
-        consensus::script_check_reason(
-            assumed,
-            block,
-            best,
-            self.assume.minimum_chain_work,
-            self.params.pow_target_spacing,
-        )
     }
 
     fn bip30(&self, at: &HeaderContext) -> Bip30 {

@@ -12,7 +12,7 @@
 //! - [`index::BlockIndex`]: what is known of every block; `best_chain::CandidateSet`: which one should be the tip.
 //! - `writer::Writer::commit` and `coins_io::CoinsIo`: what is made durable before what.
 //! - [`files`]: a chain read and judged from files alone, for audits and exports.
-//! - `jobs::sync`: what is requested from peers, and what becomes of what they send.
+//! - `session::driver::SyncDriver`: what a sync does next: what is requested from peers, which chain is connected, when it ends.
 //!
 //! # Threads
 //!
@@ -21,7 +21,8 @@
 //! - The pipeline's workers, `-par` of them, live for one run. They do the work on blocks, and in the background what
 //!   makes coins durable: sync, writing parts of a commit, compaction.
 //! - A sync has besides: the network's thread (`p2p`), `arrive` (takes what it says; with many processors `arrive.NN` check
-//!   and store blocks for it), and `tell` (progress).
+//!   and store blocks for it), and `tell` (progress). `session::threads` starts them; each gives what happened to the sync
+//!   driver, and does what it answers.
 //! - Optional indexes are brought up from the files by `index.NN`; a commit of several is written by one thread for each.
 //!
 //! # Lock order
@@ -33,7 +34,9 @@
 //! 4. the optional indexes (`indexing`): the one that lets one commit of them happen at a time, then that of each index;
 //! 5. `writer`: what is appended to, and the file infos;
 //! 6. [`index::SharedIndex`]: the block index, which no thread asks for twice at a time;
-//! 7. those of one file that take no other: arrivals, reporter, log, `mempool`.
+//! 7. those of one file that take no other: the session's inbox, reporter, log, `mempool`.
+//!
+//! The sync driver's lock comes before that of the index, and is held for one decision.
 //!
 //! The coins' lock is taken with no other held, and takes none but what LevelDB's files need. But for the feed's and the turn
 //! of a run of coins that hints give no lock is held while a job waits for disk space, nor `writer` or the index while the
@@ -42,7 +45,6 @@
 #![warn(clippy::missing_errors_doc)]
 
 pub mod alerts;
-mod arrivals;
 mod atomic_height;
 mod bench_lines;
 mod best_chain;
@@ -52,7 +54,6 @@ mod chain_files;
 mod chain_plan;
 mod chain_rules;
 mod chain_source;
-mod chainview;
 mod coins_io;
 #[doc(hidden)]
 pub mod datadir;
@@ -98,7 +99,6 @@ pub mod stats;
 mod threads;
 #[doc(hidden)]
 pub mod tree;
-mod turn;
 mod undo_judge;
 mod writer;
 

@@ -144,7 +144,7 @@ impl Default for Sizes {
             limits: Limits::default(),
             prune_buffer_bytes: store::prune::BUFFER_BYTES,
             hinted_run_bytes_max: usize::MAX,
-            arrival_patience: crate::arrivals::PATIENCE,
+            arrival_patience: crate::session::inbox::PATIENCE,
             dbcache_follows: false,
             check_block_index: 0,
             tip_age_max_s: crate::headers::TIP_AGE_MAX_S,

@@ -28,8 +28,6 @@ struct Found {
     orphan_count: u64,
     /// Blocks refused because they break a rule.
     refused_count: u64,
-    /// Damaged bodies of which there is no other copy.
-    lost_count: u64,
     /// Headers that the clock keeps out.
     is_clock_behind: bool,
     /// Announced blocks were not given, and no peer says that the chain ends below them.
@@ -61,20 +59,9 @@ impl Shortfall {
         self.lock().refused_count += 1;
     }
 
-    /// A body is damaged, and there is no other copy.
-    pub(crate) fn lost(&self) {
-        self.lock().lost_count += 1;
-    }
-
     /// Whether a block broke a rule.
     pub(crate) fn has_refused(&self) -> bool {
         self.lock().refused_count > 0
-    }
-
-    /// Blocks that broke a rule, and bodies that are to be fetched again.
-    pub(crate) fn bad_counts(&self) -> (u64, u64) {
-        let found = self.lock();
-        (found.refused_count, found.lost_count)
     }
 
     /// Headers are further ahead of the clock than a rule allows.

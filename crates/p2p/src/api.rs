@@ -346,6 +346,9 @@ pub struct Progress {
     pub presync_height: Option<Height>,
     /// See [`Event::HeadersDone`].
     pub headers_done: bool,
+    /// Whether a peer that we connected to has told its whole header chain, and no other is about to tell more of its own: the
+    /// last headers message of each was not full.
+    pub headers_settled: bool,
     /// The block of most work that a peer to which we connected has, of those that deliver what they announce: with
     /// [`Progress::headers_done`], a chain with as much work is the tip that the peers have.
     pub best_claim: Option<HeaderInfo>,

@@ -6,15 +6,17 @@ use crate::bench_lines;
 use crate::block::{BlockContext, Job};
 use crate::engine::{EngineBackend, LookUp};
 use crate::fault::Fault;
+use crate::headers::{self, AssumeValid};
 use crate::indexing::Indexing;
 use crate::locks::lock;
 use crate::log::Tip;
 use crate::mempool::Next;
 use crate::options::{RecentBlock, unix_seconds};
 use crate::pipeline::{Backend, Connected};
-use crate::tree::NodeId;
+use crate::session::trust::may_vanish;
+use crate::tree::{NodeId, Tree};
 use coins::Generation;
-use consensus::BlockError;
+use consensus::{BlockError, ScriptCheckReason};
 use indexes::Wanted;
 use primitives::{BlockHash, CoinKey, Height};
 use simd::memory::Buffer;
@@ -28,17 +30,24 @@ const HOLES_BYTES: usize = 8 << 20;
 
 impl Backend for DataDir<'_> {
     fn next(&self, is_wanted: &dyn Fn() -> bool, waited: &mut Duration) -> Result<Option<Job>, Fault> {
-        if self.turn.is_due() {
+        if self.turn.is_due() || self.next_awaits_headers() {
             return Ok(None);
         }
         // What was stored just now may still be in the writer's buffer.
         let write_out = || self.with_room(|| self.writer.write_out_blocks());
-        let Some(next) = self.feed.next(&self.index, write_out, || self.turn.is_due(), is_wanted, waited)? else {
+        let Some(mut next) = self.feed.next(&self.index, write_out, || self.turn.is_due(), is_wanted, waited)? else {
             return Ok(None);
         };
+        let has_undo = {
+            let index = self.index.read();
+            // Headers may have come since the block was planned.
+            if self.feed.arrivals.is_some() {
+                next.context.script_reason = self.script_reason(index.headers(), next.context.node);
+            }
+            // Undo data that is there is never written again, as in Core.
+            index.body(next.context.node).undo().is_some()
+        };
         self.reporter.scripts(&next.context);
-        // Undo data that is there is never written again, as in Core.
-        let has_undo = self.index.read().body(next.context.node).undo().is_some();
         let undo = (!has_undo).then_some(self.params.magic);
         let contextual = self.mode != Mode::RebuildCoins;
         Ok(Some(Job { context: next.context, bytes: next.bytes, checked: next.checked, contextual, undo }))
@@ -219,7 +228,7 @@ impl EngineBackend for DataDir<'_> {
 
     fn refused(&self, node: NodeId, error: &BlockError) {
         let (height, hash) = self.height_and_hash(node);
-        self.reporter.invalid(height, hash, error);
+        self.reporter.refused(height, hash, error, true);
     }
 
     fn lost(&self, node: NodeId, why: &str) -> Result<bool, Fault> {
@@ -239,14 +248,27 @@ impl EngineBackend for DataDir<'_> {
             }
         }
         let replacement = self.writer.body_lost(node, &inside);
-        if !replacement.has_copy {
-            self.reporter.shortfall.lost();
-        }
         Ok(replacement.has_copy)
     }
 }
 
 impl DataDir<'_> {
+    /// Why the scripts of a block run, by the headers that are known now.
+    fn script_reason(&self, tree: &Tree, node: NodeId) -> Option<ScriptCheckReason> {
+        let assume =
+            AssumeValid { hash: self.options.assumevalid, minimum_chain_work: self.options.minimum_chain_work };
+        headers::script_reason(tree, &assume, self.params.pow_target_spacing, node)
+    }
+
+    /// Whether the next block's scripts would run only because headers are not known yet that are about to come.
+    fn next_awaits_headers(&self) -> bool {
+        self.awaits_headers.load(Relaxed)
+            && self.feed.first().is_some_and(|node| {
+                let index = self.index.read();
+                self.script_reason(index.headers(), node).is_some_and(may_vanish)
+            })
+    }
+
     /// A body that the index calls valid is damaged: a fault of the disk.
     fn body_fault(&self, node: NodeId, why: &str) -> Fault {
         let (height, hash) = self.height_and_hash(node);

@@ -26,16 +26,16 @@ use crate::mempool::Mempool;
 use crate::options::Options;
 use crate::pid_file::PidFile;
 use crate::report::Reporter;
+use crate::session::turn::Turn;
 use crate::set_totals::TotalsAlong;
 use crate::tree::NodeId;
-use crate::turn::Turn;
 use crate::writer::{BlockFileSetup, Writer};
 use consensus::Params;
 use lock::Locked;
 use primitives::{BlockHash, Height};
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 use store::blockfiles::{BlockAt, BlockFiles};
 use store::locks::DataDirLocks;
@@ -106,6 +106,8 @@ pub(crate) struct DataDir<'e> {
     pub(crate) locks: DataDirLocks,
     /// When others are to be answered.
     pub(crate) turn: Arc<Turn>,
+    /// Blocks wait whose scripts would run only because headers are not known yet.
+    pub(crate) awaits_headers: AtomicBool,
     /// Where transactions of disconnected blocks wait, for a job that others look at.
     pub(crate) mempool: Option<Arc<Mempool>>,
 }
@@ -160,6 +162,7 @@ impl<'e> DataDir<'e> {
             unknown_rules: Mutex::default(),
             indexing: Arc::default(),
             turn: Arc::default(),
+            awaits_headers: AtomicBool::new(false),
             mempool: None,
             files,
             disk,

@@ -21,8 +21,6 @@ use store::{FileInfo, Layout};
 /// Where far more lies than the target allows, as at the start of a reindex, a commit is made early only for this much, or
 /// the target if that is less: each costs time, and the files are not growing.
 const BATCH_BYTES_MAX: u64 = 512 << 20;
-/// Part of the target that blocks may take which are stored and not connected.
-const AHEAD_SHARE: u64 = 8;
 
 /// What pruning knows.
 #[derive(Debug, Default)]
@@ -67,12 +65,6 @@ impl DataDir<'_> {
     /// Whether block files are missing, or may be soon: not every block can be served.
     pub(crate) fn is_pruning(&self) -> bool {
         self.options.prune != Prune::Off || self.writer.is_pruned() || self.assumed.is_some()
-    }
-
-    /// How many blocks above the tip may be stored before they are connected, where they are of `block_bytes` each.
-    pub(crate) fn ahead_max(&self, block_bytes: u64) -> Option<u32> {
-        let Prune::Target { bytes } = self.options.prune else { return None };
-        Some(u32::try_from(bytes / AHEAD_SHARE / block_bytes.max(1)).unwrap_or(u32::MAX).max(16))
     }
 
     fn select(&self, infos: &[FileInfo], index: &BlockIndex, tip_height: Height) -> Selection {

@@ -93,16 +93,16 @@ impl Quiet<'_, '_, '_> {
             }
         }
         self.activate()?;
-        let (hash, is_active, fate) = {
+        let (is_active, fate) = {
             let index = self.datadir.index.read();
-            (index.headers().hash(id), index.is_active(id), index.headers().fate(id))
+            (index.is_active(id), index.headers().fate(id))
         };
         Ok(match (is_active, fate) {
             (true, _) => Submitted::Connected,
             (false, Fate::Open) => Submitted::Inconclusive,
             (false, _) => {
-                let why = self.datadir.reporter.reason_of(hash);
-                Submitted::Refused(why.map_or_else(|| "bad-prevblk".to_owned(), |why| reason(&why)))
+                let why = self.engine.reason_of(id);
+                Submitted::Refused(why.map_or_else(|| "bad-prevblk".to_owned(), reason))
             }
         })
     }

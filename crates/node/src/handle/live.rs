@@ -1,7 +1,6 @@
 //! What any thread may read of a job while it works.
 
 use crate::alerts::Alerts;
-use crate::arrivals::Arrivals;
 use crate::datadir::{Assumed, DataDir};
 use crate::fault::Fault;
 use crate::headers;
@@ -9,6 +8,7 @@ use crate::index::SharedIndex;
 use crate::indexing::Indexing;
 use crate::options::{Clock, Options, Prune, unix_seconds};
 use crate::report::Figures;
+use crate::session::inbox::Arrivals;
 use crate::stats::Stats;
 use crate::tree::NodeId;
 use crate::writer::Writer;

@@ -23,7 +23,7 @@ use crate::datadir::DataDir;
 use crate::fault::Fault;
 use crate::locks::lock;
 use crate::mempool::Mempool;
-use crate::turn::Turn;
+use crate::session::turn::Turn;
 use primitives::{BlockHash, Height};
 use std::collections::VecDeque;
 use std::fmt;

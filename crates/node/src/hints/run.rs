@@ -13,6 +13,7 @@ use super::survivors::{Piece, Survivors};
 use crate::fault::Fault;
 use crate::locks::lock;
 use crate::report::Reporter;
+use crate::session::driver::HintedBlocks;
 use crate::tree::NodeId;
 use disk::Disk;
 use primitives::{Block, BlockHash, Height, Txid, human};
@@ -63,6 +64,23 @@ pub(crate) struct CheckedBlock<'b> {
     pub(crate) hash: BlockHash,
     pub(crate) block: &'b Block<'b>,
     pub(crate) txids: &'b [Txid],
+}
+
+impl HintedBlocks for HintedRun<'_> {
+    fn missing(&self, limit: usize) -> Vec<NodeId> {
+        let mut state = lock(&self.state);
+        let counts = &state.checkpoint.transactions;
+        let first = (state.missing_from..counts.len()).find(|&place| counts[place] == 0).unwrap_or(counts.len());
+        let missing = (first..counts.len()).filter(|&place| counts[place] == 0).map(|place| self.path[place]);
+        let missing = missing.take(limit).collect();
+        state.missing_from = first;
+        missing
+    }
+
+    fn is_at_end(&self) -> bool {
+        let state = lock(&self.state);
+        state.done == self.path.len() || state.wrong.is_some()
+    }
 }
 
 impl<'h> HintedRun<'h> {
@@ -117,27 +135,10 @@ impl<'h> HintedRun<'h> {
         lock(&self.state).done
     }
 
-    /// Nothing is left to do: all blocks are done, or the hints proved wrong.
-    pub(crate) fn is_at_end(&self) -> bool {
-        let state = lock(&self.state);
-        state.done == self.path.len() || state.wrong.is_some()
-    }
-
     /// Whether a block is one of those that are to be done.
     pub(crate) fn wants(&self, height: Height, node: NodeId) -> bool {
         let place = height.to_usize().wrapping_sub(1);
         self.path.get(place) == Some(&node) && lock(&self.state).checkpoint.transactions[place] == 0
-    }
-
-    /// The lowest blocks that are not done, at most `limit`.
-    pub(crate) fn missing(&self, limit: usize) -> Vec<NodeId> {
-        let mut state = lock(&self.state);
-        let counts = &state.checkpoint.transactions;
-        let first = (state.missing_from..counts.len()).find(|&place| counts[place] == 0).unwrap_or(counts.len());
-        let missing = (first..counts.len()).filter(|&place| counts[place] == 0).map(|place| self.path[place]);
-        let missing = missing.take(limit).collect();
-        state.missing_from = first;
-        missing
     }
 
     /// The hints are not of this chain: the first reason counts.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The budget of a job's engine, and what it follows.
-pub(super) struct FollowingCache {
+pub(crate) struct FollowingCache {
     /// None where the size was given.
     watch: Option<Watch>,
     budget: Arc<AtomicUsize>,
@@ -22,7 +22,7 @@ pub(super) struct FollowingCache {
 
 impl FollowingCache {
     /// The cache of an engine, from what the options say on.
-    pub(super) fn of(datadir: &DataDir<'_>, engine: &Engine<'_>) -> FollowingCache {
+    pub(crate) fn of(datadir: &DataDir<'_>, engine: &Engine<'_>) -> FollowingCache {
         let (options, budget) = (datadir.options, engine.pipeline.budget());
         let watch = || Watch::new(MachineMemory::default(), options.dbcache_bytes as u64);
         FollowingCache {
@@ -34,7 +34,7 @@ impl FollowingCache {
     }
 
     /// Looks whether more or less memory is left, about once a second. To be called more often.
-    pub(super) fn look(&mut self, datadir: &DataDir<'_>) {
+    pub(crate) fn look(&mut self, datadir: &DataDir<'_>) {
         let Some(watch) = self.watch.as_mut().filter(|_| self.last.elapsed() >= LOOK_INTERVAL) else { return };
         self.last = Instant::now();
         let Some(bytes) = watch.look() else { return };

@@ -1,16 +1,16 @@
 //! The engine's jobs: one function a command. Options in, report out, events on the way.
 
-mod cache;
+pub(crate) mod cache;
 mod import;
 mod index;
 mod info;
 mod look_up;
-mod open;
+pub(crate) mod open;
 mod rebuild;
 mod reindex;
 mod reindex_preflight;
 mod replay;
-mod snapshot;
+pub(crate) mod snapshot;
 mod sync;
 mod verify;
 
@@ -28,7 +28,7 @@ pub use sync::{
 };
 pub use verify::{VerifyReport, verify};
 
-use self::cache::FollowingCache;
+pub(crate) use self::cache::FollowingCache;
 use crate::datadir::lock::Locked;
 use crate::datadir::{self, Assumed, DataDir};
 use crate::engine::{Activated, Aim, Engine, Setup};
@@ -151,7 +151,7 @@ fn complete_best(coins: &Chainstate, dir: &std::path::Path) -> Result<Option<Blo
 }
 
 /// Height of a block that coins stand at.
-fn height_of(loaded: &LoadedIndex, best: BlockHash) -> Result<Height, Fault> {
+pub(crate) fn height_of(loaded: &LoadedIndex, best: BlockHash) -> Result<Height, Fault> {
     let entry = loaded.entries.iter().find(|entry| entry.hash == best);
     entry.map(|entry| entry.height).ok_or_else(|| apart(best))
 }
@@ -197,7 +197,7 @@ fn engine_for_set<'f>(datadir: &'f DataDir<'_>, tip: NodeId, coins: usize) -> En
 }
 
 /// The same as [`engine`] with another budget.
-fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_bytes: usize) -> Engine<'f> {
+pub(crate) fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_bytes: usize) -> Engine<'f> {
     let options = datadir.options;
     let mib = options.dbcache_bytes >> 20;
     let chosen = if options.sizes.dbcache_follows { ", chosen by the memory that is left" } else { "" };
@@ -219,7 +219,7 @@ fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_bytes: usize) -
 }
 
 /// Runs a closure on drop, also while unwinding, so that the helper thread is always told to stop.
-struct AtEnd<F: FnMut()>(F);
+pub(crate) struct AtEnd<F: FnMut()>(pub(crate) F);
 
 impl<F: FnMut()> Drop for AtEnd<F> {
     fn drop(&mut self) {
@@ -265,7 +265,7 @@ fn flush(datadir: &DataDir<'_>, engine: &Engine<'_>) -> Result<(), Fault> {
 }
 
 /// Commits everything, and leaves nothing for LevelDB to do.
-fn finish(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
+pub(crate) fn finish(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
     flush(datadir, engine)?;
     datadir.write_index(None)?;
     datadir.with_room(|| datadir.coins.settle())?;
@@ -274,7 +274,7 @@ fn finish(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
 }
 
 /// What was done, from start to the last commit durable.
-fn report(datadir: &DataDir<'_>, engine: &Engine<'_>, height_start: Height, stopped: bool) -> Report {
+pub(crate) fn report(datadir: &DataDir<'_>, engine: &Engine<'_>, height_start: Height, stopped: bool) -> Report {
     let (tip, best) = engine.tip_and_hash();
     let reporter = &datadir.reporter;
     datadir.tell_pruned();

@@ -14,14 +14,14 @@ use store::index::{self, BlockIndex, LoadedIndex};
 use store::{FaultKind, FileInfos, IndexEntry, Status};
 
 /// A data directory, and the block that its coins stand at.
-pub(super) struct Existing<'e> {
-    pub(super) datadir: DataDir<'e>,
-    pub(super) tip: NodeId,
+pub(crate) struct Existing<'e> {
+    pub(crate) datadir: DataDir<'e>,
+    pub(crate) tip: NodeId,
 }
 
 /// What a data directory is opened for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     /// Blocks are added, and files pruned where that is wanted.
     Work,
     /// What is there is looked at, pruned or not.
@@ -30,7 +30,7 @@ pub(super) enum Purpose {
 
 /// Which of two chainstates is opened, while a snapshot is not validated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Which {
+pub(crate) enum Which {
     /// The one from the snapshot.
     Active,
     /// The one on its way to the snapshot's base block.
@@ -38,7 +38,7 @@ pub(super) enum Which {
 }
 
 /// Opens a data directory, or makes one. An unfinished reindex is finished first by the caller.
-pub(super) fn open_existing<'e>(
+pub(crate) fn open_existing<'e>(
     options: &'e Options,
     events: Events<'e>,
     job: &str,
@@ -179,7 +179,7 @@ fn nothing_to_look_at(dir: &Path, wanted: &str, found: &str) -> Fault {
 
 /// Ends a reindex that was cut short in this data directory. Does the same for blocks that no index lists: the user brought the
 /// files alone, or the run that stored them ended before its first commit.
-pub(super) fn finish_reindex(options: &Options, events: Events<'_>) -> Result<(), Fault> {
+pub(crate) fn finish_reindex(options: &Options, events: Events<'_>) -> Result<(), Fault> {
     if must_reindex(options, events)? {
         super::reindex(options, false, events)?;
     }

@@ -5,7 +5,7 @@
 
 use super::open::{Purpose, Which, open_existing};
 use crate::datadir::{DataDir, Mode};
-use crate::engine::EngineBackend;
+use crate::engine::{Engine, EngineBackend};
 use crate::fault::{Fault, Message};
 use crate::options::{Events, Options};
 use crate::tree::NodeId;
@@ -99,11 +99,7 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
         datadir.reporter.progress(|| engine.pipeline.stats().snapshot());
     }
     if level >= 4 && !super::telling(datadir, &mut engine, |engine| engine.reconnect(tip))? {
-        return Err(if datadir.reporter.is_stopping() {
-            stopped()
-        } else {
-            does_not_connect(datadir, engine.tip(), tip)
-        });
+        return Err(if datadir.reporter.is_stopping() { stopped() } else { does_not_connect(datadir, &engine, tip) });
     }
     report.seconds = start.elapsed().as_secs_f64();
     Ok(report)
@@ -138,13 +134,13 @@ fn stopped() -> Fault {
 }
 
 /// What the first block behind `connected`, on the way to `tip`, is refused for.
-fn does_not_connect(datadir: &DataDir<'_>, connected: NodeId, tip: NodeId) -> Fault {
+fn does_not_connect(datadir: &DataDir<'_>, engine: &Engine<'_>, tip: NodeId) -> Fault {
     let node = {
         let tree = datadir.headers();
-        tree.ancestor(tip, (tree.height(connected) + 1).min(tree.height(tip)))
+        tree.ancestor(tip, (tree.height(engine.tip()) + 1).min(tree.height(tip)))
     };
     let (height, hash) = datadir.height_and_hash(node);
-    let why = datadir.reporter.reason_of(hash).unwrap_or_else(|| "see above".to_owned());
+    let why = engine.reason_of(node).unwrap_or("see above");
     let why = format!(
         "block {hash} at height {height} was connected once and does not connect again: {why}. Nothing was marked"
     );

@@ -38,7 +38,7 @@ use crate::stats::{BlockTimes, Stats};
 use crate::tree::NodeId;
 use coins::table::HashKey;
 use coins::{Generation, SHARD_GROUPS, ShardGroup};
-use consensus::{BlockError, Params};
+use consensus::{BlockError, Params, ScriptCheckReason};
 use primitives::{BlockHash, CoinKey, MedianTime, Txid};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
@@ -203,6 +203,8 @@ pub enum Outcome {
         node: NodeId,
         /// Why.
         error: BlockError,
+        /// Why its scripts ran; none where they were not run.
+        script_reason: Option<ScriptCheckReason>,
     },
     /// Not deserializable as a block. It and everything above it was rewound.
     Unparsable {

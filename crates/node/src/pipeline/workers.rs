@@ -154,8 +154,9 @@ impl Pipeline<'_> {
             RunEnd::Stopped => Outcome::Stopped,
             RunEnd::Refused(flight, refusal) => {
                 let node = flight.context().node;
+                let script_reason = flight.context().script_reason;
                 match refusal {
-                    Refusal::Rule(error) => Outcome::Refused { node, error },
+                    Refusal::Rule(error) => Outcome::Refused { node, error, script_reason },
                     Refusal::Unparsable(error) => Outcome::Unparsable { node, error },
                     Refusal::WrongBody => Outcome::WrongBody { node },
                 }

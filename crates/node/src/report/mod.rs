@@ -46,8 +46,6 @@ pub(crate) struct Reporter<'e> {
     start: Instant,
     last_progress: Mutex<Instant>,
     bench: Mutex<BenchLines>,
-    /// Blocks refused since this was asked for, for peers.
-    refused: Mutex<Vec<(BlockHash, String)>>,
     /// The last blocks connected.
     recent: Mutex<VecDeque<RecentBlock>>,
     /// What this part of the work does, in a word or two.
@@ -99,7 +97,6 @@ impl<'e> Reporter<'e> {
             start: Instant::now(),
             last_progress: Mutex::new(Instant::now()),
             bench: Mutex::default(),
-            refused: Mutex::default(),
             recent: Mutex::default(),
             phase: Mutex::new("connecting blocks"),
             session: Mutex::default(),
@@ -197,22 +194,6 @@ impl<'e> Reporter<'e> {
             self.shortfall.refused();
         }
         (self.events)(Event::Refused { height, hash, why, is_shown });
-    }
-
-    /// A block that broke a rule while it was connected: peers are to hear of it.
-    pub(crate) fn invalid(&self, height: Height, hash: BlockHash, error: &dyn std::fmt::Display) {
-        self.refused(height, hash, error, true);
-        lock(&self.refused).push((hash, error.to_string()));
-    }
-
-    /// Blocks that broke a rule since this was asked.
-    pub(crate) fn take_invalid(&self) -> Vec<(BlockHash, String)> {
-        std::mem::take(&mut *lock(&self.refused))
-    }
-
-    /// What a block was refused for, of those that were not taken.
-    pub(crate) fn reason_of(&self, hash: BlockHash) -> Option<String> {
-        lock(&self.refused).iter().find(|(of, _)| *of == hash).map(|(_, why)| why.clone())
     }
 
     /// A block is about to be connected: says where scripts are run from then on, and why, or are not.

@@ -236,7 +236,7 @@ fn exit_at_tip_waits_for_a_second_peers_headers() {
     let honest = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let sync = Running::start(fresh(), sync_options(&[evil.clone(), honest.clone()], Until::Tip));
     sync.wait("the honest peer refuses", |event| match event {
-        Event::Note(text) => (text.contains(&honest) && text.contains(" gone: ")).then_some(()),
+        Event::Note(text) => (text.contains(&honest) && text.contains("failed")).then_some(()),
         _ => None,
     });
     sync.wait("the evil peer is there", |event| match event {

@@ -144,7 +144,7 @@ fn double_spend_across_a_stalled_block_is_refused() {
                 assert_eq!(left, (LAST - end + 2) + end + (end - 2), "{row}: old coins, coinbases, one of each spend");
                 match (&outcome, bad) {
                     (Outcome::Done, None) => {}
-                    (Outcome::Refused { node, error }, Some((height, _))) => {
+                    (Outcome::Refused { node, error, .. }, Some((height, _))) => {
                         let why = error.reject_reason();
                         assert_eq!(
                             (node.index(), why.as_ref()),

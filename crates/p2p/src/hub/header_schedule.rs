@@ -172,6 +172,7 @@ impl Hub {
     /// Whether a peer has told its whole chain, and who may still tell of a better one.
     fn told_and_waited_for(&mut self, now: Now) -> (bool, Vec<(Waited, Work)>) {
         let (mut told, mut waited) = (false, Vec::new());
+        let mut is_telling = false;
         if self.outbound.has_young(YOUNG, now) {
             waited.push((Waited::Dial, Work::ZERO));
         }
@@ -183,12 +184,14 @@ impl Hub {
                 self.outbound.heard(peer.kind);
             }
             let answering = peer.ready && !state.at_end && !state.is_skipped(now);
+            is_telling |= (answering && state.started) || state.low_work.is_some();
             let age = now.since_start.saturating_sub(peer.connected_at());
             let young = !peer.ready && age < YOUNG;
             if !peer.withholds && !state.is_stale(now) && (answering || young || state.low_work.is_some()) {
                 waited.push((of, peer.best_known.map_or(Work::ZERO, |best| best.work)));
             }
         }
+        self.headers.settled = told && !is_telling;
         (told, waited)
     }
 

@@ -53,6 +53,8 @@ pub(super) struct HeaderSync {
     pub(super) patience: Patience,
     /// See [`Event::HeadersDone`].
     pub(super) done: bool,
+    /// See [`crate::Progress::headers_settled`].
+    pub(super) settled: bool,
 }
 
 impl Hub {

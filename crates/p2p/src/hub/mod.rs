@@ -230,6 +230,7 @@ impl Hub {
             wanted_count: self.download.open_count(),
             presync_height: self.presync_height(),
             headers_done: self.headers.done,
+            headers_settled: self.headers.settled,
             best_claim: self.best_claim(),
             undelivered: self.undelivered(),
             headers_too_new: self.headers_too_new(),

@@ -46,7 +46,7 @@ pub struct LoadReport {
 }
 
 /// The set that Core knows of a block.
-pub(in crate::jobs) fn known(params: &Params, base: &BlockHash) -> Option<AssumeUtxo> {
+pub(crate) fn known(params: &Params, base: &BlockHash) -> Option<AssumeUtxo> {
     params.assumeutxo.iter().find(|known| known.block_hash == *base).copied()
 }
 
@@ -55,7 +55,7 @@ pub(in crate::jobs) fn known(params: &Params, base: &BlockHash) -> Option<Assume
 /// # Errors
 ///
 /// What the system says.
-pub(in crate::jobs) fn trusted(private: &PrivateDir, base: &BlockHash) -> Result<Option<Hash256>, Fault> {
+pub(crate) fn trusted(private: &PrivateDir, base: &BlockHash) -> Result<Option<Hash256>, Fault> {
     let Some(bytes) = private.read(TRUSTED, 64)? else { return Ok(None) };
     let is_of = bytes.len() == 64 && bytes[..32] == base.as_bytes()[..];
     Ok(is_of.then(|| Hash256(*bytes[32..].first_chunk().expect("32 of 64 bytes"))))

@@ -5,13 +5,13 @@ mod fill;
 mod hints;
 mod load;
 mod look;
-pub(super) mod validate;
+pub(crate) mod validate;
 
 pub use dump::{DumpOut, DumpReport, DumpTarget, dump, dump_live};
 pub use hints::{HintsReport, make_hints};
 pub use load::{LoadReport, check_snapshot, load};
 pub use look::{DiffReport, Difference, FileInfo, diff, file_info};
-pub(super) use validate::{has_header, is_beyond};
+pub(crate) use validate::{has_header, is_beyond};
 
 /// What helps where a snapshot is not loaded.
 const LOAD_ADVICE: &str = "Nothing was changed: give the snapshot that this reason asks for, or sync without one";

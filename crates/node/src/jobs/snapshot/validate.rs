@@ -16,13 +16,13 @@ use store::private_files::PrivateDir;
 
 /// A snapshot that is not validated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::jobs) struct State {
+pub(crate) struct State {
     /// Its base block.
-    pub(in crate::jobs) base: BlockHash,
+    pub(crate) base: BlockHash,
     /// Height of that.
-    pub(in crate::jobs) height: Height,
+    pub(crate) height: Height,
     /// Height up to which the past is validated.
-    pub(in crate::jobs) past: Height,
+    pub(crate) past: Height,
 }
 
 /// What is in the index, read only.
@@ -38,7 +38,7 @@ fn index(options: &Options, locked: &lock::Locked) -> Result<LoadedIndex, Fault>
 /// # Errors
 ///
 /// The directory cannot be used, index and coins do not belong together, or what the system says.
-pub(in crate::jobs) fn state(options: &Options, events: Events<'_>) -> Result<Option<State>, Fault> {
+pub(crate) fn state(options: &Options, events: Events<'_>) -> Result<Option<State>, Fault> {
     if lock::is_unused(options)? {
         return Ok(None);
     }
@@ -72,7 +72,7 @@ pub(in crate::jobs) fn state(options: &Options, events: Events<'_>) -> Result<Op
 /// # Errors
 ///
 /// As [`state`].
-pub(in crate::jobs) fn is_beyond(options: &Options, base: &BlockHash, events: Events<'_>) -> Result<bool, Fault> {
+pub(crate) fn is_beyond(options: &Options, base: &BlockHash, events: Events<'_>) -> Result<bool, Fault> {
     if lock::is_unused(options)? {
         return Ok(false);
     }
@@ -100,7 +100,7 @@ pub(in crate::jobs) fn is_beyond(options: &Options, base: &BlockHash, events: Ev
 /// # Errors
 ///
 /// As [`state`].
-pub(in crate::jobs) fn has_header(options: &Options, base: &BlockHash, events: Events<'_>) -> Result<bool, Fault> {
+pub(crate) fn has_header(options: &Options, base: &BlockHash, events: Events<'_>) -> Result<bool, Fault> {
     if lock::is_unused(options)? {
         return Ok(false);
     }
@@ -113,11 +113,7 @@ pub(in crate::jobs) fn has_header(options: &Options, base: &BlockHash, events: E
 /// # Errors
 ///
 /// The snapshot was false: it is out of use, and the next sync goes on without. What the system says.
-pub(in crate::jobs) fn validate(
-    options: &Options,
-    users_hash: Option<Hash256>,
-    events: Events<'_>,
-) -> Result<(), Fault> {
+pub(crate) fn validate(options: &Options, users_hash: Option<Hash256>, events: Events<'_>) -> Result<(), Fault> {
     let prune = if options.prune == Prune::Off { Prune::Manual } else { options.prune };
     let options = Options { prune, ..options.clone() };
     let existing = open_existing(&options, events, "validate", Purpose::Work, Which::Past)?;

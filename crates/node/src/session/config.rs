@@ -1,6 +1,6 @@
 //! What the network is told of a sync's options.
 
-use super::SyncOptions;
+use crate::jobs::SyncOptions;
 use crate::options::Options;
 use consensus::Chain;
 use p2p::{Config, NetworkParams, Outbound};

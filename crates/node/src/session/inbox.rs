@@ -1,4 +1,4 @@
-//! Blocks from peers on their way to the pipeline: what arrived, and who waits for it.
+//! Blocks from peers on their way to the pipeline: what arrived, and which thread waits for it.
 //!
 //! A body is kept in memory from its arrival to its turn while there is room; without room it is read back from its file.
 //! Back-pressure: while the pipeline consumes from memory, the network side blocks until there is room, for reading and
@@ -45,14 +45,21 @@ struct State {
     arrived_count: u64,
     /// Goes up with every block that is taken.
     taken_count: u64,
-    /// The pipeline waits for a block that is not here.
-    is_starved: bool,
-    /// Nothing was taken while a thread waited for room: none waits until something is.
-    is_stuck: bool,
-    /// Another chain is wanted, or it is time to stop: no thread waits.
-    hurry: bool,
-    /// It will not be calm again.
-    is_ended: bool,
+    flow: Flow,
+}
+
+/// How blocks flow from the peers to the pipeline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Flow {
+    /// The pipeline takes blocks from memory: without room the network side waits.
+    #[default]
+    Fed,
+    /// The pipeline waits for a block that is not here, or has taken none for a while: the network side never waits.
+    Starved,
+    /// Another chain is wanted, or someone asks: no thread waits until [`Arrivals::calm`].
+    Hurried,
+    /// The session ends: no thread waits any more.
+    Ended,
 }
 
 impl State {
@@ -60,6 +67,13 @@ impl State {
         let kept = self.kept.remove(&key)?;
         self.kept_bytes -= memory_bytes(kept.bytes.len());
         Some(kept)
+    }
+
+    /// Changes the flow, where it is `from`.
+    fn turn_to(&mut self, from: Flow, to: Flow) {
+        if self.flow == from {
+            self.flow = to;
+        }
     }
 
     fn is_full(&self, more_bytes: usize) -> bool {
@@ -84,11 +98,13 @@ impl Arrivals {
     /// Waits until `bytes` can be kept, where that makes sense.
     fn wait_for_room(&self, bytes: usize) -> MutexGuard<'_, State> {
         let mut state = self.lock();
-        while state.is_full(bytes) && !(state.is_starved || state.is_stuck || state.hurry || state.kept.is_empty()) {
+        while state.is_full(bytes) && state.flow == Flow::Fed && !state.kept.is_empty() {
             let seen = state.taken_count;
             let is_over;
             (state, is_over) = self.changed.wait_for(state, self.patience);
-            state.is_stuck |= is_over && state.taken_count == seen;
+            if is_over && state.taken_count == seen {
+                state.turn_to(Flow::Fed, Flow::Starved);
+            }
         }
         state
     }
@@ -115,6 +131,11 @@ impl Arrivals {
         self.changed.notify_all();
     }
 
+    /// Goes up with every arrival.
+    pub(crate) fn arrived_count(&self) -> u64 {
+        self.lock().arrived_count
+    }
+
     /// Whether a block is here.
     pub(crate) fn has(&self, height: Height, id: NodeId) -> bool {
         self.lock().kept.contains_key(&(height, id))
@@ -131,7 +152,7 @@ impl Arrivals {
         }
         let taken = state.remove((height, id));
         state.taken_count += 1;
-        state.is_stuck = false;
+        state.turn_to(Flow::Starved, Flow::Fed);
         drop(state);
         self.changed.notify_all();
         taken.map(|kept| (kept.bytes, kept.checked))
@@ -149,22 +170,23 @@ impl Arrivals {
 
     /// Ends all waiting until [`Arrivals::calm`].
     pub(crate) fn hurry(&self) {
-        self.lock().hurry = true;
+        let mut state = self.lock();
+        if state.flow != Flow::Ended {
+            state.flow = Flow::Hurried;
+        }
+        drop(state);
         self.changed.notify_all();
     }
 
     /// Ends all waiting for good, also for what is there.
     pub(crate) fn end(&self) {
-        let mut state = self.lock();
-        (state.is_ended, state.hurry) = (true, true);
-        drop(state);
+        self.lock().flow = Flow::Ended;
         self.changed.notify_all();
     }
 
     /// Waiting makes sense again.
     pub(crate) fn calm(&self) {
-        let mut state = self.lock();
-        state.hurry = state.is_ended;
+        self.lock().turn_to(Flow::Hurried, Flow::Fed);
     }
 
     /// Waits until `is_there`, asked again after each arrival; says no when patience or the occasion ends.
@@ -172,7 +194,7 @@ impl Arrivals {
         let end = Instant::now() + self.patience;
         loop {
             let state = self.lock();
-            if state.is_ended {
+            if state.flow == Flow::Ended {
                 return false;
             }
             let seen = state.arrived_count;
@@ -182,14 +204,14 @@ impl Arrivals {
             }
             let mut state = self.lock();
             let left = end.saturating_duration_since(Instant::now());
-            if state.hurry || left.is_zero() {
+            if left.is_zero() || matches!(state.flow, Flow::Hurried | Flow::Ended) {
                 return false;
             }
             if state.arrived_count == seen {
-                state.is_starved = true;
+                state.turn_to(Flow::Fed, Flow::Starved);
                 self.changed.notify_all();
                 (state, _) = self.changed.wait_for(state, left);
-                state.is_starved = false;
+                state.turn_to(Flow::Starved, Flow::Fed);
             }
         }
     }
@@ -256,7 +278,7 @@ mod tests {
         keep(&arrivals, Height::new(2), 100);
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| arrivals.wait(|| arrivals.lock().arrived_count == 31));
-            while !arrivals.lock().is_starved {
+            while arrivals.lock().flow != Flow::Starved {
                 std::thread::yield_now();
             }
             (3..33).for_each(|height| keep(&arrivals, Height::new(height), 100));

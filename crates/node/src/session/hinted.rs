@@ -10,15 +10,15 @@
 //! made before it is spent, BIP-0030; nor scripts, as below any block that is assumed valid.
 //! Source: BIP 455 to 457; for what pruned blocks are in the index Bitcoin Core b88bffe, `BlockManager::PruneOneBlockFile`.
 
-use super::{Ended, Phase, Shared, SyncOptions, request, run, serve};
+use super::{Ended, Phase, run};
 use crate::block::Checked;
 use crate::datadir::{DataDir, lock};
-use crate::engine::{Activated, Engine};
 use crate::fault::{Fault, Message};
 use crate::headers::{AssumeValid, ChainContext};
 use crate::hints::checkpoint::Checkpoint;
 use crate::hints::file::HintsFile;
 use crate::hints::run::{CheckedBlock, HintedRun, Setup};
+use crate::jobs::SyncOptions;
 use crate::jobs::open::{Purpose, Which, open_existing};
 use crate::options::{Event, Events, Options, Prune, Report};
 use crate::report::Reporter;
@@ -164,35 +164,6 @@ pub(super) fn open<'h>(datadir: &DataDir<'_>, hints: &'h HintsFile) -> Result<Re
          spent coins are not checked, as their scripts are not: they are assumed valid"
     ));
     Ok(Ok(run))
-}
-
-/// Waits until all blocks are done, or the hints prove wrong.
-///
-/// # Errors
-///
-/// What another thread met.
-pub(super) fn follow(
-    shared: &Shared<'_, '_>,
-    run: &HintedRun<'_>,
-    engine: &mut Engine<'_>,
-) -> Result<Activated, Fault> {
-    shared.datadir.reporter.set_end(run.height());
-    request::want(shared);
-    loop {
-        // What hurries from here on is heard.
-        shared.arrivals.calm();
-        if let Some(fault) = crate::locks::lock(&shared.fault).take() {
-            return Err(fault);
-        }
-        if run.is_at_end() {
-            return Ok(Activated::Tip);
-        }
-        if shared.datadir.reporter.is_stopping() {
-            return Ok(Activated::Stopped);
-        }
-        serve(shared.datadir, engine, shared.handle)?;
-        shared.arrivals.wait(|| shared.datadir.turn.is_asked() || run.is_at_end());
-    }
 }
 
 /// A block of the hinted part that was found good alone.

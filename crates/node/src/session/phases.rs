@@ -5,11 +5,12 @@
 //! on from.
 //! Source: Bitcoin Core b88bffe, `ChainstateManager::ActivateBestChains`, `MaybeValidateSnapshot`.
 
-use super::{Ended, Phase, SyncOptions, hinted, run};
+use super::{Ended, Phase, hinted, run};
 use crate::datadir::lock;
 use crate::fault::{Fault, Message};
 use crate::handle::{Loaded, NotLoaded};
 use crate::jobs::AtEnd;
+use crate::jobs::SyncOptions;
 use crate::jobs::open::finish_reindex;
 use crate::jobs::snapshot::validate::{State, state, validate};
 use crate::options::{Event, Events, Options, Report};

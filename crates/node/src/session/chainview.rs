@@ -5,6 +5,7 @@ use crate::index::{Headers, SharedIndex};
 use crate::indexing::Indexing;
 use crate::locks::lock;
 use crate::options::{Clock, unix_seconds};
+use crate::session::finish::Offered;
 use crate::tree::{Fate, NodeId, Tree};
 use crate::writer::Writer;
 use consensus::{BlockError, Class, Params, Rule};
@@ -28,6 +29,8 @@ pub(crate) struct SharedChain {
     pub(crate) clock: Clock,
     pub(crate) tip_age_max_s: u64,
     pub(crate) unserved: Arc<Unserved>,
+    /// Headers on marked blocks that peers sent since this was asked.
+    pub(crate) offers: Mutex<Vec<Offered>>,
     /// Whether the best of what is stored is connected in this part of the work.
     pub(crate) connects: bool,
     /// The indexes that are kept, and where their files lie.
@@ -63,7 +66,31 @@ impl Unserved {
     }
 }
 
+/// Offers that wait to be taken; more say nothing new.
+const OFFERS_MAX: usize = 64;
+
 impl SharedChain {
+    /// Headers on marked blocks that peers sent since this was asked.
+    pub(crate) fn take_offers(&self) -> Vec<Offered> {
+        std::mem::take(&mut lock(&self.offers))
+    }
+
+    /// A peer sent headers from `index` on that stand on a marked block, or begin with it.
+    fn note_offer(&self, tree: &Tree, headers: &[Header], hashes: &[BlockHash], index: usize) {
+        let on = tree.find(&hashes[index]).or_else(|| tree.find(&headers[index].prev()));
+        let Some(on) = on.filter(|&on| tree.fate(on) != Fate::Open) else { return };
+        let above = hashes[index..].iter().zip(&headers[index..]).skip_while(|(hash, _)| **hash == tree.hash(on));
+        let (mut blocks, mut work) = (0, tree.work(on));
+        for (_, header) in above {
+            blocks += 1;
+            work = work.saturating_add(Work::of_bits(header.bits()));
+        }
+        let mut offers = lock(&self.offers);
+        if offers.len() < OFFERS_MAX {
+            offers.push(Offered { on, blocks, work });
+        }
+    }
+
     fn headers(&self) -> Headers<'_> {
         self.index.headers()
     }
@@ -187,6 +214,7 @@ impl ChainView for SharedChain {
             let is_cut_off = tree.find(hash).is_none()
                 && tree.find(&header.prev()).is_some_and(|parent| tree.fate(parent) != Fate::Open);
             if is_cut_off {
+                self.note_offer(tree, headers, hashes, index);
                 let reason = BlockError::from(Rule::BadPrevblk).to_string();
                 verdict.refused = Some(HeaderRefusal::Invalid { index, hash: *hash, reason });
                 break;
@@ -209,6 +237,9 @@ impl ChainView for SharedChain {
                 }
                 Err(error) => HeaderRefusal::Invalid { index, hash: *hash, reason: error.to_string() },
             };
+            if matches!(refused, HeaderRefusal::Known { .. }) {
+                self.note_offer(chain.headers(), headers, hashes, index);
+            }
             verdict.refused = Some(refused);
             break;
         }

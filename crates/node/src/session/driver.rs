@@ -1,0 +1,569 @@
+//! The sync driver: what a sync does next.
+//!
+//! In: what happened ([`Input`]), the block index, the time since the start. Out: what is to be done ([`Action`]). The driver
+//! does nothing by itself: it has no thread, socket, file or clock; `threads` carries inputs to it and does what it says.
+//! It decides by its own state and the block index, never by the counters of the progress line.
+//!
+//! What is asked of the peers is in `request`, when a sync is done in `finish`, whether blocks wait for headers in `trust`:
+//! pure functions, called from here alone. So the question "why is it not asking for block N?" has one place: [`SyncDriver`]
+//! asks for what [`request::requests`] lists, when a target, the tip or the room on the disk changes.
+//!
+//! The engine's thread gives [`Input::Rested`] when no block is in flight, and gets one of the steps [`Action::Activate`],
+//! [`Action::RunTo`], [`Action::Wait`] or [`Action::Done`] as the last action. The other inputs never give a step.
+
+use super::finish::{self, Offered};
+use super::request::{self, Limits, WANTS_MAX};
+use super::state::ShutOut;
+use super::trust::HeadersGate;
+use crate::engine::Standing;
+use crate::headers::{self, AssumeValid};
+use crate::index::BlockIndex;
+use crate::tree::{Fate, NodeId, Tree};
+use p2p::{BlockVerdict, Progress, Want};
+use primitives::{BlockHash, Height, Work};
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// What a block is taken for before one has arrived.
+const BLOCK_BYTES_FIRST: u64 = 1_000_000;
+/// The size of the blocks that arrive is smoothed over so many.
+const BLOCK_BYTES_OVER: u64 = 32;
+
+/// What one part of a sync is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Goal {
+    /// Headers alone, until this block is among them.
+    Headers(BlockHash),
+    /// The set of coins of a block, with hints.
+    Hinted,
+    /// The best chain; on top of a snapshot where one lies there.
+    Tip,
+    /// The chain up to the base block of the snapshot.
+    Past(NodeId),
+}
+
+/// Settings of a sync.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// The sync ends at the tip that the peers have.
+    pub(crate) ends_at_tip: bool,
+    /// `--stopatheight`.
+    pub(crate) stop_at: Option<Height>,
+    /// Work that a chain must have to be followed.
+    pub(crate) minimum_work: Work,
+    /// Bytes to which files are pruned.
+    pub(crate) prune_target: Option<u64>,
+    /// Whose scripts are assumed valid.
+    pub(crate) assume: AssumeValid,
+    /// Seconds between two blocks of this network.
+    pub(crate) spacing_s: u32,
+    /// Peers are sought, or may connect.
+    pub(crate) expects_peers: bool,
+    /// The chainstate is that of a snapshot that is not validated.
+    pub(crate) is_on_snapshot: bool,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// The ends of the chains that peers have, the preferred first.
+    Targets(Vec<BlockHash>),
+    /// Few blocks of a list are left to ask for.
+    WantMore,
+    /// New headers are in the index.
+    Headers,
+    /// What the network says of itself.
+    Network(Box<Progress>),
+    /// A block from a peer was looked at; `bytes` where it was stored.
+    Judged {
+        /// Its hash.
+        hash: BlockHash,
+        /// What the peer is told.
+        verdict: BlockVerdict,
+        /// Its size.
+        bytes: Option<u64>,
+    },
+    /// A block broke a rule: it and what stands on it is marked.
+    Refused {
+        /// The block.
+        node: NodeId,
+        /// Its hash.
+        hash: BlockHash,
+        /// The rule.
+        why: String,
+    },
+    /// A stored body is damaged, and there is no other copy.
+    Lost,
+    /// No block is in flight.
+    Rested(Standing),
+    /// A snapshot is to be loaded.
+    LoadAsked,
+    /// The session is to end.
+    Stop,
+    /// Time passed, or the tip moved.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Action {
+    /// Ask peers for these blocks.
+    Want(Vec<Vec<Want>>),
+    /// Tell the network what became of a block.
+    Verdict(BlockHash, BlockVerdict),
+    /// Tell the thread that waits for a block that something is new.
+    Wake,
+    /// End the wait for the next block.
+    Hurry,
+    /// Let go what is kept of blocks that arrived: another chain is wanted.
+    Forget,
+    /// Blocks whose trust depends on headers wait in the pipeline's feed too, or no longer do.
+    AwaitHeaders(bool),
+    /// The chain came to rest at another block.
+    NewTip {
+        /// Where it was before.
+        last: NodeId,
+        /// Where it is.
+        tip: NodeId,
+    },
+    /// Look for what an operator must know of the chain.
+    LookForAlerts,
+    /// Commit what is connected, where that is due.
+    Commit,
+    /// The step: connect what is stored.
+    Activate,
+    /// The step: connect up to this block as its ancestors arrive.
+    RunTo(NodeId),
+    /// The step: wait for something new.
+    Wait,
+    /// The step: this part of the sync is over.
+    Done(Outcome),
+}
+
+/// How a part of a sync ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    /// Its goal is reached.
+    Reached,
+    /// The height to stop at is reached.
+    StopHeight,
+    /// Stopped on demand.
+    Stopped,
+    /// On top of a snapshot a block was refused, or a better chain does not have it.
+    Suspect,
+    /// A snapshot is to be loaded.
+    Load,
+}
+
+/// What the driver sees of the world.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    /// Every known block.
+    pub(crate) index: &'a BlockIndex,
+    /// A commit would make room on the disk.
+    pub(crate) is_prune_due: bool,
+    /// The blocks of a set that is made with hints.
+    pub(crate) hinted: Option<&'a dyn HintedBlocks>,
+}
+
+/// How far a set is that is made with hints.
+pub(crate) trait HintedBlocks {
+    /// The lowest blocks that are missing, at most `limit`.
+    fn missing(&self, limit: usize) -> Vec<NodeId>;
+
+    /// All are done, or the hints proved wrong.
+    fn is_at_end(&self) -> bool;
+}
+
+/// What the driver is about, for displays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Doing {
+    /// Waits for the peers' headers.
+    AwaitingHeaders,
+    /// Waits for this block, which stands on the tip or on what is connected, since that time.
+    AwaitingBlock {
+        /// The block.
+        node: NodeId,
+        /// Since when, after the start.
+        since: Duration,
+    },
+    /// Blocks are connected.
+    Connecting,
+    /// The tip is that of the peers.
+    AtTip,
+}
+
+/// Decides what a sync does next.
+#[derive(Debug)]
+pub(crate) struct SyncDriver {
+    settings: Settings,
+    goal: Goal,
+    /// The ends of the chains that peers have, the preferred first.
+    targets: Vec<BlockHash>,
+    /// What the network last said of itself.
+    network: Progress,
+    /// Size of the blocks that arrive, smoothed.
+    block_bytes: u64,
+    /// Height up to which blocks were asked for.
+    wanted_to: Height,
+    /// Less was asked for than could be: a commit is to make room first.
+    is_held_back: bool,
+    /// Where the run ends that is under way.
+    run_to: Option<NodeId>,
+    /// The tip when the engine last rested, and since when it is the tip.
+    tip: NodeId,
+    tip_since: Duration,
+    /// The tip that peers and the user were told of.
+    told: NodeId,
+    /// A block was refused or lost: nobody is told of a tip before the next best chain was looked for.
+    is_unsettled: bool,
+    /// Blocks that broke a rule in this run.
+    judged: HashSet<NodeId>,
+    gate: HeadersGate,
+    /// Whether the feed was told to hold blocks back.
+    awaits_headers: bool,
+    /// Headers on marked blocks that peers offered, of each block the most.
+    offered: Vec<Offered>,
+    is_stopping: bool,
+    is_load_asked: bool,
+    doing: Doing,
+}
+
+/// Offers that are remembered.
+const OFFERED_MAX: usize = 16;
+
+impl SyncDriver {
+    /// At the begin of a session, with its chain at `tip`.
+    pub(crate) fn new(settings: Settings, goal: Goal, tip: NodeId) -> SyncDriver {
+        let may_wait = settings.expects_peers && !settings.assume.hash.is_zero();
+        SyncDriver {
+            settings,
+            goal,
+            targets: Vec::new(),
+            network: Progress::default(),
+            block_bytes: BLOCK_BYTES_FIRST,
+            wanted_to: Height::GENESIS,
+            is_held_back: false,
+            run_to: None,
+            tip,
+            tip_since: Duration::ZERO,
+            told: tip,
+            is_unsettled: false,
+            judged: HashSet::new(),
+            gate: HeadersGate::new(may_wait),
+            awaits_headers: may_wait,
+            offered: Vec::new(),
+            is_stopping: false,
+            is_load_asked: false,
+            doing: Doing::AwaitingHeaders,
+        }
+    }
+
+    /// Takes what happened, and says what is to be done. `now` is the time since the start.
+    pub(crate) fn on(&mut self, input: Input, view: View<'_>, now: Duration) -> Vec<Action> {
+        let mut actions = Vec::new();
+        match input {
+            Input::Targets(targets) => self.on_targets(targets, view, &mut actions),
+            Input::WantMore => actions.push(self.want(view)),
+            Input::Headers => actions.push(Action::Wake),
+            Input::Network(progress) => self.on_network(*progress),
+            Input::Judged { hash, verdict, bytes } => self.on_judged(hash, verdict, bytes, view, &mut actions),
+            Input::Refused { node, hash, why } => self.on_refused(node, hash, why, view, &mut actions),
+            Input::Lost => self.begin_anew(view, &mut actions),
+            Input::Rested(standing) => self.on_rested(standing, view, now, &mut actions),
+            Input::LoadAsked => self.is_load_asked = true,
+            Input::Stop => {
+                self.is_stopping = true;
+                actions.push(Action::Hurry);
+            }
+            Input::Tick => actions.extend(self.want_if_room(view)),
+        }
+        self.tell_feed(now, &mut actions);
+        actions
+    }
+
+    fn on_targets(&mut self, targets: Vec<BlockHash>, view: View<'_>, actions: &mut Vec<Action>) {
+        self.targets = targets;
+        if self.is_elsewhere(view.index.headers()) {
+            actions.push(Action::Hurry);
+        }
+        // A new chain may be the one to follow.
+        actions.extend([self.want(view), Action::Wake]);
+    }
+
+    fn on_network(&mut self, progress: Progress) {
+        self.gate.heard(progress.headers_settled);
+        self.network = progress;
+    }
+
+    fn on_judged(
+        &mut self,
+        hash: BlockHash,
+        verdict: BlockVerdict,
+        bytes: Option<u64>,
+        view: View<'_>,
+        actions: &mut Vec<Action>,
+    ) {
+        if let Some(bytes) = bytes {
+            self.block_bytes = (self.block_bytes * (BLOCK_BYTES_OVER - 1) + bytes) / BLOCK_BYTES_OVER;
+            actions.push(Action::Wake);
+        }
+        if matches!(verdict, BlockVerdict::Invalid(_)) {
+            self.judged.extend(view.index.headers().find(&hash));
+        }
+        actions.push(Action::Verdict(hash, verdict));
+    }
+
+    fn on_refused(&mut self, node: NodeId, hash: BlockHash, why: String, view: View<'_>, actions: &mut Vec<Action>) {
+        self.judged.insert(node);
+        actions.push(Action::Verdict(hash, BlockVerdict::Invalid(why)));
+        self.begin_anew(view, actions);
+    }
+
+    /// The chain is another one than was planned.
+    fn begin_anew(&mut self, view: View<'_>, actions: &mut Vec<Action>) {
+        self.is_unsettled = true;
+        actions.extend([Action::Forget, self.want(view), Action::LookForAlerts]);
+    }
+
+    fn on_rested(&mut self, standing: Standing, view: View<'_>, now: Duration, actions: &mut Vec<Action>) {
+        self.run_to = None;
+        if standing.tip != self.tip {
+            self.tip = standing.tip;
+            self.tip_since = now;
+        }
+        let run_to = self.next_run(view, now);
+        let must_activate = self.must_activate(&standing, run_to, view, now);
+        let is_settled = !std::mem::take(&mut self.is_unsettled) || !(must_activate || run_to.is_some());
+        if is_settled && standing.tip != self.told {
+            let last = std::mem::replace(&mut self.told, standing.tip);
+            actions.extend([Action::NewTip { last, tip: standing.tip }, Action::LookForAlerts]);
+        }
+        if is_settled && let Some(outcome) = self.outcome(&standing, view, now) {
+            actions.push(Action::Done(outcome));
+            return;
+        }
+        actions.extend(self.want_if_room(view));
+        actions.push(Action::Commit);
+        let step = match run_to {
+            _ if must_activate => Action::Activate,
+            Some(run_to) => {
+                self.run_to = Some(run_to);
+                Action::RunTo(run_to)
+            }
+            None => Action::Wait,
+        };
+        self.note_doing(&step, view, now);
+        actions.push(step);
+    }
+
+    /// Where the next run ends; none where its first block waits for headers.
+    fn next_run(&mut self, view: View<'_>, now: Duration) -> Option<NodeId> {
+        if matches!(self.goal, Goal::Headers(_) | Goal::Hinted) {
+            return None;
+        }
+        let tree = view.index.headers();
+        let run_to = request::next_run(tree, self.tip, &self.open_targets(tree))?;
+        (!self.waits_for_headers(run_to, tree, now)).then_some(run_to)
+    }
+
+    /// Whether something better is stored that a run as blocks arrive does not connect.
+    fn must_activate(&mut self, standing: &Standing, run_to: Option<NodeId>, view: View<'_>, now: Duration) -> bool {
+        if matches!(self.goal, Goal::Headers(_) | Goal::Hinted) || standing.wanted == standing.tip {
+            return false;
+        }
+        let tree = view.index.headers();
+        let is_between =
+            |end: NodeId| tree.is_ancestor(standing.tip, standing.wanted) && tree.is_ancestor(standing.wanted, end);
+        let is_on_way = run_to.is_some_and(|end| standing.wanted != end && is_between(end));
+        !is_on_way && !self.waits_for_headers(standing.wanted, tree, now)
+    }
+
+    /// Whether the first block on the way to `end` must wait for headers.
+    fn waits_for_headers(&mut self, end: NodeId, tree: &Tree, now: Duration) -> bool {
+        let fork = tree.fork(self.tip, end);
+        if fork == end {
+            return false;
+        }
+        let first = tree.ancestor(end, tree.height(fork) + 1);
+        let reason = headers::script_reason(tree, &self.settings.assume, self.settings.spacing_s, first);
+        self.gate.waits(reason, now)
+    }
+
+    fn outcome(&self, standing: &Standing, view: View<'_>, now: Duration) -> Option<Outcome> {
+        if self.is_stopping {
+            return Some(Outcome::Stopped);
+        }
+        if self.is_load_asked && !self.settings.is_on_snapshot {
+            return Some(Outcome::Load);
+        }
+        let tree = view.index.headers();
+        let is_done = match self.goal {
+            Goal::Headers(wanted) => finish::has_headers(tree, &wanted, &self.network),
+            Goal::Hinted => view.hinted.is_none_or(|hinted| hinted.is_at_end()),
+            Goal::Past(base) => finish::is_past_done(tree, base, standing.tip),
+            Goal::Tip if self.is_suspect(standing) => return Some(Outcome::Suspect),
+            Goal::Tip if standing.is_at_stop => return Some(Outcome::StopHeight),
+            Goal::Tip => {
+                (self.settings.ends_at_tip || self.settings.is_on_snapshot) && self.is_at_tip(standing, tree, now)
+            }
+        };
+        is_done.then_some(Outcome::Reached)
+    }
+
+    fn is_suspect(&self, standing: &Standing) -> bool {
+        finish::is_suspect(self.settings.is_on_snapshot, !self.judged.is_empty(), standing.is_held)
+    }
+
+    fn is_at_tip(&self, standing: &Standing, tree: &Tree, now: Duration) -> bool {
+        let tip_for = now.saturating_sub(self.tip_since);
+        standing.wanted == standing.tip
+            && finish::is_at_tip(tree, standing.tip, &self.network, self.settings.minimum_work, tip_for)
+    }
+
+    /// The ends of the chains that may be followed, the preferred first.
+    fn open_targets(&self, tree: &Tree) -> Vec<NodeId> {
+        match self.goal {
+            Goal::Headers(_) | Goal::Hinted => Vec::new(),
+            Goal::Past(base) => Some(base).filter(|&base| tree.fate(base) == Fate::Open).into_iter().collect(),
+            Goal::Tip => request::open_targets(tree, &self.targets, self.settings.minimum_work),
+        }
+    }
+
+    /// Asks for the blocks that are not there of each chain that peers have; with hints for those up to their height.
+    fn want(&mut self, view: View<'_>) -> Action {
+        let tree = view.index.headers();
+        if let Some(hinted) = view.hinted {
+            return Action::Want(vec![request::wants(tree, hinted.missing(WANTS_MAX))]);
+        }
+        let limits = Limits {
+            stop_at: self.settings.stop_at.filter(|_| self.goal == Goal::Tip).unwrap_or(Height::MAX),
+            ahead_max: request::ahead_max(self.settings.prune_target, self.block_bytes),
+            is_prune_due: view.is_prune_due,
+            wanted_to: self.wanted_to,
+        };
+        let asked = request::requests(view.index, view.index.tip(), &self.open_targets(tree), limits);
+        self.is_held_back = asked.is_held_back;
+        self.wanted_to = asked.wanted_to;
+        Action::Want(asked.lists)
+    }
+
+    /// Where the number of blocks ahead of the tip is limited, more are wanted as it goes up, and as blocks become smaller;
+    /// and when a commit has made room.
+    fn want_if_room(&mut self, view: View<'_>) -> Option<Action> {
+        let ahead = request::ahead_max(self.settings.prune_target, self.block_bytes)?;
+        if view.hinted.is_some() {
+            return None; // Nothing is stored.
+        }
+        if self.is_held_back {
+            return (!view.is_prune_due).then(|| self.want(view));
+        }
+        let tree = view.index.headers();
+        let end = self.open_targets(tree).first().map_or(Height::GENESIS, |&target| tree.height(target));
+        let end = end.min(self.settings.stop_at.unwrap_or(Height::MAX));
+        let is_short = request::is_short(tree.height(view.index.tip()), self.wanted_to, ahead, end);
+        is_short.then(|| self.want(view))
+    }
+
+    /// Whether the run under way leads to a chain that no peer has any more.
+    fn is_elsewhere(&self, tree: &Tree) -> bool {
+        let is_on = |run_to: NodeId| self.open_targets(tree).iter().any(|&target| tree.is_ancestor(run_to, target));
+        self.run_to.is_some_and(|run_to| !is_on(run_to))
+    }
+
+    fn tell_feed(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        let awaits = self.gate.is_closed(now);
+        if awaits != self.awaits_headers {
+            self.awaits_headers = awaits;
+            // What waited may go on.
+            actions.extend([Action::AwaitHeaders(awaits), Action::Wake]);
+        }
+    }
+
+    fn note_doing(&mut self, step: &Action, view: View<'_>, now: Duration) {
+        let tree = view.index.headers();
+        let next = match step {
+            Action::RunTo(end) => Some(tree.ancestor(*end, tree.height(self.tip) + 1)),
+            _ => None,
+        };
+        self.doing = match next.filter(|&node| view.index.place(node).is_none()) {
+            Some(node) => {
+                let since = match self.doing {
+                    Doing::AwaitingBlock { node: known, since } if known == node => since,
+                    _ => now,
+                };
+                Doing::AwaitingBlock { node, since }
+            }
+            None if next.is_some() || *step == Action::Activate => Doing::Connecting,
+            None if !self.network.headers_done => Doing::AwaitingHeaders,
+            None => Doing::AtTip,
+        };
+    }
+
+    /// Whether the feed is to hold blocks back from the begin on.
+    pub(crate) fn waits_at_begin(&self) -> bool {
+        self.awaits_headers
+    }
+
+    /// A peer offered headers on a marked block.
+    pub(crate) fn note_offered(&mut self, offered: Offered) {
+        self.offered.retain(|known| known.on != offered.on || known.work > offered.work);
+        if self.offered.len() < OFFERED_MAX && self.offered.iter().all(|known| known.on != offered.on) {
+            self.offered.push(offered);
+        }
+    }
+
+    /// A better chain that an older mark shuts out.
+    pub(crate) fn shut_out(&self, index: &BlockIndex) -> Option<ShutOut> {
+        finish::shut_out(index, index.tip(), &self.judged, &self.offered)
+    }
+
+    /// Whether a block broke a rule in this run.
+    pub(crate) fn has_judged(&self, tree: &Tree, hash: &BlockHash) -> bool {
+        tree.find(hash).is_some_and(|node| self.judged.contains(&node))
+    }
+
+    /// What it is about.
+    #[allow(dead_code)] // For the displays.
+    pub(crate) fn doing(&self) -> Doing {
+        self.doing
+    }
+
+    /// What the network last said of itself.
+    pub(crate) fn network(&self) -> &Progress {
+        &self.network
+    }
+
+    /// Size of the blocks that arrive, smoothed.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.block_bytes
+    }
+
+    /// What this part of the sync is for.
+    pub(crate) fn goal(&self) -> Goal {
+        self.goal
+    }
+
+    /// What always holds; checked after every input in tests.
+    ///
+    /// # Panics
+    ///
+    /// Where it does not.
+    pub(crate) fn invariants(&self, index: &BlockIndex) {
+        let tree = index.headers();
+        let is_known = |node: NodeId| node.index() < tree.len();
+        assert!(is_known(self.tip) && is_known(self.told), "the tip is a known block");
+        assert!(self.run_to.is_none_or(is_known), "a run ends at a known block");
+        assert!(
+            self.run_to.is_none_or(|end| tree.is_ancestor(self.tip, end) && end != self.tip),
+            "a run goes up from the tip"
+        );
+        assert!(self.offered.len() <= OFFERED_MAX, "offers have a bound");
+        assert!(self.judged.iter().all(|&node| is_known(node)), "a judged block is known");
+        let highest = self.settings.stop_at.filter(|_| self.goal == Goal::Tip).unwrap_or(Height::MAX);
+        assert!(self.wanted_to <= highest, "nothing is asked for above the height to stop at");
+    }
+}
+
+#[cfg(test)]
+mod tests;

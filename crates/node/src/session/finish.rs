@@ -1,0 +1,285 @@
+//! When a sync is done, when its tip is that of the peers, and why it ends below a better chain.
+//!
+//! Pure functions over the header tree and what the network last said. Absent on purpose: exit codes and sentences of the
+//! displays.
+
+use super::state::{SHUT_OUT_ADVICE, ShutOut};
+use crate::fault::Message;
+use crate::index::BlockIndex;
+use crate::tree::{Fate, GENESIS, NodeId, Tree};
+use p2p::Progress;
+use primitives::{BlockHash, Height, Work};
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// How long a tip is no end while a header with more work is known that no peer withholds: the peer that announced it may
+/// come again.
+pub(crate) const LEFT_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whether the chain that ends with `tip` is where the peers' chains end: no peer that delivers what it announces has more
+/// work. `network` was asked before the tree was: headers that come in between are not taken for the end. `tip_for` is how
+/// long this is the tip.
+pub(crate) fn is_at_tip(tree: &Tree, tip: NodeId, network: &Progress, minimum: Work, tip_for: Duration) -> bool {
+    // Of two with the same work the first that came stays, whichever header was first.
+    let work = tree.work(tip);
+    let is_best_claim = network.best_claim.is_none_or(|claim| work >= claim.work);
+    let is_enough = is_best_claim && work >= minimum && tree.fate(tip) == Fate::Open;
+    network.headers_done && is_enough && !is_waited_for(tree, tip, network, tip_for)
+}
+
+/// Whether a better chain is known that a peer may still deliver: the one that announced it may have left for a moment.
+fn is_waited_for(tree: &Tree, tip: NodeId, network: &Progress, tip_for: Duration) -> bool {
+    tip_for < LEFT_PATIENCE && tree.work(tree.best()) > tree.work(tip) && !is_withheld(tree, network)
+}
+
+/// Whether a block of the best header chain was announced, and no peer delivered it.
+fn is_withheld(tree: &Tree, network: &Progress) -> bool {
+    let withheld = network.undelivered.iter().filter_map(|want| tree.find(&want.hash));
+    withheld.into_iter().any(|node| tree.is_ancestor(node, tree.best()))
+}
+
+/// Whether the headers up to `wanted` are there; or every peer has told its chain and none has it.
+pub(crate) fn has_headers(tree: &Tree, wanted: &BlockHash, network: &Progress) -> bool {
+    network.headers_done && (tree.find(wanted).is_some() || network.best_claim.is_some())
+}
+
+/// Whether what lies on top of a snapshot, or beside it, says that its past must be validated first.
+pub(crate) fn is_suspect(is_on_snapshot: bool, has_refused: bool, is_held: bool) -> bool {
+    is_on_snapshot && (has_refused || is_held)
+}
+
+/// Whether the chain up to the base block of a snapshot is done, or never will be.
+pub(crate) fn is_past_done(tree: &Tree, base: NodeId, past_tip: NodeId) -> bool {
+    past_tip == base || tree.fate(base) != Fate::Open
+}
+
+/// Why a sync ends although a better header chain is known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum EndReason {
+    /// A chain with more work has a block that is marked invalid, and was not judged in this run.
+    ShutOut(ShutOut),
+    /// No connected peer gives the blocks of the best header chain.
+    Unreached {
+        /// Height of its last header.
+        height: Height,
+    },
+}
+
+impl EndReason {
+    /// What happened, and what helps.
+    pub(crate) fn message(&self) -> Message {
+        match self {
+            EndReason::ShutOut(shut_out) => Message::new(shut_out.what(), SHUT_OUT_ADVICE),
+            EndReason::Unreached { height } => {
+                let what = "the best known header chain goes up to height";
+                let text = format!("{what} {height}, and no connected peer gives its blocks");
+                Message::new(text, "Run this again, with other peers")
+            }
+        }
+    }
+}
+
+/// Headers on top of a marked block that a peer offered and that are not kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Offered {
+    /// The block that is marked, or that stands on a marked one.
+    pub(crate) on: NodeId,
+    /// Headers above it.
+    pub(crate) blocks: u32,
+    /// Work of the chain with them.
+    pub(crate) work: Work,
+}
+
+/// A chain with more work than `tip` that a mark shuts out which was not made for a block judged in this run (`judged`); the
+/// one of most work. `offered` are headers that peers sent and the tree does not keep.
+pub(crate) fn shut_out(
+    index: &BlockIndex,
+    tip: NodeId,
+    judged: &HashSet<NodeId>,
+    offered: &[Offered],
+) -> Option<ShutOut> {
+    let tree = index.headers();
+    if tree.shut_out_end().is_none() && offered.is_empty() {
+        return None;
+    }
+    let least = tree.work(tip);
+    let marked = |id: &NodeId| tree.fate(*id) != Fate::Open && tree.work(*id) > least;
+    let known = tree.ids().filter(marked).map(|id| Offered { on: id, blocks: 0, work: tree.work(id) });
+    let offered = offered.iter().copied().filter(|offered| offered.work > least);
+    let of_mark = |offered: Offered| Some((offered, lowest_marked(tree, offered.on)?));
+    let all = known.chain(offered).filter_map(of_mark).filter(|(_, mark)| !judged.contains(mark));
+    let (best, mark) = all.max_by_key(|(offered, _)| offered.work)?;
+    let (end, height) = (tree.height(best.on).saturating_add(best.blocks), tree.height(mark));
+    Some(ShutOut { hash: tree.hash(mark), height, blocks: end.blocks_above(height) + 1 })
+}
+
+/// The lowest ancestor of a marked block that is marked.
+fn lowest_marked(tree: &Tree, mut id: NodeId) -> Option<NodeId> {
+    if tree.fate(id) == Fate::Open {
+        return None;
+    }
+    while let Some(parent) = tree.parent(id).filter(|&parent| parent != GENESIS && tree.fate(parent) != Fate::Open) {
+        id = parent;
+    }
+    Some(id)
+}
+
+/// Why a sync that was not stopped ends at `tip` although a better header chain is known; none where the best chain is
+/// connected, or a chain with more work is withheld by all that announced it and another peer has this tip.
+pub(crate) fn end_reason(
+    index: &BlockIndex,
+    tip: NodeId,
+    network: &Progress,
+    shut_out: Option<ShutOut>,
+) -> Option<EndReason> {
+    if let Some(shut_out) = shut_out {
+        return Some(EndReason::ShutOut(shut_out));
+    }
+    let tree = index.headers();
+    let best = tree.best();
+    let is_reached = tree.work(best) <= tree.work(tip) || is_withheld(tree, network);
+    (!is_reached).then(|| EndReason::Unreached { height: tree.height(best) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::testing::{Chains, claim};
+    use p2p::Want;
+
+    const LONG: Duration = Duration::from_secs(3600);
+
+    fn told(chains: &Chains, best: NodeId) -> Progress {
+        Progress { headers_done: true, best_claim: Some(claim(chains, best)), ..Progress::default() }
+    }
+
+    #[test]
+    fn the_tip_is_the_peers_best_that_is_delivered() {
+        let mut chains = Chains::new();
+        let main = chains.grow(None, 5);
+        let at = |network: &Progress, tip: usize, tip_for: Duration| {
+            is_at_tip(chains.index().headers(), main[tip], network, Work::ZERO, tip_for)
+        };
+        let network = told(&chains, main[4]);
+        assert!(at(&network, 4, Duration::ZERO));
+        assert!(!at(&network, 3, LONG), "a peer has more");
+        assert!(!at(&Progress { headers_done: false, ..network.clone() }, 4, LONG), "not all are told");
+        let lower = told(&chains, main[3]);
+        assert!(!at(&lower, 3, Duration::ZERO), "the one that announced the last may come again");
+        assert!(at(&lower, 3, LONG));
+        let undelivered = vec![Want { hash: chains.hash(main[4]), height: Height::new(5) }];
+        assert!(at(&Progress { undelivered, ..lower }, 3, Duration::ZERO), "no peer delivers it");
+    }
+
+    #[test]
+    fn the_tip_needs_the_minimum_work_and_is_not_refused() {
+        let mut chains = Chains::new();
+        let main = chains.grow(None, 5);
+        let network = told(&chains, main[4]);
+        let more = chains.work(main[4]).saturating_add(chains.work(main[0]));
+        assert!(!is_at_tip(chains.index().headers(), main[4], &network, more, LONG));
+        chains.refuse(main[4]);
+        assert!(!is_at_tip(chains.index().headers(), main[4], &network, Work::ZERO, LONG));
+    }
+
+    #[test]
+    fn a_claim_of_as_much_work_is_reached() {
+        let mut chains = Chains::new();
+        let (main, side) = (chains.grow(None, 3), chains.grow(None, 3));
+        let network = told(&chains, side[2]);
+        assert!(is_at_tip(chains.index().headers(), main[2], &network, Work::ZERO, Duration::ZERO));
+    }
+
+    #[test]
+    fn headers_are_there_or_no_peer_has_them() {
+        let mut chains = Chains::new();
+        let main = chains.grow(None, 3);
+        let (known, unknown) = (chains.hash(main[2]), BlockHash::from_bytes([7; 32]));
+        let has = |hash: &BlockHash, network: &Progress| has_headers(chains.index().headers(), hash, network);
+        let network = told(&chains, main[2]);
+        assert!(has(&known, &network) && has(&unknown, &network), "it is for the load to refuse");
+        assert!(!has(&unknown, &Progress { best_claim: None, ..network.clone() }));
+        assert!(!has(&known, &Progress { headers_done: false, ..network }));
+    }
+
+    #[test]
+    fn a_snapshot_is_suspect_where_its_chain_is() {
+        for (on_snapshot, refused, held, want) in [
+            (false, true, true, false),
+            (true, false, false, false),
+            (true, true, false, true),
+            (true, false, true, true),
+        ] {
+            assert_eq!(is_suspect(on_snapshot, refused, held), want, "{on_snapshot} {refused} {held}");
+        }
+    }
+
+    #[test]
+    fn the_past_ends_at_the_base_or_where_that_is_refused() {
+        let mut chains = Chains::new();
+        let main = chains.grow(None, 4);
+        let done = |chains: &Chains, tip: usize| is_past_done(chains.index().headers(), main[3], main[tip]);
+        assert!(!done(&chains, 2) && done(&chains, 3));
+        chains.refuse(main[1]);
+        assert!(done(&chains, 0));
+    }
+
+    #[test]
+    fn an_old_mark_shuts_out_a_better_chain() {
+        let mut chains = Chains::new();
+        let main = chains.grow(None, 10);
+        chains.refuse(main[5]);
+        let none = HashSet::new();
+        let found = shut_out(chains.index(), main[4], &none, &[]).unwrap();
+        let hash = chains.hash(main[5]);
+        assert_eq!(found, ShutOut { hash, height: Height::new(6), blocks: 5 });
+        let reason = end_reason(chains.index(), main[4], &Progress::default(), Some(found)).unwrap();
+        let text = reason.message().to_string();
+        for word in [&hash.to_string(), "6", "5", "reconsiderblock", "reindex"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_block_that_was_judged_in_this_run_shuts_out_nothing() {
+        let mut chains = Chains::new();
+        let main = chains.grow(None, 10);
+        chains.refuse(main[5]);
+        assert_eq!(shut_out(chains.index(), main[4], &HashSet::from([main[5]]), &[]), None);
+    }
+
+    #[test]
+    fn a_marked_chain_with_less_work_is_of_no_interest() {
+        let mut chains = Chains::new();
+        let (main, side) = (chains.grow(None, 5), chains.grow(None, 4));
+        chains.refuse(side[0]);
+        assert_eq!(shut_out(chains.index(), main[4], &HashSet::new(), &[]), None);
+    }
+
+    #[test]
+    fn headers_that_a_peer_offers_on_a_mark_count() {
+        let mut chains = Chains::new();
+        let main = chains.grow(None, 6);
+        chains.refuse(main[5]);
+        let one = chains.work(main[0]);
+        let work = (0..100).fold(chains.work(main[5]), |sum, _| sum.saturating_add(one));
+        let offered = [Offered { on: main[5], blocks: 100, work }];
+        let found = shut_out(chains.index(), main[4], &HashSet::new(), &offered).unwrap();
+        assert_eq!((found.height, found.blocks), (Height::new(6), 101));
+    }
+
+    #[test]
+    fn the_best_header_chain_is_connected_or_named() {
+        let mut chains = Chains::new();
+        let main = chains.grow(None, 5);
+        let network = told(&chains, main[4]);
+        let reason = |tip: usize, network: &Progress| end_reason(chains.index(), main[tip], network, None);
+        assert_eq!(reason(4, &network), None);
+        let unreached = reason(2, &network).unwrap();
+        assert_eq!(unreached, EndReason::Unreached { height: Height::new(5) });
+        let text = unreached.message().to_string();
+        assert!(text.contains("height 5") && text.contains("other peers"), "{text}");
+        let undelivered = vec![Want { hash: chains.hash(main[3]), height: Height::new(4) }];
+        assert_eq!(reason(2, &Progress { undelivered, ..network }), None, "all that announced it withhold it");
+    }
+}

@@ -1,0 +1,94 @@
+//! How far a sync is, for the displays: what there is to do, counted in bytes of blocks, and the facts of its state. Nothing is
+//! decided by it.
+
+use super::driver::Goal;
+use super::facts::FactsSeen;
+use super::request::RUN_BLOCKS_MAX;
+use super::state::{SessionFacts, Stage};
+use super::threads::Session;
+use crate::datadir::DataDir;
+use crate::locks::lock;
+use crate::stats::Snapshot;
+use crate::tree::NodeId;
+use primitives::Height;
+
+/// What the state of the sync is made of.
+pub(super) fn facts(session: &Session<'_, '_>, seen: &mut FactsSeen) -> SessionFacts {
+    let facts = seen.of_chain(session.datadir);
+    let progress = session.network.progress();
+    let (network, block_wait) = seen.of_network(session.setup, &progress, facts.height);
+    let (goal, shut_out) = {
+        let driver = lock(&session.driver);
+        let index = session.datadir.index.read();
+        // A block that was judged in this run is refused for good reason.
+        (driver.goal(), facts.shut_out.filter(|shut_out| !driver.has_judged(index.headers(), &shut_out.hash)))
+    };
+    let past = match goal {
+        Goal::Past(base) => Some((facts.height, session.datadir.headers().height(base))),
+        _ => None,
+    };
+    let network = Some(network).filter(|_| !session.is_alone);
+    let stage = if session.is_alone { Stage::AtRest } else { Stage::Working };
+    SessionFacts { stage, block_wait, past, network, shut_out, ..facts }
+}
+
+/// What there is to do: the blocks of the best header chain.
+pub(super) fn measure(session: &Session<'_, '_>, stats: &Snapshot) {
+    let (datadir, reporter) = (session.datadir, &session.datadir.reporter);
+    let progress = session.network.progress();
+    reporter.set_peers((progress.outbound_count + progress.inbound_count) as u32);
+    let (goal, block_bytes) = {
+        let driver = lock(&session.driver);
+        (driver.goal(), driver.block_bytes())
+    };
+    let (best, work, is_initial) = {
+        let index = datadir.index.read();
+        let tree = index.headers();
+        (tree.height(tree.best()), tree.work(tree.best()), datadir.is_initial(tree, index.tip()))
+    };
+    reporter.set_current(!is_initial);
+    reporter.set_headers(best, progress.presync_height);
+    if let Some(hinted) = &session.hinted {
+        let end = hinted.height();
+        let each = || (end.to_usize() - hinted.done()) as u64 * block_bytes;
+        return set_left(datadir, (Height::from_index(hinted.done()), end), stats, each);
+    }
+    if work >= datadir.options.minimum_chain_work {
+        let end = match goal {
+            Goal::Past(base) => datadir.headers().height(base),
+            _ => best.min(datadir.options.stop_at_height.unwrap_or(Height::MAX)),
+        };
+        let height = datadir.tip_height();
+        set_left(datadir, (height, end), stats, || bytes_left(&datadir.index.read(), end, block_bytes));
+    }
+}
+
+/// The work goes from one height to another: by the transactions that the network is known to have had until its end, for early
+/// blocks say nothing of the size of later ones; near the end by `bytes`, for the blocks of late say more.
+fn set_left(datadir: &DataDir<'_>, (height, end): (Height, Height), stats: &Snapshot, bytes: impl FnOnce() -> u64) {
+    let reporter = &datadir.reporter;
+    reporter.set_end(end);
+    let time = {
+        let tree = datadir.headers();
+        (height.saturating_add(RUN_BLOCKS_MAX) < end).then(|| tree.time(tree.ancestor(tree.best(), end)))
+    };
+    match time.and_then(|time| datadir.params.chain_tx_data.transactions_at(i64::from(time))) {
+        Some(all) => reporter.set_transactions_left(all, stats.transactions, stats.bytes),
+        None => reporter.set_bytes_left(bytes()),
+    }
+}
+
+/// Bytes of the blocks up to `end` that are not connected, each block that is to come taken to have `block_bytes`; of those
+/// next, what is stored is known.
+fn bytes_left(index: &crate::index::BlockIndex, end: Height, block_bytes: u64) -> u64 {
+    let (tree, tip) = (index.headers(), index.tip());
+    let best = tree.best();
+    let near = end.min(tree.height(best)).min(tree.height(tip).saturating_add(RUN_BLOCKS_MAX));
+    let mut bytes = 0;
+    if near > tree.height(tip) && tree.is_ancestor(tip, best) {
+        let size = |node: NodeId| Some(u64::from(index.body(node).size())).filter(|&size| size > 0);
+        let path = tree.path(tip, tree.ancestor(best, near));
+        bytes = path.into_iter().map(|node| size(node).unwrap_or(block_bytes)).sum();
+    }
+    bytes + u64::from(end.blocks_above(near.max(tree.height(tip)))) * block_bytes
+}

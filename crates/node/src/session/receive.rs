@@ -1,0 +1,129 @@
+//! What becomes of what the network says: blocks are checked and stored, the rest goes to the driver or to the log.
+
+use super::driver::Input;
+use super::hinted;
+use super::threads::Session;
+use crate::datadir::store_block::{NotStored, Source};
+use crate::fault::Fault;
+use crate::peer_lines::PeerLine;
+use p2p::{BlockVerdict, Event, PeerId};
+use primitives::{BlockHash, Height};
+use std::sync::Arc;
+use store::blockfiles::BlockBytes;
+use store::private_files::PrivateDir;
+
+/// A block that was asked for.
+pub(super) struct Arrived {
+    pub(super) peer: PeerId,
+    pub(super) hash: BlockHash,
+    pub(super) bytes: p2p::BlockBytes,
+}
+
+/// Takes what the network says; gives a block that is to be stored.
+///
+/// # Errors
+///
+/// What the system says.
+pub(super) fn take_event(session: &Session<'_, '_>, event: Event, own: &PrivateDir) -> Result<Option<Arrived>, Fault> {
+    let reporter = &session.datadir.reporter;
+    match event {
+        Event::PeerConnected { peer, info } => {
+            let way = if info.inbound { "from" } else { "to" };
+            let transport = if info.v2 { "v2" } else { "v1" };
+            reporter.peer_note(connection_line(info.inbound), || {
+                format!("Peer {peer}: connected {way} {} {} ({transport})", info.address, info.agent)
+            });
+        }
+        Event::PeerGone { peer, address, inbound, reason } => {
+            reporter.peer_note(connection_line(inbound), || format!("Peer {peer}: {address} gone: {reason}"));
+        }
+        Event::Log(text) => reporter.log().line(&text),
+        Event::Debug(text) => reporter.log().line(&format!("[net] {text}")),
+        Event::Note(text) => reporter.note(text),
+        Event::PeerNote { inbound, text } => {
+            let line = if inbound { PeerLine::InboundSays } else { PeerLine::OutboundSays };
+            reporter.peer_note(line, || text);
+        }
+        Event::Targets(targets) => session.tell(Input::Targets(targets)),
+        Event::WantMore => session.tell(Input::WantMore),
+        Event::Headers { .. } => {
+            if reporter.peer_lines().allow(PeerLine::Headers) {
+                session.datadir.say_headers();
+            }
+            session.tell(Input::Headers);
+        }
+        Event::HeadersDone | Event::Echo => {}
+        Event::Addresses(bytes) => super::keep_addresses(session.datadir, own, &bytes)?,
+        Event::Block { peer, hash, bytes, .. } => return Ok(Some(Arrived { peer, hash, bytes })),
+    }
+    Ok(None)
+}
+
+/// What a line about a connection is.
+fn connection_line(is_inbound: bool) -> PeerLine {
+    if is_inbound { PeerLine::Inbound } else { PeerLine::Outbound }
+}
+
+/// Checks a block and stores it, if that was not done before.
+///
+/// # Errors
+///
+/// What the system says; or the two checks of a block that is about to be marked disagree.
+pub(super) fn store(session: &Session<'_, '_>, Arrived { peer, hash, bytes }: Arrived) -> Result<(), Fault> {
+    let datadir = session.datadir;
+    let known = datadir.headers().find(&hash);
+    let Some(id) = known.filter(|&id| datadir.place(id).is_none()) else {
+        session.tell(Input::Judged { hash, verdict: BlockVerdict::Stored, bytes: None });
+        return Ok(());
+    };
+    let height = datadir.headers().height(id);
+    let (bytes, start, held) = bytes.into_parts();
+    let buffers = held.buffers();
+    let bytes = BlockBytes::lent(bytes, start, Arc::new(move |done| buffers.give(done)));
+    let stored = match &session.hinted {
+        Some(hinted) if !hinted.wants(height, id) => Ok(()),
+        Some(hinted) => match datadir.check_block(id, &bytes, Source::Peer)? {
+            Ok(checked) => Ok(hinted::take(datadir, hinted, id, (&bytes, &checked))?),
+            Err(why) => Err(why),
+        },
+        None => {
+            let keep = |checked| session.inbox.keep((height, id), bytes.clone(), checked, held);
+            datadir.store_block(id, &bytes, Source::Peer, keep)?
+        }
+    };
+    match stored {
+        Ok(()) => {
+            session.note_dirty(session.hinted.is_none());
+            let bytes = Some(bytes.len() as u64);
+            session.tell(Input::Judged { hash, verdict: BlockVerdict::Stored, bytes });
+        }
+        Err(why) => refuse(session, peer, (height, hash), why),
+    }
+    Ok(())
+}
+
+/// Says why a block was not stored: to the user, and to the network.
+fn refuse(session: &Session<'_, '_>, peer: PeerId, (height, hash): (Height, BlockHash), why: NotStored) {
+    let reporter = &session.datadir.reporter;
+    let this_body = |why: &str| format!("{why} (this body only, from a peer: its header is not marked)");
+    let verdict = match why {
+        NotStored::Body(error) => {
+            reporter.refused_body(Some(peer), height, hash, &this_body(&error));
+            BlockVerdict::BadBody(error)
+        }
+        NotStored::Unreadable(why) => {
+            reporter.refused_body(Some(peer), height, hash, &this_body(&why));
+            BlockVerdict::Unreadable(why)
+        }
+        NotStored::Known(error) => BlockVerdict::Invalid(error.to_string()),
+        NotStored::Invalid(error) => {
+            if let Some(hinted) = &session.hinted {
+                hinted.set_wrong(format!("block {hash} at height {height} is invalid: {error}"));
+            }
+            session.note_dirty(true);
+            reporter.refused(height, hash, &error, true);
+            BlockVerdict::Invalid(error.to_string())
+        }
+    };
+    session.tell(Input::Judged { hash, verdict, bytes: None });
+}
