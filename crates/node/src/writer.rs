@@ -7,7 +7,7 @@
 //! Absent on purpose: formats (`store`), which blocks (`datadir`), coins (`coins_io`).
 
 use crate::fault::Fault;
-use crate::index::{BlockIndex, Replacement, SharedIndex, Validity};
+use crate::index::{BlockIndex, Replacement, SharedIndex, Uncounted, Validity};
 use crate::locks::{lock, wait};
 use crate::report::Reporter;
 use crate::tree::NodeId;
@@ -21,7 +21,7 @@ use store::index::{BlockIndex as IndexDb, IndexChanges};
 use store::presence::Presence;
 use store::prune::Selection;
 use store::undofiles::UndoWriter;
-use store::{FileInfo, FileInfos, FilePos, Network, xor};
+use store::{FileEnd, FileInfo, FileInfos, FilePos, Network, xor};
 
 /// How and where block files are written.
 #[derive(Clone, Debug)]
@@ -267,7 +267,12 @@ impl Writer {
             if let Some(blocks) = state.blocks.as_mut() {
                 flush = std::mem::take(&mut flush).and(blocks.begin_flush()?);
             }
-            let entries = self.index.write().take_dirty();
+            let mut index = self.index.write();
+            let entries = index.take_dirty();
+            for Uncounted { at, size, height, time } in index.take_uncounted() {
+                state.infos.add_existing(at, size, height, time);
+            }
+            drop(index);
             Ok((state.infos.take_changed(), state.infos.last_file(), state.is_pruned, entries))
         })?;
         flush.run()?;
@@ -340,28 +345,41 @@ impl Writer {
     }
 
     /// Counts the blocks that the index names into the infos of their files, and no others: as Core does, which counts a
-    /// block when it takes it in.
+    /// block when it takes it in. Where the files end stays: nothing is written over records that the index does not name.
     pub(crate) fn recount_files(&self) {
         let mut state = self.lock();
-        let index = self.index.read();
+        let mut index = self.index.write();
+        index.all_counted();
         let headers = index.headers();
         let is_named = |&(id, _, _): &(NodeId, FilePos, u32)| index.body(id).validity() >= Validity::Transactions;
         let named = index.places().filter(is_named);
         state.infos.recount(named.map(|(id, at, size)| (at, size, headers.height(id), headers.time(id))));
     }
 
-    /// Counts the blocks that are in use into the infos of their files, which start from what undo data they hold. Records
-    /// that are not in use, among `found`, must not be written over either.
-    pub(crate) fn count_files(&self, found: &[BlockAt]) {
+    /// Counts the blocks that are in use into the infos of their files, which start from what undo data they hold. What else
+    /// was written before their `ends` must not be written over either.
+    pub(crate) fn count_files(&self, ends: &[FileEnd]) {
         let mut state = self.lock();
-        let index = self.index.read();
+        let mut index = self.index.write();
+        index.all_counted();
         for (id, at, size) in index.places() {
             state.infos.add_existing(at, size, index.headers().height(id), index.headers().time(id));
         }
-        for at in found {
-            if let Ok(end) = u32::try_from(at.offset + u64::from(at.size)) {
-                state.infos.change(at.file, |info| info.size = info.size.max(end));
-            }
-        }
+        drop(index);
+        state.infos.cover_all(ends);
+    }
+
+    /// What is written into each file ends there, at the latest: see [`FileInfos::cover_all`]. Files in `cut` have only these
+    /// bytes. Says whether the infos did not say so.
+    pub(crate) fn cover_files(&self, ends: &[FileEnd], cut: &[FileEnd]) -> bool {
+        let mut state = self.lock();
+        cut.iter().for_each(|end| state.infos.cut(end.file, end.written));
+        state.infos.cover_all(ends);
+        state.infos.has_changes()
+    }
+
+    /// Bytes in use of each block file, as the infos say.
+    pub(crate) fn sizes(&self) -> Vec<u32> {
+        self.lock().infos.all().iter().map(|info| info.size).collect()
     }
 }

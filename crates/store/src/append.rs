@@ -19,6 +19,8 @@ const CACHED_PIECE_BYTES: u64 = 1024 * 1024;
 /// Bytes written last that stay in the page cache, where they can be read again; what was written before them is dropped
 /// from it, in favour of what is read more often, the coins.
 const CACHED_BYTES: u64 = 32 * 1024 * 1024;
+/// What is read at once of what lies behind the end of a file that is gone on with.
+const ROOM_READ_BYTES: usize = 1024 * 1024;
 /// Files written and not yet synced; beyond them the oldest is synced on the spot, so that few stay open.
 const UNSYNCED_FILES_MAX: usize = 64;
 
@@ -38,6 +40,11 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
+    /// Bytes of the file, reserved space included.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.reserved
+    }
+
     /// Where the next byte goes.
     pub(crate) fn end(&self) -> u64 {
         self.pending_offset + self.pending.len() as u64
@@ -100,6 +107,23 @@ impl AppendSet {
         }
         let key = if used == 0 { self.keys.key } else { self.keys.of(&*file)? };
         Ok(Tail { file, key, reserved, pending: Vec::new(), pending_offset: used, failed: None })
+    }
+
+    /// Whether more lies behind a tail that was just opened than room, which is zeros.
+    pub(crate) fn holds_more(&self, tail: &Tail) -> Result<bool> {
+        let mut at = tail.end();
+        let mut piece = vec![0; ROOM_READ_BYTES.min(usize::try_from(tail.reserved - at).unwrap_or(usize::MAX))];
+        while at < tail.reserved {
+            let have = tail.file.read_at(at, &mut piece)?;
+            if have == 0 {
+                break;
+            }
+            if piece[..have].iter().any(|&byte| byte != 0) {
+                return Ok(true);
+            }
+            at += have as u64;
+        }
+        Ok(false)
     }
 
     /// Makes sure that `bytes` more can be added; to be called before [`AppendSet::put`]. After a failure nothing has

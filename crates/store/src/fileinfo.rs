@@ -12,6 +12,10 @@ use primitives::Height;
 use primitives::encode::{DecodeError, Reader, put_varint};
 use std::collections::BTreeSet;
 
+/// What [`FileInfos::cover`] says of a longer file. Core adds a record's bytes to it in 32 bits, which must not wrap: then the
+/// file would count as empty.
+pub(crate) const COVERED_BYTES_MAX: u32 = u32::MAX - 64 * 1024 * 1024;
+
 /// One pair of files. A pruned pair is all zeros.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FileInfo {
@@ -81,6 +85,17 @@ impl FileInfo {
     }
 }
 
+/// Where what was written into a file ends: behind it lies nothing, or room that was reserved and never written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FileEnd {
+    /// Number of the file.
+    pub file: u32,
+    /// Offset behind the last byte that was written.
+    pub written: u64,
+    /// What comes next goes into another file: the last bytes are of no whole record, or the file is plain beside a key.
+    pub is_closed: bool,
+}
+
 /// All pairs of files, in order of their numbers, and which of them the index does not have yet as they are.
 #[derive(Clone, Debug, Default)]
 pub struct FileInfos {
@@ -145,12 +160,49 @@ impl FileInfos {
         });
     }
 
-    /// Counts all blocks again: these, with where each lies, its bytes, height and time, and no others. Undo data stays
-    /// as it is.
+    /// What was written into a block file ends here at the earliest: nothing is appended before it, by Core neither, which
+    /// begins at the size of the last file, cuts a file to its size when it leaves it, and takes one of size 0 for pruned.
+    pub fn cover(&mut self, file: u32, written: u64) {
+        let written = u32::try_from(written).map_or(COVERED_BYTES_MAX, |written| written.min(COVERED_BYTES_MAX));
+        if written > self.get(file).size {
+            self.change(file, |info| info.size = written);
+        }
+    }
+
+    /// The same for all files. Behind a last file that is closed a new one begins, for Core too: its reindex takes what follows a
+    /// torn record for a part of it, and does not read what is plain.
+    pub fn cover_all(&mut self, ends: &[FileEnd]) {
+        ends.iter().for_each(|end| self.cover(end.file, end.written));
+        let last = ends.iter().max_by_key(|end| end.file);
+        if last.is_some_and(|last| last.is_closed && last.file == self.last_file()) {
+            self.begin_behind();
+        }
+    }
+
+    /// A block file has only this many bytes, and the blocks that are counted do not need more.
+    pub fn cut(&mut self, file: u32, bytes: u64) {
+        if let Ok(bytes) = u32::try_from(bytes)
+            && bytes < self.get(file).size
+        {
+            self.change(file, |info| info.size = bytes);
+        }
+    }
+
+    /// Makes an empty file behind all others the last one, unless the last one is empty: who appends goes on there.
+    pub fn begin_behind(&mut self) {
+        if let Some(next) = self.last_file().checked_add(1).filter(|&next| next <= FILE_NUMBER_MAX)
+            && self.get(self.last_file()).size > 0
+        {
+            self.change(next, |_| {});
+        }
+    }
+
+    /// Counts all blocks again: these, with where each lies, its bytes, height and time, and no others. Undo data, and where
+    /// each file ends, stays as it is.
     pub fn recount(&mut self, blocks: impl Iterator<Item = (FilePos, u32, Height, u32)>) {
         let mut again = FileInfos::default();
         for (number, info) in (0..).zip(&self.infos) {
-            again.change(number, |again| again.undo_size = info.undo_size);
+            again.change(number, |again| (again.size, again.undo_size) = (info.size, info.undo_size));
         }
         blocks.for_each(|(at, bytes, height, time)| again.add_existing(at, bytes, height, time));
         for (number, counted) in (0..).zip(again.infos) {
@@ -163,6 +215,11 @@ impl FileInfos {
     /// Bytes used by all block and undo files, without room reserved behind them.
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes
+    }
+
+    /// Whether any changed since they were taken.
+    pub fn has_changes(&self) -> bool {
+        !self.changed.is_empty()
     }
 
     /// Those that changed since the last call, for the next commit of the index.
@@ -221,7 +278,7 @@ mod tests {
         infos.add_existing(at(3, 8), 100, Height::new(1), 1);
         assert_eq!((infos.used_bytes(), sum(&infos)), (113, 113), "a block in a file beyond the last one");
         infos.recount([(at(0, 8), 10, Height::GENESIS, 1)].into_iter());
-        assert_eq!((infos.used_bytes(), sum(&infos)), (23, 23), "counted again: undo data stays");
+        assert_eq!((infos.used_bytes(), sum(&infos)), (131, 131), "counted again: undo data and sizes stay");
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub mod xor;
 
 pub use chainstate::Chainstate;
 pub use fault::{Fault, FaultKind, Result};
-pub use fileinfo::{FileInfo, FileInfos};
+pub use fileinfo::{FileEnd, FileInfo, FileInfos};
 pub use index::{BlockIndex, IndexEntry, Status};
 pub use layout::{Layout, Network};
 

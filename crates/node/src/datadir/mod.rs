@@ -14,6 +14,7 @@ pub(crate) mod prune;
 pub(crate) mod scan;
 pub mod store_block;
 mod tip;
+mod unindexed;
 
 pub(crate) use load::start_of;
 

@@ -10,9 +10,11 @@ use crate::threads;
 use crate::tree::NodeId;
 use consensus::Class;
 use primitives::{BlockHash, Height};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use store::FileEnd;
 use store::blockfiles::{BlockAt, BlockFiles, FileScan, FoundBlock};
 
 /// Lines at most about blocks that lie before their parents. Source of their words: Bitcoin Core b88bffe,
@@ -22,10 +24,24 @@ const OUT_OF_ORDER_LINES_MAX: usize = 20;
 /// What helps where a record of a block file cannot be read.
 const RECORD_ADVICE: &str = "Good blocks around it are kept, and ffwd sync fetches what is missing";
 
+/// What helps where blocks have no parent.
+const ORPHAN_ADVICE: &str = "Once ffwd sync or ffwd import has brought the blocks that are missing, these are used from the \
+                             files, and not downloaded again";
+
 /// Everything that scanning the block files gave.
 pub(crate) struct Scan {
     /// Blocks in the order of the files.
     pub(crate) blocks: Vec<FoundBlock>,
+    /// Where what was written into each file ends.
+    pub(crate) ends: Vec<FileEnd>,
+}
+
+/// What is scanned of a file.
+pub(crate) struct FileParts {
+    /// Its number.
+    pub(crate) file: u32,
+    /// Bytes, in the order of the file.
+    pub(crate) parts: Vec<Range<u64>>,
 }
 
 /// Found blocks by what their headers say.
@@ -53,35 +69,61 @@ pub(crate) fn scan_files(
     par: usize,
     reporter: &Reporter<'_>,
 ) -> Result<Scan, Fault> {
+    let scans = scan_each(there.len(), par, reporter, |at| files.scan(there[at]))?;
+    for note in scans.iter().flat_map(|scan| &scan.notes) {
+        reporter.warn(Message::new(note.to_string(), RECORD_ADVICE));
+        reporter.shortfall.damaged(note.path.clone(), note.bytes.start, None);
+    }
+    Ok(Scan::of(scans))
+}
+
+/// The same for parts of files; what is no block there was said when it was found first.
+pub(crate) fn scan_parts(
+    files: &BlockFiles,
+    there: &[FileParts],
+    par: usize,
+    reporter: &Reporter<'_>,
+) -> Result<Scan, Fault> {
+    let scan = |at: usize| files.scan_parts(there[at].file, &there[at].parts);
+    Ok(Scan::of(scan_each(there.len(), par, reporter, scan)?))
+}
+
+impl Scan {
+    fn of(scans: Vec<FileScan>) -> Scan {
+        let ends = scans.iter().map(|scan| scan.end).collect();
+        Scan { blocks: scans.into_iter().flat_map(|scan| scan.blocks).collect(), ends }
+    }
+}
+
+/// Does `count` scans with all threads; gives what they found in their order.
+fn scan_each(
+    count: usize,
+    par: usize,
+    reporter: &Reporter<'_>,
+    scan: impl Fn(usize) -> store::Result<FileScan> + Sync,
+) -> Result<Vec<FileScan>, Fault> {
     let next = AtomicUsize::new(0);
-    let found: Mutex<Vec<Option<store::Result<FileScan>>>> = Mutex::new((0..there.len()).map(|_| None).collect());
+    let found: Mutex<Vec<Option<store::Result<FileScan>>>> = Mutex::new((0..count).map(|_| None).collect());
     std::thread::scope(|scope| {
-        for n in 0..par.clamp(1, there.len().max(1)) {
+        for n in 0..par.clamp(1, count.max(1)) {
             let started = threads::spawn(scope, format!("scan.{n:02}"), || {
                 loop {
                     let at = next.fetch_add(1, Relaxed);
-                    let Some(&file) = there.get(at).filter(|_| !reporter.is_stopping()) else { return };
-                    let scan = files.scan(file);
-                    lock(&found)[at] = Some(scan);
+                    if at >= count || reporter.is_stopping() {
+                        return;
+                    }
+                    let found_here = scan(at);
+                    lock(&found)[at] = Some(found_here);
                 }
             });
             if let Err(fault) = started {
-                next.store(there.len(), Relaxed);
+                next.store(count, Relaxed);
                 return Err(fault);
             }
         }
         Ok(())
     })?;
-    let mut blocks = Vec::new();
-    for scan in into_inner(found) {
-        let scan = scan.ok_or(Fault::Stopped)??;
-        for note in &scan.notes {
-            reporter.warn(Message::new(note.to_string(), RECORD_ADVICE));
-            reporter.shortfall.damaged(note.path.clone(), note.bytes.start, None);
-        }
-        blocks.extend(scan.blocks);
-    }
-    Ok(Scan { blocks })
+    into_inner(found).into_iter().map(|scan| Ok(scan.ok_or(Fault::Stopped)??)).collect()
 }
 
 impl DataDir<'_> {
@@ -107,7 +149,7 @@ impl DataDir<'_> {
                 place(first)
             ));
         }
-        self.index.write().set_orphans(orphans);
+        self.index.write().add_orphans(orphans);
     }
 
     /// Takes in the found blocks whose parents an older index knew, and says which have none.
@@ -122,7 +164,7 @@ impl DataDir<'_> {
             }
         }
         self.say_orphans(&orphans, &place);
-        self.index.write().set_orphans(orphans);
+        self.index.write().add_orphans(orphans);
     }
 
     /// Headers of found blocks into the tree; gives the blocks in the order in which they link. `place` names one.
@@ -138,8 +180,9 @@ impl DataDir<'_> {
                 self.reporter.log().later(&line());
             }
         };
-        for block in found {
-            let mut queue = std::collections::VecDeque::from([block]);
+        let mut rest: VecDeque<FoundBlock> = found.into();
+        while let Some(block) = rest.pop_front() {
+            let mut queue = VecDeque::from([block]);
             while let Some(block) = queue.pop_front() {
                 let accepted = self.index.write().accept_in_file(self.params, &block.header, block.hash, now);
                 match accepted {
@@ -170,11 +213,24 @@ impl DataDir<'_> {
                     }
                 }
             }
+            if rest.is_empty() {
+                rest.extend(self.with_known_parents(&mut waiting));
+            }
         }
         self.say_ahead(&ahead, &mut waiting, now, place);
         let mut orphans: Vec<FoundBlock> = waiting.into_values().flatten().collect();
         orphans.sort_by_key(|block| (block.location.file, block.location.offset));
         Ordered { order, orphans }
+    }
+
+    /// Takes those out of `waiting` whose parents came otherwise: as blocks of the block files that waited for theirs.
+    fn with_known_parents(&self, waiting: &mut HashMap<BlockHash, Vec<FoundBlock>>) -> Vec<FoundBlock> {
+        let mut known: Vec<BlockHash> = {
+            let tree = self.headers();
+            waiting.keys().filter(|parent| tree.find(parent).is_some()).copied().collect()
+        };
+        known.sort_unstable();
+        known.iter().filter_map(|parent| waiting.remove(parent)).flatten().collect()
     }
 
     /// Says how many blocks have no parent.
@@ -183,9 +239,9 @@ impl DataDir<'_> {
             self.reporter.shortfall.orphans(orphans.len());
             let (count, first) = (orphans.len(), place(&first.location));
             let why = format!(
-                "{count} blocks have no parent in the files, the first at {first}: they are left where they are"
+                "{count} blocks have no parent in the files, the first at {first}: they stay there, and nothing is written over them"
             );
-            self.reporter.warn(Message::new(why, "ffwd sync fetches what is missing"));
+            self.reporter.warn(Message::new(why, ORPHAN_ADVICE));
         }
     }
 
@@ -228,7 +284,7 @@ impl DataDir<'_> {
         }
         let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
         let Ordered { order, orphans } = self.order(blocks, clock(self.options)?, &place);
-        self.index.write().set_orphans(orphans);
+        self.index.write().add_orphans(orphans);
         Ok(order)
     }
 }

@@ -31,6 +31,7 @@ impl DataDir<'_> {
     /// New headers came: says how far they are, while the initial download goes on.
     /// Source: Bitcoin Core b88bffe, `ProcessNewBlockHeaders`.
     pub(crate) fn say_headers(&self) {
+        self.say_adopted();
         let line = {
             let index = self.index.read();
             let (tree, best) = (index.headers(), index.headers().best());

@@ -39,8 +39,12 @@ impl BlockIndex {
         hash: BlockHash,
         now: i64,
     ) -> Result<NodeId, BlockError> {
+        let known_count = self.headers.len();
         let id = headers::accept(&mut self.headers, params, header, hash, now)?;
-        self.add_bodies(false);
+        if self.headers.len() > known_count {
+            self.add_bodies(false);
+            self.adopt_children(params, hash, now);
+        }
         Ok(id)
     }
 

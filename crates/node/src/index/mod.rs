@@ -14,12 +14,14 @@ mod assumed;
 mod body;
 mod hinted;
 mod load;
+mod orphans;
 mod prune_height;
 mod shared;
 #[cfg(test)]
 mod tests;
 
 pub use body::{Body, Validity};
+pub(crate) use orphans::Uncounted;
 pub use prune_height::PruneHeight;
 pub use shared::{Headers, SharedIndex};
 
@@ -57,8 +59,8 @@ pub struct BlockIndex {
     copies: HashMap<NodeId, VecDeque<BlockAt>>,
     /// File and offset of records that proved damaged.
     damaged: HashSet<(u32, u64)>,
-    /// Blocks of the files whose parents were not found: they may be, inside a damaged record.
-    orphans: Vec<FoundBlock>,
+    /// Blocks of the files whose parents are not known: they may lie inside a damaged record, in another file, or still come.
+    orphans: orphans::Orphans,
     candidates: CandidateSet,
     /// Goes up with each body that comes.
     found_count: u64,
@@ -104,7 +106,7 @@ impl BlockIndex {
             bodies: Vec::new(),
             copies: HashMap::new(),
             damaged: HashSet::new(),
-            orphans: Vec::new(),
+            orphans: orphans::Orphans::default(),
             found_count: 0,
             moved_count: 0,
             active: vec![GENESIS],
@@ -385,6 +387,7 @@ impl BlockIndex {
         let has_copy = !places.is_empty();
         if has_copy {
             self.put_places(id, places);
+            self.orphans.count_again(id);
         } else {
             self.moved(id);
             self.change(id).clear();
@@ -493,19 +496,9 @@ impl BlockIndex {
         self.damaged.insert((bad.file, bad.offset));
         blocks.retain(|block| !self.damaged.contains(&(block.location.file, block.location.offset)));
         if !blocks.is_empty() {
-            blocks.append(&mut self.orphans);
+            blocks.append(&mut self.take_orphans());
         }
         blocks
-    }
-
-    /// Blocks that wait for a parent.
-    pub fn take_orphans(&mut self) -> Vec<FoundBlock> {
-        std::mem::take(&mut self.orphans)
-    }
-
-    /// These wait for a parent.
-    pub fn set_orphans(&mut self, orphans: Vec<FoundBlock>) {
-        self.orphans = orphans;
     }
 }
 

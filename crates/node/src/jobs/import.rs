@@ -2,16 +2,30 @@
 
 use super::open::{Purpose, Which, finish_reindex, open_existing};
 use super::{activate, engine, report};
-use crate::datadir::lock;
 use crate::datadir::scan::{self, Ordered};
 use crate::datadir::store_block::{NotStored, Source};
+use crate::datadir::{DataDir, lock};
 use crate::engine::Activated;
-use crate::fault::Fault;
+use crate::fault::{Fault, Message};
 use crate::options::{Events, Options, Prune, Report};
 use std::path::PathBuf;
 use store::FilePos;
-use store::blockfiles::{BlockAt, BlockFiles};
+use store::blockfiles::{BlockAt, BlockFiles, FoundBlock};
 use store::xor;
+
+/// Says which blocks of the given files have no parent: none of them is stored. And which blocks of the data directory's own
+/// files have one by now, from the given files.
+fn say_left(datadir: &DataDir<'_>, orphans: &[FoundBlock], place: &dyn Fn(&BlockAt) -> String) {
+    datadir.say_adopted();
+    let Some(first) = orphans.first() else { return };
+    datadir.reporter.shortfall.orphans(orphans.len());
+    let (count, first) = (orphans.len(), place(&first.location));
+    let why = format!(
+        "{count} blocks have no parent, neither there nor in the data directory, the first at {first}: they are not stored"
+    );
+    let advice = "Import the blocks below them first, or fetch those with ffwd sync, then import this again";
+    datadir.reporter.warn(Message::new(why, advice));
+}
 
 /// Takes in the blocks of `files`, which have no obfuscation, and brings the chain up to date.
 ///
@@ -33,7 +47,7 @@ pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Resul
     let scan = scan::scan_files(&foreign, &numbers, options.par, &datadir.reporter)?;
     let place_of = |at: &BlockAt| format!("{} byte {}", foreign.path(at.file).display(), at.offset);
     let Ordered { order, orphans } = datadir.order(scan.blocks, now, &place_of);
-    datadir.say_orphans(&orphans, &place_of);
+    say_left(datadir, &orphans, &place_of);
     // Where files are to go soon, not much is stored before it is connected.
     let prunes = matches!(options.prune, Prune::Target { .. });
     let (mut taken, mut waiting_bytes, mut stopped) = (0u64, 0, false);

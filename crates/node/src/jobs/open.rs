@@ -97,6 +97,7 @@ pub(crate) fn open_existing<'e>(
     }
     datadir.set_active(tip);
     if purpose == Purpose::Work {
+        datadir.take_in_unindexed(lock::clock(options)?)?;
         check_tip_time(&datadir, tip)?;
         if base.is_none() {
             check_witnesses(&datadir, &loaded)?;

@@ -13,7 +13,6 @@ use crate::options::{Events, Options, Report};
 use crate::tree::{GENESIS, NodeId};
 use primitives::Height;
 use store::FileInfos;
-use store::blockfiles::BlockAt;
 use store::chainstate::Chainstate;
 use store::index::BlockIndex;
 use store::indexes::IndexDb;
@@ -33,7 +32,6 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
         }
         _ => scan::scan(&locked.files, options.par, &reporter)?,
     };
-    let places: Vec<BlockAt> = scan.blocks.iter().map(|block| block.location).collect();
 
     let (index, infos) = if before.resumes {
         let loaded = before.loaded.as_ref().expect("a resumed index was loaded");
@@ -73,7 +71,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     }
     datadir.keep_bare_headers(now)?;
     datadir.take_in_orphans(now);
-    datadir.writer.count_files(&places);
+    datadir.writer.count_files(&scan.ends);
     datadir.write_genesis()?;
     datadir.mark_genesis();
     work(&datadir, &before)

@@ -15,6 +15,7 @@ mod data_directory;
 mod existing;
 mod failed_run_ends;
 mod following;
+mod gaps;
 mod hints;
 mod indexes;
 mod io_errors;

@@ -12,6 +12,7 @@ use super::view::View;
 use super::{BlockAt, BlockFiles, RECORD_HEADER_BYTES, SCAN_SIZE_MAX, SCAN_SIZE_MIN};
 use crate::FilePos;
 use crate::fault::Result;
+use crate::fileinfo::FileEnd;
 use crate::layout::network_of_magic;
 use memchr::memmem::Finder;
 use primitives::header::HEADER_BYTES;
@@ -53,6 +54,8 @@ pub struct FileScan {
     pub blocks: Vec<FoundBlock>,
     /// What lies between them and does not deserialize as a block; at most one note for each block and one for the end.
     pub notes: Vec<Note>,
+    /// Where the last of them ends.
+    pub end: FileEnd,
 }
 
 /// Bytes that do not deserialize as a block.
@@ -136,6 +139,23 @@ impl BlockFiles {
         self.scan_range(file, 0..end, true)
     }
 
+    /// Finds the blocks that lie whole in some parts of a file, which are in the order of the file: what lies between them
+    /// is known, and is not read. [`FileScan::end`] is that of the last part.
+    ///
+    /// # Errors
+    ///
+    /// As [`BlockFiles::scan`].
+    pub fn scan_parts(&self, file: u32, parts: &[Range<u64>]) -> Result<FileScan> {
+        let mut all = FileScan { end: FileEnd { file, ..FileEnd::default() }, ..FileScan::default() };
+        for part in parts {
+            let found = self.scan_range(file, part.clone(), true)?;
+            all.blocks.extend(found.blocks);
+            all.notes.extend(found.notes);
+            all.end = found.end;
+        }
+        Ok(all)
+    }
+
     /// Finds the blocks inside a record that proved to be none (its body does not match its header): a torn record may
     /// have been taken for a whole one that reaches into its neighbours.
     ///
@@ -172,7 +192,10 @@ impl BlockFiles {
 
     fn scan_range(&self, file: u32, range: Range<u64>, by_hop: bool) -> Result<FileScan> {
         let view = View::new(self.file(file)?, range.end);
-        let mut scanner = Scanner { files: self, file, view, tables: Tables::new(), found: FileScan::default() };
+        let is_closed = view.key() != self.key();
+        let end = FileEnd { file, written: range.start, is_closed };
+        let found = FileScan { end, ..FileScan::default() };
+        let mut scanner = Scanner { files: self, file, view, tables: Tables::new(), found };
         scanner.run(range.start, by_hop)?;
         Ok(scanner.found)
     }
@@ -235,6 +258,7 @@ impl Scanner<'_> {
                         let offset = at + u64::from(RECORD_HEADER_BYTES);
                         let place = BlockAt { file: self.file, offset, size };
                         self.close(gap.take(), at);
+                        self.found.end.written = self.found.end.written.max(offset + u64::from(size));
                         self.found.blocks.push(FoundBlock { location: place, header, hash, is_parsed });
                         (at, by_hop) = if is_parsed { self.behind_parsed(at, end)? } else { (end, true) };
                         continue;
@@ -252,8 +276,26 @@ impl Scanner<'_> {
             at = hit.unwrap_or_else(|| self.view.end());
         }
         let end = self.view.end();
+        if let Some(gap) = gap.as_ref().filter(|gap| gap.is_touched) {
+            let touched_end = self.touched_end(gap.start)?;
+            // A record's size may reach further than the block in it.
+            self.found.end.is_closed |= touched_end > self.found.end.written;
+            self.found.end.written = self.found.end.written.max(touched_end);
+        }
         self.close(gap, end);
         Ok(())
+    }
+
+    /// Where the last byte from `from` on that is more than reserved room ends; `from` where there is none.
+    fn touched_end(&mut self, from: u64) -> Result<u64> {
+        let (key, mut at, mut end) = (self.view.key(), from, from);
+        while at < self.view.end() {
+            let bytes = self.view.peek(at, SEARCH_STEP_BYTES)?;
+            let is_written = |&(i, byte): &(usize, &u8)| !View::is_untouched(key, at + i as u64, &[*byte]);
+            end = bytes.iter().enumerate().rfind(is_written).map_or(end, |(i, _)| at + i as u64 + 1);
+            at += bytes.len().max(1) as u64;
+        }
+        Ok(end)
     }
 
     /// Where the block ends, and whether it was parsed; or why this is not a block.

@@ -1,15 +1,16 @@
 //! Appends blocks to block files, as Core would.
 //!
 //! Room is reserved 16 MiB at a time; a record goes into the current file when it ends below 128 MiB, otherwise the file
-//! is cut to what it holds and the next one begun. Records that are there are never touched.
+//! is cut to what it holds and the next one begun. Records that are there are never touched: a file that holds more than the
+//! infos count is left as it is, and the next one begun.
 //! Source: facts of Bitcoin Core b88bffe, `BlockManager::FindNextBlockPos`, `WriteBlock`.
 
 use super::{READ_SIZE_MAX, RECORD_HEADER_BYTES};
 use crate::FilePos;
 use crate::append::{AppendSet, Tail};
 use crate::fault::{Fault, FaultKind, Result};
-use crate::fileinfo::FileInfos;
-use crate::layout::{self, Network};
+use crate::fileinfo::{COVERED_BYTES_MAX, FileInfos};
+use crate::layout::{self, FILE_NUMBER_MAX, Network};
 use crate::xor::{FileKeys, Key};
 use disk::Disk;
 use primitives::Height;
@@ -32,6 +33,8 @@ impl Default for Limits {
         Limits { file_bytes_max: 128 * 1024 * 1024, chunk_bytes: 16 * 1024 * 1024 }
     }
 }
+
+const _: () = assert!(COVERED_BYTES_MAX < u32::MAX - READ_SIZE_MAX - RECORD_HEADER_BYTES);
 
 /// Appends to the last block file.
 ///
@@ -120,13 +123,16 @@ impl BlockWriter {
         Ok(FilePos { file: self.current, offset: start + RECORD_HEADER_BYTES })
     }
 
-    /// Opens the current file behind what is in it. A plain file beside a key is left as it is, and the next one begun: Core
-    /// reads nothing of such a file.
-    fn open_tail(&mut self, infos: &FileInfos) -> Result<Tail> {
+    /// Opens the current file behind what is in it, or a new one: where the current one holds more than `infos` count, and
+    /// where it is plain beside a key. Core reads nothing of such a file.
+    fn open_tail(&mut self, infos: &mut FileInfos) -> Result<Tail> {
         loop {
             let path = layout::block_file(&self.append_set.dir, self.current);
             let tail = self.append_set.open(&path, u64::from(infos.get(self.current).size))?;
-            if !tail.is_plain_beside(&self.append_set.keys) {
+            if self.append_set.holds_more(&tail)? {
+                // A record may end with zeros: where it does is not known here.
+                infos.cover(self.current, tail.file_bytes());
+            } else if !tail.is_plain_beside(&self.append_set.keys) {
                 return Ok(tail);
             }
             self.start_new_file()?;
@@ -152,8 +158,15 @@ impl BlockWriter {
     ///
     /// # Errors
     ///
-    /// What the system says; the call can be made again.
+    /// There are as many files as there may be, or what the system says; the call can be made again.
     pub fn start_new_file(&mut self) -> Result<()> {
+        if self.greatest >= FILE_NUMBER_MAX {
+            let path = layout::block_file(&self.append_set.dir, self.greatest);
+            let wanted =
+                format!("a block file with a number below {FILE_NUMBER_MAX}: the next block goes behind all others");
+            let advice = "Move a file with such a number, which neither Core nor ffwd made, out of the directory";
+            return Err(Fault::new(FaultKind::Refused, &path, wanted, "it", advice));
+        }
         if let Some(tail) = &mut self.tail {
             self.append_set.finalise(tail)?;
         }

@@ -172,8 +172,8 @@ fn dropped_flush_stops_the_writer() {
     blocks.flush().unwrap();
 }
 
-/// Whatever the instant and whatever is lost: what was flushed is there, and appending goes on where the last flush
-/// ended, as the index would say.
+/// Whatever the instant and whatever is lost: what was flushed is there, appending goes on behind it, and what lies there that
+/// the infos do not count stays.
 #[test]
 fn flushed_blocks_survive_a_stop_at_any_operation() {
     let made = chain(12, |i| 40_000 * i as usize);
@@ -202,20 +202,64 @@ fn flushed_blocks_survive_a_stop_at_any_operation() {
             let disk = sim.reopen(loss).shared();
             let files = BlockFiles::new(disk.clone(), Path::new(DIR), &regtest(), KEY);
             let mut infos = durable.clone();
+            let before = files.numbers().unwrap().there.first().map(|_| files.scan(0).unwrap().end.written);
             let mut blocks = writer(&disk, &infos);
             for (height, block) in (0..).zip(&made).skip(done) {
                 blocks.append(&mut infos, block, Height::new(height), 0).unwrap();
             }
             blocks.flush().unwrap();
-            let found = files.scan(0).unwrap();
+            let is_all_counted = before.is_none_or(|written| written <= u64::from(durable.get(0).size));
+            let row = format!("stopped at {at}, {loss:?}, all counted: {is_all_counted}");
+            let numbers = files.numbers().unwrap().there;
+            assert_eq!(numbers.len(), if is_all_counted { 1 } else { 2 }, "{row}");
+            let hashes = |file: u32| files.scan(file).unwrap().blocks.into_iter().map(|b| b.hash).collect::<Vec<_>>();
             let want: Vec<BlockHash> = made.iter().map(|b| hash_of(b)).collect();
-            assert_eq!(found.blocks.iter().map(|b| b.hash).collect::<Vec<_>>(), want, "stopped at {at}, {loss:?}");
+            assert!(hashes(0).starts_with(&want[..done]), "{row}");
+            assert_eq!(hashes(*numbers.last().unwrap()), want[if is_all_counted { 0 } else { done }..], "{row}");
+            assert!(before.is_none_or(|written| u64::from(infos.get(0).size) >= written), "{row}");
         }
         if run.is_ok() {
             return;
         }
     }
     panic!("the run has fewer than 200 operations");
+}
+
+/// Bytes that the infos do not count stay, wherever behind the end they lie: the next block goes into a new file.
+#[test]
+fn what_the_infos_do_not_count_is_not_written_over() {
+    let made = chain(4, |_| 1000);
+    for (row, behind, is_kept) in [
+        ("nothing", vec![], false),
+        ("reserved room", vec![0; 3 << 20], false),
+        ("a record", made[3].clone(), true),
+        ("one byte behind much room", [vec![0; (2 << 20) + 17], vec![1]].concat(), true),
+        ("a byte before much room", [vec![1], vec![0; 2 << 20]].concat(), true),
+    ] {
+        let sim = SimDisk::new(0);
+        let disk = sim.shared();
+        disk.create_dir_all(Path::new(DIR)).unwrap();
+        let mut infos = FileInfos::default();
+        let mut blocks = writer(&disk, &infos);
+        blocks.append(&mut infos, &made[0], Height::GENESIS, 0).unwrap();
+        blocks.flush().unwrap();
+        drop(blocks);
+        let (path, used) = (Path::new("/blocks/blk00000.dat"), u64::from(infos.get(0).size));
+        let file = disk.modify(path).unwrap();
+        file.set_len(used).unwrap();
+        file.write_at(used, &behind).unwrap();
+        let before = disk.open(path).unwrap().bytes().unwrap().to_vec();
+        let mut blocks = writer(&disk, &infos);
+        let at = blocks.append(&mut infos, &made[1], Height::new(1), 0).unwrap();
+        blocks.flush().unwrap();
+        let want = if is_kept { FilePos { file: 1, offset: 8 } } else { FilePos { file: 0, offset: used as u32 + 8 } };
+        assert_eq!(at, want, "{row}");
+        if is_kept {
+            assert_eq!(disk.open(path).unwrap().bytes().unwrap().to_vec(), before, "{row}");
+            let size = u64::from(infos.get(0).size);
+            assert_eq!(size, used + behind.len() as u64, "{row}: bitcoind does not write there either");
+        }
+    }
 }
 
 /// What is written to a removed file is lost with it, and the system calls every write and sync a success.

@@ -1,0 +1,165 @@
+//! Records of the block files that the index does not name, in a data directory that is opened to be gone on with.
+//!
+//! There are some after a reindex of files with a gap (bitcoind leaves them as well), where a file was put back, behind the last
+//! commit of a program that was killed, and where another index took the place of the one that named them. They are found
+//! again at each start, from what the index and the files say: nothing else is written down about them. Where every byte
+//! of the files is named, no file is read.
+//!
+//! Two things follow. The infos say that the files end behind them, so that no program appends there. And they are used as
+//! soon as their headers are known ([`crate::index::BlockIndex::take_in`]).
+//!
+//! Absent on purpose: whether they are good. That shows when they are connected, as after a reindex.
+
+use super::DataDir;
+use super::scan::{FileParts, Scan, scan_parts};
+use crate::fault::Fault;
+use primitives::human;
+use std::ops::Range;
+use store::FileEnd;
+use store::blockfiles::{FoundBlock, RECORD_HEADER_BYTES, SCAN_SIZE_MIN};
+
+/// No record is shorter.
+const RECORD_BYTES_MIN: u64 = (RECORD_HEADER_BYTES + SCAN_SIZE_MIN) as u64;
+/// More than this is not read through without a word.
+const SAID_BYTES_MIN: u64 = 64 << 20;
+
+/// A record that the index names.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Named {
+    file: u32,
+    start: u32,
+    end: u32,
+}
+
+/// What of the block files the index does not name.
+#[derive(Default)]
+struct Unnamed {
+    files: Vec<FileParts>,
+    bytes: u64,
+    /// Files that are shorter than the infos say, with what they have.
+    cut: Vec<FileEnd>,
+}
+
+impl DataDir<'_> {
+    /// Looks for records that the index does not name, and takes them in. `now` is in seconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// A block file that cannot be read, or what the system says.
+    pub(crate) fn take_in_unindexed(&self, now: i64) -> Result<(), Fault> {
+        let Unnamed { files, bytes, cut } = self.unnamed()?;
+        if bytes >= SAID_BYTES_MIN {
+            let bytes = human::bytes(bytes);
+            self.reporter.note(format!("Looking through {bytes} of the block files that the index does not name"));
+        }
+        let scan = match scan_parts(&self.files, &files, self.options.par, &self.reporter) {
+            // The job ends before it appends anything, as it would have without this.
+            Err(Fault::Stopped) => return Ok(()),
+            scan => scan?,
+        };
+        let Scan { blocks, ends } = scan;
+        if self.writer.cover_files(&ends, &cut) {
+            // At once: bitcoind may be the next that opens this data directory.
+            self.write_index(None)?;
+        }
+        self.use_found(blocks, now);
+        Ok(())
+    }
+
+    fn use_found(&self, blocks: Vec<FoundBlock>, now: i64) {
+        if blocks.is_empty() {
+            return;
+        }
+        let (used, waiting, first) = {
+            let mut index = self.index.write();
+            let used = index.take_in(self.params, blocks, now);
+            index.take_adopted_count();
+            (used, index.orphan_count(), index.first_orphan())
+        };
+        if used > 0 {
+            self.reporter
+                .note(format!("{used} blocks lie in the block files and not in the index: they are used from there"));
+        }
+        if let Some(first) = first {
+            let path = self.files.path(first.file);
+            self.reporter.note(format!(
+                "{waiting} blocks of the block files have no parent yet, the first at {} byte {}: they stay there, and are used \
+                 as soon as their headers are known",
+                path.display(),
+                first.offset
+            ));
+        }
+    }
+
+    /// Headers came: says how many blocks of the block files waited for them.
+    pub(crate) fn say_adopted(&self) {
+        let (count, left) = {
+            let mut index = self.index.write();
+            (index.take_adopted_count(), index.orphan_count())
+        };
+        if count > 0 {
+            self.reporter.note(format!(
+                "{count} blocks of the block files had no parent and have one now: they are used from there, not downloaded again \
+                 ({left} still have none)"
+            ));
+        }
+    }
+
+    fn unnamed(&self) -> Result<Unnamed, Fault> {
+        let named = self.named();
+        let sizes = self.writer.sizes();
+        let mut all = Unnamed::default();
+        let there = self.files.numbers()?.there;
+        for &file in &there {
+            let first = named.partition_point(|record| record.file < file);
+            let count = named[first..].partition_point(|record| record.file == file);
+            let len = self.files.file_bytes(file)?;
+            let (parts, named_end) = gaps(&named[first..first + count], len);
+            let size = sizes.get(file as usize).copied().unwrap_or_default();
+            if u64::from(size) > len {
+                all.cut.push(FileEnd { file, written: named_end.max(len), is_closed: false });
+            }
+            if !parts.is_empty() {
+                all.bytes += parts.iter().map(|part| part.end - part.start).sum::<u64>();
+                all.files.push(FileParts { file, parts });
+            }
+        }
+        // A file that is gone and of which nothing is named: its bytes are nowhere.
+        let is_gone = |file: &u32| {
+            let at = named.partition_point(|record| record.file < *file);
+            there.binary_search(file).is_err() && named.get(at).is_none_or(|record| record.file != *file)
+        };
+        let gone = (0..).zip(&sizes).filter(|&(_, &size)| size > 0).map(|(file, _)| file).filter(is_gone);
+        all.cut.extend(gone.map(|file| FileEnd { file, written: 0, is_closed: false }));
+        Ok(all)
+    }
+
+    /// Every record that the index names, in the order of the files.
+    fn named(&self) -> Vec<Named> {
+        let index = self.index.read();
+        let named = index.places().map(|(_, at, size)| Named {
+            file: at.file,
+            start: at.offset.saturating_sub(RECORD_HEADER_BYTES),
+            end: at.offset.saturating_add(size),
+        });
+        let mut named: Vec<Named> = named.collect();
+        named.sort_unstable();
+        named
+    }
+}
+
+/// The parts of a file of `len` bytes that none of its `named` records lies in, as far as a record has room there, and all
+/// behind the last one; and where that ends.
+fn gaps(named: &[Named], len: u64) -> (Vec<Range<u64>>, u64) {
+    let (mut parts, mut end) = (Vec::new(), 0);
+    for record in named {
+        if u64::from(record.start) >= end + RECORD_BYTES_MIN {
+            parts.push(end..u64::from(record.start));
+        }
+        end = end.max(u64::from(record.end));
+    }
+    if len > end {
+        parts.push(end..len);
+    }
+    (parts, end)
+}
