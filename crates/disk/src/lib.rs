@@ -18,6 +18,7 @@
 
 #![warn(clippy::missing_errors_doc)]
 
+mod left;
 mod lock;
 mod real;
 mod regular;
@@ -35,11 +36,12 @@ use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use left::{is_still_open, remove_tree};
 pub use lock::{LockError, LockGuard, lock_file};
 pub use real::RealDisk;
 #[cfg(unix)]
 pub use served::ServedDisk;
-pub use sim::{Fault, Loss, SimDisk};
+pub use sim::{Fault, Kind, Loss, SimDisk};
 
 /// What a file says that the system makes when it is read, such as those of /proc and of control groups; `None` without it.
 /// It lies on no disk, so it is no [`Disk`]'s.
@@ -107,6 +109,13 @@ impl DiskError {
     /// The system cannot do this at all (an exchange on a file system that has none).
     pub fn is_unsupported(&self) -> bool {
         self.source.kind() == io::ErrorKind::Unsupported
+    }
+
+    /// This name cannot be moved or swapped there, and nothing was done: the file system has no such step, the directory is
+    /// a mount point (EBUSY), or the other place is on another file system or layer (EXDEV, also of overlayfs).
+    pub fn is_immovable(&self) -> bool {
+        let kind = self.source.kind();
+        matches!(kind, io::ErrorKind::Unsupported | io::ErrorKind::ResourceBusy | io::ErrorKind::CrossesDevices)
     }
 }
 
@@ -215,11 +224,21 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// What the system says, other than not found.
     fn metadata(&self, path: &Path) -> DiskResult<Option<Metadata>>;
 
-    /// Makes the names in a directory durable: those that came, moved, and went.
+    /// Makes the names in a directory durable: those that came, moved, and went. A file system that cannot do this at all
+    /// keeps its names as it can, and that is no error, as in LevelDB: [`Disk::can_sync_dir`] tells.
     ///
     /// # Errors
     /// What the system says.
     fn sync_dir(&self, path: &Path) -> DiskResult<()>;
+
+    /// Whether names in a directory can be made durable: some network and FUSE file systems do not take an fsync of a directory.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn can_sync_dir(&self, path: &Path) -> DiskResult<bool> {
+        let _ = path;
+        Ok(true)
+    }
 
     /// The same where the names would not be made again after a failure: then a full disk is an error like any other.
     ///
@@ -250,6 +269,13 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`LockError`] names the program that holds it.
     fn lock(&self, path: &Path) -> Result<LockGuard, LockError>;
+
+    /// Who holds the lock on a file, without taking it or writing anything; `None` where nobody does, where there is no such
+    /// file, and where the system does not let this program look.
+    fn lock_holder(&self, path: &Path) -> Option<LockError> {
+        let _ = path;
+        None
+    }
 }
 
 /// One open file. All access is by position, from any thread.
@@ -390,6 +416,11 @@ pub struct Bytes(Inner);
 
 enum Inner {
     Owned(Vec<u8>),
+    /// Of a simulated file that counts as open as long as this lives, as a mapped one does.
+    Open {
+        bytes: Vec<u8>,
+        _file: Arc<dyn DiskFile>,
+    },
     Mapped(simd::map::Map),
 }
 
@@ -416,7 +447,7 @@ impl Bytes {
     /// Whether a part is in memory, so that to read it waits for no disk; yes where the system does not tell.
     pub fn is_resident(&self, range: Range<usize>) -> bool {
         match &self.0 {
-            Inner::Owned(_) => true,
+            Inner::Owned(_) | Inner::Open { .. } => true,
             Inner::Mapped(map) => map.is_resident(range),
         }
     }
@@ -446,7 +477,7 @@ impl Deref for Bytes {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Inner::Owned(bytes) => bytes,
+            Inner::Owned(bytes) | Inner::Open { bytes, .. } => bytes,
             Inner::Mapped(map) => map,
         }
     }

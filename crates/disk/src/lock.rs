@@ -13,8 +13,9 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::DiskFile;
 use crate::regular::open_regular;
 use crate::system::{self, FileId};
 
@@ -23,7 +24,15 @@ static HELD: Mutex<BTreeSet<FileId>> = Mutex::new(BTreeSet::new());
 
 /// A lock that is held until this value is dropped, or the process ends.
 #[derive(Debug)]
-pub struct LockGuard(Option<Held>);
+pub struct LockGuard(Guarded);
+
+#[derive(Debug)]
+enum Guarded {
+    /// A file of this machine.
+    Machine(Option<Held>),
+    /// A file of a disk that no other program sees: open as long as this lives.
+    Own { _file: Arc<dyn DiskFile> },
+}
 
 #[derive(Debug)]
 struct Held {
@@ -33,15 +42,17 @@ struct Held {
 }
 
 impl LockGuard {
-    /// A guard that guards nothing: for disks that no other program can see.
-    pub(super) fn nothing() -> LockGuard {
-        LockGuard(None)
+    /// A guard that only keeps a file open: for disks that no other program can see.
+    pub(super) fn of(file: Arc<dyn DiskFile>) -> LockGuard {
+        LockGuard(Guarded::Own { _file: file })
     }
 }
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if let Some(Held { file, id }) = self.0.take() {
+        if let Guarded::Machine(held) = &mut self.0
+            && let Some(Held { file, id }) = held.take()
+        {
             let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
             drop(file);
             held.remove(&id);
@@ -105,12 +116,34 @@ pub fn lock_file(path: &Path) -> Result<LockGuard, LockError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     let file = open_regular(path, system::readable_by_all(&mut options)).map_err(broken)?;
-    if !system::try_lock(&file).map_err(broken)? {
+    if !system::try_lock(&file).map_err(without_locks).map_err(broken)? {
         return Err(held_by(path, system::lock_holder(&file)));
     }
     let id = system::id_of(&file, path).map_err(broken)?;
     held.insert(id.clone());
-    Ok(LockGuard(Some(Held { file, id })))
+    Ok(LockGuard(Guarded::Machine(Some(Held { file, id }))))
+}
+
+/// Says in words that a file system has no locks (ENOLCK of NFS without its lock service, ENOSYS or EOPNOTSUPP of others). Core
+/// and LevelDB refuse such a directory too: nothing would keep two programs out of it.
+fn without_locks(why: io::Error) -> io::Error {
+    if !system::means_no_locks(&why) {
+        return why;
+    }
+    io::Error::new(io::ErrorKind::Unsupported, format!("{why}: the file system has no file locks"))
+}
+
+/// Who holds the lock on a file, as [`crate::Disk::lock_holder`] has it.
+///
+/// A program that may only read sees it too. The file is not opened where this process holds the lock: closing it again would
+/// lose that.
+pub(crate) fn holder_of(path: &Path) -> Option<LockError> {
+    let held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    if system::id_at(path).is_ok_and(|known| held.contains(&known)) {
+        return Some(held_by(path, Some(std::process::id())));
+    }
+    let file = open_regular(path, OpenOptions::new().read(true)).ok()?;
+    system::lock_holder(&file).map(|pid| held_by(path, Some(pid)))
 }
 
 fn held_by(path: &Path, pid: Option<u32>) -> LockError {
@@ -132,10 +165,21 @@ mod tests {
         assert!(why.is_held());
         assert_eq!(why.pid, Some(std::process::id()));
         assert!(why.to_string().contains("is locked by process"), "{why}");
+        assert_eq!(holder_of(&path).unwrap().pid, Some(std::process::id()));
+        assert!(holder_of(&dir.path().join("none")).is_none());
         drop(guard);
+        assert!(holder_of(&path).is_none());
         drop(lock_file(&path).unwrap());
         let why = lock_file(&dir.path().join("not/there")).unwrap_err();
         assert!(!why.is_held());
+    }
+
+    #[test]
+    fn a_file_system_without_locks_is_named() {
+        for (number, is_named) in [(37, true), (38, true), (95, true), (5, false)] {
+            let why = without_locks(io::Error::from_raw_os_error(number)).to_string();
+            assert_eq!(why.contains("no file locks"), is_named, "{why}");
+        }
     }
 
     /// Another program must be refused, and named; perl is on every machine that has git.
@@ -163,6 +207,9 @@ mod tests {
         let why = lock_file(&path).unwrap_err();
         assert_eq!(why.pid, Some(child.id()));
         assert_eq!(why.program.as_deref(), Some("perl"));
+        let holder = holder_of(&path).unwrap();
+        assert_eq!((holder.pid, holder.program.as_deref()), (Some(child.id()), Some("perl")));
+        assert!(lock_file(&path).unwrap_err().is_held(), "looking took no lock away");
         drop(child.stdin.take());
         child.wait().unwrap();
         drop(lock_file(&path).unwrap());

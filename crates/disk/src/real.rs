@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::lock::holder_of;
 use super::{Bytes, Disk, DiskError, DiskFile, DiskResult, Entry, LockError, LockGuard, Metadata, lock_file};
 use crate::regular::open_regular;
 use crate::system;
@@ -95,6 +96,10 @@ impl Disk for RealDisk {
     }
 
     fn sync_dir(&self, path: &Path) -> DiskResult<()> {
+        self.can_sync_dir(path).map(drop)
+    }
+
+    fn can_sync_dir(&self, path: &Path) -> DiskResult<bool> {
         wrap("sync the names in", path, system::sync_dir(path))
     }
 
@@ -112,6 +117,10 @@ impl Disk for RealDisk {
 
     fn lock(&self, path: &Path) -> Result<LockGuard, LockError> {
         lock_file(path)
+    }
+
+    fn lock_holder(&self, path: &Path) -> Option<LockError> {
+        holder_of(path)
     }
 }
 
@@ -142,7 +151,11 @@ impl DiskFile for RealFile {
         if len == 0 {
             return Ok(Vec::new().into());
         }
-        Ok(wrap("map", &self.path, simd::map::map(&self.file, len, &self.path))?.into())
+        let map = simd::map::map(&self.file, len, &self.path).map_err(|why| match simd::map::is_not_mappable(&why) {
+            true => io::Error::new(io::ErrorKind::Unsupported, format!("{why}: the file system cannot map files")),
+            false => why,
+        });
+        Ok(wrap("map", &self.path, map)?.into())
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> DiskResult<()> {

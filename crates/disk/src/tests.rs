@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Disk, Fault, Loss, RealDisk, SimDisk};
+use super::{Disk, Fault, Kind, Loss, RealDisk, SimDisk};
 
 /// Every operation once, the same on any disk.
 fn works(disk: &dyn Disk, root: &Path) {
@@ -188,4 +188,54 @@ fn is_in_place_tells_removed_moved_and_replaced_files() {
         disk.remove_file(&one).unwrap();
         assert!(!other.is_in_place().unwrap(), "removed");
     }
+}
+
+#[test]
+fn mount_points_and_lower_directories_stay_where_they_are() {
+    let make = || {
+        let disk = SimDisk::new(0);
+        for dir in ["/n/chainstate", "/n/ffwd/chainstate"] {
+            disk.create_dir_all(Path::new(dir)).unwrap();
+            disk.create(&Path::new(dir).join("file")).unwrap();
+        }
+        disk
+    };
+    let (old, new) = (Path::new("/n/chainstate"), Path::new("/n/ffwd/chainstate"));
+    let disk = make();
+    disk.mount(old);
+    for disk in [disk.clone(), disk.reopen(Loss::Nothing)] {
+        for (from, to) in [(old, new), (new, old), (old, Path::new("/n/aside"))] {
+            let why = disk.rename(from, to).unwrap_err();
+            assert!(why.is_immovable() && why.source.kind() == std::io::ErrorKind::ResourceBusy, "{why}");
+        }
+        assert!(disk.exchange(old, new).unwrap_err().is_immovable());
+        let why = disk.rename(&new.join("file"), &old.join("other")).unwrap_err();
+        assert_eq!(why.source.kind(), std::io::ErrorKind::CrossesDevices, "{why}");
+        disk.rename(&old.join("file"), &old.join("other")).unwrap();
+        assert!(disk.remove_dir_all(old).unwrap_err().is_immovable());
+        assert_eq!(disk.list(old).unwrap(), []);
+    }
+
+    let disk = make();
+    disk.be(Kind::Overlay);
+    assert_eq!(disk.exchange(old, new).unwrap_err().source.kind(), std::io::ErrorKind::CrossesDevices);
+    assert!(disk.rename(old, Path::new("/n/aside")).unwrap_err().is_immovable());
+    disk.rename(&new.join("file"), &old.join("other")).unwrap();
+    disk.remove_dir_all(new).unwrap();
+    disk.create_dir_all(new).unwrap();
+    disk.rename(new, Path::new("/n/aside")).unwrap();
+
+    let disk = make();
+    disk.be(Kind::NoExchange);
+    assert!(disk.exchange(old, new).unwrap_err().is_unsupported());
+    disk.be(Kind::NoLocks);
+    let why = disk.lock(&old.join("LOCK")).unwrap_err();
+    assert!(!why.is_held() && why.to_string().contains("no file locks"), "{why}");
+    disk.be(Kind::NoMaps);
+    assert!(disk.open(&old.join("file")).unwrap().bytes().unwrap_err().is_unsupported());
+    assert!(disk.can_sync_dir(old).unwrap());
+    disk.be(Kind::NoDirectorySync);
+    assert!(!disk.can_sync_dir(old).unwrap());
+    disk.sync_dir(old).unwrap();
+    assert!(RealDisk.can_sync_dir(tempfile::tempdir().unwrap().path()).unwrap());
 }

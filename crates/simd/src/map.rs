@@ -48,8 +48,30 @@ pub fn map(file: &File, len: u64, path: &Path) -> io::Result<Map> {
     let bytes = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
     // SAFETY: the map is read-only and inside the file as it is now. That the file is not cut or
     // rewritten later is the caller's side of the bargain, written at `Map`.
-    let map = unsafe { MmapOptions::new().len(bytes).map(file)? };
+    let map = unsafe { MmapOptions::new().len(bytes).map(file).or_else(|why| private_map(file, bytes, why))? };
     Ok(Map { _named: bus_error::name(&map, path), map: Some(map) })
+}
+
+/// A map of this process's own, where the file system has none that are shared: of FUSE with `direct_io`, which gives ENODEV for
+/// those. Nothing is written through either.
+///
+/// # Safety
+///
+/// As for a shared map: the file is neither cut nor rewritten.
+unsafe fn private_map(file: &File, bytes: usize, why: io::Error) -> io::Result<Mmap> {
+    if !is_not_mappable(&why) {
+        return Err(why);
+    }
+    // SAFETY: the caller's, as above.
+    unsafe { MmapOptions::new().len(bytes).map_copy_read_only(file) }
+}
+
+/// Whether a failed map says that the file system has none: ENODEV, and ENOSYS or EOPNOTSUPP of some.
+pub fn is_not_mappable(why: &io::Error) -> bool {
+    #[cfg(unix)]
+    return matches!(why.raw_os_error(), Some(libc::ENODEV | libc::ENOSYS | libc::EOPNOTSUPP));
+    #[cfg(not(unix))]
+    return why.kind() == io::ErrorKind::Unsupported;
 }
 
 impl Map {

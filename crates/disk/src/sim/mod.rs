@@ -5,8 +5,11 @@
 //! plus any choice of the changes (whole or torn) that no sync had asked for. A change of names
 //! depends on the earlier changes of the same names, and on nothing else.
 //!
+//! It can also be a file system that does some things otherwise: [`Kind`], [`SimDisk::mount`].
+//!
 //! Absent on purpose: time, permissions, links; false bytes (tests damage bytes themselves).
 
+mod kinds;
 mod state;
 
 use std::ffi::OsString;
@@ -14,8 +17,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use self::kinds::Kind;
 use self::state::{DirNode, FileNode, Node, Plan, State, Step, What, names};
-use super::{Bytes, Disk, DiskError, DiskFile, DiskResult, Entry, LockError, LockGuard, Metadata};
+use super::{Bytes, Disk, DiskError, DiskFile, DiskResult, Entry, Inner, LockError, LockGuard, Metadata};
 
 /// What happens at a chosen operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +60,27 @@ impl SimDisk {
     /// As the trait object that everything takes; the same disk.
     pub fn shared(&self) -> Arc<dyn Disk> {
         Arc::new(self.clone())
+    }
+
+    /// Makes it a file system of this kind too, from now on, also after it is reopened.
+    pub fn be(&self, kind: Kind) {
+        self.state().be(kind);
+    }
+
+    /// Makes a directory that is there a mount point, with what is in it: it can neither be moved nor removed (EBUSY), and
+    /// nothing can be moved out of it or into it (EXDEV).
+    ///
+    /// # Panics
+    /// If it is not there.
+    pub fn mount(&self, path: &Path) {
+        let mut state = self.state();
+        let inode = state.find(path).expect("a mount point is a directory that is there");
+        state.mounts.insert(inode);
+    }
+
+    /// How much room it says that there is, where nothing else is planned; nothing is taken from it.
+    pub fn set_free_bytes(&self, bytes: u64) {
+        self.state().free_bytes = bytes;
     }
 
     /// How many operations that change something were begun: writes, syncs, and changes of names.
@@ -128,6 +153,7 @@ impl SimDisk {
     }
 
     fn opened(&self, path: &Path, inode: usize, is_writable: bool) -> Arc<dyn DiskFile> {
+        self.state().opened(inode);
         Arc::new(SimFile { disk: self.clone(), path: path.to_path_buf(), inode, is_writable })
     }
 
@@ -181,6 +207,7 @@ impl Disk for SimDisk {
         self.run("rename", from, |state| {
             let (is_done, answer) = state.step_whole()?;
             let inode = state.find(from)?;
+            state.check_move(from, to)?;
             let ((from_dir, from_name), (to_dir, to_name)) = (state.parent(from)?, state.parent(to)?);
             if let Some(target) = state.dir(to_dir)?.now.get(to_name)
                 && let Node::Dir(target) = &state.nodes[*target]
@@ -189,8 +216,12 @@ impl Disk for SimDisk {
                 return Err(io::ErrorKind::DirectoryNotEmpty.into());
             }
             if is_done && (from_dir, from_name) != (to_dir, to_name) {
-                state
-                    .set_names(vec![(from_dir, from_name.to_owned(), None), (to_dir, to_name.to_owned(), Some(inode))]);
+                let replaced = state.dir(to_dir)?.now.get(to_name).copied();
+                let kept = replaced.map(|old| state.name_while_open(old, to_name)).transpose()?.flatten();
+                let mut change =
+                    vec![(from_dir, from_name.to_owned(), None), (to_dir, to_name.to_owned(), Some(inode))];
+                change.extend(kept.map(|name| (to_dir, name, replaced)));
+                state.set_names(change);
             }
             answer
         })
@@ -198,7 +229,11 @@ impl Disk for SimDisk {
 
     fn exchange(&self, a: &Path, b: &Path) -> DiskResult<()> {
         self.run("exchange", a, |state| {
+            if state.is(Kind::NoExchange) {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
             let (is_done, answer) = state.step_whole()?;
+            state.check_move(a, b)?;
             let (inode_a, inode_b) = (state.find(a)?, state.find(b)?);
             let ((dir_a, name_a), (dir_b, name_b)) = (state.parent(a)?, state.parent(b)?);
             if is_done {
@@ -218,7 +253,15 @@ impl Disk for SimDisk {
             state.file(inode)?;
             let (dir, name) = state.parent(path)?;
             if is_done {
-                state.set_names(vec![(dir, name.to_owned(), None)]);
+                let kept = state.name_while_open(inode, name)?.filter(|kept| kept != name);
+                if kept.is_some()
+                    || !state.is(Kind::FuseNames)
+                    || state.open.get(&inode).is_none_or(|count| *count == 0)
+                {
+                    let mut change = vec![(dir, name.to_owned(), None)];
+                    change.extend(kept.map(|kept| (dir, kept, Some(inode))));
+                    state.set_names(change);
+                }
             }
             answer
         })
@@ -236,6 +279,13 @@ impl Disk for SimDisk {
         self.run("remove", path, |state| {
             let (is_done, answer) = state.step_whole()?;
             let (dir, name) = state.parent(path)?;
+            let inode = state.find(path)?;
+            if state.mounts.contains(&inode) {
+                return Err(io::ErrorKind::ResourceBusy.into());
+            }
+            if !state.dir(inode)?.now.is_empty() {
+                return Err(io::ErrorKind::DirectoryNotEmpty.into());
+            }
             if is_done {
                 state.set_names(vec![(dir, name.to_owned(), None)]);
             }
@@ -295,11 +345,15 @@ impl Disk for SimDisk {
             let (is_done, answer) = state.step_whole()?;
             let inode = state.find(path)?;
             state.dir(inode)?;
-            if is_done {
+            if is_done && !state.is(Kind::NoDirectorySync) {
                 state.sync_names(inode);
             }
             answer
         })
+    }
+
+    fn can_sync_dir(&self, _: &Path) -> DiskResult<bool> {
+        Ok(!self.state().is(Kind::NoDirectorySync))
     }
 
     fn free_space_bytes(&self, path: &Path) -> DiskResult<u64> {
@@ -308,17 +362,22 @@ impl Disk for SimDisk {
             let next = state.operations;
             let is_full =
                 state.plans.iter().any(|plan| plan.fault == Fault::NoSpace && plan.from <= next && next < plan.until);
-            Ok(if is_full { 0 } else { u64::MAX })
+            Ok(if is_full { 0 } else { state.free_bytes })
         })
     }
 
     fn lock(&self, path: &Path) -> Result<LockGuard, LockError> {
-        let result = match self.metadata(path) {
-            Ok(None) => self.create(path).map(|_| ()),
-            Ok(Some(_)) => Ok(()),
-            Err(why) => Err(why),
+        let lock = || -> DiskResult<Arc<dyn DiskFile>> {
+            if self.state().is(Kind::NoLocks) {
+                let why = io::Error::new(io::ErrorKind::Unsupported, "the file system has no file locks");
+                return Err(DiskError::new("lock", path, why));
+            }
+            match self.metadata(path)? {
+                None => self.create(path),
+                Some(_) => self.modify(path),
+            }
         };
-        result.map(|()| LockGuard::nothing()).map_err(|why| LockError {
+        lock().map(LockGuard::of).map_err(|why| LockError {
             path: path.to_path_buf(),
             pid: None,
             program: None,
@@ -334,6 +393,12 @@ struct SimFile {
     path: PathBuf,
     inode: usize,
     is_writable: bool,
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        self.disk.state().closed(self.inode);
+    }
 }
 
 /// A file of a [`SimDisk`] that is appended to.
@@ -404,10 +469,20 @@ impl DiskFile for SimFile {
     }
 
     fn bytes(&self) -> DiskResult<Bytes> {
-        self.run("map", |state, inode| {
+        let bytes = self.run("map", |state, inode| {
             state.read()?;
-            Ok(state.file(inode)?.now.clone().into())
-        })
+            if state.is(Kind::NoMaps) {
+                return Err(io::Error::new(io::ErrorKind::Unsupported, "the file system cannot map files"));
+            }
+            Ok(state.file(inode)?.now.clone())
+        })?;
+        // Where that matters it counts as open, like a map.
+        let kinds = [Kind::FuseNames, Kind::NfsNames];
+        if kinds.into_iter().any(|kind| self.disk.state().is(kind)) {
+            let file = self.disk.opened(&self.path, self.inode, false);
+            return Ok(Bytes(Inner::Open { bytes, _file: file }));
+        }
+        Ok(bytes.into())
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> DiskResult<()> {

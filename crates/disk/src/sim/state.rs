@@ -6,7 +6,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
-use super::{Fault, Loss};
+use super::{Fault, Kind, Loss};
 
 #[derive(Debug)]
 pub(super) struct State {
@@ -24,6 +24,15 @@ pub(super) struct State {
     pub(super) is_stopped: bool,
     pub(super) stopped_at: Option<PathBuf>,
     pub(super) random: Random,
+    pub(super) free_bytes: u64,
+    /// What the file system does otherwise than most.
+    pub(super) kinds: BTreeSet<Kind>,
+    /// Directories that are mount points, by inode number.
+    pub(super) mounts: BTreeSet<usize>,
+    /// Directories of the lower layer, where it is an overlayfs.
+    pub(super) lower: BTreeSet<usize>,
+    /// Files that are open, with how often, by inode number.
+    pub(super) open: BTreeMap<usize, usize>,
 }
 
 #[derive(Debug)]
@@ -282,6 +291,9 @@ impl State {
             Loss::Nothing | Loss::Unsynced => self.random.0,
         });
         let mut left = State { nodes: Vec::new(), moves: Vec::new(), ..State::new(random.next()) };
+        left.kinds.clone_from(&self.kinds);
+        left.mounts.clone_from(&self.mounts);
+        left.lower.clone_from(&self.lower);
         for node in &self.nodes {
             left.nodes.push(match node {
                 Node::File(file) => {
@@ -325,6 +337,11 @@ impl State {
             is_stopped: false,
             stopped_at: None,
             random: Random(seed),
+            free_bytes: u64::MAX,
+            kinds: BTreeSet::new(),
+            mounts: BTreeSet::new(),
+            lower: BTreeSet::new(),
+            open: BTreeMap::new(),
         }
     }
 }

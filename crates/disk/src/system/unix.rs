@@ -75,9 +75,16 @@ pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
     })
 }
 
-/// Makes the names in a directory durable.
-pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+/// Makes the names in a directory durable; false where the file system does not take that of a directory.
+/// Source: Bitcoin Core b88bffe, leveldb/util/env_posix.cc, `SyncFd`, which lets EINVAL pass for a directory.
+pub(crate) fn sync_dir(path: &Path) -> io::Result<bool> {
+    match File::open(path)?.sync_all() {
+        Ok(()) => Ok(true),
+        Err(why) => match why.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Ok(false),
+            _ => Err(why),
+        },
+    }
 }
 
 /// What an unprivileged program can still write.
@@ -136,7 +143,13 @@ pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// The process whose lock is in the way; it may have ended since.
+/// Whether an error of [`try_lock`] says that the file system has no locks.
+pub(crate) fn means_no_locks(why: &io::Error) -> bool {
+    let number = why.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(number, Some(Errno::NOLCK | Errno::NOSYS | Errno::NOTSUP | Errno::INVAL))
+}
+
+/// The process whose lock is in the way; it may have ended since. The file may be open for reading alone.
 pub(crate) fn lock_holder(file: &File) -> Option<u32> {
     let ask = Flock::from(FlockType::WriteLock);
     let found = rustix::process::fcntl_getlk(file, &ask).ok().flatten()?;

@@ -64,8 +64,8 @@ pub(crate) fn exchange(_: &Path, _: &Path) -> io::Result<()> {
 }
 
 /// The file system keeps its names by itself. Source: Bitcoin Core b88bffe, `DirectoryCommit` (util/fs_helpers).
-pub(crate) fn sync_dir(_: &Path) -> io::Result<()> {
-    Ok(())
+pub(crate) fn sync_dir(_: &Path) -> io::Result<bool> {
+    Ok(true)
 }
 
 /// std does not ask.
@@ -97,6 +97,11 @@ pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
         Err(TryLockError::WouldBlock) => Ok(false),
         Err(TryLockError::Error(why)) => Err(why),
     }
+}
+
+/// ERROR_NOT_SUPPORTED and ERROR_INVALID_FUNCTION.
+pub(crate) fn means_no_locks(why: &io::Error) -> bool {
+    matches!(why.raw_os_error(), Some(1 | 50))
 }
 
 /// Windows does not tell.

@@ -1,0 +1,93 @@
+//! Removing a directory on a file system that gives a file which is still open another name, in place of taking its name away.
+//!
+//! FUSE (libfuse's `hide`: exFAT, NTFS, bindfs, sshfs) calls it `.fuse_hidden` and a number, NFS `.nfs` and a number ("silly
+//! rename"). The name goes when the last program closes or unmaps the file. Until then the directory cannot go either.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+
+use super::{Disk, DiskResult};
+
+/// Whether a name is that of a file that was removed and is still open in some program.
+pub fn is_still_open(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(b".fuse_hidden") || name.starts_with(b".nfs")
+}
+
+/// Removes a directory with all that is in it; false where it stays for now with nothing in it but files that are still open,
+/// which go when they are closed, and mount points. Not atomic.
+///
+/// # Errors
+/// Not found, or what the system says.
+pub fn remove_tree(disk: &dyn Disk, path: &Path) -> DiskResult<bool> {
+    // The second time for a file that was closed between a try and the look at what it left.
+    for _ in 0..2 {
+        let Err(why) = disk.remove_dir_all(path) else { return Ok(true) };
+        match why.source.kind() {
+            io::ErrorKind::ResourceBusy if holds_nothing(disk, path)? => return Ok(false),
+            io::ErrorKind::DirectoryNotEmpty if holds_nothing(disk, path)? && !disk.list(path)?.is_empty() => {
+                return Ok(false);
+            }
+            io::ErrorKind::DirectoryNotEmpty => {}
+            _ => return Err(why),
+        }
+    }
+    disk.remove_dir_all(path).map(|()| true)
+}
+
+/// Whether all that is left are directories, and files that are still open.
+fn holds_nothing(disk: &dyn Disk, path: &Path) -> DiskResult<bool> {
+    for entry in disk.list(path)? {
+        let is_nothing = match entry.is_dir {
+            true => holds_nothing(disk, &path.join(&entry.name))?,
+            false => is_still_open(&entry.name),
+        };
+        if !is_nothing {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, SimDisk};
+
+    #[test]
+    fn a_directory_with_open_files_goes_when_they_are_closed() {
+        for (kind, prefix) in [(Kind::FuseNames, ".fuse_hidden"), (Kind::NfsNames, ".nfs")] {
+            let disk = SimDisk::new(0);
+            disk.be(kind);
+            let dir = Path::new("/d/e");
+            disk.create_dir_all(dir).unwrap();
+            for name in ["open", "mapped", "closed"] {
+                disk.create(&dir.join(name)).unwrap().write_at(0, name.as_bytes()).unwrap();
+            }
+            let file = disk.open(&dir.join("open")).unwrap();
+            let bytes = disk.open(&dir.join("mapped")).unwrap().bytes().unwrap();
+            assert!(!remove_tree(&disk, Path::new("/d")).unwrap());
+            let names = disk.list(dir).unwrap();
+            assert!(names.len() == 2 && names.iter().all(|entry| is_still_open(&entry.name)), "{names:?}");
+            assert!(names[0].name.to_str().unwrap().starts_with(prefix));
+            assert_eq!((&file.bytes().unwrap()[..], &bytes[..]), (&b"open"[..], &b"mapped"[..]));
+            assert!(!remove_tree(&disk, Path::new("/d")).unwrap(), "again");
+            drop((file, bytes));
+            assert_eq!(disk.list(dir).unwrap(), []);
+            assert!(remove_tree(&disk, Path::new("/d")).unwrap());
+            assert!(disk.metadata(Path::new("/d")).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn a_mount_point_stays_and_is_empty() {
+        let disk = SimDisk::new(0);
+        disk.create_dir_all(Path::new("/d/e")).unwrap();
+        disk.create(Path::new("/d/e/file")).unwrap();
+        disk.mount(Path::new("/d/e"));
+        assert!(!remove_tree(&disk, Path::new("/d")).unwrap());
+        assert_eq!(disk.list(Path::new("/d/e")).unwrap(), []);
+        assert!(remove_tree(&disk, Path::new("/none")).unwrap_err().is_not_found());
+    }
+}

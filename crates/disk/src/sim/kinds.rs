@@ -1,0 +1,105 @@
+//! File systems that are otherwise than most: what the simulated disk does where it is one of them.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+
+use super::state::{Node, State, names};
+
+/// What a file system does otherwise than ext4. A disk may be several at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// An fsync of a directory is EINVAL, as on some CIFS and FUSE: names are durable when they please.
+    NoDirectorySync,
+    /// Two names cannot be swapped in one step, as on NFS, FUSE, exFAT and before Linux 3.15.
+    NoExchange,
+    /// A file that is removed while it is open becomes `.fuse_hidden` and a number, as libfuse does it.
+    FuseNames,
+    /// The same as `.nfs` and a number, which is EBUSY to remove, as NFS does it.
+    NfsNames,
+    /// Files cannot be mapped (ENODEV).
+    NoMaps,
+    /// Files cannot be locked (ENOLCK).
+    NoLocks,
+    /// All directories that are there when it becomes one lie in the lower layer of an overlayfs: to move or swap them is EXDEV.
+    /// Files can be moved.
+    Overlay,
+}
+
+impl State {
+    /// Makes the disk one of this kind too.
+    pub(super) fn be(&mut self, kind: Kind) {
+        self.kinds.insert(kind);
+        if kind == Kind::Overlay {
+            let is_dir = |(inode, node): (usize, &Node)| matches!(node, Node::Dir(_)).then_some(inode);
+            self.lower = self.nodes.iter().enumerate().filter_map(is_dir).collect();
+        }
+    }
+
+    pub(super) fn is(&self, kind: Kind) -> bool {
+        self.kinds.contains(&kind)
+    }
+
+    /// The mount that a name lies in: the last mount point on the way to it.
+    fn mount_of(&self, path: &Path) -> io::Result<usize> {
+        let (mut inode, mut mount) = (0, 0);
+        let names = names(path)?;
+        for name in &names[..names.len().saturating_sub(1)] {
+            inode = *self.dir(inode)?.now.get(*name).ok_or(io::ErrorKind::NotFound)?;
+            if self.mounts.contains(&inode) {
+                mount = inode;
+            }
+        }
+        Ok(mount)
+    }
+
+    /// Whether names can be moved between these places: mount points stay where they are, and nothing leaves its file system.
+    pub(super) fn check_move(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let inodes = [self.find(from).ok(), self.find(to).ok()];
+        if inodes.iter().flatten().any(|inode| self.mounts.contains(inode)) {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        let is_lower = |inode: &usize| self.lower.contains(inode);
+        if self.mount_of(from)? != self.mount_of(to)? || inodes.iter().flatten().any(is_lower) {
+            return Err(io::ErrorKind::CrossesDevices.into());
+        }
+        Ok(())
+    }
+
+    /// The name that a file gets which is open when its own is taken away; `None` where it goes.
+    pub(super) fn name_while_open(&self, inode: usize, name: &OsStr) -> io::Result<Option<OsString>> {
+        if self.open.get(&inode).is_none_or(|count| *count == 0) {
+            return Ok(None);
+        }
+        if self.is(Kind::NfsNames) {
+            if name.as_encoded_bytes().starts_with(b".nfs") {
+                return Err(io::ErrorKind::ResourceBusy.into());
+            }
+            return Ok(Some(format!(".nfs{inode:024x}").into()));
+        }
+        Ok(self.is(Kind::FuseNames).then(|| format!(".fuse_hidden{inode:016x}").into()))
+    }
+
+    pub(super) fn opened(&mut self, inode: usize) {
+        *self.open.entry(inode).or_insert(0) += 1;
+    }
+
+    /// With the last one who has it open the name goes that it had only for that.
+    pub(super) fn closed(&mut self, inode: usize) {
+        let Some(count) = self.open.get_mut(&inode) else { return };
+        *count -= 1;
+        if *count > 0 || !(self.is(Kind::FuseNames) || self.is(Kind::NfsNames)) {
+            return;
+        }
+        let is_hidden = |name: &OsString, of: usize| of == inode && crate::is_still_open(name);
+        let place = self.nodes.iter().enumerate().find_map(|(dir, node)| match node {
+            Node::Dir(known) => {
+                known.now.iter().find(|(name, of)| is_hidden(name, **of)).map(|(name, _)| (dir, name.clone()))
+            }
+            Node::File(_) => None,
+        });
+        if let Some((dir, name)) = place.filter(|_| !self.is_stopped) {
+            self.set_names(vec![(dir, name, None)]);
+        }
+    }
+}
