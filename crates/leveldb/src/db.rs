@@ -12,7 +12,7 @@ use crate::lookup::{Iter, Snapshot};
 use crate::manifest::Manifest;
 use crate::names::{CURRENT, LOCK, Name};
 use crate::options::Options;
-use crate::recover::{Recovered, recover};
+use crate::recover::{Recovered, manifest_named, recover};
 use crate::run::{Outputs, Run, RunSlot};
 use crate::version::{Shared, SortedRun, TableFile, Version};
 use disk::{Appender, Disk, LockGuard};
@@ -75,6 +75,8 @@ impl Db {
         let version = Version::default();
         let mut manifest = Manifest::new(0, 0);
         manifest.begin(&shared, &version)?;
+        // Tables are mapped: where the file system cannot do that, it is said before there is anything to lose.
+        shared.disk.open(&manifest_named(&shared)?)?.bytes()?;
         Ok(Db::new(shared, options, version, Some(manifest), Some(lock)))
     }
 
@@ -138,6 +140,13 @@ impl Db {
             has_compaction: Arc::new(AtomicBool::new(false)),
             _lock: lock,
         }))
+    }
+
+    /// What a manifest would list: the tables with their levels, and the last sequence. What the log held is in a table.
+    pub(crate) fn contents(&self) -> Result<(Vec<(usize, FileMeta)>, u64)> {
+        let last_sequence = self.0.manifest()?.last_sequence;
+        let tables = self.0.version().files().map(|(level, file)| (level, file.meta.clone())).collect();
+        Ok((tables, last_sequence))
     }
 
     /// The directory.

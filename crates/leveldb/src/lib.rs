@@ -26,6 +26,7 @@ mod format;
 #[doc(hidden)]
 pub mod fuzz;
 mod index;
+mod install;
 mod levels;
 mod log;
 mod lookup;
@@ -43,6 +44,7 @@ pub use db::Db;
 pub use error::{Error, Result};
 #[doc(hidden)]
 pub use fuzz::{fuzz_history, fuzz_open};
+pub use install::{Installed, begin_install, can_move_files, forget_install, install, is_installing};
 pub use lookup::{Expected, Iter, RunInfo, Snapshot};
 pub use options::Options;
 pub use run::{Run, TableWriter};

@@ -36,7 +36,7 @@ pub(crate) struct Recovered {
 /// Reads a directory. `shared.next_file` becomes greater than every number in it.
 pub(crate) fn recover(shared: &Arc<Shared>, has_filters: bool) -> Result<Recovered> {
     let entries = shared.disk.list(&shared.dir)?;
-    let manifest_path = current(shared)?;
+    let manifest_path = manifest_named(shared)?;
     let manifest = shared.disk.open(&manifest_path).map_err(|why| missing(why, "CURRENT"))?;
     let state = State::read(&manifest.bytes()?).map_err(|why| why.of(&manifest_path))?;
     let names = || entries.iter().filter_map(|entry| Name::parse(&entry.name));
@@ -69,7 +69,7 @@ fn missing(why: disk::DiskError, wanted_by: &str) -> Error {
 }
 
 /// The manifest that CURRENT names.
-fn current(shared: &Shared) -> Result<PathBuf> {
+pub(crate) fn manifest_named(shared: &Shared) -> Result<PathBuf> {
     let path = shared.dir.join(CURRENT);
     let file = shared.disk.open(&path).map_err(|why| missing(why, "the database"))?;
     let damaged = |found: String| Damage::new(0, "a manifest's name and the end of the line", found).of(&path);

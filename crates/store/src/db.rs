@@ -9,7 +9,7 @@
 
 use crate::fault::{Fault, FaultKind, Result};
 use crate::xor::{Key, NO_KEY};
-use disk::Disk;
+use disk::{Disk, is_still_open};
 use leveldb::{Db, Error, Options, Run, TableWriter};
 use simd::xor::xor;
 use std::path::Path;
@@ -185,7 +185,7 @@ pub(crate) fn empty_database(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let _lock = disk.lock(&dir.join("LOCK"))?;
     let names = |wanted: fn(&str) -> bool| -> Result<Vec<std::path::PathBuf>> {
         let entries = disk.list(dir)?;
-        let files = entries.iter().filter(|entry| !entry.is_dir);
+        let files = entries.iter().filter(|entry| !entry.is_dir && !is_still_open(&entry.name));
         Ok(files.filter(|entry| wanted(&entry.name.to_string_lossy())).map(|entry| dir.join(&entry.name)).collect())
     };
     let steps: [fn(&str) -> bool; 3] = [|name| name.ends_with(".log"), |name| name == "CURRENT", |name| name != "LOCK"];

@@ -131,6 +131,7 @@ fn kind_of(error: &io::Error) -> FaultKind {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => FaultKind::Permission,
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FaultKind::NoSpace,
         io::ErrorKind::UnexpectedEof => FaultKind::Damaged,
+        io::ErrorKind::Unsupported => FaultKind::Refused,
         _ => FaultKind::Io,
     }
 }
@@ -142,6 +143,10 @@ fn advice_for(kind: FaultKind) -> &'static str {
         FaultKind::Permission => "Let this user read and write it (chmod, chown, or a mount that is not read-only)",
         FaultKind::NoSpace => "Free disk space; work resumes automatically",
         FaultKind::Damaged => "The file is shorter than it was: was it truncated, or copied only in part?",
+        FaultKind::Refused => {
+            "Neither ffwd nor bitcoind works there: use a directory on another file system, or mount this one otherwise (NFS with \
+             locks: without nolock, its lock service running; FUSE without direct_io)"
+        }
         _ => "Look at the drive and the system's log",
     }
 }
@@ -199,6 +204,7 @@ mod tests {
             (io::ErrorKind::StorageFull, FaultKind::NoSpace, "Free disk space"),
             (io::ErrorKind::QuotaExceeded, FaultKind::NoSpace, "Free disk space"),
             (io::ErrorKind::UnexpectedEof, FaultKind::Damaged, "shorter"),
+            (io::ErrorKind::Unsupported, FaultKind::Refused, "another file system"),
             (io::ErrorKind::Other, FaultKind::Io, "Look at the drive"),
         ] {
             let fault = Fault::from(DiskError::new("read", path, io::Error::from(row)).at_offset(7));
@@ -246,6 +252,7 @@ mod tests {
             (error(Some(12), None, None), FaultKind::Locked, "process 12. Stop"),
             (error(None, None, None), FaultKind::Locked, "does not name"),
             (error(None, None, Some(io::ErrorKind::PermissionDenied)), FaultKind::Permission, "chmod"),
+            (error(None, None, Some(io::ErrorKind::Unsupported)), FaultKind::Refused, "without nolock"),
         ] {
             let fault = Fault::from(error);
             assert_eq!(fault.kind(), kind);

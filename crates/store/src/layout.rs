@@ -159,6 +159,19 @@ impl Layout {
         Ok(true)
     }
 
+    /// Bytes of what is stored: files that lie in the directories that count, whatever their names.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn used_space(&self, disk: &dyn Disk) -> Result<UsedSpace> {
+        let of = |dirs: &[PathBuf]| -> Result<u64> { dirs.iter().map(|dir| files_bytes(disk, dir)).sum() };
+        Ok(UsedSpace {
+            blocks: of(&[self.blocks_dir.clone(), self.index_dir()])?,
+            coins: of(&[self.chainstate_dir(), self.snapshot_dir()])?,
+        })
+    }
+
     /// Makes the network's directory and blocks/ (the index's too, where that is another) as far as they are missing. In a new
     /// one wallets/ too, as Core does (common/init.cpp, `InitConfig`): with it Core keeps its wallets apart.
     /// The directory of the index is made when it is opened: where it is there before xor.dat, Core writes a zero key.
@@ -187,6 +200,25 @@ impl Layout {
         let root = if net.as_os_str().is_empty() { Some(above) } else { above.parent() };
         root.unwrap_or(above).to_path_buf()
     }
+}
+
+/// What is stored in a data directory, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct UsedSpace {
+    /// Block and undo files, and the block index.
+    pub blocks: u64,
+    /// Chainstates.
+    pub coins: u64,
+}
+
+/// Bytes of the files of a directory, without those below it; 0 where it is missing.
+fn files_bytes(disk: &dyn Disk, dir: &Path) -> Result<u64> {
+    if disk.metadata(dir)?.is_none_or(|known| !known.is_dir) {
+        return Ok(0);
+    }
+    let entries = disk.list(dir)?;
+    let files = entries.iter().filter(|entry| !entry.is_dir).map(|entry| dir.join(&entry.name));
+    files.map(|path| Ok(disk.metadata(&path)?.map_or(0, |known| known.len))).sum()
 }
 
 /// The greatest number of a file that is taken: with full files 128 TB, a hundred times what the longest chain needs,
@@ -290,6 +322,13 @@ mod tests {
         layout.create(&*disk).unwrap();
         layout.check(&*disk).unwrap();
         assert!(!layout.is_unused(&*disk).unwrap());
+        assert_eq!(layout.used_space(&*disk).unwrap(), UsedSpace::default());
+        for (path, bytes) in [(layout.block_file(0), 100), (layout.undo_file(0), 20)] {
+            disk.create(&path).unwrap().set_len(bytes).unwrap();
+        }
+        disk.create_dir_all(&layout.chainstate_dir()).unwrap();
+        disk.create(&layout.chainstate_dir().join("000005.ldb")).unwrap().set_len(3).unwrap();
+        assert_eq!(layout.used_space(&*disk).unwrap(), UsedSpace { blocks: 120, coins: 3 });
         assert!(disk.metadata(Path::new("/big/regtest/blocks")).unwrap().is_some());
         assert!(disk.metadata(Path::new("/d/regtest/blocks/index")).unwrap().is_none());
     }

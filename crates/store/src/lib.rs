@@ -31,7 +31,7 @@ pub use chainstate::Chainstate;
 pub use fault::{Fault, FaultKind, Result};
 pub use fileinfo::{FileEnd, FileInfo, FileInfos};
 pub use index::{BlockIndex, IndexEntry, Status};
-pub use layout::{Layout, Network};
+pub use layout::{Layout, Network, UsedSpace};
 
 /// A place in Core's block or undo files.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -25,7 +25,7 @@ use crate::fault::{Fault, FaultKind, Result};
 use crate::index::{BlockIndex, IndexChanges};
 use crate::layout::{self, Layout};
 use crate::private_files::PrivateDir;
-use disk::Disk;
+use disk::{Disk, remove_tree};
 use leveldb::Db;
 use primitives::Header;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ pub struct Begun {
 /// Another program holds the data directory, or what the system says; can be called again.
 pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout, headers: &[Header]) -> Result<Begun> {
     check_writable(&**disk, layout)?;
-    finish_index_swap(&**disk, layout)?;
+    finish_index_swap(disk, layout)?;
     let private = PrivateDir::new(disk.clone(), layout.private_dir());
     if !headers.is_empty() {
         private.write(HEADERS, &headers.iter().flat_map(|header| header.0).collect::<Vec<u8>>())?;
@@ -139,7 +139,7 @@ pub fn forget(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
 ///
 /// Another program holds the data directory, something is damaged, or what the system says; can be called again.
 pub fn resume(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Option<BlockIndex>> {
-    finish_index_swap(&**disk, layout)?;
+    finish_index_swap(disk, layout)?;
     if !BlockIndex::exists(&**disk, layout)? {
         return Ok(None);
     }
@@ -181,7 +181,7 @@ pub fn remove_undo_files(disk: &dyn Disk, layout: &Layout) -> Result<()> {
 fn replace_damaged_index(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<BlockIndex> {
     let (new, dir) = (new_index_dir(layout), layout.index_dir());
     if disk.metadata(&new)?.is_some() {
-        disk.remove_dir_all(&new)?;
+        remove_tree(&**disk, &new)?;
     }
     let index = BlockIndex::open_dir(disk.clone(), &new)?;
     set_reindexing(&index)?;
@@ -189,18 +189,11 @@ fn replace_damaged_index(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<BlockI
     let parent = dir.parent().ok_or_else(|| no_parent(&dir))?;
     match disk.exchange(&new, &dir) {
         Ok(()) => disk.sync_dir_once(parent)?,
-        Err(why) if why.is_unsupported() => {
-            let aside = old_index_dir(layout);
-            if disk.metadata(&aside)?.is_some() {
-                disk.remove_dir_all(&aside)?;
-            }
-            disk.rename(&dir, &aside)?;
-            disk.rename(&new, &dir)?;
-            disk.sync_dir_once(parent)?;
-        }
+        // File by file, then: at every instant there is the old index, or the new one.
+        Err(why) if why.is_immovable() => drop(leveldb::install(disk, &new, &dir)?),
         Err(why) => return Err(why.into()),
     }
-    finish_index_swap(&**disk, layout)?;
+    finish_index_swap(disk, layout)?;
     BlockIndex::open(disk.clone(), layout)
 }
 
@@ -209,8 +202,13 @@ fn replace_damaged_index(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<BlockI
 /// # Errors
 ///
 /// What the system says; can be called again.
-pub fn finish_index_swap(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+pub fn finish_index_swap(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     let (new, dir, aside) = (new_index_dir(layout), layout.index_dir(), old_index_dir(layout));
+    if leveldb::is_installing(&**disk, &new)? {
+        // Where another program came in between, what it left stands.
+        leveldb::install(disk, &new, &dir)?;
+    }
+    let disk = &**disk;
     let parent = dir.parent().ok_or_else(|| no_parent(&dir))?;
     if disk.metadata(&dir)?.is_none() && disk.metadata(&aside)?.is_some() && Db::exists(disk, &new)? {
         disk.rename(&new, &dir)?;
@@ -219,7 +217,7 @@ pub fn finish_index_swap(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     for left in [new, aside] {
         if disk.metadata(&left)?.is_some() {
             empty_database(disk, &left)?;
-            disk.remove_dir_all(&left)?;
+            remove_tree(disk, &left)?;
             disk.sync_dir_once(parent)?;
         }
     }

@@ -27,7 +27,8 @@ use std::sync::Arc;
 
 pub use commit::{CoinsCommit, CoinsCompaction, CoinsPart};
 pub use replace::{
-    Rebuilt, empty, finish_swap, hinted, rebuilt, remove_hinted, remove_snapshot, swap_hinted, swap_rebuilt,
+    Rebuilt, check_place, empty, finish_swap, hinted, rebuilt, remove_hinted, remove_snapshot, swap_hinted,
+    swap_rebuilt,
 };
 pub use snapshot::{
     begin_snapshot, finish_snapshot, install_snapshot, invalid_snapshot, snapshot_base, validated_snapshot,

@@ -2,16 +2,18 @@
 //!
 //! A chainstate that is being rebuilt lies in `ffwd/chainstate` and has a file `ffwd-rebuilt` in it, which LevelDB does
 //! not look at. With it, it can be gone on with; without it, it is an old one that waits to be removed. The two are
-//! swapped in one step; where the file system has no such step, the old one moves to `ffwd/chainstate.old` first, and
-//! [`finish_swap`] ends what a crash in between left.
+//! swapped in one step. Where that cannot be (a file system without such a step, a mount point, a link, a lower layer of
+//! an overlayfs), the files of the new one are moved into the old one's directory (`leveldb::install`), and [`finish_swap`]
+//! goes on with that after a crash. At every instant `chainstate/` is the old set or the new one, for Core too.
 //! One that is made with hints lies in `ffwd/chainstate_hints`, and all of this holds for it too.
 
 use crate::db::empty_database;
 use crate::fault::{Fault, FaultKind, Result};
 use crate::layout::Layout;
-use disk::{Disk, DiskError};
-use leveldb::Db;
+use disk::{Disk, DiskError, remove_tree};
+use leveldb::{Db, Installed};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Says that a chainstate is being rebuilt, or was.
 const MARKER: &str = "ffwd-rebuilt";
@@ -47,18 +49,11 @@ pub fn remove_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
     if Db::exists(disk, &dir)? {
         drop(disk.lock(&dir.join("LOCK"))?);
     }
-    // Out of Core's sight in one step.
-    let aside = layout.private_dir().join("chainstate_snapshot.old");
-    remove_if_there(disk, &aside)?;
-    disk.create_dir_all(&layout.private_dir())?;
-    disk.rename(&dir, &aside)?;
-    disk.sync_dir_once(layout.net_dir())?;
-    disk.sync_dir_once(&layout.private_dir())?;
-    remove_if_there(disk, &aside)?;
+    super::snapshot::take_out_of_sight(disk, layout)?;
     Ok(true)
 }
 
-/// A chainstate in the making, the one whose place it takes, and where that is moved meanwhile.
+/// A chainstate in the making, the one whose place it takes, and where earlier versions moved that meanwhile.
 struct Places {
     new: PathBuf,
     old: PathBuf,
@@ -87,8 +82,9 @@ impl Places {
 ///
 /// # Errors
 ///
-/// What the system says.
-pub fn rebuilt(disk: &dyn Disk, layout: &Layout) -> Result<Rebuilt> {
+/// The swap at the end could not be made: a link without a directory, no room to copy to another file system. What the
+/// system says.
+pub fn rebuilt(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Rebuilt> {
     begin(disk, layout, &Places::rebuilt(layout))
 }
 
@@ -96,25 +92,79 @@ pub fn rebuilt(disk: &dyn Disk, layout: &Layout) -> Result<Rebuilt> {
 ///
 /// # Errors
 ///
-/// What the system says.
-pub fn hinted(disk: &dyn Disk, layout: &Layout) -> Result<Rebuilt> {
+/// As [`rebuilt`].
+pub fn hinted(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Rebuilt> {
     begin(disk, layout, &Places::hinted(layout))
 }
 
-fn begin(disk: &dyn Disk, layout: &Layout, places: &Places) -> Result<Rebuilt> {
-    check_is_directory(disk, layout)?;
+fn begin(disk: &Arc<dyn Disk>, layout: &Layout, places: &Places) -> Result<Rebuilt> {
     finish_swap(disk, layout)?;
-    let dir = &places.new;
+    let (disk, dir) = (&**disk, &places.new);
     if disk.metadata(&dir.join(MARKER))?.is_some() {
+        check_place(disk, layout, dir)?;
         return Ok(Rebuilt::Started);
     }
     disk.create_dir_all(dir)?;
     disk.sync_dir_once(layout.net_dir())?;
     disk.sync_dir_once(&layout.private_dir())?;
+    check_place(disk, layout, dir)?;
     let marker = disk.create(&dir.join(MARKER))?;
     marker.sync().map_err(DiskError::of_last_try)?;
     disk.sync_dir_once(dir)?;
     Ok(Rebuilt::Absent)
+}
+
+/// Says no before the work where the coins of `from` cannot take the place of those in `chainstate/` at its end: a link that
+/// leads nowhere, or another file system without room for a copy beside the old ones.
+///
+/// # Errors
+///
+/// [`FaultKind::Refused`], or what the system says.
+pub fn check_place(disk: &dyn Disk, layout: &Layout, from: &Path) -> Result<()> {
+    let dir = layout.chainstate_dir();
+    match disk.metadata(&dir)? {
+        Some(known) if known.is_dir => {}
+        None if is_there(disk, layout)? => {
+            let advice = "Is the drive there? Put the directory back that the link leads to, or remove the link";
+            return Err(Fault::new(FaultKind::Refused, &dir, "a directory", "a link that leads nowhere", advice));
+        }
+        None => return Ok(()),
+        Some(_) => {
+            let advice = "Move the file away";
+            return Err(Fault::new(FaultKind::Refused, &dir, "a directory", "a file", advice));
+        }
+    }
+    if leveldb::can_move_files(disk, from, &dir)? {
+        return Ok(());
+    }
+    let mut needed = SPARE_BYTES;
+    for entry in disk.list(&dir)?.iter().filter(|entry| !entry.is_dir) {
+        needed += disk.metadata(&dir.join(&entry.name))?.map_or(0, |known| known.len);
+    }
+    let free = disk.free_space_bytes(&dir)?;
+    if free >= needed {
+        return Ok(());
+    }
+    let wanted = format!(
+        "{needed} bytes free there: it is a mount point, or lies on another file system than {}, so that the new coins are copied \
+         into it beside the old ones",
+        from.display()
+    );
+    let advice = "Free disk space there, or let both lie on one file system. Nothing was changed";
+    Err(Fault::new(FaultKind::Refused, &dir, wanted, format!("{free}"), advice))
+}
+
+/// What a copy may need beyond what the old coins take.
+const SPARE_BYTES: u64 = 64 << 20;
+
+/// Whether there is anything of the chainstate's name, if only a link to nothing.
+fn is_there(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
+    Ok(disk.list(layout.net_dir())?.iter().any(|entry| entry.name == "chainstate"))
+}
+
+/// Whether the chainstate's name is a link: it would be swapped, and not what it leads to.
+pub(super) fn is_link(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
+    Ok(disk.list(layout.net_dir())?.iter().any(|entry| entry.name == "chainstate" && !entry.is_dir))
 }
 
 /// Removes a chainstate that was begun with hints, if there is one. It is closed.
@@ -123,23 +173,16 @@ fn begin(disk: &dyn Disk, layout: &Layout, places: &Places) -> Result<Rebuilt> {
 ///
 /// What the system says; can be called again.
 pub fn remove_hinted(disk: &dyn Disk, layout: &Layout) -> Result<()> {
-    let dir = layout.hinted_chainstate_dir();
-    let marker = dir.join(MARKER);
-    if disk.metadata(&marker)?.is_some() {
-        // What is left of it after a crash is not gone on with.
-        disk.remove_file(&marker)?;
-        disk.sync_dir_once(&dir)?;
-    }
-    remove_if_there(disk, &dir)
+    retire(disk, &layout.hinted_chainstate_dir())
 }
 
-/// Puts the whole and closed chainstate of `ffwd/chainstate` in the place of the old one, in one step where the system
-/// has one, and removes the old one. The old one's LOCK is held by the caller until then.
+/// Puts the whole and closed chainstate of `ffwd/chainstate` in the place of the old one, and removes the old one. The old
+/// one's LOCK is held by the caller until then.
 ///
 /// # Errors
 ///
 /// What the system says; can be called again.
-pub fn swap_rebuilt(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+pub fn swap_rebuilt(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     swap(disk, layout, &Places::rebuilt(layout))
 }
 
@@ -148,31 +191,39 @@ pub fn swap_rebuilt(disk: &dyn Disk, layout: &Layout) -> Result<()> {
 /// # Errors
 ///
 /// What the system says; can be called again.
-pub fn swap_hinted(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+pub fn swap_hinted(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     swap(disk, layout, &Places::hinted(layout))
 }
 
-fn swap(disk: &dyn Disk, layout: &Layout, places: &Places) -> Result<()> {
-    let Places { new, old, aside } = places;
-    if disk.metadata(&new.join(MARKER))?.is_none() {
-        return finish_swap(disk, layout); // It was swapped before.
+fn swap(disk: &Arc<dyn Disk>, layout: &Layout, places: &Places) -> Result<()> {
+    let Places { new, old, .. } = places;
+    if disk.metadata(&new.join(MARKER))?.is_none() || leveldb::is_installing(&**disk, new)? {
+        return finish_swap(disk, layout); // It was swapped before, or was being.
     }
-    if disk.metadata(old)?.is_none() {
-        disk.rename(new, old)?;
-        sync_both(disk, layout)?;
-        return finish_swap(disk, layout);
-    }
-    match disk.exchange(new, old) {
-        Ok(()) => sync_both(disk, layout)?,
-        Err(why) if why.is_unsupported() => {
-            disk.rename(old, aside)?;
-            sync_both(disk, layout)?;
-            disk.rename(new, old)?;
-            sync_both(disk, layout)?;
-        }
+    let moved = match disk.metadata(old)? {
+        None => disk.rename(new, old),
+        Some(_) if is_link(&**disk, layout)? => Err(DiskError::new("exchange", new, std::io::ErrorKind::Unsupported)),
+        Some(_) => disk.exchange(new, old),
+    };
+    match moved {
+        Ok(()) => sync_both(&**disk, layout)?,
+        Err(why) if why.is_immovable() => install(disk, new, old)?,
         Err(why) => return Err(why.into()),
     }
     finish_swap(disk, layout)
+}
+
+/// File by file.
+fn install(disk: &Arc<dyn Disk>, new: &Path, old: &Path) -> Result<()> {
+    match leveldb::install(disk, new, old)? {
+        Installed::Done => retire(&**disk, new),
+        Installed::Overtaken => {
+            retire(&**disk, new)?;
+            let found = "another program at work there, while the new coins were put into it";
+            let advice = "The old coins stand. Run the same command again, and no other program meanwhile";
+            Err(Fault::new(FaultKind::Refused, old, "a chainstate that nobody uses", found, advice))
+        }
+    }
 }
 
 /// Ends a swap that was cut short, and removes what is left of an old chainstate. To be called at every start; does
@@ -181,9 +232,15 @@ fn swap(disk: &dyn Disk, layout: &Layout, places: &Places) -> Result<()> {
 /// # Errors
 ///
 /// What the system says; can be called again.
-pub fn finish_swap(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+pub fn finish_swap(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     for places in [Places::rebuilt(layout), Places::hinted(layout)] {
         let Places { new, old, aside } = &places;
+        if leveldb::is_installing(&**disk, new)? {
+            // Where another program came in between, what it left stands, and the new coins are not whole any more.
+            leveldb::install(disk, new, old)?;
+            retire(&**disk, new)?;
+        }
+        let disk = &**disk;
         let is_cut = disk.metadata(old)?.is_none() && disk.metadata(aside)?.is_some();
         if is_cut && disk.metadata(&new.join(MARKER))?.is_some() {
             disk.rename(new, old)?;
@@ -205,31 +262,29 @@ pub fn finish_swap(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
+/// Removes a chainstate in the making. First its mark, durable: what is left of it after a crash is not gone on with.
+fn retire(disk: &dyn Disk, new: &Path) -> Result<()> {
+    let marker = new.join(MARKER);
+    if disk.metadata(&marker)?.is_some() {
+        disk.remove_file(&marker)?;
+        disk.sync_dir_once(new)?;
+    }
+    remove_if_there(disk, new)
+}
+
 fn sync_both(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     disk.sync_dir_once(layout.net_dir())?;
     disk.sync_dir_once(&layout.private_dir())?;
     Ok(())
 }
 
+/// What is still open stays until it is removed the next time.
 pub(super) fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<()> {
     if disk.metadata(path)?.is_some() {
-        disk.remove_dir_all(path)?;
+        remove_tree(disk, path)?;
         if let Some(parent) = path.parent() {
             disk.sync_dir_once(parent)?;
         }
     }
     Ok(())
-}
-
-/// A link would be swapped, and not what it leads to.
-fn check_is_directory(disk: &dyn Disk, layout: &Layout) -> Result<()> {
-    let entries = disk.list(layout.net_dir())?;
-    let Some(entry) = entries.iter().find(|entry| entry.name == "chainstate") else { return Ok(()) };
-    if entry.is_dir {
-        return Ok(());
-    }
-    let advice =
-        "Run a full reindex, which works in the directory that the link leads to, or put that directory itself here";
-    let wanted = "a directory that can be swapped with a rebuilt one";
-    Err(Fault::new(FaultKind::Refused, &layout.chainstate_dir(), wanted, "a link", advice))
 }

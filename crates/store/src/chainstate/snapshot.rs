@@ -11,11 +11,13 @@
 //! ```
 //!
 //! It is written aside and moved into its place when it is whole. Once the base block is validated, the two are swapped
-//! in one step where the system has one, so that at every instant either of Core and ffwd goes on from what lies there.
+//! in one step, so that at every instant either of Core and ffwd goes on from what lies there. Where the directories cannot
+//! be swapped (see `replace`), base_blockhash goes first: from then on `chainstate/` alone counts, to Core too, and the files
+//! of the other one are moved into it.
 //! Source: Bitcoin Core b88bffe, node/utxo_snapshot.cpp, `ChainstateManager::ValidatedSnapshotCleanup`,
 //! `Chainstate::InvalidateCoinsDBOnDisk`.
 
-use super::replace::remove_if_there;
+use super::replace::{is_link, remove_if_there};
 use crate::fault::{Fault, FaultKind, Result};
 use crate::layout::Layout;
 use crate::private_files::{read_small, write_whole};
@@ -23,6 +25,7 @@ use disk::{Disk, DiskError};
 use leveldb::Db;
 use primitives::BlockHash;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// File that names the base block.
 const BASE_BLOCKHASH: &str = "base_blockhash";
@@ -63,9 +66,19 @@ pub fn snapshot_base(disk: &dyn Disk, layout: &Layout) -> Result<Option<BlockHas
 /// # Errors
 ///
 /// What the system says; can be called again.
-pub fn finish_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+pub fn finish_snapshot(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     let (now, from_snapshot) = (layout.chainstate_dir(), layout.snapshot_dir());
     let (aside, cores) = (aside(layout), to_delete(layout));
+    if leveldb::is_installing(&**disk, &from_snapshot)? {
+        if disk.metadata(&from_snapshot.join(BASE_BLOCKHASH))?.is_some() {
+            // It still counts, and may have changed since.
+            leveldb::forget_install(&**disk, &from_snapshot)?;
+        } else {
+            // Where Core came in between, what it left stands.
+            leveldb::install(disk, &from_snapshot, &now)?;
+        }
+    }
+    let disk = &**disk;
     if disk.metadata(&now)?.is_none() && disk.metadata(&from_snapshot)?.is_some() {
         let is_cores = disk.metadata(&cores)?.is_some();
         if is_cores || disk.metadata(&aside)?.is_some() {
@@ -84,12 +97,34 @@ pub fn finish_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     remove_if_there(disk, &layout.new_snapshot_dir())
 }
 
+/// What lies there is removed later; where it cannot be moved, now.
 fn move_aside(disk: &dyn Disk, layout: &Layout, dir: &Path) -> Result<()> {
     remove_if_there(disk, &aside(layout))?;
     disk.create_dir_all(&layout.private_dir())?;
-    disk.rename(dir, &aside(layout))?;
+    match disk.rename(dir, &aside(layout)) {
+        Ok(()) => {}
+        Err(why) if why.is_immovable() => return remove_if_there(disk, dir),
+        Err(why) => return Err(why.into()),
+    }
     disk.sync_dir_once(layout.net_dir())?;
     disk.sync_dir_once(&layout.private_dir())?;
+    Ok(())
+}
+
+/// Removes the chainstate from a snapshot: out of Core's sight in one step. It is closed.
+pub(super) fn take_out_of_sight(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    forget_base(disk, &layout.snapshot_dir())?;
+    move_aside(disk, layout, &layout.snapshot_dir())?;
+    remove_if_there(disk, &aside(layout))
+}
+
+/// Without its base block Core takes no notice of a chainstate from a snapshot, nor does ffwd.
+fn forget_base(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    let base = dir.join(BASE_BLOCKHASH);
+    if disk.metadata(&base)?.is_some() {
+        disk.remove_file(&base)?;
+        disk.sync_dir_once(dir)?;
+    }
     Ok(())
 }
 
@@ -109,12 +144,24 @@ pub fn begin_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<PathBuf> {
 /// # Errors
 ///
 /// What the system says.
-pub fn install_snapshot(disk: &dyn Disk, layout: &Layout, base: BlockHash) -> Result<()> {
-    let dir = layout.new_snapshot_dir();
-    let path = dir.join(BASE_BLOCKHASH);
-    write_whole(disk, &path, &dir.join("base_blockhash.new"), base.as_bytes())?;
-    disk.sync_dir_once(&dir)?;
-    disk.rename(&dir, &layout.snapshot_dir())?;
+pub fn install_snapshot(disk: &Arc<dyn Disk>, layout: &Layout, base: BlockHash) -> Result<()> {
+    let (dir, place) = (layout.new_snapshot_dir(), layout.snapshot_dir());
+    let write_base = |dir: &Path| -> Result<()> {
+        let beside = dir.join("base_blockhash.new");
+        write_whole(&**disk, &dir.join(BASE_BLOCKHASH), &beside, base.as_bytes())?;
+        Ok(disk.sync_dir_once(dir)?)
+    };
+    write_base(&dir)?;
+    match disk.rename(&dir, &place) {
+        Ok(()) => {}
+        Err(why) if why.is_immovable() => {
+            leveldb::install(disk, &dir, &place)?;
+            disk.sync_dir_once(layout.net_dir())?;
+            write_base(&place)?;
+            return remove_if_there(&**disk, &dir);
+        }
+        Err(why) => return Err(why.into()),
+    }
     disk.sync_dir_once(layout.net_dir())?;
     disk.sync_dir_once(&layout.private_dir())?;
     Ok(())
@@ -126,41 +173,49 @@ pub fn install_snapshot(disk: &dyn Disk, layout: &Layout, base: BlockHash) -> Re
 /// # Errors
 ///
 /// What the system says; [`finish_snapshot`] ends what was begun.
-pub fn validated_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+pub fn validated_snapshot(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     let (now, from_snapshot) = (layout.chainstate_dir(), layout.snapshot_dir());
-    match disk.exchange(&now, &from_snapshot) {
-        Ok(()) => {}
-        Err(why) if why.is_unsupported() => {
-            move_aside(disk, layout, &now)?;
-            disk.rename(&from_snapshot, &now)?;
+    let swapped = match is_link(&**disk, layout)? {
+        true => Err(DiskError::new("exchange", &now, std::io::ErrorKind::Unsupported)),
+        false => disk.exchange(&now, &from_snapshot),
+    };
+    match swapped {
+        Ok(()) => disk.sync_dir_once(layout.net_dir())?,
+        Err(why) if why.is_immovable() => {
+            leveldb::begin_install(disk, &from_snapshot, &now)?;
+            forget_base(&**disk, &from_snapshot)?;
         }
         Err(why) => return Err(why.into()),
     }
-    disk.sync_dir_once(layout.net_dir())?;
     finish_snapshot(disk, layout)
 }
 
-/// The snapshot proved false: its chainstate is moved where neither program uses it. It is closed.
+/// The snapshot proved false: its chainstate is moved where neither program uses it, or removed where it cannot be moved. It
+/// is closed.
 ///
 /// # Errors
 ///
 /// What the system says; can be called again.
-pub fn invalid_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<PathBuf> {
+pub fn invalid_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<Option<PathBuf>> {
     let (dir, invalid) = (layout.snapshot_dir(), layout.net_dir().join("chainstate_snapshot_INVALID"));
     if Db::exists(disk, &dir)? {
         drop(disk.lock(&dir.join("LOCK"))?);
     }
     remove_if_there(disk, &invalid)?;
-    disk.rename(&dir, &invalid).map_err(DiskError::of_last_try)?;
+    match disk.rename(&dir, &invalid) {
+        Ok(()) => {}
+        Err(why) if why.is_immovable() => return take_out_of_sight(disk, layout).map(|()| None),
+        Err(why) => return Err(why.of_last_try().into()),
+    }
     disk.sync_dir_once(layout.net_dir())?;
-    Ok(invalid)
+    Ok(Some(invalid))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Chainstate;
-    use disk::{Fault as Accident, Loss, SimDisk};
+    use disk::{Fault as Accident, Kind, Loss, SimDisk};
     use std::sync::Arc;
 
     const BASE: BlockHash = BlockHash::from_bytes([7; 32]);
@@ -191,50 +246,116 @@ mod tests {
         sim
     }
 
-    /// Stopped at every operation: the chainstate is the old one or the new one, and the same step leads to the end.
+    type Scene = (&'static str, fn(&SimDisk));
+
+    /// What the file system can be, besides one on which two names are swapped in one step.
+    const SCENES: [Scene; 5] = [
+        ("ordinary", |_| ()),
+        ("without a swap in one step", |sim| sim.be(Kind::NoExchange)),
+        ("the chainstate a mount point", |sim| sim.mount(&layout().chainstate_dir())),
+        ("a lower layer", |sim| sim.be(Kind::Overlay)),
+        ("NFS", |sim| [Kind::NoExchange, Kind::NfsNames].into_iter().for_each(|kind| sim.be(kind))),
+    ];
+
+    /// Stopped at every operation: the chainstate is the old one or the new one, and the same step leads to the end. Core, which
+    /// takes no notice of a snapshot without its base block, finds a whole chainstate each time.
     #[test]
     fn a_validated_snapshot_takes_the_place_of_the_other_at_every_stop() {
-        for at in 0..60 {
-            let sim = prepared(at);
-            let disk = sim.shared();
-            install_snapshot(&*disk, &layout(), BASE).unwrap();
-            assert_eq!(snapshot_base(&*disk, &layout()).unwrap(), Some(BASE));
-            sim.fail_at(sim.operations() + at, 1, Accident::Stop);
-            let done = validated_snapshot(&*disk, &layout());
-            for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
-                let sim = sim.reopen(loss);
+        for (scene, be) in SCENES {
+            for at in 0.. {
+                let sim = prepared(at);
                 let disk = sim.shared();
-                finish_snapshot(&*disk, &layout()).unwrap();
-                let now = tip(&disk, &layout().chainstate_dir());
-                let is_half = snapshot_base(&*disk, &layout()).unwrap().is_some();
-                assert_eq!(now, Some(BlockHash::from_bytes([if is_half { 1 } else { 9 }; 32])), "{at} {loss:?}");
-                assert!(done.is_err() || !is_half);
-                if is_half {
-                    assert_eq!(tip(&disk, &layout().snapshot_dir()), Some(BlockHash::from_bytes([9; 32])));
-                    validated_snapshot(&*disk, &layout()).unwrap();
-                    assert_eq!(tip(&disk, &layout().chainstate_dir()), Some(BlockHash::from_bytes([9; 32])));
+                install_snapshot(&disk, &layout(), BASE).unwrap();
+                assert_eq!(snapshot_base(&*disk, &layout()).unwrap(), Some(BASE));
+                be(&sim);
+                sim.fail_at(sim.operations() + at, 1, Accident::Stop);
+                let done = validated_snapshot(&disk, &layout());
+                for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
+                    let row = format!("{scene}, {at}, {loss:?}");
+                    let sim = sim.reopen(loss);
+                    let disk = sim.shared();
+                    let found = tip(&disk, &layout().chainstate_dir()).unwrap().as_bytes()[0];
+                    assert!([1, 9].contains(&found), "{row}");
+                    if snapshot_base(&*disk, &layout()).unwrap().is_some() {
+                        assert_eq!(tip(&disk, &layout().snapshot_dir()), Some(BlockHash::from_bytes([9; 32])), "{row}");
+                    }
+                    finish_snapshot(&disk, &layout()).unwrap();
+                    let now = tip(&disk, &layout().chainstate_dir());
+                    let is_half = snapshot_base(&*disk, &layout()).unwrap().is_some();
+                    assert_eq!(now, Some(BlockHash::from_bytes([if is_half { 1 } else { 9 }; 32])), "{row}");
+                    assert!(done.is_err() || !is_half, "{row}");
+                    if is_half {
+                        validated_snapshot(&disk, &layout()).unwrap();
+                        assert_eq!(
+                            tip(&disk, &layout().chainstate_dir()),
+                            Some(BlockHash::from_bytes([9; 32])),
+                            "{row}"
+                        );
+                    }
+                    for gone in ["chainstate_snapshot", "ffwd/chainstate_snapshot.old"] {
+                        assert!(disk.metadata(&layout().net_dir().join(gone)).unwrap().is_none(), "{row}: {gone}");
+                    }
                 }
-                for gone in ["chainstate_snapshot", "ffwd/chainstate_snapshot.old"] {
-                    assert!(disk.metadata(&layout().net_dir().join(gone)).unwrap().is_none(), "{gone}");
+                if done.is_ok() {
+                    break;
                 }
+                assert!(at < 150, "{scene}: it has fewer operations");
             }
-            if done.is_ok() {
-                break;
-            }
-            assert!(at < 59, "it has fewer operations");
+        }
+    }
+
+    /// Core came in between, after the base block's name was gone: what it left stands.
+    #[test]
+    fn a_chainstate_that_core_went_on_with_meanwhile_stands() {
+        let sim = prepared(0);
+        let disk = sim.shared();
+        install_snapshot(&disk, &layout(), BASE).unwrap();
+        leveldb::begin_install(&disk, &layout().snapshot_dir(), &layout().chainstate_dir()).unwrap();
+        // While it counts the plan is nothing.
+        finish_snapshot(&disk, &layout()).unwrap();
+        assert_eq!(snapshot_base(&*disk, &layout()).unwrap(), Some(BASE));
+        assert_eq!(tip(&disk, &layout().chainstate_dir()), Some(BlockHash::from_bytes([1; 32])));
+        leveldb::begin_install(&disk, &layout().snapshot_dir(), &layout().chainstate_dir()).unwrap();
+        forget_base(&*disk, &layout().snapshot_dir()).unwrap();
+        make(&disk, &layout().chainstate_dir(), 5);
+        finish_snapshot(&disk, &layout()).unwrap();
+        assert_eq!(tip(&disk, &layout().chainstate_dir()), Some(BlockHash::from_bytes([5; 32])));
+        assert!(disk.metadata(&layout().snapshot_dir()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_false_snapshot_is_out_of_use_wherever_it_lies() {
+        for (scene, be) in SCENES {
+            let sim = prepared(1);
+            let disk = sim.shared();
+            install_snapshot(&disk, &layout(), BASE).unwrap();
+            be(&sim);
+            let kept = invalid_snapshot(&*disk, &layout()).unwrap();
+            assert_eq!(kept.is_some(), scene != "a lower layer");
+            assert_eq!(snapshot_base(&*disk, &layout()).unwrap(), None, "{scene}");
+            assert!(disk.metadata(&layout().snapshot_dir()).unwrap().is_none(), "{scene}");
+            finish_snapshot(&disk, &layout()).unwrap();
+            assert_eq!(tip(&disk, &layout().chainstate_dir()), Some(BlockHash::from_bytes([1; 32])), "{scene}");
         }
     }
 
     #[test]
     fn a_snapshot_counts_whole_or_not_at_all() {
-        for at in 0..40 {
+        a_snapshot_counts(|_| ());
+        // Where ffwd/ is another file system it is copied.
+        a_snapshot_counts(|sim| sim.mount(&layout().private_dir()));
+    }
+
+    fn a_snapshot_counts(be: fn(&SimDisk)) {
+        for at in 0..150 {
             let sim = prepared(at);
+            be(&sim);
             sim.fail_at(sim.operations() + at, 1, Accident::Stop);
-            let done = install_snapshot(&*sim.shared(), &layout(), BASE);
+            let done = install_snapshot(&sim.shared(), &layout(), BASE);
             for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
                 let sim = sim.reopen(loss);
                 let disk = sim.shared();
-                finish_snapshot(&*disk, &layout()).unwrap();
+                finish_snapshot(&disk, &layout()).unwrap();
                 let base = snapshot_base(&*disk, &layout()).unwrap();
                 assert!(base.is_none() || tip(&disk, &layout().snapshot_dir()) == Some(BlockHash::from_bytes([9; 32])));
                 assert!(base.is_some() || done.is_err(), "{at} {loss:?}");
@@ -244,34 +365,34 @@ mod tests {
                 return;
             }
         }
-        panic!("it has fewer than 40 operations");
+        panic!("it has fewer than 150 operations");
     }
 
     #[test]
     fn leftovers_of_core_are_understood() {
         let sim = prepared(1);
         let disk = sim.shared();
-        install_snapshot(&*disk, &layout(), BASE).unwrap();
+        install_snapshot(&disk, &layout(), BASE).unwrap();
         // Cut between Core's two renames.
         disk.rename(&layout().chainstate_dir(), &to_delete(&layout())).unwrap();
-        finish_snapshot(&*disk, &layout()).unwrap();
+        finish_snapshot(&disk, &layout()).unwrap();
         assert_eq!(tip(&disk, &layout().chainstate_dir()), Some(BlockHash::from_bytes([9; 32])));
         assert!(disk.metadata(&to_delete(&layout())).unwrap().is_none());
         // What lies there beside a chainstate is left alone.
         disk.create_dir_all(&to_delete(&layout())).unwrap();
-        finish_snapshot(&*disk, &layout()).unwrap();
+        finish_snapshot(&disk, &layout()).unwrap();
         assert!(disk.metadata(&to_delete(&layout())).unwrap().is_some());
         // A load of Core's that was cut: no base_blockhash.
         make(&disk, &layout().snapshot_dir(), 5);
         assert_eq!(snapshot_base(&*disk, &layout()).unwrap(), None);
-        finish_snapshot(&*disk, &layout()).unwrap();
+        finish_snapshot(&disk, &layout()).unwrap();
         assert!(disk.metadata(&layout().snapshot_dir()).unwrap().is_none());
         // A file that is cut.
         disk.create_dir_all(&layout().snapshot_dir()).unwrap();
         disk.create(&layout().snapshot_dir().join(BASE_BLOCKHASH)).unwrap().write_at(0, &[1; 31]).unwrap();
         let why = snapshot_base(&*disk, &layout()).unwrap_err().to_string();
         assert!(why.contains("found 31 bytes"), "{why}");
-        let aside = invalid_snapshot(&*disk, &layout()).unwrap();
+        let aside = invalid_snapshot(&*disk, &layout()).unwrap().unwrap();
         assert!(disk.metadata(&aside).unwrap().is_some() && snapshot_base(&*disk, &layout()).unwrap().is_none());
     }
 }

@@ -45,7 +45,7 @@ pub fn root(layout: &Layout, kind: IndexKind) -> PathBuf {
     layout.indexes_dir().join(name)
 }
 
-fn database(layout: &Layout, kind: IndexKind) -> PathBuf {
+pub(crate) fn database(layout: &Layout, kind: IndexKind) -> PathBuf {
     let root = root(layout, kind);
     match kind {
         IndexKind::Tx => root,
@@ -127,7 +127,7 @@ impl IndexDb {
             return Ok(());
         }
         empty_database(disk, &database(layout, kind))?;
-        disk.remove_dir_all(&root)?;
+        disk::remove_tree(disk, &root)?;
         Ok(disk.sync_dir_once(&layout.indexes_dir())?)
     }
 

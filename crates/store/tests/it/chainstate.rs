@@ -1,6 +1,6 @@
 //! The chainstate: commits, look-ups, iteration, formats, and the swap of a rebuilt one.
 
-use disk::{Disk, Fault as Accident, Loss, SimDisk};
+use disk::{Disk, Fault as Accident, Kind, Loss, SimDisk};
 use leveldb::{Db, Options};
 use primitives::{BlockHash, CoinKey, OutPoint, Txid, hex};
 use std::path::Path;
@@ -233,8 +233,23 @@ fn chainstate_swap_survives_a_stop_at_any_operation() {
         let chainstate = Chainstate::open_with(disk, dir, KEY).unwrap();
         commit(&chainstate, BlockHash::from_bytes([n; 32]), &[coin(n)], 1);
     };
-    for old_is_there in [true, false] {
-        for at in 0..60 {
+    /// What the file system is, and whether there are old coins.
+    type Scene = (&'static str, bool, fn(&SimDisk));
+    let scenes: [Scene; 8] = [
+        ("with a swap in one step", true, |_| ()),
+        ("without old coins", false, |_| ()),
+        ("without a swap in one step", true, |sim| sim.be(Kind::NoExchange)),
+        ("a mount point", true, |sim| sim.mount(Path::new("/d/chainstate"))),
+        ("a mount point, and names that stay while files are open", true, |sim| {
+            sim.mount(Path::new("/d/chainstate"));
+            sim.be(Kind::FuseNames);
+        }),
+        ("a lower layer", true, |sim| sim.be(Kind::Overlay)),
+        ("FUSE", true, |sim| [Kind::NoExchange, Kind::FuseNames].into_iter().for_each(|kind| sim.be(kind))),
+        ("NFS", true, |sim| [Kind::NoExchange, Kind::NfsNames].into_iter().for_each(|kind| sim.be(kind))),
+    ];
+    for (scene, old_is_there, be) in scenes {
+        for at in 0.. {
             let sim = SimDisk::new(at);
             let disk = sim.shared();
             layout.create(&*disk).unwrap();
@@ -242,25 +257,41 @@ fn chainstate_swap_survives_a_stop_at_any_operation() {
             if old_is_there {
                 make(disk.clone(), &layout.chainstate_dir(), 1);
             }
-            assert_eq!(rebuilt(&*disk, &layout).unwrap(), Rebuilt::Absent);
+            be(&sim);
+            assert_eq!(rebuilt(&disk, &layout).unwrap(), Rebuilt::Absent);
             make(disk.clone(), &layout.rebuilt_chainstate_dir(), 2);
-            assert_eq!(rebuilt(&*disk, &layout).unwrap(), Rebuilt::Started);
+            assert_eq!(rebuilt(&disk, &layout).unwrap(), Rebuilt::Started);
             sim.fail_at(sim.operations() + at, 1, Accident::Stop);
-            let result = swap_rebuilt(&*disk, &layout);
+            // As the job does: nobody uses the old coins until the new ones are in their place.
+            let lock = old_is_there.then(|| disk.lock(&layout.chainstate_dir().join("LOCK")).unwrap());
+            let result = swap_rebuilt(&disk, &layout);
+            drop(lock);
             for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
                 let disk = sim.reopen(loss).shared();
-                finish_swap(&*disk, &layout).unwrap();
-                finish_swap(&*disk, &layout).unwrap();
+                if old_is_there {
+                    let found = Chainstate::open_read_only(disk.clone(), &layout.chainstate_dir()).unwrap();
+                    let best = found.best_block().unwrap().unwrap().as_bytes()[0];
+                    assert!(
+                        best == 2 || (best == 1 && result.is_err()),
+                        "{scene}, stopped at {at}: before anything is mended"
+                    );
+                }
+                finish_swap(&disk, &layout).unwrap();
+                finish_swap(&disk, &layout).unwrap();
                 let in_place = Chainstate::exists(&*disk, &layout.chainstate_dir()).unwrap().then(|| {
                     let chainstate = Chainstate::open_with(disk.clone(), &layout.chainstate_dir(), KEY).unwrap();
                     assert_eq!(all_coins(&chainstate).len(), 1);
                     chainstate.best_block().unwrap().unwrap().as_bytes()[0]
                 });
-                let row = format!("stopped at {at}, {loss:?}, {old_is_there}: {in_place:?}");
+                let row = format!("{scene}, stopped at {at}, {loss:?}: {in_place:?}");
                 match in_place {
-                    Some(2) => assert_eq!(rebuilt(&*disk, &layout).unwrap(), Rebuilt::Absent, "{row}"),
+                    Some(2) => {
+                        let left = disk.list(&layout.private_dir()).unwrap();
+                        assert!(left.is_empty(), "{row}: {left:?}");
+                        assert_eq!(rebuilt(&disk, &layout).unwrap(), Rebuilt::Absent, "{row}");
+                    }
                     Some(1) => {
-                        assert!(result.is_err() && rebuilt(&*disk, &layout).unwrap() == Rebuilt::Started, "{row}")
+                        assert!(result.is_err() && rebuilt(&disk, &layout).unwrap() == Rebuilt::Started, "{row}")
                     }
                     None => assert!(result.is_err() && !old_is_there, "{row}"),
                     Some(_) => panic!("{row}"),
@@ -269,7 +300,47 @@ fn chainstate_swap_survives_a_stop_at_any_operation() {
             if result.is_ok() {
                 break;
             }
-            assert!(at < 59, "a swap has fewer than 60 operations");
+            assert!(at < 150, "{scene}: a swap has fewer than 150 operations");
         }
     }
+}
+
+#[test]
+fn rebuild_is_refused_where_its_end_could_not_be() {
+    let layout = Layout::new(Path::new("/d"), "", None);
+    let sim = SimDisk::new(0);
+    let disk = sim.shared();
+    layout.create(&*disk).unwrap();
+    drop(Chainstate::open_with(disk.clone(), &layout.chainstate_dir(), KEY).unwrap());
+    sim.mount(&layout.chainstate_dir());
+    sim.set_free_bytes(10_000_000);
+    let why = rebuilt(&disk, &layout).unwrap_err();
+    assert_eq!(why.kind(), FaultKind::Refused);
+    assert!(why.to_string().contains("mount point") && why.to_string().contains("found 10000000"), "{why}");
+    assert!(!Chainstate::exists(&*disk, &layout.rebuilt_chainstate_dir()).unwrap(), "nothing was begun");
+    sim.set_free_bytes(100_000_000);
+    assert_eq!(rebuilt(&disk, &layout).unwrap(), Rebuilt::Absent);
+
+    // The real disk alone has links.
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, layout) = (disk::RealDisk::shared(), Layout::new(dir.path(), "", None));
+    layout.create(&*disk).unwrap();
+    std::os::unix::fs::symlink("/not/there", layout.chainstate_dir()).unwrap();
+    let why = rebuilt(&disk, &layout).unwrap_err();
+    assert!(why.kind() == FaultKind::Refused && why.to_string().contains("a link that leads nowhere"), "{why}");
+    // One that leads somewhere stays a link.
+    let other = tempfile::tempdir().unwrap();
+    std::fs::remove_file(layout.chainstate_dir()).unwrap();
+    std::os::unix::fs::symlink(other.path(), layout.chainstate_dir()).unwrap();
+    for (place, best) in [(layout.chainstate_dir(), 1), (layout.rebuilt_chainstate_dir(), 2)] {
+        if best == 2 {
+            assert_eq!(rebuilt(&disk, &layout).unwrap(), Rebuilt::Absent);
+        }
+        let chainstate = Chainstate::open_with(disk.clone(), &place, KEY).unwrap();
+        commit(&chainstate, BlockHash::from_bytes([best; 32]), &[], 1);
+    }
+    swap_rebuilt(&disk, &layout).unwrap();
+    assert!(std::fs::symlink_metadata(layout.chainstate_dir()).unwrap().is_symlink());
+    let best = Chainstate::open_read_only(disk.clone(), other.path()).unwrap().best_block().unwrap();
+    assert_eq!(best, Some(BlockHash::from_bytes([2; 32])));
 }
