@@ -1,4 +1,5 @@
-//! What a sync does first where bitcoind's options say so: `-reindex`, `-reindex-chainstate`, `-loadblock`.
+//! What a sync does first: it says what the chain takes on the disk; and where bitcoind's options say so, `-reindex`,
+//! `-reindex-chainstate`, `-loadblock`.
 //!
 //! Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`; node/blockstorage.cpp, `ImportBlocks`.
 //! Absent on purpose: how it is done; these are the jobs of `ffwd reindex` and `ffwd import`.
@@ -7,8 +8,8 @@ use crate::Failure;
 use crate::args::Before;
 use crate::settings::Files;
 use node::Fault;
-use node::jobs;
-use node::options::{Events, Options, Report};
+use node::jobs::{self, Forecast};
+use node::options::{Event, Events, Options, Report};
 use std::path::PathBuf;
 
 /// The jobs before a sync, none by default.
@@ -44,6 +45,7 @@ impl BeforeSync {
     ///
     /// Those of the jobs.
     pub(crate) fn run(&self, options: &Options, events: Events<'_>) -> Result<Option<Report>, Fault> {
+        tell_space(options, events);
         if self.reindex || self.chainstate_only {
             let report = jobs::reindex(options, !self.reindex, events)?;
             if report.stopped {
@@ -57,6 +59,14 @@ impl BeforeSync {
             }
         }
         Ok(None)
+    }
+}
+
+/// What the chain takes on the disk, and whether there is room for it.
+fn tell_space(options: &Options, events: Events<'_>) {
+    if let Some(forecast) = Forecast::of(options) {
+        events(Event::Note(format!("Disk space: {forecast}")));
+        forecast.warning().into_iter().for_each(|why| events(Event::Warning(why.to_string())));
     }
 }
 

@@ -298,7 +298,9 @@ pub(crate) fn work(
     job: impl FnOnce(&Options, Events<'_>) -> Result<Report, Fault>,
 ) -> Result<ExitCode, Failure> {
     private_files();
-    let options = &Options { warnings: settings.warnings.clone(), ..settings.options.clone() };
+    let lacking = jobs::file_system_warning(&settings.options).map(|message| message.to_string());
+    let warnings = settings.warnings.iter().chain(&lacking).cloned().collect();
+    let options = &Options { warnings, ..settings.options.clone() };
     let heap = heap::record(settings.heap, &options.datadir.join(options.params.chain.net_dir()))?;
     limits::check(options.par, options.dbcache_bytes)?;
     let reporter = Reporter::new(options, settings.is_quiet);
@@ -313,6 +315,7 @@ pub(crate) fn work(
         services.event(&event);
         reporter.event(event);
     };
+    lacking.into_iter().for_each(|warning| events(Event::Warning(warning)));
     let done = job(options, &events);
     services.stopping();
     reporter.finish();

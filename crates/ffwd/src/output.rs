@@ -3,7 +3,7 @@
 //! Names of fields are gettxoutsetinfo's where it has them. Absent on purpose: computing anything but rates.
 
 use node::Message;
-use node::jobs::{DataDirInfo, Failed, VerifyReport};
+use node::jobs::{DataDirInfo, Failed, Forecast, InUse, VerifyReport};
 use node::options::{Report, SetInfo, Tally};
 use node::stats::{STAGES, Snapshot};
 use primitives::{Height, human};
@@ -465,7 +465,44 @@ struct InfoObject<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     snapshot_blockhash: Option<String>,
     failed: Vec<FailedObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk_space: Option<SpaceObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_use: Option<InUseObject<'a>>,
     next_step: &'a str,
+}
+
+#[derive(Serialize)]
+struct SpaceObject {
+    expected_bytes: u64,
+    missing_bytes: u64,
+    free_bytes: u64,
+}
+
+impl From<&Forecast> for SpaceObject {
+    fn from(space: &Forecast) -> SpaceObject {
+        SpaceObject {
+            expected_bytes: space.blocks.expected_bytes + space.coins.expected_bytes,
+            missing_bytes: space.missing_bytes(),
+            free_bytes: space.blocks.free_bytes,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct InUseObject<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    program: &'a str,
+    ask: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unread: Option<&'a str>,
+}
+
+impl<'a> From<&'a InUse> for InUseObject<'a> {
+    fn from(InUse { pid, program, question, unread }: &'a InUse) -> InUseObject<'a> {
+        InUseObject { pid: *pid, program, ask: question, unread: unread.as_deref() }
+    }
 }
 
 /// Contents of a data directory.
@@ -491,6 +528,8 @@ pub(crate) fn info_json(info: &DataDirInfo) -> String {
                 descendants,
             })
             .collect(),
+        disk_space: info.space.as_ref().map(SpaceObject::from),
+        in_use: info.in_use.as_ref().map(InUseObject::from),
         next_step: &info.next_step,
     })
 }
@@ -605,6 +644,19 @@ mod tests {
                 "info, pruned",
                 info_json(&DataDirInfo { prune_height: Some(Height::new(7)), ..info.clone() }),
                 format!("{INFO} pruneheight"),
+            ),
+            (
+                "info, beside a program",
+                info_json(&DataDirInfo {
+                    in_use: Some(InUse {
+                        pid: Some(12),
+                        program: "ffwd (process 12)".into(),
+                        question: "bitcoin-cli getblockchaininfo".into(),
+                        unread: None,
+                    }),
+                    ..info.clone()
+                }),
+                format!("{INFO} in_use"),
             ),
             (
                 "info, with a snapshot",

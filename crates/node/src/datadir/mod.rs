@@ -9,6 +9,7 @@ mod backend;
 mod catch_up;
 mod load;
 pub mod lock;
+pub(crate) mod look;
 mod on_snapshot;
 pub(crate) mod prune;
 pub(crate) mod scan;

@@ -100,10 +100,10 @@ impl<'h> HintedRun<'h> {
             (known.hints, known.target, known.transactions.len()) == (hints.sha256(), target, path.len())
         };
         let known = Checkpoint::read(&private)?.filter(is_same);
-        let mut begun = reporter.with_room(|| chainstate::hinted(&*disk, layout))?;
+        let mut begun = reporter.with_room(|| chainstate::hinted(&disk, layout))?;
         if begun == Rebuilt::Started && known.is_none() {
             reporter.with_room(|| chainstate::remove_hinted(&*disk, layout))?;
-            begun = reporter.with_room(|| chainstate::hinted(&*disk, layout))?;
+            begun = reporter.with_room(|| chainstate::hinted(&disk, layout))?;
         }
         let checkpoint = match known {
             Some(known) if begun == Rebuilt::Started => known,

@@ -1,13 +1,20 @@
 //! `info`: what is in a data directory, without changing it.
 
+use super::forecast::Forecast;
 use crate::datadir::lock;
+use crate::datadir::look::{self, Hold};
 use crate::fault::Fault;
 use crate::options::Options;
 use primitives::{BlockHash, Height, human};
 use std::collections::HashMap;
 use std::fmt;
+use std::time::Duration;
 use store::chainstate::{self, Chainstate};
 use store::index::{BlockIndex, LoadedIndex};
+
+/// How often files are read again beside a program at work, and after what time.
+const TRIES_BESIDE: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// What is in a data directory.
 #[derive(Clone, Debug, Default)]
@@ -34,8 +41,25 @@ pub struct DataDirInfo {
     pub failed: Vec<Failed>,
     /// The UTXO set came from a snapshot at this block, whose past is not validated yet.
     pub snapshot_base: Option<BlockHash>,
+    /// The program at work in the data directory, and how to ask it; what is shown is as of its last commit.
+    pub in_use: Option<InUse>,
+    /// What the chain takes on the disk, where Core has figures for the network.
+    pub space: Option<Forecast>,
     /// What would be done next.
     pub next_step: String,
+}
+
+/// A program at work in a data directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InUse {
+    /// Its process.
+    pub pid: Option<u32>,
+    /// It in words: "ffwd (process 12)".
+    pub program: String,
+    /// The command that asks it.
+    pub question: String,
+    /// Why its files could not be read beside it, where they could not.
+    pub unread: Option<String>,
 }
 
 /// A block that is marked invalid.
@@ -70,23 +94,62 @@ impl fmt::Display for DataDirInfo {
                 above => writeln!(f, ", and what stands on it: {above}")?,
             }
         }
+        if let Some(space) = &self.space {
+            writeln!(f, "disk space   {space}")?;
+        }
+        if let Some(InUse { program, question, unread, .. }) = &self.in_use {
+            let seen = match unread {
+                Some(why) => format!("its files could not be read beside it ({why})"),
+                None => "all this is as of its last commit".to_owned(),
+            };
+            writeln!(f, "in use       by {program}: {seen}. It answers to {question}, and ffwd top watches an ffwd")?;
+        }
         write!(f, "next         {}", self.next_step)
     }
 }
 
-/// Looks into a data directory.
+/// Looks into a data directory, also beside a program at work in it. Makes and writes nothing, and takes no lock.
 ///
 /// # Errors
 ///
-/// The data directory is in use, damaged, or cannot be read.
+/// The data directory is damaged, or cannot be read.
 pub fn info(options: &Options) -> Result<DataDirInfo, Fault> {
-    let mut info =
-        DataDirInfo { chain: options.params.chain.name(), best: options.params.genesis_hash, ..Default::default() };
+    let mut tries = 0;
+    let (looked, holder) = loop {
+        let looked = look_into(options);
+        // A program that writes while it is read gives torn pictures now and then, each time others.
+        let holder = look::holder(options);
+        if looked.is_ok() || holder.is_none() || tries == TRIES_BESIDE {
+            break (looked, holder);
+        }
+        tries += 1;
+        std::thread::sleep(PAUSE);
+    };
+    let Some(holder) = holder else {
+        return Ok(DataDirInfo { space: Forecast::of(options), ..looked? });
+    };
+    let program = look::named(&holder);
+    let (seen, unread) = match looked {
+        Ok(seen) => (seen, None),
+        Err(why) => (nothing_seen(options), Some(why.to_string())),
+    };
+    let next_step = format!("nothing, while {program} is at work there");
+    let question = look::question(options, "getblockchaininfo");
+    let in_use = Some(InUse { pid: holder.pid, program, question, unread });
+    Ok(DataDirInfo { in_use, space: Forecast::of(options), next_step, ..seen })
+}
+
+fn nothing_seen(options: &Options) -> DataDirInfo {
+    DataDirInfo { chain: options.params.chain.name(), best: options.params.genesis_hash, ..Default::default() }
+}
+
+fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
+    let mut info = nothing_seen(options);
     if lock::is_unused(options)? {
         info.next_step = "ffwd sync: the data directory is empty".into();
         return Ok(info);
     }
-    let locked = lock::lock_now(options, false)?;
+    let locked = look::open(options, Hold::Nothing)?;
     let (disk, layout) = (&locked.disk, &locked.layout);
     let has_files = !locked.files.numbers()?.there.is_empty();
     let loaded = match BlockIndex::exists(&**disk, layout)? {

@@ -4,6 +4,7 @@
 //! Nothing is written. Source: Bitcoin Core b88bffe, rpc/rawtransaction.cpp, rpc/blockchain.cpp, rpc/mempool.cpp.
 
 use crate::datadir::lock::{self, Locked};
+use crate::datadir::look::{self, Hold};
 use crate::fault::Fault;
 use crate::indexing::{spender_places, stored_row, tx_places};
 use crate::options::{Events, Options};
@@ -99,7 +100,7 @@ struct View {
 }
 
 impl View {
-    fn open(options: &Options, events: Events<'_>) -> Result<View, Fault> {
+    fn open(options: &Options) -> Result<View, Fault> {
         let dir = lock::layout(options).index_dir();
         let nothing = || {
             let advice = "Make one: ffwd sync, or ffwd reindex where block files are";
@@ -108,7 +109,7 @@ impl View {
         if lock::is_unused(options)? {
             return Err(nothing());
         }
-        let locked = lock::lock(options, events, false)?;
+        let locked = look::open(options, Hold::Nothing)?;
         let coins_dir = locked.layout.chainstate_dir();
         let has_coins = Chainstate::exists(&*locked.disk, &coins_dir)?;
         if !has_coins || !BlockIndex::exists(&*locked.disk, &locked.layout)? {
@@ -242,8 +243,12 @@ impl View {
 /// # Errors
 ///
 /// There is no txindex, it is damaged or not up to date, or no block of it has the transaction.
-pub fn tx(options: &Options, txid: Txid, events: Events<'_>) -> Result<FoundTx, Fault> {
-    let view = View::open(options, events)?;
+pub fn tx(options: &Options, txid: Txid, _: Events<'_>) -> Result<FoundTx, Fault> {
+    look::at_rest(options, &format!("getrawtransaction {txid} 2"), || find_tx(options, txid))
+}
+
+fn find_tx(options: &Options, txid: Txid) -> Result<FoundTx, Fault> {
+    let view = View::open(options)?;
     let db = view.db(IndexKind::Tx)?;
     let genesis = &options.params.genesis;
     let mut tables = Tables::new();
@@ -320,8 +325,12 @@ fn legacy_tx(view: &View, db: &IndexDb, txid: Txid, pos: DiskTxPos) -> Result<Fo
 /// # Errors
 ///
 /// There is no blockfilterindex, it is damaged or lacks the block; or the block is not known.
-pub fn filter(options: &Options, block: &BlockId, events: Events<'_>) -> Result<Filter, Fault> {
-    let view = View::open(options, events)?;
+pub fn filter(options: &Options, block: &BlockId, _: Events<'_>) -> Result<Filter, Fault> {
+    look::at_rest(options, &format!("getblockfilter {}", block.question()), || find_filter(options, block))
+}
+
+fn find_filter(options: &Options, block: &BlockId) -> Result<Filter, Fault> {
+    let view = View::open(options)?;
     let db = view.db(IndexKind::BlockFilter)?;
     let entry = view.find(block)?;
     let row = stored_row(&db, entry.hash, entry.height, FilterRow::decode)?;
@@ -348,6 +357,21 @@ pub enum BlockId {
     Height(Height),
 }
 
+impl BlockId {
+    /// As a call of Core's wants it.
+    fn question(&self) -> String {
+        match self {
+            BlockId::Hash(hash) => hash.to_string(),
+            BlockId::Height(height) => format!("$(bitcoin-cli getblockhash {height})"),
+        }
+    }
+}
+
+/// The call that asks for what spends an output.
+fn spender_question(outpoint: &OutPoint) -> String {
+    format!("gettxspendingprevout '[{{\"txid\":\"{}\",\"vout\":{}}}]'", outpoint.txid, outpoint.vout)
+}
+
 impl View {
     fn find(&self, block: &BlockId) -> Result<IndexEntry, Fault> {
         let hash = match block {
@@ -367,8 +391,12 @@ impl View {
 /// # Errors
 ///
 /// There is no txospenderindex, or it is damaged; or it has no entry and is not up to date.
-pub fn spender(options: &Options, outpoint: OutPoint, events: Events<'_>) -> Result<Spender, Fault> {
-    let view = View::open(options, events)?;
+pub fn spender(options: &Options, outpoint: OutPoint, _: Events<'_>) -> Result<Spender, Fault> {
+    look::at_rest(options, &spender_question(&outpoint), || find_spender(options, outpoint))
+}
+
+fn find_spender(options: &Options, outpoint: OutPoint) -> Result<Spender, Fault> {
+    let view = View::open(options)?;
     let db = view.db(IndexKind::TxoSpender)?;
     let name = outpoint.to_bytes();
     for pos in spender_places(&db, &outpoint)? {
@@ -391,8 +419,12 @@ pub fn spender(options: &Options, outpoint: OutPoint, events: Events<'_>) -> Res
 /// # Errors
 ///
 /// There is no coinstatsindex, it is damaged or lacks the block; or the block is not known.
-pub fn set_info_at(options: &Options, block: &BlockId, events: Events<'_>) -> Result<SetAt, Fault> {
-    let view = View::open(options, events)?;
+pub fn set_info_at(options: &Options, block: &BlockId, _: Events<'_>) -> Result<SetAt, Fault> {
+    look::at_rest(options, &format!("gettxoutsetinfo muhash {}", block.question()), || find_set_info_at(options, block))
+}
+
+fn find_set_info_at(options: &Options, block: &BlockId) -> Result<SetAt, Fault> {
+    let view = View::open(options)?;
     let db = view.db(IndexKind::CoinStats)?;
     let entry = view.find(block)?;
     let row = |entry: &IndexEntry| -> Result<StatsRow, Fault> {

@@ -1,11 +1,14 @@
 //! The engine's jobs: one function a command. Options in, report out, events on the way.
 
 pub(crate) mod cache;
+mod file_system;
+mod forecast;
 mod import;
 mod index;
 mod info;
 mod look_up;
 pub(crate) mod open;
+mod open_look;
 mod rebuild;
 mod reindex;
 mod reindex_preflight;
@@ -14,9 +17,11 @@ pub(crate) mod snapshot;
 mod sync;
 mod verify;
 
+pub use file_system::file_system_warning;
+pub use forecast::{Forecast, Share};
 pub use import::import;
 pub use index::{IndexReport, index};
-pub use info::{DataDirInfo, Failed, info};
+pub use info::{DataDirInfo, Failed, InUse, info};
 pub use look_up::{BlockId, Filter, FoundTx, SetAt, Spender, filter, set_info_at, spender, tx};
 pub use snapshot::{
     DiffReport, Difference, DumpOut, DumpReport, DumpTarget, FileInfo, HintsReport, LoadReport, check_snapshot, diff,
@@ -30,6 +35,7 @@ pub use verify::{VerifyReport, verify};
 
 pub(crate) use self::cache::FollowingCache;
 use crate::datadir::lock::Locked;
+use crate::datadir::look::{self, Hold};
 use crate::datadir::{self, Assumed, DataDir};
 use crate::engine::{Activated, Aim, Engine, Setup};
 use crate::fault::Fault;
@@ -70,8 +76,8 @@ pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> 
 /// # Errors
 ///
 /// There is no complete chainstate, it is damaged, or what the system says.
-pub fn set_info(options: &Options, hash: SetHash, events: Events<'_>) -> Result<SetInfo, Fault> {
-    count_set(options, hash, false, events)
+pub fn set_info(options: &Options, hash: SetHash, _: Events<'_>) -> Result<SetInfo, Fault> {
+    count_set(options, hash, false)
 }
 
 /// The same, and what the set is made of.
@@ -79,8 +85,8 @@ pub fn set_info(options: &Options, hash: SetHash, events: Events<'_>) -> Result<
 /// # Errors
 ///
 /// As [`set_info`].
-pub fn set_details(options: &Options, hash: SetHash, events: Events<'_>) -> Result<SetInfo, Fault> {
-    count_set(options, hash, true, events)
+pub fn set_details(options: &Options, hash: SetHash, _: Events<'_>) -> Result<SetInfo, Fault> {
+    count_set(options, hash, true)
 }
 
 /// As [`set_info`], for the data directory of a job that has just ended. Without a hash nothing but the block index is read,
@@ -102,23 +108,25 @@ pub fn set_after(options: &Options, hash: SetHash, events: Events<'_>) -> Result
         let _ = set_totals::write(&own, best, info.totals());
         Ok(info)
     };
-    look_at_set(options, events, count)
+    look_at_set(options, || datadir::lock::lock(options, events, false), count)
 }
 
-fn count_set(options: &Options, hash: SetHash, wants_stats: bool, events: Events<'_>) -> Result<SetInfo, Fault> {
-    look_at_set(options, events, |_, view, _| crate::setinfo::set_info(view, hash, wants_stats, options.par))
+fn count_set(options: &Options, hash: SetHash, wants_stats: bool) -> Result<SetInfo, Fault> {
+    let count =
+        |_: &Locked, view: &CoinsView, _: &BlockHash| crate::setinfo::set_info(view, hash, wants_stats, options.par);
+    look::at_rest(options, "gettxoutsetinfo", || look_at_set(options, || look::open(options, Hold::IfPossible), count))
 }
 
 /// Opens the coins, has `count` say what they are, and adds where they stand.
 fn look_at_set(
     options: &Options,
-    events: Events<'_>,
+    open: impl FnOnce() -> Result<Locked, Fault>,
     count: impl FnOnce(&Locked, &CoinsView, &BlockHash) -> Result<SetInfo, Fault>,
 ) -> Result<SetInfo, Fault> {
     if datadir::lock::is_unused(options)? {
         return Err(no_coins(&datadir::lock::layout(options).chainstate_dir()));
     }
-    let locked = datadir::lock::lock(options, events, false)?;
+    let locked = open()?;
     let dir = match store::chainstate::snapshot_base(&*locked.disk, &locked.layout)? {
         Some(_) => locked.layout.snapshot_dir(),
         None => locked.layout.chainstate_dir(),

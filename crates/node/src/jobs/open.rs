@@ -52,11 +52,11 @@ pub(crate) fn open_existing<'e>(
     let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
     let reporter = lock::reporter(events, options, job);
     if purpose == Purpose::Work {
-        reporter.with_room(|| chainstate::finish_snapshot(&*disk, &layout))?;
+        reporter.with_room(|| chainstate::finish_snapshot(&disk, &layout))?;
     }
     let base = chainstate::snapshot_base(&*disk, &layout)?;
-    reporter.with_room(|| chainstate::finish_swap(&*disk, &layout))?;
-    reporter.with_room(|| store::reindex::finish_index_swap(&*disk, &layout))?;
+    reporter.with_room(|| chainstate::finish_swap(&disk, &layout))?;
+    reporter.with_room(|| store::reindex::finish_index_swap(&disk, &layout))?;
     check_there(&locked, purpose, options.params.genesis_hash)?;
     let block_index = reporter.with_room(|| BlockIndex::open(disk.clone(), &layout))?;
     let loaded = block_index.load(&lock::network(&options.params))?;
@@ -141,7 +141,7 @@ fn check_tip_time(datadir: &DataDir<'_>, tip: NodeId) -> Result<(), Fault> {
 }
 
 /// The blocks up to the base of a snapshot that is not validated count as connected.
-fn assume(datadir: &mut DataDir<'_>, base: BlockHash, is_past: bool) -> Result<(), Fault> {
+pub(super) fn assume(datadir: &mut DataDir<'_>, base: BlockHash, is_past: bool) -> Result<(), Fault> {
     let base = datadir.headers().find(&base).ok_or_else(|| super::apart(base))?;
     datadir.assumed = Some(Assumed { base, is_past });
     let mut index = datadir.index.write();
@@ -152,7 +152,7 @@ fn assume(datadir: &mut DataDir<'_>, base: BlockHash, is_past: bool) -> Result<(
 
 /// Says no where there is nothing to look at, and where coins lie without the index that knows their block: before
 /// anything is made that was not there.
-fn check_there(locked: &Locked, purpose: Purpose, genesis: BlockHash) -> Result<(), Fault> {
+pub(super) fn check_there(locked: &Locked, purpose: Purpose, genesis: BlockHash) -> Result<(), Fault> {
     let Locked { disk, layout, .. } = locked;
     let has_index = BlockIndex::exists(&**disk, layout)?;
     if purpose == Purpose::Look && !has_index {
@@ -173,7 +173,7 @@ fn check_there(locked: &Locked, purpose: Purpose, genesis: BlockHash) -> Result<
     Ok(())
 }
 
-fn nothing_to_look_at(dir: &Path, wanted: &str, found: &str) -> Fault {
+pub(super) fn nothing_to_look_at(dir: &Path, wanted: &str, found: &str) -> Fault {
     let advice = "Run ffwd reindex where block files are, or ffwd sync";
     store::Fault::new(FaultKind::Missing, dir, wanted, found, advice).into()
 }

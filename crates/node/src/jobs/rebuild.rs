@@ -20,8 +20,8 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     let locked = lock::lock(options, events, true)?;
     let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
     let reporter = lock::reporter(events, options, "reindex --chainstate-only");
-    reporter.with_room(|| chainstate::finish_snapshot(&*disk, &layout))?;
-    let rebuilt = reporter.with_room(|| chainstate::rebuilt(&*disk, &layout))?;
+    reporter.with_room(|| chainstate::finish_snapshot(&disk, &layout))?;
+    let rebuilt = reporter.with_room(|| chainstate::rebuilt(&disk, &layout))?;
     let block_index = reporter.with_room(|| BlockIndex::open(disk.clone(), &layout))?;
     let loaded = block_index.load(&lock::network(&options.params))?;
     if loaded.is_reindexing || loaded.entries.is_empty() {
@@ -73,7 +73,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
         datadir.with_room(|| datadir.writer.settle())?;
         let DataDir { coins, reporter, locks: _locks, .. } = datadir;
         drop(coins);
-        reporter.with_room(|| chainstate::swap_rebuilt(&*disk, &layout))?;
+        reporter.with_room(|| chainstate::swap_rebuilt(&disk, &layout))?;
         drop(old_lock);
         return Ok(Report { seconds: reporter.seconds(), ..done });
     }

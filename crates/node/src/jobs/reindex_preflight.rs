@@ -51,8 +51,8 @@ impl Before {
     /// Looks, and says no to a pruned data directory; changes nothing but what a crash left half.
     pub(super) fn look(locked: &Locked, options: &Options, reporter: &Reporter<'_>) -> Result<Before, Fault> {
         let Locked { disk, layout, .. } = locked;
-        reporter.with_room(|| store::reindex::finish_index_swap(&**disk, layout))?;
-        reporter.with_room(|| store::chainstate::finish_swap(&**disk, layout))?;
+        reporter.with_room(|| store::reindex::finish_index_swap(disk, layout))?;
+        reporter.with_room(|| store::chainstate::finish_swap(disk, layout))?;
         let mut before = Before { loaded: None, best: None, coins: 0, resumes: false };
         if BlockIndex::exists(&**disk, layout)? {
             let index = BlockIndex::open_read_only(disk.clone(), layout);

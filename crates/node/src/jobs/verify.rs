@@ -3,8 +3,8 @@
 //! Level 0 reads blocks, 1 checks them alone, 2 reads their undo data, 3 disconnects them in memory, 4 connects them again.
 //! Source: Bitcoin Core b88bffe, `CVerifyDB::VerifyDB`.
 
-use super::open::{Purpose, Which, open_existing};
-use crate::datadir::{DataDir, Mode};
+use super::open_look::open_to_look;
+use crate::datadir::{DataDir, look};
 use crate::engine::{Engine, EngineBackend};
 use crate::fault::{Fault, Message};
 use crate::options::{Events, Options};
@@ -41,9 +41,12 @@ pub struct VerifyReport {
 ///
 /// The first thing that is wrong: where, and what to do.
 pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> Result<VerifyReport, Fault> {
+    look::at_rest(options, "verifychain", || check(options, level, blocks, events))
+}
+
+fn check(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> Result<VerifyReport, Fault> {
     let start = Instant::now();
-    let mut existing = open_existing(options, events, "verify", Purpose::Look, Which::Active)?;
-    existing.datadir.mode = Mode::ReadOnly;
+    let existing = open_to_look(options, events)?;
     let (datadir, tip) = (&existing.datadir, existing.tip);
     let height = datadir.headers().height(tip);
     let count = if blocks == 0 { height.to_u32() } else { blocks.min(height.to_u32()) };

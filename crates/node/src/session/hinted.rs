@@ -214,7 +214,7 @@ fn install(options: &Options, hints: &HintsFile, events: Events<'_>) -> Result<(
     let crate::jobs::open::Existing { datadir, .. } = existing;
     let DataDir { coins: old, writer, reporter, locks: _locks, .. } = datadir;
     drop((old, writer));
-    reporter.with_room(|| chainstate::swap_hinted(&*disk, &layout))?;
+    reporter.with_room(|| chainstate::swap_hinted(&disk, &layout))?;
     reporter.with_room(|| Checkpoint::remove(&private))?;
     reporter.note(format!(
         "The hints are right: the sums of what was created and spent agree at height {height}, and {coins} coins survive. The \
@@ -235,7 +235,7 @@ pub(super) fn forget(options: &Options, events: Events<'_>) -> Result<(), Fault>
     let locked = lock::lock(options, events, false)?;
     let reporter = Reporter::new(events, crate::log::Log::none(), &options.stop);
     let private = PrivateDir::new(locked.disk.clone(), locked.layout.private_dir());
-    reporter.with_room(|| chainstate::finish_swap(&*locked.disk, &locked.layout))?;
+    reporter.with_room(|| chainstate::finish_swap(&locked.disk, &locked.layout))?;
     reporter.with_room(|| chainstate::remove_hinted(&*locked.disk, &locked.layout))?;
     reporter.with_room(|| Checkpoint::remove(&private))
 }

@@ -5,6 +5,7 @@
 //! Source: Bitcoin Core b88bffe, rpc/blockchain.cpp, `dumptxoutset`.
 
 use crate::datadir::lock::{self, Locked};
+use crate::datadir::look::{self, Hold};
 use crate::fault::Fault;
 use crate::handle::Live;
 use crate::hashed::{self, HashedCoins};
@@ -81,7 +82,7 @@ pub struct DumpReport {
     pub seconds: f64,
 }
 
-/// Takes the locks of a data directory that is read alone, and reads its block index.
+/// Opens a data directory that is read alone, others kept out where that is possible, and reads its block index.
 ///
 /// # Errors
 ///
@@ -94,7 +95,7 @@ pub(super) fn begin<'e>(
     if lock::is_unused(options)? {
         return Err(no_coins());
     }
-    let locked = lock::lock(options, events, false)?;
+    let locked = look::open(options, Hold::IfPossible)?;
     let reporter = Reporter::new(events, crate::log::Log::none(), &options.stop);
     if !BlockIndex::exists(&*locked.disk, &locked.layout)? {
         return Err(no_coins());

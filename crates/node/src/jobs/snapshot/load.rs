@@ -200,5 +200,5 @@ fn install(datadir: &DataDir<'_>, node: NodeId, base: BlockHash, hash: Hash256) 
     datadir.index.write().list_assumed();
     datadir.write_index(None)?;
     datadir.with_room(|| datadir.writer.settle())?;
-    datadir.with_room(|| store::chainstate::install_snapshot(&*datadir.disk, &datadir.layout, base))
+    datadir.with_room(|| store::chainstate::install_snapshot(&datadir.disk, &datadir.layout, base))
 }

@@ -44,7 +44,7 @@ pub(crate) fn state(options: &Options, events: Events<'_>) -> Result<Option<Stat
     }
     let locked = lock::lock(options, events, false)?;
     let reporter = Reporter::new(events, crate::log::Log::none(), &options.stop);
-    reporter.with_room(|| chainstate::finish_snapshot(&*locked.disk, &locked.layout))?;
+    reporter.with_room(|| chainstate::finish_snapshot(&locked.disk, &locked.layout))?;
     let Some(base) = chainstate::snapshot_base(&*locked.disk, &locked.layout)? else {
         // Of one that is loaded no more.
         let private = PrivateDir::new(locked.disk.clone(), locked.layout.private_dir());
@@ -149,7 +149,7 @@ pub(crate) fn validate(options: &Options, users_hash: Option<Hash256>, events: E
     let crate::jobs::open::Existing { datadir, .. } = existing;
     let crate::datadir::DataDir { coins, writer, reporter, locks: _locks, .. } = datadir;
     drop((coins, writer));
-    reporter.with_room(|| chainstate::validated_snapshot(&*disk, &layout))?;
+    reporter.with_room(|| chainstate::validated_snapshot(&disk, &layout))?;
     reporter.with_room(|| private.remove(super::load::TRUSTED))?;
     reporter.note("The data directory is an ordinary one: the UTXO set from the snapshot took the place of the other");
     Ok(())
@@ -159,7 +159,7 @@ pub(crate) fn validate(options: &Options, users_hash: Option<Hash256>, events: E
 fn refuse(existing: crate::jobs::open::Existing<'_>, why: &str) -> Fault {
     let crate::jobs::open::Existing { datadir, tip } = existing;
     let height = datadir.headers().height(tip);
-    let done = || -> Result<std::path::PathBuf, Fault> {
+    let done = || -> Result<Option<std::path::PathBuf>, Fault> {
         if let Some(assumed) = datadir.assumed {
             datadir.index.write().distrust(assumed.base);
         }
@@ -172,11 +172,9 @@ fn refuse(existing: crate::jobs::open::Existing<'_>, why: &str) -> Fault {
     };
     match done() {
         Ok(path) => {
-            let path = path.display();
+            let coins = path.map_or("were removed".to_owned(), |path| format!("are in {}", path.display()));
             Fault::refused(
-                format!(
-                    "{why}: the snapshot is false, and nothing that was built on it counts. Its coins are in {path}"
-                ),
+                format!("{why}: the snapshot is false, and nothing that was built on it counts. Its coins {coins}"),
                 format!("Run ffwd sync again, which goes on from height {height} without it"),
             )
         }
