@@ -224,6 +224,15 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// What the system says, other than not found.
     fn metadata(&self, path: &Path) -> DiskResult<Option<Metadata>>;
 
+    /// Where a link leads; `None` for anything else, and where there are no links.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn read_link(&self, path: &Path) -> DiskResult<Option<PathBuf>> {
+        let _ = path;
+        Ok(None)
+    }
+
     /// Makes the names in a directory durable: those that came, moved, and went. A file system that cannot do this at all
     /// keeps its names as it can, and that is no error, as in LevelDB: [`Disk::can_sync_dir`] tells.
     ///

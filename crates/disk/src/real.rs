@@ -95,6 +95,15 @@ impl Disk for RealDisk {
         }
     }
 
+    fn read_link(&self, path: &Path) -> DiskResult<Option<PathBuf>> {
+        match std::fs::read_link(path) {
+            Ok(target) => Ok(Some(target)),
+            // InvalidInput: it is no link.
+            Err(why) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => Ok(None),
+            Err(why) => Err(DiskError::new("look at", path, why)),
+        }
+    }
+
     fn sync_dir(&self, path: &Path) -> DiskResult<()> {
         self.can_sync_dir(path).map(drop)
     }

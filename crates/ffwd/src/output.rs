@@ -469,6 +469,8 @@ struct InfoObject<'a> {
     disk_space: Option<SpaceObject>,
     #[serde(skip_serializing_if = "Option::is_none")]
     in_use: Option<InUseObject<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remark: Option<&'a str>,
     next_step: &'a str,
 }
 
@@ -530,6 +532,7 @@ pub(crate) fn info_json(info: &DataDirInfo) -> String {
             .collect(),
         disk_space: info.space.as_ref().map(SpaceObject::from),
         in_use: info.in_use.as_ref().map(InUseObject::from),
+        remark: info.remark.as_deref(),
         next_step: &info.next_step,
     })
 }
@@ -657,6 +660,11 @@ mod tests {
                     ..info.clone()
                 }),
                 format!("{INFO} in_use"),
+            ),
+            (
+                "info, of another directory",
+                info_json(&DataDirInfo { remark: Some("files of main".into()), ..info.clone() }),
+                format!("{INFO} remark"),
             ),
             (
                 "info, with a snapshot",

@@ -67,6 +67,15 @@ impl Fault {
         Fault::Refused(Message::new(why, advice))
     }
 
+    /// The same as a reindex meets it: that a reindex helps is not said.
+    #[must_use]
+    pub fn within_reindex(self) -> Fault {
+        match self {
+            Fault::Store(fault) => Fault::Store(fault.within_reindex()),
+            other => other,
+        }
+    }
+
     /// What happened, without the advice where that is apart from it: the words that Core's calls answer with.
     pub fn what(&self) -> String {
         match self {

@@ -112,7 +112,7 @@ pub struct Snapshot {
     pub bytes: u64,
     /// Blocks decoded.
     pub blocks: u64,
-    /// Their transactions.
+    /// Transactions of connected blocks.
     pub transactions: u64,
     /// Their inputs, coinbases' not counted.
     pub inputs: u64,
@@ -226,8 +226,13 @@ impl Stats {
         self.bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    pub(crate) fn add_block(&self, block: BlockCounts) {
+    /// A block was taken apart.
+    pub(crate) fn add_decoded(&self) {
         self.blocks.fetch_add(1, Relaxed);
+    }
+
+    /// A block was connected.
+    pub(crate) fn add_connected(&self, block: BlockCounts) {
         self.transactions.fetch_add(block.transactions, Relaxed);
         self.inputs.fetch_add(block.inputs, Relaxed);
         self.outputs.fetch_add(block.outputs, Relaxed);

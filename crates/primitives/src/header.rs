@@ -38,6 +38,12 @@ impl Header {
         self.u32_at(0).cast_signed()
     }
 
+    /// Whether these are the first 80 bytes of a header of Knots 29.4.1's chain: bit 31 of the version, which no block of
+    /// Bitcoin's chain had up to height 962,651, the last that was looked at.
+    pub fn is_of_the_split(&self) -> bool {
+        self.version() < 0
+    }
+
     /// Hash of the parent; zero for the genesis block.
     pub fn prev(&self) -> BlockHash {
         BlockHash::from_hash256(self.hash_at(4))

@@ -95,13 +95,13 @@ impl AppendSet {
                 self.disk.create(path)?
             }
             Err(why) if why.is_not_found() => {
-                return Err(Fault::from(why).advise("The block index lists this file: put it back, or reindex"));
+                return Err(Fault::from(why).advise("The block index lists this file: put it back").or_reindex());
             }
             Err(why) => return Err(why.into()),
         };
         let reserved = file.len()?;
         if reserved < used {
-            let advice = "Put the whole file back, or run reindex";
+            let advice = "Put the whole file back";
             let (wanted, found) = (format!("{used} bytes, as the block index says"), format!("{reserved}"));
             return Err(Fault::new(FaultKind::Damaged, path, wanted, found, advice));
         }
@@ -297,8 +297,8 @@ fn check_in_place(file: &dyn DiskFile) -> Result<()> {
         return Ok(());
     }
     let found = "it removed, moved or replaced by another program";
-    let advice = "Put the file back and start again: what was not committed is done again. Without it, run reindex";
-    Err(Fault::new(FaultKind::Missing, file.path(), "the file that is being appended to", found, advice))
+    let advice = "Put the file back and start again: what was not committed is done again";
+    Err(Fault::new(FaultKind::Missing, file.path(), "the file that is being appended to", found, advice).or_reindex())
 }
 
 /// Files that were written and must reach the disk. Can be run on another thread while appending goes on. Dropped before

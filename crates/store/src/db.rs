@@ -20,16 +20,16 @@ pub(crate) const KEY_KEY: &[u8] = b"\x0e\0obfuscate_key";
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Fault {
-        let rebuild = "Restore the directory from a copy, or rebuild it with reindex";
+        let rebuild = "Restore the directory from a copy";
         match error {
             Error::Disk(why) => why.into(),
             Error::Lock(why) => why.into(),
             Error::Damaged { path, offset, wanted, found } => {
-                Fault::new(FaultKind::Damaged, &path, wanted, found, rebuild).at_offset(offset)
+                Fault::new(FaultKind::Damaged, &path, wanted, found, rebuild).at_offset(offset).or_reindex()
             }
             Error::Missing { path, wanted_by } => {
                 let wanted = format!("the file, which {wanted_by} needs");
-                Fault::new(FaultKind::Damaged, &path, wanted, "nothing", rebuild)
+                Fault::new(FaultKind::Damaged, &path, wanted, "nothing", rebuild).or_reindex()
             }
             Error::Exists { path } => {
                 Fault::new(FaultKind::Refused, &path, "no database", "one", "Open it, or remove it first")
@@ -85,9 +85,10 @@ impl Obfuscated {
         match Db::create(disk, dir, options) {
             Ok(db) => Ok(Obfuscated { db, key: NO_KEY }),
             Err(Error::Exists { path }) => {
-                let advice = "Restore the directory from a copy, or rebuild it with reindex";
-                let found = "tables or a log without it";
-                Err(Fault::new(FaultKind::Damaged, &path.join("CURRENT"), "the database's first file", found, advice))
+                let (path, wanted) = (path.join("CURRENT"), "the database's first file");
+                let advice = "Restore the directory from a copy";
+                let fault = Fault::new(FaultKind::Damaged, &path, wanted, "tables or a log without it", advice);
+                Err(fault.or_reindex())
             }
             Err(why) => Err(why.into()),
         }
@@ -144,7 +145,7 @@ impl Obfuscated {
     /// A record that is not what Core would have written.
     pub(crate) fn bad_record(&self, key: &[u8], wanted: impl Into<String>, found: impl Into<String>) -> Fault {
         let wanted = format!("{} in the record {}", wanted.into(), primitives::hex::encode(key));
-        Fault::new(FaultKind::Damaged, self.db.path(), wanted, found, "Rebuild it with reindex")
+        Fault::new(FaultKind::Damaged, self.db.path(), wanted, found, "Restore the directory from a copy").or_reindex()
     }
 }
 

@@ -25,6 +25,8 @@ pub enum FaultKind {
     Locked,
     /// Bytes are not what they should be: a wrong checksum, a cut record, an entry that does not decode.
     Damaged,
+    /// Written by another or a newer program, in a form that is not read here.
+    OtherForm,
     /// The data directory belongs to another network.
     OtherNetwork,
     /// The data directory's state and what is asked for do not go together.
@@ -50,6 +52,8 @@ pub struct Detail {
     pub found: String,
     /// The next step to take.
     pub advice: String,
+    /// A reindex helps too, where the advice cannot be followed.
+    pub is_for_reindex: bool,
     /// What the system said, with its number, where it said something.
     pub source: Option<io::Error>,
 }
@@ -64,7 +68,16 @@ impl Fault {
         advice: impl Into<String>,
     ) -> Fault {
         let (wanted, found, advice) = (wanted.into(), found.into(), advice.into());
-        Fault(Box::new(Detail { kind, path: path.to_path_buf(), offset: None, wanted, found, advice, source: None }))
+        Fault(Box::new(Detail {
+            kind,
+            path: path.to_path_buf(),
+            offset: None,
+            wanted,
+            found,
+            advice,
+            is_for_reindex: false,
+            source: None,
+        }))
     }
 
     /// A fault of the system's, which keeps what the system said.
@@ -88,6 +101,20 @@ impl Fault {
         self
     }
 
+    /// The same fault, which a reindex mends too.
+    #[must_use]
+    pub fn or_reindex(mut self) -> Fault {
+        self.0.is_for_reindex = true;
+        self
+    }
+
+    /// The same fault as a reindex meets it: that is not advised again.
+    #[must_use]
+    pub fn within_reindex(mut self) -> Fault {
+        self.0.is_for_reindex = false;
+        self
+    }
+
     /// What sort it is.
     pub fn kind(&self) -> FaultKind {
         self.0.kind
@@ -106,7 +133,7 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Detail { path, offset, wanted, found, advice, .. } = &*self.0;
+        let Detail { path, offset, wanted, found, advice, is_for_reindex, .. } = &*self.0;
         write!(f, "{}", path.display())?;
         if let Some(offset) = offset {
             write!(f, " at byte {offset}")?;
@@ -114,6 +141,9 @@ impl fmt::Display for Fault {
         write!(f, ": wanted {wanted}, found {found}")?;
         if !advice.is_empty() {
             write!(f, ". {advice}")?;
+        }
+        if *is_for_reindex {
+            write!(f, ". If that cannot be done, run ffwd reindex")?;
         }
         Ok(())
     }
@@ -226,6 +256,14 @@ mod tests {
         assert_eq!(number(locked.into()), Some(13));
         let damaged = Fault::new(FaultKind::Damaged, Path::new("/d"), "a block", "none", "Run reindex");
         assert_eq!(number(damaged), None);
+    }
+
+    /// What helps twice is no advice: ffwd reindex is not told to run ffwd reindex.
+    #[test]
+    fn reindex_is_not_advised_within_a_reindex() {
+        let gone = || Fault::new(FaultKind::Missing, Path::new("/d"), "a file", "none", "Put it back").or_reindex();
+        assert!(gone().to_string().ends_with("Put it back. If that cannot be done, run ffwd reindex"), "{}", gone());
+        assert!(gone().within_reindex().to_string().ends_with("Put it back"));
     }
 
     #[test]

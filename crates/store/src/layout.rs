@@ -142,7 +142,8 @@ impl Layout {
                 check_directory(disk, dir, "a directory")?;
             }
         }
-        Ok(())
+        let others = [self.net_dir.join("blocks"), self.index_dir(), self.chainstate_dir(), self.indexes_dir()];
+        [self.net_dir.clone(), self.blocks_dir.clone()].iter().chain(&others).try_for_each(|dir| check_link(disk, dir))
     }
 
     /// Whether nothing of this network is there: neither blocks, nor an index, nor coins.
@@ -254,10 +255,23 @@ fn file_number(name: &std::ffi::OsStr, prefix: &str) -> Option<u32> {
     digits.parse().ok().filter(|&number| number <= FILE_NUMBER_MAX)
 }
 
+/// Says no to a link whose target is not there: a directory made in its place would not be the one that is meant.
+fn check_link(disk: &dyn Disk, path: &Path) -> Result<()> {
+    if disk.metadata(path)?.is_some() {
+        return Ok(());
+    }
+    let Some(target) = disk.read_link(path)? else { return Ok(()) };
+    let found = format!("a link to {}, which is not there", target.display());
+    let advice = "Mount the drive that it leads to, or correct or remove the link";
+    Err(Fault::new(FaultKind::Missing, path, "a directory", found, advice))
+}
+
 fn check_directory(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()> {
+    check_link(disk, dir)?;
     match disk.metadata(dir)? {
         None => {
-            let advice = "Is the drive there, and the path right? A new one is to be made first: mkdir";
+            let advice =
+                format!("Is the drive mounted, and the path right? To start a new one: mkdir -p {}", dir.display());
             Err(Fault::new(FaultKind::Missing, dir, what, "nothing", advice))
         }
         Some(known) if !known.is_dir => {

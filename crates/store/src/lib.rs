@@ -24,6 +24,7 @@ pub mod presence;
 pub mod private_files;
 pub mod prune;
 pub mod reindex;
+pub mod survey;
 pub mod undofiles;
 pub mod xor;
 

@@ -141,7 +141,7 @@ impl OpenFiles {
             let fault = Fault::from(why);
             match self.names {
                 FileNames::Foreign(_) if is_gone => fault.advise("Is the path right?"),
-                _ if is_gone => fault.advise("Put the file back, or run reindex"),
+                _ if is_gone => fault.advise("Put the file back").or_reindex(),
                 _ => fault,
             }
         })?;

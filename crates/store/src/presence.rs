@@ -85,8 +85,8 @@ impl Gone<'_> {
         };
         let wanted = format!("{what}, which the block index counts on");
         let found = "it removed or moved by another program while this one runs";
-        let advice = "Put the file back and start again: what was not committed is done again. Without it, run reindex";
-        Err(Fault::new(FaultKind::Missing, &path, wanted, found, advice))
+        let advice = "Put the file back and start again: what was not committed is done again";
+        Err(Fault::new(FaultKind::Missing, &path, wanted, found, advice).or_reindex())
     }
 }
 

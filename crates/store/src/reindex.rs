@@ -67,7 +67,7 @@ pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout, headers: &[Header]) -> Resul
     private.write(BEGINS, b"")?;
     let old = match BlockIndex::open(disk.clone(), layout).and_then(|index| set_reindexing(&index).map(|()| index)) {
         Ok(index) => Some(index),
-        Err(why) if why.kind() == FaultKind::Damaged => None,
+        Err(why) if matches!(why.kind(), FaultKind::Damaged | FaultKind::OtherForm) => None,
         Err(why) => return Err(why),
     };
     let removed_snapshot = chainstate::remove_snapshot(&**disk, layout)?;

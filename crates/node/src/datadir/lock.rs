@@ -1,5 +1,6 @@
 //! Taking a data directory: is it one, which network's, its locks, its log; before anything is read.
 
+use super::seems;
 use crate::fault::{Fault, Message};
 use crate::log::Log;
 use crate::options::{Events, Options, Prune};
@@ -94,6 +95,7 @@ pub(crate) fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, 
     if needs_blocks && disk.metadata(layout.blocks_dir()).map_err(store::Fault::from)?.is_none() {
         return Err(no_blocks(&layout));
     }
+    seems::check_new(options, &layout)?;
     layout.create(&*disk)?;
     let locks = DataDirLocks::take(&*disk, &layout)?;
     // The databases' own locks are taken when they are opened; a program that holds one is named before anything is changed.

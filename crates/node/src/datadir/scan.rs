@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use store::FileEnd;
-use store::blockfiles::{BlockAt, BlockFiles, FileScan, FoundBlock};
+use store::blockfiles::{BlockAt, BlockFiles, FileScan, FoundBlock, Reason};
 
 /// Lines at most about blocks that lie before their parents. Source of their words: Bitcoin Core b88bffe,
 /// `LoadExternalBlockFile`, which has one for each of them with `-debug=reindex`.
@@ -71,6 +71,10 @@ pub(crate) fn scan_files(
 ) -> Result<Scan, Fault> {
     let scans = scan_each(there.len(), par, reporter, |at| files.scan(there[at]))?;
     for note in scans.iter().flat_map(|scan| &scan.notes) {
+        if note.reason == Reason::Split {
+            reporter.warn(Message::new(note.to_string(), "Nothing is to be done: Bitcoin's chain does not need it"));
+            continue;
+        }
         reporter.warn(Message::new(note.to_string(), RECORD_ADVICE));
         reporter.shortfall.damaged(note.path.clone(), note.bytes.start, None);
     }

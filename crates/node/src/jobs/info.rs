@@ -1,14 +1,15 @@
 //! `info`: what is in a data directory, without changing it.
 
 use super::forecast::Forecast;
-use crate::datadir::lock;
 use crate::datadir::look::{self, Hold};
+use crate::datadir::{lock, seems};
 use crate::fault::Fault;
 use crate::options::Options;
 use primitives::{BlockHash, Height, human};
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
+use store::FaultKind;
 use store::chainstate::{self, Chainstate};
 use store::index::{BlockIndex, LoadedIndex};
 
@@ -45,6 +46,8 @@ pub struct DataDirInfo {
     pub in_use: Option<InUse>,
     /// What the chain takes on the disk, where Core has figures for the network.
     pub space: Option<Forecast>,
+    /// What it is instead of a data directory of this network that can be read: then the rest says nothing.
+    pub remark: Option<String>,
     /// What would be done next.
     pub next_step: String,
 }
@@ -76,6 +79,10 @@ pub struct Failed {
 impl fmt::Display for DataDirInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "chain        {}", self.chain)?;
+        if let Some(remark) = &self.remark {
+            writeln!(f, "directory    not one to go on with: {remark}")?;
+            return write!(f, "next         {}", self.next_step);
+        }
         writeln!(f, "coins at     height {}, block {}", self.height, self.best)?;
         writeln!(f, "headers to   height {}", self.headers)?;
         writeln!(f, "block files  {}", human::bytes(self.blocks_bytes))?;
@@ -145,16 +152,29 @@ fn nothing_seen(options: &Options) -> DataDirInfo {
 
 fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
     let mut info = nothing_seen(options);
+    if let Some(seems) = seems::seems(options)? {
+        (info.remark, info.next_step) = (Some(seems.to_string()), seems.advice());
+        return Ok(info);
+    }
     if lock::is_unused(options)? {
+        seems::check_new(options, &lock::layout(options))?;
         info.next_step = "ffwd sync: the data directory is empty".into();
         return Ok(info);
     }
     let locked = look::open(options, Hold::Nothing)?;
     let (disk, layout) = (&locked.disk, &locked.layout);
     let has_files = !locked.files.numbers()?.there.is_empty();
-    let loaded = match BlockIndex::exists(&**disk, layout)? {
-        true => BlockIndex::open_read_only(disk.clone(), layout)?.load(&lock::network(&options.params))?,
-        false => LoadedIndex::default(),
+    let read = || match BlockIndex::exists(&**disk, layout)? {
+        true => BlockIndex::open_read_only(disk.clone(), layout)?.load(&lock::network(&options.params)),
+        false => Ok(LoadedIndex::default()),
+    };
+    let loaded = match read() {
+        Err(why) if why.kind() == FaultKind::OtherForm => {
+            let detail = why.detail();
+            (info.remark, info.next_step) = (Some(detail.found.clone()), detail.advice.clone());
+            return Ok(info);
+        }
+        read => read?,
     };
     if loaded.entries.is_empty() && !loaded.is_reindexing {
         info.next_step = if has_files {

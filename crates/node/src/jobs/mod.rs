@@ -59,8 +59,9 @@ use store::private_files::PrivateDir;
 ///
 /// The data directory cannot be used, its block files reach less far than its coins, or what the system says.
 pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> Result<Report, Fault> {
+    // What a reindex mends is not advised to who runs one.
     if !chainstate_only {
-        return reindex::run(options, events);
+        return reindex::run(options, events).map_err(Fault::within_reindex);
     }
     let report = rebuild::run(options, events)?;
     // The coins are exchanged in one step at the end; the indexes follow.

@@ -26,6 +26,8 @@ pub(super) struct Before {
     pub(super) coins: usize,
     /// The flag `R` is set, and the coins are those of the run that set it.
     pub(super) resumes: bool,
+    /// Index and coins are those of another chain than Bitcoin's: they are given up.
+    is_of_the_split: bool,
 }
 
 /// How far the block files reach.
@@ -53,10 +55,12 @@ impl Before {
         let Locked { disk, layout, .. } = locked;
         reporter.with_room(|| store::reindex::finish_index_swap(disk, layout))?;
         reporter.with_room(|| store::chainstate::finish_swap(disk, layout))?;
-        let mut before = Before { loaded: None, best: None, coins: 0, resumes: false };
-        if BlockIndex::exists(&**disk, layout)? {
+        let mut before = Before { loaded: None, best: None, coins: 0, resumes: false, is_of_the_split: false };
+        if readable(BlockIndex::exists(&**disk, layout), reporter)? == Some(true) {
             let index = BlockIndex::open_read_only(disk.clone(), layout);
-            before.loaded = readable(index.and_then(|index| index.load(&lock::network(&options.params))), reporter)?;
+            let read = index.and_then(|index| index.load(&lock::network(&options.params)));
+            before.is_of_the_split = read.as_ref().is_err_and(|why| why.kind() == FaultKind::OtherForm);
+            before.loaded = readable(read, reporter)?;
         }
         let is_reindexing = before.loaded.as_ref().is_some_and(|loaded| loaded.is_reindexing);
         if before.loaded.is_some() && !is_reindexing {
@@ -123,7 +127,8 @@ impl Before {
     }
 
     fn wanted(&self) -> Option<Wanted> {
-        let Some(loaded) = &self.loaded else { return self.best.map(Wanted::Block) };
+        let of_coins = self.best.filter(|_| !self.is_of_the_split).map(Wanted::Block);
+        let Some(loaded) = &self.loaded else { return of_coins };
         if loaded.is_reindexing {
             return None;
         }
@@ -240,7 +245,7 @@ pub(super) fn old_coins(
 fn readable<T>(read: store::Result<T>, reporter: &Reporter<'_>) -> Result<Option<T>, Fault> {
     match read {
         Ok(read) => Ok(Some(read)),
-        Err(why) if matches!(why.kind(), FaultKind::Damaged | FaultKind::Refused) => {
+        Err(why) if matches!(why.kind(), FaultKind::Damaged | FaultKind::Refused | FaultKind::OtherForm) => {
             reporter.warn(Message::new(why.to_string(), "Nothing is to be done: it is rebuilt"));
             Ok(None)
         }

@@ -41,7 +41,7 @@ impl Pipeline<'_> {
     fn decode(&self, seq: Seq, flight: &Flight) {
         let (result, now) = self.stats.timed_for(Stage::Decode, flight.times(), || self.prepare(flight.job()));
         let result = result.map(|prepared| {
-            self.stats.add_block(prepared.counts(&flight.job().bytes));
+            self.stats.add_decoded();
             flight.set_prepared(prepared);
             flight.takes()
         });
@@ -213,6 +213,7 @@ impl Pipeline<'_> {
             };
             let (result, now) = self.stats.timed(Stage::Commit, || self.backend.connected(&connected));
             result?;
+            self.stats.add_connected(flight.prepared().counts(&flight.job().bytes));
             let mut scheduler = self.scheduler();
             let context = flight.context();
             let committed = scheduler.committed((context.node, context.hash), now);

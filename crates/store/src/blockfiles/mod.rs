@@ -271,7 +271,7 @@ impl BlockFiles {
     }
 
     fn not_a_block(&self, file: u32, offset: u64, wanted: String, found: String) -> Fault {
-        let advice = "The file was damaged or replaced after it was listed: look at the drive, then run reindex";
-        Fault::new(FaultKind::Damaged, &self.path(file), wanted, found, advice).at_offset(offset)
+        let advice = "The file was damaged or replaced after it was listed: look at the drive, then start again";
+        Fault::new(FaultKind::Damaged, &self.path(file), wanted, found, advice).at_offset(offset).or_reindex()
     }
 }

@@ -89,6 +89,8 @@ pub enum Reason {
     },
     /// A header that does not meet its own nBits.
     ProofOfWork(BlockHash),
+    /// A block of Knots 29.4.1's chain, whose headers have 164 bytes.
+    Split,
     /// No record follows, and the body does not parse.
     Body(BlockHash),
 }
@@ -110,6 +112,9 @@ impl fmt::Display for Note {
             }
             Reason::ProofOfWork(hash) => {
                 write!(f, "a record whose header {hash} does not meet its own nBits (high-hash)")
+            }
+            Reason::Split => {
+                write!(f, "a block of Knots 29.4.1's chain (a header of 164 bytes), which is not Bitcoin's")
             }
             Reason::Body(hash) => write!(f, "block {hash} is damaged: its bytes do not deserialize"),
         }?;
@@ -219,6 +224,7 @@ impl BlockFiles {
         let hash = header.hash();
         match Target::from_compact(header.bits()) {
             Some(target) if target.is_met_by(&hash) => Ok(Head::Record { size, header, hash }),
+            _ if header.is_of_the_split() => Ok(Head::None(Reason::Split)),
             _ => Ok(Head::None(Reason::ProofOfWork(hash))),
         }
     }
@@ -253,7 +259,7 @@ impl Scanner<'_> {
         }
         while at < self.view.end() {
             let reason = match self.files.head(&mut self.view, at)? {
-                Head::Record { size, header, hash } => match self.judge(at, size, hash, by_hop)? {
+                Head::Record { size, header, hash } => match self.judge(at, size, (header, hash), by_hop)? {
                     Ok((end, is_parsed)) => {
                         let offset = at + u64::from(RECORD_HEADER_BYTES);
                         let place = BlockAt { file: self.file, offset, size };
@@ -303,7 +309,7 @@ impl Scanner<'_> {
         &mut self,
         at: u64,
         size: u32,
-        hash: BlockHash,
+        (header, hash): (Header, BlockHash),
         by_hop: bool,
     ) -> Result<std::result::Result<(u64, bool), Reason>> {
         let offset = at + u64::from(RECORD_HEADER_BYTES);
@@ -318,6 +324,7 @@ impl Scanner<'_> {
         let body = self.view.peek(offset, size as usize)?;
         match self.tables.parse_block(body) {
             Ok(block) => Ok(Ok((offset + block.bytes().len() as u64, true))),
+            Err(_) if header.is_of_the_split() => Ok(Err(Reason::Split)),
             Err(_) => Ok(Err(Reason::Body(hash))),
         }
     }

@@ -4,6 +4,7 @@
 //! there at the height below; the genesis block is this network's.
 //! Source: facts of Bitcoin Core b88bffe, `LoadBlockIndexGuts`, `BlockManager::LoadBlockIndex`, node/chainstate.cpp.
 
+use super::record::split_height;
 use super::{BLOCK_TRANSACTIONS_MAX, BlockIndex, ENTRY, FILE, IndexEntry, LAST_FILE, Status};
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfo;
@@ -66,8 +67,10 @@ impl BlockIndex {
     }
 
     fn decoded(&self, key: &[u8], plain: &[u8]) -> Result<IndexEntry> {
-        let entry = IndexEntry::decode(plain)
-            .map_err(|why| self.store.bad_record(key, "a block index entry", why.to_string()))?;
+        let entry = IndexEntry::decode(plain).map_err(|why| match split_height(plain) {
+            Some(height) => self.of_the_split(height),
+            None => self.store.bad_record(key, "a block index entry", why.to_string()),
+        })?;
         if entry.file > FILE_NUMBER_MAX {
             let wanted = format!("a file number of at most {FILE_NUMBER_MAX}");
             return Err(self.store.bad_record(key, wanted, entry.file.to_string()));
@@ -126,6 +129,14 @@ impl BlockIndex {
             *to += 1;
         }
         order.into_iter().map(|from| entries[from as usize]).collect()
+    }
+
+    /// An index that has blocks of another chain than Bitcoin's.
+    fn of_the_split(&self, height: Height) -> Fault {
+        let found = format!("the chain of Knots 29.4.1, which has headers of 164 bytes, here at height {height}");
+        let advice = "Knots 29.4.1 goes on with that chain. To return to Bitcoin's, run ffwd reindex, which keeps the blocks \
+                      before the split, then ffwd sync";
+        Fault::new(FaultKind::OtherForm, self.store.db.path(), "Bitcoin's chain", found, advice)
     }
 
     fn no_parent(&self, entry: &IndexEntry) -> Fault {

@@ -67,8 +67,11 @@ impl BlockIndex {
     /// # Errors
     ///
     /// What the system says.
+    /// [`FaultKind::OtherForm`] where there is one that is not LevelDB's.
     pub fn exists(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
-        Ok(Db::exists(disk, &layout.index_dir())?)
+        let dir = layout.index_dir();
+        check_form(disk, &dir)?;
+        Ok(Db::exists(disk, &dir)?)
     }
 
     /// Opens the index, or makes an empty one where it is missing.
@@ -77,6 +80,7 @@ impl BlockIndex {
     ///
     /// Another program holds it, it is damaged, or what the system says.
     pub fn open(disk: Arc<dyn Disk>, layout: &Layout) -> Result<BlockIndex> {
+        check_form(&*disk, &layout.index_dir())?;
         BlockIndex::open_dir(disk, &layout.index_dir())
     }
 
@@ -193,6 +197,22 @@ impl BlockIndex {
     }
 }
 
+/// Files of a block index in Core's newer flat form. Source: bitcoin/bitcoin pull request 32427.
+const FLAT_FILES: [&str; 3] = ["headers.dat", "blockfiles.dat", "log.dat"];
+
+/// Says no to a block index in Core's newer flat form, which must not be taken for an empty one.
+fn check_form(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    for name in FLAT_FILES {
+        if disk.metadata(&dir.join(name))?.is_some() && !Db::exists(disk, dir)? {
+            let found = "one in Core's newer flat form (headers.dat, blockfiles.dat, log.dat)";
+            let advice = "Use the bitcoind that wrote it. ffwd reindex makes a block index that ffwd and earlier releases \
+                          read, from the block files";
+            return Err(Fault::new(FaultKind::OtherForm, dir, "a block index of LevelDB", found, advice));
+        }
+    }
+    Ok(())
+}
+
 /// Says no when the index names a block file that is not there.
 ///
 /// # Errors
@@ -223,7 +243,8 @@ pub fn check_not_pruned(index: &LoadedIndex, layout: &Layout) -> Result<()> {
     }
     let core = "You need to rebuild the database using -reindex to go back to unpruned mode.  \
                 This will redownload the entire blockchain";
-    let advice = "Use --prune, as this data directory was pruned before";
+    let advice = "Use --prune, as this data directory was pruned before. With ffwd, going back takes a sync in an empty data \
+                  directory";
     let wanted = "a data directory that was never pruned";
     Err(Fault::new(FaultKind::Refused, &layout.index_dir(), wanted, format!("prunedblockfiles: {core}"), advice))
 }

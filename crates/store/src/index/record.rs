@@ -168,6 +168,17 @@ impl IndexEntry {
     }
 }
 
+/// Bytes by which the headers of Knots 29.4.1's chain are longer: 164 in place of 80.
+const SPLIT_BYTES: usize = 84;
+
+/// The height of a block of that chain, where a stored value is one: the form of Core's, with a longer header, whose version
+/// has bit 31. Source: bitcoinknots/bitcoin issue 359 and the release notes of 29.4.1.
+pub(super) fn split_height(value: &[u8]) -> Option<Height> {
+    let shorter = value.get(..value.len().checked_sub(SPLIT_BYTES)?)?;
+    let entry = IndexEntry::decode(shorter).ok()?;
+    entry.header.is_of_the_split().then_some(entry.height)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

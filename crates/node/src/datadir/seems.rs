@@ -1,0 +1,49 @@
+//! Whether a directory is a data directory of the network at all, before anything is made in it.
+
+use super::{lock, mounts};
+use crate::fault::Fault;
+use crate::options::Options;
+use consensus::{Chain, Params};
+use store::survey::{self, Known, Seems};
+use store::{FaultKind, Layout};
+
+/// What the data directory is instead of one of this network; `None` where nothing speaks against it.
+///
+/// # Errors
+///
+/// It is missing, a link that leads nowhere, or what the system says.
+pub(crate) fn seems(options: &Options) -> Result<Option<Seems>, Fault> {
+    let layout = lock::layout(options);
+    layout.check(&*options.disk)?;
+    let known = Chain::ALL.map(|chain| known(&Params::new(chain)));
+    Ok(survey::seems(&*options.disk, &layout, &self::known(&options.params), &known)?)
+}
+
+fn known(params: &Params) -> Known {
+    Known { chain: params.chain.name(), directory: params.chain.net_dir(), magic: params.magic }
+}
+
+/// Says no to a place where a chain would begin that is not meant: inside a data directory, or where a drive is not mounted.
+///
+/// # Errors
+///
+/// What the directory is, and which to give.
+pub(crate) fn check_new(options: &Options, layout: &Layout) -> Result<(), Fault> {
+    let disk = &*options.disk;
+    if !layout.is_unused(disk)? {
+        return Ok(());
+    }
+    if let Some(fault) = seems(options)?.and_then(|seems| seems.refusal(layout.datadir())) {
+        return Err(fault.into());
+    }
+    let is_empty = disk.list(layout.datadir()).map_err(store::Fault::from)?.is_empty();
+    match mounts::unmounted(disk, layout.datadir()).filter(|_| is_empty) {
+        None => Ok(()),
+        Some(point) => {
+            let wanted = format!("the drive of {}, which /etc/fstab names", point.display());
+            let advice = format!("Mount it (mount {}), or give another --datadir", point.display());
+            let found = "an empty directory: it is not mounted";
+            Err(store::Fault::new(FaultKind::Missing, layout.datadir(), wanted, found, advice).into())
+        }
+    }
+}

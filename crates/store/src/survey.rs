@@ -1,0 +1,301 @@
+//! What a directory really is that was given as a data directory, where it is none of the network that is asked for.
+//!
+//! Told by names, and by the first record of a block file. Nothing is written, no lock is taken.
+//! Absent on purpose: damage, and what a program does about it.
+
+use crate::fault::{Fault, FaultKind, Result};
+use crate::layout::{self, Layout};
+use crate::xor;
+use disk::Disk;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A network, as its files show it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Known {
+    /// As -chain names it.
+    pub chain: &'static str,
+    /// Its directory's name under the data directory; empty for mainnet.
+    pub directory: &'static str,
+    /// The first bytes of each record of its block files.
+    pub magic: [u8; 4],
+}
+
+/// What a directory is instead.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Seems {
+    /// The directory blocks/ of a data directory, or of one given as -blocksdir.
+    Blocks {
+        /// The directory that is meant.
+        owner: PathBuf,
+        /// `owner` has block files alone: it is one for -blocksdir.
+        is_blocksdir: bool,
+    },
+    /// A network's directory inside a data directory.
+    Network {
+        /// The data directory that is meant.
+        owner: PathBuf,
+        /// The network.
+        chain: &'static str,
+    },
+    /// Block files lie in it, where their directory blocks/ belongs.
+    LooseFiles {
+        /// How many.
+        count: usize,
+        /// Where they belong.
+        blocks_dir: PathBuf,
+    },
+    /// The block files of this network are another's.
+    Foreign {
+        /// Their directory.
+        blocks_dir: PathBuf,
+        /// Whose they are.
+        chain: &'static str,
+    },
+    /// There is nothing of this network, and data of others.
+    OtherNetworks(Vec<(&'static str, PathBuf)>),
+}
+
+impl Seems {
+    /// What is to be done.
+    pub fn advice(&self) -> String {
+        match self {
+            Seems::Blocks { owner, is_blocksdir: false } => format!("Give --datadir {}", owner.display()),
+            Seems::Blocks { owner, is_blocksdir: true } => {
+                format!("Give its data directory as --datadir, and --blocksdir {}", owner.display())
+            }
+            Seems::Network { owner, chain } => format!("Give --datadir {} --chain {chain}", owner.display()),
+            Seems::LooseFiles { blocks_dir, .. } => format!(
+                "Move them to {}, then run ffwd reindex; or give them to ffwd import in another data directory",
+                blocks_dir.display()
+            ),
+            Seems::Foreign { chain, .. } => format!("Give the data directory of {chain}, and --chain {chain}"),
+            Seems::OtherNetworks(others) => {
+                let chains: Vec<String> = others.iter().map(|(chain, _)| format!("--chain {chain}")).collect();
+                format!("Give {}; ffwd sync begins a new chain beside it", chains.join(" or "))
+            }
+        }
+    }
+
+    /// The fault of a job that would begin a chain at the wrong place; `None` where it may.
+    pub fn refusal(&self, datadir: &Path) -> Option<Fault> {
+        match self {
+            Seems::Blocks { .. } | Seems::Network { .. } => {
+                let found = self.to_string();
+                Some(Fault::new(FaultKind::Refused, datadir, "a data directory", found, self.advice()))
+            }
+            Seems::LooseFiles { .. } | Seems::Foreign { .. } | Seems::OtherNetworks(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Seems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Seems::Blocks { is_blocksdir: false, .. } => f.write_str("the directory blocks of a data directory"),
+            Seems::Blocks { is_blocksdir: true, .. } => f.write_str("the directory blocks of one given as -blocksdir"),
+            Seems::Network { chain, .. } => write!(f, "the network's directory of {chain} inside a data directory"),
+            Seems::LooseFiles { count, .. } => {
+                write!(f, "{count} block files (blk?????.dat) outside of a directory blocks")
+            }
+            Seems::Foreign { blocks_dir, chain } => {
+                write!(f, "block files of {chain} in {}", blocks_dir.display())
+            }
+            Seems::OtherNetworks(others) => {
+                let list: Vec<String> =
+                    others.iter().map(|(chain, dir)| format!("{chain} in {}", dir.display())).collect();
+                write!(f, "nothing of this network, and data of {}", list.join(", "))
+            }
+        }
+    }
+}
+
+/// What the data directory of `layout` is instead of one of its network, among the networks that are `known`; `None` where
+/// nothing speaks against it.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn seems(disk: &dyn Disk, layout: &Layout, wanted: &Known, known: &[Known]) -> Result<Option<Seems>> {
+    let dir = layout.datadir();
+    let has = |dir: &Path, name: &str| Ok::<bool, Fault>(disk.metadata(&dir.join(name))?.is_some());
+    let has_data = |dir: &Path| Ok::<bool, Fault>(has(dir, "blocks")? || has(dir, "chainstate")?);
+    // A path such as "." has no name.
+    let place = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
+    let (name, above) = (place.file_name().unwrap_or_default(), place.parent().unwrap_or(Path::new("/")));
+    if !has_data(dir)? {
+        let count = disk.list(dir)?.iter().filter(|entry| layout::block_file_number(&entry.name).is_some()).count();
+        if name == "blocks" && (count > 0 || has(dir, "index")? || has(dir, "xor.dat")?) {
+            let is_network = known.iter().any(|net| !net.directory.is_empty() && above.ends_with(net.directory));
+            let owner = if is_network { above.parent().unwrap_or(above) } else { above };
+            let is_blocksdir = !has(above, "chainstate")? && !has(dir, "index")?;
+            return Ok(Some(Seems::Blocks { owner: owner.to_path_buf(), is_blocksdir }));
+        }
+        if count > 0 {
+            return Ok(Some(Seems::LooseFiles { count, blocks_dir: layout.blocks_dir().to_path_buf() }));
+        }
+    } else {
+        let by_magic = first_magic(disk, &dir.join("blocks"))?;
+        let of_files = known.iter().find(|net| by_magic.is_some_and(|magic| magic.fits(net.magic)));
+        let of_name = known.iter().find(|net| !net.directory.is_empty() && name == net.directory);
+        // Files say more than a name does.
+        let is = of_files.or(of_name).filter(|net| !net.directory.is_empty());
+        match is {
+            Some(net) if of_name == Some(net) && (net == wanted || wanted.directory.is_empty()) => {
+                if net != wanted || !has_data(layout.net_dir())? {
+                    return Ok(Some(Seems::Network { owner: above.to_path_buf(), chain: net.chain }));
+                }
+            }
+            Some(net) if wanted.directory.is_empty() && net != wanted => {
+                return Ok(Some(Seems::Foreign { blocks_dir: dir.join("blocks"), chain: net.chain }));
+            }
+            _ => {}
+        }
+    }
+    if !layout.is_unused(disk)? {
+        let by_magic = first_magic(disk, layout.blocks_dir())?;
+        let other = known.iter().find(|net| *net != wanted && by_magic.is_some_and(|magic| magic.fits(net.magic)));
+        return Ok(other.map(|net| Seems::Foreign { blocks_dir: layout.blocks_dir().to_path_buf(), chain: net.chain }));
+    }
+    let mut others = Vec::new();
+    for net in known.iter().filter(|net| *net != wanted) {
+        let dir = dir.join(net.directory);
+        if has_data(&dir)? {
+            // Files say more than the place at which they lie.
+            let magic = first_magic(disk, &dir.join("blocks"))?;
+            let is = known.iter().find(|net| magic.is_some_and(|magic| magic.fits(net.magic)));
+            others.push((is.unwrap_or(net).chain, dir));
+        }
+    }
+    Ok((!others.is_empty()).then_some(Seems::OtherNetworks(others)))
+}
+
+/// The first bytes of a block file, as they lie there and without obfuscation.
+#[derive(Clone, Copy)]
+struct Magic {
+    raw: [u8; 4],
+    plain: [u8; 4],
+}
+
+impl Magic {
+    fn fits(self, magic: [u8; 4]) -> bool {
+        self.raw == magic || self.plain == magic
+    }
+}
+
+/// The first bytes of the first block file of a directory; `None` without one.
+fn first_magic(disk: &dyn Disk, blocks_dir: &Path) -> Result<Option<Magic>> {
+    let is_dir = disk.metadata(blocks_dir)?.is_some_and(|known| known.is_dir);
+    let entries = if is_dir { disk.list(blocks_dir)? } else { Vec::new() };
+    let first = entries.iter().filter_map(|entry| layout::block_file_number(&entry.name)).min();
+    let Some(number) = first else { return Ok(None) };
+    let path = layout::block_file(blocks_dir, number);
+    // A link whose target is gone is listed all the same.
+    if disk.metadata(&path)?.is_none() {
+        return Ok(None);
+    }
+    let mut raw = [0; 4];
+    if disk.open(&path)?.read_at(0, &mut raw)? < raw.len() {
+        return Ok(None);
+    }
+    let key = xor::read_key(disk, blocks_dir).ok().flatten().unwrap_or(xor::NO_KEY);
+    Ok(Some(Magic { raw, plain: std::array::from_fn(|i| raw[i] ^ key[i]) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use disk::SimDisk;
+
+    const MAIN: Known = Known { chain: "main", directory: "", magic: [1; 4] };
+    const TEST: Known = Known { chain: "test", directory: "testnet3", magic: [3; 4] };
+    const REGTEST: Known = Known { chain: "regtest", directory: "regtest", magic: [2; 4] };
+    const ALL: [Known; 3] = [MAIN, TEST, REGTEST];
+
+    /// A disk on which these files lie, each with its content.
+    fn disk(files: &[(&str, &[u8])]) -> std::sync::Arc<dyn Disk> {
+        let disk = SimDisk::new(0).shared();
+        disk.create_dir_all(Path::new("/d")).unwrap();
+        for (path, content) in files {
+            let path = Path::new(path);
+            disk.create_dir_all(path.parent().unwrap()).unwrap();
+            disk.create(path).unwrap().write_at(0, content).unwrap();
+        }
+        disk
+    }
+
+    #[test]
+    fn directory_that_is_another_is_named() {
+        let key: &[u8] = &[9; 8];
+        type Row<'r> = (&'r str, &'r [(&'r str, &'r [u8])], (&'r str, Known), &'r str);
+        let rows: [Row<'_>; 14] = [
+            ("an empty one", &[], ("/d", MAIN), ""),
+            ("a data directory", &[("/d/blocks/blk00000.dat", &[1; 9])], ("/d", MAIN), ""),
+            ("one of regtest", &[("/d/regtest/blocks/blk00000.dat", &[2; 9])], ("/d", REGTEST), ""),
+            ("files alone", &[("/d/blk00000.dat", &[1; 9]), ("/d/blk00001.dat", &[])], ("/d", MAIN), "2 block files"),
+            (
+                "inside blocks",
+                &[("/d/blocks/blk00000.dat", &[1; 9]), ("/d/chainstate/CURRENT", &[])],
+                ("/d/blocks", MAIN),
+                "the directory blocks of a data directory; Give --datadir /d",
+            ),
+            (
+                "inside blocks of regtest",
+                &[("/d/regtest/blocks/blk00000.dat", &[2; 9]), ("/d/regtest/blocks/index/CURRENT", &[])],
+                ("/d/regtest/blocks", REGTEST),
+                "the directory blocks of a data directory; Give --datadir /d",
+            ),
+            (
+                "inside blocks of a moved one",
+                &[("/big/blocks/blk00000.dat", &[1; 9])],
+                ("/big/blocks", MAIN),
+                "--blocksdir /big",
+            ),
+            (
+                "the network's directory",
+                &[("/d/regtest/blocks/blk00000.dat", &[2; 9])],
+                ("/d/regtest", REGTEST),
+                "Give --datadir /d --chain regtest",
+            ),
+            (
+                "the network's directory, as mainnet's",
+                &[("/d/testnet3/blocks/blk00000.dat", &[3; 9])],
+                ("/d/testnet3", MAIN),
+                "Give --datadir /d --chain test",
+            ),
+            (
+                "a data directory with the name of a network",
+                &[("/regtest/blocks/blk00000.dat", &[1; 9])],
+                ("/regtest", MAIN),
+                "",
+            ),
+            (
+                "another network's files in this one's place",
+                &[("/d/blocks/blk00000.dat", &[3; 9])],
+                ("/d", MAIN),
+                "block files of test in /d/blocks",
+            ),
+            (
+                "the same, obfuscated",
+                &[("/d/blocks/blk00000.dat", &[3 ^ 9; 9]), ("/d/blocks/xor.dat", key)],
+                ("/d", MAIN),
+                "block files of test",
+            ),
+            (
+                "another network's data",
+                &[("/d/regtest/chainstate/CURRENT", &[]), ("/d/testnet3/blocks/blk00000.dat", &[3; 9])],
+                ("/d", MAIN),
+                "data of test in /d/testnet3, regtest in /d/regtest; Give --chain test or --chain regtest",
+            ),
+            ("main's data", &[("/d/blocks/blk00000.dat", &[1; 9])], ("/d", REGTEST), "data of main in /d"),
+        ];
+        for (row, files, (dir, wanted), want) in rows {
+            let layout = Layout::new(Path::new(dir), wanted.directory, None);
+            let got = seems(&*disk(files), &layout, &wanted, &ALL).unwrap();
+            let text = got.as_ref().map_or(String::new(), |got| format!("{got}; {}", got.advice()));
+            assert!(text.contains(want) && text.is_empty() == want.is_empty(), "{row}: {text}");
+            let is_refused = got.is_some_and(|got| got.refusal(Path::new(dir)).is_some());
+            assert_eq!(is_refused, want.contains("--datadir /d") || want.contains("--blocksdir"), "{row}");
+        }
+    }
+}
