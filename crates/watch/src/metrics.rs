@@ -153,9 +153,9 @@ fn work(out: &mut Families, sight: &Sight<'_>) {
     for (name, help, value) in [
         ("ffwd_blocks_decoded_total", "Blocks taken apart.", stats.blocks),
         ("ffwd_block_bytes_total", "Bytes of those blocks.", stats.bytes),
-        ("ffwd_transactions_total", "Their transactions.", stats.transactions),
-        ("ffwd_inputs_total", "Their inputs, coinbases' not counted.", stats.inputs),
-        ("ffwd_outputs_total", "Their outputs.", stats.outputs),
+        ("ffwd_transactions_total", "Transactions of connected blocks.", stats.transactions),
+        ("ffwd_inputs_total", "Inputs of connected blocks, coinbases' not counted.", stats.inputs),
+        ("ffwd_outputs_total", "Outputs of connected blocks.", stats.outputs),
         ("ffwd_scripts_verified_total", "Inputs whose scripts ran.", stats.scripts),
     ] {
         out.counter(name, help, value as f64);
