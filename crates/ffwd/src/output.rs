@@ -105,6 +105,7 @@ struct JobObject<'a> {
     records_damaged: Vec<DamagedObject<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     end_reason: Option<String>,
+    state: &'static str,
     stages: Stages<'a>,
 }
 
@@ -136,7 +137,7 @@ pub(crate) fn job_json(chain: &str, report: &Report, set: Option<&SetInfo>) -> S
         hash_serialized_3: hash.serialized,
         muhash: hash.muhash,
         blocks: report.blocks,
-        transactions: stats.transactions,
+        transactions: report.transactions,
         inputs: stats.inputs,
         outputs: stats.outputs,
         seconds: seconds(report.seconds),
@@ -162,6 +163,7 @@ pub(crate) fn job_json(chain: &str, report: &Report, set: Option<&SetInfo>) -> S
             .map(|one| DamagedObject { file: &one.path, offset: one.offset })
             .collect(),
         end_reason: report.end_reason.as_ref().map(Message::to_string),
+        state: report.state.name(),
         stages: Stages(report),
     })
 }

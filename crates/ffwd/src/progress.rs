@@ -1,4 +1,5 @@
-//! Progress on standard error: a bar on a terminal, a line every ten seconds elsewhere.
+//! Progress on standard error: a bar on a terminal, a line every ten seconds elsewhere. Where nothing changes there is a line
+//! an hour, and one for each new state.
 //!
 //! With `printtoconsole=0` it says nothing: the log has what there is to say.
 //!
@@ -6,25 +7,36 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use node::options::{Event, Options, Progress};
-use primitives::human;
+use node::session::state::SessionState;
+use primitives::{Height, human};
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use watch::rates::{Rates, Window, seconds_to_go};
+use watch::rates::{Rates, Window, seconds_to_go, share};
 
 /// Time between two lines without a terminal.
 pub(crate) const LINE_EVERY: Duration = Duration::from_secs(10);
+/// At least this time lies before a line of another state, and between two where nothing changes.
+const STATE_EVERY: Duration = Duration::from_secs(3);
+const IDLE_EVERY: Duration = Duration::from_secs(3600);
+/// Parts of the bar.
+const BAR_LENGTH: u64 = 100_000;
 /// Coins per second from which the time of a commit is estimated: well below what one core writes, for disks are slow.
 const COMMIT_COINS_PER_S: u64 = 1_000_000;
 
 /// Everything about the progress, in one line; a narrow terminal shows its beginning.
 fn line(progress: &Progress, rates: &Rates, dbcache_bytes: u64) -> String {
-    let mut parts = vec![format!(
+    let heights = format!(
         "height {} of {}",
         human::count(progress.height.to_u32().into()),
         human::count(progress.height_end.to_u32().into())
-    )];
+    );
+    let mut parts = match limit(&progress.state) {
+        Some(_) => vec![heights],
+        None => vec![format!("{}; {heights}", progress.state.sentence())],
+    };
     if let Some(height) = progress.presync {
         parts.push(format!("pre-syncing headers: {}", human::count(height.to_u32().into())));
     } else if progress.headers > progress.height_end {
@@ -36,9 +48,7 @@ fn line(progress: &Progress, rates: &Rates, dbcache_bytes: u64) -> String {
     }
     let to_go = seconds_to_go(progress, rates).filter(|&seconds| seconds > 0.0);
     parts.extend(to_go.map(|seconds| format!("{} to go", human::duration(seconds))));
-    if !rates.limit.is_empty() {
-        parts.push(format!("{}-bound", rates.limit));
-    }
+    parts.extend(limit(&progress.state).filter(|limit| !limit.is_empty()).map(str::to_owned));
     parts.extend(progress.peers.map(|peers| match peers {
         0 => "no peers".to_owned(),
         some => human::plural(some.into(), "peer", "peers"),
@@ -56,10 +66,65 @@ fn line(progress: &Progress, rates: &Rates, dbcache_bytes: u64) -> String {
     parts.join(", ")
 }
 
+/// The word for a state in which blocks are connected; others have a sentence.
+fn limit(state: &SessionState) -> Option<&'static str> {
+    match state {
+        SessionState::Blocks => Some(""),
+        SessionState::NetworkBound => Some("network-bound"),
+        SessionState::CpuBound => Some("CPU-bound"),
+        SessionState::DiskBound => Some("disk-bound"),
+        _ => None,
+    }
+}
+
 struct State {
     window: Window,
-    line_at: Option<Instant>,
+    pace: Pace,
     last: Option<Progress>,
+}
+
+/// When a line is due where there is no terminal.
+#[derive(Default)]
+struct Pace {
+    /// When the last line was written, and its figures.
+    last: Option<(Instant, Figures)>,
+    /// States that were written since figures changed.
+    written: BTreeSet<&'static str>,
+}
+
+/// What a new line is written for.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Figures {
+    height: Height,
+    headers: Height,
+    presync: Option<Height>,
+    bytes: u64,
+}
+
+impl Pace {
+    /// Whether a line is due: of new figures every ten seconds, of a state that was not written since figures changed at once
+    /// or so, of what was written once an hour.
+    fn is_due(&mut self, progress: &Progress, now: Instant) -> bool {
+        let &Progress { height, headers, presync, bytes, .. } = progress;
+        let figures = Figures { height, headers, presync, bytes };
+        let (at, last) = *self.last.get_or_insert((now, figures));
+        let name = progress.state.name();
+        let is_new_state = limit(&progress.state).is_none() && !self.written.contains(name);
+        let wait = match () {
+            () if is_new_state => STATE_EVERY,
+            () if figures != last => LINE_EVERY,
+            () => IDLE_EVERY,
+        };
+        let is_due = now.duration_since(at) >= wait;
+        if is_due {
+            if figures != last {
+                self.written.clear();
+            }
+            self.written.insert(name);
+            self.last = Some((now, figures));
+        }
+        is_due
+    }
 }
 
 /// Shows the events of a job.
@@ -68,7 +133,6 @@ pub(crate) struct Reporter {
     is_quiet: bool,
     state: Mutex<State>,
     dbcache_bytes: u64,
-    workers: usize,
     commits_nothing: AtomicBool,
 }
 
@@ -78,9 +142,8 @@ impl Reporter {
         Arc::new(Reporter {
             bar: (!is_quiet && std::io::stderr().is_terminal()).then(bar),
             is_quiet,
-            state: Mutex::new(State { window: Window::default(), line_at: None, last: None }),
+            state: Mutex::new(State { window: Window::default(), pace: Pace::default(), last: None }),
             dbcache_bytes: options.dbcache_bytes as u64,
-            workers: options.par,
             commits_nothing: AtomicBool::new(false),
         })
     }
@@ -120,17 +183,15 @@ impl Reporter {
 
     fn progress(&self, progress: Progress) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let rates = state.window.add(&progress, self.workers);
+        let rates = state.window.add(&progress);
         match &self.bar {
             Some(bar) => {
-                bar.set_length(progress.bytes_end.max(progress.bytes).max(1));
-                bar.set_position(progress.bytes);
+                bar.set_length(BAR_LENGTH);
+                bar.set_position((share(&progress) * BAR_LENGTH as f64) as u64);
                 bar.set_message(line(&progress, &rates, self.dbcache_bytes));
             }
             None => {
-                let due = !self.is_quiet && state.line_at.get_or_insert_with(Instant::now).elapsed() >= LINE_EVERY;
-                if due {
-                    state.line_at = Some(Instant::now());
+                if !self.is_quiet && state.pace.is_due(&progress, Instant::now()) {
                     say(&line(&progress, &rates, self.dbcache_bytes));
                 }
             }
@@ -178,8 +239,7 @@ pub(crate) fn bar() -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use primitives::Height;
-    use watch::rates::NETWORK;
+    use node::session::state::{BlockWait, Limit};
 
     fn at(seconds: f64, height: u32, bytes: u64) -> Progress {
         Progress {
@@ -188,6 +248,7 @@ mod tests {
             bytes,
             bytes_end: 10_000_000_000,
             seconds,
+            state: SessionState::Blocks,
             ..Progress::default()
         }
     }
@@ -197,7 +258,8 @@ mod tests {
         let mut progress = at(10.0, 1_234, 2_000_000_000);
         (progress.stats.coins, progress.stats.coin_bytes, progress.peers) = (5_270_000, 456 << 20, Some(3));
         (progress.stats.spends, progress.stats.asked) = (1_000, 25);
-        let rates = Rates { blocks: 123.4, bytes: 56.7e6, limit: NETWORK, ..Rates::default() };
+        (progress.state, progress.limit) = (SessionState::NetworkBound, Some(Limit::Network));
+        let rates = Rates { blocks: 123.4, bytes: 56.7e6, ..Rates::default() };
         assert_eq!(
             line(&progress, &rates, 1024 << 20),
             "height 1,234 of 1,000,000, 123 blocks/s, 56.7 MB/s, 2 min 21 s to go, network-bound, 3 peers, 5,270,000 coins in 456 of 1,024 MiB, cache miss rate 2 %"
@@ -216,10 +278,45 @@ mod tests {
                 headers: Height::new(headers),
                 presync: presync.map(Height::new),
                 height_end: Height::new(1),
+                state: SessionState::Blocks,
                 ..Progress::default()
             };
             assert_eq!(line(&progress, &Rates::default(), 4 << 20), want);
         }
         assert!(stopping(5_270_000).contains("up to 6.00 s"), "{}", stopping(5_270_000));
+    }
+
+    #[test]
+    fn line_of_a_state_that_waits_begins_with_its_sentence() {
+        let progress = Progress { state: SessionState::NoHeaders, peers: Some(1), ..Progress::default() };
+        assert_eq!(
+            line(&progress, &Rates::default(), 4 << 20),
+            "No peer has sent headers yet; height 0 of 0, 1 peer, 0 coins in 0 of 4 MiB"
+        );
+    }
+
+    /// What is written in two hours, by the second.
+    fn written(at: impl Fn(u64) -> Progress) -> Vec<u64> {
+        let (mut pace, start) = (Pace::default(), Instant::now());
+        (0..7_200).filter(|&second| pace.is_due(&at(second), start + Duration::from_secs(second))).collect()
+    }
+
+    #[test]
+    fn lines_are_written_on_change_and_once_an_hour() {
+        let waiting = || Progress { state: SessionState::NoHeaders, ..Progress::default() };
+        assert_eq!(written(|_| waiting()), [3, 3_603], "nothing changes");
+        let flapping = |second: u64| match second % 20 {
+            0..10 => waiting(),
+            _ => Progress { state: SessionState::Connecting, ..Progress::default() },
+        };
+        assert_eq!(written(flapping), [3, 13, 3_613], "two states take turns");
+        let working = |second: u64| at(second as f64, second as u32, second);
+        let lines = written(working);
+        assert_eq!((lines[0], lines[1], lines.len()), (10, 20, 719), "a line every ten seconds");
+        let numbers = |second: u64| {
+            let wait = BlockWait { height: Height::new(9), peer: None, seconds: second };
+            Progress { state: SessionState::WaitingForBlock(wait), ..Progress::default() }
+        };
+        assert_eq!(written(numbers), [3, 3_603], "seconds pass");
     }
 }

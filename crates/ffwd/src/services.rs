@@ -81,7 +81,7 @@ impl Services {
                 Failure::fault(format!("no thread for -blocknotify and its like: {why}"), crate::limits::THREADS)
             })?)
         };
-        let service = Service::from_environment(settings.options.par);
+        let service = Service::from_environment();
         Ok(Arc::new(Services { service, notifier, reporter: reporter.clone() }))
     }
 

@@ -27,10 +27,11 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/events", get(events))
 }
 
-/// Whether who asks wants a page, and is no client of the calls.
+/// Whether a page is wanted: a browser, or a tool that takes anything (`curl`). A client of the calls says nothing of the kind,
+/// and hears what Core answers.
 pub(crate) fn is_browser(headers: &HeaderMap) -> bool {
     let accepted = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
-    accepted.is_some_and(|accepted| accepted.contains("text/html"))
+    accepted.is_some_and(|accepted| accepted.contains("text/html") || accepted.contains("*/*"))
 }
 
 /// The page.

@@ -5,11 +5,12 @@
 
 use crate::machine::Machine;
 use crate::metrics;
-use crate::rates::{Rates, Window, seconds_to_go};
+use crate::rates::{Rates, Window, seconds_to_go, share};
+pub use crate::sight::Settings;
 use crate::sight::Sight;
-pub use crate::sight::{STATES, Settings};
-use crate::view::{BlockView, CacheView, LogLine, MachineView, PeerView, StageView, View};
+use crate::view::{BlockView, CacheView, LogLine, MachineView, PeerView, StageView, StateView, View};
 use node::options::{Event, Progress, unix_seconds};
+use node::session::state::{Limit, SessionState};
 use node::stats::{STAGES, Snapshot, Stage};
 use p2p::{PeerStats, Peers};
 use std::collections::{BTreeMap, VecDeque};
@@ -112,7 +113,7 @@ impl Board {
             // Another part of the work has begun, whose counters begin at 0.
             (said.window, said.recent) = (Window::default(), VecDeque::new());
         }
-        said.rates = said.window.add(progress, self.settings.workers);
+        said.rates = said.window.add(progress);
         let is_due = said.recent.back().is_none_or(|(at, _)| progress.seconds - at >= 0.9);
         if is_due {
             said.recent.push_back((progress.seconds, progress.stats.clone()));
@@ -156,19 +157,16 @@ impl Board {
 
     /// Whether the chain is as new as it should be, or a data directory at rest is served.
     pub fn is_ready(&self) -> bool {
-        matches!(self.state(&lock(&self.said)), "current" | "serving")
+        matches!(self.state(&lock(&self.said)), SessionState::Following { .. } | SessionState::Serving)
     }
 
-    /// One of [`STATES`].
-    fn state(&self, said: &Said) -> &'static str {
-        let progress = &said.progress;
+    /// The state that the job said last; before it said one, and once it was told to stop, what follows from that.
+    fn state(&self, said: &Said) -> SessionState {
         match () {
-            () if self.stopping.load(Relaxed) => "stopping",
-            () if self.settings.at_rest => "serving",
-            () if !said.has_progress => "starting",
-            () if progress.is_current => "current",
-            () if progress.presync.is_some() || progress.phase == "headers" => "headers",
-            () => "blocks",
+            () if self.stopping.load(Relaxed) => SessionState::Stopping,
+            () if self.settings.at_rest => SessionState::Serving,
+            () if !said.has_progress => SessionState::Opening,
+            () => said.progress.state.clone(),
         }
     }
 
@@ -240,7 +238,7 @@ impl Board {
     }
 
     fn to_go(&self, said: &Said) -> Option<f64> {
-        seconds_to_go(&said.progress, &said.rates).filter(|_| said.has_progress && !said.rates.limit.is_empty())
+        seconds_to_go(&said.progress, &said.rates).filter(|_| said.has_progress)
     }
 
     /// The view as one line of JSON, at most a second old. May wait for the network's thread.
@@ -271,15 +269,14 @@ impl Board {
         View {
             version: self.settings.version.clone(),
             chain: self.settings.chain.clone(),
-            state: self.state(&said).to_owned(),
-            phase: progress.phase.to_owned(),
+            state: state_view(&self.state(&said)),
             height: progress.height.to_u32(),
             headers: progress.headers.max(progress.height).to_u32(),
             height_end: progress.height_end.max(progress.height).to_u32(),
             presync: progress.presync.map(|height| height.to_u32()),
             share: share(progress),
             to_go_s: self.to_go(&said),
-            limit: said.rates.limit.to_owned(),
+            limit: progress.limit.filter(|_| progress.state.is_working()).map_or("", Limit::name).to_owned(),
             uptime_s: self.started.elapsed().as_secs_f64(),
             time: unix_seconds(self.settings.clock),
             blocks_per_s: said.rates.blocks,
@@ -307,13 +304,8 @@ fn reason_of(why: &str) -> &str {
     if reason.contains('-') && reason.len() <= 64 { reason } else { "other" }
 }
 
-/// Share of the work that is done.
-fn share(progress: &Progress) -> f64 {
-    let (done, all) = match progress.bytes_end {
-        0 => (f64::from(progress.height.to_u32()), f64::from(progress.height_end.to_u32())),
-        all => (progress.bytes as f64, all as f64),
-    };
-    if all > 0.0 { (done / all).clamp(0.0, 1.0) } else { 0.0 }
+fn state_view(state: &SessionState) -> StateView {
+    StateView { name: state.name().to_owned(), sentence: state.sentence(), is_trouble: state.is_trouble() }
 }
 
 /// The counters of a while ago and of now, and the seconds between.
@@ -446,7 +438,8 @@ pub(crate) mod tests {
             stats,
             peers: Some(1),
             recent: vec![block],
-            phase: "following the chain",
+            state: SessionState::CpuBound,
+            limit: Some(Limit::Processor),
             ..Progress::default()
         }
     }
@@ -459,7 +452,7 @@ pub(crate) mod tests {
         let why = "bad-txnmrklroot, hashMerkleRoot mismatch".to_owned();
         board.event(&Event::Refused { height: Height::new(3), hash: BlockHash::ZERO, why, is_shown: true });
         let view = board.view();
-        assert_eq!((view.height, view.headers, view.height_end, view.state.as_str()), (10, 21, 20, "blocks"));
+        assert_eq!((view.height, view.headers, view.height_end, view.state.name.as_str()), (10, 21, 20, "cpu_bound"));
         assert_eq!((view.share, view.blocks[0].height, view.bytes_per_s), (0.5, 10, 1e6));
         assert_eq!(view.to_go_s, Some(10.0));
         let scripts = view.stages.iter().find(|stage| stage.name == "scripts").unwrap();
@@ -479,19 +472,44 @@ pub(crate) mod tests {
             let mut progress = progress(5);
             change(&mut progress);
             board.event(&Event::Progress(Box::new(progress)));
-            (board.view().state, board.is_ready())
+            (board.view().state.name, board.is_ready())
         };
         let state = |name: &str, ready| (name.to_owned(), ready);
-        assert_eq!(at(&|_| ()), state("blocks", false));
-        assert_eq!(at(&|progress| progress.presync = Some(Height::new(9))), state("headers", false));
-        assert_eq!(at(&|progress| progress.is_current = true), state("current", true));
+        assert_eq!(at(&|_| ()), state("cpu_bound", false));
+        assert_eq!(at(&|progress| progress.state = SessionState::NoHeaders), state("no_headers", false));
+        let following = || SessionState::Following { height: Height::new(5) };
+        assert_eq!(at(&|progress| progress.state = following()), state("following", true));
         let board = Board::new(Settings::default(), Arc::default());
-        assert_eq!((board.view().state, board.is_ready()), state("starting", false));
+        assert_eq!((board.view().state.name, board.is_ready()), state("opening", false));
         board.stopping();
-        assert_eq!((board.view().state, board.is_ready()), state("stopping", false));
+        assert_eq!((board.view().state.name, board.is_ready()), state("stopping", false));
         let rest = Board::new(Settings { at_rest: true, ..Settings::default() }, Arc::default());
         rest.at_rest(Height::new(7), Height::new(8));
-        assert_eq!((rest.view().state, rest.is_ready(), rest.view().height), ("serving".to_owned(), true, 7));
+        let view = rest.view();
+        assert_eq!((view.state.name, rest.is_ready(), view.height), ("serving".to_owned(), true, 7));
+    }
+
+    #[test]
+    fn view_of_trouble_claims_no_end() {
+        let board = Board::new(Settings::default(), Arc::default());
+        let mut at = progress(5);
+        (at.height_end, at.bytes_end, at.bytes) = (at.height, 9, 9);
+        at.state = SessionState::NoHeaders;
+        board.event(&Event::Progress(Box::new(at)));
+        let view = board.view();
+        assert_eq!(view.state, state_view(&SessionState::NoHeaders));
+        assert!(
+            view.state.is_trouble && view.share < 1.0 && view.to_go_s.is_none() && view.limit.is_empty(),
+            "{view:?}"
+        );
+        let text = board.view_json();
+        assert!(
+            text.contains(
+                r#""state":{"name":"no_headers","sentence":"No peer has sent headers yet","is_trouble":true}"#
+            ),
+            "{text}"
+        );
+        assert!(board.metrics().contains("ffwd_state{state=\"no_headers\"} 1"), "{}", board.metrics());
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! docs/server.md has the list of them; what a name means stands here alone, in its help text.
 
-use crate::sight::{STATES, Sight};
+use crate::sight::Sight;
 use node::histogram::Histogram;
+use node::session::state::SessionState;
 use node::stats::STAGES;
 use prometheus::proto::{
     Bucket, Counter, Gauge, Histogram as ProtoHistogram, LabelPair, Metric, MetricFamily, MetricType,
@@ -114,15 +115,16 @@ fn chain(out: &mut Families, sight: &Sight<'_>) {
     let labels = [("version", settings.version.as_str()), ("build", &settings.build), ("chain", &settings.chain)];
     out.add(MetricType::GAUGE, "ffwd_build_info", "The program: always 1.", vec![gauge(&labels, 1.0)]);
     out.gauge("ffwd_uptime_seconds", "Time since the start.", sight.uptime_s);
-    let state = |name: &&str| gauge(&[("state", name)], f64::from(u8::from(*name == sight.state)));
-    let states = STATES.iter().map(state).collect();
+    let now = sight.state.name();
+    let state = |name: &&str| gauge(&[("state", name)], f64::from(u8::from(*name == now)));
+    let states = SessionState::NAMES.iter().map(state).collect();
     out.add(MetricType::GAUGE, "ffwd_state", "1 for the state that the program is in, 0 for the others.", states);
     out.gauge("ffwd_block_height", "Height of the last connected block.", height(progress.height));
     out.gauge("ffwd_header_height", "Height of the best header.", height(progress.headers.max(progress.height)));
     out.gauge("ffwd_target_height", "Height where the work ends, as far as is known.", height(progress.height_end));
     let presync = progress.presync.map_or(0.0, height);
     out.gauge("ffwd_presync_height", "Height that pre-synchronisation of headers has reached; 0 without.", presync);
-    let is_initial = !progress.is_current && sight.state != "serving";
+    let is_initial = !progress.is_current && sight.state != SessionState::Serving;
     out.gauge(
         "ffwd_initial_block_download",
         "1 while the initial block download goes on.",
@@ -310,6 +312,8 @@ mod tests {
                 named.iter().filter(|name| !families.contains(**name) && !series.contains(**name)).collect();
             assert!(missing.is_empty(), "{file} names what is not there: {missing:?}");
             if file.starts_with("docs") {
+                let states = format!("state: {} |", node::session::state::SessionState::NAMES.join(", "));
+                assert!(text.contains(&states), "{file} does not name {states}");
                 let stages = format!("stage: {} |", STAGES.map(|(_, name)| name).join(", "));
                 assert!(text.contains(&stages), "{file} does not name {stages}");
                 let unsaid: Vec<_> = families.iter().filter(|name| !named.contains(name.as_str())).collect();

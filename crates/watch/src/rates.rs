@@ -1,12 +1,11 @@
-//! How fast a job is of late, what it waits for, and how long the rest takes.
+//! How fast a job is of late, and how long the rest takes.
 //!
 //! The time to go is the remaining work over the recent rate of work, never a share of heights: early blocks are small.
 //! Work is bytes and inputs; where the network is the limit, bytes alone.
 
 use node::options::Progress;
-use node::stats::{STAGES, Stage};
+use node::session::state::{Limit, SessionState};
 use std::collections::VecDeque;
-use std::time::Duration;
 
 /// Rates are means over at least these seconds, and over a tenth of a long run.
 const WINDOW_S: f64 = 30.0;
@@ -16,11 +15,8 @@ const SAMPLE_S: f64 = 0.3;
 /// Bytes that take as long as one input: in a reindex, an input took 1.3 us of one processor, and
 /// reading and decoding 2.2 ns a byte (`bench/record/2026-11-21-baseline.md`).
 const INPUT_BYTES: f64 = 600.0;
-/// Share of the time spent waiting from which a thread counts as waiting.
-const WAITING_SHARE: f64 = 0.5;
-
-/// The limit where the workers wait for peers.
-pub const NETWORK: &str = "network";
+/// The greatest share that is shown while the chain is not followed: what is done is not all.
+const UNDONE_SHARE_MAX: f64 = 0.999;
 
 /// Recent rates.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -33,8 +29,6 @@ pub struct Rates {
     pub inputs: f64,
     /// Inputs per byte since the start.
     pub density: f64,
-    /// What the work waits for: `processor`, `disk`, `network`; empty where nothing is left to do.
-    pub limit: &'static str,
 }
 
 /// What rates are computed from.
@@ -44,39 +38,16 @@ struct Sample {
     height: u32,
     bytes: u64,
     inputs: u64,
-    read: Duration,
-    wait: Duration,
 }
 
 impl Sample {
     fn of(progress: &Progress) -> Sample {
-        let (busy, waited) = (|stage| of(&progress.stats.busy, stage), |stage| of(&progress.stats.waited, stage));
         Sample {
             seconds: progress.seconds,
             height: progress.height.to_u32(),
             bytes: progress.bytes,
             inputs: progress.stats.inputs,
-            read: busy(Stage::Read) + waited(Stage::Read),
-            wait: busy(Stage::Wait),
         }
-    }
-}
-
-/// Time of a stage.
-fn of(times: &[Duration; STAGES.len()], stage: Stage) -> Duration {
-    STAGES.iter().position(|(one, _)| *one == stage).map_or(Duration::ZERO, |index| times[index])
-}
-
-/// What limits the work: workers without a task wait for the source, or for memory that is being written.
-fn limit(first: &Sample, last: &Sample, workers: usize, has_network: bool) -> &'static str {
-    let seconds = last.seconds - first.seconds;
-    let share = |from: Duration, to: Duration| to.saturating_sub(from).as_secs_f64() / seconds;
-    if share(first.wait, last.wait) < WAITING_SHARE * workers as f64 {
-        "processor"
-    } else if share(first.read, last.read) < WAITING_SHARE || !has_network {
-        "disk"
-    } else {
-        NETWORK
     }
 }
 
@@ -88,7 +59,7 @@ pub struct Window {
 
 impl Window {
     /// Takes a sample, and gives the rates up to it.
-    pub fn add(&mut self, progress: &Progress, workers: usize) -> Rates {
+    pub fn add(&mut self, progress: &Progress) -> Rates {
         let now = Sample::of(progress);
         let width = WINDOW_S.max(now.seconds * WINDOW_SHARE);
         let gap = SAMPLE_S.max(width / 100.0);
@@ -112,22 +83,34 @@ impl Window {
             bytes: now.bytes.saturating_sub(first.bytes) as f64 / seconds,
             inputs: now.inputs.saturating_sub(first.inputs) as f64 / seconds,
             density: now.inputs as f64 / now.bytes.max(1) as f64,
-            // With everything known connected, there is no limit but new blocks.
-            limit: match progress.height < progress.height_end {
-                true => limit(&first, &now, workers, progress.peers.is_some()),
-                false => "",
-            },
         }
     }
 }
 
 /// Seconds that the remaining work will take, if known. The number of inputs in the remaining blocks is not known:
-/// as many per byte as before.
+/// as many per byte as before. Nothing is known while the work waits for something.
 pub fn seconds_to_go(progress: &Progress, rates: &Rates) -> Option<f64> {
+    if !progress.state.is_working() {
+        return None;
+    }
     let left = progress.bytes_end.checked_sub(progress.bytes)? as f64;
-    let of_input = if rates.limit == NETWORK { 0.0 } else { INPUT_BYTES };
+    let of_input = if progress.limit == Some(Limit::Network) { 0.0 } else { INPUT_BYTES };
     let known = progress.bytes_end > 0 && rates.bytes > 0.0;
     known.then(|| left * (1.0 + rates.density * of_input) / (rates.bytes + rates.inputs * of_input))
+}
+
+/// Share of the work that is done, 0 to 1: by bytes of blocks. It is 1 where the chain is followed, or a job without peers is
+/// at its end.
+pub fn share(progress: &Progress) -> f64 {
+    if matches!(progress.state, SessionState::Following { .. } | SessionState::Serving) {
+        return 1.0;
+    }
+    let (done, all) = match progress.bytes_end {
+        0 => (f64::from(progress.height.to_u32()), f64::from(progress.height_end.to_u32())),
+        all => (progress.bytes as f64, all as f64),
+    };
+    let max = if progress.peers.is_some() { UNDONE_SHARE_MAX } else { 1.0 };
+    if all > 0.0 { (done / all).clamp(0.0, max) } else { 0.0 }
 }
 
 #[cfg(test)]
@@ -142,46 +125,47 @@ mod tests {
             bytes,
             bytes_end: 10_000_000_000,
             seconds,
+            state: SessionState::Blocks,
             ..Progress::default()
         }
-    }
-
-    fn with_busy(mut progress: Progress, stage: Stage, seconds: f64) -> Progress {
-        let index = STAGES.iter().position(|(one, _)| *one == stage).unwrap();
-        progress.stats.busy[index] = Duration::from_secs_f64(seconds);
-        progress
     }
 
     #[test]
     fn rates_are_means_over_the_window() {
         let mut window = Window::default();
-        assert_eq!(window.add(&at(0.0, 0, 0), 2), Rates::default(), "one sample has no rate");
-        assert_eq!(window.add(&at(0.1, 5, 5), 2), Rates::default(), "too close");
+        assert_eq!(window.add(&at(0.0, 0, 0)), Rates::default(), "one sample has no rate");
+        assert_eq!(window.add(&at(0.1, 5, 5)), Rates::default(), "too close");
         // 1 MB/s for 100 s, then 3 MB/s for 60 s.
         let mut rates = Rates::default();
         for second in 1..=160u32 {
             let bytes = u64::from(second.min(100)) * 1_000_000 + u64::from(second.saturating_sub(100)) * 3_000_000;
-            rates = window.add(&at(second.into(), second * 10, bytes), 2);
+            rates = window.add(&at(second.into(), second * 10, bytes));
             if second == 100 {
                 assert!((rates.bytes - 1e6).abs() < 1e4, "{rates:?}");
             }
         }
         assert!((rates.bytes - 3e6).abs() < 3e4 && (rates.blocks - 10.0).abs() < 0.1, "{rates:?}");
         assert!(window.samples.len() <= 110, "{} samples are kept", window.samples.len());
-        let slow = window.add(&at(161.0, 1_610, 280_000_000), 2);
+        let slow = window.add(&at(161.0, 1_610, 280_000_000));
         let left = seconds_to_go(&at(161.0, 1_610, 280_000_000), &slow).unwrap();
         assert!((3_300.0..3_400.0).contains(&left), "{left} s for 9.72 GB at 2.9 MB/s");
     }
 
     #[test]
     fn time_to_go_needs_an_end_and_a_rate() {
-        let rates = Rates { blocks: 1.0, bytes: 1e6, limit: "disk", ..Rates::default() };
+        let rates = Rates { blocks: 1.0, bytes: 1e6, ..Rates::default() };
         // 5,000 inputs in a megabyte so far, twice as many of late: 4 MB of work a megabyte, and 7 MB a second.
         let dense = Rates { inputs: 10_000.0, density: 0.005, ..rates };
         for (row, progress, rates, want) in [
             ("known", at(1.0, 1, 9_000_000_000), rates, Some(1_000.0)),
             ("more inputs of late", at(1.0, 1, 9_000_000_000), dense, Some(4_000.0 / 7.0)),
-            ("bytes alone", at(1.0, 1, 9_000_000_000), Rates { limit: NETWORK, ..dense }, Some(1_000.0)),
+            (
+                "bytes alone",
+                Progress { limit: Some(Limit::Network), ..at(1.0, 1, 9_000_000_000) },
+                dense,
+                Some(1_000.0),
+            ),
+            ("waiting", Progress { state: SessionState::NoHeaders, ..at(1.0, 1, 9_000_000_000) }, dense, None),
             ("no speed", at(1.0, 1, 0), Rates::default(), None),
             ("no end", Progress { bytes_end: 0, ..at(1.0, 1, 0) }, rates, None),
             ("beyond the end", Progress { bytes_end: 5, ..at(1.0, 1, 6) }, rates, None),
@@ -192,25 +176,19 @@ mod tests {
     }
 
     #[test]
-    fn limit_is_what_the_waiting_threads_wait_for() {
-        for (row, wait, read, has_network, want) in [
-            ("workers work", 0.5, 9.0, false, "processor"),
-            ("all wait for peers", 18.0, 9.0, true, "network"),
-            ("all wait for files", 18.0, 9.0, false, "disk"),
-            ("all wait for memory", 18.0, 0.5, true, "disk"),
+    fn share_is_whole_where_the_chain_is_followed_alone() {
+        let height = Height::new(5);
+        let all = Progress { height, height_end: height, peers: Some(1), ..Progress::default() };
+        let following = SessionState::Following { height };
+        for (row, progress, want) in [
+            ("nothing known", Progress { height: Height::GENESIS, height_end: Height::GENESIS, ..all.clone() }, 0.0),
+            ("all that is known, waiting", Progress { state: SessionState::NoHeaders, ..all.clone() }, 0.999),
+            ("all bytes, waiting", Progress { bytes: 9, bytes_end: 9, ..all.clone() }, 0.999),
+            ("half", Progress { bytes: 9, bytes_end: 18, ..all.clone() }, 0.5),
+            ("following", Progress { state: following, ..all.clone() }, 1.0),
+            ("a job without peers", Progress { bytes: 9, bytes_end: 9, peers: None, ..all }, 1.0),
         ] {
-            let (first, last) = (at(0.0, 0, 0), with_busy(at(10.0, 0, 0), Stage::Wait, wait));
-            let last = with_busy(last, Stage::Read, read);
-            assert_eq!(limit(&Sample::of(&first), &Sample::of(&last), 2, has_network), want, "{row}");
-        }
-    }
-
-    #[test]
-    fn limit_at_the_known_tip_is_empty() {
-        for (row, height, want) in [("on its way", 500, "processor"), ("at the end", 1_000_000, "")] {
-            let mut window = Window::default();
-            window.add(&at(0.0, height, 0), 2);
-            assert_eq!(window.add(&at(10.0, height, 0), 2).limit, want, "{row}");
+            assert_eq!(share(&progress), want, "{row}");
         }
     }
 }

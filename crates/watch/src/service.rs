@@ -25,7 +25,6 @@ pub struct Service {
     send: Send,
     /// Half the time within which the watchdog wants to hear.
     beat_interval: Option<Duration>,
-    workers: usize,
     state: Mutex<State>,
 }
 
@@ -42,11 +41,11 @@ struct State {
 
 impl Service {
     /// Nothing where no service manager listens.
-    pub fn from_environment(workers: usize) -> Option<Arc<Service>> {
+    pub fn from_environment() -> Option<Arc<Service>> {
         std::env::var_os("NOTIFY_SOCKET")?;
         let watchdog = sd_notify::watchdog_enabled();
         // That it cannot be told is no reason to stop.
-        let service = Arc::new(Service::new(workers, watchdog, Box::new(|state| drop(sd_notify::notify(state)))));
+        let service = Arc::new(Service::new(watchdog, Box::new(|state| drop(sd_notify::notify(state)))));
         if let Some(interval) = service.beat_interval {
             let beating = Arc::downgrade(&service);
             let beat = move || {
@@ -69,8 +68,8 @@ impl Service {
         }
     }
 
-    fn new(workers: usize, watchdog: Option<Duration>, send: Send) -> Service {
-        Service { send, beat_interval: watchdog.map(|time| time / 2), workers, state: Mutex::default() }
+    fn new(watchdog: Option<Duration>, send: Send) -> Service {
+        Service { send, beat_interval: watchdog.map(|time| time / 2), state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -102,7 +101,7 @@ impl Service {
     fn progress(&self, progress: &Progress, now: Instant) {
         let mut state = self.state();
         state.is_telling = !progress.is_last;
-        let rates = state.window.add(progress, self.workers);
+        let rates = state.window.add(progress);
         let is_over = |at: Option<Instant>, time: Duration| at.is_none_or(|at| now.duration_since(at) >= time);
         if self.beat_interval.is_some_and(|time| is_over(state.beat_at, time)) {
             state.beat_at = Some(now);
@@ -113,7 +112,11 @@ impl Service {
             let to_go = seconds_to_go(progress, &rates).filter(|&seconds| seconds > 0.0);
             let to_go = to_go.map_or_else(String::new, |seconds| format!(", {} to go", human::duration(seconds)));
             let height = |height: primitives::Height| human::count(height.to_u32().into());
-            let text = format!("height {} of {}{to_go}", height(progress.height), height(progress.height_end));
+            let heights = format!("height {} of {}", height(progress.height), height(progress.height_end));
+            let text = match progress.state.is_working() {
+                true => format!("{heights}{to_go}"),
+                false => format!("{}; {heights}", progress.state.sentence()),
+            };
             let mut said = vec![NotifyState::Status(&text)];
             if !state.is_ready || state.is_stopping {
                 said.push(more_time());
@@ -138,6 +141,7 @@ fn more_time() -> NotifyState<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use node::session::state::SessionState;
     use primitives::Height;
 
     #[test]
@@ -148,7 +152,7 @@ mod tests {
             let text: Vec<String> = state.iter().map(ToString::to_string).map(|text| text.trim().to_owned()).collect();
             all.lock().unwrap().push(text.join(" "));
         };
-        let service = Service::new(2, Some(Duration::from_secs(20)), Box::new(send));
+        let service = Service::new(Some(Duration::from_secs(20)), Box::new(send));
         let take = || std::mem::take(&mut *heard.lock().unwrap());
         service.event(&Event::Note("Loading".to_owned()));
         assert_eq!(take(), ["STATUS=Loading EXTEND_TIMEOUT_USEC=600000000"], "it is not ready yet");
@@ -161,8 +165,15 @@ mod tests {
         let at = |seconds: u32| {
             let (height, height_end) = (Height::new(1_000 * seconds), Height::new(1_000_000));
             let (bytes, bytes_end) = (u64::from(seconds) * 1_000_000, 100_000_000);
-            let progress =
-                Progress { height, height_end, bytes, bytes_end, seconds: seconds.into(), ..Progress::default() };
+            let progress = Progress {
+                height,
+                height_end,
+                bytes,
+                bytes_end,
+                seconds: seconds.into(),
+                state: SessionState::Blocks,
+                ..Progress::default()
+            };
             service.progress(&progress, start + Duration::from_secs(seconds.into()));
         };
         at(0);
@@ -173,6 +184,9 @@ mod tests {
         assert_eq!(take(), ["STATUS=height 5,000 of 1,000,000, 1 min 35 s to go"]);
         at(10);
         assert_eq!(take()[0], "WATCHDOG=1");
+        let waiting = Progress { state: SessionState::NoHeaders, ..Progress::default() };
+        service.progress(&waiting, start + Duration::from_secs(16));
+        assert_eq!(take(), ["STATUS=No peer has sent headers yet; height 0 of 0"]);
         service.beat_between();
         assert!(take().is_empty(), "the job itself says that it lives");
         service.event(&Event::Progress(Box::new(Progress { is_last: true, ..Progress::default() })));

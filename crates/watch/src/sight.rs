@@ -2,13 +2,11 @@
 
 use crate::machine::Machine;
 use node::options::{Clock, Progress};
+use node::session::state::SessionState;
 use p2p::PeerStats;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
-
-/// The states that a job goes through.
-pub const STATES: [&str; 6] = ["starting", "headers", "blocks", "current", "stopping", "serving"];
 
 /// What does not change while a job runs.
 #[derive(Clone, Debug)]
@@ -53,8 +51,7 @@ pub(crate) struct Sight<'a> {
     pub(crate) progress: &'a Progress,
     /// Blocks refused, by reason.
     pub(crate) refused: &'a BTreeMap<String, u64>,
-    /// One of [`STATES`].
-    pub(crate) state: &'static str,
+    pub(crate) state: SessionState,
     pub(crate) to_go_s: Option<f64>,
     pub(crate) uptime_s: f64,
     pub(crate) machine: Machine,

@@ -11,10 +11,8 @@ pub struct View {
     pub version: String,
     /// Core's name of the network.
     pub chain: String,
-    /// `starting`, `headers`, `blocks`, `current`, `stopping`; `serving` for a data directory at rest.
-    pub state: String,
-    /// What this part of the work does, in words.
-    pub phase: String,
+    /// What the program does, or waits for.
+    pub state: StateView,
     /// Height of the last connected block.
     pub height: u32,
     /// Height of the best header.
@@ -23,11 +21,11 @@ pub struct View {
     pub height_end: u32,
     /// How far presync of headers is.
     pub presync: Option<u32>,
-    /// Share of the work that is done, 0 to 1: by bytes of blocks.
+    /// Share of the work that is done, 0 to 1: by bytes of blocks. It is 1 where the tip is current alone.
     pub share: f64,
     /// How long the rest takes, where that is known.
     pub to_go_s: Option<f64>,
-    /// What the work waits for: `processor`, `disk`, `network`; empty where nothing is to do.
+    /// What limits the work: `processor`, `disk`, `network`; empty where nothing is done.
     pub limit: String,
     /// Since the start.
     pub uptime_s: f64,
@@ -61,6 +59,17 @@ pub struct View {
     pub reorgs: u64,
     /// Blocks refused, by Core's reason.
     pub refused: Vec<(String, u64)>,
+}
+
+/// The state of the session: see `node::session::state`.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+pub struct StateView {
+    /// Its stable name.
+    pub name: String,
+    /// A sentence for people.
+    pub sentence: String,
+    /// Whether something is wrong that a person may mend.
+    pub is_trouble: bool,
 }
 
 /// A stage of the work.

@@ -5,12 +5,12 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Gauge, Paragraph, Row, Table};
+use ratatui::widgets::{Block, Borders, Gauge, Paragraph, Row, Table, Wrap};
 use watch::View;
 use watch::view::PeerView;
 
-/// Lines of the head: height, bar, rates.
-const HEAD: u16 = 5;
+/// Lines of the head: state in two, height, bar, rates.
+const HEAD: u16 = 6;
 /// Lines of stages and cache, with their frame.
 const MIDDLE: u16 = 13;
 /// Columns of a terminal that has room for two boxes beside each other.
@@ -59,8 +59,12 @@ fn foot_line(view: Option<&View>, state: &str) -> Line<'static> {
 }
 
 fn draw_head(frame: &mut Frame<'_>, area: Rect, view: &View) {
-    let [first, bar, second, rates] = Layout::vertical([Constraint::Length(1); 4]).areas(area);
+    let lines = [Constraint::Length(2), Constraint::Length(1), Constraint::Length(1), Constraint::Length(1)];
+    let [state, first, bar, rates] = Layout::vertical(lines).areas(area);
     let bold = Style::default().add_modifier(Modifier::BOLD);
+    let colour = if view.state.is_trouble { Style::default().fg(Color::Yellow) } else { Style::default() };
+    let sentence = Paragraph::new(view.state.sentence.as_str()).style(colour).wrap(Wrap { trim: true });
+    frame.render_widget(sentence, state);
     let behind = view.height_end > view.height;
     let mut words = vec![Span::styled(human::count(view.height.into()), bold)];
     if let Some(height) = view.presync {
@@ -68,18 +72,17 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, view: &View) {
     } else if behind {
         words.push(Span::styled(format!(" of {}", human::count(view.height_end.into())), soft()));
     }
-    words.push(Span::styled(format!("   {}", phase(view)), soft()));
+    match view.to_go_s {
+        Some(seconds) if behind => {
+            words.push(Span::raw(format!("   {} to go at this speed", human::duration(seconds))))
+        }
+        _ if behind && view.state.name == "blocks" => words.push(Span::raw("   measuring the speed")),
+        _ => {}
+    }
     frame.render_widget(Paragraph::new(Line::from(words)), first);
-    let share = if behind { view.share.clamp(0.0, 1.0) } else { 1.0 };
+    let share = view.share.clamp(0.0, 1.0);
     let gauge = Gauge::default().ratio(share).use_unicode(true).label(format!("{:.1} %", share * 100.0));
     frame.render_widget(gauge.gauge_style(Style::default().fg(Color::Rgb(214, 122, 62)).bg(Color::DarkGray)), bar);
-    let to_go = match view.to_go_s {
-        Some(seconds) if behind => format!("{} to go at this speed", human::duration(seconds)),
-        _ if behind => "measuring the speed".to_owned(),
-        _ => "every known block is connected".to_owned(),
-    };
-    let limit = if view.limit.is_empty() { String::new() } else { format!(", limited by the {}", view.limit) };
-    frame.render_widget(Paragraph::new(format!("{to_go}{limit}")), second);
     let line = format!(
         "{} blocks/s   {} MB/s   {} inputs/s   {} processors busy   up {}",
         human::figure(view.blocks_per_s),
@@ -89,16 +92,6 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, view: &View) {
         human::duration(view.uptime_s)
     );
     frame.render_widget(Paragraph::new(line).style(soft()), rates);
-}
-
-fn phase(view: &View) -> &str {
-    match view.state.as_str() {
-        "starting" => "opening the data directory",
-        "current" => "at the tip of the chain",
-        "stopping" => "stopping: what is connected is committed first",
-        "serving" => "serving a data directory, without peers",
-        _ => &view.phase,
-    }
 }
 
 fn draw_stages(frame: &mut Frame<'_>, area: Rect, view: &View) {
@@ -125,7 +118,7 @@ fn draw_cache(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let rows = [
         ("coins", human::count(cache.coins)),
         ("cache", format!("{} of {}", human::bytes(cache.bytes), human::bytes(cache.bytes_max))),
-        ("found in memory", hits),
+        ("cache hits", hits),
         ("flushes", format!("{}{flush}", human::count(cache.flushes))),
         ("compactions", human::count(cache.compactions)),
         ("memory", human::bytes(machine.anonymous_bytes)),
@@ -161,14 +154,14 @@ fn draw_peers(frame: &mut Frame<'_>, area: Rect, view: &View) {
     });
     let widths = [
         Constraint::Length(28),
-        Constraint::Length(8),
+        Constraint::Length(9),
         Constraint::Length(18),
         Constraint::Length(10),
         Constraint::Length(9),
         Constraint::Fill(1),
     ];
     let title = format!("Peers: {} received, {} sent ", human::bytes(view.received), human::bytes(view.sent));
-    let head = Row::new(["address", "way", "speed", "received", "asked for", "program"]).style(soft());
+    let head = Row::new(["address", "direction", "speed", "received", "in flight", "program"]).style(soft());
     frame.render_widget(Table::new(rows, widths).header(head).block(framed(title)), area);
 }
 
@@ -184,15 +177,21 @@ fn draw_log(frame: &mut Frame<'_>, area: Rect, view: &View) {
         Line::styled(line.text.clone(), style)
     };
     let lines: Vec<Line<'_>> = view.log[first..].iter().map(line).collect();
-    frame.render_widget(Paragraph::new(lines).block(framed("What was said ".to_owned())), area);
+    frame.render_widget(Paragraph::new(lines).block(framed("Log ".to_owned())), area);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use node::session::state::{BlockWait, SessionState};
+    use primitives::Height;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
-    use watch::view::{LogLine, StageView};
+    use watch::view::{LogLine, StageView, StateView};
+
+    fn state(state: &SessionState) -> StateView {
+        StateView { name: state.name().to_owned(), sentence: state.sentence(), is_trouble: state.is_trouble() }
+    }
 
     fn drawn(width: u16, height: u16, view: Option<&View>, state: &str) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
@@ -211,6 +210,7 @@ mod tests {
             share: 0.4137,
             to_go_s: Some(9312.0),
             limit: "processor".to_owned(),
+            state: state(&SessionState::CpuBound),
             workers: 2,
             stages: vec![stage],
             peers: vec![peer],
@@ -222,6 +222,7 @@ mod tests {
             "612,345 of 975,310",
             "41.4 %",
             "2 h 35 min to go",
+            "CPU-bound",
             "look up",
             "50 %",
             "4 wait",
@@ -239,5 +240,22 @@ mod tests {
         }
         let lost = drawn(80, 24, None, "127.0.0.1:8332: refused");
         assert!(lost.contains("refused") && lost.contains("q quits"), "{lost}");
+    }
+
+    /// Where nothing happens the screen says why, and claims no end; a long sentence is broken, not cut.
+    #[test]
+    fn screen_says_why_nothing_happens() {
+        let peer = Some("[2001:db8:85a3:8d3:1319:8a2e:370:7348]:8333".to_owned());
+        let wait = BlockWait { height: Height::new(100), peer, seconds: 75 };
+        for what in [SessionState::NoHeaders, SessionState::WaitingForBlock(wait), SessionState::NoNetwork] {
+            let view =
+                View { height: 99, height_end: 99, headers: 99, share: 0.999, state: state(&what), ..View::default() };
+            let text = drawn(80, 24, Some(&view), "");
+            let words = text.replace(['"', '\n'], " ").split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.contains(&what.sentence()), "{} is not in\n{text}", what.sentence());
+            for lie in ["following", "at the tip", "every known block", "100.0 %"] {
+                assert!(!text.contains(lie), "{lie} is in\n{text}");
+            }
+        }
     }
 }

@@ -258,7 +258,7 @@ fn a_sync_is_seen_and_tells_who_wants_to_be_told() {
     wait("readiness", || (server.get("/readyz", &[]).0 == 200).then_some(()));
     wait("metrics of the sync", || {
         let (_, _, text) = server.get("/metrics", &[]);
-        let is_seen = text.contains("\nffwd_block_height 206\n") && text.contains("ffwd_state{state=\"current\"} 1");
+        let is_seen = text.contains("\nffwd_block_height 206\n") && text.contains("ffwd_state{state=\"following\"} 1");
         is_seen.then_some(())
     });
     running.signal("HUP");

@@ -6,6 +6,7 @@ use crate::options::unix_seconds;
 use crate::tree::{NodeId, Tree};
 use p2p::facts::PeerFacts;
 use p2p::trouble::{Trouble, TroubleKind};
+use p2p::wire::Target;
 use primitives::Height;
 use std::time::Instant;
 
@@ -25,6 +26,8 @@ pub(crate) struct FactsSeen {
 pub(crate) struct NetworkSetup {
     /// Peers may connect.
     pub(crate) listens: bool,
+    /// There is a proxy.
+    pub(crate) has_proxy: bool,
 }
 
 impl FactsSeen {
@@ -73,7 +76,7 @@ impl FactsSeen {
             listens: setup.listens,
             peers: u32::try_from(peers.handshaked_count).unwrap_or(u32::MAX),
             peers_for_s: self.peers_since.map_or(0, |since| now.duration_since(since).as_secs()),
-            failures: failures(&facts.dials.troubles),
+            failures: failures(&facts.dials.troubles, setup.has_proxy),
             has_headers: self.has_headers,
             has_little_work: progress.presync_height.is_none() && best.is_some_and(|best| best.is_below_minimum),
             presync: progress.presync_height,
@@ -103,7 +106,7 @@ fn pruned_below(peers: &PeerFacts, height: Height) -> Option<Height> {
 }
 
 /// Why connections fail, by cause: of each the one that was met most.
-fn failures(troubles: &[Trouble]) -> DialFailures {
+fn failures(troubles: &[Trouble], has_proxy: bool) -> DialFailures {
     let mut failures = DialFailures::default();
     for Trouble { kind, subject, why, .. } in troubles {
         let both = || Some((subject.clone(), why.clone()));
@@ -118,6 +121,8 @@ fn failures(troubles: &[Trouble]) -> DialFailures {
             }
         }
     }
+    let is_proxied = |address: &str| Target::parse(address, 0).is_ok_and(|target| target.is_proxied());
+    failures.is_past_proxy = has_proxy && failures.address.as_ref().is_some_and(|(address, _)| !is_proxied(address));
     failures
 }
 
@@ -142,16 +147,25 @@ mod tests {
             trouble(TroubleKind::Lookup, "seed"),
             trouble(TroubleKind::ProxyRefuses, "127.0.0.1:9050"),
         ];
-        let got = failures(&all);
+        let got = failures(&all, false);
         let pair = |address: &str| Some((address.to_owned(), "why".to_owned()));
         let want = DialFailures {
             address: pair("1.1.1.1:1"),
             name: Some("seed".to_owned()),
             proxy: pair("127.0.0.1:9050"),
             is_unreachable: false,
+            is_past_proxy: false,
         };
         assert_eq!(got, want);
-        assert!(failures(&[trouble(TroubleKind::NoRoute, "a")]).is_unreachable);
+        assert!(failures(&[trouble(TroubleKind::NoRoute, "a")], false).is_unreachable);
+        for (row, address, has_proxy, want) in [
+            ("a local address", "192.168.1.2:8333", true, true),
+            ("the same without a proxy", "192.168.1.2:8333", false, false),
+            ("a public address", "1.1.1.1:1", true, false),
+        ] {
+            let got = failures(&[trouble(TroubleKind::Refused, address)], has_proxy);
+            assert_eq!(got.is_past_proxy, want, "{row}");
+        }
     }
 
     #[test]

@@ -156,7 +156,7 @@ fn run(
         inbox,
         chain,
         network,
-        setup: NetworkSetup { listens: !sync.listen.is_empty() },
+        setup: NetworkSetup { listens: !sync.listen.is_empty(), has_proxy: sync.proxy.is_some() },
         is_alone: sync.is_alone(),
         no_log_rate_limit: sync.peers.no_log_rate_limit,
         driver: Mutex::new(driver),

@@ -69,6 +69,13 @@ pub enum SessionState {
         /// What the system said.
         why: String,
     },
+    /// The same, with a proxy that is not used for that peer: its address is one of this machine or of a local network.
+    NoPeerPastProxy {
+        /// The last one that was tried.
+        address: String,
+        /// What the system said.
+        why: String,
+    },
     /// No peer has sent headers.
     NoHeaders,
     /// The chains of the peers have less work than the minimum.
@@ -173,6 +180,17 @@ pub enum Limit {
     Network,
 }
 
+impl Limit {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Limit::Processor => "processor",
+            Limit::Disk => "disk",
+            Limit::Network => "network",
+        }
+    }
+}
+
 /// Where in its life the program is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Stage {
@@ -258,6 +276,8 @@ pub struct DialFailures {
     pub name: Option<String>,
     /// An address that did not answer, or refused, and why.
     pub address: Option<(String, String)>,
+    /// Whether there is a proxy that is not used for that address.
+    pub is_past_proxy: bool,
 }
 
 impl SessionFacts {
@@ -336,7 +356,10 @@ fn without_peers(network: &NetworkFacts) -> SessionState {
     } else if failures.is_unreachable {
         SessionState::NoNetwork
     } else if let Some((address, why)) = failures.address.clone() {
-        SessionState::NoPeer { address, why }
+        match failures.is_past_proxy {
+            true => SessionState::NoPeerPastProxy { address, why },
+            false => SessionState::NoPeer { address, why },
+        }
     } else if let Some(name) = failures.name.clone() {
         SessionState::DnsFailed { name }
     } else {
@@ -374,7 +397,7 @@ fn of_work(facts: &SessionFacts) -> SessionState {
 
 impl SessionState {
     /// The names of all states: stable, for programs.
-    pub const NAMES: [&str; 27] = [
+    pub const NAMES: [&str; 28] = [
         "opening",
         "stopping",
         "serving",
@@ -389,6 +412,7 @@ impl SessionState {
         "dns_failed",
         "proxy_refuses",
         "no_peer",
+        "no_peer_past_proxy",
         "no_headers",
         "little_work",
         "peers_pruned",
@@ -421,6 +445,7 @@ impl SessionState {
             SessionState::DnsFailed { .. } => "dns_failed",
             SessionState::ProxyRefuses { .. } => "proxy_refuses",
             SessionState::NoPeer { .. } => "no_peer",
+            SessionState::NoPeerPastProxy { .. } => "no_peer_past_proxy",
             SessionState::NoHeaders => "no_headers",
             SessionState::LittleWork => "little_work",
             SessionState::PeersPruned { .. } => "peers_pruned",
@@ -469,6 +494,9 @@ impl SessionState {
             SessionState::NoPeer { address, why } => {
                 format!("No peer can be reached; the last one tried was {address} ({why})")
             }
+            SessionState::NoPeerPastProxy { address, why } => format!(
+                "No peer can be reached; the last one tried was {address} ({why}), not through the proxy: it is a local address"
+            ),
             SessionState::NoHeaders => "No peer has sent headers yet".to_owned(),
             SessionState::LittleWork => {
                 "The chains of all peers have less work than --minimumchainwork: none is followed".to_owned()
@@ -515,6 +543,7 @@ impl SessionState {
             | SessionState::DnsFailed { .. }
             | SessionState::ProxyRefuses { .. }
             | SessionState::NoPeer { .. }
+            | SessionState::NoPeerPastProxy { .. }
             | SessionState::NoHeaders
             | SessionState::LittleWork
             | SessionState::PeersPruned { .. }
@@ -724,7 +753,8 @@ mod tests {
             ("none failed yet", alone(DialFailures::default()), "connecting"),
             ("the proxy", alone(all), "proxy_refuses"),
             ("no route", alone(no_route), "no_network"),
-            ("an address and a name", alone(both), "no_peer"),
+            ("an address and a name", alone(both.clone()), "no_peer"),
+            ("an address without the proxy", alone(DialFailures { is_past_proxy: true, ..both }), "no_peer_past_proxy"),
             ("names alone", alone(of_name), "dns_failed"),
             ("no peer at the tip", network(following(), |n| n.peers = 0), "connecting"),
         ]
