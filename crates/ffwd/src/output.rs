@@ -526,7 +526,7 @@ pub(crate) fn info_json(info: &DataDirInfo) -> String {
         failed: info
             .failed
             .iter()
-            .map(|&Failed { height, hash, descendants }| FailedObject {
+            .map(|&Failed { height, hash, descendants, .. }| FailedObject {
                 height: height.to_u32(),
                 hash: hash.to_string(),
                 descendants,
@@ -598,7 +598,12 @@ mod tests {
         const INFO: &str = "bestblock blocks_bytes chain chainstate_bytes failed headers height next_step pruned reindexing undo_bytes";
         const SET: &str = "bestblock bogosize disk_size height total_amount txouts";
         let info = DataDirInfo {
-            failed: vec![Failed { height: Height::new(5), hash: BlockHash::from_bytes([3; 32]), descendants: 2 }],
+            failed: vec![Failed {
+                height: Height::new(5),
+                hash: BlockHash::from_bytes([3; 32]),
+                descendants: 2,
+                shuts_out: true,
+            }],
             next_step: "nothing".into(),
             ..DataDirInfo::default()
         };

@@ -16,6 +16,8 @@ pub(crate) enum AlertKind {
     InvalidChain,
     /// A chain with more work than the active one is shut out by a mark.
     ChainShutOut,
+    /// The block of `--assumevalid` is not on the best chain.
+    AssumedElsewhere,
     /// The state of the session is one that a person may mend.
     State,
 }
@@ -29,6 +31,9 @@ impl AlertKind {
                 "Look for a newer ffwd, and compare the tip with another node's; reconsiderblock removes an old mark"
             }
             AlertKind::ChainShutOut => crate::session::state::SHUT_OUT_ADVICE,
+            AlertKind::AssumedElsewhere => {
+                "Every script is run. Name a block of the best chain with --assumevalid, or leave that out"
+            }
             AlertKind::State => "See docs/server.md, states",
         }
     }

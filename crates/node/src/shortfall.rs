@@ -8,6 +8,8 @@ use crate::fault::Message;
 use crate::locks::lock;
 use crate::options::DamagedRecord;
 use crate::tree::{NodeId, Tree};
+use primitives::BlockHash;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
@@ -26,8 +28,9 @@ struct Found {
     bodies: Vec<NodeId>,
     /// Blocks of the files without a parent.
     orphan_count: u64,
-    /// Blocks refused because they break a rule.
+    /// Blocks refused because they break a rule: how many, and the first of them.
     refused_count: u64,
+    refused: HashSet<BlockHash>,
     /// Headers that the clock keeps out.
     is_clock_behind: bool,
     /// Announced blocks were not given, and no peer says that the chain ends below them.
@@ -55,8 +58,17 @@ impl Shortfall {
     }
 
     /// A block breaks a rule.
-    pub(crate) fn refused(&self) {
-        self.lock().refused_count += 1;
+    pub(crate) fn refused(&self, hash: BlockHash) {
+        let mut found = self.lock();
+        found.refused_count += 1;
+        if found.refused.len() < RECORDS_MAX {
+            found.refused.insert(hash);
+        }
+    }
+
+    /// Whether this block did, in this run.
+    pub(crate) fn is_refused(&self, hash: &BlockHash) -> bool {
+        self.lock().refused.contains(hash)
     }
 
     /// Whether a block broke a rule.

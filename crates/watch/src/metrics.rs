@@ -283,7 +283,7 @@ mod tests {
         for want in [
             "ffwd_block_height 10",
             "ffwd_header_height 21",
-            "ffwd_state{state=\"blocks\"} 1",
+            "ffwd_state{state=\"cpu_bound\"} 1",
             "ffwd_cache_lookups_total 1000",
             "ffwd_cache_misses_total 250",
             "ffwd_stage_busy_seconds_total{stage=\"scripts\"} 15",

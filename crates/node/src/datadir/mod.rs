@@ -7,6 +7,7 @@
 mod alerts;
 mod backend;
 mod catch_up;
+pub(crate) mod earlier;
 mod load;
 pub mod lock;
 pub(crate) mod look;

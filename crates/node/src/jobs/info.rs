@@ -74,6 +74,8 @@ pub struct Failed {
     pub hash: BlockHash,
     /// Blocks and headers that are marked because they stand on it.
     pub descendants: u64,
+    /// Whether the marked chain is longer than the one that the coins stand at.
+    pub shuts_out: bool,
 }
 
 impl fmt::Display for DataDirInfo {
@@ -94,11 +96,21 @@ impl fmt::Display for DataDirInfo {
         if let Some(base) = self.snapshot_base {
             writeln!(f, "snapshot     the coins came from one at block {base}; the past is not validated yet")?;
         }
-        for Failed { height, hash, descendants } in &self.failed {
+        for Failed { height, hash, descendants, shuts_out } in &self.failed {
             write!(f, "invalid      block {hash} at height {height}")?;
             match descendants {
                 0 => writeln!(f)?,
                 above => writeln!(f, ", and what stands on it: {above}")?,
+            }
+            if *shuts_out {
+                writeln!(
+                    f,
+                    "             it shuts out a longer chain. If the mark is wrong, remove it: bitcoin-cli reconsiderblock {hash}"
+                )?;
+                writeln!(
+                    f,
+                    "             while ffwd or bitcoind runs, or ffwd reindex, which judges all blocks again"
+                )?;
             }
         }
         if let Some(space) = &self.space {
@@ -189,7 +201,6 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
     info.blocks_bytes = loaded.files.iter().map(|file| u64::from(file.size)).sum();
     info.undo_bytes = loaded.files.iter().map(|file| u64::from(file.undo_size)).sum();
     info.reindexing = loaded.is_reindexing;
-    info.failed = failed(&loaded);
     let base = chainstate::snapshot_base(&**disk, layout)?;
     // One that does not belong to this index says nothing of it.
     let is_of_index = base.is_some_and(|base| loaded.entries.iter().any(|entry| entry.hash == base));
@@ -203,6 +214,7 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
             (info.best, info.height) = (best, super::height_of(&loaded, best)?);
         }
     }
+    info.failed = failed(&loaded, info.height);
     info.prune_height = loaded.is_pruned.then(|| prune_height(&loaded, info.best));
     info.snapshot_base = base;
     let prune = if loaded.is_pruned { " --prune MiB" } else { "" };
@@ -217,16 +229,17 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
 }
 
 /// Blocks that are marked, without those that stand on another of them.
-fn failed(loaded: &LoadedIndex) -> Vec<Failed> {
+fn failed(loaded: &LoadedIndex, height: Height) -> Vec<Failed> {
     let (mut failed, mut root_of) = (Vec::<Failed>::new(), HashMap::<BlockHash, usize>::new());
     // Parents stand before their children.
     for entry in loaded.entries.iter().filter(|entry| entry.status.is_failed()) {
-        let root = root_of.get(&entry.header.prev()).copied();
-        match root {
-            Some(root) => failed[root].descendants += 1,
-            None => failed.push(Failed { height: entry.height, hash: entry.hash, descendants: 0 }),
-        }
-        root_of.insert(entry.hash, root.unwrap_or(failed.len() - 1));
+        let root = root_of.get(&entry.header.prev()).copied().unwrap_or_else(|| {
+            failed.push(Failed { height: entry.height, hash: entry.hash, descendants: 0, shuts_out: false });
+            failed.len() - 1
+        });
+        failed[root].descendants += u64::from(failed[root].hash != entry.hash);
+        failed[root].shuts_out |= entry.height > height;
+        root_of.insert(entry.hash, root);
     }
     failed
 }

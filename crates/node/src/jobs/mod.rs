@@ -297,7 +297,8 @@ pub(crate) fn report(datadir: &DataDir<'_>, engine: &Engine<'_>, height_start: H
         let is_current = time <= now && now - time <= datadir.options.sizes.tip_age_max_s;
         let is_stored = |node| index.place(node).is_some();
         let reason = || reporter.shortfall.reason(tree, tip, is_current, &is_stored);
-        (height, tree.height(tree.best()), ends_early.then(reason).flatten())
+        let why = || datadir.shut_out_reason(tree).or_else(reason);
+        (height, tree.height(tree.best()), ends_early.then(why).flatten())
     };
     let stats = engine.pipeline.stats().snapshot();
     reporter.report(Report { height, headers, end_reason, best, height_start, stopped, stats, ..Report::default() })

@@ -4,7 +4,7 @@ use super::replay::replay;
 use crate::datadir::lock::{self, Locked};
 use crate::datadir::{Assumed, DataDir, prune, start_of};
 use crate::fault::Fault;
-use crate::options::{Events, Options, Prune};
+use crate::options::{Event, Events, Options, Prune};
 use crate::tree::{GENESIS, NodeId};
 use consensus::header::MAX_FUTURE_BLOCK_TIME_S;
 use primitives::{BlockHash, Height};
@@ -103,6 +103,9 @@ pub(crate) fn open_existing<'e>(
             check_witnesses(&datadir, &loaded)?;
         }
         datadir.prune(tip)?;
+        if which == Which::Active {
+            datadir.say_earlier_state(tip);
+        }
     }
     Ok(Existing { datadir, tip })
 }
@@ -182,6 +185,9 @@ pub(super) fn nothing_to_look_at(dir: &Path, wanted: &str, found: &str) -> Fault
 /// files alone, or the run that stored them ended before its first commit.
 pub(crate) fn finish_reindex(options: &Options, events: Events<'_>) -> Result<(), Fault> {
     if must_reindex(options, events)? {
+        let why = "An earlier reindex was not finished, or block files lie here that no index lists: they are indexed first, then the \
+                   work goes on";
+        events(Event::Note(why.to_owned()));
         super::reindex(options, false, events)?;
     }
     Ok(())

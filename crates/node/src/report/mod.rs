@@ -19,7 +19,7 @@ use crate::options::{Event, Events, Progress, RecentBlock, Report};
 use crate::peer_lines::{PeerLine, PeerLines};
 use crate::pipeline::Connected;
 use crate::session::limit::LimitWindow;
-use crate::session::state::{SessionFacts, SessionState, Stage, state_of};
+use crate::session::state::{SessionFacts, SessionState, ShutOut, Stage, state_of};
 use crate::shortfall::Shortfall;
 use crate::stats::Snapshot;
 use consensus::ScriptCheckReason;
@@ -135,6 +135,22 @@ impl<'e> Reporter<'e> {
         }
     }
 
+    /// A mark shuts out a better chain, or no longer does: a warning when that begins.
+    pub(crate) fn shut_out(&self, shut_out: Option<ShutOut>) {
+        let sentence = shut_out.map(|shut_out| shut_out.sentence());
+        if self.alerts.set(AlertKind::ChainShutOut, sentence.as_deref())
+            && let Some(shut_out) = shut_out
+        {
+            self.warn(Message::new(shut_out.what(), AlertKind::ChainShutOut.advice()));
+        }
+    }
+
+    /// The block of `--assumevalid` is known and not on the best chain, or no longer so.
+    pub(crate) fn assumed_elsewhere(&self, block: Option<BlockHash>) {
+        let text = block.map(|hash| format!("Block {hash}, assumed valid, is not on the best chain"));
+        self.alert(AlertKind::AssumedElsewhere, text.as_deref());
+    }
+
     /// Something that happens.
     pub(crate) fn note(&self, text: impl Into<String>) {
         let text = text.into();
@@ -191,7 +207,7 @@ impl<'e> Reporter<'e> {
         if counts {
             self.log.line(&format!("InvalidChainFound: invalid block={hash} height={height}"));
             self.add_invalid();
-            self.shortfall.refused();
+            self.shortfall.refused(hash);
         }
         (self.events)(Event::Refused { height, hash, why, is_shown });
     }
@@ -271,7 +287,7 @@ impl<'e> Reporter<'e> {
 
     /// Makes the state of what is known, what the counters say, and what threads wait for.
     fn look_at_state(&self, counted: &Counted, stats: &Snapshot) -> SessionState {
-        let (state, line, shut_out) = {
+        let (state, line, known) = {
             let mut session = lock(&self.session);
             let Session { facts, limits, .. } = &mut *session;
             if facts.stage == Stage::Opening {
@@ -289,13 +305,13 @@ impl<'e> Reporter<'e> {
             }
             let state = state_of(facts);
             session.state = state.clone();
-            (state.clone(), session.is_line_due(&state), session.facts.shut_out)
+            let facts = &session.facts;
+            let known = facts.network.is_some().then_some((facts.shut_out, facts.assumed_elsewhere));
+            (state.clone(), session.is_line_due(&state), known)
         };
-        let sentence = shut_out.map(|shut_out| shut_out.sentence());
-        if self.alerts.set(AlertKind::ChainShutOut, sentence.as_deref())
-            && let Some(shut_out) = shut_out
-        {
-            self.warn(Message::new(shut_out.what(), AlertKind::ChainShutOut.advice()));
+        if let Some((shut_out, assumed_elsewhere)) = known {
+            self.shut_out(shut_out);
+            self.assumed_elsewhere(assumed_elsewhere);
         }
         // A chain that is shut out has an alert of its own, whatever else holds.
         let is_warning = state.is_trouble() && !matches!(state, SessionState::ChainShutOut(_));

@@ -2,6 +2,7 @@
 
 use super::state::{BlockWait, DialFailures, NetworkFacts, SessionFacts, ShutOut, Stage};
 use crate::datadir::DataDir;
+use crate::datadir::earlier::shut_out;
 use crate::options::unix_seconds;
 use crate::tree::{NodeId, Tree};
 use p2p::facts::PeerFacts;
@@ -46,6 +47,7 @@ impl FactsSeen {
             headers: if has_work { tree.height(best) } else { tree.height(tip) },
             stop_height: datadir.options.stop_at_height,
             shut_out: self.shut_out(tree),
+            assumed_elsewhere: datadir.assumed_elsewhere(tree),
             ..SessionFacts::default()
         }
     }
@@ -91,13 +93,6 @@ impl FactsSeen {
         });
         (network, wait)
     }
-}
-
-/// The chain with more work that a mark shuts out.
-pub(crate) fn shut_out(tree: &Tree) -> Option<ShutOut> {
-    let (lowest, end) = tree.shut_out()?;
-    let height = tree.height(lowest);
-    Some(ShutOut { hash: tree.hash(lowest), height, blocks: tree.height(end).blocks_above(height) + 1 })
 }
 
 /// Where no peer has the next block, because all keep their last ones alone: the lowest block that one has.

@@ -226,6 +226,8 @@ pub struct SessionFacts {
     pub pause: Option<Pause>,
     /// A better chain that a mark shuts out.
     pub shut_out: Option<ShutOut>,
+    /// The block of `--assumevalid`, where it is known and not on the best chain.
+    pub assumed_elsewhere: Option<BlockHash>,
     /// What limits the work, once measured.
     pub limit: Option<Limit>,
     /// The lowest missing block that was asked for.

@@ -444,7 +444,11 @@ fn sync_returns_to_the_valid_chain_after_an_invalid_block() {
     let [refused] = refused[..] else { panic!("once in {said:#?}") };
     assert!(refused.starts_with(&format!("refused 300 {bad}: bad-cb-amount")), "{refused}");
     let failed = jobs::info(&options).unwrap().failed;
-    assert_eq!(failed, [Failed { height: Height::new(300), hash: bad, descendants: 40 }], "it and what stands on it");
+    assert_eq!(
+        failed,
+        [Failed { height: Height::new(300), hash: bad, descendants: 40, shuts_out: true }],
+        "it and what stands on it"
+    );
     assert!(said.iter().any(|text| text.contains(" gone: ") && text.contains(&peers[0])), "{said:#?}");
     assert!(!said.iter().any(|text| text.contains(" gone: ") && text.contains(&peers[1])), "{said:#?}");
 }

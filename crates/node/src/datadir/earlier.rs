@@ -1,0 +1,57 @@
+//! What an earlier run left, and what of it decides this one: it is said when the data directory is opened, and while it holds.
+//!
+//! Absent on purpose: an unfinished reindex, which is said where it is finished (`jobs::open`), and a chainstate from a
+//! snapshot (`jobs::sync`).
+
+use super::{DataDir, Mode};
+use crate::fault::Message;
+use crate::session::state::{SHUT_OUT_ADVICE, ShutOut};
+use crate::tree::{NodeId, Tree};
+use primitives::{BlockHash, Height};
+
+impl DataDir<'_> {
+    /// Says what an earlier run left, where the chain ends at `tip`.
+    pub(crate) fn say_earlier_state(&self, tip: NodeId) {
+        let (height, shut_out, prune_height, assumed_elsewhere) = {
+            let index = self.index.read();
+            let tree = index.headers();
+            let prune_height = self.writer.is_pruned().then(|| index.prune_height());
+            (tree.height(tip), shut_out(tree), prune_height, self.assumed_elsewhere(tree))
+        };
+        self.reporter.shut_out(shut_out);
+        self.reporter.assumed_elsewhere(assumed_elsewhere);
+        if let Some(first) = prune_height.filter(|&first| first > Height::GENESIS) {
+            self.reporter.note(format!(
+                "An earlier run pruned the blocks below height {first}: no better chain can begin there. To have them again: \
+                 ffwd sync into an empty data directory, without --prune"
+            ));
+        }
+        if let Some(stop) = self.options.stop_at_height.filter(|&stop| stop < height) {
+            self.reporter.warn(Message::new(
+                format!("The chain is at height {height}, already above --stopatheight {stop}: no block is added"),
+                "Leave --stopatheight out, or name a greater height",
+            ));
+        }
+    }
+
+    /// The block of `--assumevalid`, where it is known and not on the best chain: then every script is run.
+    pub(crate) fn assumed_elsewhere(&self, tree: &Tree) -> Option<BlockHash> {
+        let id = tree.find(&self.options.assumevalid)?;
+        (!tree.is_ancestor(id, tree.best())).then_some(self.options.assumevalid)
+    }
+
+    /// Why the chain ends where it does, if a mark of an earlier run shuts out a better one.
+    pub(crate) fn shut_out_reason(&self, tree: &Tree) -> Option<Message> {
+        // A rebuild of the coins is of the connected chain, whatever is beside it.
+        let shut_out = shut_out(tree).filter(|_| self.mode == Mode::Work)?;
+        let is_found_now = self.reporter.shortfall.is_refused(&shut_out.hash);
+        (!is_found_now).then(|| Message::new(shut_out.what(), SHUT_OUT_ADVICE))
+    }
+}
+
+/// The chain with more work that a mark shuts out.
+pub(crate) fn shut_out(tree: &Tree) -> Option<ShutOut> {
+    let (lowest, end) = tree.shut_out()?;
+    let height = tree.height(lowest);
+    Some(ShutOut { hash: tree.hash(lowest), height, blocks: tree.height(end).blocks_above(height) + 1 })
+}
