@@ -594,7 +594,7 @@ mod tests {
     #[test]
     fn json_objects_have_exactly_their_fields() {
         const JOB: &str = "blocks blocks_invalid bestblock bogosize chain coins_asked coins_spent flushes height height_start \
-                           inputs outputs bytes headers records_damaged names_asked coins_in_memory coins_in_memory_max coin_bytes coin_bytes_max scripts_verified seconds stages stopped total_amount transactions txouts";
+                           inputs outputs bytes headers records_damaged names_asked coins_in_memory coins_in_memory_max coin_bytes coin_bytes_max scripts_verified seconds stages state stopped total_amount transactions txouts";
         const INFO: &str = "bestblock blocks_bytes chain chainstate_bytes failed headers height next_step pruned reindexing undo_bytes";
         const SET: &str = "bestblock bogosize disk_size height total_amount txouts";
         let info = DataDirInfo {

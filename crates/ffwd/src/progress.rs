@@ -309,7 +309,7 @@ mod tests {
             0..10 => waiting(),
             _ => Progress { state: SessionState::Connecting, ..Progress::default() },
         };
-        assert_eq!(written(flapping), [3, 13, 3_613], "two states take turns");
+        assert_eq!(written(flapping), [3, 10, 3_610], "two states take turns");
         let working = |second: u64| at(second as f64, second as u32, second);
         let lines = written(working);
         assert_eq!((lines[0], lines[1], lines.len()), (10, 20, 719), "a line every ten seconds");
