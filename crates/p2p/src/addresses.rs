@@ -12,8 +12,10 @@
 //!
 //! Absent on purpose: the file itself; which addresses are connected to ([`crate::hub`]).
 
+use crate::address_answers::{AddressAnswers, From};
 use crate::rng::Rng;
-use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, services};
+use crate::time::Now;
+use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, limits, services};
 use primitives::{DecodeError, Reader};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -116,6 +118,7 @@ pub struct Addresses {
     new: Vec<Option<PeerAddress>>,
     good: Vec<Option<PeerAddress>>,
     discouraged: HashMap<NetAddress, u64>,
+    answers: AddressAnswers,
 }
 
 const MAGIC: &[u8; 8] = b"ffwdaddr";
@@ -137,6 +140,7 @@ impl Addresses {
             new: vec![None; NEW_BUCKET_COUNT * BUCKET_SIZE],
             good: vec![None; GOOD_BUCKET_COUNT * BUCKET_SIZE],
             discouraged: HashMap::new(),
+            answers: AddressAnswers::default(),
         }
     }
 
@@ -308,6 +312,32 @@ impl Addresses {
     pub fn sample(&self, count_max: usize, now: u64, rng: &mut Rng) -> Vec<AddressEntry> {
         let count = (self.known.len() * TOLD_PERCENT / 100).min(count_max);
         if count == 0 { Vec::new() } else { self.known(count, None, now, rng) }
+    }
+
+    /// What a peer that asks for addresses is told: what others are that ask from there, for about a day; where `from` is not
+    /// given, a choice of its own. None that misbehaved or that `is_banned`.
+    pub(crate) fn told(
+        &mut self,
+        from: Option<From>,
+        is_banned: impl Fn(&NetAddress) -> bool,
+        now: Now,
+        rng: &mut Rng,
+    ) -> Vec<AddressEntry> {
+        let mut answers = std::mem::take(&mut self.answers);
+        let choose = |rng: &mut Rng| {
+            let mut entries = self.sample(limits::ADDRESS_COUNT_MAX, now.unix, rng);
+            entries.retain(|entry| {
+                let address = &entry.peer.address;
+                !self.is_discouraged(address, now.unix) && !is_banned(address)
+            });
+            entries
+        };
+        let entries = match from {
+            Some(from) => answers.answer(from, now.since_start, rng, choose),
+            None => choose(rng),
+        };
+        self.answers = answers;
+        entries
     }
 
     /// Addresses worth keeping, of a network or of all, in random order; `count` of them at most, 0: all.

@@ -10,7 +10,6 @@ mod handshake;
 use crate::address_bucket::{ADDRESS_TOKENS_MAX, AddressBucket};
 use crate::api::{HANDSHAKE_TIMEOUT, PeerId, PeerInfo};
 use crate::chain::HeaderInfo;
-use crate::filter_request::FilterRequest;
 use crate::journal::Journal;
 use crate::peer_headers::PeerHeaders;
 use crate::permissions::Permissions;
@@ -35,8 +34,6 @@ pub const PING_INTERVAL: Duration = Duration::from_secs(2 * 60);
 pub const SEND_PAUSE_BYTES: usize = 1_000_000;
 // More is not read for a peer than may wait to be sent.
 const _: () = assert!(crate::filter_request::READ_BYTES_MAX <= SEND_PAUSE_BYTES);
-/// Blocks that a peer may have asked for and that were not served yet; what it asks for beyond is ignored.
-pub const SERVE_COUNT_MAX: usize = 4096;
 
 /// How a connection came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +81,8 @@ pub enum Input {
     GetBlocks(Vec<BlockHash>, BlockHash),
     /// `inv`, `getdata`, `notfound`: see there.
     Inv(Vec<Inventory>),
-    /// `getdata`: queued in [`Peer::serve`] already.
-    GetData,
+    /// `getdata`: the blocks of it, with what else it asked for answered.
+    GetData(Vec<Inventory>),
     /// `notfound`
     NotFound(Vec<Inventory>),
     /// `addr` or `addrv2`, as many of it as the rate allows.
@@ -102,6 +99,15 @@ pub enum Input {
     Ping(u64),
     /// A message that the connection dealt with alone.
     Answered,
+}
+
+/// Whether what a peer says is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hearing {
+    /// It is.
+    Heard,
+    /// It waits for an answer that the peer takes in pieces: the peer is then silent when it takes nothing.
+    Waits,
 }
 
 /// What we say of ourselves in a version message.
@@ -142,20 +148,10 @@ pub struct Peer {
     pub headers: PeerHeaders,
     /// The best block that we know the peer to have.
     pub best_known: Option<HeaderInfo>,
-    /// The best header that we gave or announced to it.
-    pub best_given: Option<BlockHash>,
     /// Whether new blocks are announced to it by headers.
     pub wants_headers: bool,
     /// Whether it takes `addrv2`.
     pub wants_addrv2: bool,
-    /// Blocks that it asked for, in order.
-    pub serve: VecDeque<Inventory>,
-    /// Filters that it asked for and that were not all read yet: what it says next waits for them.
-    pub filters: Option<FilterRequest>,
-    /// Whether the first of `serve`, or of `filters`, is being read.
-    pub serving: bool,
-    /// Whether that is what follows on blocks that were read and are not queued yet.
-    pub(crate) is_read_ahead: bool,
     /// Smallest time between a ping and its answer.
     pub round_trip: Option<Duration>,
     /// Unrequested blocks on unknown headers.
@@ -221,13 +217,8 @@ impl Peer {
             is_address_logged: false,
             headers: PeerHeaders::default(),
             best_known: None,
-            best_given: None,
             wants_headers: false,
             wants_addrv2: false,
-            serve: VecDeque::new(),
-            filters: None,
-            serving: false,
-            is_read_ahead: false,
             round_trip: None,
             unasked_count: 0,
             unreadable_count: 0,
@@ -388,7 +379,7 @@ impl Peer {
             Message::GetData(list) if list.iter().any(Inventory::is_filtered_block) => {
                 return Err(Reason::OfBloom("filtered block request"));
             }
-            Message::GetData(list) => self.queue(list),
+            Message::GetData(list) => self.take_blocks(list),
             Message::Addr(_) | Message::AddrV2(_) if self.kind == Kind::BlockRelay => None,
             Message::Addr(entries) | Message::AddrV2(entries) => {
                 let has_room = self.permissions.has(Permissions::ADDR);
@@ -430,15 +421,13 @@ impl Peer {
         })
     }
 
-    /// Blocks asked for are queued; transactions and everything else that may be asked for we do not have.
-    fn queue(&mut self, list: Vec<Inventory>) -> Option<Input> {
+    /// The blocks that are asked for; transactions and everything else that may be asked for we do not have.
+    fn take_blocks(&mut self, list: Vec<Inventory>) -> Option<Input> {
         let (blocks, others): (Vec<_>, Vec<_>) = list.into_iter().partition(|entry| entry.block().is_some());
         if !others.is_empty() {
             self.send(&Message::NotFound(others));
         }
-        let room = SERVE_COUNT_MAX - self.serve.len();
-        self.serve.extend(blocks.into_iter().take(room));
-        (!self.serve.is_empty()).then_some(Input::GetData)
+        (!blocks.is_empty()).then_some(Input::GetData(blocks))
     }
 
     /// Asks that new blocks be announced by headers, once. Core asks a peer whose chain has minimum work.
@@ -469,7 +458,7 @@ impl Peer {
     /// # Errors
     ///
     /// The [`Reason`] for which the connection ends.
-    pub fn tick(&mut self, now: Now, rng: &mut Rng) -> Result<(), Reason> {
+    pub fn tick(&mut self, hearing: Hearing, now: Now, rng: &mut Rng) -> Result<(), Reason> {
         let at = now.since_start;
         if !self.ready {
             let late = at.saturating_sub(self.connected_at) > self.timeout;
@@ -483,8 +472,7 @@ impl Peer {
                 _ => Err(Reason::HandshakeTimeout),
             };
         }
-        // What it says is not read while it takes filters: it is then silent when it takes nothing.
-        let is_heard = self.filters.is_none();
+        let is_heard = hearing == Hearing::Heard;
         // Source: Bitcoin Core b88bffe, `ShouldRunInactivityChecks`.
         if at.saturating_sub(self.connected_at) <= self.timeout {
             self.ping_if_due(now, rng);

@@ -24,20 +24,20 @@ impl Hub {
     /// A peer's message of headers ended with `last`.
     pub(super) fn fetch_announced(&mut self, id: PeerId, last: &HeaderInfo, now: Now) {
         let has_witnesses = |peer: &&Peer| peer.ready && peer.services() & services::WITNESS != 0;
-        let Some(peer) = self.peers.get(&id).filter(has_witnesses) else { return };
-        let tip = self.chain.tip();
+        let Some(peer) = self.context.peers.get(&id).filter(has_witnesses) else { return };
+        let tip = self.context.chain.tip();
         let is_fresh = now.unix.saturating_sub(u64::from(tip.header.time())) < TIP_AGE_MAX_S;
         if last.invalid || last.work < tip.work || !is_fresh || self.is_on_best_of(peer, last) {
             return;
         }
-        let missing = self.chain.missing_up_to(&last.hash, DIRECT_COUNT_MAX);
-        let is_asked = |hash: &BlockHash| self.peers.values().any(|peer| peer.direct.contains(hash));
+        let missing = self.context.chain.missing_up_to(&last.hash, DIRECT_COUNT_MAX);
+        let is_asked = |hash: &BlockHash| self.context.peers.values().any(|peer| peer.direct.contains(hash));
         let wanted: Vec<_> =
             missing.into_iter().filter(|hash| !is_asked(hash) && !self.download.is_asked(hash)).collect();
         if wanted.is_empty() {
             return;
         }
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(peer) = self.context.peers.get_mut(&id) else { return };
         ask_direct(peer, id, wanted);
     }
 
@@ -47,7 +47,7 @@ impl Hub {
     ///
     /// Why that cannot be, in Core's words. Source: Bitcoin Core b88bffe, `PeerManagerImpl::FetchBlock`.
     pub(crate) fn fetch_from(&mut self, id: PeerId, hash: BlockHash) -> Result<(), &'static str> {
-        let Some(peer) = self.peers.get_mut(&id) else { return Err("Peer does not exist") };
+        let Some(peer) = self.context.peers.get_mut(&id) else { return Err("Peer does not exist") };
         if peer.services() & services::WITNESS == 0 {
             return Err("Pre-SegWit peer");
         }
@@ -63,7 +63,7 @@ impl Hub {
 
     /// Whether a peer was asked for this block because it announced it, or a person wanted it; it is not from then on.
     pub(super) fn take_direct(&mut self, id: PeerId, hash: &BlockHash) -> bool {
-        let Some(peer) = self.peers.get_mut(&id) else { return false };
+        let Some(peer) = self.context.peers.get_mut(&id) else { return false };
         let place = peer.direct.iter().position(|asked| asked == hash);
         place.is_some_and(|place| peer.direct.remove(place).is_some())
     }
@@ -71,13 +71,15 @@ impl Hub {
     /// A block is there: no peer that was asked for it owes it any more.
     /// Source: Bitcoin Core b88bffe, `PeerManagerImpl::BlockConnected`, `RemoveBlockRequest`.
     pub(super) fn drop_direct(&mut self, hash: &BlockHash) {
-        self.peers.values_mut().for_each(|peer| peer.direct.retain(|asked| asked != hash));
+        self.context.peers.values_mut().for_each(|peer| peer.direct.retain(|asked| asked != hash));
     }
 
     /// Whether the download asks this peer for blocks of this chain in any case.
     fn is_on_best_of(&self, peer: &Peer, last: &HeaderInfo) -> bool {
         peer.serves_blocks()
-            && peer.best_known.is_some_and(|best| self.chain.ancestor(&best.hash, last.height) == Some(last.hash))
+            && peer
+                .best_known
+                .is_some_and(|best| self.context.chain.ancestor(&best.hash, last.height) == Some(last.hash))
     }
 }
 

@@ -3,6 +3,7 @@
 //! Source: Bitcoin Core b88bffe, rpc/net.cpp and what it calls of net.cpp.
 
 use super::Hub;
+use super::outbound::Dialed;
 use crate::api::PeerId;
 use crate::bans::Subnet;
 use crate::chain::HeaderInfo;
@@ -10,9 +11,8 @@ use crate::peer::Kind;
 use crate::reason::Reason;
 use crate::stats::PeerStats;
 use crate::time::Now;
-use crate::wire::{AddressEntry, NetAddress, PeerAddress, Target, services};
+use crate::wire::{AddressEntry, PeerAddress, Target, services};
 use primitives::Height;
-use std::sync::PoisonError;
 
 /// Connections for blocks alone. Source: Bitcoin Core b88bffe, `MAX_BLOCK_RELAY_ONLY_CONNECTIONS`.
 const BLOCK_RELAY_COUNT_MAX: usize = 2;
@@ -36,7 +36,8 @@ const ONE_TRY: Kind = Kind::Manual(usize::MAX);
 impl Hub {
     /// Every connection.
     pub(crate) fn peer_stats(&self, now: Now) -> Vec<PeerStats> {
-        self.peers
+        self.context
+            .peers
             .values()
             .map(|peer| {
                 let (in_flight, bytes_per_s, stalls) = self.download.seen_of(peer.id, now.since_start);
@@ -49,11 +50,11 @@ impl Hub {
 
     /// Height of the last block of a peer's chain that is on ours.
     fn common_height(&self, best: &HeaderInfo) -> Height {
-        let tip = self.chain.tip();
+        let tip = self.context.chain.tip();
         let is_common = |height: u32| {
             let height = Height::new(height);
-            let theirs = self.chain.ancestor(&best.hash, height);
-            theirs.is_some() && theirs == self.chain.ancestor(&tip.hash, height)
+            let theirs = self.context.chain.ancestor(&best.hash, height);
+            theirs.is_some() && theirs == self.context.chain.ancestor(&tip.hash, height)
         };
         // Genesis is common to all; the first that is not is above `low`.
         let (mut low, mut high) = (0, best.height.min(tip.height).to_u32());
@@ -79,9 +80,9 @@ impl Hub {
 
     /// Connects to this peer once, unless it is connected to.
     pub(crate) fn try_once(&mut self, target: Target, v2: bool, now: Now) {
-        let is_there = self.peers.values().any(|peer| peer.target == target);
+        let is_there = self.context.peers.values().any(|peer| peer.target == target);
         if !is_there {
-            self.dial(ONE_TRY, target, v2, now);
+            self.dial(Dialed { kind: ONE_TRY, target, v2 }, now);
         }
     }
 
@@ -89,15 +90,15 @@ impl Hub {
     /// Source: Bitcoin Core b88bffe, `CConnman::AddConnection`.
     pub(crate) fn connect_for(&mut self, purpose: Purpose, target: Target, v2: bool, now: Now) -> bool {
         let (kind, max) = match purpose {
-            Purpose::Everything => (Kind::Automatic, self.config.outbound_count),
+            Purpose::Everything => (Kind::Automatic, self.context.config.outbound_count),
             Purpose::Blocks => (Kind::BlockRelay, BLOCK_RELAY_COUNT_MAX),
             Purpose::Addresses => (Kind::AddressFetch, usize::MAX),
             Purpose::Feeler => (Kind::Feeler, usize::MAX),
         };
-        let there = self.peers.values().filter(|peer| peer.kind == kind).count();
+        let there = self.context.peers.values().filter(|peer| peer.kind == kind).count();
         let has_room = there + self.outbound.count_of(kind) < max;
         if has_room {
-            self.dial(kind, target, v2, now);
+            self.dial(Dialed { kind, target, v2 }, now);
         }
         has_room
     }
@@ -117,13 +118,13 @@ impl Hub {
 
     /// Sends a message of any name and payload; `false`: there is no such peer, or it cannot be sent.
     pub(crate) fn send_to(&mut self, id: PeerId, name: &str, payload: &[u8]) -> bool {
-        self.peers.get_mut(&id).is_some_and(|peer| peer.transport.send_named(name, payload))
+        self.context.peers.get_mut(&id).is_some_and(|peer| peer.transport.send_named(name, payload))
     }
 
     /// Ends all connections and makes and takes none, or does so again.
     pub(crate) fn set_active(&mut self, is_active: bool, now: Now) {
-        self.is_off = !is_active;
-        if self.is_off {
+        self.context.is_off = !is_active;
+        if self.context.is_off {
             self.disconnect_where(&Reason::Asked, now, |_| true);
         }
     }
@@ -149,6 +150,7 @@ impl Hub {
     /// Ends the connections to a subnet that was banned.
     pub(crate) fn disconnect_subnet(&mut self, subnet: &Subnet, now: Now) {
         let ids: Vec<PeerId> = self
+            .context
             .peers
             .values()
             .filter(|peer| matches!(&peer.target, Target::Peer(remote) if subnet.has(&remote.address)))
@@ -159,22 +161,16 @@ impl Hub {
 
     /// Pings every peer.
     pub(crate) fn ping_all(&mut self, now: Now) {
-        let mut rng = self.rng.clone();
-        self.peers.values_mut().for_each(|peer| peer.ping_again(now, &mut rng));
-        self.rng = rng;
+        let mut rng = self.context.rng.clone();
+        self.context.peers.values_mut().for_each(|peer| peer.ping_again(now, &mut rng));
+        self.context.rng = rng;
     }
 
     /// Addresses that are known: see [`crate::addresses::Addresses::known`].
     pub(crate) fn known_addresses(&mut self, count: usize, network: Option<u8>, now: Now) -> Vec<AddressEntry> {
-        let mut rng = self.rng.clone();
+        let mut rng = self.context.rng.clone();
         let known = self.addresses.known(count, network, now.unix, &mut rng);
-        self.rng = rng;
+        self.context.rng = rng;
         known
-    }
-
-    /// Whether a person banned an address.
-    pub(super) fn is_banned(&self, address: &NetAddress, now: Now) -> bool {
-        let unix = i64::try_from(now.unix).unwrap_or(i64::MAX);
-        self.config.bans.lock().unwrap_or_else(PoisonError::into_inner).is_banned(address, unix)
     }
 }

@@ -55,7 +55,7 @@ impl Hub {
                 self.progress.blocks_bytes += bytes as u64;
                 let held = self.budget.hold(bytes);
                 let bytes = BlockBytes::new(received.bytes, received.start, held);
-                self.event(Event::Block { peer: id, hash, height: want.height, bytes });
+                self.context.event(Event::Block { peer: id, hash, height: want.height, bytes });
                 Ok(())
             }
             Arrival::Twice => {
@@ -64,7 +64,7 @@ impl Hub {
             }
             // As in Core, what was asked for is kept.
             Arrival::Late => {
-                let height = self.chain.header(&hash).filter(|info| !info.invalid).map(|info| info.height);
+                let height = self.context.chain.header(&hash).filter(|info| !info.invalid).map(|info| info.height);
                 self.hand_over(id, received, (hash, height), now);
                 Ok(())
             }
@@ -79,48 +79,49 @@ impl Hub {
             self.progress.blocks_dropped_count += 1;
             return;
         };
-        if let Some(peer) = self.peers.get_mut(&id) {
+        if let Some(peer) = self.context.peers.get_mut(&id) {
             peer.unasked_count = 0;
         }
         self.note_delivered(id, &hash, now);
         let held = self.budget.hold(bytes);
         let bytes = BlockBytes::new(received.bytes, received.start, held);
-        self.event(Event::Block { peer: id, hash, height, bytes });
+        self.context.event(Event::Block { peer: id, hash, height, bytes });
     }
 
     /// Its header is looked at as an announcement; then the block is taken where Core takes one that it did not ask for.
     fn on_unasked_block(&mut self, id: PeerId, received: Received, header: &Header, now: Now) -> Result<(), Reason> {
-        if let Some(peer) = self.peers.get_mut(&id) {
+        if let Some(peer) = self.context.peers.get_mut(&id) {
             peer.note_other_bytes(received.payload().len());
         }
         let hash = header.hash();
-        if self.chain.header(&hash).is_none() {
+        if self.context.chain.header(&hash).is_none() {
             if let Some(frame) = received.unchecked {
                 frame.check(received.payload()).map_err(Reason::Wire)?;
             }
-            let peer = self.peers.get_mut(&id).expect("it just spoke");
+            let peer = self.context.peers.get_mut(&id).expect("it just spoke");
             peer.unasked_count += 1;
             if peer.unasked_count > UNASKED_COUNT_MAX {
                 return Err(Reason::UnaskedBlocks);
             }
-            if !self.chain.check_proof_of_work(std::slice::from_ref(header), std::slice::from_ref(&hash)) {
+            if !self.context.chain.check_proof_of_work(std::slice::from_ref(header), std::slice::from_ref(&hash)) {
                 peer.journal.say(|| "ProcessNewBlock: AcceptBlock FAILED (high-hash, proof of work failed)".to_owned());
                 return Err(Reason::HeaderWork);
             }
             // Source: Bitcoin Core b88bffe, `MaybePunishNodeForBlock`, `BLOCK_MISSING_PREV`.
-            if self.chain.header(&header.prev()).is_none() {
+            if self.context.chain.header(&header.prev()).is_none() {
                 return Err(Reason::UnaskedBlocks);
             }
             self.on_headers(id, std::slice::from_ref(header), now)?;
-            if self.config.debug_net && self.chain.header(&hash).is_none() {
+            if self.context.config.debug_net && self.context.chain.header(&hash).is_none() {
                 let why = "missing anti-dos proof-of-work validation";
-                self.event(Event::Debug(format!("AcceptBlockHeader: not adding new block header {hash}, {why}")));
+                self.context
+                    .event(Event::Debug(format!("AcceptBlockHeader: not adding new block header {hash}, {why}")));
             }
         }
         let is_direct = self.take_direct(id, &hash);
-        let has_room = self.budget.held_bytes() <= self.config.window_bytes;
+        let has_room = self.budget.held_bytes() <= self.context.config.window_bytes;
         let is_taken = |info: &HeaderInfo| has_room && !info.invalid && (is_direct || self.takes_unasked(info));
-        let height = self.chain.header(&hash).filter(is_taken).map(|info| info.height);
+        let height = self.context.chain.header(&hash).filter(is_taken).map(|info| info.height);
         self.hand_over(id, received, (hash, height), now);
         Ok(())
     }
@@ -128,12 +129,12 @@ impl Hub {
     /// Whether a block is taken that was not asked for: it can end the best chain, and is not far ahead of the tip.
     /// Source: Bitcoin Core b88bffe, `AcceptBlock`.
     fn takes_unasked(&self, info: &HeaderInfo) -> bool {
-        let tip = self.chain.tip();
-        let is_connected = self.chain.ancestor(&tip.hash, info.height) == Some(info.hash);
+        let tip = self.context.chain.tip();
+        let is_connected = self.context.chain.ancestor(&tip.hash, info.height) == Some(info.hash);
         // What arrived without a gap is connected in moments: it counts as the tip, where Core's is there already.
         let reached = self.download.arrived_to().unwrap_or(tip.height).max(tip.height);
         let is_near = info.height.to_u32() <= reached.to_u32().saturating_add(UNASKED_AHEAD_MAX);
-        is_near && !is_connected && info.work >= tip.work.max(self.chain.minimum_work())
+        is_near && !is_connected && info.work >= tip.work.max(self.context.chain.minimum_work())
     }
 
     pub(super) fn on_verdict(&mut self, hash: BlockHash, verdict: BlockVerdict, now: Now) {
@@ -145,7 +146,7 @@ impl Hub {
             BlockVerdict::BadBody(reason) => {
                 if let Some(peer) = self.download.bad_body(&hash) {
                     // Who is kept all the same is not asked for it again at once.
-                    if let Some(info) = self.chain.header(&hash) {
+                    if let Some(info) = self.context.chain.header(&hash) {
                         self.download.lacks(peer, info.height, now.since_start);
                     }
                     self.punish(peer, Reason::BadBody { hash, reason }, now);
@@ -167,10 +168,10 @@ impl Hub {
     /// Source: Bitcoin Core b88bffe, `PeerManagerImpl::ProcessMessages`.
     fn on_unreadable(&mut self, hash: BlockHash, reason: String, now: Now) {
         let Some(id) = self.download.bad_body(&hash) else { return };
-        if let Some(info) = self.chain.header(&hash) {
+        if let Some(info) = self.context.chain.header(&hash) {
             self.download.lacks(id, info.height, now.since_start);
         }
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(peer) = self.context.peers.get_mut(&id) else { return };
         peer.unreadable_count += 1;
         peer.journal.say(|| format!("ProcessMessages(block): Exception '{reason}' caught, peer={id}"));
         if peer.unreadable_count > UNREADABLE_COUNT_MAX {
@@ -180,11 +181,11 @@ impl Hub {
 
     /// Disconnects all whose best chain has a refused block.
     fn drop_those_on(&mut self, hash: BlockHash, now: Now) {
-        let Some(refused) = self.chain.header(&hash) else { return };
+        let Some(refused) = self.context.chain.header(&hash) else { return };
         let on_it = |peer: &&Peer| {
-            peer.best_known.is_some_and(|best| self.chain.ancestor(&best.hash, refused.height) == Some(hash))
+            peer.best_known.is_some_and(|best| self.context.chain.ancestor(&best.hash, refused.height) == Some(hash))
         };
-        let ids: Vec<_> = self.peers.values().filter(on_it).map(|peer| peer.id).collect();
+        let ids: Vec<_> = self.context.peers.values().filter(on_it).map(|peer| peer.id).collect();
         for id in ids {
             self.punish(id, Reason::OnInvalidChain(hash), now);
         }
@@ -192,26 +193,27 @@ impl Hub {
 
     /// Whether the node has too many blocks to look at for more to be read.
     pub(super) fn waits_for_verdicts(&self) -> bool {
-        self.download.unjudged_bytes() > unjudged_bytes_max(&self.config)
+        self.download.unjudged_bytes() > unjudged_bytes_max(&self.context.config)
     }
 
     /// Asks for blocks. To be called when a round of messages, commands or ticks is done.
     pub fn schedule(&mut self, now: Now) {
         self.update_targets();
         self.update_reach();
-        let limits = Limits { window_bytes: self.config.window_bytes, window_count: self.config.window_count };
+        let limits =
+            Limits { window_bytes: self.context.config.window_bytes, window_count: self.context.config.window_count };
         let held_bytes = self.budget.held_bytes();
         for (id, wants) in self.download.assign(held_bytes, limits, now.since_start) {
             let list = wants.iter().map(|want| Inventory::WitnessBlock(want.hash)).collect();
-            if let Some(peer) = self.peers.get_mut(&id) {
+            if let Some(peer) = self.context.peers.get_mut(&id) {
                 peer.send(&Message::GetData(list));
             }
         }
-        for (id, peer) in &mut self.peers {
+        for (id, peer) in &mut self.context.peers {
             peer.transport.set_block_owed(self.download.owes(*id));
         }
         if self.download.wants_more() {
-            self.event(Event::WantMore);
+            self.context.event(Event::WantMore);
         }
         self.answer_pings(now);
         self.tell_journals();
@@ -221,7 +223,7 @@ impl Hub {
     /// [`Hub::schedule`] may let blocks through that waited.
     pub fn will_wait(&self) {
         let held_bytes = self.budget.held_bytes();
-        let has_room = held_bytes <= soft_bytes(&self.config) && !self.download.is_window_full();
+        let has_room = held_bytes <= soft_bytes(&self.context.config) && !self.download.is_window_full();
         if self.waits_for_verdicts() || !has_room || self.paused {
             self.budget.wait_for_node(held_bytes, self.verdicts_heard);
         } else {
@@ -231,15 +233,15 @@ impl Hub {
 
     pub(super) fn tick_download(&mut self, now: Now) {
         let paused = std::mem::take(&mut self.paused) | std::mem::take(&mut self.is_node_behind);
-        let peers = &self.peers;
+        let peers = &self.context.peers;
         self.download
             .sample(paused, now.since_start, |id| peers.get(&id).map(|peer| (peer.block_bytes(), peer.round_trip)));
-        if self.budget.held_bytes() > hard_bytes(&self.config)
+        if self.budget.held_bytes() > hard_bytes(&self.context.config)
             && let Some(id) = self.download.first_is_queued_at()
         {
             self.drop_peer(id, Reason::BlockStalled(Duration::ZERO), now);
         }
-        let can_replace = self.can_replace();
+        let can_replace = self.outbound.can_replace(&self.context, &self.addresses);
         if let Some((id, reason)) = self.download.peer_to_disconnect(can_replace, now.since_start) {
             self.drop_peer(id, reason, now);
         }

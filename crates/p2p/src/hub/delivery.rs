@@ -27,7 +27,7 @@ impl Hub {
                 }
                 self.undelivered.push(want);
             }
-            let Some(peer) = self.peers.get_mut(&id) else { continue };
+            let Some(peer) = self.context.peers.get_mut(&id) else { continue };
             peer.withholds = true;
             self.outbound.set_withholds(peer.kind, true);
             if keeps && !matches!(peer.kind, Kind::Manual(_)) {
@@ -38,13 +38,13 @@ impl Hub {
 
     /// A block came from this peer.
     pub(super) fn note_delivered(&mut self, id: PeerId, hash: &BlockHash, now: Now) {
-        if let Some(peer) = self.peers.get_mut(&id) {
+        if let Some(peer) = self.context.peers.get_mut(&id) {
             peer.last_block_at = Some(now.since_start);
         }
         let before = self.undelivered.len();
         self.undelivered.retain(|want| want.hash != *hash);
         if before != self.undelivered.len()
-            && let Some(peer) = self.peers.get_mut(&id)
+            && let Some(peer) = self.context.peers.get_mut(&id)
         {
             peer.withholds = false;
             self.outbound.set_withholds(peer.kind, false);
@@ -53,7 +53,7 @@ impl Hub {
 
     /// Blocks that are not on a refused chain any more, and that no peer delivered.
     pub(super) fn undelivered(&self) -> Vec<Want> {
-        let is_open = |want: &&Want| self.chain.header(&want.hash).is_some_and(|info| !info.invalid);
+        let is_open = |want: &&Want| self.context.chain.header(&want.hash).is_some_and(|info| !info.invalid);
         self.undelivered.iter().filter(is_open).copied().collect()
     }
 
@@ -63,10 +63,11 @@ impl Hub {
             let serves = peer.kind != Kind::AddressFetch && peer.kind != Kind::Feeler && peer.serves_blocks();
             peer.is_outbound() && peer.ready && serves && !peer.withholds
         };
-        let peers = self.peers.values().filter(has_say);
+        let peers = self.context.peers.values().filter(has_say);
         let is_delivered = |best: &HeaderInfo| {
-            let lacks = |want: &Want| self.chain.ancestor(&best.hash, want.height) == Some(want.hash);
-            !self.undelivered.iter().any(lacks) && self.chain.header(&best.hash).is_some_and(|known| !known.invalid)
+            let lacks = |want: &Want| self.context.chain.ancestor(&best.hash, want.height) == Some(want.hash);
+            !self.undelivered.iter().any(lacks)
+                && self.context.chain.header(&best.hash).is_some_and(|known| !known.invalid)
         };
         peers.filter_map(|peer| peer.best_known).filter(is_delivered).max_by_key(|best| best.work)
     }

@@ -1,56 +1,26 @@
-//! Messages are dispatched only while the answers have room: the bounds of the send queues.
-//!
-//! - One peer: nothing is dispatched while its queue holds [`SEND_PAUSE_BYTES`] or more. What came and waits for that
-//!   stays in the transport's staging buffer, and the socket is not read. Source: Core's `fPauseSend`. The same while
-//!   filters that it asked for are read: one request of a peer at a time, answered before what it says next.
-//! - All peers: while their queues hold [`SEND_TOTAL_BYTES_MAX`] or more, only a peer whose queue is empty is answered, so
-//!   that peers that read nothing take no answer from those that read.
-//!
-//! - Blocks and filters are read for nobody while what waits in all queues, and what is being read at its largest, has no room in
-//!   [`SERVE_BYTES_MAX`]; then who takes least gives its place up (`memory`).
-//!
-//! Blocks are read ahead of an answer before it is queued ([`Hub::read_ahead`]), so that the queue of one peer holds two answers
-//! more than [`SEND_PAUSE_BYTES`] at most.
-//!
-//! Memory of the queues: [`SERVE_BYTES_MAX`], and one answer of headers for each peer; at most twice that, because vectors are used
-//! again for smaller answers.
+//! Messages of peers, each led to the part that deals with it, one at a time and only while its answer has room
+//! ([`super::serving::room`]).
 
 use super::Hub;
+use super::serving::Serving;
+use super::serving::room::may_answer;
 use crate::api::PeerId;
-use crate::peer::{Input, Peer, SEND_PAUSE_BYTES};
+use crate::peer::{Hearing, Input, Peer};
+use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::time::Now;
+use crate::wire::{Message, Target};
 use primitives::BlockHash;
 
-/// While all send queues together hold this many bytes, only peers with an empty one are answered: Core's bound of one
-/// peer for 32 of them, which is what a node with the default number of inbound peers holds in Core.
-pub const SEND_TOTAL_BYTES_MAX: usize = 32 * SEND_PAUSE_BYTES;
-
-/// No block or filter is read that would have no room in these, though it were of the largest.
-pub const SERVE_BYTES_MAX: usize = 4 * SEND_TOTAL_BYTES_MAX;
-
 impl Hub {
-    /// Whether an answer to this peer has room.
-    pub(super) fn may_answer(&self, peer: &Peer) -> bool {
-        match peer.transport.out_bytes() {
-            0 => true,
-            SEND_PAUSE_BYTES.. => false,
-            _ => self.queued_bytes() < SEND_TOTAL_BYTES_MAX,
-        }
-    }
-
-    /// Bytes that wait in all send queues.
-    pub(super) fn queued_bytes(&self) -> usize {
-        self.peers.values().map(|peer| peer.transport.out_bytes()).sum()
-    }
-
     /// Deals with the messages of a peer that came, as long as there is room for answers.
     pub(super) fn dispatch(&mut self, id: PeerId, now: Now) {
         loop {
             let nonces: Vec<u64> = self.own_nonces(id);
-            let Some(peer) = self.peers.get(&id) else { return };
-            let may_answer = peer.filters.is_none() && self.may_answer(peer);
-            let Some(peer) = self.peers.get_mut(&id) else { return };
+            let Some(peer) = self.context.peers.get(&id) else { return };
+            let is_heard = self.serving.hearing(id) == Hearing::Heard;
+            let may_answer = is_heard && may_answer(&self.context, peer);
+            let Some(peer) = self.context.peers.get_mut(&id) else { return };
             peer.has_undispatched = !may_answer;
             if !may_answer {
                 return;
@@ -63,7 +33,7 @@ impl Hub {
             };
             if let Err(reason) = handled {
                 self.punish(id, reason, now);
-                if !self.peers.contains_key(&id) {
+                if !self.context.peers.contains_key(&id) {
                     return;
                 }
             }
@@ -72,14 +42,14 @@ impl Hub {
 
     /// Nonces of connections of ours whose other end may be here: needed during a handshake only.
     fn own_nonces(&self, id: PeerId) -> Vec<u64> {
-        let shaking = self.peers.get(&id).is_some_and(|peer| !peer.ready && !peer.is_outbound());
-        let all = self.peers.values().filter(|peer| shaking && peer.is_outbound());
+        let shaking = self.context.peers.get(&id).is_some_and(|peer| !peer.ready && !peer.is_outbound());
+        let all = self.context.peers.values().filter(|peer| shaking && peer.is_outbound());
         all.map(Peer::nonce).collect()
     }
 
     /// Goes on with messages that waited for room, where there is some now.
     pub(super) fn dispatch_waiting(&mut self, id: PeerId, now: Now) {
-        if self.peers.get(&id).is_some_and(|peer| peer.has_undispatched) {
+        if self.context.peers.get(&id).is_some_and(|peer| peer.has_undispatched) {
             self.dispatch(id, now);
         }
     }
@@ -87,7 +57,7 @@ impl Hub {
     /// One message.
     pub(super) fn handle(&mut self, id: PeerId, input: Input, now: Now) -> Result<(), Reason> {
         if matches!(input, Input::Headers(_) | Input::Block(_) | Input::Inv(_))
-            && let Some(peer) = self.peers.get_mut(&id)
+            && let Some(peer) = self.context.peers.get_mut(&id)
         {
             peer.pongs.unsettle();
         }
@@ -95,15 +65,18 @@ impl Hub {
             Input::Ready => self.on_ready(id, now),
             Input::Headers(headers) => self.on_headers(id, &headers, now),
             Input::Block(received) => self.on_block(id, received, now),
-            Input::GetHeaders(locator, stop) => self.on_get_headers(id, &locator, &stop),
+            Input::GetHeaders(locator, stop) => {
+                self.serving.on_get_headers(&mut self.context, id, &locator, &stop);
+                Ok(())
+            }
             Input::GetBlocks(locator, stop) => {
-                self.on_get_blocks(id, &locator, &stop);
+                Serving::on_get_blocks(&mut self.context, id, &locator, &stop);
                 Ok(())
             }
             Input::Inv(list) => self.on_inv(id, &list, now),
-            Input::GetData => {
-                self.serve_next(id, now);
-                Ok(())
+            Input::GetData(blocks) => {
+                self.serving.on_get_data(id, blocks);
+                self.serving.serve_next(&mut self.context, id)
             }
             Input::NotFound(list) => {
                 list.iter().for_each(|entry| {
@@ -112,15 +85,36 @@ impl Hub {
                 Ok(())
             }
             Input::Addresses(entries) => self.on_addresses(id, &entries, now),
-            Input::GetAddr => self.on_get_addr(id, now),
-            Input::GetFilters(range) => self.on_get_filters(id, &range, now),
-            Input::GetFilterHashes(range) => self.on_get_filter_hashes(id, &range, now),
-            Input::GetFilterCheckpoints(kind, stop) => self.on_get_filter_checkpoints(id, kind, &stop, now),
+            Input::GetAddr => {
+                self.on_get_addr(id, now);
+                Ok(())
+            }
+            Input::GetFilters(range) => self.serving.on_get_filters(&mut self.context, id, &range),
+            Input::GetFilterHashes(range) => self.serving.on_get_filter_hashes(&mut self.context, id, &range),
+            Input::GetFilterCheckpoints(kind, stop) => {
+                self.serving.on_get_filter_checkpoints(&mut self.context, id, kind, &stop)
+            }
             Input::Ping(nonce) => {
                 self.on_ping(id, nonce, now);
                 Ok(())
             }
             Input::Answered => Ok(()),
+        }
+    }
+
+    /// `getaddr`. Who may ask for addresses (the permission `addr`) has a choice of its own.
+    /// Source: Bitcoin Core b88bffe, `ProcessMessage`, `getaddr`.
+    fn on_get_addr(&mut self, id: PeerId, now: Now) {
+        let peer = &self.context.peers[&id];
+        let network = if let Target::Peer(remote) = &peer.target { remote.address.network() } else { 0 };
+        let from = (!peer.permissions.has(Permissions::ADDR)).then_some((network, peer.local));
+        let (is_v2, mut rng) = (peer.wants_addrv2, self.context.rng.clone());
+        let is_banned = |address: &_| self.context.is_banned(address, now);
+        let entries = self.addresses.told(from, is_banned, now, &mut rng);
+        self.context.rng = rng;
+        if !entries.is_empty() {
+            let message = if is_v2 { Message::AddrV2(entries) } else { Message::Addr(entries) };
+            self.context.send(id, &message);
         }
     }
 }

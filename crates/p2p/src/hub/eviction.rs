@@ -105,8 +105,8 @@ fn select(mut candidates: Vec<Candidate>) -> Option<PeerId> {
 impl Hub {
     /// Whether a connection from this address may be taken; another may have given its place up for it.
     pub(super) fn make_place(&mut self, remote: NetAddress, permissions: Permissions, now: Now) -> bool {
-        let places = self.config.inbound_count_max;
-        let inbound = || self.peers.values().filter(|peer| !peer.is_outbound());
+        let places = self.context.config.inbound_count_max;
+        let inbound = || self.context.peers.values().filter(|peer| !peer.is_outbound());
         let of = |peer: &Peer| match &peer.target {
             Target::Peer(peer) => Some(peer.address),
             Target::Name(..) => None,
@@ -133,7 +133,7 @@ impl Hub {
 
     /// Source: Bitcoin Core b88bffe, `HasAllDesirableServiceFlags`.
     fn is_of_use(&self, peer: &Peer) -> bool {
-        let expected = expected_services(peer.services(), self.chain.initial_download());
+        let expected = expected_services(peer.services(), self.context.chain.initial_download());
         peer.services() & expected == expected
     }
 
@@ -155,7 +155,7 @@ impl Hub {
                 is_discouraged: self.addresses.is_discouraged(&remote.address, now.unix),
             })
         };
-        let inbound = || self.peers.values().filter(|peer| !peer.is_outbound() && !peer.is_noban());
+        let inbound = || self.context.peers.values().filter(|peer| !peer.is_outbound() && !peer.is_noban());
         let is_late = |peer: &&Peer| now.since_start.saturating_sub(peer.connected_at()) >= HALF_OPEN_GRACE;
         let half_open: Vec<_> = inbound().filter(|peer| !peer.ready).filter(is_late).filter_map(candidate).collect();
         let oldest = largest_group(&half_open).into_iter().min_by_key(|c| c.connected_at);

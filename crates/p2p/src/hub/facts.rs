@@ -1,7 +1,6 @@
 //! The facts of this moment: what the hub knows of its connections, put together.
 
 use super::Hub;
-use super::outbound::Dialer;
 use crate::download::LIMITED_DEPTH_MAX;
 use crate::facts::{BlockWait, ChainEnd, DialFacts, NetworkFacts, PeerFacts};
 use crate::peer::{Kind, Peer};
@@ -10,20 +9,20 @@ use primitives::Height;
 impl Hub {
     pub(super) fn facts(&self) -> NetworkFacts {
         NetworkFacts {
-            is_off: self.is_off,
-            dials: DialFacts { known_count: self.addresses.count(), ..Dialer::facts(&self.outbound, self.ticked_at) },
+            is_off: self.context.is_off,
+            dials: DialFacts { known_count: self.addresses.count(), ..self.outbound.facts(self.ticked_at) },
             peers: self.peer_facts(),
             waits_for: self.block_wait(),
         }
     }
 
     fn peer_facts(&self) -> PeerFacts {
-        let ready = || self.peers.values().filter(|peer| peer.ready && peer.kind != Kind::Feeler);
+        let ready = || self.context.peers.values().filter(|peer| peer.ready && peer.kind != Kind::Feeler);
         let serving = || ready().filter(|peer| peer.kind != Kind::AddressFetch && peer.serves_blocks());
         let serves_from = |peer: &Peer| Some(pruned_from(peer.best_known?.height));
         PeerFacts {
-            connected_count: self.peers.len(),
-            handshaked_count: self.peers.values().filter(|peer| peer.ready).count(),
+            connected_count: self.context.peers.len(),
+            handshaked_count: self.context.peers.values().filter(|peer| peer.ready).count(),
             headers_count: ready().filter(|peer| peer.headers.is_heard).count(),
             serving_count: serving().count(),
             pruned_count: serving().filter(|peer| peer.is_limited()).count(),
@@ -36,12 +35,12 @@ impl Hub {
     fn chain_end(&self, peer: &Peer) -> Option<ChainEnd> {
         let stored = peer.best_known.map(|best| (best.height, best.work));
         let (height, work) = stored.into_iter().chain(peer.headers.short).max_by_key(|(_, work)| *work)?;
-        Some(ChainEnd { peer: peer.id, height, work, is_below_minimum: work < self.chain.minimum_work() })
+        Some(ChainEnd { peer: peer.id, height, work, is_below_minimum: work < self.context.chain.minimum_work() })
     }
 
     fn block_wait(&self) -> Option<BlockWait> {
         let (want, peer, time) = self.download.waits_for(self.ticked_at)?;
-        let address = |id| self.peers.get(&id).map_or_else(String::new, |peer| peer.target.to_string());
+        let address = |id| self.context.peers.get(&id).map_or_else(String::new, |peer| peer.target.to_string());
         Some(BlockWait { want, peer: peer.map(|id| (id, address(id))), time })
     }
 }

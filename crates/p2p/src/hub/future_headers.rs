@@ -40,28 +40,28 @@ impl Hub {
                     u64::from(time).saturating_sub(now.unix),
                     now.unix
                 );
-                self.event(Event::Note(note));
+                self.context.event(Event::Note(note));
             }
             return;
         }
         if self.headers.future.iter().any(|aside| aside.headers.last() == Some(last)) || !self.has_place(peer) {
             return;
         }
-        let Some(holder) = self.peers.get(&peer).map(Holder::of) else { return };
+        let Some(holder) = self.context.peers.get(&peer).map(Holder::of) else { return };
         self.headers.future.push(FutureHeaders { peer, holder, headers: headers.to_vec(), due_unix });
         let text = format!(
             "header {} kept for later: its time {time} is more than two hours ahead of the clock, {}",
             headers[0].hash(),
             now.unix
         );
-        let inbound = self.peers.get(&peer).is_some_and(|peer| !peer.is_outbound());
-        self.event(Event::PeerNote { inbound, text });
+        let inbound = self.context.peers.get(&peer).is_some_and(|peer| !peer.is_outbound());
+        self.context.event(Event::PeerNote { inbound, text });
     }
 
     /// Makes a place for one more list, if there is none: a peer has one at a time, and those that connected to us give
     /// theirs up for those that we connected to.
     fn has_place(&mut self, peer: PeerId) -> bool {
-        let is_outbound = |of: PeerId| self.peers.get(&of).is_some_and(Peer::is_outbound);
+        let is_outbound = |of: PeerId| self.context.peers.get(&of).is_some_and(Peer::is_outbound);
         let future = &self.headers.future;
         let own = future.iter().position(|aside| aside.peer == peer);
         let other = || future.iter().position(|aside| is_outbound(peer) && !is_outbound(aside.peer));
@@ -75,7 +75,8 @@ impl Hub {
 
     /// See [`crate::Progress::headers_too_new`].
     pub(super) fn headers_too_new(&self) -> bool {
-        let told: Vec<_> = self.peers.values().filter(|peer| peer.is_outbound() && peer.headers.at_end).collect();
+        let told: Vec<_> =
+            self.context.peers.values().filter(|peer| peer.is_outbound() && peer.headers.at_end).collect();
         let too_new = told.iter().filter(|peer| peer.headers.too_new).count();
         too_new > 0 && too_new * 2 >= told.len()
     }
@@ -86,14 +87,14 @@ impl Hub {
         self.headers.future = later;
         for FutureHeaders { peer, holder, headers, .. } in due {
             // The parent may be gone or refused by now; the tree says so. They count as if they came now.
-            if self.chain.header(&headers[0].prev()).is_none() || self.is_far_ahead(holder) {
+            if self.context.chain.header(&headers[0].prev()).is_none() || self.is_far_ahead(holder) {
                 continue;
             }
             let hashes = hash_all(&headers);
-            let verdict = self.chain.accept_headers(&headers, &hashes, now.unix);
+            let verdict = self.context.chain.accept_headers(&headers, &hashes, now.unix);
             if verdict.new_count > 0 {
                 self.note_new_headers(holder, verdict.new_count);
-                self.event(Event::Headers { peer, new_count: verdict.new_count });
+                self.context.event(Event::Headers { peer, new_count: verdict.new_count });
             }
             if let Some(last) = verdict.last {
                 self.note_best_known(peer, last);

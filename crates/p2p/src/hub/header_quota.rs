@@ -96,7 +96,7 @@ impl HeaderQuota {
 impl Hub {
     /// Whether no new header is taken of this one for now.
     pub(super) fn is_far_ahead(&self, holder: Holder) -> bool {
-        self.chain.minimum_work() == Work::ZERO && self.header_quota.is_used_up(holder)
+        self.context.chain.minimum_work() == Work::ZERO && self.header_quota.is_used_up(holder)
     }
 
     pub(super) fn note_new_headers(&mut self, holder: Holder, count: usize) {
@@ -104,7 +104,7 @@ impl Hub {
     }
 
     pub(super) fn tick_header_quota(&mut self) {
-        self.header_quota.set_tip(self.chain.tip().height);
+        self.header_quota.set_tip(self.context.chain.tip().height);
     }
 }
 

@@ -59,13 +59,13 @@ pub(super) struct HeaderSync {
 
 impl Hub {
     pub(super) fn presync_height(&self) -> Option<Height> {
-        let syncs = self.peers.values().filter_map(|peer| peer.headers.low_work.as_ref());
+        let syncs = self.context.peers.values().filter_map(|peer| peer.headers.low_work.as_ref());
         syncs.filter(|sync| sync.phase() == Phase::Presync).map(|sync| sync.height()).max()
     }
 
     /// Asks a peer for what follows `locator`, unless it is still to answer.
     pub(super) fn ask_headers(&mut self, id: PeerId, locator: Vec<BlockHash>, now: Now) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(peer) = self.context.peers.get_mut(&id) else { return };
         let waits = |at: Duration| now.since_start.saturating_sub(at) < ANSWER_TIMEOUT;
         if peer.headers.asked_at.is_some_and(waits) {
             return;
@@ -78,17 +78,17 @@ impl Hub {
 
     /// Asks from one before the best header, so that the answer tells the peer's best even if it is ours.
     pub(super) fn ask_from_best(&mut self, id: PeerId, now: Now) {
-        let best = self.chain.best_header();
+        let best = self.context.chain.best_header();
         let from = if best.height == Height::GENESIS { best.hash } else { best.header.prev() };
-        if let Some(peer) = self.peers.get_mut(&id) {
+        if let Some(peer) = self.context.peers.get_mut(&id) {
             peer.headers.started = true;
         }
-        self.ask_headers(id, self.chain.locator(&from), now);
+        self.ask_headers(id, self.context.chain.locator(&from), now);
     }
 
     /// Forgets what peers said about the end of their chains, and asks them all again: our best chain changed.
     pub(super) fn ask_all_again(&mut self) {
-        for peer in self.peers.values_mut() {
+        for peer in self.context.peers.values_mut() {
             peer.headers.started = false;
             peer.headers.at_end = false;
         }
@@ -97,7 +97,7 @@ impl Hub {
     // What comes.
 
     pub(super) fn on_headers(&mut self, id: PeerId, headers: &[Header], now: Now) -> Result<(), Reason> {
-        let chain = self.chain.clone();
+        let chain = self.context.chain.clone();
         self.headers_of(id).is_heard = true;
         if headers.is_empty() {
             let state = &mut self.headers_of(id);
@@ -136,14 +136,14 @@ impl Hub {
     }
 
     pub(super) fn headers_of(&mut self, id: PeerId) -> &mut PeerHeaders {
-        &mut self.peers.get_mut(&id).expect("it just spoke").headers
+        &mut self.context.peers.get_mut(&id).expect("it just spoke").headers
     }
 
     /// Known headers of the best chain, or of the connected one, need no more memory: they are always taken.
     fn is_on_our_chain(&self, info: &HeaderInfo) -> bool {
-        [self.chain.best_header().hash, self.chain.tip().hash]
+        [self.context.chain.best_header().hash, self.context.chain.tip().hash]
             .iter()
-            .any(|of| self.chain.ancestor(of, info.height) == Some(info.hash))
+            .any(|of| self.context.chain.ancestor(of, info.height) == Some(info.hash))
     }
 
     fn on_unconnected(&mut self, id: PeerId, last: BlockHash, now: Now) -> Result<(), Reason> {
@@ -156,8 +156,8 @@ impl Hub {
         if state.is_backing_off(now) {
             return Ok(());
         }
-        let best = self.chain.best_header().hash;
-        self.ask_headers(id, self.chain.locator(&best), now);
+        let best = self.context.chain.best_header().hash;
+        self.ask_headers(id, self.context.chain.locator(&best), now);
         Ok(())
     }
 
@@ -171,7 +171,7 @@ impl Hub {
         full: bool,
         now: Now,
     ) -> Option<Vec<Header>> {
-        let chain = self.chain.clone();
+        let chain = self.context.chain.clone();
         let mut sync = self.headers_of(id).low_work.take()?;
         let outcome = sync.process(headers, hashes, full, &*chain);
         if !outcome.success {
@@ -206,26 +206,26 @@ impl Hub {
         now: Now,
     ) -> Result<bool, Reason> {
         let claimed = |sum: Work, header: &Header| sum.saturating_add(Work::of_bits(header.bits()));
-        let threshold = self.chain.anti_dos_work();
+        let threshold = self.context.chain.anti_dos_work();
         // Source: Core's `already_validated_work`: who is trusted is spared presync.
         let work = headers.iter().fold(parent.work, claimed);
-        if work >= threshold || self.peers[&id].is_noban() {
+        if work >= threshold || self.context.peers[&id].is_noban() {
             return Ok(true);
         }
         if !full {
             let height = parent.height.saturating_add(u32::try_from(headers.len()).unwrap_or(u32::MAX));
             let state = self.headers_of(id);
             (state.at_end, state.short) = (true, Some((height, work)));
-            let peer = self.peers.get_mut(&id).expect("it just spoke");
+            let peer = self.context.peers.get_mut(&id).expect("it just spoke");
             peer.journal.say(|| format!("Ignoring low-work chain (height={height}) from peer={id}"));
             return self.require_minimum_work(id).map(|()| false);
         }
         if self.headers_of(id).is_backing_off(now) {
             return Ok(false);
         }
-        let median = self.chain.median_time_past(&parent.hash).unwrap_or(MedianTime::ZERO);
-        let network = self.config.network;
-        let sync = LowWorkSync::new(&network, *parent, median, threshold, now.unix, &mut self.rng);
+        let median = self.context.chain.median_time_past(&parent.hash).unwrap_or(MedianTime::ZERO);
+        let network = self.context.config.network;
+        let sync = LowWorkSync::new(&network, *parent, median, threshold, now.unix, &mut self.context.rng);
         self.headers_of(id).low_work = Some(Box::new(sync));
         self.continue_low_work(id, headers, hashes, full, now);
         Ok(false)
@@ -233,9 +233,9 @@ impl Hub {
 
     /// A sought peer that has told its whole chain must have minimum work while we are in initial download.
     fn require_minimum_work(&self, id: PeerId) -> Result<(), Reason> {
-        let peer = &self.peers[&id];
-        let enough = peer.best_known.is_some_and(|best| best.work >= self.chain.minimum_work());
-        if peer.kind == Kind::Automatic && !enough && self.chain.initial_download() {
+        let peer = &self.context.peers[&id];
+        let enough = peer.best_known.is_some_and(|best| best.work >= self.context.chain.minimum_work());
+        if peer.kind == Kind::Automatic && !enough && self.context.chain.initial_download() {
             return Err(Reason::LittleWork);
         }
         Ok(())
@@ -250,17 +250,17 @@ impl Hub {
         full: bool,
         now: Now,
     ) -> Result<(), Reason> {
-        let is_known = self.chain.header(&hashes[hashes.len() - 1]).is_some();
-        let holder = Holder::of(&self.peers[&id]);
+        let is_known = self.context.chain.header(&hashes[hashes.len() - 1]).is_some();
+        let holder = Holder::of(&self.context.peers[&id]);
         if !is_known && self.is_far_ahead(holder) {
             let state = self.headers_of(id);
             (state.at_end, state.deferred) = (false, true);
             return Ok(());
         }
-        let verdict = self.chain.accept_headers(headers, hashes, now.unix);
+        let verdict = self.context.chain.accept_headers(headers, hashes, now.unix);
         if verdict.new_count > 0 {
             self.note_new_headers(holder, verdict.new_count);
-            self.event(Event::Headers { peer: id, new_count: verdict.new_count });
+            self.context.event(Event::Headers { peer: id, new_count: verdict.new_count });
         }
         if let Some(last) = verdict.last {
             self.note_best_known(id, last);
@@ -300,7 +300,7 @@ impl Hub {
         if self.stream_count(id) <= STREAM_COUNT_MAX && may_ask {
             let locator = match verdict.last {
                 Some(last) if verdict.new_count == 0 => self.locator_beyond(&last),
-                last => self.chain.locator(&last.map_or(hashes[hashes.len() - 1], |last| last.hash)),
+                last => self.context.chain.locator(&last.map_or(hashes[hashes.len() - 1], |last| last.hash)),
             };
             self.ask_headers(id, locator, now);
         } else {
@@ -314,7 +314,7 @@ impl Hub {
     ///
     /// Source: Bitcoin Core b88bffe, `MaybePunishNodeForBlock`, `MaybeDiscourageAndDisconnect`.
     fn on_refused_before(&mut self, id: PeerId, hash: BlockHash) -> Result<(), Reason> {
-        if matches!(self.peers[&id].kind, Kind::Inbound | Kind::Manual(_)) {
+        if matches!(self.context.peers[&id].kind, Kind::Inbound | Kind::Manual(_)) {
             self.headers_of(id).at_end = true;
             return Ok(());
         }
@@ -323,21 +323,21 @@ impl Hub {
 
     /// Source: Bitcoin Core b88bffe, `AcceptBlockHeader`.
     fn say_refused_header(&mut self, hash: BlockHash, why: &str) {
-        if self.config.debug_net {
+        if self.context.config.debug_net {
             let text = format!("AcceptBlockHeader: Consensus::ContextualCheckBlockHeader: {hash}, {why}");
-            self.event(Event::Debug(text));
+            self.context.event(Event::Debug(text));
         }
     }
 
     /// A locator for a peer that told headers up to `last`, all of them known: where they are of our best chain, it need not
     /// tell the rest of that. `last` itself is in it, so that the peer's answer begins there at the lowest.
     fn locator_beyond(&self, last: &HeaderInfo) -> Vec<BlockHash> {
-        let best = self.chain.best_header();
-        if best.height <= last.height || self.chain.ancestor(&best.hash, last.height) != Some(last.hash) {
-            return self.chain.locator(&last.hash);
+        let best = self.context.chain.best_header();
+        if best.height <= last.height || self.context.chain.ancestor(&best.hash, last.height) != Some(last.hash) {
+            return self.context.chain.locator(&last.hash);
         }
-        let is_above = |hash: &BlockHash| self.chain.header(hash).is_some_and(|info| info.height > last.height);
-        let mut locator = self.chain.locator(&best.header.prev());
+        let is_above = |hash: &BlockHash| self.context.chain.header(hash).is_some_and(|info| info.height > last.height);
+        let mut locator = self.context.chain.locator(&best.header.prev());
         let place = locator.iter().take_while(|hash| is_above(hash)).count();
         locator.insert(place, last.hash);
         locator
@@ -345,12 +345,16 @@ impl Hub {
 
     /// Streams that a peer has to share places with: who connected to us takes no place of those that we chose.
     pub(super) fn stream_count(&self, id: PeerId) -> usize {
-        let sought = self.peers.get(&id).is_some_and(Peer::is_outbound);
-        self.peers.values().filter(|peer| peer.headers.is_streaming() && (peer.is_outbound() || !sought)).count()
+        let sought = self.context.peers.get(&id).is_some_and(Peer::is_outbound);
+        self.context
+            .peers
+            .values()
+            .filter(|peer| peer.headers.is_streaming() && (peer.is_outbound() || !sought))
+            .count()
     }
 
     pub(super) fn note_best_known(&mut self, id: PeerId, info: HeaderInfo) {
-        if let Some(peer) = self.peers.get_mut(&id) {
+        if let Some(peer) = self.context.peers.get_mut(&id) {
             peer.note_best_known(info);
         }
     }
@@ -359,18 +363,18 @@ impl Hub {
     pub(super) fn on_inv(&mut self, id: PeerId, list: &[Inventory], now: Now) -> Result<(), Reason> {
         let mut unknown = None;
         for hash in list.iter().filter_map(Inventory::block) {
-            match self.chain.header(&hash) {
+            match self.context.chain.header(&hash) {
                 Some(info) => self.note_best_known(id, info),
                 None => unknown = Some(hash),
             }
         }
         if unknown.is_some() {
             let is_further = self.headers.asked_for != unknown && self.stream_count(id) <= STREAM_COUNT_MAX;
-            let peer = self.peers.get_mut(&id).expect("it just spoke");
+            let peer = self.context.peers.get_mut(&id).expect("it just spoke");
             peer.headers.unknown = unknown;
             if self.headers.ask_all || peer.headers.started {
-                let best = self.chain.best_header().hash;
-                self.ask_headers(id, self.chain.locator(&best), now);
+                let best = self.context.chain.best_header().hash;
+                self.ask_headers(id, self.context.chain.locator(&best), now);
             } else if is_further && peer.is_outbound() && !peer.headers.is_skipped(now) {
                 // Who is being asked may be slow on purpose: the network's own pace brings another. As Core does.
                 self.headers.asked_for = unknown;

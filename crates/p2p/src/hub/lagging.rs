@@ -20,9 +20,9 @@ pub const PROTECTED_COUNT_MAX: usize = 4;
 impl Hub {
     /// A peer told of headers that are known now.
     pub(super) fn protect_from_lag(&mut self, id: PeerId) {
-        let tip = self.chain.tip();
-        let count = self.peers.values().filter(|peer| peer.headers.lag.is_protected).count();
-        let Some(peer) = self.peers.get_mut(&id).filter(|peer| peer.kind == Kind::Automatic) else { return };
+        let tip = self.context.chain.tip();
+        let count = self.context.peers.values().filter(|peer| peer.headers.lag.is_protected).count();
+        let Some(peer) = self.context.peers.get_mut(&id).filter(|peer| peer.kind == Kind::Automatic) else { return };
         if count < PROTECTED_COUNT_MAX && peer.best_known.is_some_and(|best| best.work >= tip.work) {
             peer.headers.lag.is_protected = true;
         }
@@ -34,14 +34,14 @@ impl Hub {
     ///
     /// [`Reason::Lagging`]: its time is over.
     pub(super) fn look_at_lag(&mut self, id: PeerId, now: Now) -> Result<(), Reason> {
-        let tip = self.chain.tip();
+        let tip = self.context.chain.tip();
         let is_looked_at = |peer: &&mut Peer| peer.ready && matches!(peer.kind, Kind::Automatic | Kind::BlockRelay);
-        let Some(peer) = self.peers.get_mut(&id).filter(is_looked_at) else { return Ok(()) };
+        let Some(peer) = self.context.peers.get_mut(&id).filter(is_looked_at) else { return Ok(()) };
         match peer.headers.lag.look(peer.best_known.map(|best| best.work), tip, now.since_start) {
             Step::Wait => {}
             Step::Ask(goal) => {
                 let from = if goal.height == Height::GENESIS { goal.hash } else { goal.header.prev() };
-                self.ask_headers(id, self.chain.locator(&from), now);
+                self.ask_headers(id, self.context.chain.locator(&from), now);
             }
             Step::Drop => return Err(Reason::Lagging),
         }

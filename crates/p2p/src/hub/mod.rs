@@ -7,29 +7,25 @@
 mod announced;
 mod asked;
 pub mod blocks;
+mod context;
 pub mod delivery;
 pub mod dispatch;
 pub mod eviction;
 mod facts;
-mod filters;
-mod fixed_seeds;
 pub mod future_headers;
 pub mod header_quota;
 pub mod header_schedule;
 pub mod headers;
 pub mod lagging;
-pub mod memory;
 pub mod outbound;
 pub mod patience;
-pub mod seeds;
-pub mod serve;
+pub mod serving;
 pub mod settled;
 pub mod targets;
 
 pub use asked::Purpose;
-pub use serve::{ReadRequest, Served};
+pub use serving::{ReadRequest, Served};
 
-use crate::address_answers::AddressAnswers;
 use crate::addresses::Addresses;
 use crate::api::{BlockVerdict, Config, Event, PeerId, Progress, Want};
 use crate::budget::InFlightBudget;
@@ -44,14 +40,15 @@ use crate::time::Now;
 use crate::transport::Transport;
 use crate::trouble::DialError;
 use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError, services};
-use fixed_seeds::FixedSeeds;
+use context::Context;
+use outbound::{Dialed, OUTBOUND_COUNT_MAX, Outbound};
 use primitives::BlockHash;
-use std::collections::{BTreeMap, VecDeque};
+use serving::room::may_answer;
+use serving::{Serving, memory};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Greatest [`Config::outbound_count`].
-pub const OUTBOUND_COUNT_MAX: usize = 12;
 /// How often the address memory is given out.
 pub const SAVE_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
@@ -103,26 +100,18 @@ pub enum NodeMessage {
 
 /// All peers.
 pub struct Hub {
-    config: Config,
-    chain: Arc<dyn ChainView>,
-    rng: Rng,
-    peers: BTreeMap<PeerId, Peer>,
-    actions: VecDeque<Action>,
-    next_id: u64,
+    context: Context,
     download: Download,
     budget: Arc<InFlightBudget>,
     headers: headers::HeaderSync,
     header_quota: header_quota::HeaderQuota,
-    takers: memory::Takers,
-    outbound: outbound::Dialer,
+    serving: Serving,
+    outbound: Outbound,
     targets: targets::Targets,
     undelivered: Vec<Want>,
-    fixed_seeds: FixedSeeds,
-    seeds: seeds::Seeds,
     /// Secret of the order in which network groups are protected.
     eviction_key: u64,
     addresses: Addresses,
-    address_answers: AddressAnswers,
     progress: Progress,
     saved_at: Duration,
     /// Whether something was not read since speeds were last measured.
@@ -131,8 +120,6 @@ pub struct Hub {
     is_node_behind: bool,
     /// Verdicts that the node has said and this has taken.
     verdicts_heard: usize,
-    /// A person wants no connections at the moment.
-    is_off: bool,
     /// When the clock was last looked at.
     ticked_at: Duration,
 }
@@ -151,66 +138,60 @@ impl Hub {
         now: Now,
     ) -> Result<Hub, TargetError> {
         config.outbound_count = config.outbound_count.clamp(1, OUTBOUND_COUNT_MAX);
-        let outbound = outbound::Dialer::new(&config, now)?;
-        let seeds = seeds::Seeds::new(&config, now)?;
-        let mut actions = VecDeque::new();
-        let addresses = if config.addresses.is_empty() {
+        let outbound = Outbound::new(&config, now)?;
+        let remembered = std::mem::take(&mut config.addresses);
+        let mut note = None;
+        let addresses = if remembered.is_empty() {
             Addresses::new(&mut rng)
         } else {
-            Addresses::from_bytes(&std::mem::take(&mut config.addresses), now.unix).unwrap_or_else(|why| {
-                actions.push_back(Action::Event(Event::Note(why.to_string())));
+            Addresses::from_bytes(&remembered, now.unix).unwrap_or_else(|why| {
+                note = Some(why.to_string());
                 Addresses::new(&mut rng)
             })
         };
         let eviction_key = rng.number();
+        let serving = Serving::new(budget.buffers());
+        let mut context = Context::new(config, chain, rng);
+        note.into_iter().for_each(|text| context.event(Event::Note(text)));
         Ok(Hub {
-            config,
-            chain,
-            rng,
-            peers: BTreeMap::new(),
-            actions,
-            next_id: 0,
+            context,
             download: Download::default(),
             budget,
             headers: headers::HeaderSync::default(),
             header_quota: header_quota::HeaderQuota::default(),
-            takers: memory::Takers::default(),
+            serving,
             outbound,
             targets: targets::Targets::default(),
             undelivered: Vec::new(),
-            fixed_seeds: FixedSeeds::default(),
-            seeds,
             eviction_key,
             addresses,
-            address_answers: AddressAnswers::default(),
             progress: Progress::default(),
             saved_at: now.since_start,
             paused: false,
             is_node_behind: false,
             verdicts_heard: 0,
-            is_off: false,
             ticked_at: now.since_start,
         })
     }
 
     /// What is to be done next.
     pub fn next_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+        self.context.next_action()
     }
 
     /// The connections, by name.
     pub fn peer_ids(&self) -> Vec<PeerId> {
-        self.peers.keys().copied().collect()
+        self.context.peer_ids()
     }
 
     /// A connection.
     pub fn peer_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
-        self.peers.get_mut(&id)
+        self.context.peers.get_mut(&id)
     }
 
     /// A connection.
     pub fn peer(&self, id: PeerId) -> Option<&Peer> {
-        self.peers.get(&id)
+        self.context.peers.get(&id)
     }
 
     /// The address memory as bytes.
@@ -220,7 +201,8 @@ impl Hub {
 
     /// How far the network is.
     pub fn progress(&self) -> Progress {
-        let ready = |inbound: bool| self.peers.values().filter(|p| p.ready && p.is_outbound() != inbound).count();
+        let ready =
+            |inbound: bool| self.context.peers.values().filter(|p| p.ready && p.is_outbound() != inbound).count();
         Progress {
             outbound_count: ready(false),
             inbound_count: ready(true),
@@ -245,28 +227,18 @@ impl Hub {
         (self.progress.received_bytes, self.progress.sent_bytes)
     }
 
-    fn event(&mut self, event: Event) {
-        self.actions.push_back(Action::Event(event));
-    }
-
-    fn new_id(&mut self) -> PeerId {
-        let id = PeerId(self.next_id);
-        self.next_id += 1;
-        id
-    }
-
     fn greeting(&self) -> Greeting {
-        let blocks = if self.chain.has_all_blocks() {
+        let blocks = if self.context.chain.has_all_blocks() {
             services::NETWORK | services::NETWORK_LIMITED
         } else {
             services::NETWORK_LIMITED
         };
-        let filters = if self.config.compact_filters { services::COMPACT_FILTERS } else { 0 };
-        let v2 = if self.config.v2transport { services::P2P_V2 } else { 0 };
+        let filters = if self.context.config.compact_filters { services::COMPACT_FILTERS } else { 0 };
+        let v2 = if self.context.config.v2transport { services::P2P_V2 } else { 0 };
         Greeting {
             services: blocks | services::WITNESS | filters | v2,
-            agent: format!("/ffwd:{}/", self.config.version),
-            height: i32::try_from(self.chain.tip().height.to_u32()).unwrap_or(i32::MAX),
+            agent: format!("/ffwd:{}/", self.context.config.version),
+            height: i32::try_from(self.context.chain.tip().height.to_u32()).unwrap_or(i32::MAX),
         }
     }
 
@@ -280,49 +252,51 @@ impl Hub {
     /// The same, on a socket that gives permissions.
     pub fn accepted_with(&mut self, given: Permissions, remote: PeerAddress, now: Now) -> Option<PeerId> {
         let permissions = given.and(self.permissions_of(&remote.address, true));
-        if self.is_banned(&remote.address, now) && !permissions.has(Permissions::NOBAN) {
-            if self.config.debug_net {
-                self.event(Event::Debug(format!("connection from {remote} dropped (banned)")));
+        if self.context.is_banned(&remote.address, now) && !permissions.has(Permissions::NOBAN) {
+            if self.context.config.debug_net {
+                self.context.event(Event::Debug(format!("connection from {remote} dropped (banned)")));
             }
             return None;
         }
-        if self.is_off {
+        if self.context.is_off {
             return None;
         }
         if !self.make_place(remote.address, permissions, now) {
-            if self.config.debug_net {
+            if self.context.config.debug_net {
                 let why = "failed to find an eviction candidate - connection dropped (full)";
-                self.event(Event::Debug(why.to_owned()));
+                self.context.event(Event::Debug(why.to_owned()));
             }
             return None;
         }
-        let id = self.new_id();
-        let magic = self.config.network.magic;
-        let transport =
-            if self.config.v2transport { Transport::responder(magic, &mut self.rng) } else { Transport::v1(magic) };
+        let id = self.context.new_id();
+        let magic = self.context.config.network.magic;
+        let transport = if self.context.config.v2transport {
+            Transport::responder(magic, &mut self.context.rng)
+        } else {
+            Transport::v1(magic)
+        };
         self.insert(id, Kind::Inbound, Target::Peer(remote), transport, permissions, now);
         Some(id)
     }
 
     /// What the whitelist gives a peer at this address.
     fn permissions_of(&self, remote: &NetAddress, is_inbound: bool) -> Permissions {
-        let given = self.config.whitelist.iter().map(|net| net.of(remote, is_inbound));
+        let given = self.context.config.whitelist.iter().map(|net| net.of(remote, is_inbound));
         given.fold(Permissions::NONE, Permissions::and)
     }
 
     /// The connection that [`Action::Dial`] asked for is there.
     pub fn connected(&mut self, id: PeerId, now: Now) {
-        let Some(dial) = self.outbound.take(id) else { return };
-        let is_proxied = self.config.proxy.is_some() && dial.target.is_proxied();
-        self.outbound.made(&dial.target, is_proxied);
-        let magic = self.config.network.magic;
-        let transport = if dial.v2 { Transport::v2_initiator(magic, &mut self.rng) } else { Transport::v1(magic) };
+        let Some(dial) = self.outbound.made(id, self.context.config.proxy.is_some()) else { return };
+        let magic = self.context.config.network.magic;
+        let transport =
+            if dial.v2 { Transport::v2_initiator(magic, &mut self.context.rng) } else { Transport::v1(magic) };
         let permissions = match &dial.target {
             Target::Peer(remote) => self.permissions_of(&remote.address, false),
             Target::Name(..) => Permissions::NONE,
         };
         self.insert(id, dial.kind, dial.target, transport, permissions, now);
-        if let Some(peer) = self.peers.get_mut(&id).filter(|_| dial.v2) {
+        if let Some(peer) = self.context.peers.get_mut(&id).filter(|_| dial.v2) {
             peer.journal.say(|| format!("start sending v2 handshake to peer={id}"));
         }
     }
@@ -338,77 +312,80 @@ impl Hub {
     ) {
         transport.set_buffer_pool(self.budget.buffers());
         let greeting = self.greeting();
-        let mut peer = Peer::new(id, kind, target, transport, greeting, now, &mut self.rng);
+        let mut peer = Peer::new(id, kind, target, transport, greeting, now, &mut self.context.rng);
         peer.withholds = self.outbound.withholds(kind);
         peer.permissions = permissions;
-        peer.timeout = self.config.peer_timeout;
-        peer.journal = Journal::new(self.config.debug_net);
-        peer.is_address_logged = self.config.log_ips;
+        peer.timeout = self.context.config.peer_timeout;
+        peer.journal = Journal::new(self.context.config.debug_net);
+        peer.is_address_logged = self.context.config.log_ips;
         peer.journal.say(|| format!("Added connection peer={id}"));
-        self.peers.insert(id, peer);
+        self.serving.add_peer(id);
+        self.context.peers.insert(id, peer);
     }
 
-    /// The connection that [`Action::Dial`] asked for could not be made: one line for each kind of trouble, then a count.
+    /// The connection that [`Action::Dial`] asked for could not be made.
     pub fn not_connected(&mut self, id: PeerId, error: &DialError, now: Now) {
-        let Some(dial) = self.outbound.take(id) else { return };
-        self.outbound.failed(dial.kind, false, now);
-        let target = dial.target.to_string();
-        let line = format!("connection to {target} failed: {error}");
-        if self.outbound.troubles.meet(error, &target, now.since_start) {
-            self.event(Event::Note(format!("{line}. What repeats is counted, not logged")));
-        } else if self.config.debug_net {
-            self.event(Event::Debug(line));
-        }
+        self.outbound.not_made(&mut self.context, id, error, now);
+    }
+
+    /// The addresses of a name that [`Action::Resolve`] asked for; empty when it has none.
+    pub fn resolved(&mut self, name: &str, found: &[SocketAddr], now: Now) {
+        self.outbound.resolved(&mut self.context, &mut self.addresses, name, found, now);
+    }
+
+    /// A name that [`Action::Resolve`] asked for could not be looked up.
+    pub fn not_resolved(&mut self, name: &str, why: &str, now: Now) {
+        self.outbound.not_resolved(&mut self.context, &mut self.addresses, name, why, now);
+    }
+
+    /// Begins a connection.
+    fn dial(&mut self, dialed: Dialed, now: Now) {
+        self.outbound.dial(&mut self.context, &mut self.addresses, dialed, now);
     }
 
     /// The socket of a connection was closed or failed.
     pub fn closed(&mut self, id: PeerId, reason: Reason, now: Now) {
-        let Some(peer) = self.peers.get(&id) else { return };
+        let Some(peer) = self.context.peers.get(&id) else { return };
         let retry = peer.is_outbound() && peer.transport.may_retry_v1();
         let (kind, target) = (peer.kind, peer.target.clone());
         self.drop_peer(id, reason, now);
         if retry {
-            if self.config.debug_net {
-                self.event(Event::Debug(format!("retrying with v1 transport protocol for peer={id}")));
+            if self.context.config.debug_net {
+                self.context.event(Event::Debug(format!("retrying with v1 transport protocol for peer={id}")));
             }
-            self.dial(kind, target, false, now);
+            self.dial(Dialed { kind, target, v2: false }, now);
         }
     }
 
     /// Ends a connection because of what the peer did, unless it is one that is not punished.
     fn punish(&mut self, id: PeerId, reason: Reason, now: Now) {
-        let Some(peer) = self.peers.get(&id) else { return };
+        let Some(peer) = self.context.peers.get(&id) else { return };
         if !(peer.is_noban() && reason.is_forgivable()) {
             return self.drop_peer(id, reason, now);
         }
         let text = format!("Peer {id}: not punished, it has the permission noban: {reason}");
         let inbound = !peer.is_outbound();
-        self.event(Event::PeerNote { inbound, text });
+        self.context.event(Event::PeerNote { inbound, text });
     }
 
     /// Ends a connection.
     fn drop_peer(&mut self, id: PeerId, reason: Reason, now: Now) {
-        let Some(mut peer) = self.peers.remove(&id) else { return };
+        let Some(mut peer) = self.context.peers.remove(&id) else { return };
         peer.journal.say(|| journal::of_end(&reason, id));
         peer.journal.say(|| format!("Cleared nodestate for peer={id}"));
-        peer.journal.take().into_iter().for_each(|line| self.event(Event::Debug(line)));
+        peer.journal.take().into_iter().for_each(|line| self.context.event(Event::Debug(line)));
         self.download.remove_peer(id);
+        self.serving.remove_peer(id);
         if let Target::Peer(remote) = &peer.target {
             self.note_end(remote, &peer, &reason, now);
         }
         self.progress.stalled_count += u64::from(reason.is_stall());
         self.progress.misbehaved_count += u64::from(reason.is_offence());
-        let offence = reason.is_offence() || matches!(reason, Reason::OnInvalidChain(_));
-        self.outbound.failed(peer.kind, offence, now);
-        self.actions.push_back(Action::Close { peer: id });
+        let is_told = self.outbound.ended(&peer, &reason, now);
+        self.context.ask(Action::Close { peer: id });
         let address = peer.target.to_string();
-        let is_told = match reason {
-            Reason::Stopping | Reason::Asked | Reason::Banned | Reason::FeelerDone => true,
-            _ if peer.ready || !peer.is_outbound() => true,
-            _ => self.outbound.troubles.ended(&address, &reason.to_string(), now.since_start),
-        };
         if is_told {
-            self.event(Event::PeerGone { peer: id, address, inbound: !peer.is_outbound(), reason });
+            self.context.event(Event::PeerGone { peer: id, address, inbound: !peer.is_outbound(), reason });
         }
     }
 
@@ -432,7 +409,7 @@ impl Hub {
             self.drop_peer(id, Reason::Stopping, now);
         }
         let bytes = self.addresses.to_bytes();
-        self.event(Event::Addresses(bytes));
+        self.context.event(Event::Addresses(bytes));
     }
 
     // Bytes.
@@ -442,8 +419,8 @@ impl Hub {
     /// Not while the peer does not take what it asked for; no blocks while the node has not done with those that came; and while
     /// it holds more than the window, only from the peer that owes the block that the node waits for, if it waits for one.
     pub fn may_read(&mut self, id: PeerId) -> bool {
-        let Some(peer) = self.peers.get(&id) else { return false };
-        if peer.has_undispatched || !self.may_answer(peer) {
+        let Some(peer) = self.context.peers.get(&id) else { return false };
+        if peer.has_undispatched || !may_answer(&self.context, peer) {
             return false;
         }
         if !self.download.owes(id) {
@@ -455,13 +432,13 @@ impl Hub {
             return false;
         }
         let held = self.budget.held_bytes();
-        if held <= blocks::soft_bytes(&self.config) {
+        if held <= blocks::soft_bytes(&self.context.config) {
             return true;
         }
         let may = match self.download.turn_of_first(id) {
             // What came and waits for the node's verdict comes first: it may be the slower one.
             Turn::Next => self.download.node_waits(),
-            Turn::Queued => held <= blocks::hard_bytes(&self.config),
+            Turn::Queued => held <= blocks::hard_bytes(&self.context.config),
             Turn::Elsewhere => false,
         };
         self.paused |= !may;
@@ -470,7 +447,7 @@ impl Hub {
 
     /// `bytes` bytes were put into the space of a connection's transport.
     pub fn received(&mut self, id: PeerId, bytes: usize, now: Now) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(peer) = self.context.peers.get_mut(&id) else { return };
         peer.transport.received(bytes);
         peer.note_received(now);
         self.progress.received_bytes += bytes as u64;
@@ -480,7 +457,7 @@ impl Hub {
 
     /// `bytes` of a connection's transport were sent.
     pub fn sent(&mut self, id: PeerId, bytes: usize, now: Now) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(peer) = self.context.peers.get_mut(&id) else { return };
         peer.transport.sent(bytes);
         peer.note_sent(now);
         self.progress.sent_bytes += bytes as u64;
@@ -488,9 +465,58 @@ impl Hub {
         self.serve_next(id, now);
     }
 
+    /// Begins to read for a peer what it asked for.
+    fn serve_next(&mut self, id: PeerId, now: Now) {
+        if let Err(reason) = self.serving.serve_next(&mut self.context, id) {
+            self.drop_peer(id, reason, now);
+        }
+    }
+
+    /// Before [`Hub::served`]: begins to read what follows, while what was read is encrypted and sent.
+    pub fn read_ahead(&mut self, id: PeerId, served: &Served) {
+        self.serving.read_ahead(&mut self.context, id, served);
+    }
+
+    /// What [`Action::Read`] asked for was read.
+    pub fn served(&mut self, id: PeerId, served: Served, now: Now) {
+        if let Err(reason) = self.serving.served(&mut self.context, id, served) {
+            self.drop_peer(id, reason, now);
+        }
+        self.dispatch_waiting(id, now);
+    }
+
+    /// After bytes of a peer came: its message may have begun, or grown, and what is reserved for it counts.
+    fn bound_unfinished(&mut self, id: PeerId, now: Now) {
+        let block_bytes = self.download.mean_block_bytes();
+        if self.context.peers.get(&id).is_some_and(|peer| memory::is_large(peer, block_bytes)) {
+            self.drop_who_holds_most(now);
+        }
+    }
+
+    fn drop_who_holds_most(&mut self, now: Now) {
+        let block_bytes = self.download.mean_block_bytes();
+        while let Some((id, reason)) = memory::who_holds_most(&self.context, block_bytes) {
+            self.drop_peer(id, reason, now);
+        }
+    }
+
+    /// Sees whether a bound of memory is reached, and disconnects who holds most until it is not.
+    fn tick_memory(&mut self, now: Now) {
+        self.drop_who_holds_most(now);
+        self.serving.look_at_memory(&self.context, self.download.mean_block_bytes(), now);
+        while let Some((id, reason)) = self.serving.who_reads_little(&self.context) {
+            self.drop_peer(id, reason, now);
+        }
+    }
+
+    /// Whether much memory was given back since this was asked: an allocator may keep it from the system.
+    pub fn take_freed(&mut self) -> bool {
+        self.serving.take_freed()
+    }
+
     fn on_ready(&mut self, id: PeerId, now: Now) -> Result<(), Reason> {
-        let initial = self.chain.initial_download();
-        let peer = self.peers.get_mut(&id).expect("it just spoke");
+        let initial = self.context.chain.initial_download();
+        let peer = self.context.peers.get_mut(&id).expect("it just spoke");
         let info = peer.info();
         let offered = peer.services();
         let expected = outbound::expected_services(offered, initial);
@@ -515,19 +541,18 @@ impl Hub {
             };
             self.download.add_peer(id, source, peer.block_bytes(), now.since_start);
         }
-        self.outbound.troubles.shaken(&info.address);
-        self.outbound.succeeded(peer.kind);
-        self.event(Event::PeerConnected { peer: id, info });
+        self.outbound.succeeded(peer.kind, &info.address);
+        self.context.event(Event::PeerConnected { peer: id, info });
         self.look_at_lag(id, now)?;
         // Where others are connected to, the next tick chooses among them.
-        if self.peers.len() == 1 && self.peers[&id].is_outbound() {
+        if self.context.peers.len() == 1 && self.context.peers[&id].is_outbound() {
             self.ask_next(now);
         }
         Ok(())
     }
 
     fn on_addresses(&mut self, id: PeerId, entries: &[AddressEntry], now: Now) -> Result<(), Reason> {
-        let peer = self.peers.get(&id).expect("it just spoke");
+        let peer = self.context.peers.get(&id).expect("it just spoke");
         let source = match &peer.target {
             Target::Peer(address) => address.address.group(),
             Target::Name(name, _) => Group::of_name(name),
@@ -553,8 +578,8 @@ impl Hub {
                 self.verdicts_heard += 1;
                 self.on_verdict(hash, verdict, now);
             }
-            NodeMessage::NewTip => self.announce_tip(),
-            NodeMessage::Echo => self.event(Event::Echo),
+            NodeMessage::NewTip => self.serving.announce_tip(&mut self.context),
+            NodeMessage::Echo => self.context.event(Event::Echo),
         }
     }
 
@@ -562,8 +587,8 @@ impl Hub {
     pub fn tick(&mut self, now: Now) {
         self.ticked_at = now.since_start;
         for id in self.peer_ids() {
-            let Some(peer) = self.peers.get_mut(&id) else { continue };
-            match peer.tick(now, &mut self.rng) {
+            let Some(peer) = self.context.peers.get_mut(&id) else { continue };
+            match peer.tick(self.serving.hearing(id), now, &mut self.context.rng) {
                 Ok(()) if outbound::is_fetched(peer, now) => self.drop_peer(id, Reason::AddressesFetched, now),
                 Ok(()) => {
                     self.dispatch_waiting(id, now);
@@ -575,18 +600,12 @@ impl Hub {
         self.tick_memory(now);
         self.tick_headers(now);
         self.tick_download(now);
-        self.tick_outbound(now);
+        self.outbound.tick(&mut self.context, &mut self.addresses, now);
         if now.since_start.saturating_sub(self.saved_at) > SAVE_INTERVAL {
             self.saved_at = now.since_start;
             let bytes = self.addresses.to_bytes();
-            self.event(Event::Addresses(bytes));
+            self.context.event(Event::Addresses(bytes));
         }
-    }
-
-    /// Whether an address is one that we are connected to, or try to be.
-    fn is_connected(&self, address: &NetAddress) -> bool {
-        self.peers.values().any(|peer| matches!(&peer.target, Target::Peer(p) if p.address == *address))
-            || self.outbound.is_dialing(address)
     }
 }
 

@@ -34,7 +34,7 @@ impl Hub {
         let least = self.least_work();
         let has_blocks = |peer: &&Peer| peer.ready && peer.kind != Kind::AddressFetch && peer.serves_blocks();
         let best = |peer: &Peer| Some((peer.id, peer.best_known.filter(|best| best.work >= least)?, peer.withholds));
-        let claims: Vec<_> = self.peers.values().filter(has_blocks).filter_map(best).collect();
+        let claims: Vec<_> = self.context.peers.values().filter(has_blocks).filter_map(best).collect();
         let made_from: Vec<_> = claims.iter().map(|(id, best, withholds)| (*id, best.hash, *withholds)).collect();
         if made_from == self.targets.made_from {
             return;
@@ -42,15 +42,15 @@ impl Hub {
         self.targets.made_from = made_from;
         let mut claims: Vec<_> = claims
             .into_iter()
-            .map(|(id, best, withholds)| (withholds, !self.peers[&id].is_outbound(), best))
-            .filter(|(.., best)| self.chain.header(&best.hash).is_some_and(|known| !known.invalid))
+            .map(|(id, best, withholds)| (withholds, !self.context.peers[&id].is_outbound(), best))
+            .filter(|(.., best)| self.context.chain.header(&best.hash).is_some_and(|known| !known.invalid))
             .collect();
         claims.sort_by(|a, b| (a.0, a.1, b.2.work).cmp(&(b.0, b.1, a.2.work)));
         let list = self.distinct(claims.into_iter().map(|(.., best)| best));
         if list != self.targets.list {
             self.targets.list.clone_from(&list);
             self.targets.is_told = true;
-            self.event(Event::Targets(list));
+            self.context.event(Event::Targets(list));
         }
     }
 
@@ -59,7 +59,7 @@ impl Hub {
         let mut out: Vec<HeaderInfo> = Vec::new();
         for block in blocks {
             let is_on = |low: &HeaderInfo, high: &HeaderInfo| {
-                low.height <= high.height && self.chain.ancestor(&high.hash, low.height) == Some(low.hash)
+                low.height <= high.height && self.context.chain.ancestor(&high.hash, low.height) == Some(low.hash)
             };
             if out.iter().any(|known| is_on(&block, known)) {
                 continue;
@@ -75,7 +75,7 @@ impl Hub {
 
     /// At least our tip's work, and minimum work.
     fn least_work(&self) -> Work {
-        self.chain.tip().work.max(self.chain.minimum_work())
+        self.context.chain.tip().work.max(self.context.chain.minimum_work())
     }
 
     /// Sees what of the lists each peer has, where that may have changed.
@@ -85,8 +85,8 @@ impl Hub {
         }
         let least = self.least_work();
         let version = self.download.version();
-        for id in self.peer_ids() {
-            let peer = &self.peers[&id];
+        for id in self.context.peer_ids() {
+            let peer = &self.context.peers[&id];
             if !peer.ready || !peer.serves_blocks() {
                 continue;
             }
@@ -97,7 +97,7 @@ impl Hub {
             }
             let (list, reach) = best.map_or_else(Default::default, |best| self.reach(peer, &best));
             self.download.set_reach(id, list, reach);
-            self.peers.get_mut(&id).expect("listed").reach_of = Some(of);
+            self.context.peers.get_mut(&id).expect("listed").reach_of = Some(of);
         }
     }
 
@@ -114,7 +114,7 @@ impl Hub {
     fn count_on(&self, list: usize, best: &HeaderInfo) -> usize {
         let has = |place: usize| {
             let want = self.download.at(list, place);
-            want.is_some_and(|want| self.chain.ancestor(&best.hash, want.height) == Some(want.hash))
+            want.is_some_and(|want| self.context.chain.ancestor(&best.hash, want.height) == Some(want.hash))
         };
         // A list is one chain: what a peer has of it is its start.
         let (mut low, mut high) = (0, self.download.count(list));

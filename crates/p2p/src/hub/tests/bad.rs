@@ -549,8 +549,7 @@ fn peer_that_reads_nothing_is_not_read_beyond_its_bound() {
     let list: Vec<_> = made.headers.iter().map(|h| Inventory::WitnessBlock(h.hash())).collect();
     let id = world.connect_inbound("4.4.4.4", Box::new(server)).unwrap();
     world.run(S);
-    let peer = world.hub.peer_mut(id).unwrap();
-    peer.serve.extend(list);
+    world.hub.serving.on_get_data(id, list);
     // Without the simulated socket nothing is taken from here on.
     let mut waits_max = 0;
     for _ in 0..300 {

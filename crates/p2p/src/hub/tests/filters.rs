@@ -283,7 +283,7 @@ fn filters_wait_for_room_in_the_send_queue() {
     world.run(S / 50);
     reads.set(false);
     world.run(SILENCE_TIMEOUT / 2);
-    let waiting = world.hub.queued_bytes();
+    let waiting = world.queued_bytes();
     assert!((1..SEND_PAUSE_BYTES * 2 + 2 * filter_bytes).contains(&waiting), "{waiting} bytes wait");
     reads.set(true);
     world.run(5 * S);

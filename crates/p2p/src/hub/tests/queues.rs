@@ -3,8 +3,8 @@
 use super::world::*;
 use crate::api::{Config, Outbound, PeerId};
 use crate::chain::{ChainView as _, HEADERS_COUNT_MAX};
-use crate::hub::dispatch::{SEND_TOTAL_BYTES_MAX, SERVE_BYTES_MAX};
-use crate::hub::memory::{UNFINISHED_BYTES_MAX, UNREAD_TIMEOUT};
+use crate::hub::serving::memory::{UNFINISHED_BYTES_MAX, UNREAD_TIMEOUT};
+use crate::hub::serving::room::{SEND_TOTAL_BYTES_MAX, SERVE_BYTES_MAX};
 use crate::hub::{Action, ReadRequest};
 use crate::peer::SEND_PAUSE_BYTES;
 use crate::reason::Reason;
@@ -106,7 +106,7 @@ fn send_queues_of_peers_that_do_not_read_are_bounded() {
             reads.set(true);
             world.run(S);
             assert_eq!(*answers.borrow(), count * ASKED_COUNT, "{row}: {before} before");
-            assert_eq!(world.hub.queued_bytes(), 0, "{row}");
+            assert_eq!(world.queued_bytes(), 0, "{row}");
         }
         assert_eq!(world.chain.tip().height.to_usize(), HEADERS_COUNT_MAX);
     }
@@ -207,7 +207,7 @@ fn unfinished_blocks_that_were_asked_for_have_the_same_bound() {
     world.run(20 * S);
     let given_back = world.gone.iter().filter(|(_, why)| matches!(why, Reason::Unfinished(_))).count();
     assert!(given_back >= 20, "sixteen have room: {:?}", world.gone);
-    assert!(world.hub.unfinished_bytes() <= UNFINISHED_BYTES_MAX, "{}", world.hub.unfinished_bytes());
+    assert!(world.unfinished_bytes() <= UNFINISHED_BYTES_MAX, "{}", world.unfinished_bytes());
 }
 
 #[test]
@@ -223,13 +223,13 @@ fn peers_that_read_nothing_give_full_queues_back() {
         world.connect_inbound(&format!("{}.1.1.1", 20 + i), inbound(world.now(), &empty, false, asks)).unwrap();
     }
     world.run(S);
-    assert!(world.hub.queued_bytes() >= SEND_TOTAL_BYTES_MAX, "{} bytes", world.hub.queued_bytes());
+    assert!(world.queued_bytes() >= SEND_TOTAL_BYTES_MAX, "{} bytes", world.queued_bytes());
     // One that reads is answered all the same.
     world.connect_inbound("99.1.1.1", inbound(world.now(), &empty, true, asks)).unwrap();
     world.run(UNREAD_TIMEOUT - 3 * S);
     assert_eq!(world.gone, [], "they may be slow");
     world.run(5 * S);
-    assert!(world.hub.queued_bytes() < SEND_TOTAL_BYTES_MAX, "{} bytes", world.hub.queued_bytes());
+    assert!(world.queued_bytes() < SEND_TOTAL_BYTES_MAX, "{} bytes", world.queued_bytes());
     assert!(world.gone.iter().all(|(_, why)| *why == Reason::SendTimeout(UNREAD_TIMEOUT)), "{:?}", world.gone);
     assert!((20..40).contains(&world.gone.len()), "as many as it takes: {}", world.gone.len());
     assert_eq!(world.reason("99.1.1.1:1"), None);
@@ -303,7 +303,7 @@ fn blocks_are_read_ahead_of_an_answer_where_little_waits() {
     let id = world.connect_inbound("4.4.4.4", inbound(world.now(), &empty, false, |_| ())).unwrap();
     world.run(S);
     let asked = made.headers.iter().map(|header| Inventory::WitnessBlock(header.hash()));
-    world.hub.peer_mut(id).unwrap().serve.extend(asked);
+    world.hub.serving.on_get_data(id, asked.collect());
     let now = world.now();
     world.hub.tick(now);
     let mut reads = Vec::new();
@@ -320,11 +320,11 @@ fn blocks_are_read_ahead_of_an_answer_where_little_waits() {
     assert!(read_requests(&mut world).is_empty(), "so much waits that nothing more is read");
     let peer = world.hub.peer_mut(id).unwrap();
     assert!((2_000_000..2_200_000).contains(&peer.transport.out_bytes()), "{}", peer.transport.out_bytes());
-    assert_eq!((peer.serve.len(), peer.serving), (20, false));
-    // Who takes them is read for again.
     let waits = peer.transport.to_send().len();
+    assert_eq!(world.hub.serving.waiting(id), (20, false));
+    // Who takes them is read for again.
     (0..20).for_each(|_| sent_one(&mut world, id));
-    assert!(waits > 0 && world.hub.peer(id).unwrap().serving);
+    assert!(waits > 0 && world.hub.serving.waiting(id).1);
 }
 
 fn read_requests(world: &mut World) -> Vec<ReadRequest> {

@@ -3,7 +3,7 @@
 use super::world::*;
 use crate::addresses::Addresses;
 use crate::api::{Config, Event, Outbound};
-use crate::hub::seeds::{ADDRESSES_MANY, SEED_AGAIN};
+use crate::hub::outbound::seeds::{ADDRESSES_MANY, SEED_AGAIN};
 use crate::hub::{Action, Hub};
 use crate::rng::Rng;
 use crate::sim::Chain;

@@ -46,7 +46,7 @@ fn served() -> Arc<Chain> {
 }
 
 fn outbound(world: &World) -> Vec<PeerAddress> {
-    let peers = world.hub.peers.values().filter(|peer| peer.kind == Kind::Automatic);
+    let peers = world.hub.context.peers.values().filter(|peer| peer.kind == Kind::Automatic);
     peers
         .map(|peer| match &peer.target {
             crate::wire::Target::Peer(address) => *address,

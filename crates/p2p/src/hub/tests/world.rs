@@ -5,6 +5,7 @@ use crate::Reservation;
 use crate::api::{BlockVerdict, Config, Event, Outbound, PeerId};
 use crate::budget::InFlightBudget;
 use crate::chain::ChainView;
+use crate::hub::serving::{memory, room};
 use crate::hub::{Action, Hub, NodeMessage};
 use crate::params::{NetworkParams, REGTEST};
 use crate::reason::Reason;
@@ -224,8 +225,18 @@ impl World {
         self.act();
         self.hub.will_wait();
         self.held_max = self.held_max.max(self.budget.held_bytes());
-        self.queued_max = self.queued_max.max(self.hub.queued_bytes());
-        self.unfinished_max = self.unfinished_max.max(self.hub.unfinished_bytes());
+        self.queued_max = self.queued_max.max(self.queued_bytes());
+        self.unfinished_max = self.unfinished_max.max(self.unfinished_bytes());
+    }
+
+    /// Bytes in all send queues.
+    pub(super) fn queued_bytes(&self) -> usize {
+        room::queued_bytes(&self.hub.context)
+    }
+
+    /// Bytes in unfinished messages of inbound peers.
+    pub(super) fn unfinished_bytes(&self) -> usize {
+        memory::unfinished_bytes(&self.hub.context, self.hub.download.mean_block_bytes())
     }
 
     fn dial_due(&mut self) {

@@ -9,9 +9,11 @@
 //!
 //! Source: Bitcoin Core b88bffe, net.cpp, `ThreadDNSAddressSeed`, `ThreadOpenConnections`.
 
-use super::outbound::DIAL_COUNT_MAX;
-use super::{Action, Hub};
-use crate::api::{Config, Event, Outbound};
+use super::super::Action;
+use super::super::context::Context;
+use super::{DIAL_COUNT_MAX, Dialed, Outbound};
+use crate::addresses::Addresses;
+use crate::api::{self, Config, Event};
 use crate::peer::Kind;
 use crate::time::Now;
 use crate::trouble::{DialError, TroubleKind};
@@ -69,6 +71,8 @@ pub(super) struct Seeds {
     left: Vec<&'static str>,
     at_once: usize,
     found_count: usize,
+    /// The seeds are asked again: what was said of it is not repeated.
+    is_again: bool,
 }
 
 impl Seeds {
@@ -82,44 +86,41 @@ impl Seeds {
             left: Vec::new(),
             at_once: 0,
             found_count: 0,
+            is_again: false,
         })
     }
 }
 
-impl Hub {
-    fn log(&mut self, line: impl Into<String>) {
-        self.event(Event::Log(line.into()));
-    }
-
-    fn sought_count(&self) -> usize {
-        self.peers.values().filter(|peer| peer.kind == Kind::Automatic && peer.ready).count()
+impl Outbound {
+    fn sought_count(cx: &Context) -> usize {
+        cx.peers.values().filter(|peer| peer.kind == Kind::Automatic && peer.ready).count()
     }
 
     /// Asks seed nodes and DNS seeds when it is time to.
-    pub(super) fn seek_addresses(&mut self, now: Now) {
-        if self.config.outbound == Outbound::Automatic {
-            self.seek_seed_nodes(now);
+    pub(super) fn seek_addresses(&mut self, cx: &mut Context, addresses: &mut Addresses, now: Now) {
+        if cx.config.outbound == api::Outbound::Automatic {
+            self.seek_seed_nodes(cx, addresses, now);
         }
-        if self.config.dns_seed {
+        if cx.config.dns_seed {
             // Each step leads to another, to one that waits, or to the end.
-            while self.step_dns(now) {}
+            while self.step_dns(cx, addresses, now) {}
         } else if matches!(self.seeds.dns, Dns::Start) {
             self.seeds.dns = Dns::Done(now.since_start);
-            self.log("DNS seeding disabled");
+            cx.log("DNS seeding disabled");
         }
     }
 
-    fn seek_seed_nodes(&mut self, now: Now) {
+    fn seek_seed_nodes(&mut self, cx: &mut Context, addresses: &mut Addresses, now: Now) {
         let is_first = std::mem::take(&mut self.seeds.is_first_look);
-        let is_empty = self.addresses.count() == 0;
+        let is_empty = addresses.count() == 0;
         let waited = now.since_start.saturating_sub(self.seeds.node_added_at);
-        let is_due = waited > SEED_NODE_INTERVAL && self.sought_count() < ENOUGH_PEERS;
-        if !(is_first && is_empty || is_due) || self.outbound.dial_count() >= DIAL_COUNT_MAX {
+        let is_due = waited > SEED_NODE_INTERVAL && Outbound::sought_count(cx) < ENOUGH_PEERS;
+        if !(is_first && is_empty || is_due) || self.dial_count() >= DIAL_COUNT_MAX {
             return;
         }
         let Some((text, target)) = self.seeds.nodes.pop() else { return };
         self.seeds.node_added_at = now.since_start;
-        self.log(if is_empty {
+        cx.log(if is_empty {
             format!("Empty addrman, adding seednode ({text}) to addrfetch")
         } else {
             let seconds = SEED_NODE_INTERVAL.as_secs();
@@ -127,19 +128,19 @@ impl Hub {
                 "Couldn't connect to peers from addrman after {seconds} seconds. Adding seednode ({text}) to addrfetch"
             )
         });
-        self.dial(Kind::AddressFetch, target, true, now);
+        self.dial(cx, addresses, Dialed::of(Kind::AddressFetch, target), now);
     }
 
     /// One step; whether another is to follow at once.
-    fn step_dns(&mut self, now: Now) -> bool {
+    fn step_dns(&mut self, cx: &mut Context, addresses: &mut Addresses, now: Now) -> bool {
         let at = now.since_start;
-        let is_enough = self.sought_count() >= ENOUGH_PEERS;
+        let is_enough = Outbound::sought_count(cx) >= ENOUGH_PEERS;
         let is_ended = is_enough && self.is_look(at);
         match self.seeds.dns {
-            Dns::Start if self.config.seed_nodes.is_empty() => self.begin_dns(is_enough, now),
+            Dns::Start if cx.config.seed_nodes.is_empty() => self.begin_dns(cx, addresses, now),
             Dns::Start => {
                 let seconds = SEED_NODES_TIMEOUT.as_secs();
-                self.log(format!(
+                cx.log(format!(
                     "-seednode enabled. Trying the provided seeds for {seconds} seconds before defaulting to the dnsseeds."
                 ));
                 self.seeds.dns = Dns::AfterSeedNodes(at);
@@ -148,16 +149,16 @@ impl Hub {
             Dns::AfterSeedNodes(since) => {
                 let is_late = at.saturating_sub(since) > SEED_NODES_TIMEOUT;
                 if is_late {
-                    self.log("Couldn't connect to enough peers via seed nodes. Handing fetch logic to the DNS seeds.");
+                    cx.log("Couldn't connect to enough peers via seed nodes. Handing fetch logic to the DNS seeds.");
                 } else if is_enough {
-                    self.log("P2P peers available. Finished fetching data from seed nodes.");
+                    cx.log("P2P peers available. Finished fetching data from seed nodes.");
                 }
-                (is_late || is_enough) && self.begin_dns(is_enough, now)
+                (is_late || is_enough) && self.begin_dns(cx, addresses, now)
             }
-            Dns::Asking => self.ask_dns(now),
+            Dns::Asking => self.ask_dns(cx, addresses, now),
             Dns::Waiting(..) if is_ended => {
                 let found = self.seeds.found_count;
-                self.log(if found > 0 {
+                cx.log(if found > 0 {
                     "P2P peers available. Finished DNS seeding."
                 } else {
                     "P2P peers available. Skipped DNS seeding."
@@ -172,7 +173,9 @@ impl Hub {
             Dns::Waiting(..) => false,
             Dns::Done(since) => {
                 let is_late = at.saturating_sub(since) >= SEED_AGAIN;
-                is_late && !is_enough && self.begin_dns(is_enough, now)
+                let is_again = is_late && !is_enough;
+                self.seeds.is_again |= is_again;
+                is_again && self.begin_dns(cx, addresses, now)
             }
         }
     }
@@ -187,17 +190,17 @@ impl Hub {
         is_look
     }
 
-    fn begin_dns(&mut self, is_enough: bool, now: Now) -> bool {
-        let mut left = self.config.network.dns_seeds.to_vec();
-        let is_all = self.config.force_dns_seed || self.addresses.count() == 0;
+    fn begin_dns(&mut self, cx: &mut Context, addresses: &Addresses, now: Now) -> bool {
+        let mut left = cx.config.network.dns_seeds.to_vec();
+        let is_all = cx.config.force_dns_seed || addresses.count() == 0;
         self.seeds.at_once = if is_all { left.len() } else { 0 };
         self.seeds.left.clear();
         while !left.is_empty() {
-            let place = self.rng.below(left.len());
+            let place = cx.rng.below(left.len());
             self.seeds.left.push(left.swap_remove(place));
         }
-        if is_enough && self.seeds.at_once == 0 {
-            self.log("Skipping DNS seeds. Enough peers have been found");
+        if Outbound::sought_count(cx) >= ENOUGH_PEERS && self.seeds.at_once == 0 {
+            cx.log("Skipping DNS seeds. Enough peers have been found");
             self.seeds.dns = Dns::Done(now.since_start);
             return false;
         }
@@ -205,79 +208,100 @@ impl Hub {
         true
     }
 
+    /// Of the seeds' first round: a node without a line would say it all day.
+    fn say_once(&self, cx: &mut Context, line: String) {
+        if !self.seeds.is_again {
+            cx.log(line);
+        }
+    }
+
     /// Asks one seed, or begins to wait.
-    fn ask_dns(&mut self, now: Now) -> bool {
+    fn ask_dns(&mut self, cx: &mut Context, addresses: &mut Addresses, now: Now) -> bool {
         let at = now.since_start;
         let Some(seed) = self.seeds.left.last().copied() else {
             self.seeds.dns = Dns::Done(at);
-            self.log_found();
+            self.log_found(cx);
             return false;
         };
         if self.seeds.at_once == 0 {
             self.seeds.at_once = SEEDS_AT_ONCE;
-            let count = self.addresses.count();
+            let count = addresses.count();
             if count > 0 {
                 let delay = if count >= ADDRESSES_MANY { SEED_DELAY_LONG } else { SEED_DELAY };
-                self.log(format!("Waiting {} seconds before querying DNS seeds.", delay.as_secs()));
+                self.say_once(cx, format!("Waiting {} seconds before querying DNS seeds.", delay.as_secs()));
                 self.seeds.dns = Dns::Waiting(at + delay, at + SEED_DELAY);
                 return false;
             }
         }
-        let has_proxy = self.config.proxy.is_some();
-        if has_proxy && self.outbound.dial_count() >= DIAL_COUNT_MAX {
+        let has_proxy = cx.config.proxy.is_some();
+        if has_proxy && self.dial_count() >= DIAL_COUNT_MAX {
             return false;
         }
         self.seeds.left.pop();
         self.seeds.at_once -= 1;
-        self.log(format!("Loading addresses from DNS seed {seed}"));
-        let (name, port) = (seed.trim_end_matches('.'), self.config.network.port);
+        self.say_once(cx, format!("Loading addresses from DNS seed {seed}"));
+        let (name, port) = (seed.trim_end_matches('.'), cx.config.network.port);
         if has_proxy {
-            self.dial(Kind::AddressFetch, Target::Name(name.to_owned(), port), true, now);
+            self.dial(cx, addresses, Dialed::of(Kind::AddressFetch, Target::Name(name.to_owned(), port)), now);
         } else {
             // A name is looked up once at a time, however long that takes: each has a thread.
             let name = format!("{SERVICES_NAME}{name}");
-            if self.outbound.begin_resolving(&name, now) {
-                self.actions.push_back(Action::Resolve { name, port });
+            if self.begin_resolving(&name, now) {
+                cx.ask(Action::Resolve { name, port });
             }
         }
         true
     }
 
-    fn log_found(&mut self) {
-        if matches!(self.seeds.dns, Dns::Done(_)) && !self.outbound.is_resolving() {
-            self.log(format!("{} addresses found from DNS seeds", self.seeds.found_count));
+    fn log_found(&self, cx: &mut Context) {
+        if matches!(self.seeds.dns, Dns::Done(_)) && !self.is_resolving() {
+            self.say_once(cx, format!("{} addresses found from DNS seeds", self.seeds.found_count));
         }
     }
 
     /// A name that [`Action::Resolve`] asked for could not be looked up.
-    pub fn not_resolved(&mut self, name: &str, why: &str, now: Now) {
+    pub(in super::super) fn not_resolved(
+        &mut self,
+        cx: &mut Context,
+        addresses: &mut Addresses,
+        name: &str,
+        why: &str,
+        now: Now,
+    ) {
         let error = DialError::of(TroubleKind::Lookup, name, why);
-        if self.outbound.troubles.meet(&error, name, now.since_start) {
-            self.event(Event::Note(format!("{error}. What repeats is counted, not logged")));
+        if self.troubles.meet(&error, name, now.since_start) {
+            cx.event(Event::Note(format!("{error}. What repeats is counted, not logged")));
         }
-        self.take_found(name, &[], now);
+        self.take_found(cx, addresses, name, &[], now);
     }
 
     /// The addresses of a name that [`Action::Resolve`] asked for; empty when it has none.
-    pub fn resolved(&mut self, name: &str, found: &[SocketAddr], now: Now) {
-        self.outbound.troubles.looked_up(name);
-        self.take_found(name, found, now);
+    pub(in super::super) fn resolved(
+        &mut self,
+        cx: &mut Context,
+        addresses: &mut Addresses,
+        name: &str,
+        found: &[SocketAddr],
+        now: Now,
+    ) {
+        self.troubles.looked_up(name);
+        self.take_found(cx, addresses, name, found, now);
     }
 
-    fn take_found(&mut self, name: &str, found: &[SocketAddr], now: Now) {
-        self.outbound.end_resolving(name);
+    fn take_found(&mut self, cx: &mut Context, addresses: &mut Addresses, name: &str, found: &[SocketAddr], now: Now) {
+        self.end_resolving(name);
         let time = u32::try_from(now.unix.saturating_sub(SEED_AGE_S)).unwrap_or(u32::MAX);
         let entry = |address: &SocketAddr| AddressEntry { peer: PeerAddress::from(*address), services: SERVICES, time };
         let entries: Vec<_> = found.iter().take(SEED_ADDRESS_COUNT_MAX).map(entry).collect();
-        self.addresses.add(&entries, Group::of_name(name), now.unix);
+        addresses.add(&entries, Group::of_name(name), now.unix);
         self.seeds.found_count += entries.len();
         // It may know nothing of services: it is a name of nodes all the same.
         if let Some(seed) = name.strip_prefix(SERVICES_NAME).filter(|_| entries.is_empty())
-            && self.outbound.dial_count() < DIAL_COUNT_MAX
+            && self.dial_count() < DIAL_COUNT_MAX
         {
-            let target = Target::Name(seed.to_owned(), self.config.network.port);
-            self.dial(Kind::AddressFetch, target, true, now);
+            let target = Target::Name(seed.to_owned(), cx.config.network.port);
+            self.dial(cx, addresses, Dialed::of(Kind::AddressFetch, target), now);
         }
-        self.log_found();
+        self.log_found(cx);
     }
 }

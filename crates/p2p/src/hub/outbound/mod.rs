@@ -1,13 +1,23 @@
-//! Connections that we make: those named by a person, and those sought. Where addresses come from: [`super::seeds`].
+//! Connections that we make: those named by a person, and those sought; why they fail. Where addresses come from: [`seeds`].
+//!
+//! Absent on purpose: what is known of addresses ([`crate::addresses`]), and what a connection is used for.
 
-use super::{Action, Hub};
-use crate::api::{Config, Event, Outbound, PeerId, Reachable};
+mod fixed_seeds;
+pub mod seeds;
+
+use super::Action;
+use super::context::Context;
+use crate::addresses::Addresses;
+use crate::api::{self, Config, Event, PeerId, Reachable};
 use crate::bad_ports;
 use crate::facts::DialFacts;
 use crate::peer::{Kind, Peer};
+use crate::reason::Reason;
 use crate::time::Now;
-use crate::trouble::Troubles;
+use crate::trouble::{DialError, Troubles};
 use crate::wire::{Group, NetAddress, PeerAddress, Target, TargetError, services};
+use fixed_seeds::FixedSeeds;
+use seeds::Seeds;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
@@ -26,11 +36,26 @@ pub const NAMED_PATIENCE: Duration = Duration::from_secs(60);
 /// Peers that a person may name in one run.
 pub const NAMED_COUNT_MAX: usize = 10_000;
 
-/// A connection being made.
-pub(super) struct Dial {
+/// Automatic connections: greatest [`Config::outbound_count`].
+pub const OUTBOUND_COUNT_MAX: usize = 12;
+
+/// A connection that is to be made.
+pub(super) struct Dialed {
     pub(super) kind: Kind,
     pub(super) target: Target,
+    /// Whether v2 is tried first, where we speak it.
     pub(super) v2: bool,
+}
+
+impl Dialed {
+    pub(super) fn of(kind: Kind, target: Target) -> Dialed {
+        Dialed { kind, target, v2: true }
+    }
+}
+
+/// A connection being made.
+struct Dial {
+    of: Dialed,
     begun_at: Duration,
 }
 
@@ -64,7 +89,7 @@ impl Named {
 }
 
 /// What is being done about connections.
-pub(super) struct Dialer {
+pub(super) struct Outbound {
     named: Vec<Named>,
     automatic: bool,
     dials: BTreeMap<PeerId, Dial>,
@@ -75,21 +100,23 @@ pub(super) struct Dialer {
     begun_count: u64,
     made_count: u64,
     /// Why connections fail.
-    pub(super) troubles: Troubles,
+    troubles: Troubles,
+    seeds: Seeds,
+    fixed_seeds: FixedSeeds,
 }
 
-impl Dialer {
-    pub(super) fn new(config: &Config, now: Now) -> Result<Dialer, TargetError> {
+impl Outbound {
+    pub(super) fn new(config: &Config, now: Now) -> Result<Outbound, TargetError> {
         let only = match &config.outbound {
-            Outbound::Only(list) => &list[..],
-            Outbound::Automatic => &[],
+            api::Outbound::Only(list) => &list[..],
+            api::Outbound::Automatic => &[],
         };
         let named = only
             .iter()
             .chain(&config.add_nodes)
             .map(|text| Ok(Named::new(Target::parse(text, config.network.port)?, now)));
-        let automatic = config.outbound == Outbound::Automatic;
-        Ok(Dialer {
+        let automatic = config.outbound == api::Outbound::Automatic;
+        Ok(Outbound {
             named: named.collect::<Result<_, _>>()?,
             automatic,
             dials: BTreeMap::new(),
@@ -99,18 +126,43 @@ impl Dialer {
             begun_count: 0,
             made_count: 0,
             troubles: Troubles::default(),
+            seeds: Seeds::new(config, now)?,
+            fixed_seeds: FixedSeeds::default(),
         })
     }
 
-    pub(super) fn take(&mut self, id: PeerId) -> Option<Dial> {
-        self.dials.remove(&id)
+    /// The connection is there: what it was made for, and what would have kept it from that is over.
+    pub(super) fn made(&mut self, id: PeerId, has_proxy: bool) -> Option<Dialed> {
+        let dialed = self.dials.remove(&id)?.of;
+        self.made_count += 1;
+        let name = if let Target::Name(name, _) = &dialed.target { Some(name.as_str()) } else { None };
+        let is_proxied = has_proxy && dialed.target.is_proxied();
+        self.troubles.connected(&dialed.target.to_string(), name, is_proxied);
+        Some(dialed)
     }
 
-    /// A connection was made: what would have kept it from that is over.
-    pub(super) fn made(&mut self, target: &Target, is_proxied: bool) {
-        self.made_count += 1;
-        let name = if let Target::Name(name, _) = target { Some(name.as_str()) } else { None };
-        self.troubles.connected(&target.to_string(), name, is_proxied);
+    /// The connection could not be made: one line for each kind of trouble, then a count.
+    pub(super) fn not_made(&mut self, cx: &mut Context, id: PeerId, error: &DialError, now: Now) {
+        let Some(Dial { of: dialed, .. }) = self.dials.remove(&id) else { return };
+        self.failed(dialed.kind, false, now);
+        let target = dialed.target.to_string();
+        let line = format!("connection to {target} failed: {error}");
+        if self.troubles.meet(error, &target, now.since_start) {
+            cx.event(Event::Note(format!("{line}. What repeats is counted, not logged")));
+        } else {
+            cx.debug(|| line);
+        }
+    }
+
+    /// A connection that we made ended. Whether people are told: of one that ends before its handshake only the first time.
+    pub(super) fn ended(&mut self, peer: &Peer, reason: &Reason, now: Now) -> bool {
+        let offence = reason.is_offence() || matches!(reason, Reason::OnInvalidChain(_));
+        self.failed(peer.kind, offence, now);
+        match reason {
+            Reason::Stopping | Reason::Asked | Reason::Banned | Reason::FeelerDone => true,
+            _ if peer.ready || !peer.is_outbound() => true,
+            _ => self.troubles.ended(&peer.target.to_string(), &reason.to_string(), now.since_start),
+        }
     }
 
     /// What is known of the connections that we make; the addresses are another's.
@@ -128,7 +180,7 @@ impl Dialer {
     }
 
     /// A connection of this kind ended, or could not be made. Who misbehaved has to wait longest.
-    pub(super) fn failed(&mut self, kind: Kind, offence: bool, now: Now) {
+    fn failed(&mut self, kind: Kind, offence: bool, now: Now) {
         let Kind::Manual(place) = kind else { return };
         let Some(named) = self.named.get_mut(place) else { return };
         named.taken = false;
@@ -140,8 +192,9 @@ impl Dialer {
         named.wait = (named.wait * 2).min(RETRY_MAX);
     }
 
-    /// A handshake of this kind succeeded.
-    pub(super) fn succeeded(&mut self, kind: Kind) {
+    /// The handshake with a peer succeeded.
+    pub(super) fn succeeded(&mut self, kind: Kind, address: &str) {
+        self.troubles.shaken(address);
         if let Kind::Manual(place) = kind
             && let Some(named) = self.named.get_mut(place)
         {
@@ -163,8 +216,8 @@ impl Dialer {
         matches!(kind, Kind::Manual(place) if self.named.get(place).is_some_and(|named| named.withholds))
     }
 
-    pub(super) fn is_dialing(&self, address: &NetAddress) -> bool {
-        self.dials.values().any(|dial| matches!(&dial.target, Target::Peer(peer) if peer.address == *address))
+    fn is_dialing(&self, address: &NetAddress) -> bool {
+        self.dials.values().any(|dial| matches!(&dial.of.target, Target::Peer(peer) if peer.address == *address))
     }
 
     /// Whether a connection was begun within `age`.
@@ -186,7 +239,7 @@ impl Dialer {
     pub(super) fn may_bring_more(&self, now: Now) -> bool {
         let is_early = |at: Duration| at.saturating_sub(self.started_at) < NAMED_PATIENCE;
         let (early, resolving) = (is_early(now.since_start), self.resolving.values().any(|at| is_early(*at)));
-        let is_named = |dial: &Dial| matches!(dial.kind, Kind::Manual(_));
+        let is_named = |dial: &Dial| matches!(dial.of.kind, Kind::Manual(_));
         let unreached = self.named.iter().any(|named| named.awaited && !named.taken && !named.is_removed);
         resolving || (early && (unreached || self.dials.values().any(is_named)))
     }
@@ -211,28 +264,28 @@ impl Dialer {
     }
 
     /// Connections that are being made.
-    pub(super) fn dial_count(&self) -> usize {
+    fn dial_count(&self) -> usize {
         self.dials.len()
     }
 
     /// Whether a name is to be looked up: it is not yet being.
-    pub(super) fn begin_resolving(&mut self, name: &str, now: Now) -> bool {
+    fn begin_resolving(&mut self, name: &str, now: Now) -> bool {
         self.resolving.insert(name.to_owned(), now.since_start).is_none()
     }
 
     /// A name was looked up.
-    pub(super) fn end_resolving(&mut self, name: &str) {
+    fn end_resolving(&mut self, name: &str) {
         self.resolving.remove(name);
     }
 
     /// Whether a name is being looked up.
-    pub(super) fn is_resolving(&self) -> bool {
+    fn is_resolving(&self) -> bool {
         !self.resolving.is_empty()
     }
 
     /// Connections of this kind that are being made.
     pub(super) fn count_of(&self, kind: Kind) -> usize {
-        self.dials.values().filter(|dial| dial.kind == kind).count()
+        self.dials.values().filter(|dial| dial.of.kind == kind).count()
     }
 }
 
@@ -255,109 +308,119 @@ pub(super) fn expected_services(offered: u64, initial_download: bool) -> u64 {
     services::WITNESS | if is_limited { services::NETWORK_LIMITED } else { services::NETWORK }
 }
 
-impl Hub {
+/// Whether the port is one of another service: gossip may name any. Source: Bitcoin Core b88bffe, `ThreadOpenConnections`.
+fn is_of_other_service(config: &Config, peer: &PeerAddress) -> bool {
+    let has_ports = matches!(peer.address, NetAddress::V4(_) | NetAddress::V6(_));
+    has_ports && peer.port != config.network.port && bad_ports::is_bad(peer.port)
+}
+
+/// Whether peers at such an address are sought.
+fn can_reach(config: &Config, address: NetAddress) -> bool {
+    let is_sought = |network| config.only_networks.is_empty() || config.only_networks.contains(&network);
+    match address {
+        NetAddress::V4(_) => is_sought(Reachable::Ipv4),
+        NetAddress::V6(_) => is_sought(Reachable::Ipv6),
+        NetAddress::TorV3(_) => config.proxy.is_some() && is_sought(Reachable::Onion),
+        NetAddress::I2p(_) | NetAddress::Cjdns(_) => false,
+    }
+}
+
+impl Outbound {
     /// Begins a connection.
-    pub(super) fn dial(&mut self, kind: Kind, target: Target, v2: bool, now: Now) {
-        if self.is_off {
+    pub(super) fn dial(&mut self, cx: &mut Context, addresses: &mut Addresses, dialed: Dialed, now: Now) {
+        if cx.is_off {
             return;
         }
-        let peer = self.new_id();
+        let peer = cx.new_id();
+        let Dialed { kind, target, v2 } = dialed;
+        let v2 = v2 && cx.config.v2transport;
         if let Kind::Manual(place) = kind
-            && let Some(named) = self.outbound.named.get_mut(place)
+            && let Some(named) = self.named.get_mut(place)
         {
             named.taken = true;
         }
         if let Target::Peer(address) = &target {
-            self.addresses.tried(address, now.unix);
+            addresses.tried(address, now.unix);
         }
-        if self.config.debug_net {
+        cx.debug(|| {
             // Source of the words: Bitcoin Core b88bffe, net.cpp, `ConnectNode`.
-            let version = if v2 && self.config.v2transport { "v2" } else { "v1" };
-            let line = format!("trying {version} connection ({}) to {target}, lastseen=0.0hrs", kind.name());
-            self.event(Event::Debug(line));
-        }
-        let dial = Dial { kind, target: target.clone(), v2: v2 && self.config.v2transport, begun_at: now.since_start };
-        self.outbound.begun_count += 1;
-        self.outbound.dials.insert(peer, dial);
-        self.actions.push_back(Action::Dial { peer, target });
+            let version = if v2 { "v2" } else { "v1" };
+            format!("trying {version} connection ({}) to {target}, lastseen=0.0hrs", kind.name())
+        });
+        self.begun_count += 1;
+        let of = Dialed { kind, target: target.clone(), v2 };
+        self.dials.insert(peer, Dial { of, begun_at: now.since_start });
+        cx.ask(Action::Dial { peer, target });
     }
 
-    pub(super) fn tick_outbound(&mut self, now: Now) {
-        self.outbound.troubles.forget(now.since_start);
-        if self.is_off {
+    /// Begins the connections that are due.
+    pub(super) fn tick(&mut self, cx: &mut Context, addresses: &mut Addresses, now: Now) {
+        self.troubles.forget(now.since_start);
+        if cx.is_off {
             return;
         }
-        for place in 0..self.outbound.named.len() {
-            let named = &self.outbound.named[place];
+        for place in 0..self.named.len() {
+            let named = &self.named[place];
             let is_due = !named.taken && !named.is_removed && named.next_at <= now.since_start;
-            if is_due && self.outbound.dials.len() < DIAL_COUNT_MAX {
+            if is_due && self.dials.len() < DIAL_COUNT_MAX {
                 let target = named.target.clone();
-                self.dial(Kind::Manual(place), target, true, now);
+                self.dial(cx, addresses, Dialed::of(Kind::Manual(place), target), now);
             }
         }
-        self.seek_addresses(now);
-        if self.outbound.automatic {
-            self.seek_fixed_seeds(now);
-            self.seek_peer(now);
+        self.seek_addresses(cx, addresses, now);
+        if self.automatic {
+            self.seek_fixed_seeds(cx, addresses, now);
+            self.seek_peer(cx, addresses, now);
         }
     }
 
     /// Whether a disconnected peer can be replaced by another.
-    pub(super) fn can_replace(&self) -> bool {
-        self.outbound.automatic && self.addresses.count() > self.config.outbound_count
+    pub(super) fn can_replace(&self, cx: &Context, addresses: &Addresses) -> bool {
+        self.automatic && addresses.count() > cx.config.outbound_count
     }
 
-    fn seek_peer(&mut self, now: Now) {
+    fn seek_peer(&mut self, cx: &mut Context, addresses: &mut Addresses, now: Now) {
         let at = now.since_start;
-        let have = self.peers.values().filter(|peer| peer.kind == Kind::Automatic).count();
-        let full = have + self.outbound.automatic_count() >= self.config.outbound_count;
-        let early = self.outbound.dialed_at.is_some_and(|last| at.saturating_sub(last) < DIAL_INTERVAL);
-        if full || early || self.outbound.dials.len() >= DIAL_COUNT_MAX {
+        let have = cx.peers.values().filter(|peer| peer.kind == Kind::Automatic).count();
+        let full = have + self.automatic_count() >= cx.config.outbound_count;
+        let early = self.dialed_at.is_some_and(|last| at.saturating_sub(last) < DIAL_INTERVAL);
+        if full || early || self.dials.len() >= DIAL_COUNT_MAX {
             return;
         }
-        let groups: HashSet<Group> = self.outbound_addresses().map(|address| address.group()).collect();
-        let initial = self.chain.initial_download();
+        let groups = self.groups_of_sought(cx);
+        let initial = cx.chain.initial_download();
         let may = |peer: &PeerAddress, offered: u64| {
-            self.can_reach(peer.address)
-                && !self.is_of_other_service(peer)
-                && !self.is_banned(&peer.address, now)
+            can_reach(&cx.config, peer.address)
+                && !is_of_other_service(&cx.config, peer)
+                && !cx.is_banned(&peer.address, now)
                 && offers_enough(offered, initial)
                 && !groups.contains(&peer.address.group())
-                && !self.is_connected(&peer.address)
+                && !self.is_connected(cx, &peer.address)
         };
-        let mut rng = self.rng.clone();
-        let chosen = self.addresses.choose(may, now.unix, &mut rng);
-        self.rng = rng;
+        let mut rng = cx.rng.clone();
+        let chosen = addresses.choose(may, now.unix, &mut rng);
+        cx.rng = rng;
         let Some((peer, offered)) = chosen else { return };
-        self.outbound.dialed_at = Some(at);
+        self.dialed_at = Some(at);
         // Who is not known to speak v2 is spoken to in v1 at once; a connection costs more than it is worth.
         let v2 = offered & services::P2P_V2 != 0;
-        self.dial(Kind::Automatic, Target::Peer(peer), v2, now);
+        self.dial(cx, addresses, Dialed { kind: Kind::Automatic, target: Target::Peer(peer), v2 }, now);
     }
 
-    /// Whether the port is one of another service: gossip may name any. Source: Bitcoin Core b88bffe, `ThreadOpenConnections`.
-    fn is_of_other_service(&self, peer: &PeerAddress) -> bool {
-        let has_ports = matches!(peer.address, NetAddress::V4(_) | NetAddress::V6(_));
-        has_ports && peer.port != self.config.network.port && bad_ports::is_bad(peer.port)
+    /// Whether an address is one that we are connected to, or try to be.
+    fn is_connected(&self, cx: &Context, address: &NetAddress) -> bool {
+        let is_there = |peer: &Peer| matches!(&peer.target, Target::Peer(remote) if remote.address == *address);
+        cx.peers.values().any(is_there) || self.is_dialing(address)
     }
 
-    /// Addresses of sought peers, there or being connected to.
-    fn outbound_addresses(&self) -> impl Iterator<Item = NetAddress> {
-        let peers = self.peers.values().filter(|peer| peer.kind == Kind::Automatic).map(|peer| &peer.target);
-        let dials = self.outbound.dials.values().map(|dial| &dial.target);
-        peers.chain(dials).filter_map(|target| match target {
-            Target::Peer(peer) => Some(peer.address),
+    /// Network groups of sought peers, there or being connected to.
+    fn groups_of_sought(&self, cx: &Context) -> HashSet<Group> {
+        let peers = cx.peers.values().filter(|peer| peer.kind == Kind::Automatic).map(|peer| &peer.target);
+        let dials = self.dials.values().map(|dial| &dial.of.target);
+        let group = |target: &Target| match target {
+            Target::Peer(peer) => Some(peer.address.group()),
             Target::Name(..) => None,
-        })
-    }
-
-    pub(super) fn can_reach(&self, address: NetAddress) -> bool {
-        let is_sought = |network| self.config.only_networks.is_empty() || self.config.only_networks.contains(&network);
-        match address {
-            NetAddress::V4(_) => is_sought(Reachable::Ipv4),
-            NetAddress::V6(_) => is_sought(Reachable::Ipv6),
-            NetAddress::TorV3(_) => self.config.proxy.is_some() && is_sought(Reachable::Onion),
-            NetAddress::I2p(_) | NetAddress::Cjdns(_) => false,
-        }
+        };
+        peers.chain(dials).filter_map(group).collect()
     }
 }

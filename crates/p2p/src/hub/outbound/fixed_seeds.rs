@@ -3,8 +3,10 @@
 //! Source: Bitcoin Core b88bffe, net.cpp, `ThreadOpenConnections` and `GetReachableEmptyNetworks`.
 //! Absent on purpose: the seeds ([`crate::fixed_seeds`]).
 
-use super::Hub;
-use crate::api::{Event, Outbound};
+use super::super::context::Context;
+use super::{Outbound, can_reach};
+use crate::addresses::Addresses;
+use crate::api::{self, Event};
 use crate::fixed_seeds;
 use crate::time::Now;
 use crate::wire::{AddressEntry, Group, services};
@@ -24,10 +26,10 @@ pub(super) struct FixedSeeds {
     looked_at: Option<Duration>,
 }
 
-impl Hub {
-    pub(super) fn seek_fixed_seeds(&mut self, now: Now) {
-        let config = &self.config;
-        let wanted = config.fixed_seeds && config.outbound == Outbound::Automatic && !self.fixed_seeds.taken;
+impl Outbound {
+    pub(super) fn seek_fixed_seeds(&mut self, cx: &mut Context, addresses: &mut Addresses, now: Now) {
+        let config = &cx.config;
+        let wanted = config.fixed_seeds && config.outbound == api::Outbound::Automatic && !self.fixed_seeds.taken;
         let no_other_source = !config.dns_seed && config.add_nodes.is_empty() && config.seed_nodes.is_empty();
         let at = now.since_start;
         let early = self.fixed_seeds.looked_at.is_some_and(|last| at.saturating_sub(last) < LOOK_INTERVAL);
@@ -35,17 +37,17 @@ impl Hub {
             return;
         }
         self.fixed_seeds.looked_at = Some(at);
-        let known = self.addresses.networks();
+        let known = addresses.networks();
         let mut seeds = fixed_seeds::parse(config.network.fixed_seeds);
-        seeds.retain(|seed| self.can_reach(seed.address) && !known.contains(&seed.address.network()));
+        seeds.retain(|seed| can_reach(config, seed.address) && !known.contains(&seed.address.network()));
         if seeds.is_empty() {
             return;
         }
         let time = u32::try_from(now.unix.saturating_sub(SEED_AGE_S)).unwrap_or(u32::MAX);
         let services = services::NETWORK | services::WITNESS;
         let entries: Vec<_> = seeds.into_iter().map(|peer| AddressEntry { peer, services, time }).collect();
-        self.addresses.add(&entries, Group::of_name("fixedseeds"), now.unix);
+        addresses.add(&entries, Group::of_name("fixedseeds"), now.unix);
         self.fixed_seeds.taken = true;
-        self.event(Event::Note(format!("Added {} fixed seeds from reachable networks.", entries.len())));
+        cx.event(Event::Note(format!("Added {} fixed seeds from reachable networks.", entries.len())));
     }
 }

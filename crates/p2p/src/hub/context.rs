@@ -1,0 +1,85 @@
+//! What every part of the hub works with: the connections, the chain, the settings, and what the world is asked to do.
+//!
+//! Absent on purpose: what a part knows of a peer. Each part keeps that itself, by the peer's name.
+
+use super::Action;
+use crate::api::{Config, Event, PeerId};
+use crate::chain::ChainView;
+use crate::peer::Peer;
+use crate::rng::Rng;
+use crate::time::Now;
+use crate::wire::{Message, NetAddress};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, PoisonError};
+
+/// What the parts share.
+pub(super) struct Context {
+    pub(super) config: Config,
+    pub(super) chain: Arc<dyn ChainView>,
+    pub(super) rng: Rng,
+    /// The connections, by name.
+    pub(super) peers: BTreeMap<PeerId, Peer>,
+    /// A person wants no connections at the moment.
+    pub(super) is_off: bool,
+    actions: VecDeque<Action>,
+    next_id: u64,
+}
+
+impl Context {
+    pub(super) fn new(config: Config, chain: Arc<dyn ChainView>, rng: Rng) -> Context {
+        let (peers, actions) = (BTreeMap::new(), VecDeque::new());
+        Context { config, chain, rng, peers, is_off: false, actions, next_id: 0 }
+    }
+
+    /// What is to be done next.
+    pub(super) fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Asks the world to do something.
+    pub(super) fn ask(&mut self, action: Action) {
+        self.actions.push_back(action);
+    }
+
+    /// Tells the node.
+    pub(super) fn event(&mut self, event: Event) {
+        self.ask(Action::Event(event));
+    }
+
+    /// A line for the log alone.
+    pub(super) fn log(&mut self, line: impl Into<String>) {
+        self.event(Event::Log(line.into()));
+    }
+
+    /// A line of `--debug net`, where that is wanted.
+    pub(super) fn debug(&mut self, line: impl FnOnce() -> String) {
+        if self.config.debug_net {
+            self.event(Event::Debug(line()));
+        }
+    }
+
+    /// The name of a connection, never used before.
+    pub(super) fn new_id(&mut self) -> PeerId {
+        let id = PeerId(self.next_id);
+        self.next_id += 1;
+        id
+    }
+
+    /// The connections, by name.
+    pub(super) fn peer_ids(&self) -> Vec<PeerId> {
+        self.peers.keys().copied().collect()
+    }
+
+    /// Sends a message to a peer that is there.
+    pub(super) fn send(&mut self, id: PeerId, message: &Message) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.send(message);
+        }
+    }
+
+    /// Whether a person banned an address.
+    pub(super) fn is_banned(&self, address: &NetAddress, now: Now) -> bool {
+        let unix = i64::try_from(now.unix).unwrap_or(i64::MAX);
+        self.config.bans.lock().unwrap_or_else(PoisonError::into_inner).is_banned(address, unix)
+    }
+}

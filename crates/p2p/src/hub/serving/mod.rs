@@ -1,0 +1,364 @@
+//! What we give to peers: headers, blocks, filters, and word of new tips; and what waits for them in memory.
+//!
+//! Absent on purpose: addresses ([`crate::addresses`]), and what peers give to us.
+
+mod filters;
+pub mod memory;
+pub mod room;
+
+use super::Action;
+use super::context::Context;
+use crate::api::PeerId;
+use crate::budget::BufferPool;
+use crate::chain::{ChainView, HeaderInfo};
+use crate::filter_request::FilterRequest;
+use crate::packet::Packet;
+use crate::peer::{Hearing, Peer, SEND_PAUSE_BYTES};
+use crate::permissions::Permissions;
+use crate::reason::Reason;
+use crate::transport::head_bytes;
+use crate::wire::{Command, Inventory, Message, PAYLOAD_BYTES_MAX, checksum};
+use memory::Takers;
+use primitives::{BlockHash, Header};
+use room::{SEND_TOTAL_BYTES_MAX, SERVE_BYTES_MAX, may_answer, queued_bytes};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Headers of a new tip that are announced at once; beyond, an inv says that there is more.
+/// Source: Core's `MAX_BLOCKS_TO_ANNOUNCE`.
+pub const ANNOUNCE_COUNT_MAX: usize = 8;
+
+/// Hashes of an answer to `getblocks`. Source: Core's `nLimit` there.
+pub const GET_BLOCKS_COUNT_MAX: usize = 500;
+
+/// A node with its last blocks only gives them down to this depth: two more than it promises, for races.
+/// Source: Core's `NODE_NETWORK_LIMITED_MIN_BLOCKS`.
+pub const LIMITED_DEPTH_MAX: u32 = 290;
+
+/// Blocks that a peer may have asked for and that were not served yet; what it asks for beyond is ignored.
+pub const SERVE_COUNT_MAX: usize = 4096;
+/// Blocks that are read for one peer at a time: the chain's first years have blocks of 250 bytes.
+pub const READ_COUNT_MAX: usize = 64;
+/// And the bytes after which reading stops for this time.
+pub const READ_BYTES_MAX: usize = SEND_PAUSE_BYTES;
+
+/// What is to be read for a peer.
+#[derive(Debug)]
+pub struct ReadRequest {
+    asked: Asked,
+    /// Whether it goes out by v2, where messages need no checksum.
+    v2: bool,
+    /// Where vectors for it come from.
+    buffers: BufferPool,
+}
+
+#[derive(Debug)]
+enum Asked {
+    /// Blocks, in order; with witnesses where they are asked for with them.
+    Blocks(Vec<Inventory>),
+    /// Filters, or what is known of them.
+    Filters(FilterRequest),
+}
+
+/// What was read for a peer.
+#[derive(Debug)]
+pub enum Served {
+    /// The first of the blocks, at least one; `None` for one that is not there or not to be shown.
+    Blocks(Vec<Option<Payload>>),
+    /// The next messages about filters, and what is left of the request.
+    Filters(Vec<Payload>, Option<FilterRequest>),
+}
+
+/// A message that was read for a peer.
+#[derive(Debug)]
+pub struct Payload {
+    command: Command,
+    packet: Packet,
+    /// None where the transport needs none.
+    checksum: Option<[u8; 4]>,
+}
+
+impl Payload {
+    /// The bytes with their checksum: computed where they are read, and not where sockets wait.
+    ///
+    /// `None` for more than a message can carry.
+    fn new(command: Command, packet: Packet, v2: bool) -> Option<Payload> {
+        let fits = packet.payload().len() <= PAYLOAD_BYTES_MAX;
+        fits.then(|| Payload { command, checksum: (!v2).then(|| checksum(packet.payload())), packet })
+    }
+
+    fn bytes(&self) -> usize {
+        self.packet.payload().len()
+    }
+
+    fn send_to(self, peer: &mut Peer) {
+        peer.transport.send_packet(self.command, self.packet, self.checksum);
+    }
+}
+
+impl ReadRequest {
+    /// Reads, until [`READ_BYTES_MAX`] are read.
+    pub fn read(&self, chain: &dyn ChainView) -> Served {
+        match &self.asked {
+            Asked::Blocks(blocks) => Served::Blocks(self.read_blocks(chain, blocks)),
+            Asked::Filters(request) => {
+                let (messages, rest) = request.read(chain);
+                let payload = |(command, bytes): (Command, Vec<u8>)| {
+                    let mut packet = self.packet();
+                    packet.payload_mut(bytes.len()).copy_from_slice(&bytes);
+                    Payload::new(command, packet, self.v2)
+                };
+                Served::Filters(messages.into_iter().filter_map(payload).collect(), rest)
+            }
+        }
+    }
+
+    fn packet(&self) -> Packet {
+        Packet::new(head_bytes(self.v2), self.buffers.clone())
+    }
+
+    fn read_blocks(&self, chain: &dyn ChainView, blocks: &[Inventory]) -> Vec<Option<Payload>> {
+        let (mut out, mut bytes) = (Vec::new(), 0);
+        for block in blocks {
+            let with_witness = matches!(block, Inventory::WitnessBlock(_));
+            let mut packet = self.packet();
+            let is_there = block.block().is_some_and(|hash| chain.read_block(&hash, with_witness, &mut packet));
+            bytes += if is_there { packet.payload().len() } else { 0 };
+            out.push(is_there.then(|| Payload::new(Command::Block, packet, self.v2)).flatten());
+            if bytes >= READ_BYTES_MAX {
+                break;
+            }
+        }
+        out
+    }
+}
+
+/// What one peer asked for and was given.
+#[derive(Debug, Default)]
+struct Asker {
+    /// Blocks that it asked for, in order.
+    blocks: VecDeque<Inventory>,
+    /// Filters that it asked for and that were not all read yet: what it says next waits for them.
+    filters: Option<FilterRequest>,
+    /// Whether the first of the blocks, or of the filters, is being read.
+    is_reading: bool,
+    /// Whether that is what follows on blocks that were read and are not queued yet.
+    is_read_ahead: bool,
+    /// The best header that we gave or announced to it.
+    best_given: Option<BlockHash>,
+}
+
+/// What we give to peers.
+pub(super) struct Serving {
+    askers: BTreeMap<PeerId, Asker>,
+    takers: Takers,
+    /// Where vectors for what is read come from.
+    buffers: BufferPool,
+}
+
+impl Serving {
+    pub(super) fn new(buffers: BufferPool) -> Serving {
+        Serving { askers: BTreeMap::new(), takers: Takers::default(), buffers }
+    }
+
+    /// A connection was made.
+    pub(super) fn add_peer(&mut self, id: PeerId) {
+        self.askers.insert(id, Asker::default());
+    }
+
+    /// A connection ended.
+    pub(super) fn remove_peer(&mut self, id: PeerId) {
+        self.askers.remove(&id);
+    }
+
+    fn of(&mut self, id: PeerId) -> &mut Asker {
+        self.askers.get_mut(&id).expect("it just spoke")
+    }
+
+    /// Whether what a peer says waits until it was answered.
+    pub(super) fn hearing(&self, id: PeerId) -> Hearing {
+        let waits = self.askers.get(&id).is_some_and(|asker| asker.filters.is_some());
+        if waits { Hearing::Waits } else { Hearing::Heard }
+    }
+
+    /// `getheaders`: the headers of the connected chain that follow.
+    pub(super) fn on_get_headers(&mut self, cx: &mut Context, id: PeerId, locator: &[BlockHash], stop: &BlockHash) {
+        let tip = cx.chain.tip();
+        let may_download = cx.peers.get(&id).is_some_and(|peer| peer.permissions.has(Permissions::DOWNLOAD));
+        let headers = if tip.work < cx.chain.minimum_work() && !may_download {
+            // An empty answer says: nothing here yet, and no need to wait.
+            Vec::new()
+        } else {
+            cx.chain.headers_after(locator, stop)
+        };
+        if headers.is_empty() && locator.is_empty() {
+            return;
+        }
+        self.of(id).best_given = Some(headers.last().map_or(tip.hash, Header::hash));
+        cx.send(id, &Message::Headers(headers));
+    }
+
+    /// `getblocks`: the hashes of the blocks that follow, without `stop`.
+    /// Source: Bitcoin Core b88bffe, `ProcessMessage`, `getblocks`.
+    pub(super) fn on_get_blocks(cx: &mut Context, id: PeerId, locator: &[BlockHash], stop: &BlockHash) {
+        let headers = cx.chain.headers_after(locator, stop);
+        let hashes = headers.iter().map(Header::hash).filter(|hash| hash != stop);
+        let list: Vec<_> = hashes.take(GET_BLOCKS_COUNT_MAX).map(Inventory::Block).collect();
+        if !list.is_empty() && !locator.is_empty() {
+            cx.send(id, &Message::Inv(list));
+        }
+    }
+
+    /// `getdata`: blocks that are asked for wait for their turn.
+    pub(super) fn on_get_data(&mut self, id: PeerId, blocks: Vec<Inventory>) {
+        let asker = self.of(id);
+        let room = SERVE_COUNT_MAX - asker.blocks.len();
+        asker.blocks.extend(blocks.into_iter().take(room));
+    }
+
+    /// Begins to read what a peer asked for next, unless something is being read or much waits to be sent: the blocks, and
+    /// then the filters, for it was not heard after it asked for those.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::BeyondOffer`]: the connection ends.
+    pub(super) fn serve_next(&mut self, cx: &mut Context, id: PeerId) -> Result<(), Reason> {
+        let (Some(peer), Some(asker)) = (cx.peers.get(&id), self.askers.get(&id)) else { return Ok(()) };
+        let asks_nothing = asker.blocks.is_empty() && asker.filters.is_none();
+        if asker.is_reading || !may_answer(cx, peer) || asks_nothing {
+            return Ok(());
+        }
+        if !self.has_room_to_read(cx) {
+            self.takers.note_short();
+            return Ok(());
+        }
+        let blocks: Vec<_> = asker.blocks.iter().take(READ_COUNT_MAX).copied().collect();
+        if let Some(beyond) = blocks.iter().filter_map(Inventory::block).find(|hash| is_beyond_offer(cx, hash)) {
+            return Err(Reason::BeyondOffer(beyond));
+        }
+        match asker.filters {
+            _ if !blocks.is_empty() => self.begin_to_read(cx, id, Asked::Blocks(blocks)),
+            Some(request) => self.begin_to_read(cx, id, Asked::Filters(request)),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Whether what one more reading gives has room, as large as it may be.
+    fn has_room_to_read(&self, cx: &Context) -> bool {
+        let reading = self.askers.values().filter(|asker| asker.is_reading).count();
+        queued_bytes(cx) + (reading + 1) * (READ_BYTES_MAX + PAYLOAD_BYTES_MAX) <= SERVE_BYTES_MAX
+    }
+
+    /// Before [`Serving::served`]: begins to read the blocks behind those that were read, where little waits to be sent, so that
+    /// they are read while these are encrypted and sent. Where no processor is idle, each wait of one thread for the other takes
+    /// as long as all that run there have their turn.
+    pub(super) fn read_ahead(&mut self, cx: &mut Context, id: PeerId, served: &Served) {
+        let (Some(peer), Served::Blocks(blocks)) = (cx.peers.get(&id), served) else { return };
+        let Some(asker) = self.askers.get(&id) else { return };
+        let bytes: usize = blocks.iter().flatten().map(Payload::bytes).sum();
+        let has_room = peer.transport.out_bytes() < SEND_PAUSE_BYTES
+            && queued_bytes(cx).saturating_add(bytes) < SEND_TOTAL_BYTES_MAX
+            && self.has_room_to_read(cx);
+        let next: Vec<_> = asker.blocks.iter().skip(blocks.len()).take(READ_COUNT_MAX).copied().collect();
+        // Who asks for more than is offered is dealt with when what it asked for before is queued.
+        let is_offered = |asked: &Inventory| asked.block().is_none_or(|hash| !is_beyond_offer(cx, &hash));
+        if has_room && !next.is_empty() && next.iter().all(is_offered) {
+            self.begin_to_read(cx, id, Asked::Blocks(next));
+            self.of(id).is_read_ahead = true;
+        }
+    }
+
+    fn begin_to_read(&mut self, cx: &mut Context, id: PeerId, asked: Asked) {
+        let Some(peer) = cx.peers.get(&id) else { return };
+        let request = ReadRequest { asked, v2: peer.transport.is_v2(), buffers: self.buffers.clone() };
+        self.of(id).is_reading = true;
+        cx.ask(Action::Read { peer: id, request });
+    }
+
+    /// What [`Action::Read`] asked for was read: it is queued, and what follows is read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Serving::serve_next`].
+    pub(super) fn served(&mut self, cx: &mut Context, id: PeerId, served: Served) -> Result<(), Reason> {
+        let (Some(peer), Some(asker)) = (cx.peers.get_mut(&id), self.askers.get_mut(&id)) else { return Ok(()) };
+        asker.is_reading = std::mem::take(&mut asker.is_read_ahead);
+        match served {
+            Served::Blocks(blocks) => {
+                for block in blocks {
+                    let Some(asked) = asker.blocks.pop_front() else { return Ok(()) };
+                    match block {
+                        Some(payload) => payload.send_to(peer),
+                        None => peer.send(&Message::NotFound(vec![asked])),
+                    }
+                }
+            }
+            Served::Filters(payloads, rest) => {
+                payloads.into_iter().for_each(|payload| payload.send_to(peer));
+                asker.filters = rest;
+            }
+        }
+        self.serve_next(cx, id)
+    }
+
+    /// Tells peers of the tip, unless we are still catching up with a better header.
+    pub(super) fn announce_tip(&mut self, cx: &mut Context) {
+        let tip = cx.chain.tip();
+        if tip.work < cx.chain.best_header().work {
+            return;
+        }
+        for id in cx.peer_ids() {
+            let peer = &cx.peers[&id];
+            if !peer.ready || self.peer_has(cx, id, &tip) || !may_answer(cx, peer) {
+                continue;
+            }
+            let fresh = if peer.wants_headers { self.headers_unknown_to(cx, id, tip) } else { None };
+            let message = match fresh {
+                Some(headers) => Message::Headers(headers),
+                None => Message::Inv(vec![Inventory::Block(tip.hash)]),
+            };
+            self.of(id).best_given = Some(tip.hash);
+            cx.send(id, &message);
+        }
+    }
+
+    /// Whether a peer has a header: it told us of it or of a descendant, or we told it.
+    fn peer_has(&self, cx: &Context, id: PeerId, info: &HeaderInfo) -> bool {
+        let best_given = self.askers.get(&id).and_then(|asker| asker.best_given);
+        let known = [cx.peers[&id].best_known.map(|best| best.hash), best_given];
+        known.iter().flatten().any(|of| cx.chain.ancestor(of, info.height) == Some(info.hash))
+    }
+
+    /// The headers up to `tip` that a peer does not have, lowest first; `None` when they are too many.
+    fn headers_unknown_to(&self, cx: &Context, id: PeerId, tip: HeaderInfo) -> Option<Vec<Header>> {
+        let mut headers = vec![tip.header];
+        let mut at = tip;
+        loop {
+            at = cx.chain.header(&at.header.prev())?;
+            if self.peer_has(cx, id, &at) {
+                headers.reverse();
+                return Some(headers);
+            }
+            if headers.len() == ANNOUNCE_COUNT_MAX {
+                return None;
+            }
+            headers.push(at.header);
+        }
+    }
+
+    /// Blocks of a peer that wait for their turn, and whether some are being read.
+    #[cfg(test)]
+    pub(super) fn waiting(&self, id: PeerId) -> (usize, bool) {
+        let asker = &self.askers[&id];
+        (asker.blocks.len(), asker.is_reading)
+    }
+}
+
+/// A node that offers its last blocks only shows no more, so that peers do not learn what it has.
+fn is_beyond_offer(cx: &Context, hash: &BlockHash) -> bool {
+    if cx.chain.has_all_blocks() {
+        return false;
+    }
+    let tip = cx.chain.tip();
+    cx.chain.header(hash).is_some_and(|block| tip.height.blocks_above(block.height) > LIMITED_DEPTH_MAX)
+}
