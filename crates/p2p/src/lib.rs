@@ -41,7 +41,6 @@ pub mod net;
 pub mod packet;
 pub mod params;
 pub mod peer;
-pub mod peer_headers;
 pub mod permissions;
 mod pongs;
 pub mod reason;

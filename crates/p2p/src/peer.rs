@@ -9,9 +9,7 @@ mod handshake;
 
 use crate::address_bucket::{ADDRESS_TOKENS_MAX, AddressBucket};
 use crate::api::{HANDSHAKE_TIMEOUT, PeerId, PeerInfo};
-use crate::chain::HeaderInfo;
 use crate::journal::Journal;
-use crate::peer_headers::PeerHeaders;
 use crate::permissions::Permissions;
 use crate::pongs::Pongs;
 use crate::reason::Reason;
@@ -144,10 +142,6 @@ pub struct Peer {
     pub(crate) journal: Journal,
     /// Whether its address is in the line about its version.
     pub(crate) is_address_logged: bool,
-    /// What this peer told and was asked about headers.
-    pub headers: PeerHeaders,
-    /// The best block that we know the peer to have.
-    pub best_known: Option<HeaderInfo>,
     /// Whether new blocks are announced to it by headers.
     pub wants_headers: bool,
     /// Whether it takes `addrv2`.
@@ -215,8 +209,6 @@ impl Peer {
             pongs: Pongs::default(),
             journal: Journal::default(),
             is_address_logged: false,
-            headers: PeerHeaders::default(),
-            best_known: None,
             wants_headers: false,
             wants_addrv2: false,
             round_trip: None,
@@ -303,13 +295,6 @@ impl Peer {
         let (command, payload) = message.encode();
         self.journal.sending(command, payload.len(), self.id);
         self.transport.send(command, &payload);
-    }
-
-    /// It is known to have this block: it told so, or gave a descendant.
-    pub fn note_best_known(&mut self, info: HeaderInfo) {
-        if !info.invalid && self.best_known.is_none_or(|best| info.work >= best.work) {
-            self.best_known = Some(info);
-        }
     }
 
     /// Bytes came.
@@ -546,7 +531,7 @@ impl Peer {
             agent: info.agent,
             inbound: info.inbound,
             presynced: None,
-            synced_headers: self.best_known.map(|best| best.height),
+            synced_headers: None,
             synced_blocks: None,
             in_flight: Vec::new(),
             relays_addresses: self.ready && self.kind != Kind::BlockRelay,

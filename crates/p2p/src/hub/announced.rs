@@ -77,8 +77,9 @@ impl Hub {
     /// Whether the download asks this peer for blocks of this chain in any case.
     fn is_on_best_of(&self, peer: &Peer, last: &HeaderInfo) -> bool {
         peer.serves_blocks()
-            && peer
-                .best_known
+            && self
+                .headers
+                .best_known(peer.id)
                 .is_some_and(|best| self.context.chain.ancestor(&best.hash, last.height) == Some(last.hash))
     }
 }

@@ -41,9 +41,17 @@ impl Hub {
             .values()
             .map(|peer| {
                 let (in_flight, bytes_per_s, stalls) = self.download.seen_of(peer.id, now.since_start);
-                let presynced = peer.headers.low_work.as_ref().map(|sync| sync.height());
-                let synced_blocks = peer.best_known.map(|best| self.common_height(&best));
-                PeerStats { presynced, synced_blocks, in_flight, bytes_per_s, stalls, ..peer.stats(now) }
+                let (presynced, best) = (self.headers.presynced(peer.id), self.headers.best_known(peer.id));
+                let synced_blocks = best.map(|best| self.common_height(&best));
+                PeerStats {
+                    presynced,
+                    synced_headers: best.map(|best| best.height),
+                    synced_blocks,
+                    in_flight,
+                    bytes_per_s,
+                    stalls,
+                    ..peer.stats(now)
+                }
             })
             .collect()
     }

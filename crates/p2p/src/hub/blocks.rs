@@ -4,7 +4,6 @@ use super::Hub;
 use crate::api::{BlockBytes, BlockVerdict, Config, Event, PeerId};
 use crate::chain::HeaderInfo;
 use crate::download::{Arrival, Limits};
-use crate::peer::Peer;
 use crate::reason::Reason;
 use crate::time::Now;
 use crate::transport::Received;
@@ -159,7 +158,7 @@ impl Hub {
                     self.punish(peer, Reason::InvalidBlock { hash, reason }, now);
                 }
                 self.drop_those_on(hash, now);
-                self.ask_all_again();
+                self.headers.ask_all_again();
             }
         }
     }
@@ -182,10 +181,7 @@ impl Hub {
     /// Disconnects all whose best chain has a refused block.
     fn drop_those_on(&mut self, hash: BlockHash, now: Now) {
         let Some(refused) = self.context.chain.header(&hash) else { return };
-        let on_it = |peer: &&Peer| {
-            peer.best_known.is_some_and(|best| self.context.chain.ancestor(&best.hash, refused.height) == Some(hash))
-        };
-        let ids: Vec<_> = self.context.peers.values().filter(on_it).map(|peer| peer.id).collect();
+        let ids = self.headers.those_on(&self.context, hash, refused.height);
         for id in ids {
             self.punish(id, Reason::OnInvalidChain(hash), now);
         }

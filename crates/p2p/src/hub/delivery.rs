@@ -69,6 +69,6 @@ impl Hub {
             !self.undelivered.iter().any(lacks)
                 && self.context.chain.header(&best.hash).is_some_and(|known| !known.invalid)
         };
-        peers.filter_map(|peer| peer.best_known).filter(is_delivered).max_by_key(|best| best.work)
+        peers.filter_map(|peer| self.headers.best_known(peer.id)).filter(is_delivered).max_by_key(|best| best.work)
     }
 }

@@ -10,7 +10,7 @@ use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::time::Now;
 use crate::wire::{Message, Target};
-use primitives::BlockHash;
+use primitives::{BlockHash, Header};
 
 impl Hub {
     /// Deals with the messages of a peer that came, as long as there is room for answers.
@@ -73,7 +73,10 @@ impl Hub {
                 Serving::on_get_blocks(&mut self.context, id, &locator, &stop);
                 Ok(())
             }
-            Input::Inv(list) => self.on_inv(id, &list, now),
+            Input::Inv(list) => {
+                self.headers.on_inv(&mut self.context, id, &list, now);
+                Ok(())
+            }
             Input::GetData(blocks) => {
                 self.serving.on_get_data(id, blocks);
                 self.serving.serve_next(&mut self.context, id)
@@ -100,6 +103,15 @@ impl Hub {
             }
             Input::Answered => Ok(()),
         }
+    }
+
+    /// `headers`: what they end with is announced, also where the connection then ends.
+    pub(super) fn on_headers(&mut self, id: PeerId, headers: &[Header], now: Now) -> Result<(), Reason> {
+        let result = self.headers.on_headers(&mut self.context, id, headers, now);
+        if let Some(last) = self.headers.take_announced() {
+            self.fetch_announced(id, &last, now);
+        }
+        result
     }
 
     /// `getaddr`. Who may ask for addresses (the permission `addr`) has a choice of its own.

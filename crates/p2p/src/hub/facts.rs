@@ -19,11 +19,11 @@ impl Hub {
     fn peer_facts(&self) -> PeerFacts {
         let ready = || self.context.peers.values().filter(|peer| peer.ready && peer.kind != Kind::Feeler);
         let serving = || ready().filter(|peer| peer.kind != Kind::AddressFetch && peer.serves_blocks());
-        let serves_from = |peer: &Peer| Some(pruned_from(peer.best_known?.height));
+        let serves_from = |peer: &Peer| Some(pruned_from(self.headers.best_known(peer.id)?.height));
         PeerFacts {
             connected_count: self.context.peers.len(),
             handshaked_count: self.context.peers.values().filter(|peer| peer.ready).count(),
-            headers_count: ready().filter(|peer| peer.headers.is_heard).count(),
+            headers_count: ready().filter(|peer| self.headers.is_heard(peer.id)).count(),
             serving_count: serving().count(),
             pruned_count: serving().filter(|peer| peer.is_limited()).count(),
             pruned_from: serving().filter(|peer| peer.is_limited()).filter_map(serves_from).min(),
@@ -33,8 +33,7 @@ impl Hub {
 
     /// The end of what a peer told of its chain: of what is stored, or of what has too little work for that.
     fn chain_end(&self, peer: &Peer) -> Option<ChainEnd> {
-        let stored = peer.best_known.map(|best| (best.height, best.work));
-        let (height, work) = stored.into_iter().chain(peer.headers.short).max_by_key(|(_, work)| *work)?;
+        let (height, work) = self.headers.chain_end(peer.id)?;
         Some(ChainEnd { peer: peer.id, height, work, is_below_minimum: work < self.context.chain.minimum_work() })
     }
 

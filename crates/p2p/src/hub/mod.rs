@@ -12,13 +12,8 @@ pub mod delivery;
 pub mod dispatch;
 pub mod eviction;
 mod facts;
-pub mod future_headers;
-pub mod header_quota;
-pub mod header_schedule;
-pub mod headers;
-pub mod lagging;
+pub mod header_sync;
 pub mod outbound;
-pub mod patience;
 pub mod serving;
 pub mod settled;
 pub mod targets;
@@ -41,6 +36,7 @@ use crate::transport::Transport;
 use crate::trouble::DialError;
 use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError, services};
 use context::Context;
+use header_sync::HeaderSync;
 use outbound::{Dialed, OUTBOUND_COUNT_MAX, Outbound};
 use primitives::BlockHash;
 use serving::room::may_answer;
@@ -103,8 +99,7 @@ pub struct Hub {
     context: Context,
     download: Download,
     budget: Arc<InFlightBudget>,
-    headers: headers::HeaderSync,
-    header_quota: header_quota::HeaderQuota,
+    headers: HeaderSync,
     serving: Serving,
     outbound: Outbound,
     targets: targets::Targets,
@@ -157,8 +152,7 @@ impl Hub {
             context,
             download: Download::default(),
             budget,
-            headers: headers::HeaderSync::default(),
-            header_quota: header_quota::HeaderQuota::default(),
+            headers: HeaderSync::default(),
             serving,
             outbound,
             targets: targets::Targets::default(),
@@ -210,12 +204,12 @@ impl Hub {
             in_flight_count: self.download.in_flight_count(),
             held_bytes: self.budget.held_bytes(),
             wanted_count: self.download.open_count(),
-            presync_height: self.presync_height(),
-            headers_done: self.headers.done,
-            headers_settled: self.headers.settled,
+            presync_height: self.headers.presync_height(),
+            headers_done: self.headers.is_done(),
+            headers_settled: self.headers.is_settled(),
             best_claim: self.best_claim(),
             undelivered: self.undelivered(),
-            headers_too_new: self.headers_too_new(),
+            headers_too_new: self.headers.headers_too_new(&self.context),
             window_full: self.download.is_window_full(),
             facts: self.facts(),
             ..self.progress.clone()
@@ -320,6 +314,7 @@ impl Hub {
         peer.is_address_logged = self.context.config.log_ips;
         peer.journal.say(|| format!("Added connection peer={id}"));
         self.serving.add_peer(id);
+        self.headers.add_peer(id);
         self.context.peers.insert(id, peer);
     }
 
@@ -376,6 +371,7 @@ impl Hub {
         peer.journal.take().into_iter().for_each(|line| self.context.event(Event::Debug(line)));
         self.download.remove_peer(id);
         self.serving.remove_peer(id);
+        self.headers.remove_peer(id);
         if let Target::Peer(remote) = &peer.target {
             self.note_end(remote, &peer, &reason, now);
         }
@@ -509,6 +505,20 @@ impl Hub {
         }
     }
 
+    fn tick_headers(&mut self, now: Now) {
+        for (id, reason) in self.headers.begin_tick(&mut self.context, now) {
+            self.drop_peer(id, reason, now);
+        }
+        for id in self.peer_ids() {
+            if let Err(reason) = self.headers.tick_peer(&mut self.context, id, now) {
+                self.drop_peer(id, reason, now);
+            }
+        }
+        self.headers.ask_next(&mut self.context, now);
+        let withholds: Vec<PeerId> = self.context.peers.values().filter(|p| p.withholds).map(|p| p.id).collect();
+        self.headers.tell_done(&mut self.context, &mut self.outbound, |id| withholds.contains(&id), now);
+    }
+
     /// Whether much memory was given back since this was asked: an allocator may keep it from the system.
     pub fn take_freed(&mut self) -> bool {
         self.serving.take_freed()
@@ -543,10 +553,10 @@ impl Hub {
         }
         self.outbound.succeeded(peer.kind, &info.address);
         self.context.event(Event::PeerConnected { peer: id, info });
-        self.look_at_lag(id, now)?;
+        self.headers.look_at_lag(&mut self.context, id, now)?;
         // Where others are connected to, the next tick chooses among them.
         if self.context.peers.len() == 1 && self.context.peers[&id].is_outbound() {
-            self.ask_next(now);
+            self.headers.ask_next(&mut self.context, now);
         }
         Ok(())
     }
@@ -578,7 +588,7 @@ impl Hub {
                 self.verdicts_heard += 1;
                 self.on_verdict(hash, verdict, now);
             }
-            NodeMessage::NewTip => self.serving.announce_tip(&mut self.context),
+            NodeMessage::NewTip => self.serving.announce_tip(&mut self.context, &self.headers),
             NodeMessage::Echo => self.context.event(Event::Echo),
         }
     }

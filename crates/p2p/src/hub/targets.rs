@@ -33,7 +33,9 @@ impl Hub {
         }
         let least = self.least_work();
         let has_blocks = |peer: &&Peer| peer.ready && peer.kind != Kind::AddressFetch && peer.serves_blocks();
-        let best = |peer: &Peer| Some((peer.id, peer.best_known.filter(|best| best.work >= least)?, peer.withholds));
+        let best = |peer: &Peer| {
+            Some((peer.id, self.headers.best_known(peer.id).filter(|best| best.work >= least)?, peer.withholds))
+        };
         let claims: Vec<_> = self.context.peers.values().filter(has_blocks).filter_map(best).collect();
         let made_from: Vec<_> = claims.iter().map(|(id, best, withholds)| (*id, best.hash, *withholds)).collect();
         if made_from == self.targets.made_from {
@@ -90,7 +92,7 @@ impl Hub {
             if !peer.ready || !peer.serves_blocks() {
                 continue;
             }
-            let best = peer.best_known.filter(|best| best.work >= least);
+            let best = self.headers.best_known(id).filter(|best| best.work >= least);
             let of = (version, best.map(|best| best.hash));
             if peer.reach_of == Some(of) {
                 continue;

@@ -8,6 +8,7 @@ pub mod room;
 
 use super::Action;
 use super::context::Context;
+use super::header_sync::HeaderSync;
 use crate::api::PeerId;
 use crate::budget::BufferPool;
 use crate::chain::{ChainView, HeaderInfo};
@@ -302,17 +303,17 @@ impl Serving {
     }
 
     /// Tells peers of the tip, unless we are still catching up with a better header.
-    pub(super) fn announce_tip(&mut self, cx: &mut Context) {
+    pub(super) fn announce_tip(&mut self, cx: &mut Context, headers: &HeaderSync) {
         let tip = cx.chain.tip();
         if tip.work < cx.chain.best_header().work {
             return;
         }
         for id in cx.peer_ids() {
             let peer = &cx.peers[&id];
-            if !peer.ready || self.peer_has(cx, id, &tip) || !may_answer(cx, peer) {
+            if !peer.ready || self.peer_has(cx, headers, id, &tip) || !may_answer(cx, peer) {
                 continue;
             }
-            let fresh = if peer.wants_headers { self.headers_unknown_to(cx, id, tip) } else { None };
+            let fresh = if peer.wants_headers { self.headers_unknown_to(cx, headers, id, tip) } else { None };
             let message = match fresh {
                 Some(headers) => Message::Headers(headers),
                 None => Message::Inv(vec![Inventory::Block(tip.hash)]),
@@ -323,19 +324,20 @@ impl Serving {
     }
 
     /// Whether a peer has a header: it told us of it or of a descendant, or we told it.
-    fn peer_has(&self, cx: &Context, id: PeerId, info: &HeaderInfo) -> bool {
+    fn peer_has(&self, cx: &Context, headers: &HeaderSync, id: PeerId, info: &HeaderInfo) -> bool {
+        let best_known = headers.best_known(id).map(|best| best.hash);
         let best_given = self.askers.get(&id).and_then(|asker| asker.best_given);
-        let known = [cx.peers[&id].best_known.map(|best| best.hash), best_given];
+        let known = [best_known, best_given];
         known.iter().flatten().any(|of| cx.chain.ancestor(of, info.height) == Some(info.hash))
     }
 
     /// The headers up to `tip` that a peer does not have, lowest first; `None` when they are too many.
-    fn headers_unknown_to(&self, cx: &Context, id: PeerId, tip: HeaderInfo) -> Option<Vec<Header>> {
+    fn headers_unknown_to(&self, cx: &Context, known: &HeaderSync, id: PeerId, tip: HeaderInfo) -> Option<Vec<Header>> {
         let mut headers = vec![tip.header];
         let mut at = tip;
         loop {
             at = cx.chain.header(&at.header.prev())?;
-            if self.peer_has(cx, id, &at) {
+            if self.peer_has(cx, known, id, &at) {
                 headers.reverse();
                 return Some(headers);
             }

@@ -5,7 +5,7 @@ use super::kinds::*;
 use super::world::*;
 use crate::api::{Config, Outbound};
 use crate::chain::ChainView as _;
-use crate::hub::header_quota::{AHEAD_COUNT_MAX, Holder};
+use crate::hub::header_sync::quota::{AHEAD_COUNT_MAX, Holder};
 use crate::rng::Rng;
 use crate::sim::{Chain, Made, made_on, mine};
 use crate::transport::Transport;
@@ -220,10 +220,10 @@ fn future_headers_count_as_headers_ahead() {
             world.run_until(20 * S, |world| world.notes.iter().any(|note| note.contains("kept for later"))),
             "{row}"
         );
-        world.hub.note_new_headers(Holder::Manual(0), before);
+        world.hub.headers.note_new(Holder::Manual(0), before);
         world.run(40 * S);
         assert_eq!(world.chain.header(&header.hash()).is_some(), is_taken, "{row}");
-        assert!(world.hub.is_far_ahead(Holder::Manual(0)), "{row}");
+        assert!(world.hub.headers.is_far_ahead(&world.hub.context, Holder::Manual(0)), "{row}");
     }
 }
 
@@ -236,7 +236,7 @@ fn headers_of_one_group_keep_no_other_chain_out() {
         let mut world = World::with_config(Chain::new(), config);
         for number in 0..groups {
             let group = NetAddress::V4([31 + number, 1, 2, 3]).group();
-            world.hub.note_new_headers(Holder::Inbound(group), AHEAD_COUNT_MAX / 4);
+            world.hub.headers.note_new(Holder::Inbound(group), AHEAD_COUNT_MAX / 4);
         }
         let mut server = Server::new(Arc::clone(&served));
         server.greet(world.now());

@@ -3,7 +3,7 @@
 use super::world::*;
 use crate::api::{Config, Outbound};
 use crate::chain::{ChainView as _, HEADERS_COUNT_MAX};
-use crate::hub::header_schedule::{STREAM_INTERVAL, STREAM_TIMEOUT};
+use crate::hub::header_sync::schedule::{STREAM_INTERVAL, STREAM_TIMEOUT};
 use crate::hub::outbound::NAMED_PATIENCE;
 use crate::sim::{Chain, child, made_on, mine};
 use crate::wire::{Inventory, Message};

@@ -6,7 +6,8 @@
 //! number, those of the address memory another, for either can come again under other addresses; of these one network group
 //! has a quarter at most, so that no single peer keeps the others' headers out.
 
-use super::Hub;
+use super::super::context::Context;
+use super::HeaderSync;
 use crate::peer::{Kind, Peer};
 use crate::wire::{Group, Target};
 use primitives::{Height, Work};
@@ -20,14 +21,14 @@ const GROUP_AHEAD_COUNT_MAX: usize = AHEAD_COUNT_MAX / 4;
 
 /// Whose headers they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Holder {
+pub(in super::super) enum Holder {
     Inbound(Group),
     Automatic(Group),
     Manual(usize),
 }
 
 impl Holder {
-    pub(super) fn of(peer: &Peer) -> Holder {
+    pub(in super::super) fn of(peer: &Peer) -> Holder {
         let group = match &peer.target {
             Target::Peer(remote) => remote.address.group(),
             Target::Name(name, _) => Group::of_name(name),
@@ -65,7 +66,7 @@ pub(super) struct HeaderQuota {
 }
 
 impl HeaderQuota {
-    fn add(&mut self, holder: Holder, count: usize) {
+    pub(super) fn add(&mut self, holder: Holder, count: usize) {
         *self.ahead.entry(holder).or_default() += count;
         if let Some(shared) = holder.shared() {
             *self.shared.entry(shared).or_default() += count;
@@ -84,7 +85,7 @@ impl HeaderQuota {
     }
 
     /// The tip is at `tip` now.
-    fn set_tip(&mut self, tip: Height) {
+    pub(super) fn set_tip(&mut self, tip: Height) {
         let connected = usize::try_from(tip.blocks_above(self.tip)).unwrap_or(usize::MAX);
         let counts = self.ahead.values_mut().chain(self.shared.values_mut());
         counts.for_each(|count| *count = count.saturating_sub(connected));
@@ -93,18 +94,16 @@ impl HeaderQuota {
     }
 }
 
-impl Hub {
+impl HeaderSync {
     /// Whether no new header is taken of this one for now.
-    pub(super) fn is_far_ahead(&self, holder: Holder) -> bool {
-        self.context.chain.minimum_work() == Work::ZERO && self.header_quota.is_used_up(holder)
+    pub(in super::super) fn is_far_ahead(&self, cx: &Context, holder: Holder) -> bool {
+        cx.chain.minimum_work() == Work::ZERO && self.quota.is_used_up(holder)
     }
 
-    pub(super) fn note_new_headers(&mut self, holder: Holder, count: usize) {
-        self.header_quota.add(holder, count);
-    }
-
-    pub(super) fn tick_header_quota(&mut self) {
-        self.header_quota.set_tip(self.context.chain.tip().height);
+    /// As if so many new headers had come of this one.
+    #[cfg(test)]
+    pub(in super::super) fn note_new(&mut self, holder: Holder, count: usize) {
+        self.quota.add(holder, count);
     }
 }
 

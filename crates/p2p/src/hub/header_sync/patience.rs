@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How long one of `Waited` is waited for without progress. With the minute after which another peer is asked
-/// ([`super::header_schedule::STREAM_INTERVAL`]), whatever one peer does holds up the end of the headers for two minutes.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// ([`super::schedule::STREAM_INTERVAL`]), whatever one peer does holds up the end of the headers for two minutes.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Two looks at the clock are taken to be no further apart: a machine that slept has not waited.
 const STEP_MAX: Duration = Duration::from_secs(1);
 

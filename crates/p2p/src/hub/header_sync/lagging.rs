@@ -6,7 +6,8 @@
 //!
 //! Source: Bitcoin Core b88bffe, net_processing.cpp, `UpdatePeerStateForReceivedHeaders` and `ConsiderEviction`.
 
-use super::Hub;
+use super::super::context::Context;
+use super::HeaderSync;
 use crate::api::PeerId;
 use crate::lag::Step;
 use crate::peer::{Kind, Peer};
@@ -15,16 +16,17 @@ use crate::time::Now;
 use primitives::Height;
 
 /// Peers that are kept. Source: Core's `MAX_OUTBOUND_PEERS_TO_PROTECT_FROM_DISCONNECT`.
-pub const PROTECTED_COUNT_MAX: usize = 4;
+const PROTECTED_COUNT_MAX: usize = 4;
 
-impl Hub {
+impl HeaderSync {
     /// A peer told of headers that are known now.
-    pub(super) fn protect_from_lag(&mut self, id: PeerId) {
-        let tip = self.context.chain.tip();
-        let count = self.context.peers.values().filter(|peer| peer.headers.lag.is_protected).count();
-        let Some(peer) = self.context.peers.get_mut(&id).filter(|peer| peer.kind == Kind::Automatic) else { return };
-        if count < PROTECTED_COUNT_MAX && peer.best_known.is_some_and(|best| best.work >= tip.work) {
-            peer.headers.lag.is_protected = true;
+    pub(super) fn protect_from_lag(&mut self, cx: &Context, id: PeerId) {
+        let tip = cx.chain.tip();
+        let count = self.told.values().filter(|told| told.lag.is_protected).count();
+        let is_chosen = cx.peers.get(&id).is_some_and(|peer| peer.kind == Kind::Automatic);
+        let told = self.of(id);
+        if is_chosen && count < PROTECTED_COUNT_MAX && told.best_known.is_some_and(|best| best.work >= tip.work) {
+            told.lag.is_protected = true;
         }
     }
 
@@ -33,15 +35,19 @@ impl Hub {
     /// # Errors
     ///
     /// [`Reason::Lagging`]: its time is over.
-    pub(super) fn look_at_lag(&mut self, id: PeerId, now: Now) -> Result<(), Reason> {
-        let tip = self.context.chain.tip();
-        let is_looked_at = |peer: &&mut Peer| peer.ready && matches!(peer.kind, Kind::Automatic | Kind::BlockRelay);
-        let Some(peer) = self.context.peers.get_mut(&id).filter(is_looked_at) else { return Ok(()) };
-        match peer.headers.lag.look(peer.best_known.map(|best| best.work), tip, now.since_start) {
+    pub(in super::super) fn look_at_lag(&mut self, cx: &mut Context, id: PeerId, now: Now) -> Result<(), Reason> {
+        let tip = cx.chain.tip();
+        let is_looked_at = |peer: &&Peer| peer.ready && matches!(peer.kind, Kind::Automatic | Kind::BlockRelay);
+        if cx.peers.get(&id).filter(is_looked_at).is_none() {
+            return Ok(());
+        }
+        let told = self.of(id);
+        match told.lag.look(told.best_known.map(|best| best.work), tip, now.since_start) {
             Step::Wait => {}
             Step::Ask(goal) => {
                 let from = if goal.height == Height::GENESIS { goal.hash } else { goal.header.prev() };
-                self.ask_headers(id, self.context.chain.locator(&from), now);
+                let locator = cx.chain.locator(&from);
+                self.ask_headers(cx, id, locator, now);
             }
             Step::Drop => return Err(Reason::Lagging),
         }

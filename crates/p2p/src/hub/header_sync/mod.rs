@@ -1,0 +1,464 @@
+//! Header sync: who is asked for headers, and what is done with what comes.
+//!
+//! - At first one peer is asked, so that the chain is not fetched from each; every minute without an end one
+//!   more, and at once where those that were asked are silent, very slow or repeat themselves, up to [`STREAM_COUNT_MAX`]. When one has told its whole chain, and the best chain has minimum
+//!   work, all others are asked what they have beyond it.
+//! - Proof of work and continuity first; headers whose chain has too little work to be stored go through
+//!   [`crate::low_work`].
+//! - A peer that was asked and neither answers nor sends anything is skipped, and disconnected where another
+//!   can take its place. So is one that takes longer for its whole chain than `STREAM_TIMEOUT` and
+//!   `STREAM_TIMEOUT_HEADER` for each header that is expected, where another waits to be asked; and one whose
+//!   low-work sync fails is skipped for [`ANSWER_TIMEOUT`].
+//! - An announced block that is not known has one further peer asked, whichever are being asked.
+//! - The peers' chains are told when every peer that we connected to has told its own, or had its time; what peers say
+//!   that connected to us is heard, but not waited for.
+//! - Headers whose time is too far ahead are kept and given to the tree again when it has come.
+//!
+//! Source: Bitcoin Core b88bffe, net_processing.cpp, `ProcessHeadersMessage` and what it calls.
+//!
+//! Absent on purpose: blocks. Who has which is read here by others ([`HeaderSync::best_known`]).
+
+mod future;
+mod lagging;
+mod patience;
+mod peer_headers;
+pub mod quota;
+pub mod schedule;
+
+use super::context::Context;
+use crate::api::{Event, PeerId};
+use crate::chain::{HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, hash_all};
+use crate::low_work::{LowWorkSync, Phase};
+use crate::peer::{Kind, Peer};
+use crate::reason::Reason;
+use crate::time::Now;
+use crate::wire::{Inventory, Message};
+use future::FutureHeaders;
+use patience::Patience;
+use peer_headers::PeerHeaders;
+use primitives::{BlockHash, Header, Height, MedianTime, Work};
+use quota::{HeaderQuota, Holder};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Peers whose whole chain is fetched at a time.
+pub const STREAM_COUNT_MAX: usize = 3;
+/// How long it may take for one answer. Source: Core's `HEADERS_RESPONSE_TIME`.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2 * 60);
+/// Messages of unconnecting headers, in a row.
+pub const UNCONNECTED_COUNT_MAX: u32 = 50;
+
+/// Header sync: what peers told of their chains, and who is asked.
+#[derive(Debug, Default)]
+pub(super) struct HeaderSync {
+    /// What each peer told and was asked, by its name.
+    told: BTreeMap<PeerId, PeerHeaders>,
+    /// Whether all are asked, and not only a few.
+    ask_all: bool,
+    first_asked_at: Option<Duration>,
+    future: Vec<FutureHeaders>,
+    quota: HeaderQuota,
+    /// The announced block for which a further peer was asked.
+    asked_for: Option<BlockHash>,
+    /// It was said once that headers are far ahead of the clock.
+    said_far: bool,
+    /// Whose further headers the end of header sync still waits for.
+    patience: Patience,
+    /// See [`Event::HeadersDone`].
+    done: bool,
+    /// See [`crate::Progress::headers_settled`].
+    settled: bool,
+    /// The last header of the message that was just dealt with, if it is in the tree.
+    announced: Option<HeaderInfo>,
+}
+
+/// Headers of one message: continuous, with proof of work.
+#[derive(Clone, Copy)]
+struct Batch<'a> {
+    headers: &'a [Header],
+    hashes: &'a [BlockHash],
+    /// Whether the message had as many as one may have: then there may be more.
+    full: bool,
+}
+
+impl HeaderSync {
+    /// A connection was made.
+    pub(super) fn add_peer(&mut self, id: PeerId) {
+        self.told.insert(id, PeerHeaders::default());
+    }
+
+    /// A connection ended.
+    pub(super) fn remove_peer(&mut self, id: PeerId) {
+        self.told.remove(&id);
+    }
+
+    fn of(&mut self, id: PeerId) -> &mut PeerHeaders {
+        self.told.get_mut(&id).expect("every connection has an entry")
+    }
+
+    fn seen_of(&self, id: PeerId) -> &PeerHeaders {
+        self.told.get(&id).expect("every connection has an entry")
+    }
+
+    // What others read.
+
+    /// See [`Event::HeadersDone`].
+    pub(super) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// See [`crate::Progress::headers_settled`].
+    pub(super) fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    /// The best block that we know a peer to have.
+    pub(super) fn best_known(&self, id: PeerId) -> Option<HeaderInfo> {
+        self.told.get(&id)?.best_known
+    }
+
+    /// Height and work of the end of a peer's chain, as far as it told it, stored or not.
+    pub(super) fn chain_end(&self, id: PeerId) -> Option<(Height, Work)> {
+        let told = self.told.get(&id)?;
+        let stored = told.best_known.map(|best| (best.height, best.work));
+        stored.into_iter().chain(told.short).max_by_key(|(_, work)| *work)
+    }
+
+    /// Whether a peer answered with headers, be it with none.
+    pub(super) fn is_heard(&self, id: PeerId) -> bool {
+        self.told.get(&id).is_some_and(|told| told.is_heard)
+    }
+
+    /// Height that the sync of headers with little work has reached with a peer.
+    pub(super) fn presynced(&self, id: PeerId) -> Option<Height> {
+        Some(self.told.get(&id)?.low_work.as_ref()?.height())
+    }
+
+    /// The greatest of those heights, of syncs that do not store yet.
+    pub(super) fn presync_height(&self) -> Option<Height> {
+        let syncs = self.told.values().filter_map(|told| told.low_work.as_ref());
+        syncs.filter(|sync| sync.phase() == Phase::Presync).map(|sync| sync.height()).max()
+    }
+
+    /// Peers whose best chain has this block.
+    pub(super) fn those_on(&self, cx: &Context, hash: BlockHash, height: Height) -> Vec<PeerId> {
+        let is_on = |best: HeaderInfo| cx.chain.ancestor(&best.hash, height) == Some(hash);
+        self.told.iter().filter(|(_, told)| told.best_known.is_some_and(is_on)).map(|(id, _)| *id).collect()
+    }
+
+    // Whom to ask.
+
+    /// Asks a peer for what follows `locator`, unless it is still to answer.
+    fn ask_headers(&mut self, cx: &mut Context, id: PeerId, locator: Vec<BlockHash>, now: Now) {
+        let (Some(peer), Some(told)) = (cx.peers.get_mut(&id), self.told.get_mut(&id)) else { return };
+        let waits = |at: Duration| now.since_start.saturating_sub(at) < ANSWER_TIMEOUT;
+        if told.asked_at.is_some_and(waits) {
+            return;
+        }
+        told.asked_at = Some(now.since_start);
+        told.asked_bytes = peer.transport.received_bytes();
+        told.deferred = false;
+        peer.send(&Message::GetHeaders(locator, BlockHash::ZERO));
+    }
+
+    /// Asks from one before the best header, so that the answer tells the peer's best even if it is ours.
+    fn ask_from_best(&mut self, cx: &mut Context, id: PeerId, now: Now) {
+        let best = cx.chain.best_header();
+        let from = if best.height == Height::GENESIS { best.hash } else { best.header.prev() };
+        self.of(id).started = true;
+        let locator = cx.chain.locator(&from);
+        self.ask_headers(cx, id, locator, now);
+    }
+
+    /// Asks for what follows the best header.
+    fn ask_beyond_best(&mut self, cx: &mut Context, id: PeerId, now: Now) {
+        let locator = cx.chain.locator(&cx.chain.best_header().hash);
+        self.ask_headers(cx, id, locator, now);
+    }
+
+    /// Forgets what peers said about the end of their chains, and asks them all again: our best chain changed.
+    pub(super) fn ask_all_again(&mut self) {
+        for told in self.told.values_mut() {
+            (told.started, told.at_end) = (false, false);
+        }
+    }
+
+    // What comes.
+
+    /// The last header of the message that [`HeaderSync::on_headers`] dealt with, where it is in the tree: the peer announced it.
+    pub(super) fn take_announced(&mut self) -> Option<HeaderInfo> {
+        self.announced.take()
+    }
+
+    /// `headers`, or the header of a block that was not asked for.
+    ///
+    /// # Errors
+    ///
+    /// The [`Reason`] for which the connection ends.
+    pub(super) fn on_headers(
+        &mut self,
+        cx: &mut Context,
+        id: PeerId,
+        headers: &[Header],
+        now: Now,
+    ) -> Result<(), Reason> {
+        self.announced = None;
+        let chain = cx.chain.clone();
+        self.of(id).is_heard = true;
+        if headers.is_empty() {
+            let state = self.of(id);
+            state.low_work = None;
+            state.asked_at = None;
+            state.at_end = true;
+            return Ok(());
+        }
+        let hashes = hash_all(headers);
+        if !chain.check_proof_of_work(headers, &hashes) {
+            return Err(Reason::HeaderWork);
+        }
+        if headers[1..].iter().zip(&hashes).any(|(header, parent)| header.prev() != *parent) {
+            return Err(Reason::HeadersNotContinuous);
+        }
+        let batch = Batch { headers, hashes: &hashes, full: headers.len() == HEADERS_COUNT_MAX };
+        if let Some(released) = self.continue_low_work(cx, id, batch, now) {
+            if released.is_empty() {
+                return Ok(());
+            }
+            let hashes = hash_all(&released);
+            return self.store_headers(cx, id, Batch { headers: &released, hashes: &hashes, ..batch }, now);
+        }
+        let Some(parent) = chain.header(&headers[0].prev()) else {
+            return self.on_unconnected(cx, id, hashes[hashes.len() - 1], now);
+        };
+        self.of(id).unconnected_count = 0;
+        self.of(id).asked_at = None;
+        let last = chain.header(&hashes[hashes.len() - 1]);
+        if !last.is_some_and(|last| is_on_our_chain(cx, &last)) && !self.has_enough_work(cx, id, &parent, batch, now)? {
+            return Ok(());
+        }
+        self.store_headers(cx, id, batch, now)
+    }
+
+    fn on_unconnected(&mut self, cx: &mut Context, id: PeerId, last: BlockHash, now: Now) -> Result<(), Reason> {
+        let state = self.of(id);
+        state.unknown = Some(last);
+        state.unconnected_count += 1;
+        if state.unconnected_count > UNCONNECTED_COUNT_MAX {
+            return Err(Reason::HeadersUnconnected);
+        }
+        if state.is_backing_off(now) {
+            return Ok(());
+        }
+        self.ask_beyond_best(cx, id, now);
+        Ok(())
+    }
+
+    /// Continues a low-work sync of this peer. `None`: it has not started, or it ended, and the headers
+    /// are to be looked at as any others. Otherwise the headers that may be stored now.
+    fn continue_low_work(&mut self, cx: &mut Context, id: PeerId, batch: Batch<'_>, now: Now) -> Option<Vec<Header>> {
+        let chain = cx.chain.clone();
+        let mut sync = self.of(id).low_work.take()?;
+        let outcome = sync.process(batch.headers, batch.hashes, batch.full, &*chain);
+        if !outcome.success {
+            // Asked again at once, a peer that shows one chain and gives another would be asked for ever.
+            self.others_to_tell(cx, id, now).next()?;
+            let until = now.since_start + ANSWER_TIMEOUT;
+            self.of(id).skip_until(until);
+            self.of(id).backoff_until = Some(until);
+            return Some(Vec::new());
+        }
+        self.of(id).asked_at = None;
+        if outcome.more {
+            let locator = sync.locator(chain.locator(&sync.start().hash));
+            self.of(id).low_work = Some(sync);
+            self.ask_headers(cx, id, locator, now);
+        } else if outcome.headers.is_empty() {
+            let state = self.of(id);
+            (state.at_end, state.short) = (true, Some((sync.height(), sync.work())));
+        }
+        Some(outcome.headers)
+    }
+
+    /// Whether the chain that ends with these headers has enough work to be stored. If not, and the message
+    /// is full, a low-work sync is started with them.
+    fn has_enough_work(
+        &mut self,
+        cx: &mut Context,
+        id: PeerId,
+        parent: &HeaderInfo,
+        batch: Batch<'_>,
+        now: Now,
+    ) -> Result<bool, Reason> {
+        let Batch { headers, full, .. } = batch;
+        let claimed = |sum: Work, header: &Header| sum.saturating_add(Work::of_bits(header.bits()));
+        let threshold = cx.chain.anti_dos_work();
+        // Source: Core's `already_validated_work`: who is trusted is spared presync.
+        let work = headers.iter().fold(parent.work, claimed);
+        if work >= threshold || cx.peers[&id].is_noban() {
+            return Ok(true);
+        }
+        if !full {
+            let height = parent.height.saturating_add(u32::try_from(headers.len()).unwrap_or(u32::MAX));
+            let state = self.of(id);
+            (state.at_end, state.short) = (true, Some((height, work)));
+            let peer = cx.peers.get_mut(&id).expect("it just spoke");
+            peer.journal.say(|| format!("Ignoring low-work chain (height={height}) from peer={id}"));
+            return self.require_minimum_work(cx, id).map(|()| false);
+        }
+        if self.of(id).is_backing_off(now) {
+            return Ok(false);
+        }
+        let median = cx.chain.median_time_past(&parent.hash).unwrap_or(MedianTime::ZERO);
+        let network = cx.config.network;
+        let sync = LowWorkSync::new(&network, *parent, median, threshold, now.unix, &mut cx.rng);
+        self.of(id).low_work = Some(Box::new(sync));
+        self.continue_low_work(cx, id, batch, now);
+        Ok(false)
+    }
+
+    /// A sought peer that has told its whole chain must have minimum work while we are in initial download.
+    fn require_minimum_work(&self, cx: &Context, id: PeerId) -> Result<(), Reason> {
+        let enough = self.best_known(id).is_some_and(|best| best.work >= cx.chain.minimum_work());
+        if cx.peers[&id].kind == Kind::Automatic && !enough && cx.chain.initial_download() {
+            return Err(Reason::LittleWork);
+        }
+        Ok(())
+    }
+
+    /// Gives headers to the tree, and asks for more when there may be more.
+    fn store_headers(&mut self, cx: &mut Context, id: PeerId, batch: Batch<'_>, now: Now) -> Result<(), Reason> {
+        let Batch { headers, hashes, full } = batch;
+        let is_known = cx.chain.header(&hashes[hashes.len() - 1]).is_some();
+        let holder = Holder::of(&cx.peers[&id]);
+        if !is_known && self.is_far_ahead(cx, holder) {
+            let state = self.of(id);
+            (state.at_end, state.deferred) = (false, true);
+            return Ok(());
+        }
+        let verdict = cx.chain.accept_headers(headers, hashes, now.unix);
+        if verdict.new_count > 0 {
+            self.quota.add(holder, verdict.new_count);
+            cx.event(Event::Headers { peer: id, new_count: verdict.new_count });
+        }
+        if let Some(last) = verdict.last {
+            self.note_best_known(id, last);
+            self.protect_from_lag(cx, id);
+            self.look_at_lag(cx, id, now)?;
+            self.announced = Some(last);
+            if !self.of(id).note_progress(last.work, full, now) {
+                return Err(Reason::HeadersRepeated);
+            }
+        }
+        self.of(id).too_new = matches!(verdict.refused, Some(HeaderRefusal::TooNew { .. }));
+        match verdict.refused {
+            Some(HeaderRefusal::Invalid { hash, reason, .. }) => {
+                say_refused_header(cx, hash, &reason);
+                return Err(Reason::HeaderInvalid { hash, reason });
+            }
+            Some(HeaderRefusal::Known { hash }) => return self.on_refused_before(cx, id, hash),
+            Some(HeaderRefusal::TooNew { index, time }) => {
+                let why = "time-too-new, block timestamp too far in the future";
+                hashes.get(index).into_iter().for_each(|hash| say_refused_header(cx, *hash, why));
+                self.keep_future(cx, id, headers.get(index..).unwrap_or(&[]), time, now);
+                self.of(id).at_end = true;
+                return Ok(());
+            }
+            None => {}
+        }
+        if self.of(id).low_work.is_some() {
+            return Ok(());
+        }
+        if !full {
+            self.of(id).at_end = true;
+            return self.require_minimum_work(cx, id);
+        }
+        self.of(id).at_end = false;
+        // One place more than streams are begun: for who was asked because of an announcement.
+        let may_ask = !self.of(id).is_backing_off(now) && !self.is_far_ahead(cx, holder);
+        if self.stream_count(cx, id) <= STREAM_COUNT_MAX && may_ask {
+            let locator = match verdict.last {
+                Some(last) if verdict.new_count == 0 => locator_beyond(cx, &last),
+                last => cx.chain.locator(&last.map_or(hashes[hashes.len() - 1], |last| last.hash)),
+            };
+            self.ask_headers(cx, id, locator, now);
+        } else {
+            self.of(id).deferred = true;
+        }
+        Ok(())
+    }
+
+    /// A peer is on a chain that was refused before. Who connected to us and who a person named stay: they may come back to
+    /// ours, and where a person refused the chain they do nothing wrong.
+    ///
+    /// Source: Bitcoin Core b88bffe, `MaybePunishNodeForBlock`, `MaybeDiscourageAndDisconnect`.
+    fn on_refused_before(&mut self, cx: &Context, id: PeerId, hash: BlockHash) -> Result<(), Reason> {
+        if matches!(cx.peers[&id].kind, Kind::Inbound | Kind::Manual(_)) {
+            self.of(id).at_end = true;
+            return Ok(());
+        }
+        Err(Reason::HeaderInvalid { hash, reason: "duplicate-invalid".to_owned() })
+    }
+
+    /// Streams that a peer has to share places with: who connected to us takes no place of those that we chose.
+    fn stream_count(&self, cx: &Context, id: PeerId) -> usize {
+        let sought = cx.peers.get(&id).is_some_and(Peer::is_outbound);
+        let streams = cx.peers.values().filter(|peer| self.seen_of(peer.id).is_streaming());
+        streams.filter(|peer| peer.is_outbound() || !sought).count()
+    }
+
+    /// A peer is known to have a block: it told so, or gave a descendant.
+    pub(super) fn note_best_known(&mut self, id: PeerId, info: HeaderInfo) {
+        if let Some(told) = self.told.get_mut(&id) {
+            told.note_best_known(info);
+        }
+    }
+
+    /// `inv`: blocks are announced; everything else is of no use here.
+    pub(super) fn on_inv(&mut self, cx: &mut Context, id: PeerId, list: &[Inventory], now: Now) {
+        let mut unknown = None;
+        for hash in list.iter().filter_map(Inventory::block) {
+            match cx.chain.header(&hash) {
+                Some(info) => self.note_best_known(id, info),
+                None => unknown = Some(hash),
+            }
+        }
+        if unknown.is_none() {
+            return;
+        }
+        let is_further = self.asked_for != unknown && self.stream_count(cx, id) <= STREAM_COUNT_MAX;
+        self.of(id).unknown = unknown;
+        let told = self.seen_of(id);
+        if self.ask_all || told.started {
+            self.ask_beyond_best(cx, id, now);
+        } else if is_further && cx.peers[&id].is_outbound() && !told.is_skipped(now) {
+            // Who is being asked may be slow on purpose: the network's own pace brings another. As Core does.
+            self.asked_for = unknown;
+            self.ask_from_best(cx, id, now);
+        }
+    }
+}
+
+/// Known headers of the best chain, or of the connected one, need no more memory: they are always taken.
+fn is_on_our_chain(cx: &Context, info: &HeaderInfo) -> bool {
+    let ends = [cx.chain.best_header().hash, cx.chain.tip().hash];
+    ends.iter().any(|of| cx.chain.ancestor(of, info.height) == Some(info.hash))
+}
+
+/// Source: Bitcoin Core b88bffe, `AcceptBlockHeader`.
+fn say_refused_header(cx: &mut Context, hash: BlockHash, why: &str) {
+    cx.debug(|| format!("AcceptBlockHeader: Consensus::ContextualCheckBlockHeader: {hash}, {why}"));
+}
+
+/// A locator for a peer that told headers up to `last`, all of them known: where they are of our best chain, it need not
+/// tell the rest of that. `last` itself is in it, so that the peer's answer begins there at the lowest.
+fn locator_beyond(cx: &Context, last: &HeaderInfo) -> Vec<BlockHash> {
+    let best = cx.chain.best_header();
+    if best.height <= last.height || cx.chain.ancestor(&best.hash, last.height) != Some(last.hash) {
+        return cx.chain.locator(&last.hash);
+    }
+    let is_above = |hash: &BlockHash| cx.chain.header(hash).is_some_and(|info| info.height > last.height);
+    let mut locator = cx.chain.locator(&best.header.prev());
+    let place = locator.iter().take_while(|hash| is_above(hash)).count();
+    locator.insert(place, last.hash);
+    locator
+}
