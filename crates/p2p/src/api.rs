@@ -352,7 +352,7 @@ pub struct Progress {
     /// The block of most work that a peer to which we connected has, of those that deliver what they announce: with
     /// [`Progress::headers_done`], a chain with as much work is the tip that the peers have.
     pub best_claim: Option<HeaderInfo>,
-    /// Blocks that peers announced and none delivered: see [`crate::hub::delivery`].
+    /// Blocks that peers announced and none delivered: see [`crate::hub::block_download::delivery`].
     pub undelivered: Vec<Want>,
     /// Whether at least half of the peers that we connected to, and that have told their chains, have headers that are more
     /// than two hours ahead of the clock: then the clock may be wrong.

@@ -19,7 +19,6 @@ use crate::time::Now;
 use crate::transport::{Received, Transport};
 use crate::wire::{AddressEntry, Command, FRAME_BYTES, FilterRange, Inventory, Message, Target, Version, services};
 use primitives::{BlockHash, Header};
-use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Peers of before this version are refused. Source: Bitcoin Core b88bffe, `MIN_PEER_PROTO_VERSION`.
@@ -148,18 +147,6 @@ pub struct Peer {
     pub wants_addrv2: bool,
     /// Smallest time between a ping and its answer.
     pub round_trip: Option<Duration>,
-    /// Unrequested blocks on unknown headers.
-    pub unasked_count: u32,
-    /// Messages that were to be a block and did not deserialize.
-    pub(crate) unreadable_count: u32,
-    /// Blocks that it was asked for because it announced them, in order: see [`crate::hub`].
-    pub(crate) direct: VecDeque<BlockHash>,
-    /// For which lists and best block the scheduler knows what this peer has.
-    pub(crate) reach_of: Option<(u64, Option<BlockHash>)>,
-    /// When it last gave a block that was wanted.
-    pub(crate) last_block_at: Option<Duration>,
-    /// Whether it did not deliver a block that it announced: see [`crate::hub::delivery`].
-    pub(crate) withholds: bool,
     /// Our end of the connection.
     pub(crate) local: Option<std::net::SocketAddr>,
     /// Whether messages came that wait for room in the send queue.
@@ -212,12 +199,6 @@ impl Peer {
             wants_headers: false,
             wants_addrv2: false,
             round_trip: None,
-            unasked_count: 0,
-            unreadable_count: 0,
-            direct: VecDeque::new(),
-            reach_of: None,
-            withholds: false,
-            last_block_at: None,
             local: None,
             has_undispatched: false,
             nonce: rng.number(),
@@ -519,7 +500,7 @@ impl Peer {
             services: info.services,
             last_send: self.sent_at.map_or(0, unix),
             last_receive: if received_bytes > 0 { unix(self.last_received) } else { 0 },
-            last_block: self.last_block_at.map_or(0, unix),
+            last_block: 0,
             connected: unix(self.connected_at),
             sent_bytes: self.transport.sent_bytes(),
             received_bytes,

@@ -528,7 +528,7 @@ impl Play {
         for id in self.hub.peer_ids() {
             let waits = self.hub.peer(id).map_or(0, |peer| peer.transport.out_bytes());
             assert!(waits < 8 << 20, "{waits} bytes wait for one peer");
-            self.direct = self.direct.max(self.hub.peer(id).map_or(0, |peer| peer.direct.len()));
+            self.direct = self.direct.max(self.hub.direct_count(id));
         }
         let _ = self.hub.progress();
     }

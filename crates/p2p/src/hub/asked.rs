@@ -12,7 +12,8 @@ use crate::reason::Reason;
 use crate::stats::PeerStats;
 use crate::time::Now;
 use crate::wire::{AddressEntry, PeerAddress, Target, services};
-use primitives::Height;
+use primitives::{BlockHash, Height};
+use std::time::Duration;
 
 /// Connections for blocks alone. Source: Bitcoin Core b88bffe, `MAX_BLOCK_RELAY_ONLY_CONNECTIONS`.
 const BLOCK_RELAY_COUNT_MAX: usize = 2;
@@ -40,10 +41,13 @@ impl Hub {
             .peers
             .values()
             .map(|peer| {
-                let (in_flight, bytes_per_s, stalls) = self.download.seen_of(peer.id, now.since_start);
+                let (in_flight, bytes_per_s, stalls) = self.blocks.seen_of(peer.id, now);
                 let (presynced, best) = (self.headers.presynced(peer.id), self.headers.best_known(peer.id));
                 let synced_blocks = best.map(|best| self.common_height(&best));
+                let unix = |at: Duration| now.unix.saturating_sub(now.since_start.saturating_sub(at).as_secs());
+                let last_block = self.blocks.last_block_at(peer.id).map_or(0, unix);
                 PeerStats {
+                    last_block,
                     presynced,
                     synced_headers: best.map(|best| best.height),
                     synced_blocks,
@@ -127,6 +131,20 @@ impl Hub {
     /// Sends a message of any name and payload; `false`: there is no such peer, or it cannot be sent.
     pub(crate) fn send_to(&mut self, id: PeerId, name: &str, payload: &[u8]) -> bool {
         self.context.peers.get_mut(&id).is_some_and(|peer| peer.transport.send_named(name, payload))
+    }
+
+    /// Asks a peer for a block on a person's wish.
+    ///
+    /// # Errors
+    ///
+    /// Why that cannot be, in Core's words.
+    pub(crate) fn fetch_from(&mut self, id: PeerId, hash: BlockHash) -> Result<(), &'static str> {
+        self.blocks.fetch_from(&mut self.context, id, hash)
+    }
+
+    /// Blocks that are asked of a peer beside those of the download: for fuzzing.
+    pub(crate) fn direct_count(&self, id: PeerId) -> usize {
+        self.blocks.direct_count(id)
     }
 
     /// Ends all connections and makes and takes none, or does so again.

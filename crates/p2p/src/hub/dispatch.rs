@@ -1,16 +1,24 @@
 //! Messages of peers, each led to the part that deals with it, one at a time and only while its answer has room
 //! ([`super::serving::room`]).
+//!
+//! A ping is answered when what the peer said before is dealt with, as Core's are, in order.
 
 use super::Hub;
+use super::block_download::Came;
 use super::serving::Serving;
 use super::serving::room::may_answer;
-use crate::api::PeerId;
+use crate::api::{Event, PeerId};
 use crate::peer::{Hearing, Input, Peer};
 use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::time::Now;
+use crate::transport::Received;
 use crate::wire::{Message, Target};
-use primitives::{BlockHash, Header};
+use primitives::Header;
+
+/// With more blocks than these in flight there is a bulk of them, which no pong waits for. Source: Bitcoin Core b88bffe,
+/// `MAX_BLOCKS_IN_TRANSIT_PER_PEER`.
+pub const BULK_COUNT_MIN: usize = 16;
 
 impl Hub {
     /// Deals with the messages of a peer that came, as long as there is room for answers.
@@ -64,7 +72,10 @@ impl Hub {
         match input {
             Input::Ready => self.on_ready(id, now),
             Input::Headers(headers) => self.on_headers(id, &headers, now),
-            Input::Block(received) => self.on_block(id, received, now),
+            Input::Block(received) => match self.blocks.on_block(&mut self.context, id, received, now)? {
+                Came::Asked => Ok(()),
+                Came::Unasked(received, header) => self.on_unasked_block(id, received, &header, now),
+            },
             Input::GetHeaders(locator, stop) => {
                 self.serving.on_get_headers(&mut self.context, id, &locator, &stop);
                 Ok(())
@@ -82,9 +93,7 @@ impl Hub {
                 self.serving.serve_next(&mut self.context, id)
             }
             Input::NotFound(list) => {
-                list.iter().for_each(|entry| {
-                    self.download.not_found(id, &BlockHash::from_hash256(entry.hash()), now.since_start)
-                });
+                self.blocks.on_not_found(id, &list, now);
                 Ok(())
             }
             Input::Addresses(entries) => self.on_addresses(id, &entries, now),
@@ -106,12 +115,34 @@ impl Hub {
     }
 
     /// `headers`: what they end with is announced, also where the connection then ends.
-    pub(super) fn on_headers(&mut self, id: PeerId, headers: &[Header], now: Now) -> Result<(), Reason> {
+    fn on_headers(&mut self, id: PeerId, headers: &[Header], now: Now) -> Result<(), Reason> {
         let result = self.headers.on_headers(&mut self.context, id, headers, now);
         if let Some(last) = self.headers.take_announced() {
-            self.fetch_announced(id, &last, now);
+            self.blocks.fetch_announced(&mut self.context, &self.headers, id, &last, now);
         }
         result
+    }
+
+    /// A block that was not asked for: its header is looked at as an announcement; then the block is taken where Core takes one
+    /// that it did not ask for.
+    fn on_unasked_block(
+        &mut self,
+        id: PeerId,
+        mut received: Received,
+        header: &Header,
+        now: Now,
+    ) -> Result<(), Reason> {
+        let hash = header.hash();
+        if self.context.chain.header(&hash).is_none() {
+            self.blocks.check_unasked(&mut self.context, id, &mut received, header)?;
+            self.on_headers(id, std::slice::from_ref(header), now)?;
+            if self.context.chain.header(&hash).is_none() {
+                let why = "missing anti-dos proof-of-work validation";
+                self.context.debug(|| format!("AcceptBlockHeader: not adding new block header {hash}, {why}"));
+            }
+        }
+        self.blocks.take_unasked(&mut self.context, id, received, hash, now);
+        Ok(())
     }
 
     /// `getaddr`. Who may ask for addresses (the permission `addr`) has a choice of its own.
@@ -127,6 +158,39 @@ impl Hub {
         if !entries.is_empty() {
             let message = if is_v2 { Message::AddrV2(entries) } else { Message::Addr(entries) };
             self.context.send(id, &message);
+        }
+    }
+
+    /// A peer pings.
+    pub(super) fn on_ping(&mut self, id: PeerId, nonce: u64, now: Now) {
+        if let Some(peer) = self.context.peers.get_mut(&id)
+            && peer.pongs.ping(nonce, now.since_start)
+        {
+            peer.send(&Message::Pong(nonce));
+        }
+    }
+
+    /// Gives out what there is to say of the connections.
+    pub(super) fn tell_journals(&mut self) {
+        if self.context.config.debug_net {
+            let lines: Vec<String> = self.context.peers.values_mut().flat_map(|peer| peer.journal.take()).collect();
+            lines.into_iter().for_each(|line| self.context.event(Event::Debug(line)));
+        }
+    }
+
+    /// Answers pings that waited.
+    pub(super) fn answer_pings(&mut self, now: Now) {
+        if self.context.peers.values().all(|peer| !peer.pongs.is_waiting()) {
+            return;
+        }
+        let is_bulk = self.blocks.in_flight_count() > BULK_COUNT_MIN;
+        let is_asking = self.blocks.is_asking() || self.context.chain.is_connecting();
+        for (id, peer) in &mut self.context.peers {
+            if peer.pongs.is_waiting() {
+                let is_settled = is_bulk || !(is_asking || self.blocks.is_judging(*id));
+                let nonces = peer.pongs.take(is_settled, now.since_start);
+                nonces.into_iter().for_each(|nonce| peer.send(&Message::Pong(nonce)));
+            }
         }
     }
 }

@@ -15,12 +15,13 @@
 //! Source: Bitcoin Core b88bffe, node/eviction.cpp, `SelectNodeToEvict`. Absent: what Core asks about transactions,
 //! which this node does not relay, and about I2P and CJDNS, on which it does not listen.
 
-use super::Hub;
+use super::context::Context;
 use super::outbound::expected_services;
+use crate::addresses::Addresses;
 use crate::api::PeerId;
 use crate::peer::Peer;
 use crate::permissions::Permissions;
-use crate::reason::Reason;
+use crate::rng::Rng;
 use crate::time::Now;
 use crate::wire::{Group, NetAddress, Target};
 use std::cmp::Reverse;
@@ -102,65 +103,98 @@ fn select(mut candidates: Vec<Candidate>) -> Option<PeerId> {
     largest_group(&candidates).into_iter().max_by_key(|c| c.connected_at).map(|c| c.id)
 }
 
-impl Hub {
-    /// Whether a connection from this address may be taken; another may have given its place up for it.
-    pub(super) fn make_place(&mut self, remote: NetAddress, permissions: Permissions, now: Now) -> bool {
-        let places = self.context.config.inbound_count_max;
-        let inbound = || self.context.peers.values().filter(|peer| !peer.is_outbound());
+/// Where a peer that connects to us finds its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// There is one.
+    Free,
+    /// This peer gives its place up.
+    Of(PeerId),
+    /// There is none.
+    None,
+}
+
+/// The places of peers that connect to us.
+pub(super) struct Places {
+    /// Secret of the order in which network groups are protected.
+    key: u64,
+}
+
+impl Places {
+    pub(super) fn new(rng: &mut Rng) -> Places {
+        Places { key: rng.number() }
+    }
+
+    /// The place of a connection from this address. `last_block_at` says when a peer last gave a block.
+    pub(super) fn place(
+        &self,
+        cx: &Context,
+        addresses: &Addresses,
+        last_block_at: impl Fn(PeerId) -> Option<Duration>,
+        remote: &NetAddress,
+        permissions: Permissions,
+        now: Now,
+    ) -> Place {
+        let places = cx.config.inbound_count_max;
+        let inbound = || cx.peers.values().filter(|peer| !peer.is_outbound());
         let of = |peer: &Peer| match &peer.target {
             Target::Peer(peer) => Some(peer.address),
             Target::Name(..) => None,
         };
         if remote.is_routable() && !permissions.has(Permissions::NOBAN) {
-            let same = inbound().filter(|peer| of(peer) == Some(remote)).count();
+            let same = inbound().filter(|peer| of(peer) == Some(*remote)).count();
             let group = inbound().filter(|peer| of(peer).is_some_and(|other| other.group() == remote.group())).count();
             if same >= places.div_ceil(4) || group >= places.div_ceil(2) {
-                return false;
+                return Place::None;
             }
         }
         let count = inbound().count();
-        let is_refused = self.addresses.is_discouraged(&remote, now.unix) && !permissions.has(Permissions::NOBAN);
+        let is_refused = addresses.is_discouraged(remote, now.unix) && !permissions.has(Permissions::NOBAN);
         if is_refused && count + 1 >= places {
-            return false;
+            return Place::None;
         }
         if count < places {
-            return true;
+            return Place::Free;
         }
-        let Some(id) = self.place_to_free(now) else { return false };
-        self.drop_peer(id, Reason::Evicted, now);
-        true
+        self.place_to_free(cx, addresses, last_block_at, now).map_or(Place::None, Place::Of)
     }
 
-    /// Source: Bitcoin Core b88bffe, `HasAllDesirableServiceFlags`.
-    fn is_of_use(&self, peer: &Peer) -> bool {
-        let expected = expected_services(peer.services(), self.context.chain.initial_download());
-        peer.services() & expected == expected
-    }
-
-    fn place_to_free(&self, now: Now) -> Option<PeerId> {
+    fn place_to_free(
+        &self,
+        cx: &Context,
+        addresses: &Addresses,
+        last_block_at: impl Fn(PeerId) -> Option<Duration>,
+        now: Now,
+    ) -> Option<PeerId> {
         let candidate = |peer: &Peer| {
             let Target::Peer(remote) = &peer.target else { return None };
             let group = remote.address.group();
             let mut hasher = DefaultHasher::new();
-            (self.eviction_key, group.bytes()).hash(&mut hasher);
+            (self.key, group.bytes()).hash(&mut hasher);
             Some(Candidate {
                 id: peer.id,
                 group,
                 keyed_group: hasher.finish(),
                 connected_at: peer.connected_at(),
                 round_trip: peer.round_trip,
-                last_block_at: peer.last_block_at,
-                is_for_blocks: peer.version.as_ref().is_some_and(|version| !version.relay) && self.is_of_use(peer),
+                last_block_at: last_block_at(peer.id),
+                is_for_blocks: peer.version.as_ref().is_some_and(|version| !version.relay) && is_of_use(cx, peer),
                 is_local: remote.address.is_loopback(),
-                is_discouraged: self.addresses.is_discouraged(&remote.address, now.unix),
+                is_discouraged: addresses.is_discouraged(&remote.address, now.unix),
             })
         };
-        let inbound = || self.context.peers.values().filter(|peer| !peer.is_outbound() && !peer.is_noban());
+        let inbound = || cx.peers.values().filter(|peer| !peer.is_outbound() && !peer.is_noban());
         let is_late = |peer: &&Peer| now.since_start.saturating_sub(peer.connected_at()) >= HALF_OPEN_GRACE;
         let half_open: Vec<_> = inbound().filter(|peer| !peer.ready).filter(is_late).filter_map(candidate).collect();
         let oldest = largest_group(&half_open).into_iter().min_by_key(|c| c.connected_at);
         oldest.map(|c| c.id).or_else(|| select(inbound().filter_map(candidate).collect()))
     }
+}
+
+/// Source: Bitcoin Core b88bffe, `HasAllDesirableServiceFlags`.
+fn is_of_use(cx: &Context, peer: &Peer) -> bool {
+    let expected = expected_services(peer.services(), cx.chain.initial_download());
+    peer.services() & expected == expected
 }
 
 #[cfg(test)]

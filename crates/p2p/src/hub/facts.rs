@@ -1,28 +1,43 @@
-//! The facts of this moment: what the hub knows of its connections, put together.
+//! The facts of this moment: what the parts know of the connections, put together.
 
-use super::Hub;
-use crate::download::LIMITED_DEPTH_MAX;
+use super::block_download::BlockDownload;
+use super::block_download::targets::pruned_from;
+use super::context::Context;
+use super::header_sync::HeaderSync;
+use super::outbound::Outbound;
+use crate::addresses::Addresses;
 use crate::facts::{BlockWait, ChainEnd, DialFacts, NetworkFacts, PeerFacts};
 use crate::peer::{Kind, Peer};
-use primitives::Height;
+use std::time::Duration;
 
-impl Hub {
-    pub(super) fn facts(&self) -> NetworkFacts {
+/// Who knows them.
+pub(super) struct Known<'a> {
+    pub(super) context: &'a Context,
+    pub(super) addresses: &'a Addresses,
+    pub(super) outbound: &'a Outbound,
+    pub(super) headers: &'a HeaderSync,
+    pub(super) blocks: &'a BlockDownload,
+}
+
+impl Known<'_> {
+    /// The facts at this time.
+    pub(super) fn facts(&self, at: Duration) -> NetworkFacts {
         NetworkFacts {
             is_off: self.context.is_off,
-            dials: DialFacts { known_count: self.addresses.count(), ..self.outbound.facts(self.ticked_at) },
-            peers: self.peer_facts(),
-            waits_for: self.block_wait(),
+            dials: DialFacts { known_count: self.addresses.count(), ..self.outbound.facts(at) },
+            peers: self.peers(),
+            waits_for: self.waits_for(at),
         }
     }
 
-    fn peer_facts(&self) -> PeerFacts {
-        let ready = || self.context.peers.values().filter(|peer| peer.ready && peer.kind != Kind::Feeler);
+    fn peers(&self) -> PeerFacts {
+        let all = || self.context.peers.values();
+        let ready = || all().filter(|peer| peer.ready && peer.kind != Kind::Feeler);
         let serving = || ready().filter(|peer| peer.kind != Kind::AddressFetch && peer.serves_blocks());
         let serves_from = |peer: &Peer| Some(pruned_from(self.headers.best_known(peer.id)?.height));
         PeerFacts {
-            connected_count: self.context.peers.len(),
-            handshaked_count: self.context.peers.values().filter(|peer| peer.ready).count(),
+            connected_count: all().count(),
+            handshaked_count: all().filter(|peer| peer.ready).count(),
             headers_count: ready().filter(|peer| self.headers.is_heard(peer.id)).count(),
             serving_count: serving().count(),
             pruned_count: serving().filter(|peer| peer.is_limited()).count(),
@@ -34,17 +49,13 @@ impl Hub {
     /// The end of what a peer told of its chain: of what is stored, or of what has too little work for that.
     fn chain_end(&self, peer: &Peer) -> Option<ChainEnd> {
         let (height, work) = self.headers.chain_end(peer.id)?;
-        Some(ChainEnd { peer: peer.id, height, work, is_below_minimum: work < self.context.chain.minimum_work() })
+        let is_below_minimum = work < self.context.chain.minimum_work();
+        Some(ChainEnd { peer: peer.id, height, work, is_below_minimum })
     }
 
-    fn block_wait(&self) -> Option<BlockWait> {
-        let (want, peer, time) = self.download.waits_for(self.ticked_at)?;
+    fn waits_for(&self, at: Duration) -> Option<BlockWait> {
+        let (want, peer, time) = self.blocks.waits_for(at)?;
         let address = |id| self.context.peers.get(&id).map_or_else(String::new, |peer| peer.target.to_string());
         Some(BlockWait { want, peer: peer.map(|id| (id, address(id))), time })
     }
-}
-
-/// The lowest height of which a peer with this best block gives blocks, if it keeps its last ones alone.
-pub(super) fn pruned_from(best: Height) -> Height {
-    best.saturating_sub(LIMITED_DEPTH_MAX - 1)
 }

@@ -1,31 +1,42 @@
-//! All peers together: what comes from a connection is led to header sync, download or serving,
-//! and who is kept and who is sought is decided here. Without I/O: [`crate::net`] has the sockets.
+//! All peers together: the parts that deal with them, and what goes from one part to another. Without I/O: [`crate::net`] has
+//! the sockets.
 //!
 //! In: bytes (through [`Hub::peer_mut`] and [`Hub::received`]), connections made and lost, commands, the time.
 //! Out: bytes (in each peer's transport), and [`Action`]s.
+//!
+//! | part | what it owns |
+//! |---|---|
+//! | [`crate::addresses`] | where peers may be, who misbehaved, what is told to who asks |
+//! | [`outbound`] | connections that we make, seeds, why connections fail |
+//! | [`header_sync`] | what each peer told of its chain, who is asked for headers, when all have told |
+//! | [`block_download`] | which block is asked of whom, what each peer owes or withholds |
+//! | [`serving`] | what each peer asked for, what waits for it in memory |
+//! | [`eviction`] | the places of peers that connect to us |
+//!
+//! A part is a struct with private fields, in its own file or directory; what it knows of a peer stands there, by the peer's name.
+//! It is given the context (connections, chain, settings, actions) and, to read, a part above it in this table. It ends no
+//! connection: it says which one ends and why, and [`Hub`] ends it and tells every part. `impl Hub` stands in this file, in
+//! [`dispatch`] (messages of peers) and in `asked` (what a person asks).
 
-mod announced;
+mod action;
 mod asked;
-pub mod blocks;
+pub mod block_download;
 mod context;
-pub mod delivery;
 pub mod dispatch;
 pub mod eviction;
 mod facts;
 pub mod header_sync;
 pub mod outbound;
 pub mod serving;
-pub mod settled;
-pub mod targets;
 
+pub use action::{Action, NodeMessage};
 pub use asked::Purpose;
 pub use serving::{ReadRequest, Served};
 
 use crate::addresses::Addresses;
-use crate::api::{BlockVerdict, Config, Event, PeerId, Progress, Want};
-use crate::budget::InFlightBudget;
+use crate::api::{BlockVerdict, Config, Event, PeerId, Progress};
+use crate::budget::{BufferPool, InFlightBudget};
 use crate::chain::ChainView;
-use crate::download::{Download, Source, Turn};
 use crate::journal::{self, Journal};
 use crate::peer::{Greeting, Kind, Peer};
 use crate::permissions::Permissions;
@@ -35,7 +46,10 @@ use crate::time::Now;
 use crate::transport::Transport;
 use crate::trouble::DialError;
 use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError, services};
+use block_download::BlockDownload;
 use context::Context;
+use eviction::{Place, Places};
+use facts::Known;
 use header_sync::HeaderSync;
 use outbound::{Dialed, OUTBOUND_COUNT_MAX, Outbound};
 use primitives::BlockHash;
@@ -48,73 +62,22 @@ use std::time::Duration;
 /// How often the address memory is given out.
 pub const SAVE_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
-/// What the world is asked to do.
-#[derive(Debug)]
-pub enum Action {
-    /// Connect, and say [`Hub::connected`] or [`Hub::not_connected`].
-    Dial {
-        /// The connection's name.
-        peer: PeerId,
-        /// Where to.
-        target: Target,
-    },
-    /// The connection is over: close its socket.
-    Close {
-        /// The connection.
-        peer: PeerId,
-    },
-    /// Do [`ReadRequest::read`] for a peer, and say [`Hub::served`].
-    Read {
-        /// Who asked.
-        peer: PeerId,
-        /// For what.
-        request: ReadRequest,
-    },
-    /// Look up a name, and say [`Hub::resolved`].
-    Resolve {
-        /// The name.
-        name: String,
-        /// The port of the addresses.
-        port: u16,
-    },
-    /// Tell the node.
-    Event(Event),
-}
-
-/// What the node says.
-#[derive(Debug)]
-pub enum NodeMessage {
-    /// See [`crate::Network::want`].
-    Want(Vec<Vec<Want>>),
-    /// See [`crate::Network::verdict`].
-    Verdict(BlockHash, BlockVerdict),
-    /// See [`crate::Network::new_tip`].
-    NewTip,
-    /// See [`crate::Network::echo`].
-    Echo,
-}
-
 /// All peers.
 pub struct Hub {
     context: Context,
-    download: Download,
-    budget: Arc<InFlightBudget>,
+    blocks: BlockDownload,
+    buffers: BufferPool,
     headers: HeaderSync,
     serving: Serving,
     outbound: Outbound,
-    targets: targets::Targets,
-    undelivered: Vec<Want>,
-    /// Secret of the order in which network groups are protected.
-    eviction_key: u64,
+    places: Places,
     addresses: Addresses,
-    progress: Progress,
+    received_bytes: u64,
+    sent_bytes: u64,
+    /// Connections that ended because what was asked for did not come in time, and because the peer misbehaved.
+    stalled_count: u64,
+    misbehaved_count: u64,
     saved_at: Duration,
-    /// Whether something was not read since speeds were last measured.
-    paused: bool,
-    /// Some were not read because the node has not looked at enough of those that came.
-    is_node_behind: bool,
-    /// Verdicts that the node has said and this has taken.
-    verdicts_heard: usize,
     /// When the clock was last looked at.
     ticked_at: Duration,
 }
@@ -144,26 +107,25 @@ impl Hub {
                 Addresses::new(&mut rng)
             })
         };
-        let eviction_key = rng.number();
-        let serving = Serving::new(budget.buffers());
+        let places = Places::new(&mut rng);
+        let buffers = budget.buffers();
+        let serving = Serving::new(buffers.clone());
         let mut context = Context::new(config, chain, rng);
         note.into_iter().for_each(|text| context.event(Event::Note(text)));
         Ok(Hub {
             context,
-            download: Download::default(),
-            budget,
+            blocks: BlockDownload::new(budget),
+            buffers,
             headers: HeaderSync::default(),
             serving,
             outbound,
-            targets: targets::Targets::default(),
-            undelivered: Vec::new(),
-            eviction_key,
+            places,
             addresses,
-            progress: Progress::default(),
+            received_bytes: 0,
+            sent_bytes: 0,
+            stalled_count: 0,
+            misbehaved_count: 0,
             saved_at: now.since_start,
-            paused: false,
-            is_node_behind: false,
-            verdicts_heard: 0,
             ticked_at: now.since_start,
         })
     }
@@ -200,25 +162,27 @@ impl Hub {
         Progress {
             outbound_count: ready(false),
             inbound_count: ready(true),
-            download_peer_count: self.download.peer_count(),
-            in_flight_count: self.download.in_flight_count(),
-            held_bytes: self.budget.held_bytes(),
-            wanted_count: self.download.open_count(),
+            received_bytes: self.received_bytes,
+            sent_bytes: self.sent_bytes,
+            stalled_count: self.stalled_count,
+            misbehaved_count: self.misbehaved_count,
             presync_height: self.headers.presync_height(),
             headers_done: self.headers.is_done(),
             headers_settled: self.headers.is_settled(),
-            best_claim: self.best_claim(),
-            undelivered: self.undelivered(),
             headers_too_new: self.headers.headers_too_new(&self.context),
-            window_full: self.download.is_window_full(),
-            facts: self.facts(),
-            ..self.progress.clone()
+            facts: self.known().facts(self.ticked_at),
+            ..self.blocks.progress(&self.context, &self.headers)
         }
+    }
+
+    fn known(&self) -> Known<'_> {
+        let Hub { context, addresses, outbound, headers, blocks, .. } = self;
+        Known { context, addresses, outbound, headers, blocks }
     }
 
     /// Bytes received and sent.
     pub fn totals(&self) -> (u64, u64) {
-        (self.progress.received_bytes, self.progress.sent_bytes)
+        (self.received_bytes, self.sent_bytes)
     }
 
     fn greeting(&self) -> Greeting {
@@ -247,20 +211,22 @@ impl Hub {
     pub fn accepted_with(&mut self, given: Permissions, remote: PeerAddress, now: Now) -> Option<PeerId> {
         let permissions = given.and(self.permissions_of(&remote.address, true));
         if self.context.is_banned(&remote.address, now) && !permissions.has(Permissions::NOBAN) {
-            if self.context.config.debug_net {
-                self.context.event(Event::Debug(format!("connection from {remote} dropped (banned)")));
-            }
+            self.context.debug(|| format!("connection from {remote} dropped (banned)"));
             return None;
         }
         if self.context.is_off {
             return None;
         }
-        if !self.make_place(remote.address, permissions, now) {
-            if self.context.config.debug_net {
+        let last_block_at = |id| self.blocks.last_block_at(id);
+        let place = self.places.place(&self.context, &self.addresses, last_block_at, &remote.address, permissions, now);
+        match place {
+            Place::Free => {}
+            Place::Of(id) => self.drop_peer(id, Reason::Evicted, now),
+            Place::None => {
                 let why = "failed to find an eviction candidate - connection dropped (full)";
-                self.context.event(Event::Debug(why.to_owned()));
+                self.context.debug(|| why.to_owned());
+                return None;
             }
-            return None;
         }
         let id = self.context.new_id();
         let magic = self.context.config.network.magic;
@@ -304,10 +270,9 @@ impl Hub {
         permissions: Permissions,
         now: Now,
     ) {
-        transport.set_buffer_pool(self.budget.buffers());
+        transport.set_buffer_pool(self.buffers.clone());
         let greeting = self.greeting();
         let mut peer = Peer::new(id, kind, target, transport, greeting, now, &mut self.context.rng);
-        peer.withholds = self.outbound.withholds(kind);
         peer.permissions = permissions;
         peer.timeout = self.context.config.peer_timeout;
         peer.journal = Journal::new(self.context.config.debug_net);
@@ -315,6 +280,7 @@ impl Hub {
         peer.journal.say(|| format!("Added connection peer={id}"));
         self.serving.add_peer(id);
         self.headers.add_peer(id);
+        self.blocks.add_peer(id, kind);
         self.context.peers.insert(id, peer);
     }
 
@@ -345,9 +311,7 @@ impl Hub {
         let (kind, target) = (peer.kind, peer.target.clone());
         self.drop_peer(id, reason, now);
         if retry {
-            if self.context.config.debug_net {
-                self.context.event(Event::Debug(format!("retrying with v1 transport protocol for peer={id}")));
-            }
+            self.context.debug(|| format!("retrying with v1 transport protocol for peer={id}"));
             self.dial(Dialed { kind, target, v2: false }, now);
         }
     }
@@ -369,14 +333,14 @@ impl Hub {
         peer.journal.say(|| journal::of_end(&reason, id));
         peer.journal.say(|| format!("Cleared nodestate for peer={id}"));
         peer.journal.take().into_iter().for_each(|line| self.context.event(Event::Debug(line)));
-        self.download.remove_peer(id);
+        self.blocks.remove_peer(id);
         self.serving.remove_peer(id);
         self.headers.remove_peer(id);
         if let Target::Peer(remote) = &peer.target {
             self.note_end(remote, &peer, &reason, now);
         }
-        self.progress.stalled_count += u64::from(reason.is_stall());
-        self.progress.misbehaved_count += u64::from(reason.is_offence());
+        self.stalled_count += u64::from(reason.is_stall());
+        self.misbehaved_count += u64::from(reason.is_offence());
         let is_told = self.outbound.ended(&peer, &reason, now);
         self.context.ask(Action::Close { peer: id });
         let address = peer.target.to_string();
@@ -419,26 +383,7 @@ impl Hub {
         if peer.has_undispatched || !may_answer(&self.context, peer) {
             return false;
         }
-        if !self.download.owes(id) {
-            return true;
-        }
-        // The node looks at every block as it comes, whichever it waits for: this ends by itself.
-        if self.waits_for_verdicts() {
-            self.is_node_behind = true;
-            return false;
-        }
-        let held = self.budget.held_bytes();
-        if held <= blocks::soft_bytes(&self.context.config) {
-            return true;
-        }
-        let may = match self.download.turn_of_first(id) {
-            // What came and waits for the node's verdict comes first: it may be the slower one.
-            Turn::Next => self.download.node_waits(),
-            Turn::Queued => held <= blocks::hard_bytes(&self.context.config),
-            Turn::Elsewhere => false,
-        };
-        self.paused |= !may;
-        may
+        self.blocks.may_read(&self.context.config, id)
     }
 
     /// `bytes` bytes were put into the space of a connection's transport.
@@ -446,7 +391,7 @@ impl Hub {
         let Some(peer) = self.context.peers.get_mut(&id) else { return };
         peer.transport.received(bytes);
         peer.note_received(now);
-        self.progress.received_bytes += bytes as u64;
+        self.received_bytes += bytes as u64;
         self.dispatch(id, now);
         self.bound_unfinished(id, now);
     }
@@ -456,7 +401,7 @@ impl Hub {
         let Some(peer) = self.context.peers.get_mut(&id) else { return };
         peer.transport.sent(bytes);
         peer.note_sent(now);
-        self.progress.sent_bytes += bytes as u64;
+        self.sent_bytes += bytes as u64;
         self.dispatch_waiting(id, now);
         self.serve_next(id, now);
     }
@@ -483,14 +428,14 @@ impl Hub {
 
     /// After bytes of a peer came: its message may have begun, or grown, and what is reserved for it counts.
     fn bound_unfinished(&mut self, id: PeerId, now: Now) {
-        let block_bytes = self.download.mean_block_bytes();
+        let block_bytes = self.blocks.mean_block_bytes();
         if self.context.peers.get(&id).is_some_and(|peer| memory::is_large(peer, block_bytes)) {
             self.drop_who_holds_most(now);
         }
     }
 
     fn drop_who_holds_most(&mut self, now: Now) {
-        let block_bytes = self.download.mean_block_bytes();
+        let block_bytes = self.blocks.mean_block_bytes();
         while let Some((id, reason)) = memory::who_holds_most(&self.context, block_bytes) {
             self.drop_peer(id, reason, now);
         }
@@ -499,7 +444,7 @@ impl Hub {
     /// Sees whether a bound of memory is reached, and disconnects who holds most until it is not.
     fn tick_memory(&mut self, now: Now) {
         self.drop_who_holds_most(now);
-        self.serving.look_at_memory(&self.context, self.download.mean_block_bytes(), now);
+        self.serving.look_at_memory(&self.context, self.blocks.mean_block_bytes(), now);
         while let Some((id, reason)) = self.serving.who_reads_little(&self.context) {
             self.drop_peer(id, reason, now);
         }
@@ -515,8 +460,53 @@ impl Hub {
             }
         }
         self.headers.ask_next(&mut self.context, now);
-        let withholds: Vec<PeerId> = self.context.peers.values().filter(|p| p.withholds).map(|p| p.id).collect();
-        self.headers.tell_done(&mut self.context, &mut self.outbound, |id| withholds.contains(&id), now);
+        let withholds = |id| self.blocks.withholds(id);
+        self.headers.tell_done(&mut self.context, &mut self.outbound, withholds, now);
+    }
+
+    /// What the node found about a block.
+    fn on_verdict(&mut self, hash: BlockHash, verdict: BlockVerdict, now: Now) {
+        let is_invalid = matches!(verdict, BlockVerdict::Invalid(_));
+        if let Some((id, reason)) = self.blocks.judge(&mut self.context, hash, verdict, now) {
+            self.punish(id, reason, now);
+        }
+        if !is_invalid {
+            return;
+        }
+        // All whose best chain has it go.
+        if let Some(refused) = self.context.chain.header(&hash) {
+            for id in self.headers.those_on(&self.context, hash, refused.height) {
+                self.punish(id, Reason::OnInvalidChain(hash), now);
+            }
+        }
+        self.headers.ask_all_again();
+    }
+
+    /// Asks for blocks. To be called when a round of messages, commands or ticks is done.
+    pub fn schedule(&mut self, now: Now) {
+        self.blocks.schedule(&mut self.context, &self.headers, now);
+        self.answer_pings(now);
+        self.tell_journals();
+    }
+
+    /// Says what the node is to wake us for. To be called right before sockets are waited for: what is sent after
+    /// [`Hub::schedule`] may let blocks through that waited.
+    pub fn will_wait(&self) {
+        self.blocks.will_wait(&self.context.config);
+    }
+
+    fn tick_blocks(&mut self, now: Now) {
+        self.blocks.sample(&self.context, now);
+        if let Some((id, reason)) = self.blocks.who_has_no_room(&self.context.config) {
+            self.drop_peer(id, reason, now);
+        }
+        let can_replace = self.outbound.can_replace(&self.context, &self.addresses);
+        if let Some((id, reason)) = self.blocks.who_holds_up(can_replace, now) {
+            self.drop_peer(id, reason, now);
+        }
+        for (id, reason) in self.blocks.tick_delivery(&self.context, now) {
+            self.drop_peer(id, reason, now);
+        }
     }
 
     /// Whether much memory was given back since this was asked: an allocator may keep it from the system.
@@ -542,16 +532,8 @@ impl Hub {
         {
             self.addresses.succeeded(address, offered, now.unix);
         }
-        if peer.serves_blocks() && peer.kind != Kind::AddressFetch {
-            let source = match peer.kind {
-                Kind::Inbound if peer.is_noban() => Source::Sought,
-                Kind::Inbound => Source::Inbound,
-                Kind::Manual(_) => Source::Named,
-                Kind::Automatic | Kind::AddressFetch | Kind::BlockRelay | Kind::Feeler => Source::Sought,
-            };
-            self.download.add_peer(id, source, peer.block_bytes(), now.since_start);
-        }
         self.outbound.succeeded(peer.kind, &info.address);
+        self.blocks.on_ready(&self.context, id, now);
         self.context.event(Event::PeerConnected { peer: id, info });
         self.headers.look_at_lag(&mut self.context, id, now)?;
         // Where others are connected to, the next tick chooses among them.
@@ -580,14 +562,8 @@ impl Hub {
     /// The node says something.
     pub fn from_node(&mut self, message: NodeMessage, now: Now) {
         match message {
-            NodeMessage::Want(lists) => {
-                self.targets.is_told = false;
-                self.download.want(lists);
-            }
-            NodeMessage::Verdict(hash, verdict) => {
-                self.verdicts_heard += 1;
-                self.on_verdict(hash, verdict, now);
-            }
+            NodeMessage::Want(lists) => self.blocks.want(lists),
+            NodeMessage::Verdict(hash, verdict) => self.on_verdict(hash, verdict, now),
             NodeMessage::NewTip => self.serving.announce_tip(&mut self.context, &self.headers),
             NodeMessage::Echo => self.context.event(Event::Echo),
         }
@@ -609,7 +585,7 @@ impl Hub {
         }
         self.tick_memory(now);
         self.tick_headers(now);
-        self.tick_download(now);
+        self.tick_blocks(now);
         self.outbound.tick(&mut self.context, &mut self.addresses, now);
         if now.since_start.saturating_sub(self.saved_at) > SAVE_INTERVAL {
             self.saved_at = now.since_start;

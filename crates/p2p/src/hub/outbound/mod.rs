@@ -68,23 +68,13 @@ struct Named {
     wait: Duration,
     /// It may still tell of a chain: it has neither told one nor refused to.
     awaited: bool,
-    /// See [`super::delivery`]: also when it is connected to again.
-    withholds: bool,
     /// A person does not want it any more; its place stays, for places are names.
     is_removed: bool,
 }
 
 impl Named {
     fn new(target: Target, now: Now) -> Named {
-        Named {
-            target,
-            taken: false,
-            next_at: now.since_start,
-            wait: RETRY_MIN,
-            awaited: true,
-            withholds: false,
-            is_removed: false,
-        }
+        Named { target, taken: false, next_at: now.since_start, wait: RETRY_MIN, awaited: true, is_removed: false }
     }
 }
 
@@ -200,20 +190,6 @@ impl Outbound {
         {
             named.wait = RETRY_MIN;
         }
-    }
-
-    /// A peer of this kind announced a block and did not deliver it, or did at last.
-    pub(super) fn set_withholds(&mut self, kind: Kind, withholds: bool) {
-        if let Kind::Manual(place) = kind
-            && let Some(named) = self.named.get_mut(place)
-        {
-            named.withholds = withholds;
-        }
-    }
-
-    /// Whether a named peer did so before.
-    pub(super) fn withholds(&self, kind: Kind) -> bool {
-        matches!(kind, Kind::Manual(place) if self.named.get(place).is_some_and(|named| named.withholds))
     }
 
     fn is_dialing(&self, address: &NetAddress) -> bool {

@@ -4,7 +4,7 @@
 use super::world::*;
 use crate::api::{Config, Outbound};
 use crate::chain::{ChainView as _, HEADERS_COUNT_MAX};
-use crate::hub::blocks::UNASKED_COUNT_MAX;
+use crate::hub::block_download::UNASKED_COUNT_MAX;
 use crate::reason::Reason;
 use crate::sim::{BITS, Chain, INVALID, Made, made_on, mine, push};
 use crate::wire::{

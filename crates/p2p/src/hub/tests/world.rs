@@ -236,7 +236,7 @@ impl World {
 
     /// Bytes in unfinished messages of inbound peers.
     pub(super) fn unfinished_bytes(&self) -> usize {
-        memory::unfinished_bytes(&self.hub.context, self.hub.download.mean_block_bytes())
+        memory::unfinished_bytes(&self.hub.context, self.hub.blocks.mean_block_bytes())
     }
 
     fn dial_due(&mut self) {

@@ -3,16 +3,17 @@
 //! Source: Bitcoin Core b88bffe, `FindNextBlocksToDownload`: a peer is asked for the blocks of its own best chain, if that has
 //! at least our tip's work and minimum work. So no chain whose bodies are withheld, or prove bad, stands before another.
 
-use super::Hub;
-use super::facts::pruned_from;
+use super::super::context::Context;
+use super::super::header_sync::HeaderSync;
+use super::BlockDownload;
 use crate::api::{Event, PeerId};
 use crate::chain::HeaderInfo;
-use crate::download::Reach;
+use crate::download::{LIMITED_DEPTH_MAX, Reach};
 use crate::peer::{Kind, Peer};
 use primitives::{BlockHash, Height, Work};
 
 /// Chains that are downloaded at a time: each peer that we connect to may have its own, see
-/// [`super::OUTBOUND_COUNT_MAX`], and there is room for a few of others.
+/// [`crate::hub::outbound::OUTBOUND_COUNT_MAX`], and there is room for a few of others.
 pub const TARGET_COUNT_MAX: usize = 16;
 
 /// The present targets, and what they were made from.
@@ -24,19 +25,20 @@ pub(super) struct Targets {
     pub(super) is_told: bool,
 }
 
-impl Hub {
+impl BlockDownload {
     /// Sees which chains the peers have, and tells the node when they are others.
-    pub(super) fn update_targets(&mut self) {
+    pub(super) fn update_targets(&mut self, cx: &mut Context, headers: &HeaderSync) {
         // One question at a time: peers that change their minds give the node no more work than it answers.
         if self.targets.is_told {
             return;
         }
-        let least = self.least_work();
+        let least = least_work(cx);
         let has_blocks = |peer: &&Peer| peer.ready && peer.kind != Kind::AddressFetch && peer.serves_blocks();
         let best = |peer: &Peer| {
-            Some((peer.id, self.headers.best_known(peer.id).filter(|best| best.work >= least)?, peer.withholds))
+            let best = headers.best_known(peer.id).filter(|best| best.work >= least)?;
+            Some((peer.id, best, self.withholds(peer.id)))
         };
-        let claims: Vec<_> = self.context.peers.values().filter(has_blocks).filter_map(best).collect();
+        let claims: Vec<_> = cx.peers.values().filter(has_blocks).filter_map(best).collect();
         let made_from: Vec<_> = claims.iter().map(|(id, best, withholds)| (*id, best.hash, *withholds)).collect();
         if made_from == self.targets.made_from {
             return;
@@ -44,68 +46,44 @@ impl Hub {
         self.targets.made_from = made_from;
         let mut claims: Vec<_> = claims
             .into_iter()
-            .map(|(id, best, withholds)| (withholds, !self.context.peers[&id].is_outbound(), best))
-            .filter(|(.., best)| self.context.chain.header(&best.hash).is_some_and(|known| !known.invalid))
+            .map(|(id, best, withholds)| (withholds, !cx.peers[&id].is_outbound(), best))
+            .filter(|(.., best)| cx.chain.header(&best.hash).is_some_and(|known| !known.invalid))
             .collect();
         claims.sort_by(|a, b| (a.0, a.1, b.2.work).cmp(&(b.0, b.1, a.2.work)));
-        let list = self.distinct(claims.into_iter().map(|(.., best)| best));
+        let list = distinct(cx, claims.into_iter().map(|(.., best)| best));
         if list != self.targets.list {
             self.targets.list.clone_from(&list);
             self.targets.is_told = true;
-            self.context.event(Event::Targets(list));
+            cx.event(Event::Targets(list));
         }
-    }
-
-    /// Of blocks of one chain the last.
-    fn distinct(&self, blocks: impl Iterator<Item = HeaderInfo>) -> Vec<BlockHash> {
-        let mut out: Vec<HeaderInfo> = Vec::new();
-        for block in blocks {
-            let is_on = |low: &HeaderInfo, high: &HeaderInfo| {
-                low.height <= high.height && self.context.chain.ancestor(&high.hash, low.height) == Some(low.hash)
-            };
-            if out.iter().any(|known| is_on(&block, known)) {
-                continue;
-            }
-            match out.iter().position(|known| is_on(known, &block)) {
-                Some(place) => out[place] = block,
-                None if out.len() < TARGET_COUNT_MAX => out.push(block),
-                None => {}
-            }
-        }
-        out.into_iter().map(|block| block.hash).collect()
-    }
-
-    /// At least our tip's work, and minimum work.
-    fn least_work(&self) -> Work {
-        self.context.chain.tip().work.max(self.context.chain.minimum_work())
     }
 
     /// Sees what of the lists each peer has, where that may have changed.
-    pub(super) fn update_reach(&mut self) {
+    pub(super) fn update_reach(&mut self, cx: &Context, headers: &HeaderSync) {
         if self.download.list_count() == 0 {
             return;
         }
-        let least = self.least_work();
+        let least = least_work(cx);
         let version = self.download.version();
-        for id in self.context.peer_ids() {
-            let peer = &self.context.peers[&id];
+        for id in cx.peer_ids() {
+            let peer = &cx.peers[&id];
             if !peer.ready || !peer.serves_blocks() {
                 continue;
             }
-            let best = self.headers.best_known(id).filter(|best| best.work >= least);
+            let best = headers.best_known(id).filter(|best| best.work >= least);
             let of = (version, best.map(|best| best.hash));
-            if peer.reach_of == Some(of) {
+            if self.of(id).reach_of == Some(of) {
                 continue;
             }
-            let (list, reach) = best.map_or_else(Default::default, |best| self.reach(peer, &best));
+            let (list, reach) = best.map_or_else(Default::default, |best| self.reach(cx, peer, &best));
             self.download.set_reach(id, list, reach);
-            self.context.peers.get_mut(&id).expect("listed").reach_of = Some(of);
+            self.of(id).reach_of = Some(of);
         }
     }
 
     /// The list of which a peer has most, and what of it.
-    fn reach(&self, peer: &Peer, best: &HeaderInfo) -> (usize, Reach) {
-        let counts = (0..self.download.list_count()).map(|list| (self.count_on(list, best), list));
+    fn reach(&self, cx: &Context, peer: &Peer, best: &HeaderInfo) -> (usize, Reach) {
+        let counts = (0..self.download.list_count()).map(|list| (self.count_on(cx, list, best), list));
         let most = counts.max_by_key(|(count, list)| (*count, std::cmp::Reverse(*list)));
         let (count, list) = most.unwrap_or_default();
         let height_min = if peer.is_limited() { pruned_from(best.height) } else { Height::GENESIS };
@@ -113,10 +91,10 @@ impl Hub {
     }
 
     /// How many blocks of a list are on the chain that ends with `best`.
-    fn count_on(&self, list: usize, best: &HeaderInfo) -> usize {
+    fn count_on(&self, cx: &Context, list: usize, best: &HeaderInfo) -> usize {
         let has = |place: usize| {
             let want = self.download.at(list, place);
-            want.is_some_and(|want| self.context.chain.ancestor(&best.hash, want.height) == Some(want.hash))
+            want.is_some_and(|want| cx.chain.ancestor(&best.hash, want.height) == Some(want.hash))
         };
         // A list is one chain: what a peer has of it is its start.
         let (mut low, mut high) = (0, self.download.count(list));
@@ -129,4 +107,33 @@ impl Hub {
         }
         low
     }
+}
+
+/// Of blocks of one chain the last.
+fn distinct(cx: &Context, blocks: impl Iterator<Item = HeaderInfo>) -> Vec<BlockHash> {
+    let mut out: Vec<HeaderInfo> = Vec::new();
+    for block in blocks {
+        let is_on = |low: &HeaderInfo, high: &HeaderInfo| {
+            low.height <= high.height && cx.chain.ancestor(&high.hash, low.height) == Some(low.hash)
+        };
+        if out.iter().any(|known| is_on(&block, known)) {
+            continue;
+        }
+        match out.iter().position(|known| is_on(known, &block)) {
+            Some(place) => out[place] = block,
+            None if out.len() < TARGET_COUNT_MAX => out.push(block),
+            None => {}
+        }
+    }
+    out.into_iter().map(|block| block.hash).collect()
+}
+
+/// At least our tip's work, and minimum work.
+fn least_work(cx: &Context) -> Work {
+    cx.chain.tip().work.max(cx.chain.minimum_work())
+}
+
+/// The lowest height of which a peer with this best block gives blocks, if it keeps its last ones alone.
+pub(in super::super) fn pruned_from(best: Height) -> Height {
+    best.saturating_sub(LIMITED_DEPTH_MAX - 1)
 }

@@ -1,0 +1,87 @@
+//! What peers announce and do not deliver.
+//!
+//! A block that a peer was asked for, and that no peer has delivered [`crate::download::DELIVERY_TIMEOUT`] later, is noted
+//! here. A chain with such a block counts for nothing when the tip that the peers have is sought, nor does anything that
+//! the same peer announces; both do again when it is delivered. The peer is disconnected, unless a person named it: then
+//! it is still asked, and loses its say only. So does a peer that keeps its last blocks alone, while the lowest missing one is
+//! below them; and a peer that serves no blocks has none.
+
+use super::super::context::Context;
+use super::super::header_sync::HeaderSync;
+use super::BlockDownload;
+use crate::api::{PeerId, Want};
+use crate::chain::HeaderInfo;
+use crate::peer::{Kind, Peer};
+use crate::reason::Reason;
+use crate::time::Now;
+use primitives::BlockHash;
+
+/// Undelivered blocks that are remembered; the oldest is forgotten first.
+pub const UNDELIVERED_COUNT_MAX: usize = 64;
+
+impl BlockDownload {
+    /// Sees which peers owe a block for too long; those that go, and why.
+    pub(in super::super) fn tick_delivery(&mut self, cx: &Context, now: Now) -> Vec<(PeerId, Reason)> {
+        let mut ended = Vec::new();
+        for (id, want, keeps) in self.download.overdue(now.since_start) {
+            if !self.undelivered.contains(&want) {
+                if self.undelivered.len() >= UNDELIVERED_COUNT_MAX {
+                    self.undelivered.remove(0);
+                }
+                self.undelivered.push(want);
+            }
+            let Some(peer) = cx.peers.get(&id) else { continue };
+            self.set_withholds(peer, true);
+            if keeps && !matches!(peer.kind, Kind::Manual(_)) {
+                ended.push((id, Reason::BlockTimeout(want.hash)));
+            }
+        }
+        ended
+    }
+
+    /// What is said of a named peer is remembered for when it is connected to again.
+    fn set_withholds(&mut self, peer: &Peer, withholds: bool) {
+        self.of(peer.id).withholds = withholds;
+        if let Kind::Manual(place) = peer.kind {
+            let _ =
+                if withholds { self.named_withholding.insert(place) } else { self.named_withholding.remove(&place) };
+        }
+    }
+
+    /// A block came from this peer.
+    pub(super) fn note_delivered(&mut self, cx: &Context, id: PeerId, hash: &BlockHash, now: Now) {
+        self.of(id).last_block_at = Some(now.since_start);
+        let before = self.undelivered.len();
+        self.undelivered.retain(|want| want.hash != *hash);
+        if before != self.undelivered.len()
+            && let Some(peer) = cx.peers.get(&id)
+        {
+            self.set_withholds(peer, false);
+        }
+    }
+
+    /// Whether a peer did not deliver a block that it announced.
+    pub(in super::super) fn withholds(&self, id: PeerId) -> bool {
+        self.givers.get(&id).is_some_and(|giver| giver.withholds)
+    }
+
+    /// Blocks that are not on a refused chain any more, and that no peer delivered.
+    pub(super) fn undelivered(&self, cx: &Context) -> Vec<Want> {
+        let is_open = |want: &&Want| cx.chain.header(&want.hash).is_some_and(|info| !info.invalid);
+        self.undelivered.iter().filter(is_open).copied().collect()
+    }
+
+    /// The block of most work that a peer to which we connected has, of those that deliver.
+    pub(super) fn best_claim(&self, cx: &Context, headers: &HeaderSync) -> Option<HeaderInfo> {
+        let has_say = |peer: &&Peer| {
+            let serves = peer.kind != Kind::AddressFetch && peer.kind != Kind::Feeler && peer.serves_blocks();
+            peer.is_outbound() && peer.ready && serves && !self.withholds(peer.id)
+        };
+        let peers = cx.peers.values().filter(has_say);
+        let is_delivered = |best: &HeaderInfo| {
+            let lacks = |want: &Want| cx.chain.ancestor(&best.hash, want.height) == Some(want.hash);
+            !self.undelivered.iter().any(lacks) && cx.chain.header(&best.hash).is_some_and(|known| !known.invalid)
+        };
+        peers.filter_map(|peer| headers.best_known(peer.id)).filter(is_delivered).max_by_key(|best| best.work)
+    }
+}

@@ -1,0 +1,468 @@
+//! Blocks: which are asked of whom, and what comes; what arrives goes to the node.
+//!
+//! - Which block is asked of which peer: the scheduler ([`crate::download`]).
+//! - For which chains: [`targets`]. What peers announce and do not deliver: [`delivery`]. Blocks beside those chains, near the
+//!   tip or on a person's wish: `direct`.
+//! - What a peer owes, withholds and sent unasked is known here, by its name.
+//!
+//! Absent on purpose: whether a block is good (the node says so), and headers.
+
+pub mod delivery;
+mod direct;
+pub mod targets;
+
+use super::context::Context;
+use super::header_sync::HeaderSync;
+use crate::api::{BlockBytes, BlockVerdict, Config, Event, PeerId, Progress, Want};
+use crate::budget::InFlightBudget;
+use crate::chain::HeaderInfo;
+use crate::download::{Arrival, Download, Limits, Source, Turn};
+use crate::peer::Kind;
+use crate::reason::Reason;
+use crate::time::Now;
+use crate::transport::Received;
+use crate::wire::{Command, Inventory, Message};
+use primitives::header::HEADER_BYTES;
+use primitives::{BlockHash, Header, Height};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use targets::Targets;
+
+/// Unasked blocks that stand on no known header, from one peer.
+pub const UNASKED_COUNT_MAX: u32 = 16;
+/// Messages that are to be a block and do not deserialize, from one peer.
+pub const UNREADABLE_COUNT_MAX: u32 = 3;
+/// An unasked block further above the tip than this is not taken. Source: Bitcoin Core b88bffe, `MIN_BLOCKS_TO_KEEP`.
+pub const UNASKED_AHEAD_MAX: u32 = 288;
+
+/// While blocks of more than this came that the node has not looked at, no more are read: they would leave the processor's
+/// caches before it does, and take pages that the system has to make. Enough for a node that looks at several at a time.
+fn unjudged_bytes_max(config: &Config) -> usize {
+    config.window_bytes / 4
+}
+
+/// While the node holds more than this, only the peer that owes the lowest block is read, and only if the node has done
+/// with what came.
+fn soft_bytes(config: &Config) -> usize {
+    config.window_bytes.saturating_add(8 << 20)
+}
+
+/// While the node holds more than this, not even that one is read, unless that block is what it sends next.
+/// It takes bodies of more than twice the size that was expected; the peer is then disconnected, for with fewer
+/// requests in flight the block comes first.
+fn hard_bytes(config: &Config) -> usize {
+    config.window_bytes.saturating_mul(2).saturating_add(64 << 20)
+}
+
+/// What is known of one peer that may give blocks.
+#[derive(Debug, Default)]
+struct Giver {
+    /// Unrequested blocks on unknown headers.
+    unasked_count: u32,
+    /// Messages that were to be a block and did not deserialize.
+    unreadable_count: u32,
+    /// Blocks that it was asked for because it announced them, or a person wanted them, in order: see `direct`.
+    direct: VecDeque<BlockHash>,
+    /// For which lists and best block the scheduler knows what this peer has.
+    reach_of: Option<(u64, Option<BlockHash>)>,
+    /// When it last gave a block that was wanted.
+    last_block_at: Option<Duration>,
+    /// Whether it did not deliver a block that it announced: see [`delivery`].
+    withholds: bool,
+}
+
+/// The download of blocks.
+pub(super) struct BlockDownload {
+    download: Download,
+    budget: Arc<InFlightBudget>,
+    /// What is known of each peer, by its name.
+    givers: BTreeMap<PeerId, Giver>,
+    targets: Targets,
+    undelivered: Vec<Want>,
+    /// Named peers that withhold, by their places: also when they are connected to again.
+    named_withholding: BTreeSet<usize>,
+    /// Whether something was not read since speeds were last measured.
+    paused: bool,
+    /// Some were not read because the node has not looked at enough of those that came.
+    is_node_behind: bool,
+    /// Verdicts that the node has said and this has taken.
+    verdicts_heard: usize,
+    /// Blocks handed to the node, and their bytes; blocks that came twice or unasked.
+    blocks_count: u64,
+    blocks_bytes: u64,
+    dropped_count: u64,
+}
+
+/// What became of a block that came.
+pub(super) enum Came {
+    /// It was asked for, and is dealt with.
+    Asked,
+    /// It was not: its header is to be looked at first.
+    Unasked(Received, Header),
+}
+
+impl BlockDownload {
+    pub(super) fn new(budget: Arc<InFlightBudget>) -> BlockDownload {
+        BlockDownload {
+            download: Download::default(),
+            budget,
+            givers: BTreeMap::new(),
+            targets: Targets::default(),
+            undelivered: Vec::new(),
+            named_withholding: BTreeSet::new(),
+            paused: false,
+            is_node_behind: false,
+            verdicts_heard: 0,
+            blocks_count: 0,
+            blocks_bytes: 0,
+            dropped_count: 0,
+        }
+    }
+
+    /// A connection was made.
+    pub(super) fn add_peer(&mut self, id: PeerId, kind: Kind) {
+        let withholds = matches!(kind, Kind::Manual(place) if self.named_withholding.contains(&place));
+        self.givers.insert(id, Giver { withholds, ..Giver::default() });
+    }
+
+    /// A connection ended: what the peer was asked for is asked of others.
+    pub(super) fn remove_peer(&mut self, id: PeerId) {
+        self.download.remove_peer(id);
+        self.givers.remove(&id);
+    }
+
+    /// The handshake is done: the peer may be asked, where it offers blocks.
+    pub(super) fn on_ready(&mut self, cx: &Context, id: PeerId, now: Now) {
+        let peer = &cx.peers[&id];
+        if !peer.serves_blocks() || peer.kind == Kind::AddressFetch {
+            return;
+        }
+        let source = match peer.kind {
+            Kind::Inbound if peer.is_noban() => Source::Sought,
+            Kind::Inbound => Source::Inbound,
+            Kind::Manual(_) => Source::Named,
+            Kind::Automatic | Kind::AddressFetch | Kind::BlockRelay | Kind::Feeler => Source::Sought,
+        };
+        self.download.add_peer(id, source, peer.block_bytes(), now.since_start);
+    }
+
+    fn of(&mut self, id: PeerId) -> &mut Giver {
+        self.givers.get_mut(&id).expect("every connection has an entry")
+    }
+
+    // What others read.
+
+    /// When a peer last gave a block that was wanted.
+    pub(super) fn last_block_at(&self, id: PeerId) -> Option<Duration> {
+        self.givers.get(&id)?.last_block_at
+    }
+
+    /// See [`Download::seen_of`].
+    pub(super) fn seen_of(&self, id: PeerId, now: Now) -> (Vec<Height>, Option<f64>, Option<Duration>) {
+        self.download.seen_of(id, now.since_start)
+    }
+
+    /// See [`Download::waits_for`].
+    pub(super) fn waits_for(&self, now: Duration) -> Option<(Want, Option<PeerId>, Duration)> {
+        self.download.waits_for(now)
+    }
+
+    /// Mean size of the blocks that came of late.
+    pub(super) fn mean_block_bytes(&self) -> usize {
+        self.download.mean_block_bytes()
+    }
+
+    /// Blocks in flight.
+    pub(super) fn in_flight_count(&self) -> usize {
+        self.download.in_flight_count()
+    }
+
+    /// Whether a block of this peer waits for the node's verdict.
+    pub(super) fn is_judging(&self, id: PeerId) -> bool {
+        self.download.is_judging(id)
+    }
+
+    /// Whether the node was told of new targets, and has not said what it wants of them.
+    pub(super) fn is_asking(&self) -> bool {
+        self.targets.is_told
+    }
+
+    /// Its share of how far the network is.
+    pub(super) fn progress(&self, cx: &Context, headers: &HeaderSync) -> Progress {
+        Progress {
+            download_peer_count: self.download.peer_count(),
+            blocks_count: self.blocks_count,
+            blocks_bytes: self.blocks_bytes,
+            blocks_dropped_count: self.dropped_count,
+            in_flight_count: self.download.in_flight_count(),
+            held_bytes: self.budget.held_bytes(),
+            wanted_count: self.download.open_count(),
+            best_claim: self.best_claim(cx, headers),
+            undelivered: self.undelivered(cx),
+            window_full: self.download.is_window_full(),
+            ..Progress::default()
+        }
+    }
+
+    // What comes.
+
+    /// Whether more may be read from a connection now: no blocks while the node has not done with those that came; and while
+    /// it holds more than the window, only from the peer that owes the block that the node waits for, if it waits for one.
+    pub(super) fn may_read(&mut self, config: &Config, id: PeerId) -> bool {
+        if !self.download.owes(id) {
+            return true;
+        }
+        // The node looks at every block as it comes, whichever it waits for: this ends by itself.
+        if self.waits_for_verdicts(config) {
+            self.is_node_behind = true;
+            return false;
+        }
+        let held = self.budget.held_bytes();
+        if held <= soft_bytes(config) {
+            return true;
+        }
+        let may = match self.download.turn_of_first(id) {
+            // What came and waits for the node's verdict comes first: it may be the slower one.
+            Turn::Next => self.download.node_waits(),
+            Turn::Queued => held <= hard_bytes(config),
+            Turn::Elsewhere => false,
+        };
+        self.paused |= !may;
+        may
+    }
+
+    /// `block`.
+    ///
+    /// # Errors
+    ///
+    /// [`Reason::BadMessage`]: it has no header.
+    pub(super) fn on_block(
+        &mut self,
+        cx: &mut Context,
+        id: PeerId,
+        received: Received,
+        now: Now,
+    ) -> Result<Came, Reason> {
+        let Some(head) = received.payload().first_chunk::<HEADER_BYTES>() else {
+            let why = format!("{} bytes do not deserialize as a block", received.payload().len());
+            return Err(Reason::BadMessage { command: Command::Block.name(), why });
+        };
+        let header = Header(*head);
+        let hash = header.hash();
+        let bytes = received.payload().len();
+        match self.download.arrived(id, &hash, bytes, now.since_start) {
+            Arrival::Wanted(want) => {
+                self.blocks_count += 1;
+                self.blocks_bytes += bytes as u64;
+                self.give(cx, id, received, want, now);
+            }
+            Arrival::Twice => self.dropped_count += 1,
+            // As in Core, what was asked for is kept.
+            Arrival::Late => {
+                let height = cx.chain.header(&hash).filter(|info| !info.invalid).map(|info| info.height);
+                self.hand_over(cx, id, received, (hash, height), now);
+            }
+            Arrival::Unasked => {
+                if let Some(peer) = cx.peers.get_mut(&id) {
+                    peer.note_other_bytes(bytes);
+                }
+                return Ok(Came::Unasked(received, header));
+            }
+        }
+        Ok(Came::Asked)
+    }
+
+    /// Gives a block to the node.
+    fn give(&mut self, cx: &mut Context, id: PeerId, received: Received, Want { hash, height }: Want, now: Now) {
+        self.note_delivered(cx, id, &hash, now);
+        let held = self.budget.hold(received.payload().len());
+        let bytes = BlockBytes::new(received.bytes, received.start, held);
+        cx.event(Event::Block { peer: id, hash, height, bytes });
+    }
+
+    /// Gives a block that no list has to the node, where it has a height and is not there.
+    fn hand_over(
+        &mut self,
+        cx: &mut Context,
+        id: PeerId,
+        received: Received,
+        (hash, height): (BlockHash, Option<Height>),
+        now: Now,
+    ) {
+        let bytes = received.payload().len();
+        let Some(height) = height.filter(|_| self.download.taken_unasked(id, &hash, bytes)) else {
+            self.dropped_count += 1;
+            return;
+        };
+        self.of(id).unasked_count = 0;
+        self.give(cx, id, received, Want { hash, height }, now);
+    }
+
+    /// The header of a block that was not asked for is not known: it is to be looked at as an announcement, if this lets it.
+    ///
+    /// # Errors
+    ///
+    /// The [`Reason`] for which the connection ends.
+    pub(super) fn check_unasked(
+        &mut self,
+        cx: &mut Context,
+        id: PeerId,
+        received: &mut Received,
+        header: &Header,
+    ) -> Result<(), Reason> {
+        if let Some(frame) = received.unchecked.take() {
+            frame.check(received.payload()).map_err(Reason::Wire)?;
+        }
+        self.of(id).unasked_count += 1;
+        if self.of(id).unasked_count > UNASKED_COUNT_MAX {
+            return Err(Reason::UnaskedBlocks);
+        }
+        if !cx.chain.check_proof_of_work(std::slice::from_ref(header), &[header.hash()]) {
+            let why = "ProcessNewBlock: AcceptBlock FAILED (high-hash, proof of work failed)";
+            cx.peers.get_mut(&id).expect("it just spoke").journal.say(|| why.to_owned());
+            return Err(Reason::HeaderWork);
+        }
+        // Source: Bitcoin Core b88bffe, `MaybePunishNodeForBlock`, `BLOCK_MISSING_PREV`.
+        if cx.chain.header(&header.prev()).is_none() { Err(Reason::UnaskedBlocks) } else { Ok(()) }
+    }
+
+    /// A block that was not asked for, its header looked at: it is taken where Core takes one that it did not ask for.
+    pub(super) fn take_unasked(&mut self, cx: &mut Context, id: PeerId, received: Received, hash: BlockHash, now: Now) {
+        let is_direct = self.take_direct(id, &hash);
+        let has_room = self.budget.held_bytes() <= cx.config.window_bytes;
+        let is_taken = |info: &HeaderInfo| has_room && !info.invalid && (is_direct || self.takes_unasked(cx, info));
+        let height = cx.chain.header(&hash).filter(is_taken).map(|info| info.height);
+        self.hand_over(cx, id, received, (hash, height), now);
+    }
+
+    /// Whether a block is taken that was not asked for: it can end the best chain, and is not far ahead of the tip.
+    /// Source: Bitcoin Core b88bffe, `AcceptBlock`.
+    fn takes_unasked(&self, cx: &Context, info: &HeaderInfo) -> bool {
+        let tip = cx.chain.tip();
+        let is_connected = cx.chain.ancestor(&tip.hash, info.height) == Some(info.hash);
+        // What arrived without a gap is connected in moments: it counts as the tip, where Core's is there already.
+        let reached = self.download.arrived_to().unwrap_or(tip.height).max(tip.height);
+        let is_near = info.height.to_u32() <= reached.to_u32().saturating_add(UNASKED_AHEAD_MAX);
+        is_near && !is_connected && info.work >= tip.work.max(cx.chain.minimum_work())
+    }
+
+    /// `notfound`
+    pub(super) fn on_not_found(&mut self, id: PeerId, list: &[Inventory], now: Now) {
+        for entry in list {
+            self.download.not_found(id, &BlockHash::from_hash256(entry.hash()), now.since_start);
+        }
+    }
+
+    // What the node says.
+
+    /// The blocks that are wanted now: see [`crate::Network::want`].
+    pub(super) fn want(&mut self, lists: Vec<Vec<Want>>) {
+        self.targets.is_told = false;
+        self.download.want(lists);
+    }
+
+    /// What the node found about a block: who is to be punished for it, and why.
+    pub(super) fn judge(
+        &mut self,
+        cx: &mut Context,
+        hash: BlockHash,
+        verdict: BlockVerdict,
+        now: Now,
+    ) -> Option<(PeerId, Reason)> {
+        self.verdicts_heard += 1;
+        match verdict {
+            BlockVerdict::Stored => {
+                self.download.judged(&hash);
+                self.drop_direct(&hash);
+                None
+            }
+            BlockVerdict::BadBody(reason) => {
+                let peer = self.bad_body(cx, &hash, now)?;
+                Some((peer, Reason::BadBody { hash, reason }))
+            }
+            // As in Core, a message that does not deserialize is dropped, and its sender kept; here a few times.
+            // Source: Bitcoin Core b88bffe, `PeerManagerImpl::ProcessMessages`.
+            BlockVerdict::Unreadable(reason) => {
+                let id = self.bad_body(cx, &hash, now)?;
+                let peer = cx.peers.get_mut(&id)?;
+                peer.journal.say(|| format!("ProcessMessages(block): Exception '{reason}' caught, peer={id}"));
+                let count = &mut self.of(id).unreadable_count;
+                *count += 1;
+                (*count > UNREADABLE_COUNT_MAX).then_some((id, Reason::BadBody { hash, reason }))
+            }
+            BlockVerdict::Invalid(reason) => {
+                self.drop_direct(&hash);
+                let peer = self.download.judged(&hash)?;
+                Some((peer, Reason::InvalidBlock { hash, reason }))
+            }
+        }
+    }
+
+    /// The body of a block was bad: who gave it is not asked for it again at once, even if it is kept.
+    fn bad_body(&mut self, cx: &Context, hash: &BlockHash, now: Now) -> Option<PeerId> {
+        let peer = self.download.bad_body(hash)?;
+        if let Some(info) = cx.chain.header(hash) {
+            self.download.lacks(peer, info.height, now.since_start);
+        }
+        Some(peer)
+    }
+
+    /// Whether the node has too many blocks to look at for more to be read.
+    fn waits_for_verdicts(&self, config: &Config) -> bool {
+        self.download.unjudged_bytes() > unjudged_bytes_max(config)
+    }
+
+    // What is asked.
+
+    /// Asks for blocks.
+    pub(super) fn schedule(&mut self, cx: &mut Context, headers: &HeaderSync, now: Now) {
+        self.update_targets(cx, headers);
+        self.update_reach(cx, headers);
+        let limits = Limits { window_bytes: cx.config.window_bytes, window_count: cx.config.window_count };
+        let held_bytes = self.budget.held_bytes();
+        for (id, wants) in self.download.assign(held_bytes, limits, now.since_start) {
+            let list = wants.iter().map(|want| Inventory::WitnessBlock(want.hash)).collect();
+            cx.send(id, &Message::GetData(list));
+        }
+        for (id, peer) in &mut cx.peers {
+            peer.transport.set_block_owed(self.download.owes(*id));
+        }
+        if self.download.wants_more() {
+            cx.event(Event::WantMore);
+        }
+    }
+
+    /// Says what the node is to wake us for. To be called right before sockets are waited for: what is sent after
+    /// [`BlockDownload::schedule`] may let blocks through that waited.
+    pub(super) fn will_wait(&self, config: &Config) {
+        let held_bytes = self.budget.held_bytes();
+        let has_room = held_bytes <= soft_bytes(config) && !self.download.is_window_full();
+        if self.waits_for_verdicts(config) || !has_room || self.paused {
+            self.budget.wait_for_node(held_bytes, self.verdicts_heard);
+        } else {
+            self.budget.wait_no_more();
+        }
+    }
+
+    // The clock.
+
+    /// Measures speeds.
+    pub(super) fn sample(&mut self, cx: &Context, now: Now) {
+        let paused = std::mem::take(&mut self.paused) | std::mem::take(&mut self.is_node_behind);
+        let counters = |id| cx.peers.get(&id).map(|peer| (peer.block_bytes(), peer.round_trip));
+        self.download.sample(paused, now.since_start, counters);
+    }
+
+    /// The peer that sends others before the block that the node waits for, while no room is left for them.
+    pub(super) fn who_has_no_room(&self, config: &Config) -> Option<(PeerId, Reason)> {
+        let is_full = self.budget.held_bytes() > hard_bytes(config);
+        let id = if is_full { self.download.first_is_queued_at()? } else { return None };
+        Some((id, Reason::BlockStalled(Duration::ZERO)))
+    }
+
+    /// The peer that holds the download up; `can_replace` says that another can take its place.
+    pub(super) fn who_holds_up(&mut self, can_replace: bool, now: Now) -> Option<(PeerId, Reason)> {
+        self.download.peer_to_disconnect(can_replace, now.since_start)
+    }
+}
