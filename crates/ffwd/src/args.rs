@@ -113,9 +113,18 @@ pub(crate) struct Common {
     /// Data directory [default: Core's]
     #[arg(long, value_name = "DIR")]
     pub(crate) datadir: Option<PathBuf>,
-    /// Configuration file, relative to the data directory [default: bitcoin.conf]
+    /// Configuration file, relative to the data directory; 0: read none [default: bitcoin.conf]
     #[arg(long, value_name = "FILE")]
     pub(crate) conf: Option<PathBuf>,
+    /// bitcoind's file of settings made at run time, relative to the network's directory; 0: read none [default: settings.json]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) settings: Option<PathBuf>,
+    /// Go on where the data directory has a bitcoin.conf that is not the one in use [default: 0]
+    #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
+    pub(crate) allowignoredconf: Option<bool>,
+    /// Leave out the files that the configuration file includes
+    #[arg(long, hide = true)]
+    pub(crate) noincludeconf: bool,
     /// Network [default: main]
     #[arg(long, value_parser = chain_parser())]
     pub(crate) chain: Option<Chain>,
@@ -282,6 +291,9 @@ pub(crate) struct Sync {
     /// Exit when the peers' best chain is connected, instead of following it. Waits until one peer has sent its headers, and at most a minute for the others of --connect and --addnode
     #[arg(long)]
     pub(crate) exit_at_tip: bool,
+    /// Say what becomes of each line of bitcoin.conf and settings.json, and exit
+    #[arg(long)]
+    pub(crate) check_configuration: bool,
     /// Serve compact block filters to peers (BIP 157); needs --blockfilterindex [default: 0]
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) peerblockfilters: Option<bool>,
@@ -506,16 +518,25 @@ pub(crate) fn activation(text: &str) -> Result<Activation, String> {
 /// What `-prune` says: 0 for all files, 1 for manual, else MiB to keep. The words are Core's.
 /// Source: Bitcoin Core b88bffe, node/blockmanager_args.cpp.
 pub(crate) fn prune(text: &str) -> Result<Prune, String> {
-    match text.parse() {
-        Ok(0) => Ok(Prune::Off),
-        Ok(1) => Ok(Prune::Manual),
-        Ok(..0) => Err("Prune cannot be configured with a negative value.".to_owned()),
-        Ok(mib @ PRUNE_MIB_MIN..=PRUNE_MIB_MAX) => Ok(Prune::Target { bytes: mib.unsigned_abs() << 20 }),
-        Ok(..PRUNE_MIB_MIN) => {
+    text.parse().map_or_else(|_| Err(not_a_size(text)), prune_of)
+}
+
+/// The same, of a number that was read.
+pub(crate) fn prune_of(number: i64) -> Result<Prune, String> {
+    match number {
+        0 => Ok(Prune::Off),
+        1 => Ok(Prune::Manual),
+        ..0 => Err("Prune cannot be configured with a negative value.".to_owned()),
+        mib @ PRUNE_MIB_MIN..=PRUNE_MIB_MAX => Ok(Prune::Target { bytes: mib.unsigned_abs() << 20 }),
+        2..PRUNE_MIB_MIN => {
             Err(format!("Prune configured below the minimum of {PRUNE_MIB_MIN} MiB.  Please use a higher number."))
         }
-        _ => Err(format!("{text:?} is not a size: expected 0, 1, or at least {PRUNE_MIB_MIN} MiB")),
+        number => Err(not_a_size(&number.to_string())),
     }
+}
+
+fn not_a_size(text: &str) -> String {
+    format!("{text:?} is not a size: expected 0, 1, or at least {PRUNE_MIB_MIN} MiB")
 }
 
 /// Parameters of a version bits deployment, in the order of `-vbparams`.

@@ -29,12 +29,24 @@ impl Files {
     pub(crate) fn before_sync(&mut self, given: &Before) -> Result<BeforeSync, Failure> {
         let reindex = self.value(given.reindex, "reindex", |setting| Ok(setting.value.truth()))?;
         let coins = self.value(given.reindex_chainstate, "reindex-chainstate", |setting| Ok(setting.value.truth()))?;
-        let of_files = self.list("loadblock").into_iter().map(PathBuf::from);
+        let of_files = self.paths("loadblock").into_iter().filter(|path| path.exists());
         Ok(BeforeSync {
             reindex: reindex == Some(true),
             chainstate_only: coins == Some(true),
+            // What is not there is said by `Files::missing_blocks`.
             import: given.loadblock.iter().cloned().chain(of_files).collect(),
         })
+    }
+}
+
+impl Files {
+    /// Files of blocks that the files name and that are not there: bitcoind goes on without them.
+    pub(crate) fn missing_blocks(&self) -> Vec<String> {
+        let all = self.conf.list("loadblock", self.chain);
+        let missing = all.iter().filter(|setting| !setting.path().exists());
+        missing
+            .map(|setting| format!("Could not open blocks file {} ({})", setting.path().display(), setting.place))
+            .collect()
     }
 }
 
@@ -72,22 +84,24 @@ fn tell_space(options: &Options, events: Events<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::settings::load_for_sync;
+    use crate::settings::Role;
     use crate::test_line;
     use std::path::PathBuf;
-    use std::sync::Arc;
 
     #[test]
     fn jobs_before_a_sync_are_of_the_command_line_and_the_files() {
         for (row, conf, line, want) in [
             ("none", "", "", (false, false, vec![])),
             ("of the command line", "", "--reindex 1 --loadblock a", (true, false, vec!["a"])),
-            ("of the file", "reindex-chainstate=1\nloadblock=b", "--loadblock a", (false, true, vec!["a", "b"])),
+            ("of the file", "reindex-chainstate=1\nloadblock=/", "--loadblock a", (false, true, vec!["a", "/"])),
+            ("not there", "loadblock=/nowhere/x", "", (false, false, vec![])),
             ("off above the file", "reindex=1", "--reindex 0", (false, false, vec![])),
         ] {
-            let (_datadir, given) = test_line::sync(conf, line);
-            let mut settings = load_for_sync(&given.common, &given.writing, Arc::default()).unwrap();
+            let given = test_line::sync(conf, line);
+            let mut settings = given.load(Role::Sync).unwrap();
+            let given = given.sync;
             let got = settings.files.before_sync(&given.before).unwrap();
+            assert_eq!(settings.files.missing_blocks().len(), usize::from(row == "not there"));
             let files: Vec<PathBuf> = want.2.into_iter().map(PathBuf::from).collect();
             assert_eq!((got.reindex, got.chainstate_only, got.import), (want.0, want.1, files), "{row}");
         }

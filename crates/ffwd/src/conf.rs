@@ -1,109 +1,54 @@
 //! bitcoin.conf and settings.json, read as Core reads them.
 //!
 //! ```text
-//! line:     # comment | [section] | name=value | section.name=value; "no" before a name negates it
-//! order:    settings.json, then the network's section, then the part before any section; in a file the first value counts
-//! json:     { name: text | number | true | false | [values] }, in the network's directory; the last value counts
+//! order:    the command line, settings.json, the network's section, the part before any section
+//!           in a configuration file the first value counts, elsewhere the last
 //! ```
 //!
-//! Source: facts of Bitcoin Core b88bffe: common/config.cpp, `GetConfigOptions` and `ReadConfigFiles`; common/settings.cpp,
-//! `GetSetting` and `GetSettingsList`; common/args.cpp, `InterpretKey`, `InterpretValue` and `InterpretBool`.
+//! Source: facts of Bitcoin Core b88bffe: common/config.cpp, `ReadConfigFiles`; common/settings.cpp, `GetSetting`,
+//! `GetSettingsList` and `OnlyHasDefaultSectionSetting`; common/args.cpp, `GetChainArg`.
 //! Absent on purpose: what an option means (`settings`), and writing: both files are the user's.
 
+mod file;
+mod findings;
+mod json;
+mod on_line;
+mod value;
+
+pub(crate) use findings::Answers;
+pub(crate) use on_line::OnLine;
+pub(crate) use value::{Entry, Place, Setting, Value};
+
+use crate::options::{self, Sections};
 use consensus::Chain;
 use std::fmt;
-use std::io::{self, Read};
-use std::os::unix::fs::FileTypeExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bound of what is read into memory: no configuration is larger.
-const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Files that one configuration may include.
 const INCLUDES_MAX: usize = 1_000;
-/// Options that count on other networks than mainnet only in the network's own section. Source: init.cpp, `NETWORK_ONLY`.
-const NETWORK_ONLY: [&str; 6] = ["addnode", "bind", "connect", "port", "rpcbind", "rpcport"];
-/// Options that mean nothing with "no" before them. Source: init.cpp and chainparamsbase.cpp, `DISALLOW_NEGATION`.
-const NEVER_NEGATED: [&str; 2] = ["datadir", "signetchallenge"];
-
-/// What an option was set to.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Value {
-    /// `noname=1`, or false in settings.json.
-    No,
-    /// `noname=0`, or true in settings.json.
-    Yes,
-    /// `name=text`.
-    Text(String),
-}
-
-impl Value {
-    /// As a yes or no: no text is yes, otherwise the number it begins with is not 0.
-    pub(crate) fn truth(&self) -> bool {
-        match self {
-            Value::No => false,
-            Value::Yes => true,
-            Value::Text(text) => text.is_empty() || begins_with_number_but_zero(text),
-        }
-    }
-
-    /// As text.
-    pub(crate) fn text(&self) -> &str {
-        match self {
-            Value::No => "0",
-            Value::Yes => "1",
-            Value::Text(text) => text,
-        }
-    }
-}
-
-fn begins_with_number_but_zero(text: &str) -> bool {
-    let text = text.trim_start();
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    digits.bytes().take_while(u8::is_ascii_digit).any(|digit| digit != b'0')
-}
-
-/// File and line of a value.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
-    file: PathBuf,
-    /// From 1; 0 for settings.json.
-    line: usize,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}", self.file.display()),
-            line => write!(f, "{} line {line}", self.file.display()),
-        }
-    }
-}
-
-/// A value, and its file and line.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Setting {
-    pub(crate) value: Value,
-    pub(crate) place: Place,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Entry {
-    section: String,
-    name: String,
-    setting: Setting,
-}
+/// Bytes of a line or a name that a message shows.
+const SHOWN_BYTES_MAX: usize = 200;
+/// Flags that name a network.
+const FLAGS: [(&str, Chain); 4] =
+    [("regtest", Chain::Regtest), ("signet", Chain::Signet), ("testnet", Chain::Test), ("testnet4", Chain::Testnet4)];
+/// Core's words where two networks are named.
+const TWO_NETWORKS: &str =
+    "Invalid combination of -regtest, -signet, -testnet, -testnet4 and -chain. Can use at most one.";
 
 /// Why a configuration cannot be used.
 #[derive(Debug)]
 pub(crate) enum ConfError {
     /// The file is there, and cannot be read.
     Read { path: PathBuf, why: io::Error },
-    /// A file that was named is not there.
-    Missing { path: PathBuf, by: String },
-    /// It is a directory, too large, or of another format.
+    /// It is too large, or no file.
     Shape { path: PathBuf, why: String },
-    /// A line, or a value.
-    Line { place: Place, why: String },
+    /// What a configuration file says, or that there is none; `at` is the file, or a line of it.
+    File { at: String, why: String },
+    /// What settings.json says.
+    Json { why: String },
+    /// A value.
+    Value { place: Place, why: String },
 }
 
 impl fmt::Display for ConfError {
@@ -112,292 +57,389 @@ impl fmt::Display for ConfError {
             ConfError::Read { path, why } => {
                 write!(f, "{} cannot be read: {why}: check its permissions", path.display())
             }
-            ConfError::Missing { path, by } => write!(f, "{} does not exist, and {by} names it", path.display()),
             ConfError::Shape { path, why } => write!(f, "{}: {why}", path.display()),
-            ConfError::Line { place, why } => write!(f, "{place}: {why}"),
+            ConfError::File { at, why } => write!(f, "Error reading configuration file: {why} ({at})"),
+            ConfError::Json { why } => write!(f, "Settings file could not be read: {why}"),
+            ConfError::Value { place, why } => write!(f, "{place}: {why}"),
         }
     }
 }
 
 impl std::error::Error for ConfError {}
 
-/// Everything that the files say.
+/// Which values count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Source {
+    CommandLine,
+    Json,
+    Section,
+    Default,
+}
+
+/// Everything that the files say, and what bitcoind reads on the command line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conf {
     /// In order of the files' lines.
     lines: Vec<Entry>,
     /// Of settings.json; `section` is empty.
     json: Vec<Entry>,
-    /// What the user should know: includes in included files, sections without a network.
+    line: OnLine,
+    /// What the user should know: lines without effect.
     pub(crate) warnings: Vec<String>,
 }
 
+/// A configuration file that is to be read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConfFile<'a> {
+    /// What it and the files that it includes are relative to.
+    pub(crate) datadir: &'a Path,
+    pub(crate) file: &'a Path,
+    /// The command line names it: then it has to be there.
+    pub(crate) is_named: bool,
+    /// The command line's network; otherwise the file decides.
+    pub(crate) chain: Option<Chain>,
+    /// Not with `-noincludeconf`.
+    pub(crate) with_includes: bool,
+}
+
+/// Values of one source after the last negation, and whether that is the last of them.
+struct Span<'a> {
+    values: &'a [&'a Setting],
+    has_negation: bool,
+    ends_negated: bool,
+}
+
 impl Conf {
-    /// Reads the configuration file `file` of the data directory, and what it includes. `chain` is the network, where
-    /// the command line gives it; otherwise the file decides. Without a file there is nothing in it, unless it was `named`.
+    /// With nothing in it but the command line.
+    pub(crate) fn without_file(line: &OnLine) -> Conf {
+        Conf { line: line.clone(), ..Conf::default() }
+    }
+
+    /// Reads a configuration file and what it includes. Without a file there is nothing in it, unless it was named.
     ///
     /// # Errors
     ///
     /// [`ConfError`], with file and line.
-    pub(crate) fn read(datadir: &Path, file: &Path, named: bool, chain: Option<Chain>) -> Result<Conf, ConfError> {
-        let (mut conf, path) = (Conf::default(), datadir.join(file));
-        match read_text(&path)? {
-            Some(text) => conf.add_lines(&path, &text)?,
-            None if named => return Err(ConfError::Missing { path, by: "--conf".to_owned() }),
+    pub(crate) fn read(from: ConfFile<'_>, line: &OnLine) -> Result<Conf, ConfError> {
+        let path = from.datadir.join(from.file);
+        let mut conf = Conf { line: line.clone(), ..Conf::default() };
+        let refuse = |why: String| ConfError::File { why, at: path.display().to_string() };
+        if path.is_dir() {
+            return Err(refuse(format!("Config file \"{}\" is a directory.", path.display())));
+        }
+        match file::read(&path)? {
+            Some(bytes) => conf.add(&path, &bytes)?,
+            None if from.is_named => {
+                return Err(refuse(format!("specified config file \"{}\" could not be opened.", path.display())));
+            }
             None => return Ok(conf),
         }
-        let chain = chain.map_or_else(|| conf.chain(), |chain| Ok(Some(chain)))?.unwrap_or(Chain::Main);
-        let includes: Vec<Setting> =
-            [chain.name(), ""].iter().flat_map(|section| conf.span(section, "includeconf")).collect();
-        if includes.len() > INCLUDES_MAX {
-            return Err(ConfError::Shape {
-                path,
-                why: format!("includes {} files, the limit is {INCLUDES_MAX}", includes.len()),
-            });
-        }
-        for include in &includes {
-            let path = datadir.join(include.value.text());
-            let text = read_text(&path)?.ok_or_else(|| ConfError::Missing {
-                path: path.clone(),
-                by: format!("includeconf in {}", include.place),
-            })?;
-            let begin = conf.lines.len();
-            conf.add_lines(&path, &text)?;
-            let ignored = conf.lines[begin..].iter().filter(|entry| entry.name == "includeconf");
-            conf.warnings.extend(ignored.map(|entry| {
-                format!("{}: includeconf in an included file is ignored, as in Core", entry.setting.place)
-            }));
-            let mut at = 0;
-            conf.lines.retain(|entry| {
-                at += 1;
-                at <= begin || entry.name != "includeconf"
-            });
+        let chain = conf.chain(from.chain)?.unwrap_or(Chain::Main);
+        if from.with_includes {
+            conf.include(from.datadir, &path, chain)?;
         }
         Ok(conf)
     }
 
-    fn add_lines(&mut self, path: &Path, text: &str) -> Result<(), ConfError> {
-        let mut prefix = String::new();
-        for (number, line) in text.split('\n').enumerate() {
-            let place = Place { file: path.to_owned(), line: number + 1 };
-            let line = line.split('#').next().unwrap_or_default().trim_matches([' ', '\t', '\r']);
-            let refuse = |why: String| Err(ConfError::Line { place: place.clone(), why });
-            if let Some(section) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-                self.look_at_section(section, &place);
-                prefix = format!("{section}.");
-            } else if line.starts_with('-') {
-                return refuse(format!("{line}: remove the leading -: options are written without it here"));
-            } else if let Some((name, value)) = line.split_once('=') {
-                let full = format!("{prefix}{}", name.trim_matches([' ', '\t', '\r']));
-                let entry = entry(&full, value.trim_matches([' ', '\t', '\r']), place.clone());
-                if entry.name == "conf" {
-                    return refuse("conf cannot be set here: includeconf adds another file".to_owned());
-                }
-                if entry.setting.value == Value::No && NEVER_NEGATED.contains(&entry.name.as_str()) {
-                    return refuse(format!("no{}: this option cannot be negated", entry.name));
-                }
-                self.lines.push(entry);
-            } else if !line.is_empty() {
-                let hint = if line.starts_with("no") {
-                    format!(": to negate an option, write {line}=1")
+    fn add(&mut self, path: &Path, bytes: &[u8]) -> Result<(), ConfError> {
+        let lines = file::lines(path, bytes)?;
+        let unknown = lines.sections.iter().filter(|(name, _)| Chain::from_name(name).is_none());
+        self.warnings.extend(unknown.map(|(name, place)| section_warning(name, place)));
+        self.warnings.extend(lines.warnings);
+        self.lines.extend(lines.entries);
+        Ok(())
+    }
+
+    fn include(&mut self, datadir: &Path, by: &Path, chain: Chain) -> Result<(), ConfError> {
+        let includes: Vec<Setting> = [chain.name(), ""]
+            .iter()
+            .flat_map(|section| after_last_no(self.of_section(section, "includeconf")).into_iter().cloned())
+            .collect();
+        if includes.len() > INCLUDES_MAX {
+            let why = format!("it includes {} files, the limit is {INCLUDES_MAX}", includes.len());
+            return Err(ConfError::File { why, at: by.display().to_string() });
+        }
+        for include in &includes {
+            let (name, path) = (include.value.text(), datadir.join(include.path()));
+            let refuse = |why: String| Err(ConfError::File { why, at: include.place.to_string() });
+            if name.is_empty() {
+                return refuse("Failed to include configuration file: no name".to_owned());
+            }
+            if path.is_dir() {
+                return refuse(format!("Included config file \"{}\" is a directory.", path.display()));
+            }
+            let Some(bytes) = file::read(&path)? else {
+                return refuse(format!("Failed to include configuration file {name}"));
+            };
+            let begin = self.lines.len();
+            self.add(&path, &bytes)?;
+            let nested = self.lines.split_off(begin);
+            for entry in nested {
+                if entry.name == "includeconf" {
+                    let (place, text) = (&entry.setting.place, entry.setting.value.text());
+                    self.warnings.push(format!(
+                        "{place}: -includeconf cannot be used from included files; ignoring -includeconf={}",
+                        file::shown(text)
+                    ));
                 } else {
-                    String::new()
-                };
-                return refuse(format!("{line:?} is neither NAME=VALUE nor [SECTION]{hint}"));
+                    self.lines.push(entry);
+                }
             }
         }
         Ok(())
     }
 
-    fn look_at_section(&mut self, section: &str, place: &Place) {
-        if Chain::from_name(section).is_none() {
-            self.warnings.push(format!("{place}: section [{section}] is not a network: ignored"));
-        }
-    }
-
-    /// Reads settings.json, or the file that the option `settings` names, in the network's directory.
+    /// Reads settings.json, or the file that the option `settings` names, in the network's directory. `given` is the command
+    /// line's; without text there is none.
     ///
     /// # Errors
     ///
     /// [`ConfError`], when it is there and cannot be used.
-    pub(crate) fn read_settings(&mut self, net_dir: &Path, chain: Chain) -> Result<(), ConfError> {
-        let file = match self.get("settings", chain) {
-            Some(Setting { value: Value::No, .. }) => return Ok(()),
-            Some(setting) if !setting.value.text().is_empty() => PathBuf::from(setting.value.text()),
-            _ => PathBuf::from("settings.json"),
+    pub(crate) fn read_settings(
+        &mut self,
+        net_dir: &Path,
+        chain: Chain,
+        given: Option<&Path>,
+    ) -> Result<(), ConfError> {
+        let named = match (given, self.get("settings", chain)) {
+            (Some(path), _) => Some(path.to_owned()),
+            (None, Some(Setting { value: Value::No, .. })) => return Ok(()),
+            (None, named) => named.map(|setting| setting.path()),
         };
-        let path = net_dir.join(file);
-        let Some(text) = read_text(&path)? else { return Ok(()) };
-        let shape = |why: String| ConfError::Shape { path: path.clone(), why };
-        let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text).map_err(|why| {
-            shape(format!("it is not a JSON object ({why}): removing it resets what bitcoind stored there"))
-        })?;
-        for (name, value) in object {
-            let values = match value {
-                serde_json::Value::Array(values) => values,
-                one => vec![one],
-            };
-            for value in values {
-                let value = match value {
-                    serde_json::Value::Bool(false) => Value::No,
-                    serde_json::Value::Bool(true) => Value::Yes,
-                    serde_json::Value::Number(number) => Value::Text(number.to_string()),
-                    serde_json::Value::String(text) => Value::Text(text),
-                    serde_json::Value::Null => continue,
-                    other => return Err(shape(format!("{name} is {other}: expected text, a number, true or false"))),
-                };
-                let setting = Setting { value, place: Place { file: path.clone(), line: 0 } };
-                self.json.push(Entry { section: String::new(), name: name.clone(), setting });
-            }
+        if given.is_some_and(|path| path.as_os_str() == "0") {
+            return Ok(());
         }
+        let file = named.filter(|path| !path.as_os_str().is_empty()).unwrap_or_else(|| PathBuf::from("settings.json"));
+        let path = net_dir.join(file);
+        if path.is_dir() {
+            return Err(ConfError::Shape { path, why: "it is a directory: expected a file".to_owned() });
+        }
+        let Some(bytes) = file::read(&path)? else { return Ok(()) };
+        let stored = json::read(&path, &bytes)?;
+        self.json = stored.entries;
+        self.warnings.extend(stored.warnings);
         Ok(())
     }
 
-    /// The network that the file names, if any.
+    /// The network that the file names, if any; `given` is the command line's.
     ///
     /// # Errors
     ///
-    /// [`ConfError::Line`]: the name of no network, or several networks at once.
-    ///
-    /// Source: common/args.cpp, `GetChainArg`.
-    pub(crate) fn chain(&self) -> Result<Option<Chain>, ConfError> {
-        let mut found: Vec<(Chain, Setting)> = Vec::new();
-        for (name, chain) in [
-            ("regtest", Chain::Regtest),
-            ("signet", Chain::Signet),
-            ("testnet", Chain::Test),
-            ("testnet4", Chain::Testnet4),
-        ] {
+    /// [`ConfError::Value`]: the name of no network, or several networks at once.
+    pub(crate) fn chain(&self, given: Option<Chain>) -> Result<Option<Chain>, ConfError> {
+        let mut found: Vec<(Chain, Option<Setting>)> = given.map(|chain| (chain, None)).into_iter().collect();
+        for (name, chain) in FLAGS {
             // Of flags for networks the last counts, not the first.
-            let last = self.all("", name).pop();
-            found.extend(last.filter(|setting| setting.value.truth()).map(|setting| (chain, setting)));
+            let last = self.of_section("", name).pop().filter(|setting| setting.value.truth());
+            found.extend(last.map(|setting| (chain, Some(setting.clone()))));
         }
-        if let Some(setting) = self.span("", "chain").into_iter().next() {
-            let chain = Chain::from_name(setting.value.text()).ok_or_else(|| ConfError::Line {
+        let named = self.merged("chain", None, Reads::Files).filter(|_| given.is_none());
+        if let Some(setting) = named {
+            let text = file::shown(setting.value.text());
+            let chain = Chain::from_name(&text).ok_or_else(|| ConfError::Value {
                 place: setting.place.clone(),
-                why: format!("chain={}: expected one of main, test, testnet4, signet, regtest", setting.value.text()),
+                why: format!("Unknown chain {text}. Expected one of main, test, testnet4, signet, regtest"),
             })?;
-            found.push((chain, setting));
+            found.push((chain, Some(setting)));
         }
-        match &found[..] {
-            [] => Ok(None),
-            [(chain, _)] => Ok(Some(*chain)),
-            [(a, _), (b, setting), ..] => Err(ConfError::Line {
+        let Some((first, _)) = found.first() else { return Ok(None) };
+        match found.iter().find(|(chain, _)| chain != first) {
+            Some((other, Some(setting))) => Err(ConfError::Value {
                 place: setting.place.clone(),
-                why: format!(
-                    "{b} is chosen here, {a} is chosen too: leave at most one of regtest, signet, testnet, testnet4, chain"
-                ),
+                why: format!("{TWO_NETWORKS} {other} is chosen here, {first} is chosen too"),
             }),
+            // What the command line says twice is seen there.
+            _ => Ok(Some(*first)),
         }
     }
 
-    fn all(&self, section: &str, name: &str) -> Vec<Setting> {
+    fn of_section(&self, section: &str, name: &str) -> Vec<&Setting> {
         let named = self.lines.iter().filter(|entry| entry.section == section && entry.name == name);
-        named.map(|entry| entry.setting.clone()).collect()
+        named.map(|entry| &entry.setting).collect()
     }
 
-    /// Values of one section after the last negation.
-    fn span(&self, section: &str, name: &str) -> Vec<Setting> {
-        after_last_no(self.all(section, name))
+    /// The values of an option, the strongest source first.
+    fn sources(&self, name: &str, chain: Option<Chain>, reads: Reads) -> Vec<(Source, Vec<&Setting>)> {
+        let of = |entries: &'_ [Entry]| -> Vec<usize> {
+            (0..entries.len()).filter(|index| entries[*index].name == name).collect()
+        };
+        let line = if reads == Reads::All { of(&self.line.entries) } else { Vec::new() };
+        let json = of(&self.json);
+        let section = chain.map(|chain| self.of_section(chain.name(), name)).unwrap_or_default();
+        vec![
+            (Source::CommandLine, line.into_iter().map(|index| &self.line.entries[index].setting).collect()),
+            (Source::Json, json.into_iter().map(|index| &self.json[index].setting).collect()),
+            (Source::Section, section),
+            (Source::Default, self.of_section("", name)),
+        ]
     }
 
-    /// The sources of an option, the strongest first; the last is not the network's own.
-    fn sources(&self, name: &str, chain: Chain) -> [Vec<Setting>; 3] {
-        let json = self.json.iter().filter(|entry| entry.name == name).map(|entry| entry.setting.clone()).collect();
-        [json, self.all(chain.name(), name), self.all("", name)]
-    }
-
-    /// The value of an option on a network, if it is set.
-    pub(crate) fn get(&self, name: &str, chain: Chain) -> Option<Setting> {
-        for (index, values) in self.sources(name, chain).into_iter().enumerate() {
-            let Some(last) = values.last().cloned() else { continue };
-            if last.value == Value::No {
-                return Some(last); // Even where a value would not count.
-            }
-            if index == 2 && chain != Chain::Main && NETWORK_ONLY.contains(&name) {
+    fn merged(&self, name: &str, chain: Option<Chain>, reads: Reads) -> Option<Setting> {
+        for (source, values) in self.sources(name, chain, reads) {
+            let span = Span::of(&values);
+            // A negation counts even where a value would not.
+            if source == Source::Default && !span.ends_negated && is_without_default(name, chain) {
                 continue;
             }
-            let mut span = after_last_no(values);
-            return Some(if index == 0 { last } else { span.swap_remove(0) });
+            let in_a_file = matches!(source, Source::Section | Source::Default);
+            let found = match span.values {
+                [] if span.ends_negated => values.last(),
+                [first, ..] if in_a_file => Some(first),
+                [.., last] => Some(last),
+                [] => None,
+            };
+            if let Some(found) = found {
+                return Some((*found).clone()).filter(|setting| setting.value != Value::Null);
+            }
         }
         None
     }
 
-    /// All values of a repeatable option; empty where it is not set, or negated.
-    pub(crate) fn list(&self, name: &str, chain: Chain) -> Vec<Setting> {
-        let (mut result, mut negated_and_empty) = (Vec::new(), false);
-        let (mut done, last) = (false, 2);
-        for (index, values) in self.sources(name, chain).into_iter().enumerate() {
-            if index == last && chain != Chain::Main && NETWORK_ONLY.contains(&name) {
+    fn merged_list(&self, name: &str, chain: Chain) -> Vec<Setting> {
+        let mut result: Vec<Setting> = Vec::new();
+        let mut is_done = false;
+        let mut negated_and_empty = false;
+        for (source, values) in self.sources(name, Some(chain), Reads::All) {
+            if source == Source::Default && is_without_default(name, Some(chain)) {
                 continue;
             }
-            let has_no = values.iter().any(|setting| setting.value == Value::No);
-            let ends_with_no = values.last().is_some_and(|setting| setting.value == Value::No);
-            // As in Core, a negation in the section does not remove the values before it in the file unless no value follows.
-            if !done || (index > 0 && !negated_and_empty) {
-                result.extend(after_last_no(values));
+            let span = Span::of(&values);
+            // As in Core, a negation does not remove the values of the files unless no value follows it.
+            let comes_back = matches!(source, Source::Section | Source::Default) && !negated_and_empty;
+            if !is_done || comes_back {
+                result.extend(span.values.iter().map(|setting| (*setting).clone()));
             }
-            done |= has_no;
-            negated_and_empty |= ends_with_no && result.is_empty();
+            is_done |= span.has_negation;
+            negated_and_empty |= span.ends_negated && result.is_empty();
         }
         result
     }
+
+    /// The files' value of an option on a network, if it is set.
+    pub(crate) fn get(&self, name: &str, chain: Chain) -> Option<Setting> {
+        self.merged(name, Some(chain), Reads::Files)
+    }
+
+    /// The files' value before a network is chosen: of the part before any section.
+    pub(crate) fn get_before_chain(&self, name: &str) -> Option<Setting> {
+        self.merged(name, None, Reads::Files)
+    }
+
+    /// The value that bitcoind takes, which may be the command line's.
+    pub(crate) fn get_of_all(&self, name: &str, chain: Chain) -> Option<Setting> {
+        self.merged(name, Some(chain), Reads::All)
+    }
+
+    /// The files' values of a repeatable option; empty where it is not set, or negated.
+    pub(crate) fn list(&self, name: &str, chain: Chain) -> Vec<Setting> {
+        let mut list = self.merged_list(name, chain);
+        list.retain(|setting| setting.place != Place::CommandLine);
+        list
+    }
+
+    /// The values that bitcoind takes, those of the command line first.
+    pub(crate) fn list_of_all(&self, name: &str, chain: Chain) -> Vec<Setting> {
+        self.merged_list(name, chain)
+    }
+
+    /// Options that count in the network's own section alone, and that stand before any section alone: bitcoind refuses that.
+    pub(crate) fn outside_their_section(&self, chain: Chain) -> Vec<(&'static str, Setting)> {
+        let is_own = |option: &&options::CoreOption| option.sections == Sections::NetworksOwn;
+        let mut found = Vec::new();
+        for option in options::TABLE.iter().filter(is_own).filter(|_| chain != Chain::Main) {
+            let sources = self.sources(option.name, Some(chain), Reads::All);
+            let has = |source: &(Source, Vec<&Setting>)| !Span::of(&source.1).is_empty();
+            let elsewhere = sources[..3].iter().any(has);
+            let outside = sources.last().filter(|source| has(source)).filter(|_| !elsewhere);
+            let first = outside.and_then(|(_, values)| after_last_no(values.clone()).first().copied().cloned());
+            found.extend(first.map(|setting| (option.name, setting)));
+        }
+        found.sort_by_key(|(name, _)| *name);
+        found
+    }
+
+    /// The entries of the files that count on a network, the weakest last.
+    pub(crate) fn applying(&self, chain: Chain) -> impl Iterator<Item = &Entry> {
+        let counts = move |entry: &&Entry| entry.section.is_empty() || entry.section == chain.name();
+        self.json.iter().chain(self.lines.iter().filter(counts))
+    }
+
+    /// All lines of configuration files.
+    pub(crate) fn lines(&self) -> &[Entry] {
+        &self.lines
+    }
+
+    /// Options of the command line.
+    pub(crate) fn on_line(&self) -> &[Entry] {
+        &self.line.entries
+    }
 }
 
-fn after_last_no(mut values: Vec<Setting>) -> Vec<Setting> {
+/// Whose values are looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reads {
+    Files,
+    All,
+}
+
+impl<'a> Span<'a> {
+    fn of(all: &'a [&'a Setting]) -> Span<'a> {
+        let is_no = |setting: &&Setting| setting.value == Value::No;
+        let begin = all.iter().rposition(is_no).map_or(0, |last| last + 1);
+        Span { values: &all[begin..], has_negation: begin > 0, ends_negated: begin > 0 && begin == all.len() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+}
+
+/// Whether the part before any section does not count for an option.
+fn is_without_default(name: &str, chain: Option<Chain>) -> bool {
+    let is_own = options::find(name).is_some_and(|option| option.sections == Sections::NetworksOwn);
+    is_own && chain.is_some_and(|chain| chain != Chain::Main)
+}
+
+fn after_last_no(mut values: Vec<&Setting>) -> Vec<&Setting> {
     let begin = values.iter().rposition(|setting| setting.value == Value::No).map_or(0, |last| last + 1);
     values.split_off(begin)
 }
 
-/// `test.noprune=1` is section `test`, name `prune`, value no.
-fn entry(full: &str, value: &str, place: Place) -> Entry {
-    let (section, name) = full.split_once('.').unwrap_or(("", full));
-    let text = Value::Text(value.to_owned());
-    let (name, value) = match name.strip_prefix("no") {
-        Some(name) if text.truth() => (name, Value::No),
-        Some(name) => (name, Value::Yes),
-        None => (name, text),
+/// Core's words, and what may have been meant.
+fn section_warning(name: &str, place: &Place) -> String {
+    let place = match place {
+        Place::Line { file, line } => format!("{}:{line}", file.display()),
+        other => other.to_string(),
     };
-    Entry { section: section.to_owned(), name: name.to_owned(), setting: Setting { value, place } }
-}
-
-/// The text of a file, if it exists.
-fn read_text(path: &Path) -> Result<Option<String>, ConfError> {
-    let shape = |why: &str| ConfError::Shape { path: path.to_owned(), why: why.to_owned() };
-    // Opening a FIFO waits for its writer.
-    if std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo() || metadata.file_type().is_socket())
-    {
-        return Err(shape("it is a FIFO or a socket: expected a file"));
-    }
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(why) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
-        Err(why) => return Err(ConfError::Read { path: path.to_owned(), why }),
+    let meant = match name {
+        "testnet" | "testnet3" => "Did you mean [test]?",
+        "mainnet" | "bitcoin" => "Did you mean [main]?",
+        _ => "Sections are main, test, testnet4, signet and regtest.",
     };
-    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
-        return Err(shape("it is a directory: expected a file"));
-    }
-    let mut bytes = Vec::new();
-    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
-    let count = read.map_err(|why| ConfError::Read { path: path.to_owned(), why })? as u64;
-    if count > FILE_BYTES_MAX {
-        return Err(shape(&format!("it is larger than {FILE_BYTES_MAX} bytes: is it a configuration file?")));
-    }
-    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    format!("{place} Section [{}] is not recognized. Its lines have no effect. {meant}", file::shown(name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsString;
     use std::fs;
 
     /// The configuration of a data directory with these files, of which the first is bitcoin.conf.
-    fn read(files: &[(&str, &str)], chain: Option<Chain>) -> Result<Conf, ConfError> {
+    fn read_with(files: &[(&str, &str)], chain: Option<Chain>, line: &str) -> Result<Conf, ConfError> {
         let datadir = tempfile::tempdir().unwrap();
         for (name, text) in files {
-            fs::write(datadir.path().join(name), text).unwrap();
+            fs::write(datadir.path().join(name), text.replace("@", datadir.path().to_str().unwrap())).unwrap();
         }
-        Conf::read(datadir.path(), Path::new("bitcoin.conf"), false, chain)
+        let words = ["ffwd", "sync"].into_iter().chain(line.split_whitespace()).map(OsString::from);
+        let line = crate::spelling::rewrite(words).unwrap().on_line;
+        let file = Path::new("bitcoin.conf");
+        let from = ConfFile { datadir: datadir.path(), file, is_named: false, chain, with_includes: true };
+        Conf::read(from, &line)
+    }
+
+    fn read(files: &[(&str, &str)], chain: Option<Chain>) -> Result<Conf, ConfError> {
+        read_with(files, chain, "")
     }
 
     fn text(setting: Option<Setting>) -> String {
@@ -408,9 +450,6 @@ mod tests {
     fn get_takes_the_value_that_core_takes() {
         for (row, file, chain, name, want) in [
             ("plain", "dbcache=100", Chain::Main, "dbcache", "100"),
-            ("spaces, comment, line end of Windows", " dbcache = 100 \t# much\r\n", Chain::Main, "dbcache", "100"),
-            ("a comment alone", "#dbcache=100", Chain::Main, "dbcache", "-"),
-            ("no value", "dbcache=", Chain::Main, "dbcache", ""),
             ("the first of two", "dbcache=1\ndbcache=2", Chain::Main, "dbcache", "1"),
             ("the first after a negation", "dbcache=1\nnodbcache=1\ndbcache=2\ndbcache=3", Chain::Main, "dbcache", "2"),
             ("negated", "nodbcache=1", Chain::Main, "dbcache", "0"),
@@ -423,7 +462,7 @@ mod tests {
             ("for a network only", "connect=1.2.3.4", Chain::Test, "connect", "-"),
             ("for a network only, on mainnet", "connect=1.2.3.4", Chain::Main, "connect", "1.2.3.4"),
             ("for a network only, but negated", "noconnect=1", Chain::Test, "connect", "0"),
-            ("unknown names do no harm", "wallet=x\nrpcuser=y", Chain::Main, "dbcache", "-"),
+            ("unknown names do no harm", "nowalet=x\nrpcusr=y", Chain::Main, "dbcache", "-"),
         ] {
             let conf = read(&[("bitcoin.conf", file)], Some(chain)).unwrap();
             assert_eq!(text(conf.get(name, chain)), want, "{row}");
@@ -432,76 +471,92 @@ mod tests {
 
     #[test]
     fn list_joins_sections_as_core_does() {
-        for (row, file, chain, want) in [
-            ("in order", "addnode=a\naddnode=b", Chain::Main, vec!["a", "b"]),
-            ("the section before the rest", "addnode=a\n[main]\naddnode=b", Chain::Main, vec!["b", "a"]),
-            ("negated in between", "addnode=a\nnoaddnode=1\naddnode=b", Chain::Main, vec!["b"]),
-            ("negated in the section", "addnode=a\n[main]\nnoaddnode=1", Chain::Main, vec![]),
+        for (row, file, chain, line, want) in [
+            ("in order", "addnode=a\naddnode=b", Chain::Main, "", vec!["a", "b"]),
+            ("the section before the rest", "addnode=a\n[main]\naddnode=b", Chain::Main, "", vec!["b", "a"]),
+            ("negated in between", "addnode=a\nnoaddnode=1\naddnode=b", Chain::Main, "", vec!["b"]),
+            ("negated in the section", "addnode=a\n[main]\nnoaddnode=1", Chain::Main, "", vec![]),
             (
                 "values after a negation in the section",
                 "addnode=a\n[main]\nnoaddnode=1\naddnode=b",
                 Chain::Main,
+                "",
                 vec!["b", "a"],
             ),
-            ("not for this network", "addnode=a", Chain::Regtest, vec![]),
+            ("not for this network", "addnode=a", Chain::Regtest, "", vec![]),
+            ("beside the command line's", "addnode=a", Chain::Main, "-addnode=x", vec!["a"]),
+            ("negated on the command line", "addnode=a", Chain::Main, "-noaddnode", vec![]),
+            ("negated there, and a value after it", "addnode=a", Chain::Main, "-noaddnode -addnode=x", vec!["a"]),
         ] {
-            let conf = read(&[("bitcoin.conf", file)], Some(chain)).unwrap();
+            let conf = read_with(&[("bitcoin.conf", file)], Some(chain), line).unwrap();
             let got: Vec<String> = conf.list("addnode", chain).iter().map(|s| s.value.text().to_owned()).collect();
             assert_eq!(got, want, "{row}");
         }
+        let conf = read_with(&[("bitcoin.conf", "dns=1\nonlynet=ipv4")], None, "-nodns -onlynet=ipv6").unwrap();
+        let all: Vec<Setting> = conf.list_of_all("onlynet", Chain::Main);
+        assert_eq!(all.iter().map(|s| s.value.text()).collect::<Vec<_>>(), ["ipv6", "ipv4"]);
+        let both = (conf.get_of_all("dns", Chain::Main), conf.get("dns", Chain::Main));
+        assert_eq!((text(both.0), text(both.1)), ("0".to_owned(), "1".to_owned()));
     }
 
     #[test]
     fn chain_is_read_from_flags_and_name() {
-        for (row, file, want) in [
-            ("none", "dbcache=4", "-"),
-            ("by name", "chain=testnet4", "testnet4"),
-            ("by flag", "testnet=1", "test"),
-            ("off", "regtest=0", "-"),
-            ("the last flag", "regtest=0\nregtest=1", "regtest"),
-            ("the first name", "chain=signet\nchain=main", "signet"),
-            ("in a section it has no effect", "[main]\nregtest=1", "-"),
+        for (row, file, given, want) in [
+            ("none", "dbcache=4", None, "-"),
+            ("by name", "chain=testnet4", None, "testnet4"),
+            ("by flag", "testnet=1", None, "test"),
+            ("off", "regtest=0", None, "-"),
+            ("the last flag", "regtest=0\nregtest=1", None, "regtest"),
+            ("negated last", "regtest=1\nnoregtest=1", None, "-"),
+            ("the first name", "chain=signet\nchain=main", None, "signet"),
+            ("in a section it has no effect", "[main]\nregtest=1", None, "-"),
+            ("behind a byte order mark", "\u{feff}regtest=1", None, "regtest"),
+            ("the command line above a name", "chain=signet", Some(Chain::Test), "test"),
+            ("the command line says the same", "regtest=1", Some(Chain::Regtest), "regtest"),
         ] {
-            let conf = read(&[("bitcoin.conf", file)], None).unwrap();
-            assert_eq!(conf.chain().unwrap().map_or("-", Chain::name), want, "{row}");
+            let conf = read(&[("bitcoin.conf", file)], given).unwrap();
+            assert_eq!(conf.chain(given).unwrap().map_or("-", Chain::name), want, "{row}");
         }
     }
 
     #[test]
     fn wrong_file_is_refused_with_file_and_line() {
-        for (row, files, want) in [
+        let conf = "bitcoin.conf";
+        for (row, files, given, want) in [
+            ("a dash", &[(conf, "\n-dbcache=4")][..], None, "parse error on line 2: -dbcache=4, options in"),
             (
-                "a dash",
-                &[("bitcoin.conf", "\n-dbcache=4")][..],
-                "bitcoin.conf line 2: -dbcache=4: remove the leading -",
+                "no network",
+                &[(conf, "chain=testnet3")],
+                None,
+                "line 1: Unknown chain testnet3. Expected one of main, test",
             ),
+            ("a network negated", &[(conf, "nochain=1")], None, "Unknown chain 0."),
+            ("two networks", &[(conf, "signet=1\nchain=main")], None, "line 2: Invalid combination of -regtest"),
+            ("two flags", &[(conf, "signet=1\nregtest=1")], None, "signet is chosen here, regtest is chosen too"),
+            ("the command line's, and a flag", &[(conf, "signet=1")], Some(Chain::Main), "line 1: Invalid combination"),
             (
-                "no =",
-                &[("bitcoin.conf", "nodbcache")],
-                "line 1: \"nodbcache\" is neither NAME=VALUE nor [SECTION]: to negate",
+                "an include that is not there",
+                &[(conf, "includeconf=more.conf")],
+                None,
+                "Failed to include configuration file more.conf",
             ),
-            ("conf", &[("bitcoin.conf", "conf=x")], "includeconf adds another file"),
-            ("a negation without sense", &[("bitcoin.conf", "nodatadir=1")], "cannot be negated"),
-            ("no network", &[("bitcoin.conf", "chain=testnet3")], "one of main, test"),
-            (
-                "two networks",
-                &[("bitcoin.conf", "signet=1\nchain=main")],
-                "line 2: main is chosen here, signet is chosen too",
-            ),
-            ("an include that is not there", &[("bitcoin.conf", "includeconf=more.conf")], "more.conf does not exist"),
-            ("an include that is wrong", &[("bitcoin.conf", "includeconf=a"), ("a", "x\n")], "a line 1: \"x\""),
+            ("an include without a name", &[(conf, "includeconf=")], None, "Failed to include"),
+            ("an include that is a directory", &[(conf, "includeconf=@")], None, "Included config file \""),
+            ("an include that is wrong", &[(conf, "includeconf=a"), ("a", "x\n")], None, "parse error on line 1: x ("),
         ] {
-            let conf = read(files, None).and_then(|conf| conf.chain());
+            let conf = read(files, given).and_then(|conf| conf.chain(given));
             let why = conf.expect_err(row).to_string();
             assert!(why.contains(want), "{row}: {why}");
         }
         let datadir = tempfile::tempdir().unwrap();
-        for (row, file, named, want) in [
-            ("named and not there", "other.conf", true, "--conf names it"),
-            ("a directory", ".", false, "it is a directory"),
+        for (row, file, is_named, want) in [
+            ("named and not there", "other.conf", true, "specified config file \""),
+            ("a directory", ".", false, "\" is a directory."),
         ] {
-            let why = Conf::read(datadir.path(), Path::new(file), named, None).expect_err(row).to_string();
-            assert!(why.contains(want), "{row}: {why}");
+            let file = Path::new(file);
+            let from = ConfFile { datadir: datadir.path(), file, is_named, chain: None, with_includes: true };
+            let why = Conf::read(from, &OnLine::default()).expect_err(row).to_string();
+            assert!(why.starts_with("Error reading configuration file: ") && why.contains(want), "{row}: {why}");
         }
     }
 
@@ -516,10 +571,48 @@ mod tests {
         assert_eq!(text(conf.get("dbcache", Chain::Regtest)), "5");
         assert_eq!(text(conf.get("par", Chain::Regtest)), "3");
         assert_eq!(conf.warnings.len(), 1, "{:?}", conf.warnings);
+        assert!(conf.warnings[0].contains("ignoring -includeconf=b"), "{:?}", conf.warnings);
         let conf = read(&files, Some(Chain::Main)).unwrap();
         assert_eq!(text(conf.get("par", Chain::Main)), "2", "b belongs to regtest");
-        let conf = read(&[("bitcoin.conf", "[regtset]\npar=3")], None).unwrap();
-        assert!(conf.warnings[0].contains("[regtset] is not a network"), "{:?}", conf.warnings);
+        let conf = read(&[("bitcoin.conf", "includeconf=a\nnoincludeconf=1"), ("a", "par=3")], None).unwrap();
+        assert_eq!(text(conf.get("par", Chain::Main)), "-", "negated");
+        let conf = read(&[("bitcoin.conf", "includeconf=a"), ("a", "regtest=1")], None).unwrap();
+        assert_eq!(conf.chain(None).unwrap(), Some(Chain::Regtest), "an included file may name the network");
+    }
+
+    #[test]
+    fn sections_that_are_no_network_are_named_with_what_may_be_meant() {
+        for (file, want) in [
+            (
+                "[regtset]\npar=3",
+                "bitcoin.conf:1 Section [regtset] is not recognized. Its lines have no effect. Sections are",
+            ),
+            ("\n[testnet3]", ":2 Section [testnet3] is not recognized. Its lines have no effect. Did you mean [test]?"),
+            ("mainnet.par=3", "Section [mainnet] is not recognized. Its lines have no effect. Did you mean [main]?"),
+            ("[]\npar=3", "Section [] is not recognized."),
+        ] {
+            let conf = read(&[("bitcoin.conf", file)], None).unwrap();
+            assert!(conf.warnings.len() == 1 && conf.warnings[0].contains(want), "{file}: {:?}", conf.warnings);
+        }
+    }
+
+    #[test]
+    fn what_counts_in_its_section_alone_is_found_outside() {
+        for (row, file, line, want) in [
+            ("outside alone", "port=1\nbind=a\nport=2", "", vec!["bind", "port"]),
+            ("in the section too", "port=1\n[regtest]\nport=2", "", vec![]),
+            ("in another section too", "port=1\n[main]\nport=2", "", vec!["port"]),
+            ("on the command line too", "port=1", "-port=2", vec![]),
+            ("negated on the command line", "connect=1", "-noconnect", vec!["connect"]),
+            ("negated outside", "noconnect=1", "", vec![]),
+            ("other options", "dbcache=5", "", vec![]),
+            ("of the wallet", "wallet=w", "", vec!["wallet"]),
+        ] {
+            let conf = read_with(&[("bitcoin.conf", file)], Some(Chain::Regtest), line).unwrap();
+            let got: Vec<&str> = conf.outside_their_section(Chain::Regtest).into_iter().map(|(name, _)| name).collect();
+            assert_eq!(got, want, "{row}");
+            assert!(conf.outside_their_section(Chain::Main).is_empty(), "{row}");
+        }
     }
 
     #[test]
@@ -528,41 +621,31 @@ mod tests {
             ("text", r#"{"dbcache": "7", "_warning_": "x"}"#, Ok("7")),
             ("number", r#"{"dbcache": 8}"#, Ok("8")),
             ("false", r#"{"dbcache": false}"#, Ok("0")),
-            ("the last of several", r#"{"dbcache": ["7", "9"]}"#, Ok("9")),
-            ("null", r#"{"dbcache": null}"#, Ok("5")),
+            ("null hides what follows", r#"{"dbcache": null}"#, Ok("-")),
             ("empty", "{}", Ok("5")),
-            ("no object", "[1]", Err("not a JSON object")),
-            ("cut", r#"{"dbcache":"#, Err("removing it resets")),
-            ("an object inside", r#"{"dbcache": {}}"#, Err("text, a number, true or false")),
+            ("several", r#"{"dbcache": ["7", "9"]}"#, Err("JSON value of type array")),
+            ("no object", "[1]", Err("Found non-object value")),
         ] {
             let datadir = tempfile::tempdir().unwrap();
             fs::write(datadir.path().join("settings.json"), json).unwrap();
             let mut conf = read(&[("bitcoin.conf", "dbcache=5")], None).unwrap();
-            match (conf.read_settings(datadir.path(), Chain::Main), want) {
+            match (conf.read_settings(datadir.path(), Chain::Main, None), want) {
                 (Ok(()), Ok(want)) => assert_eq!(text(conf.get("dbcache", Chain::Main)), want, "{row}"),
                 (Err(why), Err(want)) => assert!(why.to_string().contains(want), "{row}: {why}"),
                 (got, want) => panic!("{row}: got {got:?}, want {want:?}"),
             }
-            let mut conf = read(&[("bitcoin.conf", "dbcache=5\nnosettings=1")], None).unwrap();
-            conf.read_settings(datadir.path(), Chain::Main).unwrap();
-            assert_eq!(text(conf.get("dbcache", Chain::Main)), "5", "{row}: not read");
+            for (file, given) in [("dbcache=5\nnosettings=1", None), ("dbcache=5", Some(Path::new("0")))] {
+                let mut conf = read(&[("bitcoin.conf", file)], None).unwrap();
+                conf.read_settings(datadir.path(), Chain::Main, given).unwrap();
+                assert_eq!(text(conf.get("dbcache", Chain::Main)), "5", "{row}: not read");
+            }
         }
-    }
-
-    #[test]
-    fn truth_of_a_value_is_cores() {
-        for (text, want) in [
-            ("", true),
-            ("1", true),
-            ("0", false),
-            ("00", false),
-            ("yes", false),
-            ("true", false),
-            ("2x", true),
-            (" -1", true),
-            ("+0", false),
-        ] {
-            assert_eq!(Value::Text(text.to_owned()).truth(), want, "{text:?}");
+        let datadir = tempfile::tempdir().unwrap();
+        fs::write(datadir.path().join("s"), r#"{"dbcache": "7"}"#).unwrap();
+        for (file, given) in [("dbcache=5\nsettings=s", None), ("dbcache=5", Some(Path::new("s")))] {
+            let mut conf = read(&[("bitcoin.conf", file)], None).unwrap();
+            conf.read_settings(datadir.path(), Chain::Main, given).unwrap();
+            assert_eq!(text(conf.get("dbcache", Chain::Main)), "7", "{file}");
         }
     }
 }

@@ -11,10 +11,10 @@ mod audit_command;
 mod before_sync;
 #[cfg(feature = "lab")]
 mod block_bar;
+mod checks;
 mod clock;
 mod coins_command;
 mod conf;
-mod core_options;
 #[cfg(feature = "lab")]
 mod demo;
 mod exit_codes;
@@ -25,8 +25,10 @@ mod hints_command;
 #[cfg(feature = "lab")]
 mod lab_command;
 mod limits;
+mod locate;
 mod look_up;
 mod manuals;
+mod options;
 mod out_file;
 mod output;
 mod progress;
@@ -38,19 +40,21 @@ mod services;
 mod settings;
 mod signals;
 mod spelling;
+mod sync_command;
 mod sync_settings;
 #[cfg(test)]
 mod test_line;
 mod top;
 
-use args::{Cli, Command, Common, HashType, Info, Sync, Verify, Writing};
+use args::{Cli, Command, Common, HashType, Info, Verify, Writing};
 use clap::Parser;
-use node::jobs::{self, FromSnapshot};
+use conf::OnLine;
+use node::jobs;
 use node::options::{Event, Events, Options, Report};
 use node::{Fault, Message};
 use progress::Reporter;
 use services::Services;
-use settings::Settings;
+use settings::{Role, Settings};
 use signals::Hangup;
 use simd::cpu::{self, Cpu};
 use std::fmt;
@@ -121,7 +125,7 @@ const UNREADABLE: &str = "Nothing that was committed is lost: look at the drive 
 fn main() -> ExitCode {
     simd::bus_error::end_with_a_message(UNREADABLE);
     let line = spelling::rewrite(std::env::args_os()).map_err(Failure::Usage);
-    match line.and_then(|line| run(parse(line.words)?.command, &line.unused)) {
+    match line.and_then(|line| run(parse(line.words)?.command, &line.on_line)) {
         Ok(code) => code,
         Err(failure) => {
             failure.tell();
@@ -142,17 +146,17 @@ fn parse(words: Vec<std::ffi::OsString>) -> Result<Cli, Failure> {
     })
 }
 
-/// Runs a command; `unused` are warnings about the command line.
-fn run(command: Command, unused: &[String]) -> Result<ExitCode, Failure> {
+/// Runs a command; `line` is what bitcoind would read on the command line.
+fn run(command: Command, line: &OnLine) -> Result<ExitCode, Failure> {
     match command {
         #[cfg(feature = "lab")]
         Command::Demo(given) => {
             limits::check(settings::workers(given.par.unwrap_or(0)), 0)?;
             demo::run(&given)
         }
-        Command::Sync(given) => sync(&given, unused),
+        Command::Sync(given) => sync_command::run(&given, line),
         #[cfg(feature = "server")]
-        Command::Serve(given) => serve::run(&given, unused),
+        Command::Serve(given) => serve::run(&given, line),
         #[cfg(feature = "server")]
         Command::Stop(given) => serve::stop(&given),
         Command::Reindex(given) => {
@@ -190,49 +194,21 @@ fn run(command: Command, unused: &[String]) -> Result<ExitCode, Failure> {
     }
 }
 
-fn sync(given: &Sync, unused: &[String]) -> Result<ExitCode, Failure> {
-    let mut settings = load_for_sync(&given.common, &given.writing)?;
-    settings.warnings.extend_from_slice(unused);
-    #[cfg_attr(not(feature = "server"), expect(unused_mut, reason = "a server alone changes it"))]
-    let mut sync = settings.sync(given)?;
-    #[cfg(feature = "server")]
-    let server = serve::Wanted::of(settings.server(&given.server, false)?, false, &settings.categories);
-    #[cfg(feature = "server")]
-    {
-        sync.handle = server.handle();
-        sync.peers.control = server.peers();
-        let seconds = settings.files.value(given.bantime, "bantime", settings::number)?;
-        seconds.into_iter().for_each(|seconds| sync.peers.control.bans().set_default(seconds));
-    }
-    settings.own_files(&given.own_files)?;
-    settings.commands = settings.files.commands(&given.notify);
-    let before = settings.files.before_sync(&given.before)?;
-    settings.make_default_datadir()?;
-    // A sync that follows the chain has no end of its own: stopping it is success.
-    let ends = given.exit_at_tip;
-    let hash = given.trust.snapshot_hash.map(coins_command::as_hash);
-    let from = FromSnapshot { file: given.snapshot.clone(), hash, hints: given.hints.clone() };
-    work("sync", &settings, &given.common, HashType::None, ends, |options, events| {
-        let job = |options: &Options, events: Events<'_>| match before.run(options, events)? {
-            Some(stopped) => Ok(stopped),
-            None => jobs::sync_from(options, &sync, &from, events),
-        };
-        #[cfg(feature = "server")]
-        return server.around(options, events, job);
-        #[cfg(not(feature = "server"))]
-        job(options, events)
-    })
-}
-
-/// As [`load`], for a command that rebuilds and imports as well as it syncs.
-fn load_for_sync(common: &Common, writing: &Writing) -> Result<Settings, Failure> {
-    choose_kernels(common, Some(writing))?;
-    settings::load_for_sync(common, writing, Arc::new(AtomicBool::new(false)))
-}
-
+/// The settings of a command that reads a data directory, or does one job on it with options for `writing`.
 pub(crate) fn load(common: &Common, writing: Option<&Writing>) -> Result<Settings, Failure> {
+    let role = if writing.is_some() { Role::Job } else { Role::Reads };
+    load_as(role, common, writing, &OnLine::default())
+}
+
+/// The settings of a command with this role.
+pub(crate) fn load_as(
+    role: Role,
+    common: &Common,
+    writing: Option<&Writing>,
+    line: &OnLine,
+) -> Result<Settings, Failure> {
     choose_kernels(common, writing)?;
-    settings::load(common, writing, Arc::new(AtomicBool::new(false)))
+    settings::load(common, writing, role, line, Arc::new(AtomicBool::new(false)))
 }
 
 /// Before anything is hashed.

@@ -2,7 +2,9 @@
 
 use crate::args::HashType;
 use crate::args::server::{Serve, Stop};
-use crate::{Failure, clock, load, output, work};
+use crate::conf::OnLine;
+use crate::settings::Role;
+use crate::{Failure, clock, load, load_as, output, work};
 use node::Fault;
 use node::handle::Handle;
 use node::jobs::{self, FromSnapshot, PeerSettings, SyncOptions};
@@ -139,9 +141,8 @@ impl Wanted {
 /// # Errors
 ///
 /// [`Failure`].
-pub(crate) fn run(given: &Serve, unused: &[String]) -> Result<ExitCode, Failure> {
-    let mut settings = load(&given.common, Some(&given.writing))?;
-    settings.warnings.extend_from_slice(unused);
+pub(crate) fn run(given: &Serve, line: &OnLine) -> Result<ExitCode, Failure> {
+    let mut settings = load_as(Role::Serve, &given.common, Some(&given.writing), line)?;
     let server = Wanted::of(settings.server(&given.server, true)?, true, &settings.categories);
     let peers = PeerSettings { control: server.peers(), ..PeerSettings::default() };
     let sync = SyncOptions { handle: server.handle(), peers, ..SyncOptions::alone() };

@@ -5,6 +5,7 @@
 
 use crate::Failure;
 use crate::args::server::Server;
+use crate::checks;
 use crate::settings::{Files, Settings, number};
 use server::settings::{self, CookiePermissions, Subnet};
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -28,7 +29,7 @@ impl Settings {
         }
         let net_dir = self.options.datadir.join(self.options.params.chain.net_dir());
         let whole = |name: &str, value: Option<u16>, files: &mut Files| {
-            files.value(value.map(i64::from), name, |setting| Ok(number(setting)?.clamp(1, 65_535)))
+            files.value(value.map(i64::from), name, |setting| Ok(number(setting).clamp(1, 65_535)))
         };
         let mut made = settings::Settings {
             user: secret(given.rpcuser.clone(), "rpcuser", files),
@@ -72,14 +73,6 @@ impl Settings {
             return Err(Failure::Usage(format!("Invalid port specified in -rpcbind: '{text}'")));
         }
         if bind.is_empty() || !has_allowed {
-            if has_allowed {
-                let why = "Option -rpcallowip was specified without -rpcbind; this doesn't usually make sense";
-                self.warnings.push(why.to_owned());
-            }
-            if !bind.is_empty() {
-                let why = "Option -rpcbind was ignored because -rpcallowip was not specified, refusing to allow everyone to connect";
-                self.warnings.push(why.to_owned());
-            }
             return Ok(settings::loopback(port));
         }
         let mut addresses = Vec::new();
@@ -117,10 +110,7 @@ fn addresses_of(text: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
 }
 
 fn allowed(texts: &[String]) -> Result<Vec<Subnet>, Failure> {
-    // One address may stand in brackets, as in -rpcbind.
-    let inner = |text: &str| text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).map(str::to_owned);
-    let parse = |text: &String| Subnet::parse(inner(text).as_ref().unwrap_or(text));
-    texts.iter().map(|text| parse(text).map_err(Failure::Usage)).collect()
+    texts.iter().map(|text| checks::subnet(text).map_err(Failure::Usage)).collect()
 }
 
 fn cookie(given: &Server, files: &mut Files, net_dir: &Path) -> Result<Option<std::path::PathBuf>, Failure> {
@@ -151,14 +141,13 @@ fn secret(given: Option<String>, name: &str, files: &Files) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::load;
+    use crate::settings::Role;
     use crate::test_line;
-    use std::sync::Arc;
 
     fn server(conf: &str, line: &str) -> Result<(Option<settings::Settings>, Vec<String>, String), Failure> {
-        let (_datadir, given) = test_line::sync(conf, line);
-        let mut settings = load(&given.common, Some(&given.writing), Arc::default())?;
-        let server = settings.server(&given.server, false)?;
+        let given = test_line::sync(conf, line);
+        let mut settings = given.load(Role::Sync)?;
+        let server = settings.server(&given.sync.server, false)?;
         Ok((server, settings.warnings.clone(), settings.notes().join("\n")))
     }
 

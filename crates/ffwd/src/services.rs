@@ -34,9 +34,8 @@ impl Settings {
     ///
     /// The log cannot be opened.
     pub(crate) fn own_files(&mut self, given: &OwnFiles) -> Result<(), Failure> {
-        let mut file = |given: &Option<PathBuf>, name| {
-            self.files.value(given.clone(), name, |setting| Ok(PathBuf::from(setting.value.text())))
-        };
+        let mut file =
+            |given: &Option<PathBuf>, name| self.files.value(given.clone(), name, |setting| Ok(setting.path()));
         let off = |path: PathBuf| if path.as_os_str() == "0" { PathBuf::new() } else { path };
         let (log, pid) = (file(&given.debuglogfile, "debuglogfile")?.map(off), file(&given.pid, "pid")?.map(off));
         let pid = pid.unwrap_or_else(|| PathBuf::from(node::pid_file::FILE));

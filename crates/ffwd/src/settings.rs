@@ -6,14 +6,17 @@
 use crate::Failure;
 use crate::args::indexes::{Flags, filter_type};
 use crate::args::{self, Common, Dbcache, PAR_MAX, Testing, Writing, logging};
+use crate::checks;
 use crate::clock;
-use crate::conf::{Conf, Setting, Value};
+use crate::conf::OnLine;
+use crate::conf::{Answers, Conf, Setting, Value};
 use crate::limits;
+use crate::locate::{Located, Wanted, default_datadir, locate};
 use consensus::{Chain, Params};
 use node::machine_memory::{self, MachineMemory};
 use node::options::{self, Clock, IndexKind, Limits, Options, Prune, Sizes};
-use primitives::Height;
-use std::path::{Path, PathBuf};
+use primitives::{BlockHash, Height};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -78,8 +81,9 @@ impl Files {
     /// A port: the command line's, or the files'.
     pub(crate) fn port(&mut self, given: Option<u16>, name: &str) -> Result<Option<u16>, Failure> {
         self.value(given, name, |setting| {
-            let port = u16::try_from(number(setting)?).ok().filter(|&port| port > 0);
-            port.ok_or_else(|| "expected a port from 1 to 65535".to_owned())
+            let text = setting.value.text();
+            let port = text.parse().ok().filter(|&port| port > 0);
+            port.ok_or_else(|| format!("Invalid port specified in -{name}: '{text}'"))
         })
     }
 
@@ -102,6 +106,13 @@ impl Files {
         Ok(wanted)
     }
 
+    /// The same as paths.
+    pub(crate) fn paths(&mut self, name: &str) -> Vec<PathBuf> {
+        let settings = self.conf.list(name, self.chain);
+        settings.iter().for_each(|setting| self.took(name, setting));
+        settings.iter().map(Setting::path).collect()
+    }
+
     /// The files' values of a repeatable option.
     pub(crate) fn list(&mut self, name: &str) -> Vec<String> {
         let settings = self.conf.list(name, self.chain);
@@ -110,65 +121,79 @@ impl Files {
     }
 }
 
-pub(crate) fn number(setting: &Setting) -> Result<i64, String> {
-    let text = setting.value.text().trim();
-    text.parse().map_err(|why| format!("expected a number ({why})"))
+/// A number as bitcoind reads it: what stands behind its digits is said by `conf`.
+pub(crate) fn number(setting: &Setting) -> i64 {
+    setting.value.number()
 }
 
-/// Merges the command line and the files.
+/// What a command does, and so which lines of the files are looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    /// It reads a data directory.
+    Reads,
+    /// It does one job on it.
+    Job,
+    /// It stands in for bitcoind, without peers.
+    Serve,
+    /// The same, with peers; it rebuilds and imports before it begins, where the files or the command line say so.
+    Sync,
+}
+
+/// Merges the command line and the files. `writing` are the options of a command that writes.
 ///
 /// # Errors
 ///
 /// [`Failure`].
-pub(crate) fn load(common: &Common, writing: Option<&Writing>, stop: Arc<AtomicBool>) -> Result<Settings, Failure> {
-    merge(common, writing, true, stop)
-}
-
-/// The same for a sync, which rebuilds and imports before it begins, where the files or the command line say so.
-///
-/// # Errors
-///
-/// [`Failure`].
-pub(crate) fn load_for_sync(common: &Common, writing: &Writing, stop: Arc<AtomicBool>) -> Result<Settings, Failure> {
-    merge(common, Some(writing), false, stop)
-}
-
-fn merge(
+pub(crate) fn load(
     common: &Common,
     writing: Option<&Writing>,
-    refuses_other_work: bool,
+    role: Role,
+    line: &OnLine,
     stop: Arc<AtomicBool>,
 ) -> Result<Settings, Failure> {
-    let first_datadir = match &common.datadir {
-        Some(datadir) => datadir.clone(),
-        None => default_datadir()?,
-    };
-    let file = common.conf.as_deref().unwrap_or(Path::new("bitcoin.conf"));
-    let mut conf = Conf::read(&first_datadir, file, common.conf.is_some(), common.chain)?;
-    let mut warnings = std::mem::take(&mut conf.warnings);
-    let chain = match common.chain {
-        Some(chain) => chain,
-        None => conf.chain()?.unwrap_or(Chain::Main),
-    };
-    // Before a network is chosen only the part without a section counts.
-    let moved = conf.get("datadir", Chain::Main).filter(|setting| !setting.value.text().is_empty());
-    let datadir = match (&common.datadir, moved) {
-        (None, Some(setting)) => PathBuf::from(setting.value.text()),
-        _ => first_datadir.clone(),
-    };
-    if datadir != first_datadir && datadir.join(file).exists() {
-        let (used, ignored) = (first_datadir.join(file), datadir.join(file));
-        warnings.push(format!(
-            "{} is ignored: {} is in use, and moves the data directory",
-            ignored.display(),
-            used.display()
-        ));
+    let located = locate(&Wanted::from(common), line)?;
+    let known = located.warnings.clone();
+    load_located(located, common, writing, role, line, stop).map_err(|failure| match failure {
+        // What was found in the files may be why.
+        Failure::Conf(why) => Failure::Conf(with_warnings(why, &known)),
+        other => other,
+    })
+}
+
+fn with_warnings(why: String, warnings: &[String]) -> String {
+    std::iter::once(why)
+        .chain(warnings.iter().map(|warning| format!("warning: {warning}")))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn load_located(
+    located: Located,
+    common: &Common,
+    writing: Option<&Writing>,
+    role: Role,
+    line: &OnLine,
+    stop: Arc<AtomicBool>,
+) -> Result<Settings, Failure> {
+    let Located { conf, chain, datadir, ignored, mut warnings } = located;
+    match ignored {
+        Some(why) if role != Role::Reads => return Err(Failure::Conf(why)),
+        other => warnings.extend(other),
     }
-    conf.read_settings(&datadir.join(chain.net_dir()), chain)?;
+    if role != Role::Reads {
+        warnings.extend(conf.misread(chain));
+    }
+    if matches!(role, Role::Serve | Role::Sync) {
+        warnings.extend(checks::check(&conf, chain, &datadir)?);
+        let is_asked = conf.get_of_all("server", chain).is_some_and(|setting| setting.value.truth());
+        let answers = if is_asked || role == Role::Serve { Answers::Yes } else { Answers::No };
+        warnings.extend(conf.without_use(chain, answers));
+        warnings.extend(line.warnings.iter().cloned());
+    }
     let mut files = Files { conf, chain, taken: Vec::new() };
     let params = params(common, &mut files)?;
     let mut notes = Vec::new();
-    if writing.is_some() && refuses_other_work {
+    if matches!(role, Role::Job | Role::Serve) {
         refuse(&files.conf, chain)?;
     }
     let console = files
@@ -197,8 +222,7 @@ fn options(
 ) -> Result<Options, Failure> {
     let none = Writing::default();
     let given = writing.unwrap_or(&none);
-    let blocksdir =
-        files.value(common.blocksdir.clone(), "blocksdir", |setting| Ok(PathBuf::from(setting.value.text())))?;
+    let blocksdir = files.value(common.blocksdir.clone(), "blocksdir", |setting| Ok(setting.path()))?;
     let blocksdir = blocksdir.filter(|dir: &PathBuf| !dir.as_os_str().is_empty());
     // Source: Bitcoin Core b88bffe, init.cpp, `AppInitParameterInteraction`.
     if let Some(dir) = blocksdir.as_ref().filter(|dir| writing.is_some() && !dir.is_dir()) {
@@ -206,24 +230,27 @@ fn options(
         return Err(Failure::fault(why, "Is the drive mounted? To start a new one, make the directory"));
     }
     let dbcache = files.value(common.dbcache, "dbcache", |setting| {
-        let mib = number(setting)?.try_into().unwrap_or(0);
+        let mib = number(setting).try_into().unwrap_or(0);
         Ok(Dbcache::Mib(mib.clamp(args::DBCACHE_MIB_MIN, args::DBCACHE_MIB_MAX)))
     })?;
     let dbcache = dbcache.unwrap_or(Dbcache::Auto);
-    let par = files.value(common.par, "par", |setting| Ok(number(setting)?.clamp(-PAR_MAX, PAR_MAX)))?;
-    let assumevalid = files.value(common.assumevalid, "assumevalid", |setting| args::hash(setting.value.text()))?;
+    let par = files.value(common.par, "par", |setting| Ok(number(setting).clamp(-PAR_MAX, PAR_MAX)))?;
+    let assumevalid = files.value(common.assumevalid, "assumevalid", |setting| assumed_valid(setting.value.text()))?;
     let par = workers(par.unwrap_or(0));
     let mut testing = testing(&common.testing, files)?;
     testing.sizes.dbcache_follows = dbcache == Dbcache::Auto;
     params.prune_after_height = testing.prune_after_height.unwrap_or(params.prune_after_height);
-    let work = files.value(common.minimumchainwork, "minimumchainwork", |setting| args::work(setting.value.text()))?;
+    let work = files.value(common.minimumchainwork, "minimumchainwork", |setting| {
+        let text = setting.value.text();
+        args::work(if text.is_empty() { "0" } else { text })
+    })?;
     let (mut stop_at, mut prune, mut blocksxor, mut bench, mut micros) = (None, Prune::Off, None, false, None);
     let mut indexes = Vec::new();
     if writing.is_some() {
         stop_at = files.value(given.stopatheight, "stopatheight", |setting| {
-            u32::try_from(number(setting)?).map(Height::new).map_err(|_| "expected a height".to_owned())
+            u32::try_from(number(setting)).map(Height::new).map_err(|_| "expected a height".to_owned())
         })?;
-        prune = files.value(given.prune, "prune", |setting| args::prune(setting.value.text()))?.unwrap_or_default();
+        prune = files.value(given.prune, "prune", |setting| args::prune_of(number(setting)))?.unwrap_or_default();
         blocksxor = files.value(given.blocksxor, "blocksxor", |setting| Ok(setting.value.truth()))?;
         micros = files.value(given.logtimemicros, "logtimemicros", |setting| Ok(setting.value.truth()))?;
         indexes = files.indexes(&given.indexes)?;
@@ -254,6 +281,13 @@ fn options(
     })
 }
 
+/// `-assumevalid` of a file: no text is 0, and the words are Core's.
+fn assumed_valid(text: &str) -> Result<BlockHash, String> {
+    let why =
+        |_| format!("Invalid assumevalid block hash specified ({text}), must be up to 64 hex digits (or 0 to disable)");
+    args::hash(if text.is_empty() { "0" } else { text }).map_err(why)
+}
+
 /// What Core's options for tests change.
 struct Tested {
     clock: Clock,
@@ -267,7 +301,7 @@ const FAST_PRUNE_LIMITS: Limits = Limits { file_bytes_max: 0x1_0000, chunk_bytes
 const FAST_PRUNE_AFTER_HEIGHT: Height = Height::new(100);
 
 fn testing(given: &Testing, files: &mut Files) -> Result<Tested, Failure> {
-    let seconds = |setting: &Setting| u64::try_from(number(setting)?).map_err(|_| "expected seconds".to_owned());
+    let seconds = |setting: &Setting| u64::try_from(number(setting)).map_err(|_| "expected seconds".to_owned());
     let mock = files.value(given.mocktime, "mocktime", seconds)?.filter(|&time| time > 0);
     if mock.is_some() && files.chain != Chain::Regtest {
         return Err(Failure::Usage(format!("--mocktime is for regtest: this is {}", files.chain)));
@@ -278,7 +312,7 @@ fn testing(given: &Testing, files: &mut Files) -> Result<Tested, Failure> {
     }
     if let Some(every) = files.value(given.checkblockindex, "checkblockindex", |setting| {
         // Without a value it is 1, as in Core.
-        let every = if setting.value.text().is_empty() { 1 } else { number(setting)? };
+        let every = if setting.value.text().is_empty() { 1 } else { number(setting) };
         u32::try_from(every).map_err(|_| "expected a number from 0".to_owned())
     })? {
         sizes.check_block_index = every;
@@ -437,21 +471,12 @@ impl Settings {
     }
 }
 
-/// Core's data directory. Source: Bitcoin Core b88bffe, common/args.cpp, `GetDefaultDataDir`.
-pub(crate) fn default_datadir() -> Result<PathBuf, Failure> {
-    let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
-    let home = home
-        .ok_or_else(|| Failure::fault("the home directory is not known", "Name the data directory with --datadir"))?;
-    let inside = if cfg!(target_os = "macos") { "Library/Application Support/Bitcoin" } else { ".bitcoin" };
-    Ok(home.join(inside))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::args::{Cli, Command};
     use clap::Parser;
-    use primitives::{BlockHash, U256, Work};
+    use primitives::{U256, Work};
     use std::fs;
 
     /// Settings of `ffwd reindex --datadir DIR LINE` in a data directory with these files.
@@ -466,7 +491,8 @@ mod tests {
         else {
             panic!("{line}")
         };
-        let settings = load(&given.common, Some(&given.writing), Arc::new(AtomicBool::new(false)))?;
+        let (line, stop) = (OnLine::default(), Arc::new(AtomicBool::new(false)));
+        let settings = load(&given.common, Some(&given.writing), Role::Job, &line, stop)?;
         assert_eq!(settings.options.datadir, datadir.path());
         let said = settings.notes().join("\n").replace(datadir.path().to_str().unwrap(), "DIR");
         Ok((settings, said))
@@ -525,7 +551,8 @@ mod tests {
         for (row, conf, line, want) in [
             ("none", "", "", Chain::Main),
             ("by the file", "testnet4=1", "", Chain::Testnet4),
-            ("by the command line", "testnet4=1", "--chain signet", Chain::Signet),
+            ("by the command line", "chain=testnet4", "--chain signet", Chain::Signet),
+            ("by both", "testnet4=1", "--chain testnet4", Chain::Testnet4),
         ] {
             assert_eq!(reindex(&[("bitcoin.conf", conf)], line).unwrap().0.options.params.chain, want, "{row}");
         }
@@ -581,9 +608,9 @@ mod tests {
                 false,
                 "line 1: blockfilterindex=x: Unknown -blockfilterindex value x.",
             ),
-            ("not a number", "dbcache=4G", "", false, "line 1: dbcache=4G: expected a number"),
+            ("two networks", "testnet4=1", "--chain signet", false, "line 1: Invalid combination of -regtest, -signet"),
             ("not a height", "stopatheight=-4", "", false, "expected a height"),
-            ("not a hash", "assumevalid=tip", "", false, "is not a block hash"),
+            ("not a hash", "assumevalid=tip", "", false, "Invalid assumevalid block hash specified (tip), must be"),
             ("activation", "regtest=1\ntestactivationheight=csv", "", false, "Invalid format (csv) for"),
             ("deployment", "regtest=1\ntestactivationheight=taproot@4", "", false, "Invalid name (taproot@4)"),
             ("challenge elsewhere", "", "--signetchallenge 51", true, "for signet"),
@@ -599,17 +626,20 @@ mod tests {
     }
 
     #[test]
-    fn datadir_of_a_file_moves_the_data_directory() {
-        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let conf = format!("datadir={}\nprune=1\nreindex=1\nblocksdir=/elsewhere", second.path().display());
-        fs::write(first.path().join("my.conf"), conf).unwrap();
-        fs::write(second.path().join("bitcoin.conf"), "").unwrap();
-        let common = Common { conf: Some(first.path().join("my.conf")), ..Common::default() };
-        let settings = load(&common, None, Arc::default()).unwrap();
-        assert_eq!(settings.options.datadir, second.path());
-        assert_eq!(settings.options.blocksdir.as_deref(), Some(Path::new("/elsewhere")));
-        assert_eq!(settings.options.prune, Prune::Off, "what writes nothing prunes nothing");
-        assert!(load(&common, Some(&Writing::default()), Arc::default()).is_err());
+    fn values_are_read_as_bitcoind_reads_them() {
+        let conf = (
+            "bitcoin.conf",
+            "dbcache=100MB\nprune=0x226\npar=3 cores\nblocksxor=false\nassumevalid=\nminimumchainwork=",
+        );
+        let (settings, _) = reindex(&[conf], "").unwrap();
+        let options = &settings.options;
+        assert_eq!((options.dbcache_bytes, options.par, options.prune), (100 << 20, 3, Prune::Off));
+        assert_eq!((options.assumevalid, options.minimum_chain_work), (BlockHash::ZERO, Work(U256::from_u64(0))));
+        assert!(!options.blocksxor);
+        for want in ["dbcache=100MB is read as 100", "prune=0x226 is read as 0", "par=3 cores is read as 3"] {
+            assert!(settings.warnings.iter().any(|warning| warning.contains(want)), "{want}: {:?}", settings.warnings);
+        }
+        assert!(settings.warnings.iter().any(|warning| warning.contains("blocksxor=false is read as 0")));
     }
 
     #[test]

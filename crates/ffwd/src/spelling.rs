@@ -8,50 +8,11 @@
 //! Source: facts of Bitcoin Core b88bffe, common/args.cpp: `ParseParameters`, `InterpretKey`, `InterpretValue`, `GetChainArg`.
 //! Absent on purpose: what an option means, and which command has it (`args`).
 
-use crate::core_options::why_unused;
+use crate::conf::OnLine;
+use crate::options::{self, CoreOption, Effect, Negation, Times};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Options that are 1 without a value, and 0 with "no" before them.
-const BOOLS: [&str; 23] = [
-    "blockfilterindex",
-    "blocksxor",
-    "checkblockindex",
-    "coinstatsindex",
-    "debug",
-    "dnsseed",
-    "fastprune",
-    "fixedseeds",
-    "forcednsseed",
-    "listen",
-    "logips",
-    "logratelimit",
-    "logtimemicros",
-    "peerblockfilters",
-    "printtoconsole",
-    "reindex",
-    "reindex-chainstate",
-    "rest",
-    "rpcwhitelistdefault",
-    "server",
-    "txindex",
-    "txospenderindex",
-    "v2transport",
-];
-/// Options whose negation is the value 0, in Core too.
-const ZERO_IS_OFF: [&str; 11] = [
-    "assumevalid",
-    "connect",
-    "debuglogfile",
-    "maxconnections",
-    "mocktime",
-    "par",
-    "pid",
-    "proxy",
-    "prune",
-    "rpccookiefile",
-    "stopatheight",
-];
 /// Options that name a network, and the network.
 const CHAINS: [(&str, &str); 4] =
     [("regtest", "regtest"), ("signet", "signet"), ("testnet", "test"), ("testnet4", "testnet4")];
@@ -60,13 +21,17 @@ const GROUPS: [&str; 2] = ["coins", "lab"];
 /// Commands that stand in for bitcoind: they take its options that ffwd has no use for.
 const INSTEAD_OF_BITCOIND: [&str; 2] = ["serve", "sync"];
 
+/// Options with many values of which one is 0 where they are negated.
+const ZERO_OF_MANY: [&str; 4] = ["blockfilterindex", "connect", "debug", "proxy"];
+/// How Core's errors about the command line begin.
+const PARSING: &str = "Error parsing command line arguments";
+
 /// A command line that was rewritten.
 #[derive(Debug)]
 pub(crate) struct Line {
     /// As clap reads it; the first word is the program's name.
     pub(crate) words: Vec<OsString>,
-    /// Options of bitcoind's that were left out, in warnings.
-    pub(crate) unused: Vec<String>,
+    pub(crate) on_line: OnLine,
 }
 
 /// The command line as clap reads it; the first word is the program's name.
@@ -77,60 +42,134 @@ pub(crate) struct Line {
 pub(crate) fn rewrite(words: impl IntoIterator<Item = OsString>) -> Result<Line, String> {
     let words = command_first(words.into_iter().collect());
     let is_for_bitcoind = words.get(1).is_some_and(|word| INSTEAD_OF_BITCOIND.iter().any(|name| word == *name));
-    let mut unused: Vec<String> = Vec::new();
-    let mut out = Vec::with_capacity(words.len());
-    let mut chains: Vec<String> = Vec::new();
-    let mut challenge_count = 0;
+    let mut rewriting = Rewriting { is_for_bitcoind, ..Rewriting::default() };
     let mut words = words.into_iter().peekable();
-    out.extend(words.next());
+    rewriting.out.extend(words.next());
     while let Some(word) = words.next() {
         if word == "--" {
-            out.push(word);
-            out.extend(words);
+            rewriting.out.push(word);
+            rewriting.out.extend(words);
             break;
         }
         let Some(option) = Written::read(&word) else {
-            out.push(word);
+            rewriting.out.push(word);
             continue;
         };
         if is_for_bitcoind && option.name == "version" {
-            let name = out.into_iter().next().unwrap_or_default();
-            return Ok(Line { words: vec![name, OsString::from("--version")], unused });
-        }
-        if option.is_include()? {
-            continue;
-        }
-        challenge_count += usize::from(option.name == "signetchallenge");
-        if challenge_count > 1 {
-            return Err("-signetchallenge cannot be multiple values.".to_owned());
-        }
-        if let Some(why) = why_unused(option.name).filter(|_| is_for_bitcoind) {
-            unused.push(format!("-{} is not used: {why}", option.name));
-            continue;
-        }
-        if option.name.starts_with("no") && option.value.is_some() && option.truth().is_ok_and(|truth| !truth) {
-            let name = option.name.strip_prefix("no").unwrap_or_default();
-            unused.push(format!("Parsed potentially confusing double-negative -{name}=0"));
+            let name = rewriting.out.into_iter().next().unwrap_or_default();
+            return Ok(Line { words: vec![name, OsString::from("--version")], on_line: rewriting.on_line });
         }
         // A value of its own: the double dash and a space are ours, not Core's.
-        let next_is_value = option.double && words.peek().is_some_and(|next| !next.as_bytes().starts_with(b"-"));
-        match option.rewrite(next_is_value)? {
+        let next = words.peek().filter(|next| option.double && is_value(next)).cloned();
+        if rewriting.add(&option, next.as_deref())? == Next::IsItsValue {
+            words.next();
+        }
+    }
+    rewriting.end()
+}
+
+fn is_value(word: &OsStr) -> bool {
+    !word.as_bytes().starts_with(b"-")
+}
+
+/// Whether the next word was used too.
+#[derive(PartialEq, Eq)]
+enum Next {
+    IsItsValue,
+    IsLeft,
+}
+
+#[derive(Default)]
+struct Rewriting {
+    is_for_bitcoind: bool,
+    out: Vec<OsString>,
+    on_line: OnLine,
+    chains: Vec<String>,
+    challenge_count: usize,
+}
+
+impl Rewriting {
+    /// Adds an option; `next` is the word behind it, where that may be its value.
+    fn add(&mut self, option: &Written<'_>, next: Option<&OsStr>) -> Result<Next, String> {
+        if option.is_include()? {
+            self.out.push(OsString::from("--noincludeconf"));
+            return Ok(Next::IsLeft);
+        }
+        self.challenge_count += usize::from(option.name == "signetchallenge");
+        if self.challenge_count > 1 {
+            return Err("-signetchallenge cannot be multiple values.".to_owned());
+        }
+        let core = option.core();
+        let value = next.filter(|_| option.value.is_none());
+        if let Some(core) = core {
+            if core.negation == Negation::Refused && core.name != option.name {
+                return Err(format!("{PARSING}: Negating of -{} is meaningless and therefore forbidden", core.name));
+            }
+            self.on_line.add(core, option.name, value.or(option.value).unwrap_or_default());
+            if let Some(next) = self.without_use(core, option)? {
+                return Ok(next);
+            }
+            let is_list = core.times == Times::Many && !ZERO_OF_MANY.contains(&core.name);
+            if self.is_for_bitcoind && is_list && core.name != option.name {
+                if !option.truth()? {
+                    return Err(format!("-{}=0: give -{} a value instead", option.name, core.name));
+                }
+                // Those before it do not count. Source: Core's `GetSettingsList`.
+                let before = format!("--{}=", core.name);
+                self.out.retain(|word| !word.as_bytes().starts_with(before.as_bytes()));
+                return Ok(Next::IsLeft);
+            }
+            if let Some(value) = value.filter(|_| is_list) {
+                let mut word = OsString::from(format!("--{}=", option.name));
+                word.push(value);
+                self.out.push(word);
+                return Ok(Next::IsItsValue);
+            }
+        }
+        match option.rewrite(core, value.is_some())? {
             Rewritten::As(word) => {
                 // Those before it do not count, and need not be known. Source: Core's `SetLoggingCategories`.
                 if word == "--debug=0" || word == "--debug=none" {
-                    out.retain(|before| !before.as_bytes().starts_with(b"--debug="));
+                    self.out.retain(|before| !before.as_bytes().starts_with(b"--debug="));
                 }
-                out.push(word);
+                self.out.push(word);
             }
-            Rewritten::Chain(chain) => chains.push(chain),
+            Rewritten::Chain(chain) => self.chains.push(chain),
+        }
+        Ok(Next::IsLeft)
+    }
+
+    /// Leaves out or refuses what ffwd does nothing with.
+    fn without_use(&mut self, core: &CoreOption, option: &Written<'_>) -> Result<Option<Next>, String> {
+        match core.effect {
+            Effect::Instead(way) => {
+                let last = self.on_line.entries.last().expect("it was added just now");
+                if last.asks_for_nothing() && self.is_for_bitcoind {
+                    return Ok(Some(Next::IsLeft));
+                }
+                Err(format!("-{} is not used: {way}", option.name))
+            }
+            Effect::Unused(why) if self.is_for_bitcoind => {
+                self.on_line.warnings.push(format!("-{} is not used: {why}", option.name));
+                Ok(Some(Next::IsLeft))
+            }
+            Effect::Removed(why) if self.is_for_bitcoind => {
+                self.on_line.warnings.push(why.to_owned());
+                Ok(Some(Next::IsLeft))
+            }
+            _ => Ok(None),
         }
     }
-    if chains.windows(2).any(|pair| pair[0] != pair[1]) || (!chains.is_empty() && has_chain(&out)) {
-        let why = "Invalid combination of -regtest, -signet, -testnet, -testnet4 and -chain. Can use at most one.";
-        return Err(why.to_owned());
+
+    fn end(mut self) -> Result<Line, String> {
+        let chains = &self.chains;
+        if chains.windows(2).any(|pair| pair[0] != pair[1]) || (!chains.is_empty() && has_chain(&self.out)) {
+            let why = "Invalid combination of -regtest, -signet, -testnet, -testnet4 and -chain. Can use at most one.";
+            return Err(why.to_owned());
+        }
+        self.out.extend(self.chains.pop().map(|chain| OsString::from(format!("--chain={chain}"))));
+        Ok(Line { words: self.out, on_line: self.on_line })
     }
-    out.extend(chains.pop().map(|chain| OsString::from(format!("--chain={chain}"))));
-    Ok(Line { words: out, unused })
 }
 
 fn has_chain(words: &[OsString]) -> bool {
@@ -189,6 +228,11 @@ impl Written<'_> {
         Some(Written { name, value: end.map(|end| OsStr::from_bytes(&rest[end + 1..])), double })
     }
 
+    /// The option of bitcoind's that it sets or negates.
+    fn core(&self) -> Option<&'static CoreOption> {
+        options::find(self.name).or_else(|| options::find(self.name.strip_prefix("no")?))
+    }
+
     /// Whether it is `-noincludeconf`, which means nothing there. Source: Core's `ArgsManager::ParseParameters`.
     fn is_include(&self) -> Result<bool, String> {
         let shown = match self.name {
@@ -210,26 +254,29 @@ impl Written<'_> {
         number.map(|number| number != 0).ok_or_else(why)
     }
 
-    fn rewrite(&self, next_is_value: bool) -> Result<Rewritten, String> {
+    fn rewrite(&self, core: Option<&CoreOption>, next_is_value: bool) -> Result<Rewritten, String> {
         if let Some((_, chain)) = CHAINS.iter().find(|(name, _)| *name == self.name) {
             let off = || Err(format!("-{0}=0: name the network with -chain instead", self.name));
             return if self.truth()? { Ok(Rewritten::Chain((*chain).to_owned())) } else { off() };
         }
-        let negated = self.name.strip_prefix("no").filter(|name| !name.is_empty());
-        let known = negated.filter(|name| BOOLS.contains(name) || ZERO_IS_OFF.contains(name));
-        if let Some(name) = known {
-            let is_on = !self.truth()?;
-            if is_on && !BOOLS.contains(&name) {
+        let negated = self.name.strip_prefix("no");
+        if CHAINS.iter().any(|(name, _)| Some(*name) == negated) {
+            return Err(format!("-{}: name the network with -chain instead", self.name));
+        }
+        let used = core.filter(|core| matches!(core.effect, Effect::Used | Effect::LineOnly));
+        if let Some(core) = used.filter(|core| core.name != self.name) {
+            let (name, is_on) = (core.name, !self.truth()?);
+            if is_on && !core.is_one_when_bare() {
                 return Err(format!("-{}=0: give -{name} a value instead", self.name));
             }
             return Ok(Rewritten::As(OsString::from(format!("--{name}={}", u8::from(is_on)))));
         }
         let name = match self.name {
-            "?" => "help",
+            "?" | "help-debug" => "help",
             name => name,
         };
         let mut word = OsString::from(format!("--{name}"));
-        let is_bool = BOOLS.contains(&name);
+        let is_bool = used.is_some_and(|core| core.is_one_when_bare() && core.effect == Effect::Used);
         match self.value {
             Some(value) if is_bool && value.is_empty() => word.push("=1"),
             Some(value) => {
@@ -279,7 +326,13 @@ mod tests {
             ("behind two dashes", "ffwd import -- -regtest", "ffwd import -- -regtest"),
             ("a file that is a dash", "ffwd import -", "ffwd import -"),
             ("the version", "ffwd sync -server=1 -version", "ffwd --version"),
-            ("no file included", "ffwd sync -noincludeconf -par=1", "ffwd sync --par=1"),
+            ("no file included", "ffwd sync -noincludeconf -par=1", "ffwd sync --noincludeconf --par=1"),
+            ("no configuration", "ffwd info -noconf -nosettings", "ffwd info --conf=0 --settings=0"),
+            ("help of everything", "ffwd sync -help-debug", "ffwd sync --help"),
+            ("a list negated", "ffwd sync -addnode=a --addnode b -noaddnode -addnode=c", "ffwd sync --addnode=c"),
+            ("a list in words", "ffwd sync --addnode b --json", "ffwd sync --addnode=b --json"),
+            ("nothing of it left", "ffwd serve --rpcbind b -norpcbind", "ffwd serve"),
+            ("its text negated", "ffwd sync -norpcuser -noproxy", "ffwd sync --rpcuser=0 --proxy=0"),
             ("unknown", "ffwd info -rpcport=1", "ffwd info --rpcport=1"),
         ] {
             assert_eq!(rewritten(line).as_deref(), Ok(want), "{row}");
@@ -296,12 +349,16 @@ mod tests {
             "-keypool is not used: ffwd has no wallet",
             "-nolistenonion is not used: ffwd's connections have no such setting",
         ];
-        assert_eq!(got.unused, want);
-        let twice = line("ffwd sync -nolisten=0").unused;
+        assert_eq!(got.on_line.warnings, want);
+        let twice = line("ffwd sync -nolisten=0").on_line.warnings;
         assert_eq!(twice, ["Parsed potentially confusing double-negative -listen=0"]);
         let other = line("ffwd info -keypool=1");
         assert_eq!(other.words, ["ffwd", "info", "--keypool=1"], "clap refuses it");
-        assert!(other.unused.is_empty());
+        assert!(other.on_line.warnings.is_empty());
+        let removed = line("ffwd sync -checkpoints=1").on_line.warnings;
+        assert_eq!(removed, ["Option '-checkpoints' is set but checkpoints were removed. This option has no effect."]);
+        let off = line("ffwd sync -nodaemon -daemonwait=0 -networkactive -nozmqpubrawtx");
+        assert_eq!(off.words, ["ffwd", "sync"], "what ffwd does anyway");
     }
 
     #[test]
@@ -310,6 +367,7 @@ mod tests {
             ("two networks", "ffwd info -regtest -signet", "Can use at most one."),
             ("a network and -chain", "ffwd info -regtest -chain=main", "Can use at most one."),
             ("a network off", "ffwd info -regtest=0", "-regtest=0: name the network"),
+            ("a network negated", "ffwd info -noregtest", "-noregtest: name the network"),
             (
                 "a file included",
                 "ffwd sync -includeconf=a",
@@ -319,10 +377,30 @@ mod tests {
             ("two challenges", "ffwd sync -signetchallenge=51 -signetchallenge=51", "cannot be multiple values."),
             ("a bool that is neither", "ffwd sync -nolisten=x", "-nolisten=x: expected 0 or 1"),
             ("a size on", "ffwd sync -noprune=0", "-noprune=0: give -prune a value"),
+            ("a list on", "ffwd sync -noaddnode=0", "-noaddnode=0: give -addnode a value"),
+            ("a directory negated", "ffwd info -nodatadir", "Negating of -datadir is meaningless and therefore"),
+            (
+                "the background",
+                "ffwd sync -daemon",
+                "-daemon is not used: ffwd runs in the foreground: start it by systemd",
+            ),
+            ("the background, of another command", "ffwd reindex -daemon=1", "or behind `nohup ffwd sync"),
+            ("messages", "ffwd sync -zmqpubhashblock=tcp://127.0.0.1:1", "-blocknotify runs a command"),
+            ("messages in words", "ffwd serve --zmqpubrawtx tcp://127.0.0.1:1", "call waitfornewblock waits"),
+            ("no network", "ffwd sync -networkactive=0", "ffwd serve works without peers"),
+            ("an import alone", "ffwd sync -stopafterblockimport", "ffwd import FILE and ffwd reindex end"),
         ] {
             let why = rewritten(line).expect_err(row);
             assert!(why.contains(want), "{row}: {why}");
         }
+    }
+
+    #[test]
+    fn what_bitcoind_reads_is_kept() {
+        let words = "ffwd sync -listen --connect a -nodns -json -addnode=b -noaddnode --par -1";
+        let got = rewrite(words.split_whitespace().map(OsString::from)).unwrap().on_line.entries;
+        let got: Vec<_> = got.iter().map(|entry| format!("{}={}", entry.name, entry.setting.value.text())).collect();
+        assert_eq!(got, ["listen=", "connect=a", "dns=0", "addnode=b", "addnode=0", "par="]);
     }
 
     #[test]

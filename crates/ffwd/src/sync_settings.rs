@@ -20,10 +20,6 @@ use std::time::Duration;
 const TOR_PORT: u16 = 9050;
 /// Longest user agent. Source: Bitcoin Core b88bffe, net.h, `MAX_SUBVERSION_LENGTH`.
 const USER_AGENT_BYTES_MAX: usize = 256;
-/// Options of files that change which peers there are in a way that a sync has not: refused.
-const REFUSED: [&str; 1] = ["networkactive"];
-/// Options of files about peers that a sync does not use: said.
-const UNUSED: [&str; 5] = ["asmap", "externalip", "i2psam", "maxuploadtarget", "onion"];
 /// Why `--exit-at-tip` would never end.
 const NO_PEERS: &str = "--exit-at-tip ends at the tip of the peers' best chain, and with connect=0 and no addnode there are no peers: name one with --connect";
 
@@ -36,7 +32,7 @@ impl Settings {
     pub(crate) fn sync(&mut self, given: &Sync) -> Result<SyncOptions, Failure> {
         let default_port = self.options.params.default_port;
         let connections = self.files.value(given.maxconnections, "maxconnections", |setting| {
-            u16::try_from(number(setting)?.min(CONNECTIONS_MAX.into()))
+            u16::try_from(number(setting).min(CONNECTIONS_MAX.into()))
                 .map_err(|_| "-maxconnections must be greater or equal than zero".to_owned())
         })?;
         let files = &mut self.files;
@@ -50,18 +46,14 @@ impl Settings {
         if given.exit_at_tip && no_peers && self.options.stop_at_height.is_none() {
             return Err(Failure::Usage(NO_PEERS.to_owned()));
         }
-        self.check_unused()?;
+        self.check_network()?;
         let whitebind = permitted(&given.whitebind, self.files.list("whitebind"), parse_whitebind)?;
         let whitelist = permitted(&given.whitelist, self.files.list("whitelist"), PermittedNet::parse)?;
         let listen = without_duplicate(self.listen(given, &whitebind)?, &whitebind)?;
         let files = &mut self.files;
-        if let Some(proxy) = given.proxy.as_ref().filter(|proxy| !proxy.is_empty() && *proxy != "0") {
-            check_peer_address(proxy, TOR_PORT).map_err(|why| Failure::Usage(format!("--proxy {proxy}: {why}")))?;
-        }
-        let proxy = files.value(given.proxy.clone(), "proxy", |setting| Ok(setting.value.text().to_owned()))?;
+        let proxy = proxy(given, files)?;
         let v2transport = files.value(given.v2transport, "v2transport", |setting| Ok(setting.value.truth()))?;
-        let only_networks =
-            only_networks(given, files, proxy.as_deref().is_some_and(|proxy| !proxy.is_empty() && proxy != "0"))?;
+        let only_networks = only_networks(given, files, proxy.is_some())?;
         let is_clear = |network: &Reachable| *network != Reachable::Onion;
         let clear = only_networks.is_empty() || only_networks.iter().any(is_clear);
         let fixedseeds = files.value(given.seeds.fixedseeds, "fixedseeds", |setting| Ok(setting.value.truth()))?;
@@ -95,7 +87,7 @@ impl Settings {
             connect,
             addnode,
             listen,
-            proxy: proxy.filter(|proxy| !proxy.is_empty() && proxy != "0"),
+            proxy,
             exit_at_tip: given.exit_at_tip,
             v2transport: v2transport.unwrap_or(true),
             outbound,
@@ -115,25 +107,17 @@ impl Settings {
         Err(if given.peerblockfilters.is_some() { Failure::Usage(why) } else { Failure::Conf(why) })
     }
 
-    /// Refuses or names the options of the files that a sync cannot use.
-    fn check_unused(&mut self) -> Result<(), Failure> {
-        let get = |name: &'static str| self.files.conf.get(name, self.files.chain).map(|setting| (name, setting));
-        // `networkactive=1` is the default.
-        let refused = REFUSED
-            .into_iter()
-            .filter_map(get)
-            .find(|(name, setting)| *name != "networkactive" || !setting.value.truth());
-        if let Some((name, setting)) = refused {
-            let (place, text) = (&setting.place, setting.value.text());
-            return Err(Failure::Conf(format!(
-                "{place}: {name}={text}: ffwd sync cannot restrict its connections so: remove the line, or let bitcoind sync"
-            )));
+    /// Refuses what would be the contrary of what is wanted: peers where there are to be none.
+    fn check_network(&self) -> Result<(), Failure> {
+        let setting = self.files.conf.get("networkactive", self.files.chain);
+        match setting.filter(|setting| !setting.value.truth()) {
+            Some(setting) => Err(Failure::Conf(format!(
+                "{}: networkactive={}: ffwd sync cannot restrict its connections so: remove the line, or let bitcoind sync; ffwd serve works without peers",
+                setting.place,
+                setting.value.text()
+            ))),
+            None => Ok(()),
         }
-        let unused = UNUSED.into_iter().filter_map(get).filter(|(_, setting)| setting.value.text() != "0");
-        let warnings: Vec<String> =
-            unused.map(|(name, setting)| format!("{}: {name} is not used by ffwd", setting.place)).collect();
-        self.warnings.extend(warnings);
-        Ok(())
     }
 
     /// The addresses to accept connections on.
@@ -256,10 +240,48 @@ fn only_networks(given: &Sync, files: &mut Files, has_proxy: bool) -> Result<Vec
     names.iter().map(|name| network(name).map_err(|why| failure(name, why))).collect()
 }
 
+/// The proxy of the command line, else the last of the files. Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
+fn proxy(given: &Sync, files: &mut Files) -> Result<Option<String>, Failure> {
+    let last = match &given.proxy {
+        Some(text) => {
+            one_proxy(text).map_err(Failure::Usage)?;
+            let is_proxy = |text: &&String| !matches!(text.as_str(), "" | "0");
+            Some(text).filter(is_proxy).map_or(Ok(()), |text| {
+                check_peer_address(text, TOR_PORT).map_err(|why| Failure::Usage(format!("--proxy {text}: {why}")))
+            })?;
+            Some(text.clone())
+        }
+        None => {
+            let all = files.list("proxy");
+            all.iter().try_for_each(|text| one_proxy(text)).map_err(Failure::Conf)?;
+            all.last().cloned()
+        }
+    };
+    Ok(last.filter(|text| !matches!(text.as_str(), "" | "0")))
+}
+
+/// Refuses a proxy for some networks alone, and one that is no address.
+fn one_proxy(text: &str) -> Result<(), String> {
+    let only = "ffwd has one proxy, for every network";
+    match text.rsplit_once('=').map(|(address, network)| (address, network.to_ascii_lowercase())) {
+        Some((_, network)) if network.is_empty() => {
+            Err(format!("Invalid -proxy address or hostname, ends with '=': '{text}'"))
+        }
+        Some((address, network)) if matches!(&*network, "ipv4" | "ipv6" | "onion" | "cjdns") => {
+            Err(format!("-proxy={text}: {only}: write -proxy={address}"))
+        }
+        Some((_, network)) => Err(format!("Unrecognized network in -proxy='{text}': '{network}'")),
+        None if text.starts_with("unix:") => {
+            Err(format!("-proxy={text}: ffwd reaches a proxy by TCP alone: write -proxy=HOST:PORT"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// `-peertimeout`. Source: Bitcoin Core b88bffe, init.cpp, `AppInitParameterInteraction`.
 fn peer_timeout(given: &Sync, files: &mut Files) -> Result<Option<Duration>, Failure> {
     let seconds = files.value(given.peertimeout.map(u64::from), "peertimeout", |setting| {
-        let seconds = u64::try_from(number(setting)?).ok().filter(|&seconds| seconds > 0);
+        let seconds = u64::try_from(number(setting)).ok().filter(|&seconds| seconds > 0);
         seconds.ok_or_else(|| "peertimeout must be a positive integer.".to_owned())
     })?;
     Ok(seconds.map(Duration::from_secs))
@@ -323,13 +345,12 @@ fn listen_address(text: &str, port: u16) -> Result<SocketAddr, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::load;
+    use crate::settings::Role;
     use crate::test_line;
-    use std::sync::Arc;
 
     fn sync(conf: &str, line: &str) -> Result<SyncOptions, Failure> {
-        let (_datadir, given) = test_line::sync(conf, line);
-        load(&given.common, Some(&given.writing), Arc::default())?.sync(&given)
+        let given = test_line::sync(conf, line);
+        given.load(Role::Sync)?.sync(&given.sync)
     }
 
     #[test]
@@ -345,7 +366,7 @@ mod tests {
             ("of both", "connect=a", "--connect b", Some(vec!["b", "a"]), false),
             ("none, whatever the file says", "connect=a", "--connect 0", Some(vec![]), false),
             ("none of the file, one of the line", "connect=0", "--connect b", Some(vec!["b"]), false),
-            ("another network's", "connect=a", "--chain regtest", None, true),
+            ("another network's", "[main]\nconnect=a", "--chain regtest", None, true),
             ("seeds all the same", "", "--connect a --dnsseed 1", Some(vec!["a"]), true),
             ("no seeds", "dnsseed=0", "", None, false),
         ] {
@@ -400,7 +421,7 @@ mod tests {
             ),
             ("twice, with permissions", "", "--bind [::1]:5 --whitebind noban@[::1]:5", Err("Duplicate binding")),
             ("a port for nothing", "", "--port 5", Err("--port 5 is the port of")),
-            ("a wrong port", "port=0\nlisten=1", "", Err("expected a port")),
+            ("a wrong port", "port=0\nlisten=1", "", Err("Invalid port specified in -port: '0'")),
             ("a name", "bind=here", "", Err("bind=here in the configuration")),
         ] {
             match (sync(conf, line).map(|options| options.listen), want) {

@@ -1,21 +1,43 @@
 //! For unit tests: a data directory with a bitcoin.conf, and what `ffwd sync` is given on it.
 
+use crate::Failure;
 use crate::args::{Cli, Command, Sync};
+use crate::conf::OnLine;
+use crate::settings::{Role, Settings, load};
+use crate::spelling::rewrite;
 use clap::Parser;
+use std::ffi::OsString;
 use std::fs;
+use std::sync::Arc;
 use tempfile::TempDir;
 
 /// A data directory with this bitcoin.conf, and `ffwd sync --datadir DIR LINE` as it is read.
+pub(crate) struct Given {
+    pub(crate) sync: Sync,
+    pub(crate) line: OnLine,
+    datadir: TempDir,
+}
+
+impl Given {
+    /// The settings.
+    pub(crate) fn load(&self, role: Role) -> Result<Settings, Failure> {
+        assert!(self.datadir.path().is_dir());
+        load(&self.sync.common, Some(&self.sync.writing), role, &self.line, Arc::default())
+    }
+}
+
+/// Makes it.
 ///
 /// # Panics
 ///
 /// If the line is wrong use.
-pub(crate) fn sync(conf: &str, line: &str) -> (TempDir, Sync) {
+pub(crate) fn sync(conf: &str, line: &str) -> Given {
     let datadir = tempfile::tempdir().unwrap();
     fs::write(datadir.path().join("bitcoin.conf"), conf).unwrap();
     let start = ["ffwd", "sync", "--datadir", datadir.path().to_str().unwrap()].into_iter();
-    match Cli::try_parse_from(start.chain(line.split_whitespace())) {
-        Ok(Cli { command: Command::Sync(given) }) => (datadir, given),
-        _ => panic!("{line}"),
+    let line = rewrite(start.chain(line.split_whitespace()).map(OsString::from)).unwrap();
+    match Cli::try_parse_from(line.words) {
+        Ok(Cli { command: Command::Sync(sync) }) => Given { sync, line: line.on_line, datadir },
+        _ => panic!("{conf}"),
     }
 }

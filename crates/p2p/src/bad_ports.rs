@@ -14,7 +14,7 @@ const BAD_PORTS: [u16; 85] = [
 ///
 /// Source: Bitcoin Core b88bffe, netbase.cpp, `IsBadPort`. Core connects to such a port all the same after 50 draws of the
 /// address memory that found nothing else; here it never is.
-pub(crate) fn is_bad(port: u16) -> bool {
+pub fn is_bad(port: u16) -> bool {
     BAD_PORTS.binary_search(&port).is_ok()
 }
 

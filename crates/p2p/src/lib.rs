@@ -23,7 +23,7 @@ mod address_answers;
 mod address_bucket;
 pub mod addresses;
 pub mod api;
-mod bad_ports;
+pub mod bad_ports;
 pub mod bans;
 mod budget;
 pub mod chain;

@@ -4,12 +4,12 @@
 
 use crate::Failure;
 use crate::args::service::Top;
-use crate::conf::Conf;
-use crate::settings::default_datadir;
+use crate::conf::OnLine;
+use crate::locate::{Located, Wanted, locate};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use consensus::{Chain, Params};
-use std::path::{Path, PathBuf};
+use consensus::Params;
+use std::path::PathBuf;
 
 /// Where the events are, and the password.
 pub(super) struct Access {
@@ -31,18 +31,12 @@ impl Access {
     ///
     /// A bitcoin.conf that cannot be read; no home directory.
     pub(super) fn of(given: &Top) -> Result<Access, Failure> {
-        let datadir = given.datadir.clone().map_or_else(default_datadir, Ok)?;
-        let conf = Conf::read(&datadir, Path::new("bitcoin.conf"), false, given.chain)?;
-        let chain = match given.chain {
-            Some(chain) => chain,
-            None => conf.chain()?.unwrap_or(Chain::Main),
-        };
+        let wanted = Wanted { datadir: given.datadir.clone(), chain: given.chain, ..Wanted::default() };
+        let Located { conf, chain, datadir, .. } = locate(&wanted, &OnLine::default())?;
         let text = |given: &Option<String>, name: &str| {
             let of_file = || conf.get(name, chain).map(|setting| setting.value.text().to_owned());
             given.clone().or_else(of_file).unwrap_or_default()
         };
-        let moved = text(&None, "datadir");
-        let datadir = if given.datadir.is_none() && !moved.is_empty() { PathBuf::from(moved) } else { datadir };
         let port = text(&given.rpcport.map(|port| port.to_string()), "rpcport");
         let port = port.parse().ok().filter(|port| *port != 0).unwrap_or(Params::new(chain).rpc_port);
         let password = text(&given.rpcpassword, "rpcpassword");
@@ -82,6 +76,7 @@ mod tests {
     use crate::args::{Cli, Command};
     use clap::Parser as _;
     use std::fs;
+    use std::path::Path;
 
     fn access(dir: &Path, line: &str) -> Access {
         let start = ["ffwd", "top", "--datadir", dir.to_str().unwrap()].into_iter();

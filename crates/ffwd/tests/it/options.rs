@@ -51,8 +51,8 @@ fn bitcoin_conf_with_refused_settings_exits_with_1() {
     for (row, conf, want) in [
         ("reindex", "reindex=1", "line 2: reindex=1 changes the data directory"),
         ("loadblock", "loadblock=x", "ffwd import"),
-        ("a broken line", "what is this", "line 2: \"what is this\" is neither"),
-        ("a broken value", "dbcache=4G", "line 2: dbcache=4G: expected a number"),
+        ("a broken line", "what is this", "parse error on line 2: what is this"),
+        ("a broken value", "prune=549", "line 2: prune=549: Prune configured below the minimum"),
     ] {
         fs::write(directory.path().join("bitcoin.conf"), format!("regtest=1\n{conf}\n")).unwrap();
         let ran = run(directory.path(), "reindex --datadir @ --json");
@@ -62,6 +62,10 @@ fn bitcoin_conf_with_refused_settings_exits_with_1() {
     fs::write(directory.path().join("bitcoin.conf"), "regtest=1\nnetworkactive=0\n").unwrap();
     let ran = run(directory.path(), "sync --datadir @ --connect 0");
     assert!(ran.code == Some(1) && ran.err.contains("line 2: networkactive=0"), "{ran:?}");
+    fs::write(directory.path().join("bitcoin.conf"), "regtest=1\nport=18999\n").unwrap();
+    let ran = run(directory.path(), "sync --datadir @ --connect 0");
+    let want = "Error: Config setting for -port only applied on regtest network when in [regtest] section.";
+    assert!(ran.code == Some(1) && ran.err.contains(want), "{ran:?}");
     fs::write(directory.path().join("bitcoin.conf"), "regtest=1\ntxindex=1\n").unwrap();
     let ran = run(directory.path(), "reindex --datadir @ --json");
     assert_eq!(ran.good()["height"], 206);
@@ -87,4 +91,75 @@ fn results_without_json_are_lines() {
         let ran = run(directory.path(), line);
         assert!(ran.code == Some(0) && ran.out.contains(want), "{line}: {ran:?}");
     }
+}
+
+/// Said on standard error and in debug.log; the value that bitcoind reads is used.
+#[test]
+fn lines_without_effect_are_named_and_a_byte_order_mark_hides_none() {
+    let Some(directory) = data::real("regtest", "regtest_1_206") else { return };
+    let conf = "\u{feff}regtest=1\r\nprun=550\r\ndbcache=50MB\r\ndaemon=1\r\nmaxmempool=300\r\n[regtets]\r\npar=1\r\n";
+    fs::write(directory.path().join("bitcoin.conf"), conf).unwrap();
+    let ran = run(directory.path(), "sync --datadir @ --connect 0 --stopatheight 206 --json");
+    assert_eq!(ran.good()["height"], 206, "{ran:?}");
+    let log = fs::read_to_string(directory.path().join("regtest/debug.log")).unwrap();
+    for want in [
+        "line 1: a byte order mark stands before the line: the line is used without it",
+        "line 2: Ignoring unknown configuration value prun: did you mean prune?",
+        "line 3: dbcache=50MB is read as 50, as bitcoind reads it",
+        "line 4: daemon is not used: ffwd runs in the foreground",
+        "not used: maxmempool (",
+        "bitcoin.conf:6 Section [regtets] is not recognized.",
+    ] {
+        assert!(ran.err.contains(want) && log.contains(want), "{want} in {}\n{log}", ran.err);
+    }
+}
+
+#[test]
+fn configuration_is_checked_without_a_start() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("bitcoin.conf"), "regtest=1\nprun=550\ndbcache=50\n").unwrap();
+    let ran = run(directory.path(), "sync --datadir @ --check-configuration");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for want in ["network regtest", "line 3: dbcache=50: used", "warning: ", "ffwd can start on this configuration"] {
+        assert!(ran.out.contains(want), "{want} in {}", ran.out);
+    }
+    fs::write(directory.path().join("bitcoin.conf"), "regtest=1\nmaxmempool=1\n").unwrap();
+    let ran = run(directory.path(), "sync --datadir @ --check-configuration");
+    assert!(ran.code == Some(1) && ran.err.contains("Error: -maxmempool must be at least 5 MB ("), "{ran:?}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing was made");
+}
+
+#[test]
+fn configuration_of_another_place_is_found_as_bitcoind_finds_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let home = directory.path().join("home/.bitcoin");
+    for dir in [&home, &directory.path().join("one"), &directory.path().join("two")] {
+        fs::create_dir_all(dir).unwrap();
+    }
+    let at = directory.path().display();
+    let ask = |conf: &str| {
+        fs::write(home.join("bitcoin.conf"), conf).unwrap();
+        let mut command = crate::run::command(directory.path(), "sync --check-configuration --json");
+        let output = command.env("HOME", directory.path().join("home")).output().unwrap();
+        let text = String::from_utf8(if output.status.success() { output.stdout } else { output.stderr }).unwrap();
+        (output.status.code(), text)
+    };
+    for (conf, want) in [
+        (format!("regtest=1\n[regtest]\ndatadir={at}/one\n"), "/one\""),
+        (format!("regtest=1\ndatadir={at}/two\n[main]\ndatadir={at}/one\n"), "/two\""),
+        ("regtest=1\n".to_owned(), "home/.bitcoin\""),
+    ] {
+        let (code, text) = ask(&conf);
+        assert!(code == Some(0) && text.contains(want), "{conf}: {text}");
+    }
+    let (code, text) = ask("regtest=1\ndatadir=/media/not-mounted/bitcoin\n");
+    assert!(
+        code == Some(1) && text.contains("specified data directory \"/media/not-mounted/bitcoin\" does not exist."),
+        "{text}"
+    );
+    fs::write(directory.path().join("one/bitcoin.conf"), "prune=550\n").unwrap();
+    let (code, text) = ask(&format!("regtest=1\ndatadir={at}/one\n"));
+    assert!(code == Some(1) && text.contains("contains a \"bitcoin.conf\" file which is ignored"), "{text}");
+    let (code, text) = ask(&format!("regtest=1\ndatadir={at}/one\nallowignoredconf=1\n"));
+    assert!(code == Some(0) && text.contains("file which is ignored"), "{text}");
 }

@@ -53,11 +53,22 @@ fn options_without_cores_meaning_exit_with_2_by_name() {
         ("sync -datadir=@ -regtest -connect=[::1]:0", "no peer listens on port 0"),
         ("sync -datadir=@ -regtest -addnode=example.org:0", "no peer listens on port 0"),
         ("sync -datadir=@ -regtest -connect=not/an/address", "--connect not/an/address"),
-        ("sync -datadir=@ -regtest -proxy=a/b", "--proxy a/b"),
+        ("sync -datadir=@ -regtest -proxy=a/b", "Invalid -proxy address or hostname: 'a/b'"),
         ("sync -datadir=@ -regtest -bind=127.0.0.1 -listen=0", "Cannot set -bind"),
         ("sync -datadir=@ -regtest -bind=here", "cannot listen on here"),
         ("sync -datadir=@ -regtest -uacomment=(x)", "unsafe characters"),
         ("sync -datadir=@ -regtest -maxconnections=-1", "maxconnections"),
+        ("sync -datadir=@ -regtest -maxmempool=1", "-maxmempool must be at least 5 MB"),
+        (
+            "sync -datadir=@ -regtest -daemon",
+            "start it by systemd (dist/ffwd.service), or behind `nohup ffwd sync ... &`",
+        ),
+        (
+            "sync -datadir=@ -regtest -zmqpubhashblock=tcp://127.0.0.1:1",
+            "-blocknotify runs a command, the call waitfornewblock",
+        ),
+        ("sync -datadir=@ -regtest -stopafterblockimport", "ffwd import FILE and ffwd reindex end"),
+        ("sync -nodatadir", "Negating of -datadir is meaningless and therefore forbidden"),
     ] {
         let ran = run(directory.path(), line);
         assert!(ran.code == Some(2) && ran.err.contains(want) && ran.out.is_empty(), "{line}: {ran:?}");

@@ -1,0 +1,295 @@
+//! The one table of options: bitcoind's, each with what ffwd makes of it, and ffwd's own.
+//!
+//! The command line (`spelling`), bitcoin.conf and settings.json (`conf`), what bitcoind refuses (`checks`) and the warnings read it.
+//! Source: Bitcoin Core b88bffe, init.cpp, `SetupServerArgs`; init/common.cpp, `AddLoggingArgs`; chainparamsbase.cpp,
+//! `SetupChainParamsBaseOptions`; wallet/init.cpp, `AddWalletOptions`.
+//! Absent on purpose: the help, which stays with clap's arguments (`args`); a test says that both have the same names.
+
+mod table;
+
+pub(crate) use table::TABLE;
+
+use table::OWN;
+
+/// What a value is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// 0 or 1; 1 without a value.
+    Flag,
+    /// Text or a number; 1 without a value.
+    FlagOrText,
+    /// A whole number.
+    Number,
+    /// Text, an amount, an address.
+    Text,
+    /// A path.
+    Path,
+}
+
+/// Where in bitcoin.conf it counts on another network than mainnet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sections {
+    /// Everywhere.
+    Any,
+    /// In the network's own section alone. Source: Core's `NETWORK_ONLY`.
+    NetworksOwn,
+}
+
+/// What "no" before the name means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Negation {
+    /// The value 0; of an option with many values, none.
+    Off,
+    /// Nothing: it is refused. Source: Core's `DISALLOW_NEGATION`.
+    Refused,
+}
+
+/// How often it may be given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Times {
+    /// One value counts.
+    Once,
+    /// All values count.
+    Many,
+}
+
+/// Whether its values may be shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shown {
+    Yes,
+    /// A secret. Source: Core's `SENSITIVE`.
+    Never,
+}
+
+/// What ffwd makes of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Effect {
+    /// What bitcoind makes of it.
+    Used,
+    /// Used in bitcoin.conf alone; bitcoind refuses it on the command line.
+    FileOnly,
+    /// Used on the command line alone; bitcoind refuses it in bitcoin.conf.
+    LineOnly,
+    /// There is nothing to use it for: named, with the reason.
+    Unused(&'static str),
+    /// The same is done in another way: refused on the command line, and named in files, with that way.
+    Instead(&'static str),
+    /// bitcoind has it for old files alone, and names it. The words are its own.
+    Removed(&'static str),
+}
+
+/// bitcoind's heading in its help.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Category {
+    Options,
+    Connection,
+    Wallet,
+    WalletDebugTest,
+    Zmq,
+    DebugTest,
+    ChainParams,
+    NodeRelay,
+    BlockCreation,
+    Rpc,
+    Hidden,
+}
+
+/// An option of bitcoind's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct CoreOption {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) times: Times,
+    pub(crate) negation: Negation,
+    pub(crate) sections: Sections,
+    pub(crate) shown: Shown,
+    pub(crate) effect: Effect,
+    pub(crate) category: Category,
+}
+
+impl CoreOption {
+    const fn new(name: &'static str, kind: Kind, category: Category, effect: Effect) -> CoreOption {
+        let (times, negation, sections) = (Times::Once, Negation::Off, Sections::Any);
+        CoreOption { name, kind, times, negation, sections, shown: Shown::Yes, effect, category }
+    }
+
+    const fn many(mut self) -> CoreOption {
+        self.times = Times::Many;
+        self
+    }
+
+    const fn networks_own(mut self) -> CoreOption {
+        self.sections = Sections::NetworksOwn;
+        self
+    }
+
+    const fn never_negated(mut self) -> CoreOption {
+        self.negation = Negation::Refused;
+        self
+    }
+
+    const fn secret(mut self) -> CoreOption {
+        self.shown = Shown::Never;
+        self
+    }
+
+    /// Whether it is 1 where no value stands behind it.
+    pub(crate) fn is_one_when_bare(&self) -> bool {
+        matches!(self.kind, Kind::Flag | Kind::FlagOrText)
+    }
+
+    /// Why ffwd does nothing with it, or what does it instead; nothing for what is used.
+    pub(crate) fn why_unused(&self) -> Option<&'static str> {
+        match self.effect {
+            Effect::Used | Effect::FileOnly | Effect::LineOnly => None,
+            Effect::Unused(why) | Effect::Instead(why) | Effect::Removed(why) => Some(why),
+        }
+    }
+}
+
+/// An option of bitcoind's by its name, without "no".
+pub(crate) fn find(name: &str) -> Option<&'static CoreOption> {
+    TABLE.iter().find(|option| option.name == name)
+}
+
+/// What may be said of a name that bitcoind does not have.
+pub(crate) fn hint(name: &str) -> String {
+    if OWN.iter().any(|(own, _)| *own == name) {
+        return ": it is ffwd's own, for the command line alone".to_owned();
+    }
+    nearest(name).map(|near| format!(": did you mean {near}?")).unwrap_or_default()
+}
+
+/// Most changes between a name and what it may be a typing error of.
+const TYPING_ERRORS_MAX: usize = 2;
+
+/// The name that an unknown one is most like, if it is like one.
+fn nearest(name: &str) -> Option<&'static str> {
+    let known = TABLE.iter().filter(|option| option.category != Category::Hidden).map(|option| option.name);
+    let near = known.map(|known| (distance(name, known), known)).min()?;
+    // A short name is one or two changes from everything.
+    (near.0 <= TYPING_ERRORS_MAX && near.0 * 3 < name.len()).then_some(near.1)
+}
+
+/// Letters to add, remove, replace or exchange with the next: optimal string alignment (Damerau 1964), and no more than
+/// bounded names are compared.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len().abs_diff(b.len()) > TYPING_ERRORS_MAX {
+        return usize::MAX;
+    }
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let replaced = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            row[j] = replaced.min(last[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(before[j - 2] + 1);
+            }
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::CommandFactory;
+    use std::collections::BTreeSet;
+
+    /// Names of `bitcoind -help-debug`, of a build with wallet and ZeroMQ, then those that its help hides.
+    const CORES_NAMES: &str = include_str!("../testdata/bitcoind_options.txt");
+
+    fn names() -> BTreeSet<&'static str> {
+        TABLE.iter().map(|option| option.name).collect()
+    }
+
+    #[test]
+    fn table_has_all_of_bitcoinds_options_once() {
+        assert_eq!(names().len(), TABLE.len(), "each once");
+        let cores: BTreeSet<&str> = CORES_NAMES.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(cores.len() > 180, "the file has them all");
+        assert_eq!(names().difference(&cores).collect::<Vec<_>>(), Vec::<&&str>::new(), "not bitcoind's");
+        assert_eq!(cores.difference(&names()).collect::<Vec<_>>(), Vec::<&&str>::new(), "missing in the table");
+    }
+
+    /// Long names of a command that takes bitcoind's options.
+    fn long_names(command: &str) -> BTreeSet<String> {
+        let cli = Cli::command();
+        let command = cli.find_subcommand(command).unwrap();
+        command.get_arguments().filter_map(clap::Arg::get_long).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn command_line_has_what_the_table_says() {
+        let (sync, own) = (long_names("sync"), OWN.iter().map(|(name, _)| *name).collect::<BTreeSet<_>>());
+        assert_eq!(own.intersection(&names()).count(), 0, "what is bitcoind's is not ffwd's own");
+        for name in &sync {
+            let is_used = find(name).is_some_and(|option| matches!(option.effect, Effect::Used | Effect::LineOnly));
+            assert!(is_used || own.contains(&**name), "--{name} of sync is in neither table, or is not used there");
+        }
+        for option in TABLE {
+            let is_used = matches!(option.effect, Effect::Used | Effect::LineOnly);
+            // Rewritten to --chain.
+            let is_network = matches!(option.name, "regtest" | "signet" | "testnet" | "testnet4");
+            let is_claps = matches!(option.name, "help" | "help-debug" | "?" | "h" | "version");
+            let is_there = sync.contains(option.name) || is_network || is_claps;
+            let needs_server = cfg!(not(feature = "server")) && option.category == Category::Rpc;
+            assert!(
+                is_used == is_there || needs_server,
+                "{}: used {is_used}, on the command line {is_there}",
+                option.name
+            );
+        }
+        let all: BTreeSet<String> = ["sync", "reindex", "import", "serve", "info", "verify"]
+            .into_iter()
+            .filter(|name| Cli::command().find_subcommand(name).is_some())
+            .flat_map(long_names)
+            .collect();
+        let missing = own.iter().filter(|name| !all.contains(**name)).collect::<Vec<_>>();
+        assert!(missing.is_empty(), "own options that no command has: {missing:?}");
+    }
+
+    #[test]
+    fn rows_agree_with_bitcoind() {
+        let with = |is: fn(&CoreOption) -> bool| -> Vec<&str> {
+            TABLE.iter().filter(|option| is(option)).map(|option| option.name).collect()
+        };
+        let own = with(|option| option.sections == Sections::NetworksOwn);
+        assert_eq!(own, ["addnode", "bind", "connect", "port", "wallet", "walletdir", "rpcbind", "rpcport"]);
+        let refused = with(|option| option.negation == Negation::Refused);
+        assert_eq!(refused, ["datadir", "loglevel", "signetchallenge", "signetseednode"]);
+        let secret = with(|option| option.shown == Shown::Never);
+        assert_eq!(secret, ["torpassword", "rpcauth", "rpcpassword", "rpcuser"]);
+    }
+
+    #[test]
+    fn typing_errors_are_told_from_other_names() {
+        for (name, want) in [
+            ("prun", Some("prune")),
+            ("dbcahe", Some("dbcache")),
+            ("rpcprot", Some("rpcport")),
+            ("txindx", Some("txindex")),
+            ("dash_conf", None),
+            ("foo", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(name), want, "{name}");
+        }
+        assert_eq!(hint("exit-at-tip"), ": it is ffwd's own, for the command line alone");
+        assert_eq!((distance("ab", "ba"), distance("", ""), distance("abc", "abc")), (1, 0, 0));
+    }
+
+    #[test]
+    fn options_without_use_say_why() {
+        assert_eq!(find("keypool").and_then(CoreOption::why_unused), Some("ffwd has no wallet"));
+        assert_eq!(find("dnsseed").and_then(CoreOption::why_unused), None);
+        let why = find("daemon").and_then(CoreOption::why_unused).unwrap();
+        assert!(why.contains("systemd") && why.contains("nohup"), "{why}");
+    }
+}
