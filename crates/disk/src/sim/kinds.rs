@@ -4,27 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 
+use super::Kind;
 use super::state::{Node, State, names};
-
-/// What a file system does otherwise than ext4. A disk may be several at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// An fsync of a directory is EINVAL, as on some CIFS and FUSE: names are durable when they please.
-    NoDirectorySync,
-    /// Two names cannot be swapped in one step, as on NFS, FUSE, exFAT and before Linux 3.15.
-    NoExchange,
-    /// A file that is removed while it is open becomes `.fuse_hidden` and a number, as libfuse does it.
-    FuseNames,
-    /// The same as `.nfs` and a number, which is EBUSY to remove, as NFS does it.
-    NfsNames,
-    /// Files cannot be mapped (ENODEV).
-    NoMaps,
-    /// Files cannot be locked (ENOLCK).
-    NoLocks,
-    /// All directories that are there when it becomes one lie in the lower layer of an overlayfs: to move or swap them is EXDEV.
-    /// Files can be moved.
-    Overlay,
-}
 
 impl State {
     /// Makes the disk one of this kind too.

@@ -105,15 +105,15 @@ fn hints_are_what_blocks_and_set_give() {
 }
 
 /// A chain, its set at the end, and hints of it at [`HINTED`].
-struct World {
+pub(crate) struct World {
     blocks: Blocks,
     whole: SimDisk,
     set: Vec<u8>,
-    hints: Vec<u8>,
+    pub(crate) hints: Vec<u8>,
 }
 
 impl World {
-    fn new() -> World {
+    pub(crate) fn new() -> World {
         let blocks = chain(BLOCKS);
         let below = disk_with(&file(&blocks[..=HINTED as usize]));
         jobs::make_hints(&options(&below, false), Path::new(FILE), &|_| ()).unwrap();
@@ -121,25 +121,25 @@ impl World {
         World { hints: read(&below, Path::new(FILE)), set: dumped(&whole), blocks, whole }
     }
 
-    fn fresh(&self, hints: &[u8]) -> SimDisk {
+    pub(crate) fn fresh(&self, hints: &[u8]) -> SimDisk {
         let disk = SimDisk::new(0);
         disk.create_dir_all(Path::new(DATADIR)).unwrap();
         put(&disk, Path::new(FILE), hints);
         disk
     }
 
-    fn peer(&self) -> String {
+    pub(crate) fn peer(&self) -> String {
         Far::new(&self.blocks).listen_at("127.0.0.1:0")
     }
 
-    fn options(&self, disk: &SimDisk) -> Options {
+    pub(crate) fn options(&self, disk: &SimDisk) -> Options {
         let mut options = options(disk, false);
         options.params.pow_target_spacing = SPACING_S;
         Options { assumevalid: hash_of(&self.blocks[HINTED as usize + 1]), prune: Prune::Manual, ..options }
     }
 
     /// A data directory with the whole chain's coins. Whether hints were used, where that is known.
-    fn is_whole(&self, disk: &SimDisk, wanted: Option<bool>, row: &str) {
+    pub(crate) fn is_whole(&self, disk: &SimDisk, wanted: Option<bool>, row: &str) {
         assert!(dumped(disk) == self.set, "{row}: another set");
         for gone in ["ffwd/chainstate", "ffwd/chainstate_hints", "ffwd/chainstate_hints.old", "ffwd/hints"] {
             assert!(disk.metadata(&layout().net_dir().join(gone)).unwrap().is_none(), "{row}: {gone} is left");
@@ -159,7 +159,11 @@ impl World {
 }
 
 /// A sync with hints to the tip; what it said, in order. `at` is asked at every note whether to stop.
-fn sync(options: &Options, peer: &str, at: impl Fn(&str) -> bool + Sync) -> (Result<Report, String>, Vec<String>) {
+pub(crate) fn sync(
+    options: &Options,
+    peer: &str,
+    at: impl Fn(&str) -> bool + Sync,
+) -> (Result<Report, String>, Vec<String>) {
     let (said, start) = (Mutex::new(Vec::new()), Instant::now());
     let from = FromSnapshot { hints: Some(FILE.into()), ..FromSnapshot::default() };
     let report = jobs::sync_from(options, &sync_options(&[peer.to_owned()], Until::Tip), &from, &|event| match event {

@@ -14,6 +14,7 @@ mod damaged_records;
 mod data_directory;
 mod existing;
 mod failed_run_ends;
+mod file_systems;
 mod following;
 mod gaps;
 mod hints;

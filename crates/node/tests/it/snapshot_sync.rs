@@ -19,11 +19,11 @@ const BASE: u32 = 110;
 const FILE: &str = "/out/snapshot";
 
 /// A chain, its set at the end, and a snapshot of it at [`BASE`].
-struct World {
+pub(crate) struct World {
     blocks: Blocks,
     whole: SimDisk,
-    snapshot: Vec<u8>,
-    hash: Hash256,
+    pub(crate) snapshot: Vec<u8>,
+    pub(crate) hash: Hash256,
 }
 
 fn read(disk: &SimDisk, path: &Path) -> Vec<u8> {
@@ -34,7 +34,7 @@ fn read(disk: &SimDisk, path: &Path) -> Vec<u8> {
 }
 
 impl World {
-    fn new() -> World {
+    pub(crate) fn new() -> World {
         let blocks = chain(BLOCKS);
         let whole = SimDisk::new(0);
         put(&whole, &Path::new(DATADIR).join("regtest/blocks/blk00000.dat"), &file(&blocks));
@@ -46,19 +46,19 @@ impl World {
         World { blocks, snapshot, hash: report.txoutset_hash, whole }
     }
 
-    fn fresh(&self, snapshot: &[u8]) -> SimDisk {
+    pub(crate) fn fresh(&self, snapshot: &[u8]) -> SimDisk {
         let disk = SimDisk::new(0);
         disk.create_dir_all(Path::new(DATADIR)).unwrap();
         put(&disk, Path::new(FILE), snapshot);
         disk
     }
 
-    fn peer(&self) -> String {
+    pub(crate) fn peer(&self) -> String {
         Far::new(&self.blocks).listen_at("127.0.0.1:0")
     }
 
     /// An ordinary data directory with the whole chain's coins.
-    fn is_whole(&self, disk: &SimDisk, row: &str) {
+    pub(crate) fn is_whole(&self, disk: &SimDisk, row: &str) {
         let set = |disk: &SimDisk| {
             let set = jobs::set_info(&options(disk, false), SetHash::Serialized, &|_| ()).unwrap();
             (set.height, set.best, set.hash)
@@ -82,7 +82,7 @@ fn entries(disk: &SimDisk) -> Vec<store::IndexEntry> {
 }
 
 /// A sync with a snapshot to the tip; what it said, in order. `at` is asked at every note whether to stop.
-fn sync(
+pub(crate) fn sync(
     disk: &SimDisk,
     peer: &str,
     hash: Option<Hash256>,

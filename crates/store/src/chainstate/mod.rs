@@ -27,11 +27,11 @@ use std::sync::Arc;
 
 pub use commit::{CoinsCommit, CoinsCompaction, CoinsPart};
 pub use replace::{
-    Rebuilt, check_place, empty, finish_swap, hinted, rebuilt, remove_hinted, remove_snapshot, swap_hinted,
-    swap_rebuilt,
+    Rebuilt, check_place, empty, finish_swap, hinted, rebuilt, remove_hinted, swap_hinted, swap_rebuilt,
 };
 pub use snapshot::{
-    begin_snapshot, finish_snapshot, install_snapshot, invalid_snapshot, snapshot_base, validated_snapshot,
+    begin_snapshot, finish_snapshot, install_snapshot, invalid_snapshot, remove_snapshot, snapshot_base,
+    validated_snapshot,
 };
 pub use view::{CoinsIter, CoinsView};
 

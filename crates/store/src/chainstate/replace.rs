@@ -11,7 +11,7 @@ use crate::db::empty_database;
 use crate::fault::{Fault, FaultKind, Result};
 use crate::layout::Layout;
 use disk::{Disk, DiskError, remove_tree};
-use leveldb::{Db, Installed};
+use leveldb::Installed;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,23 +34,6 @@ pub enum Rebuilt {
 /// Another program holds it, or what the system says; can be called again.
 pub fn empty(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     empty_database(disk, &layout.chainstate_dir())
-}
-
-/// Removes a chainstate from a snapshot; says whether there was one. For a full reindex.
-///
-/// # Errors
-///
-/// What the system says; can be called again.
-pub fn remove_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
-    let dir = layout.snapshot_dir();
-    if disk.metadata(&dir)?.is_none() {
-        return Ok(false);
-    }
-    if Db::exists(disk, &dir)? {
-        drop(disk.lock(&dir.join("LOCK"))?);
-    }
-    super::snapshot::take_out_of_sight(disk, layout)?;
-    Ok(true)
 }
 
 /// A chainstate in the making, the one whose place it takes, and where earlier versions moved that meanwhile.

@@ -111,8 +111,25 @@ fn move_aside(disk: &dyn Disk, layout: &Layout, dir: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Removes a chainstate from a snapshot; says whether there was one. For a full reindex.
+///
+/// # Errors
+///
+/// What the system says; can be called again.
+pub fn remove_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
+    let dir = layout.snapshot_dir();
+    if disk.metadata(&dir)?.is_none() {
+        return Ok(false);
+    }
+    if Db::exists(disk, &dir)? {
+        drop(disk.lock(&dir.join("LOCK"))?);
+    }
+    take_out_of_sight(disk, layout)?;
+    Ok(true)
+}
+
 /// Removes the chainstate from a snapshot: out of Core's sight in one step. It is closed.
-pub(super) fn take_out_of_sight(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+fn take_out_of_sight(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     forget_base(disk, &layout.snapshot_dir())?;
     move_aside(disk, layout, &layout.snapshot_dir())?;
     remove_if_there(disk, &aside(layout))
