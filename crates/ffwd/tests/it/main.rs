@@ -14,6 +14,7 @@ mod data;
 mod disk_errors;
 #[cfg(feature = "export")]
 mod export;
+mod file_systems;
 mod first_steps;
 mod hints;
 mod hostile;

@@ -80,6 +80,14 @@ impl Forecast {
         })
     }
 
+    /// The same of a directory whose block files were pruned to a size that is not known here: none more are expected.
+    #[must_use]
+    pub fn of_pruned(mut self) -> Forecast {
+        self.blocks.expected_bytes = self.blocks.there_bytes;
+        self.is_pruned = true;
+        self
+    }
+
     /// Bytes that are to come, in all.
     pub fn missing_bytes(&self) -> u64 {
         self.blocks.missing_bytes() + self.coins.missing_bytes()
@@ -198,6 +206,9 @@ mod tests {
             text.contains("445 GB are here: about 490 GB more; 966 GB are free for blocks, 32.2 GB for coins"),
             "{text}"
         );
+        let pruned = forecast((2, 100), (4, 100)).of_pruned();
+        assert_eq!((pruned.missing_bytes(), pruned.warning().is_some()), (10 * GIB, false));
+        assert!(pruned.to_string().contains("of main, pruned, takes about 2.15 GB"), "{pruned}");
         assert!(forecast((900, 1), (14, 1)).to_string().contains("which is all of it"));
     }
 }

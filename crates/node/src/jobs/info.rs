@@ -4,7 +4,7 @@ use super::forecast::Forecast;
 use crate::datadir::look::{self, Hold};
 use crate::datadir::{lock, seems};
 use crate::fault::Fault;
-use crate::options::Options;
+use crate::options::{Options, Prune};
 use primitives::{BlockHash, Height, human};
 use std::collections::HashMap;
 use std::fmt;
@@ -145,7 +145,8 @@ pub fn info(options: &Options) -> Result<DataDirInfo, Fault> {
         std::thread::sleep(PAUSE);
     };
     let Some(holder) = holder else {
-        return Ok(DataDirInfo { space: Forecast::of(options), ..looked? });
+        let seen = looked?;
+        return Ok(DataDirInfo { space: space(options, &seen), ..seen });
     };
     let program = look::named(&holder);
     let (seen, unread) = match looked {
@@ -155,7 +156,13 @@ pub fn info(options: &Options) -> Result<DataDirInfo, Fault> {
     let next_step = format!("nothing, while {program} is at work there");
     let question = look::question(options, "getblockchaininfo");
     let in_use = Some(InUse { pid: holder.pid, program, question, unread });
-    Ok(DataDirInfo { in_use, space: Forecast::of(options), next_step, ..seen })
+    Ok(DataDirInfo { in_use, space: space(options, &seen), next_step, ..seen })
+}
+
+fn space(options: &Options, seen: &DataDirInfo) -> Option<Forecast> {
+    let forecast = Forecast::of(options)?;
+    let was_pruned = seen.prune_height.is_some() && options.prune == Prune::Off;
+    Some(if was_pruned { forecast.of_pruned() } else { forecast })
 }
 
 fn nothing_seen(options: &Options) -> DataDirInfo {
