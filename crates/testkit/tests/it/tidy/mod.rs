@@ -6,6 +6,7 @@
 mod circles;
 mod layers;
 mod links;
+mod messages;
 mod references;
 mod situations;
 mod source;
@@ -95,6 +96,21 @@ fn situations_are_played() {
     let (faults, sourced) = situations::looked_at(&root());
     none("a row of docs/situations.md has its source, its code and its test", &faults);
     assert!(sourced >= SITUATIONS_MIN, "{sourced} situations with a public source, {SITUATIONS_MIN} at least");
+}
+
+#[test]
+fn messages_have_their_remedies_on_the_page() {
+    let (page, bare) = messages::page(&root());
+    none("a message says what is to be done", &bare);
+    let path = root().join(messages::PAGE);
+    if std::env::var_os("UPDATE_MESSAGES").is_some() {
+        std::fs::write(&path, &page).expect("the page can be written");
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    let old: std::collections::HashSet<&str> = there.lines().collect();
+    let new: Vec<String> = page.lines().filter(|line| !old.contains(line)).map(str::to_owned).collect();
+    none("docs/messages.md has what the code says; UPDATE_MESSAGES=1 cargo test -p testkit messages writes it", &new);
+    assert!(there == page, "docs/messages.md has lines that the code does not: UPDATE_MESSAGES=1 writes it");
 }
 
 #[test]
