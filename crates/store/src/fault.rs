@@ -115,6 +115,13 @@ impl Fault {
         self
     }
 
+    /// What it says without the advice.
+    pub fn what(&self) -> String {
+        let Detail { path, offset, wanted, found, .. } = &*self.0;
+        let at = offset.map_or(String::new(), |offset| format!(" at byte {offset}"));
+        format!("{}{at}: wanted {wanted}, found {found}", path.display())
+    }
+
     /// What sort it is.
     pub fn kind(&self) -> FaultKind {
         self.0.kind
@@ -133,12 +140,8 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Detail { path, offset, wanted, found, advice, is_for_reindex, .. } = &*self.0;
-        write!(f, "{}", path.display())?;
-        if let Some(offset) = offset {
-            write!(f, " at byte {offset}")?;
-        }
-        write!(f, ": wanted {wanted}, found {found}")?;
+        let Detail { advice, is_for_reindex, .. } = &*self.0;
+        f.write_str(&self.what())?;
         if !advice.is_empty() {
             write!(f, ". {advice}")?;
         }

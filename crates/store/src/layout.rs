@@ -137,6 +137,9 @@ impl Layout {
             let root = self.blocksdir_root();
             check_directory(disk, &root, "the directory given as blocksdir")?;
         }
+        if self.blocks_dir != self.net_dir.join("blocks") {
+            self.check_blocksdir(disk, &self.blocksdir_root())?;
+        }
         for dir in [&self.net_dir, &self.blocks_dir] {
             if disk.metadata(dir)?.is_some() {
                 check_directory(disk, dir, "a directory")?;
@@ -144,6 +147,21 @@ impl Layout {
         }
         let others = [self.net_dir.join("blocks"), self.index_dir(), self.chainstate_dir(), self.indexes_dir()];
         [self.net_dir.clone(), self.blocks_dir.clone()].iter().chain(&others).try_for_each(|dir| check_link(disk, dir))
+    }
+
+    /// Says no to a directory blocks given as blocksdir, where that which holds it is meant.
+    fn check_blocksdir(&self, disk: &dyn Disk, root: &Path) -> Result<()> {
+        let is_there = disk.metadata(&self.blocks_dir)?.is_some();
+        if is_there || !disk.list(root)?.iter().any(|entry| block_file_number(&entry.name).is_some()) {
+            return Ok(());
+        }
+        let net = self.net_dir.strip_prefix(&self.datadir).unwrap_or(Path::new(""));
+        let above = root.parent().unwrap_or(root);
+        let owner =
+            if above.ends_with(net) { above.ancestors().nth(net.iter().count()).unwrap_or(above) } else { above };
+        let advice = format!("Give --blocksdir {}: block files are looked for in blocks/ below it", owner.display());
+        let wanted = "the directory that holds blocks/, as blocksdir";
+        Err(Fault::new(FaultKind::Refused, root, wanted, "the directory with the block files itself", advice))
     }
 
     /// Whether nothing of this network is there: neither blocks, nor an index, nor coins.
@@ -270,8 +288,11 @@ fn check_directory(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()> {
     check_link(disk, dir)?;
     match disk.metadata(dir)? {
         None => {
-            let advice =
-                format!("Is the drive mounted, and the path right? To start a new one: mkdir -p {}", dir.display());
+            let advice = if dir.starts_with("~") {
+                "Only a shell replaces ~, and not within --datadir=~: write the whole path".to_owned()
+            } else {
+                format!("Is the drive mounted, and the path right? To start a new one: mkdir -p {}", dir.display())
+            };
             Err(Fault::new(FaultKind::Missing, dir, what, "nothing", advice))
         }
         Some(known) if !known.is_dir => {

@@ -6,7 +6,7 @@
 //! A file that stays open is looked for by its name from time to time: one that was removed, moved or replaced is opened
 //! again, which says so, or gives what is there now.
 
-use crate::fault::{Fault, Result};
+use crate::fault::{Fault, FaultKind, Result};
 use crate::layout;
 use crate::xor::{FileKeys, Key};
 use disk::{Disk, DiskFile};
@@ -136,7 +136,13 @@ impl OpenFiles {
     }
 
     fn open_by_name(&self, number: u32) -> Result<RecordFile> {
-        let file = self.disk.open(&self.path(number)).map_err(|why| {
+        let path = self.path(number);
+        let file = self.disk.open(&path).map_err(|why| {
+            if let Some(target) = self.disk.read_link(&path).ok().flatten().filter(|_| why.is_not_found()) {
+                let found = format!("a link to {}, which is not there", target.display());
+                let advice = "Mount the drive that it leads to, or put the file back";
+                return Fault::new(FaultKind::Missing, &path, "the file", found, advice).or_reindex();
+            }
             let is_gone = why.is_not_found();
             let fault = Fault::from(why);
             match self.names {

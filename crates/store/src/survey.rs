@@ -31,6 +31,13 @@ pub enum Seems {
         /// `owner` has block files alone: it is one for -blocksdir.
         is_blocksdir: bool,
     },
+    /// A database of a data directory: chainstate/, or blocks/index/.
+    Database {
+        /// The data directory that is meant.
+        owner: PathBuf,
+        /// Its name in there.
+        name: &'static str,
+    },
     /// A network's directory inside a data directory.
     Network {
         /// The data directory that is meant.
@@ -60,7 +67,9 @@ impl Seems {
     /// What is to be done.
     pub fn advice(&self) -> String {
         match self {
-            Seems::Blocks { owner, is_blocksdir: false } => format!("Give --datadir {}", owner.display()),
+            Seems::Blocks { owner, is_blocksdir: false } | Seems::Database { owner, .. } => {
+                format!("Give --datadir {}", owner.display())
+            }
             Seems::Blocks { owner, is_blocksdir: true } => {
                 format!("Give its data directory as --datadir, and --blocksdir {}", owner.display())
             }
@@ -80,7 +89,7 @@ impl Seems {
     /// The fault of a job that would begin a chain at the wrong place; `None` where it may.
     pub fn refusal(&self, datadir: &Path) -> Option<Fault> {
         match self {
-            Seems::Blocks { .. } | Seems::Network { .. } => {
+            Seems::Blocks { .. } | Seems::Database { .. } | Seems::Network { .. } => {
                 let found = self.to_string();
                 Some(Fault::new(FaultKind::Refused, datadir, "a data directory", found, self.advice()))
             }
@@ -94,6 +103,7 @@ impl fmt::Display for Seems {
         match self {
             Seems::Blocks { is_blocksdir: false, .. } => f.write_str("the directory blocks of a data directory"),
             Seems::Blocks { is_blocksdir: true, .. } => f.write_str("the directory blocks of one given as -blocksdir"),
+            Seems::Database { name, .. } => write!(f, "the directory {name} of a data directory"),
             Seems::Network { chain, .. } => write!(f, "the network's directory of {chain} inside a data directory"),
             Seems::LooseFiles { count, .. } => {
                 write!(f, "{count} block files (blk?????.dat) outside of a directory blocks")
@@ -124,10 +134,12 @@ pub fn seems(disk: &dyn Disk, layout: &Layout, wanted: &Known, known: &[Known]) 
     let place = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
     let (name, above) = (place.file_name().unwrap_or_default(), place.parent().unwrap_or(Path::new("/")));
     if !has_data(dir)? {
+        if let Some(database) = database(disk, &place, known)? {
+            return Ok(Some(database));
+        }
         let count = disk.list(dir)?.iter().filter(|entry| layout::block_file_number(&entry.name).is_some()).count();
         if name == "blocks" && (count > 0 || has(dir, "index")? || has(dir, "xor.dat")?) {
-            let is_network = known.iter().any(|net| !net.directory.is_empty() && above.ends_with(net.directory));
-            let owner = if is_network { above.parent().unwrap_or(above) } else { above };
+            let owner = owner_of(above, known);
             let is_blocksdir = !has(above, "chainstate")? && !has(dir, "index")?;
             return Ok(Some(Seems::Blocks { owner: owner.to_path_buf(), is_blocksdir }));
         }
@@ -168,6 +180,25 @@ pub fn seems(disk: &dyn Disk, layout: &Layout, wanted: &Known, known: &[Known]) 
         }
     }
     Ok((!others.is_empty()).then_some(Seems::OtherNetworks(others)))
+}
+
+/// The data directory that a network's directory belongs to: itself, for mainnet.
+fn owner_of<'p>(net_dir: &'p Path, known: &[Known]) -> &'p Path {
+    let is_network = known.iter().any(|net| !net.directory.is_empty() && net_dir.ends_with(net.directory));
+    if is_network { net_dir.parent().unwrap_or(net_dir) } else { net_dir }
+}
+
+/// The database of a data directory that `place` is.
+fn database(disk: &dyn Disk, place: &Path, known: &[Known]) -> Result<Option<Seems>> {
+    for name in ["chainstate", "blocks/index"] {
+        let net_dir = place.ancestors().nth(Path::new(name).components().count()).filter(|_| place.ends_with(name));
+        if let Some(net_dir) = net_dir
+            && disk.metadata(&place.join("CURRENT"))?.is_some()
+        {
+            return Ok(Some(Seems::Database { owner: owner_of(net_dir, known).to_path_buf(), name }));
+        }
+    }
+    Ok(None)
 }
 
 /// The first bytes of a block file, as they lie there and without obfuscation.
@@ -228,7 +259,19 @@ mod tests {
     fn directory_that_is_another_is_named() {
         let key: &[u8] = &[9; 8];
         type Row<'r> = (&'r str, &'r [(&'r str, &'r [u8])], (&'r str, Known), &'r str);
-        let rows: [Row<'_>; 14] = [
+        let rows: [Row<'_>; 16] = [
+            (
+                "inside chainstate",
+                &[("/d/chainstate/CURRENT", &[])],
+                ("/d/chainstate", MAIN),
+                "the directory chainstate of a data directory; Give --datadir /d",
+            ),
+            (
+                "inside the index of regtest",
+                &[("/d/regtest/blocks/index/CURRENT", &[])],
+                ("/d/regtest/blocks/index", REGTEST),
+                "the directory blocks/index of a data directory; Give --datadir /d",
+            ),
             ("an empty one", &[], ("/d", MAIN), ""),
             ("a data directory", &[("/d/blocks/blk00000.dat", &[1; 9])], ("/d", MAIN), ""),
             ("one of regtest", &[("/d/regtest/blocks/blk00000.dat", &[2; 9])], ("/d", REGTEST), ""),

@@ -30,6 +30,7 @@ mod run;
 mod same_answers;
 mod serve;
 mod sets;
+mod situations;
 mod snapshots;
 mod spelling;
 mod stop;

@@ -93,14 +93,15 @@ pub(crate) fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, 
     let layout = layout(options);
     layout.check(&*disk)?;
     if needs_blocks && disk.metadata(layout.blocks_dir()).map_err(store::Fault::from)?.is_none() {
-        return Err(no_blocks(&layout));
+        return Err(no_blocks(options, &layout));
     }
     seems::check_new(options, &layout)?;
     layout.create(&*disk)?;
     let locks = DataDirLocks::take(&*disk, &layout)?;
     // The databases' own locks are taken when they are opened; a program that holds one is named before anything is changed.
     for dir in [layout.index_dir(), layout.chainstate_dir(), layout.snapshot_dir()] {
-        if disk.metadata(&dir).map_err(store::Fault::from)?.is_some() {
+        // Into a block index of another form nothing is put.
+        if disk.metadata(&dir.join("CURRENT")).map_err(store::Fault::from)?.is_some() {
             drop(disk.lock(&dir.join("LOCK")).map_err(store::Fault::from)?);
         }
     }
@@ -109,12 +110,16 @@ pub(crate) fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, 
     let BlocksKey { key, origin } = xor::open_key(&*disk, layout.blocks_dir(), &net, options.blocksxor)?;
     let files = Arc::new(BlockFiles::new(disk.clone(), layout.blocks_dir(), &net, key));
     if needs_blocks && files.numbers()?.there.is_empty() {
-        return Err(no_blocks(&layout));
+        return Err(no_blocks(options, &layout));
     }
     Ok(Locked { disk, layout, locks, key, key_origin: origin, files, pid })
 }
 
-fn no_blocks(layout: &Layout) -> Fault {
+fn no_blocks(options: &Options, layout: &Layout) -> Fault {
+    if let Ok(Some(seems)) = seems::seems(options) {
+        let (found, kind) = (seems.to_string(), store::FaultKind::Missing);
+        return store::Fault::new(kind, layout.blocks_dir(), "block files", found, seems.advice()).into();
+    }
     let found = "no block file (blk00000.dat and so on)";
     let advice = "Name the directory that has them with --datadir, --blocksdir, --chain; or fetch them with ffwd sync";
     store::Fault::new(store::FaultKind::Missing, layout.blocks_dir(), "block files", found, advice).into()

@@ -204,6 +204,8 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
         .into();
         return Ok(info);
     }
+    // A sync would stop at the file: it is named here.
+    let missing = store::index::check_files_exist(&loaded, &locked.files.numbers()?, layout).err();
     info.headers = loaded.entries.iter().map(|entry| entry.height).max().unwrap_or(Height::GENESIS);
     info.blocks_bytes = loaded.files.iter().map(|file| u64::from(file.size)).sum();
     info.undo_bytes = loaded.files.iter().map(|file| u64::from(file.undo_size)).sum();
@@ -232,6 +234,9 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
         () if loaded.is_pruned => format!("ffwd sync --prune MiB: from height {} on, or bitcoind -prune", info.height),
         () => format!("ffwd sync: from height {} on, or bitcoind", info.height),
     };
+    if let Some(missing) = missing {
+        info.next_step = missing.to_string();
+    }
     Ok(info)
 }
 

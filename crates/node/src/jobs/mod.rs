@@ -167,6 +167,9 @@ pub(crate) fn height_of(loaded: &LoadedIndex, best: BlockHash) -> Result<Height,
 
 /// The same, where of the index nothing else is read.
 fn stored_height(locked: &Locked, options: &Options, best: BlockHash) -> Result<Height, Fault> {
+    if !BlockIndex::exists(&*locked.disk, &locked.layout)? {
+        return Err(apart(best));
+    }
     let index = BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?;
     let network = datadir::lock::network(&options.params);
     index.check_genesis(&network)?;

@@ -246,7 +246,7 @@ fn readable<T>(read: store::Result<T>, reporter: &Reporter<'_>) -> Result<Option
     match read {
         Ok(read) => Ok(Some(read)),
         Err(why) if matches!(why.kind(), FaultKind::Damaged | FaultKind::Refused | FaultKind::OtherForm) => {
-            reporter.warn(Message::new(why.to_string(), "Nothing is to be done: it is rebuilt"));
+            reporter.warn(Message::new(why.what(), "Nothing is to be done: it is rebuilt"));
             Ok(None)
         }
         Err(why) => Err(why.into()),
