@@ -1,6 +1,6 @@
 //! Whether a directory is a data directory of the network at all, before anything is made in it.
 
-use super::{lock, mounts};
+use super::mounts;
 use crate::fault::Fault;
 use crate::options::Options;
 use consensus::{Chain, Params};
@@ -12,11 +12,10 @@ use store::{FaultKind, Layout};
 /// # Errors
 ///
 /// It is missing, a link that leads nowhere, or what the system says.
-pub(crate) fn seems(options: &Options) -> Result<Option<Seems>, Fault> {
-    let layout = lock::layout(options);
+pub(crate) fn seems(options: &Options, layout: &Layout) -> Result<Option<Seems>, Fault> {
     layout.check(&*options.disk)?;
     let known = Chain::ALL.map(|chain| known(&Params::new(chain)));
-    Ok(survey::seems(&*options.disk, &layout, &self::known(&options.params), &known)?)
+    Ok(survey::seems(&*options.disk, layout, &self::known(&options.params), &known)?)
 }
 
 fn known(params: &Params) -> Known {
@@ -33,7 +32,7 @@ pub(crate) fn check_new(options: &Options, layout: &Layout) -> Result<(), Fault>
     if !layout.is_unused(disk)? {
         return Ok(());
     }
-    if let Some(fault) = seems(options)?.and_then(|seems| seems.refusal(layout.datadir())) {
+    if let Some(fault) = seems(options, layout)?.and_then(|seems| seems.refusal(layout.datadir())) {
         return Err(fault.into());
     }
     let is_empty = disk.list(layout.datadir()).map_err(store::Fault::from)?.is_empty();

@@ -171,7 +171,7 @@ fn nothing_seen(options: &Options) -> DataDirInfo {
 
 fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
     let mut info = nothing_seen(options);
-    if let Some(seems) = seems::seems(options)? {
+    if let Some(seems) = seems::seems(options, &lock::layout(options))? {
         (info.remark, info.next_step) = (Some(seems.to_string()), seems.advice());
         return Ok(info);
     }
