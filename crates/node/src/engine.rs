@@ -119,8 +119,6 @@ pub struct Engine<'w> {
     assume: AssumeValid,
     stop_at: Option<Height>,
     tip: NodeId,
-    /// Where the chain last came to rest.
-    last_active: NodeId,
     aim: Aim,
     times: headers::Times,
     news: News,
@@ -163,7 +161,7 @@ impl<'w> Engine<'w> {
         let times = headers::Times::default();
         let aim = Aim::default();
         let news = News::default();
-        Engine { params, world, index, assume, stop_at, tip, last_active: tip, aim, times, news, pipeline }
+        Engine { params, world, index, assume, stop_at, tip, aim, times, news, pipeline }
     }
 
     /// From now on this chain is wanted.
@@ -177,7 +175,7 @@ impl<'w> Engine<'w> {
         if let Aim::To(goal) = self.aim {
             return index.complete_towards(goal);
         }
-        let best = index.best_candidate(self.tip, self.last_active);
+        let best = index.best_candidate(self.tip);
         let is_apart = matches!(self.aim, Aim::From(base) if !index.headers().is_ancestor(base, best));
         if is_apart { self.tip } else { best }
     }
@@ -185,7 +183,7 @@ impl<'w> Engine<'w> {
     /// Whether a chain is better that does not stand on the block which [`Aim::From`] names.
     pub fn is_held(&self) -> bool {
         let index = self.index.read();
-        let best = index.best_candidate(self.tip, self.last_active);
+        let best = index.best_candidate(self.tip);
         matches!(self.aim, Aim::From(base) if !index.headers().is_ancestor(base, best))
     }
 
@@ -209,15 +207,6 @@ impl<'w> Engine<'w> {
     /// What a block was refused for, of those that were not taken.
     pub fn reason_of(&self, node: NodeId) -> Option<&str> {
         self.news.refused.iter().find(|(of, _)| *of == node).map(|(_, why)| &**why)
-    }
-
-    /// Of chains with equal work the one that ends here is the best.
-    pub fn prefer(&mut self, node: NodeId) {
-        let index = self.index.read();
-        let tree = index.headers();
-        if tree.work(node) >= tree.work(self.tip) && index.is_complete(node) {
-            self.last_active = node;
-        }
     }
 
     /// The last block that is connected.
@@ -258,7 +247,6 @@ impl<'w> Engine<'w> {
             };
             let at_stop = self.stop_at.is_some_and(|stop| self.headers().height(self.tip) >= stop);
             if target == self.tip || at_stop {
-                self.last_active = self.tip;
                 self.rest(true)?;
                 return Ok(if at_stop { Activated::StopHeight } else { Activated::Tip });
             }
@@ -501,9 +489,7 @@ impl<'w> Engine<'w> {
         if target == self.tip {
             return Ok(false);
         }
-        let stopped = self.connect_to(target)?;
-        self.last_active = self.tip;
-        Ok(stopped)
+        self.connect_to(target)
     }
 
     /// Checks blocks off the chain as far as they can be checked without coins: those with a body, not connected, no

@@ -16,9 +16,12 @@ use store::blockfiles::BlockAt;
 pub enum Source {
     /// A file that the user gave. Source: Bitcoin Core b88bffe, `ChainstateManager::AcceptBlock`.
     File,
-    /// A peer. What CheckBlock refuses says nothing of the header: the bytes are the peer's word.
-    /// Source: Bitcoin Core b88bffe, `ChainstateManager::ProcessNewBlock`.
+    /// A peer. What CheckBlock refuses says nothing of the header: the bytes are the peer's word. Whether they can be the
+    /// header's at all is asked first.
+    /// Source: Bitcoin Core b88bffe, `PeerManagerImpl::ProcessMessage`, `IsBlockMutated`, `ChainstateManager::ProcessNewBlock`.
     Peer,
+    /// The call `submitblock`: the same, but the rules come in the order of Core's `AcceptBlock`.
+    Call,
 }
 
 /// Why a block was not stored.
@@ -134,7 +137,7 @@ impl DataDir<'_> {
         };
         match recheck::confirm(self.params, header, bytes, &first)? {
             (error, _) if error.mutated() => Ok(NotStored::Body(error.to_string())),
-            (error, Check::CheckBlock) if source == Source::Peer => Ok(NotStored::Body(error.to_string())),
+            (error, Check::CheckBlock) if source != Source::File => Ok(NotStored::Body(error.to_string())),
             (error, _) => {
                 self.index.write().invalid(header.node);
                 Ok(NotStored::Invalid(error))

@@ -8,6 +8,7 @@ use crate::block::{Bip30, BlockContext, HeaderContext};
 use crate::datadir::store_block::{NotStored, Source};
 use crate::fault::Fault;
 use crate::headers;
+use crate::index::Validity;
 use crate::options::unix_seconds;
 use crate::recheck::{self, Answer, Check, Question};
 use crate::tree::{Fate, GENESIS, NodeId};
@@ -25,7 +26,7 @@ pub enum Submitted {
     Connected,
     /// It was there.
     Duplicate,
-    /// It is stored, and of a chain that is not the best one.
+    /// It is stored, and was not judged: of a chain that is not the best one, or on a block that proved bad.
     Inconclusive,
     /// A rule refuses it.
     Refused(String),
@@ -82,7 +83,7 @@ impl Quiet<'_, '_, '_> {
             self.activate()?;
             return Ok(Submitted::Duplicate);
         }
-        match self.datadir.store_block(id, bytes, Source::Peer, |_| {})? {
+        match self.datadir.store_block(id, bytes, Source::Call, |_| {})? {
             Ok(()) => {}
             Err(NotStored::Body(why) | NotStored::Unreadable(why)) => return Ok(Submitted::Refused(reason(&why))),
             Err(NotStored::Known(error)) => return Ok(Submitted::Refused(error.reject_reason().into_owned())),
@@ -93,17 +94,19 @@ impl Quiet<'_, '_, '_> {
             }
         }
         self.activate()?;
-        let (is_active, fate) = {
+        let (validity, fate) = {
             let index = self.datadir.index.read();
-            (index.is_active(id), index.headers().fate(id))
+            (index.body(id).validity(), index.headers().fate(id))
         };
-        Ok(match (is_active, fate) {
-            (true, _) => Submitted::Connected,
-            (false, Fate::Open) => Submitted::Inconclusive,
-            (false, _) => {
+        Ok(match (validity, fate) {
+            // The chain may have left it again, for another block of it was refused.
+            (Validity::Scripts, _) => Submitted::Connected,
+            (_, Fate::Failed) => {
                 let why = self.engine.reason_of(id);
-                Submitted::Refused(why.map_or_else(|| "bad-prevblk".to_owned(), reason))
+                Submitted::Refused(why.map_or_else(|| "rejected".to_owned(), reason))
             }
+            // One below it was refused: of this one nothing is known.
+            (_, Fate::FailedParent | Fate::Open) => Submitted::Inconclusive,
         })
     }
 
@@ -224,7 +227,8 @@ impl Quiet<'_, '_, '_> {
     ///
     /// What the system says.
     pub fn prefer(&mut self, id: NodeId) -> Result<(), Fault> {
-        self.engine.prefer(id);
+        let (tip, _) = self.tip();
+        self.datadir.index.write().precious(id, tip);
         self.activate().map(|_| ())
     }
 

@@ -118,11 +118,13 @@ impl BlockIndex {
         let chain = std::iter::successors(Some(tip), |&id| self.headers.parent(id));
         self.active = vec![GENESIS; self.headers.height(tip).to_usize() + 1];
         self.active.iter_mut().rev().zip(chain).for_each(|(place, id)| *place = id);
+        self.candidates.connected(&self.headers, &self.active);
     }
 
     /// The connected chain counts as complete, also where its bodies are pruned.
     pub fn complete_active(&mut self) {
         self.active.iter().for_each(|&id| self.candidates.add(&self.headers, id));
+        self.candidates.connected(&self.headers, &self.active);
     }
 
     pub(super) fn add_bodies(&mut self, are_listed: bool) {

@@ -12,6 +12,8 @@
 
 mod assumed;
 mod body;
+#[cfg(test)]
+mod core_rules;
 mod hinted;
 mod load;
 mod orphans;
@@ -168,8 +170,8 @@ impl BlockIndex {
     }
 
     /// The block that the chain should end with: see [`CandidateSet::best`].
-    pub fn best_candidate(&self, tip: NodeId, last_active: NodeId) -> NodeId {
-        self.candidates.best(&self.headers, tip, last_active)
+    pub fn best_candidate(&self, tip: NodeId) -> NodeId {
+        self.candidates.best(&self.headers, tip)
     }
 
     /// Whether a block's body is there, or was connected and pruned.
@@ -369,6 +371,11 @@ impl BlockIndex {
         self.candidates.reopened(&self.headers);
     }
 
+    /// The user prefers a block to others with as much work: see [`CandidateSet::precious`]. `tip` is the last connected one.
+    pub fn precious(&mut self, id: NodeId, tip: NodeId) {
+        self.candidates.precious(&self.headers, id, tip);
+    }
+
     /// The record in use for a block proved damaged; `inside` are blocks that lie in it, parents first. The next copy is
     /// used; without one no block counts as connected that stands on this one: bitcoind's own check stops at that.
     pub fn body_lost(&mut self, id: NodeId, inside: &[(NodeId, BlockAt)]) -> Replacement {
@@ -441,8 +448,13 @@ impl BlockIndex {
     }
 
     fn add_candidate(&mut self, id: NodeId) {
-        self.found_count += u64::from(!self.candidates.has_body(id));
+        let is_new = !self.candidates.has_body(id);
+        self.found_count += u64::from(is_new);
         self.candidates.add(&self.headers, id);
+        // The body of a connected block was lost and comes again: the chain with it stays where it is.
+        if is_new && id != GENESIS && self.is_active(id) {
+            self.candidates.connected(&self.headers, &self.active);
+        }
     }
 
     /// All places of a body, the one in use first; they are to be put back.

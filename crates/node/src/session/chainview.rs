@@ -319,7 +319,7 @@ impl ChainView for SharedChain {
     fn is_connecting(&self) -> bool {
         let index = self.index.read();
         let tip = index.tip();
-        self.connects && index.best_candidate(tip, tip) != tip
+        self.connects && index.best_candidate(tip) != tip
     }
 
     fn initial_download(&self) -> bool {

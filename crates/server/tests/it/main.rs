@@ -8,3 +8,4 @@ mod hostile;
 mod mempool;
 mod site;
 mod snapshots;
+mod submit;
