@@ -1,20 +1,22 @@
 //! What all requests share.
 
 use crate::auth::Users;
+use crate::body::LongBodies;
 use crate::context::Context;
 use crate::publisher::Publisher;
 use crate::settings::Settings;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
 
-/// Bodies of more than a MiB at the same time.
-const LONG_BODIES: usize = 2;
-
-/// Who sent a request: every request has it as an extension.
+/// The two ends of the connection that a request came through: every request has it as an extension.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
+pub(crate) struct Ends {
+    /// The client's.
+    pub(crate) client: SocketAddr,
+    /// This program's.
+    pub(crate) server: SocketAddr,
+}
 
 /// What all requests share.
 pub(crate) struct App {
@@ -27,7 +29,7 @@ pub(crate) struct App {
     /// Who shows the page.
     pub(crate) publisher: Arc<Publisher>,
     /// Long bodies that may be read now.
-    pub(crate) long_bodies: Semaphore,
+    pub(crate) long_bodies: LongBodies,
 }
 
 impl App {
@@ -39,6 +41,6 @@ impl App {
     pub(crate) fn new(context: Arc<Context>, settings: Arc<Settings>) -> io::Result<App> {
         let users = Users::new(&settings)?;
         let publisher = Arc::new(Publisher::new(context.program.board.clone()));
-        Ok(App { context, settings, users, publisher, long_bodies: Semaphore::new(LONG_BODIES) })
+        Ok(App { context, settings, users, publisher, long_bodies: LongBodies::default() })
     }
 }

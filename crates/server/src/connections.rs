@@ -11,6 +11,9 @@ pub(crate) const CONNECTIONS_MAX: usize = 128;
 /// How long a connection may be idle before it makes room: a client that has just connected has this long to say something,
 /// however many others come.
 const GRACE: Duration = Duration::from_millis(200);
+/// How long one that sent a wrong password is kept before it makes room: it goes before those that are idle, so that others are
+/// answered, and each guess still costs a place for this long.
+const WRONG_GRACE: Duration = Duration::from_millis(50);
 
 /// All of them.
 #[derive(Debug, Default)]
@@ -28,6 +31,8 @@ struct Open {
     busy: usize,
     /// Since when no request is being answered.
     idle_since: Instant,
+    /// Since when the answer to a wrong password is held back.
+    wrong_since: Option<Instant>,
     task: Option<AbortHandle>,
 }
 
@@ -36,8 +41,9 @@ impl Connections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until one more can be opened without closing one that has been idle for less than [`GRACE`]; new ones wait in the
-    /// system's queue meanwhile. Where none is idle there is nothing to wait for.
+    /// Waits until one more can be opened without closing one that has been idle for less than [`GRACE`], or had its wrong
+    /// password for less than [`WRONG_GRACE`]; new ones wait in the system's queue meanwhile. Where there is none of either,
+    /// there is nothing to wait for.
     pub(crate) async fn room(&self) {
         while let Some(left) = self.time_to_room() {
             sleep(left).await;
@@ -49,25 +55,29 @@ impl Connections {
         if table.open.len() < CONNECTIONS_MAX {
             return None;
         }
-        let idle = table.open.values().filter(|open| open.busy == 0);
-        let left = GRACE.saturating_sub(idle.map(|open| open.idle_since.elapsed()).max()?);
-        (!left.is_zero()).then_some(left)
+        let left = table.open.values().filter_map(|open| match (open.wrong_since, open.busy) {
+            (Some(since), _) => Some(WRONG_GRACE.saturating_sub(since.elapsed())),
+            (None, 0) => Some(GRACE.saturating_sub(open.idle_since.elapsed())),
+            _ => None,
+        });
+        left.min().filter(|left| !left.is_zero())
     }
 
-    /// Opens one more, which `spawn` starts. Where there are too many, the one that is idle for the longest is closed; where
-    /// none is idle, the new one.
+    /// Opens one more, which `spawn` starts. Where there are too many, the one is closed that waits for the answer to a wrong
+    /// password for the longest; without such a one that is idle for the longest; where none is idle, the new one.
     pub(crate) fn open(self: &Arc<Self>, spawn: impl FnOnce(Seat) -> AbortHandle) {
         let mut table = self.lock();
         if table.open.len() >= CONNECTIONS_MAX {
-            let idle = table.open.iter().filter(|(_, open)| open.busy == 0);
-            let Some(id) = idle.min_by_key(|(_, open)| open.idle_since).map(|(id, _)| *id) else { return };
+            let wrong = table.open.iter().filter_map(|(id, open)| Some((open.wrong_since?, *id))).min();
+            let idle = table.open.iter().filter(|(_, open)| open.busy == 0).map(|(id, open)| (open.idle_since, *id));
+            let Some((_, id)) = wrong.or_else(|| idle.min()) else { return };
             if let Some(task) = table.open.remove(&id).and_then(|open| open.task) {
                 task.abort();
             }
         }
         let id = table.next;
         table.next += 1;
-        table.open.insert(id, Open { busy: 0, idle_since: Instant::now(), task: None });
+        table.open.insert(id, Open { busy: 0, idle_since: Instant::now(), wrong_since: None, task: None });
         drop(table);
         let task = spawn(Seat { connections: self.clone(), id });
         if let Some(open) = self.lock().open.get_mut(&id) {
@@ -102,6 +112,13 @@ impl Seat {
         }
     }
 
+    /// Holds the answer to a wrong password back.
+    pub(crate) async fn delay(&self, time: Duration) {
+        self.change(|open| open.wrong_since = Some(Instant::now()));
+        sleep(time).await;
+        self.change(|open| open.wrong_since = None);
+    }
+
     /// A request is being answered until this is dropped.
     pub(crate) fn busy(self: Arc<Seat>) -> Busy {
         self.change(|open| open.busy += 1);
@@ -131,6 +148,41 @@ impl Drop for Busy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    /// Every place is taken by a connection with a wrong password: one of them goes, and not the one that has just come.
+    #[test]
+    fn wrong_passwords_make_room_first() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let connections = Arc::new(Connections::default());
+            let (entered, delayed) = (Arc::new(AtomicUsize::new(0)), GRACE * 100);
+            let open = |is_wrong: bool| {
+                let entered = entered.clone();
+                connections.open(|seat| {
+                    let task = async move {
+                        let seat = Arc::new(seat);
+                        let _busy = seat.clone().busy();
+                        entered.fetch_add(1, Relaxed);
+                        if is_wrong { seat.delay(delayed).await } else { sleep(delayed).await }
+                    };
+                    tokio::spawn(task).abort_handle()
+                });
+            };
+            open(false);
+            (1..CONNECTIONS_MAX).for_each(|_| open(true));
+            while entered.load(Relaxed) < CONNECTIONS_MAX {
+                tokio::task::yield_now().await;
+            }
+            let start = Instant::now();
+            connections.room().await;
+            assert!(start.elapsed() < GRACE, "a guess costs a place for a moment");
+            open(false);
+            let open: Vec<u64> = connections.lock().open.keys().copied().collect();
+            assert_eq!(open.len(), CONNECTIONS_MAX);
+            assert!(open.contains(&0) && !open.contains(&1) && open.contains(&(CONNECTIONS_MAX as u64)));
+        });
+    }
 
     #[test]
     fn who_has_just_connected_makes_no_room() {

@@ -17,6 +17,10 @@ use tokio::time::sleep;
 /// Time between two looks at what a call waits for.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
+/// Bytes of the answers of a batch: requests behind that are not executed. One answer more may come on top, of a few hundred
+/// MiB at most (a block with everything).
+const BATCH_BYTES_MAX: usize = 256 << 20;
+
 /// HTTP status and body; without a body there is none to send.
 pub(crate) type Reply = (u16, Option<String>);
 
@@ -27,6 +31,27 @@ struct Request {
     is_v2: bool,
     method: String,
     params: Json,
+}
+
+/// What a batch keeps of the request before, for one that is no object: Core reads all of them into one place.
+#[derive(Clone)]
+struct Before {
+    id: Option<Json>,
+    is_v2: bool,
+}
+
+impl Before {
+    /// Before the first request.
+    fn none() -> Before {
+        Before { id: Some(Json::Null), is_v2: false }
+    }
+
+    fn of(request: &Result<Request, Unread>) -> Before {
+        match request {
+            Ok(Request { id, is_v2, .. }) => Before { id: id.clone(), is_v2: *is_v2 },
+            Err(Unread { id, is_v2, .. }) => Before { id: id.clone(), is_v2: *is_v2 },
+        }
+    }
 }
 
 /// A request that cannot be read, as far as it was.
@@ -58,7 +83,7 @@ pub(crate) async fn execute(context: Arc<Context>, body: Vec<u8>, allowed: Allow
 }
 
 async fn single(context: &Arc<Context>, request: Json, allowed: &Allowed) -> Reply {
-    let request = match read(request) {
+    let request = match read(request, Before::none()) {
         Ok(request) => request,
         Err(unread) => return failed(unread.id, unread.is_v2, &unread.error),
     };
@@ -87,14 +112,16 @@ async fn batch(context: &Arc<Context>, requests: Vec<Json>, allowed: &Allowed) -
         }
     }
     let is_empty = requests.is_empty();
-    let mut replies: Vec<String> = Vec::new();
+    let mut replies = Replies::default();
     let mut requests = requests.into_iter().peekable();
+    let mut before = Before::none();
     // What takes a thread takes it for many.
     while requests.peek().is_some() {
         let mut now = Vec::new();
         let mut later = None;
         for request in requests.by_ref() {
-            let request = read(request);
+            let request = read(request, before);
+            before = Before::of(&request);
             if let Ok(Request { method, .. }) = &request
                 && context.registry.get(method).is_some_and(|call| matches!(call.run, Run::Later(_)))
             {
@@ -105,35 +132,71 @@ async fn batch(context: &Arc<Context>, requests: Vec<Json>, allowed: &Allowed) -
         }
         let shared = Arc::clone(context);
         let _place = context.place().await;
-        let done = spawn_blocking(move || now.into_iter().filter_map(|request| answer_now(&shared, request)).collect());
-        let done: Vec<String> = done.await.unwrap_or_default();
-        replies.extend(done);
-        if let Some(Ok(Request { id, is_v2, method, params })) = later {
-            let result = call(context, method, params).await;
-            if !(is_v2 && id.is_none()) {
-                replies.push(reply(result, id, is_v2).text());
+        let done = spawn_blocking(move || {
+            for request in now {
+                let answer = answer_now(&shared, request, replies.are_full());
+                replies.push(answer);
             }
+            replies
+        });
+        replies = done.await.unwrap_or_default();
+        if let Some(Ok(Request { id, is_v2, method, params })) = later {
+            let result = if replies.are_full() { Err(too_long()) } else { call(context, method, params).await };
+            replies.push((!(is_v2 && id.is_none())).then(|| reply(result, id, is_v2)));
         }
     }
-    if replies.is_empty() && !is_empty {
-        return (204, None);
+    match replies.end() {
+        None if !is_empty => (204, None),
+        text => (200, Some(text.unwrap_or_else(|| "[]\n".to_owned()))),
     }
-    (200, Some(format!("[{}]\n", replies.join(","))))
 }
 
-/// The reply of a request in a batch; none for a notification.
-fn answer_now(context: &Context, request: Result<Request, Unread>) -> Option<String> {
+/// The answers of a batch, as they are written.
+#[derive(Default)]
+struct Replies(String);
+
+impl Replies {
+    fn push(&mut self, reply: Option<Json>) {
+        if let Some(reply) = reply {
+            self.0.push(if self.0.is_empty() { '[' } else { ',' });
+            reply.write(&mut self.0);
+        }
+    }
+
+    /// No more requests are executed.
+    fn are_full(&self) -> bool {
+        self.0.len() >= BATCH_BYTES_MAX
+    }
+
+    /// The whole text; none without an answer.
+    fn end(mut self) -> Option<String> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.push_str("]\n");
+        Some(self.0)
+    }
+}
+
+fn too_long() -> RpcError {
+    let why = format!("The answers before this one have {} MiB: send fewer requests in a batch", BATCH_BYTES_MAX >> 20);
+    RpcError::new(Code::LimitExceeded, why)
+}
+
+/// The reply of a request in a batch; none for a notification. `is_late`: it is not executed.
+fn answer_now(context: &Context, request: Result<Request, Unread>, is_late: bool) -> Option<Json> {
     let Request { id, is_v2, method, params } = match request {
         Ok(request) => request,
         Err(Unread { id, is_v2, error }) => {
-            return (!(is_v2 && id.is_none())).then(|| reply(Err(error), id, is_v2).text());
+            return (!(is_v2 && id.is_none())).then(|| reply(Err(error), id, is_v2));
         }
     };
-    let result = prepare(context, &method, params).and_then(|(call, values)| match call.run {
+    let called = if is_late { Err(too_long()) } else { prepare(context, &method, params) };
+    let result = called.and_then(|(call, values)| match call.run {
         Run::Now(run) | Run::AtOnce(run) => run_now(context, &method, run, &values),
         Run::Later(_) => Err(RpcError::new(Code::Internal, "a call that waits was not waited for")),
     });
-    (!(is_v2 && id.is_none())).then(|| reply(result, id, is_v2).text())
+    (!(is_v2 && id.is_none())).then(|| reply(result, id, is_v2))
 }
 
 fn run_now(
@@ -190,9 +253,10 @@ fn prepare(context: &Context, method: &str, params: Json) -> Result<(Call, Vec<J
     Ok((*call, call.bind(params)?))
 }
 
-fn read(request: Json) -> Result<Request, Unread> {
+/// Reads a request; `before` is the one before it in a batch.
+fn read(request: Json, before: Before) -> Result<Request, Unread> {
     let unread = |id, is_v2, text: &str| Err(Unread { id, is_v2, error: RpcError::new(Code::InvalidRequest, text) });
-    let Json::Obj(fields) = request else { return unread(Some(Json::Null), false, "Invalid Request object") };
+    let Json::Obj(fields) = request else { return unread(before.id, before.is_v2, "Invalid Request object") };
     let (mut id, mut version, mut method, mut params) = (None, None, None, None);
     for (name, value) in fields {
         let slot = match &*name {

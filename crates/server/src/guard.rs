@@ -1,6 +1,9 @@
-//! Who may see what needs no password: another site's page must not read it through a browser on this machine (DNS rebinding).
+//! Who may see what needs no password: this machine, and of what names peers its own user alone. Another site's page must not
+//! read it through a browser on this machine (DNS rebinding).
 
-use crate::app::{App, Peer};
+use crate::app::{App, Ends};
+use crate::connections::Seat;
+use crate::owner;
 use crate::plain::{WRONG_PASSWORD_DELAY, plain, unauthorized};
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header, uri::Authority};
@@ -8,6 +11,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use std::net::IpAddr;
 use std::sync::Arc;
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 /// Lets requests through that [`allow`] lets through.
@@ -15,31 +19,83 @@ pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: N
     allow(&app, request, |request| next.run(request)).await
 }
 
+/// The same of [`allow_owner`].
+pub(crate) async fn check_owner(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    allow_owner(&app, request, |request| next.run(request)).await
+}
+
 /// Answers a request without a password from this machine, where it names this server by an address or as localhost; from
 /// another machine, which `-rpcallowip` names, with the password of the calls.
-pub(crate) async fn allow<F: Future<Output = Response>>(
+async fn allow<F: Future<Output = Response>>(
     app: &App,
     request: Request,
     answer: impl FnOnce(Request) -> F,
 ) -> Response {
-    let is_near = request.extensions().get::<Peer>().is_some_and(|Peer(peer)| peer.ip().to_canonical().is_loopback());
-    if !is_near {
-        let sent = request.headers().get(header::AUTHORIZATION);
-        return match sent.map(|sent| app.users.check(sent.as_bytes())) {
-            Some(Some(allowed)) if allowed.any() => answer(request).await,
-            Some(_) => {
-                sleep(WRONG_PASSWORD_DELAY).await;
-                unauthorized()
-            }
-            None => unauthorized(),
-        };
+    if !is_near(&request) {
+        return with_password(app, request, answer).await;
     }
+    if let Some(refusal) = foreign_name(&request) {
+        return refusal;
+    }
+    answer(request).await
+}
+
+/// The same; on this machine of the user alone as which this program runs, and of root. Others, and all where the system does
+/// not tell whose a connection is, need the password.
+pub(crate) async fn allow_owner<F: Future<Output = Response>>(
+    app: &App,
+    request: Request,
+    answer: impl FnOnce(Request) -> F,
+) -> Response {
+    if is_near(&request)
+        && let Some(refusal) = foreign_name(&request)
+    {
+        return refusal;
+    }
+    if is_near(&request) && !request.headers().contains_key(header::AUTHORIZATION) {
+        let ends = request.extensions().get::<Ends>().copied();
+        let look = spawn_blocking(move || ends.is_some_and(|ends| owner::is_own(ends.client, ends.server)));
+        if look.await.unwrap_or(false) {
+            return answer(request).await;
+        }
+    }
+    with_password(app, request, answer).await
+}
+
+fn is_near(request: &Request) -> bool {
+    request.extensions().get::<Ends>().is_some_and(|ends| ends.client.ip().to_canonical().is_loopback())
+}
+
+async fn with_password<F: Future<Output = Response>>(
+    app: &App,
+    request: Request,
+    answer: impl FnOnce(Request) -> F,
+) -> Response {
+    let sent = request.headers().get(header::AUTHORIZATION).map(|sent| app.users.check(sent.as_bytes()));
+    match sent {
+        Some(Some(allowed)) if allowed.any() => answer(request).await,
+        Some(_) => {
+            let seat = request.extensions().get::<Arc<Seat>>().cloned();
+            wrong_password(seat).await
+        }
+        None => unauthorized(),
+    }
+}
+
+/// Holds the answer back; the connection makes room for others meanwhile, where places are short.
+pub(crate) async fn wrong_password(seat: Option<Arc<Seat>>) -> Response {
+    match seat {
+        Some(seat) => seat.delay(WRONG_PASSWORD_DELAY).await,
+        None => sleep(WRONG_PASSWORD_DELAY).await,
+    }
+    unauthorized()
+}
+
+/// The answer to a request that names this machine as some site may.
+fn foreign_name(request: &Request) -> Option<Response> {
     let host = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
-    if host.is_none_or(is_own) {
-        return answer(request).await;
-    }
     let why = "This host's name is not known here: use an address, or localhost\n";
-    plain(StatusCode::FORBIDDEN, why)
+    (!host.is_none_or(is_own)).then(|| plain(StatusCode::FORBIDDEN, why))
 }
 
 /// Whether a Host header names an address or localhost: a name could be any site's.

@@ -6,7 +6,7 @@
 //!
 //! Absent on purpose: HTTP itself (`hyper`), paths (`routes`).
 
-use crate::app::Peer;
+use crate::app::Ends;
 use crate::connections::Connections;
 use crate::context::Context;
 use crate::plain::plain;
@@ -146,12 +146,14 @@ async fn accept(
         match listener.accept().await {
             // As in Core, who is not allowed hears nothing.
             Ok((_, peer)) if !settings.is_allowed(peer.ip()) => {}
-            Ok((stream, peer)) => {
+            Ok((stream, client)) => {
+                let Ok(server) = stream.local_addr() else { continue };
+                let ends = Ends { client, server };
                 connections.room().await;
                 // Small answers are not to wait for more.
                 let _ = stream.set_nodelay(true);
                 connections.open(|seat| {
-                    tokio::spawn(serve(stream, peer, settings.timeout, router.clone(), seat, ended.clone()))
+                    tokio::spawn(serve(stream, ends, settings.timeout, router.clone(), seat, ended.clone()))
                         .abort_handle()
                 });
             }
@@ -171,7 +173,7 @@ fn header_bytes(uri: &Uri, headers: &HeaderMap) -> usize {
 /// Serves one connection.
 async fn serve(
     stream: TcpStream,
-    peer: SocketAddr,
+    ends: Ends,
     timeout: Duration,
     router: Router,
     seat: crate::connections::Seat,
@@ -190,7 +192,7 @@ async fn serve(
                 return Ok(response);
             }
             let mut request = request.map(Body::new);
-            request.extensions_mut().insert(Peer(peer));
+            request.extensions_mut().insert(ends);
             request.extensions_mut().insert(seat);
             let response = router.oneshot(request).await;
             drop(busy);

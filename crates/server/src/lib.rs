@@ -32,6 +32,7 @@ mod guard;
 pub mod http;
 mod mempool_order;
 pub mod merkle_block;
+mod owner;
 mod pages;
 mod plain;
 mod publisher;

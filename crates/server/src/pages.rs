@@ -1,4 +1,5 @@
-//! What is given without a password, to this machine alone: the page with its events, metrics, and whether the program is well.
+//! What is given without a password, to this machine alone: metrics and whether the program is well; to its own user the page
+//! with its events.
 
 use crate::app::App;
 use crate::connections::Seat;
@@ -18,13 +19,25 @@ use tokio::task::spawn_blocking;
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
                       img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The paths of pages; that of the page itself is the calls' too.
+/// What may be asked of this machine by all its users: figures, which name no peer.
 pub(crate) fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/healthz", get(health))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
-        .route("/events", get(events))
+    Router::new().route("/healthz", get(health)).route("/readyz", get(ready)).route("/metrics", get(metrics))
+}
+
+/// What names peers and has lines of the log; so does the page, whose path is the calls' too.
+pub(crate) fn private_routes() -> Router<Arc<App>> {
+    Router::new().route("/events", get(events))
+}
+
+/// A browser takes an answer for nothing but what it says to be, and gives it to no page of another site.
+pub(crate) async fn for_no_other_site(mut response: Response) -> Response {
+    for (name, value) in [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
 }
 
 /// Whether a page is wanted: a browser, or a tool that takes anything (`curl`). A client of the calls says nothing of the kind,
@@ -36,14 +49,12 @@ pub(crate) fn is_browser(headers: &HeaderMap) -> bool {
 
 /// The page.
 pub(crate) async fn page(_request: Request) -> Response {
-    let mut response = no_store(plain(StatusCode::OK, watch::PAGE));
+    let mut response = for_no_other_site(no_store(plain(StatusCode::OK, watch::PAGE))).await;
     for (name, value) in [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_FRAME_OPTIONS, "DENY"),
-        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ] {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }

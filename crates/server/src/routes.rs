@@ -4,11 +4,12 @@
 
 use crate::app::App;
 use crate::body::read_body;
+use crate::connections::Seat;
 use crate::context::Context;
 use crate::execute::execute;
 use crate::guard;
 use crate::pages;
-use crate::plain::{WRONG_PASSWORD_DELAY, no_store, not_found, plain, unauthorized};
+use crate::plain::{no_store, not_found, plain, unauthorized};
 use crate::rest;
 use crate::settings::Settings;
 use axum::Router;
@@ -19,7 +20,6 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use std::io;
 use std::sync::Arc;
-use tokio::time::sleep;
 
 /// All paths.
 ///
@@ -28,16 +28,22 @@ use tokio::time::sleep;
 /// The cookie cannot be written.
 pub(crate) fn router(settings: &Arc<Settings>, context: &Arc<Context>) -> io::Result<Router> {
     let app = Arc::new(App::new(context.clone(), settings.clone())?);
-    let open = pages::routes().layer(middleware::from_fn_with_state(app.clone(), guard::check));
+    let owners = pages::private_routes().layer(middleware::from_fn_with_state(app.clone(), guard::check_owner));
+    let open = pages::routes().layer(middleware::from_fn_with_state(app.clone(), guard::check)).merge(owners);
+    let open = open.layer(middleware::map_response(pages::for_no_other_site));
     let rest = if settings.rest { rest::routes() } else { Router::new() };
     let router = Router::new().route("/", any(root)).merge(open).merge(rest).fallback(not_found);
     Ok(router.with_state(app))
 }
 
 async fn root(State(app): State<Arc<App>>, request: Request) -> Response {
+    if request.uri().query().is_some() {
+        // As in Core: no other target than this path itself is the calls'.
+        return not_found().await;
+    }
     match *request.method() {
         Method::POST => rpc(&app, request).await,
-        Method::GET if pages::is_browser(request.headers()) => guard::allow(&app, request, pages::page).await,
+        Method::GET if pages::is_browser(request.headers()) => guard::allow_owner(&app, request, pages::page).await,
         Method::GET | Method::HEAD | Method::PUT => {
             plain(StatusCode::METHOD_NOT_ALLOWED, "JSONRPC server handles only POST requests")
         }
@@ -48,8 +54,8 @@ async fn root(State(app): State<Arc<App>>, request: Request) -> Response {
 async fn rpc(app: &App, request: Request) -> Response {
     let Some(sent) = request.headers().get(header::AUTHORIZATION) else { return unauthorized() };
     let Some(allowed) = app.users.check(sent.as_bytes()) else {
-        sleep(WRONG_PASSWORD_DELAY).await;
-        return unauthorized();
+        let seat = request.extensions().get::<Arc<Seat>>().cloned();
+        return guard::wrong_password(seat).await;
     };
     let body = match read_body(app, request).await {
         Ok(body) => body,
@@ -62,6 +68,10 @@ async fn rpc(app: &App, request: Request) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     match text {
         Some(text) => (status, [(header::CONTENT_TYPE, "application/json")], text).into_response(),
-        None => plain(status, ""),
+        None => {
+            let mut response = Response::default();
+            *response.status_mut() = status;
+            response
+        }
     }
 }

@@ -1,16 +1,9 @@
 //! JSON as Core's UniValue reads and writes it: fields keep their order, numbers their digits.
 //!
-//! Read by serde_json; at most [`VALUES_MAX`] values, 127 deep.
-//! Absent on purpose: what a value means.
-//! Source: Bitcoin Core b88bffe, univalue/lib/univalue_write.cpp, univalue_read.cpp.
+//! Absent on purpose: reading it (`json_read`), what a value means.
+//! Source: Bitcoin Core b88bffe, univalue/lib/univalue_write.cpp.
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
-use std::cell::Cell;
-use std::fmt;
-
-/// Most values of one text: a value takes more memory than its text, and no call takes as many.
-pub const VALUES_MAX: usize = 1_000_000;
 
 /// A value.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -20,9 +13,9 @@ pub enum Json {
     Null,
     /// `true`, `false`.
     Bool(bool),
-    /// A number without a fraction.
+    /// A whole number.
     Int(i64),
-    /// Any other number, by its digits.
+    /// Any other number, as it is written.
     Num(String),
     /// Text.
     Str(String),
@@ -35,19 +28,6 @@ pub enum Json {
 }
 
 impl Json {
-    /// Reads a text.
-    ///
-    /// # Errors
-    ///
-    /// It is not JSON, or too much of it.
-    pub fn parse(text: &[u8]) -> Result<Json, serde_json::Error> {
-        let left = Cell::new(VALUES_MAX);
-        let mut deserializer = serde_json::Deserializer::from_slice(text);
-        let json = Seed(&left).deserialize(&mut deserializer)?;
-        deserializer.end()?;
-        Ok(json)
-    }
-
     /// An object without fields, to be filled.
     pub fn object() -> Fields {
         Fields(Vec::new())
@@ -301,72 +281,6 @@ fn double(value: f64) -> String {
     plain(&format!("{value:.*}", (DIGITS - 1 - exponent) as usize))
 }
 
-/// Reads values while there may be more of them.
-#[derive(Clone, Copy)]
-struct Seed<'c>(&'c Cell<usize>);
-
-impl<'de> DeserializeSeed<'de> for Seed<'_> {
-    type Value = Json;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
-        let left = self.0.get().checked_sub(1).ok_or_else(|| D::Error::custom("too many values"))?;
-        self.0.set(left);
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Seed<'_> {
-    type Value = Json;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_unit<E>(self) -> Result<Json, E> {
-        Ok(Json::Null)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
-        Ok(Json::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
-        Ok(Json::Int(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
-        Ok(Json::from(value))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
-        if value == 0.0 && value.is_sign_negative() {
-            // A whole number to Core.
-            return Ok(Json::Num("-0".to_owned()));
-        }
-        Ok(serde_json::Number::from_f64(value).map_or(Json::Null, |number| Json::Num(number.to_string())))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Json, E> {
-        Ok(Json::Str(text.to_owned()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Json, A::Error> {
-        let mut values = Vec::new();
-        while let Some(value) = list.next_element_seed(self)? {
-            values.push(value);
-        }
-        Ok(Json::Arr(values))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json, A::Error> {
-        let mut fields = Vec::new();
-        while let Some(name) = map.next_key::<String>()? {
-            fields.push((Cow::Owned(name), map.next_value_seed(self)?));
-        }
-        Ok(Json::Obj(fields))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -395,36 +309,6 @@ mod tests {
             [(0, "0.00000000"), (1, "0.00000001"), (-1, "-0.00000001"), (5_000_000_000, "50.00000000")]
         {
             assert_eq!(Json::amount(satoshis).text(), want);
-        }
-    }
-
-    #[test]
-    fn texts_and_order_survive() {
-        for text in [
-            r#"{"b":1,"a":[null,true,-5,18446744073709551615],"":{}}"#,
-            r#"["\"\\\b\t\n\f\r\u0001\u007fä€"]"#,
-            "[]",
-            "1.5",
-            "[-0]",
-        ] {
-            assert_eq!(Json::parse(text.as_bytes()).unwrap().text(), text);
-        }
-    }
-
-    #[test]
-    fn what_is_not_json_or_too_much_is_refused() {
-        let deep = "[".repeat(100_000);
-        let many = format!("[{}1]", "1,".repeat(VALUES_MAX));
-        for (row, text) in [
-            ("empty", &b""[..]),
-            ("cut", b"{"),
-            ("deep", deep.as_bytes()),
-            ("many", many.as_bytes()),
-            ("no UTF-8", b"\xff\xfe{}"),
-            ("no UTF-8 in a text", b"[\"\xff\"]"),
-            ("more behind it", b"{} {}"),
-        ] {
-            assert!(Json::parse(text).is_err(), "{row}");
         }
     }
 }

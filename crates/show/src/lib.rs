@@ -8,6 +8,7 @@
 
 pub mod descriptor;
 pub mod json;
+pub mod json_read;
 pub mod output;
 pub mod text;
 pub mod tx_json;

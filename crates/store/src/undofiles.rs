@@ -201,6 +201,12 @@ impl UndoFiles {
         UndoFiles { files: OpenFiles::new(disk, names, FileKeys { key, magic: network.magic }) }
     }
 
+    /// The same files for who reads now and then: each read sees whether a file is still the one of its name.
+    #[must_use]
+    pub fn seeing_names(&self) -> UndoFiles {
+        UndoFiles { files: self.files.seeing_names() }
+    }
+
     /// Reads the payload at `at` and checks it. `prev` is the hash of the parent of the block that it belongs to.
     ///
     /// # Errors

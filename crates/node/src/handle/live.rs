@@ -64,7 +64,7 @@ impl Live {
             disk: datadir.disk.clone(),
             layout: datadir.layout.clone(),
             files: Arc::new(datadir.files.seeing_names()),
-            undo_files: datadir.undo_files.clone(),
+            undo_files: Arc::new(datadir.undo_files.seeing_names()),
             writer: datadir.writer.clone(),
             indexing: datadir.indexing.clone(),
             arrivals,

@@ -102,9 +102,10 @@ fn add_connection(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> 
 
 fn add_peer_address(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     let invalid = || RpcError::new(Code::InvalidIpOrSubnet, "Invalid IP address");
-    let address = NetAddress::parse(args.text(0)?).ok_or_else(invalid)?;
+    let text = args.text(0)?;
     let port = crate::args::int::<u16>(args.get(1))?;
     let is_tried = args.bool_or(2, false)?;
+    let address = NetAddress::parse(text).ok_or_else(invalid)?;
     let is_added = context.program.peers.add_address(PeerAddress { address, port }, is_tried);
     let error = (!is_added).then_some("failed-adding-to-new");
     Ok(Json::object().put_some("error", error).put("success", is_added).end())

@@ -51,7 +51,8 @@ pub(super) const CALLS: &[Call] = &[
                 Transaction fees are not collected in the block reward.",
         args: &[
             Arg::needed("output", Kind::Str, "The address or descriptor to send the newly generated bitcoin to."),
-            Arg::needed("transactions", Kind::Arr, "An array of hex strings which are raw transactions."),
+            Arg::needed("transactions", Kind::Arr, "An array of hex strings which are raw transactions.")
+                .shown_as("[\"rawtx/txid\",...]"),
             Arg::optional(
                 "submit",
                 Kind::Bool,

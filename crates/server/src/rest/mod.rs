@@ -9,7 +9,7 @@ mod coins;
 mod filters;
 
 use crate::app::App;
-use crate::body::read_body;
+use crate::body::read_short_body;
 use crate::context::Context;
 use crate::error::RpcError;
 use crate::json::Json;
@@ -226,7 +226,7 @@ async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
     }
     let body = match request.body().is_end_stream() {
         true => Ok(Vec::new()),
-        false => read_body(&app, request).await,
+        false => read_short_body(&app, request).await,
     };
     let body = match body {
         Ok(body) => body,

@@ -118,8 +118,11 @@ fn values_out_of_range_end_with_cores_codes() {
         ("above all heights", call("[2147483647]"), "\"code\":-8,\"message\":\"Block height out of range\""),
         ("beyond 32 bits", call("[2147483648]"), integer),
         ("beyond 64 bits", call("[18446744073709551616]"), integer),
-        ("beyond all doubles", call("[1e400]"), "-32700"),
-        ("many digits", call(&format!("[{}]", "9".repeat(100_000))), "-32700"),
+        ("beyond all doubles", call("[1e400]"), integer),
+        ("a fraction that is none", call("[1.0]"), integer),
+        ("a negative zero with a fraction", call("[-0.0]"), integer),
+        ("an exponent", call("[1e0]"), integer),
+        ("many digits", call(&format!("[{}]", "9".repeat(100_000))), integer),
         ("a fraction", call("[0.5]"), integer),
         ("not a number", call("[NaN]"), "-32700"),
     ] {
@@ -224,4 +227,126 @@ fn scrapes_while_it_stops_are_answered_or_closed() {
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     let whole: u32 = scrapers.into_iter().map(|scraper| scraper.join().unwrap()).sum();
     assert!(whole > 0 && answer(idle).1.contains("text/event-stream"));
+}
+
+/// Uploads that never end: of REST, which asks for no password, and of callers with the right one.
+#[test]
+fn idle_uploads_hold_nobody_up() {
+    let site = Site::with(Settings { rest: true, ..Settings::default() });
+    let upload = |path: &str, auth: &str, length: u32| {
+        let mut stream = site.connect();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: x\r\n{auth}Content-Length: {length}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
+    assert_eq!(answer(upload("/rest/getutxos.bin", "", 20_000_000)).0, 413, "no request of REST is that long");
+    let idle: Vec<TcpStream> = (0..8).map(|_| upload("/rest/getutxos.bin", "", 1_000_000)).collect();
+    let long = format!("{{\"method\":\"submitblock\",\"params\":[\"{}\"],\"id\":1}}", "00".repeat(700_000));
+    let begun = Instant::now();
+    assert_eq!(site.post(&long).0, 200, "submitblock of zeros");
+    assert!(begun.elapsed() < Duration::from_secs(3), "beside REST's: {:?}", begun.elapsed());
+    drop(idle);
+    let idle: Vec<TcpStream> = (0..2).map(|_| upload("/", AUTH, 20_000_000)).collect();
+    let begun = Instant::now();
+    assert_eq!(site.post(&long).0, 200, "submitblock of zeros");
+    assert!(begun.elapsed() < Duration::from_secs(8), "beside callers' own: {:?}", begun.elapsed());
+    let statuses: Vec<u16> = idle.into_iter().map(hung_up).collect();
+    assert!(statuses.contains(&408), "the slowest lost its place: {statuses:?}");
+}
+
+/// The status that a connection was closed with; 0 where it is open still.
+fn hung_up(stream: TcpStream) -> u16 {
+    stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    answer(stream).0
+}
+
+/// More sockets with wrong passwords than there are places: the right password is answered within seconds.
+#[test]
+fn wrong_passwords_shut_nobody_out() {
+    let site = Site::new(None);
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let wrong = b"POST / HTTP/1.1\r\nHost: x\r\nAuthorization: Basic eDp5\r\nContent-Length: 2\r\n\r\n{}";
+    std::thread::scope(|scope| {
+        for _ in 0..140 {
+            scope.spawn(|| {
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    let Ok(mut stream) = TcpStream::connect(site.at) else { continue };
+                    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+                    let mut buffer = [0; 1024];
+                    while stream.write_all(wrong).is_ok() && !over.load(std::sync::atomic::Ordering::Relaxed) {
+                        if !matches!(std::io::Read::read(&mut stream, &mut buffer), Ok(1..)) {
+                            break;
+                        }
+                    }
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        let tried = (0..5).filter(|_| {
+            let begun = Instant::now();
+            site.call("getblockcount", "[]").is_ok() && begun.elapsed() < Duration::from_secs(5)
+        });
+        let good = tried.count();
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(good, 5);
+    });
+}
+
+/// What names peers and has lines of the log is for the user of the program, without a password, and for no other one.
+#[test]
+#[cfg(target_os = "linux")]
+fn page_and_events_are_for_the_user_of_the_program() {
+    use std::os::unix::process::CommandExt as _;
+    let site = Site::new(None);
+    let get = |path: &str, auth: &str| {
+        format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/html\r\n{auth}Connection: close\r\n\r\n")
+    };
+    let status = |request: &str| {
+        let mut stream = site.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut line = [0; 12];
+        std::io::Read::read_exact(&mut stream, &mut line).unwrap();
+        String::from_utf8_lossy(&line[9..]).into_owned()
+    };
+    for path in ["/", "/events", "/metrics", "/healthz", "/readyz"] {
+        assert_eq!(status(&get(path, "")), "200", "{path}, the same user");
+    }
+    assert_eq!(status(&get("/events", AUTH)), "200", "with the password");
+    assert_eq!(status(&get("/events", "Authorization: Basic Ym9iOng=\r\n")), "401", "with a wrong one");
+    for path in ["/", "/events", "/metrics"] {
+        let head = headers(&site, &get(path, "")).to_lowercase();
+        assert!(head.contains("x-content-type-options: nosniff"), "{path}: {head}");
+        assert!(head.contains("cross-origin-resource-policy: same-origin"), "{path}: {head}");
+    }
+    // Another user, by a program that has a socket and needs no rights: only root may start one.
+    let other = |path: &str, auth: &str| {
+        let script = format!("exec 3<>/dev/tcp/127.0.0.1/{}; printf '%s' \"$0\" >&3; head -c 12 <&3", site.at.port());
+        let mut command = std::process::Command::new("bash");
+        command.arg("-c").arg(script).arg(get(path, auth)).uid(65_534).gid(65_534).current_dir("/");
+        command.output().ok().map(|out| String::from_utf8_lossy(&out.stdout).into_owned())
+    };
+    let Some(health) = other("/healthz", "").filter(|health| health.ends_with("200")) else {
+        eprintln!("not root, or no bash: what another user sees is skipped");
+        return;
+    };
+    assert_eq!(health, "HTTP/1.1 200");
+    for (path, auth, want) in
+        [("/", "", "401"), ("/events", "", "401"), ("/events", AUTH, "200"), ("/metrics", "", "200")]
+    {
+        assert_eq!(other(path, auth).as_deref(), Some(&*format!("HTTP/1.1 {want}")), "{path}, another user");
+    }
+}
+
+/// The headers of an answer that does not end.
+#[cfg(target_os = "linux")]
+fn headers(site: &Site, request: &str) -> String {
+    let mut stream = site.connect();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        std::io::Read::read_exact(&mut stream, &mut byte).unwrap();
+        bytes.push(byte[0]);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }

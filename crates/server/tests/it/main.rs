@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "all of it is test")]
 
 mod calls;
+mod exact;
 mod generate;
 mod hostile;
 mod mempool;
