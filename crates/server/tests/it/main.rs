@@ -10,3 +10,4 @@ mod mempool;
 mod site;
 mod snapshots;
 mod submit;
+mod successes;

@@ -2,8 +2,8 @@
 
 use consensus::{Chain, Params};
 use node::handle::Handle;
-use node::jobs::{FromSnapshot, SyncOptions, sync_from};
-use node::options::{COMMIT_INTERVAL, Clock, Options, Prune, Sizes, real_disk};
+use node::jobs::{FromSnapshot, PeerSettings, SyncOptions, sync_from};
+use node::options::{COMMIT_INTERVAL, Clock, IndexKind, Options, Prune, Sizes, real_disk};
 use p2p::Peers;
 use primitives::{BlockHash, Height, Work};
 use server::ban_file::BanFile;
@@ -30,7 +30,16 @@ pub(crate) struct Site {
     server: Option<Server>,
     pub(crate) at: SocketAddr,
     pub(crate) handle: Arc<Handle>,
+    /// Where other nodes connect.
+    pub(crate) listens_at: Option<SocketAddr>,
     dir: tempfile::TempDir,
+}
+
+/// What differs from a data directory that is served without peers.
+#[derive(Default)]
+struct How {
+    listen: Option<SocketAddr>,
+    set_mock_time: Option<fn(u64)>,
 }
 
 /// `bob:word` in base 64.
@@ -96,13 +105,40 @@ impl Site {
         Site::at(Settings::default(), still, |_| {})
     }
 
+    /// Serves, with all indexes.
+    pub(crate) fn indexed() -> Site {
+        Site::at(Settings::default(), SystemTime::now, |options| options.indexes = IndexKind::ALL.to_vec())
+    }
+
+    /// Serves, and other nodes may connect.
+    pub(crate) fn listening() -> Site {
+        // Free a moment ago: the next one that is given is another.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        Site::how(Settings::default(), SystemTime::now, |_| {}, How { listen: Some(free), ..How::default() })
+    }
+
+    /// Serves; its clock may be set, which does nothing.
+    pub(crate) fn mocked() -> Site {
+        Site::how(Settings::default(), still, |_| {}, How { set_mock_time: Some(|_| {}), ..How::default() })
+    }
+
     fn at(settings: Settings, clock: Clock, change: impl FnOnce(&mut Options)) -> Site {
+        Site::how(settings, clock, change, How::default())
+    }
+
+    fn how(settings: Settings, clock: Clock, change: impl FnOnce(&mut Options), how: How) -> Site {
         let dir = tempfile::tempdir().unwrap();
         let (stop, handle) = (Arc::new(AtomicBool::new(false)), Arc::new(Handle::default()));
         let mut options = options(dir.path(), clock, stop.clone());
         change(&mut options);
-        let sync = SyncOptions { handle: Some(handle.clone()), ..SyncOptions::alone() };
         let peers: Arc<Peers> = Arc::default();
+        let alone = SyncOptions::alone();
+        let sync = SyncOptions {
+            handle: Some(handle.clone()),
+            listen: how.listen.into_iter().collect(),
+            peers: PeerSettings { control: peers.clone(), ..alone.peers },
+            ..alone
+        };
         let board = watch::board::Settings {
             version: "test".to_owned(),
             build: "test".to_owned(),
@@ -115,7 +151,7 @@ impl Site {
         };
         let program = Program {
             stop: Box::new(|| {}),
-            set_mock_time: None,
+            set_mock_time: how.set_mock_time,
             log_path: dir.path().join("debug.log"),
             is_served: true,
             board: Arc::new(Board::new(board, peers.clone())),
@@ -141,7 +177,15 @@ impl Site {
             assert!(!job.is_finished(), "the job goes on");
             std::thread::sleep(Duration::from_millis(5));
         }
-        Site { stop, job: Some(job), at: server.addresses()[0], handle, server: Some(server), dir }
+        Site {
+            stop,
+            job: Some(job),
+            at: server.addresses()[0],
+            handle,
+            listens_at: how.listen,
+            server: Some(server),
+            dir,
+        }
     }
 
     /// Takes blocks in; `blocks` begins with genesis.

@@ -543,7 +543,7 @@ fn random_inputs_keep_the_invariants() {
                 7 => drop(bench.on(Input::Lost)),
                 _ => {
                     let index = bench.chains.index();
-                    let wanted = index.best_candidate(nodes[tip], nodes[tip]);
+                    let wanted = index.best_candidate(nodes[tip]);
                     let step = bench.step(nodes[tip], wanted);
                     let tree = bench.chains.index().headers();
                     match step {

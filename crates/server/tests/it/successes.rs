@@ -1,0 +1,333 @@
+//! Every call succeeds, on a real chain: one row for each call of the registry, with arguments and what its result must be.
+//!
+//! A call without a row fails the test: a call whose success nothing runs may never have worked. Answers are those of
+//! bitcoind b88bffe to the same chain (`snapshots/regtest_assumeutxo_0_399`), but for what is the program's own.
+
+use crate::calls::text;
+use crate::site::Site;
+use server::json::Json;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+use testkit::data;
+
+/// What a result must be.
+enum Want {
+    /// This text, and nothing else.
+    Is(&'static str),
+    /// These pieces, wherever.
+    Has(&'static [&'static str]),
+}
+use Want::{Has, Is};
+
+type Row = (&'static str, &'static str, Want);
+
+const TIP: &str = "6a970fb5ebb7623d8d4622022c0b7315ca7765a53084d48c48585332ff45928d";
+/// Block 200 and its second transaction.
+const BLOCK: &str = "2a52e0073347c8516fb4dd483229b8e8b164f3cd9b0d609c1ebc6e6f346571d8";
+const TXID: &str = "f66ee666b41d078de45f289f60075b989dc0e71b84a3348795010f991a2179cd";
+const SPENT: &str = "4adee23c83cfb2a65e5a77d20589b6f93d78bcb5432d3b966eb9e9721f9ecb70";
+const ADDRESS: &str = "bcrt1p9yfmy5h72durp7zrhlw9lf7jpwjgvwdg0jr0lqmmjtgg83266lqsekaqka";
+const RAW: &str = "0200000000010170cb9e1f72e9b96e963b2d43b5bc783df9b68905d2775a5ea6b2cf833ce2de4a000000000000000000012078052a010000002251202913b252fe537830f843bfdc5fa7d20ba48639a87c86ff837b92d083c55ad7c102015121c0000000000000000000000000000000000000000000000000000000000000000100000000";
+const PROOF: &str = "0000003088e816cbe321467bd701f81a399ba4b93648f428d70fe34ce30712b7961656701ee03e7b711e8a22310f48bc3230078d33cd53f7bef516a91cb0f084f82614b3fee5494dffff7f200100000002000000026b37d16915d9965855917438caf76e500c0f2e7f3c9284211a8bb7d131739399cd79211a990f01958734a3841be7c09d985b07609f285fe48d071db466e66ef60105";
+const AT_TIP: &str = "{\"hash\":\"6a970fb5ebb7623d8d4622022c0b7315ca7765a53084d48c48585332ff45928d\",\"height\":399}";
+
+/// On the chain of 399 blocks, in this order. `@NAME` stands for one of the constants.
+const ON_CHAIN: &[Row] = &[
+    ("getbestblockhash", "[]", Has(&[TIP])),
+    ("getblock", "[\"@BLOCK\", 1]", Has(&["\"height\":200", "\"nTx\":2", TXID, "\"weight\":1315"])),
+    ("getblockcount", "[]", Is("399")),
+    (
+        "getblockfilter",
+        "[\"@TIP\"]",
+        Is("{\"filter\":\"018c6240\",\"header\":\"b5aca4abdeac09bfe9e3a02f3a31c45449854e31940ccea4cfe0884b498f9f27\"}"),
+    ),
+    ("getblockhash", "[200]", Has(&[BLOCK])),
+    (
+        "getblockheader",
+        "[\"@TIP\"]",
+        Has(&[
+            "\"confirmations\":1,\"height\":399",
+            "\"chainwork\":\"0000000000000000000000000000000000000000000000000000000000000320\"",
+        ]),
+    ),
+    (
+        "getblockstats",
+        "[200, [\"txs\", \"totalfee\", \"utxo_increase\", \"subsidy\"]]",
+        Is("{\"subsidy\":2500000000,\"totalfee\":31200,\"txs\":2,\"utxo_increase\":2}"),
+    ),
+    ("waitforblock", "[\"@TIP\", 1000]", Is(AT_TIP)),
+    ("waitforblockheight", "[399, 1000]", Is(AT_TIP)),
+    ("waitfornewblock", "[1]", Is(AT_TIP)),
+    (
+        "getblockchaininfo",
+        "[]",
+        Has(&["\"chain\":\"regtest\",\"blocks\":399,\"headers\":399", TIP, "\"pruned\":false"]),
+    ),
+    ("getchainstates", "[]", Has(&["{\"headers\":399,\"chainstates\":[{\"blocks\":399", "\"validated\":true}]}"])),
+    (
+        "getchaintips",
+        "[]",
+        Is(
+            "[{\"height\":399,\"hash\":\"6a970fb5ebb7623d8d4622022c0b7315ca7765a53084d48c48585332ff45928d\",\"branchlen\":0,\"status\":\"active\"}]",
+        ),
+    ),
+    (
+        "getchaintxstats",
+        "[100, \"@TIP\"]",
+        Has(&["\"txcount\":434", "\"window_tx_count\":100,\"txrate\":5.882352941176471"]),
+    ),
+    (
+        "getdeploymentinfo",
+        "[]",
+        Has(&["\"height\":399", "\"status\":\"locked_in\",\"since\":288", "\"elapsed\":112,\"count\":112"]),
+    ),
+    ("getdifficulty", "[]", Is("4.656542373906925e-10")),
+    ("decoderawtransaction", "[\"@RAW\"]", Has(&[TXID, "\"vsize\":104,\"weight\":415", "\"value\":49.99968800"])),
+    (
+        "decodescript",
+        "[\"76a9142b4569203694fc997e13f2c0a1383b9e16c77a0d88ac\"]",
+        Has(&[
+            "addr(mjTkW3DjgyZck4KbiRusZsqTgaYTxdSz6z)#jdtmxdcm",
+            "2MwgqnoVKWBb97BpddmCHNp9sndWiV6nzR5",
+            "2NAu8gm3D7qyWoGbtXSNLF83x3BZDBtyFwm",
+        ]),
+    ),
+    (
+        "deriveaddresses",
+        "[\"pkh(02f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9)#9tvfrq3z\"]",
+        Has(&["[\"m"]),
+    ),
+    (
+        "getdescriptorinfo",
+        "[\"pkh(02f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9)\"]",
+        Has(&["\"checksum\":\"9tvfrq3z\",\"isrange\":false,\"issolvable\":true,\"hasprivatekeys\":false"]),
+    ),
+    ("getrawtransaction", "[\"@TXID\"]", Has(&[RAW])),
+    ("gettxoutproof", "[[\"@TXID\"]]", Has(&[PROOF])),
+    ("validateaddress", "[\"@ADDRESS\"]", Has(&["\"isvalid\":true", "\"witness_version\":1"])),
+    ("verifytxoutproof", "[\"@PROOF\"]", Is("[\"f66ee666b41d078de45f289f60075b989dc0e71b84a3348795010f991a2179cd\"]")),
+    ("gettxout", "[\"@TXID\", 0]", Has(&[TIP, "\"confirmations\":200,\"value\":49.99968800", "\"coinbase\":false"])),
+    (
+        "gettxoutsetinfo",
+        "[\"muhash\"]",
+        Has(&[
+            "\"txouts\":399,\"bogosize\":30366,\"muhash\":\"8dacf73d12e2e6b50e14b22e8638f44c7c9d6cb42aa9fcaeee662b52804be352\",\"total_amount\":12450.00000000",
+        ]),
+    ),
+    (
+        "gettxspendingprevout",
+        "[[{\"txid\":\"@SPENT\",\"vout\":0}]]",
+        Has(&["\"spendingtxid\":\"f66ee666b41d078de45f289f60075b989dc0e71b84a3348795010f991a2179cd\"", BLOCK]),
+    ),
+    (
+        "scantxoutset",
+        "[\"start\", [\"addr(@ADDRESS)\"]]",
+        Has(&["\"success\":true,\"txouts\":399,\"height\":399", "\"amount\":49.99968800", "\"confirmations\":191"]),
+    ),
+    ("verifychain", "[4, 0]", Is("true")),
+    (
+        "getmininginfo",
+        "[]",
+        Has(&[
+            "\"blocks\":399,\"bits\":\"207fffff\"",
+            "\"networkhashps\":12,\"pooledtx\":0",
+            "\"next\":{\"height\":400",
+        ]),
+    ),
+    ("getnetworkhashps", "[]", Is("12")),
+    (
+        "getblocktemplate",
+        "[{\"rules\":[\"segwit\"]}]",
+        Has(&[TIP, "\"coinbasevalue\":1250000000", "\"height\":400,\"default_witness_commitment\":\"6a24aa21a9ed"]),
+    ),
+    ("estimatesmartfee", "[6]", Is("{\"errors\":[\"Insufficient data or no feerate found\"],\"blocks\":0}")),
+    ("getmempoolinfo", "[]", Has(&["\"loaded\":true,\"size\":0,\"bytes\":0"])),
+    ("getrawmempool", "[]", Is("[]")),
+    (
+        "getindexinfo",
+        "[]",
+        Has(&[
+            "\"txindex\":{\"synced\":true,\"best_block_height\":399}",
+            "\"basic block filter index\":{\"synced\":true",
+        ]),
+    ),
+    ("getmemoryinfo", "[]", Has(&["{\"locked\":{\"used\":"])),
+    ("getrpcinfo", "[]", Has(&["{\"active_commands\":[{\"method\":\"getrpcinfo\"", "debug.log"])),
+    ("help", "[\"uptime\"]", Has(&["uptime\\n\\nReturns the total uptime of the server."])),
+    ("logging", "[]", Has(&["\"addrman\":false,\"bench\":false"])),
+    ("syncwithvalidationinterfacequeue", "[]", Is("null")),
+    ("echo", "[1, \"a\"]", Is("[1,\"a\"]")),
+    ("echojson", "[1, \"a\"]", Is("[1,\"a\"]")),
+    ("uptime", "[]", Has(&[])),
+    ("setban", "[\"1.2.3.4\", \"add\"]", Is("null")),
+    ("listbanned", "[]", Has(&["[{\"address\":\"1.2.3.4/32\"", "\"ban_duration\":86400"])),
+    ("clearbanned", "[]", Is("null")),
+    ("addpeeraddress", "[\"1.2.3.4\", 18444]", Is("{\"success\":true}")),
+    ("getnodeaddresses", "[0]", Has(&["\"address\":\"1.2.3.4\",\"port\":18444,\"network\":\"ipv4\""])),
+    ("setnetworkactive", "[true]", Is("true")),
+    ("getnetworkinfo", "[]", Has(&["\"version\":319900", "\"networkactive\":true"])),
+    ("addnode", "[\"127.0.0.1:9\", \"add\"]", Is("null")),
+    ("getaddednodeinfo", "[]", Is("[{\"addednode\":\"127.0.0.1:9\",\"connected\":false,\"addresses\":[]}]")),
+    ("invalidateblock", "[\"@TIP\"]", Is("null")),
+    ("getblockcount", "[]", Is("398")),
+    ("reconsiderblock", "[\"@TIP\"]", Is("null")),
+    ("preciousblock", "[\"@TIP\"]", Is("null")),
+    ("getblockcount", "[]", Is("399")),
+    (
+        "dumptxoutset",
+        "[\"dump.dat\", \"latest\"]",
+        Has(&[
+            "\"coins_written\":399",
+            TIP,
+            "\"txoutset_hash\":\"1dfda63cd5d93ca7a4cd95a2a88154b560f84f7febc5fa402c3060f44eb2732f\",\"nchaintx\":434",
+        ]),
+    ),
+];
+
+/// While a node is connected that has the same chain, and one block that is not here.
+const WITH_A_PEER: &[Row] = &[
+    ("getconnectioncount", "[]", Is("1")),
+    ("getpeerinfo", "[]", Has(&["[{\"id\":0,", "\"connection_type\":\"outbound-full-relay\"", "\"synced_blocks\":20"])),
+    ("getnettotals", "[]", Has(&["\"totalbytesrecv\":", "\"uploadtarget\":{\"timeframe\":86400"])),
+    ("ping", "[]", Is("null")),
+    ("sendmsgtopeer", "[0, \"addr\", \"00\"]", Is("{}")),
+    ("disconnectnode", "[\"\", 0]", Is("null")),
+];
+
+/// On a chain that is made here, by a clock that stands still.
+const MADE: &[Row] = &[
+    ("setmocktime", "[0]", Is("null")),
+    ("generatetodescriptor", "[1, \"raw(51)\"]", Has(&["[\""])),
+    ("generatetoaddress", "[1, \"@ADDRESS\"]", Has(&["[\""])),
+    ("generateblock", "[\"raw(51)\", []]", Has(&["{\"hash\":\""])),
+    ("getblockcount", "[]", Is("3")),
+    ("stop", "[]", Has(&["stopping"])),
+];
+
+/// Calls whose success wants more than a row, and the file that has it.
+const APART: &[(&str, &str)] = &[
+    ("submitblock", include_str!("submit.rs")),
+    ("loadtxoutset", include_str!("snapshots.rs")),
+    ("submitheader", include_str!("successes.rs")),
+    ("addconnection", include_str!("successes.rs")),
+    ("getblockfrompeer", include_str!("successes.rs")),
+    ("pruneblockchain", include_str!("successes.rs")),
+    ("getmempoolentry", include_str!("mempool.rs")),
+    ("getmempoolancestors", include_str!("mempool.rs")),
+    ("getmempooldescendants", include_str!("mempool.rs")),
+];
+
+/// Calls that have no success: bitcoind's neither.
+const NEVER: &[&str] = &["generate"];
+
+fn filled(params: &str) -> String {
+    let names = [
+        ("@TIP", TIP),
+        ("@BLOCK", BLOCK),
+        ("@TXID", TXID),
+        ("@SPENT", SPENT),
+        ("@ADDRESS", ADDRESS),
+        ("@RAW", RAW),
+        ("@PROOF", PROOF),
+    ];
+    names.iter().fold(params.to_owned(), |params, (name, value)| params.replace(name, value))
+}
+
+fn run(site: &Site, rows: &[Row]) {
+    for (call, params, want) in rows {
+        let result = site.call(call, &filled(params));
+        let got = result.map_or_else(|why| panic!("{call} {params}: {why:?}"), |json| json.text());
+        match want {
+            Is(text) => assert_eq!(got, *text, "{call} {params}"),
+            Has(pieces) => {
+                pieces.iter().for_each(|piece| assert!(got.contains(piece), "{call} {params}: {got}: {piece}"))
+            }
+        }
+    }
+}
+
+/// Each call has a row, here or in the tests below; what is listed as apart is tested there.
+#[test]
+fn every_call_has_a_row() {
+    let rows = ON_CHAIN.iter().chain(WITH_A_PEER).chain(MADE).map(|(call, ..)| *call);
+    for (call, file) in APART {
+        assert!(file.contains(&format!("call(\"{call}\"")) || file.contains(&format!("say(\"{call}\"")), "{call}");
+    }
+    let apart = APART.iter().map(|(call, _)| *call);
+    let with: BTreeSet<&str> = rows.chain(apart).chain(NEVER.iter().copied()).collect();
+    let all: BTreeSet<&str> = server::calls::all().into_iter().map(|call| call.name).collect();
+    assert_eq!(with, all);
+    let page = include_str!("../../../../docs/server.md");
+    let missing: Vec<_> = all.iter().filter(|call| !page.contains(**call)).collect();
+    assert!(missing.is_empty(), "docs/server.md does not name {missing:?}");
+}
+
+fn blocks(bytes: &[u8]) -> Vec<&[u8]> {
+    data::records(bytes)
+}
+
+#[test]
+fn calls_succeed_on_a_real_chain() {
+    let Some(bytes) = data::load("snapshots/regtest_assumeutxo_0_399.blk.xz") else { return };
+    let blocks = blocks(&bytes);
+    let site = Site::indexed();
+    site.take_headers(&blocks, 1..200);
+    site.take_blocks(&blocks, 1..400);
+    run(&site, ON_CHAIN);
+    let dumped = std::fs::read(site.net_dir().join("dump.dat")).unwrap();
+    assert_eq!(dumped, data::load("snapshots/regtest_assumeutxo_399.dat").unwrap());
+}
+
+/// One node takes another one's connection, and gives it a block that it has not.
+#[test]
+fn calls_about_peers_succeed_with_a_peer() {
+    let Some(bytes) = data::load("snapshots/regtest_assumeutxo_0_399.blk.xz") else { return };
+    let blocks = blocks(&bytes);
+    let (far, site) = (Site::listening(), Site::new(None));
+    let Some(place) = far.listens_at else { panic!("it listens") };
+    far.take_blocks(&blocks, 1..21);
+    // A block beside the chain, of which the other node has the header alone.
+    site.take_blocks(&blocks, 1..20);
+    let one = format!("[\"{place}\", \"outbound-full-relay\", false]");
+    let connected = text(site.call("addconnection", &one));
+    assert_eq!(connected, format!("{{\"address\":\"{place}\",\"connection_type\":\"outbound-full-relay\"}}"));
+    until("the handshake", || text(site.call("getpeerinfo", "[]")).contains("\"subver\":\"/"));
+    until("the block", || text(site.call("getblockcount", "[]")) == "20");
+    run(&site, WITH_A_PEER);
+    until("the end", || text(site.call("getconnectioncount", "[]")) == "0");
+    // Pruned blocks come again: here one that was never there, on another branch than the best.
+    assert!(far.call("generatetodescriptor", "[1, \"raw(51)\"]").is_ok());
+    let hash = text(far.call("getbestblockhash", "[]"));
+    let header = text(far.call("getblockheader", &format!("[{hash}, false]")));
+    assert!(
+        far.call("invalidateblock", &format!("[{hash}]")).is_ok()
+            && far.call("generatetodescriptor", "[2, \"raw(52)\"]").is_ok()
+    );
+    assert!(far.call("reconsiderblock", &format!("[{hash}]")).is_ok());
+    assert!(site.call("addconnection", &one).is_ok());
+    until("its chain", || text(site.call("getblockcount", "[]")) == "22");
+    assert_eq!(text(site.call("submitheader", &format!("[{header}]"))), "null");
+    let peer = text(site.call("getpeerinfo", "[]"));
+    let id: u64 = peer["[{\"id\":".len()..].split(',').next().unwrap().parse().unwrap();
+    assert_eq!(text(site.call("getblockfrompeer", &format!("[{hash}, {id}]"))), "{}");
+    until("the block", || text(site.call("getblock", &format!("[{hash}, 0]"))).len() > 200);
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn calls_succeed_on_a_chain_made_here() {
+    let site = Site::mocked();
+    run(&site, MADE);
+    let pruned = Site::pruned();
+    assert!(pruned.call("generatetodescriptor", "[600, \"raw(51)\"]").is_ok());
+    let last = pruned.call("pruneblockchain", "[300]").unwrap();
+    assert!(matches!(last, Json::Int(100..=300)), "{last:?}");
+    assert!(text(pruned.call("getblockchaininfo", "[]")).contains("\"pruned\":true"));
+}
