@@ -15,7 +15,7 @@ mod json;
 mod on_line;
 mod value;
 
-pub(crate) use findings::Answers;
+pub(crate) use findings::{Answers, is_quoted};
 pub(crate) use on_line::OnLine;
 pub(crate) use value::{Entry, Place, Setting, Value};
 
@@ -132,7 +132,15 @@ impl Conf {
             None if from.is_named => {
                 return Err(refuse(format!("specified config file \"{}\" could not be opened.", path.display())));
             }
-            None => return Ok(conf),
+            None => {
+                // What an editor on Windows makes of the name, where it hides what stands behind the point.
+                let other = path.with_extension("conf.txt");
+                if other.is_file() {
+                    let (other, wanted) = (other.display(), path.display());
+                    conf.warnings.push(format!("{other} is not read: rename it to {wanted}"));
+                }
+                return Ok(conf);
+            }
         }
         let chain = conf.chain(from.chain)?.unwrap_or(Chain::Main);
         if from.with_includes {
@@ -578,6 +586,14 @@ mod tests {
         assert_eq!(text(conf.get("par", Chain::Main)), "-", "negated");
         let conf = read(&[("bitcoin.conf", "includeconf=a"), ("a", "regtest=1")], None).unwrap();
         assert_eq!(conf.chain(None).unwrap(), Some(Chain::Regtest), "an included file may name the network");
+    }
+
+    #[test]
+    fn a_file_with_txt_behind_its_name_is_named() {
+        let conf = read(&[("bitcoin.conf.txt", "regtest=1")], None).unwrap();
+        assert!(conf.warnings[0].contains("bitcoin.conf.txt is not read: rename it to "), "{:?}", conf.warnings);
+        let conf = read(&[("bitcoin.conf.txt", ""), ("bitcoin.conf", "")], None).unwrap();
+        assert_eq!(conf.warnings, Vec::<String>::new());
     }
 
     #[test]

@@ -12,8 +12,8 @@
 
 use crate::Failure;
 use crate::args::Common;
-use crate::conf::OnLine;
-use crate::conf::{Conf, ConfFile, Setting};
+
+use crate::conf::{Conf, ConfFile, OnLine, Setting, is_quoted};
 use consensus::Chain;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -116,6 +116,7 @@ fn is_there(setting: &Setting) -> Result<(), Failure> {
     }
     let hint = match text.starts_with('~') {
         true => "~ is not expanded in a file: write the whole path",
+        false if is_quoted(text) => "the quotes are part of the path: remove them",
         false => "mount the drive, make the directory, or change the line",
     };
     Err(Failure::Conf(format!(
@@ -217,6 +218,7 @@ mod tests {
             ("before any section", "datadir=/nowhere/x", "specified data directory \"/nowhere/x\" does not exist."),
             ("in the section", "regtest=1\n[regtest]\ndatadir=/nowhere/x", "\"/nowhere/x\" does not exist."),
             ("also where the section has another", "datadir=/nowhere/x\n[main]\ndatadir=@1", "does not exist."),
+            ("quotes", "datadir=\"@1\"", "the quotes are part of the path: remove them"),
             ("a home directory", "datadir=~/.bitcoin", "~ is not expanded in a file: write the whole path"),
         ] {
             let why = lead(conf, "", Wanted::default()).1.expect_err(row).to_string();

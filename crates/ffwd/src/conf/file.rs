@@ -5,7 +5,7 @@
 
 use super::value::{Entry, Place, Setting, Value};
 use super::{ConfError, SHOWN_BYTES_MAX};
-use crate::options::{self, Effect, Negation};
+use crate::options::{self, Effect, Negation, Times};
 use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -122,7 +122,12 @@ fn known(mut lines: Lines, path: &Path) -> Result<Lines, ConfError> {
         }
         if entry.setting.value == Value::Yes {
             let name = option.name;
-            lines.warnings.push(format!("{place}: Parsed potentially confusing double-negative -{name}=0"));
+            let is_list = option.times == Times::Many && !option.is_one_when_bare();
+            let effect = if is_list { ": it names nothing, and has no effect; bitcoind takes it for 1" } else { "" };
+            lines.warnings.push(format!("{place}: Parsed potentially confusing double-negative -{name}=0{effect}"));
+            if is_list {
+                continue;
+            }
         }
         if option.name == "reindex" && entry.setting.value.truth() {
             lines.warnings.push(format!(
@@ -230,6 +235,9 @@ mod tests {
             let got = read(text.as_bytes()).unwrap();
             assert!(got.warnings.len() == 1 && got.warnings[0].contains(want), "{text}: {:?}", got.warnings);
         }
+        let got = read(b"noconnect=0\nnodebug=0").unwrap();
+        assert!(got.warnings[0].contains("double-negative -connect=0: it names nothing, and has no effect"), "{got:?}");
+        assert_eq!(got.entries.len(), 1, "connect=1 would be a peer");
         assert_eq!(read("\u{feff}listen=1".as_bytes()).unwrap().entries[0].name, "listen");
     }
 

@@ -147,6 +147,9 @@ fn reading(entry: &Entry) -> Option<String> {
         return None;
     }
     let (name, shown) = (option.name, file::shown(text));
+    if is_quoted(text) && matches!(option.kind, Kind::Text | Kind::Path) {
+        return Some(format!("{place}: the quotes are part of the value of {name}, as in bitcoind: remove them"));
+    }
     match option.kind {
         Kind::Flag if text.is_empty() => None,
         Kind::Flag => {
@@ -162,6 +165,11 @@ fn reading(entry: &Entry) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Whether text stands between quotes, which nothing removes.
+pub(crate) fn is_quoted(text: &str) -> bool {
+    ['"', '\''].iter().any(|quote| text.len() > 1 && text.starts_with(*quote) && text.ends_with(*quote))
 }
 
 /// A network is chosen before sections are read.
@@ -214,6 +222,9 @@ mod tests {
             ),
             ("a number and more", "listen=2x", vec!["listen=2x is read as 1"]),
             ("of another network", "[main]\ndbcache=4G", vec![]),
+            ("quotes", "rpcpassword=\"a\"", vec!["c line 1: the quotes are part of the value of rpcpassword, as in"]),
+            ("quotes around a number", "dbcache=\"50\"", vec!["dbcache=\"50\" is read as 0"]),
+            ("an apostrophe", "uacomment=a's", vec![]),
             (
                 "twice",
                 "dbcache=4\npar=1\ndbcache=9",
