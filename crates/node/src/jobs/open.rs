@@ -103,11 +103,16 @@ pub(crate) fn open_existing<'e>(
             check_witnesses(&datadir, &loaded)?;
         }
         datadir.prune(tip)?;
-        if which == Which::Active {
-            datadir.say_earlier_state(tip);
-        }
+        say_earlier_state(&datadir, tip, which);
     }
     Ok(Existing { datadir, tip })
+}
+
+/// Says what an earlier run left, once: of the chain that is to be brought up to date.
+fn say_earlier_state(datadir: &DataDir<'_>, tip: NodeId, which: Which) {
+    if which == Which::Active {
+        datadir.say_earlier_state(tip);
+    }
 }
 
 /// Says no where a connected block was stored without its witnesses, which its height asks for: by a program that knew none,

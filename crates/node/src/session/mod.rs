@@ -25,6 +25,7 @@ pub(crate) mod phases;
 mod progress;
 mod receive;
 pub(crate) mod request;
+mod sentence;
 pub mod state;
 #[cfg(test)]
 mod testing;

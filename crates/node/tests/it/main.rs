@@ -34,4 +34,5 @@ mod served;
 mod set_totals;
 mod snapshot;
 mod snapshot_sync;
+mod states;
 mod traps;

@@ -81,6 +81,21 @@ fn time_is_a_value() {
     none(&format!("only {CLOCK_CRATES:?} read the system's clock"), &clocks);
 }
 
+/// What the engine decides it decides by its own state: the counters of a job are for those who show them.
+#[test]
+fn progress_counters_are_outputs() {
+    let reads = places(&[Kind::Code], |source| {
+        let is_node = source.name.starts_with("crates/node/src/");
+        let is_reporting = source.name.starts_with("crates/node/src/report/");
+        if !is_node || is_reporting {
+            return vec![];
+        }
+        let lines = source.code.lines().enumerate().filter(|(_, line)| text::reads_counters(line));
+        lines.map(|(line, _)| format!("{}:{}", source.name, line + 1)).collect()
+    });
+    none("outside reporting (crates/node/src/report) no progress counter is read", &reads);
+}
+
 #[test]
 fn references_resolve() {
     none("what a comment or a page names is there", &references::broken(&root()));

@@ -155,6 +155,27 @@ pub(super) fn functions(code: &str) -> Vec<(String, usize)> {
     found
 }
 
+/// Whether a line of `node` asks for the progress counters: all at once, or one of the reporter's.
+pub(super) fn reads_counters(line: &str) -> bool {
+    let line: String = line.split_whitespace().collect();
+    let of_one = ["reporter.", "reporter().", "counters.", "counters()."].iter().any(|owner| line.contains(owner));
+    line.contains(".counted()") || of_one && [".load(", ".swap(", ".fetch_"].iter().any(|read| line.contains(read))
+}
+
+#[test]
+fn reads_of_counters_are_seen() {
+    for (row, line, want) in [
+        ("all", "let height = live.figures.counted().height;", true),
+        ("one", "self.reporter.height.load(Relaxed)", true),
+        ("one, with a method between", "datadir.reporter() .blocks.load(Relaxed)", true),
+        ("a sum", "counters.bytes.fetch_add(5, Relaxed)", true),
+        ("a write", "self.reporter.set_height(height);", false),
+        ("another atomic", "self.done.load(Relaxed)", false),
+    ] {
+        assert_eq!(reads_counters(line), want, "{row}");
+    }
+}
+
 #[test]
 fn blank_tells_comments_and_literals_from_code() {
     for (row, text, code, comments) in [
