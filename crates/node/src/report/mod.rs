@@ -304,7 +304,10 @@ impl<'e> Reporter<'e> {
                 facts.stage = Stage::Stopping;
             }
             let state = state_of(facts);
-            session.state = state.clone();
+            // In the end it is said what was done or waited for before it was told to stop.
+            if state != SessionState::Stopping {
+                session.state = state.clone();
+            }
             let facts = &session.facts;
             let known = facts.network.is_some().then_some((facts.shut_out, facts.assumed_elsewhere));
             (state.clone(), session.is_line_due(&state), known)

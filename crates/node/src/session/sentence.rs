@@ -88,10 +88,10 @@ impl SessionState {
             SessionState::AtStopHeight { stop, .. } => format!("Ended at height {stop}, as --stopatheight asks"),
             SessionState::NetworkOff => "The network is off: setnetworkactive true switches it on".to_owned(),
             SessionState::NoConnections { listens: true } => {
-                "No connections are made (--connect 0): waiting for peers that connect".to_owned()
+                "No peers: none is sought (--connect 0), and none has connected".to_owned()
             }
             SessionState::NoConnections { listens: false } => {
-                "No connections are made or accepted (--connect 0)".to_owned()
+                "No peers: none is sought or accepted (--connect 0)".to_owned()
             }
             SessionState::Connecting => "Connecting to peers".to_owned(),
             SessionState::NoNetwork => "No network: no route to any peer. Is this machine connected?".to_owned(),
