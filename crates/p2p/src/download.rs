@@ -508,9 +508,8 @@ impl Download {
         self.block_bytes += (bytes as f64 - self.block_bytes) / 16.0;
         // It may be about to be asked of another.
         let missing = || self.lists.iter().find_map(|list| list.missing(hash));
-        let asked = self.requests.get(hash).map(|request| request.want);
+        let asked = self.requests.remove(hash).map(|request| request.want);
         let Some(want) = asked.or_else(missing) else { return Arrival::Twice };
-        self.requests.remove(hash);
         if !self.lists.iter().any(|list| list.contains(hash)) {
             return Arrival::Late;
         }

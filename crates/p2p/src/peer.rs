@@ -8,7 +8,7 @@
 mod handshake;
 
 use crate::address_bucket::{ADDRESS_TOKENS_MAX, AddressBucket};
-use crate::api::{HANDSHAKE_TIMEOUT, PeerId, PeerInfo};
+use crate::api::{Config, HANDSHAKE_TIMEOUT, PeerId, PeerInfo};
 use crate::journal::Journal;
 use crate::permissions::Permissions;
 use crate::pongs::Pongs;
@@ -19,6 +19,7 @@ use crate::time::Now;
 use crate::transport::{Received, Transport};
 use crate::wire::{AddressEntry, Command, FRAME_BYTES, FilterRange, Inventory, Message, Target, Version, services};
 use primitives::{BlockHash, Header};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Peers of before this version are refused. Source: Bitcoin Core b88bffe, `MIN_PEER_PROTO_VERSION`.
@@ -129,28 +130,28 @@ pub struct Peer {
     /// Bytes in and out.
     pub transport: Transport,
     /// The peer's version message, once it is there.
-    pub version: Option<Version>,
+    version: Option<Version>,
     /// Whether the handshake is done.
-    pub ready: bool,
+    ready: bool,
     /// What it may do that others may not.
-    pub permissions: Permissions,
+    permissions: Permissions,
     /// How long its handshake may take, and how long it is not taken for dead: `-peertimeout`.
-    pub timeout: Duration,
+    timeout: Duration,
     /// Its pings that wait.
     pub(crate) pongs: Pongs,
     pub(crate) journal: Journal,
     /// Whether its address is in the line about its version.
-    pub(crate) is_address_logged: bool,
+    is_address_logged: bool,
     /// Whether new blocks are announced to it by headers.
-    pub wants_headers: bool,
+    wants_headers: bool,
     /// Whether it takes `addrv2`.
-    pub wants_addrv2: bool,
+    wants_addrv2: bool,
     /// Smallest time between a ping and its answer.
-    pub round_trip: Option<Duration>,
+    round_trip: Option<Duration>,
     /// Our end of the connection.
-    pub(crate) local: Option<std::net::SocketAddr>,
+    local: Option<SocketAddr>,
     /// Whether messages came that wait for room in the send queue.
-    pub(crate) has_undispatched: bool,
+    has_undispatched: bool,
     nonce: u64,
     greeting: Greeting,
     connected_at: Duration,
@@ -222,6 +223,65 @@ impl Peer {
             peer.send_version(now);
         }
         peer
+    }
+
+    /// With what it may do, and as the settings have it.
+    pub fn with_settings(mut self, permissions: Permissions, config: &Config) -> Peer {
+        self.permissions = permissions;
+        self.timeout = config.peer_timeout;
+        self.journal = Journal::new(config.debug_net);
+        self.is_address_logged = config.log_ips;
+        self
+    }
+
+    /// Whether the handshake is done.
+    pub fn is_ready(&self) -> bool {
+        self.ready
+    }
+
+    /// The peer's version message, once it is there.
+    pub fn version(&self) -> Option<&Version> {
+        self.version.as_ref()
+    }
+
+    /// What it may do that others may not.
+    pub fn permissions(&self) -> Permissions {
+        self.permissions
+    }
+
+    /// Whether new blocks are announced to it by headers.
+    pub fn wants_headers(&self) -> bool {
+        self.wants_headers
+    }
+
+    /// Whether it takes `addrv2`.
+    pub fn wants_addrv2(&self) -> bool {
+        self.wants_addrv2
+    }
+
+    /// Smallest time between a ping and its answer.
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.round_trip
+    }
+
+    /// Our end of the connection, where it is known.
+    pub fn local(&self) -> Option<SocketAddr> {
+        self.local
+    }
+
+    /// Notes our end of the connection.
+    pub fn set_local(&mut self, local: Option<SocketAddr>) {
+        self.local = local;
+    }
+
+    /// Whether messages came that wait for room in the send queue.
+    pub fn has_undispatched(&self) -> bool {
+        self.has_undispatched
+    }
+
+    /// Notes that.
+    pub fn set_undispatched(&mut self, has_undispatched: bool) {
+        self.has_undispatched = has_undispatched;
     }
 
     /// The number in our version message, by which a connection to ourselves is known.

@@ -5,6 +5,7 @@
 //!
 //! Absent on purpose: the sentences that a person reads about the state of a sync (`node`).
 
+use crate::wire::Target;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -168,9 +169,13 @@ impl Troubles {
     }
 
     /// A connection to `target` was made, through a proxy or not: what would have kept it from that is over.
-    pub(crate) fn connected(&mut self, target: &str, name: Option<&str>, is_proxied: bool) {
+    pub(crate) fn connected(&mut self, target: &Target, is_proxied: bool) {
+        // A peer of this machine, or of the local network, shows no route to others.
+        let has_route = !is_proxied && target.network_name() != "not_publicly_routable";
+        let name = if let Target::Name(name, _) = target { Some(name.as_str()) } else { None };
+        let target = target.to_string();
         self.met.retain(|(kind, _), met| match kind {
-            TroubleKind::NoRoute => is_proxied,
+            TroubleKind::NoRoute => !has_route,
             TroubleKind::Lookup => name != Some(met.subject.as_str()),
             TroubleKind::ProxyUnreachable | TroubleKind::ProxyRefuses => !is_proxied,
             TroubleKind::Refused | TroubleKind::TimedOut | TroubleKind::Other => met.subject != target,
@@ -273,7 +278,7 @@ mod tests {
     #[test]
     fn a_connection_ends_what_it_shows_to_be_over() {
         let proxy = || DialError::of(TroubleKind::ProxyUnreachable, "127.0.0.1:9050", "refused");
-        let kinds = |is_proxied: bool, target: &str, name: Option<&str>| {
+        let kinds = |is_proxied: bool, target: &str| {
             let mut troubles = Troubles::default();
             for error in [
                 DialError::of_peer(TroubleKind::NoRoute, "unreachable"),
@@ -283,15 +288,16 @@ mod tests {
             ] {
                 troubles.meet(&error, "1.1.1.1:1", S);
             }
-            troubles.connected(target, name, is_proxied);
+            troubles.connected(&Target::parse(target, 1).unwrap(), is_proxied);
             // It comes again at once: no news.
             assert!(!troubles.meet(&proxy(), "1.1.1.1:1", 2 * S));
             troubles.list(2 * S).into_iter().map(|trouble| trouble.kind.name()).collect::<Vec<_>>().join(" ")
         };
         let all = "proxy-unreachable lookup-failed refused";
-        assert_eq!(kinds(false, "2.2.2.2:1", None), all, "there is a route");
-        assert_eq!(kinds(false, "1.1.1.1:1", None), "proxy-unreachable lookup-failed", "and this peer answers");
-        assert_eq!(kinds(true, "2.2.2.2:1", None), "no-route lookup-failed proxy-unreachable refused");
-        assert_eq!(kinds(false, "seed:1", Some("seed")), "proxy-unreachable refused");
+        assert_eq!(kinds(false, "2.2.2.2"), all, "there is a route");
+        assert_eq!(kinds(false, "1.1.1.1"), "proxy-unreachable lookup-failed", "and this peer answers");
+        assert_eq!(kinds(true, "2.2.2.2"), "no-route lookup-failed proxy-unreachable refused");
+        assert_eq!(kinds(false, "127.0.0.1"), "proxy-unreachable no-route lookup-failed refused", "no route is seen");
+        assert_eq!(kinds(false, "seed"), "proxy-unreachable no-route refused", "nor by a name");
     }
 }

@@ -83,3 +83,52 @@ impl Context {
         self.config.bans.lock().unwrap_or_else(PoisonError::into_inner).is_banned(address, unix)
     }
 }
+
+/// What tests of single parts begin with.
+#[cfg(test)]
+pub(super) mod alone {
+    use super::*;
+    use crate::api::Outbound;
+    use crate::params::REGTEST;
+    use crate::peer::{Greeting, Kind};
+    use crate::sim::Chain;
+    use crate::transport::Transport;
+    use crate::wire::{Command, PeerAddress, Target, Version, frame_v1, services};
+    use std::time::Duration;
+
+    /// The time of these tests.
+    pub(in super::super) fn now(seconds: u64) -> Now {
+        Now { since_start: Duration::from_secs(seconds), unix: 1_700_000_000 + seconds }
+    }
+
+    /// A context without a peer.
+    pub(in super::super) fn context(chain: &Arc<Chain>) -> Context {
+        let config = Config { outbound: Outbound::Only(Vec::new()), ..Config::new(REGTEST) };
+        Context::new(config, Arc::clone(chain) as Arc<dyn ChainView>, Rng::Seeded(1))
+    }
+
+    /// A peer of a /16 of its own that offers blocks, its handshake done.
+    pub(in super::super) fn add_peer(cx: &mut Context, kind: Kind) -> PeerId {
+        let id = cx.new_id();
+        let place = u8::try_from(id.0).expect("a few peers");
+        let remote = PeerAddress { address: NetAddress::V4([20 + place, 1, 1, 1]), port: 18444 };
+        let greeting = Greeting { services: 0, agent: "/x/".to_owned(), height: 0 };
+        let (transport, at) = (Transport::v1(REGTEST.magic), now(0));
+        let mut peer = Peer::new(id, kind, Target::Peer(remote), transport, greeting, at, &mut cx.rng);
+        let offered = services::NETWORK | services::WITNESS;
+        let (agent, nonce) = (Vec::new(), 7);
+        let version = Version { version: 70016, services: offered, time: 0, nonce, agent, height: 0, relay: false };
+        let mut bytes = frame_v1(REGTEST.magic, Command::Version, &Message::Version(version).encode().1);
+        bytes.extend(frame_v1(REGTEST.magic, Command::Verack, &[]));
+        peer.transport.feed(&bytes);
+        while peer.next(at, |_| false).expect("a sound handshake").is_some() {}
+        assert!(peer.is_ready());
+        cx.peers.insert(id, peer);
+        id
+    }
+
+    /// The actions that are asked for.
+    pub(in super::super) fn actions(cx: &mut Context) -> Vec<Action> {
+        std::iter::from_fn(|| cx.next_action()).collect()
+    }
+}

@@ -29,7 +29,7 @@ impl Hub {
             let is_heard = self.serving.hearing(id) == Hearing::Heard;
             let may_answer = is_heard && may_answer(&self.context, peer);
             let Some(peer) = self.context.peers.get_mut(&id) else { return };
-            peer.has_undispatched = !may_answer;
+            peer.set_undispatched(!may_answer);
             if !may_answer {
                 return;
             }
@@ -50,14 +50,14 @@ impl Hub {
 
     /// Nonces of connections of ours whose other end may be here: needed during a handshake only.
     fn own_nonces(&self, id: PeerId) -> Vec<u64> {
-        let shaking = self.context.peers.get(&id).is_some_and(|peer| !peer.ready && !peer.is_outbound());
+        let shaking = self.context.peers.get(&id).is_some_and(|peer| !peer.is_ready() && !peer.is_outbound());
         let all = self.context.peers.values().filter(|peer| shaking && peer.is_outbound());
         all.map(Peer::nonce).collect()
     }
 
     /// Goes on with messages that waited for room, where there is some now.
     pub(super) fn dispatch_waiting(&mut self, id: PeerId, now: Now) {
-        if self.context.peers.get(&id).is_some_and(|peer| peer.has_undispatched) {
+        if self.context.peers.get(&id).is_some_and(|peer| peer.has_undispatched()) {
             self.dispatch(id, now);
         }
     }
@@ -150,8 +150,8 @@ impl Hub {
     fn on_get_addr(&mut self, id: PeerId, now: Now) {
         let peer = &self.context.peers[&id];
         let network = if let Target::Peer(remote) = &peer.target { remote.address.network() } else { 0 };
-        let from = (!peer.permissions.has(Permissions::ADDR)).then_some((network, peer.local));
-        let (is_v2, mut rng) = (peer.wants_addrv2, self.context.rng.clone());
+        let from = (!peer.permissions().has(Permissions::ADDR)).then_some((network, peer.local()));
+        let (is_v2, mut rng) = (peer.wants_addrv2(), self.context.rng.clone());
         let is_banned = |address: &_| self.context.is_banned(address, now);
         let entries = self.addresses.told(from, is_banned, now, &mut rng);
         self.context.rng = rng;

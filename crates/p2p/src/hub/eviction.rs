@@ -176,16 +176,17 @@ impl Places {
                 group,
                 keyed_group: hasher.finish(),
                 connected_at: peer.connected_at(),
-                round_trip: peer.round_trip,
+                round_trip: peer.round_trip(),
                 last_block_at: last_block_at(peer.id),
-                is_for_blocks: peer.version.as_ref().is_some_and(|version| !version.relay) && is_of_use(cx, peer),
+                is_for_blocks: peer.version().is_some_and(|version| !version.relay) && is_of_use(cx, peer),
                 is_local: remote.address.is_loopback(),
                 is_discouraged: addresses.is_discouraged(&remote.address, now.unix),
             })
         };
         let inbound = || cx.peers.values().filter(|peer| !peer.is_outbound() && !peer.is_noban());
         let is_late = |peer: &&Peer| now.since_start.saturating_sub(peer.connected_at()) >= HALF_OPEN_GRACE;
-        let half_open: Vec<_> = inbound().filter(|peer| !peer.ready).filter(is_late).filter_map(candidate).collect();
+        let half_open: Vec<_> =
+            inbound().filter(|peer| !peer.is_ready()).filter(is_late).filter_map(candidate).collect();
         let oldest = largest_group(&half_open).into_iter().min_by_key(|c| c.connected_at);
         oldest.map(|c| c.id).or_else(|| select(inbound().filter_map(candidate).collect()))
     }

@@ -32,12 +32,12 @@ impl Known<'_> {
 
     fn peers(&self) -> PeerFacts {
         let all = || self.context.peers.values();
-        let ready = || all().filter(|peer| peer.ready && peer.kind != Kind::Feeler);
+        let ready = || all().filter(|peer| peer.is_ready() && peer.kind != Kind::Feeler);
         let serving = || ready().filter(|peer| peer.kind != Kind::AddressFetch && peer.serves_blocks());
         let serves_from = |peer: &Peer| Some(pruned_from(self.headers.best_known(peer.id)?.height));
         PeerFacts {
             connected_count: all().count(),
-            handshaked_count: all().filter(|peer| peer.ready).count(),
+            handshaked_count: all().filter(|peer| peer.is_ready()).count(),
             headers_count: ready().filter(|peer| self.headers.is_heard(peer.id)).count(),
             serving_count: serving().count(),
             pruned_count: serving().filter(|peer| peer.is_limited()).count(),

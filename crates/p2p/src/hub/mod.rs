@@ -37,7 +37,7 @@ use crate::addresses::Addresses;
 use crate::api::{BlockVerdict, Config, Event, PeerId, Progress};
 use crate::budget::{BufferPool, InFlightBudget};
 use crate::chain::ChainView;
-use crate::journal::{self, Journal};
+use crate::journal;
 use crate::peer::{Greeting, Kind, Peer};
 use crate::permissions::Permissions;
 use crate::reason::Reason;
@@ -158,7 +158,7 @@ impl Hub {
     /// How far the network is.
     pub fn progress(&self) -> Progress {
         let ready =
-            |inbound: bool| self.context.peers.values().filter(|p| p.ready && p.is_outbound() != inbound).count();
+            |inbound: bool| self.context.peers.values().filter(|p| p.is_ready() && p.is_outbound() != inbound).count();
         Progress {
             outbound_count: ready(false),
             inbound_count: ready(true),
@@ -272,11 +272,8 @@ impl Hub {
     ) {
         transport.set_buffer_pool(self.buffers.clone());
         let greeting = self.greeting();
-        let mut peer = Peer::new(id, kind, target, transport, greeting, now, &mut self.context.rng);
-        peer.permissions = permissions;
-        peer.timeout = self.context.config.peer_timeout;
-        peer.journal = Journal::new(self.context.config.debug_net);
-        peer.is_address_logged = self.context.config.log_ips;
+        let peer = Peer::new(id, kind, target, transport, greeting, now, &mut self.context.rng);
+        let mut peer = peer.with_settings(permissions, &self.context.config);
         peer.journal.say(|| format!("Added connection peer={id}"));
         self.serving.add_peer(id);
         self.headers.add_peer(id);
@@ -358,7 +355,7 @@ impl Hub {
         if reason.is_offence() && !remote.address.is_local() && !is_named {
             self.addresses.discourage(remote.address, now.unix);
         }
-        if peer.is_outbound() && peer.ready && peer.kind != Kind::BlockRelay {
+        if peer.is_outbound() && peer.is_ready() && peer.kind != Kind::BlockRelay {
             self.addresses.disconnected(remote, now.unix);
         }
     }
@@ -380,7 +377,7 @@ impl Hub {
     /// it holds more than the window, only from the peer that owes the block that the node waits for, if it waits for one.
     pub fn may_read(&mut self, id: PeerId) -> bool {
         let Some(peer) = self.context.peers.get(&id) else { return false };
-        if peer.has_undispatched || !may_answer(&self.context, peer) {
+        if peer.has_undispatched() || !may_answer(&self.context, peer) {
             return false;
         }
         self.blocks.may_read(&self.context.config, id)

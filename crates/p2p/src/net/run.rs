@@ -375,7 +375,7 @@ impl Runner {
 
     fn note_local(&mut self, id: PeerId, local: Option<SocketAddr>) {
         if let Some(peer) = self.hub.peer_mut(id) {
-            peer.local = local;
+            peer.set_local(local);
         }
     }
 

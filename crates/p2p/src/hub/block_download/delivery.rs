@@ -75,7 +75,7 @@ impl BlockDownload {
     pub(super) fn best_claim(&self, cx: &Context, headers: &HeaderSync) -> Option<HeaderInfo> {
         let has_say = |peer: &&Peer| {
             let serves = peer.kind != Kind::AddressFetch && peer.kind != Kind::Feeler && peer.serves_blocks();
-            peer.is_outbound() && peer.ready && serves && !self.withholds(peer.id)
+            peer.is_outbound() && peer.is_ready() && serves && !self.withholds(peer.id)
         };
         let peers = cx.peers.values().filter(has_say);
         let is_delivered = |best: &HeaderInfo| {

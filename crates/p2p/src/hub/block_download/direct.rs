@@ -32,7 +32,7 @@ impl BlockDownload {
         last: &HeaderInfo,
         now: Now,
     ) {
-        let has_witnesses = |peer: &&Peer| peer.ready && peer.services() & services::WITNESS != 0;
+        let has_witnesses = |peer: &&Peer| peer.is_ready() && peer.services() & services::WITNESS != 0;
         let Some(peer) = cx.peers.get(&id).filter(has_witnesses) else { return };
         let tip = cx.chain.tip();
         let is_fresh = now.unix.saturating_sub(u64::from(tip.header.time())) < TIP_AGE_MAX_S;
@@ -66,7 +66,7 @@ impl BlockDownload {
         if peer.services() & services::WITNESS == 0 {
             return Err("Pre-SegWit peer");
         }
-        if !peer.ready {
+        if !peer.is_ready() {
             return Err("Peer not fully connected");
         }
         if self.of(id).direct.contains(&hash) {

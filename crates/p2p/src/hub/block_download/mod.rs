@@ -450,7 +450,7 @@ impl BlockDownload {
     /// Measures speeds.
     pub(super) fn sample(&mut self, cx: &Context, now: Now) {
         let paused = std::mem::take(&mut self.paused) | std::mem::take(&mut self.is_node_behind);
-        let counters = |id| cx.peers.get(&id).map(|peer| (peer.block_bytes(), peer.round_trip));
+        let counters = |id| cx.peers.get(&id).map(|peer| (peer.block_bytes(), peer.round_trip()));
         self.download.sample(paused, now.since_start, counters);
     }
 
@@ -464,5 +464,78 @@ impl BlockDownload {
     /// The peer that holds the download up; `can_replace` says that another can take its place.
     pub(super) fn who_holds_up(&mut self, can_replace: bool, now: Now) -> Option<(PeerId, Reason)> {
         self.download.peer_to_disconnect(can_replace, now.since_start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::context::alone::{actions, add_peer, context, now};
+    use super::*;
+    use crate::chain::ChainView as _;
+    use crate::hub::Action;
+    use crate::sim::{Chain, made_on};
+
+    /// A part with one peer of this kind, which has these blocks.
+    fn begun(kind: Kind) -> (Arc<Chain>, crate::sim::Made, Context, PeerId, BlockDownload, HeaderSync) {
+        let chain = Arc::new(Chain::new());
+        let made = made_on(&chain.best_header(), 3, 1, 300);
+        let hashes: Vec<_> = made.headers.iter().map(Header::hash).collect();
+        chain.accept_headers(&made.headers, &hashes, u64::MAX / 2);
+        let mut cx = context(&chain);
+        let id = add_peer(&mut cx, kind);
+        let (mut blocks, mut headers) = (BlockDownload::new(Arc::default()), HeaderSync::default());
+        blocks.add_peer(id, kind);
+        headers.add_peer(id);
+        headers.note_best_known(id, cx.chain.best_header());
+        blocks.on_ready(&cx, id, now(1));
+        blocks.schedule(&mut cx, &headers, now(1));
+        (chain, made, cx, id, blocks, headers)
+    }
+
+    fn received(block: Vec<u8>) -> Received {
+        Received { command: Command::Block, bytes: block, start: 0, unchecked: None }
+    }
+
+    #[test]
+    fn wanted_blocks_are_asked_for_and_go_to_the_node() {
+        let (chain, made, mut cx, id, mut blocks, headers) = begun(Kind::Automatic);
+        let best = chain.best_header();
+        let targets = actions(&mut cx);
+        assert!(matches!(&targets[..], [Action::Event(Event::Targets(list))] if *list == [best.hash]), "{targets:?}");
+        assert!(blocks.is_asking());
+        blocks.want(vec![chain.wanted_up_to(&best.hash, 10)]);
+        blocks.schedule(&mut cx, &headers, now(2));
+        let asked = blocks.waits_for(now(4).since_start).map(|(want, peer, time)| (want.height, peer, time));
+        assert_eq!(asked, Some((Height::new(1), Some(id), Duration::from_secs(2))));
+        let came = blocks.on_block(&mut cx, id, received(made.block(0)), now(5)).unwrap();
+        assert!(matches!(came, Came::Asked));
+        let given = actions(&mut cx);
+        let is_first =
+            |action: &Action| matches!(action, Action::Event(Event::Block { height, .. }) if *height == Height::new(1));
+        assert!(given.iter().any(is_first) && blocks.last_block_at(id).is_some(), "{given:?}");
+        // Its body proves bad: who gave it is named, once.
+        let hash = made.headers[0].hash();
+        let bad = || BlockVerdict::BadBody("bad-txnmrklroot".to_owned());
+        let culprit = blocks.judge(&mut cx, hash, bad(), now(6)).map(|(peer, _)| peer);
+        assert_eq!((culprit, blocks.judge(&mut cx, hash, bad(), now(6))), (Some(id), None));
+    }
+
+    /// Also when it comes again; any other peer begins anew.
+    #[test]
+    fn named_peer_that_withholds_is_remembered() {
+        for (kind, is_remembered) in [(Kind::Manual(3), true), (Kind::Automatic, false)] {
+            let (chain, _, mut cx, id, mut blocks, headers) = begun(kind);
+            blocks.want(vec![chain.wanted_up_to(&chain.best_header().hash, 10)]);
+            blocks.schedule(&mut cx, &headers, now(2));
+            assert!(blocks.tick_delivery(&cx, now(3)).is_empty() && !blocks.withholds(id));
+            let ended = blocks.tick_delivery(&cx, now(200));
+            assert_eq!((blocks.withholds(id), ended.len()), (true, usize::from(!is_remembered)), "{kind:?}");
+            assert_eq!(blocks.best_claim(&cx, &headers), None, "it has no say");
+            blocks.remove_peer(id);
+            cx.peers.remove(&id);
+            let again = add_peer(&mut cx, kind);
+            blocks.add_peer(again, kind);
+            assert_eq!(blocks.withholds(again), is_remembered, "{kind:?}");
+        }
     }
 }

@@ -33,7 +33,7 @@ impl BlockDownload {
             return;
         }
         let least = least_work(cx);
-        let has_blocks = |peer: &&Peer| peer.ready && peer.kind != Kind::AddressFetch && peer.serves_blocks();
+        let has_blocks = |peer: &&Peer| peer.is_ready() && peer.kind != Kind::AddressFetch && peer.serves_blocks();
         let best = |peer: &Peer| {
             let best = headers.best_known(peer.id).filter(|best| best.work >= least)?;
             Some((peer.id, best, self.withholds(peer.id)))
@@ -67,7 +67,7 @@ impl BlockDownload {
         let version = self.download.version();
         for id in cx.peer_ids() {
             let peer = &cx.peers[&id];
-            if !peer.ready || !peer.serves_blocks() {
+            if !peer.is_ready() || !peer.serves_blocks() {
                 continue;
             }
             let best = headers.best_known(id).filter(|best| best.work >= least);

@@ -37,7 +37,7 @@ impl HeaderSync {
     /// [`Reason::Lagging`]: its time is over.
     pub(in super::super) fn look_at_lag(&mut self, cx: &mut Context, id: PeerId, now: Now) -> Result<(), Reason> {
         let tip = cx.chain.tip();
-        let is_looked_at = |peer: &&Peer| peer.ready && matches!(peer.kind, Kind::Automatic | Kind::BlockRelay);
+        let is_looked_at = |peer: &&Peer| peer.is_ready() && matches!(peer.kind, Kind::Automatic | Kind::BlockRelay);
         if cx.peers.get(&id).filter(is_looked_at).is_none() {
             return Ok(());
         }

@@ -462,3 +462,59 @@ fn locator_beyond(cx: &Context, last: &HeaderInfo) -> Vec<BlockHash> {
     locator.insert(place, last.hash);
     locator
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::context::alone::{actions, add_peer, context, now};
+    use super::super::outbound::Outbound;
+    use super::*;
+    use crate::chain::ChainView as _;
+    use crate::sim::{Chain, headers_on, made_on};
+    use std::sync::Arc;
+
+    #[test]
+    fn headers_of_a_peer_are_stored_and_remembered_as_its_chain() {
+        let chain = Arc::new(Chain::new());
+        let mut cx = context(&chain);
+        let id = add_peer(&mut cx, Kind::Automatic);
+        let mut sync = HeaderSync::default();
+        sync.add_peer(id);
+        sync.ask_next(&mut cx, now(1));
+        assert!(sync.told[&id].asked_at.is_some() && !sync.is_heard(id));
+        let headers = headers_on(&chain.best_header(), 5, 1);
+        sync.on_headers(&mut cx, id, &headers, now(2)).unwrap();
+        let best = chain.best_header();
+        assert_eq!((best.height, sync.best_known(id)), (Height::new(5), Some(best)));
+        assert_eq!((sync.take_announced(), sync.take_announced()), (Some(best), None), "taken once");
+        assert_eq!((sync.is_heard(id), sync.chain_end(id)), (true, Some((best.height, best.work))));
+        assert_eq!(sync.those_on(&cx, best.hash, best.height), [id]);
+        let told = actions(&mut cx).into_iter().any(
+            |action| matches!(action, crate::hub::Action::Event(Event::Headers { peer, new_count: 5 }) if peer == id),
+        );
+        assert!(told, "the node hears of them");
+        // Its end is the end of all: there is nobody else.
+        let mut outbound = Outbound::new(&cx.config, now(0)).unwrap();
+        sync.tell_done(&mut cx, &mut outbound, |_| false, now(3));
+        assert!(sync.is_done() && sync.is_settled());
+        sync.remove_peer(id);
+        assert_eq!((sync.best_known(id), sync.chain_end(id)), (None, None), "nothing is left of it");
+    }
+
+    #[test]
+    fn headers_that_are_no_chain_end_the_connection() {
+        let chain = Arc::new(Chain::new());
+        let mut cx = context(&chain);
+        let id = add_peer(&mut cx, Kind::Automatic);
+        let mut sync = HeaderSync::default();
+        sync.add_peer(id);
+        let made = made_on(&chain.best_header(), 3, 1, 0).headers;
+        let gap = [made[0], made[2]];
+        let result = sync.on_headers(&mut cx, id, &gap, now(1));
+        assert_eq!((result, sync.take_announced()), (Err(Reason::HeadersNotContinuous), None));
+        for count in 0..=UNCONNECTED_COUNT_MAX {
+            let result = sync.on_headers(&mut cx, id, &made[2..], now(1));
+            assert_eq!(result.is_err(), count == UNCONNECTED_COUNT_MAX, "{count}");
+        }
+        assert_eq!(chain.header_count(), 1, "nothing is stored");
+    }
+}

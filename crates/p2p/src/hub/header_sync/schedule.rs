@@ -75,7 +75,7 @@ impl HeaderSync {
         let minimum = cx.chain.minimum_work();
         let Some(peer) = cx.peers.get_mut(&id) else { return Ok(()) };
         // Source: Bitcoin Core b88bffe, `MaybeSendSendHeaders`.
-        if peer.ready && self.best_known(id).is_some_and(|best| best.work > minimum) {
+        if peer.is_ready() && self.best_known(id).is_some_and(|best| best.work > minimum) {
             peer.ask_for_headers();
         }
         let (kind, is_noban, last_received) = (peer.kind, peer.is_noban(), peer.last_received());
@@ -85,7 +85,7 @@ impl HeaderSync {
             if quiet || at.saturating_sub(asked) > ANSWER_TIMEOUT {
                 let is_told = told.at_end || self.ask_all;
                 let replaceable = kind == Kind::Automatic && !is_noban && !is_told;
-                let others = cx.peers.values().any(|other| other.ready && other.id != id && other.is_outbound());
+                let others = cx.peers.values().any(|other| other.is_ready() && other.id != id && other.is_outbound());
                 if replaceable && others {
                     return Err(Reason::HeadersStalled);
                 }
@@ -130,7 +130,8 @@ impl HeaderSync {
     ) -> impl Iterator<Item = &'a Peer> {
         cx.peers.values().filter(move |peer| {
             let told = self.seen_of(peer.id);
-            let of_use = peer.ready && peer.is_outbound() && peer.kind != Kind::AddressFetch && peer.serves_blocks();
+            let of_use =
+                peer.is_ready() && peer.is_outbound() && peer.kind != Kind::AddressFetch && peer.serves_blocks();
             peer.id != id && of_use && (!told.at_end || told.deferred) && !told.is_skipped(now)
         })
     }
@@ -138,7 +139,7 @@ impl HeaderSync {
     fn ask_those_not_asked(&mut self, cx: &mut Context, now: Now) {
         let may = |peer: &&Peer| {
             let told = self.seen_of(peer.id);
-            peer.ready && peer.kind != Kind::AddressFetch && !told.is_skipped(now) && !told.started
+            peer.is_ready() && peer.kind != Kind::AddressFetch && !told.is_skipped(now) && !told.started
         };
         let fresh: Vec<_> = cx.peers.values().filter(may).map(|peer| peer.id).collect();
         for id in fresh {
@@ -161,7 +162,7 @@ impl HeaderSync {
         let may = |peer: &&Peer| {
             let told = self.seen_of(peer.id);
             let idle = !told.is_streaming() && (!told.at_end || told.deferred) && !told.is_skipped(now);
-            peer.ready && peer.kind != Kind::AddressFetch && idle && !self.is_far_ahead(cx, Holder::of(peer))
+            peer.is_ready() && peer.kind != Kind::AddressFetch && idle && !self.is_far_ahead(cx, Holder::of(peer))
         };
         let outbound = cx.peers.values().filter(may).find(|peer| peer.is_outbound() && peer.serves_blocks());
         let Some(id) = outbound.or_else(|| cx.peers.values().find(may)).map(|peer| peer.id) else { return };
@@ -198,13 +199,13 @@ impl HeaderSync {
             let Some(of) = Waited::of(peer.kind) else { continue };
             let told = self.seen_of(peer.id);
             has_told |= told.at_end;
-            if peer.ready && (told.at_end || told.is_skipped(now)) {
+            if peer.is_ready() && (told.at_end || told.is_skipped(now)) {
                 outbound.heard(peer.kind);
             }
-            let answering = peer.ready && !told.at_end && !told.is_skipped(now);
+            let answering = peer.is_ready() && !told.at_end && !told.is_skipped(now);
             is_telling |= (answering && told.started) || told.low_work.is_some();
             let age = now.since_start.saturating_sub(peer.connected_at());
-            let young = !peer.ready && age < YOUNG;
+            let young = !peer.is_ready() && age < YOUNG;
             if !withholds(peer.id) && !told.is_stale(now) && (answering || young || told.low_work.is_some()) {
                 waited.push((of, told.best_known.map_or(Work::ZERO, |best| best.work)));
             }

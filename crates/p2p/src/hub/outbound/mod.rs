@@ -125,9 +125,7 @@ impl Outbound {
     pub(super) fn made(&mut self, id: PeerId, has_proxy: bool) -> Option<Dialed> {
         let dialed = self.dials.remove(&id)?.of;
         self.made_count += 1;
-        let name = if let Target::Name(name, _) = &dialed.target { Some(name.as_str()) } else { None };
-        let is_proxied = has_proxy && dialed.target.is_proxied();
-        self.troubles.connected(&dialed.target.to_string(), name, is_proxied);
+        self.troubles.connected(&dialed.target, has_proxy && dialed.target.is_proxied());
         Some(dialed)
     }
 
@@ -150,7 +148,7 @@ impl Outbound {
         self.failed(peer.kind, offence, now);
         match reason {
             Reason::Stopping | Reason::Asked | Reason::Banned | Reason::FeelerDone => true,
-            _ if peer.ready || !peer.is_outbound() => true,
+            _ if peer.is_ready() || !peer.is_outbound() => true,
             _ => self.troubles.ended(&peer.target.to_string(), &reason.to_string(), now.since_start),
         }
     }
@@ -398,5 +396,64 @@ impl Outbound {
             Target::Name(..) => None,
         };
         peers.chain(dials).filter_map(group).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::context::alone::{actions, add_peer, context, now};
+    use super::*;
+    use crate::rng::Rng;
+    use crate::sim::Chain;
+    use crate::trouble::TroubleKind;
+    use std::sync::Arc;
+
+    fn dialed(cx: &mut Context) -> Vec<PeerId> {
+        let dials = actions(cx).into_iter();
+        dials.filter_map(|action| if let Action::Dial { peer, .. } = action { Some(peer) } else { None }).collect()
+    }
+
+    /// Seconds at which a named peer is connected to that refuses each time.
+    #[test]
+    fn named_peer_is_tried_again_after_twice_the_time() {
+        let mut cx = context(&Arc::new(Chain::new()));
+        cx.config.outbound = api::Outbound::Only(vec!["9.9.9.9:1".to_owned()]);
+        let mut addresses = Addresses::new(&mut Rng::Seeded(1));
+        let mut outbound = Outbound::new(&cx.config, now(0)).unwrap();
+        let refused = DialError::of_peer(TroubleKind::Refused, "refused");
+        let mut tried = Vec::new();
+        for second in 0..200 {
+            outbound.tick(&mut cx, &mut addresses, now(second));
+            for id in dialed(&mut cx) {
+                tried.push(second);
+                outbound.not_made(&mut cx, id, &refused, now(second));
+            }
+        }
+        assert_eq!(tried, [0, 1, 3, 7, 15, 31, 63, 123, 183]);
+        let facts = outbound.facts(now(200).since_start);
+        assert_eq!((facts.begun_count, facts.made_count, facts.troubles[0].count), (9, 0, 9));
+        // Nobody is connected to while a person wants no connections, nor one that a person takes back.
+        cx.is_off = true;
+        outbound.tick(&mut cx, &mut addresses, now(400));
+        cx.is_off = false;
+        outbound.remove_named(&Target::parse("9.9.9.9:1", 1).unwrap());
+        outbound.tick(&mut cx, &mut addresses, now(401));
+        assert_eq!(dialed(&mut cx), []);
+    }
+
+    #[test]
+    fn dial_that_was_made_is_no_dial_any_more() {
+        let mut cx = context(&Arc::new(Chain::new()));
+        let mut addresses = Addresses::new(&mut Rng::Seeded(1));
+        let mut outbound = Outbound::new(&cx.config, now(0)).unwrap();
+        let target = Target::parse("9.9.9.9:1", 1).unwrap();
+        outbound.dial(&mut cx, &mut addresses, Dialed::of(Kind::Automatic, target.clone()), now(1));
+        let [id] = dialed(&mut cx)[..] else { panic!("one dial") };
+        assert_eq!((outbound.count_of(Kind::Automatic), outbound.has_young(RETRY_MIN, now(1))), (1, true));
+        let made = outbound.made(id, false).expect("it was dialed");
+        assert_eq!((made.kind, made.target, outbound.count_of(Kind::Automatic)), (Kind::Automatic, target, 0));
+        assert!(outbound.made(id, false).is_none(), "once");
+        let peer = add_peer(&mut cx, Kind::Automatic);
+        assert!(outbound.ended(&cx.peers[&peer], &Reason::Closed, now(2)), "its handshake was done: people are told");
     }
 }

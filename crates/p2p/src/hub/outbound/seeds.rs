@@ -93,7 +93,7 @@ impl Seeds {
 
 impl Outbound {
     fn sought_count(cx: &Context) -> usize {
-        cx.peers.values().filter(|peer| peer.kind == Kind::Automatic && peer.ready).count()
+        cx.peers.values().filter(|peer| peer.kind == Kind::Automatic && peer.is_ready()).count()
     }
 
     /// Asks seed nodes and DNS seeds when it is time to.

@@ -184,7 +184,7 @@ impl Serving {
     /// `getheaders`: the headers of the connected chain that follow.
     pub(super) fn on_get_headers(&mut self, cx: &mut Context, id: PeerId, locator: &[BlockHash], stop: &BlockHash) {
         let tip = cx.chain.tip();
-        let may_download = cx.peers.get(&id).is_some_and(|peer| peer.permissions.has(Permissions::DOWNLOAD));
+        let may_download = cx.peers.get(&id).is_some_and(|peer| peer.permissions().has(Permissions::DOWNLOAD));
         let headers = if tip.work < cx.chain.minimum_work() && !may_download {
             // An empty answer says: nothing here yet, and no need to wait.
             Vec::new()
@@ -310,10 +310,10 @@ impl Serving {
         }
         for id in cx.peer_ids() {
             let peer = &cx.peers[&id];
-            if !peer.ready || self.peer_has(cx, headers, id, &tip) || !may_answer(cx, peer) {
+            if !peer.is_ready() || self.peer_has(cx, headers, id, &tip) || !may_answer(cx, peer) {
                 continue;
             }
-            let fresh = if peer.wants_headers { self.headers_unknown_to(cx, headers, id, tip) } else { None };
+            let fresh = if peer.wants_headers() { self.headers_unknown_to(cx, headers, id, tip) } else { None };
             let message = match fresh {
                 Some(headers) => Message::Headers(headers),
                 None => Message::Inv(vec![Inventory::Block(tip.hash)]),
@@ -363,4 +363,61 @@ fn is_beyond_offer(cx: &Context, hash: &BlockHash) -> bool {
     }
     let tip = cx.chain.tip();
     cx.chain.header(hash).is_some_and(|block| tip.height.blocks_above(block.height) > LIMITED_DEPTH_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::context::alone::{actions, add_peer, context};
+    use super::*;
+    use crate::peer::Kind;
+    use crate::sim::{Chain, made_on};
+    use std::sync::Arc;
+
+    fn served(count: usize) -> Arc<Chain> {
+        Arc::new(Chain::having(&made_on(&Chain::new().best_header(), count, 1, 300)))
+    }
+
+    #[test]
+    fn blocks_that_wait_for_a_peer_are_bounded_and_read_one_piece_at_a_time() {
+        let chain = served(100);
+        let mut cx = context(&chain);
+        let id = add_peer(&mut cx, Kind::Inbound);
+        let mut serving = Serving::new(BufferPool::default());
+        serving.add_peer(id);
+        let hash = chain.tip().hash;
+        (0..3).for_each(|_| serving.on_get_data(id, vec![Inventory::WitnessBlock(hash); 3000]));
+        assert_eq!(serving.waiting(id), (SERVE_COUNT_MAX, false));
+        // What waits to be sent of the handshake leaves room.
+        serving.serve_next(&mut cx, id).unwrap();
+        serving.serve_next(&mut cx, id).unwrap();
+        let reads = actions(&mut cx);
+        let [Action::Read { request, .. }] = &reads[..] else { panic!("one reading: {reads:?}") };
+        let served = request.read(&*chain);
+        serving.served(&mut cx, id, served).unwrap();
+        assert_eq!(serving.waiting(id), (SERVE_COUNT_MAX - READ_COUNT_MAX, true), "and the next piece is being read");
+        // What comes for a peer that is gone is dropped.
+        serving.remove_peer(id);
+        serving.served(&mut cx, id, Served::Blocks(vec![None])).unwrap();
+        assert_eq!(serving.hearing(id), Hearing::Heard);
+    }
+
+    #[test]
+    fn tip_is_announced_once_to_who_does_not_have_it() {
+        let chain = served(3);
+        let mut cx = context(&chain);
+        let (knows, asks) = (add_peer(&mut cx, Kind::Automatic), add_peer(&mut cx, Kind::Inbound));
+        let (mut serving, mut headers) = (Serving::new(BufferPool::default()), HeaderSync::default());
+        for id in [knows, asks] {
+            serving.add_peer(id);
+            headers.add_peer(id);
+        }
+        headers.note_best_known(knows, chain.tip());
+        let waiting = |cx: &Context| [knows, asks].map(|id| cx.peers[&id].transport.out_bytes());
+        let before = waiting(&cx);
+        serving.announce_tip(&mut cx, &headers);
+        let after = waiting(&cx);
+        assert!(after[0] == before[0] && after[1] > before[1], "{before:?} {after:?}");
+        serving.announce_tip(&mut cx, &headers);
+        assert_eq!(waiting(&cx), after, "it was told");
+    }
 }

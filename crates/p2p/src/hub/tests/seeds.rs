@@ -108,3 +108,28 @@ fn seed_nodes_come_first_one_each_ten_seconds() {
     let only = Config { seed_nodes: nodes(), dns_seed: false, outbound: Outbound::Only(Vec::new()), ..empty() };
     assert_eq!(seen(&mut hub(only), 0..60), "", "named peers are enough");
 }
+
+/// A machine without a line asks them all day: the log has the first round.
+#[test]
+fn dns_seeds_that_are_asked_again_are_not_logged_again() {
+    let mut hub = hub(empty());
+    let lines = |hub: &mut Hub| {
+        let said = std::iter::from_fn(|| hub.next_action()).filter_map(|action| match action {
+            Action::Event(Event::Log(line)) => Some(line),
+            _ => None,
+        });
+        said.filter(|line| line.contains("DNS seed")).count()
+    };
+    let mut round = |at: u64| {
+        hub.tick(now(at));
+        let asked = lines(&mut hub);
+        for seed in SEEDS {
+            hub.not_resolved(&format!("x9.{}", seed.trim_end_matches('.')), "no such name", now(at + 1));
+        }
+        hub.tick(now(at + 1));
+        (asked, lines(&mut hub))
+    };
+    assert_eq!(round(0), (SEEDS.len(), 1), "each that is asked, and how many addresses were found");
+    let again = SEED_AGAIN.as_secs() + 2;
+    assert_eq!((round(again), round(2 * again)), ((0, 0), (0, 0)));
+}
