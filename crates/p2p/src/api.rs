@@ -4,6 +4,7 @@ use crate::bans::BanList;
 use crate::budget::Reservation;
 use crate::chain::HeaderInfo;
 use crate::facts::NetworkFacts;
+pub use crate::names::{PeerId, Want};
 use crate::params::NetworkParams;
 use crate::permissions::{Permissions, PermittedNet};
 use crate::reason::Reason;
@@ -13,16 +14,6 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
-
-/// The name of a connection, never used twice in a run.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct PeerId(pub u64);
-
-impl fmt::Display for PeerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
 
 /// Which peers are sought.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,15 +136,6 @@ impl Config {
             clock: SystemTime::now,
         }
     }
-}
-
-/// A block that the node wants: on the chain of a peer, and not stored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Want {
-    /// Its hash.
-    pub hash: BlockHash,
-    /// Its height.
-    pub height: Height,
 }
 
 /// What the node found about a block that it was given.

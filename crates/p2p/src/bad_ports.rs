@@ -2,7 +2,7 @@
 //!
 //! Absent on purpose: ports that a person names. Those are connected to, whatever they are.
 
-/// Ports that belong to other services, in order. Source: Bitcoin Core b88bffe, doc/p2p-bad-ports.md.
+/// Ports that belong to other services, in order. Source: Bitcoin Core b88bffe, netbase.cpp, `IsBadPort`.
 const BAD_PORTS: [u16; 85] = [
     1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110,
     111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532,

@@ -4,7 +4,7 @@
 //!
 //! Absent on purpose: what to do about it, and what was before ([`crate::Progress`] has counters since the start).
 
-use crate::api::{PeerId, Want};
+use crate::names::{PeerId, Want};
 use crate::trouble::Trouble;
 use primitives::{Height, Work};
 use std::time::Duration;

@@ -37,6 +37,7 @@ pub mod hub;
 mod journal;
 mod lag;
 pub mod low_work;
+mod names;
 pub mod net;
 pub mod packet;
 pub mod params;

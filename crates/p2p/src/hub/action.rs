@@ -1,6 +1,6 @@
 //! What the hub asks of the world, and what the node says to the hub.
 
-use super::serving::ReadRequest;
+use super::read::ReadRequest;
 use crate::api::{BlockVerdict, Event, PeerId, Want};
 use crate::wire::Target;
 use primitives::BlockHash;

@@ -27,11 +27,12 @@ pub mod eviction;
 mod facts;
 pub mod header_sync;
 pub mod outbound;
+mod read;
 pub mod serving;
 
 pub use action::{Action, NodeMessage};
 pub use asked::Purpose;
-pub use serving::{ReadRequest, Served};
+pub use read::{ReadRequest, Served};
 
 use crate::addresses::Addresses;
 use crate::api::{BlockVerdict, Config, Event, PeerId, Progress};

@@ -9,16 +9,15 @@ pub mod room;
 use super::Action;
 use super::context::Context;
 use super::header_sync::HeaderSync;
+use super::read::{Asked, Payload, READ_BYTES_MAX, ReadRequest, Served};
 use crate::api::PeerId;
 use crate::budget::BufferPool;
-use crate::chain::{ChainView, HeaderInfo};
+use crate::chain::HeaderInfo;
 use crate::filter_request::FilterRequest;
-use crate::packet::Packet;
-use crate::peer::{Hearing, Peer, SEND_PAUSE_BYTES};
+use crate::peer::{Hearing, SEND_PAUSE_BYTES};
 use crate::permissions::Permissions;
 use crate::reason::Reason;
-use crate::transport::head_bytes;
-use crate::wire::{Command, Inventory, Message, PAYLOAD_BYTES_MAX, checksum};
+use crate::wire::{Inventory, Message, PAYLOAD_BYTES_MAX};
 use memory::Takers;
 use primitives::{BlockHash, Header};
 use room::{SEND_TOTAL_BYTES_MAX, SERVE_BYTES_MAX, may_answer, queued_bytes};
@@ -39,99 +38,6 @@ pub const LIMITED_DEPTH_MAX: u32 = 290;
 pub const SERVE_COUNT_MAX: usize = 4096;
 /// Blocks that are read for one peer at a time: the chain's first years have blocks of 250 bytes.
 pub const READ_COUNT_MAX: usize = 64;
-/// And the bytes after which reading stops for this time.
-pub const READ_BYTES_MAX: usize = SEND_PAUSE_BYTES;
-
-/// What is to be read for a peer.
-#[derive(Debug)]
-pub struct ReadRequest {
-    asked: Asked,
-    /// Whether it goes out by v2, where messages need no checksum.
-    v2: bool,
-    /// Where vectors for it come from.
-    buffers: BufferPool,
-}
-
-#[derive(Debug)]
-enum Asked {
-    /// Blocks, in order; with witnesses where they are asked for with them.
-    Blocks(Vec<Inventory>),
-    /// Filters, or what is known of them.
-    Filters(FilterRequest),
-}
-
-/// What was read for a peer.
-#[derive(Debug)]
-pub enum Served {
-    /// The first of the blocks, at least one; `None` for one that is not there or not to be shown.
-    Blocks(Vec<Option<Payload>>),
-    /// The next messages about filters, and what is left of the request.
-    Filters(Vec<Payload>, Option<FilterRequest>),
-}
-
-/// A message that was read for a peer.
-#[derive(Debug)]
-pub struct Payload {
-    command: Command,
-    packet: Packet,
-    /// None where the transport needs none.
-    checksum: Option<[u8; 4]>,
-}
-
-impl Payload {
-    /// The bytes with their checksum: computed where they are read, and not where sockets wait.
-    ///
-    /// `None` for more than a message can carry.
-    fn new(command: Command, packet: Packet, v2: bool) -> Option<Payload> {
-        let fits = packet.payload().len() <= PAYLOAD_BYTES_MAX;
-        fits.then(|| Payload { command, checksum: (!v2).then(|| checksum(packet.payload())), packet })
-    }
-
-    fn bytes(&self) -> usize {
-        self.packet.payload().len()
-    }
-
-    fn send_to(self, peer: &mut Peer) {
-        peer.transport.send_packet(self.command, self.packet, self.checksum);
-    }
-}
-
-impl ReadRequest {
-    /// Reads, until [`READ_BYTES_MAX`] are read.
-    pub fn read(&self, chain: &dyn ChainView) -> Served {
-        match &self.asked {
-            Asked::Blocks(blocks) => Served::Blocks(self.read_blocks(chain, blocks)),
-            Asked::Filters(request) => {
-                let (messages, rest) = request.read(chain);
-                let payload = |(command, bytes): (Command, Vec<u8>)| {
-                    let mut packet = self.packet();
-                    packet.payload_mut(bytes.len()).copy_from_slice(&bytes);
-                    Payload::new(command, packet, self.v2)
-                };
-                Served::Filters(messages.into_iter().filter_map(payload).collect(), rest)
-            }
-        }
-    }
-
-    fn packet(&self) -> Packet {
-        Packet::new(head_bytes(self.v2), self.buffers.clone())
-    }
-
-    fn read_blocks(&self, chain: &dyn ChainView, blocks: &[Inventory]) -> Vec<Option<Payload>> {
-        let (mut out, mut bytes) = (Vec::new(), 0);
-        for block in blocks {
-            let with_witness = matches!(block, Inventory::WitnessBlock(_));
-            let mut packet = self.packet();
-            let is_there = block.block().is_some_and(|hash| chain.read_block(&hash, with_witness, &mut packet));
-            bytes += if is_there { packet.payload().len() } else { 0 };
-            out.push(is_there.then(|| Payload::new(Command::Block, packet, self.v2)).flatten());
-            if bytes >= READ_BYTES_MAX {
-                break;
-            }
-        }
-        out
-    }
-}
 
 /// What one peer asked for and was given.
 #[derive(Debug, Default)]
@@ -271,7 +177,7 @@ impl Serving {
 
     fn begin_to_read(&mut self, cx: &mut Context, id: PeerId, asked: Asked) {
         let Some(peer) = cx.peers.get(&id) else { return };
-        let request = ReadRequest { asked, v2: peer.transport.is_v2(), buffers: self.buffers.clone() };
+        let request = ReadRequest::new(asked, peer.transport.is_v2(), self.buffers.clone());
         self.of(id).is_reading = true;
         cx.ask(Action::Read { peer: id, request });
     }
@@ -369,6 +275,7 @@ fn is_beyond_offer(cx: &Context, hash: &BlockHash) -> bool {
 mod tests {
     use super::super::context::alone::{actions, add_peer, context};
     use super::*;
+    use crate::chain::ChainView as _;
     use crate::peer::Kind;
     use crate::sim::{Chain, made_on};
     use std::sync::Arc;

@@ -1,0 +1,110 @@
+//! What is read for peers in a thread of its own: blocks and filters, as messages that are ready to be sent.
+//!
+//! Absent on purpose: who may ask for what, and when it is read ([`super::serving`]).
+
+use crate::budget::BufferPool;
+use crate::chain::ChainView;
+use crate::filter_request::FilterRequest;
+use crate::packet::Packet;
+use crate::peer::{Peer, SEND_PAUSE_BYTES};
+use crate::transport::head_bytes;
+use crate::wire::{Command, Inventory, PAYLOAD_BYTES_MAX, checksum};
+
+/// Bytes after which reading stops for this time.
+pub(super) const READ_BYTES_MAX: usize = SEND_PAUSE_BYTES;
+
+/// What is to be read for a peer.
+#[derive(Debug)]
+pub struct ReadRequest {
+    asked: Asked,
+    /// Whether it goes out by v2, where messages need no checksum.
+    v2: bool,
+    /// Where vectors for it come from.
+    buffers: BufferPool,
+}
+
+/// What is asked for.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// Blocks, in order; with witnesses where they are asked for with them.
+    Blocks(Vec<Inventory>),
+    /// Filters, or what is known of them.
+    Filters(FilterRequest),
+}
+
+/// What was read for a peer.
+#[derive(Debug)]
+pub enum Served {
+    /// The first of the blocks, at least one; `None` for one that is not there or not to be shown.
+    Blocks(Vec<Option<Payload>>),
+    /// The next messages about filters, and what is left of the request.
+    Filters(Vec<Payload>, Option<FilterRequest>),
+}
+
+/// A message that was read for a peer.
+#[derive(Debug)]
+pub struct Payload {
+    command: Command,
+    packet: Packet,
+    /// None where the transport needs none.
+    checksum: Option<[u8; 4]>,
+}
+
+impl Payload {
+    /// The bytes with their checksum: computed where they are read, and not where sockets wait.
+    ///
+    /// `None` for more than a message can carry.
+    fn new(command: Command, packet: Packet, v2: bool) -> Option<Payload> {
+        let fits = packet.payload().len() <= PAYLOAD_BYTES_MAX;
+        fits.then(|| Payload { command, checksum: (!v2).then(|| checksum(packet.payload())), packet })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.packet.payload().len()
+    }
+
+    pub(super) fn send_to(self, peer: &mut Peer) {
+        peer.transport.send_packet(self.command, self.packet, self.checksum);
+    }
+}
+
+impl ReadRequest {
+    pub(super) fn new(asked: Asked, v2: bool, buffers: BufferPool) -> ReadRequest {
+        ReadRequest { asked, v2, buffers }
+    }
+
+    /// Reads, until [`READ_BYTES_MAX`] are read.
+    pub fn read(&self, chain: &dyn ChainView) -> Served {
+        match &self.asked {
+            Asked::Blocks(blocks) => Served::Blocks(self.read_blocks(chain, blocks)),
+            Asked::Filters(request) => {
+                let (messages, rest) = request.read(chain);
+                let payload = |(command, bytes): (Command, Vec<u8>)| {
+                    let mut packet = self.packet();
+                    packet.payload_mut(bytes.len()).copy_from_slice(&bytes);
+                    Payload::new(command, packet, self.v2)
+                };
+                Served::Filters(messages.into_iter().filter_map(payload).collect(), rest)
+            }
+        }
+    }
+
+    fn packet(&self) -> Packet {
+        Packet::new(head_bytes(self.v2), self.buffers.clone())
+    }
+
+    fn read_blocks(&self, chain: &dyn ChainView, blocks: &[Inventory]) -> Vec<Option<Payload>> {
+        let (mut out, mut bytes) = (Vec::new(), 0);
+        for block in blocks {
+            let with_witness = matches!(block, Inventory::WitnessBlock(_));
+            let mut packet = self.packet();
+            let is_there = block.block().is_some_and(|hash| chain.read_block(&hash, with_witness, &mut packet));
+            bytes += if is_there { packet.payload().len() } else { 0 };
+            out.push(is_there.then(|| Payload::new(Command::Block, packet, self.v2)).flatten());
+            if bytes >= READ_BYTES_MAX {
+                break;
+            }
+        }
+        out
+    }
+}
