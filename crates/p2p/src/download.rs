@@ -396,9 +396,12 @@ impl Download {
 
     /// Requests of peers that have sent nothing for [`SILENT_AFTER`]: they take no room from the others' blocks.
     fn silent_request_count(&self, now: Duration) -> usize {
-        let is_silent = |link: &&Link| now.saturating_sub(link.progress_at.max(link.bytes_at)) > SILENT_AFTER;
-        let is_owed = |hash: &&BlockHash| self.requests.contains_key(*hash);
-        self.links.values().filter(is_silent).map(|link| link.in_flight.iter().filter(is_owed).count()).sum()
+        let is_silent = |link: &Link| now.saturating_sub(link.progress_at.max(link.bytes_at)) > SILENT_AFTER;
+        let owed = |(id, link): (&PeerId, &Link)| {
+            let is_owed = |hash: &&BlockHash| self.requests.get(*hash).is_some_and(|r| r.owners.contains(id));
+            link.in_flight.iter().filter(is_owed).count()
+        };
+        self.links.iter().filter(|(_, link)| is_silent(link)).map(owed).sum()
     }
 
     fn has_room(&self, silent_count: usize, held_bytes: usize, limits: Limits) -> bool {
