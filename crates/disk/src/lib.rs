@@ -164,6 +164,23 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Not found, or what the system says.
     fn open(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>>;
 
+    /// Whether this is a pipe or a device, which can be read once from its beginning and not in place. Opens nothing.
+    ///
+    /// # Errors
+    /// What the system says, other than not found.
+    fn is_pipe(&self, path: &Path) -> DiskResult<bool> {
+        let _ = path;
+        Ok(false)
+    }
+
+    /// Opens what [`Disk::is_pipe`] says yes of, to read it. Waits for the writer of a named pipe.
+    ///
+    /// # Errors
+    /// Not found, or what the system says.
+    fn open_pipe(&self, path: &Path) -> DiskResult<Box<dyn io::Read + Send>> {
+        Err(DiskError::new("open as a pipe", path, io::ErrorKind::Unsupported))
+    }
+
     /// Makes a new, empty file, for reading and writing.
     ///
     /// # Errors

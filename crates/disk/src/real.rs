@@ -41,6 +41,19 @@ impl Disk for RealDisk {
         opened("open", path, OpenOptions::new().read(true))
     }
 
+    fn is_pipe(&self, path: &Path) -> DiskResult<bool> {
+        // Looked at by its name: a pipe that is opened and closed again loses its writer.
+        match std::fs::metadata(path) {
+            Ok(known) => Ok(!known.is_file() && !known.is_dir()),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(why) => Err(DiskError::new("look for", path, why)),
+        }
+    }
+
+    fn open_pipe(&self, path: &Path) -> DiskResult<Box<dyn io::Read + Send>> {
+        Ok(Box::new(wrap("open", path, File::open(path))?))
+    }
+
     fn create(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>> {
         opened("create", path, OpenOptions::new().read(true).write(true).create_new(true))
     }

@@ -170,7 +170,7 @@ fn run(command: Command, line: &OnLine) -> Result<ExitCode, Failure> {
             let settings = load(&given.common, Some(&given.writing))?;
             settings.make_default_datadir()?;
             work("import", &settings, &given.common, HashType::None, true, |options, events| {
-                jobs::import(options, &given.files, events)
+                jobs::import(options, &given.sources(), events)
             })
         }
         Command::Verify(given) => verify(&given),

@@ -472,6 +472,8 @@ struct InfoObject<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     in_use: Option<InUseObject<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    lost_xor_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     remark: Option<&'a str>,
     next_step: &'a str,
 }
@@ -534,6 +536,7 @@ pub(crate) fn info_json(info: &DataDirInfo) -> String {
             .collect(),
         disk_space: info.space.as_ref().map(SpaceObject::from),
         in_use: info.in_use.as_ref().map(InUseObject::from),
+        lost_xor_key: info.lost_key.as_deref(),
         remark: info.remark.as_deref(),
         next_step: &info.next_step,
     })

@@ -128,6 +128,8 @@ pub struct Sizes {
     pub prune_buffer_bytes: u64,
     /// Bytes that survivors of hints may take before they are written as a run, whatever the budget allows.
     pub hinted_run_bytes_max: usize,
+    /// Bytes of a packed file or a pipe that are imported at a time.
+    pub import_piece_bytes: usize,
     /// How long the pipeline waits for a block from peers before other things are looked at.
     pub arrival_patience: Duration,
     /// Whether [`Options::dbcache_bytes`] was chosen by [`crate::machine_memory`], and follows what is left from then on.
@@ -144,6 +146,7 @@ impl Default for Sizes {
             limits: Limits::default(),
             prune_buffer_bytes: store::prune::BUFFER_BYTES,
             hinted_run_bytes_max: usize::MAX,
+            import_piece_bytes: 32 << 20,
             arrival_patience: crate::session::inbox::PATIENCE,
             dbcache_follows: false,
             check_block_index: 0,

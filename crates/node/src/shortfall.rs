@@ -33,6 +33,8 @@ struct Found {
     refused: HashSet<BlockHash>,
     /// Headers that the clock keeps out.
     is_clock_behind: bool,
+    /// Why nothing could be read of a file that is not empty.
+    unreadable: Option<Message>,
     /// Announced blocks were not given, and no peer says that the chain ends below them.
     is_undelivered: bool,
 }
@@ -81,6 +83,11 @@ impl Shortfall {
         self.lock().is_clock_behind = true;
     }
 
+    /// A file that is not empty has no block of this network, or could not be read to its end.
+    pub(crate) fn unreadable(&self, why: Message) {
+        self.lock().unreadable.get_or_insert(why);
+    }
+
     /// Blocks were announced and no peer gave them, and no connected peer has another tip.
     pub(crate) fn undelivered(&self) {
         self.lock().is_undelivered = true;
@@ -101,6 +108,9 @@ impl Shortfall {
         is_stored: &dyn Fn(NodeId) -> bool,
     ) -> Option<Message> {
         let found = self.lock();
+        if let Some(why) = &found.unreadable {
+            return Some(why.clone());
+        }
         let (best, height) = (tree.best(), tree.height(tip));
         if found.is_clock_behind && !is_current {
             let why = "time-too-new: further headers are more than two hours ahead of this machine's clock";

@@ -8,10 +8,10 @@
 
 use crate::fault::{Fault, FaultKind, Result};
 use crate::layout;
-use crate::xor::{FileKeys, Key};
-use disk::{Disk, DiskFile};
+use crate::xor::{FileKeys, Key, NO_KEY};
+use disk::{Bytes, Disk, DiskError, DiskFile, DiskResult};
 use simd::xor::xor;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,66 @@ pub(crate) enum FileNames {
     Undo(PathBuf),
     /// A list, each file with the key of its own directory; the index in it is the number.
     Foreign(Vec<(PathBuf, Key)>),
+    /// Bytes in memory, plain: a part of a stream. Its number is 0.
+    Piece(Arc<Piece>),
+}
+
+/// Plain bytes of a stream, read like a file.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    /// The stream.
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Piece {
+    fn not_a_file(&self, action: &'static str) -> DiskError {
+        DiskError::new(action, &self.path, std::io::ErrorKind::Unsupported)
+    }
+}
+
+impl DiskFile for Piece {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn len(&self) -> DiskResult<u64> {
+        Ok(self.bytes.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> DiskResult<usize> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(self.bytes.len());
+        let there = &self.bytes[start..];
+        let count = there.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&there[..count]);
+        Ok(count)
+    }
+
+    fn bytes(&self) -> DiskResult<Bytes> {
+        Ok(Bytes::from(self.bytes.clone()))
+    }
+
+    fn write_at(&self, _: u64, _: &[u8]) -> DiskResult<()> {
+        Err(self.not_a_file("write"))
+    }
+
+    fn set_len(&self, _: u64) -> DiskResult<()> {
+        Err(self.not_a_file("resize"))
+    }
+
+    fn allocate(&self, _: u64, _: u64) -> DiskResult<()> {
+        Err(self.not_a_file("reserve room in"))
+    }
+
+    fn drop_page_cache(&self, _: u64, _: u64) {}
+
+    fn is_in_place(&self) -> DiskResult<bool> {
+        Ok(true)
+    }
+
+    fn sync(&self) -> DiskResult<()> {
+        Err(self.not_a_file("sync"))
+    }
 }
 
 /// An open file of records. Reads undo its obfuscation.
@@ -112,6 +172,7 @@ impl OpenFiles {
             FileNames::Blocks(dir) => layout::block_file(dir, number),
             FileNames::Undo(dir) => layout::undo_file(dir, number),
             FileNames::Foreign(files) => files[number as usize].0.clone(),
+            FileNames::Piece(piece) => piece.path.clone(),
         }
     }
 
@@ -136,6 +197,9 @@ impl OpenFiles {
     }
 
     fn open_by_name(&self, number: u32) -> Result<RecordFile> {
+        if let FileNames::Piece(piece) = &self.names {
+            return Ok(RecordFile { file: piece.clone(), key: NO_KEY });
+        }
         let path = self.path(number);
         let file = self.disk.open(&path).map_err(|why| {
             if let Some(target) = self.disk.read_link(&path).ok().flatten().filter(|_| why.is_not_found()) {
@@ -153,7 +217,7 @@ impl OpenFiles {
         })?;
         let key = match &self.names {
             FileNames::Foreign(files) => files[number as usize].1,
-            FileNames::Blocks(_) | FileNames::Undo(_) => self.keys.key,
+            FileNames::Blocks(_) | FileNames::Undo(_) | FileNames::Piece(_) => self.keys.key,
         };
         let key = FileKeys { key, ..self.keys }.of(&*file)?;
         Ok(RecordFile { file, key })
@@ -168,9 +232,7 @@ impl OpenFiles {
 mod tests {
     use super::*;
     use crate::fault::FaultKind;
-    use crate::xor::NO_KEY;
     use disk::SimDisk;
-    use std::path::Path;
 
     #[test]
     fn open_file_that_was_removed_or_replaced_is_opened_again() {

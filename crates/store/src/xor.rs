@@ -105,7 +105,8 @@ pub fn find_key(disk: &dyn Disk, blocks_dir: &Path, network: &Network) -> Result
     let mut unknown = None;
     for &number in numbers.iter().take(FILES_TRIED_MAX) {
         let path = layout::block_file(blocks_dir, number);
-        match work_out::content(&*disk.open(&path)?, network.magic)? {
+        let file = disk.open(&path)?;
+        match work_out::content(&work_out::start_of(&*file)?, file.len()?, network.magic) {
             Content::Obfuscated(key) => return Ok(BlocksKey { key, origin: Origin::WorkedOut(path) }),
             Content::Plain => plain = plain.or(Some(path)),
             Content::Empty => {}
@@ -141,24 +142,29 @@ fn unreadable(path: &Path, magic: [u8; 4], first: [u8; 4]) -> Fault {
 ///
 /// # Errors
 ///
-/// The file or its directory cannot be read.
+/// The file cannot be read.
 pub fn key_of_foreign(disk: &dyn Disk, file: &Path, network: &Network) -> Result<Key> {
     let open = disk.open(file)?;
-    let mut first = [0; 4];
-    let have = open.read_at(0, &mut first)?;
+    let start = work_out::start_of(&*open)?;
+    Ok(key_of_start(disk, file, (&start, open.len()?), network))
+}
+
+/// The same of a stream that `path` names, unpacked as far as it was packed. `start` holds its first bytes: all of it, or more
+/// than a record. `bytes` is the length of the stream; [`u64::MAX`] where it is not known.
+pub fn key_of_start(disk: &dyn Disk, path: &Path, (start, bytes): (&[u8], u64), network: &Network) -> Key {
     // A key cut short says nothing, and so does one that belongs to other files.
-    let stored = file.parent().map(|dir| read_key(disk, dir)).and_then(|read| read.ok().flatten());
-    let fits =
-        |key: &Key| have == first.len() && first.iter().zip(key).map(|(there, key)| there ^ key).eq(network.magic);
-    if fits(&NO_KEY) && stored.is_none_or(|key| key[..4] != [0; 4]) {
-        return Ok(NO_KEY);
+    let stored = path.parent().map(|dir| read_key(disk, dir)).and_then(|read| read.ok().flatten());
+    let magic = network.magic;
+    let fits = |key: &Key| start.len() >= magic.len() && start.iter().zip(key).zip(magic).all(|((b, k), m)| b ^ k == m);
+    if fits(&NO_KEY) && stored.is_none_or(|key| key[..magic.len()] != [0; 4]) {
+        return NO_KEY;
     }
     match stored.filter(fits) {
-        Some(key) => Ok(key),
-        None => Ok(match work_out::content(&*open, network.magic)? {
+        Some(key) => key,
+        None => match work_out::content(start, bytes, magic) {
             Content::Obfuscated(key) => key,
             Content::Plain | Content::Empty | Content::Unknown(_) => NO_KEY,
-        }),
+        },
     }
 }
 

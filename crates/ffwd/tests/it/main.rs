@@ -19,6 +19,7 @@ mod first_steps;
 mod hints;
 mod hostile;
 mod indexes;
+mod keys;
 mod lab;
 mod limits;
 mod memory;

@@ -8,14 +8,14 @@ use crate::locks::{into_inner, lock};
 use crate::report::Reporter;
 use crate::threads;
 use crate::tree::NodeId;
-use consensus::Class;
+use consensus::{Class, Params};
 use primitives::{BlockHash, Height};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use store::FileEnd;
-use store::blockfiles::{BlockAt, BlockFiles, FileScan, FoundBlock, Reason};
+use store::blockfiles::{BlockAt, BlockFiles, FileScan, FoundBlock, Note, Reason};
 
 /// Lines at most about blocks that lie before their parents. Source of their words: Bitcoin Core b88bffe,
 /// `LoadExternalBlockFile`, which has one for each of them with `-debug=reindex`.
@@ -34,6 +34,8 @@ pub(crate) struct Scan {
     pub(crate) blocks: Vec<FoundBlock>,
     /// Where what was written into each file ends.
     pub(crate) ends: Vec<FileEnd>,
+    /// The first bytes that are no block.
+    pub(crate) first_note: Option<Note>,
 }
 
 /// What is scanned of a file.
@@ -70,7 +72,13 @@ pub(crate) fn scan_files(
     reporter: &Reporter<'_>,
 ) -> Result<Scan, Fault> {
     let scans = scan_each(there.len(), par, reporter, |at| files.scan(there[at]))?;
-    for note in scans.iter().flat_map(|scan| &scan.notes) {
+    scans.iter().for_each(|scan| say_notes(scan, reporter));
+    Ok(Scan::of(scans))
+}
+
+/// Says what of a file is no block.
+pub(crate) fn say_notes(scan: &FileScan, reporter: &Reporter<'_>) {
+    for note in &scan.notes {
         if note.reason == Reason::Split {
             reporter.warn(Message::new(note.to_string(), "Nothing is to be done: Bitcoin's chain does not need it"));
             continue;
@@ -78,7 +86,29 @@ pub(crate) fn scan_files(
         reporter.warn(Message::new(note.to_string(), RECORD_ADVICE));
         reporter.shortfall.damaged(note.path.clone(), note.bytes.start, None);
     }
-    Ok(Scan::of(scans))
+}
+
+/// The first bytes that should be a block and are none; records of another branch of the chain are none by intent.
+pub(crate) fn first_unreadable(scan: &FileScan) -> Option<&Note> {
+    scan.notes.iter().find(|note| note.reason != Reason::Split)
+}
+
+/// Nothing of a file that is not empty is a block of this network: `note` is the first that was found there instead.
+pub(crate) fn why_unreadable(params: &Params, note: &Note) -> Message {
+    let (what, advice) = match note.reason {
+        Reason::Magic(magic) => match store::layout::network_of_magic(magic) {
+            Some(other) => {
+                (format!("its records are blocks of {other}"), format!("Use --chain {other}, or another file"))
+            }
+            None => {
+                let advice = "Look whether these are block files, and whether their xor.dat lies beside them";
+                (format!("it begins with {magic:02x?}, which is no network's magic"), advice.to_owned())
+            }
+        },
+        _ => ("its records are damaged".to_owned(), "Get the file again from where it came from".to_owned()),
+    };
+    let (chain, path) = (params.chain.name(), note.path.display());
+    Message::new(format!("no block of {chain} could be read from {path}: {what}"), advice)
 }
 
 /// The same for parts of files; what is no block there was said when it was found first.
@@ -95,12 +125,13 @@ pub(crate) fn scan_parts(
 impl Scan {
     fn of(scans: Vec<FileScan>) -> Scan {
         let ends = scans.iter().map(|scan| scan.end).collect();
-        Scan { blocks: scans.into_iter().flat_map(|scan| scan.blocks).collect(), ends }
+        let first_note = scans.iter().find_map(|scan| first_unreadable(scan).cloned());
+        Scan { blocks: scans.into_iter().flat_map(|scan| scan.blocks).collect(), ends, first_note }
     }
 }
 
 /// Does `count` scans with all threads; gives what they found in their order.
-fn scan_each(
+pub(crate) fn scan_each(
     count: usize,
     par: usize,
     reporter: &Reporter<'_>,

@@ -57,7 +57,7 @@ impl DataDir<'_> {
             Err(Fault::Stopped) => return Ok(()),
             scan => scan?,
         };
-        let Scan { blocks, ends } = scan;
+        let Scan { blocks, ends, .. } = scan;
         if self.writer.cover_files(&ends, &cut) {
             // At once: bitcoind may be the next that opens this data directory.
             self.write_index(None)?;

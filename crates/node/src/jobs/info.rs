@@ -5,13 +5,14 @@ use crate::datadir::look::{self, Hold};
 use crate::datadir::{lock, seems};
 use crate::fault::Fault;
 use crate::options::{Options, Prune};
-use primitives::{BlockHash, Height, human};
+use primitives::{BlockHash, Height, hex, human};
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 use store::FaultKind;
 use store::chainstate::{self, Chainstate};
 use store::index::{BlockIndex, LoadedIndex};
+use store::xor::Origin;
 
 /// How often files are read again beside a program at work, and after what time.
 const TRIES_BESIDE: u32 = 20;
@@ -46,6 +47,8 @@ pub struct DataDirInfo {
     pub in_use: Option<InUse>,
     /// What the chain takes on the disk, where Core has figures for the network.
     pub space: Option<Forecast>,
+    /// xor.dat is missing and the block files are obfuscated: the key, in hexadecimal, that they give away.
+    pub lost_key: Option<String>,
     /// What it is instead of a data directory of this network that can be read: then the rest says nothing.
     pub remark: Option<String>,
     /// What would be done next.
@@ -112,6 +115,12 @@ impl fmt::Display for DataDirInfo {
                     "             while ffwd or bitcoind runs, or ffwd reindex, which judges all blocks again"
                 )?;
             }
+        }
+        if let Some(key) = &self.lost_key {
+            writeln!(
+                f,
+                "xor.dat      missing. The block files are obfuscated with the key {key}: the next sync or reindex stores it"
+            )?;
         }
         if let Some(space) = &self.space {
             writeln!(f, "disk space   {space}")?;
@@ -181,6 +190,7 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
         return Ok(info);
     }
     let locked = look::open(options, Hold::Nothing)?;
+    info.lost_key = matches!(locked.key_origin, Origin::WorkedOut(_)).then(|| hex::encode(&locked.key));
     let (disk, layout) = (&locked.disk, &locked.layout);
     let has_files = !locked.files.numbers()?.there.is_empty();
     let read = || match BlockIndex::exists(&**disk, layout)? {

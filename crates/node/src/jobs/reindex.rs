@@ -32,6 +32,9 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
         }
         _ => scan::scan(&locked.files, options.par, &reporter)?,
     };
+    if let (true, Some(note)) = (scan.blocks.is_empty(), &scan.first_note) {
+        return Err(Fault::Refused(scan::why_unreadable(&options.params, note)));
+    }
 
     let (index, infos) = if before.resumes {
         let loaded = before.loaded.as_ref().expect("a resumed index was loaded");

@@ -18,6 +18,7 @@ mod file_systems;
 mod following;
 mod gaps;
 mod hints;
+mod import;
 mod indexes;
 mod io_errors;
 mod lookup_stall;

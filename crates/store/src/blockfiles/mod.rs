@@ -20,7 +20,7 @@ pub mod write;
 use crate::FilePos;
 use crate::fault::{Fault, FaultKind, Result};
 use crate::layout::{self, Network};
-use crate::open_files::{FileNames, OpenFiles, RecordFile};
+use crate::open_files::{FileNames, OpenFiles, Piece, RecordFile};
 use crate::xor::{FileKeys, Key, NO_KEY};
 use disk::Disk;
 use std::path::{Path, PathBuf};
@@ -95,6 +95,12 @@ impl BlockFiles {
         }
     }
 
+    /// One file, number 0: plain bytes of a stream that `path` names.
+    pub fn piece(disk: Arc<dyn Disk>, path: PathBuf, bytes: Vec<u8>, network: &Network) -> BlockFiles {
+        let names = FileNames::Piece(Arc::new(Piece { path, bytes }));
+        BlockFiles { files: OpenFiles::new(disk, names, FileKeys { key: NO_KEY, magic: network.magic }) }
+    }
+
     /// Path of file number `file`.
     ///
     /// # Panics
@@ -133,6 +139,7 @@ impl BlockFiles {
                 }
                 there
             }
+            FileNames::Piece(_) => vec![0],
         };
         there.sort_unstable();
         let mut missing = Vec::new();
@@ -230,6 +237,19 @@ impl BlockFiles {
         let mut part = vec![0; bytes];
         file.read_exact_at(start, &mut part)?;
         Ok(Some(part))
+    }
+
+    /// Bytes of a file as they are, obfuscation undone.
+    ///
+    /// # Errors
+    ///
+    /// A missing file, one that ends earlier; what the system says.
+    pub fn read_range(&self, file: u32, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+        let file = self.file(file)?;
+        let have = file.len()?.saturating_sub(offset);
+        let mut range = vec![0; usize::try_from(bytes.min(have)).unwrap_or(usize::MAX)];
+        file.read_exact_at(offset, &mut range)?;
+        Ok(range)
     }
 
     /// Size of the block at `offset` as the header of its record says.

@@ -41,36 +41,42 @@ pub(super) enum Content {
     Unknown([u8; 4]),
 }
 
-/// Looks at the start of a block file.
+/// As much of the start of a file as its key can be worked out from.
 ///
 /// # Errors
 ///
 /// What the system says.
-pub(super) fn content(file: &dyn DiskFile, magic: [u8; 4]) -> Result<Content> {
-    let file_bytes = file.len()?;
-    let mut bytes = vec![0; usize::try_from(file_bytes).unwrap_or(usize::MAX).min(READ_BYTES)];
+pub(super) fn start_of(file: &dyn DiskFile) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX).min(READ_BYTES)];
     let have = file.read_at(0, &mut bytes)?;
     bytes.truncate(have);
+    Ok(bytes)
+}
+
+/// Looks at the start of a block file of `file_bytes` in all.
+pub(super) fn content(bytes: &[u8], file_bytes: u64, magic: [u8; 4]) -> Content {
+    let bytes = &bytes[..bytes.len().min(READ_BYTES)];
     let mut first = [0; 4];
-    let known = have.min(first.len());
+    let known = bytes.len().min(first.len());
     first[..known].copy_from_slice(&bytes[..known]);
     if bytes.iter().all(|&byte| byte == 0) {
-        return Ok(Content::Empty);
+        return Content::Empty;
     }
     let plain_size = bytes.get(4..8).and_then(|size| Some(u32::from_le_bytes(size.try_into().ok()?)));
     let plain_size = plain_size.filter(|size| first == magic && (SCAN_SIZE_MIN..=SCAN_SIZE_MAX).contains(size));
     let likely = plain_size.into_iter().chain([GENESIS_SIZE]);
-    let fits = |bytes_wanted: u32| file_bytes >= u64::from(RECORD_HEADER_BYTES) + u64::from(bytes_wanted);
+    // What lies behind a record must be there to be looked at.
+    let fits = |size: u32| RECORD_BYTES + size as usize <= bytes.len();
     let sizes = likely.chain((SCAN_SIZE_MIN..=SCAN_SIZE_MAX).take_while(|&size| fits(size)));
-    let key = sizes.map_while(|size| key_of_size(&bytes, magic, size)).find(|&(size, key)| {
-        ends_a_record(&bytes, file_bytes, RECORD_BYTES + size as usize, magic, key) && has_proof_of_work(&bytes, key)
+    let key = sizes.map_while(|size| key_of_size(bytes, magic, size)).find(|&(size, key)| {
+        ends_a_record(bytes, file_bytes, RECORD_BYTES + size as usize, magic, key) && has_proof_of_work(bytes, key)
     });
-    Ok(match key {
+    match key {
         Some((_, NO_KEY)) => Content::Plain,
         Some((_, key)) => Content::Obfuscated(key),
-        None if first == magic || has_a_plain_record(&bytes, magic) => Content::Plain,
+        None if first == magic || has_a_plain_record(bytes, magic) => Content::Plain,
         None => Content::Unknown(first),
-    })
+    }
 }
 
 /// The key under which the first record has this size; `None` where not even a header is there.
@@ -114,8 +120,6 @@ fn meets_its_target(head: &[u8; HEAD_BYTES]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use disk::SimDisk;
-    use std::path::Path;
     use testkit::Rng;
 
     const MAGIC: [u8; 4] = [0xfa, 0xbf, 0xb5, 0xda];
@@ -134,10 +138,7 @@ mod tests {
     }
 
     fn content_of(bytes: &[u8]) -> Content {
-        let disk = SimDisk::new(0).shared();
-        let path = Path::new("/blk00000.dat");
-        disk.create(path).unwrap().write_at(0, bytes).unwrap();
-        content(&*disk.open(path).unwrap(), MAGIC).unwrap()
+        content(bytes, bytes.len() as u64, MAGIC)
     }
 
     #[test]
