@@ -106,8 +106,8 @@ impl Rewriting {
                 return Err(format!("{PARSING}: Negating of -{} is meaningless and therefore forbidden", core.name));
             }
             self.on_line.add(core, option.name, value.or(option.value).unwrap_or_default());
-            if let Some(next) = self.without_use(core, option)? {
-                return Ok(next);
+            if self.is_left_out(core, option)? {
+                return Ok(if value.is_some() { Next::IsItsValue } else { Next::IsLeft });
             }
             let is_list = core.times == Times::Many && !ZERO_OF_MANY.contains(&core.name);
             if self.is_for_bitcoind && is_list && core.name != option.name {
@@ -139,25 +139,25 @@ impl Rewriting {
         Ok(Next::IsLeft)
     }
 
-    /// Leaves out or refuses what ffwd does nothing with.
-    fn without_use(&mut self, core: &CoreOption, option: &Written<'_>) -> Result<Option<Next>, String> {
+    /// Whether an option is left out, because ffwd does nothing with it; what is asked for in vain is refused.
+    fn is_left_out(&mut self, core: &CoreOption, option: &Written<'_>) -> Result<bool, String> {
         match core.effect {
             Effect::Instead(way) => {
                 let last = self.on_line.entries.last().expect("it was added just now");
                 if last.asks_for_nothing() && self.is_for_bitcoind {
-                    return Ok(Some(Next::IsLeft));
+                    return Ok(true);
                 }
                 Err(format!("-{} is not used: {way}", option.name))
             }
             Effect::Unused(why) if self.is_for_bitcoind => {
                 self.on_line.warnings.push(format!("-{} is not used: {why}", option.name));
-                Ok(Some(Next::IsLeft))
+                Ok(true)
             }
             Effect::Removed(why) if self.is_for_bitcoind => {
                 self.on_line.warnings.push(why.to_owned());
-                Ok(Some(Next::IsLeft))
+                Ok(true)
             }
-            _ => Ok(None),
+            _ => Ok(false),
         }
     }
 
@@ -355,6 +355,9 @@ mod tests {
         let other = line("ffwd info -keypool=1");
         assert_eq!(other.words, ["ffwd", "info", "--keypool=1"], "clap refuses it");
         assert!(other.on_line.warnings.is_empty());
+        let apart = line("ffwd sync --maxmempool 300 --json");
+        assert_eq!(apart.words, ["ffwd", "sync", "--json"], "a value of its own is left out too");
+        assert_eq!(apart.on_line.entries[0].setting.value.text(), "300");
         let removed = line("ffwd sync -checkpoints=1").on_line.warnings;
         assert_eq!(removed, ["Option '-checkpoints' is set but checkpoints were removed. This option has no effect."]);
         let off = line("ffwd sync -nodaemon -daemonwait=0 -networkactive -nozmqpubrawtx");

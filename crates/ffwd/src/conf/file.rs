@@ -12,6 +12,8 @@ use std::path::Path;
 
 /// Bound of what is read into memory: no configuration is larger.
 const FILE_BYTES_MAX: u64 = 16 << 20;
+/// Unknown names that are named.
+const UNKNOWN_MAX: usize = 100;
 /// What an editor on Windows writes before UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -104,9 +106,14 @@ pub(super) fn lines(path: &Path, bytes: &[u8]) -> Result<Lines, ConfError> {
 fn known(mut lines: Lines, path: &Path) -> Result<Lines, ConfError> {
     let refuse = |why: String| ConfError::File { why, at: path.display().to_string() };
     let mut kept = Vec::with_capacity(lines.entries.len());
+    let mut unknown_count = 0;
     for entry in lines.entries {
         let place = &entry.setting.place;
         let Some(option) = options::find(&entry.name) else {
+            unknown_count += 1;
+            if unknown_count > UNKNOWN_MAX {
+                continue;
+            }
             let hint = options::hint(&entry.name);
             let name = shown(&entry.written);
             lines.warnings.push(format!("{place}: Ignoring unknown configuration value {name}{hint}"));
@@ -140,6 +147,12 @@ fn known(mut lines: Lines, path: &Path) -> Result<Lines, ConfError> {
             continue;
         }
         kept.push(entry);
+    }
+    if unknown_count > UNKNOWN_MAX {
+        let more = unknown_count - UNKNOWN_MAX;
+        lines
+            .warnings
+            .push(format!("{}: {more} more unknown configuration values: is it a configuration?", path.display()));
     }
     lines.entries = kept;
     Ok(lines)
@@ -239,6 +252,26 @@ mod tests {
         assert!(got.warnings[0].contains("double-negative -connect=0: it names nothing, and has no effect"), "{got:?}");
         assert_eq!(got.entries.len(), 1, "connect=1 would be a peer");
         assert_eq!(read("\u{feff}listen=1".as_bytes()).unwrap().entries[0].name, "listen");
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused() {
+        let file =
+            "\u{feff}[main]\r\nrpcpassword=a#b\n# \u{e4}\nregtest.nopar=0\nuacomment= \u{20ac} \n-x=1\n".as_bytes();
+        for at in 0..file.len() {
+            let _ = read(&file[..at]);
+            for flip in [1, 0x20, 0x80, 0xff] {
+                let mut bytes = file.to_vec();
+                bytes[at] ^= flip;
+                let _ = read(&bytes[..bytes.len() - at % 7]);
+            }
+        }
+        let many = "x=1\n".repeat(10_000);
+        let warnings = read(many.as_bytes()).unwrap().warnings;
+        assert!(
+            warnings.len() == UNKNOWN_MAX + 1 && warnings[UNKNOWN_MAX].contains("9900 more unknown"),
+            "{warnings:?}"
+        );
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::path::Path;
 
 /// Lines that one warning names.
 const NAMED_MAX: usize = 40;
+/// Warnings of lines that are not read as they may be meant.
+const MISREAD_MAX: usize = 100;
 
 /// Why what is about the server has no effect.
 const NO_SERVER: &str = "ffwd sync answers calls with server=1 alone, bitcoind always";
@@ -40,6 +42,9 @@ impl Conf {
         out.extend(self.lines().iter().filter_map(late_network));
         out.extend(self.shadowed(chain));
         out.extend(self.outside_but_set(chain));
+        let more = out.len().saturating_sub(MISREAD_MAX);
+        out.truncate(MISREAD_MAX);
+        out.extend((more > 0).then(|| format!("{more} more lines are read in part, or not at all")));
         out
     }
 
@@ -266,6 +271,8 @@ mod tests {
         let want =
             "not used: rpcuser (c line 1), rest (line 2): ffwd sync answers calls with server=1 alone, bitcoind always";
         assert_eq!(rpc.without_use(Chain::Regtest, Answers::No), [want]);
+        let many = read(&"par=x\n".repeat(1_000)).misread(Chain::Regtest);
+        assert!(many.len() == MISREAD_MAX + 1 && many[MISREAD_MAX].starts_with("900 more"), "{many:?}");
         let many = "wallet=a\n".repeat(1_000);
         let got = read(&format!("[regtest]\n{many}")).without_use(Chain::Regtest, Answers::Yes);
         assert!(got.len() == 1 && got[0].len() < 4_000 && got[0].contains("and 960 more"), "{got:?}");

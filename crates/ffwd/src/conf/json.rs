@@ -157,7 +157,8 @@ fn add(
 /// Core reads a yes or no, and each of several values, from text alone; a number of an option of numbers is whole.
 fn takes_number(option: &CoreOption, number: &serde_json::Number) -> bool {
     match option.kind {
-        _ if option.times == Times::Many => false,
+        // Its first value is read before it is a list.
+        _ if option.times == Times::Many && option.name != "blockfilterindex" => false,
         Kind::Flag => false,
         Kind::Number => number.is_i64(),
         Kind::FlagOrText | Kind::Text | Kind::Path => true,
@@ -188,6 +189,7 @@ mod tests {
         for (text, want) in [
             (r#"{"dbcache": "7", "_warning_": "x"}"#, vec![Value::Text("7".into())]),
             (r#"{"dbcache": 8}"#, vec![Value::Number("8".into())]),
+            (r#"{"blockfilterindex": 1}"#, vec![Value::Number("1".into())]),
             (r#"{"listen": false}"#, vec![Value::No]),
             (r#"{"listen": true}"#, vec![Value::Yes]),
             (r#"{"wallet": ["a", "b"]}"#, vec![Value::Text("a".into()), Value::Text("b".into())]),
@@ -217,6 +219,13 @@ mod tests {
         ] {
             let why = read_text(text).expect_err(text);
             assert!(why.contains(want), "{text}: {why}");
+        }
+        let whole = r#"{"_warning_": "x", "addnode": ["a", "\u00e4"], "dbcache": 5, "nolisten": null}"#.as_bytes();
+        for at in 0..whole.len() {
+            assert!(read(Path::new("s"), &whole[..at]).is_err(), "cut at {at}");
+            let mut bytes = whole.to_vec();
+            bytes[at] ^= 0x80;
+            let _ = read(Path::new("s"), &bytes);
         }
         let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
         assert!(read_text(&deep).is_err(), "nesting has a bound");
