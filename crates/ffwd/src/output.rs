@@ -451,6 +451,13 @@ struct FailedObject {
     descendants: u64,
 }
 
+/// Bytes of block files that the index does not name.
+#[derive(Serialize)]
+struct UnindexedObject {
+    files: u64,
+    bytes: u64,
+}
+
 #[derive(Serialize)]
 struct InfoObject<'a> {
     chain: String,
@@ -467,6 +474,8 @@ struct InfoObject<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     snapshot_blockhash: Option<String>,
     failed: Vec<FailedObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unindexed: Option<UnindexedObject>,
     #[serde(skip_serializing_if = "Option::is_none")]
     disk_space: Option<SpaceObject>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -534,6 +543,7 @@ pub(crate) fn info_json(info: &DataDirInfo) -> String {
                 descendants,
             })
             .collect(),
+        unindexed: info.unindexed.as_ref().map(|found| UnindexedObject { files: found.files, bytes: found.bytes }),
         disk_space: info.space.as_ref().map(SpaceObject::from),
         in_use: info.in_use.as_ref().map(InUseObject::from),
         lost_xor_key: info.lost_key.as_deref(),

@@ -16,6 +16,7 @@ mod disk_errors;
 mod export;
 mod file_systems;
 mod first_steps;
+mod gaps;
 mod hints;
 mod hostile;
 mod indexes;

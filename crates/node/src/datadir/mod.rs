@@ -18,7 +18,7 @@ pub(crate) mod scan;
 pub(crate) mod seems;
 pub mod store_block;
 mod tip;
-mod unindexed;
+pub(crate) mod unindexed;
 
 pub(crate) use load::start_of;
 

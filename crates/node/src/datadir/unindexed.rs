@@ -14,14 +14,63 @@ use super::DataDir;
 use super::scan::{FileParts, Scan, scan_parts};
 use crate::fault::Fault;
 use primitives::human;
+use std::collections::HashSet;
+use std::fmt;
 use std::ops::Range;
+use std::path::PathBuf;
 use store::FileEnd;
-use store::blockfiles::{FoundBlock, RECORD_HEADER_BYTES, SCAN_SIZE_MIN};
+use store::blockfiles::{BlockFiles, FoundBlock, RECORD_HEADER_BYTES, SCAN_SIZE_MIN};
+use store::index::LoadedIndex;
 
 /// No record is shorter.
 const RECORD_BYTES_MIN: u64 = (RECORD_HEADER_BYTES + SCAN_SIZE_MIN) as u64;
 /// More than this is not read through without a word.
 const SAID_BYTES_MIN: u64 = 64 << 20;
+
+/// What of the block files an index does not name, as far as the files' lengths tell: not what lies between blocks that it names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unindexed {
+    /// Block files with such bytes.
+    pub files: u64,
+    /// The bytes, at most.
+    pub bytes: u64,
+    /// The first of the files.
+    pub first: PathBuf,
+}
+
+impl fmt::Display for Unindexed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Unindexed { files, bytes, first } = self;
+        let (bytes, first) = (human::bytes(*bytes), first.display());
+        write!(
+            f,
+            "{bytes} of {files} block files, the first {first}: nothing is written over them, and ffwd sync uses what blocks there are"
+        )
+    }
+}
+
+/// Looks for such bytes. Reads no more than the head of a file of which nothing is named, and what lies behind the listed end.
+///
+/// # Errors
+///
+/// A block file that cannot be read.
+pub(crate) fn unindexed(files: &BlockFiles, loaded: &LoadedIndex) -> Result<Option<Unindexed>, Fault> {
+    let mut named = HashSet::new();
+    named.extend(loaded.entries.iter().filter_map(|entry| Some(entry.data()?.file)));
+    let mut found: Option<Unindexed> = None;
+    for file in files.numbers()?.there {
+        let size = loaded.files.get(file as usize).map_or(0, |info| u64::from(info.size));
+        let from = if named.contains(&file) { size } else { 0 };
+        let len = files.file_bytes(file)?;
+        if len > from && files.is_written(file, from)? {
+            let first = || Unindexed { files: 0, bytes: 0, first: files.path(file) };
+            let found = found.get_or_insert_with(first);
+            found.files += 1;
+            found.bytes += len - from;
+        }
+    }
+    Ok(found)
+}
 
 /// A record that the index names.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,10 +163,15 @@ impl DataDir<'_> {
             let first = named.partition_point(|record| record.file < file);
             let count = named[first..].partition_point(|record| record.file == file);
             let len = self.files.file_bytes(file)?;
-            let (parts, named_end) = gaps(&named[first..first + count], len);
+            let (mut parts, named_end) = gaps(&named[first..first + count], len);
             let size = sizes.get(file as usize).copied().unwrap_or_default();
             if u64::from(size) > len {
                 all.cut.push(FileEnd { file, written: named_end.max(len), is_closed: false });
+            }
+            // Room that a program did not give back: nobody appends to such a file, and there may be thousands.
+            let is_left = Some(&file) != there.last() && u64::from(size) <= named_end && count > 0;
+            if is_left && len > named_end && !self.files.is_written(file, named_end)? {
+                parts.pop();
             }
             if !parts.is_empty() {
                 all.bytes += parts.iter().map(|part| part.end - part.start).sum::<u64>();

@@ -3,7 +3,7 @@
 //! In: blocks that a scan found. Out: a place for the body of each header that is known, whoever brought it: a peer, another
 //! file, an older index. So a block that lies in a file is never asked for.
 //!
-//! Absent on purpose: reading files. As many are held as the files have: 140 bytes each.
+//! Absent on purpose: reading files. As many are held as the files have, about 250 bytes each.
 
 use super::{BlockIndex, Found};
 use crate::headers;

@@ -2,6 +2,7 @@
 
 use super::forecast::Forecast;
 use crate::datadir::look::{self, Hold};
+use crate::datadir::unindexed::{Unindexed, unindexed};
 use crate::datadir::{lock, seems};
 use crate::fault::Fault;
 use crate::options::{Options, Prune};
@@ -45,6 +46,8 @@ pub struct DataDirInfo {
     pub snapshot_base: Option<BlockHash>,
     /// The program at work in the data directory, and how to ask it; what is shown is as of its last commit.
     pub in_use: Option<InUse>,
+    /// Block files, or ends of them, that the index does not name; not told beside a program at work.
+    pub unindexed: Option<Unindexed>,
     /// What the chain takes on the disk, where Core has figures for the network.
     pub space: Option<Forecast>,
     /// xor.dat is missing and the block files are obfuscated: the key, in hexadecimal, that they give away.
@@ -122,6 +125,9 @@ impl fmt::Display for DataDirInfo {
                 "xor.dat      missing. The block files are obfuscated with the key {key}: the next sync or reindex stores it"
             )?;
         }
+        if let Some(unindexed) = &self.unindexed {
+            writeln!(f, "not indexed  {unindexed}")?;
+        }
         if let Some(space) = &self.space {
             writeln!(f, "disk space   {space}")?;
         }
@@ -165,7 +171,7 @@ pub fn info(options: &Options) -> Result<DataDirInfo, Fault> {
     let next_step = format!("nothing, while {program} is at work there");
     let question = look::question(options, "getblockchaininfo");
     let in_use = Some(InUse { pid: holder.pid, program, question, unread });
-    Ok(DataDirInfo { in_use, space: space(options, &seen), next_step, ..seen })
+    Ok(DataDirInfo { in_use, unindexed: None, space: space(options, &seen), next_step, ..seen })
 }
 
 fn space(options: &Options, seen: &DataDirInfo) -> Option<Forecast> {
@@ -234,20 +240,28 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
         }
     }
     info.failed = failed(&loaded, info.height);
+    info.unindexed = if info.reindexing { None } else { unindexed(&locked.files, &loaded)? };
     info.prune_height = loaded.is_pruned.then(|| prune_height(&loaded, info.best));
     info.snapshot_base = base;
-    let prune = if loaded.is_pruned { " --prune MiB" } else { "" };
-    info.next_step = match () {
-        () if info.reindexing => format!("ffwd reindex{prune}: it was stopped half-way and goes on where it was"),
-        () if base.is_some() => format!("ffwd sync{prune}, or bitcoind: a snapshot waits for its validation"),
-        () if half => format!("ffwd sync{prune}: bitcoind was stopped while it wrote coins; they are replayed first"),
-        () if loaded.is_pruned => format!("ffwd sync --prune MiB: from height {} on, or bitcoind -prune", info.height),
-        () => format!("ffwd sync: from height {} on, or bitcoind", info.height),
-    };
+    info.next_step = next_step(&info, half, loaded.is_pruned);
     if let Some(missing) = missing {
         info.next_step = missing.to_string();
     }
     Ok(info)
+}
+
+/// `half`: bitcoind was stopped while it wrote coins.
+fn next_step(info: &DataDirInfo, half: bool, is_pruned: bool) -> String {
+    let prune = if is_pruned { " --prune MiB" } else { "" };
+    match () {
+        () if info.reindexing => format!("ffwd reindex{prune}: it was stopped half-way and goes on where it was"),
+        () if info.snapshot_base.is_some() => {
+            format!("ffwd sync{prune}, or bitcoind: a snapshot waits for its validation")
+        }
+        () if half => format!("ffwd sync{prune}: bitcoind was stopped while it wrote coins; they are replayed first"),
+        () if is_pruned => format!("ffwd sync --prune MiB: from height {} on, or bitcoind -prune", info.height),
+        () => format!("ffwd sync: from height {} on, or bitcoind", info.height),
+    }
 }
 
 /// Blocks that are marked, without those that stand on another of them.

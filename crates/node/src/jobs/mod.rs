@@ -17,6 +17,7 @@ pub(crate) mod snapshot;
 mod sync;
 mod verify;
 
+pub use crate::datadir::unindexed::Unindexed;
 pub use file_system::file_system_warning;
 pub use forecast::{Forecast, Share};
 pub use import::import;

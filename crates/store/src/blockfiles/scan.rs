@@ -195,6 +195,17 @@ impl BlockFiles {
         Ok(Some(FoundBlock { location: at, header, hash, is_parsed: false }))
     }
 
+    /// Whether anything was written at `offset` or in the 4,096 bytes behind it: there is more than reserved room.
+    ///
+    /// # Errors
+    ///
+    /// As [`BlockFiles::scan`].
+    pub fn is_written(&self, file: u32, offset: u64) -> Result<bool> {
+        let mut view = View::new(self.file(file)?, u64::MAX);
+        let key = view.key();
+        Ok(!View::is_untouched(key, offset, view.peek(offset, TAIL_BYTES)?))
+    }
+
     fn scan_range(&self, file: u32, range: Range<u64>, by_hop: bool) -> Result<FileScan> {
         let view = View::new(self.file(file)?, range.end);
         let is_closed = view.key() != self.key();

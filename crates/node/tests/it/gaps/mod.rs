@@ -3,6 +3,8 @@
 //!
 //! By seed, on a simulated disk; `SLOW=1` plays more. A run that fails prints how to play it again.
 
+mod rows;
+
 use crate::chain::{chain, file, hash_of, put};
 use crate::data_directory::{self, DATADIR};
 use crate::peers::{Bend, Blocks, Far, Until, open, sync_options};
@@ -275,6 +277,14 @@ fn sync(disk: &SimDisk, known: &Known, until: Until, row: &str) -> BTreeSet<usiz
     asked.lock().unwrap().clone()
 }
 
+/// The chain is whole, and the set right.
+fn ends_whole(disk: &SimDisk, known: &Known, row: &str) {
+    let info = jobs::info(&options(disk, false)).unwrap();
+    let tip = hash_of(&known.blocks[TIP]);
+    assert_eq!((info.height.to_usize(), info.best, set_of(disk)), (TIP, tip, known.set.clone()), "{row}");
+    jobs::verify(&options(disk, false), 4, 0, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+}
+
 fn run(seed: u64, known: &Known) {
     let mut random = Rng::new(seed);
     let (disk, spoilt) = spoilt(known, &mut random);
@@ -314,10 +324,7 @@ fn run(seed: u64, known: &Known) {
         assert!(again.is_empty(), "{row}: asked for again: {again:?}");
         check_where_core_appends(&disk, known, &row);
     }
-    let info = jobs::info(&options(&disk, false)).unwrap();
-    let tip = hash_of(&known.blocks[TIP]);
-    assert_eq!((info.height.to_usize(), info.best, set_of(&disk)), (TIP, tip, known.set.clone()), "{row}");
-    jobs::verify(&options(&disk, false), 4, 0, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+    ends_whole(&disk, known, &row);
 }
 
 #[test]
