@@ -388,7 +388,7 @@ impl Runner {
                     self.accept_paused = true;
                     // Peers can bring that about, ten times a second: it is said once, until it is over.
                     if !std::mem::replace(&mut self.accept_failed, true) {
-                        let text = format!("cannot accept connections: {why}. What repeats is not logged");
+                        let text = format!("cannot accept connections: {why}. Repeats are not logged");
                         let _ = self.events.send(Event::PeerNote { inbound: true, text });
                     }
                     return;

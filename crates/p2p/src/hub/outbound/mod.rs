@@ -136,7 +136,7 @@ impl Outbound {
         let target = dialed.target.to_string();
         let line = format!("connection to {target} failed: {error}");
         if self.troubles.meet(error, &target, now.since_start) {
-            cx.event(Event::Note(format!("{line}. What repeats is counted, not logged")));
+            cx.event(Event::Note(format!("{line}. Repeats are counted, not logged")));
         } else {
             cx.debug(|| line);
         }

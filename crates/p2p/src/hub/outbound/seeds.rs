@@ -270,7 +270,7 @@ impl Outbound {
     ) {
         let error = DialError::of(TroubleKind::Lookup, name, why);
         if self.troubles.meet(&error, name, now.since_start) {
-            cx.event(Event::Note(format!("{error}. What repeats is counted, not logged")));
+            cx.event(Event::Note(format!("{error}. Repeats are counted, not logged")));
         }
         self.take_found(cx, addresses, name, &[], now);
     }
