@@ -1,4 +1,4 @@
-//! Exit codes, and the text of `ffwd help exit-codes`, which docs/messages.md repeats.
+//! Exit codes, and the text of `ffwd help exit-codes`.
 
 /// Done.
 pub(crate) const DONE: u8 = 0;

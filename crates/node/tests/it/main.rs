@@ -24,6 +24,7 @@ mod io_errors;
 mod lookup_stall;
 mod many_workers;
 mod memory_backend;
+mod mounts;
 mod panics;
 mod peers;
 mod pipeline;
