@@ -46,11 +46,11 @@ fn ranges_become_whole_files_that_can_be_written_again() {
     let read = |names: &[String]| names.iter().map(|name| fs::read(out.join(name)).unwrap()).collect::<Vec<_>>();
     let before = read(&names);
     assert!(before.iter().all(|bytes| bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1")));
-    run(directory.path(), &format!("export --out @/out --from 100 --par 1 {on}")).good();
+    run(directory.path(), &format!("export --out @/out --from 100 --par 1 --force {on}")).good();
     assert!(read(&names) == before, "the same blocks make the same bytes, by any number of workers");
     run(directory.path(), &format!("audit plan --parts 1 --out @/plan {on}")).good();
     fs::rename(directory.path().join("regtest/blocks/index"), directory.path().join("aside")).unwrap();
-    run(directory.path(), &format!("export --out @/out --from 100 --plan @/plan {on}")).good();
+    run(directory.path(), &format!("export --out @/out --from 100 --plan @/plan --force {on}")).good();
     assert!(read(&names) == before, "a plan stands for the block index");
     fs::rename(directory.path().join("aside"), directory.path().join("regtest/blocks/index")).unwrap();
     let over = run(directory.path(), &format!("export --out @/out --from 50 --to 120 {on}"));

@@ -74,7 +74,9 @@ fn coins_commands_write_load_and_compare() {
     run(&whole, &format!("coins dump @/../tip {ON}")).good();
     let diff = run(&whole, "coins diff @/../out @/../tip").out;
     assert_eq!(diff.lines().filter(|line| line.starts_with(['+', '-'])).count(), diff.lines().count() - 1, "{diff}");
-    let counts = run(&whole, "coins diff @/../out @/../tip --json").good();
+    let ran = run(&whole, "coins diff @/../out @/../tip --json");
+    assert_eq!(ran.code, Some(1), "they differ: {ran:?}");
+    let counts = ran.json();
     assert_eq!(counts["only_second"].as_u64().unwrap() - counts["only_first"].as_u64().unwrap(), 100, "{counts}");
     let half = dir.path().join("half");
     let loaded = run(&half, &format!("coins load @/../snapshot {ON}")).good();
