@@ -147,9 +147,19 @@ pub(crate) fn holder_of(path: &Path) -> Option<LockError> {
 }
 
 fn held_by(path: &Path, pid: Option<u32>) -> LockError {
-    let program = pid.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok());
-    let program = program.map(|name| name.trim_end().to_owned()).filter(|name| !name.is_empty());
-    LockError { path: path.to_path_buf(), pid, program, source: None }
+    LockError { path: path.to_path_buf(), pid, program: pid.and_then(program_of), source: None }
+}
+
+/// The name of a process's program: by its command line, for Core names its main thread `b-init`, `b-shutoff` and so on.
+fn program_of(pid: u32) -> Option<String> {
+    let read = |what: &str| std::fs::read(format!("/proc/{pid}/{what}")).ok();
+    let line = read("cmdline").unwrap_or_default();
+    let first = line.split(|byte| *byte == 0).next().unwrap_or_default();
+    let named = first.rsplit(|byte| *byte == b'/').next().filter(|name| !name.is_empty()).map(<[u8]>::to_vec);
+    let named = named.or_else(|| read("comm"))?;
+    // It goes to a terminal, and is any program's to choose.
+    let shown = String::from_utf8_lossy(&named).chars().filter(|char| !char.is_control()).take(64).collect::<String>();
+    Some(shown).filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! Where the machine has no such namespaces, or no bindfs, a test says that it skips. Every kind on the simulated disk:
 //! `crates/node/tests/it/file_systems.rs`.
 
+use crate::bitcoind::{self, Bitcoind, CHECKS};
 use crate::run::{Ran, Running, command, run, start};
 use serde_json::Value;
 use std::fs;
@@ -343,6 +344,42 @@ fn beside_a_program_at_work_it_is_said_how_to_ask_it() {
     assert_eq!(server.ended().code, Some(0));
     assert_eq!(set(&directory), chain.set);
     assert!(run(&directory, &format!("info {AT}")).good().get("in_use").is_none());
+}
+
+/// Where the directories cannot be swapped the tables are moved, under other numbers: LevelDB's to read all the same.
+#[test]
+fn bitcoind_opens_coins_that_were_put_into_place_file_by_file() {
+    if !bitcoind::is_there() {
+        return;
+    }
+    let chain = Chain::new();
+    let top = tempfile::tempdir().unwrap();
+    let (directory, elsewhere) = (chain.copied(top.path().join("linked")), top.path().join("elsewhere"));
+    fs::rename(directory.join("regtest/chainstate"), &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, directory.join("regtest/chainstate")).unwrap();
+    let before = bitcoind::tables(&elsewhere);
+    run(&directory, &format!("reindex --chainstate-only {AT}")).good();
+    let after = bitcoind::tables(&elsewhere);
+    assert!(after.iter().all(|name| !before.contains(name)), "{before:?} {after:?}");
+    let core = Bitcoind::start(&directory, CHECKS);
+    assert_eq!(core.set()["hash_serialized_3"], chain.set);
+    // What ffwd sees beside it.
+    let info = run(&directory, &format!("info {AT}")).good();
+    assert_eq!(info["height"], chain.height, "{info}");
+    assert!(
+        info["in_use"]["program"].as_str().is_some_and(|program| program.starts_with("bitcoind (process ")),
+        "{info}"
+    );
+    let ran = run(&directory, &format!("verify {AT}"));
+    assert!(ran.code == Some(1) && ran.err.contains("verifychain"), "{ran:?}");
+    core.generate(3);
+    core.stop();
+    // Its blocks went into the same tables.
+    run(&directory, &format!("verify --level 4 --blocks 0 {AT}")).good();
+    run(&directory, &format!("reindex --chainstate-only {AT}")).good();
+    let core = Bitcoind::start(&directory, CHECKS);
+    assert_eq!(core.set()["height"], chain.height + 3);
+    core.stop();
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod both_ways;
 mod commands;
 mod cpu;
 mod data;
+mod databases;
 mod disk_errors;
 #[cfg(feature = "export")]
 mod export;

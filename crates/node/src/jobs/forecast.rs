@@ -46,8 +46,6 @@ pub struct Forecast {
     pub coins: Share,
     /// Block files are pruned.
     pub is_pruned: bool,
-    /// Core's figure of the blocks.
-    blocks_gb: u64,
 }
 
 impl Forecast {
@@ -76,7 +74,6 @@ impl Forecast {
             blocks: share(layout.blocks_dir(), expected_bytes, used.blocks)?,
             coins: share(&layout.chainstate_dir(), coins_gb * GIB, used.coins)?,
             is_pruned: matches!(options.prune, Prune::Target { .. }),
-            blocks_gb,
         })
     }
 
@@ -109,7 +106,7 @@ impl Forecast {
             let what = format!(
                 "Disk space for {:?} may not accommodate the block files. Approximately {} GB of data will be stored in this directory",
                 self.blocks.dir.display().to_string(),
-                self.blocks_gb
+                self.blocks.expected_bytes.div_ceil(GIB)
             );
             return Some(Message::new(what, ADVICE));
         }
@@ -172,7 +169,6 @@ mod tests {
             blocks: share("/d/blocks", MAIN, blocks),
             coins: share("/d/chainstate", 14, coins),
             is_pruned: false,
-            blocks_gb: MAIN,
         }
     }
 
@@ -196,6 +192,10 @@ mod tests {
                 "{row}: {warning:?}"
             );
         }
+        // Core names the size of the whole chain here, pruned or not.
+        let mut small = forecast((0, 1), (0, 1));
+        (small.blocks.expected_bytes, small.is_pruned) = (39 * GIB, true);
+        assert!(small.warning().unwrap().to_string().contains("Approximately 39 GB"));
         let text = forecast((0, 900), (0, 900)).to_string();
         assert!(
             text.contains("about 919 GB of blocks and 15.0 GB of coins") && text.contains("none of it is here"),
