@@ -201,6 +201,42 @@ fn looking_works_on_a_read_only_directory() {
     assert!(ran[0].code == Some(1) && ran[0].err.contains("a mount that is not read-only"), "{:?}", ran[0]);
 }
 
+/// User id of `nobody`.
+const NOBODY: u32 = 65_534;
+
+/// Another user than the owner, as the one that an explorer runs as.
+#[test]
+fn looking_works_for_a_user_who_may_only_read() {
+    let chain = Chain::new();
+    let top = tempfile::tempdir().unwrap();
+    let directory = chain.copied(top.path().join("of-another"));
+    for path in [top.path(), &directory] {
+        assert!(can(&["chmod", "-R", "go=rX", &path.to_string_lossy()]));
+    }
+    let txid = chain.first_coinbase();
+    let before = names(&directory);
+    for line in [
+        "info",
+        "verify --level 4 --blocks 0",
+        "coins info",
+        &format!("tx {txid}"),
+        "filter 5",
+        &format!("spender {txid}:0"),
+    ] {
+        let mut command = command(&directory, &format!("{line} {AT}"));
+        // Whoever runs the tests as another user than root owns the files: then the modes alone are tested.
+        if fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0) {
+            std::os::unix::process::CommandExt::uid(&mut command, NOBODY);
+        }
+        let output = match command.output() {
+            Ok(output) => output,
+            Err(why) => return println!("skipped: the user nobody cannot run the command here ({why})"),
+        };
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(names(&directory), before);
+}
+
 /// All paths below a directory.
 fn names(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
