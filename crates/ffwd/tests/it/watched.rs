@@ -95,11 +95,16 @@ fn page_and_metrics_need_no_password_and_refuse_foreign_names() {
     assert_eq!((status, kind.as_str()), (200, "text/html; charset=utf-8"));
     let word = fs::read_to_string(&server.cookie).unwrap();
     assert!(page.contains("new EventSource(\"events\")") && !page.contains(word.split_once(':').unwrap().1.trim()));
-    let (status, kind, text) = server.get("/metrics", &[]);
-    assert_eq!((status, kind.as_str()), (200, "text/plain; version=0.0.4; charset=utf-8"));
-    assert!(text.contains("\nffwd_block_height 206\n") && text.contains("ffwd_state{state=\"serving\"} 1"), "{text}");
+    // The server answers before the data directory is open.
+    wait("metrics of the directory", || {
+        let (status, kind, text) = server.get("/metrics", &[]);
+        assert_eq!((status, kind.as_str()), (200, "text/plain; version=0.0.4; charset=utf-8"));
+        assert!(text.contains("ffwd_state{state=\"serving\"} 1"), "{text}");
+        text.contains("\nffwd_block_height 206\n").then_some(())
+    });
     for (path, headers, want) in [
-        ("/", &[][..], 405),
+        ("/", &[("Accept", "application/json")][..], 405),
+        ("/", &[("Accept", "*/*")], 200),
         ("/healthz", &[], 200),
         ("/readyz", &[], 200),
         ("/nosuch", &[], 404),
