@@ -204,7 +204,8 @@ impl Checked<'_> {
     fn mining(&self) -> Outcome {
         self.amount("blockmintxfee")?;
         let weight = |name: &str| self.number(name).map(|(weight, setting)| (weight.max(0), setting));
-        let (reserved, most) = (weight("blockreservedweight"), weight("blockmaxweight"));
+        let reserved = weight("blockreservedweight");
+        let most = weight("blockmaxweight");
         if let Some((weight, setting)) = reserved.as_ref().filter(|(weight, _)| *weight < RESERVED_WEIGHT_MIN) {
             let why = format!(
                 "-blockreservedweight ({weight}) is lower than minimum safety value of ({RESERVED_WEIGHT_MIN})"
@@ -218,7 +219,8 @@ impl Checked<'_> {
             }
         }
         let of = |given: &Option<(i64, Setting)>, default: i64| given.as_ref().map_or(default, |(weight, _)| *weight);
-        let (least, limit) = (of(&reserved, RESERVED_WEIGHT), of(&most, BLOCK_WEIGHT_MAX));
+        let least = of(&reserved, RESERVED_WEIGHT);
+        let limit = of(&most, BLOCK_WEIGHT_MAX);
         if least > limit {
             let setting = most.or(reserved).map(|(_, setting)| setting);
             return refuse(
@@ -411,7 +413,8 @@ impl Checked<'_> {
             return Ok(());
         }
         const ASKED: &str = "Private broadcast of own transactions requested (-privatebroadcast), but";
-        let (setting, only) = (self.get("privatebroadcast"), self.list("onlynet"));
+        let setting = self.get("privatebroadcast");
+        let only = self.list("onlynet");
         let in_only = |name: &str| only.iter().any(|setting| setting.value.text().eq_ignore_ascii_case(name));
         let i2p = self.has_text("i2psam") && (only.is_empty() || in_only("i2p"));
         let has_onion_proxy = self.has_text("onion") || (self.has_text("proxy") && self.is("onion") != Some(false));
@@ -469,7 +472,7 @@ mod tests {
     use crate::settings::Role;
     use crate::test_line;
 
-    /// What is refused or warned of, on regtest.
+    /// The warnings, or the refusal, of `ffwd sync` with this bitcoin.conf and these options.
     fn says(conf: &str, line: &str) -> Result<Vec<String>, String> {
         let given = test_line::sync(conf, line);
         let settings = given.load(Role::Sync).map_err(|why| why.to_string())?;

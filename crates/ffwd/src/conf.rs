@@ -43,7 +43,7 @@ pub(crate) enum ConfError {
     Read { path: PathBuf, why: io::Error },
     /// It is too large, or no file.
     Shape { path: PathBuf, why: String },
-    /// What a configuration file says, or that there is none; `at` is the file, or a line of it.
+    /// A line of a configuration file, or the file itself: `at`.
     File { at: String, why: String },
     /// What settings.json says.
     Json { why: String },
@@ -84,14 +84,14 @@ pub(crate) struct Conf {
     /// Of settings.json; `section` is empty.
     json: Vec<Entry>,
     line: OnLine,
-    /// What the user should know: lines without effect.
+    /// Warnings for the user: lines without effect.
     pub(crate) warnings: Vec<String>,
 }
 
 /// A configuration file that is to be read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConfFile<'a> {
-    /// What it and the files that it includes are relative to.
+    /// The directory that its path, and those of included files, are relative to.
     pub(crate) datadir: &'a Path,
     pub(crate) file: &'a Path,
     /// The command line names it: then it has to be there.
@@ -136,7 +136,8 @@ impl Conf {
                 // What an editor on Windows makes of the name, where it hides what stands behind the point.
                 let other = path.with_extension("conf.txt");
                 if other.is_file() {
-                    let (other, wanted) = (other.display(), path.display());
+                    let wanted = path.display();
+                    let other = other.display();
                     conf.warnings.push(format!("{other} is not read: rename it to {wanted}"));
                 }
                 return Ok(conf);
@@ -168,7 +169,8 @@ impl Conf {
             return Err(ConfError::File { why, at: by.display().to_string() });
         }
         for include in &includes {
-            let (name, path) = (include.value.text(), datadir.join(include.path()));
+            let name = include.value.text();
+            let path = datadir.join(include.path());
             let refuse = |why: String| Err(ConfError::File { why, at: include.place.to_string() });
             if name.is_empty() {
                 return refuse("Failed to include configuration file: no name".to_owned());
@@ -184,7 +186,8 @@ impl Conf {
             let nested = self.lines.split_off(begin);
             for entry in nested {
                 if entry.name == "includeconf" {
-                    let (place, text) = (&entry.setting.place, entry.setting.value.text());
+                    let place = &entry.setting.place;
+                    let text = entry.setting.value.text();
                     self.warnings.push(format!(
                         "{place}: -includeconf cannot be used from included files; ignoring -includeconf={}",
                         file::shown(text)
@@ -198,7 +201,7 @@ impl Conf {
     }
 
     /// Reads settings.json, or the file that the option `settings` names, in the network's directory. `given` is the command
-    /// line's; without text there is none.
+    /// line's; `0` reads none.
     ///
     /// # Errors
     ///
@@ -256,7 +259,7 @@ impl Conf {
                 place: setting.place.clone(),
                 why: format!("{TWO_NETWORKS} {other} is chosen here, {first} is chosen too"),
             }),
-            // What the command line says twice is seen there.
+            // Two networks on the command line are refused in `spelling`.
             _ => Ok(Some(*first)),
         }
     }

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// Name of the configuration file. Source: Core's `BITCOIN_CONF_FILENAME`.
 const CONF_FILE: &str = "bitcoin.conf";
 
-/// What the command line says of it.
+/// The command line's part of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) datadir: Option<PathBuf>,
@@ -47,7 +47,7 @@ impl From<&Common> for Wanted {
     }
 }
 
-/// What was found.
+/// The result.
 #[derive(Debug)]
 pub(crate) struct Located {
     pub(crate) conf: Conf,
@@ -110,7 +110,8 @@ pub(crate) fn locate(wanted: &Wanted, line: &OnLine) -> Result<Located, Failure>
 
 /// Refuses a data directory of a file that is not there: a drive that is not mounted is not begun anew elsewhere.
 fn is_there(setting: &Setting) -> Result<(), Failure> {
-    let (path, text) = (setting.path(), setting.value.text());
+    let path = setting.path();
+    let text = setting.value.text();
     if text.is_empty() || path.is_dir() {
         return Ok(());
     }
@@ -255,7 +256,8 @@ mod tests {
     #[test]
     fn settings_json_is_that_of_the_network_and_the_data_directory() {
         let top = tempfile::tempdir().unwrap();
-        let (home, moved) = (top.path().join("home"), top.path().join("moved"));
+        let home = top.path().join("home");
+        let moved = top.path().join("moved");
         for dir in [&home, &moved.join("regtest")] {
             fs::create_dir_all(dir).unwrap();
         }

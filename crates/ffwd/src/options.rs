@@ -11,7 +11,7 @@ pub(crate) use table::TABLE;
 
 use table::OWN;
 
-/// What a value is.
+/// Kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// 0 or 1; 1 without a value.
@@ -44,7 +44,7 @@ pub(crate) enum Negation {
     Refused,
 }
 
-/// How often it may be given.
+/// Number of values that count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Times {
     /// One value counts.
@@ -109,8 +109,16 @@ pub(crate) struct CoreOption {
 
 impl CoreOption {
     const fn new(name: &'static str, kind: Kind, category: Category, effect: Effect) -> CoreOption {
-        let (times, negation, sections) = (Times::Once, Negation::Off, Sections::Any);
-        CoreOption { name, kind, times, negation, sections, shown: Shown::Yes, effect, category }
+        CoreOption {
+            name,
+            kind,
+            times: Times::Once,
+            negation: Negation::Off,
+            sections: Sections::Any,
+            shown: Shown::Yes,
+            effect,
+            category,
+        }
     }
 
     const fn many(mut self) -> CoreOption {
@@ -226,7 +234,8 @@ mod tests {
 
     #[test]
     fn command_line_has_what_the_table_says() {
-        let (sync, own) = (long_names("sync"), OWN.iter().map(|(name, _)| *name).collect::<BTreeSet<_>>());
+        let sync = long_names("sync");
+        let own: BTreeSet<&str> = OWN.iter().map(|(name, _)| *name).collect();
         assert_eq!(own.intersection(&names()).count(), 0, "what is bitcoind's is not ffwd's own");
         for name in &sync {
             let is_used = find(name).is_some_and(|option| matches!(option.effect, Effect::Used | Effect::LineOnly));

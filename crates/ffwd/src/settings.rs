@@ -126,7 +126,7 @@ pub(crate) fn number(setting: &Setting) -> i64 {
     setting.value.number()
 }
 
-/// What a command does, and so which lines of the files are looked at.
+/// Kind of work of a command: it decides which lines of the files are checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     /// It reads a data directory.
@@ -154,7 +154,7 @@ pub(crate) fn load(
     let located = locate(&Wanted::from(common), line)?;
     let known = located.warnings.clone();
     load_located(located, common, writing, role, line, stop).map_err(|failure| match failure {
-        // What was found in the files may be why.
+        // A finding in the files may be the cause.
         Failure::Conf(why) => Failure::Conf(with_warnings(why, &known)),
         other => other,
     })
@@ -491,7 +491,8 @@ mod tests {
         else {
             panic!("{line}")
         };
-        let (line, stop) = (OnLine::default(), Arc::new(AtomicBool::new(false)));
+        let line = OnLine::default();
+        let stop = Arc::new(AtomicBool::new(false));
         let settings = load(&given.common, Some(&given.writing), Role::Job, &line, stop)?;
         assert_eq!(settings.options.datadir, datadir.path());
         let said = settings.notes().join("\n").replace(datadir.path().to_str().unwrap(), "DIR");

@@ -265,7 +265,8 @@ impl Written<'_> {
         }
         let used = core.filter(|core| matches!(core.effect, Effect::Used | Effect::LineOnly));
         if let Some(core) = used.filter(|core| core.name != self.name) {
-            let (name, is_on) = (core.name, !self.truth()?);
+            let name = core.name;
+            let is_on = !self.truth()?;
             if is_on && !core.is_one_when_bare() {
                 return Err(format!("-{}=0: give -{name} a value instead", self.name));
             }

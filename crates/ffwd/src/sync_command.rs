@@ -89,7 +89,8 @@ pub(crate) fn run(given: &Sync, line: &OnLine) -> Result<ExitCode, Failure> {
 impl Prepared {
     /// What becomes of each line, then the warnings: for `--check-configuration`.
     fn checked(&self, is_json: bool) -> String {
-        let (conf, chain) = (&self.settings.files.conf, self.settings.files.chain);
+        let conf = &self.settings.files.conf;
+        let chain = self.settings.files.chain;
         let lines: Vec<(String, String)> = conf.applying(chain).map(|entry| becomes(entry, conf, chain)).collect();
         let warnings = &self.settings.warnings;
         if is_json {
@@ -121,7 +122,7 @@ fn becomes(entry: &Entry, conf: &Conf, chain: Chain) -> (String, String) {
 
 fn outcome(option: &CoreOption, entry: &Entry, conf: &Conf, chain: Chain) -> String {
     if let Some(why) = option.why_unused() {
-        return if entry.asks_for_nothing() { "as ffwd does it".to_owned() } else { format!("not used: {why}") };
+        return if entry.asks_for_nothing() { "already so in ffwd".to_owned() } else { format!("not used: {why}") };
     }
     let counts = match option.times {
         _ if option.effect == Effect::FileOnly => true,
@@ -252,7 +253,8 @@ mod tests {
                 "{}: if it is right, interop/configuration.py --record writes it",
                 row.name
             );
-            let (core, ffwd) = (row.core.verdict.as_str(), row.ffwd.verdict.as_str());
+            let core = row.core.verdict.as_str();
+            let ffwd = row.ffwd.verdict.as_str();
             let is_alike = core == ffwd || (core, ffwd) == ("taken", "warned");
             let is_elsewhere = row.core.dir.is_some() && row.ffwd.dir.is_some() && row.core.dir != row.ffwd.dir;
             let is_as_core = is_alike && !is_elsewhere;
@@ -304,7 +306,7 @@ mod tests {
             "@/bitcoin.conf line 4: maxmempool=300: not used: ffwd takes and relays no transactions",
             "@/bitcoin.conf line 5: rpcpassword=****: used",
             "@/bitcoin.conf line 6: par=2: no effect: the command line has another value",
-            "@/bitcoin.conf line 7: daemon=0: as ffwd does it",
+            "@/bitcoin.conf line 7: daemon=0: already so in ffwd",
             "warning: @/bitcoin.conf line 3: dbcache is set before, at line 2",
             "ffwd can start on this configuration",
         ] {

@@ -48,7 +48,7 @@ pub(super) fn byte_units(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok().filter(|_| is_plain)?.checked_mul(unit)
 }
 
-/// The port of an address, where it has one: `None` where it is none from 1 to 65535.
+/// The port of an address, if it has one; the outer `None`: the port is not a number from 1 to 65535.
 pub(super) fn split_host_port(text: &str) -> Option<Option<u16>> {
     let Some((host, port)) = text.rsplit_once(':') else { return Some(None) };
     let is_bracketed = text.starts_with('[') && host.ends_with(']');

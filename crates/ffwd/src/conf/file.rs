@@ -17,7 +17,7 @@ const UNKNOWN_MAX: usize = 100;
 /// What an editor on Windows writes before UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     pub(super) entries: Vec<Entry>,

@@ -14,7 +14,7 @@ const NAMED_MAX: usize = 40;
 const MISREAD_MAX: usize = 100;
 
 /// Why what is about the server has no effect.
-const NO_SERVER: &str = "ffwd sync answers calls with server=1 alone, bitcoind always";
+const NO_SERVER: &str = "ffwd sync has no server without server=1, which is bitcoind's default";
 
 /// Whether there is a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,7 +151,8 @@ fn reading(entry: &Entry) -> Option<String> {
     if read.is_whole || matches!(option.effect, Effect::Unused(_) | Effect::Removed(_)) {
         return None;
     }
-    let (name, shown) = (option.name, file::shown(text));
+    let name = option.name;
+    let shown = file::shown(text);
     if is_quoted(text) && matches!(option.kind, Kind::Text | Kind::Path) {
         return Some(format!("{place}: the quotes are part of the value of {name}, as in bitcoind: remove them"));
     }
@@ -163,7 +164,7 @@ fn reading(entry: &Entry) -> Option<String> {
                 "{place}: {name}={shown} is read as {truth}, as bitcoind reads it: write {name}=1 or {name}=0"
             ))
         }
-        // What is a port is checked, not read in part.
+        // A port is checked as a whole.
         Kind::Number if !matches!(name, "port" | "rpcport") => {
             let number = read.number;
             Some(format!("{place}: {name}={shown} is read as {number}, as bitcoind reads it: expected a whole number"))
@@ -182,7 +183,7 @@ fn late_network(entry: &Entry) -> Option<String> {
     let is_late = !entry.section.is_empty() && (is_network(&entry.name) || entry.name == "chain");
     is_late.then(|| {
         format!(
-            "{}: {} has no effect in a section: a network is named before the first section",
+            "{}: {} has no effect in a section: name the network before the first section",
             entry.setting.place, entry.name
         )
     })
@@ -268,8 +269,7 @@ mod tests {
         assert_eq!(got.len(), 5);
         let rpc = read("rpcuser=a\nrest=1\nserver=0\ndbcache=5");
         assert!(rpc.without_use(Chain::Regtest, Answers::Yes).is_empty());
-        let want =
-            "not used: rpcuser (c line 1), rest (line 2): ffwd sync answers calls with server=1 alone, bitcoind always";
+        let want = "not used: rpcuser (c line 1), rest (line 2): ffwd sync has no server without server=1, which is bitcoind's default";
         assert_eq!(rpc.without_use(Chain::Regtest, Answers::No), [want]);
         let many = read(&"par=x\n".repeat(1_000)).misread(Chain::Regtest);
         assert!(many.len() == MISREAD_MAX + 1 && many[MISREAD_MAX].starts_with("900 more"), "{many:?}");

@@ -19,7 +19,7 @@ use std::path::Path;
 
 /// The comment that bitcoind writes.
 const COMMENT: &str = "_warning_";
-/// What is decided before settings.json is read.
+/// Options that are decided before settings.json is read.
 const TOO_LATE: [&str; 10] = [
     "allowignoredconf",
     "chain",
@@ -64,7 +64,7 @@ impl<'de> serde::Deserialize<'de> for Object {
 /// Marks the one error that is not about the form.
 const DUPLICATE: &str = "duplicate key ";
 
-/// What the file says, and warnings about it.
+/// The settings in the file, and warnings about it.
 #[derive(Debug, Default)]
 pub(super) struct Stored {
     pub(super) entries: Vec<Entry>,

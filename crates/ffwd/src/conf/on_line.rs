@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 pub(crate) struct OnLine {
     /// In order.
     pub(crate) entries: Vec<Entry>,
-    /// Options that were left out, and what may not be what was meant.
+    /// Warnings: options that were left out, and double negatives.
     pub(crate) warnings: Vec<String>,
 }
 
