@@ -153,10 +153,12 @@ pub fn seems(disk: &dyn Disk, layout: &Layout, wanted: &Known, known: &[Known]) 
         // Files say more than a name does.
         let is = of_files.or(of_name).filter(|net| !net.directory.is_empty());
         match is {
-            Some(net) if of_name == Some(net) && (net == wanted || wanted.directory.is_empty()) => {
-                if net != wanted || !has_data(layout.net_dir())? {
-                    return Ok(Some(Seems::Network { owner: above.to_path_buf(), chain: net.chain }));
-                }
+            Some(net)
+                if of_name == Some(net)
+                    && (net == wanted || wanted.directory.is_empty())
+                    && (net != wanted || !has_data(layout.net_dir())?) =>
+            {
+                return Ok(Some(Seems::Network { owner: above.to_path_buf(), chain: net.chain }));
             }
             Some(net) if wanted.directory.is_empty() && net != wanted => {
                 return Ok(Some(Seems::Foreign { blocks_dir: dir.join("blocks"), chain: net.chain }));

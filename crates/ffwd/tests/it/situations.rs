@@ -99,7 +99,6 @@ struct Place {
 
 #[test]
 fn directory_that_is_not_what_it_seems_is_named() {
-    let in_copy = |_: &Path| ();
     let rows = [
         (
             "info inside blocks",
@@ -164,7 +163,6 @@ fn directory_that_is_not_what_it_seems_is_named() {
     ];
     for (name, line, code, says, makes_no) in rows {
         let Some(top) = copy() else { return };
-        in_copy(top.path());
         let line = if line.contains("--chain") { line.to_owned() } else { format!("{line} --chain regtest") };
         let mut command = command(top.path(), &line);
         let output = command.current_dir(top.path()).output().unwrap();
@@ -427,7 +425,9 @@ fn damaged_database_is_named_with_its_file_and_what_helps() {
 
 #[test]
 fn damaged_database_is_mended_by_a_reindex_that_does_not_advise_itself() {
-    let rows: [(&str, fn(&Path), &str); 6] = [
+    /// A name, what is changed, and the command that mends it.
+    type Mended = (&'static str, fn(&Path), &'static str);
+    let rows: [Mended; 6] = [
         (
             "a table of the chainstate is damaged",
             |net| flip(&first(&net.join("chainstate"), ".ldb")),
