@@ -121,7 +121,7 @@ fn run(
     events: Events<'_>,
 ) -> Result<Ended, Fault> {
     let mut existing = open_existing(options, events, "sync", Purpose::Work, phase.which())?;
-    let window_bytes = (options.dbcache_bytes / 8).clamp(16 << 20, 256 << 20);
+    let window_bytes = (options.dbcache_bytes / 8).clamp(16 << 20, 256 << 20); // Of the same memory as the coins.
     let inbox = Arc::new(Arrivals::new(window_bytes / 2, options.sizes.arrival_patience));
     existing.datadir.feed.arrivals = Some(inbox.clone());
     let handle = sync.handle.as_deref().inspect(|handle| handle.attach(&mut existing.datadir));
@@ -131,7 +131,6 @@ fn run(
     let config = config::config(options, sync, window_bytes, addresses);
     datadir.open_indexes(datadir.kept_indexes(), *tip)?;
     let height_start = datadir.headers().height(*tip);
-    // The window is of the same memory.
     let budget_bytes = options.dbcache_bytes.saturating_sub(window_bytes).max(options.dbcache_bytes / 2);
     let mut engine = engine_with(datadir, *tip, budget_bytes);
     let hinted = match hints.map(|hints| hinted::open(datadir, hints)).transpose()? {
