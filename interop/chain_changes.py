@@ -152,6 +152,8 @@ def main():
                 different += 1
                 print(f"episode {number}:\n{difference}", flush=True)
                 break
+            if number % 50 == 49:
+                print(f"{number + 1} episodes", flush=True)
         for program in programs:
             program.stop()
     finally:

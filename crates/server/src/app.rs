@@ -1,8 +1,8 @@
 //! What all requests share.
 
 use crate::auth::Users;
-use crate::body::LongBodies;
 use crate::context::Context;
+use crate::long_bodies::LongBodies;
 use crate::publisher::Publisher;
 use crate::settings::Settings;
 use std::io;

@@ -30,6 +30,7 @@ pub mod error;
 mod execute;
 mod guard;
 pub mod http;
+mod long_bodies;
 mod mempool_order;
 pub mod merkle_block;
 mod owner;

@@ -176,8 +176,7 @@ fn run(
     let report = report(datadir, &engine, height_start, outcome == Outcome::Stopped);
     let end_reason = report.end_reason.clone().or(end_reason);
     let report = Report { undelivered, end_reason, ..report };
-    drop(live);
-    drop(published);
+    drop((live, published));
     if let Some(handle) = handle {
         handle.wait_for_readers(|| datadir.stopping_now());
     }
