@@ -23,6 +23,7 @@ mod open_files;
 pub mod presence;
 pub mod private_files;
 pub mod prune;
+mod record;
 pub mod reindex;
 pub mod survey;
 pub mod undofiles;

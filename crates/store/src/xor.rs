@@ -20,11 +20,7 @@ use primitives::hex;
 use std::path::{Path, PathBuf};
 use work_out::Content;
 
-/// The key. All zero: nothing is changed.
-pub type Key = [u8; 8];
-
-/// No obfuscation.
-pub const NO_KEY: Key = [0; 8];
+pub use crate::record::{Key, NO_KEY};
 
 const NAME: &str = "xor.dat";
 /// Block files that are looked at for a lost key. The first one of a sound directory gives it away.

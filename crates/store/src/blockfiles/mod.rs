@@ -26,17 +26,12 @@ use disk::Disk;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use crate::record::{RECORD_HEADER_BYTES, SCAN_SIZE_MAX, SCAN_SIZE_MIN};
 pub use bulk::BulkReader;
 pub use pool::{BlockBytes, GiveBack, Pool};
 pub use scan::{FileScan, FoundBlock, Note, Reason};
 pub use write::{BlockWriter, Flush, Limits};
 
-/// Bytes before every block: magic and size.
-pub const RECORD_HEADER_BYTES: u32 = 8;
-/// The smallest size that a scan takes for a block: a header. Source: Core's `LoadExternalBlockFile`.
-pub const SCAN_SIZE_MIN: u32 = 80;
-/// The greatest size that a scan takes for a block. Source: Core's `MAX_BLOCK_SERIALIZED_SIZE`.
-pub const SCAN_SIZE_MAX: u32 = 4_000_000;
 /// The greatest size that a reader takes, as Core's: `MAX_SIZE`.
 pub const READ_SIZE_MAX: u32 = 0x0200_0000;
 /// A block alone is read in pieces of this size, whose obfuscation is undone while they lie in the processor's own cache.

@@ -11,9 +11,8 @@
 //! header meets its own nBits under the key that it gives.
 //! Absent on purpose: whole blocks; files of undo data.
 
-use super::{Key, NO_KEY};
-use crate::blockfiles::{RECORD_HEADER_BYTES, SCAN_SIZE_MAX, SCAN_SIZE_MIN};
 use crate::fault::Result;
+use crate::record::{Key, NO_KEY, RECORD_HEADER_BYTES, SCAN_SIZE_MAX, SCAN_SIZE_MIN};
 use disk::DiskFile;
 use memchr::memmem::Finder;
 use primitives::Target;
