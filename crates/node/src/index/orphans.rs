@@ -29,11 +29,9 @@ pub(super) struct Orphans {
 
 impl Orphans {
     fn push(&mut self, block: FoundBlock) {
-        let siblings = self.by_parent.entry(block.header.prev()).or_default();
-        if !siblings.iter().any(|known| known.location == block.location) {
-            siblings.push(block);
-            self.count += 1;
-        }
+        // What is found twice is left out when all are taken: a file may have a million children of one parent.
+        self.by_parent.entry(block.header.prev()).or_default().push(block);
+        self.count += 1;
     }
 
     fn take_children(&mut self, parent: &BlockHash) -> Vec<FoundBlock> {
@@ -80,6 +78,7 @@ impl BlockIndex {
         let mut all: Vec<FoundBlock> = std::mem::take(&mut self.orphans.by_parent).into_values().flatten().collect();
         self.orphans.count = 0;
         all.sort_unstable_by_key(|block| block.location);
+        all.dedup_by_key(|block| block.location);
         all
     }
 

@@ -465,3 +465,39 @@ fn marks_above_a_snapshot_are_forgotten_after_a_restart() {
     assert_eq!(failed(&again), 1);
     assert_ne!(again.headers.fate(elsewhere), Fate::Open);
 }
+
+/// Blocks wait for their parents whatever their number and order, and each place waits once.
+#[test]
+fn orphans_are_taken_in_with_their_parents_header() {
+    let params = Params::new(Chain::Regtest);
+    let blocks = testkit::blocks::chain(&params.genesis, 4);
+    let found = |height: usize, offset: u64| {
+        let header = Header(*blocks[height].first_chunk().unwrap());
+        let location = BlockAt { file: 3, offset, size: blocks[height].len() as u32 };
+        FoundBlock { location, header, hash: header.hash(), is_parsed: false }
+    };
+    let now = i64::from(u32::MAX);
+    let mut index = BlockIndex::new(&params);
+    assert_eq!(index.take_in(&params, vec![found(4, 800), found(3, 600), found(3, 900)], now), 0);
+    index.add_orphans(vec![found(4, 800)]);
+    assert_eq!((index.orphan_count(), index.first_orphan().unwrap().offset), (4, 600));
+    let again = index.take_orphans();
+    assert_eq!((again.len(), index.orphan_count()), (3, 0), "one place waits once");
+    index.add_orphans(again);
+    for height in 1..=2 {
+        assert_eq!(index.take_adopted_count(), 0, "before block {height}");
+        let FoundBlock { header, hash, .. } = found(height, 8);
+        index.accept(&params, &header, hash, now).unwrap();
+    }
+    assert_eq!((index.orphan_count(), index.take_adopted_count()), (0, 2), "3 and 4, each with its first place");
+    let third = index.headers().find(&found(3, 8).hash).unwrap();
+    let fourth = index.headers().find(&found(4, 8).hash).unwrap();
+    assert_eq!((index.place(third).unwrap().offset, index.place(fourth).unwrap().offset), (600, 800));
+    assert!(index.take_uncounted().is_empty(), "the index on disk names neither");
+    index.checked(fourth, 1);
+    let counted: Vec<u32> = index.take_uncounted().iter().map(|block| block.at.offset).collect();
+    assert_eq!((counted, index.take_uncounted().len()), (vec![800], 0));
+    index.checked(third, 1);
+    assert_eq!(index.take_uncounted().len(), 1);
+    index.invariants();
+}
