@@ -4,6 +4,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod coins;
+pub(crate) mod download;
 #[cfg(feature = "export")]
 pub(crate) mod export;
 pub(crate) mod hints;
@@ -282,6 +283,8 @@ pub(crate) struct Sync {
     /// Blocks that may be asked for beyond the lowest that has not arrived [default: 1024, as in Core]
     #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) window: Option<u32>,
+    #[command(flatten)]
+    pub(crate) download: download::Download,
     /// SOCKS5 proxy for every connection, HOST:PORT [default: no proxy]
     #[arg(long, value_name = "ADDR")]
     pub(crate) proxy: Option<String>,

@@ -25,6 +25,7 @@ mod hints_command;
 #[cfg(feature = "lab")]
 mod lab_command;
 mod limits;
+mod local_time;
 mod locate;
 mod look_up;
 mod manuals;

@@ -1,8 +1,11 @@
-//! Signals: Ctrl-C and SIGTERM end a run in order, SIGHUP opens debug.log again, as in Core.
+//! Signals: Ctrl-C and SIGTERM end a run in order, SIGHUP opens debug.log again, as in Core; SIGUSR1 pauses the download of a
+//! sync, SIGUSR2 resumes it.
 
 use crate::Failure;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use node::jobs::DownloadSwitch;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
+use std::sync::Arc;
 
 /// What SIGHUP means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,5 +35,24 @@ pub(crate) fn heed(hangup: Hangup, stop: impl Fn() + Send + 'static) -> Result<(
         }
     };
     std::thread::Builder::new().name("signals".to_owned()).spawn(heed).map_err(refused)?;
+    Ok(())
+}
+
+/// Pauses the download of blocks at SIGUSR1 and resumes it at SIGUSR2, in a thread of its own.
+///
+/// # Errors
+///
+/// The system refuses.
+pub(crate) fn heed_download(switch: Arc<DownloadSwitch>) -> Result<(), Failure> {
+    let refused = |why: std::io::Error| {
+        Failure::fault(format!("the handler for SIGUSR1 cannot be set: {why}"), crate::limits::THREADS)
+    };
+    let mut signals = Signals::new([SIGUSR1, SIGUSR2]).map_err(refused)?;
+    let heed = move || {
+        for signal in signals.forever() {
+            if signal == SIGUSR1 { switch.pause() } else { switch.resume() }
+        }
+    };
+    std::thread::Builder::new().name("download".to_owned()).spawn(heed).map_err(refused)?;
     Ok(())
 }

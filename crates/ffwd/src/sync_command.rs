@@ -40,6 +40,9 @@ pub(crate) fn prepare(given: &Sync, line: &OnLine) -> Result<Prepared, Failure> 
     {
         sync.handle = server.handle();
         sync.peers.control = server.peers();
+        if let Some(handle) = &sync.handle {
+            sync.download.switch = handle.download().clone();
+        }
         let read = |setting: &_| Ok(settings::number(setting));
         let seconds = settings.files.value(given.bantime, "bantime", read)?;
         seconds.into_iter().for_each(|seconds| sync.peers.control.bans().set_default(seconds));
@@ -70,6 +73,7 @@ pub(crate) fn run(given: &Sync, line: &OnLine) -> Result<ExitCode, Failure> {
     prepared.settings.own_files(&given.own_files)?;
     prepared.settings.make_default_datadir()?;
     let Prepared { settings, sync, before, .. } = &prepared;
+    crate::signals::heed_download(sync.download.switch.clone())?;
     // A sync that follows the chain has no end of its own: stopping it is success.
     let ends = given.exit_at_tip;
     let hash = given.trust.snapshot_hash.map(coins_command::as_hash);

@@ -8,8 +8,8 @@ use crate::Failure;
 use crate::args::{self, CONNECTIONS_MAX, Sync};
 use crate::settings::{Files, Settings, number};
 use node::jobs::{
-    OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet, Reachable, SyncOptions, check_peer_address,
-    parse_whitebind,
+    Download, DownloadLimits, OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet, Reachable, SyncOptions,
+    check_peer_address, parse_whitebind,
 };
 use node::options::IndexKind;
 use std::collections::HashSet;
@@ -92,6 +92,7 @@ impl Settings {
             v2transport: v2transport.unwrap_or(true),
             outbound,
             peers,
+            download: download(given),
             handle: None,
         })
     }
@@ -275,6 +276,19 @@ fn one_proxy(text: &str) -> Result<(), String> {
             Err(format!("-proxy={text}: ffwd reaches a proxy by TCP alone: write -proxy=HOST:PORT"))
         }
         None => Ok(()),
+    }
+}
+
+/// How much may be downloaded, and when.
+fn download(given: &Sync) -> Download {
+    Download {
+        limits: DownloadLimits {
+            rate_max: given.download.maxdownload,
+            target_mib: given.download.maxdownloadtarget,
+            hours: given.download.download_hours,
+        },
+        switch: std::sync::Arc::default(),
+        local_ahead_s: crate::local_time::ahead_s,
     }
 }
 

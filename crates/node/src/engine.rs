@@ -173,7 +173,7 @@ impl<'w> Engine<'w> {
     fn wanted(&self) -> NodeId {
         let index = self.index.read();
         if let Aim::To(goal) = self.aim {
-            return index.complete_towards(goal);
+            return index.stored_towards(self.tip, goal);
         }
         let best = index.best_candidate(self.tip);
         let is_apart = matches!(self.aim, Aim::From(base) if !index.headers().is_ancestor(base, best));

@@ -319,6 +319,8 @@ pub struct Progress {
     pub limit: Option<Limit>,
     /// What the session does, or waits for: what everybody is shown.
     pub state: SessionState,
+    /// Bytes a second that the download budget allows in the mean; any number without.
+    pub download_rate_max: Option<f64>,
     /// Whether this part of the work has ended: what comes before the next one may take long, and says nothing.
     pub is_last: bool,
 }

@@ -12,6 +12,7 @@ use crate::locks::{lock, wait};
 use crate::report::Reporter;
 use crate::tree::NodeId;
 use disk::Disk;
+use primitives::Height;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -53,13 +54,27 @@ struct State {
     undo: UndoWriter,
     /// Made when the first block is appended.
     blocks: Option<BlockWriter>,
+    /// While a snapshot is not validated: blocks above this height go to files of their own.
+    above: Option<Above>,
     /// The index on disk says that block files were pruned, or is about to.
     is_pruned: bool,
     /// The index is being written: older entries must never follow newer ones.
     is_committing: bool,
 }
 
+/// Where blocks above a snapshot's base go.
+#[derive(Debug)]
+struct Above {
+    base: Height,
+    blocks: BlockWriter,
+}
+
 impl State {
+    /// Every writer of blocks.
+    fn writers(&mut self) -> impl Iterator<Item = &mut BlockWriter> {
+        self.blocks.iter_mut().chain(self.above.as_mut().map(|above| &mut above.blocks))
+    }
+
     fn blocks(&mut self, setup: &BlockFileSetup) -> store::Result<&mut BlockWriter> {
         if self.blocks.is_none() {
             let BlockFileSetup { disk, blocks_dir, network, key, limits } = setup;
@@ -120,7 +135,7 @@ impl Writer {
     ) -> store::Result<Writer> {
         let presence = Presence::new(setup.disk.clone(), &setup.blocks_dir)?;
         let undo = UndoWriter::new(setup.disk.clone(), &setup.blocks_dir, &setup.network, setup.key);
-        let state = State { infos, undo, blocks: None, is_pruned: false, is_committing: false };
+        let state = State { infos, undo, blocks: None, above: None, is_pruned: false, is_committing: false };
         let used_bytes = AtomicU64::new(state.infos.used_bytes());
         Ok(Writer { setup, db, index, state: Mutex::new(state), used_bytes, presence, committed: Condvar::new() })
     }
@@ -153,14 +168,24 @@ impl Writer {
         &self,
         reporter: &Reporter<'_>,
         block: &[u8],
-        height: primitives::Height,
+        height: Height,
         time: u32,
     ) -> Result<FilePos, Fault> {
         reporter.with_room(|| {
             let mut state = self.lock();
             state.blocks(&self.setup)?;
-            let State { infos, blocks, .. } = &mut *state;
-            blocks.as_mut().expect("just made").append(infos, block, height, time)
+            let State { infos, blocks, above, .. } = &mut *state;
+            let below = blocks.as_mut().expect("just made");
+            match above.as_mut().filter(|above| height > above.base) {
+                Some(above) => {
+                    above.blocks.note_greatest(below.greatest());
+                    above.blocks.append(infos, block, height, time)
+                }
+                None => {
+                    above.iter().for_each(|above| below.note_greatest(above.blocks.greatest()));
+                    below.append(infos, block, height, time)
+                }
+            }
         })
     }
 
@@ -179,34 +204,64 @@ impl Writer {
         })
     }
 
-    /// Keeps blocks from a height on apart from those below it, as Core does while a snapshot is not validated: the next
-    /// block goes into the last file of its kind, or a new one.
+    /// Keeps blocks above a height apart from those up to it, as Core does while a snapshot is not validated: each kind goes
+    /// on in the last file of its kind, or in a new one.
     ///
     /// # Errors
     ///
     /// What the system says.
     ///
     /// Source: Bitcoin Core b88bffe, `BlockManager::BlockfileTypeForHeight`, `FindNextBlockPos`.
-    pub(crate) fn keep_apart(
-        &self,
-        reporter: &Reporter<'_>,
-        from: primitives::Height,
-        is_above: bool,
-    ) -> Result<(), Fault> {
-        reporter.with_room(|| {
+    pub(crate) fn keep_apart(&self, reporter: &Reporter<'_>, base: Height) -> Result<(), Fault> {
+        reporter.with_room(|| -> store::Result<()> {
             let mut state = self.lock();
-            state.blocks(&self.setup)?;
-            let State { infos, blocks, .. } = &mut *state;
-            let blocks = blocks.as_mut().expect("just made");
-            let is_of_kind = |info: &FileInfo| info.size > 0 && (info.height_last >= from) == is_above;
-            match infos.all().iter().rposition(is_of_kind) {
-                Some(file) => {
-                    blocks.go_on_in(file as u32);
-                    Ok(())
-                }
-                None if infos.all().iter().all(|info| info.size == 0) => Ok(()),
-                None => blocks.start_new_file(),
+            if state.above.is_some() {
+                return Ok(());
             }
+            // What was appended before is written out by its writer; both begin anew.
+            if let Some(blocks) = state.blocks.as_mut() {
+                blocks.flush()?;
+            }
+            state.blocks = None;
+            let of_kind = |infos: &FileInfos, is_above: bool| {
+                let is_of = |info: &FileInfo| info.size > 0 && (info.height_last > base) == is_above;
+                infos.all().iter().rposition(is_of)
+            };
+            let BlockFileSetup { disk, blocks_dir, network, key, limits } = &self.setup;
+            let make = |infos: &FileInfos| BlockWriter::new(disk.clone(), blocks_dir, network, *key, infos, *limits);
+            let is_empty = state.infos.all().iter().all(|info| info.size == 0);
+            let (mut below, mut blocks) = (make(&state.infos)?, make(&state.infos)?);
+            match of_kind(&state.infos, false) {
+                Some(file) => below.go_on_in(file as u32),
+                None if is_empty => {}
+                None => below.start_new_file()?,
+            }
+            match of_kind(&state.infos, true) {
+                Some(file) => blocks.go_on_in(file as u32),
+                None => {
+                    blocks.note_greatest(below.greatest());
+                    blocks.start_new_file()?;
+                }
+            }
+            state.blocks = Some(below);
+            state.above = Some(Above { base, blocks });
+            Ok(())
+        })
+    }
+
+    /// The snapshot is validated, or out of use: blocks go on in the last file, whatever their height.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn keep_together(&self, reporter: &Reporter<'_>) -> Result<(), Fault> {
+        reporter.with_room(|| -> store::Result<()> {
+            let mut state = self.lock();
+            for blocks in state.writers() {
+                blocks.flush()?;
+            }
+            (state.blocks, state.above) = (None, None);
+            Ok(())
         })
     }
 
@@ -228,7 +283,7 @@ impl Writer {
     ///
     /// What the system says, a full disk included.
     pub(crate) fn write_out_blocks(&self) -> store::Result<()> {
-        self.lock().blocks.as_mut().map_or(Ok(()), |blocks| blocks.write_out())
+        self.lock().writers().try_for_each(BlockWriter::write_out)
     }
 
     /// The same for undo data.
@@ -264,7 +319,7 @@ impl Writer {
         let (infos, last_file, is_pruned, entries) = reporter.with_room(|| -> store::Result<_> {
             let mut state = self.lock();
             flush = std::mem::take(&mut flush).and(state.undo.begin_flush()?);
-            if let Some(blocks) = state.blocks.as_mut() {
+            for blocks in state.writers() {
                 flush = std::mem::take(&mut flush).and(blocks.begin_flush()?);
             }
             let mut index = self.index.write();
@@ -314,8 +369,8 @@ impl Writer {
         let mut state = self.lock();
         let mut selected = select(state.infos.all(), &self.index.read());
         // While two kinds of blocks are kept apart, the file that is appended to need not be the last one.
-        let current = state.blocks.as_ref().map(BlockWriter::current);
-        selected.files.retain(|&file| Some(file) != current);
+        let current: Vec<u32> = state.writers().map(|blocks| blocks.current()).collect();
+        selected.files.retain(|file| !current.contains(file));
         if selected.files.is_empty() {
             return None;
         }

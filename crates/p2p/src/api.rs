@@ -97,6 +97,8 @@ pub struct Config {
     pub window_bytes: usize,
     /// How many blocks may be asked for beyond the lowest that has not arrived.
     pub window_count: usize,
+    /// `--maxdownload`: bytes a second that are read from all peers together; any number without.
+    pub download_rate_max: Option<u64>,
     /// Addresses that a person does not want as peers: none of them is connected to, and none is taken that connects to us.
     pub bans: Arc<Mutex<BanList>>,
     /// Where the time of the day comes from: the machine's clock, or another.
@@ -132,6 +134,7 @@ impl Config {
             addresses: Vec::new(),
             window_bytes: 64 << 20,
             window_count: 1024,
+            download_rate_max: None,
             bans: Arc::default(),
             clock: SystemTime::now,
         }

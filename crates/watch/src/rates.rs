@@ -95,8 +95,12 @@ pub fn seconds_to_go(progress: &Progress, rates: &Rates) -> Option<f64> {
     }
     let left = progress.bytes_end.checked_sub(progress.bytes)? as f64;
     let of_input = if progress.limit == Some(Limit::Network) { 0.0 } else { INPUT_BYTES };
-    let known = progress.bytes_end > 0 && rates.bytes > 0.0;
-    known.then(|| left * (1.0 + rates.density * of_input) / (rates.bytes + rates.inputs * of_input))
+    let is_known = progress.bytes_end > 0;
+    let by_rate = || left * (1.0 + rates.density * of_input) / (rates.bytes + rates.inputs * of_input);
+    let measured = (is_known && rates.bytes > 0.0).then(by_rate);
+    // The download is not faster than its budget, whatever the last minutes were like.
+    let by_budget = progress.download_rate_max.filter(|_| is_known).map(|rate| left / rate.max(1.0));
+    measured.into_iter().chain(by_budget).reduce(f64::max)
 }
 
 /// Share of the work that is done, 0 to 1: by bytes of blocks. It is 1 where the chain is followed, or a job without peers is
@@ -170,6 +174,18 @@ mod tests {
             ("no end", Progress { bytes_end: 0, ..at(1.0, 1, 0) }, rates, None),
             ("beyond the end", Progress { bytes_end: 5, ..at(1.0, 1, 6) }, rates, None),
             ("at the end", Progress { bytes_end: 6, ..at(1.0, 1, 6) }, rates, Some(0.0)),
+            (
+                "a limited download",
+                Progress { download_rate_max: Some(1e5), ..at(1.0, 1, 9_000_000_000) },
+                rates,
+                Some(10_000.0),
+            ),
+            (
+                "a paused one",
+                Progress { download_rate_max: Some(1e5), ..at(1.0, 1, 9_000_000_000) },
+                Rates::default(),
+                Some(10_000.0),
+            ),
         ] {
             assert_eq!(seconds_to_go(&progress, &rates), want, "{row}");
         }

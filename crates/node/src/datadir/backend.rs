@@ -30,12 +30,13 @@ const HOLES_BYTES: usize = 8 << 20;
 
 impl Backend for DataDir<'_> {
     fn next(&self, is_wanted: &dyn Fn() -> bool, waited: &mut Duration) -> Result<Option<Job>, Fault> {
-        if self.turn.is_due() || self.next_awaits_headers() {
+        if self.has_other_work() || self.next_awaits_headers() {
             return Ok(None);
         }
         // What was stored just now may still be in the writer's buffer.
         let write_out = || self.with_room(|| self.writer.write_out_blocks());
-        let Some(mut next) = self.feed.next(&self.index, write_out, || self.turn.is_due(), is_wanted, waited)? else {
+        let Some(mut next) = self.feed.next(&self.index, write_out, || self.has_other_work(), is_wanted, waited)?
+        else {
             return Ok(None);
         };
         let has_undo = {
@@ -62,7 +63,7 @@ impl Backend for DataDir<'_> {
     }
 
     fn wanted_records(&self) -> Option<&Wanted> {
-        self.indexing.get().filter(|_| self.mode == Mode::Work).map(Indexing::wanted)
+        self.fed_indexes().filter(|_| self.mode == Mode::Work).map(Indexing::wanted)
     }
 
     fn wants_read_ahead(&self) -> bool {
@@ -81,11 +82,17 @@ impl Backend for DataDir<'_> {
             undo = Some(self.writer.append_undo(&self.reporter, file, record)?);
         }
         let undo_done = Instant::now();
-        self.index.write().connected(node, block.prepared.txids.len() as u32, undo);
+        let transactions = block.prepared.txids.len() as u32;
+        if self.is_past() {
+            self.index.write().validated(node, transactions, undo);
+            self.past_tip.set(node);
+        } else {
+            self.index.write().connected(node, transactions, undo);
+        }
         if let Some(parent) = self.headers().parent(node) {
             lock(&self.totals).connected(parent, node, block.judged.change);
         }
-        if let Some(indexing) = self.indexing.get()
+        if let Some(indexing) = self.fed_indexes()
             && let Some(records) = lock(&block.judged.records).take()
         {
             indexing.connected(&self.reporter, &self.indexed(node), records)?;
@@ -106,7 +113,7 @@ impl Backend for DataDir<'_> {
 
     fn flush_is_due(&self) -> bool {
         let is_late = || self.coins.is_commit_late(self.options.commit_interval);
-        let is_full = || self.indexing.get().is_some_and(Indexing::is_full);
+        let is_full = || self.fed_indexes().is_some_and(Indexing::is_full);
         self.mode != Mode::ReadOnly && (self.prune_is_due() || is_full() || is_late())
     }
 
@@ -147,7 +154,7 @@ impl Backend for DataDir<'_> {
         let index = self.index.read().memory_bytes();
         let cut = Buffer::cut_memory();
         let holes = (cut.bytes - cut.bytes_out).saturating_sub(HOLES_BYTES);
-        let waiting = self.indexing.get().map_or(0, Indexing::memory_bytes);
+        let waiting = self.fed_indexes().map_or(0, Indexing::memory_bytes);
         self.coins.index_bytes() + index + self.feed.memory_bytes() + holes + waiting
     }
 
@@ -158,7 +165,7 @@ impl Backend for DataDir<'_> {
 
 impl EngineBackend for DataDir<'_> {
     fn is_asked(&self) -> bool {
-        self.turn.is_due()
+        self.has_other_work()
     }
 
     fn start(&self, plans: Vec<BlockContext>) {
@@ -199,9 +206,13 @@ impl EngineBackend for DataDir<'_> {
         if let Some(mempool) = &self.mempool {
             mempool.disconnected(bytes);
         }
-        self.index.write().disconnected();
+        if self.is_past() {
+            self.past_tip.set(self.headers().parent(node).expect("genesis is never disconnected"));
+        } else {
+            self.index.write().disconnected();
+        }
         lock(&self.totals).disconnected(node);
-        if let Some(indexing) = self.indexing.get() {
+        if let Some(indexing) = self.fed_indexes() {
             self.disconnect_indexed(indexing, node)?;
         }
         if self.mode != Mode::ReadOnly {
@@ -258,6 +269,11 @@ impl DataDir<'_> {
         let assume =
             AssumeValid { hash: self.options.assumevalid, minimum_chain_work: self.options.minimum_chain_work };
         headers::script_reason(tree, &assume, self.params.pow_target_spacing, node)
+    }
+
+    /// Whether the engine's thread is to leave its work between two blocks.
+    fn has_other_work(&self) -> bool {
+        self.turn.is_due() || (self.is_past() && self.yields.load(Relaxed))
     }
 
     /// Whether the next block's scripts would run only because headers are not known yet that are about to come.

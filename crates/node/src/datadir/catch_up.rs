@@ -57,6 +57,15 @@ impl DataDir<'_> {
         let opened =
             self.reporter.with_room(|| Indexing::open(&self.disk, &self.layout, kinds, self.options.dbcache_bytes))?;
         let indexing = self.indexing.get_or_init(|| opened);
+        self.bring_indexes_up(indexing, tip)
+    }
+
+    /// Brings indexes that are open to `tip`, at which the coins stand. Says whether it was stopped on demand.
+    ///
+    /// # Errors
+    ///
+    /// As [`DataDir::open_indexes`].
+    pub(crate) fn bring_indexes_up(&self, indexing: &Indexing, tip: NodeId) -> Result<bool, Fault> {
         let from = self.take_up(indexing, tip)?;
         indexing.repair_filters(&self.reporter, &|hash, file| self.filter_again(hash, file))?;
         if self.rewind_indexes(indexing, tip)? {
@@ -81,7 +90,7 @@ impl DataDir<'_> {
 
     /// Makes durable what the indexes know up to `tip`, at which the coins stand durably.
     pub(crate) fn commit_indexes(&self, tip: NodeId) -> Result<(), Fault> {
-        let Some(indexing) = self.indexing.get() else { return Ok(()) };
+        let Some(indexing) = self.fed_indexes() else { return Ok(()) };
         let (hash, locator) = self.locator(tip);
         indexing.commit(&self.reporter, self.options.par, hash, &locator)
     }
@@ -93,7 +102,7 @@ impl DataDir<'_> {
     /// What the system says.
     pub(crate) fn finish_indexes(&self, tip: NodeId) -> Result<(), Fault> {
         self.commit_indexes(tip)?;
-        self.indexing.get().map_or(Ok(()), |indexing| indexing.settle(&self.reporter))
+        self.fed_indexes().map_or(Ok(()), |indexing| indexing.settle(&self.reporter))
     }
 
     fn locator(&self, tip: NodeId) -> (BlockHash, Vec<BlockHash>) {

@@ -21,6 +21,7 @@ mod tip;
 pub(crate) mod unindexed;
 
 pub(crate) use load::start_of;
+pub(crate) use on_snapshot::PastTip;
 
 use crate::coins_io::CoinsIo;
 use crate::fault::Fault;
@@ -108,9 +109,13 @@ pub(crate) struct DataDir<'e> {
     unknown_rules: Mutex<Option<(NodeId, Option<String>)>>,
     /// Before the locks, as what is dropped first.
     _pid: Option<PidFile>,
-    pub(crate) locks: DataDirLocks,
+    pub(crate) locks: Arc<DataDirLocks>,
     /// When others are to be answered.
     pub(crate) turn: Arc<Turn>,
+    /// Of a chain below a snapshot: its last connected block.
+    pub(crate) past_tip: Arc<PastTip>,
+    /// Other work comes first: a run ends between two blocks.
+    pub(crate) yields: Arc<AtomicBool>,
     /// Blocks wait whose scripts would run only because headers are not known yet.
     pub(crate) awaits_headers: AtomicBool,
     /// Where transactions of disconnected blocks wait, for a job that others look at.
@@ -167,13 +172,15 @@ impl<'e> DataDir<'e> {
             unknown_rules: Mutex::default(),
             indexing: Arc::default(),
             turn: Arc::default(),
+            past_tip: Arc::default(),
+            yields: Arc::default(),
             awaits_headers: AtomicBool::new(false),
             mempool: None,
             files,
             disk,
             layout,
             _pid: pid,
-            locks,
+            locks: Arc::new(locks),
         })
     }
 

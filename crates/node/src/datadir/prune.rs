@@ -118,7 +118,7 @@ impl DataDir<'_> {
             return Ok(());
         }
         // An index that is kept may need blocks that could go: it is brought up first.
-        if !self.options.indexes.is_empty() && self.indexing.get().is_none() {
+        if !self.options.indexes.is_empty() && self.fed_indexes().is_none() {
             return Ok(());
         }
         let height = self.headers().height(tip);

@@ -103,9 +103,9 @@ impl Live {
         self.network.get()
     }
 
-    /// The base block of a snapshot whose past is not validated, and whether the chainstate at work is the one on its way to it.
-    pub fn assumed(&self) -> Option<(NodeId, bool)> {
-        self.assumed.map(|assumed| (assumed.base, assumed.is_past))
+    /// The base block of a snapshot whose past is not validated.
+    pub fn assumed(&self) -> Option<NodeId> {
+        self.assumed.map(|assumed| assumed.base)
     }
 
     /// Whether block files are removed, or were.

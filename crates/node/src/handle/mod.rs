@@ -23,6 +23,7 @@ use crate::datadir::DataDir;
 use crate::fault::Fault;
 use crate::locks::lock;
 use crate::mempool::Mempool;
+use crate::session::budget::DownloadSwitch;
 use crate::session::turn::Turn;
 use primitives::{BlockHash, Height};
 use std::collections::VecDeque;
@@ -55,13 +56,12 @@ pub struct Handle {
     turn: Arc<Turn>,
     /// Core's latch: once the tip was recent, the initial block download is over.
     is_current: AtomicBool,
-    /// Where the chain below a snapshot stands that is not at work.
+    /// Where the chain below a snapshot stands.
     past_height: AtomicHeight,
-    /// Where the chain above a snapshot stands while the one below it is at work.
-    snapshot_tip: Mutex<Option<BlockHash>>,
     /// Weight and transactions of the last block that was made here.
     last_made: Mutex<Option<(u64, u64)>>,
     mempool: Arc<Mempool>,
+    download: Arc<DownloadSwitch>,
     /// A snapshot that is to be loaded, for which the job leaves its work.
     load: Mutex<Option<LoadRequest>>,
 }
@@ -133,9 +133,9 @@ impl Default for Handle {
             turn: Arc::default(),
             is_current: AtomicBool::new(false),
             past_height: AtomicHeight::default(),
-            snapshot_tip: Mutex::default(),
             last_made: Mutex::default(),
             mempool: Arc::default(),
+            download: Arc::default(),
             load: Mutex::default(),
         }
     }
@@ -244,7 +244,7 @@ impl Handle {
         lock(&self.state).tell_loaded();
     }
 
-    /// Height of the chain below a snapshot while the one above it is at work.
+    /// Height of the chain below a snapshot.
     pub fn past_height(&self) -> Height {
         self.past_height.load(Relaxed)
     }
@@ -252,16 +252,6 @@ impl Handle {
     /// That chain was left there.
     pub(crate) fn set_past_height(&self, height: Height) {
         self.past_height.store(height, Relaxed);
-    }
-
-    /// Tip of the chain above a snapshot while the one below it is at work.
-    pub fn snapshot_tip(&self) -> Option<BlockHash> {
-        *lock(&self.snapshot_tip)
-    }
-
-    /// That chain was left there.
-    pub(crate) fn set_snapshot_tip(&self, tip: BlockHash) {
-        *lock(&self.snapshot_tip) = Some(tip);
     }
 
     /// Weight and number of transactions of the last block that was made here.
@@ -279,6 +269,11 @@ impl Handle {
         &self.mempool
     }
 
+    /// What pauses and resumes the download of a sync that was given it.
+    pub fn download(&self) -> &Arc<DownloadSwitch> {
+        &self.download
+    }
+
     /// A job begins on a data directory: it has its turn for others by this, and its coins are new.
     pub(crate) fn attach(&self, datadir: &mut DataDir<'_>) {
         self.mempool.clear();
@@ -288,11 +283,16 @@ impl Handle {
 
     /// From now on, and until that is dropped, this is what may be read.
     pub(crate) fn publish(&self, live: Arc<Live>) -> Published<'_> {
+        self.replace(live);
+        Published(self)
+    }
+
+    /// The same in place of what may be read already, without a moment in which nothing may.
+    pub(crate) fn replace(&self, live: Arc<Live>) {
         let mut state = lock(&self.state);
         state.last = Arc::downgrade(&live);
         state.live = Some(live);
         state.tell_loaded();
-        Published(self)
     }
 
     /// Waits until no call reads what was published last: it keeps the databases open, with their locks, and the job may open

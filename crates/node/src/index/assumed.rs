@@ -5,7 +5,9 @@
 
 use super::{BlockIndex, Validity};
 use crate::tree::{Fate, GENESIS, NodeId};
-use primitives::Height;
+
+/// Blocks that are looked at ahead of the tip.
+const TOWARDS_MAX: u32 = 4096;
 
 impl BlockIndex {
     /// The UTXO set of this block came from a snapshot.
@@ -27,19 +29,32 @@ impl BlockIndex {
         }
     }
 
-    /// The highest block on the way to `goal` that is complete.
-    pub fn complete_towards(&self, goal: NodeId) -> NodeId {
-        let (mut low, mut high) = (Height::GENESIS, self.headers.height(goal));
-        // On one chain what is complete stands on what is complete.
-        while low < high {
-            let middle = low + high.blocks_above(low).div_ceil(2);
-            if self.candidates.is_complete(self.headers.ancestor(goal, middle)) {
-                low = middle;
-            } else {
-                high = middle - 1;
-            }
-        }
-        self.headers.ancestor(goal, low)
+    /// The last block on the way from `tip` to `goal` up to which all bodies above are there, a number of blocks ahead at most:
+    /// `tip` where the next one is missing. The blocks up to `tip` count as they are: they were connected, or pruned since.
+    pub fn stored_towards(&self, tip: NodeId, goal: NodeId) -> NodeId {
+        let fork = self.headers.fork(tip, goal);
+        let end = self.headers.height(goal).min(self.headers.height(fork).saturating_add(TOWARDS_MAX));
+        let path = self.headers.path(fork, self.headers.ancestor(goal, end));
+        path.into_iter().take_while(|&id| self.place(id).is_some()).last().unwrap_or(tip)
+    }
+
+    /// A block at or below the base of a snapshot was connected with coins that began at genesis; `undo` is the offset of undo
+    /// data that was written for it. The chain that counts as connected is that of the snapshot, and has it already.
+    pub fn validated(&mut self, id: NodeId, transactions: u32, undo: Option<u32>) {
+        self.list(id);
+        let body = self.change(id);
+        body.set_checked(Validity::Scripts, transactions);
+        undo.into_iter().for_each(|offset| body.set_undo(offset));
+    }
+
+    /// The snapshot is validated: its blocks are as all others.
+    pub fn end_assumption(&mut self) {
+        self.assumed = None;
+    }
+
+    /// Whether a block counts as connected because of a snapshot, wherever its body is.
+    pub(super) fn counts_without_body(&self, id: NodeId) -> bool {
+        self.is_active(id) && self.is_assumed(id)
     }
 
     /// What a chain that stands on an unvalidated snapshot said of the blocks above it is forgotten: marks of those that

@@ -398,6 +398,9 @@ impl BlockIndex {
         } else {
             self.moved(id);
             self.change(id).clear();
+            if self.counts_without_body(id) {
+                return Replacement { has_copy, first };
+            }
             let above = self.headers.descendants(&[id]);
             for &other in &above {
                 if self.body(other).validity() > Validity::Transactions {

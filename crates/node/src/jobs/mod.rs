@@ -1,6 +1,7 @@
 //! The engine's jobs: one function a command. Options in, report out, events on the way.
 
 pub(crate) mod cache;
+pub(crate) mod common;
 mod file_system;
 mod forecast;
 mod import;
@@ -12,7 +13,7 @@ mod open_look;
 mod rebuild;
 mod reindex;
 mod reindex_preflight;
-mod replay;
+pub(crate) mod replay;
 pub(crate) mod snapshot;
 mod sync;
 mod verify;
@@ -29,25 +30,24 @@ pub use snapshot::{
     dump, dump_live, file_info, load, make_hints,
 };
 pub use sync::{
-    FromSnapshot, OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet, Reachable, SyncOptions,
-    check_peer_address, parse_whitebind, sync, sync_from,
+    Download, DownloadLimits, DownloadSwitch, Hours, OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet,
+    Reachable, SyncOptions, check_peer_address, parse_whitebind,
 };
 pub use verify::{VerifyReport, verify};
 
 pub(crate) use self::cache::FollowingCache;
+pub(crate) use self::common::{AtEnd, engine_with, finish, finish_past, report};
+use self::common::{engine, engine_for_set, flush};
 use crate::datadir::lock::Locked;
 use crate::datadir::look::{self, Hold};
-use crate::datadir::{self, Assumed, DataDir};
-use crate::engine::{Activated, Aim, Engine, Setup};
+use crate::datadir::{self, DataDir};
+use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
-use crate::headers::AssumeValid;
-use crate::options::{Events, Options, Report, SetHash, SetInfo, unix_seconds};
-use crate::pipeline::Settings;
-use crate::read_only::apart;
+use crate::options::{Events, Options, Report, SetHash, SetInfo};
+pub(crate) use crate::read_only::apart;
+pub use crate::session::phases::{FromSnapshot, sync, sync_from};
 use crate::set_totals;
 use crate::threads;
-use crate::tree::{GENESIS, NodeId};
-use coins::table::HashKey;
 use primitives::{BlockHash, Height};
 use std::sync::atomic::Ordering::Relaxed;
 use store::chainstate::{Chainstate, CoinsView};
@@ -187,59 +187,6 @@ pub fn check_free(options: &Options, events: Events<'_>) -> Result<(), Fault> {
     datadir::lock::lock(options, events, false).map(drop)
 }
 
-/// A secret for the coin tables of this run.
-fn secret() -> HashKey {
-    let mut bytes = [0; 32];
-    // Without the system's randomness only the protection against chosen txids is lost.
-    let _ = getrandom::fill(&mut bytes);
-    HashKey(std::array::from_fn(|i| u64::from_le_bytes(bytes[i * 8..][..8].try_into().expect("eight bytes"))))
-}
-
-/// An engine on a data directory.
-fn engine<'f>(datadir: &'f DataDir<'_>, tip: NodeId) -> Engine<'f> {
-    engine_with(datadir, tip, datadir.options.dbcache_bytes)
-}
-
-/// The same where a set is made again, most likely of about this number of coins.
-fn engine_for_set<'f>(datadir: &'f DataDir<'_>, tip: NodeId, coins: usize) -> Engine<'f> {
-    let engine = engine(datadir, tip);
-    if tip == GENESIS {
-        engine.pipeline.expect_coins(coins);
-    }
-    engine
-}
-
-/// The same as [`engine`] with another budget.
-pub(crate) fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_bytes: usize) -> Engine<'f> {
-    let options = datadir.options;
-    let mib = options.dbcache_bytes >> 20;
-    let chosen = if options.sizes.dbcache_follows { ", chosen by the memory that is left" } else { "" };
-    datadir.reporter.log().line(&format!("Memory for coins, blocks in flight and tables: dbcache={mib} MiB{chosen}"));
-    datadir.reporter.set_transactions(datadir.transactions_up_to(tip));
-    datadir.reporter.set_workers(options.par);
-    let setup = Setup {
-        pipeline: Settings { par: options.par, budget_bytes, window_blocks: 4096 },
-        assume: AssumeValid { hash: options.assumevalid, minimum_chain_work: options.minimum_chain_work },
-        stop_at: options.stop_at_height,
-        tip,
-        secret: secret(),
-    };
-    let mut engine = Engine::new(datadir.params, datadir, &datadir.index, setup);
-    if let Some(Assumed { base, is_past }) = datadir.assumed {
-        engine.aim(if is_past { Aim::To(base) } else { Aim::From(base) });
-    }
-    engine
-}
-
-/// Runs a closure on drop, also while unwinding, so that the helper thread is always told to stop.
-pub(crate) struct AtEnd<F: FnMut()>(pub(crate) F);
-
-impl<F: FnMut()> Drop for AtEnd<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
 /// Brings the chain up to date and commits it; tells how far it is meanwhile.
 fn activate(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<Activated, Fault> {
     telling(datadir, engine, Engine::activate)
@@ -269,41 +216,4 @@ fn telling<'f, T>(
         });
         work(engine)
     })
-}
-
-/// Commits everything, and writes down what the coins add up to.
-fn flush(datadir: &DataDir<'_>, engine: &Engine<'_>) -> Result<(), Fault> {
-    engine.pipeline.flush(engine.tip_and_hash())?;
-    datadir.keep_totals(engine.tip())
-}
-
-/// Commits everything, and leaves nothing for LevelDB to do.
-pub(crate) fn finish(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
-    flush(datadir, engine)?;
-    datadir.write_index(None)?;
-    datadir.with_room(|| datadir.coins.settle())?;
-    datadir.with_room(|| datadir.writer.settle())?;
-    datadir.finish_indexes(engine.tip())
-}
-
-/// What was done, from start to the last commit durable.
-pub(crate) fn report(datadir: &DataDir<'_>, engine: &Engine<'_>, height_start: Height, stopped: bool) -> Report {
-    let (tip, best) = engine.tip_and_hash();
-    let reporter = &datadir.reporter;
-    datadir.tell_pruned();
-    datadir.check_index();
-    let (height, headers, end_reason) = {
-        let index = datadir.index.read();
-        let tree = index.headers();
-        let height = tree.height(tip);
-        let ends_early = !stopped && datadir.options.stop_at_height.is_none_or(|stop| height < stop);
-        let (time, now) = (u64::from(tree.time(tip)), unix_seconds(datadir.options.clock));
-        let is_current = time <= now && now - time <= datadir.options.sizes.tip_age_max_s;
-        let is_stored = |node| index.place(node).is_some();
-        let reason = || reporter.shortfall.reason(tree, tip, is_current, &is_stored);
-        let why = || datadir.shut_out_reason(tree).or_else(reason);
-        (height, tree.height(tree.best()), ends_early.then(why).flatten())
-    };
-    let stats = engine.pipeline.stats().snapshot();
-    reporter.report(Report { height, headers, end_reason, best, height_start, stopped, stats, ..Report::default() })
 }

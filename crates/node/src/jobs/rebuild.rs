@@ -67,7 +67,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
             check_height(&datadir, &engine, height_before)?;
             datadir.with_room(|| datadir.coins.settle())?;
         }
-        (report(&datadir, &engine, height_start, stopped), stopped)
+        (report(&datadir, engine.tip(), height_start, engine.pipeline.stats().snapshot(), stopped), stopped)
     };
     if !stopped {
         datadir.with_room(|| datadir.writer.settle())?;

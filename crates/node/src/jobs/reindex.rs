@@ -124,7 +124,7 @@ fn work(datadir: &DataDir<'_>, before: &Before) -> Result<Report, Fault> {
     } else if !stopped {
         say_what_is_missing(datadir, engine.tip());
     }
-    Ok(report(datadir, &engine, height_start, stopped))
+    Ok(report(datadir, engine.tip(), height_start, engine.pipeline.stats().snapshot(), stopped))
 }
 
 /// A better chain is known by its headers alone: blocks of it are missing in the files, or damaged.

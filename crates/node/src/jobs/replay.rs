@@ -13,7 +13,7 @@ use store::chainstate::HeadBlocks;
 /// overwrite, and spends may miss, for any part of it may be there already.
 ///
 /// Source: Bitcoin Core b88bffe, `Chainstate::ReplayBlocks`, `RollforwardBlock`.
-pub(super) fn replay(datadir: &DataDir<'_>, heads: HeadBlocks) -> Result<NodeId, Fault> {
+pub(crate) fn replay(datadir: &DataDir<'_>, heads: HeadBlocks) -> Result<NodeId, Fault> {
     let find = |hash: BlockHash| datadir.headers().find(&hash).ok_or_else(|| super::apart(hash));
     let new = find(heads.new)?;
     let old = heads.old.map_or(Ok(GENESIS), find)?;

@@ -1,11 +1,12 @@
 //! `sync`: blocks from peers, to the tip that they have, and on from there: what it is told. What it does is in `session`.
 
 use crate::handle::Handle;
-use crate::session;
+use crate::options::{Clock, unix_seconds};
+use crate::session::budget::LocalTime;
+pub use crate::session::budget::{DownloadLimits, DownloadSwitch, Hours};
 use p2p::Peers;
 pub use p2p::api::{OUTBOUND_RESERVED, Reachable};
 pub use p2p::permissions::{Permissions, PermittedNet, parse_whitebind};
-pub use session::phases::{FromSnapshot, sync, sync_from};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub struct SyncOptions {
     pub outbound: usize,
     /// What else peers see of this node, and how many may connect.
     pub peers: PeerSettings,
+    /// How much may be downloaded, and when.
+    pub download: Download,
     /// Who may look at the sync and ask it things.
     pub handle: Option<Arc<Handle>>,
 }
@@ -53,8 +56,34 @@ impl SyncOptions {
             dnsseed: false,
             outbound: 0,
             peers: PeerSettings::default(),
+            download: Download::default(),
             handle: None,
         }
+    }
+}
+
+/// How much may be downloaded, and when.
+#[derive(Clone, Debug)]
+pub struct Download {
+    /// What the user allows.
+    pub limits: DownloadLimits,
+    /// Paused and resumed by a person.
+    pub switch: Arc<DownloadSwitch>,
+    /// Seconds that local time is ahead of UTC, at a time in seconds since 1970.
+    pub local_ahead_s: fn(u64) -> i32,
+}
+
+impl Default for Download {
+    /// No limits, and UTC.
+    fn default() -> Download {
+        Download { limits: DownloadLimits::default(), switch: Arc::default(), local_ahead_s: |_| 0 }
+    }
+}
+
+impl Download {
+    pub(crate) fn local_time(&self, clock: Clock) -> LocalTime {
+        let unix = unix_seconds(clock);
+        LocalTime::of(unix, (self.local_ahead_s)(unix))
     }
 }
 

@@ -41,7 +41,7 @@ const STATE_LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Tells the user and the log what happens.
 pub(crate) struct Reporter<'e> {
     events: Events<'e>,
-    log: Log,
+    log: Arc<Log>,
     stop: &'e AtomicBool,
     start: Instant,
     last_progress: Mutex<Instant>,
@@ -56,6 +56,8 @@ pub(crate) struct Reporter<'e> {
     disk_waits: AtomicU32,
     /// Threads that work on blocks.
     workers: AtomicUsize,
+    /// Bytes a second that the download budget allows in the mean.
+    mean_rate: Mutex<Option<f64>>,
     /// Why scripts are run, or that they are not, as it was last said.
     scripts: Mutex<Option<Option<ScriptCheckReason>>>,
     /// Why the chain may end below the best one.
@@ -92,7 +94,7 @@ impl<'e> Reporter<'e> {
     pub(crate) fn new(events: Events<'e>, log: Log, stop: &'e AtomicBool) -> Reporter<'e> {
         Reporter {
             events,
-            log,
+            log: Arc::new(log),
             stop,
             start: Instant::now(),
             last_progress: Mutex::new(Instant::now()),
@@ -102,6 +104,7 @@ impl<'e> Reporter<'e> {
             session: Mutex::default(),
             disk_waits: AtomicU32::new(0),
             workers: AtomicUsize::new(1),
+            mean_rate: Mutex::default(),
             scripts: Mutex::default(),
             shortfall: Shortfall::default(),
             is_stop_logged: AtomicBool::new(false),
@@ -109,6 +112,12 @@ impl<'e> Reporter<'e> {
             figures: Figures::default(),
             alerts: Arc::default(),
         }
+    }
+
+    /// One for work beside: it says what happens as this one does, and counts for itself.
+    pub(crate) fn beside(&self) -> Reporter<'e> {
+        let new = Reporter::new(self.events, Log::none(), self.stop);
+        Reporter { log: Arc::clone(&self.log), alerts: Arc::clone(&self.alerts), start: self.start, ..new }
     }
 
     /// The counters, for those who show them.
@@ -119,6 +128,11 @@ impl<'e> Reporter<'e> {
     /// So many threads work on blocks.
     pub(crate) fn set_workers(&self, count: usize) {
         self.workers.store(count.max(1), Relaxed);
+    }
+
+    /// Bytes a second that the download budget allows in the mean; any number without.
+    pub(crate) fn set_mean_rate(&self, rate: Option<f64>) {
+        *lock(&self.mean_rate) = rate;
     }
 
     /// The alerts that hold, to be read elsewhere.
@@ -336,6 +350,7 @@ impl<'e> Reporter<'e> {
             seconds: self.seconds(),
             stats,
             is_last,
+            download_rate_max: *lock(&self.mean_rate),
             peers: counted.peers,
             headers: counted.headers,
             recent: lock(&self.recent).iter().cloned().collect(),

@@ -14,6 +14,7 @@ use p2p::{ChainView, FilterHeader, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal,
 use primitives::{BlockHash, Header, Height, MedianTime, Tables, U256, Work};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 use store::Layout;
 use store::blockfiles::BlockFiles;
@@ -25,14 +26,15 @@ pub(crate) struct SharedChain {
     pub(crate) index: Arc<SharedIndex>,
     pub(crate) files: Arc<BlockFiles>,
     pub(crate) writer: Arc<Writer>,
-    pub(crate) pruned: bool,
+    /// Not every block can be served.
+    pub(crate) is_pruned: AtomicBool,
     pub(crate) clock: Clock,
     pub(crate) tip_age_max_s: u64,
     pub(crate) unserved: Arc<Unserved>,
     /// Headers on marked blocks that peers sent since this was asked.
     pub(crate) offers: Mutex<Vec<Offered>>,
     /// Whether the best of what is stored is connected in this part of the work.
-    pub(crate) connects: bool,
+    pub(crate) connects: AtomicBool,
     /// The indexes that are kept, and where their files lie.
     pub(crate) indexing: Arc<OnceLock<Indexing>>,
     pub(crate) disk: Arc<dyn Disk>,
@@ -313,13 +315,13 @@ impl ChainView for SharedChain {
     }
 
     fn has_all_blocks(&self) -> bool {
-        !self.pruned
+        !self.is_pruned.load(Relaxed)
     }
 
     fn is_connecting(&self) -> bool {
         let index = self.index.read();
         let tip = index.tip();
-        self.connects && index.best_candidate(tip) != tip
+        self.connects.load(Relaxed) && index.best_candidate(tip) != tip
     }
 
     fn initial_download(&self) -> bool {

@@ -41,6 +41,7 @@ pub(super) fn config(options: &Options, sync: &SyncOptions, window_bytes: usize,
     config.addresses = addresses;
     config.clock = options.clock;
     config.window_bytes = window_bytes;
+    config.download_rate_max = sync.download.limits.rate_max;
     config.window_count = sync.peers.window_blocks.unwrap_or(config.window_count);
     config
 }

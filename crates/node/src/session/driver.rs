@@ -9,18 +9,23 @@
 //! asks for what [`request::requests`] lists, when a target, the tip or the room on the disk changes.
 //!
 //! The engine's thread gives [`Input::Rested`] when no block is in flight, and gets one of the steps [`Action::Activate`],
-//! [`Action::RunTo`], [`Action::Wait`] or [`Action::Done`] as the last action. The other inputs never give a step.
+//! [`Action::RunTo`], [`Action::RunPast`], [`Action::Wait`] or [`Action::Done`] as the last action. The other inputs never give a step.
 
+mod terms;
+
+pub(crate) use terms::{Action, Doing, Goal, HintedBlocks, Input, Outcome, Settings, View};
+
+use super::budget::{Allowance, Budget, LocalTime};
 use super::finish::{self, Offered};
 use super::request::{self, Limits, WANTS_MAX};
 use super::state::ShutOut;
 use super::trust::HeadersGate;
 use crate::engine::Standing;
-use crate::headers::{self, AssumeValid};
+use crate::headers;
 use crate::index::BlockIndex;
 use crate::tree::{Fate, NodeId, Tree};
 use p2p::{BlockVerdict, Progress, Want};
-use primitives::{BlockHash, Height, Work};
+use primitives::{BlockHash, Height};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -28,170 +33,6 @@ use std::time::Duration;
 const BLOCK_BYTES_FIRST: u64 = 1_000_000;
 /// The size of the blocks that arrive is smoothed over so many.
 const BLOCK_BYTES_OVER: u64 = 32;
-
-/// What one part of a sync is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Goal {
-    /// Headers alone, until this block is among them.
-    Headers(BlockHash),
-    /// The set of coins of a block, with hints.
-    Hinted,
-    /// The best chain; on top of a snapshot where one lies there.
-    Tip,
-    /// The chain up to the base block of the snapshot.
-    Past(NodeId),
-}
-
-/// Settings of a sync.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    /// The sync ends at the tip that the peers have.
-    pub(crate) ends_at_tip: bool,
-    /// `--stopatheight`.
-    pub(crate) stop_at: Option<Height>,
-    /// Work that a chain must have to be followed.
-    pub(crate) minimum_work: Work,
-    /// Bytes to which files are pruned.
-    pub(crate) prune_target: Option<u64>,
-    /// Whose scripts are assumed valid.
-    pub(crate) assume: AssumeValid,
-    /// Seconds between two blocks of this network.
-    pub(crate) spacing_s: u32,
-    /// Peers are sought, or may connect.
-    pub(crate) expects_peers: bool,
-    /// The chainstate is that of a snapshot that is not validated.
-    pub(crate) is_on_snapshot: bool,
-}
-
-/// What happened.
-#[derive(Debug)]
-pub(crate) enum Input {
-    /// The ends of the chains that peers have, the preferred first.
-    Targets(Vec<BlockHash>),
-    /// Few blocks of a list are left to ask for.
-    WantMore,
-    /// New headers are in the index.
-    Headers,
-    /// What the network says of itself.
-    Network(Box<Progress>),
-    /// A block from a peer was looked at; `bytes` where it was stored.
-    Judged {
-        /// Its hash.
-        hash: BlockHash,
-        /// What the peer is told.
-        verdict: BlockVerdict,
-        /// Its size.
-        bytes: Option<u64>,
-    },
-    /// A block broke a rule: it and what stands on it is marked.
-    Refused {
-        /// The block.
-        node: NodeId,
-        /// Its hash.
-        hash: BlockHash,
-        /// The rule.
-        why: String,
-    },
-    /// A stored body is damaged, and there is no other copy.
-    Lost,
-    /// No block is in flight.
-    Rested(Standing),
-    /// A snapshot is to be loaded.
-    LoadAsked,
-    /// The session is to end.
-    Stop,
-    /// Time passed, or the tip moved.
-    Tick,
-}
-
-/// What is to be done.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Action {
-    /// Ask peers for these blocks.
-    Want(Vec<Vec<Want>>),
-    /// Tell the network what became of a block.
-    Verdict(BlockHash, BlockVerdict),
-    /// Tell the thread that waits for a block that something is new.
-    Wake,
-    /// End the wait for the next block.
-    Hurry,
-    /// Let go what is kept of blocks that arrived: another chain is wanted.
-    Forget,
-    /// Blocks whose trust depends on headers wait in the pipeline's feed too, or no longer do.
-    AwaitHeaders(bool),
-    /// The chain came to rest at another block.
-    NewTip {
-        /// Where it was before.
-        last: NodeId,
-        /// Where it is.
-        tip: NodeId,
-    },
-    /// Look for what an operator must know of the chain.
-    LookForAlerts,
-    /// Commit what is connected, where that is due.
-    Commit,
-    /// The step: connect what is stored.
-    Activate,
-    /// The step: connect up to this block as its ancestors arrive.
-    RunTo(NodeId),
-    /// The step: wait for something new.
-    Wait,
-    /// The step: this part of the sync is over.
-    Done(Outcome),
-}
-
-/// How a part of a sync ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Outcome {
-    /// Its goal is reached.
-    Reached,
-    /// The height to stop at is reached.
-    StopHeight,
-    /// Stopped on demand.
-    Stopped,
-    /// On top of a snapshot a block was refused, or a better chain does not have it.
-    Suspect,
-    /// A snapshot is to be loaded.
-    Load,
-}
-
-/// What the driver sees of the world.
-#[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
-    /// Every known block.
-    pub(crate) index: &'a BlockIndex,
-    /// A commit would make room on the disk.
-    pub(crate) is_prune_due: bool,
-    /// The blocks of a set that is made with hints.
-    pub(crate) hinted: Option<&'a dyn HintedBlocks>,
-}
-
-/// How far a set is that is made with hints.
-pub(crate) trait HintedBlocks {
-    /// The lowest blocks that are missing, at most `limit`.
-    fn missing(&self, limit: usize) -> Vec<NodeId>;
-
-    /// All are done, or the hints proved wrong.
-    fn is_at_end(&self) -> bool;
-}
-
-/// What the driver is about, for displays.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Doing {
-    /// Waits for the peers' headers.
-    AwaitingHeaders,
-    /// Waits for this block, which stands on the tip or on what is connected, since that time.
-    AwaitingBlock {
-        /// The block.
-        node: NodeId,
-        /// Since when, after the start.
-        since: Duration,
-    },
-    /// Blocks are connected.
-    Connecting,
-    /// The tip is that of the peers.
-    AtTip,
-}
 
 /// Decides what a sync does next.
 #[derive(Debug)]
@@ -208,6 +49,10 @@ pub(crate) struct SyncDriver {
     wanted_to: Height,
     /// Less was asked for than could be: a commit is to make room first.
     is_held_back: bool,
+    /// The blocks asked for are those of the snapshot's past.
+    asks_past: bool,
+    /// The past is at work.
+    is_past_at_work: bool,
     /// Where the run ends that is under way.
     run_to: Option<NodeId>,
     /// The tip when the engine last rested, and since when it is the tip.
@@ -220,6 +65,10 @@ pub(crate) struct SyncDriver {
     /// Blocks that broke a rule in this run.
     judged: HashSet<NodeId>,
     gate: HeadersGate,
+    budget: Budget,
+    /// What was allowed when blocks were asked for last; the largest block of late.
+    allowed: Allowance,
+    block_bytes_max: u64,
     /// Whether the feed was told to hold blocks back.
     awaits_headers: bool,
     /// Headers on marked blocks that peers offered, of each block the most.
@@ -237,13 +86,14 @@ impl SyncDriver {
     pub(crate) fn new(settings: Settings, goal: Goal, tip: NodeId) -> SyncDriver {
         let may_wait = settings.expects_peers && !settings.assume.hash.is_zero();
         SyncDriver {
-            settings,
             goal,
             targets: Vec::new(),
             network: Progress::default(),
             block_bytes: BLOCK_BYTES_FIRST,
             wanted_to: Height::GENESIS,
             is_held_back: false,
+            asks_past: false,
+            is_past_at_work: false,
             run_to: None,
             tip,
             tip_since: Duration::ZERO,
@@ -251,11 +101,15 @@ impl SyncDriver {
             is_unsettled: false,
             judged: HashSet::new(),
             gate: HeadersGate::new(may_wait),
+            budget: Budget::new(settings.limits),
+            allowed: Allowance::All,
+            block_bytes_max: BLOCK_BYTES_FIRST,
             awaits_headers: may_wait,
             offered: Vec::new(),
             is_stopping: false,
             is_load_asked: false,
             doing: Doing::AwaitingHeaders,
+            settings,
         }
     }
 
@@ -263,15 +117,17 @@ impl SyncDriver {
     pub(crate) fn on(&mut self, input: Input, view: View<'_>, now: Duration) -> Vec<Action> {
         let mut actions = Vec::new();
         match input {
+            Input::Begun => actions.push(self.want(view)),
             Input::Targets(targets) => self.on_targets(targets, view, &mut actions),
             Input::WantMore => actions.push(self.want(view)),
             Input::Headers => actions.push(Action::Wake),
-            Input::Network(progress) => self.on_network(*progress),
+            Input::Network(progress) => self.on_network(*progress, view, &mut actions),
             Input::Judged { hash, verdict, bytes } => self.on_judged(hash, verdict, bytes, view, &mut actions),
             Input::Refused { node, hash, why } => self.on_refused(node, hash, why, view, &mut actions),
             Input::Lost => self.begin_anew(view, &mut actions),
-            Input::Rested(standing) => self.on_rested(standing, view, now, &mut actions),
+            Input::Rested { tip, past } => self.on_rested(tip, past, view, now, &mut actions),
             Input::LoadAsked => self.is_load_asked = true,
+            Input::Clock { local, is_paused } => self.on_clock(local, is_paused, view, &mut actions),
             Input::Stop => {
                 self.is_stopping = true;
                 actions.push(Action::Hurry);
@@ -291,9 +147,21 @@ impl SyncDriver {
         actions.extend([self.want(view), Action::Wake]);
     }
 
-    fn on_network(&mut self, progress: Progress) {
+    fn on_clock(&mut self, local: LocalTime, is_paused: bool, view: View<'_>, actions: &mut Vec<Action>) {
+        self.budget.look(local, is_paused);
+        // With a target the lists are as short as what is left: they are made again as blocks come.
+        if self.budget.allowance() != self.allowed || self.budget.has_target() {
+            actions.push(self.want(view));
+        }
+    }
+
+    fn on_network(&mut self, progress: Progress, view: View<'_>, actions: &mut Vec<Action>) {
         self.gate.heard(progress.headers_settled);
         self.network = progress;
+        // The tip's blocks are there: those of the past are asked for again.
+        if self.settings.snapshot.is_some() && !self.asks_past && self.has_all_of_tip(view) {
+            actions.push(self.want(view));
+        }
     }
 
     fn on_judged(
@@ -306,6 +174,11 @@ impl SyncDriver {
     ) {
         if let Some(bytes) = bytes {
             self.block_bytes = (self.block_bytes * (BLOCK_BYTES_OVER - 1) + bytes) / BLOCK_BYTES_OVER;
+            self.block_bytes_max = self.block_bytes_max.max(bytes);
+            self.budget.took(bytes);
+            if self.is_past_at_work && !self.is_of_past(view.index.headers(), &hash) {
+                actions.push(Action::Yield);
+            }
             actions.push(Action::Wake);
         }
         if matches!(verdict, BlockVerdict::Invalid(_)) {
@@ -316,7 +189,10 @@ impl SyncDriver {
 
     fn on_refused(&mut self, node: NodeId, hash: BlockHash, why: String, view: View<'_>, actions: &mut Vec<Action>) {
         self.judged.insert(node);
-        actions.push(Action::Verdict(hash, BlockVerdict::Invalid(why)));
+        // On top of a snapshot that may be false a refusal says nothing of the peers.
+        if self.settings.snapshot.is_none() {
+            actions.push(Action::Verdict(hash, BlockVerdict::Invalid(why)));
+        }
         self.begin_anew(view, actions);
     }
 
@@ -326,8 +202,15 @@ impl SyncDriver {
         actions.extend([Action::Forget, self.want(view), Action::LookForAlerts]);
     }
 
-    fn on_rested(&mut self, standing: Standing, view: View<'_>, now: Duration, actions: &mut Vec<Action>) {
-        self.run_to = None;
+    fn on_rested(
+        &mut self,
+        standing: Standing,
+        past: Option<Standing>,
+        view: View<'_>,
+        now: Duration,
+        actions: &mut Vec<Action>,
+    ) {
+        (self.run_to, self.is_past_at_work) = (None, false);
         if standing.tip != self.tip {
             self.tip = standing.tip;
             self.tip_since = now;
@@ -339,19 +222,28 @@ impl SyncDriver {
             let last = std::mem::replace(&mut self.told, standing.tip);
             actions.extend([Action::NewTip { last, tip: standing.tip }, Action::LookForAlerts]);
         }
-        if is_settled && let Some(outcome) = self.outcome(&standing, view, now) {
+        if is_settled && let Some(outcome) = self.outcome(&standing, past.as_ref(), view, now) {
             actions.push(Action::Done(outcome));
             return;
         }
         actions.extend(self.want_if_room(view));
         actions.push(Action::Commit);
+        let has_next = |end: NodeId| {
+            let tree = view.index.headers();
+            view.index.place(tree.ancestor(end, tree.height(standing.tip) + 1)).is_some()
+        };
+        let has_past = past.is_some_and(|past| past.wanted != past.tip);
         let step = match run_to {
             _ if must_activate => Action::Activate,
-            Some(run_to) => {
-                self.run_to = Some(run_to);
-                Action::RunTo(run_to)
+            Some(end) if !has_past || has_next(end) => {
+                self.run_to = Some(end);
+                Action::RunTo(end)
             }
-            None => Action::Wait,
+            _ if has_past => {
+                self.is_past_at_work = true;
+                Action::RunPast
+            }
+            _ => Action::Wait,
         };
         self.note_doing(&step, view, now);
         actions.push(step);
@@ -359,7 +251,7 @@ impl SyncDriver {
 
     /// Where the next run ends; none where its first block waits for headers.
     fn next_run(&mut self, view: View<'_>, now: Duration) -> Option<NodeId> {
-        if matches!(self.goal, Goal::Headers(_) | Goal::Hinted) {
+        if self.goal != Goal::Tip {
             return None;
         }
         let tree = view.index.headers();
@@ -369,7 +261,7 @@ impl SyncDriver {
 
     /// Whether something better is stored that a run as blocks arrive does not connect.
     fn must_activate(&mut self, standing: &Standing, run_to: Option<NodeId>, view: View<'_>, now: Duration) -> bool {
-        if matches!(self.goal, Goal::Headers(_) | Goal::Hinted) || standing.wanted == standing.tip {
+        if self.goal != Goal::Tip || standing.wanted == standing.tip {
             return false;
         }
         let tree = view.index.headers();
@@ -390,29 +282,28 @@ impl SyncDriver {
         self.gate.waits(reason, now)
     }
 
-    fn outcome(&self, standing: &Standing, view: View<'_>, now: Duration) -> Option<Outcome> {
+    fn outcome(&self, standing: &Standing, past: Option<&Standing>, view: View<'_>, now: Duration) -> Option<Outcome> {
         if self.is_stopping {
             return Some(Outcome::Stopped);
         }
-        if self.is_load_asked && !self.settings.is_on_snapshot {
-            return Some(Outcome::Load);
-        }
         let tree = view.index.headers();
-        let is_done = match self.goal {
-            Goal::Headers(wanted) => finish::has_headers(tree, &wanted, &self.network),
-            Goal::Hinted => view.hinted.is_none_or(|hinted| hinted.is_at_end()),
-            Goal::Past(base) => finish::is_past_done(tree, base, standing.tip),
-            Goal::Tip if self.is_suspect(standing) => return Some(Outcome::Suspect),
-            Goal::Tip if standing.is_at_stop => return Some(Outcome::StopHeight),
-            Goal::Tip => {
-                (self.settings.ends_at_tip || self.settings.is_on_snapshot) && self.is_at_tip(standing, tree, now)
-            }
+        let is_past_done = |base: NodeId| past.is_none_or(|past| finish::is_past_done(tree, base, past.tip));
+        let is_reached = match (self.goal, self.settings.snapshot) {
+            (Goal::Headers(wanted), _) => finish::has_headers(tree, &wanted, &self.network),
+            (Goal::Hinted, _) => view.hinted.is_none_or(|hinted| hinted.is_at_end()),
+            (Goal::Past, Some(base)) => return is_past_done(base).then_some(Outcome::PastDone),
+            (Goal::Past, None) => return Some(Outcome::PastDone),
+            (Goal::Tip, Some(_)) if self.is_suspect(standing) => return Some(Outcome::Suspect),
+            (Goal::Tip, _) if standing.is_at_stop => return Some(Outcome::StopHeight),
+            (Goal::Tip, Some(base)) => return is_past_done(base).then_some(Outcome::PastDone),
+            (Goal::Tip, None) if self.is_load_asked => return Some(Outcome::Load),
+            (Goal::Tip, None) => self.settings.ends_at_tip && self.is_at_tip(standing, tree, now),
         };
-        is_done.then_some(Outcome::Reached)
+        is_reached.then_some(Outcome::Reached)
     }
 
     fn is_suspect(&self, standing: &Standing) -> bool {
-        finish::is_suspect(self.settings.is_on_snapshot, !self.judged.is_empty(), standing.is_held)
+        finish::is_suspect(self.settings.snapshot.is_some(), !self.judged.is_empty(), standing.is_held)
     }
 
     fn is_at_tip(&self, standing: &Standing, tree: &Tree, now: Duration) -> bool {
@@ -424,28 +315,67 @@ impl SyncDriver {
     /// The ends of the chains that may be followed, the preferred first.
     fn open_targets(&self, tree: &Tree) -> Vec<NodeId> {
         match self.goal {
-            Goal::Headers(_) | Goal::Hinted => Vec::new(),
-            Goal::Past(base) => Some(base).filter(|&base| tree.fate(base) == Fate::Open).into_iter().collect(),
             Goal::Tip => request::open_targets(tree, &self.targets, self.settings.minimum_work),
+            Goal::Headers(_) | Goal::Hinted | Goal::Past => Vec::new(),
         }
     }
 
-    /// Asks for the blocks that are not there of each chain that peers have; with hints for those up to their height.
+    /// The base block of the snapshot, while its past is to be validated.
+    fn past_end(&self, tree: &Tree) -> Option<NodeId> {
+        self.settings
+            .snapshot
+            .filter(|&base| matches!(self.goal, Goal::Tip | Goal::Past) && tree.fate(base) == Fate::Open)
+    }
+
+    /// Whether a block is of the snapshot's past.
+    fn is_of_past(&self, tree: &Tree, hash: &BlockHash) -> bool {
+        let on = |base: NodeId| tree.find(hash).is_some_and(|node| tree.is_ancestor(node, base));
+        self.settings.snapshot.is_some_and(on)
+    }
+
+    /// Whether no block of the chains that may be followed is missing.
+    fn has_all_of_tip(&self, view: View<'_>) -> bool {
+        let (tree, tip) = (view.index.headers(), view.index.tip());
+        let stop = self.settings.stop_at.unwrap_or(Height::MAX);
+        self.open_targets(tree).iter().all(|&target| {
+            let from = tree.fork(tip, target);
+            let end = tree.height(target).min(stop).max(tree.height(from));
+            view.index.missing_from(from, target, end, 1).is_empty()
+        })
+    }
+
+    /// Asks for the blocks that are not there of each chain that peers have; where none is missing, for those of the
+    /// snapshot's past; with hints for those up to their height.
     fn want(&mut self, view: View<'_>) -> Action {
+        let lists = self.lists(view);
+        self.allowed = self.budget.allowance();
+        Action::Want(request::within(lists, self.allowed, self.budget.left_bytes(), self.block_bytes_max))
+    }
+
+    /// The same, whatever the budget allows.
+    fn lists(&mut self, view: View<'_>) -> Vec<Vec<Want>> {
         let tree = view.index.headers();
         if let Some(hinted) = view.hinted {
-            return Action::Want(vec![request::wants(tree, hinted.missing(WANTS_MAX))]);
+            return vec![request::wants(tree, hinted.missing(WANTS_MAX))];
+        }
+        let (past_end, was_past) = (self.past_end(tree), self.asks_past);
+        self.asks_past = past_end.is_some() && self.has_all_of_tip(view);
+        if was_past != self.asks_past {
+            self.wanted_to = Height::GENESIS;
         }
         let limits = Limits {
-            stop_at: self.settings.stop_at.filter(|_| self.goal == Goal::Tip).unwrap_or(Height::MAX),
+            stop_at: self.settings.stop_at.filter(|_| !self.asks_past).unwrap_or(Height::MAX),
             ahead_max: request::ahead_max(self.settings.prune_target, self.block_bytes),
             is_prune_due: view.is_prune_due,
             wanted_to: self.wanted_to,
         };
-        let asked = request::requests(view.index, view.index.tip(), &self.open_targets(tree), limits);
+        let asked = match past_end.filter(|_| self.asks_past).zip(view.past_tip) {
+            Some((base, past_tip)) => request::requests(view.index, past_tip, &[base], limits),
+            None => request::requests(view.index, view.index.tip(), &self.open_targets(tree), limits),
+        };
         self.is_held_back = asked.is_held_back;
         self.wanted_to = asked.wanted_to;
-        Action::Want(asked.lists)
+        asked.lists
     }
 
     /// Where the number of blocks ahead of the tip is limited, more are wanted as it goes up, and as blocks become smaller;
@@ -459,9 +389,14 @@ impl SyncDriver {
             return (!view.is_prune_due).then(|| self.want(view));
         }
         let tree = view.index.headers();
-        let end = self.open_targets(tree).first().map_or(Height::GENESIS, |&target| tree.height(target));
-        let end = end.min(self.settings.stop_at.unwrap_or(Height::MAX));
-        let is_short = request::is_short(tree.height(view.index.tip()), self.wanted_to, ahead, end);
+        let (tip, end) = match self.past_end(tree).filter(|_| self.asks_past).zip(view.past_tip) {
+            Some((base, past_tip)) => (past_tip, tree.height(base)),
+            None => {
+                let end = self.open_targets(tree).first().map_or(Height::GENESIS, |&target| tree.height(target));
+                (view.index.tip(), end.min(self.settings.stop_at.unwrap_or(Height::MAX)))
+            }
+        };
+        let is_short = request::is_short(tree.height(tip), self.wanted_to, ahead, end);
         is_short.then(|| self.want(view))
     }
 
@@ -495,9 +430,25 @@ impl SyncDriver {
                 Doing::AwaitingBlock { node, since }
             }
             None if next.is_some() || *step == Action::Activate => Doing::Connecting,
+            None if *step == Action::RunPast => Doing::ValidatingPast,
             None if !self.network.headers_done => Doing::AwaitingHeaders,
             None => Doing::AtTip,
         };
+    }
+
+    /// Another part of the sync begins, with the chain at `tip`; what the network said stays. `snapshot` is the base block of one
+    /// that is not validated.
+    pub(crate) fn enter(&mut self, goal: Goal, tip: NodeId, snapshot: Option<NodeId>) {
+        self.goal = goal;
+        if self.settings.snapshot != snapshot {
+            // What was refused says something of the snapshot that was there.
+            self.judged.clear();
+        }
+        self.settings.snapshot = snapshot;
+        (self.tip, self.told, self.run_to) = (tip, tip, None);
+        (self.is_unsettled, self.is_held_back, self.is_load_asked) = (false, false, false);
+        (self.asks_past, self.is_past_at_work) = (false, false);
+        self.wanted_to = Height::GENESIS;
     }
 
     /// Whether the feed is to hold blocks back from the begin on.
@@ -524,9 +475,18 @@ impl SyncDriver {
     }
 
     /// What it is about.
-    #[allow(dead_code)] // For the displays.
     pub(crate) fn doing(&self) -> Doing {
         self.doing
+    }
+
+    /// What may be downloaded, and what was.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Another run had used this of the budget.
+    pub(crate) fn go_on_with_budget(&mut self, kept: &[u8], now: LocalTime) {
+        self.budget.go_on(kept, now);
     }
 
     /// What the network last said of itself.
@@ -537,11 +497,6 @@ impl SyncDriver {
     /// Size of the blocks that arrive, smoothed.
     pub(crate) fn block_bytes(&self) -> u64 {
         self.block_bytes
-    }
-
-    /// What this part of the sync is for.
-    pub(crate) fn goal(&self) -> Goal {
-        self.goal
     }
 
     /// What always holds; checked after every input in tests.
@@ -560,7 +515,8 @@ impl SyncDriver {
         );
         assert!(self.offered.len() <= OFFERED_MAX, "offers have a bound");
         assert!(self.judged.iter().all(|&node| is_known(node)), "a judged block is known");
-        let highest = self.settings.stop_at.filter(|_| self.goal == Goal::Tip).unwrap_or(Height::MAX);
+        let highest =
+            self.settings.stop_at.filter(|_| self.goal == Goal::Tip && !self.asks_past).unwrap_or(Height::MAX);
         assert!(self.wanted_to <= highest, "nothing is asked for above the height to stop at");
     }
 }

@@ -10,21 +10,21 @@
 //! made before it is spent, BIP-0030; nor scripts, as below any block that is assumed valid.
 //! Source: BIP 455 to 457; for what pruned blocks are in the index Bitcoin Core b88bffe, `BlockManager::PruneOneBlockFile`.
 
-use super::{Ended, Phase, run};
 use crate::block::Checked;
 use crate::datadir::{DataDir, lock};
-use crate::fault::{Fault, Message};
+use crate::fault::Fault;
 use crate::headers::{AssumeValid, ChainContext};
 use crate::hints::checkpoint::Checkpoint;
 use crate::hints::file::HintsFile;
 use crate::hints::run::{CheckedBlock, HintedRun, Setup};
-use crate::jobs::SyncOptions;
-use crate::jobs::open::{Purpose, Which, open_existing};
-use crate::options::{Event, Events, Options, Prune, Report};
+use crate::options::{Event, Events, Options, Prune};
 use crate::report::Reporter;
 use crate::tree::{Fate, GENESIS, NodeId};
+use disk::Disk;
 use primitives::Height;
 use std::path::Path;
+use std::sync::Arc;
+use store::Layout;
 use store::chainstate::{self, Chainstate};
 use store::index::BlockIndex;
 use store::private_files::PrivateDir;
@@ -37,18 +37,13 @@ const BUDGET_SHARE: usize = 4;
 /// Entries of the index that are written at a time.
 const ENTRIES_PER_COMMIT: usize = 16_384;
 
-/// Brings a data directory without blocks to the hinted height, if all goes well; the report of that, or of what was done
-/// before a stop.
+/// The hints of a file, where they can be used as far as that shows before headers are there; what an earlier run made of hints
+/// is forgotten where not.
 ///
 /// # Errors
 ///
 /// The hints are no hints, blocks are to be kept, or what the system says.
-pub(super) fn begin(
-    options: &Options,
-    sync: &SyncOptions,
-    path: &Path,
-    events: Events<'_>,
-) -> Result<Option<Report>, Fault> {
+pub(super) fn prepare(options: &Options, path: &Path, events: Events<'_>) -> Result<Option<HintsFile>, Fault> {
     if options.prune == Prune::Off {
         return Err(Fault::refused("hints are used where blocks are pruned", "Give --prune too, or leave --hints out"));
     }
@@ -57,34 +52,9 @@ pub(super) fn begin(
         return Err(Fault::refused("hints leave no blocks that an index could be made of", advice));
     }
     let hints = HintsFile::open(&*options.disk, path)?;
-    let passed_over = |why: &str| events(Event::Note(format!("The hints are not used: {why}")));
-    if let Some(why) = why_not_yet(options, hints.height(), events)? {
-        passed_over(&why);
-        forget(options, events)?;
-        return Ok(None);
-    }
-    // All of them, each time: how deep a block lies decides what is assumed of it.
-    events(Event::Note(format!("Headers first, beyond the assumed-valid block {}", options.assumevalid)));
-    let Ended { report, .. } = run(options, sync, Phase::Headers(options.assumevalid), None, events)?;
-    if report.stopped {
-        return Ok(Some(report));
-    }
-    let Ended { report, hinted, .. } = run(options, sync, Phase::Tip, Some(&hints), events)?;
-    match hinted {
-        Some(Ok(())) => {
-            install(options, &hints, events)?;
-            return Ok(Some(report));
-        }
-        Some(Err(why)) => {
-            let why = format!("The hints are wrong: {why}. Nothing of them is kept");
-            events(Event::Warning(
-                Message::new(why, "Nothing is to be done: the sync goes the ordinary way").to_string(),
-            ));
-            forget(options, events)?;
-        }
-        None if report.stopped => return Ok(Some(report)),
-        None => forget(options, events)?,
-    }
+    let Some(why) = why_not_yet(options, hints.height(), events)? else { return Ok(Some(hints)) };
+    events(Event::Note(format!("The hints are not used: {why}")));
+    forget(options, events)?;
     Ok(None)
 }
 
@@ -187,10 +157,13 @@ pub(super) fn take(
     Ok(())
 }
 
-/// Makes a whole set count: the index first, then the chainstate. Can be done again after a stop anywhere.
-fn install(options: &Options, hints: &HintsFile, events: Events<'_>) -> Result<(), Fault> {
-    let existing = open_existing(options, events, "hints", Purpose::Work, Which::Active)?;
-    let datadir = &existing.datadir;
+/// Makes a whole set count: the index first, then the chainstate. Can be done again after a stop anywhere. Gives the data directory
+/// with the coins that were made, and the block that they stand at.
+///
+/// # Errors
+///
+/// What was made is gone, or what the system says.
+pub(super) fn install<'e>(datadir: DataDir<'e>, hints: &HintsFile) -> Result<(DataDir<'e>, NodeId), Fault> {
     let private = PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
     let lost = || Fault::internal("the coins that were made with hints are gone");
     let checkpoint = Checkpoint::read(&private)?.filter(Checkpoint::is_good).ok_or_else(lost)?;
@@ -211,16 +184,15 @@ fn install(options: &Options, hints: &HintsFile, events: Events<'_>) -> Result<(
     datadir.with_room(|| datadir.writer.settle())?;
     let (height, coins) = (blocks.len(), primitives::human::count(checkpoint.coins));
     let (disk, layout) = (datadir.disk.clone(), datadir.layout.clone());
-    let crate::jobs::open::Existing { datadir, .. } = existing;
-    let DataDir { coins: old, writer, reporter, locks: _locks, .. } = datadir;
-    drop((old, writer));
-    reporter.with_room(|| chainstate::swap_hinted(&disk, &layout))?;
-    reporter.with_room(|| Checkpoint::remove(&private))?;
-    reporter.note(format!(
+    let swap = || chainstate::swap_hinted(&disk, &layout);
+    let datadir = datadir.with_other_coins(&layout.chainstate_dir(), swap)?;
+    datadir.with_room(|| Checkpoint::remove(&private))?;
+    datadir.set_active(target);
+    datadir.reporter.note(format!(
         "The hints are right: the sums of what was created and spent agree at height {height}, and {coins} coins survive. The \
          blocks up to there count as pruned"
     ));
-    Ok(())
+    Ok((datadir, target))
 }
 
 /// Removes what was made with hints and does not count.
@@ -234,8 +206,17 @@ pub(super) fn forget(options: &Options, events: Events<'_>) -> Result<(), Fault>
     }
     let locked = lock::lock(options, events, false)?;
     let reporter = Reporter::new(events, crate::log::Log::none(), &options.stop);
-    let private = PrivateDir::new(locked.disk.clone(), locked.layout.private_dir());
     reporter.with_room(|| chainstate::finish_swap(&locked.disk, &locked.layout))?;
-    reporter.with_room(|| chainstate::remove_hinted(&*locked.disk, &locked.layout))?;
+    forget_in(&reporter, &locked.disk, &locked.layout)
+}
+
+/// The same in a data directory that is open.
+///
+/// # Errors
+///
+/// What the system says.
+pub(super) fn forget_in(reporter: &Reporter<'_>, disk: &Arc<dyn Disk>, layout: &Layout) -> Result<(), Fault> {
+    let private = PrivateDir::new(disk.clone(), layout.private_dir());
+    reporter.with_room(|| chainstate::remove_hinted(&**disk, layout))?;
     reporter.with_room(|| Checkpoint::remove(&private))
 }

@@ -7,12 +7,13 @@
 //! ```
 //!
 //! [`driver`] decides, by [`request`], [`finish`] and [`trust`]; [`inbox`] has the blocks between peers and pipeline; [`threads`]
-//! has the threads and the network, and moves data alone; [`receive`] stores blocks; [`work`] runs the engine; [`phases`] is a
+//! has the threads and the network, and moves data alone, through [`link`]; [`receive`] stores blocks; [`work`] runs the engine; [`phases`] is a
 //! sync in parts, for snapshots and hints; [`chainview`] is the chain as peers see it.
 //!
 //! [`state`] makes the one state that everybody is shown from plain facts; `facts` gathers them; [`limit`] measures what the
 //! work waits for.
 
+pub mod budget;
 pub(crate) mod chainview;
 mod config;
 pub(crate) mod driver;
@@ -21,6 +22,8 @@ pub(crate) mod finish;
 mod hinted;
 pub(crate) mod inbox;
 pub mod limit;
+mod link;
+mod past;
 pub(crate) mod phases;
 mod progress;
 mod receive;
@@ -33,167 +36,260 @@ mod threads;
 pub(crate) mod trust;
 pub(crate) mod turn;
 mod work;
+#[cfg(test)]
+mod world;
 
-use crate::datadir::{Assumed, DataDir};
-use crate::engine::Engine;
+use crate::datadir::DataDir;
 use crate::fault::{Fault, Message};
-use crate::handle::Live;
+use crate::handle::{Live, Published};
 use crate::headers::AssumeValid;
 use crate::hints::file::HintsFile;
-use crate::hints::run::HintedRun;
 use crate::jobs::open::{Existing, Purpose, Which, open_existing};
-use crate::jobs::{SyncOptions, engine_with, report};
+use crate::jobs::{self, SyncOptions, engine_with, report};
 use crate::locks::lock;
 use crate::options::{Events, Options, Prune, Report};
+use crate::stats::Snapshot;
+use crate::tree::NodeId;
+use budget::Budget;
 use chainview::{SharedChain, Unserved};
 use driver::{Goal, Outcome, Settings, SyncDriver};
 use facts::NetworkSetup;
 use inbox::Arrivals;
+use link::{Line, Session};
 use p2p::{Event, Want};
 use primitives::{BlockHash, Height};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 use store::private_files::PrivateDir;
-use threads::Session;
+use threads::{Conduct, Wanted};
+use work::{Engines, First};
 
+/// File of what was downloaded of a day's bytes, and its size.
+const DOWNLOADED: &str = "downloaded";
+const DOWNLOADED_BYTES: usize = 16;
 /// File of the address memory, and its greatest size.
 const ADDRESSES: &str = "addresses";
 const ADDRESSES_BYTES_MAX: usize = 8 << 20;
 
-/// What one part of a sync is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
-    /// Headers alone, until this block is among them.
-    Headers(BlockHash),
-    /// The best chain; on top of a snapshot where one lies there.
-    Tip,
-    /// The chain up to the base block of the snapshot.
-    Past,
-}
-
-impl Phase {
-    /// The chainstate that it works on.
-    fn which(self) -> Which {
-        if self == Phase::Past { Which::Past } else { Which::Active }
-    }
-
-    /// In a word or two.
-    fn name(self) -> &'static str {
-        match self {
-            Phase::Headers(_) => "headers",
-            Phase::Tip => "following the chain",
-            Phase::Past => "validating the snapshot's past",
-        }
-    }
-
-    fn goal(self, assumed: Option<Assumed>, has_hints: bool) -> Goal {
-        match (self, assumed) {
-            (Phase::Headers(hash), _) => Goal::Headers(hash),
-            (Phase::Past, Some(Assumed { base, .. })) => Goal::Past(base),
-            _ if has_hints => Goal::Hinted,
-            _ => Goal::Tip,
-        }
-    }
+/// A sync from its begin to its end: one data directory, one network and one driver for all its parts.
+struct Run<'o> {
+    options: &'o Options,
+    sync: &'o SyncOptions,
+    /// `None` only while directories are moved.
+    datadir: Option<DataDir<'o>>,
+    /// The last block that is connected.
+    tip: NodeId,
+    /// The chain below a snapshot that is not validated.
+    past: Option<DataDir<'o>>,
+    own: PrivateDir,
+    driver: Mutex<SyncDriver>,
+    inbox: Arc<Arrivals>,
+    chain: Arc<SharedChain>,
+    network: Arc<dyn Line>,
+    receiver: Receiver<Event>,
+    conduct: &'o mut dyn Conduct,
+    published: Option<Published<'o>>,
+    height_start: Height,
+    window_bytes: usize,
+    /// Of the parts that are over.
+    stats: Snapshot,
+    /// Blocks connected below snapshots.
+    past_blocks: u64,
 }
 
 /// How a part of a sync ended.
-struct Ended {
-    report: Report,
-    /// On top of a snapshot a block was refused, or a better chain does not have it: what it is worth must be known first.
-    is_suspect: bool,
+struct Part {
+    outcome: Outcome,
     /// With hints: the set is whole, or why they are wrong; `None` where blocks are missing.
     hinted: Option<Result<(), String>>,
 }
 
-/// Does one part of a sync: opens the data directory, starts the network, and ends both. With `hints` it ends at their
-/// height, and stores no block.
-///
-/// # Errors
-///
-/// The directory cannot be used, the network cannot be started, or what the system says. Nothing that peers do is one.
-fn run(
-    options: &Options,
-    sync: &SyncOptions,
-    phase: Phase,
-    hints: Option<&HintsFile>,
-    events: Events<'_>,
-) -> Result<Ended, Fault> {
-    let mut existing = open_existing(options, events, "sync", Purpose::Work, phase.which())?;
-    let window_bytes = (options.dbcache_bytes / 8).clamp(16 << 20, 256 << 20); // Of the same memory as the coins.
-    let inbox = Arc::new(Arrivals::new(window_bytes / 2, options.sizes.arrival_patience));
-    existing.datadir.feed.arrivals = Some(inbox.clone());
-    let handle = sync.handle.as_deref().inspect(|handle| handle.attach(&mut existing.datadir));
-    let Existing { datadir, tip } = &existing;
-    let own = PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
-    let addresses = own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default();
-    let config = config::config(options, sync, window_bytes, addresses);
-    datadir.open_indexes(datadir.kept_indexes(), *tip)?;
-    let height_start = datadir.headers().height(*tip);
-    let budget_bytes = options.dbcache_bytes.saturating_sub(window_bytes).max(options.dbcache_bytes / 2);
-    let mut engine = engine_with(datadir, *tip, budget_bytes);
-    let hinted = match hints.map(|hints| hinted::open(datadir, hints)).transpose()? {
-        Some(Err(why)) => return Ok(Ended::without_hints(datadir, &engine, &why)),
-        opened => opened.and_then(Result::ok),
-    };
-    keep_apart(datadir)?;
-    let live = Arc::new(Live::of(datadir, engine.pipeline.stats(), inbox.clone()));
-    let published = handle.map(|handle| handle.publish(live.clone()));
-    let (sender, receiver) = channel();
-    let connects = phase == Phase::Tip && hinted.is_none() && datadir.assumed.is_none();
-    let chain = Arc::new(shared_chain(datadir, connects));
-    let peers = sync.peers.control.clone();
-    let network = Arc::new(threads::start_network(datadir, chain.clone(), config, peers, sender)?);
-    live.set_network(network.clone());
-    datadir.reporter.ready(phase.name());
-    let goal = phase.goal(datadir.assumed, hinted.is_some());
-    let driver = SyncDriver::new(settings(datadir, sync, hinted.as_ref()), goal, *tip);
-    let session = Session {
-        datadir,
-        hinted,
-        handle,
-        inbox,
-        chain,
-        network,
-        setup: NetworkSetup { listens: !sync.listen.is_empty(), has_proxy: sync.proxy.is_some() },
-        is_alone: sync.is_alone(),
-        no_log_rate_limit: sync.peers.no_log_rate_limit,
-        driver: Mutex::new(driver),
-        start: Instant::now(),
-        is_dirty: AtomicBool::new(false),
-        ending: Mutex::default(),
-    };
-    session.begin();
-    let (outcome, events) =
-        threads::with_threads(&session, &mut engine, receiver, &own, |engine| work::follow(&session, engine))?;
-    crate::jobs::finish(datadir, &mut engine)?;
-    let undelivered = undelivered(&session, outcome == Outcome::Reached && phase == Phase::Tip);
-    let end_reason = end_reason(&session, outcome, phase);
-    session.network.halt();
-    keep_last_addresses(datadir, &own, &events)?;
-    let hinted = session.hinted.map_or(Ok(None), |hinted| hinted.finish(&datadir.reporter))?;
-    let report = report(datadir, &engine, height_start, outcome == Outcome::Stopped);
-    let end_reason = report.end_reason.clone().or(end_reason);
-    let report = Report { undelivered, end_reason, ..report };
-    drop((live, published));
-    if let Some(handle) = handle {
-        handle.wait_for_readers(|| datadir.stopping_now());
+impl<'o> Run<'o> {
+    /// Opens the data directory and starts the network.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be used, the network cannot be started, or what the system says.
+    fn new(
+        options: &'o Options,
+        sync: &'o SyncOptions,
+        conduct: &'o mut dyn Conduct,
+        events: Events<'o>,
+    ) -> Result<Run<'o>, Fault> {
+        let mut existing = open_existing(options, events, "sync", Purpose::Work, Which::Active)?;
+        let window_bytes = (options.dbcache_bytes / 8).clamp(16 << 20, 256 << 20);
+        let inbox = Arc::new(Arrivals::new(window_bytes / 2, options.sizes.arrival_patience));
+        existing.datadir.feed.arrivals = Some(inbox.clone());
+        sync.handle.iter().for_each(|handle| handle.attach(&mut existing.datadir));
+        let Existing { datadir, tip } = existing;
+        let own = PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
+        let addresses = own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default();
+        let config = config::config(options, sync, window_bytes, addresses);
+        datadir.open_indexes(datadir.kept_indexes(), tip)?;
+        let past = past::open(&datadir, window_bytes / 2)?;
+        let (sender, receiver) = channel();
+        let chain = Arc::new(shared_chain(&datadir));
+        let wanted = Wanted { datadir: &datadir, chain: chain.clone(), config, peers: sync.peers.control.clone() };
+        let network = conduct.connect(wanted, sender)?;
+        let height_start = datadir.headers().height(tip);
+        let mut driver = SyncDriver::new(settings(&datadir, sync), Goal::Tip, tip);
+        if let Some(kept) = own.read(DOWNLOADED, DOWNLOADED_BYTES)? {
+            driver.go_on_with_budget(&kept, sync.download.local_time(options.clock));
+        }
+        Ok(Run {
+            options,
+            sync,
+            datadir: Some(datadir),
+            tip,
+            past,
+            own,
+            driver: Mutex::new(driver),
+            inbox,
+            chain,
+            network,
+            receiver,
+            conduct,
+            published: None,
+            height_start,
+            window_bytes,
+            stats: Snapshot::default(),
+            past_blocks: 0,
+        })
     }
-    Ok(Ended { report, is_suspect: outcome == Outcome::Suspect, hinted })
+
+    fn datadir(&self) -> &DataDir<'o> {
+        self.datadir.as_ref().expect("it is open between two parts")
+    }
+
+    /// The base block of a snapshot that is not validated.
+    fn snapshot(&self) -> Option<NodeId> {
+        self.datadir().assumed.map(|assumed| assumed.base)
+    }
+
+    /// Does one part of the sync: what is connected then is durable. With `hints` it ends at their height, and stores no
+    /// block.
+    ///
+    /// # Errors
+    ///
+    /// What the system says. Nothing that peers do is one.
+    fn part(&mut self, goal: Goal, hints: Option<&HintsFile>) -> Result<Part, Fault> {
+        let datadir = self.datadir.as_ref().expect("it is open between two parts");
+        let snapshot = datadir.assumed.map(|assumed| assumed.base);
+        lock(&self.driver).enter(goal, self.tip, snapshot);
+        let hinted = match hints.map(|hints| hinted::open(datadir, hints)).transpose()? {
+            Some(Err(why)) => {
+                datadir.reporter.note(format!("The hints are not used: {why}"));
+                return Ok(Part { outcome: Outcome::Reached, hinted: None });
+            }
+            opened => opened.and_then(Result::ok),
+        };
+        // The window is of the same memory.
+        let all_bytes = self.options.dbcache_bytes;
+        let budget_bytes = all_bytes.saturating_sub(self.window_bytes).max(all_bytes / 2);
+        let mut engine = engine_with(datadir, self.tip, budget_bytes);
+        let mut past_engine = self.past.as_ref().map(|past| engine_with(past, past.past_tip.get(), budget_bytes));
+        let connects = goal == Goal::Tip && snapshot.is_none();
+        self.chain.connects.store(connects, Relaxed);
+        self.chain.is_pruned.store(datadir.is_pruning(), Relaxed);
+        let handle = self.sync.handle.as_deref();
+        if let Some(handle) = handle {
+            let live = Arc::new(Live::of(datadir, engine.pipeline.stats(), self.inbox.clone()));
+            self.conduct.network().into_iter().for_each(|network| live.set_network(network));
+            match self.published {
+                Some(_) => handle.replace(live),
+                None => self.published = Some(handle.publish(live)),
+            }
+        }
+        datadir.reporter.ready(phase_name(goal));
+        let session = Session {
+            datadir,
+            past: self.past.as_ref(),
+            hinted,
+            handle,
+            inbox: self.inbox.clone(),
+            chain: self.chain.clone(),
+            network: self.network.clone(),
+            download: &self.sync.download,
+            setup: NetworkSetup { listens: !self.sync.listen.is_empty(), has_proxy: self.sync.proxy.is_some() },
+            is_alone: self.sync.is_alone(),
+            no_log_rate_limit: self.sync.peers.no_log_rate_limit,
+            driver: &self.driver,
+            clock: self.conduct.clock(),
+            is_dirty: AtomicBool::new(false),
+            ending: Mutex::default(),
+        };
+        session.begin();
+        self.conduct.prepare(&mut engine);
+        past_engine.iter_mut().for_each(|engine| self.conduct.prepare(engine));
+        let stats = engine.pipeline.stats();
+        let first = if goal == Goal::Past { First::Past } else { First::Tip };
+        let engines = Engines { tip: &mut engine, past: past_engine.as_mut(), budget_bytes, first };
+        let outcome = self.conduct.follow(&session, engines, &mut self.receiver, &self.own)?;
+        if let (Some(past), Some(engine)) = (&self.past, past_engine.as_mut()) {
+            jobs::finish_past(past, engine)?;
+            past.past_tip.set(engine.tip());
+            self.stats = engine.pipeline.stats().snapshot().after(&self.stats);
+        }
+        jobs::finish(datadir, &mut engine)?;
+        self.tip = engine.tip();
+        self.stats = stats.snapshot().after(&self.stats);
+        let hinted = session.hinted.map_or(Ok(None), |hinted| hinted.finish(&datadir.reporter))?;
+        Ok(Part { outcome, hinted })
+    }
+
+    /// Ends the network, and says what was done.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    fn end(mut self, outcome: Outcome) -> Result<Report, Fault> {
+        let is_at_end = outcome == Outcome::Reached;
+        let undelivered = undelivered(&*self.network, self.datadir(), is_at_end);
+        let end_reason = self.end_reason().filter(|_| is_at_end);
+        self.network.halt();
+        self.leave_past();
+        let datadir = self.datadir();
+        keep_last_addresses(datadir, &self.own, &self.receiver)?;
+        keep_budget(datadir, &self.own, lock(&self.driver).budget())?;
+        let is_stopped = outcome == Outcome::Stopped;
+        let report = report(datadir, self.tip, self.height_start, self.stats.clone(), is_stopped);
+        let end_reason = report.end_reason.clone().or(end_reason);
+        let blocks = report.blocks + self.past_blocks;
+        drop(self.published.take());
+        if let Some(handle) = self.sync.handle.as_deref() {
+            handle.wait_for_readers(|| self.datadir().stopping_now());
+        }
+        Ok(Report { undelivered, end_reason, blocks, ..report })
+    }
+
+    /// Why the sync ended although a better header chain is known.
+    fn end_reason(&self) -> Option<Message> {
+        let driver = lock(&self.driver);
+        let index = self.datadir().index.read();
+        let reason = finish::end_reason(&index, index.tip(), driver.network(), driver.shut_out(&index));
+        reason.map(|reason| reason.message())
+    }
+
+    /// The chain below a snapshot is let go.
+    fn leave_past(&mut self) -> Option<DataDir<'o>> {
+        let past = self.past.take()?;
+        self.past_blocks += past.reporter.report(Report::default()).blocks;
+        Some(past)
+    }
 }
 
-impl Ended {
-    /// The hints were not used: nothing was done.
-    fn without_hints(datadir: &DataDir<'_>, engine: &Engine<'_>, why: &str) -> Ended {
-        datadir.reporter.note(format!("The hints are not used: {why}"));
-        let height = datadir.headers().height(engine.tip());
-        Ended { report: report(datadir, engine, height, false), is_suspect: false, hinted: None }
+/// A part of a sync in a word or two.
+fn phase_name(goal: Goal) -> &'static str {
+    match goal {
+        Goal::Headers(_) => "headers",
+        Goal::Tip | Goal::Hinted => "following the chain",
+        Goal::Past => "validating the snapshot's past",
     }
 }
 
 /// What the driver is told of the options.
-fn settings(datadir: &DataDir<'_>, sync: &SyncOptions, hinted: Option<&HintedRun<'_>>) -> Settings {
+fn settings(datadir: &DataDir<'_>, sync: &SyncOptions) -> Settings {
     let options = datadir.options;
     let seeks_none = sync.connect.as_ref().is_some_and(Vec::is_empty) && sync.addnode.is_empty();
     Settings {
@@ -201,30 +297,31 @@ fn settings(datadir: &DataDir<'_>, sync: &SyncOptions, hinted: Option<&HintedRun
         stop_at: options.stop_at_height,
         minimum_work: options.minimum_chain_work,
         prune_target: match options.prune {
-            Prune::Target { bytes } if hinted.is_none() => Some(bytes),
-            _ => None,
+            Prune::Target { bytes } => Some(bytes),
+            Prune::Off | Prune::Manual => None,
         },
         assume: AssumeValid { hash: options.assumevalid, minimum_chain_work: options.minimum_chain_work },
         spacing_s: datadir.params.pow_target_spacing,
         expects_peers: !seeks_none,
-        is_on_snapshot: datadir.assumed.is_some_and(|assumed| !assumed.is_past),
+        snapshot: datadir.assumed.map(|assumed| assumed.base),
+        limits: sync.download.limits,
     }
 }
 
 /// The chain as peers see it.
-fn shared_chain(datadir: &DataDir<'_>, connects: bool) -> SharedChain {
+fn shared_chain(datadir: &DataDir<'_>) -> SharedChain {
     SharedChain {
         params: datadir.params.clone(),
         minimum_work: datadir.options.minimum_chain_work,
         index: datadir.index.clone(),
         files: datadir.files.clone(),
         writer: datadir.writer.clone(),
-        pruned: datadir.is_pruning(),
+        is_pruned: AtomicBool::new(datadir.is_pruning()),
         clock: datadir.options.clock,
         tip_age_max_s: datadir.options.sizes.tip_age_max_s,
         unserved: Arc::<Unserved>::default(),
         offers: Mutex::default(),
-        connects,
+        connects: AtomicBool::new(false),
         indexing: datadir.indexing.clone(),
         disk: datadir.disk.clone(),
         layout: datadir.layout.clone(),
@@ -233,8 +330,8 @@ fn shared_chain(datadir: &DataDir<'_>, connects: bool) -> SharedChain {
 
 /// Blocks that were announced and that no peer gave. Where the sync `is_at_end` and no connected peer that gives what it
 /// announces has another tip, they are missing.
-fn undelivered(session: &Session<'_, '_>, is_at_end: bool) -> Vec<(Height, BlockHash)> {
-    let (progress, reporter) = (session.network.progress(), &session.datadir.reporter);
+fn undelivered(network: &dyn Line, datadir: &DataDir<'_>, is_at_end: bool) -> Vec<(Height, BlockHash)> {
+    let (progress, reporter) = (network.progress(), &datadir.reporter);
     if progress.headers_too_new {
         reporter.shortfall.clock_behind();
     }
@@ -247,17 +344,6 @@ fn undelivered(session: &Session<'_, '_>, is_at_end: bool) -> Vec<(Height, Block
     progress.undelivered.iter().map(|block| (block.height, block.hash)).collect()
 }
 
-/// Why this part of a sync ended although a better header chain is known.
-fn end_reason(session: &Session<'_, '_>, outcome: Outcome, phase: Phase) -> Option<Message> {
-    if outcome != Outcome::Reached || phase != Phase::Tip || session.hinted.is_some() {
-        return None;
-    }
-    let driver = lock(&session.driver);
-    let index = session.datadir.index.read();
-    let reason = finish::end_reason(&index, index.tip(), driver.network(), driver.shut_out(&index));
-    reason.map(|reason| reason.message())
-}
-
 /// The last thing that the network says.
 fn keep_last_addresses(datadir: &DataDir<'_>, own: &PrivateDir, events: &Receiver<Event>) -> Result<(), Fault> {
     let told = events.try_iter().filter_map(|event| match event {
@@ -267,17 +353,19 @@ fn keep_last_addresses(datadir: &DataDir<'_>, own: &PrivateDir, events: &Receive
     told.last().map_or(Ok(()), |bytes| keep_addresses(datadir, own, &bytes))
 }
 
-/// Where blocks go, while a snapshot is not validated.
-fn keep_apart(datadir: &DataDir<'_>) -> Result<(), Fault> {
-    let Some(Assumed { base, is_past }) = datadir.assumed else { return Ok(()) };
-    let height = datadir.headers().height(base);
-    datadir.writer.keep_apart(&datadir.reporter, height, !is_past)
-}
-
 /// Addresses are an aid: on a full disk they are not waited for.
 fn keep_addresses(datadir: &DataDir<'_>, own: &PrivateDir, bytes: &[u8]) -> Result<(), Fault> {
     if bytes.len() <= p2p::addresses::EMPTY_BYTES && own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.is_none() {
         return Ok(()); // There is nothing to keep.
     }
     datadir.reporter.if_room("The addresses of peers stay as they were kept before", || own.write(ADDRESSES, bytes))
+}
+
+/// Writes down what is used of a day's bytes, where they are limited. A full disk is not waited for.
+fn keep_budget(datadir: &DataDir<'_>, own: &PrivateDir, budget: &Budget) -> Result<(), Fault> {
+    if !budget.has_target() {
+        return Ok(());
+    }
+    let consequence = "What was downloaded today is not kept: the next run counts from nothing";
+    datadir.reporter.if_room(consequence, || own.write(DOWNLOADED, &budget.to_bytes()))
 }

@@ -1,22 +1,25 @@
-//! A sync in parts, where a snapshot lies in the data directory or is to: headers up to its base, the tip first, then the
-//! past, and what is best from there on; where hints are given, what they are about comes before.
+//! A sync in parts: headers up to the base of a snapshot that is given, the load, the tip with the snapshot's past beside it, and
+//! what is best from there on; where hints are given, what they are about comes before.
 //!
-//! Each part opens the data directory for itself, so that a stop or a kill between any two leaves one that either program goes
-//! on from.
+//! The data directory is open and the peers stay connected over all parts. What moves directories is durable step by step, so
+//! that a stop or a kill anywhere leaves a data directory that either program goes on from.
 //! Source: Bitcoin Core b88bffe, `ChainstateManager::ActivateBestChains`, `MaybeValidateSnapshot`.
 
-use super::{Ended, Phase, hinted, run};
-use crate::datadir::lock;
+use super::driver::{Goal, Outcome};
+use super::threads::{Conduct, Threads};
+use super::{Run, hinted, past};
+use crate::datadir::{Assumed, lock};
 use crate::fault::{Fault, Message};
 use crate::handle::{Loaded, NotLoaded};
-use crate::jobs::AtEnd;
-use crate::jobs::SyncOptions;
+use crate::hints::file::HintsFile;
 use crate::jobs::open::finish_reindex;
-use crate::jobs::snapshot::validate::{State, state, validate};
-use crate::options::{Event, Events, Options, Report};
+use crate::jobs::snapshot::load::load_into;
+use crate::jobs::snapshot::validate::{state, validate};
+use crate::jobs::{AtEnd, SyncOptions};
+use crate::options::{Events, Options, Report};
 use crate::snapshot::file::SnapshotFile;
-use primitives::{Hash256, Height};
-use std::path::PathBuf;
+use primitives::Hash256;
+use std::path::{Path, PathBuf};
 
 /// What a sync begins with.
 #[derive(Clone, Debug, Default)]
@@ -50,142 +53,190 @@ pub fn sync_from(
     from: &FromSnapshot,
     events: Events<'_>,
 ) -> Result<Report, Fault> {
-    let _end = AtEnd(|| sync.handle.iter().for_each(|handle| handle.end_load()));
-    lock::clock(options)?;
-    finish_reindex(options, events)?;
-    let mut sum = Sum::default();
-    match &from.hints {
-        Some(path) => {
-            if let Some(report) = hinted::begin(options, sync, path, events)? {
-                let is_stopped = report.stopped;
-                let report = sum.add(report);
-                if is_stopped {
-                    return Ok(report);
-                }
-            }
-        }
-        None => hinted::forget(options, events)?,
-    }
-    if let Some(path) = &from.file
-        && state(options, events)?.is_none()
-        && let Some(report) = begin(options, sync, path, from.hash, events)?
-    {
-        return Ok(sum.add(report));
-    }
-    loop {
-        if let Some(report) = on_snapshot(options, sync, from, &mut sum, events)? {
-            return Ok(report);
-        }
-        let report = sum.add(run(options, sync, Phase::Tip, None, events)?.report);
-        let handle = sync.handle.as_deref().filter(|_| !report.stopped);
-        let Some((handle, request)) = handle.and_then(|handle| Some((handle, handle.take_load()?))) else {
-            return Ok(report);
-        };
-        // What is wrong with the file is the caller's answer; the sync goes on.
-        handle.opening("Loading UTXO snapshot…");
-        let loaded = crate::jobs::load(options, &request.path, None, events);
-        let loaded = loaded.map(|report| Loaded {
-            coins: report.coins_loaded,
-            base: report.tip_hash,
-            height: report.base_height,
-        });
-        handle.answer_load(request, loaded.map_err(|why| NotLoaded::Refused(why.what())));
-    }
+    sync_with(options, sync, from, &mut Threads::default(), events)
 }
 
-/// Where a snapshot lies in the data directory: to the tip on top of it, then its past. A report where that was stopped.
-fn on_snapshot(
+/// The same, brought to life by `conduct`.
+///
+/// # Errors
+///
+/// As [`sync_from`].
+pub(super) fn sync_with(
     options: &Options,
     sync: &SyncOptions,
     from: &FromSnapshot,
-    sum: &mut Sum,
+    conduct: &mut dyn Conduct,
     events: Events<'_>,
-) -> Result<Option<Report>, Fault> {
-    let Some(State { base, height, past }) = state(options, events)? else { return Ok(None) };
-    events(Event::Note(format!(
-        "The UTXO set comes from a snapshot at height {height}, block {base}: the tip first, then the past is validated from \
-         height {past} on"
-    )));
-    if let Some(handle) = &sync.handle {
-        handle.set_past_height(past);
-        // One that was asked for while another was loaded.
-        if let Some(request) = handle.take_load() {
-            handle.answer_load(request, Err(NotLoaded::Refused("Another snapshot is loaded".to_owned())));
+) -> Result<Report, Fault> {
+    let _end = AtEnd(|| sync.handle.iter().for_each(|handle| handle.end_load()));
+    lock::clock(options)?;
+    finish_reindex(options, events)?;
+    let hints = match &from.hints {
+        Some(path) => hinted::prepare(options, path, events)?,
+        None => {
+            hinted::forget(options, events)?;
+            None
+        }
+    };
+    let has_snapshot = state(options, events)?.is_some();
+    let file = from.file.as_deref().filter(|_| !has_snapshot).map(|path| Given::open(options, path)).transpose()?;
+    let mut run = Run::new(options, sync, conduct, events)?;
+    let outcome = run.work(hints, file, from.hash)?;
+    run.end(outcome)
+}
+
+/// A snapshot that the user gave.
+struct Given {
+    file: SnapshotFile,
+    path: PathBuf,
+}
+
+impl Given {
+    fn open(options: &Options, path: &Path) -> Result<Given, Fault> {
+        let file = SnapshotFile::open(&*options.disk, path)?;
+        file.check_network(&options.params)?;
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        Ok(Given { file, path })
+    }
+}
+
+impl Run<'_> {
+    /// All parts of a sync; how the last one ended.
+    fn work(&mut self, hints: Option<HintsFile>, file: Option<Given>, hash: Option<Hash256>) -> Result<Outcome, Fault> {
+        if let Some(hints) = hints
+            && self.with_hints(&hints)? == Outcome::Stopped
+        {
+            return Ok(Outcome::Stopped);
+        }
+        if let Some(given) = file
+            && self.begin_on(&given, hash)? == Outcome::Stopped
+        {
+            return Ok(Outcome::Stopped);
+        }
+        loop {
+            self.say_snapshot();
+            let mut outcome = self.part(Goal::Tip, None)?.outcome;
+            if outcome == Outcome::Suspect {
+                let why = "A block or a chain does not go together with the snapshot: its past is validated first";
+                self.datadir().reporter.warn(Message::new(why, "Let it run: the end says which of them is wrong"));
+                // What was refused on top of it may be good.
+                self.snapshot().into_iter().for_each(|base| self.datadir().index.write().reopen_above(base));
+                outcome = self.part(Goal::Past, None)?.outcome;
+            }
+            match outcome {
+                Outcome::PastDone => self.validate(hash)?,
+                Outcome::Load => self.load_asked()?,
+                ended => return Ok(ended),
+            }
         }
     }
-    let Ended { report, is_suspect, .. } = run(options, sync, Phase::Tip, None, events)?;
-    if is_suspect {
-        let why = "A block or a chain does not go together with the snapshot: its past is validated first";
-        events(Event::Warning(Message::new(why, "Let it run: the end says which of them is wrong").to_string()));
-    }
-    let ends_here = report.stopped || (!is_suspect && is_at_stop(options, report.height));
-    let report = sum.add(report);
-    if ends_here {
-        return Ok(Some(report));
-    }
-    sync.handle.iter().for_each(|handle| handle.set_snapshot_tip(report.best));
-    events(Event::Note(format!("Validating the past, up to height {height}")));
-    let report = sum.add(run(&without_stop(options), sync, Phase::Past, None, events)?.report);
-    if report.stopped {
-        return Ok(Some(report));
-    }
-    validate(options, from.hash, events)?;
-    Ok(None)
-}
 
-/// The past ends at the base, wherever the tip is to stop.
-fn without_stop(options: &Options) -> Options {
-    Options { stop_at_height: None, ..options.clone() }
-}
-
-fn is_at_stop(options: &Options, height: Height) -> bool {
-    options.stop_at_height.is_some_and(|stop| height >= stop)
-}
-
-/// Headers up to the base, then the load; a report where that was stopped.
-fn begin(
-    options: &Options,
-    sync: &SyncOptions,
-    path: &std::path::Path,
-    hash: Option<Hash256>,
-    events: Events<'_>,
-) -> Result<Option<Report>, Fault> {
-    let file = SnapshotFile::open(&*options.disk, path)?;
-    file.check_network(&options.params)?;
-    let base = file.header.base;
-    if crate::jobs::snapshot::is_beyond(options, &base, events)? {
-        events(Event::Note(format!("The chain has block {base} already: {} is not needed", path.display())));
-        return Ok(None);
-    }
-    if !crate::jobs::snapshot::has_header(options, &base, events)? {
-        events(Event::Note(format!("Headers first, up to the snapshot's base block {base}")));
-        let Ended { report, .. } = run(options, sync, Phase::Headers(base), None, events)?;
-        if report.stopped {
-            return Ok(Some(report));
+    /// The set at the hinted height, if all goes well; else the sync goes the ordinary way.
+    fn with_hints(&mut self, hints: &HintsFile) -> Result<Outcome, Fault> {
+        let assumed = self.options.assumevalid;
+        // All of them, each time: how deep a block lies decides what is assumed of it.
+        self.datadir().reporter.note(format!("Headers first, beyond the assumed-valid block {assumed}"));
+        if self.part(Goal::Headers(assumed), None)?.outcome == Outcome::Stopped {
+            return Ok(Outcome::Stopped);
         }
+        let part = self.part(Goal::Hinted, Some(hints))?;
+        match part.hinted {
+            Some(Ok(())) => {
+                let datadir = self.datadir.take().expect("it is open between two parts");
+                let (datadir, target) = hinted::install(datadir, hints)?;
+                (self.datadir, self.tip) = (Some(datadir), target);
+                return Ok(part.outcome);
+            }
+            Some(Err(why)) => {
+                let why = format!("The hints are wrong: {why}. Nothing of them is kept");
+                let advice = "Nothing is to be done: the sync goes the ordinary way";
+                self.datadir().reporter.warn(Message::new(why, advice));
+            }
+            None if part.outcome == Outcome::Stopped => return Ok(Outcome::Stopped),
+            None => {}
+        }
+        let datadir = self.datadir();
+        hinted::forget_in(&datadir.reporter, &datadir.disk, &datadir.layout)?;
+        Ok(part.outcome)
     }
-    crate::jobs::load(options, path, hash, events)?;
-    Ok(None)
-}
 
-/// What several parts did.
-#[derive(Default)]
-struct Sum(Option<Report>);
-
-impl Sum {
-    fn add(&mut self, report: Report) -> Report {
-        let report = match &self.0 {
-            None => report,
-            Some(earlier) => Report {
-                blocks: earlier.blocks + report.blocks,
-                blocks_invalid: earlier.blocks_invalid + report.blocks_invalid,
-                seconds: earlier.seconds + report.seconds,
-                height_start: earlier.height_start,
-                stats: report.stats.after(&earlier.stats),
-                ..report
-            },
+    /// Headers up to the base of a snapshot, then the load.
+    fn begin_on(&mut self, given: &Given, hash: Option<Hash256>) -> Result<Outcome, Fault> {
+        let base = given.file.header.base;
+        let reporter = &self.datadir().reporter;
+        let is_beyond = {
+            let index = self.datadir().index.read();
+            index.headers().find(&base).map(|id| index.is_active(id))
         };
-        self.0 = Some(report.clone());
-        report
+        if is_beyond == Some(true) {
+            let path = given.path.display();
+            reporter.note(format!("The chain has block {base} already: {path} is not needed"));
+            return Ok(Outcome::Reached);
+        }
+        if is_beyond.is_none() {
+            reporter.note(format!("Headers first, up to the snapshot's base block {base}"));
+            if self.part(Goal::Headers(base), None)?.outcome == Outcome::Stopped {
+                return Ok(Outcome::Stopped);
+            }
+        }
+        self.load(given, hash)?;
+        Ok(Outcome::Reached)
+    }
+
+    /// Loads a snapshot, and goes on from it: its past stands beside from then on.
+    fn load(&mut self, given: &Given, hash: Option<Hash256>) -> Result<Loaded, Fault> {
+        // Nobody takes blocks meanwhile.
+        self.network.want(Vec::new());
+        let loaded = load_into(self.datadir(), self.tip, &given.file, given.path.clone(), hash)?;
+        let datadir = self.datadir.take().expect("it is open between two parts");
+        let dir = datadir.layout.snapshot_dir();
+        let mut datadir = datadir.with_other_coins(&dir, || Ok(()))?;
+        let base = datadir.headers().find(&loaded.tip_hash).ok_or_else(|| crate::jobs::apart(loaded.tip_hash))?;
+        datadir.assumed = Some(Assumed { base, is_past: false });
+        datadir.index.write().reopen_above(base);
+        datadir.set_active(base);
+        self.tip = base;
+        self.past = past::open(&datadir, self.window_bytes / 2)?;
+        self.datadir = Some(datadir);
+        Ok(Loaded { coins: loaded.coins_loaded, base: loaded.tip_hash, height: loaded.base_height })
+    }
+
+    /// A call asks for a snapshot: what is wrong with the file is its answer, and the sync goes on.
+    fn load_asked(&mut self) -> Result<(), Fault> {
+        let Some(handle) = self.sync.handle.as_deref() else { return Ok(()) };
+        let Some(request) = handle.take_load() else { return Ok(()) };
+        let loaded = Given::open(self.options, &request.path).and_then(|given| self.load(&given, None));
+        if self.datadir.is_none() {
+            // The directories were moved half-way: there is nothing to go on with.
+            return loaded.map(drop);
+        }
+        handle.answer_load(request, loaded.map_err(|why| NotLoaded::Refused(why.what())));
+        Ok(())
+    }
+
+    /// Says that a snapshot lies there, and how far its past is.
+    fn say_snapshot(&self) {
+        let (Some(base), Some(past)) = (self.snapshot(), &self.past) else { return };
+        let datadir = self.datadir();
+        let ((height, hash), past) = (datadir.height_and_hash(base), datadir.headers().height(past.past_tip.get()));
+        datadir.reporter.note(format!(
+            "The UTXO set comes from a snapshot at height {height}, block {hash}: the tip first, then the past is validated \
+             from height {past} on"
+        ));
+        if let Some(handle) = &self.sync.handle {
+            handle.set_past_height(past);
+            // One that was asked for while another was loaded.
+            if let Some(request) = handle.take_load() {
+                handle.answer_load(request, Err(NotLoaded::Refused("Another snapshot is loaded".to_owned())));
+            }
+        }
+    }
+
+    /// The past is done: its coins are compared with the snapshot, and the data directory becomes an ordinary one.
+    fn validate(&mut self, hash: Option<Hash256>) -> Result<(), Fault> {
+        let Some(past) = self.leave_past() else { return Ok(()) };
+        let datadir = self.datadir.take().expect("it is open between two parts");
+        self.datadir = Some(validate(datadir, past, self.tip, hash)?);
+        Ok(())
     }
 }

@@ -1,11 +1,12 @@
 //! How far a sync is, for the displays: what there is to do, counted in bytes of blocks, and the facts of its state. Nothing is
 //! decided by it.
 
-use super::driver::Goal;
+use super::budget::Allowance;
+use super::driver::Doing;
 use super::facts::FactsSeen;
+use super::link::Session;
 use super::request::RUN_BLOCKS_MAX;
 use super::state::{SessionFacts, Stage};
-use super::threads::Session;
 use crate::datadir::DataDir;
 use crate::locks::lock;
 use crate::stats::Snapshot;
@@ -17,19 +18,26 @@ pub(super) fn facts(session: &Session<'_, '_>, seen: &mut FactsSeen) -> SessionF
     let facts = seen.of_chain(session.datadir);
     let progress = session.network.progress();
     let (network, block_wait) = seen.of_network(session.setup, &progress, facts.height);
-    let (goal, shut_out) = {
-        let driver = lock(&session.driver);
+    let (doing, shut_out, pause) = {
+        let driver = lock(session.driver);
         let index = session.datadir.index.read();
         // A block that was judged in this run is refused for good reason.
-        (driver.goal(), facts.shut_out.filter(|shut_out| !driver.has_judged(index.headers(), &shut_out.hash)))
+        let shut_out = facts.shut_out.filter(|shut_out| !driver.has_judged(index.headers(), &shut_out.hash));
+        let pause = match driver.budget().allowance() {
+            Allowance::All => None,
+            Allowance::NearTip(pause) | Allowance::Nothing(pause) => Some(pause),
+        };
+        (driver.doing(), shut_out, pause)
     };
-    let past = match goal {
-        Goal::Past(base) => Some((facts.height, session.datadir.headers().height(base))),
-        _ => None,
-    };
+    let is_past_first = matches!(doing, Doing::ValidatingPast | Doing::AtTip);
+    let past = session.past.filter(|_| is_past_first).and_then(|past| {
+        let tree = session.datadir.headers();
+        let base = past.assumed?.base;
+        Some((tree.height(past.past_tip.get()), tree.height(base)))
+    });
     let network = Some(network).filter(|_| !session.is_alone);
     let stage = if session.is_alone { Stage::AtRest } else { Stage::Working };
-    SessionFacts { stage, block_wait, past, network, shut_out, ..facts }
+    SessionFacts { stage, block_wait, past, network, shut_out, pause, ..facts }
 }
 
 /// What there is to do: the blocks of the best header chain.
@@ -37,10 +45,7 @@ pub(super) fn measure(session: &Session<'_, '_>, stats: &Snapshot) {
     let (datadir, reporter) = (session.datadir, &session.datadir.reporter);
     let progress = session.network.progress();
     reporter.set_peers((progress.outbound_count + progress.inbound_count) as u32);
-    let (goal, block_bytes) = {
-        let driver = lock(&session.driver);
-        (driver.goal(), driver.block_bytes())
-    };
+    let block_bytes = lock(session.driver).block_bytes();
     let (best, work, is_initial) = {
         let index = datadir.index.read();
         let tree = index.headers();
@@ -48,16 +53,14 @@ pub(super) fn measure(session: &Session<'_, '_>, stats: &Snapshot) {
     };
     reporter.set_current(!is_initial);
     reporter.set_headers(best, progress.presync_height);
+    reporter.set_mean_rate(session.download.limits.mean_rate());
     if let Some(hinted) = &session.hinted {
         let end = hinted.height();
         let each = || (end.to_usize() - hinted.done()) as u64 * block_bytes;
         return set_left(datadir, (Height::from_index(hinted.done()), end), stats, each);
     }
     if work >= datadir.options.minimum_chain_work {
-        let end = match goal {
-            Goal::Past(base) => datadir.headers().height(base),
-            _ => best.min(datadir.options.stop_at_height.unwrap_or(Height::MAX)),
-        };
+        let end = best.min(datadir.options.stop_at_height.unwrap_or(Height::MAX));
         let height = datadir.tip_height();
         set_left(datadir, (height, end), stats, || bytes_left(&datadir.index.read(), end, block_bytes));
     }

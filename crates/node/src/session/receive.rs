@@ -2,7 +2,7 @@
 
 use super::driver::Input;
 use super::hinted;
-use super::threads::Session;
+use super::link::Session;
 use crate::datadir::store_block::{NotStored, Source};
 use crate::fault::Fault;
 use crate::peer_lines::PeerLine;
@@ -87,7 +87,7 @@ pub(super) fn store(session: &Session<'_, '_>, Arrived { peer, hash, bytes }: Ar
             Err(why) => Err(why),
         },
         None => {
-            let keep = |checked| session.inbox.keep((height, id), bytes.clone(), checked, held);
+            let keep = |checked| session.inbox_of(id).keep((height, id), bytes.clone(), checked, held);
             datadir.store_block(id, &bytes, Source::Peer, keep)?
         }
     };

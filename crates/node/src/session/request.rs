@@ -6,6 +6,7 @@
 //! Source: Bitcoin Core b88bffe, `FindNextBlocksToDownload`: of each peer's own chain, so that one whose bodies do not come
 //! stands before no other.
 
+use super::budget::{Allowance, NEAR_BLOCKS};
 use crate::index::BlockIndex;
 use crate::tree::{Fate, NodeId, Tree};
 use p2p::Want;
@@ -81,6 +82,26 @@ fn missing_to(index: &BlockIndex, tip: NodeId, target: NodeId, end: Height) -> V
     wants(tree, index.missing_from(from, target, end, WANTS_MAX))
 }
 
+/// What of the lists may be asked for: all, those of chains that are near their tip, or none; and of a day's bytes no more blocks
+/// than are left, of `block_bytes` each.
+pub(crate) fn within(
+    mut lists: Vec<Vec<Want>>,
+    allowance: Allowance,
+    left_bytes: Option<u64>,
+    block_bytes: u64,
+) -> Vec<Vec<Want>> {
+    match allowance {
+        Allowance::Nothing(_) => Vec::new(),
+        Allowance::NearTip(_) if lists.iter().all(|list| list.len() <= NEAR_BLOCKS) => lists,
+        Allowance::NearTip(_) => Vec::new(),
+        Allowance::All => {
+            let most = left_bytes.map_or(usize::MAX, |left| (left / block_bytes.max(1)).max(1) as usize);
+            lists.iter_mut().for_each(|list| list.truncate(most));
+            lists
+        }
+    }
+}
+
 /// These blocks, as the network takes them.
 pub(crate) fn wants(tree: &Tree, nodes: Vec<NodeId>) -> Vec<Want> {
     nodes.into_iter().map(|node| Want { hash: tree.hash(node), height: tree.height(node) }).collect()
@@ -102,6 +123,7 @@ pub(crate) fn next_run(tree: &Tree, tip: NodeId, targets: &[NodeId]) -> Option<N
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::state::Pause;
     use crate::session::testing::{Chains, heights};
 
     fn unlimited() -> Limits {
@@ -170,6 +192,22 @@ mod tests {
         assert_eq!(lists(held), (5, 5, true), "until a commit has made room");
         let reached = Limits { is_prune_due: true, wanted_to: Height::new(40), ..unlimited() };
         assert_eq!(lists(reached), (40, 40, false), "nothing more could be asked for");
+    }
+
+    #[test]
+    fn the_budget_shortens_the_lists() {
+        let list = |count: u32| -> Vec<Want> {
+            (1..=count).map(|height| Want { hash: BlockHash::ZERO, height: Height::new(height) }).collect()
+        };
+        let lengths = |lists: Vec<Vec<Want>>| lists.iter().map(Vec::len).collect::<Vec<_>>();
+        let far = || vec![list(1000), list(5)];
+        assert_eq!(lengths(within(far(), Allowance::All, None, 100)), [1000, 5]);
+        assert_eq!(lengths(within(far(), Allowance::All, Some(700), 100)), [7, 5]);
+        assert_eq!(lengths(within(far(), Allowance::All, Some(1), 100)), [1, 1], "the last one may be cut by none");
+        let hours = Allowance::NearTip(Pause::Hours { from: 3 });
+        assert_eq!(lengths(within(far(), hours, None, 100)), [0; 0]);
+        assert_eq!(lengths(within(vec![list(144), list(5)], hours, None, 100)), [144, 5], "near the tip");
+        assert_eq!(lengths(within(vec![list(5)], Allowance::Nothing(Pause::Call), None, 100)), [0; 0]);
     }
 
     #[test]

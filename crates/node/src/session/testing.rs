@@ -68,6 +68,13 @@ impl Chains {
         }
     }
 
+    /// The chain up to this block counts as connected, by a snapshot.
+    pub(crate) fn assume(&mut self, base: NodeId) {
+        self.index.assume(base);
+        self.index.set_active(base);
+        self.index.complete_active();
+    }
+
     pub(crate) fn refuse(&mut self, node: NodeId) {
         self.index.invalid(node);
     }

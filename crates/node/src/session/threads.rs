@@ -5,25 +5,25 @@
 //! - `tell` looks every tenth of a second how far the sync is.
 //! - The thread that calls the job runs the engine (`work`).
 
-use super::driver::{Action, Input, SyncDriver, View};
-use super::facts::{FactsSeen, NetworkSetup};
-use super::finish::Offered;
+use super::driver::{Input, Outcome};
+use super::facts::FactsSeen;
+use super::link::{Ending, Line, Session};
 use super::progress;
 use super::receive::{self, Arrived};
+use super::work::{self, Engines};
 use crate::datadir::DataDir;
 use crate::engine::Engine;
 use crate::fault::{Fault, Message};
-use crate::handle::Handle;
-use crate::hints::run::HintedRun;
 use crate::jobs::{AtEnd, FollowingCache};
 use crate::locks::lock;
 use crate::session::chainview::SharedChain;
 use crate::session::inbox::Arrivals;
+use crate::stats::Stats;
 use crate::threads::{self, spawn};
-use p2p::{Config, Event, Network, Peers};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use p2p::{BlockVerdict, Config, Event, Network, Peers};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::private_files::PrivateDir;
 
@@ -35,157 +35,93 @@ const EVENT_PATIENCE: Duration = Duration::from_millis(100);
 /// Time between two looks at how far the sync is.
 const TELL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What the threads of a session share.
-pub(super) struct Session<'f, 'e> {
-    pub(super) datadir: &'f DataDir<'e>,
-    /// Blocks go to this in place of the block files.
-    pub(super) hinted: Option<HintedRun<'f>>,
-    pub(super) handle: Option<&'f Handle>,
-    pub(super) inbox: Arc<Arrivals>,
-    /// The chain as peers see it.
-    pub(super) chain: Arc<SharedChain>,
-    pub(super) network: Arc<Network>,
-    pub(super) setup: NetworkSetup,
-    /// A data directory is served, and no peer is sought.
-    pub(super) is_alone: bool,
-    /// Lines about inbound connections are all in the log.
-    pub(super) no_log_rate_limit: bool,
-    pub(super) driver: Mutex<SyncDriver>,
-    pub(super) start: Instant,
-    /// Blocks were stored since the index was written.
-    pub(super) is_dirty: AtomicBool,
-    pub(super) ending: Mutex<Ending>,
-}
-
-/// How the threads of a session end.
-#[derive(Debug, Default)]
-pub(super) enum Ending {
-    /// They work.
-    #[default]
-    None,
-    /// The work is done.
-    Done,
-    /// One of them met this.
-    Faulty(Fault),
-}
-
-impl Session<'_, '_> {
-    /// Gives the driver what happened, does what it says, and gives what only the engine's thread can do.
+/// How a session is brought to life: with threads and sockets here, by one thread over a simulated network in tests.
+pub(super) trait Conduct {
+    /// Begins the network, whose events go to `sender`.
     ///
-    /// What goes to the network and the inbox is done with the driver locked, so that an older list never replaces a newer one.
-    pub(super) fn drive(&self, input: Input) -> Vec<Action> {
-        let mut left = Vec::new();
-        {
-            let mut driver = lock(&self.driver);
-            let actions = {
-                let index = self.datadir.index.read();
-                let hinted = self.hinted.as_ref().map(|run| run as &dyn super::driver::HintedBlocks);
-                let view = View { index: &index, is_prune_due: self.datadir.prune_is_due(), hinted };
-                let actions = driver.on(input, view, self.start.elapsed());
-                if cfg!(debug_assertions) {
-                    driver.invariants(&index);
-                }
-                actions
-            };
-            for action in actions {
-                match action {
-                    Action::Want(lists) => self.network.want(lists),
-                    Action::Verdict(hash, verdict) => self.network.verdict(hash, verdict),
-                    Action::Wake => self.inbox.arrived(),
-                    Action::Hurry => self.inbox.hurry(),
-                    Action::Forget => self.inbox.clear(),
-                    Action::AwaitHeaders(awaits) => self.datadir.awaits_headers.store(awaits, Relaxed),
-                    action => left.push(action),
-                }
-            }
-        }
-        left
+    /// # Errors
+    ///
+    /// It cannot be begun.
+    fn connect(&mut self, wanted: Wanted<'_, '_>, sender: Sender<Event>) -> Result<Arc<dyn Line>, Fault>;
+
+    /// The same, for those that ask what it is about.
+    fn network(&self) -> Option<Arc<Network>> {
+        None
     }
 
-    /// The threads are about to begin: blocks wait for headers where that is to be.
-    pub(super) fn begin(&self) {
-        let waits = lock(&self.driver).waits_at_begin();
-        self.datadir.awaits_headers.store(waits, Relaxed);
+    /// An engine is about to work.
+    fn prepare(&mut self, engine: &mut Engine<'_>) {
+        let _ = engine;
     }
 
-    /// The same as [`Session::drive`] for what never gives the engine's thread anything to do.
-    pub(super) fn tell(&self, input: Input) {
-        let left = self.drive(input);
-        for action in left {
-            match action {
-                Action::LookForAlerts => {
-                    let tip = self.datadir.index.read().tip();
-                    self.datadir.look_for_alerts(tip);
-                }
-                action => unreachable!("{action:?} is for the engine's thread"),
-            }
-        }
+    /// The time since the start.
+    fn clock(&self) -> Arc<dyn Fn() -> Duration + Send + Sync>;
+
+    /// Does one part of the sync, with what the network says.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    fn follow(
+        &mut self,
+        session: &Session<'_, '_>,
+        engines: Engines<'_, '_>,
+        receiver: &mut Receiver<Event>,
+        own: &PrivateDir,
+    ) -> Result<Outcome, Fault>;
+}
+
+/// The network that a session wants.
+pub(super) struct Wanted<'d, 'e> {
+    pub(super) datadir: &'d DataDir<'e>,
+    pub(super) chain: Arc<SharedChain>,
+    pub(super) config: Config,
+    pub(super) peers: Arc<Peers>,
+}
+
+/// Threads and sockets.
+pub(super) struct Threads {
+    start: Instant,
+    network: Option<Arc<Network>>,
+}
+
+impl Default for Threads {
+    fn default() -> Threads {
+        Threads { start: Instant::now(), network: None }
+    }
+}
+
+impl Conduct for Threads {
+    fn connect(&mut self, wanted: Wanted<'_, '_>, sender: Sender<Event>) -> Result<Arc<dyn Line>, Fault> {
+        let network = Arc::new(start_network(wanted, sender)?);
+        self.network = Some(network.clone());
+        Ok(network)
     }
 
-    /// Blocks were stored, or marked.
-    pub(super) fn note_dirty(&self, is_dirty: bool) {
-        self.is_dirty.fetch_or(is_dirty, Relaxed);
+    fn network(&self) -> Option<Arc<Network>> {
+        self.network.clone()
     }
 
-    /// The thread that connects ends its run and finds this.
-    fn end_by(&self, fault: Fault) {
-        {
-            let mut ending = lock(&self.ending);
-            if !matches!(*ending, Ending::Faulty(_)) {
-                *ending = Ending::Faulty(fault);
-            }
-        }
-        self.inbox.end();
+    fn clock(&self) -> Arc<dyn Fn() -> Duration + Send + Sync> {
+        let start = self.start;
+        Arc::new(move || start.elapsed())
     }
 
-    fn is_ending(&self) -> bool {
-        !matches!(*lock(&self.ending), Ending::None)
-    }
-
-    /// What another thread met.
-    pub(super) fn take_fault(&self) -> Result<(), Fault> {
-        let mut ending = lock(&self.ending);
-        match std::mem::take(&mut *ending) {
-            Ending::Faulty(fault) => {
-                *ending = Ending::Done;
-                Err(fault)
-            }
-            same => {
-                *ending = same;
-                Ok(())
-            }
-        }
-    }
-
-    /// Tells the thread that connects when this one panics: to be kept until it ends.
-    fn alarm(&self, whose: &'static str) -> AtEnd<impl FnMut()> {
-        AtEnd(move || {
-            if std::thread::panicking() {
-                self.end_by(Fault::internal(format!("the thread that {whose} panicked")));
-            }
-        })
-    }
-
-    /// Headers on marked blocks that peers offered go to the driver.
-    fn take_offers(&self) {
-        let offers: Vec<Offered> = self.chain.take_offers();
-        let mut driver = lock(&self.driver);
-        offers.into_iter().for_each(|offered| driver.note_offered(offered));
+    fn follow(
+        &mut self,
+        session: &Session<'_, '_>,
+        engines: Engines<'_, '_>,
+        receiver: &mut Receiver<Event>,
+        own: &PrivateDir,
+    ) -> Result<Outcome, Fault> {
+        let (stats, cache) = (engines.tip.pipeline.stats(), FollowingCache::of(session.datadir, engines.tip));
+        with_threads(session, &stats, cache, receiver, own, || work::follow(session, engines))
     }
 }
 
 /// Starts the network's threads, which see the chain through the index.
-///
-/// # Errors
-///
-/// A socket that cannot be opened, or a thread that the system refuses.
-pub(super) fn start_network(
-    datadir: &DataDir<'_>,
-    chain: Arc<SharedChain>,
-    config: Config,
-    peers: Arc<Peers>,
-    sender: Sender<Event>,
-) -> Result<Network, Fault> {
+fn start_network(wanted: Wanted<'_, '_>, sender: Sender<Event>) -> Result<Network, Fault> {
+    let Wanted { datadir, chain, config, peers } = wanted;
     let network = Network::start_for(peers, config, chain, sender).map_err(|why| {
         if why.kind() == std::io::ErrorKind::WouldBlock {
             return threads::refused("ffwd-net", &why);
@@ -204,44 +140,43 @@ pub(super) fn start_network(
     Ok(network)
 }
 
-/// Does `work` on the engine while two other threads receive what arrives and tell how far it is; gives what the network
-/// said and was not received.
+/// Does `work`, which has an engine with these counters, while two other threads receive what arrives and tell how far it is.
+/// What the network said and was not received stays in `receiver`.
 ///
 /// # Errors
 ///
 /// Those of `work`, and what another thread met.
-pub(super) fn with_threads<'f, T>(
+fn with_threads<T>(
     session: &Session<'_, '_>,
-    engine: &mut Engine<'f>,
-    receiver: Receiver<Event>,
+    stats: &Stats,
+    cache: FollowingCache,
+    receiver: &mut Receiver<Event>,
     own: &PrivateDir,
-    work: impl FnOnce(&mut Engine<'f>) -> Result<T, Fault>,
-) -> Result<(T, Receiver<Event>), Fault> {
-    let stats = engine.pipeline.stats();
-    let cache = FollowingCache::of(session.datadir, engine);
+    work: impl FnOnce() -> Result<T, Fault>,
+) -> Result<T, Fault> {
     std::thread::scope(|scope| {
-        let telling = spawn(scope, "tell", || tell(session, &stats, cache))?;
+        let telling = spawn(scope, "tell", || tell(session, stats, cache))?;
         let end = AtEnd(|| {
             let mut ending = lock(&session.ending);
             if matches!(*ending, Ending::None) {
                 *ending = Ending::Done;
             }
             drop(ending);
-            session.inbox.hurry();
+            session.inboxes().for_each(Arrivals::hurry);
             telling.thread().unpark();
             session.network.echo(); // The thread that takes what arrives looks now, not at the end of its time.
         });
-        let receiving = spawn(scope, "arrive", || take(session, receiver, own))?;
-        let result = work(engine);
+        let receiving = spawn(scope, "arrive", move || take(session, receiver, own))?;
+        let result = work();
         drop(end);
-        let events = receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         session.take_fault()?;
-        result.map(|result| (result, events))
+        result
     })
 }
 
 /// Tells how far it is until the work is done.
-fn tell(session: &Session<'_, '_>, stats: &crate::stats::Stats, mut cache: FollowingCache) {
+fn tell(session: &Session<'_, '_>, stats: &Stats, mut cache: FollowingCache) {
     let _alarm = session.alarm("tells how far it is");
     let (datadir, mut seen) = (session.datadir, FactsSeen::default());
     while !session.is_ending() {
@@ -254,6 +189,7 @@ fn tell(session: &Session<'_, '_>, stats: &crate::stats::Stats, mut cache: Follo
             datadir.reporter.warn(Message::new(text, "Look at the drive; other blocks are served"));
         }
         session.take_offers();
+        session.tell_past_height();
         cache.look(datadir);
         progress::measure(session, &stats.snapshot());
         datadir.reporter.session(progress::facts(session, &mut seen));
@@ -263,7 +199,7 @@ fn tell(session: &Session<'_, '_>, stats: &crate::stats::Stats, mut cache: Follo
 }
 
 /// Takes what the network says until the work is done, and leaves the rest.
-fn take(session: &Session<'_, '_>, events: Receiver<Event>, own: &PrivateDir) -> Receiver<Event> {
+fn take(session: &Session<'_, '_>, events: &mut Receiver<Event>, own: &PrivateDir) {
     let _alarm = session.alarm("takes what arrives");
     std::thread::scope(|scope| {
         let storers: Result<Vec<Sender<Arrived>>, Fault> = (0..storer_count(session))
@@ -273,12 +209,11 @@ fn take(session: &Session<'_, '_>, events: Receiver<Event>, own: &PrivateDir) ->
                 Ok(sender)
             })
             .collect();
-        let taken = storers.and_then(|storers| take_events(session, &events, own, &storers));
+        let taken = storers.and_then(|storers| take_events(session, events, own, &storers));
         if let Err(fault) = taken {
             session.end_by(fault);
         }
     });
-    events
 }
 
 /// Threads that check and store blocks in place of the one that takes what arrives: one of them keeps up with four or
@@ -296,7 +231,9 @@ fn store_all(session: &Session<'_, '_>, blocks: Receiver<Arrived>) {
     let _alarm = session.alarm("stores blocks");
     for arrived in blocks {
         if session.is_ending() {
-            return;
+            // It is not stored any more; where it is missed, it is asked for again.
+            session.tell(Input::Judged { hash: arrived.hash, verdict: BlockVerdict::Stored, bytes: None });
+            continue;
         }
         if let Err(fault) = receive::store(session, arrived) {
             return session.end_by(fault);
@@ -320,6 +257,7 @@ fn take_events(
         if last_look.is_none_or(|last| last.elapsed() >= EVENT_PATIENCE) {
             last_look = Some(Instant::now());
             session.tell(Input::Network(Box::new(session.network.progress())));
+            session.tell_clock();
         }
         match events.recv_timeout(EVENT_PATIENCE) {
             Ok(event) => {
@@ -342,6 +280,7 @@ fn take_events(
             } else {
                 session.datadir.writer.check_files()?;
             }
+            super::keep_budget(session.datadir, own, lock(session.driver).budget())?;
             last_index = Instant::now();
         }
     }

@@ -1,52 +1,141 @@
 //! The engine's side of a session: the steps that the driver says, on the thread that calls the job.
 
 use super::driver::{Action, Input, Outcome};
-use super::threads::Session;
+use super::link::Session;
 use crate::datadir::DataDir;
 use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::handle::{Handle, Quiet};
+use crate::session::inbox::Arrivals;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Connects what arrives until this part of the sync is over.
 ///
 /// # Errors
 ///
 /// What another thread met, or what the system says. Nothing that peers do is one.
-pub(super) fn follow(session: &Session<'_, '_>, engine: &mut Engine<'_>) -> Result<Outcome, Fault> {
-    let datadir = session.datadir;
+pub(super) fn follow(session: &Session<'_, '_>, mut engines: Engines<'_, '_>) -> Result<Outcome, Fault> {
+    engines.begin();
     loop {
-        // A call to hurry from here on is heard.
-        session.inbox.calm();
-        session.take_fault()?;
-        if datadir.reporter.is_stopping() {
-            session.tell(Input::Stop);
+        if let Some(outcome) = step(session, &mut engines)? {
+            return Ok(outcome);
         }
-        serve(datadir, engine, session.handle)?;
-        if session.handle.is_some_and(Handle::wants_load) {
-            session.tell(Input::LoadAsked);
-        }
-        tell_news(session, engine);
-        let seen = session.inbox.arrived_count();
-        let actions = session.drive(Input::Rested(engine.standing()));
-        for action in actions {
-            match action {
-                Action::NewTip { last, tip } => {
-                    datadir.check_index();
-                    session.network.new_tip();
-                    datadir.tell_tips(last, tip);
-                }
-                Action::LookForAlerts => datadir.look_for_alerts(engine.tip()),
-                Action::Commit => datadir.commit_if_due(engine)?,
-                Action::Activate => drop(engine.activate()?),
-                Action::RunTo(end) => drop(engine.stream(end)?),
-                Action::Wait => {
-                    engine.rest(true)?;
-                    session.inbox.wait(|| datadir.turn.is_asked() || session.inbox.arrived_count() != seen);
-                }
-                Action::Done(outcome) => return Ok(outcome),
-                action => unreachable!("{action:?} is done by the session"),
+    }
+}
+
+/// Does the next step that the driver says; how this part of the sync ended, if it did.
+///
+/// # Errors
+///
+/// As [`follow`].
+pub(super) fn step(session: &Session<'_, '_>, engines: &mut Engines<'_, '_>) -> Result<Option<Outcome>, Fault> {
+    let datadir = session.datadir;
+    // A call to hurry, or to yield, from here on is heard.
+    session.inboxes().for_each(Arrivals::calm);
+    datadir.yields.store(false, Relaxed);
+    session.take_fault()?;
+    if datadir.reporter.is_stopping() {
+        session.tell(Input::Stop);
+    }
+    serve(datadir, engines.tip, session.handle)?;
+    if session.handle.is_some_and(Handle::wants_load) {
+        session.tell(Input::LoadAsked);
+    }
+    tell_news(session, engines.tip);
+    if let Some(past) = engines.past.as_deref_mut() {
+        tell_news(session, past);
+    }
+    let seen = session.inbox.arrived_count();
+    let past = engines.past.as_deref().map(Engine::standing);
+    for action in session.drive(Input::Rested { tip: engines.tip.standing(), past }) {
+        match action {
+            Action::NewTip { last, tip } => {
+                datadir.check_index();
+                session.network.new_tip();
+                datadir.tell_tips(last, tip);
             }
+            Action::LookForAlerts => datadir.look_for_alerts(engines.tip.tip()),
+            Action::Commit => engines.commit_if_due(session)?,
+            Action::Activate => drop(engines.tip.activate()?),
+            Action::RunTo(end) => drop(engines.tip.stream(end)?),
+            Action::RunPast => engines.run_past(session)?,
+            Action::Wait => {
+                engines.tip.rest(true)?;
+                session.inbox.wait(|| datadir.turn.is_asked() || session.inbox.arrived_count() != seen);
+            }
+            Action::Done(outcome) => return Ok(Some(outcome)),
+            action => unreachable!("{action:?} is done by the session"),
         }
+    }
+    Ok(None)
+}
+
+/// The engines of a session.
+pub(super) struct Engines<'s, 'f> {
+    /// On the best chain.
+    pub(super) tip: &'s mut Engine<'f>,
+    /// On the chain below a snapshot.
+    pub(super) past: Option<&'s mut Engine<'f>>,
+    /// Memory for both.
+    pub(super) budget_bytes: usize,
+    /// The one that has most of it.
+    pub(super) first: First,
+}
+
+impl Engines<'_, '_> {
+    /// Shares the memory out.
+    pub(super) fn begin(&self) {
+        share_out(self.tip, self.past.as_deref(), self.budget_bytes, self.first);
+    }
+
+    fn commit_if_due(&mut self, session: &Session<'_, '_>) -> Result<(), Fault> {
+        session.datadir.commit_if_due(self.tip)?;
+        match (session.past, self.past.as_deref_mut()) {
+            (Some(below), Some(past)) => below.commit_if_due(past),
+            _ => Ok(()),
+        }
+    }
+
+    /// Validates what is stored of the past.
+    fn run_past(&mut self, session: &Session<'_, '_>) -> Result<(), Fault> {
+        let past = self.past.as_deref_mut().expect("there is a past where the driver runs it");
+        if self.first == First::Tip {
+            self.first = First::Past;
+            say_past(session);
+            share_out(self.tip, Some(past), self.budget_bytes, First::Past);
+            self.tip.pipeline.make_room(self.tip.tip_and_hash())?;
+        }
+        past.activate()?;
+        session.tell_past_height();
+        Ok(())
+    }
+}
+
+/// Which of two engines has most of the memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum First {
+    /// The one on the best chain.
+    Tip,
+    /// The one below a snapshot.
+    Past,
+}
+
+/// The memory is that of the engine that works most; the other one has an eighth.
+/// Source: Bitcoin Core b88bffe, `MaybeRebalanceCaches`, with other shares.
+fn share_out(tip: &Engine<'_>, past: Option<&Engine<'_>>, budget_bytes: usize, first: First) {
+    let Some(past) = past else { return };
+    let (least, most) = (budget_bytes / 8, budget_bytes - budget_bytes / 8);
+    let of_tip = if first == First::Tip { most } else { least };
+    tip.pipeline.budget().store(of_tip, Relaxed);
+    past.pipeline.budget().store(budget_bytes - of_tip, Relaxed);
+}
+
+/// The past of the snapshot begins to be validated.
+fn say_past(session: &Session<'_, '_>) {
+    let base = session.past.and_then(|past| past.assumed).map(|assumed| assumed.base);
+    if let Some(base) = base {
+        let height = session.datadir.headers().height(base);
+        session.datadir.reporter.note(format!("Validating the past, up to height {height}"));
     }
 }
 

@@ -8,6 +8,7 @@
 mod descriptors;
 mod dial;
 mod peers;
+mod rate;
 mod run;
 
 pub use peers::{AddedPeer, Peers};

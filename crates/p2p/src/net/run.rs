@@ -1,5 +1,6 @@
 //! The thread that polls, and the one that reads blocks and filters for peers.
 
+use super::rate::RateLimit;
 use super::{LoopMessage, LoopSender, Network, descriptors, dial};
 use crate::api::{Config, Event, PeerId, Progress};
 use crate::budget::{InFlightBudget, Waker};
@@ -53,6 +54,7 @@ struct Runner {
     events: Sender<Event>,
     progress: Arc<Mutex<Progress>>,
     timeline: Timeline,
+    rate: RateLimit,
     ticked_at: Option<Duration>,
 }
 
@@ -77,6 +79,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
     let progress = Arc::new(Mutex::new(Progress::default()));
 
     let proxy = config.proxy.clone();
+    let rate = RateLimit::new(config.download_rate_max);
     // Only there can a person move the clock.
     let mut timeline = Timeline::new(config.clock, config.network.magic == REGTEST.magic);
     let hub = Hub::new(config, Arc::clone(&chain), Arc::clone(&budget), Rng::System, timeline.now())
@@ -98,6 +101,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
         events,
         progress: Arc::clone(&progress),
         timeline,
+        rate,
         ticked_at: None,
     };
     let thread = Builder::new().name("ffwd-net".to_owned()).spawn(move || {
@@ -327,9 +331,11 @@ impl Runner {
     /// closed meanwhile, poll would say so again and again.
     fn interests(&mut self) -> Vec<(PeerId, PollFlags)> {
         let mut out = Vec::with_capacity(self.sockets.len());
+        let now = self.now();
+        let may_read_any = self.rate.available(now.since_start) > 0;
         for id in self.sockets.keys() {
             let mut flags = PollFlags::empty();
-            if self.hub.may_read(*id) {
+            if may_read_any && self.hub.may_read(*id) {
                 flags |= PollFlags::IN;
             }
             if self.hub.peer(*id).is_some_and(|peer| !peer.transport.to_send().is_empty()) {
@@ -349,17 +355,19 @@ impl Runner {
     }
 
     fn read(&mut self, id: PeerId) {
-        let mut left = READ_BYTES_MAX;
+        let now = self.now();
+        let mut left = READ_BYTES_MAX.min(self.rate.available(now.since_start));
         while left > 0 && self.hub.may_read(id) {
             let (Some(socket), Some(peer)) = (self.sockets.get(&id), self.hub.peer_mut(id)) else { return };
             let space = peer.transport.space();
-            let room = space.len();
-            let result = rustix::io::read(socket, space);
+            let room = space.len().min(left);
+            let result = rustix::io::read(socket, &mut space[..room]);
             let now = self.now();
             match result {
                 Ok(0) => return self.hub.closed(id, Reason::Closed, now),
                 Ok(count) => {
                     self.hub.received(id, count, now);
+                    self.rate.took(count);
                     left = left.saturating_sub(count);
                     // A short read has emptied the socket.
                     if count < room {

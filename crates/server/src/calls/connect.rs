@@ -69,12 +69,36 @@ pub(super) const CALLS: &[Call] = &[
     },
     Call {
         category: "network",
+        name: "pausedownload",
+        about: "Pause the download of blocks until resumedownload is called. Blocks that peers were asked for may still arrive; headers are not paused.",
+        args: &[],
+        run: Run::Now(pause_download),
+    },
+    Call {
+        category: "network",
+        name: "resumedownload",
+        about: "Resume the download of blocks that pausedownload paused.",
+        args: &[],
+        run: Run::Now(resume_download),
+    },
+    Call {
+        category: "network",
         name: "setnetworkactive",
         about: "Disable/enable all p2p network activity.",
         args: &[Arg::needed("state", Kind::Bool, "true to enable networking, false to disable")],
         run: Run::Now(set_network_active),
     },
 ];
+
+fn pause_download(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
+    context.handle.download().pause();
+    Ok(Json::Null)
+}
+
+fn resume_download(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
+    context.handle.download().resume();
+    Ok(Json::Null)
+}
 
 fn add_connection(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     if context.live()?.params().chain != Chain::Regtest {

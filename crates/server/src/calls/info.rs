@@ -114,21 +114,14 @@ fn pruned(context: &Context, live: &Live, fields: Fields) -> Fields {
 
 /// The chain below a snapshot's base block, while it is validated.
 fn background(context: &Context, live: &Live) -> Option<Json> {
-    let (base, is_past) = live.assumed()?;
+    let base = live.assumed()?;
     let (past, height) = {
         let index = live.index.read();
         let tree = index.headers();
-        // While the job is at the tip the other chainstate stands where it was left.
-        let id = if is_past {
-            index.tip()
-        } else {
-            tree.ancestor(base, context.handle.past_height().min(tree.height(base)))
-        };
+        let id = tree.ancestor(base, context.handle.past_height().min(tree.height(base)));
         (HeaderView::of(&index, id), tree.height(base))
     };
-    // Of a chain at work they are counted; the other one stands still.
-    let transactions =
-        if is_past { live.figures.counted().transactions } else { context.transactions_up_to(live, &past.hash) };
+    let transactions = context.transactions_up_to(live, &past.hash);
     let all = live.params().assumeutxo.iter().find(|known| known.height == height).map(|known| known.chain_tx_count);
     let done = all.map_or(0.0, |all| (transactions as f64 / all.max(1) as f64).min(1.0));
     Some(
@@ -147,20 +140,10 @@ fn get_chainstates(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError
     let live = context.live()?;
     let (past, tip, best, base) = {
         let index = live.index.read();
-        let tree = index.headers();
-        // One of the two is at work, the other one stands where it was left.
-        let (past, tip) = match live.assumed() {
-            None => (None, index.tip()),
-            Some((base, false)) => {
-                let past = tree.ancestor(base, context.handle.past_height().min(tree.height(base)));
-                (Some(past), index.tip())
-            }
-            Some((base, true)) => {
-                let left = context.handle.snapshot_tip().and_then(|tip| tree.find(&tip));
-                (Some(index.tip()), left.unwrap_or(base))
-            }
-        };
-        let base = live.assumed().map(|(base, _)| tree.hash(base));
+        let (tree, tip) = (index.headers(), index.tip());
+        let past_of = |base| tree.ancestor(base, context.handle.past_height().min(tree.height(base)));
+        let past = live.assumed().map(past_of);
+        let base = live.assumed().map(|base| tree.hash(base));
         (past.map(|past| HeaderView::of(&index, past)), HeaderView::of(&index, tip), tree.height(tree.best()), base)
     };
     let past = past.map(|past| chainstate(&live, &past, best, None));
@@ -329,7 +312,7 @@ fn get_chain_tx_stats(context: &Context, args: &Args<'_>) -> Result<Json, RpcErr
 
 /// Transactions up to a block, where they are known: below a snapshot's base block that is not so until its past is there.
 pub(super) fn known_transactions(live: &Live, index: &BlockIndex, id: NodeId) -> Option<u64> {
-    let Some((base, _)) = live.assumed() else { return Some(index.transactions_up_to(id)) };
+    let Some(base) = live.assumed() else { return Some(index.transactions_up_to(id)) };
     let tree = index.headers();
     let of_base = live.params().assumeutxo_for(&tree.hash(base)).map(|known| known.chain_tx_count);
     if tree.is_ancestor(base, id) {

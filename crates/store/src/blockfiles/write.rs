@@ -154,6 +154,16 @@ impl BlockWriter {
         self.current
     }
 
+    /// The greatest number of a block file that is known here.
+    pub fn greatest(&self) -> u32 {
+        self.greatest
+    }
+
+    /// Another writer has files up to this number.
+    pub fn note_greatest(&mut self, greatest: u32) {
+        self.greatest = self.greatest.max(greatest);
+    }
+
     /// Begins a file behind all others; a file that this writer appended to is cut to what it holds.
     ///
     /// # Errors

@@ -66,7 +66,7 @@ pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Resul
     datadir.reporter.note(format!("{taken} blocks were new"));
     let stopped = activate(datadir, &mut engine)? == Activated::Stopped || end == End::Stopped;
     super::finish(datadir, &mut engine)?;
-    Ok(report(datadir, &engine, height_start, stopped))
+    Ok(report(datadir, engine.tip(), height_start, engine.pipeline.stats().snapshot(), stopped))
 }
 
 /// Files that are read together.

@@ -80,7 +80,24 @@ pub fn load(
     let prune = if options.prune == Prune::Off { Prune::Manual } else { options.prune };
     let options = Options { prune, ..options.clone() };
     let existing = open_existing(&options, events, "coins load", Purpose::Work, Which::Active)?;
-    let datadir = &existing.datadir;
+    load_into(&existing.datadir, existing.tip, &file, path, users_hash)
+}
+
+/// The same into a data directory that is open, with its chain at `tip`: its coins stay those that were there, until the
+/// directory is opened anew or [`DataDir::with_other_coins`] takes the loaded ones.
+///
+/// # Errors
+///
+/// As [`load`].
+pub(crate) fn load_into(
+    datadir: &DataDir<'_>,
+    tip: NodeId,
+    file: &SnapshotFile,
+    path: PathBuf,
+    users_hash: Option<Hash256>,
+) -> Result<LoadReport, Fault> {
+    let begun = std::time::Instant::now();
+    let options = datadir.options;
     let base = file.header.base;
     let failed = |why: String| Fault::refused(refusal(&why, &path), super::LOAD_ADVICE);
     if datadir.assumed.is_some() {
@@ -90,7 +107,7 @@ pub fn load(
     let hash = known.map(|known| known.hash_serialized).or(users_hash);
     let hash = hash.ok_or_else(|| failed(not_recognized(&options.params, &base)))?;
     let node = base_node(&datadir.headers(), &base).map_err(failed)?;
-    if !is_above(&datadir.headers(), existing.tip, node) {
+    if !is_above(&datadir.headers(), tip, node) {
         return Err(failed(NO_MORE_WORK.to_owned()));
     }
     let height = datadir.headers().height(node);
@@ -100,19 +117,12 @@ pub fn load(
             "Run ffwd sync, which validates the past; bitcoind does not start on this data directory before that";
         datadir.reporter.warn(Message::new(why, advice));
     }
-    let wanted = Wanted {
-        disk: &datadir.disk,
-        layout: &datadir.layout,
-        file: &file,
-        path: &path,
-        height,
-        hash,
-        par: options.par,
-    };
+    let wanted =
+        Wanted { disk: &datadir.disk, layout: &datadir.layout, file, path: &path, height, hash, par: options.par };
     fill(&wanted, &datadir.reporter)?;
     install(datadir, node, base, hash)?;
     datadir.reporter.note(format!("[snapshot] successfully activated snapshot {base}"));
-    let seconds = datadir.reporter.seconds();
+    let seconds = begun.elapsed().as_secs_f64();
     let coins_loaded = file.header.coins;
     let (tip_hash, base_height, txoutset_hash, is_known) = (base, height, hash, known.is_some());
     Ok(LoadReport { coins_loaded, tip_hash, base_height, path, txoutset_hash, is_known, seconds })

@@ -3,7 +3,7 @@
 mod dump;
 mod fill;
 mod hints;
-mod load;
+pub(crate) mod load;
 mod look;
 pub(crate) mod validate;
 
@@ -11,7 +11,6 @@ pub use dump::{DumpOut, DumpReport, DumpTarget, dump, dump_live};
 pub use hints::{HintsReport, make_hints};
 pub use load::{LoadReport, check_snapshot, load};
 pub use look::{DiffReport, Difference, FileInfo, diff, file_info};
-pub(crate) use validate::{has_header, is_beyond};
 
 /// What helps where a snapshot is not loaded.
 const LOAD_ADVICE: &str = "Nothing was changed: give the snapshot that this reason asks for, or sync without one";

@@ -3,12 +3,11 @@
 //! Source: Bitcoin Core b88bffe, `ChainstateManager::MaybeValidateSnapshot`, `ValidatedSnapshotCleanup`.
 
 use super::load::{known, trusted};
-use crate::datadir::lock;
+use crate::datadir::{DataDir, lock};
 use crate::fault::Fault;
-use crate::jobs::open::{Purpose, Which, open_existing};
-use crate::options::{Events, Options, Prune, SetHash};
+use crate::options::{Events, Options, SetHash};
 use crate::report::Reporter;
-use crate::tree::Fate;
+use crate::tree::{Fate, NodeId};
 use primitives::{BlockHash, Hash256, Height};
 use store::chainstate::{self, Chainstate};
 use store::index::{BlockIndex, LoadedIndex};
@@ -67,68 +66,30 @@ pub(crate) fn state(options: &Options, events: Events<'_>) -> Result<Option<Stat
     Ok(Some(State { base, height, past }))
 }
 
-/// Whether the chainstate has at least the work of a block: heights say that on one chain.
-///
-/// # Errors
-///
-/// As [`state`].
-pub(crate) fn is_beyond(options: &Options, base: &BlockHash, events: Events<'_>) -> Result<bool, Fault> {
-    if lock::is_unused(options)? {
-        return Ok(false);
-    }
-    let locked = lock::lock(options, events, false)?;
-    let loaded = index(options, &locked)?;
-    let dir = locked.layout.chainstate_dir();
-    if !Chainstate::exists(&*locked.disk, &dir)? {
-        return Ok(false);
-    }
-    let Some(mut at) = Chainstate::open_read_only(locked.disk.clone(), &dir)?.best_block()? else { return Ok(false) };
-    // Parents stand before their children.
-    for entry in loaded.entries.iter().rev().filter(|entry| entry.height > Height::GENESIS) {
-        if entry.hash == at {
-            if at == *base {
-                return Ok(true);
-            }
-            at = entry.header.prev();
-        }
-    }
-    Ok(false)
-}
-
-/// Whether a block is among the headers.
-///
-/// # Errors
-///
-/// As [`state`].
-pub(crate) fn has_header(options: &Options, base: &BlockHash, events: Events<'_>) -> Result<bool, Fault> {
-    if lock::is_unused(options)? {
-        return Ok(false);
-    }
-    let locked = lock::lock(options, events, false)?;
-    Ok(index(options, &locked)?.entries.iter().any(|entry| entry.hash == *base))
-}
-
-/// The past has reached the base, or cannot: compares the coins, and makes the data directory an ordinary one.
+/// The past has reached the base, or cannot: compares the coins, and makes the data directory an ordinary one. `past` is the chain
+/// below the snapshot; the coins of both are committed, and no engine works on them.
 ///
 /// # Errors
 ///
 /// The snapshot was false: it is out of use, and the next sync goes on without. What the system says.
-pub(crate) fn validate(options: &Options, users_hash: Option<Hash256>, events: Events<'_>) -> Result<(), Fault> {
-    let prune = if options.prune == Prune::Off { Prune::Manual } else { options.prune };
-    let options = Options { prune, ..options.clone() };
-    let existing = open_existing(&options, events, "validate", Purpose::Work, Which::Past)?;
-    let datadir = &existing.datadir;
-    let Some(assumed) = datadir.assumed else { return Ok(()) };
+pub(crate) fn validate<'e>(
+    datadir: DataDir<'e>,
+    past: DataDir<'_>,
+    tip: NodeId,
+    users_hash: Option<Hash256>,
+) -> Result<DataDir<'e>, Fault> {
+    let Some(assumed) = datadir.assumed else { return Ok(datadir) };
+    let past_tip = past.past_tip.get();
     let ((height, base), fate) = (datadir.height_and_hash(assumed.base), datadir.headers().fate(assumed.base));
     if fate != Fate::Open {
         let why = format!("its base block {base} at height {height} is part of an invalid chain");
-        return Err(refuse(existing, &why));
+        return Err(refuse(datadir, past_tip, &why));
     }
-    if existing.tip != assumed.base {
+    if past_tip != assumed.base {
         return Err(Fault::internal(format!("the past ends below the snapshot's base block {base}")));
     }
     let private = PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
-    let wanted = match known(&options.params, &base) {
+    let wanted = match known(datadir.params, &base) {
         Some(known) => Some(known.hash_serialized),
         None => trusted(&private, &base)?.or(users_hash),
     };
@@ -137,37 +98,42 @@ pub(crate) fn validate(options: &Options, users_hash: Option<Hash256>, events: E
         Fault::refused(why, "Give it again, with ffwd sync --snapshot-hash")
     })?;
     datadir.reporter.note("[snapshot] computing UTXO stats for background chainstate to validate snapshot");
-    let coins = Chainstate::open_read_only(datadir.disk.clone(), &datadir.layout.chainstate_dir())?;
-    let set = crate::setinfo::set_info(&coins.view(), SetHash::Serialized, false, options.par)?;
-    drop(coins);
+    let set = crate::setinfo::set_info(&past.coins.view(), SetHash::Serialized, false, datadir.options.par)?;
+    drop(past);
     let got = set.hash.map_or(Hash256::ZERO, |(_, hash)| hash);
     if got != wanted {
-        return Err(refuse(existing, &format!("[snapshot] hash mismatch: actual={got}, expected={wanted}")));
+        return Err(refuse(datadir, past_tip, &format!("[snapshot] hash mismatch: actual={got}, expected={wanted}")));
     }
     datadir.reporter.note(format!("[snapshot] snapshot beginning at {base} has been fully validated"));
     let (disk, layout) = (datadir.disk.clone(), datadir.layout.clone());
-    let crate::jobs::open::Existing { datadir, .. } = existing;
-    let crate::datadir::DataDir { coins, writer, reporter, locks: _locks, .. } = datadir;
-    drop((coins, writer));
-    reporter.with_room(|| chainstate::validated_snapshot(&disk, &layout))?;
-    reporter.with_room(|| private.remove(super::load::TRUSTED))?;
-    reporter.note("The data directory is an ordinary one: the UTXO set from the snapshot took the place of the other");
-    Ok(())
+    let swap = || chainstate::validated_snapshot(&disk, &layout);
+    let mut datadir = datadir.with_other_coins(&layout.chainstate_dir(), swap)?;
+    datadir.assumed = None;
+    datadir.index.write().end_assumption();
+    datadir.writer.keep_together(&datadir.reporter)?;
+    datadir.with_room(|| private.remove(super::load::TRUSTED))?;
+    datadir
+        .reporter
+        .note("The data directory is an ordinary one: the UTXO set from the snapshot took the place of the other");
+    if let Some(indexing) = datadir.indexing.get() {
+        datadir.bring_indexes_up(indexing, tip)?;
+    }
+    Ok(datadir)
 }
 
-/// The snapshot is false: no block above its base counts as connected, and its coins are moved away.
-fn refuse(existing: crate::jobs::open::Existing<'_>, why: &str) -> Fault {
-    let crate::jobs::open::Existing { datadir, tip } = existing;
-    let height = datadir.headers().height(tip);
+/// The snapshot is false: no block above its base counts as connected, and its coins are moved away. The sync ends with this.
+fn refuse(datadir: DataDir<'_>, past_tip: NodeId, why: &str) -> Fault {
+    let height = datadir.headers().height(past_tip);
     let done = || -> Result<Option<std::path::PathBuf>, Fault> {
         if let Some(assumed) = datadir.assumed {
             datadir.index.write().distrust(assumed.base);
         }
         datadir.write_index(None)?;
-        let (disk, layout) = (&datadir.disk, &datadir.layout);
-        let aside = datadir.with_room(|| chainstate::invalid_snapshot(&**disk, layout))?;
+        let DataDir { coins, disk, layout, reporter, locks: _locks, .. } = datadir;
+        drop(coins);
+        let aside = reporter.with_room(|| chainstate::invalid_snapshot(&*disk, &layout))?;
         let private = PrivateDir::new(disk.clone(), layout.private_dir());
-        datadir.with_room(|| private.remove(super::load::TRUSTED))?;
+        reporter.with_room(|| private.remove(super::load::TRUSTED))?;
         Ok(aside)
     };
     match done() {

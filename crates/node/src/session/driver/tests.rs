@@ -1,10 +1,13 @@
 //! The driver by itself: inputs in, actions out, and what always holds after each.
 
 use super::*;
+use crate::headers::AssumeValid;
+use crate::session::budget::DownloadLimits;
 use crate::session::finish::LEFT_PATIENCE;
 use crate::session::testing::{Chains, claim, heights};
 use crate::session::trust::HEADERS_PATIENCE;
 use consensus::ScriptCheckReason;
+use primitives::Work;
 
 /// A driver, its chains, and the time.
 struct Bench {
@@ -12,6 +15,8 @@ struct Bench {
     driver: SyncDriver,
     now: Duration,
     is_prune_due: bool,
+    /// Where the chain below a snapshot stands.
+    past: Option<Standing>,
 }
 
 fn settings() -> Settings {
@@ -23,7 +28,8 @@ fn settings() -> Settings {
         assume: AssumeValid { hash: BlockHash::ZERO, minimum_chain_work: Work::ZERO },
         spacing_s: 600,
         expects_peers: true,
-        is_on_snapshot: false,
+        snapshot: None,
+        limits: DownloadLimits::default(),
     }
 }
 
@@ -31,7 +37,7 @@ impl Bench {
     fn new(settings: Settings, goal: Goal) -> Bench {
         let chains = Chains::new();
         let driver = SyncDriver::new(settings, goal, chains.genesis());
-        Bench { chains, driver, now: Duration::from_secs(1), is_prune_due: false }
+        Bench { chains, driver, now: Duration::from_secs(1), is_prune_due: false, past: None }
     }
 
     fn tip() -> Bench {
@@ -40,7 +46,8 @@ impl Bench {
 
     fn on(&mut self, input: Input) -> Vec<Action> {
         let index = self.chains.index();
-        let view = View { index, is_prune_due: self.is_prune_due, hinted: None };
+        let past_tip = self.past.map(|past| past.tip);
+        let view = View { index, is_prune_due: self.is_prune_due, past_tip, hinted: None };
         let actions = self.driver.on(input, view, self.now);
         self.driver.invariants(index);
         let steps = actions.iter().filter(|action| is_step(action)).count();
@@ -65,7 +72,7 @@ impl Bench {
     }
 
     fn rested(&mut self, tip: NodeId, wanted: NodeId) -> Vec<Action> {
-        self.on(Input::Rested(Standing { tip, wanted, is_held: false, is_at_stop: false }))
+        self.on(Input::Rested { tip: standing(tip, wanted), past: self.past })
     }
 
     fn step(&mut self, tip: NodeId, wanted: NodeId) -> Action {
@@ -79,8 +86,12 @@ impl Bench {
     }
 }
 
+fn standing(tip: NodeId, wanted: NodeId) -> Standing {
+    Standing { tip, wanted, is_held: false, is_at_stop: false }
+}
+
 fn is_step(action: &Action) -> bool {
-    matches!(action, Action::Activate | Action::RunTo(_) | Action::Wait | Action::Done(_))
+    matches!(action, Action::Activate | Action::RunTo(_) | Action::RunPast | Action::Wait | Action::Done(_))
 }
 
 fn wanted(actions: &[Action]) -> Option<Vec<Vec<u32>>> {
@@ -276,7 +287,10 @@ fn the_height_to_stop_at_ends_a_sync() {
     assert_eq!(wanted(&actions), Some(vec![vec![1, 2]]));
     bench.connected(&main[..2]);
     let standing = Standing { tip: main[1], wanted: main[1], is_held: false, is_at_stop: true };
-    assert_eq!(bench.on(Input::Rested(standing)).pop(), Some(Action::Done(Outcome::StopHeight)));
+    assert_eq!(
+        bench.on(Input::Rested { tip: standing, past: bench.past }).pop(),
+        Some(Action::Done(Outcome::StopHeight))
+    );
 }
 
 #[test]
@@ -293,9 +307,77 @@ fn a_snapshot_is_loaded_between_two_runs() {
     let genesis = bench.chains.genesis();
     bench.on(Input::LoadAsked);
     assert_eq!(bench.step(genesis, genesis), Action::Done(Outcome::Load));
-    let mut bench = Bench::new(Settings { is_on_snapshot: true, ..settings() }, Goal::Tip);
+    let (mut bench, main) = on_snapshot(5, 3);
     bench.on(Input::LoadAsked);
-    assert_eq!(bench.step(genesis, genesis), Action::Wait, "one is loaded already");
+    assert_eq!(bench.step(main[2], main[2]), Action::Wait, "one is loaded already");
+}
+
+/// A chain of so many blocks, whose coins up to the `height` come from a snapshot; nothing of its past is there.
+fn on_snapshot(blocks: usize, height: usize) -> (Bench, Vec<NodeId>) {
+    let mut bench = Bench::new(Settings { ends_at_tip: false, ..settings() }, Goal::Tip);
+    let main = bench.chains.grow(None, blocks);
+    let base = main[height - 1];
+    bench.chains.assume(base);
+    let settings = Settings { ends_at_tip: false, snapshot: Some(base), ..settings() };
+    bench.driver = SyncDriver::new(settings, Goal::Tip, base);
+    let genesis = bench.chains.genesis();
+    bench.past = Some(standing(genesis, genesis));
+    (bench, main)
+}
+
+#[test]
+fn the_tip_is_asked_for_first_and_then_the_past() {
+    let (mut bench, main) = on_snapshot(5, 3);
+    assert_eq!(wanted(&bench.targets(&[main[4]])), Some(vec![vec![4, 5]]));
+    bench.connected(&main[3..]);
+    let progress = bench.progress(main[4]);
+    let actions = bench.on(Input::Network(Box::new(progress)));
+    assert_eq!(wanted(&actions), Some(vec![vec![1, 2, 3]]), "the past");
+    // A new block goes first again.
+    let more = bench.chains.grow(Some(main[4]), 1);
+    assert_eq!(wanted(&bench.targets(&more)), Some(vec![vec![6]]));
+}
+
+#[test]
+fn the_past_runs_while_the_tip_has_nothing_to_do() {
+    let (mut bench, main) = on_snapshot(5, 3);
+    let genesis = bench.chains.genesis();
+    bench.targets(&[main[4]]);
+    bench.chains.store(&main[..1]);
+    bench.past = Some(standing(genesis, main[0]));
+    assert_eq!(bench.step(main[2], main[2]), Action::RunPast, "the next block of the tip is not there");
+    assert_eq!(bench.driver.doing(), Doing::ValidatingPast);
+    bench.chains.store(&main[3..4]);
+    let hash = bench.chains.hash(main[3]);
+    let stored = |hash| Input::Judged { hash, verdict: BlockVerdict::Stored, bytes: Some(100) };
+    assert!(bench.on(stored(hash)).contains(&Action::Yield), "the tip's block is there");
+    assert_eq!(bench.step(main[2], main[3]), Action::RunTo(main[4]));
+    let of_past = bench.chains.hash(main[1]);
+    bench.chains.store(&main[1..2]);
+    assert!(!bench.on(stored(of_past)).contains(&Action::Yield));
+}
+
+#[test]
+fn a_past_that_reached_the_base_is_done() {
+    let (mut bench, main) = on_snapshot(3, 3);
+    assert_eq!(bench.step(main[2], main[2]), Action::Wait);
+    bench.past = Some(standing(main[2], main[2]));
+    assert_eq!(bench.step(main[2], main[2]), Action::Done(Outcome::PastDone));
+    bench.driver.enter(Goal::Tip, main[2], None);
+    bench.past = None;
+    assert_eq!(bench.step(main[2], main[2]), Action::Wait, "an ordinary chain");
+}
+
+#[test]
+fn a_base_that_is_refused_ends_the_past() {
+    let (mut bench, main) = on_snapshot(3, 3);
+    bench.chains.refuse(main[0]);
+    let hash = bench.chains.hash(main[0]);
+    bench.on(Input::Refused { node: main[0], hash, why: "bad".to_owned() });
+    let genesis = bench.chains.genesis();
+    bench.driver.enter(Goal::Past, main[2], Some(main[2]));
+    bench.past = Some(standing(genesis, genesis));
+    assert_eq!(bench.step(main[2], main[2]), Action::Done(Outcome::PastDone));
 }
 
 #[test]
@@ -312,31 +394,29 @@ fn headers_alone_ask_for_no_block_and_end_with_the_wanted_one() {
 }
 
 #[test]
-fn the_past_of_a_snapshot_has_one_chain() {
-    let mut bench = Bench::tip();
-    let (main, side) = (bench.chains.grow(None, 5), bench.chains.grow(None, 9));
-    bench.driver = SyncDriver::new(settings(), Goal::Past(main[3]), bench.chains.genesis());
+fn the_past_alone_asks_for_one_chain() {
+    let (mut bench, main) = on_snapshot(5, 4);
+    let side = bench.chains.grow(None, 9);
+    bench.driver.enter(Goal::Past, main[3], Some(main[3]));
+    assert_eq!(wanted(&bench.on(Input::Begun)), Some(vec![vec![1, 2, 3, 4]]));
     assert_eq!(wanted(&bench.targets(&[side[8]])), Some(vec![vec![1, 2, 3, 4]]));
-    let genesis = bench.chains.genesis();
-    assert_eq!(bench.step(genesis, genesis), Action::RunTo(main[3]));
-    bench.connected(&main[..4]);
-    assert_eq!(bench.step(main[3], main[3]), Action::Done(Outcome::Reached));
+    assert_eq!(bench.step(main[3], side[8]), Action::Wait, "what is better is not connected");
+    bench.chains.store(&main[..2]);
+    bench.past = Some(standing(bench.chains.genesis(), main[1]));
+    assert_eq!(bench.step(main[3], main[3]), Action::RunPast);
 }
 
 #[test]
 fn what_does_not_go_with_a_snapshot_makes_it_suspect() {
-    let on_snapshot = || Bench::new(Settings { is_on_snapshot: true, ends_at_tip: false, ..settings() }, Goal::Tip);
-    let mut bench = on_snapshot();
-    let main = bench.chains.grow(None, 3);
-    let standing = Standing { tip: main[0], wanted: main[0], is_held: true, is_at_stop: false };
-    bench.connected(&main[..1]);
-    assert_eq!(bench.on(Input::Rested(standing)).pop(), Some(Action::Done(Outcome::Suspect)));
-    let mut bench = on_snapshot();
-    let main = bench.chains.grow(None, 3);
-    bench.connected(&main[..1]);
+    let (mut bench, main) = on_snapshot(3, 1);
+    let held = Standing { is_held: true, ..standing(main[0], main[0]) };
+    let past = bench.past;
+    assert_eq!(bench.on(Input::Rested { tip: held, past }).pop(), Some(Action::Done(Outcome::Suspect)));
+    let (mut bench, main) = on_snapshot(3, 1);
     bench.chains.refuse(main[1]);
     let hash = bench.chains.hash(main[1]);
-    bench.on(Input::Refused { node: main[1], hash, why: "bad".to_owned() });
+    let actions = bench.on(Input::Refused { node: main[1], hash, why: "bad".to_owned() });
+    assert!(!actions.iter().any(|action| matches!(action, Action::Verdict(..))), "no peer is to blame: {actions:?}");
     assert_eq!(bench.step(main[0], main[0]), Action::Done(Outcome::Suspect));
 }
 
@@ -357,16 +437,16 @@ fn with_hints_the_missing_blocks_are_asked_for_until_none_is() {
     let mut bench = Bench::new(settings(), Goal::Hinted);
     let main = bench.chains.grow(None, 4);
     let genesis = bench.chains.genesis();
-    let standing = Standing { tip: genesis, wanted: genesis, is_held: false, is_at_stop: false };
+    let standing = standing(genesis, genesis);
     let mut on = |input: Input, missing: &[NodeId]| {
         let missing = Missing(missing.to_vec());
-        let view = View { index: bench.chains.index(), is_prune_due: false, hinted: Some(&missing) };
+        let view = View { index: bench.chains.index(), is_prune_due: false, past_tip: None, hinted: Some(&missing) };
         bench.driver.on(input, view, bench.now)
     };
     let asked = on(Input::WantMore, &[main[1], main[3]]);
     assert_eq!(wanted(&asked), Some(vec![vec![2, 4]]));
-    assert_eq!(on(Input::Rested(standing), &[main[3]]).pop(), Some(Action::Wait));
-    assert_eq!(on(Input::Rested(standing), &[]).pop(), Some(Action::Done(Outcome::Reached)));
+    assert_eq!(on(Input::Rested { tip: standing, past: None }, &[main[3]]).pop(), Some(Action::Wait));
+    assert_eq!(on(Input::Rested { tip: standing, past: None }, &[]).pop(), Some(Action::Done(Outcome::Reached)));
 }
 
 fn pruned() -> Settings {
@@ -497,6 +577,41 @@ fn a_block_refused_on_arrival_counts_as_judged() {
     let hash = bench.chains.hash(main[1]);
     bench.on(Input::Judged { hash, verdict: BlockVerdict::Invalid("bad".to_owned()), bytes: None });
     assert_eq!(bench.driver.shut_out(bench.chains.index()), None);
+}
+
+#[test]
+fn a_pause_asks_for_nothing_until_it_ends() {
+    let mut bench = Bench::tip();
+    let main = bench.chains.grow(None, 3);
+    bench.targets(&[main[2]]);
+    let local = LocalTime { day: 1, hour: 2 };
+    assert_eq!(bench.on(Input::Clock { local, is_paused: false }), [], "nothing changes");
+    assert_eq!(wanted(&bench.on(Input::Clock { local, is_paused: true })), Some(vec![]));
+    assert_eq!(wanted(&bench.on(Input::WantMore)), Some(vec![]));
+    assert_eq!(bench.on(Input::Clock { local, is_paused: true }), []);
+    assert_eq!(wanted(&bench.on(Input::Clock { local, is_paused: false })), Some(vec![vec![1, 2, 3]]));
+}
+
+#[test]
+fn a_days_bytes_shorten_the_lists_and_end_them() {
+    let limits = DownloadLimits { target_mib: Some(10), ..DownloadLimits::default() };
+    let mut bench = Bench::new(Settings { limits, ..settings() }, Goal::Tip);
+    let main = bench.chains.grow(None, 300);
+    let local = LocalTime { day: 1, hour: 2 };
+    bench.on(Input::Clock { local, is_paused: false });
+    assert_eq!(wanted(&bench.targets(&[main[299]])).unwrap()[0].len(), 9, "blocks of a megabyte");
+    bench.chains.store(&main[..9]);
+    for &node in &main[..9] {
+        let hash = bench.chains.hash(node);
+        bench.on(Input::Judged { hash, verdict: BlockVerdict::Stored, bytes: Some(1 << 20) });
+    }
+    assert_eq!(
+        wanted(&bench.on(Input::Clock { local, is_paused: false })),
+        Some(vec![]),
+        "a tenth is kept for the tip"
+    );
+    let local = LocalTime { day: 2, hour: 0 };
+    assert_eq!(wanted(&bench.on(Input::Clock { local, is_paused: false })).unwrap()[0].len(), 9);
 }
 
 #[test]

@@ -1,0 +1,310 @@
+//! The download budget: when blocks may be asked for, and how many bytes of them.
+//!
+//! In: the user's limits, the local time, whether a person paused the download. Out: an [`Allowance`]. Headers are never limited.
+//! Near the tip a sync is limited by the bytes of a day and a pause alone: outside the hours the tip stays current, and a tenth
+//! of a day's bytes is kept for it. What is in flight when the allowance ends may still arrive.
+//!
+//! Absent on purpose: bytes a second (`p2p` reads no more), the clock.
+
+use super::state::Pause;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// A chain of which no more blocks are missing is near its tip: a day's.
+pub(crate) const NEAR_BLOCKS: usize = 144;
+/// Part of a day's bytes that is kept for blocks near the tip.
+const NEAR_SHARE: u64 = 10;
+const HOURS: u8 = 24;
+const MIB: u64 = 1 << 20;
+
+/// Hours of the day, local time: from the first up to the second, over midnight where that is lower.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hours {
+    from: u8,
+    to: u8,
+}
+
+impl Hours {
+    /// As `22-7`.
+    ///
+    /// # Errors
+    ///
+    /// Why this is no range of hours.
+    pub fn parse(text: &str) -> Result<Hours, String> {
+        let why = || format!("{text} is no range of hours: two numbers from 0 to 24 that differ, as 22-7");
+        let (from, to) = text.split_once('-').ok_or_else(why)?;
+        let hour = |text: &str| text.trim().parse::<u8>().ok().filter(|&hour| hour <= HOURS).ok_or_else(why);
+        let (from, to) = (hour(from)?, hour(to)?);
+        if from == to || from == HOURS {
+            return Err(why());
+        }
+        Ok(Hours { from, to: to % HOURS })
+    }
+
+    fn has(self, hour: u8) -> bool {
+        if self.from < self.to { (self.from..self.to).contains(&hour) } else { hour >= self.from || hour < self.to }
+    }
+
+    fn count(self) -> u8 {
+        (self.to + HOURS - self.from - 1) % HOURS + 1
+    }
+}
+
+impl fmt::Display for Hours {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.from, self.to)
+    }
+}
+
+/// What the user allows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DownloadLimits {
+    /// `--maxdownload`, bytes a second.
+    pub rate_max: Option<u64>,
+    /// `--maxdownloadtarget`, MiB a day.
+    pub target_mib: Option<u64>,
+    /// `--download-hours`.
+    pub hours: Option<Hours>,
+}
+
+impl DownloadLimits {
+    /// Bytes a second that this allows in the mean of a day; any number without.
+    pub(crate) fn mean_rate(&self) -> Option<f64> {
+        let share = self.hours.map_or(1.0, |hours| f64::from(hours.count()) / f64::from(HOURS));
+        let by_rate = self.rate_max.map(|rate| rate as f64 * share);
+        let by_day = self.target_mib.map(|mib| (mib * MIB) as f64 / 86_400.0);
+        by_rate.into_iter().chain(by_day).reduce(f64::min)
+    }
+}
+
+/// Whether a person paused the download: by a call or a signal.
+#[derive(Debug, Default)]
+pub struct DownloadSwitch(AtomicBool);
+
+impl DownloadSwitch {
+    /// No block is asked for from here on.
+    pub fn pause(&self) {
+        self.0.store(true, Relaxed);
+    }
+
+    /// Blocks are asked for again.
+    pub fn resume(&self) {
+        self.0.store(false, Relaxed);
+    }
+
+    /// Whether it is paused.
+    pub fn is_paused(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
+
+/// The local time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct LocalTime {
+    /// Days since 1970.
+    pub(crate) day: u64,
+    /// 0 to 23.
+    pub(crate) hour: u8,
+}
+
+impl LocalTime {
+    /// From seconds since 1970, and those that local time is ahead of them.
+    pub(crate) fn of(unix: u64, ahead_s: i32) -> LocalTime {
+        let local = unix.saturating_add_signed(i64::from(ahead_s));
+        LocalTime { day: local / 86_400, hour: (local % 86_400 / 3600) as u8 }
+    }
+}
+
+/// Which blocks may be asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Allowance {
+    /// All.
+    All,
+    /// Those of a chain that is near its tip.
+    NearTip(Pause),
+    /// None.
+    Nothing(Pause),
+}
+
+/// The budget, and what is used of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Budget {
+    limits: DownloadLimits,
+    is_paused: bool,
+    now: LocalTime,
+    /// Bytes of blocks that came on that day.
+    used_bytes: u64,
+}
+
+impl Budget {
+    /// Nothing is used yet.
+    pub(crate) fn new(limits: DownloadLimits) -> Budget {
+        Budget { limits, ..Budget::default() }
+    }
+
+    /// The time is this, and a person paused the download or not.
+    pub(crate) fn look(&mut self, now: LocalTime, is_paused: bool) {
+        if now.day != self.now.day {
+            self.used_bytes = 0;
+        }
+        (self.now, self.is_paused) = (now, is_paused);
+    }
+
+    /// A block came.
+    pub(crate) fn took(&mut self, bytes: u64) {
+        self.used_bytes = self.used_bytes.saturating_add(bytes);
+    }
+
+    /// What may be asked for.
+    pub(crate) fn allowance(&self) -> Allowance {
+        if self.is_paused {
+            return Allowance::Nothing(Pause::Call);
+        }
+        if let Some(mib) = self.limits.target_mib {
+            let target = mib.saturating_mul(MIB);
+            if self.used_bytes >= target {
+                return Allowance::Nothing(Pause::Target { mib });
+            }
+            if self.used_bytes >= target - target / NEAR_SHARE {
+                return Allowance::NearTip(Pause::Target { mib });
+            }
+        }
+        match self.limits.hours {
+            Some(hours) if !hours.has(self.now.hour) => Allowance::NearTip(Pause::Hours { from: hours.from }),
+            _ => Allowance::All,
+        }
+    }
+
+    /// Bytes that may still come today; any number without a target.
+    pub(crate) fn left_bytes(&self) -> Option<u64> {
+        let target = self.limits.target_mib?.saturating_mul(MIB);
+        Some((target - target / NEAR_SHARE).saturating_sub(self.used_bytes))
+    }
+
+    /// Whether bytes are counted.
+    pub(crate) fn has_target(&self) -> bool {
+        self.limits.target_mib.is_some()
+    }
+
+    /// Day and bytes, to be kept for the next run: `u64 LE | u64 LE`.
+    pub(crate) fn to_bytes(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.now.day.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.used_bytes.to_le_bytes());
+        bytes
+    }
+
+    /// Goes on where another run ended, if that was today; what is not 16 bytes counts as nothing.
+    pub(crate) fn go_on(&mut self, bytes: &[u8], now: LocalTime) {
+        self.now = now;
+        if let Some((day, used)) = bytes.split_first_chunk::<8>()
+            && let Ok(used) = <[u8; 8]>::try_from(used)
+            && u64::from_le_bytes(*day) == now.day
+        {
+            self.used_bytes = u64::from_le_bytes(used);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(hour: u8) -> LocalTime {
+        LocalTime { day: 20_000, hour }
+    }
+
+    #[test]
+    fn hours_may_go_over_midnight() {
+        for (text, inside, outside, count) in [
+            ("22-7", &[22, 23, 0, 6][..], &[7, 12, 21][..], 9),
+            ("7-22", &[7, 21], &[6, 22, 0], 15),
+            ("0-24", &[0, 12, 23], &[], 24),
+            ("23-24", &[23], &[0, 22], 1),
+            ("0-1", &[0], &[1, 23], 1),
+        ] {
+            let hours = Hours::parse(text).unwrap();
+            assert!(inside.iter().all(|&hour| hours.has(hour)), "{text}");
+            assert!(!outside.iter().any(|&hour| hours.has(hour)), "{text}");
+            assert_eq!(hours.count(), count, "{text}");
+        }
+        for bad in ["", "7", "7-7", "25-3", "-1-4", "24-3", "a-b", "1-2-3"] {
+            assert!(Hours::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn local_time_is_ahead_or_behind() {
+        assert_eq!(LocalTime::of(86_400, 0), LocalTime { day: 1, hour: 0 });
+        assert_eq!(LocalTime::of(86_400, -3600), LocalTime { day: 0, hour: 23 });
+        assert_eq!(LocalTime::of(86_400 - 60, 3600), LocalTime { day: 1, hour: 0 });
+        assert_eq!(LocalTime::of(10, -3600), LocalTime { day: 0, hour: 0 }, "before 1970");
+    }
+
+    #[test]
+    fn outside_the_hours_only_the_tip_is_kept_current() {
+        let hours = Hours::parse("22-7").unwrap();
+        let mut budget = Budget::new(DownloadLimits { hours: Some(hours), ..DownloadLimits::default() });
+        budget.look(at(23), false);
+        assert_eq!(budget.allowance(), Allowance::All);
+        budget.look(at(12), false);
+        assert_eq!(budget.allowance(), Allowance::NearTip(Pause::Hours { from: 22 }));
+        budget.look(at(12), true);
+        assert_eq!(budget.allowance(), Allowance::Nothing(Pause::Call), "a pause goes first");
+    }
+
+    #[test]
+    fn a_day_has_its_bytes_and_the_tip_its_part_of_them() {
+        let mut budget = Budget::new(DownloadLimits { target_mib: Some(10), ..DownloadLimits::default() });
+        budget.look(at(1), false);
+        assert_eq!((budget.allowance(), budget.left_bytes()), (Allowance::All, Some(9 * MIB)));
+        budget.took(9 * MIB);
+        assert_eq!(budget.allowance(), Allowance::NearTip(Pause::Target { mib: 10 }));
+        budget.took(MIB);
+        assert_eq!(budget.allowance(), Allowance::Nothing(Pause::Target { mib: 10 }));
+        budget.look(LocalTime { day: 20_001, hour: 0 }, false);
+        assert_eq!(budget.allowance(), Allowance::All, "the next day");
+    }
+
+    #[test]
+    fn what_is_used_is_kept_over_a_restart() {
+        let limits = DownloadLimits { target_mib: Some(10), ..DownloadLimits::default() };
+        let mut budget = Budget::new(limits);
+        budget.look(at(1), false);
+        budget.took(4 * MIB);
+        let kept = budget.to_bytes();
+        let mut next = Budget::new(limits);
+        next.go_on(&kept, at(2));
+        assert_eq!(next.left_bytes(), Some(5 * MIB));
+        let mut next = Budget::new(limits);
+        next.go_on(&kept, LocalTime { day: 20_001, hour: 2 });
+        assert_eq!(next.left_bytes(), Some(9 * MIB), "another day");
+        let mut next = Budget::new(limits);
+        next.go_on(&kept[..15], at(2));
+        assert_eq!(next.left_bytes(), Some(9 * MIB), "damaged");
+    }
+
+    #[test]
+    fn the_mean_rate_is_that_of_the_narrowest_limit() {
+        let limits = |rate_max, target_mib, hours: Option<&str>| DownloadLimits {
+            rate_max,
+            target_mib,
+            hours: hours.map(|text| Hours::parse(text).unwrap()),
+        };
+        assert_eq!(limits(None, None, Some("0-12")).mean_rate(), None);
+        assert_eq!(limits(Some(1000), None, None).mean_rate(), Some(1000.0));
+        assert_eq!(limits(Some(1000), None, Some("22-4")).mean_rate(), Some(250.0));
+        let day = limits(Some(1 << 30), Some(86_400), None).mean_rate();
+        assert_eq!(day, Some((1 << 20) as f64));
+    }
+
+    #[test]
+    fn a_switch_pauses_and_resumes() {
+        let switch = DownloadSwitch::default();
+        assert!(!switch.is_paused());
+        switch.pause();
+        assert!(switch.is_paused());
+        switch.resume();
+        assert!(!switch.is_paused());
+    }
+}

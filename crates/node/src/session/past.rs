@@ -1,0 +1,35 @@
+//! The chain below a snapshot that is not validated: it stands beside the tip's, over the same block index and files, with coins,
+//! an inbox and an engine of its own.
+
+use crate::datadir::{DataDir, start_of};
+use crate::fault::Fault;
+use crate::jobs;
+use crate::session::inbox::Arrivals;
+use crate::tree::NodeId;
+use std::sync::Arc;
+use store::chainstate::Chainstate;
+
+/// Opens it; nothing where the data directory stands on no snapshot. `inbox_bytes` is the memory for blocks that arrived.
+///
+/// # Errors
+///
+/// Coins that do not go with the block index, or what the system says.
+pub(super) fn open<'e>(datadir: &DataDir<'e>, inbox_bytes: usize) -> Result<Option<DataDir<'e>>, Fault> {
+    let Some(assumed) = datadir.assumed else { return Ok(None) };
+    let dir = datadir.layout.chainstate_dir();
+    let coins = datadir.reporter.with_room(|| Chainstate::open(datadir.disk.clone(), &dir))?;
+    let (best, heads) = (coins.best_block()?, coins.head_blocks()?);
+    let inbox = Arc::new(Arrivals::new(inbox_bytes, datadir.options.sizes.arrival_patience));
+    let past = datadir.beside(coins, assumed.base, inbox);
+    let tip: NodeId = match heads {
+        Some(heads) => jobs::replay::replay(&past, heads)?,
+        None => {
+            let start = start_of(&past.headers(), best);
+            start.ok_or_else(|| jobs::apart(best.unwrap_or_default()))?
+        }
+    };
+    past.past_tip.set(tip);
+    past.open_indexes(past.kept_indexes(), tip)?;
+    datadir.writer.keep_apart(&datadir.reporter, datadir.headers().height(assumed.base))?;
+    Ok(Some(past))
+}

@@ -1,0 +1,78 @@
+//! A limit of the bytes that are read from all sockets together: a token bucket (Turner 1986).
+//!
+//! What is not read waits in the system's buffers, and then at the peers: TCP slows them down.
+
+use std::time::Duration;
+
+/// The bucket holds what may be read in this time.
+const BURST: Duration = Duration::from_millis(250);
+/// And at least this, so that a slow line is read in pieces of a useful size.
+const BURST_BYTES_MIN: f64 = 16.0 * 1024.0;
+
+/// Less is not read at a time.
+const PIECE_BYTES_MIN: f64 = 2048.0;
+
+/// How much may be read.
+#[derive(Debug)]
+pub(super) struct RateLimit {
+    bytes_per_s: Option<f64>,
+    tokens: f64,
+    at: Duration,
+}
+
+impl RateLimit {
+    /// So many bytes a second; any number without.
+    pub(super) fn new(bytes_per_s: Option<u64>) -> RateLimit {
+        RateLimit { bytes_per_s: bytes_per_s.map(|rate| rate.max(1) as f64), tokens: 0.0, at: Duration::ZERO }
+    }
+
+    /// Bytes that may be read now, `now` after the start.
+    pub(super) fn available(&mut self, now: Duration) -> usize {
+        let Some(rate) = self.bytes_per_s else { return usize::MAX };
+        let passed = now.saturating_sub(self.at).as_secs_f64();
+        self.at = now;
+        let most = (rate * BURST.as_secs_f64()).max(BURST_BYTES_MIN);
+        self.tokens = (self.tokens + rate * passed).min(most);
+        if self.tokens < PIECE_BYTES_MIN { 0 } else { self.tokens as usize }
+    }
+
+    /// Bytes were read.
+    pub(super) fn took(&mut self, bytes: usize) {
+        if self.bytes_per_s.is_some() {
+            self.tokens -= bytes as f64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limited_line_keeps_to_its_rate() {
+        let mut limit = RateLimit::new(Some(1_000_000));
+        let mut read = 0;
+        for tick in 0..1000 {
+            let bytes = limit.available(Duration::from_millis(10 * tick)).min(40_000);
+            limit.took(bytes);
+            read += bytes;
+        }
+        assert!((9_900_000..10_300_000).contains(&read), "{read} bytes in 10 s");
+    }
+
+    #[test]
+    fn a_pause_is_not_made_up_for() {
+        let mut limit = RateLimit::new(Some(1_000_000));
+        assert_eq!(limit.available(Duration::from_secs(60)), 250_000);
+        limit.took(250_000);
+        assert_eq!(limit.available(Duration::from_secs(60)), 0);
+        assert_eq!(RateLimit::new(Some(10)).available(Duration::from_secs(3600)), 16 * 1024, "the least piece");
+    }
+
+    #[test]
+    fn without_a_limit_everything_may_be_read() {
+        let mut limit = RateLimit::new(None);
+        limit.took(1 << 40);
+        assert_eq!(limit.available(Duration::ZERO), usize::MAX);
+    }
+}
