@@ -1,0 +1,366 @@
+//! A simulated network: peers with chains, each with a latency, a rate (bandwidth), losses, and a manner of its own. It speaks as
+//! `p2p` does to a session: events out; wishes and verdicts in.
+
+use crate::session::link::Line;
+use p2p::{BlockVerdict, ChainView, Event, HeaderInfo, HeaderRefusal, PeerId, Progress, Want};
+use primitives::{BlockHash, Header, Height};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use testkit::Rng;
+
+/// Blocks that are asked for at a time.
+const WINDOW: usize = 24;
+/// A block that does not come is asked for again after this time; and counts as withheld after that.
+const AGAIN_MS: u64 = 3_000;
+const WITHHELD_MS: u64 = 90_000;
+
+/// What a peer does beside what it should.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Manner {
+    Honest,
+    /// It never gives the block at this height.
+    Withholds(usize),
+    /// Its body of this height is another block's.
+    BadBody(usize),
+    /// It says garbage in place of this block.
+    Garbage(usize),
+    /// It sends one header after the other, slowly.
+    Dribbles,
+    /// It leaves after this time, in milliseconds, and comes again.
+    Leaves(u64),
+}
+
+/// A peer.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    /// Its blocks, genesis first.
+    pub(super) chain: Arc<Vec<Vec<u8>>>,
+    pub(super) manner: Manner,
+    pub(super) latency_ms: u64,
+    /// Bytes a millisecond.
+    pub(super) rate: u64,
+    /// Of a hundred blocks so many are lost on the way.
+    pub(super) loss_percent: usize,
+    /// Headers in one message.
+    pub(super) message: usize,
+}
+
+#[derive(Default)]
+struct Of {
+    /// Headers told so far.
+    told: usize,
+    has_all_told: bool,
+    next_ms: u64,
+    is_gone: bool,
+    withholds: bool,
+}
+
+struct State {
+    peers: Vec<Peer>,
+    of: Vec<Of>,
+    places: Vec<HashMap<BlockHash, usize>>,
+    now_ms: u64,
+    rng: Rng,
+    wants: Vec<Vec<Want>>,
+    has_said_more: bool,
+    targets: Vec<BlockHash>,
+    /// When it arrives, and a number that makes it one of its time: the peer and the block.
+    on_way: BTreeMap<(u64, u64), (usize, Want, Vec<u8>)>,
+    count: u64,
+    /// Asked for: since when, and when it is asked for again.
+    asked: HashMap<BlockHash, (u64, u64)>,
+    /// Given to the node, which has not said what it found.
+    unjudged: HashSet<BlockHash>,
+    /// Of the present lists: what the node has stored.
+    done: HashSet<BlockHash>,
+    undelivered: Vec<Want>,
+    /// Blocks given to the node.
+    pub(super) given: u64,
+}
+
+/// The network, which the session and its conduct share.
+#[derive(Clone)]
+pub(super) struct Net(Arc<Mutex<State>>);
+
+impl Net {
+    pub(super) fn new(peers: Vec<Peer>, rng: Rng) -> Net {
+        let places = peers.iter().map(places_of).collect();
+        let of = peers.iter().map(|_| Of::default()).collect();
+        Net(Arc::new(Mutex::new(State {
+            peers,
+            of,
+            places,
+            now_ms: 0,
+            rng,
+            wants: Vec::new(),
+            has_said_more: false,
+            targets: Vec::new(),
+            on_way: BTreeMap::new(),
+            count: 0,
+            asked: HashMap::new(),
+            unjudged: HashSet::new(),
+            done: HashSet::new(),
+            undelivered: Vec::new(),
+            given: 0,
+        })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        Duration::from_millis(self.state().now_ms)
+    }
+
+    /// What is asked for, for a test that fails.
+    pub(super) fn describe(&self) -> String {
+        let state = self.state();
+        let wants: Vec<Vec<u32>> =
+            state.wants.iter().map(|list| list.iter().map(|want| want.height.to_u32()).collect()).collect();
+        format!(
+            "{} ms, wants {wants:?}, {} asked for, {} not judged",
+            state.now_ms,
+            state.asked.len(),
+            state.unjudged.len()
+        )
+    }
+
+    /// A reorganization: every honest peer has this chain now.
+    pub(super) fn switch(&self, chain: &Arc<Vec<Vec<u8>>>) {
+        let state = &mut *self.state();
+        for (place, peer) in state.peers.iter_mut().enumerate() {
+            if peer.manner == Manner::Honest {
+                peer.chain = chain.clone();
+                state.places[place] = places_of(peer);
+                state.of[place] = Of { next_ms: state.now_ms + peer.latency_ms, ..Of::default() };
+            }
+        }
+    }
+
+    /// Time passes: what is due happens.
+    pub(super) fn tick(&self, step_ms: u64, chain: &dyn ChainView, unix: u64, events: &Sender<Event>) {
+        let mut state = self.state();
+        state.now_ms += step_ms;
+        for place in 0..state.peers.len() {
+            state.come_and_go(place);
+            state.tell_headers(place, chain, unix, events);
+        }
+        state.tell_targets(chain, events);
+        state.deliver(events);
+        state.ask(events);
+    }
+}
+
+fn places_of(peer: &Peer) -> HashMap<BlockHash, usize> {
+    peer.chain.iter().enumerate().map(|(place, block)| (testkit::blocks::hash_of(block), place)).collect()
+}
+
+fn header(block: &[u8]) -> Header {
+    Header(*block.first_chunk().expect("a block has a header"))
+}
+
+impl State {
+    fn come_and_go(&mut self, place: usize) {
+        let Manner::Leaves(at_ms) = self.peers[place].manner else { return };
+        // Away for as long as it was there.
+        let is_gone = (self.now_ms / at_ms.max(1)) % 2 == 1;
+        if is_gone != self.of[place].is_gone {
+            self.of[place] = Of { is_gone, next_ms: self.now_ms + self.peers[place].latency_ms, ..Of::default() };
+        }
+    }
+
+    fn tell_headers(&mut self, place: usize, chain: &dyn ChainView, unix: u64, events: &Sender<Event>) {
+        let (peer, of) = (&self.peers[place], &mut self.of[place]);
+        if of.is_gone || of.has_all_told || of.next_ms > self.now_ms {
+            return;
+        }
+        let (count, pause_ms) = match peer.manner {
+            Manner::Dribbles => (1, 20_000),
+            _ => (peer.message, peer.latency_ms * 2),
+        };
+        let from = of.told + 1;
+        let end = (from + count).min(peer.chain.len());
+        let headers: Vec<Header> = peer.chain[from.min(end)..end].iter().map(|block| header(block)).collect();
+        let hashes: Vec<BlockHash> = headers.iter().map(Header::hash).collect();
+        of.next_ms = self.now_ms + pause_ms.max(1);
+        of.told = end - 1;
+        of.has_all_told = end == peer.chain.len();
+        if headers.is_empty() {
+            return;
+        }
+        let verdict = chain.accept_headers(&headers, &hashes, unix);
+        if verdict.new_count > 0 {
+            let _ = events.send(Event::Headers { peer: PeerId(place as u64), new_count: verdict.new_count });
+        }
+        if let Some(HeaderRefusal::Invalid { .. }) = verdict.refused {
+            of.is_gone = true;
+        }
+    }
+
+    /// The best block of a peer that it told of and that is not refused.
+    fn best(&self, place: usize, chain: &dyn ChainView) -> Option<HeaderInfo> {
+        let of = &self.of[place];
+        let block = self.peers[place].chain.get(of.told).filter(|_| !of.is_gone && of.told > 0)?;
+        chain.header(&header(block).hash()).filter(|info| !info.invalid)
+    }
+
+    fn tell_targets(&mut self, chain: &dyn ChainView, events: &Sender<Event>) {
+        let least = chain.tip().work;
+        let bests =
+            (0..self.peers.len()).filter_map(|place| Some((self.of[place].withholds, self.best(place, chain)?)));
+        let mut bests: Vec<_> = bests.filter(|(_, best)| best.work >= least).collect();
+        bests.sort_by_key(|(withholds, best)| (*withholds, std::cmp::Reverse(best.work)));
+        let mut list: Vec<BlockHash> = Vec::new();
+        for (_, best) in bests {
+            if !list.contains(&best.hash) {
+                list.push(best.hash);
+            }
+        }
+        if list != self.targets {
+            self.targets.clone_from(&list);
+            let _ = events.send(Event::Targets(list));
+        }
+    }
+
+    fn deliver(&mut self, events: &Sender<Event>) {
+        while let Some(entry) = self.on_way.first_entry().filter(|entry| entry.key().0 <= self.now_ms) {
+            let (place, want, bytes) = entry.remove();
+            if self.asked.remove(&want.hash).is_none() {
+                continue;
+            }
+            self.unjudged.insert(want.hash);
+            self.undelivered.retain(|known| known.hash != want.hash);
+            self.given += 1;
+            let (peer, bytes) = (PeerId(place as u64), p2p::BlockBytes::detached(bytes));
+            let _ = events.send(Event::Block { peer, hash: want.hash, height: want.height, bytes });
+        }
+    }
+
+    fn ask(&mut self, events: &Sender<Event>) {
+        let now = self.now_ms;
+        let lists = self.wants.clone();
+        let mut open = 0;
+        for want in lists.iter().flatten() {
+            if self.unjudged.contains(&want.hash) || self.done.contains(&want.hash) {
+                continue;
+            }
+            open += 1;
+            let since = match self.asked.get(&want.hash) {
+                Some((_, again)) if *again > now => continue,
+                Some((since, _)) => *since,
+                None if self.asked.len() >= WINDOW => continue,
+                None => now,
+            };
+            self.ask_for(*want, since);
+        }
+        if open == 0 && !lists.is_empty() && !self.has_said_more {
+            self.has_said_more = true;
+            let _ = events.send(Event::WantMore);
+        }
+    }
+
+    /// Asks one of the peers that have a block for it.
+    fn ask_for(&mut self, want: Want, since: u64) {
+        let has = |place: &usize| !self.of[*place].is_gone && self.places[*place].contains_key(&want.hash);
+        let able: Vec<usize> = (0..self.peers.len()).filter(has).collect();
+        if able.is_empty() {
+            return;
+        }
+        if self.now_ms - since > WITHHELD_MS && !self.undelivered.contains(&want) {
+            self.undelivered.push(want);
+            able.iter().for_each(|&place| self.of[place].withholds = true);
+        }
+        let place = able[self.rng.below(able.len())];
+        let peer = &self.peers[place];
+        let height = self.places[place][&want.hash];
+        let is_lost = self.rng.below(100) < peer.loss_percent;
+        let mut bytes = peer.chain[height].clone();
+        match peer.manner {
+            Manner::BadBody(bad) if bad == height => {
+                let at = bytes.len() - 6;
+                bytes[at] ^= 1;
+            }
+            Manner::Garbage(bad) if bad == height => bytes.truncate(bytes.len() - 3),
+            _ => {}
+        }
+        let is_withheld = matches!(peer.manner, Manner::Withholds(kept) if kept == height);
+        let arrival = self.now_ms + peer.latency_ms * 2 + bytes.len() as u64 / peer.rate.max(1);
+        self.asked.insert(want.hash, (since, self.now_ms + AGAIN_MS));
+        if !is_lost && !is_withheld {
+            self.count += 1;
+            self.on_way.insert((arrival, self.count), (place, want, bytes));
+        }
+    }
+}
+
+/// The session's side of it, over the chain that says what is refused.
+pub(super) struct SimLine {
+    pub(super) net: Net,
+    pub(super) chain: Arc<dyn ChainView>,
+}
+
+impl Line for SimLine {
+    fn want(&self, lists: Vec<Vec<Want>>) {
+        let mut state = self.net.state();
+        state.wants = lists;
+        state.done.clear();
+        state.has_said_more = false;
+    }
+
+    fn verdict(&self, hash: BlockHash, verdict: BlockVerdict) {
+        let state = &mut *self.net.state();
+        state.unjudged.remove(&hash);
+        let has = |place: usize| state.places[place].contains_key(&hash);
+        match verdict {
+            BlockVerdict::Stored => drop(state.done.insert(hash)),
+            BlockVerdict::BadBody(_) | BlockVerdict::Unreadable(_) => {
+                // The peer that sent it goes: the one whose manner that is.
+                for place in 0..state.peers.len() {
+                    if matches!(state.peers[place].manner, Manner::BadBody(_) | Manner::Garbage(_)) {
+                        state.of[place].is_gone = true;
+                    }
+                }
+            }
+            BlockVerdict::Invalid(_) => {
+                for place in 0..state.peers.len() {
+                    state.of[place].is_gone |= has(place);
+                }
+            }
+        }
+    }
+
+    fn new_tip(&self) {}
+
+    fn echo(&self) {}
+
+    fn progress(&self) -> Progress {
+        let state = self.net.state();
+        let there = |place: &usize| !state.of[*place].is_gone;
+        let here: Vec<usize> = (0..state.peers.len()).filter(there).collect();
+        let is_slow = |place: usize| state.peers[place].manner == Manner::Dribbles;
+        let is_settled = here.iter().any(|&place| state.of[place].has_all_told)
+            && here.iter().all(|&place| state.of[place].has_all_told);
+        let is_done = here.iter().any(|&place| state.of[place].has_all_told)
+            && here.iter().all(|&place| state.of[place].has_all_told || is_slow(place));
+        let claims = here.iter().filter(|&&place| !state.of[place].withholds);
+        let best_claim = claims.filter_map(|&place| state.best(place, &*self.chain)).max_by_key(|best| best.work);
+        Progress {
+            outbound_count: here.len(),
+            headers_done: is_done,
+            headers_settled: is_settled,
+            best_claim,
+            undelivered: state.undelivered.clone(),
+            ..Progress::default()
+        }
+    }
+
+    fn halt(&self) {}
+}
+
+/// Height of the last block of a chain.
+pub(super) fn height_of(chain: &[Vec<u8>]) -> Height {
+    Height::from_index(chain.len() - 1)
+}
