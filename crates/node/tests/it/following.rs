@@ -1,15 +1,15 @@
-//! The whole of `sync` as a server, as one that follows, and as one that decides where the tip is.
+//! The whole of `sync` over real sockets: as a server, and as one that follows. What decides where it ends, and what happens with
+//! slow, silent and hostile peers, is played by seed in `session::world`.
 
 use crate::chain::hash_of;
 use crate::data_directory::{DATADIR, options};
-use crate::peers::{Bend, Blocks, Far, Manner, Until, extend, genesis, open, sync_options};
+use crate::peers::{Blocks, Far, Manner, Until, extend, genesis, sync_options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs::{self, SyncOptions};
-use node::options::{Event, Options, Progress, Report, Sizes};
-use primitives::{Height, Work};
-use std::net::TcpListener;
+use node::options::{Event, Options, Progress, Report};
+use primitives::Height;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -77,10 +77,6 @@ impl Running {
         said.iter()
             .filter_map(|event| if let Event::Progress(p) = event { Some((**p).clone()) } else { None })
             .collect()
-    }
-
-    fn is_finished(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Waits until it ends by itself.
@@ -201,69 +197,9 @@ fn sync_whose_only_peer_withholds_a_block_does_not_end_well() {
     assert!(report.end_reason.is_some_and(|why| why.what().contains("no peer gave them")));
 }
 
-/// A peer that told of more leaves, and comes again: the tip of another is no end in between.
-#[test]
-fn sync_waits_for_a_peer_that_left() {
-    let chain = blocks(30);
-    let gate = open();
-    let (is_open, late) = (Arc::clone(&gate), crate::chain::hash_of(&chain[26]));
-    let has_left = Arc::new(AtomicBool::new(false));
-    let left = Arc::clone(&has_left);
-    let bend: Bend = Arc::new(move |asked| (*asked == late && !left.load(Ordering::Relaxed)).then(Vec::new));
-    let far = Far::new(&chain).with_gate(bend, &gate);
-    let shared = Arc::clone(&far.shared);
-    let stale = Far::new(&blocks(20)).listen_at("127.0.0.1:0");
-    let sync = Running::start(fresh(), sync_options(&[far.listen_at("127.0.0.1:0"), stale], Until::Tip));
-    sync.is_at(25);
-    is_open.store(false, Ordering::Relaxed);
-    has_left.store(true, Ordering::Relaxed);
-    shared.hang_up();
-    std::thread::sleep(Duration::from_secs(2));
-    assert!(!sync.is_finished(), "at the tip of the other");
-    is_open.store(true, Ordering::Relaxed);
-    assert_eq!(sync.ends().height, Height::new(30));
-}
-
 /// It has nothing, and says so.
 fn empty_headers() -> Manner {
     Arc::new(|command| (command == "getheaders").then(|| vec![("headers", vec![0])]))
-}
-
-#[test]
-fn exit_at_tip_waits_for_a_second_peers_headers() {
-    let evil = Far::new(&blocks(0)).with_manner(empty_headers()).listen_at("127.0.0.1:0");
-    // No peer is there at first.
-    let honest = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let sync = Running::start(fresh(), sync_options(&[evil.clone(), honest.clone()], Until::Tip));
-    sync.wait("the honest peer refuses", |event| match event {
-        Event::Note(text) => (text.contains(&honest) && text.contains("failed")).then_some(()),
-        _ => None,
-    });
-    sync.wait("the evil peer is there", |event| match event {
-        Event::Note(text) => text.contains(&format!("connected to {evil}")).then_some(()),
-        _ => None,
-    });
-    Far::new(&blocks(20)).listen_at(&honest);
-    assert_eq!(sync.ends().height, Height::new(20));
-}
-
-#[test]
-fn exit_at_tip_needs_minimum_work() {
-    let sync_with = |minimum: u32| {
-        let one = Work::of_bits(0x207f_ffff);
-        let minimum_chain_work = (0..minimum).fold(one, |sum, _| sum.saturating_add(one));
-        let peers = [Far::new(&blocks(20)).listen_at("127.0.0.1:0")];
-        Running::start(Options { minimum_chain_work, ..fresh() }, sync_options(&peers, Until::Tip))
-    };
-    assert_eq!(sync_with(20).ends().height, Height::new(20));
-    let sync = sync_with(21);
-    sync.wait("the peer is there", |event| match event {
-        Event::Note(text) => text.contains("connected to").then_some(()),
-        _ => None,
-    });
-    std::thread::sleep(Duration::from_secs(1));
-    let report = sync.stop();
-    assert_eq!((report.height.to_u32(), report.stopped), (0, true), "it waits for a better one");
 }
 
 /// It is told how far it is while blocks come, and how much is left.
@@ -343,43 +279,6 @@ fn second_node_follows_the_first_through_a_reorg() {
     }
 }
 
-/// Block 10 of the first chain never comes, and the run that waits for it has more patience than this test.
-#[test]
-fn run_waiting_for_a_stale_block_ends_at_a_better_chain() {
-    let chain = blocks(20);
-    let far = Far::new(&chain).without(crate::chain::hash_of(&chain[10]));
-    let shared = Arc::clone(&far.shared);
-    let sizes = Sizes { arrival_patience: 20 * LIMIT, ..Sizes::default() };
-    let sync = Running::start(Options { sizes, ..fresh() }, listening(&[far.listen_at("127.0.0.1:0")]));
-    sync.is_at(9);
-    let mut other = genesis();
-    extend(&mut other, 25, 1);
-    shared.switch(&other, 25);
-    sync.is_at(25);
-    let report = sync.stop();
-    assert_eq!((report.height.to_u32(), report.best), (25, crate::chain::hash_of(&other[25])));
-}
-
-/// Its half of a block is nothing; who closes and comes back, and is slow besides, is no hindrance.
-#[test]
-fn sync_ends_despite_a_slow_peer_and_a_cut_block() {
-    let chain = blocks(60);
-    let closes = Far::new(&chain).that_closes().listen_at("127.0.0.1:0");
-    let slow = Far::new(&chain).with_pace(Duration::from_millis(400)).listen_at("127.0.0.1:0");
-    let good = Far::new(&chain).listen_at("127.0.0.1:0");
-    let begin = Instant::now();
-    let sync = Running::start(fresh(), sync_options(&[closes.clone(), slow, good], Until::Tip));
-    sync.wait("the one goes", |event| match event {
-        Event::Note(text) => (text.contains(&closes) && text.contains(" gone: ")).then_some(()),
-        _ => None,
-    });
-    let notes = sync.notes();
-    let report = sync.ends();
-    assert_eq!((report.height.to_u32(), report.blocks_invalid), (60, 0), "{notes:#?}");
-    // The slow one alone would take 24 s.
-    assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
-}
-
 /// Beside those that are sought or named by `--connect`, and in place of none.
 #[test]
 fn addnode_peer_is_connected() {
@@ -399,20 +298,6 @@ fn sync_ends_despite_a_peer_without_headers() {
     let (notes, report) = (sync.notes(), sync.ends());
     assert_eq!(report.height, Height::new(20));
     assert!(!notes.iter().any(|text| text.contains(&evil) && text.contains(" gone: ")), "no offence: {notes:#?}");
-}
-
-/// Headers that are all known are no news: their blocks are asked for all the same, and at once.
-#[test]
-fn sync_resumes_with_other_peers() {
-    let (options, chain) = (fresh(), blocks(40));
-    let good = || Far::new(&chain).listen_at("127.0.0.1:0");
-    let half = Options { stop_at_height: Some(Height::new(10)), ..options.clone() };
-    assert_eq!(Running::start(half, sync_options(&[good()], Until::Stop(10))).ends().height, Height::new(10));
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let whole = Options { stop_at_height: Some(Height::new(40)), stop: Arc::default(), ..options };
-    let begin = Instant::now();
-    assert_eq!(Running::start(whole, sync_options(&[nobody, good()], Until::Stop(40))).ends().height, Height::new(40));
-    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
 }
 
 /// Headers of a longer chain are kept over a restart: who told of them is gone, and no other peer has their blocks.

@@ -49,13 +49,6 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Closes all connections.
-    pub(crate) fn hang_up(&self) {
-        for stream in self.streams.lock().unwrap().drain(..) {
-            let _ = stream.lock().unwrap().shutdown(std::net::Shutdown::Both);
-        }
-    }
-
     /// From now on another chain, whose last `count` headers everybody is told.
     pub(crate) fn switch(&self, blocks: &Blocks, count: usize) {
         *self.served.write().unwrap() = Served::new(blocks);
@@ -94,22 +87,13 @@ pub(crate) struct Far {
     manner: Manner,
     /// It takes so long for each block.
     pace: Duration,
-    /// It closes in the middle of each.
-    closes: bool,
 }
 
 impl Far {
     /// An honest one.
     pub(crate) fn new(blocks: &Blocks) -> Far {
         let shared = Arc::new(Shared { served: RwLock::new(Served::new(blocks)), streams: Mutex::default() });
-        Far {
-            shared,
-            gate: open(),
-            bend: honest(),
-            manner: Arc::new(|_: &str| None),
-            pace: Duration::ZERO,
-            closes: false,
-        }
+        Far { shared, gate: open(), bend: honest(), manner: Arc::new(|_: &str| None), pace: Duration::ZERO }
     }
 
     /// One that answers as it likes.
@@ -122,17 +106,6 @@ impl Far {
         let bend: Bend = Arc::new(move |asked| (*asked == hash).then(Vec::new));
         self.bend = bend;
         self
-    }
-
-    /// One that closes in the middle of each block.
-    pub(crate) fn that_closes(mut self) -> Far {
-        self.closes = true;
-        self
-    }
-
-    /// One that gives what `bend` says, and says nothing to those that come while `gate` is shut.
-    pub(crate) fn with_gate(self, bend: Bend, gate: &Gate) -> Far {
-        Far { bend, gate: Arc::clone(gate), ..self }
     }
 
     /// One that takes its time for each block.
@@ -180,11 +153,6 @@ impl Far {
                 }
                 if command == "block" {
                     std::thread::sleep(self.pace);
-                }
-                if command == "block" && self.closes {
-                    let half = [&head[..4], b"block\0\0\0\0\0\0\0", &[0, 1, 0, 0, 0, 0, 0, 0], &payload[..90]].concat();
-                    stream.write_all(&half)?;
-                    return stream.shutdown(std::net::Shutdown::Both);
                 }
                 send(&out, command, &payload)?;
             }
