@@ -3,7 +3,8 @@
 
 use crate::datadir::{DataDir, start_of};
 use crate::fault::Fault;
-use crate::jobs;
+use crate::jobs::replay::replay;
+use crate::read_only::apart;
 use crate::session::inbox::Arrivals;
 use crate::tree::NodeId;
 use std::sync::Arc;
@@ -22,10 +23,10 @@ pub(super) fn open<'e>(datadir: &DataDir<'e>, inbox_bytes: usize) -> Result<Opti
     let inbox = Arc::new(Arrivals::new(inbox_bytes, datadir.options.sizes.arrival_patience));
     let past = datadir.beside(coins, assumed.base, inbox);
     let tip: NodeId = match heads {
-        Some(heads) => jobs::replay::replay(&past, heads)?,
+        Some(heads) => replay(&past, heads)?,
         None => {
             let start = start_of(&past.headers(), best);
-            start.ok_or_else(|| jobs::apart(best.unwrap_or_default()))?
+            start.ok_or_else(|| apart(best.unwrap_or_default()))?
         }
     };
     past.past_tip.set(tip);

