@@ -27,6 +27,8 @@ pub(super) trait Line: Send + Sync {
     fn want(&self, lists: Vec<Vec<Want>>);
     /// See [`Network::verdict`].
     fn verdict(&self, hash: BlockHash, verdict: BlockVerdict);
+    /// See [`Network::pause`].
+    fn pause(&self, is_paused: bool);
     /// See [`Network::new_tip`].
     fn new_tip(&self);
     /// See [`Network::echo`].
@@ -44,6 +46,10 @@ impl Line for Network {
 
     fn verdict(&self, hash: BlockHash, verdict: BlockVerdict) {
         Network::verdict(self, hash, verdict);
+    }
+
+    fn pause(&self, is_paused: bool) {
+        Network::pause(self, is_paused);
     }
 
     fn new_tip(&self) {
@@ -219,6 +225,7 @@ impl Session<'_, '_> {
     /// The driver hears what time it is, and whether a person paused the download.
     pub(super) fn tell_clock(&self) {
         let is_paused = self.download.switch.is_paused();
+        self.network.pause(is_paused);
         self.tell(Input::Clock { local: self.download.local_time(self.datadir.options.clock), is_paused });
     }
 

@@ -17,6 +17,7 @@ use crate::jobs::snapshot::load::load_into;
 use crate::jobs::snapshot::validate::{state, validate};
 use crate::jobs::{AtEnd, SyncOptions};
 use crate::options::{Events, Options, Report};
+use crate::read_only::apart;
 use crate::snapshot::file::SnapshotFile;
 use primitives::Hash256;
 use std::path::{Path, PathBuf};
@@ -191,7 +192,7 @@ impl Run<'_> {
         let datadir = self.datadir.take().expect("it is open between two parts");
         let dir = datadir.layout.snapshot_dir();
         let mut datadir = datadir.with_other_coins(&dir, || Ok(()))?;
-        let base = datadir.headers().find(&loaded.tip_hash).ok_or_else(|| crate::jobs::apart(loaded.tip_hash))?;
+        let base = datadir.headers().find(&loaded.tip_hash).ok_or_else(|| apart(loaded.tip_hash))?;
         datadir.assumed = Some(Assumed { base, is_past: false });
         datadir.index.write().reopen_above(base);
         datadir.set_active(base);

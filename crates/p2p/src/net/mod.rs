@@ -22,6 +22,7 @@ use crate::trouble::DialError;
 use primitives::BlockHash;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -60,6 +61,7 @@ pub struct Network {
     listening: Vec<SocketAddr>,
     thread: Mutex<Option<JoinHandle<()>>>,
     peers: Option<Arc<Peers>>,
+    is_paused: Arc<AtomicBool>,
 }
 
 impl Network {
@@ -123,6 +125,11 @@ impl Network {
             self.inbox_sender.send(message);
         }
         self.budget.verdict_said();
+    }
+
+    /// Hardly anything is read while the download is paused: what is left of blocks that were asked for, pings, headers.
+    pub fn pause(&self, is_paused: bool) {
+        self.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
     /// The connected chain has a new tip. Peers are told only when no better header is known, so it may be

@@ -2,6 +2,8 @@
 //!
 //! What is not read waits in the system's buffers, and then at the peers: TCP slows them down.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The bucket holds what may be read in this time.
@@ -12,23 +14,35 @@ const BURST_BYTES_MIN: f64 = 16.0 * 1024.0;
 /// Less is not read at a time.
 const PIECE_BYTES_MIN: f64 = 2048.0;
 
+/// Bytes a second while the download is paused: pings, headers and the rest of a block that is under way.
+const PAUSED_BYTES_PER_S: f64 = 8.0 * 1024.0;
+
 /// How much may be read.
 #[derive(Debug)]
 pub(super) struct RateLimit {
     bytes_per_s: Option<f64>,
+    is_paused: Arc<AtomicBool>,
     tokens: f64,
     at: Duration,
 }
 
 impl RateLimit {
-    /// So many bytes a second; any number without.
-    pub(super) fn new(bytes_per_s: Option<u64>) -> RateLimit {
-        RateLimit { bytes_per_s: bytes_per_s.map(|rate| rate.max(1) as f64), tokens: 0.0, at: Duration::ZERO }
+    /// So many bytes a second; any number without. While `is_paused` holds, hardly any.
+    pub(super) fn new(bytes_per_s: Option<u64>, is_paused: Arc<AtomicBool>) -> RateLimit {
+        let bytes_per_s = bytes_per_s.map(|rate| rate.max(1) as f64);
+        RateLimit { bytes_per_s, is_paused, tokens: 0.0, at: Duration::ZERO }
+    }
+
+    fn rate(&self) -> Option<f64> {
+        if !self.is_paused.load(Relaxed) {
+            return self.bytes_per_s;
+        }
+        Some(self.bytes_per_s.map_or(PAUSED_BYTES_PER_S, |rate| rate.min(PAUSED_BYTES_PER_S)))
     }
 
     /// Bytes that may be read now, `now` after the start.
     pub(super) fn available(&mut self, now: Duration) -> usize {
-        let Some(rate) = self.bytes_per_s else { return usize::MAX };
+        let Some(rate) = self.rate() else { return usize::MAX };
         let passed = now.saturating_sub(self.at).as_secs_f64();
         self.at = now;
         let most = (rate * BURST.as_secs_f64()).max(BURST_BYTES_MIN);
@@ -38,7 +52,7 @@ impl RateLimit {
 
     /// Bytes were read.
     pub(super) fn took(&mut self, bytes: usize) {
-        if self.bytes_per_s.is_some() {
+        if self.rate().is_some() {
             self.tokens -= bytes as f64;
         }
     }
@@ -50,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_limited_line_keeps_to_its_rate() {
-        let mut limit = RateLimit::new(Some(1_000_000));
+        let mut limit = RateLimit::new(Some(1_000_000), Arc::default());
         let mut read = 0;
         for tick in 0..1000 {
             let bytes = limit.available(Duration::from_millis(10 * tick)).min(40_000);
@@ -62,17 +76,36 @@ mod tests {
 
     #[test]
     fn a_pause_is_not_made_up_for() {
-        let mut limit = RateLimit::new(Some(1_000_000));
+        let mut limit = RateLimit::new(Some(1_000_000), Arc::default());
         assert_eq!(limit.available(Duration::from_secs(60)), 250_000);
         limit.took(250_000);
         assert_eq!(limit.available(Duration::from_secs(60)), 0);
-        assert_eq!(RateLimit::new(Some(10)).available(Duration::from_secs(3600)), 16 * 1024, "the least piece");
+        assert_eq!(
+            RateLimit::new(Some(10), Arc::default()).available(Duration::from_secs(3600)),
+            16 * 1024,
+            "the least piece"
+        );
     }
 
     #[test]
     fn without_a_limit_everything_may_be_read() {
-        let mut limit = RateLimit::new(None);
+        let mut limit = RateLimit::new(None, Arc::default());
         limit.took(1 << 40);
         assert_eq!(limit.available(Duration::ZERO), usize::MAX);
+    }
+
+    #[test]
+    fn while_paused_hardly_anything_is_read() {
+        let paused = Arc::new(AtomicBool::new(true));
+        let mut limit = RateLimit::new(None, paused.clone());
+        let mut read = 0;
+        for tick in 0..100 {
+            let bytes = limit.available(Duration::from_millis(100 * tick)).min(40_000);
+            limit.took(bytes);
+            read += bytes;
+        }
+        assert!((60_000..110_000).contains(&read), "{read} bytes in 10 s");
+        paused.store(false, Relaxed);
+        assert_eq!(limit.available(Duration::from_secs(11)), usize::MAX);
     }
 }

@@ -19,6 +19,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -79,7 +80,8 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
     let progress = Arc::new(Mutex::new(Progress::default()));
 
     let proxy = config.proxy.clone();
-    let rate = RateLimit::new(config.download_rate_max);
+    let is_paused = Arc::new(AtomicBool::new(false));
+    let rate = RateLimit::new(config.download_rate_max, is_paused.clone());
     // Only there can a person move the clock.
     let mut timeline = Timeline::new(config.clock, config.network.magic == REGTEST.magic);
     let hub = Hub::new(config, Arc::clone(&chain), Arc::clone(&budget), Rng::System, timeline.now())
@@ -108,7 +110,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
         runner.run();
         let _ = reader.join();
     })?;
-    Ok(Network { inbox_sender, budget, progress, listening, thread: Mutex::new(Some(thread)), peers: None })
+    Ok(Network { inbox_sender, budget, progress, listening, thread: Mutex::new(Some(thread)), peers: None, is_paused })
 }
 
 fn listen(address: &SocketAddr) -> io::Result<TcpListener> {

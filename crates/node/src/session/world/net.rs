@@ -332,6 +332,8 @@ impl Line for SimLine {
         }
     }
 
+    fn pause(&self, _is_paused: bool) {}
+
     fn new_tip(&self) {}
 
     fn echo(&self) {}
