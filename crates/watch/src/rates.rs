@@ -90,14 +90,16 @@ impl Window {
 /// Seconds that the remaining work will take, if known. The number of inputs in the remaining blocks is not known:
 /// as many per byte as before. Nothing is known while the work waits for something.
 pub fn seconds_to_go(progress: &Progress, rates: &Rates) -> Option<f64> {
-    if !progress.state.is_working() {
+    // A limited line takes longer for a block than others: it is no standstill.
+    let is_limited = progress.download_rate_max.is_some() && matches!(progress.state, SessionState::WaitingForBlock(_));
+    if !progress.state.is_working() && !is_limited {
         return None;
     }
     let left = progress.bytes_end.checked_sub(progress.bytes)? as f64;
     let of_input = if progress.limit == Some(Limit::Network) { 0.0 } else { INPUT_BYTES };
     let is_known = progress.bytes_end > 0;
     let by_rate = || left * (1.0 + rates.density * of_input) / (rates.bytes + rates.inputs * of_input);
-    let measured = (is_known && rates.bytes > 0.0).then(by_rate);
+    let measured = (is_known && !is_limited && rates.bytes > 0.0).then(by_rate);
     // The download is not faster than its budget, whatever the last minutes were like.
     let by_budget = progress.download_rate_max.filter(|_| is_known).map(|rate| left / rate.max(1.0));
     measured.into_iter().chain(by_budget).reduce(f64::max)
