@@ -1,5 +1,5 @@
 //! A world for the session: a simulated network, a simulated disk, the deterministic pipeline and a simulated clock, by one thread
-//! and driven by one seed. What fails is played again by SEED=number; SEEDS=number plays so many (60 without, 1_000 before a release).
+//! and driven by one seed. What fails is played again by SEED=number; SEEDS=number plays so many (1,000 without).
 //!
 //! A seed plays a sync of one kind (plain, pruned, from a snapshot with its past, with hints) from several peers with latency,
 //! bandwidth and loss; some of them are hostile. On the way the machine stops at any write, the disk is full, the peers go to
@@ -38,8 +38,8 @@ use testkit::blocks;
 const DATADIR: &str = "/no-such-directory";
 const SNAPSHOT: &str = "/out/snapshot.dat";
 const HINTS: &str = "/out/hints";
-/// Seeds that are played without SEEDS; SEEDS=1000 and SEEDS=100000 are for longer runs.
-const SEEDS: u64 = 60;
+/// Seeds that are played without SEEDS.
+const SEEDS: u64 = 1_000;
 /// Blocks of the chain, of the other branch, and where that leaves the first.
 const BLOCKS: u32 = 112;
 const BRANCH: u32 = 114;
