@@ -353,6 +353,10 @@ fn check_cases(wanted: impl Fn(&Case) -> bool) {
         let (mut all, mut all_faults) = (0, 0);
         for (number, error) in ERRORS.into_iter().enumerate() {
             let count = error.count(&whole) - error.count(&first.reopen(Loss::Nothing));
+            if count == 0 {
+                // A job that only looks writes nothing.
+                continue;
+            }
             let tried = positions(case, number, count);
             let faults = tried.iter().filter(|&&at| check_one(&bench, case, &first, error, at)).count();
             println!(
@@ -364,7 +368,7 @@ fn check_cases(wanted: impl Fn(&Case) -> bool) {
             );
             (all, all_faults) = (all + tried.len(), all_faults + faults);
         }
-        assert!(2 * all_faults > all, "{:?}: {all_faults} of {all} errors end the run", case.job);
+        assert!(all > 0 && 2 * all_faults > all, "{:?}: {all_faults} of {all} errors end the run", case.job);
     }
 }
 
