@@ -372,7 +372,7 @@ fn impossible_plan_is_refused_with_its_line() {
         ("chain not there", good.replace("@CHAIN@", "/nowhere"), 5, "no chain at /nowhere"),
         ("placeholder left", good.replace("@CHAIN@", "@HERE@"), 5, "no chain at"),
         ("no block files", good.replace("@CHAIN@", "empty"), 5, "no block files in"),
-        ("another network's", good.replace("@CHAIN@", "foreign"), 5, "hold no block of regtest"),
+        ("unknown files", good.replace("@CHAIN@", "foreign"), 5, "and no xor.dat beside it"),
         ("beyond the chain", good.replace("\"reindex\"", "\"reindex\"\nstopatheight = 4"), 10, "ends at height 3"),
         (
             "a height for a commit",
