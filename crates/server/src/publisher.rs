@@ -99,7 +99,7 @@ mod tests {
             let ends = over.clone();
             let mut one = pin!(publisher.events(move || ends.load(SeqCst)).unwrap());
             let first = one.next().await.unwrap();
-            assert!(first.starts_with('{') && first.contains("\"state\":\"starting\""), "{first}");
+            assert!(first.starts_with('{') && first.contains("\"state\":{\"name\":\"opening\""), "{first}");
             let mut two = pin!(publisher.events(|| false).unwrap());
             assert_eq!(two.next().await.unwrap(), first, "at once, and the same");
             assert!(one.next().await.is_some());

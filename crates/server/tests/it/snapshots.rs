@@ -40,15 +40,15 @@ fn loadtxoutset_loads_while_other_calls_read() {
     );
     site.take_headers(&blocks, 299..400);
     let reader = site.handle.live().unwrap();
+    let tip = reader.index.read().tip();
     let (result, end) = std::thread::scope(|scope| {
         let load = scope.spawn(|| site.call("loadtxoutset", &good));
-        while site.handle.live().is_ok() {
-            std::thread::sleep(Duration::from_millis(1));
+        for _ in 0..20 {
+            let count = text(site.call("getblockcount", "[]"));
+            assert!(["110", "299"].contains(&count.as_str()), "calls are answered meanwhile: {count}");
+            std::thread::sleep(Duration::from_millis(5));
         }
-        assert_eq!(text(site.call("getblockcount", "[]")).split(' ').next(), Some("-28"), "nothing is open meanwhile");
-        std::thread::sleep(Duration::from_millis(50));
-        assert!(!load.is_finished(), "the databases are open until the last call has ended");
-        assert!(reader.block(reader.index.read().tip()).unwrap().is_some(), "which reads on");
+        assert!(reader.block(tip).unwrap().is_some(), "which reads on");
         let end = Instant::now();
         drop(reader);
         (load.join().unwrap(), end)

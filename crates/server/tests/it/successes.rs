@@ -165,6 +165,8 @@ const ON_CHAIN: &[Row] = &[
     ("addpeeraddress", "[\"1.2.3.4\", 18444]", Is("{\"success\":true}")),
     ("getnodeaddresses", "[0]", Has(&["\"address\":\"1.2.3.4\",\"port\":18444,\"network\":\"ipv4\""])),
     ("setnetworkactive", "[true]", Is("true")),
+    ("pausedownload", "[]", Is("null")),
+    ("resumedownload", "[]", Is("null")),
     ("getnetworkinfo", "[]", Has(&["\"version\":319900", "\"networkactive\":true"])),
     ("addnode", "[\"127.0.0.1:9\", \"add\"]", Is("null")),
     ("getaddednodeinfo", "[]", Is("[{\"addednode\":\"127.0.0.1:9\",\"connected\":false,\"addresses\":[]}]")),
