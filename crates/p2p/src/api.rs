@@ -54,7 +54,7 @@ pub struct Config {
     pub outbound: Outbound,
     /// `--addnode`: kept up besides, with the forms of [`Outbound::Only`].
     pub add_nodes: Vec<String>,
-    /// Automatic outbound connections sought, 1 to [`crate::hub::OUTBOUND_COUNT_MAX`].
+    /// Automatic outbound connections sought, 1 to `crate::hub::OUTBOUND_COUNT_MAX`.
     pub outbound_count: usize,
     /// Inbound connections taken at most.
     pub inbound_count_max: usize,

@@ -6,7 +6,7 @@
 //!
 //! Core's rule: a stored key counts. Where it is missing, a random one is made only in a blocks directory that holds
 //! nothing but hidden files; beside anything else a zero key is written, because what lies there is taken to be plain.
-//! ffwd looks at the block files before it writes that zero key: obfuscated files give their key away ([`work_out`]).
+//! ffwd looks at the block files before it writes that zero key: obfuscated files give their key away (`work_out`).
 //! Absent on purpose: changing a key.
 //! Source: facts of Bitcoin Core b88bffe, `InitBlocksdirXorKey` in node/blockstorage.cpp.
 

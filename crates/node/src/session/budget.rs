@@ -1,6 +1,6 @@
 //! The download budget: when blocks may be asked for, and how many bytes of them.
 //!
-//! In: the user's limits, the local time, whether a person paused the download. Out: an [`Allowance`]. Headers are never limited.
+//! In: the user's limits, the local time, whether a person paused the download. Out: an `Allowance`. Headers are never limited.
 //! Near the tip a sync is limited by the bytes of a day and a pause alone: outside the hours the tip stays current, and a tenth
 //! of a day's bytes is kept for it. What is in flight when the allowance ends may still arrive.
 //!

@@ -6,11 +6,11 @@
 //! where the engine rests ──> work ──> driver ─> the next step: connect what is stored, run to a block, wait, end
 //! ```
 //!
-//! [`driver`] decides, by [`request`], [`finish`] and [`trust`]; [`inbox`] has the blocks between peers and pipeline; [`threads`]
-//! has the threads and the network, and moves data alone, through [`link`]; [`receive`] stores blocks; [`work`] runs the engine; [`phases`] is a
-//! sync in parts, for snapshots and hints; [`chainview`] is the chain as peers see it.
+//! `driver` decides, by `request`, `finish` and `trust`; `inbox` has the blocks between peers and pipeline; `threads`
+//! has the threads and the network, and moves data alone, through `link`; `receive` stores blocks; `work` runs the engine; `phases` is a
+//! sync in parts, for snapshots and hints; `chainview` is the chain as peers see it.
 //!
-//! [`state`] makes the one state that everybody is shown from plain facts; `facts` gathers them; [`limit`] measures what the
+//! `state` makes the one state that everybody is shown from plain facts; `facts` gathers them; `limit` measures what the
 //! work waits for.
 
 pub mod budget;

@@ -3,7 +3,7 @@
 //! The progress line, `ffwd top`, the page, `/metrics`, `/events`, `--json` and `warnings` show this state. None of them
 //! computes its own. Names are stable; sentences are for people.
 //!
-//! Absent on purpose: the sentences ([`super::sentence`]), where the facts come from, and who is told.
+//! Absent on purpose: the sentences (`super::sentence`), where the facts come from, and who is told.
 
 use primitives::{BlockHash, Height};
 

@@ -73,7 +73,7 @@ impl ReadRequest {
         ReadRequest { asked, v2, buffers }
     }
 
-    /// Reads, until [`READ_BYTES_MAX`] are read.
+    /// Reads, until `READ_BYTES_MAX` are read.
     pub fn read(&self, chain: &dyn ChainView) -> Served {
         match &self.asked {
             Asked::Blocks(blocks) => Served::Blocks(self.read_blocks(chain, blocks)),

@@ -16,7 +16,7 @@
 //!
 //! Source: Bitcoin Core b88bffe, net_processing.cpp, `ProcessHeadersMessage` and what it calls.
 //!
-//! Absent on purpose: blocks. Who has which is read here by others ([`HeaderSync::best_known`]).
+//! Absent on purpose: blocks. Who has which is read here by others (`HeaderSync::best_known`).
 
 mod future;
 mod lagging;

@@ -9,7 +9,7 @@
 //! - Blocks and filters are read for nobody while what waits in all queues, and what is being read at its largest, has no room in
 //!   [`SERVE_BYTES_MAX`]; then who takes least gives its place up ([`super::memory`]).
 //!
-//! Blocks are read ahead of an answer before it is queued ([`super::Serving::read_ahead`]), so that the queue of one peer holds two answers
+//! Blocks are read ahead of an answer before it is queued (`super::Serving::read_ahead`), so that the queue of one peer holds two answers
 //! more than [`SEND_PAUSE_BYTES`] at most.
 //!
 //! Memory of the queues: [`SERVE_BYTES_MAX`], and one answer of headers for each peer; at most twice that, because vectors are used
