@@ -1,4 +1,4 @@
-//! What a block does to the UTXO set in memory, against a plain map: `cargo bench -p coins`. Small, and only checked, without `--bench`.
+//! What a block does to the UTXO set in memory, against a plain map: `cargo bench -p ffwd-coins`. Small, and only checked, without `--bench`.
 //!
 //! The stream is made from a seed in the mix of the baseline work: 1.9 inputs and 3.3 outputs a transaction, coins of
 //! 22 to 34 bytes of script, an input spends any of the coins that are there. A row is the median of the blocks at the end

@@ -1,4 +1,4 @@
-//! Benchmarks of the rules on real blocks: `cargo bench -p consensus`. Small, and only checked, without `--bench`.
+//! Benchmarks of the rules on real blocks: `cargo bench -p ffwd-consensus`. Small, and only checked, without `--bench`.
 //!
 //! A row is as `testkit::bench` says, for one block. Parsing and ids are not in it; without test data there is no row.
 

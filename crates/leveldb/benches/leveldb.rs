@@ -1,6 +1,6 @@
 //! How fast tables are built and committed, keys looked up, runs compacted.
 //!
-//! `cargo bench -p leveldb`; under `cargo test` the same work is done small, and its results are
+//! `cargo bench -p ffwd-leveldb`; under `cargo test` the same work is done small, and its results are
 //! checked either way. Records are like coins: 34-byte keys that look random, 30-byte values.
 //! Files lie in the system's directory for temporary files, and are in its cache when they are read.
 //!

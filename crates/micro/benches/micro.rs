@@ -1,4 +1,4 @@
-//! The small experiments of `ffwd lab micro`: `cargo bench -p micro`, or with a word to choose, `cargo bench -p micro -- sha256`.
+//! The small experiments of `ffwd lab micro`: `cargo bench -p ffwd-micro`, or with a word to choose, `cargo bench -p ffwd-micro -- sha256`.
 //! Small, and only checked, without `--bench`. With `--csv` the rows come as CSV.
 
 use micro::{Options, default_data, run};

@@ -1,4 +1,4 @@
-//! How fast blocks come from one peer on loopback: `cargo bench -p p2p`. Small, and only checked, without `--bench`.
+//! How fast blocks come from one peer on loopback: `cargo bench -p ffwd-p2p`. Small, and only checked, without `--bench`.
 //!
 //! Work: the whole of a sync but the node's: sockets, messages, encryption, scheduling, serving. The serving
 //! side copies each block from memory and runs in the same process, so that on two cores each has one.

@@ -1,5 +1,5 @@
-//! Benchmarks of script verification: `cargo bench -p script`, or with a word to choose rows,
-//! `cargo bench -p script -- KeyHash`. Small, and only checked, without `--bench`.
+//! Benchmarks of script verification: `cargo bench -p ffwd-script`, or with a word to choose rows,
+//! `cargo bench -p ffwd-script -- KeyHash`. Small, and only checked, without `--bench`.
 //!
 //! A row is as `testkit::bench` says, for one input. `all` parses
 //! the transaction, hashes and checks on the spot. `own` is the same with checks that are only recorded: the

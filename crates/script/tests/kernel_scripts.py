@@ -3,7 +3,7 @@
 
 Needs the package py-bitcoinkernel (0.1.0a5 is known to work) and the built example:
 
-    cargo build --release -p script --example verify_stdin
+    cargo build --release -p ffwd-script --example verify_stdin
     kernel_scripts.py target/release/examples/verify_stdin [--seconds N] [--seed N] [--cases FILE]
 
 The example makes cases and prints its verdict in front of each; the kernel judges the same case under the same flags.

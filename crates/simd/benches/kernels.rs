@@ -1,5 +1,5 @@
-//! Benchmarks of the kernels, each variant by name: `cargo bench -p simd`, or with a word to choose
-//! rows, `cargo bench -p simd -- sha256`. Small, and only checked, without `--bench`.
+//! Benchmarks of the kernels, each variant by name: `cargo bench -p ffwd-simd`, or with a word to choose
+//! rows, `cargo bench -p ffwd-simd -- sha256`. Small, and only checked, without `--bench`.
 //!
 //! A row is as `testkit::bench` says, in nanoseconds an operation (`ns/op`) and GB/s (10^9 bytes a second).
 

@@ -451,7 +451,7 @@ fn every_seed_ends_with_the_set_of_the_best_chain() {
                 return starts;
             }
             let played = std::panic::catch_unwind(|| play(seed));
-            starts += played.unwrap_or_else(|_| panic!("play it again: SEED={seed} cargo test -p node --lib world"));
+            starts += played.unwrap_or_else(|_| panic!("play it again: SEED={seed} cargo test -p ffwd-node --lib world"));
         }
     };
     std::thread::scope(|scope| {

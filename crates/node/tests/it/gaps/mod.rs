@@ -293,7 +293,7 @@ fn run(seed: u64, known: &Known) {
     missing.retain(|_| random.one_in(2));
     let foreign: Vec<Vec<u8>> = missing.iter().map(|&height| known.blocks[height].clone()).collect();
     put(&disk, Path::new(FOREIGN), &file(&foreign));
-    let mut row = format!("SEED={seed} cargo test -p node --test it gaps: {spoilt}");
+    let mut row = format!("SEED={seed} cargo test -p ffwd-node --test it gaps: {spoilt}");
     let steps = (0..3).map(|_| random.below(4)).chain([0, 4]).collect::<Vec<_>>();
     for step in steps {
         let kept = Kept::new(&disk, known);

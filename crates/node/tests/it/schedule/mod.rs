@@ -157,7 +157,7 @@ fn random_schedules_agree_with_the_model() {
         for run in 1..=RUNS {
             let way = Way::any(&mut random);
             println!(
-                "run {run}: {way:?}\nto play it again{}: SEED={seed} cargo test -p node --test it random_schedules",
+                "run {run}: {way:?}\nto play it again{}: SEED={seed} cargo test -p ffwd-node --test it random_schedules",
                 if way.choices.is_some() { "" } else { ", with threads in another order" }
             );
             check(&story, way, &mut same);
