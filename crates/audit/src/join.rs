@@ -5,9 +5,9 @@ use crate::locate;
 use crate::record::{BlocksRecord, CoinsRecord, Record, blocks_text};
 use crate::sums::Sums;
 use consensus::{Chain, Params};
+use kernels::sha256::sha256;
 use primitives::muhash::{MuHash, NUMBER_BYTES};
 use primitives::{BlockHash, Hash256, U256, hex};
-use simd::sha256::sha256;
 use std::collections::BTreeMap;
 use std::fmt;
 

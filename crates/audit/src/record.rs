@@ -9,9 +9,9 @@
 use crate::field::Number;
 use crate::sums::{POWERS, Sums};
 use consensus::Params;
+use kernels::sha256::sha256d;
 use primitives::{BlockHash, hex};
 use serde::{Deserialize, Serialize};
-use simd::sha256::sha256d;
 use std::fmt;
 
 /// Longest record: with the product of MuHash it has about 3,000 bytes.
@@ -248,7 +248,7 @@ pub(crate) mod tests {
             prev: prev.repeat(32),
             first: last.repeat(32),
             last: last.repeat(32),
-            below: if from == 0 { hex::encode(&simd::sha256::sha256(&[])) } else { prev.repeat(32) },
+            below: if from == 0 { hex::encode(&kernels::sha256::sha256(&[])) } else { prev.repeat(32) },
             through: last.repeat(32),
             bip34: false,
             work: "2".into(),

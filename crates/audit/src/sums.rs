@@ -10,10 +10,10 @@
 //! Absent on purpose: how many coins there are, and what they are worth; records count that.
 
 use crate::field::Number;
+use kernels::sha256::{sha256d, sha256d_many};
 use primitives::coin::put_coin_hashed;
 use primitives::encode::put_compact_size;
 use primitives::{Amount, CoinRef, Height, OutPoint};
-use simd::sha256::{sha256d, sha256d_many};
 
 /// How many sums there are: two for each height that can be named.
 pub(crate) const POWERS: usize = 16;

@@ -48,7 +48,7 @@ fn block(height: u32, rng: &mut Rng, coins: &mut Vec<OutPoint>) -> (Vec<u8>, Vec
             bytes.extend(std::iter::repeat_n(0x51, script));
         }
         bytes.extend([0; 4]);
-        let txid = Txid::from_bytes(simd::sha256::sha256(&bytes[start..]));
+        let txid = Txid::from_bytes(kernels::sha256::sha256(&bytes[start..]));
         made.extend((0..outputs as u32).map(|vout| OutPoint { txid, vout }));
         txids.push(txid);
     }

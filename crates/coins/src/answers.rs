@@ -2,7 +2,7 @@
 //!
 //! An answer is the spent coin's stored bytes: undo data and the input of every later rule at once.
 
-use simd::spill::Spill;
+use sys::spill::Spill;
 
 /// Bytes of the coins of a block and shard group that are kept in memory; more lie in a file. Most blocks have 10,000.
 const IN_MEMORY: usize = 256 << 10;

@@ -10,7 +10,7 @@
 //!
 //! Absent on purpose: what a record is (`record`), and how it is found (`table`).
 
-use simd::memory::Buffer;
+use sys::memory::Buffer;
 
 /// Units of an address within its chunk, as a power of two: 2^18 units of 4 bytes are 1 MiB.
 const CHUNK_UNITS_LOG2: u32 = 18;
@@ -63,15 +63,15 @@ impl Chunks {
     #[inline]
     pub(crate) fn prefetch(&self, address: u32, first: usize, last: usize) {
         let (chunk, at) = split(address);
-        simd::prefetch::prefetch(&self.chunks[chunk], at + first);
-        simd::prefetch::prefetch(&self.chunks[chunk], at + last);
+        kernels::prefetch::prefetch(&self.chunks[chunk], at + first);
+        kernels::prefetch::prefetch(&self.chunks[chunk], at + last);
     }
 
     /// Asks for the list of chunks, which every record is found by.
     #[inline]
     pub(crate) fn prefetch_list(&self) {
         for at in (0..self.chunks.len()).step_by(64 / size_of::<Buffer>()) {
-            simd::prefetch::prefetch(&self.chunks, at);
+            kernels::prefetch::prefetch(&self.chunks, at);
         }
     }
 
@@ -82,11 +82,11 @@ impl Chunks {
         let units = bytes.div_ceil(UNIT);
         if let Some(first) = self.first_free(units) {
             let (chunk, at) = split(first);
-            simd::prefetch::prefetch(&self.chunks[chunk], at);
+            kernels::prefetch::prefetch(&self.chunks[chunk], at);
         }
         if let Some(chunk) = self.chunks.last() {
-            simd::prefetch::prefetch(chunk, self.used + behind);
-            simd::prefetch::prefetch(chunk, self.used + behind + bytes - 1);
+            kernels::prefetch::prefetch(chunk, self.used + behind);
+            kernels::prefetch::prefetch(chunk, self.used + behind + bytes - 1);
         }
         units * UNIT
     }

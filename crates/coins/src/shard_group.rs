@@ -386,7 +386,7 @@ mod tests {
 
     /// Txids of the first shard group; any of them may be given to any transaction.
     fn txid(n: usize) -> Txid {
-        let mut bytes = simd::sha256::sha256(&(n as u64).to_le_bytes());
+        let mut bytes = kernels::sha256::sha256(&(n as u64).to_le_bytes());
         bytes[0] = (n % 3) as u8;
         Txid::from_bytes(bytes)
     }

@@ -14,10 +14,10 @@ use crate::record::{
     stored_of, vout_of,
 };
 use crate::walk;
+use kernels::bucket::{Bucket, Buckets, PLACES};
 use primitives::OutPoint;
 use primitives::encode::{Reader, copy_short, varint_bytes, write_varint};
-use simd::bucket::{Bucket, Buckets, PLACES};
-use simd::ideas::Idea;
+use sys::ideas::Idea;
 
 /// A table grows when more of its places are taken: 27 of 32, in parts of the whole.
 const LOAD_MAX: (usize, usize) = (27, 32);
@@ -170,7 +170,7 @@ impl Table {
     #[inline]
     pub fn prefetch_bucket(&self, key: &Key<'_>) {
         if !self.buckets.is_empty() {
-            simd::prefetch::prefetch(&self.buckets, key.bucket(self.buckets.len()));
+            kernels::prefetch::prefetch(&self.buckets, key.bucket(self.buckets.len()));
         }
     }
 
@@ -345,7 +345,7 @@ impl Table {
             *overflow -= u16::from(*overflow != u16::MAX);
             at = if at + 1 == buckets { 0 } else { at + 1 };
         }
-        self.buckets[at].tags[usize::from(place.slot)] = simd::bucket::EMPTY;
+        self.buckets[at].tags[usize::from(place.slot)] = kernels::bucket::EMPTY;
         self.count -= 1;
         let record = self.record(place.address);
         let bytes = record_bytes(record);
@@ -464,7 +464,7 @@ mod tests {
     const SECRET: HashKey = HashKey([1, 2, 3, 4]);
 
     fn txid(n: u64) -> [u8; 32] {
-        simd::sha256::sha256(&n.to_le_bytes())
+        kernels::sha256::sha256(&n.to_le_bytes())
     }
 
     /// Random inserts, burials, removals: the table holds what a plain map holds, at every size.

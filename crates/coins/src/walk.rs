@@ -6,7 +6,7 @@
 
 use crate::chunks::Chunks;
 use crate::record::{TXID_AT, VOUT_AT, is_dead, key_of};
-use simd::bucket::{Bucket, PLACES};
+use kernels::bucket::{Bucket, PLACES};
 
 /// Buckets by which a walk is ahead in asking for records: some dozens of them are on their way at once.
 const BUCKETS_AHEAD: usize = 4;

@@ -8,9 +8,9 @@ use crate::params::Params;
 use crate::transaction::{self, is_final, legacy_sigops};
 use crate::verdict::{BlockError, Rule};
 use crate::{MAX_BLOCK_SIGOPS_COST, MAX_BLOCK_WEIGHT, WITNESS_SCALE_FACTOR, header};
+use kernels::sha256::sha256d;
 use primitives::{Block, BlockHash, Hash256, Height, MedianTime, Transaction, Txid, Wtxid, merkle};
 use script::signet;
-use simd::sha256::sha256d;
 
 /// First bytes of a witness commitment: OP_RETURN, a push of 36 bytes, and the BIP's four.
 const COMMITMENT_PREFIX: [u8; 6] = [0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed];

@@ -321,7 +321,7 @@ fn signet_magic(challenge: &[u8]) -> [u8; 4] {
     let mut bytes = Vec::with_capacity(challenge.len() + 9);
     primitives::encode::put_compact_size(&mut bytes, challenge.len() as u64);
     bytes.extend_from_slice(challenge);
-    let hash = simd::sha256::sha256d(&bytes);
+    let hash = kernels::sha256::sha256d(&bytes);
     *hash.first_chunk().expect("a hash has 32 bytes")
 }
 
@@ -402,7 +402,7 @@ mod tests {
     fn custom_signet_magic_is_hash_of_challenge() {
         let signet = Params::new(Chain::Signet);
         let custom = signet.clone().with_signet_challenge(&[0x51]).unwrap();
-        assert_eq!(custom.magic, *simd::sha256::sha256d(&[1, 0x51]).first_chunk::<4>().unwrap());
+        assert_eq!(custom.magic, *kernels::sha256::sha256d(&[1, 0x51]).first_chunk::<4>().unwrap());
         assert_eq!(custom.signet_challenge.as_deref(), Some(&[0x51][..]));
         assert_eq!((custom.minimum_chain_work, custom.default_assume_valid), (Work::ZERO, BlockHash::ZERO));
         assert_eq!((custom.genesis_hash, custom.pow_limit), (signet.genesis_hash, signet.pow_limit));
@@ -410,7 +410,7 @@ mod tests {
         let long = signet.with_signet_challenge(&[0x51; 300]).unwrap();
         let mut serialized = vec![0xfd, 0x2c, 1];
         serialized.extend_from_slice(&[0x51; 300]);
-        assert_eq!(long.magic, *simd::sha256::sha256d(&serialized).first_chunk::<4>().unwrap());
+        assert_eq!(long.magic, *kernels::sha256::sha256d(&serialized).first_chunk::<4>().unwrap());
     }
 
     #[test]

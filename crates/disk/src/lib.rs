@@ -354,7 +354,7 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Says that reads will jump about: nothing is read ahead of them.
     fn advise_random(&self) {}
 
-    /// The open file as the system knows it, for a queue of reads (`simd::ring`); `None` where there is none, as of a
+    /// The open file as the system knows it, for a queue of reads (`sys::ring`); `None` where there is none, as of a
     /// simulated disk.
     fn system_file(&self) -> Option<&std::fs::File> {
         None
@@ -447,7 +447,7 @@ enum Inner {
         bytes: Vec<u8>,
         _file: Arc<dyn DiskFile>,
     },
-    Mapped(simd::map::Map),
+    Mapped(sys::map::Map),
 }
 
 impl Bytes {
@@ -492,8 +492,8 @@ impl From<Vec<u8>> for Bytes {
     }
 }
 
-impl From<simd::map::Map> for Bytes {
-    fn from(map: simd::map::Map) -> Bytes {
+impl From<sys::map::Map> for Bytes {
+    fn from(map: sys::map::Map) -> Bytes {
         Bytes(Inner::Mapped(map))
     }
 }

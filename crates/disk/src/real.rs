@@ -173,7 +173,7 @@ impl DiskFile for RealFile {
         if len == 0 {
             return Ok(Vec::new().into());
         }
-        let map = simd::map::map(&self.file, len, &self.path).map_err(|why| match simd::map::is_not_mappable(&why) {
+        let map = sys::map::map(&self.file, len, &self.path).map_err(|why| match sys::map::is_not_mappable(&why) {
             true => io::Error::new(io::ErrorKind::Unsupported, format!("{why}: the file system cannot map files")),
             false => why,
         });

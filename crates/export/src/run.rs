@@ -10,8 +10,8 @@ use node::files::{ChainFiles, Needs, in_order};
 use node::options::Options;
 use primitives::undo::spent_coins;
 use primitives::{Hash256, Height, Tables, merkle};
-use simd::spill::Spill;
 use std::path::Path;
+use sys::spill::Spill;
 
 /// Bytes of blocks in a group of rows at most, and with many workers at least: what workers hold together is bounded.
 const GROUP_BYTES_MAX: u64 = 24 << 20;

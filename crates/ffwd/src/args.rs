@@ -23,12 +23,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use consensus::Chain;
+use kernels::cpu::Cpu;
 use node::options::{Prune, SetHash};
 use primitives::{BlockHash, Height, U256, Work, hex};
-use simd::cpu::Cpu;
-use simd::ideas::Idea;
 use std::fmt;
 use std::path::PathBuf;
+use sys::ideas::Idea;
 
 /// Most worker threads: more than any machine has cores, and few enough for threads to start.
 pub(crate) const PAR_MAX: i64 = 1024;

@@ -5,14 +5,14 @@
 //! opens it.
 //!
 //! Without the feature the allocator is the system's, in the static program mimalloc, because musl's has one lock for all
-//! threads; and it ends the program where memory does: `simd::allocator`.
+//! threads; and it ends the program where memory does: `sys::allocator`.
 //!
 //! Absent on purpose: sampling. The curve of anonymous memory over time is `lab run`'s.
 
 use crate::Failure;
-#[cfg(not(feature = "heap"))]
-use simd::allocator::EndsWithoutMemory;
 use std::path::Path;
+#[cfg(not(feature = "heap"))]
+use sys::allocator::EndsWithoutMemory;
 
 /// Name of the file, in the network's directory.
 pub(crate) const FILE: &str = "dhat-heap.json";

@@ -1,6 +1,6 @@
 //! Limits of the process, checked before the work begins: threads and address space.
 //!
-//! A limit that is met later is a fault of `node`, or ends the program (`simd::allocator`).
+//! A limit that is met later is a fault of `node`, or ends the program (`sys::allocator`).
 //! Absent on purpose: raising them. They are the user's.
 
 use crate::Failure;

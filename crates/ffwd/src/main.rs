@@ -50,6 +50,7 @@ mod top;
 use args::{Cli, Command, Common, HashType, Info, Verify, Writing};
 use clap::Parser;
 use conf::OnLine;
+use kernels::cpu::{self, Cpu};
 use node::jobs;
 use node::options::{Event, Events, Options, Report};
 use node::{Fault, Message};
@@ -57,7 +58,6 @@ use progress::Reporter;
 use services::Services;
 use settings::{Role, Settings};
 use signals::Hangup;
-use simd::cpu::{self, Cpu};
 use std::fmt;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ const UNREADABLE: &str = "Nothing that was committed is lost: look at the drive 
                           was changed, then start again; ffwd reindex rebuilds what cannot be read any more";
 
 fn main() -> ExitCode {
-    simd::bus_error::end_with_a_message(UNREADABLE);
+    sys::bus_error::end_with_a_message(UNREADABLE);
     let line = spelling::rewrite(std::env::args_os()).map_err(Failure::Usage);
     match line.and_then(|line| run(parse(line.words)?.command, &line.on_line)) {
         Ok(code) => code,
@@ -216,7 +216,7 @@ pub(crate) fn load_as(
 fn choose_kernels(common: &Common, writing: Option<&Writing>) -> Result<(), Failure> {
     cpu::choose(common.cpu.unwrap_or(Cpu::Auto))
         .map_err(|why| Failure::fault(format!("--cpu: {why}"), "Leave --cpu out, or name what this processor has"))?;
-    simd::ideas::turn_off(writing.map_or(&[], |given| &given.without));
+    sys::ideas::turn_off(writing.map_or(&[], |given| &given.without));
     Ok(())
 }
 

@@ -9,10 +9,10 @@ use node::stats::{STAGES, Snapshot};
 use primitives::{Height, human};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
-use simd::ideas::Idea;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
+use sys::ideas::Idea;
 
 /// Busy time of a stage over all threads, number of tasks, time that they were queued, and mean length of the queue.
 #[derive(Serialize)]

@@ -11,7 +11,7 @@ use primitives::coin::{CoinRef, code, is_unspendable};
 use primitives::encode::put_compact_size;
 use primitives::muhash::Product;
 use primitives::{Amount, Block, BlockHash, Hash256, Height, Txid};
-use simd::spill::Spill;
+use sys::spill::Spill;
 
 /// Bytes of a header.
 const HEADER_BYTES: u32 = 80;

@@ -206,7 +206,7 @@ pub fn matches_any(filter: &[u8], block: &BlockHash, scripts: &[&[u8]]) -> Resul
 
 /// Double SHA-256 of a filter.
 pub fn hash(filter: &[u8]) -> Hash256 {
-    Hash256(simd::sha256::sha256d(filter))
+    Hash256(kernels::sha256::sha256d(filter))
 }
 
 /// The filter header of a block whose filter has this hash; `before` is the header of the block before, zeros for genesis.
@@ -214,7 +214,7 @@ pub fn header(hash: &Hash256, before: &Hash256) -> Hash256 {
     let mut pair = [0; 64];
     pair[..32].copy_from_slice(&hash.0);
     pair[32..].copy_from_slice(&before.0);
-    Hash256(simd::sha256::sha256d(&pair))
+    Hash256(kernels::sha256::sha256d(&pair))
 }
 
 #[cfg(test)]

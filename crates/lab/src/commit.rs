@@ -271,7 +271,7 @@ mod tests {
         let chainstate = Chainstate::open(Arc::new(RealDisk), dir).unwrap();
         let mut records: Vec<(Vec<u8>, Vec<u8>)> = (0..count)
             .map(|number| {
-                let txid = Txid::from_bytes(simd::sha256::sha256(&(number / 3).to_le_bytes()));
+                let txid = Txid::from_bytes(kernels::sha256::sha256(&(number / 3).to_le_bytes()));
                 let key = CoinKey::new(&OutPoint { txid, vout: number % 3 }).as_bytes().to_vec();
                 (key, vec![number as u8; 3 + number as usize % 50])
             })

@@ -83,7 +83,7 @@ impl<'a> Block<'a> {
     #[inline]
     pub(crate) fn prefetch(&self, offset: usize) {
         for line in 0..PREFETCH_LINES {
-            simd::prefetch::prefetch(self.entries, offset.saturating_add(line * 64));
+            kernels::prefetch::prefetch(self.entries, offset.saturating_add(line * 64));
         }
     }
 

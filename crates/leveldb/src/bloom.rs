@@ -139,7 +139,7 @@ impl<'a> FilterBlock<'a> {
     #[inline]
     pub(crate) fn prefetch_place(&self, offset: u64) {
         if let Some(place) = self.place(offset) {
-            simd::prefetch::prefetch(self.contents, place);
+            kernels::prefetch::prefetch(self.contents, place);
         }
     }
 

@@ -402,7 +402,7 @@ fn index_of(offset: u64) -> usize {
 /// Appends kind and checksum to the block that begins at `start` of `out`.
 fn put_trailer(out: &mut Vec<u8>, start: usize) {
     out.push(0);
-    let crc = mask(simd::crc32c::crc32c(&out[start..]));
+    let crc = mask(kernels::crc32c::crc32c(&out[start..]));
     out.extend_from_slice(&crc.to_le_bytes());
 }
 

@@ -185,7 +185,7 @@ mod tests {
     /// The CRC-32C of 32 zero bytes is RFC 3720's (B.4); the mask is LevelDB's definition.
     #[test]
     fn mask_matches_leveldbs_definition() {
-        let crc = simd::crc32c::crc32c(&[0; 32]);
+        let crc = kernels::crc32c::crc32c(&[0; 32]);
         assert_eq!(crc, 0x8a91_36aa);
         assert_eq!(mask(crc), 0x0fd7_fffa);
     }

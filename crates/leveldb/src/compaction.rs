@@ -357,7 +357,7 @@ mod tests {
                 for value in [0, 0x80, good[at] ^ 4] {
                     let mut bad = good.clone();
                     bad[at] = value;
-                    let crc = mask(simd::crc32c::crc32c(&bad[start..=end]));
+                    let crc = mask(kernels::crc32c::crc32c(&bad[start..=end]));
                     bad[end + 1..end + 5].copy_from_slice(&crc.to_le_bytes());
                     let disk = disk.reopen(disk::Loss::Nothing);
                     disk.modify(&path).unwrap().write_at(0, &bad).unwrap();

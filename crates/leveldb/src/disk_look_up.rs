@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::lookup::{BlockRef, Expected, GROUP, PendingKey, RunWalk, Snapshot};
 use crate::version::{Shared, Version};
 use disk::{DiskError, DiskFile};
-use simd::ring::Ring;
+use sys::ring::Ring;
 
 /// Reads that one thread has under way at once: with a few threads more than a disk does side by side.
 const READS: usize = 128;

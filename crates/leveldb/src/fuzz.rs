@@ -168,7 +168,7 @@ fn framed(contents: &[u8]) -> Vec<u8> {
 
 fn framed_as(contents: &[u8], kind: u8) -> Vec<u8> {
     let mut out = [contents, &[kind]].concat();
-    out.extend(mask(simd::crc32c::crc32c(&out)).to_le_bytes());
+    out.extend(mask(kernels::crc32c::crc32c(&out)).to_le_bytes());
     out
 }
 

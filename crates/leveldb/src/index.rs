@@ -63,9 +63,9 @@ impl BlockIndex {
             std::cmp::Ordering::Greater => u32::MAX,
         };
         let segment = search(&self.segment_ends, wanted);
-        simd::prefetch::prefetch(&self.prefixes, segment * SEGMENT);
-        simd::prefetch::prefetch(&self.handles, segment * SEGMENT);
-        simd::prefetch::prefetch(&self.handles, segment * SEGMENT + SEGMENT / 2);
+        kernels::prefetch::prefetch(&self.prefixes, segment * SEGMENT);
+        kernels::prefetch::prefetch(&self.handles, segment * SEGMENT);
+        kernels::prefetch::prefetch(&self.handles, segment * SEGMENT + SEGMENT / 2);
         IndexSearch { wanted, segment }
     }
 

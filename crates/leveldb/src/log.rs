@@ -102,7 +102,7 @@ impl<'a> LogReader<'a> {
                 self.offset = block_end.min(self.bytes.len());
                 continue;
             }
-            let (wanted, found) = (fixed32(&piece[..4]), mask(simd::crc32c::crc32c(&piece[6..])));
+            let (wanted, found) = (fixed32(&piece[..4]), mask(kernels::crc32c::crc32c(&piece[6..])));
             if wanted != found {
                 let wanted = format!("a piece of {length} bytes with checksum {wanted:08x}");
                 return Err(Damage::new(start, wanted, format!("checksum {found:08x}")));
@@ -133,7 +133,7 @@ pub(crate) fn put_record(out: &mut Vec<u8>, file_bytes: u64, record: &[u8]) {
             (false, false) => MIDDLE,
             (false, true) => LAST,
         };
-        let crc = simd::crc32c::append(simd::crc32c::crc32c(&[kind]), payload);
+        let crc = kernels::crc32c::append(kernels::crc32c::crc32c(&[kind]), payload);
         out.extend_from_slice(&mask(crc).to_le_bytes());
         out.extend_from_slice(&u16::try_from(length).expect("below a block").to_le_bytes());
         out.push(kind);
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn log_damage_says_its_offset() {
         let piece = |kind: u8, payload: &[u8]| {
-            let crc = mask(simd::crc32c::crc32c(&[&[kind], payload].concat()));
+            let crc = mask(kernels::crc32c::crc32c(&[&[kind], payload].concat()));
             let length = u16::try_from(payload.len()).unwrap();
             [&crc.to_le_bytes()[..], &length.to_le_bytes(), &[kind], payload].concat()
         };

@@ -196,7 +196,7 @@ impl Snapshot {
                 break;
             }
             let mut kept = 0;
-            let mut probe = (pending.len() >= PROBE_MIN).then(simd::faults::major_faults);
+            let mut probe = (pending.len() >= PROBE_MIN).then(sys::faults::major_faults);
             for start in (0..pending.len()).step_by(GROUP) {
                 let end = pending.len().min(start + GROUP);
                 if start > 0
@@ -236,7 +236,7 @@ impl Snapshot {
 
     /// Takes the count of major faults before some look-ups; says whether they met enough to make reading ahead worth it.
     fn note_faults(&self, before: u64) -> bool {
-        let faults = simd::faults::major_faults() - before;
+        let faults = sys::faults::major_faults() - before;
         self.read_ahead_state().is_some_and(|read_ahead| read_ahead.note_faults(faults))
     }
 

@@ -22,7 +22,7 @@ use crate::error::{Damage, Error, Result};
 use crate::format::{FOOTER_BYTES, Handle, MAGIC, TRAILER_BYTES};
 use crate::index::{BlockIndex, IndexEntries, IndexSearch};
 use disk::{Bytes, DiskFile};
-use simd::memory::Buffer;
+use sys::memory::Buffer;
 
 /// Pages of the system are this long, or a multiple of it.
 const PAGE_BYTES: usize = 4096;
@@ -48,7 +48,7 @@ fn checked_block(file: &[u8], handle: Handle) -> std::result::Result<&[u8], Dama
 fn checked_contents(block: &[u8], handle: Handle) -> std::result::Result<&[u8], Damage> {
     let (contents, trailer) = block.split_at(block.len() - TRAILER_BYTES);
     let wanted = fixed32(&trailer[1..]);
-    let found = mask(simd::crc32c::crc32c(&block[..=contents.len()]));
+    let found = mask(kernels::crc32c::crc32c(&block[..=contents.len()]));
     if wanted != found {
         let wanted = format!("a block of {} bytes with checksum {wanted:08x}", handle.bytes);
         return Err(Damage::new(handle.offset, wanted, format!("checksum {found:08x}")));
@@ -257,8 +257,8 @@ impl Table {
         if let Some(filters) = self.filters()
             && let Some(filter) = filters.filter(self.handle(index).offset)
         {
-            simd::prefetch::prefetch(filter, 0);
-            simd::prefetch::prefetch(filter, 64);
+            kernels::prefetch::prefetch(filter, 0);
+            kernels::prefetch::prefetch(filter, 64);
         }
     }
 
@@ -291,8 +291,8 @@ impl Table {
     pub(crate) fn prefetch_restarts(&self, index: usize) {
         let Handle { offset, bytes } = self.handle(index);
         if let Ok(end) = usize::try_from(offset + bytes) {
-            simd::prefetch::prefetch(&self.bytes, end.saturating_sub(4));
-            simd::prefetch::prefetch(&self.bytes, end.saturating_sub(24));
+            kernels::prefetch::prefetch(&self.bytes, end.saturating_sub(4));
+            kernels::prefetch::prefetch(&self.bytes, end.saturating_sub(24));
         }
     }
 
@@ -305,7 +305,7 @@ impl Table {
         let contents = &self.bytes[range];
         if let Some(block) = Block::parse(contents) {
             for restart in 0..block.restart_count().min(4) {
-                simd::prefetch::prefetch(contents, block.restart(restart));
+                kernels::prefetch::prefetch(contents, block.restart(restart));
             }
         }
     }
@@ -447,7 +447,7 @@ mod tests {
                 for value in [0, 0x80, 0xff, good[at] ^ 1] {
                     let mut bad = good.clone();
                     bad[at] = value;
-                    let crc = mask(simd::crc32c::crc32c(&bad[range.start..=range.end]));
+                    let crc = mask(kernels::crc32c::crc32c(&bad[range.start..=range.end]));
                     bad[range.end + 1..range.end + 5].copy_from_slice(&crc.to_le_bytes());
                     let Ok(table) = Table::open(Path::new("t"), bad.into(), None) else {
                         continue;

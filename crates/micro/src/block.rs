@@ -11,9 +11,9 @@ use crate::library;
 use crate::owned;
 use crate::{Error, Experiment};
 use consensus::block::{Scratch, check};
+use kernels::sha256::Lanes;
 use primitives::{Tables, Txid};
 use script::sigops;
-use simd::sha256::Lanes;
 use std::collections::BTreeSet;
 use std::path::Path;
 

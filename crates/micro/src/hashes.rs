@@ -4,8 +4,8 @@ use crate::bench::Bench;
 use crate::input::{Digest, Inputs, Rng};
 use crate::owned;
 use crate::{Error, Experiment};
+use kernels::sha256::{Lanes, Pieces, sha256d_64, sha256d_64_with, sha256d_many_with};
 use primitives::{Hash256, Txid, merkle};
-use simd::sha256::{Lanes, Pieces, sha256d_64, sha256d_64_with, sha256d_many_with};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[PAIRS, ROOT, TXIDS], run };
 

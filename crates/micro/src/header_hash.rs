@@ -5,8 +5,8 @@
 use crate::bench::Bench;
 use crate::input::{Inputs, Rng};
 use crate::{Error, Experiment};
+use kernels::sha256::sha256d_80;
 use primitives::Header;
-use simd::sha256::sha256d_80;
 use std::hint::black_box;
 
 pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[NAME], run };

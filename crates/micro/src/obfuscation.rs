@@ -3,7 +3,7 @@
 use crate::bench::Bench;
 use crate::input::{Digest, Inputs, Rng};
 use crate::{Error, Experiment};
-use simd::xor::{Kernel, xor, xor_with};
+use kernels::xor::{Kernel, xor, xor_with};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[ALIGNED, ODD, COINS], run };
 

@@ -3,9 +3,9 @@
 //!
 //! Absent on purpose: speed. But nothing is slowed down, either.
 
+use kernels::sha256::Sha256;
 use primitives::encode::{COMPACT_SIZE_MAX, compact_size_bytes};
 use primitives::{Hash256, OutPoint, Txid};
-use simd::sha256::Sha256;
 use std::io::{self, Read, Write};
 
 /// Scripts and witness items are read in pieces of this many bytes, so that no length is believed.
@@ -55,7 +55,7 @@ pub(crate) struct Obfuscating<T> {
 impl<R: Read> Read for Obfuscating<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(out)?;
-        simd::xor::xor(&mut out[..count], self.key, self.at);
+        kernels::xor::xor(&mut out[..count], self.key, self.at);
         self.at += count as u64;
         Ok(count)
     }
@@ -66,7 +66,7 @@ impl<W: Write> Write for Obfuscating<W> {
         let mut piece = [0; 4096];
         let count = bytes.len().min(piece.len());
         piece[..count].copy_from_slice(&bytes[..count]);
-        simd::xor::xor(&mut piece[..count], self.key, self.at);
+        kernels::xor::xor(&mut piece[..count], self.key, self.at);
         self.inner.write_all(&piece[..count])?;
         self.at += count as u64;
         Ok(count)
@@ -103,7 +103,7 @@ impl Hasher {
 
     /// The double SHA-256.
     pub(crate) fn finish(self) -> [u8; 32] {
-        simd::sha256::sha256(&self.0.finalize())
+        kernels::sha256::sha256(&self.0.finalize())
     }
 }
 

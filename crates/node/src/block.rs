@@ -10,10 +10,10 @@ use coins::Ops;
 use consensus::{BlockError, ScriptCheckReason};
 use primitives::{Amount, Block, BlockHash, DecodeError, Header, Height, MedianTime, Tables, Txid};
 use script::Flags;
-use simd::spill::Spill;
 use std::ops::Deref;
 use std::sync::Arc;
 use store::blockfiles::BlockBytes;
+use sys::spill::Spill;
 
 /// Where a header stands in its chain.
 #[derive(Clone, Copy, Debug)]

@@ -15,11 +15,11 @@ use crate::tree::NodeId;
 use consensus::header::Ancestor;
 use consensus::{Params, ScriptCheckReason, bip30, flags};
 use primitives::{BlockHash, Header, Height, MedianTime, Work};
-use simd::spill::Spill;
 use std::path::Path;
 use store::blockfiles::BlockFiles;
 use store::undofiles::UndoFiles;
 use store::xor;
+use sys::spill::Spill;
 
 /// What a chain is opened for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,8 +7,8 @@
 use crate::chain_source::Place;
 use consensus::header::{self, Ancestor, Parent};
 use consensus::{BlockError, Params, Rule};
+use kernels::sha256::Sha256;
 use primitives::{BlockHash, Height, MedianTime};
-use simd::sha256::Sha256;
 
 /// Median time past of the block at a height. `ancestors` are of all blocks up to it at least, from the genesis block on.
 pub(crate) fn median_time_past(ancestors: &[Ancestor], height: Height) -> MedianTime {
@@ -200,7 +200,7 @@ mod tests {
         let base = digest(&ancestors);
         let mut bytes = Vec::new();
         put_ancestors(&mut bytes, &ancestors);
-        assert_eq!(base, simd::sha256::sha256(&bytes));
+        assert_eq!(base, kernels::sha256::sha256(&bytes));
         assert_eq!(read_ancestors(&bytes), ancestors);
         assert_ne!(digest(&ancestors[..29]), base);
         for at in 0..ancestors.len() {

@@ -14,12 +14,12 @@ use coins::table::Change;
 use disk::Disk;
 use primitives::coin::{COIN_KEY_BYTES_MAX, COIN_KEY_PREFIX, CoinRef};
 use primitives::{BlockHash, CoinKey};
-use simd::ideas::Idea;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::chainstate::{Chainstate, CoinsCommit, CoinsCompaction, CoinsPart, CoinsView};
+use sys::ideas::Idea;
 
 /// What helps when coins are damaged.
 const REBUILD: &str = "Rebuild the coins: ffwd reindex --chainstate-only";

@@ -17,7 +17,7 @@ use consensus::{BlockError, Params, ScriptCheckReason, bip30};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
 use primitives::undo::spent_coins;
 use primitives::{BlockHash, CoinKey, Height, OutPoint, Tables};
-use simd::spill::Spill;
+use sys::spill::Spill;
 
 /// What the engine needs of the world beside what its pipeline needs.
 pub trait EngineBackend: Backend {

@@ -3,9 +3,9 @@
 //! Tables and snapshots have the coins of a txid in the order of VARINT bytes, which is another one above 16,511.
 //! Source: Bitcoin Core b88bffe, kernel/coinstats.cpp, `ComputeUTXOStats`, `ApplyHash`.
 
+use kernels::sha256::Sha256;
 use primitives::coin::put_coin_hashed;
 use primitives::{CoinRef, Hash256, OutPoint, Txid};
-use simd::sha256::Sha256;
 
 /// Numbers below are one byte of VARINT: their order is that of the numbers.
 const IN_ORDER: u32 = 128;
@@ -63,7 +63,7 @@ impl HashedCoins {
 
 /// The hash over all of them.
 pub(crate) fn finish(sha: Sha256) -> Hash256 {
-    Hash256(simd::sha256::sha256(&sha.finalize()))
+    Hash256(kernels::sha256::sha256(&sha.finalize()))
 }
 
 #[cfg(test)]

@@ -8,13 +8,13 @@ use crate::block::{Bip30, BlockContext, HeaderContext};
 use crate::fault::Fault;
 use crate::stages::transaction_of;
 use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, block};
+use kernels::sha256::{Sha256, sha256};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
 use primitives::{Amount, Block, BlockHash, Height, MedianTime, OutPoint, Tables, Txid, Wtxid};
 use script::{Flags, Immediate, Precomputed, Scratch, SpentOutput};
-use simd::sha256::{Sha256, sha256};
-use simd::spill::Spill;
 use std::collections::HashMap;
 use std::ops::Range;
+use sys::spill::Spill;
 
 /// What the second judgement needs to know.
 pub(crate) struct Question<'a> {

@@ -10,8 +10,8 @@
 
 use crate::tree::NodeId;
 use coins::Totals;
+use kernels::sha256::sha256;
 use primitives::{BlockHash, Reader};
-use simd::sha256::sha256;
 use std::collections::VecDeque;
 use store::Fault;
 use store::private_files::PrivateDir;

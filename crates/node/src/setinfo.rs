@@ -8,10 +8,10 @@ use crate::hashed::{self, HashedCoins};
 use crate::options::{BOGO_BYTES, SetHash, SetInfo};
 use crate::setstats::SetStats;
 use crate::shares::{Shares, in_order};
+use kernels::sha256::Sha256;
 use primitives::coin::{CoinRef, put_coin_hashed};
 use primitives::muhash::{MuHash, Product};
 use primitives::{Hash256, OutPoint, Txid};
-use simd::sha256::Sha256;
 use store::chainstate::CoinsView;
 
 /// What some coins of a set add up to.

@@ -17,10 +17,10 @@ use indexes::{BlockRecords, Wanted};
 use primitives::coin::{CoinRef, is_unspendable};
 use primitives::{Amount, Block, BlockHash, Height, MedianTime, Tables, Wtxid, undo};
 use script::Flags;
-use simd::spill::Spill;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use store::undofiles::undo_record_in_place;
+use sys::spill::Spill;
 
 /// Coins of a block by which judging it is ahead in asking for them: they lie with the answers of their shard groups.
 const COINS_AHEAD: usize = 8;
@@ -158,7 +158,7 @@ pub(crate) fn judge(
     let mut taken = coins::Totals::default();
     for (at, coin) in coins.iter().enumerate() {
         if let Some(Some(ahead)) = coins.get(at + COINS_AHEAD) {
-            simd::prefetch::prefetch(ahead, 0);
+            kernels::prefetch::prefetch(ahead, 0);
         }
         spent.push(gather(*coin, runs, &mut scripts, &mut taken));
     }

@@ -11,10 +11,10 @@ use consensus::spend::Totals;
 use consensus::{BlockError, SpentCoin};
 use primitives::undo::spent_coins;
 use primitives::{Amount, Block, CoinRef, Height, Txid};
-use simd::spill::Spill;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
+use sys::spill::Spill;
 
 /// Why a block is not good.
 #[derive(Debug)]

@@ -126,7 +126,7 @@ const VERSION: u32 = 1;
 
 /// Puts the checksum behind what a file holds.
 fn put_sum(mut out: Vec<u8>) -> Vec<u8> {
-    let sum = simd::sha256::sha256d(&out);
+    let sum = kernels::sha256::sha256d(&out);
     out.extend_from_slice(&sum[..8]);
     out
 }
@@ -403,7 +403,7 @@ impl Addresses {
         if !body.starts_with(MAGIC) || body.get(8..12) != Some(&VERSION.to_le_bytes()) {
             return Err(AddressesError::Start);
         }
-        if simd::sha256::sha256d(body)[..8] != *sum {
+        if kernels::sha256::sha256d(body)[..8] != *sum {
             return Err(AddressesError::Checksum);
         }
         let mut reader = Reader::at(body, 12);
@@ -605,7 +605,7 @@ mod tests {
             let mut random = vec![0; rng.below(400)];
             rng.fill(&mut random);
             body.extend_from_slice(&random);
-            let sum = simd::sha256::sha256d(&body);
+            let sum = kernels::sha256::sha256d(&body);
             body.extend_from_slice(&sum[..8]);
             let _ = Addresses::from_bytes(&body, NOW);
         }

@@ -178,6 +178,6 @@ pub trait ChainView: Send + Sync + 'static {
 pub(crate) fn hash_all(headers: &[Header]) -> Vec<BlockHash> {
     let bytes: Vec<[u8; 80]> = headers.iter().map(|header| header.0).collect();
     let mut hashes = vec![[0; 32]; bytes.len()];
-    simd::sha256::sha256d_80(&bytes, &mut hashes);
+    kernels::sha256::sha256d_80(&bytes, &mut hashes);
     hashes.into_iter().map(BlockHash::from_bytes).collect()
 }

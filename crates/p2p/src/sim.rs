@@ -79,7 +79,7 @@ impl Made {
 
 /// A header on `prev` with this body.
 pub fn mine(prev: &HeaderInfo, body: &[u8], time: u32) -> Header {
-    let root = Hash256(simd::sha256::sha256d(body));
+    let root = Hash256(kernels::sha256::sha256d(body));
     let target = Target::from_compact(BITS).expect("regtest's");
     (0..)
         .map(|nonce| Header::new(4, prev.hash, root, time, BITS, nonce))
@@ -218,7 +218,7 @@ impl Chain {
     pub fn store(&self, bytes: &[u8]) -> BlockVerdict {
         let (head, body) = bytes.split_first_chunk::<80>().expect("the caller saw a header");
         let header = Header(*head);
-        if self.judges && simd::sha256::sha256d(body) != header.merkle_root().0 {
+        if self.judges && kernels::sha256::sha256d(body) != header.merkle_root().0 {
             return BlockVerdict::BadBody("bad-txnmrklroot".to_owned());
         }
         self.lock().put_body(&header.hash(), body.to_vec());
@@ -486,8 +486,8 @@ impl ChainView for Chain {
             let mut header = Hash256::ZERO;
             let path = self.lock().path_to(block);
             for block in path {
-                let hash = Hash256(simd::sha256::sha256d(&self.filter(&block)?));
-                header = Hash256(simd::sha256::sha256d(&[hash.0, header.0].concat()));
+                let hash = Hash256(kernels::sha256::sha256d(&self.filter(&block)?));
+                header = Hash256(kernels::sha256::sha256d(&[hash.0, header.0].concat()));
                 known.insert(block, FilterHeader { hash, header });
             }
         }

@@ -9,7 +9,7 @@ use crate::encode::{DecodeError, Reader, compact_size_bytes};
 use crate::header::{HEADER_BYTES, Header};
 use crate::ids::{OutPoint, Txid, Wtxid};
 use crate::tables::{InputAt, OutputAt, Tables, TransactionAt, offset_fits};
-use simd::sha256::{Pieces, sha256d_many};
+use kernels::sha256::{Pieces, sha256d_many};
 
 impl Tables {
     /// Fills the tables from the block at the start of `bytes`. Bytes behind the block are left alone, as Core leaves them.
@@ -233,7 +233,7 @@ impl<'a> Transaction<'a> {
 
     /// The hash of the whole, witnesses included.
     pub fn wtxid(&self) -> Wtxid {
-        Wtxid::from_bytes(simd::sha256::sha256d(self.bytes()))
+        Wtxid::from_bytes(kernels::sha256::sha256d(self.bytes()))
     }
 
     /// Number, in its block, of the first input.

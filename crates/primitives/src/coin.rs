@@ -472,7 +472,7 @@ mod tests {
         let mut out = Vec::new();
         put_coin_hashed(&mut out, &OutPoint { txid, vout: 0 }, &CoinRef::decode(&stored).unwrap());
         assert_eq!(out.len(), 116);
-        let hash = Hash256(simd::sha256::sha256d(&out));
+        let hash = Hash256(kernels::sha256::sha256d(&out));
         assert_eq!(hash, Hash256::literal("b911fd5864945251985ebc2820ff542df1cebe84255ee476684fa9d026a1b578"));
     }
 }

@@ -5,8 +5,8 @@
 //!
 //! LevelDB's own varint is a third one and lives in `leveldb`.
 
-use simd::spill::Spill;
 use std::fmt;
+use sys::spill::Spill;
 
 /// Core's bound on every CompactSize that is read as a count or length (32 MiB).
 /// Source: Bitcoin Core b88bffe, `MAX_SIZE` in serialize.h.

@@ -12,7 +12,7 @@ pub use snapshot::fuzz_snapshot;
 use crate::coin::{CoinRef, put_coin};
 use crate::undo::UndoReader;
 use crate::{Block, Tables, Txid, Wtxid};
-use simd::sha256::sha256d;
+use kernels::sha256::sha256d;
 
 /// Counts and sizes that Core reads. Source: Bitcoin Core b88bffe, `MAX_SIZE`.
 const MAX_SIZE: u64 = 0x0200_0000;

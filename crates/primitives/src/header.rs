@@ -71,7 +71,7 @@ impl Header {
 
     /// Double SHA-256 of the bytes. Compute it once and keep it.
     pub fn hash(&self) -> BlockHash {
-        BlockHash::from_bytes(simd::sha256::sha256d(&self.0))
+        BlockHash::from_bytes(kernels::sha256::sha256d(&self.0))
     }
 }
 

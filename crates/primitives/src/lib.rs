@@ -35,6 +35,6 @@ pub use hash::Hash256;
 pub use header::Header;
 pub use height::{Height, MedianTime};
 pub use ids::{BlockHash, OutPoint, Txid, Wtxid};
-pub use simd::chacha20;
+pub use kernels::chacha20;
 pub use tables::Tables;
 pub use work::{Target, U256, Work};

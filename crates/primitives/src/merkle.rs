@@ -1,7 +1,7 @@
 //! Merkle roots.
 
 use crate::hash::Hash256;
-use simd::sha256::sha256d_64;
+use kernels::sha256::sha256d_64;
 
 /// Root of the tree over `leaves`, and whether two hashes that are paired somewhere are equal before padding.
 ///
@@ -35,7 +35,7 @@ pub fn root(leaves: &mut Vec<Hash256>) -> (Hash256, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use simd::sha256::sha256d;
+    use kernels::sha256::sha256d;
 
     /// The definition, one pair at a time.
     fn plain(leaves: &[Hash256]) -> Hash256 {

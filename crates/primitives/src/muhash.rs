@@ -6,8 +6,8 @@
 //!
 //! Source: Bitcoin Core b88bffe, `MuHash3072` (crypto/muhash.cpp).
 
-use simd::muhash::{self, Accumulator, LIMBS, Number, ONE};
-use simd::sha256::Pieces;
+use kernels::muhash::{self, Accumulator, LIMBS, Number, ONE};
+use kernels::sha256::Pieces;
 
 /// Bytes of a number.
 pub const NUMBER_BYTES: usize = LIMBS * 8;
@@ -73,12 +73,12 @@ impl MuHash {
 
     /// The hash, in internal byte order.
     pub fn finalize(&self) -> [u8; 32] {
-        simd::sha256::sha256(&self.reduced().to_bytes())
+        kernels::sha256::sha256(&self.reduced().to_bytes())
     }
 }
 
 fn number(element: &[u8]) -> Number {
-    muhash::number(&simd::sha256::sha256(element))
+    muhash::number(&kernels::sha256::sha256(element))
 }
 
 /// Elements that are hashed side by side.
@@ -126,7 +126,7 @@ impl Product {
         }
         let count = self.ends.len();
         let mut keys = [[0; 32]; ELEMENTS_AT_ONCE];
-        simd::sha256::sha256_many(&elements[..count], &mut keys[..count]);
+        kernels::sha256::sha256_many(&elements[..count], &mut keys[..count]);
         let numbers = self.numbers.get_or_insert_default();
         keys[..count].iter().for_each(|key| numbers.push(key));
         self.waiting.clear();

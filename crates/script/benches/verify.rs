@@ -48,7 +48,7 @@ fn sums(bench: &Bench) {
         let checks: Vec<Check> = (0..bench.size(20, count))
             .map(|number| {
                 // Keys in steps of one another would make equal sums.
-                let secret = simd::sha256::sha256(&(number as u64).to_le_bytes());
+                let secret = kernels::sha256::sha256(&(number as u64).to_le_bytes());
                 let pair = Keypair::from_secret_bytes(secret).unwrap();
                 let signature = schnorr::sign_no_aux_rand(&secret, &pair).to_byte_array();
                 Check::Schnorr { signature, key: pair.x_only_public_key().0.to_byte_array(), sighash: secret }
@@ -72,7 +72,7 @@ fn repeats(bench: &Bench) {
         let checks: Vec<Check> = (0..bench.size(80, 1024))
             .map(|number| {
                 let [secret, sighash] =
-                    [number % keys, number].map(|number: usize| simd::sha256::sha256(&number.to_le_bytes()));
+                    [number % keys, number].map(|number: usize| kernels::sha256::sha256(&number.to_le_bytes()));
                 let pair = Keypair::from_secret_bytes(secret).unwrap();
                 let signature = ecdsa::sign(Message::from_digest(sighash), &pair.secret_key()).serialize_compact();
                 let key = KeyBytes::new(&pair.public_key().serialize()).unwrap();

@@ -1,4 +1,4 @@
-//! Checks in vector lanes (see [`simd::secp256k1`]), and which batch is the best on this machine.
+//! Checks in vector lanes (see [`kernels::secp256k1`]), and which batch is the best on this machine.
 //!
 //! The lanes prove what holds, and say nothing about the rest: for that the script runs again, with libsecp256k1.
 //!
@@ -9,10 +9,10 @@
 
 use crate::check::{Batch, Check, KeyBytes, OneByOne};
 use crate::sighash::tagged;
-use simd::ideas::Idea;
-use simd::secp256k1::{self, Claim, Y};
-use simd::sha256::{Pieces, sha256_many};
+use kernels::secp256k1::{self, Claim, Y};
+use kernels::sha256::{Pieces, sha256_many};
 use std::sync::LazyLock;
+use sys::ideas::Idea;
 
 /// Claims that are proven at a time, each by its own: more of them save nothing.
 const CLAIMS_MAX: usize = 1024;
@@ -32,7 +32,7 @@ static SECRET: LazyLock<Option<[u8; 32]>> = LazyLock::new(|| {
 /// The lanes that [`best`] takes.
 static BEST: LazyLock<Option<Lanes>> = LazyLock::new(Lanes::detect);
 
-/// The fastest batch that this processor can run and [`simd::cpu::chosen`] allows.
+/// The fastest batch that this processor can run and [`kernels::cpu::chosen`] allows.
 pub fn best() -> &'static dyn Batch {
     match &*BEST {
         Some(lanes) => lanes,
@@ -53,7 +53,7 @@ pub fn best_name() -> String {
 pub struct Lanes(secp256k1::Lanes);
 
 impl Lanes {
-    /// The fastest lanes of this processor that [`simd::cpu::chosen`] allows, if they are faster than libsecp256k1 and
+    /// The fastest lanes of this processor that [`kernels::cpu::chosen`] allows, if they are faster than libsecp256k1 and
     /// [`Idea::SignatureLanes`] is on.
     pub fn detect() -> Option<Lanes> {
         secp256k1::Lanes::detect().filter(|_| Idea::SignatureLanes.is_on()).map(Lanes)
@@ -83,7 +83,7 @@ impl Lanes {
     /// Whether they are faster than libsecp256k1.
     #[doc(hidden)]
     pub fn is_fast(self) -> bool {
-        self.0.cpu() != simd::cpu::Cpu::Plain
+        self.0.cpu() != kernels::cpu::Cpu::Plain
     }
 
     /// Whether one sum proves all of the checks, none of which is ECDSA.

@@ -12,9 +12,9 @@ use crate::flags::Flags;
 use crate::opcode::{Instructions, OP_0, OP_RETURN, push_data};
 use crate::sighash::{Precomputed, SpentOutput};
 use crate::verify::{Scratch, verify};
+use kernels::sha256::sha256d;
 use primitives::encode::put_compact_size;
 use primitives::{Amount, Block, DecodeError, Hash256, Reader, Tables, Transaction, Txid, merkle};
-use simd::sha256::sha256d;
 use std::fmt;
 
 /// What a solution begins with. Source: BIP-0325.

@@ -13,8 +13,8 @@ use crate::opcode::{
 use crate::sighash::{Cache, Extension, Leaf, Precomputed, Sink, Writer, annex_hash, leaf_hash, tagged};
 use crate::stack::{ELEMENT_BYTES_MAX, Element, STACK_SIZE_MAX, Stack};
 use crate::templates;
+use kernels::sha256::sha256;
 use primitives::block::Witness;
-use simd::sha256::sha256;
 
 /// The first byte of an annex. Source: BIP-0341.
 const ANNEX_TAG: u8 = 0x50;

@@ -7,9 +7,9 @@
 //! Flags are bits, lowest first: for each node on the way, depth first, whether something below it is proven; a node of
 //! which that is not so, or a leaf, has a hash. Source: BIP-0037; Bitcoin Core b88bffe, merkleblock.cpp.
 
+use kernels::sha256::sha256d;
 use primitives::encode::{DecodeError, Reader, put_compact_size};
 use primitives::{Hash256, Header, Txid};
-use simd::sha256::sha256d;
 
 /// Most transactions of a block: each weighs at least 240 of its four million.
 const TRANSACTIONS_MAX: u32 = 4_000_000 / 240;

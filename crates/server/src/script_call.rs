@@ -7,9 +7,9 @@ use crate::output::{Payee, Prefixes, put_asm};
 use crate::text::JsonText;
 use crate::tx_decode::has_valid_ops;
 use crate::tx_json::put_address_and_type;
+use kernels::sha256::sha256;
 use primitives::coin::is_unspendable;
 use script::opcode::{Instructions, OP_CHECKSIGADD, is_op_success};
-use simd::sha256::sha256;
 
 /// What a script is, and its addresses when it is wrapped.
 pub fn decode_script(script: &[u8], prefixes: &Prefixes) -> JsonText {

@@ -108,7 +108,7 @@ pub fn put_decoded(json: &mut JsonText, bytes: &[u8], forms: Forms, prefixes: &P
     });
     let written = match (plain, parsed) {
         (Some(plain), _) => {
-            let hash = simd::sha256::sha256d(bytes);
+            let hash = kernels::sha256::sha256d(bytes);
             let head = TxHead {
                 txid: Txid::from_bytes(hash),
                 wtxid: Wtxid::from_bytes(hash),

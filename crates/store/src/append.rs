@@ -3,7 +3,7 @@
 use crate::fault::{Fault, FaultKind, Result};
 use crate::xor::{FileKeys, Key};
 use disk::{Disk, DiskError, DiskFile};
-use simd::xor::xor;
+use kernels::xor::xor;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -10,8 +10,8 @@
 use crate::fault::{Fault, FaultKind, Result};
 use crate::xor::{Key, NO_KEY};
 use disk::{Disk, is_still_open};
+use kernels::xor::xor;
 use leveldb::{Db, Error, Options, Run, TableWriter};
-use simd::xor::xor;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use crate::fault::{Fault, FaultKind, Result};
 use crate::layout;
 use crate::xor::{FileKeys, Key, NO_KEY};
 use disk::{Bytes, Disk, DiskError, DiskFile, DiskResult};
-use simd::xor::xor;
+use kernels::xor::xor;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

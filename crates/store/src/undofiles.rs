@@ -18,12 +18,12 @@ use crate::layout::{self, Network};
 use crate::open_files::{FileNames, OpenFiles, RecordFile};
 use crate::xor::{FileKeys, Key};
 use disk::Disk;
+use kernels::sha256::sha256d_many;
 use primitives::BlockHash;
 use primitives::undo::UndoReader;
-use simd::sha256::sha256d_many;
-use simd::spill::Spill;
 use std::path::Path;
 use std::sync::Arc;
+use sys::spill::Spill;
 
 /// Bytes before a payload: magic and size.
 const HEADER_BYTES: usize = 8;

@@ -3,8 +3,8 @@
 //! Heights are plain numbers here, and nothing but ids, headers and hashes is taken from the crates that are tested.
 //! Blocks are regtest's: every second hash meets its easiest target.
 
+use kernels::sha256::sha256d;
 use primitives::{BlockHash, Hash256, Header, OutPoint, Txid, Wtxid};
-use simd::sha256::sha256d;
 
 /// OP_TRUE: spent without a signature.
 pub const ANYONE: &[u8] = &[0x51];

@@ -6,9 +6,9 @@
 
 use super::judged;
 use crate::{BlockError, Params, SpentCoin, block};
+use kernels::sha256::sha256d;
 use primitives::encode::put_compact_size;
 use primitives::{Amount, BlockHash, Hash256, Header, Height, MedianTime, OutPoint, Txid, Wtxid, merkle};
-use simd::sha256::sha256d;
 use std::collections::HashMap;
 
 /// Transactions of a block besides the coinbase.

@@ -2,9 +2,9 @@
 
 use crate::data::{self, blocks_dir, records};
 use crate::run::{Ran, run};
+use kernels::sha256::sha256d;
 use primitives::undo::{UndoReader, put_count, put_entry};
 use primitives::{Amount, BlockHash, CoinKey, CoinRef, Header, OutPoint, Txid, coin, hex};
-use simd::sha256::sha256d;
 use std::collections::HashMap;
 use std::fs;
 use std::io::{Read, Write};
@@ -115,7 +115,7 @@ fn a_plan_stands_for_the_block_index_and_a_false_one_is_found() {
     for height in [ranges[0].1, ranges[1].1 - 1] {
         let mut forged = good.clone();
         forged[start + height as usize * ANCESTOR_BYTES] ^= 1;
-        let sum = simd::sha256::sha256(&forged[..end]);
+        let sum = kernels::sha256::sha256(&forged[..end]);
         forged[end..end + 32].copy_from_slice(&sum);
         fs::write(at.join("plan"), forged).unwrap();
         let mut runs = parts(at, &ranges[2..], "--datadir @ --plan @/plan");

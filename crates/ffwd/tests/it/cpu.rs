@@ -1,7 +1,7 @@
 //! `--cpu`: the kernels of less than the processor has give the same, and debug.log names them.
 
 use crate::run::run;
-use simd::cpu::Cpu;
+use kernels::cpu::Cpu;
 use std::fs;
 
 #[test]

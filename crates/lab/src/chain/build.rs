@@ -11,9 +11,9 @@ use super::profile::Kind;
 use super::rng::Rng;
 use super::sign::{Signer, Spending};
 use consensus::block::height_push;
+use kernels::sha256::{sha256d, sha256d_many};
 use primitives::encode::put_compact_size;
 use primitives::{Hash256, Height, Txid, Wtxid, merkle};
-use simd::sha256::{sha256d, sha256d_many};
 use std::ops::Range;
 
 /// Marker and flag of a transaction with witness. Source: BIP-0144.

@@ -6,10 +6,10 @@
 //! Absent on purpose: signing (`sign`), and any secrecy: the seed gives every key.
 
 use super::profile::Kind;
+use kernels::sha256::{Sha256, sha256};
 use primitives::encode::put_compact_size;
 use ripemd::{Digest, Ripemd160};
 use secp256k1::{Keypair, Parity, Scalar, SecretKey};
-use simd::sha256::{Sha256, sha256};
 use std::thread;
 
 /// Bytes of the 2-of-3 script: three keys with their pushes, and three opcodes.

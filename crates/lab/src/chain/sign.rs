@@ -11,9 +11,9 @@ use super::coin::Coin;
 use super::keys::{Key, Keys, tagged};
 use super::profile::Kind;
 use super::rng::Rng;
+use kernels::sha256::{Sha256, sha256, sha256d};
 use primitives::encode::put_compact_size;
 use secp256k1::{Keypair, Message, ecdsa, schnorr};
-use simd::sha256::{Sha256, sha256, sha256d};
 
 const SIGHASH_ALL: u8 = 1;
 

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use crate::result::Settings;
 use consensus::Chain;
-use simd::ideas::Idea;
+use sys::ideas::Idea;
 
 pub(super) use read::parse;
 

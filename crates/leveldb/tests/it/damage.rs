@@ -34,7 +34,7 @@ fn small() -> (Vec<(PathBuf, Vec<u8>)>, Model) {
     log.extend(u16::try_from(batch.len()).unwrap().to_le_bytes());
     log.push(1);
     log.extend(&batch);
-    let crc = simd::crc32c::crc32c(&log[6..]).rotate_right(15).wrapping_add(0xa282_ead8);
+    let crc = kernels::crc32c::crc32c(&log[6..]).rotate_right(15).wrapping_add(0xa282_ead8);
     log[..4].copy_from_slice(&crc.to_le_bytes());
     model.insert(b"new".to_vec(), b"value".to_vec());
     let mut files = vec![(dir().join("000100.log"), log)];
@@ -145,7 +145,7 @@ fn malformed_log_batch_is_an_error() {
         let bytes = &mut bent[0].1;
         *bytes = log.clone();
         bytes[at] = byte;
-        let crc = simd::crc32c::crc32c(&bytes[6..]).rotate_right(15).wrapping_add(0xa282_ead8);
+        let crc = kernels::crc32c::crc32c(&bytes[6..]).rotate_right(15).wrapping_add(0xa282_ead8);
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
         let why = read(&disk_of(&bent)).unwrap_err().to_string();
         assert!(why.contains("000100.log is damaged at byte 0: wanted a batch"), "{row}: {why}");

@@ -19,11 +19,11 @@ use coins::Generation;
 use consensus::{BlockError, ScriptCheckReason};
 use indexes::Wanted;
 use primitives::{BlockHash, CoinKey, Height};
-use simd::memory::Buffer;
-use simd::spill::Spill;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use store::FilePos;
+use sys::memory::Buffer;
+use sys::spill::Spill;
 
 /// What does not count of the huge pages that tables of coins leave free.
 const HOLES_BYTES: usize = 8 << 20;

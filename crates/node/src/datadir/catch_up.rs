@@ -16,12 +16,12 @@ use indexes::block::BlockFilter;
 use indexes::{BlockRecords, IndexKind, Wanted, locator};
 use primitives::undo::spent_coins;
 use primitives::{BlockHash, Hash256, Height, Tables, merkle};
-use simd::spill::Spill;
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 use store::indexes::rebuild_advice;
 use store::{FaultKind, FilePos};
+use sys::spill::Spill;
 
 /// Blocks that may wait for their turn, for each worker.
 const BLOCKS_AHEAD: usize = 32;

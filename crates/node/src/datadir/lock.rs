@@ -9,13 +9,13 @@ use crate::report::Reporter;
 use consensus::{Chain, Params};
 use disk::Disk;
 use primitives::hex;
-use simd::ideas::Idea;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 use store::blockfiles::BlockFiles;
 use store::locks::DataDirLocks;
 use store::xor::BlocksKey;
 use store::{Layout, Network, xor};
+use sys::ideas::Idea;
 
 /// What the store needs to know of a network.
 pub fn network(params: &Params) -> Network {
@@ -146,11 +146,11 @@ pub(crate) fn reporter<'e>(events: Events<'e>, options: &'e Options, job: &str) 
     let log = Log::open(options.disk.clone(), options.log_path(), options.clock, options.log_time_micros);
     log.line(&format!("ffwd version v{} ({job}; {})", env!("CARGO_PKG_VERSION"), options.build));
     // The widest is the last; few messages at a time are left to narrower ones.
-    if let Some(sha256) = simd::sha256::Lanes::allowed().last() {
+    if let Some(sha256) = kernels::sha256::Lanes::allowed().last() {
         log.line(&format!("Using the '{sha256:?}' SHA256 implementation"));
     }
     let signatures = script::lanes::best_name();
-    log.line(&format!("Using {signatures} for signatures (--cpu {})", simd::cpu::chosen().name()));
+    log.line(&format!("Using {signatures} for signatures (--cpu {})", kernels::cpu::chosen().name()));
     let without: Vec<&str> = Idea::ALL.into_iter().filter(|idea| !idea.is_on()).map(Idea::name).collect();
     log.line(&format!(
         "Settings: dbcache={} par={} assumevalid={} blocksxor={}{}{}",

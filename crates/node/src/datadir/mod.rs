@@ -125,7 +125,7 @@ pub(crate) struct DataDir<'e> {
 /// What blocks spend lies in files of this directory, where it is more than memory should hold.
 fn spill_to(disk: &Arc<dyn disk::Disk>, dir: &Path) {
     let (disk, within) = (disk.clone(), dir.to_path_buf());
-    simd::spill::set_files(dir, move |bytes| {
+    sys::spill::set_files(dir, move |bytes| {
         let has_room = disk.free_space_bytes(&within).is_ok_and(|free| free >= bytes + SPILL_SPARE_BYTES);
         if !has_room {
             return Err(io::ErrorKind::StorageFull.into());

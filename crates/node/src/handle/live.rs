@@ -17,12 +17,12 @@ use disk::Disk;
 use indexes::IndexKind;
 use p2p::Network;
 use primitives::BlockHash;
-use simd::spill::Spill;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use store::Layout;
 use store::blockfiles::BlockFiles;
 use store::undofiles::UndoFiles;
+use sys::spill::Spill;
 
 /// A job's shared parts. None of its methods waits for the pipeline; a lock of the index that is taken through [`Live::index`]
 /// must not be held while something is formatted or read from a disk.

@@ -9,9 +9,9 @@
 //! was killed in between: those blocks are done again, and the same coins written again.
 
 use super::sums::{SALT_BYTES, Salt, Sums};
+use kernels::sha256::sha256;
 use primitives::hints::HEIGHT_MAX;
 use primitives::{BlockHash, Reader};
-use simd::sha256::sha256;
 use store::Fault;
 use store::private_files::PrivateDir;
 

@@ -4,9 +4,9 @@
 
 use crate::fault::Fault;
 use disk::{Disk, DiskFile};
+use kernels::sha256::Sha256;
 use primitives::hints::{HEADER_BYTES, LIST_BYTES_MAX, read_header, read_list, skip_list};
 use primitives::{DecodeError, Height, Reader};
-use simd::sha256::Sha256;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -136,7 +136,7 @@ mod tests {
         assert!(bytes.len() > PIECE_BYTES);
         put(&disk, &bytes);
         let file = HintsFile::open(&disk, Path::new(PATH)).unwrap();
-        assert_eq!((file.height(), file.sha256()), (Height::new(700), simd::sha256::sha256(&bytes)));
+        assert_eq!((file.height(), file.sha256()), (Height::new(700), kernels::sha256::sha256(&bytes)));
         for (height, list) in (1..).zip(&lists) {
             assert_eq!(&file.list(Height::new(height)).unwrap(), list);
         }

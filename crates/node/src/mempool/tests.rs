@@ -238,7 +238,7 @@ fn what_core_would_not_take_does_not_wait() {
 fn scripts_are_verified_by_the_rules_of_policy() {
     for (script, want) in [(vec![0x51], true), (vec![0xb0, 0x51], false)] {
         let mut chain = Chain::new();
-        let hash = simd::sha256::sha256(&script);
+        let hash = kernels::sha256::sha256(&script);
         let mut stored = Vec::new();
         let program = [&[0, 32][..], &hash].concat();
         put_coin(&mut stored, code(Height::new(150), false), Amount(1_000_000), &program);

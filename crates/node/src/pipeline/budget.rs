@@ -15,10 +15,10 @@ use crate::fault::Fault;
 use crate::locks::lock;
 use coins::ops::SHARDS_PER_GROUP;
 use coins::{Generation, SHARD_GROUPS, ShardGroup};
-use simd::ideas::Idea;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
+use sys::ideas::Idea;
 
 /// Share of the budget that blocks in flight may take, and its bounds in bytes.
 const WINDOW_SHARE: usize = 4;

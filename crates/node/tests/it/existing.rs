@@ -103,7 +103,7 @@ pub(crate) fn leave_heads(disk: &SimDisk, new: BlockHash, old: BlockHash) {
     let db = leveldb::Db::open(disk.shared(), &dir, leveldb::Options::default()).unwrap();
     let key = db.get(b"\x0e\0obfuscate_key").unwrap().unwrap();
     let mut heads = [&[2], &new.as_bytes()[..], old.as_bytes()].concat();
-    simd::xor::xor(&mut heads, key[1..].try_into().unwrap(), 0);
+    kernels::xor::xor(&mut heads, key[1..].try_into().unwrap(), 0);
     db.write(&[(&b"B"[..], None), (&b"H"[..], Some(heads))]).unwrap();
 }
 

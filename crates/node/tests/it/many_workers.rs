@@ -21,7 +21,7 @@ const BUDGET_BYTES: usize = 64 << 20;
 
 /// Coins that lie in the tables from the start.
 fn old(n: u32) -> Txid {
-    Txid::from_bytes(simd::sha256::sha256(&n.to_le_bytes()))
+    Txid::from_bytes(kernels::sha256::sha256(&n.to_le_bytes()))
 }
 
 /// Each block makes 900 kB of coins, spends some that lie in the tables, and what it made of these.

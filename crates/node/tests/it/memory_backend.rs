@@ -10,12 +10,12 @@ use node::index::{BlockIndex, SharedIndex};
 use node::pipeline::{Backend, Connected};
 use node::tree::NodeId;
 use primitives::{BlockHash, CoinKey, Hash256, OutPoint, coin};
-use simd::spill::Spill;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use store::blockfiles::BlockAt;
+use sys::spill::Spill;
 use testkit::Rng;
 
 /// Everything that a pipeline writes, and the blocks that it reads.
@@ -260,6 +260,6 @@ impl Memory {
         }
         coins.sort();
         let all: Vec<u8> = coins.into_iter().flat_map(|(_, bytes)| bytes).collect();
-        Hash256(simd::sha256::sha256d(&all))
+        Hash256(kernels::sha256::sha256d(&all))
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn send(stream: &Mutex<TcpStream>, command: &str, payload: &[u8]) -> 
     let mut name = [0; 12];
     name[..command.len()].copy_from_slice(command.as_bytes());
     let (magic, size) = (Params::new(Chain::Regtest).magic, (payload.len() as u32).to_le_bytes());
-    let check = simd::sha256::sha256d(payload);
+    let check = kernels::sha256::sha256d(payload);
     stream.lock().unwrap().write_all(&[&magic[..], &name, &size, &check[..4], payload].concat())
 }
 
@@ -301,7 +301,7 @@ fn two_that_look_like_one(height: u32, of: Txid) -> [Vec<u8>; 2] {
 pub(crate) fn committed(prev: BlockHash, height: u32) -> [Vec<u8>; 3] {
     let reserved = [5; 32];
     // The only wtxid is the coinbase's, which counts as zero.
-    let commitment = simd::sha256::sha256d(&[[0; 32], reserved].concat());
+    let commitment = kernels::sha256::sha256d(&[[0; 32], reserved].concat());
     let output = [&[0; 8][..], &[38, 0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed], &commitment].concat();
     let plain = coinbase(height, 0, subsidy(height));
     let (head, pay) = plain.split_at(plain.len() - 4 - 10 - 1);

@@ -3,11 +3,11 @@
 use crate::chain::{chain, file, hash_of, put, spend};
 use crate::data_directory::{DATADIR, options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
+use kernels::sha256::sha256;
 use node::jobs::{self, Difference, DumpOut, DumpTarget};
 use node::options::{Options, SetHash};
 use primitives::{Amount, BlockHash, Hash256, Height, OutPoint, Txid, amount, encode};
 use serde_json::Value;
-use simd::sha256::sha256;
 use std::path::{Path, PathBuf};
 use testkit::data;
 

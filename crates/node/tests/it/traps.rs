@@ -223,7 +223,7 @@ pub(crate) fn child(parent: &[u8], version: i32, height: u8, time: u32) -> Vec<u
     );
     let coinbase = hex::decode(&coinbase).unwrap();
     let prev = Header(*parent.first_chunk().unwrap()).hash();
-    let root = Hash256(simd::sha256::sha256d(&coinbase));
+    let root = Hash256(kernels::sha256::sha256d(&coinbase));
     mined(version, prev, &[&[1], &coinbase[..]].concat(), root, time)
 }
 

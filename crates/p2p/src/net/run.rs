@@ -241,7 +241,7 @@ impl Runner {
         self.accept_paused = false;
         self.hub.tick(now);
         if self.hub.take_freed() {
-            simd::allocator::give_back();
+            sys::allocator::give_back();
         }
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = self.hub.progress();
     }

@@ -52,7 +52,7 @@ pub struct Group([u8; 5]);
 impl Group {
     /// The group of a host name, which stands for addresses that are not known.
     pub fn of_name(name: &str) -> Group {
-        let [a, b, c, d, ..] = simd::sha256::sha256(name.as_bytes());
+        let [a, b, c, d, ..] = kernels::sha256::sha256(name.as_bytes());
         Group([0, a, b, c, d])
     }
 

@@ -237,7 +237,7 @@ pub(crate) fn command_name(padded: &[u8; COMMAND_BYTES]) -> Option<&[u8]> {
 
 /// First four bytes of the double SHA-256.
 pub fn checksum(payload: &[u8]) -> [u8; 4] {
-    let [a, b, c, d, ..] = simd::sha256::sha256d(payload);
+    let [a, b, c, d, ..] = kernels::sha256::sha256d(payload);
     [a, b, c, d]
 }
 

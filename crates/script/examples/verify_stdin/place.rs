@@ -3,12 +3,12 @@
 use crate::Case;
 use crate::generate::Generator;
 use crate::wallet::{self, Kind, script_hash, secret, sign_ecdsa, witness_program};
+use kernels::sha256::sha256;
 use primitives::{Amount, OutPoint, Tables};
 use script::opcode::*;
 use script::sighash::{Leaf, leaf_hash, legacy, taproot, witness_v0};
 use script::{Precomputed, SpentOutput};
 use secp256k1::{Keypair, Parity, PublicKey, Scalar, schnorr};
-use simd::sha256::sha256;
 use testkit::blocks::{In, transaction};
 
 /// Where a script is run from.

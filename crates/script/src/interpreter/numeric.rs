@@ -5,9 +5,9 @@ use crate::error::ScriptError;
 use crate::number;
 use crate::opcode::*;
 use crate::stack::Element;
+use kernels::sha256::{sha256, sha256d};
 use ripemd::{Digest, Ripemd160};
 use sha1::Sha1;
-use simd::sha256::{sha256, sha256d};
 
 /// RIPEMD-160 of SHA-256. Source: Bitcoin Core b88bffe, `CHash160`.
 #[inline]

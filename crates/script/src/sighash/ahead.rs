@@ -10,8 +10,8 @@ use super::taproot::put_message;
 use super::{Coins, Extension, Parts, Precomputed, Sink, legacy, segwit, tagged};
 use crate::check::Check;
 use crate::opcode::{OP_0, OP_1, p2sh};
-use simd::ripemd160;
-use simd::sha256::{Pieces, sha256_many, sha256d_many};
+use kernels::ripemd160;
+use kernels::sha256::{Pieces, sha256_many, sha256d_many};
 use std::ops::Range;
 
 /// Inputs of a transaction whose shared hashes are made ahead, at most: what is copied for them stays small.

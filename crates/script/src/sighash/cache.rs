@@ -1,7 +1,7 @@
 //! Hashes of one input, kept while its scripts run: a script may check hundreds of signatures over the same bytes.
 
 use crate::sighash::{Outputs, SIGHASH_ANYONECANPAY};
-use simd::sha256::Sha256;
+use kernels::sha256::Sha256;
 
 /// One kept hash, up to the hash type.
 #[derive(Debug, Default)]

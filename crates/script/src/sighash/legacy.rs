@@ -7,8 +7,8 @@
 
 use crate::opcode::{Instructions, OP_CODESEPARATOR};
 use crate::sighash::{Outputs, Precomputed, SIGHASH_ANYONECANPAY, Sink, Writer, with_hash_type};
+use kernels::sha256::Sha256;
 use primitives::Transaction;
-use simd::sha256::Sha256;
 use std::sync::OnceLock;
 
 /// From this number of inputs on, the blanked inputs are kept; below, they are written again each time, and nothing is
@@ -259,9 +259,9 @@ impl Blanks {
 mod tests {
     use super::*;
     use crate::sighash::SpentOutput;
+    use kernels::sha256::sha256d;
     use primitives::encode::put_compact_size;
     use primitives::{Amount, Tables};
-    use simd::sha256::sha256d;
 
     /// A transaction of that many inputs and outputs, no two alike.
     fn transaction(inputs: usize, outputs: usize) -> Vec<u8> {
@@ -347,7 +347,7 @@ mod tests {
         ] {
             let mut writer = Writer::new();
             put_script_code(&mut writer, code);
-            assert_eq!(writer.finish().finalize(), simd::sha256::sha256(want), "{name}");
+            assert_eq!(writer.finish().finalize(), kernels::sha256::sha256(want), "{name}");
         }
     }
 }

@@ -24,8 +24,8 @@ pub(crate) use segwit::state as witness_v0_state;
 pub(crate) use taproot::{Extension, annex_hash, message, tagged};
 
 use crate::sighash::legacy::Blanks;
+use kernels::sha256::{Sha256, sha256};
 use primitives::{Amount, Transaction};
-use simd::sha256::{Sha256, sha256};
 use std::sync::OnceLock;
 
 /// The bit of a hash type that signs one input only. Source: Bitcoin Core b88bffe, script/interpreter.h.

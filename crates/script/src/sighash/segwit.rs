@@ -1,7 +1,7 @@
 //! What a signature signs in a version 0 witness script: a digest of fixed shape. Source: BIP-0143.
 
 use crate::sighash::{Outputs, Precomputed, SIGHASH_ANYONECANPAY, Sink, Writer, with_hash_type};
-use simd::sha256::{Sha256, sha256d};
+use kernels::sha256::{Sha256, sha256d};
 
 /// The hash that a signature in a version 0 witness script signs.
 ///

@@ -1,7 +1,7 @@
 //! What a signature signs in taproot, by key and by script. Source: BIP-0341, BIP-0342.
 
 use crate::sighash::{Precomputed, SIGHASH_ALL, SIGHASH_ANYONECANPAY, SIGHASH_DEFAULT, SIGHASH_SINGLE, Sink, Writer};
-use simd::sha256::{Sha256, sha256};
+use kernels::sha256::{Sha256, sha256};
 use std::sync::LazyLock;
 
 /// The start of a tagged hash. Source: BIP-0340.

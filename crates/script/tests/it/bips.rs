@@ -2,11 +2,11 @@
 //! files.
 
 use crate::data;
+use kernels::sha256::sha256;
 use primitives::{Amount, Tables, hex};
 use script::sighash::{leaf_hash, taproot};
 use script::{Check, Flags, Immediate, Lanes, Precomputed, Scratch, SpentOutput, verify};
 use serde_json::Value;
-use simd::sha256::sha256;
 
 /// libsecp256k1 is asked through [`Check`], whose messages have 32 bytes; the rows with other lengths are asked
 /// directly.

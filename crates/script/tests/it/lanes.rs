@@ -575,8 +575,8 @@ fn schnorr_of(secret: Number, nonce: Number, sighash: [u8; 32]) -> Option<Check>
         (x.to_byte_array(), if parity == Parity::Even { number } else { number.negated() })
     };
     let ((key, secret), (r, nonce)) = (even(secret), even(nonce));
-    let tag = simd::sha256::sha256(b"BIP0340/challenge");
-    let challenge = Number::new(simd::sha256::sha256(&[tag, tag, r, key, sighash].concat()));
+    let tag = kernels::sha256::sha256(b"BIP0340/challenge");
+    let challenge = Number::new(kernels::sha256::sha256(&[tag, tag, r, key, sighash].concat()));
     let s = nonce.plus(challenge.times(secret))?.bytes();
     Some(Check::Schnorr { signature: joined(r, s), key, sighash })
 }
@@ -679,8 +679,8 @@ fn lanes_agree_on_sums_at_infinity_in(lanes: Lanes) {
         let key = internal.to_byte_array();
         let even = if parity == Parity::Even { secret } else { secret.negated() };
         for r in [[0; 32], key, literal(PRIME)] {
-            let tag = simd::sha256::sha256(b"BIP0340/challenge");
-            let challenge = simd::sha256::sha256(&[tag, tag, r, key, [9; 32]].concat());
+            let tag = kernels::sha256::sha256(b"BIP0340/challenge");
+            let challenge = kernels::sha256::sha256(&[tag, tag, r, key, [9; 32]].concat());
             let s = Number::new(challenge).times(even).bytes();
             let signature = joined(r, s);
             checks.push(Check::Schnorr { signature, key, sighash: [9; 32] });

@@ -2,13 +2,13 @@
 
 use crate::assembler::script;
 use crate::data;
+use kernels::sha256::sha256;
 use primitives::{Amount, OutPoint, Tables};
 use script::lanes::Compared;
 use script::sighash::leaf_hash;
 use script::{Batch, Deferred, Flags, Immediate, OneByOne, Precomputed, Scratch, SpentOutput, verify, verify_all};
 use secp256k1::{Parity, Scalar, XOnlyPublicKey};
 use serde_json::Value;
-use simd::sha256::sha256;
 use testkit::Rng;
 use testkit::blocks::{In, transaction, txid_of};
 

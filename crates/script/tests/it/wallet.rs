@@ -1,12 +1,12 @@
 //! Makes spending transactions with real signatures, of every common kind.
 
 use crate::assembler::push_number;
+use kernels::sha256::sha256;
 use primitives::{Amount, OutPoint, Tables, Txid};
 use script::opcode::*;
 use script::sighash::{Leaf, leaf_hash, legacy, taproot, witness_v0};
 use script::{Precomputed, SpentOutput};
 use secp256k1::{Keypair, Message, Parity, PublicKey, Scalar, SecretKey, XOnlyPublicKey, ecdsa, schnorr};
-use simd::sha256::sha256;
 use testkit::blocks::{In, transaction};
 
 /// What an output pays to.

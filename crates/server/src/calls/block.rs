@@ -19,7 +19,7 @@ use node::index::Validity;
 use node::tree::NodeId;
 use primitives::undo::spent_coins;
 use primitives::{Block, CoinRef, Tables, hex};
-use simd::spill::Spill;
+use sys::spill::Spill;
 
 /// These calls.
 pub(super) const CALLS: &[Call] = &[

@@ -16,13 +16,13 @@ use crate::output::Prefixes;
 use crate::registry::{Arg, Call, Kind, Run};
 use consensus::header::check_proof_of_work;
 use consensus::{Chain, MAX_BLOCK_SIGOPS_COST, MAX_BLOCK_WEIGHT, Params, block, spend};
+use kernels::sha256::sha256;
 use node::Fault;
 use node::handle::{Live, Quiet, Submitted};
 use node::mempool::Mempool;
 use node::tree::{NodeId, Tree};
 use primitives::encode::put_compact_size;
 use primitives::{BlockHash, Hash256, Header, Height, Tables, Txid, hex, merkle};
-use simd::sha256::sha256;
 use std::collections::HashSet;
 use std::sync::Arc;
 

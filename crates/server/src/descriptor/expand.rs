@@ -11,12 +11,12 @@ use crate::output::Prefixes;
 use bitcoin::ScriptBuf;
 use bitcoin::secp256k1::XOnlyPublicKey;
 use bitcoin::taproot::TaprootBuilder;
+use kernels::sha256::sha256;
 use primitives::hex;
 use script::opcode::{
     OP_1, OP_CHECKMULTISIG, OP_CHECKSIG, OP_CHECKSIGADD, OP_DUP, OP_EQUAL, OP_EQUALVERIFY, OP_HASH160, OP_NUMEQUAL,
     push_data,
 };
-use simd::sha256::sha256;
 
 /// Positions of a ranged descriptor, both ends included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

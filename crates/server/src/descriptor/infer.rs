@@ -77,8 +77,8 @@ mod tests {
     use super::*;
     use crate::descriptor::{hash160, put_descriptor};
     use consensus::Chain;
+    use kernels::sha256::sha256;
     use primitives::hex;
-    use simd::sha256::sha256;
 
     fn both(script: &str) -> String {
         let (script, prefixes) = (hex::decode(script).unwrap(), Prefixes::of(Chain::Regtest));

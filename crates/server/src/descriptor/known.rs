@@ -1,7 +1,7 @@
 //! What is known of the keys and scripts behind hashes. Source: Bitcoin Core b88bffe, `FlatSigningProvider`.
 
+use kernels::sha256::sha256;
 use ripemd::{Digest, Ripemd160};
-use simd::sha256::sha256;
 use std::collections::BTreeMap;
 
 /// Where a key comes from: the fingerprint of its master key and the path from there, as `[fingerprint/path]`.

@@ -15,7 +15,7 @@ use node::tree::NodeId;
 use primitives::encode::put_compact_size;
 use primitives::undo::UndoReader;
 use primitives::{CoinRef, DecodeError};
-use simd::spill::Spill;
+use sys::spill::Spill;
 
 /// A block with whole transactions, and what they spent.
 pub(super) fn whole(_context: &Context, live: &Live, query: &Query<'_>) -> Answer {

@@ -19,7 +19,7 @@ pub(crate) fn block_paying(script: &[u8], prev: BlockHash, height: u8, time: u32
     primitives::encode::put_compact_size(&mut coinbase, script.len() as u64);
     coinbase.extend_from_slice(script);
     coinbase.extend_from_slice(&[0; 4]);
-    let root = Hash256(simd::sha256::sha256(&simd::sha256::sha256(&coinbase)));
+    let root = Hash256(kernels::sha256::sha256(&kernels::sha256::sha256(&coinbase)));
     let mined = (0..).map(|nonce| Header::new(0x2000_0000, prev, root, time, 0x207f_ffff, nonce));
     let header = mined.into_iter().find(|header| header.hash().as_bytes()[31] < 0x7f).unwrap();
     let mut bytes = header.0.to_vec();

@@ -2,9 +2,9 @@
 
 use crate::calls::text;
 use crate::site::Site;
+use kernels::sha256::sha256;
 use primitives::hex;
 use server::json::Json;
-use simd::sha256::sha256;
 
 /// Pays to an anchor, which anyone may spend.
 const ADDRESS: &str = "bcrt1pfeesnyr2tx";

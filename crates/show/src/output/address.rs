@@ -170,7 +170,7 @@ fn decode_base58(text: &str, bytes_max: usize) -> Option<Vec<u8>> {
 pub fn decode_base58_check(text: &str, bytes_max: usize) -> Option<Vec<u8>> {
     let mut bytes = decode_base58(text, bytes_max + 4)?;
     let payload = bytes.len().checked_sub(4)?;
-    if simd::sha256::sha256d(&bytes[..payload])[..4] != bytes[payload..] {
+    if kernels::sha256::sha256d(&bytes[..payload])[..4] != bytes[payload..] {
         return None;
     }
     bytes.truncate(payload);

@@ -4,7 +4,7 @@
 //! which fits a word, and each rest is five digits. A zero byte at the front is a digit of its own.
 //! Source: Bitcoin Core b88bffe, base58.cpp, `EncodeBase58Check`.
 
-use simd::sha256::sha256d;
+use kernels::sha256::sha256d;
 
 const DIGITS: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 const PAYLOAD_BYTES: usize = 21;

@@ -7,9 +7,9 @@
 use super::pool::{Piece, Pool};
 use super::{BlockAt, BlockBytes, BlockFiles, RECORD_HEADER_BYTES};
 use crate::fault::Result;
-use simd::ideas::Idea;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use sys::ideas::Idea;
 
 /// Bytes between two blocks that are rather read than skipped.
 const GAP_BYTES_MAX: u64 = 64 * 1024;

@@ -1,10 +1,10 @@
 //! Large buffers that are used again and again, and blocks that share them.
 
-use simd::memory::Buffer;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
+use sys::memory::Buffer;
 
 /// How often a thread that waits for a buffer checks whether it is still wanted.
 const ASK_INTERVAL: Duration = Duration::from_millis(50);

@@ -3,9 +3,9 @@
 use super::{BEST_BLOCK, Chainstate, HEAD_BLOCKS};
 use crate::fault::Result;
 use crate::xor::Key;
+use kernels::xor::xor;
 use leveldb::{Compaction, Error, Run, TableWriter};
 use primitives::BlockHash;
-use simd::xor::xor;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of a record in a table beside its key and value, about.

@@ -3,10 +3,10 @@
 use crate::db::Obfuscated;
 use crate::fault::{Fault, FaultKind, Result};
 use crate::xor::Key;
+use kernels::xor::xor;
 use leveldb::{Expected, Iter, Snapshot};
 use primitives::coin::{COIN_KEY_PREFIX, decode_coin_key};
 use primitives::{CoinKey, OutPoint, Txid};
-use simd::xor::xor;
 use std::path::{Path, PathBuf};
 
 /// The coins at one instant. Clones are cheap; any thread may ask.

@@ -10,10 +10,10 @@ use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfo;
 use crate::layout::{FILE_NUMBER_MAX, Network};
 use crate::xor::{Key, NO_KEY};
+use kernels::sha256::sha256d_80;
+use kernels::xor::xor;
 use primitives::header::HEADER_BYTES;
 use primitives::{BlockHash, Height, Target};
-use simd::sha256::sha256d_80;
-use simd::xor::xor;
 
 /// Entries whose headers are hashed at a time.
 const HASHED_AT_ONCE: usize = 1024;

@@ -14,10 +14,10 @@
 use crate::fault::Result;
 use crate::record::{Key, NO_KEY, RECORD_HEADER_BYTES, SCAN_SIZE_MAX, SCAN_SIZE_MIN};
 use disk::DiskFile;
+use kernels::xor::xor;
 use memchr::memmem::Finder;
 use primitives::Target;
 use primitives::header::{HEADER_BYTES, Header};
-use simd::xor::xor;
 
 const RECORD_BYTES: usize = RECORD_HEADER_BYTES as usize;
 /// Bytes of a record up to the end of its block's header.

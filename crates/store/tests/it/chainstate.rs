@@ -16,7 +16,7 @@ fn dir() -> &'static Path {
 
 /// Outpoints in the order of their keys.
 fn outpoints(count: u32) -> Vec<OutPoint> {
-    let hash = |i: u32| Txid::from_bytes(simd::sha256::sha256(&i.to_le_bytes()));
+    let hash = |i: u32| Txid::from_bytes(kernels::sha256::sha256(&i.to_le_bytes()));
     let mut all: Vec<OutPoint> = (0..count).map(|i| OutPoint { txid: hash(i / 3), vout: i % 3 * 16_500 }).collect();
     all.sort_by_key(key);
     all
@@ -139,7 +139,7 @@ fn chainstate_records_have_cores_bytes() {
     }
     let plain = |value: &[u8]| {
         let mut value = value.to_vec();
-        simd::xor::xor(&mut value, KEY, 0);
+        kernels::xor::xor(&mut value, KEY, 0);
         value
     };
     assert_eq!(all.len(), 3);
@@ -184,7 +184,7 @@ fn malformed_chainstate_records_are_named() {
             }
             for (key, value) in records {
                 let mut value = value.to_vec();
-                simd::xor::xor(&mut value, if obfuscated { KEY } else { [0; 8] }, 0);
+                kernels::xor::xor(&mut value, if obfuscated { KEY } else { [0; 8] }, 0);
                 db.write(&[(key, Some(value))]).unwrap();
             }
             drop(db);

@@ -54,7 +54,7 @@ pub(crate) fn chain(count: u32, script_bytes: impl Fn(u32) -> usize) -> Vec<Vec<
 /// Writes a file whole, obfuscated.
 pub(crate) fn put_file(disk: &dyn Disk, path: &Path, bytes: &[u8], key: [u8; 8]) {
     let mut bytes = bytes.to_vec();
-    simd::xor::xor(&mut bytes, key, 0);
+    kernels::xor::xor(&mut bytes, key, 0);
     if let Some(dir) = path.parent() {
         disk.create_dir_all(dir).unwrap();
     }

@@ -24,7 +24,7 @@ struct Node {
 
 /// The coin that the block at a height makes, for which it spends the one before.
 fn coin(height: u32) -> OutPoint {
-    OutPoint { txid: Txid::from_bytes(simd::sha256::sha256(&height.to_le_bytes())), vout: height }
+    OutPoint { txid: Txid::from_bytes(kernels::sha256::sha256(&height.to_le_bytes())), vout: height }
 }
 
 fn key(outpoint: &OutPoint) -> Vec<u8> {

@@ -52,7 +52,7 @@ fn chainstate_of_three_million_coins_is_written_and_read() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let outpoint = |i: u32| OutPoint { txid: Txid::from_bytes(simd::sha256::sha256(&i.to_le_bytes())), vout: i % 3 };
+    let outpoint = |i: u32| OutPoint { txid: Txid::from_bytes(kernels::sha256::sha256(&i.to_le_bytes())), vout: i % 3 };
     let mut outpoints: Vec<OutPoint> = (0..3_000_000).map(outpoint).collect();
     outpoints.sort_unstable();
     let chainstate = Chainstate::open(RealDisk::shared(), dir.path()).unwrap();
@@ -111,7 +111,7 @@ fn scan_and_bulk_read_of_a_gigabyte_of_blocks() {
     let made = block(BlockHash::ZERO, 1, 1_500_000);
     for file in 0..8 {
         let mut bytes = record(network.magic, &made).repeat(85);
-        simd::xor::xor(&mut bytes, key, 0);
+        kernels::xor::xor(&mut bytes, key, 0);
         std::fs::write(dir.path().join(format!("blk{file:05}.dat")), bytes).unwrap();
     }
     let files = Arc::new(BlockFiles::new(RealDisk::shared(), dir.path(), &network, key));

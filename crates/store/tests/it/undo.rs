@@ -23,7 +23,7 @@ fn undo_record_has_cores_bytes() {
     assert_eq!(record.len(), 38 + 40);
     assert_eq!(hex::encode(&record[..8]), "fabfb5da26000000");
     assert_eq!(record[8..46], payload()[..]);
-    let hashed = simd::sha256::sha256d(&[&prev.as_bytes()[..], &payload()].concat());
+    let hashed = kernels::sha256::sha256d(&[&prev.as_bytes()[..], &payload()].concat());
     assert_eq!(record[46..], hashed);
     assert_eq!(undo_record(MAGIC, &prev, &[0]).len(), 1 + UNDO_OVERHEAD_BYTES);
 }

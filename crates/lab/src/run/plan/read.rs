@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use consensus::Chain;
 use serde::Deserialize;
-use simd::ideas::Idea;
+use sys::ideas::Idea;
 use toml::Spanned;
 
 use super::{

@@ -179,7 +179,7 @@ impl Stream {
         let (disk, network) = source;
         let total = if filled == Filled::Last { new.len() as u64 } else { u64::MAX };
         let key = *self.key.get_or_insert_with(|| xor::key_of_start(disk, &self.path, (new, total), network));
-        simd::xor::xor(new, key, self.bytes);
+        kernels::xor::xor(new, key, self.bytes);
         self.bytes += new.len() as u64;
         filled
     }
@@ -266,7 +266,7 @@ mod tests {
         let plain: Vec<u8> =
             [0xfa, 0xbf, 0xb5, 0xda].into_iter().chain((0..3_000_000_u32).map(|n| (n / 7) as u8)).collect();
         let mut hidden = plain.clone();
-        simd::xor::xor(&mut hidden, KEY, 0);
+        kernels::xor::xor(&mut hidden, KEY, 0);
         assert_eq!(read(&plain, None, 1), None, "a plain file is read in place");
         for (row, pack) in [("gzip", gzip as fn(&[u8]) -> Vec<u8>), ("xz", xz), ("zstd", zst)] {
             for piece_bytes in [10_000, 1_500_000, usize::MAX] {

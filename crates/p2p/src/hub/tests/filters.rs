@@ -179,7 +179,7 @@ fn filters_are_served_in_cores_order() {
     for (at, stop) in [(2, thousand), (3, stale)] {
         let got = list(&heard[at].1, stop, true);
         assert_eq!((got.len(), got[0]), (1001, header(hash_at(chain, &tip, 0))));
-        let join = |at: Hash256, hash: &Hash256| Hash256(simd::sha256::sha256d(&[hash.0, at.0].concat()));
+        let join = |at: Hash256, hash: &Hash256| Hash256(kernels::sha256::sha256d(&[hash.0, at.0].concat()));
         assert_eq!(got[1..].iter().fold(got[0], join), header(stop), "they lead to the last block's header");
     }
     for (at, height) in (4..14).zip(1..) {

@@ -24,7 +24,7 @@ pub(super) fn broken(root: &Path) -> Vec<String> {
             let place = |name: &str| layers.iter().position(|layer| layer == name);
             let is_down = match (name.as_str(), below.as_str()) {
                 (_, TESTKIT) => is_dev,
-                (TESTKIT, below) => place(below).is_none() || matches!(below, "primitives" | "simd"),
+                (TESTKIT, below) => place(below).is_none() || matches!(below, "primitives" | "kernels"),
                 (name, below) => place(below)? > place(name)?,
             };
             (!is_down).then(|| format!("{name} takes from {below}"))
@@ -66,7 +66,7 @@ fn layers_are_the_names_of_the_list() {
 
 #[test]
 fn arrows_tell_tests_from_the_rest() {
-    let manifest = "[package]\nname = \"a\"\n[dependencies]\nsimd = { workspace = true }\nlibc.workspace = true\n[dev-dependencies]\ntestkit = {}\n";
-    let want = [(false, "simd"), (false, "libc"), (true, "testkit")];
+    let manifest = "[package]\nname = \"a\"\n[dependencies]\nkernels = { workspace = true }\nlibc.workspace = true\n[dev-dependencies]\ntestkit = {}\n";
+    let want = [(false, "kernels"), (false, "libc"), (true, "testkit")];
     assert_eq!(arrows(manifest), want.map(|(dev, name)| (dev, name.to_owned())));
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::cpu::{self, Cpu};
-use crate::ideas::Idea;
+use sys::ideas::Idea;
 
 use super::Pieces;
 use super::engine::{self, Engine, Job, Times, block_count, bytes_of, drive};

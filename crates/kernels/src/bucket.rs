@@ -7,7 +7,7 @@
 //!
 //! Absent on purpose: the hash, the records, what an overflow means: the table's owner knows.
 
-use crate::memory::{Array, Zeroed};
+use sys::memory::{Array, Zeroed};
 
 /// Places in a bucket.
 pub const PLACES: usize = 12;

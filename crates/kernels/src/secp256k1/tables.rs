@@ -7,9 +7,9 @@ use super::field::Fe;
 use super::point::{Axis, Coordinate};
 use super::reference::{Affine, GENERATOR, Jacobian, to_affine};
 use super::vector::{LANES_MAX, Vector};
-use crate::memory::{Array, HUGE_PAGE_BYTES, Zeroed};
 use crate::prefetch::prefetch;
 use std::sync::LazyLock;
+use sys::memory::{Array, HUGE_PAGE_BYTES, Zeroed};
 
 /// A point in a table.
 #[derive(Clone, Copy, Debug)]

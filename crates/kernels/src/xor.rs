@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::cpu::{self, Cpu};
-use crate::ideas::Idea;
+use sys::ideas::Idea;
 
 /// A way to XOR. All give the same bytes.
 ///

@@ -13,10 +13,10 @@ mod avx512;
 mod lanes;
 
 use crate::cpu::{self, Cpu};
-use crate::ideas::Idea;
 use ripemd::{Digest, Ripemd160};
 use std::fmt;
 use std::sync::OnceLock;
+use sys::ideas::Idea;
 
 /// Lanes of this processor: a value is the proof that it has them.
 #[derive(Clone, Copy, PartialEq, Eq)]

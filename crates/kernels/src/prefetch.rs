@@ -2,7 +2,7 @@
 //!
 //! Absent on purpose: other hints than "into every cache level, for reading".
 
-use crate::ideas::Idea;
+use sys::ideas::Idea;
 
 /// Asks the processor to load the start of `slice[index]` into its caches.
 ///

@@ -1,16 +1,16 @@
-//! Benchmarks of the kernels, each variant by name: `cargo bench -p ffwd-simd`, or with a word to choose
-//! rows, `cargo bench -p ffwd-simd -- sha256`. Small, and only checked, without `--bench`.
+//! Benchmarks of the kernels, each variant by name: `cargo bench -p ffwd-kernels`, or with a word to choose
+//! rows, `cargo bench -p ffwd-kernels -- sha256`. Small, and only checked, without `--bench`.
 //!
 //! A row is as `testkit::bench` says, in nanoseconds an operation (`ns/op`) and GB/s (10^9 bytes a second).
 
 use std::hint::black_box;
 
-use simd::bucket::{Bucket, Buckets};
-use simd::memory::Pages;
-use simd::muhash::Accumulator;
-use simd::secp256k1::{Claim, Y};
-use simd::sha256::{self, Lanes, Pieces};
-use simd::{crc32c, prefetch, xor};
+use kernels::bucket::{Bucket, Buckets};
+use kernels::muhash::Accumulator;
+use kernels::secp256k1::{Claim, Y};
+use kernels::sha256::{self, Lanes, Pieces};
+use kernels::{crc32c, prefetch, xor};
+use sys::memory::Pages;
 use testkit::{Bench, Per, Rng};
 
 fn main() {
@@ -223,7 +223,7 @@ fn signatures(bench: &Bench) {
         schnorr.push(Claim::Schnorr { x: GENERATOR, r: GENERATOR, s: small(s), challenge });
     }
     let want: Vec<bool> = (2..count + 2).map(|s| s % 2 == 1).collect();
-    for lanes in simd::secp256k1::Lanes::available() {
+    for lanes in kernels::secp256k1::Lanes::available() {
         for (name, claims) in [("ECDSA", &ecdsa), ("Schnorr", &schnorr)] {
             bench.time(&format!("{name} signatures {lanes:?}"), Per::of(count, "op"), || {
                 assert!(lanes.prove(black_box(claims)) == want, "{lanes:?} proves every other one");
@@ -239,7 +239,7 @@ fn muhash(bench: &Bench) {
     let keys: Vec<[u8; 32]> = (0..count).map(|_| rng.array()).collect();
     let product = |mut all: Accumulator| {
         keys.iter().for_each(|key| all.push(key));
-        simd::muhash::reduce(&all.finish())
+        kernels::muhash::reduce(&all.finish())
     };
     let want = product(Accumulator::reference());
     let row = |name: &str, make: &dyn Fn() -> Accumulator| {
@@ -247,7 +247,7 @@ fn muhash(bench: &Bench) {
     };
     row("plain", &Accumulator::reference);
     #[cfg(target_arch = "x86_64")]
-    for kind in [simd::cpu::Cpu::Avx2, simd::cpu::Cpu::Avx512] {
+    for kind in [kernels::cpu::Cpu::Avx2, kernels::cpu::Cpu::Avx512] {
         if Accumulator::with(kind).is_some() {
             row(kind.name(), &|| Accumulator::with(kind).expect("it was there just now"));
         }

@@ -1,0 +1,28 @@
+//! Arithmetic and hashing behind safe functions, each with a reference implementation that it is tested against.
+//!
+//! In: bytes. Out: bytes. With [`sys`] the only crate of the workspace with `unsafe`; which instructions the processor has is
+//! asked at run time, so that one program runs on every machine.
+//!
+//! - [`cpu`]: which kernels run, where not all that the processor has.
+//! - [`sha256`]: single, double and incremental SHA-256, many messages at a time in vector lanes.
+//! - [`ripemd160`]: RIPEMD-160 of digests, many at a time in vector lanes.
+//! - [`xor`]: the 8-byte obfuscation of block files and the chainstate.
+//! - [`crc32c`]: the checksum of LevelDB's blocks and logs.
+//! - [`muhash`]: products of numbers of 3072 bits, eight or four at a time in vector lanes; [`chacha20`] makes them of keys.
+//! - [`secp256k1`]: statements about points of that curve, many at a time in vector lanes.
+//! - [`bucket`]: one cache line of a hash table. [`prefetch`]: a cache line, early.
+//!
+//! Absent on purpose: anything that knows Bitcoin, LevelDB, a file, or a thread.
+
+pub mod bucket;
+pub mod chacha20;
+pub mod cpu;
+pub mod crc32c;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod doubles;
+pub mod muhash;
+pub mod prefetch;
+pub mod ripemd160;
+pub mod secp256k1;
+pub mod sha256;
+pub mod xor;
