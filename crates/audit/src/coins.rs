@@ -3,7 +3,7 @@
 use crate::record::{CoinsRecord, Record, rules_name, weighted};
 use crate::sums::{Adder, Salt, Side, Sums};
 use node::Fault;
-use node::files::SetFiles;
+use node::offline::files::SetFiles;
 use node::options::{Options, SetHash};
 use primitives::hex;
 

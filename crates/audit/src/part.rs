@@ -8,7 +8,7 @@ use crate::sums::{Adder, Salt, Side, Sums};
 use crate::workers::{Stopped, judge_all};
 use consensus::bip30;
 use node::Fault;
-use node::files::{ChainFiles, JudgedBlock, Needs, Wrong};
+use node::offline::files::{ChainFiles, JudgedBlock, Needs, Wrong};
 use node::options::Options;
 use primitives::{BlockHash, Height, OutPoint, Tables, Txid};
 use std::collections::HashMap;

@@ -19,7 +19,7 @@ pub struct Plan {
 ///
 /// There is no block index, it is damaged, the chain is lower than `to`; what the system says.
 pub fn plan(options: &Options, from: u32, to: Option<u32>, parts: usize) -> Result<Plan, Fault> {
-    let (bytes, best) = node::files::block_bytes(options)?;
+    let (bytes, best) = node::offline::files::block_bytes(options)?;
     let tip = bytes.len() as u32 - 1;
     let to = to.unwrap_or(tip);
     if from > to || to > tip {

@@ -4,7 +4,7 @@
 //! everybody's work. Absent on purpose: what is done with a block that was judged.
 
 use node::Fault;
-use node::files::{self, ChainFiles, JudgedBlock, Wrong};
+use node::offline::files::{self, ChainFiles, JudgedBlock, Wrong};
 use primitives::Height;
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! A range of a chain as tables for analysts: Parquet files that DuckDB, Polars, pandas and Spark read.
 //!
-//! In: a data directory through [`node::files`]; undo data says what each input spends, so that a range needs nothing but
+//! In: a data directory through [`node::offline::files`]; undo data says what each input spends, so that a range needs nothing but
 //! its own files. Out: a directory a table, in it one for every thousand blocks; names of columns are bitcoin-etl's
 //! (docs/export.md). Nothing is judged but that a block is its header's: what is exported is what the files hold.
 //!

@@ -6,7 +6,7 @@ use crate::output::{Partial, check_free, partitions};
 use crate::rows::{Counts, Rows};
 use crate::tables::{Selection, Table};
 use node::Fault;
-use node::files::{ChainFiles, Needs, in_order};
+use node::offline::files::{ChainFiles, Needs, in_order};
 use node::options::Options;
 use primitives::undo::spent_coins;
 use primitives::{Hash256, Height, Tables, merkle};

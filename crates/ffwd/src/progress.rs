@@ -7,7 +7,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use node::options::{Event, Options, Progress};
-use node::session::state::SessionState;
+use node::reporting::state::SessionState;
 use primitives::{Height, human};
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
@@ -239,7 +239,7 @@ pub(crate) fn bar() -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use node::session::state::{BlockWait, Limit};
+    use node::reporting::state::{BlockWait, Limit};
 
     fn at(seconds: f64, height: u32, bytes: u64) -> Progress {
         Progress {

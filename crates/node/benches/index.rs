@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark that finds something else than it needs should fail there")]
 
 use consensus::{Chain, Params};
-use node::index::BlockIndex;
-use node::tree::{GENESIS, NodeId};
+use node::chain::index::BlockIndex;
+use node::chain::tree::{GENESIS, NodeId};
 use primitives::{Hash256, Header, Height};
 use std::hint::black_box;
 use store::blockfiles::BlockAt;

@@ -7,11 +7,11 @@
 //! # Entry points
 //!
 //! [`jobs`] has a function for each command: options in, report out. Below it, where to begin reading:
-//! - [`engine::Engine::activate`]: which chain to connect, what to disconnect, what happens to a bad block.
+//! - [`pipeline::engine::Engine::activate`]: which chain to connect, what to disconnect, what happens to a bad block.
 //! - [`pipeline::Pipeline::run`]: how the blocks of one chain are connected by all cores, in order.
-//! - [`index::BlockIndex`]: what is known of every block; `best_chain::CandidateSet`: which one should be the tip.
-//! - `writer::Writer::commit` and `coins_io::CoinsIo`: what is made durable before what.
-//! - [`files`]: a chain read and judged from files alone, for audits and exports.
+//! - [`chain::index::BlockIndex`]: what is known of every block; `chain::best_chain::CandidateSet`: which one should be the tip.
+//! - `datadir::writer::Writer::commit` and `datadir::coins_io::CoinsIo`: what is made durable before what.
+//! - [`offline::files`]: a chain read and judged from files alone, for audits and exports.
 //! - `session::driver::SyncDriver`: what a sync does next: what is requested from peers, which chain is connected, when it ends.
 //!
 //! # Threads
@@ -32,8 +32,8 @@
 //! 2. a shard group of the coins in memory;
 //! 3. the pipeline's scheduler (with it locked, shard groups are locked only where that needs no waiting);
 //! 4. the optional indexes (`indexing`): the one that lets one commit of them happen at a time, then that of each index;
-//! 5. `writer`: what is appended to, and the file infos;
-//! 6. [`index::SharedIndex`]: the block index, which no thread asks for twice at a time;
+//! 5. `datadir::writer`: what is appended to, and the file infos;
+//! 6. [`chain::index::SharedIndex`]: the block index, which no thread asks for twice at a time;
 //! 7. those of one file that take no other: the session's inbox, reporter, log, `mempool`.
 //!
 //! The sync driver's lock comes before that of the index, and is held for one decision.
@@ -44,64 +44,43 @@
 
 #![warn(clippy::missing_errors_doc)]
 
-pub mod alerts;
-mod atomic_height;
-mod bench_lines;
-mod best_chain;
 #[doc(hidden)]
-pub mod block;
-mod chain_files;
-mod chain_plan;
-mod chain_rules;
-mod chain_source;
-mod coins_io;
+pub mod chain;
 #[doc(hidden)]
 pub mod datadir;
-mod disk_space;
-#[doc(hidden)]
-pub mod engine;
 mod fault;
-mod feed;
-pub mod files;
 pub mod handle;
-mod hashed;
-#[doc(hidden)]
-pub mod headers;
-mod hints;
-pub mod histogram;
-#[doc(hidden)]
-pub mod index;
 mod indexing;
-pub mod jobs;
-mod locks;
-mod log;
-pub mod machine_memory;
 pub mod mempool;
+pub mod offline;
 pub mod options;
-mod peer_lines;
-pub mod pid_file;
 #[doc(hidden)]
 pub mod pipeline;
-mod read_only;
-mod recheck;
-mod report;
-mod scratch;
+pub mod reporting;
 pub mod session;
-mod set_files;
-mod set_totals;
-mod setinfo;
-mod setstats;
-mod shares;
-mod shortfall;
-mod snapshot;
-mod stages;
-pub mod stats;
+pub mod snapshot;
 mod threads;
-#[doc(hidden)]
-pub mod tree;
-mod undo_judge;
-mod writer;
+mod utxo_stats;
 
 pub use fault::{Fault, Message, REBUILD_ADVICE};
-pub use log::{LOG_CATEGORIES, reopen_logs};
-pub use report::{Counted, Figures};
+pub use pipeline::{histogram, machine_memory, stats};
+pub use reporting::log::{LOG_CATEGORIES, reopen_logs};
+pub use reporting::{Counted, Figures};
+
+/// The engine's jobs: one function a command. Options in, report out, events on the way.
+pub mod jobs {
+    pub use crate::offline::{
+        BlockId, DataDirInfo, Failed, Filter, Forecast, FoundTx, InUse, IndexReport, SetAt, Share, Spender, Unindexed,
+        VerifyReport, check_free, file_system_warning, filter, import, index, info, reindex, set_after, set_details,
+        set_info, set_info_at, spender, tx, verify,
+    };
+    pub use crate::session::options::{
+        Download, DownloadLimits, DownloadSwitch, Hours, OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet,
+        Reachable, SyncOptions, check_peer_address, parse_whitebind,
+    };
+    pub use crate::session::phases::{FromSnapshot, sync, sync_from};
+    pub use crate::snapshot::{
+        DiffReport, Difference, DumpOut, DumpReport, DumpTarget, FileInfo, HintsReport, LoadReport, check_snapshot,
+        diff, dump, dump_live, file_info, load, make_hints,
+    };
+}

@@ -1,9 +1,9 @@
 //! What the engine's jobs are told, and what they tell: options, events, results. Plain values.
 
 use crate::fault::Message;
-use crate::session::state::{Limit, SessionState};
-pub use crate::setstats::{SetStats, Tally};
-use crate::stats::Snapshot;
+use crate::pipeline::stats::Snapshot;
+use crate::reporting::state::{Limit, SessionState};
+pub use crate::utxo_stats::setstats::{SetStats, Tally};
 use coins::Totals;
 use consensus::Params;
 use disk::{Disk, RealDisk};
@@ -132,7 +132,7 @@ pub struct Sizes {
     pub import_piece_bytes: usize,
     /// How long the pipeline waits for a block from peers before other things are looked at.
     pub arrival_patience: Duration,
-    /// Whether [`Options::dbcache_bytes`] was chosen by [`crate::machine_memory`], and follows what is left from then on.
+    /// Whether [`Options::dbcache_bytes`] was chosen by [`crate::pipeline::machine_memory`], and follows what is left from then on.
     pub dbcache_follows: bool,
     /// `-checkblockindex`: the number of changes of the chain after which the block index is checked; 0: never.
     pub check_block_index: u32,
@@ -150,7 +150,7 @@ impl Default for Sizes {
             arrival_patience: crate::session::inbox::PATIENCE,
             dbcache_follows: false,
             check_block_index: 0,
-            tip_age_max_s: crate::headers::TIP_AGE_MAX_S,
+            tip_age_max_s: crate::chain::headers::TIP_AGE_MAX_S,
         }
     }
 }

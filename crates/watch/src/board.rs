@@ -10,7 +10,7 @@ pub use crate::sight::Settings;
 use crate::sight::Sight;
 use crate::view::{BlockView, CacheView, LogLine, MachineView, PeerView, StageView, StateView, View};
 use node::options::{Event, Progress, unix_seconds};
-use node::session::state::{Limit, SessionState};
+use node::reporting::state::{Limit, SessionState};
 use node::stats::{STAGES, Snapshot, Stage};
 use p2p::{PeerStats, Peers};
 use std::collections::{BTreeMap, VecDeque};

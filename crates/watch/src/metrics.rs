@@ -4,7 +4,7 @@
 
 use crate::sight::Sight;
 use node::histogram::Histogram;
-use node::session::state::SessionState;
+use node::reporting::state::SessionState;
 use node::stats::STAGES;
 use prometheus::proto::{
     Bucket, Counter, Gauge, Histogram as ProtoHistogram, LabelPair, Metric, MetricFamily, MetricType,
@@ -312,7 +312,7 @@ mod tests {
                 named.iter().filter(|name| !families.contains(**name) && !series.contains(**name)).collect();
             assert!(missing.is_empty(), "{file} names what is not there: {missing:?}");
             if file.starts_with("docs") {
-                let states = format!("state: {} |", node::session::state::SessionState::NAMES.join(", "));
+                let states = format!("state: {} |", node::reporting::state::SessionState::NAMES.join(", "));
                 assert!(text.contains(&states), "{file} does not name {states}");
                 let stages = format!("stage: {} |", STAGES.map(|(_, name)| name).join(", "));
                 assert!(text.contains(&stages), "{file} does not name {stages}");

@@ -4,7 +4,7 @@
 //! Work is bytes and inputs; where the network is the limit, bytes alone.
 
 use node::options::Progress;
-use node::session::state::{Limit, SessionState};
+use node::reporting::state::{Limit, SessionState};
 use std::collections::VecDeque;
 
 /// Rates are means over at least these seconds, and over a tenth of a long run.

@@ -141,7 +141,7 @@ fn more_time() -> NotifyState<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use node::session::state::SessionState;
+    use node::reporting::state::SessionState;
     use primitives::Height;
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::machine::Machine;
 use node::options::{Clock, Progress};
-use node::session::state::SessionState;
+use node::reporting::state::SessionState;
 use p2p::PeerStats;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

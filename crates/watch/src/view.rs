@@ -61,7 +61,7 @@ pub struct View {
     pub refused: Vec<(String, u64)>,
 }
 
-/// The state of the session: see `node::session::state`.
+/// The state of the session: see `node::reporting::state`.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 pub struct StateView {
     /// Its stable name.

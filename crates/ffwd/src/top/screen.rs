@@ -183,7 +183,7 @@ fn draw_log(frame: &mut Frame<'_>, area: Rect, view: &View) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use node::session::state::{BlockWait, SessionState};
+    use node::reporting::state::{BlockWait, SessionState};
     use primitives::Height;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;

@@ -3,10 +3,10 @@
 //! Source: Bitcoin Core b88bffe, validation.cpp, `UpdateTip`, `CheckForkWarningConditions`.
 
 use super::DataDir;
-use crate::alerts::AlertKind;
-use crate::index::BlockIndex;
-use crate::locks::lock;
-use crate::tree::{Fate, NodeId};
+use crate::chain::index::BlockIndex;
+use crate::chain::tree::{Fate, NodeId};
+use crate::reporting::alerts::AlertKind;
+use crate::threads::locks::lock;
 use consensus::version_bits::unknown_activations;
 use primitives::{Height, Work};
 

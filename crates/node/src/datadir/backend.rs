@@ -2,19 +2,19 @@
 //! feed or the reporter.
 
 use super::{DataDir, Mode};
-use crate::bench_lines;
-use crate::block::{BlockContext, Job};
-use crate::engine::{EngineBackend, LookUp};
+use crate::chain::block::{BlockContext, Job};
+use crate::chain::headers::{self, AssumeValid};
+use crate::chain::tree::{NodeId, Tree};
 use crate::fault::Fault;
-use crate::headers::{self, AssumeValid};
 use crate::indexing::Indexing;
-use crate::locks::lock;
-use crate::log::Tip;
 use crate::mempool::Next;
 use crate::options::{RecentBlock, unix_seconds};
+use crate::pipeline::engine::{EngineBackend, LookUp};
 use crate::pipeline::{Backend, Connected};
+use crate::reporting::bench_lines;
+use crate::reporting::log::Tip;
 use crate::session::trust::may_vanish;
-use crate::tree::{NodeId, Tree};
+use crate::threads::locks::lock;
 use coins::Generation;
 use consensus::{BlockError, ScriptCheckReason};
 use indexes::Wanted;

@@ -4,14 +4,14 @@
 //! turn; the calling thread takes the blocks in order, and commits from time to time: a run that is cut short goes on there.
 
 use super::DataDir;
-use crate::engine::EngineBackend;
+use crate::chain::tree::NodeId;
 use crate::fault::{Fault, Message};
 use crate::indexing::{IndexedBlock, Indexing};
-use crate::locks::{lock, wait};
-use crate::stages::block_place;
-use crate::stats::Snapshot;
+use crate::pipeline::engine::EngineBackend;
+use crate::pipeline::stages::block_place;
+use crate::pipeline::stats::Snapshot;
 use crate::threads;
-use crate::tree::NodeId;
+use crate::threads::locks::{lock, wait};
 use indexes::block::BlockFilter;
 use indexes::{BlockRecords, IndexKind, Wanted, locator};
 use primitives::undo::spent_coins;

@@ -1,12 +1,12 @@
 //! What an earlier run left, and what of it decides this one: it is said when the data directory is opened, and while it holds.
 //!
-//! Absent on purpose: an unfinished reindex, which is said where it is finished (`jobs::open`), and a chainstate from a
-//! snapshot (`jobs::sync`).
+//! Absent on purpose: an unfinished reindex, which is said where it is finished (`offline::open`), and a chainstate from a
+//! snapshot (`session`).
 
 use super::{DataDir, Mode};
+use crate::chain::tree::{NodeId, Tree};
 use crate::fault::Message;
-use crate::session::state::{SHUT_OUT_ADVICE, ShutOut};
-use crate::tree::{NodeId, Tree};
+use crate::reporting::state::{SHUT_OUT_ADVICE, ShutOut};
 use primitives::{BlockHash, Height};
 
 impl DataDir<'_> {

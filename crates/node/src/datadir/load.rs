@@ -1,8 +1,8 @@
 //! What an index on disk says, taken into the one in memory: all of it, or what an interrupted reindex had done.
 
 use super::DataDir;
+use crate::chain::tree::{GENESIS, NodeId, Tree};
 use crate::fault::Fault;
-use crate::tree::{GENESIS, NodeId, Tree};
 use primitives::{BlockHash, Header, Height};
 use store::FilePos;
 use store::blockfiles::BlockAt;

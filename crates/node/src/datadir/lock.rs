@@ -1,11 +1,11 @@
 //! Taking a data directory: is it one, which network's, its locks, its log; before anything is read.
 
 use super::seems;
+use crate::datadir::pid_file::PidFile;
 use crate::fault::{Fault, Message};
-use crate::log::Log;
 use crate::options::{Events, Options, Prune};
-use crate::pid_file::PidFile;
-use crate::report::Reporter;
+use crate::reporting::Reporter;
+use crate::reporting::log::Log;
 use consensus::{Chain, Params};
 use disk::Disk;
 use primitives::hex;
@@ -48,13 +48,13 @@ pub(crate) struct Locked {
 pub(crate) fn clock(options: &Options) -> Result<i64, Fault> {
     const FIRST_BLOCK: u64 = 1_231_006_505;
     let wrong = |says: &str| {
-        let first = crate::log::date(FIRST_BLOCK);
+        let first = crate::reporting::log::date(FIRST_BLOCK);
         let why = format!("this machine's clock {says}, and the first block is of {first}");
         Fault::refused(why, "Set the clock: headers are judged by it")
     };
     let now = (options.clock)().duration_since(UNIX_EPOCH).map_err(|_| wrong("says a time before 1970"))?.as_secs();
     if now < FIRST_BLOCK {
-        return Err(wrong(&format!("says {}", crate::log::date(now))));
+        return Err(wrong(&format!("says {}", crate::reporting::log::date(now))));
     }
     i64::try_from(now).map_err(|_| wrong("is beyond all bounds"))
 }

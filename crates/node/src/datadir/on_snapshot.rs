@@ -1,12 +1,12 @@
 //! What is different where a data directory stands on a snapshot that is not validated.
 
 use super::{Assumed, DataDir, FILTER_SHARE, Mode, prune};
-use crate::coins_io::CoinsIo;
+use crate::chain::tree::NodeId;
+use crate::datadir::coins_io::CoinsIo;
+use crate::datadir::feed::BlockFeed;
 use crate::fault::Fault;
-use crate::feed::BlockFeed;
 use crate::indexing::Indexing;
 use crate::session::inbox::Arrivals;
-use crate::tree::NodeId;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};

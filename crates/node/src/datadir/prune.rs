@@ -7,10 +7,10 @@
 //! Absent on purpose: which file may go (`store::prune`); formats.
 
 use super::{Assumed, DataDir, Mode};
+use crate::chain::index::BlockIndex;
+use crate::chain::tree::NodeId;
 use crate::fault::{Fault, Message};
-use crate::index::BlockIndex;
 use crate::options::{Options, Prune};
-use crate::tree::NodeId;
 use disk::Disk;
 use primitives::Height;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -2,12 +2,12 @@
 
 use super::DataDir;
 use super::lock::clock;
+use crate::chain::index::Found;
+use crate::chain::tree::NodeId;
 use crate::fault::{Fault, Message};
-use crate::index::Found;
-use crate::locks::{into_inner, lock};
-use crate::report::Reporter;
+use crate::reporting::Reporter;
 use crate::threads;
-use crate::tree::NodeId;
+use crate::threads::locks::{into_inner, lock};
 use consensus::{Class, Params};
 use primitives::{BlockHash, Height};
 use std::collections::{HashMap, VecDeque};
@@ -297,7 +297,7 @@ impl DataDir<'_> {
             behind += children.len();
             queue.extend(children.iter().map(|block| block.hash));
         }
-        let date = |seconds: i64| crate::log::date(seconds.unsigned_abs());
+        let date = |seconds: i64| crate::reporting::log::date(seconds.unsigned_abs());
         let why = format!(
             "{} blocks are more than two hours ahead of this machine's clock, and {behind} more stand on them: none is \
              invalid, none was taken. The first is {} at {}: {error} (it says {}, the clock {})",

@@ -1,11 +1,12 @@
 //! A block from a peer or a foreign file, checked alone and appended to the block files.
 
 use super::DataDir;
-use crate::block::{Checked, HeaderContext, Refusal};
+use crate::chain::block::{Checked, HeaderContext, Refusal};
+use crate::chain::headers;
+use crate::chain::tree::{Fate, NodeId};
 use crate::fault::Fault;
-use crate::recheck::{self, Check};
-use crate::tree::{Fate, NodeId};
-use crate::{headers, scratch, stages};
+use crate::pipeline::recheck::{self, Check};
+use crate::pipeline::{scratch, stages};
 use consensus::{BlockError, Rule};
 use primitives::DecodeError;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! What follows from the tip of a data directory: whether the initial download goes on, what counts as complete, when to commit.
 
 use super::DataDir;
-use crate::engine::Engine;
+use crate::chain::tree::{GENESIS, NodeId, Tree};
 use crate::fault::Fault;
-use crate::locks::lock;
 use crate::options::unix_seconds;
-use crate::set_totals;
-use crate::tree::{GENESIS, NodeId, Tree};
+use crate::pipeline::engine::Engine;
+use crate::threads::locks::lock;
+use crate::utxo_stats::set_totals;
 use coins::Totals;
 use primitives::Height;
 use store::private_files::PrivateDir;
@@ -19,7 +19,7 @@ impl DataDir<'_> {
     pub(crate) fn is_initial(&self, tree: &Tree, tip: NodeId) -> bool {
         let (options, now) = (self.options, unix_seconds(self.options.clock));
         let (work, time) = (tree.work(tip), tree.time(tip));
-        crate::headers::is_initial(work, time, options.minimum_chain_work, options.sizes.tip_age_max_s, now)
+        crate::chain::headers::is_initial(work, time, options.minimum_chain_work, options.sizes.tip_age_max_s, now)
     }
 
     /// Height of the last connected block.

@@ -6,7 +6,7 @@
 //! of the files is named, no file is read.
 //!
 //! Two things follow. The infos say that the files end behind them, so that no program appends there. And they are used as
-//! soon as their headers are known ([`crate::index::BlockIndex::take_in`]).
+//! soon as their headers are known ([`crate::chain::index::BlockIndex::take_in`]).
 //!
 //! Absent on purpose: whether they are good. That shows when they are connected, as after a reindex.
 

@@ -4,14 +4,14 @@
 //! `PreciousBlock`; rpc/mining.cpp, `submitblock`.
 
 use super::quiet::Quiet;
-use crate::block::{Bip30, BlockContext, HeaderContext};
+use crate::chain::block::{Bip30, BlockContext, HeaderContext};
+use crate::chain::headers;
+use crate::chain::index::Validity;
+use crate::chain::tree::{Fate, GENESIS, NodeId};
 use crate::datadir::store_block::{NotStored, Source};
 use crate::fault::Fault;
-use crate::headers;
-use crate::index::Validity;
 use crate::options::unix_seconds;
-use crate::recheck::{self, Answer, Check, Question};
-use crate::tree::{Fate, GENESIS, NodeId};
+use crate::pipeline::recheck::{self, Answer, Check, Question};
 use consensus::{BlockError, Rule, ScriptCheckReason, flags};
 use primitives::{Header, Height, MedianTime};
 

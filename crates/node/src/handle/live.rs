@@ -1,17 +1,17 @@
 //! What any thread may read of a job while it works.
 
-use crate::alerts::Alerts;
+use crate::chain::headers;
+use crate::chain::index::SharedIndex;
+use crate::chain::tree::NodeId;
+use crate::datadir::writer::Writer;
 use crate::datadir::{Assumed, DataDir};
 use crate::fault::Fault;
-use crate::headers;
-use crate::index::SharedIndex;
 use crate::indexing::Indexing;
 use crate::options::{Clock, Options, Prune, unix_seconds};
-use crate::report::Figures;
+use crate::pipeline::stats::Stats;
+use crate::reporting::Figures;
+use crate::reporting::alerts::Alerts;
 use crate::session::inbox::Arrivals;
-use crate::stats::Stats;
-use crate::tree::NodeId;
-use crate::writer::Writer;
 use consensus::Params;
 use disk::Disk;
 use indexes::IndexKind;

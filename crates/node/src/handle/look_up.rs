@@ -5,10 +5,10 @@
 //! index/blockfilterindex.cpp, index/coinstatsindex.cpp.
 
 use super::Live;
+use crate::chain::tree::NodeId;
 use crate::fault::Fault;
 use crate::indexing::{spender_places, stored_row, tx_places};
 use crate::options::{SetHash, SetInfo};
-use crate::tree::NodeId;
 use indexes::IndexKind;
 use indexes::coinstats::StatsRow;
 use indexes::heights::FilterRow;
@@ -180,7 +180,7 @@ fn transaction_at(block: &[u8], offset: usize, txid: &Txid) -> Option<Vec<u8>> {
 ///
 /// A damaged table or coin, or what the system says.
 pub fn set_info(view: &CoinsView, hash: SetHash, par: usize) -> Result<SetInfo, Fault> {
-    crate::setinfo::set_info(view, hash, false, par)
+    crate::utxo_stats::setinfo::set_info(view, hash, false, par)
 }
 
 /// Hands every coin of a view to `take`, in the order of their keys, with its stored bytes, until that says `false`.
@@ -204,5 +204,5 @@ pub fn walk_coins(view: &CoinsView, mut take: impl FnMut(OutPoint, &[u8]) -> boo
 ///
 /// The table holds something else under its key.
 pub fn decode_coin<'c>(view: &CoinsView, outpoint: &OutPoint, stored: &'c [u8]) -> Result<CoinRef<'c>, Fault> {
-    Ok(crate::setinfo::decode(view, outpoint, stored)?)
+    Ok(crate::utxo_stats::setinfo::decode(view, outpoint, stored)?)
 }

@@ -18,13 +18,13 @@ pub use look_up::{decode_coin, set_info, walk_coins};
 pub use quiet::Quiet;
 pub use verify::Verified;
 
-use crate::atomic_height::AtomicHeight;
 use crate::datadir::DataDir;
+use crate::datadir::turn::Turn;
 use crate::fault::Fault;
-use crate::locks::lock;
 use crate::mempool::Mempool;
 use crate::session::budget::DownloadSwitch;
-use crate::session::turn::Turn;
+use crate::threads::atomic_height::AtomicHeight;
+use crate::threads::locks::lock;
 use primitives::{BlockHash, Height};
 use std::collections::VecDeque;
 use std::fmt;
@@ -49,7 +49,7 @@ pub enum Unanswered {
     Ended,
 }
 
-/// The handle: made before the job, and given to it ([`crate::jobs::SyncOptions`]).
+/// The handle: made before the job, and given to it ([`crate::session::options::SyncOptions`]).
 pub struct Handle {
     started: Instant,
     state: Mutex<State>,
@@ -198,7 +198,7 @@ impl Handle {
     }
 
     /// Has the job load a snapshot of the UTXO set, and waits for that. `live` is what was looked at to find that it can be
-    /// loaded ([`crate::jobs::check_snapshot`]). The job opens the data directory anew, so it is let go before the wait.
+    /// loaded ([`crate::snapshot::check_snapshot`]). The job opens the data directory anew, so it is let go before the wait.
     ///
     /// # Errors
     ///

@@ -1,11 +1,11 @@
 //! What a job's own thread does for others, at a point where no block is in flight.
 
+use crate::chain::index::SharedIndex;
+use crate::chain::tree::NodeId;
 use crate::datadir::DataDir;
-use crate::engine::{Activated, Engine};
 use crate::fault::Fault;
-use crate::index::SharedIndex;
 use crate::options::unix_seconds;
-use crate::tree::NodeId;
+use crate::pipeline::engine::{Activated, Engine};
 use consensus::Params;
 use primitives::{BlockHash, OutPoint};
 use std::sync::atomic::Ordering::Relaxed;

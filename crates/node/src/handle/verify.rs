@@ -1,16 +1,16 @@
 //! Core's verifychain on a job that works: the last blocks are checked again, on coins as they were at the last commit.
 //!
 //! Level 0 reads blocks, 1 checks them alone, 2 reads their undo data, 3 takes them off a set in memory, 4 puts them on it
-//! again, by the reference implementations (`recheck`). Nothing of the job is touched.
+//! again, by the reference implementations (`pipeline::recheck`). Nothing of the job is touched.
 //! Source: Bitcoin Core b88bffe, `CVerifyDB::VerifyDB`.
 
 use super::live::Live;
-use crate::block::HeaderContext;
-use crate::engine::undo_coins;
+use crate::chain::block::HeaderContext;
+use crate::chain::headers::{self, AssumeValid, ChainContext};
+use crate::chain::tree::NodeId;
 use crate::fault::Fault;
-use crate::headers::{self, AssumeValid, ChainContext};
-use crate::recheck::{self, Answer, Question};
-use crate::tree::NodeId;
+use crate::pipeline::engine::undo_coins;
+use crate::pipeline::recheck::{self, Answer, Question};
 use consensus::bip30;
 use primitives::coin::{code, is_unspendable, put_coin};
 use primitives::{Block, Height, OutPoint, Tables};

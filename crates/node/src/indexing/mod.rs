@@ -19,9 +19,9 @@ mod repair;
 mod serve;
 
 use crate::fault::Fault;
-use crate::locks::lock;
-use crate::report::Reporter;
+use crate::reporting::Reporter;
 use crate::threads;
+use crate::threads::locks::lock;
 use disk::Disk;
 pub(crate) use event::IndexedBlock;
 use indexes::{BlockRecords, IndexKind, Wanted};

@@ -2,7 +2,7 @@
 
 use super::event::{Due, Event, IndexedBlock, Payload};
 use crate::fault::Fault;
-use crate::report::Reporter;
+use crate::reporting::Reporter;
 use disk::Disk;
 use indexes::coinstats::{self, StatsRow, Totals};
 use indexes::heights::{self, FilterPos, FilterRow};

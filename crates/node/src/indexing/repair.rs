@@ -5,8 +5,8 @@
 use super::Indexing;
 use super::part::PartState;
 use crate::fault::{Fault, Message};
-use crate::locks::lock;
-use crate::report::Reporter;
+use crate::reporting::Reporter;
+use crate::threads::locks::lock;
 use indexes::IndexKind;
 use indexes::block::BlockFilter;
 use indexes::heights::{self, FilterRow};

@@ -2,7 +2,7 @@
 
 use super::Indexing;
 use super::part::{Part, PartState, stored_row};
-use crate::locks::lock;
+use crate::threads::locks::lock;
 use disk::Disk;
 use indexes::IndexKind;
 use indexes::heights::FilterRow;

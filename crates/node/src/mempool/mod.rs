@@ -20,7 +20,7 @@ mod tests;
 pub(crate) use accept::Next;
 pub use pool::{CLUSTER_MAX, Entry};
 
-use crate::locks::lock;
+use crate::threads::locks::lock;
 use pool::Pool;
 use primitives::{OutPoint, Tables, Txid};
 use queue::{QUEUE_BYTES_MAX, Queue};

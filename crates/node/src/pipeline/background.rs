@@ -3,7 +3,7 @@
 use super::Pipeline;
 use super::scheduler::Background;
 use crate::fault::Fault;
-use crate::stats::Stage;
+use crate::pipeline::stats::Stage;
 use std::time::Instant;
 
 impl Pipeline<'_> {

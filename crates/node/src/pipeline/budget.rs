@@ -12,7 +12,7 @@ use super::scheduler::{Pressure, Window};
 use super::workers::SchedulerGuard;
 use super::{Pipeline, Scheduler, Tip};
 use crate::fault::Fault;
-use crate::locks::lock;
+use crate::threads::locks::lock;
 use coins::ops::SHARDS_PER_GROUP;
 use coins::{Generation, SHARD_GROUPS, ShardGroup};
 use std::sync::Arc;

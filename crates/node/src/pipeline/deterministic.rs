@@ -7,8 +7,8 @@ use super::scheduler::{Seq, Task, Work};
 use super::workers::SchedulerGuard;
 use super::{Pipeline, Scheduler};
 use crate::fault::Fault;
-use crate::locks::lock;
-use crate::stats::Stage;
+use crate::pipeline::stats::Stage;
+use crate::threads::locks::lock;
 
 /// Something that can be done now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,9 +1,9 @@
 //! A block in flight: what the tasks make of it, each part once.
 
 use super::scheduler::Takes;
-use crate::block::{BlockContext, Job, Judged, Prepared};
-use crate::locks::{lock, read, write};
-use crate::stats::BlockTimes;
+use crate::chain::block::{BlockContext, Job, Judged, Prepared};
+use crate::pipeline::stats::BlockTimes;
+use crate::threads::locks::{lock, read, write};
 use coins::shard_group::{BlockOps, Probe};
 use coins::{Answers, SHARD_GROUPS};
 use primitives::{Block, CoinKey};
@@ -13,7 +13,7 @@ use std::sync::{MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard}
 /// Bytes of a block in flight beside what depends on its contents: the 32 answers and their locks most of all.
 const FLIGHT_BYTES: usize = 4096;
 /// Bytes for an input beside its answer: what judging it leaves.
-const INPUT_BYTES: usize = size_of::<crate::block::Spent>();
+const INPUT_BYTES: usize = size_of::<crate::chain::block::Spent>();
 /// Bytes of a coin or tombstone in a table beside its script: record, compressed amount, and its part of a bucket.
 const RECORD_BYTES: usize = 34 + 3 + 8 + 11;
 

@@ -2,7 +2,7 @@
 
 use super::{Pipeline, Tip};
 use crate::fault::Fault;
-use crate::locks::lock;
+use crate::threads::locks::lock;
 use std::time::Instant;
 
 impl Pipeline<'_> {

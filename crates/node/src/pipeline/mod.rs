@@ -19,23 +19,33 @@
 //! - When a block fails, nothing of a block above it that is in flight survives: the groups are rewound before `run` returns.
 //! - A failure is reported for the lowest block that fails, with the failure that Core would meet first in it.
 //!
+//! Beside it: `engine` decides which chain goes in, `stages` has the work on one block, `recheck` judges a refused block a
+//! second time, `stats` has the times.
+//!
 //! Absent on purpose: which chain (the caller's), files (the [`Backend`]'s), rules (`stages`).
 
 mod background;
 mod budget;
 mod deterministic;
+pub mod engine;
 mod flight;
 mod flush;
+pub mod histogram;
+pub mod machine_memory;
+pub(crate) mod recheck;
 mod rewind;
 mod scheduler;
+pub(crate) mod scratch;
+pub(crate) mod stages;
+pub mod stats;
 mod tasks;
 mod workers;
 
-use crate::block::{Job, Judged, Prepared};
+use crate::chain::block::{Job, Judged, Prepared};
+use crate::chain::tree::NodeId;
 use crate::fault::Fault;
-use crate::locks::{Signal, lock, write};
-use crate::stats::{BlockTimes, Stats};
-use crate::tree::NodeId;
+use crate::pipeline::stats::{BlockTimes, Stats};
+use crate::threads::locks::{Signal, lock, write};
 use coins::table::HashKey;
 use coins::{Generation, SHARD_GROUPS, ShardGroup};
 use consensus::{BlockError, Params, ScriptCheckReason};

@@ -3,7 +3,7 @@
 use super::Pipeline;
 use super::flight::Flight;
 use super::scheduler::TakenBack;
-use crate::locks::lock;
+use crate::threads::locks::lock;
 use std::sync::Arc;
 
 impl Pipeline<'_> {

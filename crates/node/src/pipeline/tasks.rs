@@ -3,12 +3,12 @@
 use super::flight::{Flight, Misses};
 use super::scheduler::{Seq, Task};
 use super::{Connected, Pipeline};
-use crate::block::{Bip30, Job, Judged, Prepared, Refusal};
+use crate::chain::block::{Bip30, Job, Judged, Prepared, Refusal};
 use crate::fault::Fault;
-use crate::locks::{lock, read};
-use crate::scratch;
-use crate::stages::{self, CoinAnswers};
-use crate::stats::Stage;
+use crate::pipeline::scratch;
+use crate::pipeline::stages::{self, CoinAnswers};
+use crate::pipeline::stats::Stage;
+use crate::threads::locks::{lock, read};
 use coins::{SHARD_GROUPS, ShardGroup};
 use consensus::BlockError;
 use primitives::{CoinKey, MedianTime};

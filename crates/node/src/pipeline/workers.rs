@@ -3,9 +3,9 @@
 use super::flight::Flight;
 use super::scheduler::{RunEnd, Work};
 use super::{Outcome, Pipeline, Scheduler};
-use crate::block::Refusal;
+use crate::chain::block::Refusal;
 use crate::fault::Fault;
-use crate::stats::Stage;
+use crate::pipeline::stats::Stage;
 use crate::threads;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
@@ -259,8 +259,8 @@ impl Pipeline<'_> {
 mod tests {
     use super::super::{Backend, Connected, Settings, Tip};
     use super::*;
-    use crate::block::{Bip30, BlockContext, HeaderContext, Job};
-    use crate::tree::NodeId;
+    use crate::chain::block::{Bip30, BlockContext, HeaderContext, Job};
+    use crate::chain::tree::NodeId;
     use coins::Generation;
     use coins::table::HashKey;
     use consensus::{Chain, Params};

@@ -6,7 +6,7 @@
 //!
 //! Absent on purpose: bytes a second (`p2p` reads no more), the clock.
 
-use super::state::Pause;
+use crate::reporting::state::Pause;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

@@ -1,13 +1,13 @@
 //! The chain as peers see it: headers, locators, blocks to serve. Never waits for the pipeline.
 
-use crate::headers;
-use crate::index::{Headers, SharedIndex};
+use crate::chain::headers;
+use crate::chain::index::{Headers, SharedIndex};
+use crate::chain::tree::{Fate, NodeId, Tree};
+use crate::datadir::writer::Writer;
 use crate::indexing::Indexing;
-use crate::locks::lock;
 use crate::options::{Clock, unix_seconds};
 use crate::session::finish::Offered;
-use crate::tree::{Fate, NodeId, Tree};
-use crate::writer::Writer;
+use crate::threads::locks::lock;
 use consensus::{BlockError, Class, Params, Rule};
 use disk::Disk;
 use p2p::{ChainView, FilterHeader, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict, Packet};

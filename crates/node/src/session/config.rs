@@ -1,7 +1,7 @@
 //! What the network is told of a sync's options.
 
-use crate::jobs::SyncOptions;
 use crate::options::Options;
+use crate::session::options::SyncOptions;
 use consensus::Chain;
 use p2p::{Config, NetworkParams, Outbound};
 

@@ -18,12 +18,12 @@ pub(crate) use terms::{Action, Doing, Goal, HintedBlocks, Input, Outcome, Settin
 use super::budget::{Allowance, Budget, LocalTime};
 use super::finish::{self, Offered};
 use super::request::{self, Limits, WANTS_MAX};
-use super::state::ShutOut;
 use super::trust::HeadersGate;
-use crate::engine::Standing;
-use crate::headers;
-use crate::index::BlockIndex;
-use crate::tree::{Fate, NodeId, Tree};
+use crate::chain::headers;
+use crate::chain::index::BlockIndex;
+use crate::chain::tree::{Fate, NodeId, Tree};
+use crate::pipeline::engine::Standing;
+use crate::reporting::state::ShutOut;
 use p2p::{BlockVerdict, Progress, Want};
 use primitives::{BlockHash, Height};
 use std::collections::HashSet;

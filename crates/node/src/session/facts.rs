@@ -1,10 +1,10 @@
 //! The facts that the state of a session is made of, gathered where they are known: the block index, and the network.
 
-use super::state::{BlockWait, DialFailures, NetworkFacts, SessionFacts, ShutOut, Stage};
+use crate::chain::tree::{NodeId, Tree};
 use crate::datadir::DataDir;
 use crate::datadir::earlier::shut_out;
 use crate::options::unix_seconds;
-use crate::tree::{NodeId, Tree};
+use crate::reporting::state::{BlockWait, DialFailures, NetworkFacts, SessionFacts, ShutOut, Stage};
 use p2p::facts::PeerFacts;
 use p2p::trouble::{Trouble, TroubleKind};
 use p2p::wire::Target;

@@ -3,10 +3,10 @@
 //! Pure functions over the header tree and what the network last said. Absent on purpose: exit codes and sentences of the
 //! displays.
 
-use super::state::{SHUT_OUT_ADVICE, ShutOut};
+use crate::chain::index::BlockIndex;
+use crate::chain::tree::{Fate, GENESIS, NodeId, Tree};
 use crate::fault::Message;
-use crate::index::BlockIndex;
-use crate::tree::{Fate, GENESIS, NodeId, Tree};
+use crate::reporting::state::{SHUT_OUT_ADVICE, ShutOut};
 use p2p::Progress;
 use primitives::{BlockHash, Height, Work};
 use std::collections::HashSet;

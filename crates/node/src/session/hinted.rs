@@ -10,16 +10,16 @@
 //! made before it is spent, BIP-0030; nor scripts, as below any block that is assumed valid.
 //! Source: BIP 455 to 457; for what pruned blocks are in the index Bitcoin Core b88bffe, `BlockManager::PruneOneBlockFile`.
 
-use crate::block::Checked;
+use crate::chain::block::Checked;
+use crate::chain::headers::{AssumeValid, ChainContext};
+use crate::chain::tree::{Fate, GENESIS, NodeId};
 use crate::datadir::{DataDir, lock};
 use crate::fault::Fault;
-use crate::headers::{AssumeValid, ChainContext};
-use crate::hints::checkpoint::Checkpoint;
-use crate::hints::file::HintsFile;
-use crate::hints::run::{CheckedBlock, HintedRun, Setup};
 use crate::options::{Event, Events, Options, Prune};
-use crate::report::Reporter;
-use crate::tree::{Fate, GENESIS, NodeId};
+use crate::reporting::Reporter;
+use crate::snapshot::hints::checkpoint::Checkpoint;
+use crate::snapshot::hints::file::HintsFile;
+use crate::snapshot::hints::run::{CheckedBlock, HintedRun, Setup};
 use disk::Disk;
 use primitives::Height;
 use std::path::Path;
@@ -205,7 +205,7 @@ pub(super) fn forget(options: &Options, events: Events<'_>) -> Result<(), Fault>
         return Ok(());
     }
     let locked = lock::lock(options, events, false)?;
-    let reporter = Reporter::new(events, crate::log::Log::none(), &options.stop);
+    let reporter = Reporter::new(events, crate::reporting::log::Log::none(), &options.stop);
     reporter.with_room(|| chainstate::finish_swap(&locked.disk, &locked.layout))?;
     forget_in(&reporter, &locked.disk, &locked.layout)
 }

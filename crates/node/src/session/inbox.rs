@@ -4,9 +4,9 @@
 //! Back-pressure: while the pipeline consumes from memory, the network side blocks until there is room, for reading and
 //! checking a body twice would cost more; while the pipeline is starved it never blocks.
 
-use crate::block::Checked;
-use crate::locks::{Signal, lock};
-use crate::tree::NodeId;
+use crate::chain::block::Checked;
+use crate::chain::tree::NodeId;
+use crate::threads::locks::{Signal, lock};
 use primitives::Height;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -10,8 +10,7 @@
 //! has the threads and the network, and moves data alone, through `link`; `receive` stores blocks; `work` runs the engine; `phases` is a
 //! sync in parts, for snapshots and hints; `chainview` is the chain as peers see it.
 //!
-//! `state` makes the one state that everybody is shown from plain facts; `facts` gathers them; `limit` measures what the
-//! work waits for.
+//! `facts` gathers the facts of which `reporting::state` makes the one state that everybody is shown.
 
 pub mod budget;
 pub(crate) mod chainview;
@@ -21,35 +20,33 @@ pub(crate) mod facts;
 pub(crate) mod finish;
 mod hinted;
 pub(crate) mod inbox;
-pub mod limit;
 mod link;
+pub mod options;
 mod past;
 pub(crate) mod phases;
 mod progress;
 mod receive;
 pub(crate) mod request;
-mod sentence;
-pub mod state;
 #[cfg(test)]
 mod testing;
 mod threads;
 pub(crate) mod trust;
-pub(crate) mod turn;
 mod work;
 #[cfg(test)]
 mod world;
 
+use crate::chain::headers::AssumeValid;
+use crate::chain::tree::NodeId;
 use crate::datadir::DataDir;
 use crate::fault::{Fault, Message};
 use crate::handle::{Live, Published};
-use crate::headers::AssumeValid;
-use crate::hints::file::HintsFile;
-use crate::jobs::open::{Existing, Purpose, Which, open_existing};
-use crate::jobs::{self, SyncOptions, engine_with, report};
-use crate::locks::lock;
+use crate::offline::open::{Existing, Purpose, Which, open_existing};
+use crate::offline::{self, engine_with, report};
 use crate::options::{Events, Options, Prune, Report};
-use crate::stats::Snapshot;
-use crate::tree::NodeId;
+use crate::pipeline::stats::Snapshot;
+use crate::session::options::SyncOptions;
+use crate::snapshot::hints::file::HintsFile;
+use crate::threads::locks::lock;
 use budget::Budget;
 use chainview::{SharedChain, Unserved};
 use driver::{Goal, Outcome, Settings, SyncDriver};
@@ -227,11 +224,11 @@ impl<'o> Run<'o> {
         let engines = Engines { tip: &mut engine, past: past_engine.as_mut(), budget_bytes, first };
         let outcome = self.conduct.follow(&session, engines, &mut self.receiver, &self.own)?;
         if let (Some(past), Some(engine)) = (&self.past, past_engine.as_mut()) {
-            jobs::finish_past(past, engine)?;
+            offline::finish_past(past, engine)?;
             past.past_tip.set(engine.tip());
             self.stats = engine.pipeline.stats().snapshot().after(&self.stats);
         }
-        jobs::finish(datadir, &mut engine)?;
+        offline::finish(datadir, &mut engine)?;
         self.tip = engine.tip();
         self.stats = stats.snapshot().after(&self.stats);
         let hinted = session.hinted.map_or(Ok(None), |hinted| hinted.finish(&datadir.reporter))?;

@@ -1,12 +1,12 @@
 //! The chain below a snapshot that is not validated: it stands beside the tip's, over the same block index and files, with coins,
 //! an inbox and an engine of its own.
 
+use crate::chain::tree::NodeId;
 use crate::datadir::{DataDir, start_of};
 use crate::fault::Fault;
-use crate::jobs::replay::replay;
-use crate::read_only::apart;
+use crate::offline::read_only::apart;
+use crate::offline::replay::replay;
 use crate::session::inbox::Arrivals;
-use crate::tree::NodeId;
 use std::sync::Arc;
 use store::chainstate::Chainstate;
 

@@ -6,11 +6,11 @@ use super::driver::Doing;
 use super::facts::FactsSeen;
 use super::link::Session;
 use super::request::RUN_BLOCKS_MAX;
-use super::state::{SessionFacts, Stage};
+use crate::chain::tree::NodeId;
 use crate::datadir::DataDir;
-use crate::locks::lock;
-use crate::stats::Snapshot;
-use crate::tree::NodeId;
+use crate::pipeline::stats::Snapshot;
+use crate::reporting::state::{SessionFacts, Stage};
+use crate::threads::locks::lock;
 use primitives::Height;
 
 /// What the state of the sync is made of.
@@ -83,7 +83,7 @@ fn set_left(datadir: &DataDir<'_>, (height, end): (Height, Height), stats: &Snap
 
 /// Bytes of the blocks up to `end` that are not connected, each block that is to come taken to have `block_bytes`; of those
 /// next, what is stored is known.
-fn bytes_left(index: &crate::index::BlockIndex, end: Height, block_bytes: u64) -> u64 {
+fn bytes_left(index: &crate::chain::index::BlockIndex, end: Height, block_bytes: u64) -> u64 {
     let (tree, tip) = (index.headers(), index.tip());
     let best = tree.best();
     let near = end.min(tree.height(best)).min(tree.height(tip).saturating_add(RUN_BLOCKS_MAX));

@@ -5,7 +5,7 @@ use super::hinted;
 use super::link::Session;
 use crate::datadir::store_block::{NotStored, Source};
 use crate::fault::Fault;
-use crate::peer_lines::PeerLine;
+use crate::reporting::peer_lines::PeerLine;
 use p2p::{BlockVerdict, Event, PeerId};
 use primitives::{BlockHash, Height};
 use std::sync::Arc;

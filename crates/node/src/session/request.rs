@@ -7,8 +7,8 @@
 //! stands before no other.
 
 use super::budget::{Allowance, NEAR_BLOCKS};
-use crate::index::BlockIndex;
-use crate::tree::{Fate, NodeId, Tree};
+use crate::chain::index::BlockIndex;
+use crate::chain::tree::{Fate, NodeId, Tree};
 use p2p::Want;
 use primitives::{BlockHash, Height, Work};
 
@@ -123,7 +123,7 @@ pub(crate) fn next_run(tree: &Tree, tip: NodeId, targets: &[NodeId]) -> Option<N
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::state::Pause;
+    use crate::reporting::state::Pause;
     use crate::session::testing::{Chains, heights};
 
     fn unlimited() -> Limits {

@@ -1,7 +1,7 @@
 //! Chains of headers for the unit tests of this folder.
 
-use crate::index::BlockIndex;
-use crate::tree::{GENESIS, NodeId};
+use crate::chain::index::BlockIndex;
+use crate::chain::tree::{GENESIS, NodeId};
 use consensus::{Chain, Params};
 use p2p::{HeaderInfo, Want};
 use primitives::{BlockHash, Hash256, Header, Work};

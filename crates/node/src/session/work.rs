@@ -3,9 +3,9 @@
 use super::driver::{Action, Input, Outcome};
 use super::link::Session;
 use crate::datadir::DataDir;
-use crate::engine::Engine;
 use crate::fault::Fault;
 use crate::handle::{Handle, Quiet};
+use crate::pipeline::engine::Engine;
 use crate::session::inbox::Arrivals;
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,8 +1,23 @@
-//! Snapshot files on the disk, and the UTXO set of an earlier block.
+//! UTXO sets that come from elsewhere: snapshots are written, loaded, looked into and compared; `hints` makes one of hints.
 //!
-//! Absent on purpose: the format (`primitives::snapshot`), the directory of a loaded snapshot (`store::chainstate`), and
-//! which file and which block (`jobs`).
+//! Absent on purpose: the formats (`primitives::snapshot`, `primitives::hints`), the directory of a loaded snapshot
+//! (`store::chainstate`).
 
+mod dump;
 pub(crate) mod file;
-pub(crate) mod rollback;
+mod fill;
+pub(crate) mod hints;
+pub(crate) mod load;
+mod look;
+mod make_hints;
+mod rollback;
 mod runs;
+pub(crate) mod validate;
+
+pub use dump::{DumpOut, DumpReport, DumpTarget, dump, dump_live};
+pub use load::{LoadReport, check_snapshot, load};
+pub use look::{DiffReport, Difference, FileInfo, diff, file_info};
+pub use make_hints::{HintsReport, make_hints};
+
+/// What helps where a snapshot is not loaded.
+const LOAD_ADVICE: &str = "Nothing was changed: give the snapshot that this reason asks for, or sync without one";

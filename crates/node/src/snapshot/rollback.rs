@@ -6,9 +6,9 @@
 //! Source: Bitcoin Core b88bffe, `CreateRolledBackUTXOSnapshot`, `Chainstate::DisconnectBlock`.
 
 use super::runs::{Change, Merge, Runs};
-use crate::engine::undo_coins;
 use crate::fault::Fault;
-use crate::shares::Shares;
+use crate::pipeline::engine::undo_coins;
+use crate::threads::shares::Shares;
 use disk::Disk;
 use primitives::coin::{code, is_unspendable};
 use primitives::{CoinKey, CoinRef, Hash256, OutPoint, Tables, Txid, merkle};

@@ -9,7 +9,7 @@
 //! The files are this program's alone, of one run of it; they are removed when it ends.
 
 use crate::fault::Fault;
-use crate::shares::Shares;
+use crate::threads::shares::Shares;
 use disk::{Appender, Disk, DiskFile};
 use primitives::CoinKey;
 use primitives::coin::COIN_KEY_BYTES_MAX;

@@ -6,8 +6,8 @@
 use crate::memory_backend::Memory;
 use crate::traps::{child, combinations, engine_on};
 use consensus::{Chain, Params};
-use node::engine::{Activated, Engine};
-use node::tree::Fate;
+use node::chain::tree::Fate;
+use node::pipeline::engine::{Activated, Engine};
 use primitives::{BlockHash, Header, OutPoint, Tables, Txid, hex};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};

@@ -3,10 +3,10 @@
 use crate::memory_backend::Memory;
 use coins::table::HashKey;
 use consensus::{Chain, Params, ScriptCheckReason};
-use node::block::{BlockContext, Job};
-use node::headers::{self, AssumeValid, ChainContext};
+use node::chain::block::{BlockContext, Job};
+use node::chain::headers::{self, AssumeValid, ChainContext};
+use node::chain::tree::{GENESIS, NodeId};
 use node::pipeline::{Outcome, Pipeline, Settings};
-use node::tree::{GENESIS, NodeId};
 use primitives::{BlockHash, Header, MedianTime, Work};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -8,7 +8,7 @@ use coins::Totals;
 use coins::table::HashKey;
 use consensus::{Chain, Params};
 use disk::{Disk, SimDisk};
-use node::block::Bip30;
+use node::chain::block::Bip30;
 use node::jobs;
 use node::options::{Options, SetHash, SetInfo};
 use node::pipeline::{Outcome, Pipeline, Settings};

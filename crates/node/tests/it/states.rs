@@ -6,7 +6,7 @@ use crate::peers::{Blocks, Far, MINUTE, Manner, Until, extend, honest, open, syn
 use node::handle::Handle;
 use node::jobs::{self, SyncOptions};
 use node::options::{Event, Options, Report};
-use node::session::state::SessionState;
+use node::reporting::state::SessionState;
 use primitives::{BlockHash, Height, Work};
 use std::net::TcpListener;
 use std::sync::atomic::Ordering;

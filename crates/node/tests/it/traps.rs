@@ -8,11 +8,11 @@ use crate::memory_backend::Memory;
 use coins::table::HashKey;
 use consensus::{Chain, Params};
 use disk::SimDisk;
-use node::engine::{Activated, Engine, Setup};
-use node::headers::AssumeValid;
+use node::chain::headers::AssumeValid;
 use node::jobs;
 use node::options::{Options, SetHash};
 use node::pipeline::Settings;
+use node::pipeline::engine::{Activated, Engine, Setup};
 use primitives::{BlockHash, Hash256, Header, Work, hex};
 use std::collections::HashMap;
 use std::path::Path;
@@ -69,7 +69,7 @@ pub(crate) fn run_groups(groups: &[&[Vec<u8>]], settings: Settings, eager: bool)
             }
             let accepted = index.write().accept(&params, &header, header.hash(), NOW);
             match accepted {
-                Ok(node::tree::GENESIS) => {}
+                Ok(node::chain::tree::GENESIS) => {}
                 Ok(id) => {
                     memory.found(id, block);
                     queue.extend(waiting.remove(&header.hash()).unwrap_or_default());
@@ -123,7 +123,7 @@ pub(crate) fn engine_on<'w>(params: &'w Params, memory: &'w Memory, settings: Se
         pipeline: settings,
         assume: AssumeValid { hash: BlockHash::ZERO, minimum_chain_work: Work::ZERO },
         stop_at: None,
-        tip: node::tree::GENESIS,
+        tip: node::chain::tree::GENESIS,
         secret: HashKey([9, 8, 7, 6]),
     };
     Engine::new(params, memory, memory.index(), setup)

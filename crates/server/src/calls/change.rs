@@ -7,9 +7,9 @@ use crate::error::{Code, RpcError};
 use crate::json::Json;
 use crate::registry::{Arg, Call, Kind, Run};
 use consensus::{Params, block};
+use node::chain::tree::NodeId;
 use node::handle::{Quiet, Submitted, Verified};
 use node::options::Prune;
-use node::tree::NodeId;
 use primitives::{Header, Height, Tables};
 
 const BLOCK_HASH: Arg = Arg::needed("blockhash", Kind::Hex, "the hash of the block");
@@ -109,7 +109,7 @@ fn submit_block(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
 }
 
 /// The same block, with the coinbase's witness where a miner left it out. Source: Core's `UpdateUncommittedBlockStructures`.
-fn with_reserved_value(params: &Params, tree: &node::tree::Tree, raw: Vec<u8>) -> Vec<u8> {
+fn with_reserved_value(params: &Params, tree: &node::chain::tree::Tree, raw: Vec<u8>) -> Vec<u8> {
     let mut tables = Tables::new();
     let Ok(parsed) = tables.parse_block(&raw) else { return raw };
     let parent = tree.find(&parsed.header().prev());

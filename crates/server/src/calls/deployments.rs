@@ -10,7 +10,7 @@ use crate::json::Json;
 use crate::registry::{Arg, Call, Kind, Run};
 use consensus::version_bits::{TESTDUMMY_BIT as BIT, TOP_BITS, bits};
 use consensus::{Chain, Params, flags};
-use node::tree::{NodeId, Tree};
+use node::chain::tree::{NodeId, Tree};
 use primitives::Height;
 
 /// These calls.

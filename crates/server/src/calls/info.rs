@@ -6,10 +6,10 @@ use crate::context::Context;
 use crate::error::RpcError;
 use crate::json::{Fields, Json};
 use crate::registry::{Arg, Call, Kind, Run};
+use node::chain::index::{BlockIndex, Validity};
+use node::chain::tree::{Fate, NodeId, Tree};
 use node::handle::Live;
-use node::index::{BlockIndex, Validity};
 use node::options::Prune;
-use node::tree::{Fate, NodeId, Tree};
 use primitives::{BlockHash, Height, hex};
 
 /// These calls.
@@ -319,7 +319,7 @@ pub(super) fn known_transactions(live: &Live, index: &BlockIndex, id: NodeId) ->
         let above: u64 = tree.path(base, id).iter().map(|&id| u64::from(index.body(id).transactions())).sum();
         return of_base.map(|count| count + above);
     }
-    let is_whole = tree.path(node::tree::GENESIS, id).iter().all(|&id| index.body(id).transactions() > 0);
+    let is_whole = tree.path(node::chain::tree::GENESIS, id).iter().all(|&id| index.body(id).transactions() > 0);
     is_whole.then(|| index.transactions_up_to(id))
 }
 
@@ -334,7 +334,7 @@ mod tests {
     /// A tree that grows between the looks; beside it the plain definition.
     #[test]
     fn leaves_are_the_headers_on_which_no_other_stands() {
-        let mut tree = node::headers::genesis_tree(&Params::new(Chain::Regtest));
+        let mut tree = node::chain::headers::genesis_tree(&Params::new(Chain::Regtest));
         let (mut rng, mut leaves) = (Rng::new(21), Leaves::default());
         let mut parents = BTreeSet::new();
         for at in 1..3 * LOOK_HEADERS as u32 {

@@ -11,8 +11,8 @@ use crate::json::Json;
 use crate::registry::{Arg, Call, Kind, Run};
 use consensus::Params;
 use consensus::header::{Ancestor, Parent, required_bits};
-use node::index::BlockIndex;
-use node::tree::{NodeId, Tree};
+use node::chain::index::BlockIndex;
+use node::chain::tree::{NodeId, Tree};
 use primitives::{Height, hex};
 
 /// These calls.

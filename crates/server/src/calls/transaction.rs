@@ -15,8 +15,8 @@ use crate::text::JsonText;
 use crate::tx_decode::{Forms, put_decoded};
 use crate::tx_json::{Details, Show, TxHead, put_parsed};
 use indexes::IndexKind;
+use node::chain::tree::NodeId;
 use node::handle::Live;
-use node::tree::NodeId;
 use primitives::{CoinRef, OutPoint, Tables, Transaction, Txid, hex};
 use std::collections::BTreeSet;
 
@@ -159,7 +159,7 @@ pub(crate) fn find_transaction(
 fn get_raw_transaction(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     let txid = args.txid(0, "parameter 1")?;
     let live = context.live()?;
-    let genesis_root = live.index.headers().header(node::tree::GENESIS).merkle_root();
+    let genesis_root = live.index.headers().header(node::chain::tree::GENESIS).merkle_root();
     if txid.to_hash256() == genesis_root {
         let why = "The genesis block coinbase is not considered an ordinary transaction and cannot be retrieved";
         return Err(RpcError::not_found(why));

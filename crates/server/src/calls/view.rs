@@ -6,9 +6,9 @@ use crate::args::Args;
 use crate::context::Context;
 use crate::error::{Code, RpcError};
 use crate::json::{Fields, Json};
+use node::chain::index::BlockIndex;
+use node::chain::tree::NodeId;
 use node::handle::Live;
-use node::index::BlockIndex;
-use node::tree::NodeId;
 use primitives::{BlockHash, Header, Height, MedianTime, U256, Work};
 use std::sync::Arc;
 

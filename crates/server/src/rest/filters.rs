@@ -6,9 +6,9 @@ use crate::calls::indexed::is_index_ready;
 use crate::context::Context;
 use crate::text::JsonText;
 use indexes::IndexKind;
+use node::chain::index::Validity;
+use node::chain::tree::NodeId;
 use node::handle::Live;
-use node::index::Validity;
-use node::tree::NodeId;
 use primitives::encode::put_compact_size;
 
 /// The number of the basic type.

@@ -2,7 +2,7 @@
 
 use super::super::Tip;
 use super::{Background, Halt, InFlight, Phase, Pressure, Scheduler, Seq, Takes, Task, Window};
-use crate::block::Refusal;
+use crate::chain::block::Refusal;
 use coins::{Generation, SHARD_GROUPS};
 use consensus::BlockError;
 use std::cmp::Reverse;

@@ -24,7 +24,7 @@ mod turns;
 mod work;
 
 use super::Tip;
-use crate::block::Refusal;
+use crate::chain::block::Refusal;
 use crate::fault::Fault;
 use coins::SHARD_GROUPS;
 use consensus::BlockError;

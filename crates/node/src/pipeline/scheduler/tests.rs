@@ -2,7 +2,7 @@
 
 use super::seal::WRITE_PARTS;
 use super::*;
-use crate::tree::NodeId;
+use crate::chain::tree::NodeId;
 use coins::Generation;
 use consensus::Rule;
 use primitives::{BlockHash, Txid};
@@ -132,7 +132,7 @@ impl Bench {
         }
     }
 
-    fn run_until_task(&mut self, of: u64, stage: crate::stats::Stage) -> Task {
+    fn run_until_task(&mut self, of: u64, stage: crate::pipeline::stats::Stage) -> Task {
         let Work::Block(_, task) =
             self.run_until(|work| matches!(work, Work::Block(at, task) if at == seq(of) && task.stage() == stage))
         else {
@@ -161,7 +161,7 @@ fn look_up_that_awaits_the_disk_holds_no_worker() {
         let mut bench = Bench::new(1);
         bench.admit(3);
         for number in [0, 1] {
-            bench.run_until_task(number, crate::stats::Stage::LookUp);
+            bench.run_until_task(number, crate::pipeline::stats::Stage::LookUp);
             bench.scheduler.await_disk(seq(number));
             bench.scheduler.done(Work::Block(seq(number), Task::LookUp));
             bench.scheduler.invariants();
@@ -242,7 +242,7 @@ fn may_admit_needs_room() {
 fn mark_behind_the_block_to_come_is_not_waited_for() {
     let mut bench = Bench::new(1);
     bench.admit(2);
-    bench.run_until_task(1, crate::stats::Stage::LookUp);
+    bench.run_until_task(1, crate::pipeline::stats::Stage::LookUp);
     // Every group has applied all that is in flight.
     bench.scheduler.begin_seal(bench.now);
     let has_room = |bench: &Bench| bench.scheduler.may_admit(WIDE, &World(true, false));
@@ -386,7 +386,7 @@ fn scripts_that_fail_report_the_first_in_the_block() {
         bench.chunks = results.len();
         bench.admit(1);
         for result in results {
-            let task = bench.run_until_task(0, crate::stats::Stage::Scripts);
+            let task = bench.run_until_task(0, crate::pipeline::stats::Stage::Scripts);
             assert!(!bench.scheduler.is_halted(), "{row}: some scripts still run");
             let result = result.map_or(Ok(()), |input| Err(broken(input)));
             bench.scheduler.scripts_done(seq(0), result, bench.now);
@@ -406,7 +406,7 @@ fn scripts_that_fail_report_the_first_in_the_block() {
 #[test]
 fn run_ends_by_its_gravest_reason() {
     let refuse = |bench: &mut Bench| {
-        bench.run_until_task(0, crate::stats::Stage::Decode);
+        bench.run_until_task(0, crate::pipeline::stats::Stage::Decode);
         bench.scheduler.decoded(seq(0), Err(Refusal::WrongBody), bench.now);
         bench.scheduler.done(Work::Block(seq(0), Task::Decode));
     };
@@ -566,12 +566,12 @@ fn generation_is_written_until_it_is_durable() {
 fn groups_seal_right_after_the_last_block_of_a_generation() {
     let mut bench = Bench::new(1);
     bench.admit(3);
-    bench.run_until_task(0, crate::stats::Stage::LookUp);
+    bench.run_until_task(0, crate::pipeline::stats::Stage::LookUp);
     bench.scheduler.looked_up(seq(0), bench.now);
     bench.scheduler.done(Work::Block(seq(0), Task::LookUp));
     // Group 9 is a block ahead: the mark lies behind block 2.
     let ahead = Work::Block(seq(1), Task::Apply { group: 9 });
-    bench.run_until_task(1, crate::stats::Stage::Decode);
+    bench.run_until_task(1, crate::pipeline::stats::Stage::Decode);
     bench.finish(Work::Block(seq(1), Task::Decode));
     bench.scheduler.take_task((seq(1), Task::Apply { group: 9 }));
     bench.finish(ahead);
@@ -583,7 +583,7 @@ fn groups_seal_right_after_the_last_block_of_a_generation() {
     while bench.committed < 2 {
         bench.step();
     }
-    bench.run_until_task(2, crate::stats::Stage::Commit);
+    bench.run_until_task(2, crate::pipeline::stats::Stage::Commit);
     assert_eq!(mark(&bench), Some((seq(3), false)), "the last block of it is not committed");
     let committed = bench.scheduler.committed(tip(2), bench.now);
     assert_eq!((committed.done, committed.next, committed.ready), (2, None, 1));
@@ -648,9 +648,9 @@ fn take_back_says_what_each_group_has_done() {
     }
     // Behind block 1, of which one group does its part.
     bench.scheduler.begin_seal(bench.now);
-    bench.run_until_task(1, crate::stats::Stage::Decode);
+    bench.run_until_task(1, crate::pipeline::stats::Stage::Decode);
     bench.finish(Work::Block(seq(1), Task::Decode));
-    bench.run_until_task(1, crate::stats::Stage::Apply);
+    bench.run_until_task(1, crate::pipeline::stats::Stage::Apply);
     bench.finish(Work::Block(seq(1), Task::Apply { group: 0 }));
     bench.scheduler.stop();
     let taken = bench.scheduler.take_back();

@@ -1,6 +1,6 @@
 //! What there is to do: tasks of blocks in flight, and background work.
 
-use crate::stats::Stage;
+use crate::pipeline::stats::Stage;
 
 /// A block's number in its pipeline, from 0, in the order in which blocks come.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,10 +1,10 @@
 //! What the driver is told, what it says, and what it sees of the world. Plain values.
 
-use crate::engine::Standing;
-use crate::headers::AssumeValid;
-use crate::index::BlockIndex;
+use crate::chain::headers::AssumeValid;
+use crate::chain::index::BlockIndex;
+use crate::chain::tree::NodeId;
+use crate::pipeline::engine::Standing;
 use crate::session::budget::{DownloadLimits, LocalTime};
-use crate::tree::NodeId;
 use p2p::{BlockVerdict, Progress, Want};
 use primitives::{BlockHash, Height, Work};
 use std::time::Duration;

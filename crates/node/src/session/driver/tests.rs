@@ -1,7 +1,7 @@
 //! The driver by itself: inputs in, actions out, and what always holds after each.
 
 use super::*;
-use crate::headers::AssumeValid;
+use crate::chain::headers::AssumeValid;
 use crate::session::budget::DownloadLimits;
 use crate::session::finish::LEFT_PATIENCE;
 use crate::session::testing::{Chains, claim, heights};

@@ -14,10 +14,12 @@ use super::phases::{FromSnapshot, sync_with};
 use super::receive;
 use super::threads::{Conduct, Wanted};
 use super::work::{self, Engines};
-use crate::engine::Engine;
 use crate::fault::Fault;
-use crate::jobs::{self, DumpOut, DumpTarget, SyncOptions};
+use crate::offline;
 use crate::options::{COMMIT_INTERVAL, Event, Options, OwnFiles, Prune, SetHash, Sizes};
+use crate::pipeline::engine::Engine;
+use crate::session::options::SyncOptions;
+use crate::snapshot::{self, DumpOut, DumpTarget};
 use consensus::{Chain, Params};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use net::{Manner, Net, Peer, SimLine};
@@ -122,12 +124,12 @@ fn whole(blocks: &[Vec<u8>]) -> SimDisk {
     let file: Vec<u8> = blocks.iter().flat_map(|block| blocks::record(magic, block)).collect();
     put(&disk, &Path::new(DATADIR).join("regtest/blocks/blk00000.dat"), &file);
     disk.create_dir_all(Path::new("/out")).unwrap();
-    jobs::reindex(&options(&disk), false, &|_| ()).unwrap();
+    offline::reindex(&options(&disk), false, &|_| ()).unwrap();
     disk
 }
 
 fn set_of(disk: &SimDisk) -> (Height, Hash256) {
-    let set = jobs::set_info(&options(disk), SetHash::Serialized, &|_| ()).unwrap();
+    let set = offline::set_info(&options(disk), SetHash::Serialized, &|_| ()).unwrap();
     (set.height, set.hash.unwrap().1)
 }
 
@@ -157,10 +159,10 @@ fn scene() -> &'static Scene {
         let (branch, _) = known(branch_of(&blocks));
         let (main, disk) = known(blocks);
         let out = DumpOut::File(SNAPSHOT.into());
-        let dumped = jobs::dump(&options(&disk), DumpTarget::Height(Height::new(BASE)), out, &|_| ()).unwrap();
+        let dumped = snapshot::dump(&options(&disk), DumpTarget::Height(Height::new(BASE)), out, &|_| ()).unwrap();
         let long = blocks::chain(&genesis, LONG);
         let below = whole(&long[..=HINTED as usize]);
-        jobs::make_hints(&options(&below), Path::new(HINTS), &|_| ()).unwrap();
+        snapshot::make_hints(&options(&below), Path::new(HINTS), &|_| ()).unwrap();
         let (long, _) = known(long);
         Scene {
             snapshot: read(&disk, SNAPSHOT),
@@ -337,7 +339,7 @@ impl Conduct for Alone {
                 session.datadir.tip_height(),
                 session.past.map(|past| past.past_tip.get()),
                 self.net.describe(),
-                crate::locks::lock(session.driver)
+                crate::threads::locks::lock(session.driver)
             );
         }
     }
@@ -451,7 +453,8 @@ fn every_seed_ends_with_the_set_of_the_best_chain() {
                 return starts;
             }
             let played = std::panic::catch_unwind(|| play(seed));
-            starts += played.unwrap_or_else(|_| panic!("play it again: SEED={seed} cargo test -p ffwd-node --lib world"));
+            starts +=
+                played.unwrap_or_else(|_| panic!("play it again: SEED={seed} cargo test -p ffwd-node --lib world"));
         }
     };
     std::thread::scope(|scope| {

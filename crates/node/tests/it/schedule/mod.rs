@@ -13,8 +13,8 @@ mod story;
 use crate::memory_backend::Memory;
 use coins::table::HashKey;
 use consensus::{Chain, Params};
-use node::engine::{Activated, Engine, Setup};
-use node::headers::AssumeValid;
+use node::chain::headers::AssumeValid;
+use node::pipeline::engine::{Activated, Engine, Setup};
 use node::pipeline::{Runnable, Settings};
 use primitives::{BlockHash, Header, Work};
 use std::collections::{HashMap, HashSet};
@@ -106,7 +106,7 @@ fn check(story: &Story, way: Way, same: &mut Same) -> Vec<Runnable> {
         pipeline: way.settings,
         assume: AssumeValid { hash: BlockHash::ZERO, minimum_chain_work: Work::ZERO },
         stop_at: None,
-        tip: node::tree::GENESIS,
+        tip: node::chain::tree::GENESIS,
         secret: HashKey([1, 2, 3, 4]),
     };
     let mut engine = Engine::new(&params, &memory, index, setup);

@@ -86,14 +86,14 @@ fn time_is_a_value() {
 fn progress_counters_are_outputs() {
     let reads = places(&[Kind::Code], |source| {
         let is_node = source.name.starts_with("crates/node/src/");
-        let is_reporting = source.name.starts_with("crates/node/src/report/");
+        let is_reporting = source.name.starts_with("crates/node/src/reporting/");
         if !is_node || is_reporting {
             return vec![];
         }
         let lines = source.code.lines().enumerate().filter(|(_, line)| text::reads_counters(line));
         lines.map(|(line, _)| format!("{}:{}", source.name, line + 1)).collect()
     });
-    none("outside reporting (crates/node/src/report) no progress counter is read", &reads);
+    none("outside reporting (crates/node/src/reporting) no progress counter is read", &reads);
 }
 
 #[test]

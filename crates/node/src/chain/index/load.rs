@@ -1,0 +1,136 @@
+//! Headers into the block index, and what the index on disk says: which headers are listed, that is, have an entry there.
+
+use super::{BlockIndex, Body, Validity};
+use crate::chain::headers;
+use crate::chain::tree::{GENESIS, NodeId};
+use consensus::{BlockError, Params};
+use primitives::{BlockHash, Header, Height};
+use store::IndexEntry;
+
+impl BlockIndex {
+    /// Takes a header in, or finds it: see [`headers::accept`]. It is listed: the index on disk gets an entry.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn accept(
+        &mut self,
+        params: &Params,
+        header: &Header,
+        hash: BlockHash,
+        now: i64,
+    ) -> Result<NodeId, BlockError> {
+        let id = self.accept_in_file(params, header, hash, now)?;
+        self.list(id);
+        Ok(id)
+    }
+
+    /// The same for the header of a block in a file. A new one is listed once its body was checked: in Core a block of a
+    /// file that does not deserialize, or whose parent is invalid, leaves no entry.
+    /// Source: Bitcoin Core b88bffe, `ChainstateManager::LoadExternalBlockFile`, `AcceptBlock`.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn accept_in_file(
+        &mut self,
+        params: &Params,
+        header: &Header,
+        hash: BlockHash,
+        now: i64,
+    ) -> Result<NodeId, BlockError> {
+        let known_count = self.headers.len();
+        let id = headers::accept(&mut self.headers, params, header, hash, now)?;
+        if self.headers.len() > known_count {
+            self.add_bodies(false);
+            self.adopt_children(params, hash, now);
+        }
+        Ok(id)
+    }
+
+    /// The index on disk gets an entry of this header, and of all its ancestors: no entry is without its parent's.
+    pub fn list(&mut self, id: NodeId) {
+        let mut next = Some(id);
+        while let Some(id) = next
+            && !self.bodies[id.index()].is_listed()
+        {
+            self.bodies[id.index()].set_listed(true);
+            self.change(id);
+            next = self.headers.parent(id);
+        }
+    }
+
+    /// A header that an older index knew. Says no where its parent is unknown.
+    pub fn insert_known(&mut self, entry: &IndexEntry) -> Option<NodeId> {
+        if entry.height == Height::GENESIS {
+            return Some(GENESIS);
+        }
+        let parent = self.headers.find(&entry.header.prev())?;
+        let known_count = self.headers.len();
+        let id = self.headers.insert(&entry.header, entry.hash, parent);
+        self.add_bodies(false);
+        if self.headers.len() > known_count {
+            self.list(id);
+        }
+        Some(id)
+    }
+
+    /// An entry as the index on disk has it: header and marks. Its body is there once [`BlockIndex::found`] says where.
+    pub fn load(&mut self, entry: &IndexEntry) -> Option<NodeId> {
+        let id = self.insert_known(entry)?;
+        if entry.status.is_failed() {
+            self.invalid(id);
+        }
+        self.clean(id);
+        self.bodies[id.index()] = Body::of_entry(entry);
+        Some(id)
+    }
+
+    /// The body of a loaded entry is where the entry says, and of this size.
+    pub fn loaded_body(&mut self, id: NodeId, size: u32) {
+        self.bodies[id.index()].set_size(size);
+        self.add_candidate(id);
+    }
+
+    /// What an entry says of a block whose file is gone. Its header is known, see [`BlockIndex::insert_known`].
+    pub fn load_pruned(&mut self, id: NodeId, entry: &IndexEntry) {
+        if entry.status.is_failed() {
+            self.invalid(id);
+        }
+        let body = &mut self.bodies[id.index()];
+        body.set_checked(Validity::of_level(entry.status.level()), entry.tx_count);
+        body.set_listed(true);
+        self.clean(id);
+    }
+
+    /// What an entry says of a block that lies where the entry says.
+    pub fn load_checked(&mut self, id: NodeId, entry: &IndexEntry) {
+        let body = &mut self.bodies[id.index()];
+        body.set_checked(Validity::of_level(entry.status.level()), entry.tx_count);
+        body.set_undo(entry.undo_offset);
+        body.set_listed(true);
+        self.clean(id);
+    }
+
+    /// The chain up to `tip` is connected.
+    pub fn set_active(&mut self, tip: NodeId) {
+        // Filled in place: the memory of a path that is dropped again would stay with the program.
+        let chain = std::iter::successors(Some(tip), |&id| self.headers.parent(id));
+        self.active = vec![GENESIS; self.headers.height(tip).to_usize() + 1];
+        self.active.iter_mut().rev().zip(chain).for_each(|(place, id)| *place = id);
+        self.candidates.connected(&self.headers, &self.active);
+    }
+
+    /// The connected chain counts as complete, also where its bodies are pruned.
+    pub fn complete_active(&mut self) {
+        self.active.iter().for_each(|&id| self.candidates.add(&self.headers, id));
+        self.candidates.connected(&self.headers, &self.active);
+    }
+
+    pub(super) fn add_bodies(&mut self, are_listed: bool) {
+        for index in self.bodies.len()..self.headers.len() {
+            self.bodies.push(Body::absent(are_listed));
+            self.change(NodeId::new(index));
+        }
+    }
+}

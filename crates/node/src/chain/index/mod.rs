@@ -1,0 +1,553 @@
+//! The block index in memory: every header, where its body lies, how far it was checked, which chain is connected and
+//! which one should be.
+//!
+//! In: what became of headers and bodies. Out: the next best block, what is missing, the entries that must be written.
+//! One lock guards all of it ([`SharedIndex`]); each change is a method, after which its invariants hold:
+//! - A block's body is in the set of candidates while it has a place, or is connected and pruned.
+//! - Of several places of a body one is in use: its entry names it, unless it lies beyond 4 GiB.
+//! - An entry that differs from what was last written is dirty, and is written once for all changes until then.
+//!
+//! Absent on purpose: reading and writing files (`datadir::writer`), coins, time.
+//! Source: Bitcoin Core b88bffe, `BlockManager` (`m_block_index`, `m_dirty_blockindex`, `m_blocks_unlinked`), `CChain`.
+
+mod assumed;
+mod body;
+#[cfg(test)]
+mod core_rules;
+mod hinted;
+mod load;
+mod orphans;
+mod prune_height;
+mod shared;
+#[cfg(test)]
+mod tests;
+
+pub use body::{Body, Validity};
+pub(crate) use orphans::Uncounted;
+pub use prune_height::PruneHeight;
+pub use shared::{Headers, SharedIndex};
+
+use crate::chain::best_chain::CandidateSet;
+use crate::chain::headers;
+use crate::chain::tree::{Fate, GENESIS, NodeId, Tree};
+use consensus::Params;
+use consensus::assume_valid::proof_equivalent_time_s;
+use primitives::{BlockHash, Height};
+use std::collections::{HashMap, HashSet, VecDeque};
+use store::blockfiles::{BlockAt, FoundBlock};
+use store::{FilePos, IndexEntry, Status};
+
+/// Blocks off the chain that are shown to peers are younger than this in seconds, by their time and by the work above them: a
+/// month. Source: Bitcoin Core b88bffe, `STALE_RELAY_AGE_LIMIT`.
+const STALE_AGE_MAX_S: i64 = 30 * 24 * 60 * 60;
+/// Seconds between two blocks. Source: Core's `nPowTargetSpacing`.
+const SPACING_S: u32 = 600;
+
+/// Whether a block is less than a month below the best header, by its time and by the work between them.
+/// Source: Bitcoin Core b88bffe, `BlockRequestAllowed`, `GetBlockProofEquivalentTime`.
+fn is_recent(headers: &Tree, id: NodeId) -> bool {
+    let best = headers.best();
+    let age = i64::from(headers.time(best)) - i64::from(headers.time(id));
+    let worth = proof_equivalent_time_s(headers.work(best), headers.work(id), headers.bits(best), SPACING_S);
+    age < STALE_AGE_MAX_S && worth < STALE_AGE_MAX_S
+}
+
+/// Every known block.
+#[derive(Debug)]
+pub struct BlockIndex {
+    headers: Tree,
+    bodies: Vec<Body>,
+    /// Places of bodies beside those that the bodies name, the next one to be used first.
+    copies: HashMap<NodeId, VecDeque<BlockAt>>,
+    /// File and offset of records that proved damaged.
+    damaged: HashSet<(u32, u64)>,
+    /// Blocks of the files whose parents are not known: they may lie inside a damaged record, in another file, or still come.
+    orphans: orphans::Orphans,
+    candidates: CandidateSet,
+    /// Goes up with each body that comes.
+    found_count: u64,
+    /// Goes up when the body of a connected block comes or goes.
+    moved_count: u64,
+    /// The connected chain by height.
+    active: Vec<NodeId>,
+    /// Whose entries must be written.
+    dirty: Vec<NodeId>,
+    /// The base block of a snapshot whose past is not validated: the blocks up to it count as connected without their
+    /// bodies.
+    assumed: Option<NodeId>,
+    segwit_height: Height,
+}
+
+/// What a place of a body is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// The only one.
+    First,
+    /// The one in use, known already.
+    InUse,
+    /// One more copy.
+    Copy,
+}
+
+/// What is there instead of a damaged record.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Replacement {
+    /// Another copy of the block is in use now; else its body is absent.
+    pub has_copy: bool,
+    /// Blocks that lay inside the record, and had no place before.
+    pub first: Vec<(NodeId, BlockAt)>,
+}
+
+impl BlockIndex {
+    /// The genesis block alone.
+    pub fn new(params: &Params) -> BlockIndex {
+        let headers = headers::genesis_tree(params);
+        let mut index = BlockIndex {
+            candidates: CandidateSet::new(&headers),
+            headers,
+            bodies: Vec::new(),
+            copies: HashMap::new(),
+            damaged: HashSet::new(),
+            orphans: orphans::Orphans::default(),
+            found_count: 0,
+            moved_count: 0,
+            active: vec![GENESIS],
+            dirty: Vec::new(),
+            assumed: None,
+            segwit_height: params.segwit_height,
+        };
+        index.add_bodies(true);
+        index
+    }
+
+    /// Makes room for this number of headers more, which are about to come.
+    pub(crate) fn reserve(&mut self, more: usize) {
+        self.headers.reserve(more);
+        self.bodies.reserve_exact(more);
+    }
+
+    /// Every known header.
+    pub fn headers(&self) -> &Tree {
+        &self.headers
+    }
+
+    /// What is known of a block's body.
+    pub fn body(&self, id: NodeId) -> &Body {
+        &self.bodies[id.index()]
+    }
+
+    /// Bytes held for each header and body.
+    pub fn memory_bytes(&self) -> usize {
+        self.headers.memory_bytes() + self.bodies.capacity() * size_of::<Body>()
+    }
+
+    /// Where a block lies.
+    pub fn place(&self, id: NodeId) -> Option<BlockAt> {
+        let body = self.body(id);
+        let named =
+            body.location().map(|at| BlockAt { file: at.file, offset: u64::from(at.offset), size: body.size() });
+        named.or_else(|| self.copies.get(&id)?.front().copied())
+    }
+
+    /// The last connected block.
+    pub fn tip(&self) -> NodeId {
+        self.active.last().copied().unwrap_or(GENESIS)
+    }
+
+    /// The connected chain by height.
+    pub fn active(&self) -> &[NodeId] {
+        &self.active
+    }
+
+    /// Whether a block is on the connected chain.
+    pub fn is_active(&self, id: NodeId) -> bool {
+        self.active.get(self.headers.height(id).to_usize()) == Some(&id)
+    }
+
+    /// Goes up with each body that comes.
+    pub fn found_count(&self) -> u64 {
+        self.found_count
+    }
+
+    /// The block that the chain should end with: see [`CandidateSet::best`].
+    pub fn best_candidate(&self, tip: NodeId) -> NodeId {
+        self.candidates.best(&self.headers, tip)
+    }
+
+    /// Whether a block's body is there, or was connected and pruned.
+    pub fn has_body(&self, id: NodeId) -> bool {
+        self.candidates.has_body(id)
+    }
+
+    /// Whether a block and all its ancestors are there, or were connected and pruned.
+    pub fn is_complete(&self, id: NodeId) -> bool {
+        self.candidates.is_complete(id)
+    }
+
+    /// Blocks that are there, are not connected, and were not checked alone, parents first; `tip` is the last connected
+    /// one.
+    pub fn unchecked_stale_blocks(&self, tip: NodeId) -> Vec<NodeId> {
+        let headers = &self.headers;
+        let is_waiting = |&id: &NodeId| self.body(id).validity() < Validity::Transactions && self.has_body(id);
+        let waiting = headers.ids().filter(is_waiting);
+        waiting.filter(|&id| id != GENESIS && !headers.is_ancestor(id, tip)).collect()
+    }
+
+    /// Whether a block may be taken in: no ancestor was refused on arrival. One that failed when it was connected is no
+    /// reason in a file, whose blocks are all taken in before the first is connected.
+    /// Source: Bitcoin Core b88bffe, `AcceptBlockHeader` ("bad-prevblk").
+    pub fn is_acceptable(&self, id: NodeId) -> bool {
+        let parent = self.headers.parent(id);
+        let is_parent_whole = |parent: NodeId| self.body(parent).validity() >= Validity::Transactions;
+        match self.headers.fate(id) {
+            Fate::Open => true,
+            Fate::Failed => false,
+            Fate::FailedParent => parent.is_some_and(is_parent_whole),
+        }
+    }
+
+    /// Blocks on the way from `from` to `best`, up to `height`, that are not there: the lowest, at most `limit`.
+    pub fn missing_from(&self, mut from: NodeId, best: NodeId, height: Height, limit: usize) -> Vec<NodeId> {
+        let headers = &self.headers;
+        let mut missing = Vec::new();
+        // Piece by piece: there may be a million headers, and few are wanted.
+        while headers.height(from) < height && missing.len() < limit {
+            let to = headers.ancestor(best, height.min(headers.height(from).saturating_add(limit as u32)));
+            let absent = headers.path(from, to).into_iter().filter(|&id| self.body(id).location().is_none());
+            missing.extend(absent.take(limit - missing.len()));
+            from = to;
+        }
+        missing
+    }
+
+    /// A block that peers may be shown: on the chain, or not far off it and connected once.
+    /// Source: Bitcoin Core b88bffe, `BlockRequestAllowed`.
+    pub fn is_shown(&self, id: NodeId) -> bool {
+        let headers = &self.headers;
+        let was_connected = headers.fate(id) == Fate::Open && self.body(id).validity() >= Validity::Scripts;
+        self.is_active(id) || (was_connected && is_recent(headers, id))
+    }
+
+    /// Where a block lies that peers may be given.
+    pub fn serve(&self, hash: &BlockHash) -> Option<(FilePos, u32)> {
+        let body = self.body(self.headers.find(hash).filter(|&id| self.is_shown(id))?);
+        Some((body.location()?, body.size()))
+    }
+
+    /// Transactions of the chain up to a block, genesis and itself included.
+    pub fn transactions_up_to(&self, id: NodeId) -> u64 {
+        let chain = std::iter::successors(Some(id), |&id| self.headers.parent(id));
+        chain.map(|id| u64::from(self.body(id).transactions())).sum()
+    }
+
+    /// The lowest block up to `tip` that was not connected, as the index says.
+    pub fn first_unconnected(&self, tip: NodeId) -> Option<NodeId> {
+        let path = self.headers.path(GENESIS, tip);
+        path.into_iter().find(|&id| self.body(id).validity() < Validity::Scripts)
+    }
+
+    /// Every place in use that an entry can name, with its block.
+    pub fn places(&self) -> impl Iterator<Item = (NodeId, FilePos, u32)> + '_ {
+        self.headers.ids().filter_map(|id| Some((id, self.body(id).location()?, self.body(id).size())))
+    }
+
+    /// What the index on disk says of a block.
+    pub(crate) fn entry(&self, id: NodeId) -> IndexEntry {
+        let (headers, body) = (&self.headers, self.body(id));
+        let height = headers.height(id);
+        let is_checked = body.validity() >= Validity::Transactions;
+        let data = body.location().filter(|_| is_checked);
+        let undo = body.undo().filter(|_| data.is_some());
+        let mut status = Status(body.validity().level());
+        if data.is_some() {
+            status = status.with(Status::HAVE_DATA);
+        }
+        if undo.is_some() {
+            status = status.with(Status::HAVE_UNDO);
+        }
+        if (is_checked || self.is_assumed(id)) && height >= self.segwit_height {
+            status = status.with(Status::OPT_WITNESS);
+        }
+        if headers.fate(id) != Fate::Open {
+            status = status.with(Status::FAILED_VALID);
+        }
+        IndexEntry {
+            hash: headers.hash(id),
+            header: headers.header(id),
+            height,
+            status,
+            tx_count: body.transactions(),
+            file: data.map_or(0, |at| at.file),
+            data_offset: data.map_or(0, |at| at.offset),
+            undo_offset: undo.map_or(0, |at| at.offset),
+        }
+    }
+}
+
+/// Bodies: each method is one transition.
+impl BlockIndex {
+    /// A block lies there. The first place is the one in use.
+    pub fn found(&mut self, id: NodeId, at: BlockAt) -> Found {
+        self.add_candidate(id);
+        match self.place(id) {
+            Some(known) if known == at => return Found::InUse,
+            Some(_) => {}
+            None => {
+                self.put_places(id, VecDeque::from([at]));
+                return Found::First;
+            }
+        }
+        let copies = self.copies.entry(id).or_default();
+        if !copies.contains(&at) {
+            copies.push_back(at);
+        }
+        Found::Copy
+    }
+
+    /// Blocks lie there; those that are known as pruned stay so.
+    pub fn found_all(&mut self, found: &[(NodeId, BlockAt)]) {
+        for &(id, at) in found {
+            if !self.body(id).is_pruned() {
+                self.found(id, at);
+            }
+        }
+    }
+
+    /// The same, to be used before all places that are known.
+    pub fn prefer(&mut self, id: NodeId, at: BlockAt) {
+        self.add_candidate(id);
+        let mut places = self.take_places(id);
+        places.retain(|known| *known != at);
+        places.push_front(at);
+        self.put_places(id, places);
+    }
+
+    /// A body was checked alone, and is good so far.
+    pub fn checked(&mut self, id: NodeId, transactions: u32) {
+        self.list(id);
+        let body = self.change(id);
+        body.set_checked(body.validity().max(Validity::Transactions), transactions);
+    }
+
+    /// The genesis block is never connected, and has no undo data.
+    pub fn checked_genesis(&mut self) {
+        let body = self.change(GENESIS);
+        body.set_checked(Validity::Transactions, 1);
+        body.set_undo(0);
+    }
+
+    /// A block on the tip is connected; `undo` is the offset of undo data that was written for it.
+    pub fn connected(&mut self, id: NodeId, transactions: u32, undo: Option<u32>) {
+        let known = *self.body(id);
+        self.list(id);
+        if known.validity() != Validity::Scripts || known.transactions() != transactions || undo.is_some() {
+            let body = self.change(id);
+            body.set_checked(Validity::Scripts, transactions);
+            undo.into_iter().for_each(|offset| body.set_undo(offset));
+        }
+        self.active.push(id);
+    }
+
+    /// The tip was taken off the chain.
+    pub fn disconnected(&mut self) {
+        self.active.pop();
+    }
+
+    /// A block broke a rule: neither it nor what builds on it is a candidate any more. Where it was not
+    /// [`BlockIndex::checked`] before, its entry names no body: Core stores none that is refused on arrival.
+    pub fn invalid(&mut self, id: NodeId) {
+        self.list(id);
+        for marked in self.headers.fail(id) {
+            self.change(marked);
+        }
+        self.candidates.invalid(&self.headers, id);
+    }
+
+    /// Marks that blocks are invalid are taken back: see [`Tree::reconsider`].
+    pub fn reconsider(&mut self, id: NodeId) {
+        for changed in self.headers.reconsider(id) {
+            self.change(changed);
+        }
+        self.candidates.reopened(&self.headers);
+    }
+
+    /// The user prefers a block to others with as much work: see [`CandidateSet::precious`]. `tip` is the last connected one.
+    pub fn precious(&mut self, id: NodeId, tip: NodeId) {
+        self.candidates.precious(&self.headers, id, tip);
+    }
+
+    /// The record in use for a block proved damaged; `inside` are blocks that lie in it, parents first. The next copy is
+    /// used; without one no block counts as connected that stands on this one: bitcoind's own check stops at that.
+    pub fn body_lost(&mut self, id: NodeId, inside: &[(NodeId, BlockAt)]) -> Replacement {
+        // What is pruned stays so.
+        let inside: Vec<_> = inside.iter().copied().filter(|&(id, _)| !self.body(id).is_pruned()).collect();
+        let mut places = self.take_places(id);
+        places.pop_front();
+        let mut first = Vec::new();
+        for (other, at) in inside {
+            if other != id {
+                first.extend((self.found(other, at) == Found::First).then_some((other, at)));
+            } else if !places.contains(&at) {
+                places.push_back(at);
+            }
+        }
+        let has_copy = !places.is_empty();
+        if has_copy {
+            self.put_places(id, places);
+            self.orphans.count_again(id);
+        } else {
+            self.moved(id);
+            self.change(id).clear();
+            if self.counts_without_body(id) {
+                return Replacement { has_copy, first };
+            }
+            let above = self.headers.descendants(&[id]);
+            for &other in &above {
+                if self.body(other).validity() > Validity::Transactions {
+                    self.change(other).set_validity(Validity::Transactions);
+                }
+            }
+            self.candidates.remove(&self.headers, &[id], &above);
+        }
+        Replacement { has_copy, first }
+    }
+
+    /// Files are about to be removed, with what lies in them: connected blocks stay complete. Another copy of a body that
+    /// goes is not used: what is pruned stays so.
+    pub fn pruned(&mut self, goes: impl Fn(u32) -> bool) {
+        let mut absent = Vec::new();
+        for id in self.headers.ids() {
+            if self.body(id).location().is_some_and(|at| goes(at.file)) {
+                self.moved(id);
+                self.change(id).set_pruned();
+                self.copies.remove(&id);
+                absent.extend((!self.is_active(id)).then_some(id));
+            }
+        }
+        let copied: Vec<NodeId> = self.copies.keys().copied().collect();
+        for id in copied {
+            let mut places = self.take_places(id);
+            places.retain(|at| !goes(at.file));
+            absent.extend((places.is_empty() && !self.is_active(id)).then_some(id));
+            self.put_places(id, places);
+        }
+        self.orphans.retain(|block| !goes(block.location.file));
+        let above = self.headers.descendants(&absent);
+        self.candidates.remove(&self.headers, &absent, &above);
+    }
+
+    /// Entries that were changed since this was asked, in the order of their headers. What changes from here on is dirty
+    /// again: what changes while these are being written is written again.
+    pub fn take_dirty(&mut self) -> Vec<IndexEntry> {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.sort_unstable();
+        dirty.retain(|id| {
+            let body = &mut self.bodies[id.index()];
+            let was_dirty = body.is_dirty();
+            body.set_dirty(false);
+            was_dirty
+        });
+        dirty.into_iter().map(|id| self.entry(id)).collect()
+    }
+
+    fn add_candidate(&mut self, id: NodeId) {
+        let is_new = !self.candidates.has_body(id);
+        self.found_count += u64::from(is_new);
+        self.candidates.add(&self.headers, id);
+        // The body of a connected block was lost and comes again: the chain with it stays where it is.
+        if is_new && id != GENESIS && self.is_active(id) {
+            self.candidates.connected(&self.headers, &self.active);
+        }
+    }
+
+    /// All places of a body, the one in use first; they are to be put back.
+    fn take_places(&mut self, id: NodeId) -> VecDeque<BlockAt> {
+        let named = self.body(id).location().and_then(|_| self.place(id));
+        let mut places = self.copies.remove(&id).unwrap_or_default();
+        named.into_iter().for_each(|at| places.push_front(at));
+        places
+    }
+
+    fn put_places(&mut self, id: NodeId, mut places: VecDeque<BlockAt>) {
+        let Some(&first) = places.front() else { return };
+        if !self.body(id).is_at(first) {
+            self.moved(id);
+            self.change(id).set_location(first);
+        }
+        if self.body(id).location().is_some() {
+            places.pop_front();
+        }
+        if !places.is_empty() {
+            self.copies.insert(id, places);
+        }
+    }
+
+    /// The body of a block comes or goes.
+    fn moved(&mut self, id: NodeId) {
+        self.moved_count += u64::from(self.is_active(id));
+    }
+
+    fn change(&mut self, id: NodeId) -> &mut Body {
+        let body = &mut self.bodies[id.index()];
+        if body.is_listed() && !body.is_dirty() {
+            body.set_dirty(true);
+            self.dirty.push(id);
+        }
+        body
+    }
+
+    /// The index on disk says the same.
+    fn clean(&mut self, id: NodeId) {
+        self.bodies[id.index()].set_dirty(false);
+        self.dirty.pop_if(|last| *last == id);
+    }
+}
+
+/// Records that were found and are of no use yet.
+impl BlockIndex {
+    /// What was found inside the damaged record at `bad`, and the blocks that wait for a parent. However many damaged
+    /// records a record lies in, it is tried once: what proved damaged before is left out.
+    pub fn found_inside(&mut self, bad: BlockAt, mut blocks: Vec<FoundBlock>) -> Vec<FoundBlock> {
+        self.damaged.insert((bad.file, bad.offset));
+        blocks.retain(|block| !self.damaged.contains(&(block.location.file, block.location.offset)));
+        if !blocks.is_empty() {
+            blocks.append(&mut self.take_orphans());
+        }
+        blocks
+    }
+}
+
+impl BlockIndex {
+    /// What always holds; checked in tests, and with `-checkblockindex`.
+    ///
+    /// # Panics
+    ///
+    /// Where it does not.
+    pub(crate) fn invariants(&self) {
+        let headers = &self.headers;
+        assert_eq!(headers.len(), self.bodies.len(), "a body for each header");
+        self.candidates.invariants(headers);
+        let dirty: HashSet<NodeId> = self.dirty.iter().copied().collect();
+        for id in headers.ids().filter(|&id| id != GENESIS) {
+            let has_place = self.place(id).is_some();
+            assert!(has_place <= self.has_body(id), "what has a place is there");
+            let is_kept = self.is_active(id) && (self.body(id).is_pruned() || self.is_assumed(id));
+            assert!(self.has_body(id) <= (has_place || is_kept), "what is there has a place, or was pruned");
+            assert!(self.body(id).is_dirty() <= dirty.contains(&id), "what is dirty is written");
+            let is_named = self.body(id).location().is_some();
+            let copies = self.copies.get(&id);
+            assert!(copies.is_none_or(
+                |all| !all.is_empty() && (!is_named || self.place(id).is_some_and(|at| !all.contains(&at)))
+            ));
+        }
+        let linked = |pair: &[NodeId]| headers.parent(pair[1]) == Some(pair[0]);
+        assert!(self.active.windows(2).all(linked), "the connected chain is one");
+        let best = headers.ids().filter(|&id| headers.fate(id) == Fate::Open);
+        let best = best.max_by_key(|&id| (headers.work(id), std::cmp::Reverse(id)));
+        assert_eq!(Some(headers.work(headers.best())), best.map(|id| headers.work(id)), "the best header");
+        let marked = headers.ids().filter(|&id| headers.fate(id) != Fate::Open).map(|id| headers.work(id)).max();
+        let is_better = |work: &primitives::Work| *work > headers.work(headers.best());
+        let shut_out = headers.shut_out().map(|(_, end)| headers.work(end));
+        assert_eq!(shut_out, marked.filter(is_better), "the chain that a mark shuts out");
+    }
+}

@@ -1,0 +1,333 @@
+//! The UTXO set on disk: look-ups, commits, and compaction beside the blocks.
+//!
+//! Its lock is held while a commit or a compaction begins or ends, and never together with another one.
+//!
+//! Absent on purpose: coins in memory (`coins`), when to commit (`pipeline`).
+
+use crate::fault::Fault;
+use crate::reporting::Reporter;
+use crate::reporting::bench_lines::Flushed;
+use crate::reporting::disk_space::SpaceWait;
+use crate::threads::locks::lock;
+use coins::Generation;
+use coins::table::Change;
+use disk::Disk;
+use primitives::coin::{COIN_KEY_BYTES_MAX, COIN_KEY_PREFIX, CoinRef};
+use primitives::{BlockHash, CoinKey};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+use store::chainstate::{Chainstate, CoinsCommit, CoinsCompaction, CoinsPart, CoinsView};
+use sys::ideas::Idea;
+
+/// What helps when coins are damaged.
+const REBUILD: &str = "Rebuild the coins: ffwd reindex --chainstate-only";
+/// What stays free beside what is about to be written: as much as Core wants before it goes on.
+const SPARE_BYTES: u64 = 50 << 20;
+
+/// The chainstate of a data directory, and what is done to it.
+#[derive(Debug)]
+pub(crate) struct CoinsIo {
+    disk: Arc<dyn Disk>,
+    chainstate: Chainstate,
+    state: Mutex<State>,
+    /// A commit waits for compaction.
+    compaction_is_needed: AtomicBool,
+    space: SpaceWait,
+    start: Instant,
+    /// When the last commit was begun, in milliseconds after `start`.
+    last_commit_ms: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    commit: Option<Arc<CoinsCommit>>,
+    /// Records of the commit, and when it was begun; after a full disk it is not begun again.
+    begun: Option<(u64, Instant)>,
+    compaction: Option<Arc<CoinsCompaction>>,
+}
+
+impl CoinsIo {
+    /// Filters of tables stay in memory up to `filter_bytes_max`.
+    pub(crate) fn new(disk: Arc<dyn Disk>, chainstate: Chainstate, filter_bytes_max: usize) -> CoinsIo {
+        chainstate.set_filter_bytes_max(filter_bytes_max as u64);
+        CoinsIo {
+            disk,
+            chainstate,
+            state: Mutex::default(),
+            compaction_is_needed: AtomicBool::new(false),
+            space: SpaceWait::default(),
+            start: Instant::now(),
+            last_commit_ms: AtomicU64::new(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// The coins as the last commit left them.
+    pub(crate) fn view(&self) -> CoinsView {
+        self.chainstate.view()
+    }
+
+    /// Bytes that the tables' indexes hold in memory.
+    pub(crate) fn index_bytes(&self) -> usize {
+        self.chainstate.index_bytes() as usize
+    }
+
+    /// Whether look-ups wait for the disk: see [`crate::pipeline::Backend::wants_read_ahead`].
+    pub(crate) fn wants_read_ahead(&self) -> bool {
+        self.chainstate.view().wants_read_ahead()
+    }
+
+    /// Looks up coins that are most likely not in memory: see [`crate::pipeline::Backend::look_up_from_disk`].
+    ///
+    /// # Errors
+    ///
+    /// As [`CoinsIo::look_up`].
+    pub(crate) fn look_up_from_disk(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
+        let mut damaged = None;
+        self.chainstate.view().look_up_from_disk(keys, |index, coin| take(index, coin, found, &mut damaged))?;
+        self.check(keys, damaged)
+    }
+
+    /// Looks up coins in the tables: see [`crate::pipeline::Backend::look_up`].
+    ///
+    /// # Errors
+    ///
+    /// A damaged table or coin, or what the system says.
+    pub(crate) fn look_up(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
+        let mut damaged = None;
+        let batch = if Idea::BatchLookUps.is_on() { keys.len().max(1) } else { 1 };
+        let view = self.chainstate.view();
+        for (first, keys) in (0..).step_by(batch).zip(keys.chunks(batch)) {
+            view.look_up(keys, |index, coin| take(first + index, coin, found, &mut damaged))?;
+        }
+        self.check(keys, damaged)
+    }
+
+    /// Whether any of these coins is in the tables: see [`crate::pipeline::Backend::has_any_coin`].
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    pub(crate) fn has_any(&self, keys: &[CoinKey]) -> Result<bool, Fault> {
+        Ok(self.chainstate.view().has_any(keys)?)
+    }
+
+    /// Says no where the look-up of a key found something else than a coin.
+    fn check(&self, keys: &[CoinKey], damaged: Option<usize>) -> Result<(), Fault> {
+        match damaged {
+            None => Ok(()),
+            Some(index) => {
+                let found = format!("bytes that do not deserialize as a coin under {}", keys[index].outpoint());
+                let path = self.chainstate.path();
+                Err(store::Fault::new(store::FaultKind::Damaged, path, "coins", found, REBUILD).into())
+            }
+        }
+    }
+
+    /// What is connected from here on belongs to the next commit.
+    pub(crate) fn mark_commit(&self) {
+        self.last_commit_ms.store(self.start.elapsed().as_millis() as u64, Relaxed);
+    }
+
+    /// Whether the last commit is older than `interval`.
+    pub(crate) fn is_commit_late(&self, interval: Duration) -> bool {
+        self.start.elapsed().saturating_sub(Duration::from_millis(self.last_commit_ms.load(Relaxed))) > interval
+    }
+
+    /// Begins a commit: see [`crate::pipeline::Backend::begin_commit`].
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn begin_commit(
+        &self,
+        reporter: &Reporter<'_>,
+        best: BlockHash,
+        records: u64,
+        bytes: u64,
+    ) -> Result<bool, Fault> {
+        self.lock().begun.get_or_insert_with(|| (records, Instant::now()));
+        // Piece by piece, beside the blocks, rather than here and now.
+        let is_blocked = !self.chainstate.has_room(records, bytes) && self.chainstate.wants_compaction();
+        self.compaction_is_needed.store(is_blocked, Relaxed);
+        if is_blocked {
+            return Ok(false);
+        }
+        let commit = reporter.with_room(|| {
+            self.check_room(bytes)?;
+            self.chainstate.begin_commit(best, records, bytes)
+        })?;
+        let has_begun = commit.is_some();
+        self.lock().commit = commit.map(Arc::new);
+        Ok(has_begun)
+    }
+
+    /// Writes a part of the commit: see [`crate::pipeline::Backend::write_part`].
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn write_part(&self, first_group: usize, groups: &[Generation]) -> Result<(), Fault> {
+        let commit = self.lock().commit.clone().expect("a commit was begun");
+        let first_shard = first_group * coins::ops::SHARDS_PER_GROUP;
+        let mut part = if first_group == 0 { commit.first_part()? } else { commit.part() };
+        if !Idea::SortedRuns.is_on() {
+            return write_through_map(first_shard, groups, part);
+        }
+        let mut key = Vec::with_capacity(COIN_KEY_BYTES_MAX);
+        for (within, table) in groups.iter().flat_map(|group| &group.tables).enumerate() {
+            for (tail, change) in table.sorted() {
+                key.clear();
+                key.extend_from_slice(&[COIN_KEY_PREFIX, (first_shard + within) as u8]);
+                key.extend_from_slice(tail);
+                match change {
+                    Change::Put(coin) => part.put(&key, coin)?,
+                    Change::Delete => part.delete(&key)?,
+                }
+            }
+        }
+        Ok(part.finish()?)
+    }
+
+    /// Makes the commit durable.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn finish_commit(&self, reporter: &Reporter<'_>) -> Result<Flushed, Fault> {
+        let commit = self.lock().commit.take().expect("a commit was begun");
+        let commit = Arc::into_inner(commit).expect("every part was written before");
+        commit.finish()?;
+        self.space.end(reporter);
+        let (records, begun) = self.lock().begun.take().expect("a commit was begun");
+        Ok(Flushed { records, took: begun.elapsed() })
+    }
+
+    /// A commit found no space: drops it, and waits.
+    ///
+    /// # Errors
+    ///
+    /// That fault, when it is time to stop.
+    pub(crate) fn drop_commit(&self, reporter: &Reporter<'_>, fault: Fault) -> Result<(), Fault> {
+        let dropped = self.lock().commit.take();
+        drop(dropped); // Not under the lock.
+        self.space.wait(reporter, fault)
+    }
+
+    /// Compacts a piece, beside other threads that do, or ends the compaction; says whether there may be more to do.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn compact(&self, reporter: &Reporter<'_>) -> Result<bool, Fault> {
+        match self.compact_some(reporter) {
+            Err(fault) if fault.is_no_space() => {
+                // It left nothing, and is planned again; but for a commit it can be done without.
+                if !self.compaction_is_needed.load(Relaxed) {
+                    return Ok(false);
+                }
+                self.space.wait(reporter, fault).map(|()| true)
+            }
+            done => done,
+        }
+    }
+
+    fn compact_some(&self, reporter: &Reporter<'_>) -> Result<bool, Fault> {
+        let compaction = {
+            let mut state = self.lock();
+            if state.compaction.is_none()
+                && let Some(planned) = self.chainstate.plan_compaction()?
+            {
+                self.check_room(planned.bytes())?;
+                state.compaction = Some(Arc::new(planned));
+            }
+            let Some(running) = &state.compaction else { return Ok(false) };
+            Arc::clone(running)
+        };
+        match compaction.step() {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            Err(why) => {
+                // It cannot be ended any more; what was written goes with the last handle.
+                self.lock().compaction.take_if(|running| Arc::ptr_eq(running, &compaction));
+                return Err(why.into());
+            }
+        }
+        // The thread that comes back last ends it. Handles are made under the lock only: with one left beside this, no
+        // other thread has one.
+        let mut state = self.lock();
+        if !state.compaction.as_ref().is_some_and(|running| Arc::ptr_eq(running, &compaction)) {
+            return Ok(true); // Another one found no space.
+        }
+        drop(compaction);
+        let done = state.compaction.take().expect("just seen");
+        match Arc::try_unwrap(done) {
+            Ok(done) => done.finish()?,
+            Err(busy) => {
+                state.compaction = Some(busy);
+                return Ok(false);
+            }
+        }
+        drop(state);
+        self.space.end(reporter);
+        Ok(true)
+    }
+
+    /// Says no where the disk has less than `bytes` free and some to spare.
+    fn check_room(&self, bytes: u64) -> Result<(), store::Fault> {
+        let free = self.disk.free_space_bytes(self.chainstate.path())?;
+        let wanted = bytes.saturating_add(SPARE_BYTES);
+        if free >= wanted {
+            return Ok(());
+        }
+        let (wanted, found) = (format!("{wanted} bytes of free space for coins"), format!("{free} bytes free"));
+        let advice = "Free disk space; work resumes automatically";
+        Err(store::Fault::new(store::FaultKind::NoSpace, self.chainstate.path(), wanted, found, advice))
+    }
+
+    /// Leaves nothing for LevelDB to do.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, a full disk included.
+    pub(crate) fn settle(&self) -> store::Result<()> {
+        self.chainstate.settle()
+    }
+}
+
+/// Passes on what a look-up found, if it is a coin: everything later takes it for one.
+fn take(index: usize, coin: Option<&[u8]>, found: &mut dyn FnMut(usize, &[u8]), damaged: &mut Option<usize>) {
+    match coin {
+        Some(coin) if CoinRef::decode(coin).is_err() => *damaged = Some(index),
+        Some(coin) => found(index, coin),
+        None => {}
+    }
+}
+
+/// [`CoinsIo::write_part`] without [`Idea::SortedRuns`]: each record goes through an ordered map, as through a memtable.
+fn write_through_map(first_shard: usize, groups: &[Generation], mut part: CoinsPart) -> Result<(), Fault> {
+    let mut records: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
+    for (within, table) in groups.iter().flat_map(|group| &group.tables).enumerate() {
+        table.for_each(|tail, change| {
+            let mut key = vec![COIN_KEY_PREFIX, (first_shard + within) as u8];
+            key.extend_from_slice(tail);
+            match change {
+                Change::Put(coin) => drop(records.insert(key, Some(coin.to_vec()))),
+                // Of an outpoint with several records the unspent coin speaks.
+                Change::Delete => drop(records.entry(key).or_insert(None)),
+            }
+        });
+    }
+    for (key, coin) in records {
+        match coin {
+            Some(coin) => part.put(&key, &coin)?,
+            None => part.delete(&key)?,
+        }
+    }
+    Ok(part.finish()?)
+}

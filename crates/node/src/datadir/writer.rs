@@ -1,0 +1,440 @@
+//! What is written beside the coins: blocks, undo data, and the index on disk that names them.
+//!
+//! Order of durability, here alone: block and undo data are synced before an entry is written that names them. What is
+//! appended to lies behind one lock; it is held while bytes are appended, and never while the disk syncs, the index is
+//! written, or the job waits for disk space.
+//!
+//! Absent on purpose: formats (`store`), which blocks (`datadir`), coins (`coins_io`).
+
+use crate::chain::index::{BlockIndex, Replacement, SharedIndex, Uncounted, Validity};
+use crate::chain::tree::NodeId;
+use crate::fault::Fault;
+use crate::reporting::Reporter;
+use crate::threads::locks::{lock, wait};
+use disk::Disk;
+use primitives::Height;
+use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use store::blockfiles::{BlockAt, BlockWriter, Flush, Limits};
+use store::index::{BlockIndex as IndexDb, IndexChanges};
+use store::presence::Presence;
+use store::prune::Selection;
+use store::undofiles::UndoWriter;
+use store::{FileEnd, FileInfo, FileInfos, FilePos, Network, xor};
+
+/// How and where block files are written.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockFileSetup {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) blocks_dir: PathBuf,
+    pub(crate) network: Network,
+    pub(crate) key: xor::Key,
+    pub(crate) limits: Limits,
+}
+
+/// The one writer of blocks, undo data and the index on disk.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    setup: BlockFileSetup,
+    db: IndexDb,
+    index: Arc<SharedIndex>,
+    state: Mutex<State>,
+    /// Bytes of all files that are in use, as of when the state was last unlocked: who asks does not wait for an append.
+    used_bytes: AtomicU64,
+    presence: Presence,
+    /// A commit of the index ended.
+    committed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    infos: FileInfos,
+    undo: UndoWriter,
+    /// Made when the first block is appended.
+    blocks: Option<BlockWriter>,
+    /// While a snapshot is not validated: blocks above this height go to files of their own.
+    above: Option<Above>,
+    /// The index on disk says that block files were pruned, or is about to.
+    is_pruned: bool,
+    /// The index is being written: older entries must never follow newer ones.
+    is_committing: bool,
+}
+
+/// Where blocks above a snapshot's base go.
+#[derive(Debug)]
+struct Above {
+    base: Height,
+    blocks: BlockWriter,
+}
+
+impl State {
+    /// Every writer of blocks.
+    fn writers(&mut self) -> impl Iterator<Item = &mut BlockWriter> {
+        self.blocks.iter_mut().chain(self.above.as_mut().map(|above| &mut above.blocks))
+    }
+
+    fn blocks(&mut self, setup: &BlockFileSetup) -> store::Result<&mut BlockWriter> {
+        if self.blocks.is_none() {
+            let BlockFileSetup { disk, blocks_dir, network, key, limits } = setup;
+            self.blocks = Some(BlockWriter::new(disk.clone(), blocks_dir, network, *key, &self.infos, *limits)?);
+        }
+        Ok(self.blocks.as_mut().expect("just made"))
+    }
+}
+
+/// The state, locked.
+struct Locked<'w> {
+    state: MutexGuard<'w, State>,
+    used_bytes: &'w AtomicU64,
+}
+
+impl Deref for Locked<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.used_bytes.store(self.state.infos.used_bytes(), Relaxed);
+    }
+}
+
+/// A commit of the index in progress; it ends with this.
+struct Commit<'w>(&'w Writer);
+
+impl Drop for Commit<'_> {
+    fn drop(&mut self) {
+        // After a panic of a thread that appended, too: the others are to find the lock poisoned, not to wait here.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner).is_committing = false;
+        self.0.committed.notify_one();
+    }
+}
+
+impl Writer {
+    /// A writer that goes on where `infos` say that the files end.
+    ///
+    /// # Errors
+    ///
+    /// The directory of block files cannot be read.
+    pub(crate) fn new(
+        setup: BlockFileSetup,
+        db: IndexDb,
+        index: Arc<SharedIndex>,
+        infos: FileInfos,
+    ) -> store::Result<Writer> {
+        let presence = Presence::new(setup.disk.clone(), &setup.blocks_dir)?;
+        let undo = UndoWriter::new(setup.disk.clone(), &setup.blocks_dir, &setup.network, setup.key);
+        let state = State { infos, undo, blocks: None, above: None, is_pruned: false, is_committing: false };
+        let used_bytes = AtomicU64::new(state.infos.used_bytes());
+        Ok(Writer { setup, db, index, state: Mutex::new(state), used_bytes, presence, committed: Condvar::new() })
+    }
+
+    fn lock(&self) -> Locked<'_> {
+        Locked { state: lock(&self.state), used_bytes: &self.used_bytes }
+    }
+
+    /// Whether the index on disk says that block files were pruned, or is about to.
+    pub(crate) fn is_pruned(&self) -> bool {
+        self.lock().is_pruned
+    }
+
+    /// The index on disk says so.
+    pub(crate) fn set_pruned(&self, is_pruned: bool) {
+        self.lock().is_pruned = is_pruned;
+    }
+
+    /// Bytes of block and undo files that are in use. Takes no lock.
+    pub(crate) fn usage_bytes(&self) -> u64 {
+        self.used_bytes.load(Relaxed)
+    }
+
+    /// Appends a block to the block files.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn append_block(
+        &self,
+        reporter: &Reporter<'_>,
+        block: &[u8],
+        height: Height,
+        time: u32,
+    ) -> Result<FilePos, Fault> {
+        reporter.with_room(|| {
+            let mut state = self.lock();
+            state.blocks(&self.setup)?;
+            let State { infos, blocks, above, .. } = &mut *state;
+            let below = blocks.as_mut().expect("just made");
+            match above.as_mut().filter(|above| height > above.base) {
+                Some(above) => {
+                    above.blocks.note_greatest(below.greatest());
+                    above.blocks.append(infos, block, height, time)
+                }
+                None => {
+                    above.iter().for_each(|above| below.note_greatest(above.blocks.greatest()));
+                    below.append(infos, block, height, time)
+                }
+            }
+        })
+    }
+
+    /// Makes the next block the first of a new file behind all others, unless one was appended before.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn begin_new_file(&self, reporter: &Reporter<'_>) -> Result<(), Fault> {
+        let mut is_new = None;
+        reporter.with_room(|| {
+            let mut state = self.lock();
+            let is_new = *is_new.get_or_insert(state.blocks.is_none());
+            let blocks = state.blocks(&self.setup)?;
+            if is_new { blocks.start_new_file() } else { Ok(()) }
+        })
+    }
+
+    /// Keeps blocks above a height apart from those up to it, as Core does while a snapshot is not validated: each kind goes
+    /// on in the last file of its kind, or in a new one.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    ///
+    /// Source: Bitcoin Core b88bffe, `BlockManager::BlockfileTypeForHeight`, `FindNextBlockPos`.
+    pub(crate) fn keep_apart(&self, reporter: &Reporter<'_>, base: Height) -> Result<(), Fault> {
+        reporter.with_room(|| -> store::Result<()> {
+            let mut state = self.lock();
+            if state.above.is_some() {
+                return Ok(());
+            }
+            // What was appended before is written out by its writer; both begin anew.
+            if let Some(blocks) = state.blocks.as_mut() {
+                blocks.flush()?;
+            }
+            state.blocks = None;
+            let of_kind = |infos: &FileInfos, is_above: bool| {
+                let is_of = |info: &FileInfo| info.size > 0 && (info.height_last > base) == is_above;
+                infos.all().iter().rposition(is_of)
+            };
+            let BlockFileSetup { disk, blocks_dir, network, key, limits } = &self.setup;
+            let make = |infos: &FileInfos| BlockWriter::new(disk.clone(), blocks_dir, network, *key, infos, *limits);
+            let is_empty = state.infos.all().iter().all(|info| info.size == 0);
+            let (mut below, mut blocks) = (make(&state.infos)?, make(&state.infos)?);
+            match of_kind(&state.infos, false) {
+                Some(file) => below.go_on_in(file as u32),
+                None if is_empty => {}
+                None => below.start_new_file()?,
+            }
+            match of_kind(&state.infos, true) {
+                Some(file) => blocks.go_on_in(file as u32),
+                None => {
+                    blocks.note_greatest(below.greatest());
+                    blocks.start_new_file()?;
+                }
+            }
+            state.blocks = Some(below);
+            state.above = Some(Above { base, blocks });
+            Ok(())
+        })
+    }
+
+    /// The snapshot is validated, or out of use: blocks go on in the last file, whatever their height.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn keep_together(&self, reporter: &Reporter<'_>) -> Result<(), Fault> {
+        reporter.with_room(|| -> store::Result<()> {
+            let mut state = self.lock();
+            for blocks in state.writers() {
+                blocks.flush()?;
+            }
+            (state.blocks, state.above) = (None, None);
+            Ok(())
+        })
+    }
+
+    /// Appends an undo record to the undo file with this number; gives its offset.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(crate) fn append_undo(&self, reporter: &Reporter<'_>, file: u32, record: &[u8]) -> Result<u32, Fault> {
+        reporter.with_room(|| {
+            let State { infos, undo, .. } = &mut *self.lock();
+            undo.append(infos, file, record)
+        })
+    }
+
+    /// Hands appended blocks to the system, where readers see them.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, a full disk included.
+    pub(crate) fn write_out_blocks(&self) -> store::Result<()> {
+        self.lock().writers().try_for_each(BlockWriter::write_out)
+    }
+
+    /// The same for undo data.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub(crate) fn write_out_undo(&self) -> store::Result<()> {
+        self.lock().undo.write_out()
+    }
+
+    /// Says no where a block or undo file that the index counts on was removed or moved since this was asked last.
+    ///
+    /// # Errors
+    ///
+    /// Such a file; what the system says.
+    pub(crate) fn check_files(&self) -> store::Result<()> {
+        let gone = self.presence.look()?;
+        gone.check(&self.lock().infos)
+    }
+
+    /// Writes every entry and file info that changed, and what `reindexing` does to its flag, in one durable commit;
+    /// block and undo data are durable before. What changes meanwhile is written again by the next commit.
+    ///
+    /// # Errors
+    ///
+    /// What the system says; a file is gone that the index counts on.
+    pub(crate) fn commit(&self, reporter: &Reporter<'_>, reindexing: Option<bool>) -> Result<(), Fault> {
+        let _commit = self.begin_commit();
+        self.check_files()?;
+        let mut flush = Flush::default();
+        // All under one lock: an entry must never name undo data or a block that the infos do not count.
+        let (infos, last_file, is_pruned, entries) = reporter.with_room(|| -> store::Result<_> {
+            let mut state = self.lock();
+            flush = std::mem::take(&mut flush).and(state.undo.begin_flush()?);
+            for blocks in state.writers() {
+                flush = std::mem::take(&mut flush).and(blocks.begin_flush()?);
+            }
+            let mut index = self.index.write();
+            let entries = index.take_dirty();
+            for Uncounted { at, size, height, time } in index.take_uncounted() {
+                state.infos.add_existing(at, size, height, time);
+            }
+            drop(index);
+            Ok((state.infos.take_changed(), state.infos.last_file(), state.is_pruned, entries))
+        })?;
+        flush.run()?;
+        let pruned = is_pruned.then_some(true);
+        if entries.is_empty() && infos.is_empty() && reindexing.is_none() && pruned.is_none() {
+            return Ok(());
+        }
+        let changes = IndexChanges { entries: &entries, files: &infos, last_file: Some(last_file), reindexing, pruned };
+        reporter.with_room(|| self.db.write(&changes))
+    }
+
+    fn begin_commit(&self) -> Commit<'_> {
+        let mut state = lock(&self.state);
+        while state.is_committing {
+            state = wait(&self.committed, state);
+        }
+        state.is_committing = true;
+        Commit(self)
+    }
+
+    /// Leaves nothing for LevelDB to do.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, a full disk included.
+    pub(crate) fn settle(&self) -> store::Result<()> {
+        self.db.settle()
+    }
+
+    /// What pruning would remove by `select`.
+    pub(crate) fn select(&self, select: impl FnOnce(&[FileInfo], &BlockIndex) -> Selection) -> Selection {
+        let state = self.lock();
+        select(state.infos.all(), &self.index.read())
+    }
+
+    /// Chooses files by `select`, and forgets what lies in them; none when none may go. From here on every commit of the
+    /// index says the whole of it: entries, infos and flag change under one lock.
+    pub(crate) fn prune(&self, select: impl FnOnce(&[FileInfo], &BlockIndex) -> Selection) -> Option<Selection> {
+        let mut state = self.lock();
+        let mut selected = select(state.infos.all(), &self.index.read());
+        // While two kinds of blocks are kept apart, the file that is appended to need not be the last one.
+        let current: Vec<u32> = state.writers().map(|blocks| blocks.current()).collect();
+        selected.files.retain(|file| !current.contains(file));
+        if selected.files.is_empty() {
+            return None;
+        }
+        self.index.write().pruned(|file| selected.files.binary_search(&file).is_ok());
+        selected.files.iter().for_each(|&file| state.infos.prune(file));
+        state.is_pruned = true;
+        Some(selected)
+    }
+
+    /// Closes the undo files that are about to be removed: a file that is open keeps its space.
+    pub(crate) fn forget_undo(&self, files: &[u32]) {
+        self.lock().undo.forget(files);
+    }
+
+    /// See [`BlockIndex::body_lost`]; blocks found inside the damaged record are counted into the infos of their files.
+    pub(crate) fn body_lost(&self, node: NodeId, inside: &[(NodeId, BlockAt)]) -> Replacement {
+        let mut state = self.lock();
+        let mut index = self.index.write();
+        let replacement = index.body_lost(node, inside);
+        for &(id, at) in &replacement.first {
+            if let Some(pos) = at.file_pos() {
+                let headers = index.headers();
+                state.infos.add_existing(pos, at.size, headers.height(id), headers.time(id));
+            }
+        }
+        replacement
+    }
+
+    /// Counts the blocks that the index names into the infos of their files, and no others: as Core does, which counts a
+    /// block when it takes it in. Where the files end stays: nothing is written over records that the index does not name.
+    pub(crate) fn recount_files(&self) {
+        let mut state = self.lock();
+        let mut index = self.index.write();
+        index.all_counted();
+        let headers = index.headers();
+        let is_named = |&(id, _, _): &(NodeId, FilePos, u32)| index.body(id).validity() >= Validity::Transactions;
+        let named = index.places().filter(is_named);
+        state.infos.recount(named.map(|(id, at, size)| (at, size, headers.height(id), headers.time(id))));
+    }
+
+    /// Counts the blocks that are in use into the infos of their files, which start from what undo data they hold. What else
+    /// was written before their `ends` must not be written over either.
+    pub(crate) fn count_files(&self, ends: &[FileEnd]) {
+        let mut state = self.lock();
+        let mut index = self.index.write();
+        index.all_counted();
+        for (id, at, size) in index.places() {
+            state.infos.add_existing(at, size, index.headers().height(id), index.headers().time(id));
+        }
+        drop(index);
+        state.infos.cover_all(ends);
+    }
+
+    /// What is written into each file ends there, at the latest: see [`FileInfos::cover_all`]. Files in `cut` have only these
+    /// bytes. Says whether the infos did not say so.
+    pub(crate) fn cover_files(&self, ends: &[FileEnd], cut: &[FileEnd]) -> bool {
+        let mut state = self.lock();
+        cut.iter().for_each(|end| state.infos.cut(end.file, end.written));
+        state.infos.cover_all(ends);
+        state.infos.has_changes()
+    }
+
+    /// Bytes in use of each block file, as the infos say.
+    pub(crate) fn sizes(&self) -> Vec<u32> {
+        self.lock().infos.all().iter().map(|info| info.size).collect()
+    }
+}

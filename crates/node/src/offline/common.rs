@@ -1,0 +1,116 @@
+//! What jobs share that connect blocks: the engine on a data directory, the end of the work, and what was done.
+
+use crate::chain::headers::AssumeValid;
+use crate::chain::tree::{GENESIS, NodeId};
+use crate::datadir::{Assumed, DataDir};
+use crate::fault::Fault;
+use crate::options::{Report, unix_seconds};
+use crate::pipeline::Settings;
+use crate::pipeline::engine::{Aim, Engine, Setup};
+use crate::pipeline::stats::Snapshot;
+use coins::table::HashKey;
+use primitives::Height;
+
+/// A secret for the coin tables of this run.
+fn secret() -> HashKey {
+    let mut bytes = [0; 32];
+    // Without the system's randomness only the protection against chosen txids is lost.
+    let _ = getrandom::fill(&mut bytes);
+    HashKey(std::array::from_fn(|i| u64::from_le_bytes(bytes[i * 8..][..8].try_into().expect("eight bytes"))))
+}
+
+/// An engine on a data directory.
+pub(crate) fn engine<'f>(datadir: &'f DataDir<'_>, tip: NodeId) -> Engine<'f> {
+    engine_with(datadir, tip, datadir.options.dbcache_bytes)
+}
+
+/// The same where a set is made again, most likely of about this number of coins.
+pub(crate) fn engine_for_set<'f>(datadir: &'f DataDir<'_>, tip: NodeId, coins: usize) -> Engine<'f> {
+    let engine = engine(datadir, tip);
+    if tip == GENESIS {
+        engine.pipeline.expect_coins(coins);
+    }
+    engine
+}
+
+/// The same as [`engine`] with another budget.
+pub(crate) fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_bytes: usize) -> Engine<'f> {
+    let options = datadir.options;
+    let mib = options.dbcache_bytes >> 20;
+    let chosen = if options.sizes.dbcache_follows { ", chosen by the memory that is left" } else { "" };
+    datadir.reporter.log().line(&format!("Memory for coins, blocks in flight and tables: dbcache={mib} MiB{chosen}"));
+    datadir.reporter.set_transactions(datadir.transactions_up_to(tip));
+    datadir.reporter.set_workers(options.par);
+    let setup = Setup {
+        pipeline: Settings { par: options.par, budget_bytes, window_blocks: 4096 },
+        assume: AssumeValid { hash: options.assumevalid, minimum_chain_work: options.minimum_chain_work },
+        // The past of a snapshot ends at its base, wherever the tip is to stop.
+        stop_at: options.stop_at_height.filter(|_| !datadir.is_past()),
+        tip,
+        secret: secret(),
+    };
+    let mut engine = Engine::new(datadir.params, datadir, &datadir.index, setup);
+    if let Some(Assumed { base, is_past }) = datadir.assumed {
+        engine.aim(if is_past { Aim::To(base) } else { Aim::From(base) });
+    }
+    engine
+}
+
+/// Runs a closure on drop, also while unwinding, so that the helper thread is always told to stop.
+pub(crate) struct AtEnd<F: FnMut()>(pub(crate) F);
+
+impl<F: FnMut()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Commits everything, and writes down what the coins add up to.
+pub(crate) fn flush(datadir: &DataDir<'_>, engine: &Engine<'_>) -> Result<(), Fault> {
+    engine.pipeline.flush(engine.tip_and_hash())?;
+    datadir.keep_totals(engine.tip())
+}
+
+/// Commits everything, and leaves nothing for LevelDB to do.
+pub(crate) fn finish(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
+    flush(datadir, engine)?;
+    datadir.write_index(None)?;
+    datadir.with_room(|| datadir.coins.settle())?;
+    datadir.with_room(|| datadir.writer.settle())?;
+    datadir.finish_indexes(engine.tip())
+}
+
+/// The same for the chain below a snapshot, beside another one that is at work.
+pub(crate) fn finish_past(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
+    engine.pipeline.flush(engine.tip_and_hash())?;
+    datadir.write_index(None)?;
+    datadir.with_room(|| datadir.coins.settle())?;
+    datadir.finish_indexes(engine.tip())
+}
+
+/// What was done, from start to the last commit durable.
+pub(crate) fn report(
+    datadir: &DataDir<'_>,
+    tip: NodeId,
+    height_start: Height,
+    stats: Snapshot,
+    stopped: bool,
+) -> Report {
+    let reporter = &datadir.reporter;
+    datadir.tell_pruned();
+    datadir.check_index();
+    let best = datadir.height_and_hash(tip).1;
+    let (height, headers, end_reason) = {
+        let index = datadir.index.read();
+        let tree = index.headers();
+        let height = tree.height(tip);
+        let ends_early = !stopped && datadir.options.stop_at_height.is_none_or(|stop| height < stop);
+        let (time, now) = (u64::from(tree.time(tip)), unix_seconds(datadir.options.clock));
+        let is_current = time <= now && now - time <= datadir.options.sizes.tip_age_max_s;
+        let is_stored = |node| index.place(node).is_some();
+        let reason = || reporter.shortfall.reason(tree, tip, is_current, &is_stored);
+        let why = || datadir.shut_out_reason(tree).or_else(reason);
+        (height, tree.height(tree.best()), ends_early.then(why).flatten())
+    };
+    reporter.report(Report { height, headers, end_reason, best, height_start, stopped, stats, ..Report::default() })
+}

@@ -1,0 +1,290 @@
+//! The blocks of a chain and their undo data, read by height from the files of a data directory alone.
+//!
+//! Which blocks these are, and where they lie, a [`ChainSource`] says. For [`Needs::Rules`] the headers of the range are
+//! checked, with the times and nBits of the blocks below, of which [`ChainFiles::below`] is the name: what the range's
+//! headers and blocks are judged by and does not lie in it.
+
+use crate::chain::block::{Bip30, BlockContext, HeaderContext};
+use crate::chain::tree::NodeId;
+use crate::datadir::lock;
+use crate::fault::Fault;
+use crate::offline::files::chain_plan::PlanFile;
+use crate::offline::files::chain_rules::{check_headers, digest, median_time_past};
+use crate::offline::files::chain_source::{ChainSource, IndexSource, Place};
+use crate::options::Options;
+use consensus::header::Ancestor;
+use consensus::{Params, ScriptCheckReason, bip30, flags};
+use primitives::{BlockHash, Header, Height, MedianTime, Work};
+use std::path::Path;
+use store::blockfiles::BlockFiles;
+use store::undofiles::UndoFiles;
+use store::xor;
+use sys::spill::Spill;
+
+/// What a chain is opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Needs {
+    /// To judge its blocks: the range's headers are checked.
+    Rules,
+    /// To read its blocks.
+    Blocks,
+}
+
+/// What the headers say.
+struct Rules {
+    /// Of all blocks from the genesis block to the range's last.
+    ancestors: Vec<Ancestor>,
+    /// Hash of the block at the height of BIP34, where the chain has one.
+    bip34: Option<BlockHash>,
+    /// Whether headers leave it open that a coinbase repeats an earlier one.
+    may_repeat: bool,
+}
+
+/// A range of a chain.
+pub struct ChainFiles {
+    params: Params,
+    first: Height,
+    places: Vec<Place>,
+    rules: Option<Rules>,
+    /// Blocks below the range that may hold the coinbases which BIP30 is about.
+    below: Vec<Place>,
+    files: BlockFiles,
+    undo_files: UndoFiles,
+}
+
+impl ChainFiles {
+    /// Opens the blocks from height `first` to `last`, both included; `last` `None`: to the tip. With a plan the block index
+    /// is not read.
+    ///
+    /// # Errors
+    ///
+    /// There is no block index or plan, it is damaged, a header breaks a rule, the chain is lower than `last`; what the
+    /// system says.
+    pub fn open(
+        options: &Options,
+        (first, last): (Height, Option<Height>),
+        needs: Needs,
+        plan: Option<&Path>,
+    ) -> Result<ChainFiles, Fault> {
+        let (params, layout) = (options.params.clone(), lock::layout(options));
+        layout.check(&*options.disk)?;
+        let source: Box<dyn ChainSource> = match plan {
+            Some(path) => Box::new(PlanFile::open(path, &params)?),
+            None => Box::new(IndexSource::open(options)?),
+        };
+        let tip = source.tip().0;
+        let last = last.unwrap_or(tip);
+        if first > last || last > tip {
+            let dir = layout.net_dir().display();
+            let why =
+                format!("blocks {first} to {last}: wanted a range of the chain of {dir}, which ends at height {tip}");
+            return Err(Fault::refused(why, "Name a range up to the tip"));
+        }
+        let places = source.places(first.to_usize()..last.to_usize() + 1)?;
+        let rules = match needs {
+            Needs::Rules => Some(rules(options, &*source, first, &places)?),
+            Needs::Blocks => None,
+        };
+        let below_end = match &rules {
+            Some(rules) if rules.may_repeat => first.to_usize().min(params.bip34_height.to_usize()),
+            _ => 0,
+        };
+        let below = source.places(0..below_end)?;
+        let network = lock::network(&params);
+        let key = xor::find_key(&*options.disk, layout.blocks_dir(), &network)?.key;
+        let files = BlockFiles::new(options.disk.clone(), layout.blocks_dir(), &network, key);
+        let undo_files = UndoFiles::new(options.disk.clone(), layout.blocks_dir(), &network, key);
+        Ok(ChainFiles { params, first, places, rules, below, files, undo_files })
+    }
+
+    /// The network's rules.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// Height of the first block of the range.
+    pub fn first(&self) -> Height {
+        self.first
+    }
+
+    /// Height of the last block of the range.
+    pub fn last(&self) -> Height {
+        self.first + (self.places.len() as u32 - 1)
+    }
+
+    fn place(&self, height: Height) -> &Place {
+        &self.places[height.blocks_above(self.first) as usize]
+    }
+
+    /// Hash of a block of the range.
+    pub fn hash(&self, height: Height) -> BlockHash {
+        self.place(height).hash
+    }
+
+    /// Header of a block of the range.
+    pub fn header(&self, height: Height) -> Header {
+        self.place(height).header
+    }
+
+    /// Bytes of each block of the range, about, in order.
+    pub fn block_bytes(&self) -> Vec<u64> {
+        self.places.iter().map(|place| place.bytes.into()).collect()
+    }
+
+    /// Reads a block of the range. Bytes may follow it, as its record has them.
+    ///
+    /// # Errors
+    ///
+    /// It is not there, the file is damaged, or what the system says.
+    pub fn read_block(&self, height: Height) -> Result<Vec<u8>, Fault> {
+        self.read(self.place(height), height)
+    }
+
+    fn read(&self, place: &Place, height: Height) -> Result<Vec<u8>, Fault> {
+        match place.data {
+            Some(at) => Ok(self.files.read_block(at)?),
+            // Every program has this one.
+            None if height == Height::GENESIS => Ok(self.params.genesis.clone()),
+            None => {
+                let why = format!(
+                    "block {} at height {height} is not in the block files: it was pruned, or never stored",
+                    place.hash
+                );
+                Err(Fault::refused(why, "Use a data directory that has all blocks, or name a range that this one has"))
+            }
+        }
+    }
+
+    /// Reads what a block of the range spent; its checksum fits.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChainFiles::read_block`].
+    pub fn read_undo(&self, height: Height) -> Result<Spill, Fault> {
+        let place = self.place(height);
+        let Some(at) = place.undo else {
+            let why = format!("block {} at height {height} has no undo data", place.hash);
+            return Err(Fault::refused(why, "Run ffwd reindex, or use a data directory that is not pruned"));
+        };
+        Ok(self.undo_files.read(at, &place.header.prev())?)
+    }
+
+    /// The blocks below the range whose coinbases a block of it might repeat, which headers cannot rule out.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChainFiles::read_block`]; what `take` says.
+    pub fn blocks_below(&self, mut take: impl FnMut(Height, Vec<u8>) -> Result<(), Fault>) -> Result<(), Fault> {
+        for (at, place) in self.below.iter().enumerate() {
+            let height = Height::from_index(at);
+            let bytes = self.read(place, height)?;
+            if !bytes.starts_with(&place.header.0) {
+                let hash = place.hash;
+                let why = format!("block {hash} at height {height}: its place in the block files has another block");
+                return Err(Fault::refused(why, "Run ffwd reindex"));
+            }
+            take(height, bytes)?;
+        }
+        Ok(())
+    }
+
+    fn rules(&self) -> &Rules {
+        self.rules.as_ref().expect("the chain was opened with its rules")
+    }
+
+    /// What the chain says about a block of the range. Its scripts are always run.
+    ///
+    /// # Panics
+    ///
+    /// Without [`Needs::Rules`].
+    pub fn context(&self, height: Height) -> BlockContext {
+        let (params, place) = (&self.params, self.place(height));
+        let bip34 = self.rules().bip34.as_ref().filter(|_| height > params.bip34_height);
+        let bip30 = match bip30::is_enforced(params, height, &place.hash, bip34) {
+            false => Bip30::NotEnforced,
+            true if bip30::can_be_broken(params) => Bip30::Enforced,
+            true => Bip30::Unbreakable,
+        };
+        let (hash, header) = (place.hash, place.header);
+        // Genesis counts as its own parent.
+        let parent_mtp = self.median_time_past(height.saturating_sub(1));
+        let at = HeaderContext { node: NodeId::new(height.to_usize()), hash, header, height, parent_mtp };
+        BlockContext {
+            script_reason: Some(ScriptCheckReason::AlwaysVerify),
+            flags: flags::of_block(params, height, &hash),
+            bip30,
+            overwrites: bip30::is_repeat(height, &hash),
+            at,
+        }
+    }
+
+    /// Median time past of a block of the chain up to the range's last.
+    ///
+    /// # Panics
+    ///
+    /// As [`ChainFiles::context`].
+    pub fn median_time_past(&self, height: Height) -> MedianTime {
+        median_time_past(&self.rules().ancestors, height)
+    }
+
+    /// SHA-256 of times and nBits of all blocks below the range, eight bytes each, which its headers and relative locks are
+    /// judged by; and the same up to the end of the range.
+    ///
+    /// # Panics
+    ///
+    /// As [`ChainFiles::context`].
+    pub fn digests(&self) -> [[u8; 32]; 2] {
+        let ancestors = &self.rules().ancestors;
+        [digest(&ancestors[..self.first.to_usize()]), digest(ancestors)]
+    }
+
+    /// Whether it was taken for granted that the chain has Core's block of BIP34 at its height. Of a range that has the
+    /// height it is known.
+    ///
+    /// # Panics
+    ///
+    /// As [`ChainFiles::context`].
+    pub fn has_known_bip34(&self) -> bool {
+        has_known_bip34(&self.params, self.rules().bip34)
+    }
+
+    /// Work of the range's blocks.
+    pub fn work(&self) -> Work {
+        let work = |place: &Place| Work::of_bits(place.header.bits());
+        self.places.iter().map(work).fold(Work::ZERO, Work::saturating_add)
+    }
+
+    /// Whether headers alone say that no coinbase up to the end of the range repeats an earlier one, but for the pairs that
+    /// Core knows: the chain has Core's block of BIP34, or every coinbase from block 1 on begins with its height.
+    ///
+    /// # Panics
+    ///
+    /// As [`ChainFiles::context`].
+    pub fn coinbases_differ(&self) -> bool {
+        !self.rules().may_repeat
+    }
+}
+
+fn has_known_bip34(params: &Params, bip34: Option<BlockHash>) -> bool {
+    bip30::can_be_broken(params) && bip34 == Some(params.bip34_hash)
+}
+
+/// The headers of the range, checked.
+fn rules(options: &Options, source: &dyn ChainSource, first: Height, places: &[Place]) -> Result<Rules, Fault> {
+    let (params, now) = (&options.params, lock::clock(options)?);
+    let count = first.to_usize() + places.len();
+    let ancestors = source.ancestors(count)?;
+    check_headers(params, &ancestors, (first, places), now).map_err(|bad| {
+        let (height, hash, error) = *bad;
+        let why = format!("the header {hash} at height {height} of the block index breaks a rule: {error}");
+        Fault::refused(why, "Name the right network with --chain, or run ffwd reindex")
+    })?;
+    let bip34 = params.bip34_height;
+    let bip34 = match bip34 <= source.tip().0 {
+        true => source.places(bip34.to_usize()..bip34.to_usize() + 1)?.first().map(|place| place.hash),
+        false => None,
+    };
+    let is_high = Height::from_index(count - 1) >= bip30::BIP34_IMPLIES_BIP30_LIMIT;
+    let may_repeat = bip30::can_be_broken(params) && (!has_known_bip34(params, bip34) || is_high);
+    Ok(Rules { ancestors, bip34, may_repeat })
+}

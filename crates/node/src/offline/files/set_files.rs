@@ -1,0 +1,111 @@
+//! The coins of a data directory, read from its tables alone, by range of keys.
+//!
+//! As [`crate::utxo_stats::setinfo`], without locks, and with something of the caller's summed over the same coins.
+
+use crate::datadir::lock;
+use crate::fault::Fault;
+use crate::offline::read_only::{apart, chainstate_dir, entry};
+use crate::options::{Options, SetHash, SetInfo};
+use crate::threads::shares::{Shares, in_order};
+use crate::utxo_stats::setinfo::{Part, Whole, decode};
+use primitives::muhash::MuHash;
+use primitives::{BlockHash, CoinKey, CoinRef, Height, OutPoint};
+use std::ops::RangeInclusive;
+use std::path::Path;
+use store::FaultKind;
+use store::chainstate::Chainstate;
+
+/// A UTXO set, and the block that it stands at.
+pub struct SetFiles {
+    coins: Chainstate,
+    /// Hash of that block.
+    pub best: BlockHash,
+    /// Its height.
+    pub height: Height,
+}
+
+/// What a part of a set adds up to.
+pub struct SetSums {
+    /// Counts, and the hash that was asked for.
+    pub info: SetInfo,
+    /// The product that MuHash is the hash of, where that was asked for.
+    pub muhash: Option<MuHash>,
+}
+
+impl SetFiles {
+    /// Opens the chainstate; of two, while a snapshot is not validated, the one from the snapshot, as Core's RPCs do.
+    ///
+    /// # Errors
+    ///
+    /// There is no complete chainstate, it is damaged or of another chain; what the system says.
+    pub fn open(options: &Options) -> Result<SetFiles, Fault> {
+        let Some(dir) = chainstate_dir(options)? else {
+            let dir = lock::layout(options).chainstate_dir();
+            let advice = "Make one: ffwd sync, or ffwd reindex where block files are";
+            return Err(store::Fault::new(FaultKind::Missing, &dir, "a chainstate", "none", advice).into());
+        };
+        let coins = Chainstate::open_read_only(options.disk.clone(), &dir)?;
+        if coins.head_blocks()?.is_some() {
+            let advice = "Let bitcoind or ffwd finish it: start one of them on this data directory";
+            let found = "one whose last flush bitcoind did not finish";
+            return Err(store::Fault::new(FaultKind::Refused, &dir, "a complete UTXO set", found, advice).into());
+        }
+        let best = coins.best_block()?.unwrap_or(options.params.genesis_hash);
+        let entry = entry(options, &best)?.ok_or_else(|| apart(best))?;
+        Ok(SetFiles { height: entry.height, coins, best })
+    }
+
+    /// Goes through the coins whose txids begin with one of `keys` (their first two bytes, big endian) by `par` threads.
+    /// Each share of them goes into a value that `new` makes; `done` gets these in order of their keys.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table or coin, what `count` says, or what the system says.
+    pub fn sum<T: Send>(
+        &self,
+        (hash, par): (SetHash, usize),
+        keys: RangeInclusive<u16>,
+        new: impl Fn() -> T + Sync,
+        count: impl Fn(&mut T, &OutPoint, &CoinRef<'_>) -> Result<(), Fault> + Sync,
+        mut done: impl FnMut(T),
+    ) -> Result<SetSums, Fault> {
+        let view = self.coins.view();
+        let shares = Shares::of(view.table_bytes());
+        let mut whole = Whole::new(hash);
+        let work = |share| {
+            let (mut part, mut own) = (Part::new(hash, false), new());
+            let range = shares.range(share);
+            let (first, last) = (*range.start().max(keys.start()), *range.end().min(keys.end()));
+            if first <= last {
+                let mut coins = view.coins_between(first, last)?;
+                let mut before: Option<CoinKey> = None;
+                while let Some((outpoint, stored)) = coins.next_coin()? {
+                    check_order(&mut before, &outpoint, view.path())?;
+                    let coin = decode(&view, &outpoint, stored)?;
+                    part.count(&outpoint, &coin);
+                    count(&mut own, &outpoint, &coin)?;
+                }
+            }
+            Ok((part, own))
+        };
+        in_order(par, shares.count(), work, |(part, own)| {
+            whole.add(part);
+            done(own);
+            Ok(())
+        })?;
+        let muhash = (hash == SetHash::Muhash).then(|| whole.muhash());
+        let info = SetInfo { best: self.best, height: self.height, disk_size: view.table_bytes(), ..whole.finish() };
+        Ok(SetSums { info, muhash })
+    }
+}
+
+/// What is summed is a set: no key comes twice, which ascending keys cannot.
+fn check_order(before: &mut Option<CoinKey>, outpoint: &OutPoint, dir: &Path) -> Result<(), Fault> {
+    let key = CoinKey::new(outpoint);
+    if before.replace(key).is_some_and(|before| before >= key) {
+        let found = format!("{outpoint} behind one that is not below it");
+        let advice = "Rebuild the coins: ffwd reindex --chainstate-only";
+        return Err(store::Fault::new(FaultKind::Damaged, dir, "coins in order of their keys", found, advice).into());
+    }
+    Ok(())
+}

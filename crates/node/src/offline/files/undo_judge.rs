@@ -1,0 +1,170 @@
+//! One block judged with its undo data in place of the UTXO set: every rule but one, that the coins were there.
+//!
+//! That one is the caller's: what undo data says of a coin is taken here as it stands, and must be proven by other means.
+//! What is looked at of it: a coin is not of a later block, and one of the block itself is of an earlier transaction.
+
+use crate::chain::block::{BlockContext, Checked, Judged, Refusal};
+use crate::fault::Fault;
+use crate::offline::files::chain_files::ChainFiles;
+use crate::pipeline::{scratch, stages};
+use consensus::spend::Totals;
+use consensus::{BlockError, SpentCoin};
+use primitives::undo::spent_coins;
+use primitives::{Amount, Block, CoinRef, Height, Txid};
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use sys::spill::Spill;
+
+/// Why a block is not good.
+#[derive(Debug)]
+pub enum Wrong {
+    /// A file could not be read, or does not hold what the index says.
+    Fault(Fault),
+    /// A rule is broken.
+    Rule(BlockError),
+    /// The block, or its undo data, cannot be what it stands for.
+    Data(String),
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wrong::Fault(fault) => fmt::Display::fmt(fault, f),
+            Wrong::Rule(error) => fmt::Display::fmt(error, f),
+            Wrong::Data(what) => f.write_str(what),
+        }
+    }
+}
+
+impl From<Fault> for Wrong {
+    fn from(fault: Fault) -> Wrong {
+        Wrong::Fault(fault)
+    }
+}
+
+impl From<BlockError> for Wrong {
+    fn from(error: BlockError) -> Wrong {
+        Wrong::Rule(error)
+    }
+}
+
+/// A block that is good but for its scripts, which [`scripts`] runs.
+pub struct JudgedBlock {
+    context: BlockContext,
+    bytes: Vec<u8>,
+    checked: Checked,
+    judged: Judged,
+}
+
+impl JudgedBlock {
+    /// Its place in the chain, and the rules that follow from that.
+    pub fn context(&self) -> &BlockContext {
+        &self.context
+    }
+
+    /// The block.
+    pub fn block(&self) -> Block<'_> {
+        self.checked.block(&self.bytes)
+    }
+
+    /// Ids of its transactions.
+    pub fn txids(&self) -> &[Txid] {
+        &self.checked.txids
+    }
+
+    /// Inputs, without the coinbase's.
+    pub fn inputs(&self) -> usize {
+        self.judged.inputs()
+    }
+
+    /// What input number `input` spends, the coinbase's not counted, as undo data has it, with its whole script.
+    ///
+    /// # Panics
+    ///
+    /// If the block has no such input.
+    pub fn spent(&self, input: usize) -> SpentCoin<'_> {
+        let spent = &self.judged.spent[input];
+        let script = spent.script_in(&self.judged.scripts);
+        SpentCoin { height: spent.height, coinbase: spent.coinbase, value: spent.value, script }
+    }
+
+    /// Fees and cost of signature operations.
+    pub fn totals(&self) -> Totals {
+        self.judged.totals
+    }
+}
+
+/// Reads the block at `height` with its undo data and checks everything but its scripts.
+///
+/// # Errors
+///
+/// The first thing that is wrong.
+///
+/// # Panics
+///
+/// Where the chain was opened without its rules, or `height` is outside of its range.
+pub fn judge(chain: &ChainFiles, height: Height) -> Result<JudgedBlock, Wrong> {
+    let (params, context) = (chain.params(), chain.context(height));
+    let bytes = chain.read_block(height)?;
+    let is_genesis = height == Height::GENESIS;
+    let checked = scratch::with_check(|scratch| stages::check(params, &context, &bytes, !is_genesis, scratch));
+    let checked = checked.map_err(|refusal| match refusal {
+        Refusal::Rule(error) => Wrong::Rule(error),
+        Refusal::Unparsable(why) => Wrong::Data(format!("it does not deserialize: {why}")),
+        Refusal::WrongBody => Wrong::Data("the block file has a block with another header in its place".to_owned()),
+    })?;
+    let block = checked.block(&bytes);
+    if is_genesis {
+        if block.bytes() != params.genesis {
+            return Err(Wrong::Data("it is not the genesis block of this network".to_owned()));
+        }
+        let totals = Totals { fees: Amount(0), sigop_cost: 0 };
+        let (change, records) = Default::default();
+        let judged = Judged { spent: Vec::new(), scripts: Spill::new(), undo: None, change, totals, records };
+        return Ok(JudgedBlock { context, bytes, checked, judged });
+    }
+    let undo = chain.read_undo(height)?;
+    let Some(coins) = spent_coins(&undo, &block) else {
+        return Err(Wrong::Data("its undo data is that of another block".to_owned()));
+    };
+    check_heights(height, &block, &checked.txids, &coins)?;
+    let judged =
+        stages::judge_coins(params, &context, (&checked, &block), &coins, |height| chain.median_time_past(height))?;
+    Ok(JudgedBlock { context, bytes, checked, judged })
+}
+
+/// Coins are older than their spends: of a lower block, or of an earlier transaction of this one.
+fn check_heights(height: Height, block: &Block<'_>, txids: &[Txid], coins: &[CoinRef<'_>]) -> Result<(), Wrong> {
+    let mut places: Option<HashMap<&Txid, usize>> = None;
+    for (index, tx) in block.transactions().enumerate().skip(1) {
+        for (input, coin) in tx.inputs().zip(&coins[tx.first_input() - 1..]) {
+            if coin.height < height {
+                continue;
+            }
+            let places = places.get_or_insert_with(|| txids.iter().enumerate().map(|(at, txid)| (txid, at)).collect());
+            let is_earlier = places.get(&input.prevout().txid).is_some_and(|at| *at < index);
+            if coin.height > height || !is_earlier {
+                let (prevout, claimed) = (input.prevout(), coin.height);
+                return Err(Wrong::Data(format!(
+                    "its undo data says that {prevout} is of block {claimed}, and no transaction before {} made it",
+                    txids[index]
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs the scripts of some inputs of a block, the coinbase's not counted; their signatures in one batch.
+///
+/// # Errors
+///
+/// Of the first of them that fails.
+pub fn scripts(judged: &JudgedBlock, inputs: Range<usize>) -> Result<(), Wrong> {
+    let (block, flags) = (judged.block(), judged.context.flags);
+    let done = scratch::with_scripts(|scratch| {
+        stages::scripts(flags, (&judged.checked, &block), &judged.judged, inputs, scratch)
+    });
+    Ok(done?)
+}

@@ -1,0 +1,59 @@
+//! `index`: Core's optional indexes from the block and undo files that are there.
+
+use super::open::{Purpose, Which, open_existing};
+use crate::fault::Fault;
+use crate::options::{Events, Options, Report};
+use crate::reporting::Reporter;
+use indexes::IndexKind;
+use primitives::{BlockHash, Height};
+use store::indexes::IndexDb;
+
+/// What was done.
+#[derive(Clone, Debug, Default)]
+pub struct IndexReport {
+    /// The indexes.
+    pub indexes: Vec<IndexKind>,
+    /// Height at which they stand.
+    pub height: Height,
+    /// Hash of that block.
+    pub best: BlockHash,
+    /// Bytes of the blocks that were read.
+    pub bytes: u64,
+    /// Seconds.
+    pub seconds: f64,
+    /// It was stopped before its end; the same command goes on from there.
+    pub stopped: bool,
+}
+
+/// Brings these indexes up to the block that the coins stand at; with none given, those that are there.
+///
+/// # Errors
+///
+/// The directory or an index cannot be used, blocks or undo data are missing or damaged, or what the system says.
+pub fn index(options: &Options, kinds: &[IndexKind], events: Events<'_>) -> Result<IndexReport, Fault> {
+    let existing = open_existing(options, events, "index", Purpose::Look, Which::Past)?;
+    let (datadir, tip) = (&existing.datadir, existing.tip);
+    let mut there = Vec::new();
+    for kind in IndexKind::ALL {
+        if IndexDb::exists(&*datadir.disk, &datadir.layout, kind)? {
+            there.push(kind);
+        }
+    }
+    let kinds = if kinds.is_empty() { &there[..] } else { kinds };
+    if kinds.is_empty() {
+        let advice = "Name one with --only, or set txindex=1, blockfilterindex=1, txospenderindex=1 or coinstatsindex=1 in bitcoin.conf";
+        return Err(Fault::refused("no index is asked for and none is there", advice));
+    }
+    let stopped = datadir.open_indexes(kinds, tip)?;
+    if !stopped {
+        datadir.finish_indexes(tip)?;
+    }
+    let (height, best) = datadir.height_and_hash(tip);
+    let height = if stopped { datadir.indexed_height(height) } else { height };
+    Ok(report(kinds, &datadir.reporter, height, best, stopped))
+}
+
+fn report(kinds: &[IndexKind], reporter: &Reporter<'_>, height: Height, best: BlockHash, stopped: bool) -> IndexReport {
+    let Report { bytes, seconds, .. } = reporter.report(Report::default());
+    IndexReport { indexes: kinds.to_vec(), height, best, bytes, seconds, stopped }
+}

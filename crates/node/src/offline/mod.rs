@@ -1,0 +1,214 @@
+//! Jobs without peers, one function a command: rebuild, import, verify, look up. Options in, report out, events on the way.
+//!
+//! `open` opens a data directory for every job, a sync too, and `common` ends one; `files` has what audits and exports read
+//! without a lock. Absent on purpose: snapshots and hints (`snapshot`), peers (`session`).
+
+pub(crate) mod cache;
+pub(crate) mod common;
+mod file_system;
+pub mod files;
+mod forecast;
+mod import;
+mod index;
+mod info;
+mod look_up;
+pub(crate) mod open;
+mod open_look;
+pub(crate) mod read_only;
+mod rebuild;
+mod reindex;
+mod reindex_preflight;
+pub(crate) mod replay;
+mod verify;
+
+pub use crate::datadir::unindexed::Unindexed;
+pub use file_system::file_system_warning;
+pub use forecast::{Forecast, Share};
+pub use import::import;
+pub use index::{IndexReport, index};
+pub use info::{DataDirInfo, Failed, InUse, info};
+pub use look_up::{BlockId, Filter, FoundTx, SetAt, Spender, filter, set_info_at, spender, tx};
+pub use verify::{VerifyReport, verify};
+
+pub(crate) use self::cache::FollowingCache;
+pub(crate) use self::common::{AtEnd, engine_with, finish, finish_past, report};
+use self::common::{engine, engine_for_set, flush};
+use crate::datadir::lock::Locked;
+use crate::datadir::look::{self, Hold};
+use crate::datadir::{self, DataDir};
+use crate::fault::Fault;
+pub(crate) use crate::offline::read_only::apart;
+use crate::options::{Events, Options, Report, SetHash, SetInfo};
+use crate::pipeline::engine::{Activated, Engine};
+use crate::threads;
+use crate::utxo_stats::set_totals;
+use primitives::{BlockHash, Height};
+use std::sync::atomic::Ordering::Relaxed;
+use store::chainstate::{Chainstate, CoinsView};
+use store::index::{BlockIndex, LoadedIndex};
+use store::private_files::PrivateDir;
+
+/// Rebuilds index, undo data and coins from the block files, or the coins alone.
+///
+/// # Errors
+///
+/// The data directory cannot be used, its block files reach less far than its coins, or what the system says.
+pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> Result<Report, Fault> {
+    // What a reindex mends is not advised to who runs one.
+    if !chainstate_only {
+        return reindex::run(options, events).map_err(Fault::within_reindex);
+    }
+    let report = rebuild::run(options, events)?;
+    // The coins are exchanged in one step at the end; the indexes follow.
+    if !report.stopped && !options.indexes.is_empty() {
+        index(options, &options.indexes, events)?;
+    }
+    Ok(report)
+}
+
+/// Counts and hashes the set of coins as it lies in the tables; of two, while a snapshot is not validated, the one from the
+/// snapshot, as Core's RPCs do.
+///
+/// # Errors
+///
+/// There is no complete chainstate, it is damaged, or what the system says.
+pub fn set_info(options: &Options, hash: SetHash, _: Events<'_>) -> Result<SetInfo, Fault> {
+    count_set(options, hash, false)
+}
+
+/// The same, and what the set is made of.
+///
+/// # Errors
+///
+/// As [`set_info`].
+pub fn set_details(options: &Options, hash: SetHash, _: Events<'_>) -> Result<SetInfo, Fault> {
+    count_set(options, hash, true)
+}
+
+/// As [`set_info`], for the data directory of a job that has just ended. Without a hash nothing but the block index is read,
+/// where the job knew what the coins add up to; else they are counted, and that is written down for the next job.
+///
+/// # Errors
+///
+/// As [`set_info`].
+pub fn set_after(options: &Options, hash: SetHash, events: Events<'_>) -> Result<SetInfo, Fault> {
+    let count = |locked: &Locked, view: &CoinsView, best: &BlockHash| {
+        let own = PrivateDir::new(locked.disk.clone(), locked.layout.private_dir());
+        if hash == SetHash::None
+            && let Some(totals) = set_totals::read(&own, best)
+        {
+            return Ok(SetInfo { disk_size: view.table_bytes(), ..SetInfo::of(totals) });
+        }
+        let info = crate::utxo_stats::setinfo::set_info(view, hash, false, options.par)?;
+        // Dispensable.
+        let _ = set_totals::write(&own, best, info.totals());
+        Ok(info)
+    };
+    look_at_set(options, || datadir::lock::lock(options, events, false), count)
+}
+
+fn count_set(options: &Options, hash: SetHash, wants_stats: bool) -> Result<SetInfo, Fault> {
+    let count = |_: &Locked, view: &CoinsView, _: &BlockHash| {
+        crate::utxo_stats::setinfo::set_info(view, hash, wants_stats, options.par)
+    };
+    look::at_rest(options, "gettxoutsetinfo", || look_at_set(options, || look::open(options, Hold::IfPossible), count))
+}
+
+/// Opens the coins, has `count` say what they are, and adds where they stand.
+fn look_at_set(
+    options: &Options,
+    open: impl FnOnce() -> Result<Locked, Fault>,
+    count: impl FnOnce(&Locked, &CoinsView, &BlockHash) -> Result<SetInfo, Fault>,
+) -> Result<SetInfo, Fault> {
+    if datadir::lock::is_unused(options)? {
+        return Err(no_coins(&datadir::lock::layout(options).chainstate_dir()));
+    }
+    let locked = open()?;
+    let dir = match store::chainstate::snapshot_base(&*locked.disk, &locked.layout)? {
+        Some(_) => locked.layout.snapshot_dir(),
+        None => locked.layout.chainstate_dir(),
+    };
+    if !Chainstate::exists(&*locked.disk, &dir)? {
+        return Err(no_coins(&dir));
+    }
+    let coins = Chainstate::open_read_only(locked.disk.clone(), &dir)?;
+    let best = complete_best(&coins, &dir)?;
+    let mut info = count(&locked, &coins.view(), &best.unwrap_or_default())?;
+    if let Some(best) = best {
+        (info.best, info.height) = (best, stored_height(&locked, options, best)?);
+    }
+    Ok(info)
+}
+
+pub(crate) fn no_coins(dir: &std::path::Path) -> Fault {
+    let advice = "Make one: ffwd sync, or ffwd reindex where block files are";
+    store::Fault::new(store::FaultKind::Missing, dir, "a chainstate", "none", advice).into()
+}
+
+/// The block that coins stand at, which bitcoind must not have been stopped in writing.
+pub(crate) fn complete_best(coins: &Chainstate, dir: &std::path::Path) -> Result<Option<BlockHash>, Fault> {
+    if coins.head_blocks()?.is_some() {
+        let advice = "Let bitcoind or ffwd finish it: start one of them on this data directory";
+        let found = "one whose last flush bitcoind did not finish";
+        return Err(store::Fault::new(store::FaultKind::Refused, dir, "a complete UTXO set", found, advice).into());
+    }
+    Ok(coins.best_block()?)
+}
+
+/// Height of a block that coins stand at.
+pub(crate) fn height_of(loaded: &LoadedIndex, best: BlockHash) -> Result<Height, Fault> {
+    let entry = loaded.entries.iter().find(|entry| entry.hash == best);
+    entry.map(|entry| entry.height).ok_or_else(|| apart(best))
+}
+
+/// The same, where of the index nothing else is read.
+fn stored_height(locked: &Locked, options: &Options, best: BlockHash) -> Result<Height, Fault> {
+    if !BlockIndex::exists(&*locked.disk, &locked.layout)? {
+        return Err(apart(best));
+    }
+    let index = BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?;
+    let network = datadir::lock::network(&options.params);
+    index.check_genesis(&network)?;
+    let entry = index.find(&network, &best)?;
+    entry.map(|entry| entry.height).ok_or_else(|| apart(best))
+}
+
+/// Says no where another program uses the data directory.
+///
+/// # Errors
+///
+/// It does, or the data directory cannot be used.
+pub fn check_free(options: &Options, events: Events<'_>) -> Result<(), Fault> {
+    datadir::lock::lock(options, events, false).map(drop)
+}
+
+/// Brings the chain up to date and commits it; tells how far it is meanwhile.
+fn activate(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<Activated, Fault> {
+    telling(datadir, engine, Engine::activate)
+}
+
+/// Tells how far it is while `work` is done.
+fn telling<'f, T>(
+    datadir: &DataDir<'_>,
+    engine: &mut Engine<'f>,
+    work: impl FnOnce(&mut Engine<'f>) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let stats = engine.pipeline.stats();
+    let mut cache = FollowingCache::of(datadir, engine);
+    std::thread::scope(|scope| {
+        let reporter = threads::spawn(scope, "tell", || {
+            while !done.load(Relaxed) {
+                cache.look(datadir);
+                std::thread::park_timeout(std::time::Duration::from_millis(100));
+                datadir.reporter.progress(|| stats.snapshot());
+            }
+            datadir.reporter.last_progress(stats.snapshot());
+        })?;
+        let _end = AtEnd(|| {
+            done.store(true, Relaxed);
+            reporter.thread().unpark();
+        });
+        work(engine)
+    })
+}

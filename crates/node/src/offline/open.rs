@@ -1,0 +1,224 @@
+//! Opening a data directory to go on with it: what its index and coins say, finished where Core or ffwd was cut short.
+
+use super::replay::replay;
+use crate::chain::tree::{GENESIS, NodeId};
+use crate::datadir::lock::{self, Locked};
+use crate::datadir::{Assumed, DataDir, prune, start_of};
+use crate::fault::Fault;
+use crate::options::{Event, Events, Options, Prune};
+use consensus::header::MAX_FUTURE_BLOCK_TIME_S;
+use primitives::{BlockHash, Height};
+use std::path::Path;
+use store::chainstate::{self, Chainstate};
+use store::index::{self, BlockIndex, LoadedIndex};
+use store::{FaultKind, FileInfos, IndexEntry, Status};
+
+/// A data directory, and the block that its coins stand at.
+pub(crate) struct Existing<'e> {
+    pub(crate) datadir: DataDir<'e>,
+    pub(crate) tip: NodeId,
+}
+
+/// What a data directory is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Blocks are added, and files pruned where that is wanted.
+    Work,
+    /// What is there is looked at, pruned or not.
+    Look,
+}
+
+/// Which of two chainstates is opened, while a snapshot is not validated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Which {
+    /// The one from the snapshot.
+    Active,
+    /// The one on its way to the snapshot's base block.
+    Past,
+}
+
+/// Opens a data directory, or makes one. An unfinished reindex is finished first by the caller.
+pub(crate) fn open_existing<'e>(
+    options: &'e Options,
+    events: Events<'e>,
+    job: &str,
+    purpose: Purpose,
+    which: Which,
+) -> Result<Existing<'e>, Fault> {
+    if purpose == Purpose::Look && lock::is_unused(options)? {
+        return Err(nothing_to_look_at(&lock::layout(options).index_dir(), "a block index", "none"));
+    }
+    let locked = lock::lock(options, events, false)?;
+    let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
+    let reporter = lock::reporter(events, options, job);
+    if purpose == Purpose::Work {
+        reporter.with_room(|| chainstate::finish_snapshot(&disk, &layout))?;
+    }
+    let base = chainstate::snapshot_base(&*disk, &layout)?;
+    reporter.with_room(|| chainstate::finish_swap(&disk, &layout))?;
+    reporter.with_room(|| store::reindex::finish_index_swap(&disk, &layout))?;
+    check_there(&locked, purpose, options.params.genesis_hash)?;
+    let block_index = reporter.with_room(|| BlockIndex::open(disk.clone(), &layout))?;
+    let loaded = block_index.load(&lock::network(&options.params))?;
+    if purpose == Purpose::Work {
+        if !loaded.is_reindexing {
+            reporter.with_room(|| store::reindex::forget(&disk, &layout))?;
+        }
+        if options.prune == Prune::Off {
+            index::check_not_pruned(&loaded, &layout)?;
+        }
+        prune::check(options, &*disk, &layout)?.into_iter().for_each(|warning| reporter.warn(warning));
+        reporter.with_room(|| prune::finish_removal(&*disk, &layout, &loaded))?;
+    }
+    index::check_files_exist(&loaded, &locked.files.numbers()?, &layout)?;
+    let is_past = base.is_some() && which == Which::Past;
+    let dir = if base.is_some() && !is_past { layout.snapshot_dir() } else { layout.chainstate_dir() };
+    let coins = reporter.with_room(|| Chainstate::open(disk.clone(), &dir))?;
+    let (best, heads) = (coins.best_block()?, coins.head_blocks()?);
+    let infos = FileInfos::new(loaded.files.clone());
+    let mut datadir = DataDir::new(options, reporter, locked, block_index, coins, infos)?;
+    datadir.writer.set_pruned(loaded.is_pruned);
+    datadir.take_index(&loaded)?;
+    base.map_or(Ok(()), |base| assume(&mut datadir, base, is_past))?;
+    if purpose == Purpose::Look && loaded.entries.is_empty() {
+        return Err(nothing_to_look_at(&datadir.layout.index_dir(), "a block index", "an empty one"));
+    }
+    let tip = match heads {
+        Some(heads) => replay(&datadir, heads)?,
+        None => {
+            let start = start_of(&datadir.headers(), best);
+            start.ok_or_else(|| super::apart(best.unwrap_or_default()))?
+        }
+    };
+    // Not before it is known that the data directory can be gone on with.
+    if loaded.entries.is_empty() {
+        datadir.write_genesis()?;
+        datadir.mark_genesis();
+    }
+    datadir.set_active(tip);
+    if purpose == Purpose::Work {
+        datadir.take_in_unindexed(lock::clock(options)?)?;
+        check_tip_time(&datadir, tip)?;
+        if base.is_none() {
+            check_witnesses(&datadir, &loaded)?;
+        }
+        datadir.prune(tip)?;
+        say_earlier_state(&datadir, tip, which);
+    }
+    Ok(Existing { datadir, tip })
+}
+
+/// Says what an earlier run left, once: of the chain that is to be brought up to date.
+fn say_earlier_state(datadir: &DataDir<'_>, tip: NodeId, which: Which) {
+    if which == Which::Active {
+        datadir.say_earlier_state(tip);
+    }
+}
+
+/// Says no where a connected block was stored without its witnesses, which its height asks for: by a program that knew none,
+/// or on a test network whose height was moved. Source: Bitcoin Core b88bffe, `Chainstate::NeedsRedownload`.
+fn check_witnesses(datadir: &DataDir<'_>, loaded: &LoadedIndex) -> Result<(), Fault> {
+    let from = datadir.params.segwit_height;
+    let index = datadir.index.read();
+    let lacks = |entry: &&IndexEntry| {
+        let active = || index.active().get(entry.height.to_usize()).map(|&id| index.headers().hash(id));
+        entry.height >= from
+            && entry.height > Height::GENESIS
+            && !entry.status.has(Status::OPT_WITNESS)
+            && active() == Some(entry.hash)
+    };
+    loaded.entries.iter().find(lacks).map_or(Ok(()), |entry| {
+        datadir.reporter.log().line(&format!("Block {} at height {} has no witnesses", entry.hash, entry.height));
+        let why = "requires validation. Please restart with -reindex.";
+        Err(Fault::Rebuild(format!("Witness data for blocks after height {from} {why}")))
+    })
+}
+
+/// Says no where the tip is further ahead of the clock than a block may be: the clock is wrong.
+/// Source: Bitcoin Core b88bffe, `VerifyLoadedChainstate`.
+fn check_tip_time(datadir: &DataDir<'_>, tip: NodeId) -> Result<(), Fault> {
+    let time = i64::from(datadir.headers().time(tip));
+    // Genesis was checked by no clock.
+    if tip == GENESIS || time <= lock::clock(datadir.options)?.saturating_add(MAX_FUTURE_BLOCK_TIME_S) {
+        return Ok(());
+    }
+    let why = "The block database contains a block which appears to be from the future. This may be due to your computer's date \
+               and time being set incorrectly. Only rebuild the block database if you are sure that your computer's date and \
+               time are correct";
+    Err(Fault::Rebuild(why.to_owned()))
+}
+
+/// The blocks up to the base of a snapshot that is not validated count as connected.
+pub(super) fn assume(datadir: &mut DataDir<'_>, base: BlockHash, is_past: bool) -> Result<(), Fault> {
+    let base = datadir.headers().find(&base).ok_or_else(|| super::apart(base))?;
+    datadir.assumed = Some(Assumed { base, is_past });
+    let mut index = datadir.index.write();
+    index.assume(base);
+    index.reopen_above(base);
+    Ok(())
+}
+
+/// Says no where there is nothing to look at, and where coins lie without the index that knows their block: before
+/// anything is made that was not there.
+pub(super) fn check_there(locked: &Locked, purpose: Purpose, genesis: BlockHash) -> Result<(), Fault> {
+    let Locked { disk, layout, .. } = locked;
+    let has_index = BlockIndex::exists(&**disk, layout)?;
+    if purpose == Purpose::Look && !has_index {
+        return Err(nothing_to_look_at(&layout.index_dir(), "a block index", "none"));
+    }
+    let dir = layout.chainstate_dir();
+    if !Chainstate::exists(&**disk, &dir)? {
+        return match purpose {
+            Purpose::Work => Ok(()),
+            Purpose::Look => Err(nothing_to_look_at(&dir, "a chainstate", "none")),
+        };
+    }
+    if !has_index {
+        let coins = Chainstate::open_read_only(disk.clone(), &dir)?;
+        let best = coins.best_block()?.or(coins.head_blocks()?.map(|heads| heads.new));
+        return best.filter(|best| *best != genesis).map_or(Ok(()), |best| Err(super::apart(best)));
+    }
+    Ok(())
+}
+
+pub(super) fn nothing_to_look_at(dir: &Path, wanted: &str, found: &str) -> Fault {
+    let advice = "Run ffwd reindex where block files are, or ffwd sync";
+    store::Fault::new(FaultKind::Missing, dir, wanted, found, advice).into()
+}
+
+/// Ends a reindex that was cut short in this data directory. Does the same for blocks that no index lists: the user brought the
+/// files alone, or the run that stored them ended before its first commit.
+pub(crate) fn finish_reindex(options: &Options, events: Events<'_>) -> Result<(), Fault> {
+    if must_reindex(options, events)? {
+        let why = "An earlier reindex was not finished, or block files lie here that no index lists: they are indexed first, then the \
+                   work goes on";
+        events(Event::Note(why.to_owned()));
+        super::reindex(options, false, events)?;
+    }
+    Ok(())
+}
+
+fn must_reindex(options: &Options, events: Events<'_>) -> Result<bool, Fault> {
+    let locked = lock::lock(options, events, false)?;
+    let (disk, layout) = (&locked.disk, &locked.layout);
+    if BlockIndex::exists(&**disk, layout)? {
+        let index = BlockIndex::open_read_only(disk.clone(), layout)?;
+        if index.is_reindexing()? || !index.is_empty()? {
+            return Ok(index.is_reindexing()?);
+        }
+    }
+    // Coins without an index are not thrown away in passing: opening the data directory says what to do.
+    let dir = layout.chainstate_dir();
+    if Chainstate::exists(&**disk, &dir)? {
+        let coins = Chainstate::open_read_only(disk.clone(), &dir)?;
+        if coins.best_block()?.is_some() || coins.head_blocks()?.is_some() {
+            return Ok(false);
+        }
+    }
+    for file in locked.files.numbers()?.there {
+        if locked.files.scan(file)?.blocks.iter().any(|block| block.hash != options.params.genesis_hash) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,151 @@
+//! `reindex`: index, undo data and coins from the block files that are there.
+//!
+//! Headers of all files first, then each block of the best chain once, in chain order; blocks beside it last.
+//! The flag `R` stands in the index from before anything is removed until every block of the files is listed.
+
+use super::reindex_preflight::Before;
+use super::{activate, engine_for_set, flush, report};
+use crate::chain::tree::{GENESIS, NodeId};
+use crate::datadir::DataDir;
+use crate::datadir::{lock, prune, scan, start_of};
+use crate::fault::{Fault, Message};
+use crate::options::{Events, Options, Report};
+use crate::pipeline::engine::Activated;
+use primitives::Height;
+use store::FileInfos;
+use store::chainstate::Chainstate;
+use store::index::BlockIndex;
+use store::indexes::IndexDb;
+
+pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
+    let now = lock::clock(options)?;
+    let locked = lock::lock(options, events, true)?;
+    let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
+    let reporter = lock::reporter(events, options, "reindex");
+    let before = Before::look(&locked, options, &reporter)?;
+    prune::check(options, &*disk, &layout)?.into_iter().for_each(|warning| reporter.warn(warning));
+    let scan = match &before.loaded {
+        // Only a run of this command that was stopped leaves both: its gaps are known.
+        Some(loaded) if loaded.is_pruned => {
+            reporter.with_room(|| prune::finish_removal(&*disk, &layout, loaded))?;
+            scan::scan_files(&locked.files, &locked.files.numbers()?.there, options.par, &reporter)?
+        }
+        _ => scan::scan(&locked.files, options.par, &reporter)?,
+    };
+    if let (true, Some(note)) = (scan.blocks.is_empty(), &scan.first_note) {
+        return Err(Fault::Refused(scan::why_unreadable(&options.params, note)));
+    }
+
+    let (index, infos) = if before.resumes {
+        let loaded = before.loaded.as_ref().expect("a resumed index was loaded");
+        let index = reporter.with_room(|| BlockIndex::open(disk.clone(), &layout))?;
+        (index, undo_only(&loaded.files))
+    } else {
+        before.compare(options, &scan.blocks, now, &locked)?;
+        let headers = before.bare_headers(&scan.blocks, &locked)?;
+        if reporter.is_stopping() {
+            return Err(Fault::Stopped);
+        }
+        // Optional indexes are made again with the blocks, as in Core. First of all: beside a block index that is made again
+        // an old one could be taken for this run's, which a stop had cut short.
+        for &kind in &options.indexes {
+            reporter.with_room(|| IndexDb::remove(&*disk, &layout, kind))?;
+        }
+        let begun = reporter.with_room(|| store::reindex::begin(&disk, &layout, &headers))?;
+        if begun.was_damaged {
+            reporter.warn(Message::new("The old block index was damaged and is replaced", "Nothing is to be done"));
+        }
+        if begun.removed_snapshot {
+            reporter.note("A chainstate from a snapshot was removed: rebuilding it from the blocks");
+        }
+        (begun.index, FileInfos::default())
+    };
+    let coins = reporter.with_room(|| Chainstate::open(disk.clone(), &layout.chainstate_dir()))?;
+    let datadir = DataDir::new(options, reporter, locked, index, coins, infos)?;
+    if let Some(loaded) = before.loaded.as_ref().filter(|_| before.resumes) {
+        datadir.keep_pruned(loaded);
+    }
+    datadir.take_in(scan.blocks, now);
+    if let Some(loaded) = &before.loaded {
+        datadir.keep_headers(&loaded.entries);
+        if before.resumes {
+            datadir.keep_work(loaded)?;
+        }
+    }
+    datadir.keep_bare_headers(now)?;
+    datadir.take_in_orphans(now);
+    datadir.writer.count_files(&scan.ends);
+    datadir.write_genesis()?;
+    datadir.mark_genesis();
+    work(&datadir, &before)
+}
+
+/// Connects, checks what lies beside, and ends the reindex.
+fn work(datadir: &DataDir<'_>, before: &Before) -> Result<Report, Fault> {
+    let best = before.best.filter(|_| before.resumes);
+    let start = start_of(&datadir.headers(), best).ok_or_else(|| {
+        let why = "the chainstate's best block is not in the block files: the files are not those that this reindex began with";
+        Fault::refused(why, "Put the block files back, or begin again by removing the directory chainstate")
+    })?;
+    datadir.check_connected(start)?;
+    let height_start = datadir.headers().height(start);
+    if height_start > Height::GENESIS {
+        datadir.reporter.note(format!("Going on from height {height_start}, where an earlier run was stopped"));
+    }
+    datadir.set_active(start);
+    datadir.open_indexes(&datadir.options.indexes, start)?;
+    let mut engine = engine_for_set(datadir, start, before.coins);
+    let mut stopped = false;
+    let mut found_count = None;
+    // Inside a damaged body of a stale block others may be found: they may make a better chain.
+    while !stopped && found_count != Some(datadir.index.read().found_count()) {
+        stopped = activate(datadir, &mut engine)? == Activated::Stopped;
+        found_count = Some(datadir.index.read().found_count());
+        if !stopped {
+            stopped = engine.check_stale_blocks()?;
+        }
+    }
+    flush(datadir, &engine)?;
+    if !stopped {
+        datadir.writer.recount_files();
+        datadir.write_index(Some(false))?;
+        datadir.with_room(|| store::reindex::forget(&datadir.disk, &datadir.layout))?;
+        datadir.reporter.log().line("Reindexing finished");
+        datadir.with_room(|| datadir.coins.settle())?;
+        datadir.with_room(|| datadir.writer.settle())?;
+        datadir.finish_indexes(engine.tip())?;
+    }
+    if engine.tip() == GENESIS && height_start == Height::GENESIS {
+        let why = "No block of the files could be connected: are they this network's?";
+        datadir.reporter.warn(Message::new(
+            why,
+            "Name the network with --chain, or the right directory with --datadir or --blocksdir",
+        ));
+    } else if !stopped {
+        say_what_is_missing(datadir, engine.tip());
+    }
+    Ok(report(datadir, engine.tip(), height_start, engine.pipeline.stats().snapshot(), stopped))
+}
+
+/// A better chain is known by its headers alone: blocks of it are missing in the files, or damaged.
+fn say_what_is_missing(datadir: &DataDir<'_>, tip: NodeId) {
+    let (height, end) = {
+        let tree = datadir.headers();
+        let is_better = tree.work(tree.best()) > tree.work(tip);
+        (tree.height(tip), is_better.then(|| tree.height(tree.best())))
+    };
+    let stop = datadir.options.stop_at_height.unwrap_or(Height::MAX);
+    if let Some(end) = end.filter(|_| height < stop) {
+        let why = format!("The block files give a chain up to height {height}, the headers go on to height {end}");
+        datadir.reporter.warn(Message::new(why, "ffwd sync fetches the blocks that are missing"));
+    }
+}
+
+/// Undo files go on where the index says that they end; blocks are counted again.
+fn undo_only(files: &[store::FileInfo]) -> FileInfos {
+    let mut infos = FileInfos::default();
+    for (number, info) in files.iter().enumerate() {
+        infos.change(number as u32, |kept| kept.undo_size = info.undo_size);
+    }
+    infos
+}

@@ -1,0 +1,283 @@
+//! What lay in a data directory before a reindex of it, and whether the block files reach as far: looked at before anything goes.
+
+use crate::chain::index::Validity;
+use crate::chain::tree::{GENESIS, NodeId, Tree};
+use crate::datadir::lock::{self, Locked};
+use crate::fault::{Fault, Message};
+use crate::options::{Options, Prune};
+use crate::reporting::Reporter;
+use primitives::{BlockHash, Header, Height};
+use std::collections::HashSet;
+use store::FaultKind;
+use store::blockfiles::FoundBlock;
+use store::chainstate::Chainstate;
+use store::index::{BlockIndex, LoadedIndex};
+
+/// The least bytes of tables that a coin takes: rather too many coins are expected than too few.
+const COIN_BYTES: u64 = 50;
+
+/// What lay in the data directory before.
+pub(super) struct Before {
+    /// The block index, where it can be read.
+    pub(super) loaded: Option<LoadedIndex>,
+    /// The block that the coins stand at, or are on their way to; none where they cannot be read.
+    pub(super) best: Option<BlockHash>,
+    /// About how many coins there are; 0 where that is not known.
+    pub(super) coins: usize,
+    /// The flag `R` is set, and the coins are those of the run that set it.
+    pub(super) resumes: bool,
+    /// Index and coins are those of another chain than Bitcoin's: they are given up.
+    is_of_the_split: bool,
+}
+
+/// How far the block files reach.
+struct Reach {
+    /// Headers of blocks that link to the genesis block.
+    tree: Tree,
+    /// The best of them.
+    best: NodeId,
+    /// A header is ahead of the clock.
+    is_ahead: bool,
+}
+
+/// What the result must not lie below.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// A height that was connected.
+    Height(Height),
+    /// A block whose height is unknown.
+    Block(BlockHash),
+}
+
+impl Before {
+    /// Looks, and says no to a pruned data directory; changes nothing but what a crash left half.
+    pub(super) fn look(locked: &Locked, options: &Options, reporter: &Reporter<'_>) -> Result<Before, Fault> {
+        let Locked { disk, layout, .. } = locked;
+        reporter.with_room(|| store::reindex::finish_index_swap(disk, layout))?;
+        reporter.with_room(|| store::chainstate::finish_swap(disk, layout))?;
+        let mut before = Before { loaded: None, best: None, coins: 0, resumes: false, is_of_the_split: false };
+        if readable(BlockIndex::exists(&**disk, layout), reporter)? == Some(true) {
+            let index = BlockIndex::open_read_only(disk.clone(), layout);
+            let read = index.and_then(|index| index.load(&lock::network(&options.params)));
+            before.is_of_the_split = read.as_ref().is_err_and(|why| why.kind() == FaultKind::OtherForm);
+            before.loaded = readable(read, reporter)?;
+        }
+        let is_reindexing = before.loaded.as_ref().is_some_and(|loaded| loaded.is_reindexing);
+        if before.loaded.is_some() && !is_reindexing {
+            reporter.with_room(|| store::reindex::forget(disk, layout))?;
+        }
+        if let Some(coins) = stands_at(locked, reporter)? {
+            (before.best, before.coins) = (coins.best, coins.count);
+            // Stopped between the first steps: they are done again. And what Core left half starts over.
+            before.resumes = is_reindexing && !coins.is_half && !store::reindex::is_beginning(&**disk, layout)?;
+        }
+        before.check_pruned(locked, options)?;
+        Ok(before)
+    }
+
+    fn check_pruned(&self, locked: &Locked, options: &Options) -> Result<(), Fault> {
+        let Some(loaded) = &self.loaded else { return Ok(()) };
+        if self.resumes && options.prune == Prune::Off {
+            store::index::check_not_pruned(loaded, &locked.layout)?;
+        }
+        if loaded.is_pruned && !self.resumes {
+            let advice = "A reindex needs every block from the first on. Go on from what is there with ffwd sync --prune or \
+                          bitcoind -prune; to rebuild the whole UTXO set, fetch the blocks again: ffwd sync --prune in an empty data directory";
+            let (wanted, found) = ("all block files", "a pruned data directory");
+            let dir = locked.layout.blocks_dir();
+            return Err(store::Fault::new(FaultKind::Refused, dir, wanted, found, advice).into());
+        }
+        Ok(())
+    }
+
+    /// Says no where the block files reach less far than the coins that are there; where those cannot be read, than what
+    /// was ever connected; and without an index, where they lack a block on which the coins stand.
+    pub(super) fn compare(
+        &self,
+        options: &Options,
+        found: &[FoundBlock],
+        now: i64,
+        locked: &Locked,
+    ) -> Result<(), Fault> {
+        let Some(wanted) = self.wanted() else { return Ok(()) };
+        let stop = options.stop_at_height.unwrap_or(Height::MAX);
+        let mut reach = reach(options, found, &[], now);
+        if !reach.has(wanted, stop) {
+            let inside = self.found_by_the_index(found, locked)?;
+            reach = self::reach(options, found, &inside, now);
+        }
+        if reach.has(wanted, stop) {
+            return Ok(());
+        }
+        let (reached, stand) = (reach.height(), wanted.words());
+        if reach.is_ahead {
+            let date = crate::reporting::log::date(now.unsigned_abs());
+            let why = format!(
+                "by this machine's clock, {date}, the blocks after height {reached} are more than two hours in the future, and \
+                 the chainstate is at {stand}. Nothing was changed"
+            );
+            return Err(Fault::refused(why, "Set the clock, then run this again"));
+        }
+        let wanted = format!("block files up to {stand}, the best block of the chainstate");
+        let advice = "A block file is missing or damaged, or the data directory was pruned: put the files back. Without them, remove the directories chainstate and blocks/index and run this again: it takes what the files give, \
+                      and ffwd sync fetches the rest. Nothing was changed";
+        let found = format!("blocks up to height {reached}");
+        let dir = locked.layout.blocks_dir();
+        Err(store::Fault::new(FaultKind::Refused, dir, wanted, found, advice).into())
+    }
+
+    fn wanted(&self) -> Option<Wanted> {
+        let of_coins = self.best.filter(|_| !self.is_of_the_split).map(Wanted::Block);
+        let Some(loaded) = &self.loaded else { return of_coins };
+        if loaded.is_reindexing {
+            return None;
+        }
+        let Some(best) = self.best else {
+            let connected = loaded
+                .entries
+                .iter()
+                .filter(|entry| entry.status.level() >= Validity::Scripts.level() && !entry.status.is_failed());
+            return connected.map(|entry| entry.height).max().map(Wanted::Height);
+        };
+        let entry = loaded.entries.iter().find(|entry| entry.hash == best);
+        Some(entry.map_or(Wanted::Block(best), |entry| Wanted::Height(entry.height)))
+    }
+
+    /// Headers that no block file has: those of the old index, and those that an earlier run kept.
+    pub(super) fn bare_headers(&self, found: &[FoundBlock], locked: &Locked) -> Result<Vec<Header>, Fault> {
+        let mut seen: HashSet<BlockHash> = found.iter().map(|block| block.hash).collect();
+        let known = self.loaded.iter().flat_map(|loaded| loaded.entries.iter().map(|entry| (entry.hash, entry.header)));
+        let kept = store::reindex::kept_headers(&locked.disk, &locked.layout)?;
+        let all = known.chain(kept.into_iter().map(|header| (header.hash(), header)));
+        Ok(all.filter(|&(hash, _)| seen.insert(hash)).map(|(_, header)| header).collect())
+    }
+
+    /// Blocks that a scan does not see, where the index says that they lie: inside what was taken for another.
+    fn found_by_the_index(&self, found: &[FoundBlock], locked: &Locked) -> Result<Vec<FoundBlock>, Fault> {
+        let Some(loaded) = &self.loaded else { return Ok(Vec::new()) };
+        let seen: HashSet<BlockHash> = found.iter().map(|block| block.hash).collect();
+        let mut inside = Vec::new();
+        for entry in loaded.entries.iter().filter(|entry| !seen.contains(&entry.hash)) {
+            let Some(at) = entry.data() else { continue };
+            match locked.files.probe(at) {
+                Ok(block) => inside.extend(block.filter(|block| block.hash == entry.hash)),
+                Err(why) if why.kind() == FaultKind::Missing => {}
+                Err(why) => return Err(why.into()),
+            }
+        }
+        Ok(inside)
+    }
+}
+
+impl Wanted {
+    fn words(self) -> String {
+        match self {
+            Wanted::Height(height) => format!("height {height}"),
+            Wanted::Block(hash) => format!("block {hash}"),
+        }
+    }
+}
+
+impl Reach {
+    fn height(&self) -> Height {
+        self.tree.height(self.best)
+    }
+
+    /// Whether a result that ends at `stop` at the latest does not lie below what is wanted.
+    fn has(&self, wanted: Wanted, stop: Height) -> bool {
+        match wanted {
+            Wanted::Height(height) => self.height() >= height.min(stop),
+            Wanted::Block(hash) => self.tree.find(&hash).is_some() || self.height() >= stop,
+        }
+    }
+}
+
+/// Where a set stands.
+struct Stands {
+    /// The block, or that which it is on its way to; none for an empty set.
+    best: Option<BlockHash>,
+    /// About how many coins it has.
+    count: usize,
+    /// Core was stopped while it wrote it.
+    is_half: bool,
+}
+
+/// Where the coins of a data directory stand, if there are any that can be read.
+fn stands_at(locked: &Locked, reporter: &Reporter<'_>) -> Result<Option<Stands>, Fault> {
+    let dir = locked.layout.chainstate_dir();
+    if !Chainstate::exists(&*locked.disk, &dir)? {
+        return Ok(None);
+    }
+    let coins = Chainstate::open_read_only(locked.disk.clone(), &dir);
+    let stands = coins.and_then(|coins| {
+        let heads = coins.head_blocks()?;
+        let best = coins.best_block()?.or(heads.map(|heads| heads.new));
+        let count = coins.view().table_bytes() / COIN_BYTES;
+        Ok(Stands { best, count: usize::try_from(count).unwrap_or(usize::MAX), is_half: heads.is_some() })
+    });
+    readable(stands, reporter)
+}
+
+/// Height of the highest block that was ever connected and is not marked.
+fn connected_height(loaded: &LoadedIndex) -> Option<Height> {
+    let connected = loaded
+        .entries
+        .iter()
+        .filter(|entry| entry.status.level() >= Validity::Scripts.level() && !entry.status.is_failed());
+    connected.map(|entry| entry.height).max()
+}
+
+/// Height that a rebuild from this index must reach: that of the old coins, or where that is unknown, of what
+/// was ever connected. And about how many coins there are.
+pub(super) fn old_coins(
+    locked: &Locked,
+    loaded: &LoadedIndex,
+    reporter: &Reporter<'_>,
+) -> Result<(Height, usize), Fault> {
+    let (best, count) = stands_at(locked, reporter)?.map_or((None, 0), |coins| (coins.best, coins.count));
+    let entry = best.and_then(|best| loaded.entries.iter().find(|entry| entry.hash == best));
+    let height = entry.map(|entry| entry.height).or_else(|| connected_height(loaded));
+    Ok((height.unwrap_or(Height::GENESIS), count))
+}
+
+/// What can be read. What is damaged, or of an old form, is what a reindex is for; anything else that keeps from reading
+/// is a reason to stop.
+fn readable<T>(read: store::Result<T>, reporter: &Reporter<'_>) -> Result<Option<T>, Fault> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(why) if matches!(why.kind(), FaultKind::Damaged | FaultKind::Refused | FaultKind::OtherForm) => {
+            reporter.warn(Message::new(why.what(), "Nothing is to be done: it is rebuilt"));
+            Ok(None)
+        }
+        Err(why) => Err(why.into()),
+    }
+}
+
+/// The best complete chain of the files, and of `inside`, by headers.
+fn reach(options: &Options, found: &[FoundBlock], inside: &[FoundBlock], now: i64) -> Reach {
+    let tree = crate::chain::headers::genesis_tree(&options.params);
+    let mut reach = Reach { tree, best: GENESIS, is_ahead: false };
+    let mut rest: Vec<&FoundBlock> = found.iter().chain(inside).collect();
+    // Blocks lie in the order of the chain but for a window, so few passes do.
+    loop {
+        let before = rest.len();
+        rest.retain(|block| {
+            let tree = &mut reach.tree;
+            match crate::chain::headers::accept(tree, &options.params, &block.header, block.hash, now) {
+                Ok(id) => {
+                    if tree.work(id) > tree.work(reach.best) {
+                        reach.best = id;
+                    }
+                    false
+                }
+                Err(error) => {
+                    reach.is_ahead |= error.class() == consensus::Class::TimeFuture;
+                    error.class() == consensus::Class::MissingPrev
+                }
+            }
+        });
+        if rest.len() == before {
+            return reach;
+        }
+    }
+}

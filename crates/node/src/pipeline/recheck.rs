@@ -1,0 +1,282 @@
+//! The second judgement: one block, alone, by the reference implementations.
+//!
+//! An invalid mark is for ever, so it is made twice. Here nothing is shared with the pipeline but the rules: one thread,
+//! hashes one by one, every look-up made (BIP30's too), scripts by the interpreter with checks on the spot.
+//! Where this run accepts what the pipeline refused, the machine or this program is at fault, and nothing is marked.
+
+use crate::chain::block::{Bip30, BlockContext, HeaderContext};
+use crate::fault::Fault;
+use crate::pipeline::stages::transaction_of;
+use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, block};
+use kernels::sha256::{Sha256, sha256};
+use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
+use primitives::{Amount, Block, BlockHash, Height, MedianTime, OutPoint, Tables, Txid, Wtxid};
+use script::{Flags, Immediate, Precomputed, Scratch, SpentOutput};
+use std::collections::HashMap;
+use std::ops::Range;
+use sys::spill::Spill;
+
+/// What the second judgement needs to know.
+pub(crate) struct Question<'a> {
+    /// The network's rules.
+    pub params: &'a Params,
+    /// What the block's chain says about it.
+    pub context: &'a BlockContext,
+    /// The block, read again.
+    pub bytes: &'a [u8],
+    /// Median times past by height along its chain.
+    pub times: &'a [MedianTime],
+}
+
+/// What the second judgement says.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// Nothing is wrong with it.
+    Good,
+    /// A rule is broken.
+    Refused {
+        /// Which one.
+        error: BlockError,
+        /// Transactions of the block, where the rules of the block alone hold: it was refused for its coins or scripts.
+        transactions: Option<u32>,
+    },
+    /// The bytes do not deserialize as a block, or are another one.
+    WrongBody,
+}
+
+/// Which of Core's functions refuses a block without its coins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Check {
+    /// `CheckBlock`: whatever its place in the chain.
+    CheckBlock,
+    /// `ContextualCheckBlock`: at its place in the chain.
+    ContextualCheckBlock,
+}
+
+/// Judges a block that was refused for `first` again by the rules of the block alone; gives the rule that it breaks.
+///
+/// # Errors
+///
+/// A fault of the machine or of ffwd where this judgement differs.
+pub(crate) fn confirm(
+    params: &Params,
+    header: &HeaderContext,
+    bytes: &[u8],
+    first: &BlockError,
+) -> Result<(BlockError, Check), Fault> {
+    let mut tables = Tables::new();
+    match tables.parse_block(bytes) {
+        Ok(parsed) if parsed.header() == header.header => {
+            let again = alone(params, header, &parsed, &plain_txids(&parsed));
+            again.ok_or_else(|| disagreement(header.hash, header.height, first, "it was found valid"))
+        }
+        _ => Err(disagreement(header.hash, header.height, first, "its bytes were those of another block")),
+    }
+}
+
+/// The first rule of the block alone that is broken, and by which of Core's functions.
+pub(crate) fn alone_of(params: &Params, header: &HeaderContext, bytes: &[u8]) -> Option<(BlockError, Check)> {
+    let mut tables = Tables::new();
+    let parsed = tables.parse_block(bytes).ok()?;
+    alone(params, header, &parsed, &plain_txids(&parsed))
+}
+
+/// The two judgements of a block disagree.
+pub(crate) fn disagreement(hash: BlockHash, height: Height, first: &BlockError, then: &str) -> Fault {
+    Fault::internal(format!(
+        "block {hash} at height {height} was refused ({first}), and when it was judged again {then}: check memory and disk"
+    ))
+}
+
+/// Judges a block with its coins. `coin` gives the stored bytes of an unspent coin of the set before the block.
+///
+/// # Errors
+///
+/// What `coin` says, or a disk that does not keep what it is given.
+pub(crate) fn judge(
+    question: &Question<'_>,
+    mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, Fault>,
+) -> Result<Answer, Fault> {
+    let mut tables = Tables::new();
+    let Ok(parsed) = tables.parse_block(question.bytes) else { return Ok(Answer::WrongBody) };
+    if parsed.header() != question.context.header {
+        return Ok(Answer::WrongBody);
+    }
+    let txids = plain_txids(&parsed);
+    if let Some((error, _)) = alone(question.params, &question.context.at, &parsed, &txids) {
+        return Ok(Answer::Refused { error, transactions: None });
+    }
+    let transactions = Some(txids.len() as u32);
+    if question.context.bip30 != Bip30::NotEnforced {
+        for (tx, txid) in parsed.transactions().zip(&txids) {
+            for vout in 0..tx.output_count() as u32 {
+                if coin(&OutPoint { txid: *txid, vout })?.is_some() {
+                    return Ok(Answer::Refused { error: Rule::BadTxnsBip30.into(), transactions });
+                }
+            }
+        }
+    }
+    let mut spent = SpentCoins::default();
+    let error = with_coins(question, &parsed, &txids, &mut spent, coin)?;
+    if !spent.are_unchanged() {
+        let hash = question.context.header.hash();
+        return Err(Fault::internal(format!(
+            "a file that held what block {hash} spends gave other bytes back: check memory and disk"
+        )));
+    }
+    Ok(match error {
+        Some(error) => Answer::Refused { error, transactions },
+        None => Answer::Good,
+    })
+}
+
+fn plain_txids(parsed: &Block<'_>) -> Vec<Txid> {
+    parsed.transactions().map(|tx| Txid::from_bytes(plain_hash(&tx.txid_pieces().concat()))).collect()
+}
+
+fn plain_hash(bytes: &[u8]) -> [u8; 32] {
+    sha256(&sha256(bytes))
+}
+
+/// The first rule of the block alone that is broken.
+fn alone(params: &Params, header: &HeaderContext, parsed: &Block<'_>, txids: &[Txid]) -> Option<(BlockError, Check)> {
+    let (mut sigops, mut scratch) = (Vec::new(), block::Scratch::default());
+    let hash = header.header.hash();
+    if let Err(error) = block::check(params, parsed, &hash, txids, &mut sigops, &mut scratch) {
+        return Some((error, Check::CheckBlock));
+    }
+    let mut wtxids: Vec<Wtxid> = Vec::new();
+    if block::needs_wtxids(params, parsed, header.height) {
+        wtxids.extend(parsed.transactions().map(|tx| Wtxid::from_bytes(plain_hash(tx.bytes()))));
+    }
+    let context = block::Context { height: header.height, median_time_past: header.parent_mtp };
+    let checked = block::check_context(params, parsed, &context, txids, &wtxids, &mut scratch);
+    checked.err().map(|error| (error, Check::ContextualCheckBlock))
+}
+
+/// The first rule broken of those that need the coins, and then of the scripts.
+fn with_coins(
+    question: &Question<'_>,
+    parsed: &Block<'_>,
+    txids: &[Txid],
+    spent: &mut SpentCoins,
+    mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, Fault>,
+) -> Result<Option<BlockError>, Fault> {
+    // What earlier transactions of the block made, and what they spent.
+    let mut here: HashMap<OutPoint, Option<Vec<u8>>> = HashMap::new();
+    let hash = question.context.header.hash();
+    let mut spend = BlockSpend::new(question.params, question.context.height, &hash, question.context.parent_mtp);
+    for (index, tx) in parsed.transactions().enumerate() {
+        let first = spent.coins.len();
+        for input in tx.inputs().take(if index == 0 { 0 } else { usize::MAX }) {
+            let name = input.prevout();
+            let stored = match here.get(&name) {
+                Some(known) => known.clone(),
+                None => coin(&name)?,
+            };
+            spent.push(stored.as_deref());
+            here.insert(name, None);
+        }
+        let sigops = consensus::transaction::legacy_sigops(&tx);
+        let times = |height: Height| question.times[height.to_usize()];
+        if let Err(error) = spend.transaction(&tx, &txids[index], sigops, |input| spent.get(first + input), times) {
+            return Ok(Some(error));
+        }
+        for (vout, output) in tx.outputs().enumerate().filter(|(_, output)| !is_unspendable(output.script())) {
+            let mut bytes = Vec::new();
+            put_coin(&mut bytes, code(question.context.height, index == 0), output.value(), output.script());
+            here.insert(OutPoint { txid: txids[index], vout: vout as u32 }, Some(bytes));
+        }
+    }
+    if let Err(error) = spend.finish(&parsed.transaction(0)) {
+        return Ok(Some(error));
+    }
+    let scripts = question.context.scripts().map(|flags| run_scripts(parsed, txids, spent, flags));
+    Ok(scripts.and_then(Result::err))
+}
+
+/// What the inputs of a block spend, in order, the coinbase's not counted.
+#[derive(Default)]
+struct SpentCoins {
+    /// `None` where there is no such coin.
+    coins: Vec<Option<Spent>>,
+    /// 244 MB at most: in a file, where they are many.
+    scripts: Spill,
+    /// Of all scripts: a disk that fails may give other bytes back.
+    hash: Sha256,
+}
+
+/// A coin, and where its script lies among those of all.
+struct Spent {
+    height: Height,
+    coinbase: bool,
+    value: Amount,
+    script: Range<usize>,
+}
+
+impl SpentCoins {
+    /// Adds a coin as it is stored, or that there is none.
+    fn push(&mut self, stored: Option<&[u8]>) {
+        self.coins.push(stored.map(|bytes| {
+            let coin = CoinRef::decode(bytes).expect("stored coins were checked");
+            let (start, script) = (self.scripts.len(), coin.script.to_vec());
+            self.hash.update(&script);
+            self.scripts.extend_from_slice(&script);
+            Spent { height: coin.height, coinbase: coin.coinbase, value: coin.value, script: start..self.scripts.len() }
+        }));
+    }
+
+    /// Whether the scripts are what was added.
+    fn are_unchanged(&self) -> bool {
+        self.hash.clone().finalize() == sha256(&self.scripts)
+    }
+
+    fn get(&self, input: usize) -> Option<SpentCoin<'_>> {
+        let Spent { height, coinbase, value, script } = self.coins[input].as_ref()?;
+        let script = &self.scripts[script.clone()];
+        Some(SpentCoin { height: *height, coinbase: *coinbase, value: *value, script })
+    }
+}
+
+fn run_scripts(parsed: &Block<'_>, txids: &[Txid], spent: &SpentCoins, flags: Flags) -> Result<(), BlockError> {
+    let mut scratch = Scratch::default();
+    for (index, (tx, txid)) in parsed.transactions().zip(txids).enumerate().skip(1) {
+        debug_assert_eq!(transaction_of(parsed, tx.first_input()), index);
+        let coins = (tx.first_input() - 1..).take(tx.input_count()).map(|input| spent.get(input));
+        let outputs: Vec<SpentOutput<'_>> = coins
+            .map(|coin| coin.expect("a block with a missing coin was refused"))
+            .map(|coin| SpentOutput { value: coin.value, script: coin.script })
+            .collect();
+        let precomputed = Precomputed::new(tx, &outputs);
+        for input in 0..tx.input_count() {
+            script::verify::verify_by_interpreter(&precomputed, input, flags, &mut Immediate, &mut scratch).map_err(
+                |error| BlockError::in_input(Rule::BlockScriptVerifyFlagFailed { error }, index, *txid, input),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changed_scripts_are_noticed() {
+        let mut spent = SpentCoins::default();
+        for (height, script) in [(7, &[0x51][..]), (9, &[0x52, 0x53])] {
+            let mut stored = Vec::new();
+            put_coin(&mut stored, code(Height::new(height), height == 9), Amount(5), script);
+            spent.push(Some(&stored));
+        }
+        spent.push(None);
+        let coin = spent.get(1).unwrap();
+        assert_eq!(
+            (coin.height, coin.coinbase, coin.value, coin.script),
+            (Height::new(9), true, Amount(5), &[0x52, 0x53][..])
+        );
+        assert!(spent.get(2).is_none() && spent.are_unchanged());
+        spent.scripts[2] ^= 1;
+        assert!(!spent.are_unchanged());
+    }
+}

@@ -1,0 +1,26 @@
+//! Memory that a thread uses again for each block it works on, so that the stages allocate none.
+
+use crate::pipeline::stages::{CheckScratch, ScriptScratch};
+use coins::ops::NewCoins;
+use std::cell::RefCell;
+
+thread_local! {
+    static CHECK: RefCell<CheckScratch> = RefCell::default();
+    static NEW_COINS: RefCell<NewCoins> = RefCell::default();
+    static SCRIPTS: RefCell<ScriptScratch> = RefCell::default();
+}
+
+/// Calls `work` with this thread's scratch space for checking blocks.
+pub(crate) fn with_check<R>(work: impl FnOnce(&mut CheckScratch) -> R) -> R {
+    CHECK.with_borrow_mut(work)
+}
+
+/// Calls `work` with this thread's scratch space for the coins that a block makes.
+pub(crate) fn with_new_coins<R>(work: impl FnOnce(&mut NewCoins) -> R) -> R {
+    NEW_COINS.with_borrow_mut(work)
+}
+
+/// Calls `work` with this thread's scratch space for running scripts.
+pub(crate) fn with_scripts<R>(work: impl FnOnce(&mut ScriptScratch) -> R) -> R {
+    SCRIPTS.with_borrow_mut(work)
+}

@@ -1,0 +1,378 @@
+//! What is done to a block, stage by stage: each takes what the one before made, and reads no files.
+//!
+//! `check`: bytes to tables and ids, or the first rule of the block alone that is broken.
+//! `prepare`: those to the operations on the UTXO set.
+//! `judge`: answers to undo data and totals, or the first rule that needs the coins that is broken.
+//! `scripts`: runs the scripts of some inputs.
+//!
+//! Absent on purpose: threads, order, files. The pipeline decides which worker does what when, and lends its scratch space.
+
+use crate::chain::block::{Bip30, BlockContext, Checked, HeaderContext, Judged, Prepared, Refusal, Spent};
+use coins::ops::{NewCoins, group_of};
+use coins::{Answers, Ops, SHARD_GROUPS};
+use consensus::spend::{Totals, subsidy};
+use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block};
+use indexes::block::BlockPlace;
+use indexes::{BlockRecords, Wanted};
+use primitives::coin::{CoinRef, is_unspendable};
+use primitives::{Amount, Block, BlockHash, Height, MedianTime, Tables, Wtxid, undo};
+use script::Flags;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use store::undofiles::undo_record_in_place;
+use sys::spill::Spill;
+
+/// Coins of a block by which judging it is ahead in asking for them: they lie with the answers of their shard groups.
+const COINS_AHEAD: usize = 8;
+/// Bytes of a coin's script, about.
+const SCRIPT_BYTES: usize = 26;
+
+/// Memory for checking blocks, used again for each.
+#[derive(Default)]
+pub(crate) struct CheckScratch {
+    block: block::Scratch,
+    wtxids: Vec<Wtxid>,
+}
+
+/// Memory for running scripts, used again for each batch.
+pub(crate) struct ScriptScratch {
+    deferred: script::Deferred,
+    interpreter: script::Scratch,
+}
+
+impl Default for ScriptScratch {
+    fn default() -> ScriptScratch {
+        let deferred = script::Deferred::for_batch(script::lanes::best());
+        ScriptScratch { deferred, interpreter: script::Scratch::new() }
+    }
+}
+
+/// Takes a body apart and checks every rule that needs no coins; those of its place in the chain where they are asked for.
+pub(crate) fn check(
+    params: &Params,
+    header: &HeaderContext,
+    bytes: &[u8],
+    contextual: bool,
+    scratch: &mut CheckScratch,
+) -> Result<Checked, Refusal> {
+    let mut tables = Tables::new();
+    let parsed = tables.parse_block(bytes).map_err(Refusal::Unparsable)?;
+    if parsed.header() != header.header {
+        return Err(Refusal::WrongBody);
+    }
+    let mut txids = Vec::new();
+    parsed.txids_into(&mut txids);
+    let mut sigops = Vec::new();
+    block::check(params, &parsed, &header.hash, &txids, &mut sigops, &mut scratch.block).map_err(Refusal::Rule)?;
+    if contextual {
+        let CheckScratch { block, wtxids } = scratch;
+        wtxids.clear();
+        if block::needs_wtxids(params, &parsed, header.height) {
+            parsed.wtxids_into(&txids, wtxids);
+        }
+        let context = block::Context { height: header.height, median_time_past: header.parent_mtp };
+        block::check_context(params, &parsed, &context, &txids, wtxids, block).map_err(Refusal::Rule)?;
+    }
+    Ok(Checked { tables, txids, sigops })
+}
+
+/// As [`check`], for a body from a foreign file: all rules, in the order of Core's `AcceptBlock`.
+pub(crate) fn check_from_file(
+    params: &Params,
+    header: &HeaderContext,
+    bytes: &[u8],
+    scratch: &mut CheckScratch,
+) -> Result<Checked, Refusal> {
+    check(params, header, bytes, true, scratch)
+}
+
+/// As [`check`], for a body from a peer. Whether it can be its header's at all is what a failure reports
+/// first, as in Core ([`block::mutation`]); a body that passes the checks can be.
+pub(crate) fn check_arrived(
+    params: &Params,
+    header: &HeaderContext,
+    bytes: &[u8],
+    scratch: &mut CheckScratch,
+) -> Result<Checked, Refusal> {
+    let first = match check(params, header, bytes, true, scratch) {
+        Err(Refusal::Rule(error)) => error,
+        other => return other,
+    };
+    let mut tables = Tables::new();
+    let parsed = tables.parse_block(bytes).map_err(Refusal::Unparsable)?;
+    let (mut txids, mut wtxids) = (Vec::new(), Vec::new());
+    parsed.txids_into(&mut txids);
+    if block::needs_wtxids(params, &parsed, header.height) {
+        parsed.wtxids_into(&txids, &mut wtxids);
+    }
+    let segwit = header.height >= params.segwit_height;
+    let mutation = block::mutation(&parsed, segwit, &txids, &wtxids, &mut scratch.block);
+    Err(Refusal::Rule(mutation.unwrap_or(first)))
+}
+
+/// Sorts out what a block that was checked does to the UTXO set.
+///
+/// A block that was checked when it arrived was checked with a header of its own, which must be the chain's.
+pub(crate) fn prepare(
+    context: &BlockContext,
+    bytes: &[u8],
+    checked: Arc<Checked>,
+    scratch: &mut NewCoins,
+) -> Result<Prepared, Refusal> {
+    let block = checked.block(bytes);
+    if block.header() != context.header {
+        return Err(Refusal::WrongBody);
+    }
+    let ops = Ops::build(scratch, &block, &checked.txids, context.height);
+    Ok(Prepared { checked, ops })
+}
+
+/// What memory and tables say about the coins that a block names.
+pub(crate) struct CoinAnswers<'a> {
+    /// To its spends, by shard group.
+    pub(crate) spends: [&'a Answers; SHARD_GROUPS],
+    /// Whether one of its outputs has the name of an unspent coin, where that was looked up.
+    pub(crate) exists: bool,
+}
+
+/// Gathers the coins that a block spends and checks every rule that needs them, but for scripts.
+///
+/// `times` are median times past by height along the block's chain; `undo` is the magic of undo records, where one is
+/// wanted, `wanted` what the optional indexes want of a block that is good.
+pub(crate) fn judge(
+    params: &Params,
+    context: &BlockContext,
+    (prepared, block): (&Prepared, &Block<'_>),
+    answers: &CoinAnswers<'_>,
+    times: &[MedianTime],
+    (undo, wanted): (Option<[u8; 4]>, Option<&Wanted>),
+) -> Result<Judged, BlockError> {
+    bip30::check(context.bip30 == Bip30::Enforced, answers.exists)?;
+    let runs = context.scripts().is_some();
+    // Found once, for each answer lies elsewhere in memory.
+    let coins: Vec<Option<&[u8]>> =
+        (1..block.input_count()).map(|input| answer(prepared, block, input, answers)).collect();
+    let coin_bytes: usize = coins.iter().flatten().map(|coin| coin.len()).sum();
+    let script_bytes = (coins.len() * SCRIPT_BYTES).max(if runs { coin_bytes } else { 0 });
+    let (mut spent, mut scripts) = (Vec::with_capacity(coins.len()), Spill::with_capacity(script_bytes));
+    let mut taken = coins::Totals::default();
+    for (at, coin) in coins.iter().enumerate() {
+        if let Some(Some(ahead)) = coins.get(at + COINS_AHEAD) {
+            kernels::prefetch::prefetch(ahead, 0);
+        }
+        spent.push(gather(*coin, runs, &mut scripts, &mut taken));
+    }
+    let time_at = |height: Height| times[height.to_usize()];
+    let totals = spend(params, context, (prepared, block), (&spent, &scripts), time_at)?;
+    let undo = undo.map(|magic| undo_of(magic, block, &coins, coin_bytes));
+    if !runs {
+        scripts = Spill::new();
+    }
+    let change = made(context, prepared, block).minus(taken);
+    let records = wanted.map(|wanted| records(params, context, (prepared, block), &coins, wanted));
+    Ok(Judged { spent, scripts, undo, change, totals, records: Mutex::new(records) })
+}
+
+/// What the coins add up to that a block adds to the set: those of a coinbase that repeats an earlier one take the place of
+/// the same coins.
+fn made(context: &BlockContext, prepared: &Prepared, block: &Block<'_>) -> coins::Totals {
+    let mut repeated = coins::Totals::default();
+    if context.overwrites {
+        let outputs = block.transaction(0).outputs().filter(|output| !is_unspendable(output.script()));
+        outputs.for_each(|output| repeated.count(output.script().len(), output.value().0));
+    }
+    prepared.ops.made().minus(repeated)
+}
+
+/// The same where undo data says what each input spends: `coins`, in the order of the inputs, the coinbase's left out.
+/// Whether such a coin was there at all is not asked. `time_at` gives median times past along the block's chain.
+pub(crate) fn judge_coins(
+    params: &Params,
+    context: &BlockContext,
+    (checked, block): (&Checked, &Block<'_>),
+    coins: &[CoinRef<'_>],
+    time_at: impl Fn(Height) -> MedianTime,
+) -> Result<Judged, BlockError> {
+    let script_bytes = coins.iter().map(|coin| coin.script.script_bytes()).sum();
+    let mut scripts = Spill::with_capacity(script_bytes);
+    let spent: Vec<Spent> = coins.iter().map(|coin| gather_coin(coin, true, &mut scripts)).collect();
+    let totals = spend(params, context, (checked, block), (&spent, &scripts), time_at)?;
+    let change = coins::Totals::default();
+    Ok(Judged { spent, scripts, undo: None, change, totals, records: Default::default() })
+}
+
+/// Every rule that needs the coins, but for scripts.
+fn spend(
+    params: &Params,
+    context: &BlockContext,
+    (checked, block): (&Checked, &Block<'_>),
+    (spent, scripts): (&[Spent], &[u8]),
+    time_at: impl Fn(Height) -> MedianTime,
+) -> Result<Totals, BlockError> {
+    let mut spend = BlockSpend::new(params, context.height, &context.hash, context.parent_mtp);
+    for (index, tx) in block.transactions().enumerate() {
+        let coin = |input: usize| {
+            let spent: &Spent = &spent[tx.first_input() + input - 1];
+            spent.found.then(|| SpentCoin {
+                height: spent.height,
+                coinbase: spent.coinbase,
+                value: spent.value,
+                script: spent.script_in(scripts),
+            })
+        };
+        spend.transaction(&tx, &checked.txids[index], checked.sigops[index], coin, &time_at)?;
+    }
+    spend.finish(&block.transaction(0))
+}
+
+/// What a block that was judged good, and spends these coins, adds to the optional indexes.
+fn records(
+    params: &Params,
+    context: &BlockContext,
+    (prepared, block): (&Prepared, &Block<'_>),
+    coins: &[Option<&[u8]>],
+    wanted: &Wanted,
+) -> BlockRecords {
+    // The other indexes do not look at them.
+    let coins = if wanted.filter || wanted.stats { coins } else { &[] };
+    let coin = |stored| CoinRef::decode(stored).expect("coins are checked where they come from");
+    let spent: Vec<CoinRef<'_>> = coins.iter().map(|stored| coin(stored.expect("every coin was found"))).collect();
+    let place = block_place(params, context.height, context.hash);
+    BlockRecords::build(wanted, &place, block, &prepared.txids, &spent)
+}
+
+/// What the optional indexes must know of a block's place in its chain.
+pub(crate) fn block_place(params: &Params, height: Height, hash: BlockHash) -> BlockPlace {
+    let coinbase_is_repeated = bip30::is_overwritten(height, &hash);
+    BlockPlace { hash, height, subsidy: subsidy(params, height), coinbase_is_repeated }
+}
+
+/// Bytes of the coin that an input spends.
+#[inline]
+fn answer<'a>(prepared: &Prepared, block: &Block<'_>, input: usize, answers: &CoinAnswers<'a>) -> Option<&'a [u8]> {
+    let group = group_of(block.input(input).prevout_bytes()[0]);
+    answers.spends[group].coin(prepared.ops.ordinal(input))
+}
+
+/// Takes a stored coin apart. Where scripts do not run, only those are put together whose spending costs signature
+/// operations: the key of an old output is not decompressed.
+#[inline]
+fn gather(coin: Option<&[u8]>, runs: bool, scripts: &mut Spill, taken: &mut coins::Totals) -> Spent {
+    let start = scripts.len() as u32;
+    let missing = Spent {
+        value: Amount(0),
+        height: Height::GENESIS,
+        script: start,
+        script_bytes: 0,
+        coinbase: false,
+        found: false,
+    };
+    let Some(bytes) = coin else { return missing };
+    let coin = CoinRef::decode(bytes).expect("coins are checked where they come from");
+    taken.count(coin.script.script_bytes(), coin.value.0);
+    gather_coin(&coin, runs, scripts)
+}
+
+/// The same of a coin that is there.
+#[inline]
+fn gather_coin(coin: &CoinRef<'_>, runs: bool, scripts: &mut Spill) -> Spent {
+    let start = scripts.len() as u32;
+    if runs || coin.script.may_hold_program() {
+        coin.script.append_to(scripts);
+    }
+    let script_bytes = scripts.len() as u32 - start;
+    Spent { value: coin.value, height: coin.height, script: start, script_bytes, coinbase: coin.coinbase, found: true }
+}
+
+/// The undo record of a block whose coins, of all inputs but the coinbase's, were all found; they have `coin_bytes`.
+fn undo_of(magic: [u8; 4], block: &Block<'_>, coins: &[Option<&[u8]>], coin_bytes: usize) -> Spill {
+    // An entry has a byte more than its coin, each count up to three.
+    let bytes = coin_bytes + coins.len() + block.transaction_count() * 3;
+    undo_record_in_place(magic, &block.header().prev(), bytes, |out| {
+        undo::put_count(out, block.transaction_count() - 1);
+        for tx in block.transactions().skip(1) {
+            undo::put_count(out, tx.input_count());
+            for coin in &coins[tx.first_input() - 1..][..tx.input_count()] {
+                let coin = coin.expect("every coin was found");
+                undo::put_entry(out, coin).expect("a stored coin starts with its code");
+            }
+        }
+    })
+}
+
+/// A transaction's inputs in a piece of the block.
+struct Part {
+    /// Number of the transaction.
+    index: usize,
+    /// Number of its first input in the block, the coinbase's not counted.
+    from: usize,
+    /// Which of its inputs.
+    inputs: Range<usize>,
+}
+
+/// The transactions that have the inputs from number `first` up to `end`.
+fn parts(block: &Block<'_>, first: usize, end: usize) -> Vec<Part> {
+    let (mut parts, mut at) = (Vec::new(), first);
+    let mut index = transaction_of(block, first + 1);
+    while at < end {
+        let tx = block.transaction(index);
+        let from = tx.first_input() - 1;
+        let high = (end - from).min(tx.input_count());
+        parts.push(Part { index, from, inputs: at - from..high });
+        (at, index) = (from + high, index + 1);
+    }
+    parts
+}
+
+/// Runs the scripts of some inputs, numbered through the block, the coinbase's not counted; their signatures in one batch.
+///
+/// # Errors
+///
+/// Of the first of them that fails.
+pub(crate) fn scripts(
+    flags: Flags,
+    (checked, block): (&Checked, &Block<'_>),
+    judged: &Judged,
+    inputs: Range<usize>,
+    scratch: &mut ScriptScratch,
+) -> Result<(), BlockError> {
+    let first = inputs.start;
+    let parts = parts(block, first, inputs.end);
+    // The transactions follow one another: what they spend is one list.
+    let count = |part: &Part| block.transaction(part.index).input_count();
+    let start = parts.first().map_or(first, |part| part.from);
+    let end = parts.last().map_or(first, |part| part.from + count(part));
+    let output =
+        |spent: &'_ Spent| script::SpentOutput { value: spent.value, script: spent.script_in(&judged.scripts) };
+    let spent: Vec<script::SpentOutput<'_>> = judged.spent[start..end].iter().map(output).collect();
+    let txs: Vec<script::Precomputed<'_>> = parts
+        .iter()
+        .map(|part| {
+            let spent = &spent[part.from - start..][..count(part)];
+            script::Precomputed::new(block.transaction(part.index), spent)
+        })
+        .collect();
+    let batch = script::lanes::best();
+    if batch.takes_hashes() {
+        script::sighash::hash_shared(&txs);
+    }
+    let inputs = parts.iter().zip(&txs).flat_map(|(part, tx)| part.inputs.clone().map(move |input| (tx, input)));
+    let ScriptScratch { deferred, interpreter } = scratch;
+    let verdict = script::verify_all(inputs, flags, batch, deferred, interpreter);
+    verdict.map_err(|(place, error)| {
+        let rule = Rule::BlockScriptVerifyFlagFailed { error };
+        let input = first + place;
+        let part = parts.iter().rev().find(|part| part.from <= input).expect("parts cover all inputs");
+        BlockError::in_input(rule, part.index, checked.txids[part.index], input - part.from)
+    })
+}
+
+/// Number of the transaction that has input number `input` of the block.
+pub(crate) fn transaction_of(block: &Block<'_>, input: usize) -> usize {
+    let (mut low, mut high) = (0, block.transaction_count());
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if block.transaction(middle).first_input() <= input { low = middle } else { high = middle }
+    }
+    low
+}

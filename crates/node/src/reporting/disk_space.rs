@@ -1,0 +1,96 @@
+//! A full disk: the work pauses, says what it needs, and resumes when there is space.
+//!
+//! Absent on purpose: which work may be repeated, and the lines that are said (`reporter`).
+
+use crate::fault::{Fault, Message};
+use crate::reporting::Reporter;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Between two tries on a full disk, at first and at most.
+const PAUSE_MIN: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+impl Reporter<'_> {
+    /// Repeats `work` while the disk is full; says so, and that it resumes. Stopping ends that. No lock may be held that
+    /// other work waits for. Work that may not be done twice says another fault: a sync that failed.
+    ///
+    /// # Errors
+    ///
+    /// Those of `work`; that the disk is full only when it is time to stop.
+    pub(crate) fn with_room<R, E: Into<Fault>>(&self, mut work: impl FnMut() -> Result<R, E>) -> Result<R, Fault> {
+        let mut tries = 0;
+        let done = loop {
+            match work().map_err(Into::into) {
+                Err(fault) if fault.is_no_space() && !self.is_stop_asked() => {
+                    if tries == 0 {
+                        self.disk_full(&fault);
+                    }
+                    pause(tries);
+                    tries += 1;
+                }
+                done => break done,
+            }
+        };
+        if tries > 0 {
+            self.disk_wait_ended(done.is_ok());
+        }
+        done
+    }
+
+    /// Does `work` that can be done without, and says what that means where the disk is full.
+    ///
+    /// # Errors
+    ///
+    /// Those of `work` but a full disk.
+    pub(crate) fn if_room(
+        &self,
+        otherwise: &str,
+        work: impl FnOnce() -> Result<(), store::Fault>,
+    ) -> Result<(), Fault> {
+        match work() {
+            Err(fault) if fault.is_no_space() => {
+                self.warn(Message::new(fault.to_string(), otherwise));
+                Ok(())
+            }
+            done => Ok(done?),
+        }
+    }
+}
+
+fn pause(tries: u32) {
+    std::thread::sleep(PAUSE_MAX.min(PAUSE_MIN * 2u32.pow(tries.min(16))));
+}
+
+/// Work that the pipeline repeats until the disk has space for it.
+#[derive(Debug, Default)]
+pub(crate) struct SpaceWait {
+    is_said: AtomicBool,
+    tries: AtomicU32,
+}
+
+impl SpaceWait {
+    /// Waits before something is begun again that found no space; says so once, until [`SpaceWait::end`].
+    ///
+    /// # Errors
+    ///
+    /// That fault, when it is time to stop.
+    pub(crate) fn wait(&self, reporter: &Reporter<'_>, fault: Fault) -> Result<(), Fault> {
+        if reporter.is_stop_asked() {
+            return Err(fault);
+        }
+        if !self.is_said.swap(true, Relaxed) {
+            reporter.disk_full(&fault);
+        }
+        pause(self.tries.fetch_add(1, Relaxed));
+        Ok(())
+    }
+
+    /// Such work was done.
+    pub(crate) fn end(&self, reporter: &Reporter<'_>) {
+        if self.is_said.swap(false, Relaxed) {
+            self.tries.store(0, Relaxed);
+            reporter.disk_wait_ended(true);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Why a chain ends below the best one that is known of: damaged records, a clock that lies behind the chain, or blocks that
+//! no peer gave.
+//!
+//! A chain whose further blocks were never there has no shortfall: what could be reached is reached.
+//! Absent on purpose: saying it (`reporter`), and what a program makes of it.
+
+use crate::chain::tree::{NodeId, Tree};
+use crate::fault::Message;
+use crate::options::DamagedRecord;
+use crate::threads::locks::lock;
+use primitives::BlockHash;
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard};
+
+/// Damaged records that are listed; further ones are counted alone.
+const RECORDS_MAX: usize = 1000;
+
+/// What was found on the way, from all threads.
+#[derive(Default)]
+pub(crate) struct Shortfall(Mutex<Found>);
+
+#[derive(Default)]
+struct Found {
+    records: Vec<DamagedRecord>,
+    record_count: u64,
+    /// Blocks whose body was damaged.
+    bodies: Vec<NodeId>,
+    /// Blocks of the files without a parent.
+    orphan_count: u64,
+    /// Blocks refused because they break a rule: how many, and the first of them.
+    refused_count: u64,
+    refused: HashSet<BlockHash>,
+    /// Headers that the clock keeps out.
+    is_clock_behind: bool,
+    /// Why nothing could be read of a file that is not empty.
+    unreadable: Option<Message>,
+    /// Announced blocks were not given, and no peer says that the chain ends below them.
+    is_undelivered: bool,
+}
+
+impl Shortfall {
+    fn lock(&self) -> MutexGuard<'_, Found> {
+        lock(&self.0)
+    }
+
+    /// A record of a block file is damaged; of `body` where its header is known.
+    pub(crate) fn damaged(&self, path: PathBuf, offset: u64, body: Option<NodeId>) {
+        let mut found = self.lock();
+        found.record_count += 1;
+        found.bodies.extend(body);
+        if found.records.len() < RECORDS_MAX {
+            found.records.push(DamagedRecord { path, offset });
+        }
+    }
+
+    /// Blocks of the files have no parent.
+    pub(crate) fn orphans(&self, count: usize) {
+        self.lock().orphan_count += count as u64;
+    }
+
+    /// A block breaks a rule.
+    pub(crate) fn refused(&self, hash: BlockHash) {
+        let mut found = self.lock();
+        found.refused_count += 1;
+        if found.refused.len() < RECORDS_MAX {
+            found.refused.insert(hash);
+        }
+    }
+
+    /// Whether this block did, in this run.
+    pub(crate) fn is_refused(&self, hash: &BlockHash) -> bool {
+        self.lock().refused.contains(hash)
+    }
+
+    /// Whether a block broke a rule.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.lock().refused_count > 0
+    }
+
+    /// Headers are further ahead of the clock than a rule allows.
+    pub(crate) fn clock_behind(&self) {
+        self.lock().is_clock_behind = true;
+    }
+
+    /// A file that is not empty has no block of this network, or could not be read to its end.
+    pub(crate) fn unreadable(&self, why: Message) {
+        self.lock().unreadable.get_or_insert(why);
+    }
+
+    /// Blocks were announced and no peer gave them, and no connected peer has another tip.
+    pub(crate) fn undelivered(&self) {
+        self.lock().is_undelivered = true;
+    }
+
+    /// The records.
+    pub(crate) fn records(&self) -> Vec<DamagedRecord> {
+        self.lock().records.clone()
+    }
+
+    /// Why the chain ends at `tip`, if not because it is the best. `is_current`: its time is that of the clock, about;
+    /// `is_stored` says whether a block's body is there.
+    pub(crate) fn reason(
+        &self,
+        tree: &Tree,
+        tip: NodeId,
+        is_current: bool,
+        is_stored: &dyn Fn(NodeId) -> bool,
+    ) -> Option<Message> {
+        let found = self.lock();
+        if let Some(why) = &found.unreadable {
+            return Some(why.clone());
+        }
+        let (best, height) = (tree.best(), tree.height(tip));
+        if found.is_clock_behind && !is_current {
+            let why = "time-too-new: further headers are more than two hours ahead of this machine's clock";
+            return Some(Message::new(why, "Set the clock and run this again"));
+        }
+        let is_better = tree.work(best) > tree.work(tip);
+        if found.is_undelivered && is_better {
+            let why = format!(
+                "blocks above height {height} were announced, no peer gave them, and none that is connected has another tip"
+            );
+            return Some(Message::new(why, "Run this again, with other peers"));
+        }
+        let is_needed = |&body: &NodeId| tree.is_ancestor(body, best) && !tree.is_ancestor(body, tip);
+        let on_best = is_better && found.bodies.iter().any(is_needed);
+        // Blocks behind the gap: their headers have no parent, or an older index knew it.
+        let is_behind_gap = || is_better && is_cut(tree, tip, best, is_stored);
+        let cut_off = found.record_count > 0 && (found.orphan_count > 0 || is_behind_gap());
+        let first = found.records.first().filter(|_| on_best || cut_off)?;
+        let why = format!(
+            "{} records of the block files are damaged, the first at {} byte {}: the chain above height {height} needs them",
+            found.record_count,
+            first.path.display(),
+            first.offset
+        );
+        Some(Message::new(why, "ffwd sync downloads what is missing"))
+    }
+}
+
+/// Whether the chain to `best` lacks a body above `tip` and has one above that.
+fn is_cut(tree: &Tree, tip: NodeId, best: NodeId, is_stored: &dyn Fn(NodeId) -> bool) -> bool {
+    let (mut node, fork, mut is_any_above) = (best, tree.fork(tip, best), false);
+    while node != fork {
+        let is_there = is_stored(node);
+        if is_any_above && !is_there {
+            return true;
+        }
+        is_any_above |= is_there;
+        let Some(parent) = tree.parent(node) else { break };
+        node = parent;
+    }
+    false
+}

@@ -1,0 +1,530 @@
+//! `coins dump`: the file that Core's dumptxoutset writes, of the UTXO set at the tip or at an earlier block.
+//!
+//! The data directory is only read. What an earlier block needs lies beside the file while it is made, and the file bears
+//! its name when it is whole and durable, never before.
+//! Source: Bitcoin Core b88bffe, rpc/blockchain.cpp, `dumptxoutset`.
+
+use crate::chain::tree::NodeId;
+use crate::datadir::lock::{self, Locked};
+use crate::datadir::look::{self, Hold};
+use crate::fault::Fault;
+use crate::handle::Live;
+use crate::options::{Events, Options};
+use crate::reporting::Reporter;
+use crate::snapshot::rollback::{Rollback, RolledBack};
+use crate::threads;
+use crate::threads::shares::{Shares, in_order};
+use crate::utxo_stats::hashed::{self, HashedCoins};
+use crate::utxo_stats::setinfo::decode;
+use disk::{Appender, Disk, DiskFile};
+use kernels::sha256::Sha256;
+use primitives::snapshot::{GroupWriter, HEADER_BYTES, SnapshotHeader};
+use primitives::{BlockHash, Hash256, Height, OutPoint};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use store::chainstate::{self, Chainstate, CoinsView};
+use store::index::{BlockIndex, IndexEntry, LoadedIndex};
+use store::undofiles::UndoFiles;
+
+/// Bytes that are read at a time to hash the file.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// What helps where blocks that are to be rolled back are pruned.
+const PRUNED: &str = "Name a block above the pruned range, or use a data directory that has all blocks";
+
+fn not_written(why: &std::io::Error) -> Fault {
+    Fault::refused(
+        format!("the snapshot cannot be written: {why}"),
+        "Write it to a drive with room, or to a reader that takes it all",
+    )
+}
+
+/// The block whose set is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DumpTarget {
+    /// The one that the set stands at.
+    Tip,
+    /// Of its chain the block at this height.
+    Height(Height),
+    /// Of its chain this block.
+    Hash(BlockHash),
+}
+
+/// Where the file goes.
+pub enum DumpOut<'w> {
+    /// To a new file of this name.
+    File(PathBuf),
+    /// Into a pipe, by way of this.
+    Stream(&'w mut (dyn Write + Send)),
+}
+
+/// What was written: names are dumptxoutset's.
+#[derive(Clone, Debug)]
+pub struct DumpReport {
+    /// Coins in the file.
+    pub coins_written: u64,
+    /// Hash of the block.
+    pub base_hash: BlockHash,
+    /// Its height.
+    pub base_height: Height,
+    /// The file, absolute; absent for a pipe.
+    pub path: Option<PathBuf>,
+    /// `hash_serialized_3` of the set.
+    pub txoutset_hash: Hash256,
+    /// Transactions up to and with the block.
+    pub nchaintx: u64,
+    /// SHA-256 of the file.
+    pub sha256: [u8; 32],
+    /// Its length.
+    pub bytes: u64,
+    /// Seconds.
+    pub seconds: f64,
+}
+
+/// Opens a data directory that is read alone, others kept out where that is possible, and reads its block index.
+///
+/// # Errors
+///
+/// It has no coins, is in use, is damaged; what the system says.
+pub(super) fn begin<'e>(
+    options: &'e Options,
+    events: Events<'e>,
+) -> Result<(Locked, Reporter<'e>, LoadedIndex), Fault> {
+    let no_coins = || crate::offline::no_coins(&lock::layout(options).chainstate_dir());
+    if lock::is_unused(options)? {
+        return Err(no_coins());
+    }
+    let locked = look::open(options, Hold::IfPossible)?;
+    let reporter = Reporter::new(events, crate::reporting::log::Log::none(), &options.stop);
+    if !BlockIndex::exists(&*locked.disk, &locked.layout)? {
+        return Err(no_coins());
+    }
+    let loaded =
+        BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?.load(&lock::network(&options.params))?;
+    Ok((locked, reporter, loaded))
+}
+
+/// Writes the UTXO set of a block as a snapshot.
+///
+/// # Errors
+///
+/// There is no such block, its set cannot be made any more, the file exists or cannot be written, damage, or what the
+/// system says.
+pub fn dump(options: &Options, target: DumpTarget, out: DumpOut<'_>, events: Events<'_>) -> Result<DumpReport, Fault> {
+    let out = match out {
+        DumpOut::File(path) => DumpOut::File(new_file(&*options.disk, &path)?),
+        stream => stream,
+    };
+    let (locked, reporter, loaded) = begin(options, events)?;
+    let (set, chain) = Set::find(&locked, &loaded, target)?;
+    let base = chain[set.target.to_usize()];
+    let stem = match &out {
+        DumpOut::File(path) => with_end(path, ".rollback"),
+        DumpOut::Stream(_) => locked.layout.private_dir().join("rollback"),
+    };
+    let source = Source { rolled_back: set.roll_back(&locked, options, &chain, &stem, &reporter)?, view: set.view };
+    let header = SnapshotHeader { network: options.params.magic, base: base.hash, coins: 0 };
+    let written = match out {
+        DumpOut::File(path) => source.write_file(&locked.disk, &path, header, options.par)?,
+        DumpOut::Stream(out) => source.write_stream(out, header, options.par)?,
+    };
+    Ok(DumpReport {
+        coins_written: written.coins,
+        base_hash: base.hash,
+        base_height: base.height,
+        path: written.path,
+        txoutset_hash: written.hash,
+        nchaintx: transactions(options, &chain, base.height),
+        sha256: written.sha256,
+        bytes: written.bytes,
+        seconds: reporter.seconds(),
+    })
+}
+
+/// The same from a job that works: of the block `target`, which is `tip` or an ancestor of it; `view` has the coins of `tip`,
+/// and `nchaintx` transactions are known up to the target.
+///
+/// # Errors
+///
+/// As [`dump`].
+pub fn dump_live(
+    live: &Live,
+    view: CoinsView,
+    (tip, target): (NodeId, NodeId),
+    nchaintx: u64,
+    path: &Path,
+) -> Result<DumpReport, Fault> {
+    let (options, begun) = (&live.options, std::time::Instant::now());
+    let path = new_file(&*options.disk, path)?;
+    let (above, base) = {
+        let index = live.index.read();
+        let above: Vec<(NodeId, IndexEntry)> =
+            index.headers().path(target, tip).into_iter().map(|id| (id, index.entry(id))).collect();
+        (above, index.entry(target))
+    };
+    let mut rolled_back = None;
+    if !above.is_empty() {
+        let (stem, shares) = (with_end(&path, ".rollback"), Shares::of(view.table_bytes()));
+        let mut rollback = Rollback::new(options.disk.clone(), &stem, shares, options.dbcache_bytes / 8);
+        for (id, entry) in above.iter().rev() {
+            let (Some(bytes), Some(undo)) = (live.block(*id)?, live.undo(*id)?) else {
+                let why = "Could not roll back to requested height since necessary block data is already pruned.";
+                return Err(Fault::refused(why, PRUNED));
+            };
+            rollback.disconnect(entry, &bytes, &undo)?;
+        }
+        rolled_back = Some(rollback.finish()?);
+    }
+    let header = SnapshotHeader { network: options.params.magic, base: base.hash, coins: 0 };
+    let written = Source { view, rolled_back }.write_file(&options.disk, &path, header, options.par)?;
+    Ok(DumpReport {
+        coins_written: written.coins,
+        base_hash: base.hash,
+        base_height: base.height,
+        path: written.path,
+        txoutset_hash: written.hash,
+        nchaintx,
+        sha256: written.sha256,
+        bytes: written.bytes,
+        seconds: begun.elapsed().as_secs_f64(),
+    })
+}
+
+/// Transactions of the chain up to a height. What lies below a snapshot that is not validated is not known by itself.
+fn transactions(options: &Options, chain: &[&IndexEntry], height: Height) -> u64 {
+    let up_to = &chain[..=height.to_usize()];
+    let known = options.params.assumeutxo.iter().rev().find(|known| {
+        let at = up_to.get(known.height.to_usize());
+        at.is_some_and(|entry| entry.hash == known.block_hash)
+    });
+    let from = known.map_or(0, |known| known.height.to_usize() + 1);
+    let sum = |entries: &[&IndexEntry]| entries.iter().map(|entry| u64::from(entry.tx_count)).sum::<u64>();
+    known.map_or(0, |known| known.chain_tx_count) + sum(&up_to[from..])
+}
+
+pub(super) fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.to_path_buf().into_os_string();
+    name.push(end);
+    PathBuf::from(name)
+}
+
+/// The absolute path of a file that is not there.
+///
+/// # Errors
+///
+/// It is there; what the system says.
+pub(super) fn new_file(disk: &dyn Disk, path: &Path) -> Result<PathBuf, Fault> {
+    let path = std::path::absolute(path)
+        .map_err(|why| Fault::refused(format!("{}: {why}", path.display()), "Name a file that can be made"))?;
+    if disk.metadata(&path).map_err(store::Fault::from)?.is_some() {
+        let why = format!("{} already exists.", path.display());
+        return Err(Fault::refused(why, "If you are sure this is what you want, move it out of the way first"));
+    }
+    Ok(path)
+}
+
+/// The set that is dumped, or rolled back.
+struct Set {
+    view: CoinsView,
+    tip: Height,
+    target: Height,
+}
+
+impl Set {
+    /// The chainstate that has the wanted block, and its chain by height. Of two, while a snapshot is not validated, the one
+    /// from the snapshot where that reaches.
+    fn find<'i>(
+        locked: &Locked,
+        loaded: &'i LoadedIndex,
+        target: DumpTarget,
+    ) -> Result<(Set, Vec<&'i IndexEntry>), Fault> {
+        let Locked { disk, layout, .. } = locked;
+        let base = chainstate::snapshot_base(&**disk, layout)?;
+        let active = if base.is_some() { layout.snapshot_dir() } else { layout.chainstate_dir() };
+        let (view, chain) = opened(locked, loaded, &active)?;
+        let tip = chain.last().expect("genesis is always there").height;
+        let height = match target {
+            DumpTarget::Tip => tip,
+            DumpTarget::Height(height) if height > tip => {
+                let why = format!("Target block height {height} after current tip {tip}");
+                return Err(Fault::refused(why, "Name a height up to the tip's"));
+            }
+            DumpTarget::Height(height) => height,
+            DumpTarget::Hash(hash) => match loaded.entries.iter().find(|entry| entry.hash == hash) {
+                None => {
+                    return Err(Fault::refused(
+                        format!("Block not found: {hash}"),
+                        "Name a block of this chain; ffwd sync fetches newer ones",
+                    ));
+                }
+                Some(entry) if chain.get(entry.height.to_usize()).is_none_or(|on| on.hash != hash) => {
+                    return Err(Fault::refused(
+                        format!("Block is not in main chain: {hash}"),
+                        "Name a block of the main chain",
+                    ));
+                }
+                Some(entry) => entry.height,
+            },
+        };
+        let base = base.and_then(|base| chain.iter().find(|entry| entry.hash == base));
+        if base.is_none_or(|base| height >= base.height) {
+            return Ok((Set { view, tip, target: height }, chain));
+        }
+        let wanted = chain[height.to_usize()].hash;
+        let (view, chain) = opened(locked, loaded, &layout.chainstate_dir())?;
+        match chain.get(height.to_usize()) {
+            Some(entry) if entry.hash == wanted => {
+                let tip = chain.last().expect("genesis is always there").height;
+                Ok((Set { view, tip, target: height }, chain))
+            }
+            _ => {
+                let why = format!(
+                    "block {wanted} at height {height} lies below the base of a snapshot, and is not validated yet"
+                );
+                Err(Fault::refused(why, "Run ffwd sync first"))
+            }
+        }
+    }
+
+    /// Reads the blocks above the target, the highest first.
+    fn roll_back(
+        &self,
+        locked: &Locked,
+        options: &Options,
+        chain: &[&IndexEntry],
+        stem: &Path,
+        reporter: &Reporter<'_>,
+    ) -> Result<Option<RolledBack>, Fault> {
+        if self.target == self.tip {
+            return Ok(None);
+        }
+        let (from, to) = (self.tip, self.target);
+        reporter.note(format!("Rolling back from height {from} to {to}, beside the data directory"));
+        let network = lock::network(&options.params);
+        let undo_files = UndoFiles::new(locked.disk.clone(), locked.layout.blocks_dir(), &network, locked.key);
+        let shares = Shares::of(self.view.table_bytes());
+        let mut rollback = Rollback::new(locked.disk.clone(), stem, shares, options.dbcache_bytes);
+        for entry in chain[to.to_usize() + 1..=from.to_usize()].iter().rev() {
+            let (Some(data), Some(undo)) = (entry.data(), entry.undo()) else {
+                let why = format!(
+                    "Could not roll back to requested height since necessary block data is already pruned. (block {} at height \
+                     {} has no block or undo data)",
+                    entry.hash, entry.height
+                );
+                return Err(Fault::refused(why, PRUNED));
+            };
+            let bytes = locked.files.read_block(data)?;
+            let undo = undo_files.read(undo, &entry.header.prev())?;
+            rollback.disconnect(entry, &bytes, &undo)?;
+        }
+        rollback.finish().map(Some)
+    }
+}
+
+/// The coins of a chainstate, and the chain up to the block that they stand at.
+///
+/// # Errors
+///
+/// The chainstate is missing, or does not belong to the index; what the system says.
+pub(super) fn opened<'i>(
+    locked: &Locked,
+    loaded: &'i LoadedIndex,
+    dir: &Path,
+) -> Result<(CoinsView, Vec<&'i IndexEntry>), Fault> {
+    if !Chainstate::exists(&*locked.disk, dir)? {
+        return Err(crate::offline::no_coins(dir));
+    }
+    let coins = Chainstate::open_read_only(locked.disk.clone(), dir)?;
+    let best = crate::offline::complete_best(&coins, dir)?;
+    let mut wanted = best.unwrap_or_else(|| loaded.entries.first().map_or(BlockHash::ZERO, |genesis| genesis.hash));
+    let mut chain = Vec::new();
+    // Parents stand before their children.
+    for entry in loaded.entries.iter().rev() {
+        if entry.hash == wanted {
+            chain.push(entry);
+            wanted = entry.header.prev();
+        }
+    }
+    chain.reverse();
+    if chain.first().is_none_or(|first| first.height != Height::GENESIS) {
+        return Err(crate::offline::apart(best.unwrap_or_default()));
+    }
+    Ok((coins.view(), chain))
+}
+
+/// Coins of one share, as they go into the file and into the hash.
+#[derive(Default)]
+struct Piece {
+    coins: u64,
+    body: Vec<u8>,
+    hashed: Vec<u8>,
+}
+
+/// What was written.
+struct Written {
+    coins: u64,
+    hash: Hash256,
+    sha256: [u8; 32],
+    bytes: u64,
+    path: Option<PathBuf>,
+}
+
+/// Where the coins come from.
+struct Source {
+    view: CoinsView,
+    rolled_back: Option<RolledBack>,
+}
+
+impl Source {
+    fn shares(&self) -> Shares {
+        Shares::of(self.view.table_bytes())
+    }
+
+    /// Gives each coin of a share to `each`, in order.
+    fn coins(&self, share: usize, mut each: impl FnMut(&OutPoint, &[u8]) -> Result<(), Fault>) -> Result<(), Fault> {
+        if let Some(rolled_back) = &self.rolled_back {
+            return rolled_back.coins(&self.view, share, each);
+        }
+        let range = self.shares().range(share);
+        let mut coins = self.view.coins_between(*range.start(), *range.end())?;
+        while let Some((outpoint, stored)) = coins.next_coin()? {
+            each(&outpoint, stored)?;
+        }
+        Ok(())
+    }
+
+    fn piece(&self, share: usize) -> Result<Piece, Fault> {
+        let (mut groups, mut hashed, mut piece) = (GroupWriter::default(), HashedCoins::default(), Piece::default());
+        self.coins(share, |outpoint, stored| {
+            hashed.push(outpoint, &decode(&self.view, outpoint, stored)?);
+            groups.push(outpoint, stored);
+            piece.coins += 1;
+            Ok(())
+        })?;
+        Ok(Piece { body: groups.take(), hashed: hashed.take(), ..piece })
+    }
+
+    /// Gives the bytes behind the header to `put`; says how many coins they are, and their hash.
+    fn write_body(&self, par: usize, mut put: impl FnMut(&[u8]) -> Result<(), Fault>) -> Result<(u64, Hash256), Fault> {
+        let (mut coins, mut sha) = (0, Sha256::new());
+        in_order(
+            par,
+            self.shares().count(),
+            |share| self.piece(share),
+            |piece| {
+                coins += piece.coins;
+                sha.update(&piece.hashed);
+                put(&piece.body)
+            },
+        )?;
+        Ok((coins, hashed::finish(sha)))
+    }
+
+    /// The count stands first and is known last: it is put in at the end, and then the file is read once more for its hash,
+    /// which costs less than counting the coins of all tables.
+    fn write_file(
+        &self,
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        header: SnapshotHeader,
+        par: usize,
+    ) -> Result<Written, Fault> {
+        let unfinished = Unfinished::create(disk, &with_end(path, ".incomplete"))?;
+        let mut out = Appender::new(unfinished.file.clone(), HEADER_BYTES as u64);
+        let (coins, hash) = self.write_body(par, |body| Ok(out.write_all(body).map_err(store::Fault::from)?))?;
+        let bytes = out.offset();
+        unfinished.file.write_at(0, &SnapshotHeader { coins, ..header }.encode()).map_err(store::Fault::from)?;
+        let sha256 = std::thread::scope(|scope| {
+            let syncing = threads::spawn(scope, "sync", || unfinished.file.sync().map_err(store::Fault::from))?;
+            let sha256 = hash_file(&*unfinished.file, bytes);
+            syncing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            sha256
+        })?;
+        unfinished.finish(path)?;
+        Ok(Written { coins, hash, sha256, bytes, path: Some(path.to_path_buf()) })
+    }
+
+    fn write_stream(&self, out: &mut dyn Write, header: SnapshotHeader, par: usize) -> Result<Written, Fault> {
+        let (mut coins, shares) = (0, self.shares());
+        let count = |share| {
+            let mut count = 0_u64;
+            self.coins(share, |_, _| {
+                count += 1;
+                Ok(())
+            })?;
+            Ok(count)
+        };
+        in_order(par, shares.count(), count, |count| {
+            coins += count;
+            Ok(())
+        })?;
+        let (mut sha, mut bytes) = (Sha256::new(), 0);
+        let mut put = |piece: &[u8]| {
+            sha.update(piece);
+            bytes += piece.len() as u64;
+            out.write_all(piece).map_err(|why| not_written(&why))
+        };
+        put(&SnapshotHeader { coins, ..header }.encode())?;
+        let (_, hash) = self.write_body(par, &mut put)?;
+        out.flush().map_err(|why| not_written(&why))?;
+        Ok(Written { coins, hash, sha256: sha.finalize(), bytes, path: None })
+    }
+}
+
+fn hash_file(file: &dyn DiskFile, bytes: u64) -> Result<[u8; 32], Fault> {
+    let (mut sha, mut buffer, mut at) = (Sha256::new(), vec![0; PIECE_BYTES], 0);
+    while at < bytes {
+        let count = usize::try_from(bytes - at).unwrap_or(usize::MAX).min(PIECE_BYTES);
+        file.read_exact_at(at, &mut buffer[..count]).map_err(store::Fault::from)?;
+        sha.update(&buffer[..count]);
+        at += count as u64;
+    }
+    Ok(sha.finalize())
+}
+
+/// A file that is not whole; removed where it does not become so.
+pub(super) struct Unfinished {
+    disk: Arc<dyn Disk>,
+    pub(super) file: Arc<dyn DiskFile>,
+    is_finished: bool,
+}
+
+impl Unfinished {
+    /// Makes it, in the place of what a run left that was killed.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub(super) fn create(disk: &Arc<dyn Disk>, path: &Path) -> Result<Unfinished, Fault> {
+        if disk.metadata(path).map_err(store::Fault::from)?.is_some() {
+            disk.remove_file(path).map_err(store::Fault::from)?;
+        }
+        let file = disk.create(path).map_err(|why| {
+            let text = format!("Couldn't open file {} for writing. ({})", path.display(), why.source);
+            Fault::refused(text, "Name a file in a directory that this user may write to")
+        })?;
+        Ok(Unfinished { disk: disk.clone(), file, is_finished: false })
+    }
+
+    /// Gives it its name, which no file may have got meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Such a file; what the system says.
+    pub(super) fn finish(mut self, path: &Path) -> Result<(), Fault> {
+        new_file(&*self.disk, path)?;
+        self.disk.rename(self.file.path(), path).map_err(store::Fault::from)?;
+        self.is_finished = true;
+        let parent = path.parent().unwrap_or(Path::new("/"));
+        Ok(self.disk.sync_dir(parent).map_err(store::Fault::from)?)
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            let _ = self.disk.remove_file(self.file.path());
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! A chainstate made of a snapshot file: coins become tables as they come, and count once their hash is right.
+//!
+//! One thread reads, checks and hashes; one writes tables; one syncs those that are whole. Nothing grows with the set.
+//! A file whose coins are not in the order of the tables, which Core does not write but reads, is sorted piece by piece.
+
+use crate::fault::{Fault, Message};
+use crate::options::SetHash;
+use crate::reporting::Reporter;
+use crate::snapshot::file::SnapshotFile;
+use crate::threads;
+use crate::utxo_stats::hashed::{self, HashedCoins};
+use crate::utxo_stats::setinfo::set_info;
+use disk::Disk;
+use kernels::sha256::Sha256;
+use primitives::snapshot::SnapshotCoin;
+use primitives::{BlockHash, CoinKey, Hash256, Height, human};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+use store::Layout;
+use store::chainstate::{Chainstate, CoinsCommit, CoinsPart};
+
+/// What stands before the reason where a file is refused, as in Core.
+const FAILED: &str = "Unable to load UTXO snapshot: Population failed: ";
+/// Batches between the thread that reads and the one that writes.
+const BATCHES_AHEAD: usize = 4;
+/// Coins of a file in no order, sorted in memory at a time.
+const SORTED_BYTES_MAX: usize = 64 << 20;
+/// Bytes of a table's record beside the coin: its key.
+const KEY_BYTES: u64 = 34;
+/// Coins between two lines of the log, as in Core.
+const TOLD_COINS: u64 = 1_000_000;
+/// Between two looks for tables that can be synced.
+const SYNC_INTERVAL: Duration = Duration::from_millis(100);
+/// What stays free beside the tables.
+const SPARE_BYTES: u64 = 50 << 20;
+
+/// What is to be loaded.
+pub(super) struct Wanted<'a> {
+    pub(super) disk: &'a Arc<dyn Disk>,
+    pub(super) layout: &'a Layout,
+    pub(super) file: &'a SnapshotFile,
+    pub(super) path: &'a Path,
+    /// Height of the base block.
+    pub(super) height: Height,
+    /// The hash that its coins must have.
+    pub(super) hash: Hash256,
+    pub(super) par: usize,
+}
+
+/// Coins on their way to the tables: keys and stored bytes, one after the other.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    /// Ends of key and coin.
+    ends: Vec<(u32, u32)>,
+}
+
+impl Batch {
+    fn push(&mut self, key: &CoinKey, coin: &SnapshotCoin<'_>) {
+        self.bytes.extend_from_slice(key.as_bytes());
+        let key_end = self.bytes.len() as u32;
+        coin.stored_into(&mut self.bytes);
+        self.ends.push((key_end, self.bytes.len() as u32));
+    }
+
+    fn write(&self, part: &mut CoinsPart) -> Result<(), store::Fault> {
+        let mut start = 0;
+        for &(key_end, end) in &self.ends {
+            let (key, coin) = (&self.bytes[start..key_end as usize], &self.bytes[key_end as usize..end as usize]);
+            part.put(key, coin)?;
+            start = end as usize;
+        }
+        Ok(())
+    }
+}
+
+/// Makes the chainstate; gives its directory, closed and durable, with the best block and a best block alone.
+///
+/// # Errors
+///
+/// The file is not whole, or its hash is another; a stop on demand; no space, or what the system says. Nothing is left.
+pub(super) fn fill(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
+    look_at_room(wanted, reporter)?;
+    let done = reporter.with_room(|| try_fill(wanted, reporter));
+    if done.is_err() {
+        let _ = store::chainstate::begin_snapshot(&**wanted.disk, wanted.layout);
+    }
+    done
+}
+
+fn try_fill(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
+    let base = wanted.file.header.base;
+    reporter.log().line(&format!("[snapshot] loading {} coins from snapshot {base}", wanted.file.header.coins));
+    let coins = new_chainstate(wanted)?;
+    if fill_sorted(wanted, &coins, reporter)?.is_none() {
+        drop(coins);
+        let coins = new_chainstate(wanted)?;
+        fill_unsorted(wanted, &coins, reporter)?;
+        return Ok(coins.settle()?);
+    }
+    Ok(coins.settle()?)
+}
+
+fn new_chainstate(wanted: &Wanted<'_>) -> Result<Chainstate, Fault> {
+    let dir = store::chainstate::begin_snapshot(&**wanted.disk, wanted.layout)?;
+    Ok(Chainstate::open(wanted.disk.clone(), &dir)?)
+}
+
+fn table_bytes(wanted: &Wanted<'_>) -> u64 {
+    // A count that lies costs nothing: no file has more coins than a fifth of its bytes.
+    wanted.file.bytes() + KEY_BYTES * wanted.file.header.coins.min(wanted.file.bytes() / 5)
+}
+
+/// Warns where the tables would not fit; a disk that fills is waited for in any case.
+fn look_at_room(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
+    let free = wanted.disk.free_space_bytes(wanted.layout.net_dir()).map_err(store::Fault::from)?;
+    // Keys are written once a table block in full: what they share is left out.
+    let needed = wanted.file.bytes().saturating_mul(5) / 4 + SPARE_BYTES;
+    if free < needed {
+        let (needed, free) = (human::bytes(needed), human::bytes(free));
+        let why = format!("The snapshot's coins need about {needed} of disk space, and {free} are free");
+        reporter.warn(Message::new(why, "Free space; when the disk is full, loading waits for it"));
+    }
+    Ok(())
+}
+
+fn refused(wanted: &Wanted<'_>, why: impl std::fmt::Display) -> Fault {
+    Fault::refused(format!("{FAILED}{why}. ({})", wanted.path.display()), super::LOAD_ADVICE)
+}
+
+fn check_hash(wanted: &Wanted<'_>, got: Hash256) -> Result<(), Fault> {
+    if got == wanted.hash {
+        return Ok(());
+    }
+    Err(refused(wanted, format!("Bad snapshot content hash: expected {}, got {got}", wanted.hash)))
+}
+
+fn check_stop(reporter: &Reporter<'_>) -> Result<(), Fault> {
+    if reporter.is_stopping() {
+        Err(Fault::refused("stopped; nothing was loaded", "The same command begins again"))
+    } else {
+        Ok(())
+    }
+}
+
+/// One commit of all coins; `None` where they are not in order, and then nothing is committed.
+fn fill_sorted(wanted: &Wanted<'_>, coins: &Chainstate, reporter: &Reporter<'_>) -> Result<Option<()>, Fault> {
+    let (base, count) = (wanted.file.header.base, wanted.file.header.coins.min(wanted.file.bytes() / 5));
+    let Some(commit) = coins.begin_commit(base, count, table_bytes(wanted))? else {
+        return Err(Fault::internal("a new chainstate compacts"));
+    };
+    let done = AtomicBool::new(false);
+    let read = std::thread::scope(|scope| {
+        let (batches, receiver) = sync_channel::<Batch>(BATCHES_AHEAD);
+        let (commit, done) = (&commit, &done);
+        let writing = threads::spawn(scope, "coins.write", move || write_batches(commit, receiver))?;
+        let syncing = threads::spawn(scope, "coins.sync", move || sync_tables(commit, done));
+        // What was sent is written before its fault is seen.
+        let read = read_sorted(wanted, batches, reporter);
+        let written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        done.store(true, Relaxed);
+        let synced = match syncing {
+            Ok(syncing) => {
+                syncing.thread().unpark();
+                syncing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            }
+            Err(fault) => return Err(fault),
+        };
+        written?;
+        synced?;
+        read
+    })?;
+    let Some(hash) = read else { return Ok(None) };
+    check_hash(wanted, hash)?;
+    commit.finish()?;
+    Ok(Some(()))
+}
+
+fn write_batches(commit: &CoinsCommit, batches: Receiver<Batch>) -> Result<(), store::Fault> {
+    let mut part = commit.first_part()?;
+    for batch in batches {
+        batch.write(&mut part)?;
+    }
+    part.finish()
+}
+
+fn sync_tables(commit: &CoinsCommit, done: &AtomicBool) -> Result<(), store::Fault> {
+    while !done.load(Relaxed) {
+        commit.sync()?;
+        std::thread::park_timeout(SYNC_INTERVAL);
+    }
+    Ok(())
+}
+
+/// The hash of all coins; `None` where they are not in order.
+fn read_sorted(
+    wanted: &Wanted<'_>,
+    batches: SyncSender<Batch>,
+    reporter: &Reporter<'_>,
+) -> Result<Option<Hash256>, Fault> {
+    let mut reader = wanted.file.coins(wanted.height, FAILED);
+    let (mut sha, mut hashed) = (Sha256::new(), HashedCoins::default());
+    let mut last: Option<CoinKey> = None;
+    let mut is_sorted = true;
+    loop {
+        check_stop(reporter)?;
+        let before = reader.count();
+        let mut batch = Batch::default();
+        let goes_on = reader.piece(|coin| {
+            let key = CoinKey::new(&coin.outpoint);
+            is_sorted &= last.is_none_or(|last| last < key);
+            last = Some(key);
+            if is_sorted {
+                hashed.push(&coin.outpoint, &coin.coin);
+                batch.push(&key, coin);
+            }
+            Ok(())
+        })?;
+        if !is_sorted {
+            return Ok(None);
+        }
+        sha.update(hashed.ready());
+        hashed.ready().clear();
+        tell(reporter, before, reader.count(), wanted.file.header.coins);
+        // The writer has ended with a fault, which its join gives.
+        if batches.send(batch).is_err() || !goes_on {
+            break;
+        }
+    }
+    sha.update(&hashed.take());
+    Ok(Some(hashed::finish(sha)))
+}
+
+fn tell(reporter: &Reporter<'_>, before: u64, now: u64, all: u64) {
+    if before / TOLD_COINS < now / TOLD_COINS {
+        let share = now as f64 * 100.0 / all.max(1) as f64;
+        reporter.log().line(&format!("[snapshot] {now} coins loaded ({share:.2}%)"));
+    }
+}
+
+/// Sorted pieces, a commit each; then the hash of what the tables hold, as Core computes it.
+fn fill_unsorted(wanted: &Wanted<'_>, coins: &Chainstate, reporter: &Reporter<'_>) -> Result<(), Fault> {
+    reporter.note("The coins of the snapshot are not in the order that Core writes: they are sorted first");
+    let base = wanted.file.header.base;
+    let mut reader = wanted.file.coins(wanted.height, FAILED);
+    let (mut piece, mut bytes) = (Vec::new(), 0);
+    loop {
+        check_stop(reporter)?;
+        let goes_on = reader.piece(|coin| {
+            let mut stored = Vec::with_capacity(coin.bytes.len());
+            coin.stored_into(&mut stored);
+            bytes += stored.capacity() + size_of::<(CoinKey, Vec<u8>)>();
+            piece.push((CoinKey::new(&coin.outpoint), stored));
+            Ok(())
+        })?;
+        if bytes > SORTED_BYTES_MAX || !goes_on {
+            commit_piece(coins, base, std::mem::take(&mut piece))?;
+            bytes = 0;
+        }
+        if !goes_on {
+            break;
+        }
+    }
+    let set = set_info(&coins.view(), SetHash::Serialized, false, wanted.par)?;
+    check_hash(wanted, set.hash.map_or(Hash256::ZERO, |(_, hash)| hash))?;
+    reporter.log().line(&format!("[snapshot] sorted {} coins", human::count(set.txouts)));
+    Ok(())
+}
+
+fn commit_piece(coins: &Chainstate, base: BlockHash, mut piece: Vec<(CoinKey, Vec<u8>)>) -> Result<(), Fault> {
+    // Of equal names the first counts: Core's cache keeps it.
+    piece.sort_by_key(|(key, _)| *key);
+    piece.dedup_by_key(|(key, _)| *key);
+    let bytes = piece.iter().map(|(key, coin)| (key.as_bytes().len() + coin.len()) as u64).sum();
+    let Some(commit) = coins.begin_commit(base, piece.len() as u64, bytes)? else {
+        return Err(Fault::internal("a chainstate compacts that no other thread uses"));
+    };
+    let mut part = commit.first_part()?;
+    for (key, coin) in &piece {
+        part.put(key.as_bytes(), coin)?;
+    }
+    part.finish()?;
+    Ok(commit.finish()?)
+}

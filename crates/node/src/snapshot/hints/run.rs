@@ -1,0 +1,258 @@
+//! The UTXO set of a block made with hints: blocks in any order, each once; no coin is looked up, none that dies is kept.
+//!
+//! Coins that hints call unspent are kept until they are some MiB, then written as one sorted run; all other outputs, and
+//! all inputs, go into two sums that must agree at the end ([`super::sums`]).
+//! Locks: `turn` is held while a run is written, a full disk included, and no thread waits for it but to write the next
+//! one; `state` is taken below it, for moments.
+
+use super::checkpoint::Checkpoint;
+use super::counted_outputs;
+use super::file::HintsFile;
+use super::sums::{SALT_BYTES, Salt, Sums};
+use super::survivors::{Piece, Survivors};
+use crate::chain::tree::NodeId;
+use crate::fault::Fault;
+use crate::reporting::Reporter;
+use crate::session::driver::HintedBlocks;
+use crate::threads::locks::lock;
+use disk::Disk;
+use primitives::{Block, BlockHash, Height, Txid, human};
+use std::sync::{Arc, Mutex};
+use store::Layout;
+use store::chainstate::{self, Chainstate, Rebuilt};
+use store::private_files::PrivateDir;
+
+/// Which set is made, and where.
+pub(crate) struct Setup<'a> {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) layout: &'a Layout,
+    /// Hash of the block that the set is to stand at.
+    pub(crate) target: BlockHash,
+    /// The blocks up to it, from height 1 on.
+    pub(crate) path: Vec<NodeId>,
+    /// Bytes that coins may take which wait for their run; as many are being written meanwhile.
+    pub(crate) waiting_bytes_max: usize,
+}
+
+/// A set in the making.
+pub(crate) struct HintedRun<'h> {
+    hints: &'h HintsFile,
+    path: Vec<NodeId>,
+    salt: Salt,
+    waiting_bytes_max: usize,
+    coins: Chainstate,
+    private: PrivateDir,
+    turn: Mutex<()>,
+    state: Mutex<State>,
+}
+
+struct State {
+    checkpoint: Checkpoint,
+    /// Blocks that are done.
+    done: usize,
+    /// No block below this place is missing.
+    missing_from: usize,
+    waiting: Survivors,
+    /// Why the hints are not of this chain.
+    wrong: Option<String>,
+}
+
+/// A block that was checked as far as it can be alone.
+pub(crate) struct CheckedBlock<'b> {
+    pub(crate) node: NodeId,
+    pub(crate) height: Height,
+    pub(crate) hash: BlockHash,
+    pub(crate) block: &'b Block<'b>,
+    pub(crate) txids: &'b [Txid],
+}
+
+impl HintedBlocks for HintedRun<'_> {
+    fn missing(&self, limit: usize) -> Vec<NodeId> {
+        let mut state = lock(&self.state);
+        let counts = &state.checkpoint.transactions;
+        let first = (state.missing_from..counts.len()).find(|&place| counts[place] == 0).unwrap_or(counts.len());
+        let missing = (first..counts.len()).filter(|&place| counts[place] == 0).map(|place| self.path[place]);
+        let missing = missing.take(limit).collect();
+        state.missing_from = first;
+        missing
+    }
+
+    fn is_at_end(&self) -> bool {
+        let state = lock(&self.state);
+        state.done == self.path.len() || state.wrong.is_some()
+    }
+}
+
+impl<'h> HintedRun<'h> {
+    /// Goes on with a set that was begun with the same hints, or begins one.
+    ///
+    /// # Errors
+    ///
+    /// The system has no random bytes; what it says else.
+    pub(crate) fn open(
+        hints: &'h HintsFile,
+        setup: Setup<'_>,
+        reporter: &Reporter<'_>,
+    ) -> Result<HintedRun<'h>, Fault> {
+        let Setup { disk, layout, target, path, waiting_bytes_max } = setup;
+        let private = PrivateDir::new(disk.clone(), layout.private_dir());
+        let is_same = |known: &Checkpoint| {
+            (known.hints, known.target, known.transactions.len()) == (hints.sha256(), target, path.len())
+        };
+        let known = Checkpoint::read(&private)?.filter(is_same);
+        let mut begun = reporter.with_room(|| chainstate::hinted(&disk, layout))?;
+        if begun == Rebuilt::Started && known.is_none() {
+            reporter.with_room(|| chainstate::remove_hinted(&*disk, layout))?;
+            begun = reporter.with_room(|| chainstate::hinted(&disk, layout))?;
+        }
+        let checkpoint = match known {
+            Some(known) if begun == Rebuilt::Started => known,
+            _ => {
+                reporter.with_room(|| Checkpoint::remove(&private))?;
+                let (salt, transactions) = (random_salt()?, vec![0; path.len()]);
+                let (sums, hints) = (Sums::default(), hints.sha256());
+                Checkpoint { hints, target, salt, sums, coins: 0, transactions }
+            }
+        };
+        let coins = reporter.with_room(|| Chainstate::open(disk.clone(), &layout.hinted_chainstate_dir()))?;
+        let done = checkpoint.transactions.iter().filter(|count| **count > 0).count();
+        if done > 0 {
+            reporter.note(format!("Going on with the hints, of whose {} blocks {done} are done", path.len()));
+        }
+        let salt = checkpoint.salt;
+        let state = State { checkpoint, done, missing_from: 0, waiting: Survivors::default(), wrong: None };
+        let (turn, state) = (Mutex::new(()), Mutex::new(state));
+        Ok(HintedRun { hints, path, salt, waiting_bytes_max, coins, private, turn, state })
+    }
+
+    /// Height of the last block.
+    pub(crate) fn height(&self) -> Height {
+        Height::from_index(self.path.len())
+    }
+
+    /// Blocks that are done.
+    pub(crate) fn done(&self) -> usize {
+        lock(&self.state).done
+    }
+
+    /// Whether a block is one of those that are to be done.
+    pub(crate) fn wants(&self, height: Height, node: NodeId) -> bool {
+        let place = height.to_usize().wrapping_sub(1);
+        self.path.get(place) == Some(&node) && lock(&self.state).checkpoint.transactions[place] == 0
+    }
+
+    /// The hints are not of this chain: the first reason counts.
+    pub(crate) fn set_wrong(&self, why: String) {
+        lock(&self.state).wrong.get_or_insert(why);
+    }
+
+    /// Does a block, unless it was done.
+    ///
+    /// # Errors
+    ///
+    /// The hints cannot be read; no space, or what the system says.
+    pub(crate) fn take(&self, taken: &CheckedBlock<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
+        let CheckedBlock { node, height, hash, block, txids } = *taken;
+        let indices = self.hints.list(height)?;
+        let (mut sums, mut piece, mut next) = (Sums::default(), Piece::default(), indices.iter().peekable());
+        for (index, output) in (0..).zip(counted_outputs(block, txids, height, &hash)) {
+            if next.next_if(|unspent| **unspent == index).is_some() {
+                piece.push(&output.outpoint, height, output.coinbase, (output.value, output.script));
+            } else {
+                sums.create(&self.salt, &output.outpoint);
+            }
+        }
+        if let Some(index) = next.next() {
+            self.set_wrong(format!("block {hash} at height {height} has no output number {index}"));
+            return Ok(());
+        }
+        for input in 1..block.input_count() {
+            sums.spend(&self.salt, block.input(input).prevout_bytes());
+        }
+        piece.shrink();
+        let is_due = {
+            let mut state = lock(&self.state);
+            let place = height.to_usize() - 1;
+            if self.path.get(place) != Some(&node) || state.checkpoint.transactions[place] > 0 {
+                return Ok(());
+            }
+            state.checkpoint.transactions[place] = txids.len() as u32;
+            state.checkpoint.sums.add(&sums);
+            state.checkpoint.coins += piece.count() as u64;
+            state.done += 1;
+            state.waiting.push(piece);
+            state.waiting.memory_bytes() > self.waiting_bytes_max
+        };
+        if is_due { self.write(reporter, self.waiting_bytes_max) } else { Ok(()) }
+    }
+
+    /// Writes the coins that wait as one run, if they take more than `above` bytes, and then how far the set is.
+    fn write(&self, reporter: &Reporter<'_>, above: usize) -> Result<(), Fault> {
+        let _turn = lock(&self.turn);
+        let (coins, checkpoint, done) = {
+            let mut state = lock(&self.state);
+            if state.waiting.memory_bytes() <= above && above > 0 {
+                return Ok(());
+            }
+            (std::mem::take(&mut state.waiting), state.checkpoint.clone(), state.done)
+        };
+        if coins.count() > 0 {
+            reporter.with_room(|| self.write_run(&coins, checkpoint.target))?;
+        }
+        reporter.with_room(|| checkpoint.write(&self.private))?;
+        let (all, kept) = (self.path.len(), human::count(checkpoint.coins));
+        reporter.log().line(&format!("[hints] {done} of {all} blocks are done, {kept} coins survive so far"));
+        Ok(())
+    }
+
+    fn write_run(&self, coins: &Survivors, target: BlockHash) -> Result<(), Fault> {
+        let Some(commit) = self.coins.begin_commit(target, coins.count() as u64, coins.stored_bytes())? else {
+            return Err(Fault::internal("a chainstate compacts that no other thread uses"));
+        };
+        let mut part = commit.first_part()?;
+        coins.in_order(|key, coin| part.put(key.as_bytes(), coin))?;
+        part.finish()?;
+        Ok(commit.finish()?)
+    }
+
+    /// Writes what waits: so that the next run goes on here. At the end says whether the set is right; the reason where it
+    /// is not, and `None` where blocks are missing.
+    ///
+    /// # Errors
+    ///
+    /// No space, or what the system says.
+    pub(crate) fn finish(self, reporter: &Reporter<'_>) -> Result<Option<Result<(), String>>, Fault> {
+        if let Some(why) = lock(&self.state).wrong.take() {
+            return Ok(Some(Err(why)));
+        }
+        self.write(reporter, 0)?;
+        let checkpoint = lock(&self.state).checkpoint.clone();
+        if !checkpoint.is_complete() {
+            return Ok(None);
+        }
+        if !checkpoint.is_good() {
+            let height = self.height();
+            return Ok(Some(Err(format!(
+                "the outpoints that blocks up to height {height} created and the hints do not call unspent are not those that \
+                 they spent"
+            ))));
+        }
+        if checkpoint.coins == 0 {
+            reporter.with_room(|| self.write_run(&Survivors::default(), checkpoint.target))?;
+        }
+        reporter.with_room(|| self.coins.settle())?;
+        Ok(Some(Ok(())))
+    }
+}
+
+/// Secret keys.
+fn random_salt() -> Result<Salt, Fault> {
+    let mut bytes = [0; SALT_BYTES];
+    getrandom::fill(&mut bytes).map_err(|why| {
+        Fault::refused(
+            format!("hints need 32 random bytes of the system, which has none: {why}"),
+            "Use a system with a source of randomness, or sync without --hints",
+        )
+    })?;
+    Ok(Salt::from_bytes(&bytes))
+}

@@ -1,0 +1,214 @@
+//! `coins load`: a second chainstate from a snapshot, as Core's loadtxoutset lays it out.
+//!
+//! The tables are written aside; the index, then the directory's name make it count. A stop before that leaves the data
+//! directory as it was.
+//! Source: Bitcoin Core b88bffe, `ChainstateManager::ActivateSnapshot`, `PopulateAndValidateSnapshot`.
+
+use super::fill::{Wanted, fill};
+use crate::chain::tree::{Fate, NodeId, Tree};
+use crate::datadir::DataDir;
+use crate::fault::{Fault, Message};
+use crate::handle::{Live, NotLoaded};
+use crate::mempool::Mempool;
+use crate::offline::open::{Purpose, Which, open_existing};
+use crate::options::{Events, Options, Prune};
+use crate::snapshot::file::{NoSnapshot, SnapshotFile};
+use consensus::Params;
+use consensus::params::AssumeUtxo;
+use primitives::{BlockHash, Hash256, Height};
+use std::path::{Path, PathBuf};
+use store::private_files::PrivateDir;
+
+/// Private file with the base block of a loaded snapshot and the hash of its coins: what the past is compared with where
+/// Core knows no hash.
+pub(super) const TRUSTED: &str = "snapshot";
+
+const MORE_THAN_ONCE: &str = "Can't activate a snapshot-based chainstate more than once";
+const NO_MORE_WORK: &str = "Population failed: Work does not exceed active chainstate";
+
+/// What was loaded: names are loadtxoutset's.
+#[derive(Clone, Debug)]
+pub struct LoadReport {
+    /// Coins in the snapshot.
+    pub coins_loaded: u64,
+    /// Hash of its base block.
+    pub tip_hash: BlockHash,
+    /// Its height.
+    pub base_height: Height,
+    /// The file, absolute.
+    pub path: PathBuf,
+    /// `hash_serialized_3` of the coins.
+    pub txoutset_hash: Hash256,
+    /// Core knows this hash; else the user gave it.
+    pub is_known: bool,
+    /// Seconds.
+    pub seconds: f64,
+}
+
+/// The set that Core knows of a block.
+pub(crate) fn known(params: &Params, base: &BlockHash) -> Option<AssumeUtxo> {
+    params.assumeutxo.iter().find(|known| known.block_hash == *base).copied()
+}
+
+/// What the user vouched for, of a snapshot with this base block.
+///
+/// # Errors
+///
+/// What the system says.
+pub(crate) fn trusted(private: &PrivateDir, base: &BlockHash) -> Result<Option<Hash256>, Fault> {
+    let Some(bytes) = private.read(TRUSTED, 64)? else { return Ok(None) };
+    let is_of = bytes.len() == 64 && bytes[..32] == base.as_bytes()[..];
+    Ok(is_of.then(|| Hash256(*bytes[32..].first_chunk().expect("32 of 64 bytes"))))
+}
+
+/// Loads a snapshot beside the chainstate. `users_hash` is the `hash_serialized_3` that the user vouches for where Core
+/// knows none of the base block.
+///
+/// # Errors
+///
+/// Core's refusals, with Core's words: nothing is loaded then, and nothing changed. What the system says.
+pub fn load(
+    options: &Options,
+    path: &Path,
+    users_hash: Option<Hash256>,
+    events: Events<'_>,
+) -> Result<LoadReport, Fault> {
+    let file = SnapshotFile::open(&*options.disk, path)?;
+    file.check_network(&options.params)?;
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    // Nothing is removed here, and a pruned data directory is as good as any.
+    let prune = if options.prune == Prune::Off { Prune::Manual } else { options.prune };
+    let options = Options { prune, ..options.clone() };
+    let existing = open_existing(&options, events, "coins load", Purpose::Work, Which::Active)?;
+    load_into(&existing.datadir, existing.tip, &file, path, users_hash)
+}
+
+/// The same into a data directory that is open, with its chain at `tip`: its coins stay those that were there, until the
+/// directory is opened anew or [`DataDir::with_other_coins`] takes the loaded ones.
+///
+/// # Errors
+///
+/// As [`load`].
+pub(crate) fn load_into(
+    datadir: &DataDir<'_>,
+    tip: NodeId,
+    file: &SnapshotFile,
+    path: PathBuf,
+    users_hash: Option<Hash256>,
+) -> Result<LoadReport, Fault> {
+    let begun = std::time::Instant::now();
+    let options = datadir.options;
+    let base = file.header.base;
+    let failed = |why: String| Fault::refused(refusal(&why, &path), super::LOAD_ADVICE);
+    if datadir.assumed.is_some() {
+        return Err(failed(MORE_THAN_ONCE.to_owned()));
+    }
+    let known = known(&options.params, &base);
+    let hash = known.map(|known| known.hash_serialized).or(users_hash);
+    let hash = hash.ok_or_else(|| failed(not_recognized(&options.params, &base)))?;
+    let node = base_node(&datadir.headers(), &base).map_err(failed)?;
+    if !is_above(&datadir.headers(), tip, node) {
+        return Err(failed(NO_MORE_WORK.to_owned()));
+    }
+    let height = datadir.headers().height(node);
+    if known.is_none() {
+        let why = format!("Core knows no UTXO set of block {base}: the hash {hash} is yours to trust");
+        let advice =
+            "Run ffwd sync, which validates the past; bitcoind does not start on this data directory before that";
+        datadir.reporter.warn(Message::new(why, advice));
+    }
+    let wanted =
+        Wanted { disk: &datadir.disk, layout: &datadir.layout, file, path: &path, height, hash, par: options.par };
+    fill(&wanted, &datadir.reporter)?;
+    install(datadir, node, base, hash)?;
+    datadir.reporter.note(format!("[snapshot] successfully activated snapshot {base}"));
+    let seconds = begun.elapsed().as_secs_f64();
+    let coins_loaded = file.header.coins;
+    let (tip_hash, base_height, txoutset_hash, is_known) = (base, height, hash, known.is_some());
+    Ok(LoadReport { coins_loaded, tip_hash, base_height, path, txoutset_hash, is_known, seconds })
+}
+
+/// Core's words about a snapshot that is not loaded.
+fn refusal(why: &str, path: &Path) -> String {
+    format!("Unable to load UTXO snapshot: {why}. ({})", path.display())
+}
+
+fn not_recognized(params: &Params, base: &BlockHash) -> String {
+    let heights: Vec<String> = params.assumeutxo.iter().map(|known| known.height.to_string()).collect();
+    format!(
+        "assumeutxo block hash in snapshot metadata not recognized (hash: {base}). The following snapshot heights are available: \
+         {}. If you know the hash of its coins, give it as --snapshot-hash",
+        heights.join(", ")
+    )
+}
+
+/// Looks whether a running sync can load a snapshot, before it leaves its work and its peers for that. Core's checks, in its
+/// order, but for those that read the coins.
+///
+/// # Errors
+///
+/// Why it cannot.
+///
+/// Source: Bitcoin Core b88bffe, `loadtxoutset`, `ChainstateManager::ActivateSnapshot`.
+pub fn check_snapshot(live: &Live, mempool: &Mempool, path: &Path) -> Result<(), NotLoaded> {
+    let file = SnapshotFile::open(&*live.options.disk, path).map_err(|why| match why {
+        NoSnapshot::Unopened(_) => NotLoaded::Unopened,
+        NoSnapshot::Metadata(why) => NotLoaded::Metadata(why),
+    })?;
+    file.metadata_of(live.params()).map_err(NotLoaded::Metadata)?;
+    let refused = |why: String| NotLoaded::Refused(refusal(&why, path));
+    if live.assumed().is_some() {
+        return Err(refused(MORE_THAN_ONCE.to_owned()));
+    }
+    let base = file.header.base;
+    if known(live.params(), &base).is_none() {
+        return Err(refused(not_recognized(live.params(), &base)));
+    }
+    let index = live.index.read();
+    let node = base_node(index.headers(), &base).map_err(refused)?;
+    if !mempool.entries().is_empty() {
+        return Err(refused("Can't activate a snapshot when mempool not empty".to_owned()));
+    }
+    if !is_above(index.headers(), index.tip(), node) {
+        return Err(refused(NO_MORE_WORK.to_owned()));
+    }
+    Ok(())
+}
+
+/// The base block among the headers, if it is on the best chain of them.
+fn base_node(tree: &Tree, base: &BlockHash) -> Result<NodeId, String> {
+    let Some(node) = tree.find(base) else {
+        return Err(format!(
+            "The base block header ({base}) must appear in the headers chain. Make sure all headers are syncing, and call \
+             loadtxoutset again"
+        ));
+    };
+    if tree.fate(node) != Fate::Open {
+        return Err(format!("The base block header ({base}) is part of an invalid chain"));
+    }
+    if !tree.is_ancestor(node, tree.best()) {
+        return Err(
+            "A forked headers-chain with more work than the chain with the snapshot base block header exists. Please \
+                    proceed to sync without AssumeUtxo"
+                .to_owned(),
+        );
+    }
+    Ok(node)
+}
+
+/// Whether a block has more work than the tip. Between equals the one that is connected came first.
+fn is_above(tree: &Tree, tip: NodeId, base: NodeId) -> bool {
+    tree.work(base) > tree.work(tip)
+}
+
+/// Makes the filled directory count.
+fn install(datadir: &DataDir<'_>, node: NodeId, base: BlockHash, hash: Hash256) -> Result<(), Fault> {
+    let private = PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
+    let memory = [*base.as_bytes(), hash.0].concat();
+    datadir.with_room(|| private.write(TRUSTED, &memory))?;
+    datadir.index.write().assume(node);
+    datadir.index.write().list_assumed();
+    datadir.write_index(None)?;
+    datadir.with_room(|| datadir.writer.settle())?;
+    datadir.with_room(|| store::chainstate::install_snapshot(&datadir.disk, &datadir.layout, base))
+}

@@ -1,0 +1,201 @@
+//! `coins info FILE` and `coins diff A B`: snapshot files, read from front to back.
+
+use crate::fault::Fault;
+use crate::options::{SetHash, SetInfo};
+use crate::snapshot::file::{CoinsReader, SnapshotFile, network_of};
+use crate::utxo_stats::setinfo::{Part, Whole};
+use consensus::{Chain, Params};
+use disk::Disk;
+use primitives::{BlockHash, CoinKey, Height, OutPoint};
+use std::collections::VecDeque;
+use std::path::Path;
+
+/// What stands before the reason where a file is not whole.
+const FAILED: &str = "";
+
+/// What is in a snapshot file.
+#[derive(Clone, Debug)]
+pub struct FileInfo {
+    /// The network; none where the magic is that of a custom one.
+    pub chain: Option<Chain>,
+    /// Its coins. The height is the base block's where Core knows it, else that of the highest coin.
+    pub set: SetInfo,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Core knows a set of this base block, and whether it is this one; without a hash of it `None`.
+    pub is_known: Option<bool>,
+}
+
+/// The greatest height that a coin of a file can have: its base block's, where that is known.
+fn height_max(file: &SnapshotFile) -> (Height, Option<consensus::params::AssumeUtxo>) {
+    let params = network_of(file.header.network).map(Params::new);
+    let known =
+        params.and_then(|params| params.assumeutxo.iter().find(|one| one.block_hash == file.header.base).copied());
+    (known.map_or(Height::MAX, |known| known.height), known)
+}
+
+/// Reads a snapshot file to its end. `hash` is computed over its coins; they must be in the order that Core writes.
+///
+/// # Errors
+///
+/// No snapshot, one that is damaged: where; or what the system says.
+pub fn file_info(disk: &dyn Disk, path: &Path, hash: SetHash) -> Result<FileInfo, Fault> {
+    let file = SnapshotFile::open(disk, path)?;
+    let (height_max, known) = height_max(&file);
+    let (mut part, mut whole) = (Part::new(hash, true), Whole::new(hash));
+    let mut coins = file.coins(height_max, FAILED);
+    let mut last: Option<CoinKey> = None;
+    loop {
+        let (before, start) = (coins.count(), coins.offset());
+        let mut count = 0;
+        let goes_on = coins.piece(|coin| {
+            in_order(&mut last, &coin.outpoint, before + count, start, path)?;
+            count += 1;
+            part.count(&coin.outpoint, &coin.coin);
+            Ok(())
+        })?;
+        part.hash_ready(whole.sha());
+        if !goes_on {
+            break;
+        }
+    }
+    whole.add(part);
+    let mut set = SetInfo { best: file.header.base, disk_size: file.bytes(), ..whole.finish() };
+    let highest = set.stats.as_ref().map_or(Height::GENESIS, |stats| stats.height_max());
+    set.height = known.map_or(highest, |known| known.height);
+    let serialized = set.hash.filter(|(name, _)| *name == "hash_serialized_3");
+    let is_known = known.zip(serialized).map(|(known, (_, hash))| known.hash_serialized == hash);
+    Ok(FileInfo { chain: network_of(file.header.network), bytes: file.bytes(), set, is_known })
+}
+
+/// Says no to a coin that does not stand behind the one before.
+fn in_order(last: &mut Option<CoinKey>, outpoint: &OutPoint, after: u64, near: u64, path: &Path) -> Result<(), Fault> {
+    let key = CoinKey::new(outpoint);
+    if last.replace(key).is_some_and(|last| last >= key) {
+        let why = format!(
+            "{}: coin {outpoint} stands behind one that belongs after it, as number {} of the file (not far behind byte {near}): \
+             not in the order that Core writes",
+            path.display(),
+            after + 1
+        );
+        return Err(Fault::refused(why, "Make the file again with ffwd coins dump or dumptxoutset, or copy it again"));
+    }
+    Ok(())
+}
+
+/// How two snapshots differ in one coin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Difference {
+    /// It is in the first alone.
+    First,
+    /// It is in the second alone.
+    Second,
+    /// It is in both, and not the same.
+    Changed,
+}
+
+/// How two snapshots differ.
+#[derive(Clone, Debug, Default)]
+pub struct DiffReport {
+    /// Base block of the first, and its coins.
+    pub first: (BlockHash, u64),
+    /// The same of the second.
+    pub second: (BlockHash, u64),
+    /// Coins in the first alone.
+    pub only_first: u64,
+    /// Coins in the second alone.
+    pub only_second: u64,
+    /// Coins that are in both and differ.
+    pub changed: u64,
+}
+
+/// A file's coins one by one.
+struct Coins<'f> {
+    reader: CoinsReader<'f>,
+    path: &'f Path,
+    waiting: VecDeque<(CoinKey, Vec<u8>)>,
+    last: Option<CoinKey>,
+    goes_on: bool,
+}
+
+impl<'f> Coins<'f> {
+    fn new(file: &'f SnapshotFile, path: &'f Path) -> Coins<'f> {
+        let reader = file.coins(height_max(file).0, FAILED);
+        Coins { reader, path, waiting: VecDeque::new(), last: None, goes_on: true }
+    }
+
+    fn head(&mut self) -> Result<Option<&(CoinKey, Vec<u8>)>, Fault> {
+        while self.waiting.is_empty() && self.goes_on {
+            let (before, start) = (self.reader.count(), self.reader.offset());
+            let Coins { reader, path, waiting, last, .. } = self;
+            self.goes_on = reader.piece(|coin| {
+                in_order(last, &coin.outpoint, before + waiting.len() as u64, start, path)?;
+                let mut stored = Vec::with_capacity(coin.bytes.len());
+                coin.stored_into(&mut stored);
+                waiting.push_back((CoinKey::new(&coin.outpoint), stored));
+                Ok(())
+            })?;
+        }
+        Ok(self.waiting.front())
+    }
+
+    fn pop(&mut self) {
+        self.waiting.pop_front();
+    }
+}
+
+/// Names the coins in which two snapshots differ, in order of their keys.
+///
+/// # Errors
+///
+/// As [`file_info`]; two networks; what `differs` says.
+pub fn diff(
+    disk: &dyn Disk,
+    first: &Path,
+    second: &Path,
+    mut differs: impl FnMut(Difference, &OutPoint) -> Result<(), Fault>,
+) -> Result<DiffReport, Fault> {
+    let files = (SnapshotFile::open(disk, first)?, SnapshotFile::open(disk, second)?);
+    if files.0.header.network != files.1.header.network {
+        let why = format!("{} and {} are snapshots of two networks", first.display(), second.display());
+        return Err(Fault::refused(why, "Name two files of one network"));
+    }
+    let (mut a, mut b) = (Coins::new(&files.0, first), Coins::new(&files.1, second));
+    let mut report = DiffReport {
+        first: (files.0.header.base, files.0.header.coins),
+        second: (files.1.header.base, files.1.header.coins),
+        ..DiffReport::default()
+    };
+    loop {
+        let (difference, key) = match (a.head()?, b.head()?) {
+            (None, None) => return Ok(report),
+            (Some((key, _)), None) => (Difference::First, *key),
+            (None, Some((key, _))) => (Difference::Second, *key),
+            (Some((x, _)), Some((y, _))) if x < y => (Difference::First, *x),
+            (Some((x, _)), Some((y, _))) if x > y => (Difference::Second, *y),
+            (Some((key, x)), Some((_, y))) if x != y => (Difference::Changed, *key),
+            (Some(_), Some(_)) => {
+                a.pop();
+                b.pop();
+                continue;
+            }
+        };
+        let count = match difference {
+            Difference::First => {
+                a.pop();
+                &mut report.only_first
+            }
+            Difference::Second => {
+                b.pop();
+                &mut report.only_second
+            }
+            Difference::Changed => {
+                a.pop();
+                b.pop();
+                &mut report.changed
+            }
+        };
+        *count += 1;
+        differs(difference, &key.outpoint())?;
+    }
+}

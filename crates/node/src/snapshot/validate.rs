@@ -1,0 +1,153 @@
+//! The past of a snapshot: how far it is validated, and what becomes of the snapshot at its end.
+//!
+//! Source: Bitcoin Core b88bffe, `ChainstateManager::MaybeValidateSnapshot`, `ValidatedSnapshotCleanup`.
+
+use super::load::{known, trusted};
+use crate::chain::tree::{Fate, NodeId};
+use crate::datadir::{DataDir, lock};
+use crate::fault::Fault;
+use crate::options::{Events, Options, SetHash};
+use crate::reporting::Reporter;
+use primitives::{BlockHash, Hash256, Height};
+use store::chainstate::{self, Chainstate};
+use store::index::{BlockIndex, LoadedIndex};
+use store::private_files::PrivateDir;
+
+/// A snapshot that is not validated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct State {
+    /// Its base block.
+    pub(crate) base: BlockHash,
+    /// Height of that.
+    pub(crate) height: Height,
+    /// Height up to which the past is validated.
+    pub(crate) past: Height,
+}
+
+/// What is in the index, read only.
+fn index(options: &Options, locked: &lock::Locked) -> Result<LoadedIndex, Fault> {
+    if !BlockIndex::exists(&*locked.disk, &locked.layout)? {
+        return Ok(LoadedIndex::default());
+    }
+    Ok(BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?.load(&lock::network(&options.params))?)
+}
+
+/// The snapshot in a data directory, after what was cut short is ended.
+///
+/// # Errors
+///
+/// The directory cannot be used, index and coins do not belong together, or what the system says.
+pub(crate) fn state(options: &Options, events: Events<'_>) -> Result<Option<State>, Fault> {
+    if lock::is_unused(options)? {
+        return Ok(None);
+    }
+    let locked = lock::lock(options, events, false)?;
+    let reporter = Reporter::new(events, crate::reporting::log::Log::none(), &options.stop);
+    reporter.with_room(|| chainstate::finish_snapshot(&locked.disk, &locked.layout))?;
+    let Some(base) = chainstate::snapshot_base(&*locked.disk, &locked.layout)? else {
+        // Of one that is loaded no more.
+        let private = PrivateDir::new(locked.disk.clone(), locked.layout.private_dir());
+        reporter.with_room(|| private.remove(super::load::TRUSTED))?;
+        return Ok(None);
+    };
+    let loaded = index(options, &locked)?;
+    let height = crate::offline::height_of(&loaded, base).map_err(|_| {
+        let dir = locked.layout.snapshot_dir();
+        let why = format!("{}: the base block of the snapshot, {base}, is not in the block index", dir.display());
+        Fault::refused(why, "Remove the directory, or run a full reindex, which removes it")
+    })?;
+    let dir = locked.layout.chainstate_dir();
+    let mut past = Height::GENESIS;
+    if Chainstate::exists(&*locked.disk, &dir)?
+        && let Some(best) = Chainstate::open_read_only(locked.disk.clone(), &dir)?.best_block()?
+    {
+        past = crate::offline::height_of(&loaded, best)?;
+    }
+    Ok(Some(State { base, height, past }))
+}
+
+/// The past has reached the base, or cannot: compares the coins, and makes the data directory an ordinary one. `past` is the chain
+/// below the snapshot; the coins of both are committed, and no engine works on them.
+///
+/// # Errors
+///
+/// The snapshot was false: it is out of use, and the next sync goes on without. What the system says.
+pub(crate) fn validate<'e>(
+    datadir: DataDir<'e>,
+    past: DataDir<'_>,
+    tip: NodeId,
+    users_hash: Option<Hash256>,
+) -> Result<DataDir<'e>, Fault> {
+    let Some(assumed) = datadir.assumed else { return Ok(datadir) };
+    let past_tip = past.past_tip.get();
+    let ((height, base), fate) = (datadir.height_and_hash(assumed.base), datadir.headers().fate(assumed.base));
+    if fate != Fate::Open {
+        let why = format!("its base block {base} at height {height} is part of an invalid chain");
+        return Err(refuse(datadir, past_tip, &why));
+    }
+    if past_tip != assumed.base {
+        return Err(Fault::internal(format!("the past ends below the snapshot's base block {base}")));
+    }
+    let private = PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
+    let wanted = match known(datadir.params, &base) {
+        Some(known) => Some(known.hash_serialized),
+        None => trusted(&private, &base)?.or(users_hash),
+    };
+    let wanted = wanted.ok_or_else(|| {
+        let why = format!("the hash of the snapshot at block {base} is not known here any more");
+        Fault::refused(why, "Give it again, with ffwd sync --snapshot-hash")
+    })?;
+    datadir.reporter.note("[snapshot] computing UTXO stats for background chainstate to validate snapshot");
+    let set =
+        crate::utxo_stats::setinfo::set_info(&past.coins.view(), SetHash::Serialized, false, datadir.options.par)?;
+    drop(past);
+    let got = set.hash.map_or(Hash256::ZERO, |(_, hash)| hash);
+    if got != wanted {
+        return Err(refuse(datadir, past_tip, &format!("[snapshot] hash mismatch: actual={got}, expected={wanted}")));
+    }
+    datadir.reporter.note(format!("[snapshot] snapshot beginning at {base} has been fully validated"));
+    let (disk, layout) = (datadir.disk.clone(), datadir.layout.clone());
+    let swap = || chainstate::validated_snapshot(&disk, &layout);
+    let mut datadir = datadir.with_other_coins(&layout.chainstate_dir(), swap)?;
+    datadir.assumed = None;
+    datadir.index.write().end_assumption();
+    datadir.writer.keep_together(&datadir.reporter)?;
+    datadir.with_room(|| private.remove(super::load::TRUSTED))?;
+    datadir
+        .reporter
+        .note("The data directory is an ordinary one: the UTXO set from the snapshot took the place of the other");
+    if let Some(indexing) = datadir.indexing.get() {
+        datadir.bring_indexes_up(indexing, tip)?;
+    }
+    Ok(datadir)
+}
+
+/// The snapshot is false: no block above its base counts as connected, and its coins are moved away. The sync ends with this.
+fn refuse(datadir: DataDir<'_>, past_tip: NodeId, why: &str) -> Fault {
+    let height = datadir.headers().height(past_tip);
+    let done = || -> Result<Option<std::path::PathBuf>, Fault> {
+        if let Some(assumed) = datadir.assumed {
+            datadir.index.write().distrust(assumed.base);
+        }
+        datadir.write_index(None)?;
+        let DataDir { coins, disk, layout, reporter, locks: _locks, .. } = datadir;
+        drop(coins);
+        let aside = reporter.with_room(|| chainstate::invalid_snapshot(&*disk, &layout))?;
+        let private = PrivateDir::new(disk.clone(), layout.private_dir());
+        reporter.with_room(|| private.remove(super::load::TRUSTED))?;
+        Ok(aside)
+    };
+    match done() {
+        Ok(path) => {
+            let coins = path.map_or("were removed".to_owned(), |path| format!("are in {}", path.display()));
+            Fault::refused(
+                format!("{why}: the snapshot is false, and nothing that was built on it counts. Its coins {coins}"),
+                format!("Run ffwd sync again, which goes on from height {height} without it"),
+            )
+        }
+        Err(fault) => Fault::refused(
+            format!("{why}: the snapshot is false, and cannot be moved away: {fault}"),
+            "Remove the directory chainstate_snapshot, then run ffwd sync",
+        ),
+    }
+}

@@ -1,0 +1,6 @@
+//! What a UTXO set adds up to: Core's gettxoutsetinfo, its hashes, and what the set is made of.
+
+pub(crate) mod hashed;
+pub(crate) mod set_totals;
+pub(crate) mod setinfo;
+pub(crate) mod setstats;

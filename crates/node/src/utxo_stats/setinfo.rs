@@ -1,0 +1,152 @@
+//! Counts and hashes of the set of coins, as gettxoutsetinfo gives them, from the tables, by all cores.
+//!
+//! `hash_serialized_3` is one hash over all coins in order, so threads prepare the bytes and one hashes them; MuHash is a
+//! product, so every thread has a part.
+
+use crate::fault::Fault;
+use crate::options::{BOGO_BYTES, SetHash, SetInfo};
+use crate::threads::shares::{Shares, in_order};
+use crate::utxo_stats::hashed::{self, HashedCoins};
+use crate::utxo_stats::setstats::SetStats;
+use kernels::sha256::Sha256;
+use primitives::coin::{CoinRef, put_coin_hashed};
+use primitives::muhash::{MuHash, Product};
+use primitives::{Hash256, OutPoint, Txid};
+use store::chainstate::CoinsView;
+
+/// What some coins of a set add up to.
+pub(crate) struct Part {
+    transactions: u64,
+    last: Option<Txid>,
+    txouts: u64,
+    bogosize: u64,
+    total: i64,
+    hashed: HashedCoins,
+    product: Option<Product>,
+    stats: Option<SetStats>,
+    hash: SetHash,
+}
+
+impl Part {
+    /// No coins.
+    pub(crate) fn new(hash: SetHash, wants_stats: bool) -> Part {
+        let product = (hash == SetHash::Muhash).then(Product::new);
+        let stats = wants_stats.then(SetStats::default);
+        let hashed = HashedCoins::default();
+        Part { transactions: 0, last: None, txouts: 0, bogosize: 0, total: 0, hashed, product, stats, hash }
+    }
+
+    /// Counts a coin; coins come in the order of their keys.
+    #[inline]
+    pub(crate) fn count(&mut self, outpoint: &OutPoint, coin: &CoinRef<'_>) {
+        self.transactions += u64::from(self.last != Some(outpoint.txid));
+        self.last = Some(outpoint.txid);
+        self.txouts += 1;
+        self.bogosize += BOGO_BYTES + coin.script.script_bytes() as u64;
+        self.total = self.total.saturating_add(coin.value.0);
+        match self.hash {
+            SetHash::None => {}
+            SetHash::Muhash => {
+                let product = self.product.as_mut().expect("it is wanted");
+                product.push_with(|waiting| put_coin_hashed(waiting, outpoint, coin));
+            }
+            SetHash::Serialized => self.hashed.push(outpoint, coin),
+        }
+        if let Some(stats) = &mut self.stats {
+            stats.count(coin);
+        }
+    }
+
+    /// Bytes that may go into the hash already.
+    pub(crate) fn hash_ready(&mut self, sha: &mut Sha256) {
+        sha.update(self.hashed.ready());
+        self.hashed.ready().clear();
+    }
+}
+
+/// The parts of a set, put together in order.
+pub(crate) struct Whole {
+    info: SetInfo,
+    sha: Sha256,
+    product: MuHash,
+    hash: SetHash,
+}
+
+impl Whole {
+    /// Nothing yet.
+    pub(crate) fn new(hash: SetHash) -> Whole {
+        Whole { info: SetInfo::default(), sha: Sha256::new(), product: MuHash::new(), hash }
+    }
+
+    /// Adds the next part.
+    pub(crate) fn add(&mut self, mut part: Part) {
+        // No share begins within a transaction.
+        *self.info.transactions.get_or_insert_default() += part.transactions;
+        self.info.txouts += part.txouts;
+        self.info.bogosize += part.bogosize;
+        self.info.total_amount = self.info.total_amount.saturating_add(part.total);
+        self.sha.update(&part.hashed.take());
+        part.product.map(Product::finish).iter().for_each(|product| self.product.combine(product));
+        if let Some(stats) = &part.stats {
+            self.info.stats.get_or_insert_default().merge(stats);
+        }
+    }
+
+    /// The hash so far, to be given bytes of a part that is not complete.
+    pub(crate) fn sha(&mut self) -> &mut Sha256 {
+        &mut self.sha
+    }
+
+    /// The product of all coins so far, where MuHash was asked for; else of none.
+    pub(crate) fn muhash(&self) -> MuHash {
+        self.product.clone()
+    }
+
+    /// What they add up to. Height, best block and bytes on disk are the caller's to fill in.
+    pub(crate) fn finish(mut self) -> SetInfo {
+        self.info.hash = match self.hash {
+            SetHash::None => None,
+            SetHash::Serialized => Some(("hash_serialized_3", hashed::finish(self.sha))),
+            SetHash::Muhash => Some(("muhash", Hash256(self.product.finalize()))),
+        };
+        self.info
+    }
+}
+
+/// Goes through all coins with `par` threads. Height and best block are the caller's to fill in.
+///
+/// # Errors
+///
+/// A damaged table or coin, or what the system says.
+pub(crate) fn set_info(view: &CoinsView, hash: SetHash, wants_stats: bool, par: usize) -> Result<SetInfo, Fault> {
+    let shares = Shares::of(view.table_bytes());
+    let mut whole = Whole::new(hash);
+    let work = |share| {
+        let mut part = Part::new(hash, wants_stats);
+        let range = shares.range(share);
+        let mut coins = view.coins_between(*range.start(), *range.end())?;
+        while let Some((outpoint, stored)) = coins.next_coin()? {
+            part.count(&outpoint, &decode(view, &outpoint, stored)?);
+        }
+        Ok(part)
+    };
+    in_order(par, shares.count(), work, |part| {
+        whole.add(part);
+        Ok(())
+    })?;
+    Ok(SetInfo { disk_size: view.table_bytes(), ..whole.finish() })
+}
+
+/// A stored coin.
+///
+/// # Errors
+///
+/// The table holds something else under its key.
+#[inline]
+pub(crate) fn decode<'c>(view: &CoinsView, outpoint: &OutPoint, stored: &'c [u8]) -> Result<CoinRef<'c>, store::Fault> {
+    CoinRef::decode(stored).map_err(|why| {
+        let found = format!("{outpoint} with bytes that do not deserialize: {why}");
+        let advice = "Rebuild the coins: ffwd reindex --chainstate-only";
+        store::Fault::new(store::FaultKind::Damaged, view.path(), "coins", found, advice)
+    })
+}
