@@ -58,7 +58,8 @@ impl Number {
     }
 
     pub(crate) fn plus(self, other: Number) -> Number {
-        let (mut sum, mut carry) = ([0; 4], false);
+        let mut sum = [0; 4];
+        let mut carry = false;
         for (at, limb) in sum.iter_mut().enumerate() {
             let (part, first) = self.0[at].overflowing_add(other.0[at]);
             let (all, second) = part.overflowing_add(u64::from(carry));
@@ -75,7 +76,8 @@ impl Number {
         if self.is_zero() {
             return self;
         }
-        let (mut rest, mut borrow) = ([0; 4], false);
+        let mut rest = [0; 4];
+        let mut borrow = false;
         for (at, limb) in rest.iter_mut().enumerate() {
             let (part, first) = PRIME[at].overflowing_sub(self.0[at]);
             let (all, second) = part.overflowing_sub(u64::from(borrow));
@@ -91,7 +93,8 @@ impl Number {
     /// Times a small number.
     #[inline]
     pub(crate) fn times_u32(self, factor: u32) -> Number {
-        let (mut out, mut carry) = ([0; 4], 0u64);
+        let mut out = [0; 4];
+        let mut carry = 0u64;
         for (limb, from) in out.iter_mut().zip(self.0) {
             let wide = u128::from(from) * u128::from(factor) + u128::from(carry);
             (*limb, carry) = (wide as u64, (wide >> 64) as u64);
@@ -112,7 +115,8 @@ impl Number {
             }
             wide[at + 4] = carry;
         }
-        let (mut out, mut carry) = ([0; 4], 0u64);
+        let mut out = [0; 4];
+        let mut carry = 0u64;
         for (at, limb) in out.iter_mut().enumerate() {
             let sum = u128::from(wide[at + 4]) * u128::from(FOLD) + u128::from(wide[at]) + u128::from(carry);
             (*limb, carry) = (sum as u64, (sum >> 64) as u64);
@@ -143,7 +147,8 @@ fn limbs(bytes: &[u8; 32]) -> [u64; 4] {
 
 /// The sum, and whether it is 2^256 or more.
 fn plus(number: [u64; 4], small: u64) -> ([u64; 4], bool) {
-    let (mut out, mut carry) = (number, small);
+    let mut out = number;
+    let mut carry = small;
     for limb in &mut out {
         let (sum, over) = limb.overflowing_add(carry);
         (*limb, carry) = (sum, u64::from(over));

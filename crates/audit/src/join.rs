@@ -75,7 +75,8 @@ pub fn join(records: &[(String, String)]) -> Result<Verdict, Refusal> {
         read.push((name, Record::from_text(text).map_err(|why| refusal(format!("{name}: {why}"), &[]))?));
     }
     same_audit(&read)?;
-    let (mut blocks, mut coins) = (Vec::new(), Vec::new());
+    let mut blocks = Vec::new();
+    let mut coins = Vec::new();
     for (_, record) in &read {
         match record {
             Record::Blocks(record) => blocks.push(record),
@@ -147,9 +148,11 @@ fn whole_set(coins: &[&CoinsRecord]) -> Result<(), Refusal> {
 /// The ranges follow one another from the genesis block to that of the set.
 fn whole_chain(blocks: &[&BlocksRecord], coins: &CoinsRecord) -> Result<(), Refusal> {
     let missing = |from: u32, to: u32| Err(refusal(format!("{} are missing", blocks_text(from, to)), &[(from, to)]));
-    let (mut next, mut last): (u32, Option<&BlocksRecord>) = (0, None);
+    let mut next: u32 = 0;
+    let mut last: Option<&BlocksRecord> = None;
     for &record in blocks {
-        let (here, range) = (blocks_text(record.from, record.to), (record.from, record.to));
+        let here = blocks_text(record.from, record.to);
+        let range = (record.from, record.to);
         if record.from > next {
             return missing(next, record.from - 1);
         }

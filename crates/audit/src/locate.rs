@@ -30,8 +30,11 @@ pub(crate) fn heights(differences: &Sums, last: u32) -> Option<Vec<u32>> {
 ///
 /// Source: Massey, Shift-register synthesis and BCH decoding, 1969.
 fn shortest_recurrence(s: &[Number; POWERS]) -> Vec<Number> {
-    let (mut c, mut before) = (vec![Number::ONE], vec![Number::ONE]);
-    let (mut length, mut shift, mut before_gap) = (0, 1, Number::ONE);
+    let mut c = vec![Number::ONE];
+    let mut before = vec![Number::ONE];
+    let mut length = 0;
+    let mut shift = 1;
+    let mut before_gap = Number::ONE;
     for k in 0..s.len() {
         let gap = (0..=length.min(c.len() - 1)).fold(Number::ZERO, |sum, i| sum.plus(c[i].times(s[k - i])));
         if gap.is_zero() {

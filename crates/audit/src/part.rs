@@ -60,19 +60,24 @@ struct Tally {
 impl Tally {
     fn new(salt: &Salt) -> Tally {
         let adder = Adder::new(salt);
-        let (made, spent, coinbase_ids) = ((0, 0), (0, 0), Vec::new());
+        let made = (0, 0);
+        let spent = (0, 0);
+        let coinbase_ids = Vec::new();
         Tally { adder, transactions: 0, inputs: 0, outputs: 0, fees: 0, coinbases: 0, made, spent, coinbase_ids }
     }
 
     /// Counts what a block makes and spends.
     fn count(&mut self, judged: &JudgedBlock) {
-        let (block, context) = (judged.block(), judged.context());
+        let block = judged.block();
+        let context = judged.context();
         let height = context.at.height;
         let overwritten = bip30::overwritten_by(height, &context.at.hash);
         for (index, tx) in block.transactions().enumerate() {
-            let (txid, coinbase) = (judged.txids()[index], index == 0);
+            let txid = judged.txids()[index];
+            let coinbase = index == 0;
             for (vout, output) in (0..).zip(tx.outputs()) {
-                let (value, script) = (output.value(), output.script());
+                let value = output.value();
+                let script = output.script();
                 if coinbase {
                     self.coinbases = self.coinbases.saturating_add(value.0 as u64);
                 }
@@ -192,7 +197,8 @@ fn repeated_coinbase(
 
 fn record(chain: &ChainFiles, salt: &Salt, tallies: Vec<Tally>) -> BlocksRecord {
     let sum = |of: fn(&Tally) -> u64| tallies.iter().fold(0u64, |sum, tally| sum.saturating_add(of(tally)));
-    let (first, last) = (chain.first(), chain.last());
+    let first = chain.first();
+    let last = chain.last();
     let work = primitives::hex::encode(&chain.work().0.to_le_bytes().into_iter().rev().collect::<Vec<u8>>());
     let [below, through] = chain.digests().map(|digest| primitives::hex::encode(&digest));
     let mut record = BlocksRecord {
@@ -221,7 +227,8 @@ fn record(chain: &ChainFiles, salt: &Salt, tallies: Vec<Tally>) -> BlocksRecord 
         spent: String::new(),
         weighted: Vec::new(),
     };
-    let (mut made, mut spent) = (Sums::default(), Sums::default());
+    let mut made = Sums::default();
+    let mut spent = Sums::default();
     for tally in tallies {
         let (made_there, spent_there) = tally.adder.finish();
         (made, spent) = (made.plus(&made_there), spent.plus(&spent_there));

@@ -35,10 +35,14 @@ pub fn plan(options: &Options, from: u32, to: Option<u32>, parts: usize) -> Resu
 pub fn cut(bytes: &[u64], parts: usize) -> Vec<(u32, u32, u64)> {
     let all: u64 = bytes.iter().sum();
     let parts = parts.clamp(1, bytes.len().max(1));
-    let (mut ranges, mut first, mut before, mut sum) = (Vec::new(), 0, 0u64, 0u64);
+    let mut ranges = Vec::new();
+    let mut first = 0;
+    let mut before = 0u64;
+    let mut sum = 0u64;
     for (at, size) in bytes.iter().enumerate() {
         sum += size;
-        let (left, made) = (bytes.len() - at - 1, ranges.len() + 1);
+        let left = bytes.len() - at - 1;
+        let made = ranges.len() + 1;
         // As many blocks must be left as ranges are.
         let is_full = u128::from(sum) * parts as u128 >= u128::from(all) * made as u128;
         if (is_full && made < parts) || left == parts - made || left == 0 {

@@ -147,8 +147,10 @@ pub(crate) struct Adder {
 
 impl Adder {
     pub(crate) fn new(salt: &Salt) -> Adder {
-        let (bytes, coins) = (Vec::with_capacity(BATCH_BYTES), Vec::with_capacity(BATCH));
-        let (made, spent) = (Gathered::new(1), Gathered::new(HEIGHTS_GATHERED));
+        let bytes = Vec::with_capacity(BATCH_BYTES);
+        let coins = Vec::with_capacity(BATCH);
+        let made = Gathered::new(1);
+        let spent = Gathered::new(HEIGHTS_GATHERED);
         Adder { key: salt.block(TAG), bytes, coins, made, spent }
     }
 

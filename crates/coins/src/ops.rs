@@ -109,7 +109,8 @@ impl Ops {
             place.op += made;
             place.byte += if made > 0 { TXID_BYTES as u32 + bytes } else { 0 };
         }
-        let (mut sum, mut spends) = (Place::default(), [0; SHARD_GROUPS]);
+        let mut sum = Place::default();
+        let mut spends = [0; SHARD_GROUPS];
         for (shard, place) in places.iter_mut().enumerate() {
             let count = std::mem::replace(place, sum);
             if shard < SHARDS {
@@ -272,7 +273,8 @@ impl NewCoins {
     #[inline]
     fn encode(&mut self, tx: &Transaction<'_>, code: u32) -> (u32, u32) {
         let start = self.ends.last().copied().unwrap_or_default();
-        let (mut end, before) = (start as usize, self.totals.coins);
+        let mut end = start as usize;
+        let before = self.totals.coins;
         for output in tx.outputs() {
             let script = output.script();
             if !is_unspendable(script) {

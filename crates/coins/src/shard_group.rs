@@ -123,7 +123,8 @@ impl ShardGroup {
 
     /// Does a block's operations and answers its spends, in the order of `ops`.
     pub fn apply(&mut self, block: &BlockOps<'_>) -> Answers {
-        let (ops, mut answers) = (block.ops.all(), Answers::with_capacity(block.ops.spends()));
+        let ops = block.ops.all();
+        let mut answers = Answers::with_capacity(block.ops.spends());
         if ops.len() >= PREFETCH_CHUNKS_MIN {
             let older = self.older.iter().flat_map(|generation| &generation.tables).map(|table| &**table);
             self.current.iter().chain(older).for_each(Table::prefetch_chunks);
@@ -140,7 +141,8 @@ impl ShardGroup {
     fn apply_batch(&mut self, block: &BlockOps<'_>, batch: &[Op], answers: &mut Answers) {
         let mut keys = [const { None }; BATCH];
         // Bytes of new records that the batch will have added to a table.
-        let (mut added, mut added_to) = (0, usize::MAX);
+        let mut added = 0;
+        let mut added_to = usize::MAX;
         for (key, op) in keys.iter_mut().zip(batch) {
             let (within, new) = self.key_of(block, *op);
             let table = &self.current[within];

@@ -94,8 +94,8 @@ pub fn script_check_reason(
         AssumedValid::UnknownHeader => return Some(ScriptCheckReason::HashNotInHeaders),
         AssumedValid::Known { height, contains_block: false } => {
             let above = block.height > height;
-            let (above_it, beside_it) =
-                (ScriptCheckReason::AboveAssumedValid, ScriptCheckReason::NotInAssumedValidChain);
+            let above_it = ScriptCheckReason::AboveAssumedValid;
+            let beside_it = ScriptCheckReason::NotInAssumedValidChain;
             return Some(if above { above_it } else { beside_it });
         }
         AssumedValid::Known { contains_block: true, .. } => {}

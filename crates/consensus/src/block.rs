@@ -150,7 +150,8 @@ pub fn check_merkle_root(block: &Block<'_>, txids: &[Txid], scratch: &mut Scratc
 /// A block MUST have a transaction, at most 1,000,000 of them, and at most 1,000,000 bytes without witnesses:
 /// `bad-blk-length`.
 pub fn check_length(block: &Block<'_>) -> Result<(), Rule> {
-    let (transactions, stripped_bytes) = (block.transaction_count(), block.stripped_bytes());
+    let transactions = block.transaction_count();
+    let stripped_bytes = block.stripped_bytes();
     let most = transactions.max(stripped_bytes);
     if transactions == 0 || most * WITNESS_SCALE_FACTOR > MAX_BLOCK_WEIGHT {
         return Err(Rule::BadBlkLength { transactions, stripped_bytes });

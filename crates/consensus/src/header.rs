@@ -49,7 +49,8 @@ pub struct Parent {
 ///
 /// Source: Bitcoin Core b88bffe, `CBlockIndex::GetMedianTimePast`.
 pub fn median_time_past(times: impl IntoIterator<Item = u32>) -> MedianTime {
-    let (mut sorted, mut count) = ([0; MEDIAN_TIME_SPAN], 0);
+    let mut sorted = [0; MEDIAN_TIME_SPAN];
+    let mut count = 0;
     for (place, time) in sorted.iter_mut().zip(times) {
         *place = time;
         count += 1;
@@ -187,7 +188,8 @@ fn is_real(params: &Params, height: Height, bits: u32) -> bool {
 }
 
 fn search_real_bits(params: &Params, parent: &Parent, mut ancestor: impl FnMut(Height) -> Ancestor) -> u32 {
-    let (mut height, mut bits) = (parent.height, parent.bits);
+    let mut height = parent.height;
+    let mut bits = parent.bits;
     // Genesis begins a period, so this ends there at the latest.
     while !is_real(params, height, bits) {
         height -= 1;
@@ -222,7 +224,8 @@ fn scaled(params: &Params, bits: u32, timespan: u64) -> Target {
 ///
 /// Source: Bitcoin Core b88bffe, `arith_uint256::SetCompact`.
 fn compact_value(bits: u32) -> U256 {
-    let (exponent, mantissa) = (bits >> 24, U256::from_u64(u64::from(bits & 0x007f_ffff)));
+    let exponent = bits >> 24;
+    let mantissa = U256::from_u64(u64::from(bits & 0x007f_ffff));
     if exponent <= 3 { mantissa.shifted_right(8 * (3 - exponent)) } else { mantissa.shifted_left(8 * (exponent - 3)) }
 }
 

@@ -129,7 +129,8 @@ impl SequenceLocks {
 /// Source: BIP-0141; Bitcoin Core b88bffe, `GetTransactionSigOpCost`.
 #[inline]
 pub fn input_sigop_cost(input: &Input<'_>, spent_script: &[u8], flags: Flags) -> u64 {
-    let (script_sig, mut cost) = (input.script_sig(), 0);
+    let script_sig = input.script_sig();
+    let mut cost = 0;
     if flags.has(Flags::P2SH) {
         cost += u64::from(sigops::p2sh(script_sig, spent_script)) * WITNESS_SCALE_FACTOR as u64;
     }

@@ -42,7 +42,9 @@ pub struct ServedDisk {
 impl ServedDisk {
     /// The files that `socket` serves, as those below `root`. Nothing is asked yet.
     pub fn new(socket: &Path, root: &Path) -> ServedDisk {
-        let (socket, root, idle) = (socket.to_path_buf(), root.to_path_buf(), Mutex::new(Vec::new()));
+        let socket = socket.to_path_buf();
+        let root = root.to_path_buf();
+        let idle = Mutex::new(Vec::new());
         ServedDisk { link: Arc::new(Link { socket, root, idle }) }
     }
 

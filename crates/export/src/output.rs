@@ -51,7 +51,8 @@ fn failed(path: &Path, why: impl std::fmt::Display) -> Fault {
 
 /// The ranges of the files of a range of blocks: one for each thousand that it touches.
 pub(crate) fn partitions(from: u32, to: u32) -> Vec<(u32, u32)> {
-    let (mut ranges, mut next) = (Vec::new(), Some(from));
+    let mut ranges = Vec::new();
+    let mut next = Some(from);
     while let Some(first) = next.filter(|first| *first <= to) {
         let last = (first - first % PARTITION_BLOCKS).saturating_add(PARTITION_BLOCKS - 1).min(to);
         ranges.push((first, last));

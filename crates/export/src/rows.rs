@@ -169,7 +169,8 @@ impl<'s> Rows<'s> {
     /// No rows yet.
     pub fn new(selection: &'s Selection, addresses: Addresses) -> Rows<'s> {
         let tables = Table::ALL.map(|table| Columns::new(selection, table));
-        let (ends, script) = ([vec![0], vec![0]], Vec::new());
+        let ends = [vec![0], vec![0]];
+        let script = Vec::new();
         Rows { selection, addresses, tables, ends, counts: Counts::default(), script }
     }
 
@@ -183,7 +184,8 @@ impl<'s> Rows<'s> {
     ///
     /// When the coins are fewer than the inputs.
     pub fn block(&mut self, height: Height, block: &Block<'_>, txids: &[Txid], spent: &[CoinRef<'_>]) {
-        let (number, header) = (i64::from(height.to_u32()), block.header());
+        let number = i64::from(height.to_u32());
+        let header = block.header();
         let hash = header.hash();
         let coinbase_script = if block.input_count() > 0 { block.input(0).script_sig() } else { &[] };
         let row = self.table(Table::Blocks);
@@ -227,8 +229,10 @@ impl<'s> Rows<'s> {
 
     /// The rows of a transaction's inputs; gives what they are worth.
     fn inputs(&mut self, number: i64, tx: &primitives::Transaction<'_>, txid: &Txid, coins: &[CoinRef<'_>]) -> i64 {
-        let (mut script, mut value_in) = (std::mem::take(&mut self.script), 0i64);
-        let (addresses, row) = (&mut self.addresses, &mut self.tables[Table::Inputs as usize]);
+        let mut script = std::mem::take(&mut self.script);
+        let mut value_in = 0i64;
+        let addresses = &mut self.addresses;
+        let row = &mut self.tables[Table::Inputs as usize];
         for (index, (input, coin)) in tx.inputs().zip(coins).enumerate() {
             script.clear();
             coin.script.append_to(&mut script);
@@ -257,7 +261,8 @@ impl<'s> Rows<'s> {
     /// The rows of a transaction's outputs; gives what they are worth.
     fn outputs(&mut self, number: i64, tx: &primitives::Transaction<'_>, txid: &Txid) -> i64 {
         let mut value_out = 0i64;
-        let (addresses, row) = (&mut self.addresses, &mut self.tables[Table::Outputs as usize]);
+        let addresses = &mut self.addresses;
+        let row = &mut self.tables[Table::Outputs as usize];
         for (index, output) in tx.outputs().enumerate() {
             row.number(number);
             row.hash(txid.as_bytes());

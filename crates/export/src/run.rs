@@ -66,7 +66,8 @@ struct Chunk {
 fn chunks(files: &[(u32, u32)], from: u32, bytes: &[u64], most: u64) -> Vec<Chunk> {
     let mut chunks: Vec<Chunk> = Vec::new();
     for (file, (first, last)) in files.iter().enumerate() {
-        let (mut start, mut sum) = (*first, 0u64);
+        let mut start = *first;
+        let mut sum = 0u64;
         for height in *first..=*last {
             let size = bytes[(height - from) as usize];
             if height > start && sum + size > most {
@@ -96,8 +97,10 @@ struct Done {
 pub fn export(options: &Options, request: &Request<'_>, mut progress: impl FnMut(u32)) -> Result<Report, Fault> {
     let range = (Height::new(request.from), request.to.map(Height::new));
     let chain = ChainFiles::open(options, range, Needs::Blocks, request.plan)?;
-    let (from, to) = (chain.first().to_u32(), chain.last().to_u32());
-    let (selection, out) = (request.selection, request.out);
+    let from = chain.first().to_u32();
+    let to = chain.last().to_u32();
+    let selection = request.selection;
+    let out = request.out;
     let files = partitions(from, to);
     check_free(out, selection.tables(), &files, request.overwrite)?;
     let par = options.par.max(1);
@@ -146,7 +149,9 @@ fn close(open: Option<(usize, Vec<Partial>)>, report: &mut Report) -> Result<(),
 /// Reads the blocks of a chunk, and makes and encodes their rows.
 fn encode(chain: &ChainFiles, selection: &Selection, formats: &[Format], chunk: Chunk) -> Result<Done, Fault> {
     let mut rows = Rows::new(selection, Addresses::of(chain.params().chain));
-    let (mut bytes_in, mut tables, mut txids) = (0, Tables::new(), Vec::new());
+    let mut bytes_in = 0;
+    let mut tables = Tables::new();
+    let mut txids = Vec::new();
     for height in Height::new(chunk.from).to(Height::new(chunk.to)) {
         let bytes = chain.read_block(height)?;
         let bad = |why: &str| {

@@ -129,7 +129,8 @@ fn found(finding: &Finding, json: bool) -> Failure {
             Kind::Invalid => "invalid",
             Kind::Fault => "fault",
         };
-        let ((from, to), height) = (finding.range, finding.height);
+        let (from, to) = finding.range;
+        let height = finding.height;
         output::print(&output::json(&FindingObject { ok: false, from, to, height, kind, why: &finding.why }));
     }
     Failure::fault(finding.to_string(), FINDING_ADVICE)

@@ -20,7 +20,8 @@ impl BlockBar {
     /// Shows the progress of `lab chain`.
     pub(crate) fn progress(&mut self, progress: &lab::chain::Progress) {
         let text = || {
-            let (height, end) = (human::count(progress.blocks.into()), human::count(progress.blocks_total.into()));
+            let height = human::count(progress.blocks.into());
+            let end = human::count(progress.blocks_total.into());
             let left = progress
                 .seconds_left
                 .map(|seconds| format!(", {} to go", human::duration(seconds)))

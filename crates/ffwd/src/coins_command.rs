@@ -35,10 +35,12 @@ fn info(given: &CoinsInfo) -> Result<ExitCode, Failure> {
         return look_up::coins_at(given, &block);
     }
     let settings = load(&given.common, None)?;
-    let (options, reporter) = (&settings.options, begin_read_only(&settings)?);
+    let options = &settings.options;
+    let reporter = begin_read_only(&settings)?;
     let done = jobs::set_details(options, given.hash().into(), &|event| reporter.event(event));
     reporter.finish();
-    let (set, chain) = (done?, options.params.chain.name());
+    let set = done?;
+    let chain = options.params.chain.name();
     output::print(&if given.common.json { output::set_json(&set) } else { output::set_lines(chain, &set) });
     Ok(ExitCode::SUCCESS)
 }
@@ -99,7 +101,8 @@ fn dump(given: &CoinsDump) -> Result<ExitCode, Failure> {
         None
     };
     let mut stream = stream.map(Watched::new);
-    let (options, reporter) = (&settings.options, begin_read_only(&settings)?);
+    let options = &settings.options;
+    let reporter = begin_read_only(&settings)?;
     let out = match &mut stream {
         Some(stream) => DumpOut::Stream(stream),
         None => DumpOut::File(given.file.clone()),

@@ -13,7 +13,7 @@ use consensus::{Chain, Params};
 use lab::chain;
 use lab::plot::{PlotOptions, plot};
 use node::jobs;
-use node::options::{self, Options, Prune, Report, SetHash, SetInfo, Sizes};
+use node::options::{Options, Report, SetHash, SetInfo};
 use primitives::{BlockHash, human};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -21,8 +21,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Coins that the demo's chain has before its first full block: few, so that it starts at once.
 const UTXOS: u64 = 20_000;
@@ -95,27 +93,13 @@ fn fault(what: &str, path: &Path, why: &io::Error) -> Failure {
 fn options(datadir: PathBuf, par: i64) -> Options {
     let params = Params::new(Chain::Regtest);
     Options {
-        disk: options::real_disk(),
-        commit_interval: options::COMMIT_INTERVAL,
-        clock: std::time::SystemTime::now,
-        datadir,
-        blocksdir: None,
-        minimum_chain_work: params.minimum_chain_work,
-        params,
         dbcache_bytes: settings::dbcache_bytes(Dbcache::Auto, settings::workers(par)),
         par: settings::workers(par),
         assumevalid: BlockHash::ZERO,
-        stop_at_height: None,
-        prune: Prune::Off,
-        blocksxor: true,
-        indexes: Vec::new(),
         debug_bench: true,
         log_time_micros: true,
-        own_files: node::options::OwnFiles::default(),
-        warnings: Vec::new(),
         build: crate::args::BUILD,
-        stop: Arc::new(AtomicBool::new(false)),
-        sizes: Sizes::default(),
+        ..Options::new(datadir, params, std::time::SystemTime::now)
     }
 }
 

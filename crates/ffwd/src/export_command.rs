@@ -30,16 +30,21 @@ pub(crate) fn run(given: &Export) -> Result<ExitCode, Failure> {
     let selection = Selection::new(&given.tables, &given.columns, given.nested);
     let selection = selection.map_err(|why| Failure::Usage(why.to_string()))?;
     let settings = audit_command::settings(&given.common, &given.files)?;
-    let (options, reporter, begun) = (&settings.options, begin_read_only(&settings)?, Instant::now());
-    let (plan, out) = (given.plan.as_deref(), &*given.out);
+    let options = &settings.options;
+    let reporter = begin_read_only(&settings)?;
+    let begun = Instant::now();
+    let plan = given.plan.as_deref();
+    let out = &*given.out;
     let overwrite = given.overwrite.force;
     let request = Request { from: given.from, to: given.to, selection: &selection, plan, out, overwrite };
     let done = export::export(options, &request, |height| {
-        let (height, seconds) = (Height::new(height), begun.elapsed().as_secs_f64());
+        let height = Height::new(height);
+        let seconds = begun.elapsed().as_secs_f64();
         reporter.event(Event::Progress(Box::new(Progress { height, seconds, ..Progress::default() })));
     });
     reporter.finish();
-    let (report, time) = (done?, begun.elapsed().as_secs_f64());
+    let report = done?;
+    let time = begun.elapsed().as_secs_f64();
     output::print(&if given.common.json { json(&report, time) } else { lines(&report, given, time) });
     Ok(ExitCode::SUCCESS)
 }

@@ -27,7 +27,8 @@ struct HintsObject {
 
 fn make(given: &HintsMake) -> Result<ExitCode, Failure> {
     let settings = load(&given.common, None)?;
-    let (options, reporter) = (&settings.options, begin_read_only(&settings)?);
+    let options = &settings.options;
+    let reporter = begin_read_only(&settings)?;
     let done = jobs::make_hints(options, &given.file, &|event| reporter.event(event));
     reporter.finish();
     let report = done?;

@@ -229,7 +229,8 @@ fn estimated(report: &lab::estimate::Report) -> String {
         ),
     ];
     lines.extend(report.eras.iter().map(|era| {
-        let (scripts, decode) = (figure(era.scripts_us, "us an input"), figure(era.decode_ns, "ns a byte"));
+        let scripts = figure(era.scripts_us, "us an input");
+        let decode = figure(era.decode_ns, "ns a byte");
         format!("  {}: scripts {scripts}, parsing and hashing {decode}", era.profile)
     }));
     for way in &report.ways {

@@ -40,7 +40,8 @@ pub(crate) fn index(given: &Index) -> Result<ExitCode, Failure> {
     let reporter = begin(&settings)?;
     let done = jobs::index(&settings.options, &kinds, &|event| reporter.event(event));
     reporter.finish();
-    let (report, chain) = (done?, settings.options.params.chain.name());
+    let report = done?;
+    let chain = settings.options.params.chain.name();
     print(&if given.common.json { index_json(chain, &report) } else { index_lines(chain, &report) });
     Ok(if report.stopped { ExitCode::from(crate::INTERRUPTED) } else { ExitCode::SUCCESS })
 }
@@ -105,7 +106,8 @@ fn tx_json(found: &FoundTx, prefixes: &Prefixes) -> String {
     let tx = tables.parse_transaction(&found.bytes).expect("it was read as a transaction");
     let spent = spent(found);
     let details = if spent.is_some() { Details::Prevouts } else { Details::Plain };
-    let (head, mut json) = (TxHead::of(&tx), JsonText::new());
+    let head = TxHead::of(&tx);
+    let mut json = JsonText::new();
     let show = Show { prefixes, spent: spent.as_deref(), details };
     json.open();
     if put_parsed(&mut json, &tx, &head, &show).is_err() {
@@ -134,7 +136,8 @@ fn tx_lines(found: &FoundTx, prefixes: &Prefixes) -> String {
         count => format!("{} confirmations", human::count(count.into())),
     };
     let height = human::count(found.height.to_u32().into());
-    let (size, weight) = (found.bytes.len() as u64, TxHead::of(&tx).weight() as u64);
+    let size = found.bytes.len() as u64;
+    let weight = TxHead::of(&tx).weight() as u64;
     let mut lines = vec![
         format!("transaction {}", found.txid),
         row("block", format!("{} at height {height}, {place}", found.block)),
@@ -149,7 +152,8 @@ fn tx_lines(found: &FoundTx, prefixes: &Prefixes) -> String {
         let what = match coins.get(at) {
             _ if tx.is_coinbase() => "coinbase".to_owned(),
             Some(coin) => {
-                let (value, to) = (human::btc(coin.value.0), payee(&coin.script.to_vec()));
+                let value = human::btc(coin.value.0);
+                let to = payee(&coin.script.to_vec());
                 format!("{}: {value} of {to}", input.prevout())
             }
             None => input.prevout().to_string(),
@@ -266,7 +270,8 @@ pub(crate) fn coins_at(given: &CoinsInfo, block: &BlockId) -> Result<ExitCode, F
 }
 
 fn set_at(found: &SetAt, has_hash: bool) -> SetAtObject {
-    let (now, before) = (&found.row.totals, &found.before.totals);
+    let now = &found.row.totals;
+    let before = &found.before.totals;
     // Sums of a block are below all money there is: what two rows of a sound index differ by.
     let grown = |now: u128, before: u128| amount(i64::try_from(now.wrapping_sub(before)).unwrap_or(i64::MAX));
     let more = |now: i64, before: i64| amount(now.wrapping_sub(before));

@@ -250,7 +250,8 @@ fn heed_ctrl_c(
     hangup: Hangup,
     stopping: impl Fn() + Send + 'static,
 ) -> Result<(), Failure> {
-    let (stop, reporter) = (options.stop.clone(), reporter.clone());
+    let stop = options.stop.clone();
+    let reporter = reporter.clone();
     let handler = move || {
         if reporter.may_end_at_once() || stop.swap(true, Ordering::SeqCst) {
             std::process::exit(INTERRUPTED.into());
@@ -282,7 +283,8 @@ pub(crate) fn work(
     limits::check(options.par, options.dbcache_bytes)?;
     let reporter = Reporter::new(options, settings.is_quiet);
     let services = Services::start(settings, &reporter)?;
-    let (told, also) = (reporter.clone(), services.clone());
+    let told = reporter.clone();
+    let also = services.clone();
     heed_ctrl_c(options, &reporter, Hangup::ReopensLog, move || {
         also.stopping();
         told.stopping();
@@ -329,10 +331,12 @@ pub(crate) fn work(
 
 fn verify(given: &Verify) -> Result<ExitCode, Failure> {
     let settings = load(&given.common, None)?;
-    let (options, reporter) = (&settings.options, begin_read_only(&settings)?);
+    let options = &settings.options;
+    let reporter = begin_read_only(&settings)?;
     let done = jobs::verify(options, given.level, given.blocks, &|event| reporter.event(event));
     reporter.finish();
-    let (report, chain) = (done?, options.params.chain.name());
+    let report = done?;
+    let chain = options.params.chain.name();
     output::print(&if given.common.json {
         output::verify_json(chain, &report)
     } else {

@@ -35,7 +35,8 @@ pub(crate) fn run(given: &service::Manuals) -> Result<ExitCode, Failure> {
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut cli = Cli::command();
     cli.build();
-    let (man, completions) = (dir.join("man"), dir.join("completions"));
+    let man = dir.join("man");
+    let completions = dir.join("completions");
     let pages = cli.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help");
     let pages = pages.map(|command| man.join(format!("ffwd-{}.1", command.get_name())));
     let shells = ["ffwd.bash", "_ffwd", "ffwd.fish"].map(|name| completions.join(name));
@@ -43,7 +44,8 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn write(dir: &Path) -> io::Result<()> {
-    let (man, completions) = (dir.join("man"), dir.join("completions"));
+    let man = dir.join("man");
+    let completions = dir.join("completions");
     std::fs::create_dir_all(&man)?;
     std::fs::create_dir_all(&completions)?;
     clap_mangen::generate_to(Cli::command(), &man)?;

@@ -182,7 +182,8 @@ fn nearest(name: &str) -> Option<&'static str> {
 /// Letters to add, remove, replace or exchange with the next: optimal string alignment (Damerau 1964), and no more than
 /// bounded names are compared.
 fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let a = a.as_bytes();
+    let b = b.as_bytes();
     if a.len().abs_diff(b.len()) > TYPING_ERRORS_MAX {
         return usize::MAX;
     }

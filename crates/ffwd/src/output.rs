@@ -30,8 +30,10 @@ impl Serialize for Stages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(STAGES.iter().enumerate().map(|(index, (_, name))| {
             let stats = &self.0.stats;
-            let (busy_seconds, waiting) = (seconds(stats.busy[index].as_secs_f64()), stats.waited[index].as_secs_f64());
-            let (waiting_seconds, queue_depth) = (seconds(waiting), seconds(waiting / self.0.seconds.max(1e-6)));
+            let busy_seconds = seconds(stats.busy[index].as_secs_f64());
+            let waiting = stats.waited[index].as_secs_f64();
+            let waiting_seconds = seconds(waiting);
+            let queue_depth = seconds(waiting / self.0.seconds.max(1e-6));
             (name, StageTime { busy_seconds, tasks: stats.tasks[index], waiting_seconds, queue_depth })
         }))
     }
@@ -239,7 +241,8 @@ fn set_rows(set: &SetInfo) -> Vec<String> {
 fn rates(report: &Report) -> String {
     let stats = &report.stats;
     let per_second = |number: u64| human::figure(number as f64 / report.seconds.max(1e-6));
-    let (blocks, inputs) = (per_second(report.blocks), per_second(stats.inputs));
+    let blocks = per_second(report.blocks);
+    let inputs = per_second(stats.inputs);
     format!(
         "{blocks} blocks, {inputs} inputs, {} MB per second",
         human::figure(stats.bytes as f64 / 1e6 / report.seconds.max(1e-6))
@@ -280,7 +283,8 @@ fn memory(stats: &Snapshot) -> String {
 }
 
 fn look_ups(stats: &Snapshot) -> String {
-    let (asked, spends) = (human::count(stats.asked), human::count(stats.spends));
+    let asked = human::count(stats.asked);
+    let spends = human::count(stats.spends);
     let share = stats.asked as f64 * 100.0 / stats.spends.max(1) as f64;
     let flushes = human::plural(stats.flushes, "flush", "flushes");
     format!("cache misses {asked} of {spends} spent coins ({share:.1} %); {flushes}")
@@ -396,7 +400,8 @@ fn stats_rows(set: &SetInfo) -> Vec<String> {
     let mut lengths: Vec<(usize, u64)> = stats.lengths().collect();
     let up_to =
         |bytes: usize| lengths.iter().filter(|(length, _)| *length <= bytes).map(|(_, coins)| coins).sum::<u64>();
-    let (small, middle) = (up_to(28), up_to(36));
+    let small = up_to(28);
+    let middle = up_to(36);
     rows.push(row("script lengths", "the most frequent ones, in bytes"));
     rows.push(line("up to 28", small, String::new()));
     rows.push(line("up to 36", middle, String::new()));

@@ -53,7 +53,8 @@ fn line(progress: &Progress, rates: &Rates, dbcache_bytes: u64) -> String {
         0 => "no peers".to_owned(),
         some => human::plural(some.into(), "peer", "peers"),
     }));
-    let (mib, of) = (progress.stats.coin_bytes >> 20, dbcache_bytes >> 20);
+    let mib = progress.stats.coin_bytes >> 20;
+    let of = dbcache_bytes >> 20;
     parts.push(format!(
         "{} coins in {} of {} MiB",
         human::count(progress.stats.coins),

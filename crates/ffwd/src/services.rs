@@ -37,7 +37,8 @@ impl Settings {
         let mut file =
             |given: &Option<PathBuf>, name| self.files.value(given.clone(), name, |setting| Ok(setting.path()));
         let off = |path: PathBuf| if path.as_os_str() == "0" { PathBuf::new() } else { path };
-        let (log, pid) = (file(&given.debuglogfile, "debuglogfile")?.map(off), file(&given.pid, "pid")?.map(off));
+        let log = file(&given.debuglogfile, "debuglogfile")?.map(off);
+        let pid = file(&given.pid, "pid")?.map(off);
         let pid = pid.unwrap_or_else(|| PathBuf::from(node::datadir::pid_file::FILE));
         let pid = Some(pid).filter(|path| !path.as_os_str().is_empty());
         self.options.own_files = node::options::OwnFiles { log, pid, first_lines: Vec::new() };

@@ -14,7 +14,7 @@ use crate::limits;
 use crate::locate::{Located, Wanted, default_datadir, locate};
 use consensus::{Chain, Params};
 use node::machine_memory::{self, MachineMemory};
-use node::options::{self, Clock, IndexKind, Limits, Options, Prune, Sizes};
+use node::options::{Clock, IndexKind, Limits, Options, Prune, Sizes};
 use primitives::{BlockHash, Height};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -244,7 +244,11 @@ fn options(
         let text = setting.value.text();
         args::work(if text.is_empty() { "0" } else { text })
     })?;
-    let (mut stop_at, mut prune, mut blocksxor, mut bench, mut micros) = (None, Prune::Off, None, false, None);
+    let mut stop_at = None;
+    let mut prune = Prune::Off;
+    let mut blocksxor = None;
+    let mut bench = false;
+    let mut micros = None;
     let mut indexes = Vec::new();
     if writing.is_some() {
         stop_at = files.value(given.stopatheight, "stopatheight", |setting| {
@@ -259,12 +263,7 @@ fn options(
     Ok(Options {
         assumevalid: assumevalid.unwrap_or(params.default_assume_valid),
         minimum_chain_work: work.unwrap_or(params.minimum_chain_work),
-        disk: options::real_disk(),
-        commit_interval: options::COMMIT_INTERVAL,
-        clock: testing.clock,
-        datadir,
         blocksdir,
-        params,
         dbcache_bytes: dbcache_bytes(dbcache, par),
         par,
         stop_at_height: stop_at.filter(|&height| height > Height::GENESIS),
@@ -273,11 +272,10 @@ fn options(
         indexes,
         debug_bench: bench,
         log_time_micros: micros.unwrap_or(false),
-        own_files: node::options::OwnFiles::default(),
-        warnings: Vec::new(),
         build: args::BUILD,
         stop,
         sizes: testing.sizes,
+        ..Options::new(datadir, params, testing.clock)
     })
 }
 
@@ -395,7 +393,8 @@ fn refuse(conf: &Conf, chain: Chain) -> Result<(), Failure> {
             .get(name, chain)
             .filter(|setting| setting.value.truth() || name == "loadblock" && setting.value.text() != "0")
         {
-            let (place, text) = (&setting.place, setting.value.text());
+            let place = &setting.place;
+            let text = setting.value.text();
             return Err(Failure::Conf(format!(
                 "{place}: {name}={text} changes the data directory beyond this command: remove the line; {instead}"
             )));

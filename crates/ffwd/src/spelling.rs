@@ -180,7 +180,8 @@ fn has_chain(words: &[OsString]) -> bool {
 fn command_first(words: Vec<OsString>) -> Vec<OsString> {
     let mut words = words.into_iter();
     let mut out: Vec<OsString> = words.next().into_iter().collect();
-    let (mut moved, mut commands_left) = (Vec::new(), 1);
+    let mut moved = Vec::new();
+    let mut commands_left = 1;
     while commands_left > 0 {
         let Some(word) = words.next() else { break };
         if Written::read(&word).is_some() {

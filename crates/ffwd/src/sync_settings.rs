@@ -59,7 +59,8 @@ impl Settings {
         let fixedseeds = files.value(given.seeds.fixedseeds, "fixedseeds", |setting| Ok(setting.value.truth()))?;
         let (dnsseed, force_dns_seed) = dns_seeds(given, files, connect.is_some(), clear)?;
         let log_ips = files.value(given.writing.logging.logips, "logips", |setting| Ok(setting.value.truth()))?;
-        let (debug_net, log_ips) = (self.categories.contains(&"net"), log_ips == Some(true));
+        let debug_net = self.categories.contains(&"net");
+        let log_ips = log_ips == Some(true);
         let peer_block_filters = self.peer_block_filters(given)?;
         let files = &mut self.files;
         let peers = PeerSettings {
@@ -336,10 +337,10 @@ fn user_agent_comments(given: &Sync, files: &mut Files) -> Result<Vec<String>, F
 /// Every address of this machine: where IPv6 sockets take IPv4 connections too, one socket does.
 fn every_address(port: u16) -> Vec<SocketAddr> {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let (has_v6, v6_only) =
-        (!read("/proc/net/if_inet6").is_empty(), read("/proc/sys/net/ipv6/bindv6only").trim() == "1");
-    let (v4, v6) =
-        (SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port), SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port));
+    let has_v6 = !read("/proc/net/if_inet6").is_empty();
+    let v6_only = read("/proc/sys/net/ipv6/bindv6only").trim() == "1";
+    let v4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
+    let v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);
     match (has_v6, v6_only) {
         (false, _) => vec![v4],
         (true, false) => vec![v6],

@@ -37,7 +37,8 @@ pub(crate) fn run(given: &Top) -> Result<ExitCode, Failure> {
     let access = Access::of(given)?;
     let url = access.url.clone();
     if !std::io::stdout().is_terminal() {
-        let (metrics, page) = (url.replace("/events", "/metrics"), url.replace("/events", "/"));
+        let metrics = url.replace("/events", "/metrics");
+        let page = url.replace("/events", "/");
         return Err(Failure::fault("ffwd top needs a terminal", format!("Without one, read {metrics} or {page}")));
     }
     let (sender, news) = channel();
@@ -54,7 +55,8 @@ pub(crate) fn run(given: &Top) -> Result<ExitCode, Failure> {
 }
 
 fn show(terminal: &mut ratatui::DefaultTerminal, url: &str, news: &Receiver<News>) -> std::io::Result<ExitCode> {
-    let (mut view, mut state) = (None, format!("connecting to {url}"));
+    let mut view = None;
+    let mut state = format!("connecting to {url}");
     loop {
         for one in news.try_iter() {
             match one {

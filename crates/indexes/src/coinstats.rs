@@ -176,11 +176,18 @@ impl StatsRow {
     pub fn decode(bytes: &[u8]) -> Result<StatsRow, DecodeError> {
         let mut reader = Reader::new(bytes);
         let muhash = Hash256(*reader.array()?);
-        let (outputs, bogosize) = (reader.u64()?, reader.u64()?);
-        let (amount, subsidy) = (reader.u64()?.cast_signed(), reader.u64()?.cast_signed());
-        let (prevouts, new_outputs, coinbase) = (sum(&mut reader)?, sum(&mut reader)?, sum(&mut reader)?);
+        let outputs = reader.u64()?;
+        let bogosize = reader.u64()?;
+        let amount = reader.u64()?.cast_signed();
+        let subsidy = reader.u64()?.cast_signed();
+        let prevouts = sum(&mut reader)?;
+        let new_outputs = sum(&mut reader)?;
+        let coinbase = sum(&mut reader)?;
         let mut next = || Ok(reader.u64()?.cast_signed());
-        let (genesis, repeated, scripts, unclaimed) = (next()?, next()?, next()?, next()?);
+        let genesis = next()?;
+        let repeated = next()?;
+        let scripts = next()?;
+        let unclaimed = next()?;
         reader.finish()?;
         let totals = Totals {
             outputs,
@@ -220,7 +227,8 @@ pub fn encode_muhash(set: &MuHash) -> Vec<u8> {
 /// Another number of bytes.
 pub fn decode_muhash(bytes: &[u8]) -> Result<MuHash, DecodeError> {
     let mut reader = Reader::new(bytes);
-    let (mut numerator, denominator) = (MuHash::from_bytes(reader.array()?), MuHash::from_bytes(reader.array()?));
+    let mut numerator = MuHash::from_bytes(reader.array()?);
+    let denominator = MuHash::from_bytes(reader.array()?);
     reader.finish()?;
     if denominator != MuHash::new() {
         numerator.combine(&denominator.inverse());

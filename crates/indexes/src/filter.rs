@@ -139,7 +139,8 @@ impl BitWriter {
 
     #[inline]
     fn put_golomb(&mut self, value: u64) {
-        let (mut quotient, remainder) = (value >> P, value & ((1 << P) - 1));
+        let mut quotient = value >> P;
+        let remainder = value & ((1 << P) - 1);
         while quotient > 32 - u64::from(P + 1) {
             let ones = quotient.min(32);
             self.put((1 << ones) - 1, ones as u32);
@@ -172,7 +173,9 @@ pub fn decode(filter: &[u8]) -> Result<Vec<u64>, DecodeError> {
         return Err(cut);
     }
     let bit = |at: usize| Some(bytes.get(at / 8)? >> (7 - at % 8) & 1);
-    let (mut values, mut last, mut at) = (Vec::with_capacity(count), 0u64, 0);
+    let mut values = Vec::with_capacity(count);
+    let mut last = 0u64;
+    let mut at = 0;
     for _ in 0..count {
         let mut delta = 0u64;
         while bit(at).ok_or(cut)? == 1 {

@@ -111,7 +111,8 @@ impl FilterRow {
     /// Bytes that are malformed.
     pub fn decode(bytes: &[u8]) -> Result<FilterRow, DecodeError> {
         let mut reader = Reader::new(bytes);
-        let (hash, header) = (Hash256(*reader.array()?), Hash256(*reader.array()?));
+        let hash = Hash256(*reader.array()?);
+        let header = Hash256(*reader.array()?);
         let pos = FilterPos::read(&mut reader)?;
         reader.finish()?;
         Ok(FilterRow { hash, header, pos })

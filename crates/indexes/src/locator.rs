@@ -18,7 +18,9 @@ const SINGLE_STEPS: usize = 10;
 
 /// The heights whose blocks a locator of the block at `height` names, in its order.
 pub fn heights(height: Height) -> Vec<Height> {
-    let (mut heights, mut at, mut step) = (Vec::with_capacity(32), height.to_u32(), 1u32);
+    let mut heights = Vec::with_capacity(32);
+    let mut at = height.to_u32();
+    let mut step = 1u32;
     loop {
         heights.push(Height::new(at));
         if at == 0 {

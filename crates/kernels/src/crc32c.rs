@@ -220,7 +220,9 @@ mod x86 {
     #[target_feature(enable = "sse4.2,pclmulqdq")]
     fn three(register: u32, first: &[[u8; 8]], second: &[[u8; 8]], third: &[[u8; 8]]) -> u32 {
         let [one, two] = SHIFTS[first.len()];
-        let (mut a, mut b, mut c) = (u64::from(register), 0, 0);
+        let mut a = u64::from(register);
+        let mut b = 0;
+        let mut c = 0;
         for ((first, second), third) in first.iter().zip(second).zip(third) {
             a = word(a, first);
             b = word(b, second);

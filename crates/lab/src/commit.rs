@@ -132,7 +132,8 @@ pub fn commit(options: &Options) -> Result<Report, Error> {
         Writer { new: &new, best_block, threads: threads(options.threads), generations: 0, took: Duration::ZERO };
     let txouts = writer.all(&old, options.dbcache_bytes)?;
     new.settle()?;
-    let (generations, commit_seconds) = (writer.generations, writer.took.as_secs_f64());
+    let generations = writer.generations;
+    let commit_seconds = writer.took.as_secs_f64();
     drop(new);
     put_in_place(&*disk, &made, &dir)?;
     drop(old);
@@ -193,7 +194,8 @@ impl Writer<'_> {
     fn all(&mut self, old: &Chainstate, budget_bytes: usize) -> Result<u64, Error> {
         let view = old.view();
         let mut coins = view.coins()?;
-        let (mut tables, mut txouts) = (empty(), 0u64);
+        let mut tables = empty();
+        let mut txouts = 0u64;
         while let Some((outpoint, coin)) = coins.next_coin()? {
             let key = Key::new(&SECRET, outpoint.txid.as_bytes(), outpoint.vout);
             tables[usize::from(outpoint.txid.as_bytes()[0])].insert_stored(&SECRET, &key, coin);

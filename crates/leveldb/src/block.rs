@@ -107,7 +107,8 @@ impl<'a> Block<'a> {
         let key_end = head + rest;
         let end = key_end + value;
         let entry = bytes.get(..end)?;
-        let (key, value) = (&entry[head..key_end], &entry[key_end..]);
+        let key = &entry[head..key_end];
+        let value = &entry[key_end..];
         Some(Entry { shared, rest: key, value, next: offset + end })
     }
 
@@ -126,7 +127,8 @@ impl<'a> Block<'a> {
 
     /// Where [`Block::scan`] has to begin to come upon `key`.
     pub(crate) fn seek(&self, key: &[u8]) -> Option<usize> {
-        let (mut low, mut high) = (0, self.restart_count());
+        let mut low = 0;
+        let mut high = self.restart_count();
         let prefix = prefix_of(key);
         while low < high {
             let middle = low.midpoint(high);
@@ -146,7 +148,9 @@ impl<'a> Block<'a> {
     /// No key is put together: `matched` counts the bytes in which the entry before agrees with
     /// `key`, and an entry that shares more than that with it is as much below `key` as it was.
     pub(crate) fn scan(&self, start: usize, key: &[u8]) -> Option<Found<'a>> {
-        let (mut offset, mut matched, mut before_len) = (start, 0, 0);
+        let mut offset = start;
+        let mut matched = 0;
+        let mut before_len = 0;
         while offset < self.entries.len() {
             let entry = self.entry(offset)?;
             // Where more is shared than a user key, tags are mixed in: rare, and done slowly.
@@ -173,7 +177,8 @@ impl<'a> Block<'a> {
 
     /// As [`Block::scan`], for any keys: each is put together.
     fn scan_slowly(&self, start: usize, key: &[u8]) -> Option<Found<'a>> {
-        let (mut offset, mut here) = (start, Vec::new());
+        let mut offset = start;
+        let mut here = Vec::new();
         while offset < self.entries.len() {
             let entry = self.entry(offset)?;
             extend_key(&mut here, &entry)?;

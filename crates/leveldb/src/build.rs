@@ -242,7 +242,8 @@ impl Part {
             put_filter(&mut self.filters, &self.hashes);
             self.hashes.clear();
         }
-        let (key_end, filter_end) = (self.index_keys.len(), self.filters.len());
+        let key_end = self.index_keys.len();
+        let filter_end = self.filters.len();
         self.index.push(IndexEntry { key_end, filter_end, handle });
     }
 
@@ -276,7 +277,8 @@ impl Part {
 
     /// The blocks in key order: index key (the last one's is empty), filter, place.
     fn blocks(&self) -> impl Iterator<Item = (&[u8], &[u8], Handle)> {
-        let (mut key_start, mut filter_start) = (0, 0);
+        let mut key_start = 0;
+        let mut filter_start = 0;
         self.index.iter().map(move |entry| {
             let key = &self.index_keys[key_start..entry.key_end];
             let filter = &self.filters[filter_start..entry.filter_end];
@@ -339,7 +341,8 @@ pub(crate) fn finish(sink: &Sink, parts: &[Part]) -> DiskResult<Finished> {
 
 /// All that stands behind the data blocks, which end at `start`.
 fn tail(start: u64, parts: &[Part]) -> Vec<u8> {
-    let (mut out, mut value) = (Vec::new(), Vec::new());
+    let mut out = Vec::new();
+    let mut value = Vec::new();
     let has_filters = parts.iter().all(|part| part.has_filters);
     if has_filters {
         put_filters(&mut out, start, parts);

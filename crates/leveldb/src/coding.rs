@@ -122,7 +122,8 @@ pub(crate) fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
     let limit = a.len().min(b.len());
     let mut at = 0;
     while at + 8 <= limit {
-        let (x, y) = (fixed64(&a[at..at + 8]), fixed64(&b[at..at + 8]));
+        let x = fixed64(&a[at..at + 8]);
+        let y = fixed64(&b[at..at + 8]);
         if x != y {
             return at + (x ^ y).trailing_zeros() as usize / 8;
         }

@@ -83,7 +83,8 @@ impl Db {
         let inputs = version.runs[range].to_vec();
         let starts = subcompaction_starts(&inputs, self.0.options.table_bytes)?;
         let outputs = Outputs::new(&self.0.shared, &self.0.options, false)?;
-        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let next = AtomicUsize::new(0);
+        let done = AtomicUsize::new(0);
         Ok(Some(Compaction { db: self.clone(), inputs, is_lowest, starts, next, done, outputs, _slot: slot }))
     }
 
@@ -268,7 +269,8 @@ impl Compaction {
 ///
 /// Places are known to a sample's length in each run, which is that of a few blocks.
 fn subcompaction_starts(inputs: &[SortedRun], table_bytes: u64) -> Result<Vec<Box<[u8]>>> {
-    let (bytes_max, sample_bytes) = (table_bytes - table_bytes / 16, table_bytes / SAMPLES);
+    let bytes_max = table_bytes - table_bytes / 16;
+    let sample_bytes = table_bytes / SAMPLES;
     let mut samples: Vec<(&[u8], u64)> = Vec::new();
     for run in inputs {
         let mut since = 0;

@@ -291,7 +291,8 @@ impl Merged {
 
     /// Order of records: by key, then the greater tag first, then the newer run.
     fn is_before(&self, a: usize, b: usize) -> bool {
-        let (x, y) = (&self.cursors[a], &self.cursors[b]);
+        let x = &self.cursors[a];
+        let y = &self.cursors[b];
         match x.cmp_key(y) {
             Ordering::Less => true,
             Ordering::Greater => false,

@@ -119,8 +119,10 @@ impl Edit {
             DELETED_FILE => self.deleted.push((level(reader)?, reader.varint64()?)),
             NEW_FILE => {
                 let level = level(reader)?;
-                let (number, bytes) = (reader.varint64()?, reader.varint64()?);
-                let (smallest, largest) = (internal_key(reader)?, internal_key(reader)?);
+                let number = reader.varint64()?;
+                let bytes = reader.varint64()?;
+                let smallest = internal_key(reader)?;
+                let largest = internal_key(reader)?;
                 self.added.push((level, FileMeta { number, bytes, smallest, largest }));
             }
             _ => return None,
@@ -156,7 +158,9 @@ impl State {
     /// Reads a whole manifest.
     pub(crate) fn read(manifest: &[u8]) -> Result<State, Damage> {
         let mut state = State::default();
-        let (mut has_log, mut has_next, mut has_last) = (false, false, false);
+        let mut has_log = false;
+        let mut has_next = false;
+        let mut has_last = false;
         let mut reader = LogReader::new(manifest);
         while let Some((at, record)) = reader.next()? {
             let edit = Edit::decode(&record).map_err(|why| {

@@ -81,7 +81,8 @@ impl BlockIndex {
         if self.prefixes.get(start).is_none_or(|found| *found != wanted) {
             return start;
         }
-        let (mut low, mut high) = (start, start + self.prefixes[start..].partition_point(|found| *found == wanted));
+        let mut low = start;
+        let mut high = start + self.prefixes[start..].partition_point(|found| *found == wanted);
         while low < high {
             let middle = low.midpoint(high);
             if is_below(middle) {
@@ -117,7 +118,8 @@ fn search(numbers: &[u32], wanted: u32) -> usize {
     let guess = u64::from(wanted - first) * span / u64::from(last - first);
     let guess = usize::try_from(guess).map_or(0, |guess| guess.min(numbers.len() - 1));
     let mut step = 4;
-    let (mut low, mut high) = (guess, guess);
+    let mut low = guess;
+    let mut high = guess;
     if numbers[guess] < wanted {
         while high < numbers.len() && numbers[high] < wanted {
             (low, high) = (high, high + step);
@@ -151,8 +153,11 @@ impl IndexEntries {
         let block = Block::parse(contents).ok_or_else(|| broken(0))?;
         let mut handles = Vec::new();
         let mut is_plain = true;
-        let (mut first, mut common_bytes, mut with_last) = (Vec::new(), usize::MAX, usize::MAX);
-        let (mut at, mut key) = (0, Vec::new());
+        let mut first = Vec::new();
+        let mut common_bytes = usize::MAX;
+        let mut with_last = usize::MAX;
+        let mut at = 0;
+        let mut key = Vec::new();
         while at < block.len() {
             let entry = block.entry(at).ok_or_else(|| broken(at))?;
             extend_key(&mut key, &entry).ok_or_else(|| broken(at))?;
@@ -189,7 +194,9 @@ impl IndexEntries {
 
     /// The second pass, when it is known what all keys share. A copy has at most `copy_bytes_max`.
     fn fill(&mut self, block: Block<'_>, copy_bytes_max: usize) -> std::result::Result<(), Damage> {
-        let (mut at, mut key, mut restarts) = (0, Vec::new(), Vec::new());
+        let mut at = 0;
+        let mut key = Vec::new();
+        let mut restarts = Vec::new();
         while let Some(entry) = block.entry(at).filter(|_| at < block.len()) {
             extend_key(&mut key, &entry).expect("read before");
             let index = &mut self.index;

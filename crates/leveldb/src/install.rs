@@ -124,7 +124,8 @@ fn planned(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<Plan> {
 /// # Errors
 /// What the disk says.
 pub fn can_move_files(disk: &dyn Disk, from: &Path, to: &Path) -> Result<bool> {
-    let (probe, moved) = (from.join(PLAN_NEW), to.join(PLAN_NEW));
+    let probe = from.join(PLAN_NEW);
+    let moved = to.join(PLAN_NEW);
     write_file(disk, &probe, b"")?;
     match disk.rename(&probe, &moved) {
         Ok(()) => {
@@ -160,7 +161,8 @@ impl Plan {
         if now != self.current() {
             return Ok(false);
         }
-        let (wanted, file) = (self.manifest_bytes(), disk.open(&self.manifest_in(to))?);
+        let wanted = self.manifest_bytes();
+        let file = disk.open(&self.manifest_in(to))?;
         let mut there = vec![0; wanted.len()];
         Ok(file.read_at(0, &mut there)? == wanted.len() && there == wanted)
     }
@@ -174,7 +176,8 @@ impl Plan {
 
     fn decode(bytes: &[u8]) -> Option<Plan> {
         let mut reader = Reader(bytes);
-        let (first, manifest) = (reader.fixed64()?, reader.fixed64()?);
+        let first = reader.fixed64()?;
+        let manifest = reader.fixed64()?;
         let before = reader.slice()?.to_vec();
         let edit = Edit::decode(reader.0).ok()?;
         let is_sound = edit.added.iter().all(|(_, file)| (first..manifest).contains(&file.number));
@@ -244,8 +247,11 @@ fn table_in(disk: &dyn Disk, dir: &Path, number: u64) -> Result<Option<PathBuf>>
 
 /// The copy is durable when this returns; its name is not yet.
 fn copy(disk: &dyn Disk, from: &Path, to: &Path) -> Result<()> {
-    let (source, target) = (disk.open(from)?, disk.create(to)?);
-    let (len, mut at, mut piece) = (source.len()?, 0, vec![0; PIECE_BYTES]);
+    let source = disk.open(from)?;
+    let target = disk.create(to)?;
+    let len = source.len()?;
+    let mut at = 0;
+    let mut piece = vec![0; PIECE_BYTES];
     while at < len {
         let count = usize::try_from(len - at).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
         source.read_exact_at(at, &mut piece[..count])?;

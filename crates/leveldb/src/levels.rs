@@ -123,11 +123,13 @@ impl Limits {
                     continue;
                 }
                 let sizes = || runs[range.clone()].iter().map(|run| u128::from(run.bytes.max(1)));
-                let (total, largest) = (sizes().sum::<u128>(), sizes().max().unwrap_or(1));
+                let total = sizes().sum::<u128>();
+                let largest = sizes().max().unwrap_or(1);
                 let rising = total - largest;
                 // Smaller total / rising first; of equals the one that compacts more runs.
                 let is_better = best.as_ref().is_none_or(|(best_total, best_rising, best)| {
-                    let (ours, theirs) = (total * best_rising, best_total * rising);
+                    let ours = total * best_rising;
+                    let theirs = best_total * rising;
                     ours < theirs || (ours == theirs && range.len() > best.len())
                 });
                 if is_better {

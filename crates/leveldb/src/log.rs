@@ -102,7 +102,8 @@ impl<'a> LogReader<'a> {
                 self.offset = block_end.min(self.bytes.len());
                 continue;
             }
-            let (wanted, found) = (fixed32(&piece[..4]), mask(kernels::crc32c::crc32c(&piece[6..])));
+            let wanted = fixed32(&piece[..4]);
+            let found = mask(kernels::crc32c::crc32c(&piece[6..]));
             if wanted != found {
                 let wanted = format!("a piece of {length} bytes with checksum {wanted:08x}");
                 return Err(Damage::new(start, wanted, format!("checksum {found:08x}")));

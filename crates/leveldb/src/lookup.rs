@@ -359,7 +359,8 @@ impl<'a> RunWalk<'a> {
 
     /// The table that `key` lies in, if any of the run does.
     fn find_table(&mut self, key: &[u8]) -> Result<Option<&'a Table>> {
-        let (files, prefix) = (&self.run.files, prefix_of(key));
+        let files = &self.run.files;
+        let prefix = prefix_of(key);
         if files.get(self.file).is_some_and(|file| file.ends_before(key, prefix)) {
             self.file = self.run.find_file(key, self.file + 1);
         } else if self.file > 0 && files.get(self.file - 1).is_some_and(|file| !file.ends_before(key, prefix)) {

@@ -136,7 +136,8 @@ fn replay(shared: &Arc<Shared>, logs: &[u64], has_filters: bool) -> Result<(Opti
             batches.push((path, at, batch));
         }
     }
-    let (mut memory, mut last) = (Memory::new(), 0);
+    let mut memory = Memory::new();
+    let mut last = 0;
     for (path, at, batch) in &batches {
         let done = read_batch(batch, &mut memory).ok_or_else(|| {
             let wanted = "a batch of puts and deletes as long as its count says";
@@ -155,7 +156,8 @@ fn replay(shared: &Arc<Shared>, logs: &[u64], has_filters: bool) -> Result<(Opti
 /// Batch:  sequence u64 LE | count u32 LE | (1 key value | 0 key)*
 fn read_batch<'a>(batch: &'a [u8], memory: &mut Memory<'a>) -> Option<u64> {
     let mut reader = Reader(batch);
-    let (first, count) = (reader.fixed64()?, reader.fixed32()?);
+    let first = reader.fixed64()?;
+    let count = reader.fixed32()?;
     let mut sequence = first;
     while !reader.is_empty() {
         let (kind, key, value) = match reader.byte()? {

@@ -184,7 +184,8 @@ pub(crate) struct Writer {
 impl Writer {
     #[inline]
     pub(crate) fn add(&mut self, key: &[u8], tag: u64, value: &[u8]) -> Result<()> {
-        let (bytes, bytes_max) = (key.len().saturating_add(value.len()), RECORD_BYTES_MAX);
+        let bytes = key.len().saturating_add(value.len());
+        let bytes_max = RECORD_BYTES_MAX;
         if bytes > bytes_max {
             return Err(Error::TooLarge { bytes, bytes_max });
         }

@@ -340,7 +340,8 @@ impl Table {
     /// Data block `index` out of bytes that were read from the file, its trailer included; its checksum is looked at when
     /// the block is first asked for.
     pub(crate) fn block_of<'b>(&self, index: usize, bytes: &'b [u8]) -> Result<Block<'b>> {
-        let (word, bit) = (&self.verified[index / 64], 1 << (index % 64));
+        let word = &self.verified[index / 64];
+        let bit = 1 << (index % 64);
         let contents = if word.load(Ordering::Relaxed) & bit == 0 {
             let contents = checked_contents(bytes, self.handle(index)).map_err(|why| why.of(&self.path))?;
             word.fetch_or(bit, Ordering::Relaxed);
@@ -400,7 +401,8 @@ fn find_filter(
     let contents = checked_block(file, metaindex)?;
     let broken = || Damage::new(metaindex.offset, "a metaindex block", "malformed bytes");
     let block = Block::parse(contents).ok_or_else(broken)?;
-    let (mut at, mut key) = (0, Vec::new());
+    let mut at = 0;
+    let mut key = Vec::new();
     while at < block.len() {
         let entry = block.entry(at).ok_or_else(broken)?;
         extend_key(&mut key, &entry).ok_or_else(broken)?;

@@ -262,7 +262,8 @@ impl Version {
                 // One user key may end a table and begin the next: LevelDB may have cut there.
                 let overlap = files.windows(2).find(|two| two[0].last_key() > two[1].first_key());
                 if let Some(two) = overlap {
-                    let (a, b) = (two[0].path.display(), two[1].path.display());
+                    let a = two[0].path.display();
+                    let b = two[1].path.display();
                     let wanted = format!("tables of level {level} that do not overlap");
                     return Err(Damage::new(0, wanted, format!("{a} and {b}")).of(manifest));
                 }

@@ -197,7 +197,8 @@ impl<'a, R: PartialEq> Table<'a, R> {
             }
             Ok(())
         });
-        let (name, seconds) = (name.into(), Vec::new());
+        let name = name.into();
+        let seconds = Vec::new();
         let way = Way { name, shipped: false, agrees, bytes: None, allocations: None, work, calls: 1, seconds };
         self.ways.push(way);
         self
@@ -252,7 +253,8 @@ impl Way<'_> {
 
     /// Times one epoch by `clock`, else by the standard library's.
     fn epoch(&mut self, clock: Option<ClockId>) -> Result<(), Error> {
-        let (start, began) = (clock.map(seconds_of), Instant::now());
+        let start = clock.map(seconds_of);
+        let began = Instant::now();
         timed_calls(&mut self.work, self.calls)?;
         let took = match (clock, start) {
             (Some(clock), Some(start)) => seconds_of(clock) - start,

@@ -133,9 +133,11 @@ fn check_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample) -> Re
     let tables = &sample.tables()?;
     let Some(mut table) = bench.table(name, "block", 1) else { return Ok(()) };
     table.way(sample.name(OBJECTS), move || plain_check(block, ids));
-    let (theirs, their_ids) = (library::parse(&sample.bytes)?, library::library_ids(ids));
+    let theirs = library::parse(&sample.bytes)?;
+    let their_ids = library::library_ids(ids);
     table.way(sample.name(library::OBJECTS), move || library::check(&theirs, &their_ids));
-    let (mut sigops, mut scratch) = (Vec::new(), Scratch::default());
+    let mut sigops = Vec::new();
+    let mut scratch = Scratch::default();
     table.way(sample.name(SHIPPED), move || {
         let block = tables.block(&sample.bytes);
         check(&sample.params, &block, &block.header().hash(), ids, &mut sigops, &mut scratch)

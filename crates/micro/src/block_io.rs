@@ -144,7 +144,8 @@ pub(crate) fn bytes_of(block: &owned::Block) -> Vec<u8> {
 }
 
 pub(crate) fn write_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample, dir: &Path) -> Result<(), Error> {
-    let (block, theirs) = (&parsed(sample)?, &library::parse(&sample.bytes)?);
+    let block = &parsed(sample)?;
+    let theirs = &library::parse(&sample.bytes)?;
     let directory = &Directory { dir, sample };
     let Some(mut table) = bench.table(name, "block", 1) else { return Ok(()) };
     for (way, bytes) in

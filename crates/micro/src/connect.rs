@@ -64,7 +64,8 @@ impl Work {
             let inputs = tables.block(&self.sample.bytes).input_count() - 1;
             return Ok(vec![SpentOutput { value: Amount(10_000_000_000), script: &[0x51] }; inputs]);
         };
-        let (mut reader, mut coins) = (Reader::new(spent), Vec::new());
+        let mut reader = Reader::new(spent);
+        let mut coins = Vec::new();
         let broken = |why| Error::Broken(format!("spent coins of the test data: {why}"));
         while reader.remaining() > 0 {
             let value = Amount(reader.u64().map_err(broken)?.cast_signed());
@@ -122,7 +123,9 @@ fn rules(sample: &Sample, tables: &Tables, coins: &[SpentOutput<'_>], height: He
     let broken = |why: &dyn std::fmt::Display| Error::Broken(format!("a good block is refused: {why}"));
     let block = tables.block(&sample.bytes);
     let hash = block.header().hash();
-    let (mut txids, mut wtxids, mut sigops) = (Vec::new(), Vec::new(), Vec::new());
+    let mut txids = Vec::new();
+    let mut wtxids = Vec::new();
+    let mut sigops = Vec::new();
     block.txids_into(&mut txids);
     block.wtxids_into(&txids, &mut wtxids);
     let mut scratch = block::Scratch::default();
@@ -171,7 +174,8 @@ fn one_by_one(
     flags: Flags,
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<usize, Error> {
-    let (mut scratch, mut verified) = (Scratch::new(), 0);
+    let mut scratch = Scratch::new();
+    let mut verified = 0;
     for tx in &spending(sample, tables, coins) {
         for input in (0..tx.spent().len()).filter(|&input| wanted(tx.spent()[input].script)) {
             verify(tx, input, flags, &mut Immediate, &mut scratch)
@@ -195,7 +199,8 @@ fn in_batches(
         hash_shared(&spending);
     }
     let all = spending.iter().flat_map(|tx| (0..tx.spent().len()).map(move |input| (tx, input)));
-    let (mut verified, wanted) = (0, &wanted);
+    let mut verified = 0;
+    let wanted = &wanted;
     let inputs = all.filter(|(tx, input)| wanted(tx.spent()[*input].script)).inspect(|_| verified += 1);
     let mut deferred = Deferred::for_batch(lanes::best());
     verify_all(inputs, flags, lanes::best(), &mut deferred, &mut Scratch::new())
@@ -225,7 +230,8 @@ fn single(bench: &mut Bench<'_>, sample: &Sample) -> Result<(), Error> {
     table.try_way(sample.name("tables of offsets, new ones"), move || {
         ids(&mut |bytes| checked(&mut Tables::new(), &mut transaction::Scratch::default(), bytes))
     })?;
-    let (mut used, mut scratch) = (Tables::new(), transaction::Scratch::default());
+    let mut used = Tables::new();
+    let mut scratch = transaction::Scratch::default();
     table.try_way(sample.name("tables of offsets, used again"), move || {
         ids(&mut |bytes| checked(&mut used, &mut scratch, bytes))
     })?;

@@ -58,10 +58,12 @@ fn sorted_has(tx: &Transaction<'_>) -> bool {
 fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
     for (name, count) in [(MANY, bench.size(100, INPUTS_MAX)), (ONE, 1), (TWO, 2)] {
         // With a duplicate and without: both verdicts are compared, the common one is timed.
-        let (good, bad) = (transaction(count, None), transaction(count.max(2), Some(0)));
+        let good = transaction(count, None);
+        let bad = transaction(count.max(2), Some(0));
         let mut tables = [Tables::new(), Tables::new()];
         let [of_good, of_bad] = &mut tables;
-        let (good, bad) = (parsed(of_good, &good)?, parsed(of_bad, &bad)?);
+        let good = parsed(of_good, &good)?;
+        let bad = parsed(of_bad, &bad)?;
         let Some(mut table) = bench.table(name, "transaction", 1) else { continue };
         for (way, has) in WAYS {
             let mut scratch = Scratch::default();

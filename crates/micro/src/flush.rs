@@ -74,7 +74,8 @@ fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
 
 /// Coins that take `budget` bytes.
 fn generation(budget: usize, is_sorted: bool) -> Vec<Record> {
-    let (mut records, mut bytes): (Vec<Record>, _) = (Vec::new(), 0);
+    let mut records: Vec<Record> = Vec::new();
+    let mut bytes = 0;
     for seed in 0.. {
         for coin in input::coins(2_000, Mix::In2025, 3_000 + seed) {
             let key = CoinKey::new(&coin.outpoint).as_bytes().to_vec();

@@ -104,7 +104,8 @@ impl Inputs {
             .prefix("ffwd-lab-micro-")
             .tempdir_in(&parent)
             .map_err(Error::io("make a scratch directory in", &parent))?;
-        let (full, real) = (OnceCell::new(), OnceCell::new());
+        let full = OnceCell::new();
+        let real = OnceCell::new();
         Ok(Inputs { quick: options.quick, data: options.data.clone(), scratch, full, real })
     }
 
@@ -136,7 +137,8 @@ impl Inputs {
     /// A block of the test data with the coins that it spends; nothing where that is not there.
     pub(crate) fn with_coins(&self, name: &str) -> Result<Option<(Sample, Vec<u8>)>, Error> {
         let Some(blocks) = self.data.as_ref().map(|data| data.join("blocks")) else { return Ok(None) };
-        let (block, coins) = (blocks.join(format!("{name}.blk")), blocks.join(format!("{name}.spent.xz")));
+        let block = blocks.join(format!("{name}.blk"));
+        let coins = blocks.join(format!("{name}.spent.xz"));
         if !block.is_file() || !coins.is_file() {
             return Ok(None);
         }
@@ -158,7 +160,8 @@ impl Inputs {
         let blocks_dir = directory.join(params.chain.net_dir()).join("blocks");
         let key = store::xor::read_key(&*disk, &blocks_dir)?.unwrap_or(store::xor::NO_KEY);
         let files = BlockFiles::new(disk, &blocks_dir, &network(&params), key);
-        let (mut last, mut found) = (None, Vec::new());
+        let mut last = None;
+        let mut found = Vec::new();
         for file in files.numbers()?.there {
             found.extend(files.scan(file)?.blocks);
             last = found.last();

@@ -63,7 +63,8 @@ fn sum(digest: u64, value: u64) -> u64 {
 fn read_compact(bench: &mut Bench<'_>, name: &'static str, values: &[u64]) -> Result<(), Error> {
     let mut bytes = Vec::new();
     values.iter().for_each(|&value| put_compact_size(&mut bytes, value));
-    let (bytes, count) = (&bytes[..], values.len());
+    let bytes = &bytes[..];
+    let count = values.len();
     let all = move |read: fn(&mut &[u8]) -> u64| {
         let mut rest = bytes;
         (0..count).fold(0, |digest, _| sum(digest, read(&mut rest)))
@@ -204,7 +205,8 @@ fn write_chunk(out: &mut Vec<u8>, value: u64) {
 fn read_varint(bench: &mut Bench<'_>, name: &'static str, values: &[u64]) -> Result<(), Error> {
     let mut bytes = Vec::new();
     values.iter().for_each(|&value| put_varint(&mut bytes, value));
-    let (bytes, count) = (&bytes[..], values.len());
+    let bytes = &bytes[..];
+    let count = values.len();
     let all = move |read: fn(&mut &[u8]) -> u64| {
         let mut rest = bytes;
         (0..count).fold(0, |digest, _| sum(digest, read(&mut rest)))

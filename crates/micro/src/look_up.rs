@@ -35,7 +35,8 @@ fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
         .collect();
     drop(records);
     let view = chainstate.view();
-    let (view, wanted) = (&view, &wanted[..]);
+    let view = &view;
+    let wanted = &wanted[..];
     let Some(mut table) = bench.table(NAME, "look-up", wanted_count) else { return Ok(()) };
     table.waits();
     table.try_way("one by one", move || one_by_one(view, wanted))?;

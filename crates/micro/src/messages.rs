@@ -87,7 +87,9 @@ impl Body {
         }
         let bytes = received.payload();
         let block = self.tables.parse_block(bytes).map_err(|why| broken(&why))?;
-        let (mut txids, mut wtxids, mut sigops) = (Vec::new(), Vec::new(), Vec::new());
+        let mut txids = Vec::new();
+        let mut wtxids = Vec::new();
+        let mut sigops = Vec::new();
         block.txids_into(&mut txids);
         block.wtxids_into(&txids, &mut wtxids);
         let hash = block.header().hash();
@@ -118,11 +120,13 @@ fn height_of(block: &primitives::Block<'_>) -> Result<Height, Error> {
 /// Two ends of a v2 connection whose handshake is over.
 fn paired(magic: [u8; 4]) -> Result<(Transport, Transport), Error> {
     let broken = |why: &dyn std::fmt::Display| Error::Broken(format!("the v2 handshake fails: {why}"));
-    let (mut left, mut right) = (Rng::Seeded(1), Rng::Seeded(2));
-    let (mut sender, mut receiver) =
-        (Transport::v2_initiator(magic, &mut left), Transport::responder(magic, &mut right));
+    let mut left = Rng::Seeded(1);
+    let mut right = Rng::Seeded(2);
+    let mut sender = Transport::v2_initiator(magic, &mut left);
+    let mut receiver = Transport::responder(magic, &mut right);
     loop {
-        let (there, back) = (drained(&mut sender), drained(&mut receiver));
+        let there = drained(&mut sender);
+        let back = drained(&mut receiver);
         if there.is_empty() && back.is_empty() {
             break;
         }
@@ -155,7 +159,8 @@ fn serve(bench: &mut Bench<'_>, sample: &Sample, inputs: &Inputs) -> Result<(), 
     let mut obfuscated = sample.bytes.clone();
     kernels::xor::xor(&mut obfuscated, KEY, 0);
     std::fs::write(&path, &obfuscated).map_err(Error::io("write", &path))?;
-    let (magic, path) = (sample.params.magic, &path);
+    let magic = sample.params.magic;
+    let path = &path;
     let framed = move |payload: &[u8]| {
         let mut digest = Digest::default();
         digest.add(&p2p::wire::frame_v1(magic, Command::Block, payload));

@@ -18,7 +18,8 @@ const CHUNK_BYTES: usize = 4096;
 
 fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
     let sample = inputs.full()?;
-    let (block, tables) = (&parsed(sample)?, &sample.tables()?);
+    let block = &parsed(sample)?;
+    let tables = &sample.tables()?;
     if let Some(mut table) = bench.table(WEIGHT, "block", 1) {
         table.way("generic writer to a counter", || 3 * counted(block, false) + counted(block, true));
         table.way("specialised size", || 3 * specialised(block, false) + specialised(block, true));

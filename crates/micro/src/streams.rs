@@ -30,7 +30,8 @@ fn one(bench: &mut Bench<'_>, name: &'static str, bytes: &[u8], wanted: usize) -
     let count = bytes.len() / RECORD_BYTES;
     let Some(mut table) = bench.table(name, "record", count) else { return Ok(()) };
     let streamed = move |mut from: Box<dyn Read + '_>| -> Digest {
-        let (mut digest, mut field) = (Digest::default(), [0; FIELD_BYTES]);
+        let mut digest = Digest::default();
+        let mut field = [0; FIELD_BYTES];
         for _ in 0..count {
             for at in 0..FIELDS {
                 from.read_exact(&mut field).expect("memory has it all");
@@ -46,7 +47,8 @@ fn one(bench: &mut Bench<'_>, name: &'static str, bytes: &[u8], wanted: usize) -
     });
     table.way("a stream over memory", move || streamed(Box::new(bytes)));
     table.way("slices, borrowed and checked", move || {
-        let (mut digest, mut reader) = (Digest::default(), Reader::new(bytes));
+        let mut digest = Digest::default();
+        let mut reader = Reader::new(bytes);
         for _ in 0..count {
             for _ in 0..wanted {
                 digest.add(reader.take(FIELD_BYTES).expect("memory has it all"));

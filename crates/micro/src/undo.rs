@@ -59,7 +59,9 @@ impl Spent {
     fn new(stored: &[u8]) -> Spent {
         let mut reader = primitives::Reader::new(stored);
         let mut varint = || reader.varint().expect("made as Core makes them");
-        let (code, value, kind) = (varint() as u32, amount::decompress(varint()), varint());
+        let code = varint() as u32;
+        let value = amount::decompress(varint());
+        let kind = varint();
         Spent { code, value, kind, payload: stored[reader.offset()..].to_vec() }
     }
 
@@ -78,7 +80,8 @@ impl Spent {
         if code >= 2 {
             read_varint(from)?;
         }
-        let (value, kind) = (amount::decompress(read_varint(from)?), read_varint(from)?);
+        let value = amount::decompress(read_varint(from)?);
+        let kind = read_varint(from)?;
         let bytes = match kind {
             0 | 1 => 20,
             2..=5 => 32,

@@ -19,6 +19,9 @@ pub use store::blockfiles::Limits;
 /// commit takes its part of them.
 pub const COMMIT_INTERVAL: Duration = Duration::from_secs(480);
 
+/// Cache of a job that sets none. Source: Bitcoin Core b88bffe, kernel/caches.h, `DEFAULT_KERNEL_CACHE`.
+pub const DBCACHE_BYTES: usize = 450 << 20;
+
 /// Where the time comes from: the program gives the machine's clock, tests any other.
 pub type Clock = fn() -> SystemTime;
 
@@ -96,6 +99,34 @@ pub struct OwnFiles {
 }
 
 impl Options {
+    /// Core's defaults for a data directory on the machine's own file system, with all processors and a cache of
+    /// [`DBCACHE_BYTES`]; `clock` is the machine's, [`SystemTime::now`], or another.
+    pub fn new(datadir: PathBuf, params: Params, clock: Clock) -> Options {
+        Options {
+            disk: real_disk(),
+            datadir,
+            blocksdir: None,
+            assumevalid: params.default_assume_valid,
+            minimum_chain_work: params.minimum_chain_work,
+            params,
+            dbcache_bytes: DBCACHE_BYTES,
+            par: std::thread::available_parallelism().map_or(1, usize::from),
+            stop_at_height: None,
+            prune: Prune::Off,
+            commit_interval: COMMIT_INTERVAL,
+            clock,
+            blocksxor: true,
+            indexes: Vec::new(),
+            debug_bench: false,
+            log_time_micros: false,
+            own_files: OwnFiles::default(),
+            warnings: Vec::new(),
+            build: "",
+            stop: Arc::default(),
+            sizes: Sizes::default(),
+        }
+    }
+
     /// Where debug.log lies; `None` where none is written.
     pub fn log_path(&self) -> Option<PathBuf> {
         let name = self.own_files.log.clone().unwrap_or_else(|| PathBuf::from("debug.log"));

@@ -416,7 +416,8 @@ impl Addresses {
         self.key = reader.u64()?;
         let count = reader.u32()?;
         for _ in 0..(count as usize).min(COUNT_MAX) {
-            let (network, length) = (reader.u8()?, reader.u8()?);
+            let network = reader.u8()?;
+            let length = reader.u8()?;
             let address = NetAddress::from_bip155(network, reader.take(usize::from(length))?);
             let port = reader.u16()?;
             let known = Known {

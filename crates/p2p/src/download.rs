@@ -349,8 +349,10 @@ impl Download {
         out: &mut BTreeMap<PeerId, Vec<Want>>,
         now: Duration,
     ) -> bool {
-        let (first, mut asked) = (self.lists[list].first_open(), false);
-        let (mut from, end) = (first, first.saturating_add(window_count.max(1)));
+        let first = self.lists[list].first_open();
+        let mut asked = false;
+        let mut from = first;
+        let end = first.saturating_add(window_count.max(1));
         while let Some(place) = self.lists[list].first_missing(from..end) {
             let all_busy =
                 self.links.values().filter(|link| link.list == list).all(|link| link.in_flight.len() >= link.limit);
@@ -418,7 +420,8 @@ impl Download {
     /// for the lowest block there is always a place, for everything else waits for it. A peer that connected to us
     /// comes into question only where no other has the block.
     fn soonest(&self, list: usize, place: usize, except: &[PeerId]) -> Option<PeerId> {
-        let (height, first) = (self.lists[list].at(place)?.height, self.lists[list].first_open());
+        let height = self.lists[list].at(place)?.height;
+        let first = self.lists[list].first_open();
         let is_free = |link: &Link| link.in_flight.len() < link.limit || (place == first && except.is_empty());
         let has = |id: &PeerId, link: &Link| !except.contains(id) && link.has(list, place, height);
         let is_sought = |link: &Link| link.source != Source::Inbound;

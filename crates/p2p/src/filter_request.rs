@@ -66,7 +66,8 @@ impl FilterRequest {
 }
 
 fn read_filters(chain: &dyn ChainView, next: Height, stop: Stop, is_begun: bool) -> Read {
-    let (mut messages, mut bytes) = (Vec::new(), 0);
+    let mut messages = Vec::new();
+    let mut bytes = 0;
     if !is_begun && chain.filter_header(&stop.hash).is_none() {
         return (messages, None);
     }

@@ -103,7 +103,8 @@ fn of_wire(error: &WireError, peer: PeerId) -> String {
         WireError::Command(_) => "Header error: Invalid message type".to_owned(),
         WireError::Oversized { bytes } => format!("Header error: Size too large ({bytes} bytes)"),
         WireError::Checksum { command, want, have } => {
-            let (want, have) = (hex::encode(want), hex::encode(have));
+            let want = hex::encode(want);
+            let have = hex::encode(have);
             format!("Header error: Wrong checksum ({command}), expected {have} was {want}")
         }
         WireError::NoGarbageTerminator => "V2 transport error: missing garbage terminator".to_owned(),

@@ -413,7 +413,8 @@ impl Peer {
                 self.addresses_processed += taken as u64;
                 let limited = entries.len() - taken;
                 self.addresses_limited += limited as u64;
-                let (count, id) = (entries.len(), self.id);
+                let count = entries.len();
+                let id = self.id;
                 self.journal.say(|| {
                     format!(
                         "Received addr: {count} addresses ({taken} processed, {limited} rate-limited) from peer={id}"
@@ -436,10 +437,8 @@ impl Peer {
             Message::SendAddrV2 => return Err(Reason::OutOfTurn("sendaddrv2")),
             Message::Feature(_) => return Err(Reason::OutOfTurn("feature")),
             Message::Version(_) | Message::Verack => {
-                let (name, id) = (
-                    if message == Message::Verack { "ignoring redundant verack" } else { "redundant version" },
-                    self.id,
-                );
+                let name = if message == Message::Verack { "ignoring redundant verack" } else { "redundant version" };
+                let id = self.id;
                 self.journal.say(|| format!("{name} message from peer={id}"));
                 None
             }
@@ -488,7 +487,8 @@ impl Peer {
         let at = now.since_start;
         if !self.ready {
             let late = at.saturating_sub(self.connected_at) > self.timeout;
-            let (has_received, has_sent) = (self.transport.received_bytes() > 0, self.transport.sent_bytes() > 0);
+            let has_received = self.transport.received_bytes() > 0;
+            let has_sent = self.transport.sent_bytes() > 0;
             return match self.transport.name() {
                 _ if !late => Ok(()),
                 _ if !has_received || !has_sent => {

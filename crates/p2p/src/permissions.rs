@@ -67,8 +67,8 @@ fn prefix(text: &str) -> Result<Prefix<'_>, String> {
     let Some((names, rest)) = text.split_once('@') else {
         return Ok(Prefix { permissions: Permissions::NOBAN, inbound: true, outbound: false, rest: text });
     };
-    let (mut out, mut is_named) =
-        (Prefix { permissions: Permissions::NONE, inbound: false, outbound: false, rest }, false);
+    let mut out = Prefix { permissions: Permissions::NONE, inbound: false, outbound: false, rest };
+    let mut is_named = false;
     for name in names.split(',') {
         match name {
             "in" => out.inbound = true,

@@ -372,7 +372,8 @@ impl ChainView for Chain {
     fn locator(&self, from: &BlockHash) -> Vec<BlockHash> {
         let inner = self.lock();
         let mut at = inner.nodes.get(from).unwrap_or(&inner.nodes[&inner.best]).info;
-        let (mut out, mut step) = (vec![at.hash], 1);
+        let mut out = vec![at.hash];
+        let mut step = 1;
         while at.height > Height::GENESIS {
             for _ in 0..step.min(at.height.to_u32()) {
                 at = inner.nodes[&at.header.prev()].info;

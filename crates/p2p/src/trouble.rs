@@ -162,7 +162,8 @@ impl Troubles {
             subject.clone_into(&mut met.subject);
             met.why.clone_from(&error.why);
         } else if self.met.len() < TROUBLE_COUNT_MAX {
-            let (subject, why) = (subject.to_owned(), error.why.clone());
+            let subject = subject.to_owned();
+            let why = error.why.clone();
             self.met.insert(key, Met { subject, why, count: 1, first_at: now, last_at: now });
         }
         self.logged.insert(error.kind, now).is_none()

@@ -31,7 +31,8 @@ pub fn compress(amount: u64) -> u64 {
     if amount == 0 {
         return 0;
     }
-    let (mut n, mut e) = (amount, 0);
+    let mut n = amount;
+    let mut e = 0;
     while e < 9 && n.is_multiple_of(10) {
         n /= 10;
         e += 1;
@@ -53,7 +54,8 @@ pub fn decompress(value: u64) -> u64 {
         return 0;
     }
     let x = value - 1;
-    let (e, x) = (x % 10, x / 10);
+    let e = x % 10;
+    let x = x / 10;
     let n = if e < 9 { (x / 9).wrapping_mul(10).wrapping_add(x % 9 + 1) } else { x.wrapping_add(1) };
     n.wrapping_mul(TENS[e as usize])
 }

@@ -220,7 +220,8 @@ impl<'a> Transaction<'a> {
         if at.body == 4 {
             return [self.bytes(), &[], &[]];
         }
-        let (start, end) = (at.start as usize, at.end as usize);
+        let start = at.start as usize;
+        let end = at.end as usize;
         [&self.bytes[start..start + 4], self.body(), &self.bytes[end - 4..end]]
     }
 
@@ -292,14 +293,18 @@ impl<'a> Transaction<'a> {
     /// The inputs in order.
     #[inline]
     pub fn inputs(&self) -> impl ExactSizeIterator<Item = Input<'a>> + use<'a> {
-        let (first, bytes, tables) = (self.first_input(), self.bytes, self.tables);
+        let first = self.first_input();
+        let bytes = self.bytes;
+        let tables = self.tables;
         tables.inputs[first..first + self.input_count()].iter().map(move |&at| Input { bytes, at })
     }
 
     /// The outputs in order.
     #[inline]
     pub fn outputs(&self) -> impl ExactSizeIterator<Item = Output<'a>> + use<'a> {
-        let (first, bytes, tables) = (self.first_output(), self.bytes, self.tables);
+        let first = self.first_output();
+        let bytes = self.bytes;
+        let tables = self.tables;
         tables.outputs[first..first + self.output_count()].iter().map(move |&at| Output { bytes, at })
     }
 

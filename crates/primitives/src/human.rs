@@ -36,7 +36,8 @@ pub fn bytes(number: u64) -> String {
     if number < 1_000 {
         return format!("{number} bytes");
     }
-    let (mut value, mut unit) = (number as f64 / 1e3, 0);
+    let mut value = number as f64 / 1e3;
+    let mut unit = 0;
     while value >= 999.5 && unit + 1 < UNITS.len() {
         (value, unit) = (value / 1e3, unit + 1);
     }
@@ -74,7 +75,9 @@ pub fn duration(seconds: f64) -> String {
         return format!("{} s", figure(seconds));
     }
     let whole = seconds.round() as u64;
-    let (days, hours, minutes) = (whole / 86_400, whole / 3_600 % 24, whole / 60 % 60);
+    let days = whole / 86_400;
+    let hours = whole / 3_600 % 24;
+    let minutes = whole / 60 % 60;
     match (days, hours) {
         (0, 0) => format!("{minutes} min {:02} s", whole % 60),
         (0, _) => format!("{hours} h {minutes:02} min"),
@@ -85,7 +88,8 @@ pub fn duration(seconds: f64) -> String {
 /// An amount in BTC with eight decimals, as Core's RPC prints it.
 #[must_use]
 pub fn btc(satoshi: i64) -> String {
-    let (sign, whole) = (if satoshi < 0 { "-" } else { "" }, satoshi.unsigned_abs());
+    let sign = if satoshi < 0 { "-" } else { "" };
+    let whole = satoshi.unsigned_abs();
     format!("{sign}{}.{:08}", whole / 100_000_000, whole % 100_000_000)
 }
 

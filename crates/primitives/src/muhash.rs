@@ -136,7 +136,8 @@ impl Product {
     /// The set.
     pub fn finish(mut self) -> MuHash {
         if self.numbers.is_none() && self.ends.len() <= ALONE_MAX {
-            let (mut set, mut start) = (MuHash::new(), 0);
+            let mut set = MuHash::new();
+            let mut start = 0;
             for end in self.ends {
                 set.insert(&self.waiting[start..end]);
                 start = end;

@@ -81,7 +81,8 @@ impl U256 {
 
     /// The sum, or `None` beyond 256 bits.
     pub fn checked_add(self, other: U256) -> Option<U256> {
-        let (mut words, mut carry) = ([0; 4], false);
+        let mut words = [0; 4];
+        let mut carry = false;
         for (i, word) in words.iter_mut().enumerate() {
             (*word, carry) = self.0[i].carrying_add_(other.0[i], carry);
         }
@@ -90,7 +91,8 @@ impl U256 {
 
     /// The difference, or `None` below zero.
     pub fn checked_sub(self, other: U256) -> Option<U256> {
-        let (mut words, mut borrow) = ([0; 4], false);
+        let mut words = [0; 4];
+        let mut borrow = false;
         for (i, word) in words.iter_mut().enumerate() {
             let (a, b1) = self.0[i].overflowing_sub(other.0[i]);
             let (a, b2) = a.overflowing_sub(u64::from(borrow));
@@ -101,7 +103,8 @@ impl U256 {
 
     /// The product modulo 2^256, as Core's `arith_uint256` computes it.
     pub fn wrapping_mul_u64(self, factor: u64) -> U256 {
-        let (mut words, mut carry) = ([0; 4], 0u128);
+        let mut words = [0; 4];
+        let mut carry = 0u128;
         for (i, word) in words.iter_mut().enumerate() {
             let product = u128::from(self.0[i]) * u128::from(factor) + carry;
             *word = product as u64;
@@ -112,7 +115,8 @@ impl U256 {
 
     /// Shifted left; bits beyond 256 fall off.
     pub fn shifted_left(self, bits: u32) -> U256 {
-        let (skip, bits) = ((bits / 64) as usize, bits % 64);
+        let skip = (bits / 64) as usize;
+        let bits = bits % 64;
         let mut words = [0; 4];
         for (i, word) in words.iter_mut().enumerate().skip(skip) {
             *word = self.0[i - skip] << bits;
@@ -125,7 +129,8 @@ impl U256 {
 
     /// Shifted right.
     pub fn shifted_right(self, bits: u32) -> U256 {
-        let (skip, bits) = ((bits / 64) as usize, bits % 64);
+        let skip = (bits / 64) as usize;
+        let bits = bits % 64;
         let mut words = [0; 4];
         for (i, word) in words.iter_mut().enumerate().take(4usize.saturating_sub(skip)) {
             *word = self.0[i + skip] >> bits;
@@ -143,7 +148,8 @@ impl U256 {
     /// When `divisor` is zero.
     pub fn quotient(self, divisor: U256) -> U256 {
         assert!(divisor != U256::ZERO, "division by zero");
-        let (mut quotient, mut rest) = (U256::ZERO, self);
+        let mut quotient = U256::ZERO;
+        let mut rest = self;
         let Some(steps) = self.bits().checked_sub(divisor.bits()) else { return quotient };
         let mut shifted = divisor.shifted_left(steps);
         for bit in (0..=steps).rev() {

@@ -129,7 +129,8 @@ impl Deferred {
         flags: Flags,
         scratch: &mut Scratch,
     ) -> Result<Recorded, ScriptError> {
-        let (checks, groups) = (self.checks.len(), self.groups.len());
+        let checks = self.checks.len();
+        let groups = self.groups.len();
         if verify(tx, input, flags, self, scratch).is_err() {
             self.truncate(checks, groups);
             verify(tx, input, flags, &mut Immediate, scratch)?;
@@ -145,7 +146,8 @@ impl Deferred {
         flags: Flags,
         scratch: &mut Scratch,
     ) -> Result<Recorded, ScriptError> {
-        let (place, groups) = (self.checks.len(), self.groups.len());
+        let place = self.checks.len();
+        let groups = self.groups.len();
         let Some(check) = templates::later(tx, input, flags, &mut self.ahead, place) else {
             return self.run(tx, input, flags, scratch);
         };

@@ -206,7 +206,8 @@ impl Batch for Compared {
 /// What the lanes are to prove of a check of ECDSA; nothing for keys in forms that are rare.
 fn ecdsa(check: &Check) -> Option<Claim> {
     let Check::Ecdsa { signature, key, sighash } = check else { return None };
-    let ((r, s), (x, y)) = (halves(signature), coordinates(key)?);
+    let (r, s) = halves(signature);
+    let (x, y) = coordinates(key)?;
     Some(Claim::Ecdsa { x, y, r, s, message: *sighash })
 }
 

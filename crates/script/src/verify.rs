@@ -97,7 +97,8 @@ fn run_all<'a>(
 ) -> Result<(), ScriptError> {
     let flags = spend.flags;
     let input = spend.tx.transaction().input(spend.input);
-    let (script_sig, spent) = (input.script_sig(), spend.tx.spent()[spend.input].script);
+    let script_sig = input.script_sig();
+    let spent = spend.tx.spent()[spend.input].script;
     if flags.has(Flags::SIGPUSHONLY) && !is_push_only(script_sig) {
         return Err(ScriptError::SigPushOnly);
     }

@@ -78,7 +78,8 @@ impl Users {
     ///
     /// A malformed line of `-rpcauth`; the cookie cannot be written.
     pub(crate) fn new(settings: &Settings) -> io::Result<Users> {
-        let (mut users, mut cookie) = (Vec::new(), None);
+        let mut users = Vec::new();
+        let mut cookie = None;
         if settings.password.is_empty() {
             if let Some(path) = &settings.cookie_file {
                 let password = hex::encode(&random::<COOKIE_BYTES>()?);
@@ -115,7 +116,8 @@ impl Users {
         let encoded = header.strip_prefix(b"Basic ")?.trim_ascii();
         let decoded = STANDARD.decode(encoded).ok()?;
         let colon = decoded.iter().position(|byte| *byte == b':')?;
-        let (name, password) = (&decoded[..colon], &decoded[colon + 1..]);
+        let name = &decoded[..colon];
+        let password = &decoded[colon + 1..];
         // Each is looked at, so that the time says nothing of the names.
         let found = self.users.iter().filter(|user| user.is(name, password)).count();
         (found > 0).then(|| self.allowed(&String::from_utf8_lossy(name)))

@@ -56,7 +56,8 @@ fn parse(bytes: &[u8]) -> (BanList, Option<String>) {
     let Some(Json::Arr(entries)) = json.as_ref().and_then(|json| json.field("banned_nets")) else {
         return (BanList::default(), Some(format!("{NAME} is no list of banned addresses: none is banned")));
     };
-    let (mut bans, mut ignored) = (BanList::default(), 0_usize);
+    let mut bans = BanList::default();
+    let mut ignored = 0_usize;
     for entry in entries {
         match ban(entry) {
             Some((subnet, ban)) => drop(bans.put(subnet, ban)),

@@ -144,7 +144,8 @@ impl Sums {
         let least = |values: &[i64]| values.iter().copied().min().unwrap_or(0);
         let most = |values: &[i64]| values.iter().copied().max().unwrap_or(0);
         let rates: Vec<i64> = self.rates.iter().map(|(rate, _)| *rate).collect();
-        let (fees, sizes) = (&mut self.fees, &mut self.sizes);
+        let fees = &mut self.fees;
+        let sizes = &mut self.sizes;
         let number = Json::Int;
         vec![
             ("avgfee", number(per_tx(self.total_fee))),
@@ -214,7 +215,8 @@ fn percentiles_by_weight(rates: &mut [(i64, i64)], total_weight: i64) -> [i64; P
     let Some((last, _)) = rates.last() else { return result };
     let total = total_weight as f64;
     let weights = [total / 10.0, total / 4.0, total / 2.0, (total * 3.0) / 4.0, (total * 9.0) / 10.0];
-    let (mut next, mut sum) = (0, 0i64);
+    let mut next = 0;
+    let mut sum = 0i64;
     for (rate, weight) in rates.iter() {
         sum += weight;
         while next < PERCENTILES && sum as f64 >= weights[next] {

@@ -56,7 +56,8 @@ fn length(request: &Request) -> Option<usize> {
 
 /// Reads a body of at most `bytes_max`; `is_too_slow` is asked again and again, with the bytes that have come.
 async fn read(body: Body, bytes_max: usize, is_too_slow: impl Fn(usize) -> bool) -> Result<Vec<u8>, Response> {
-    let (mut stream, mut bytes) = (body.into_data_stream(), Vec::new());
+    let mut stream = body.into_data_stream();
+    let mut bytes = Vec::new();
     loop {
         match timeout(LOOK_INTERVAL, stream.next()).await {
             Ok(None) => return Ok(bytes),

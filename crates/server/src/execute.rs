@@ -257,7 +257,10 @@ fn prepare(context: &Context, method: &str, params: Json) -> Result<(Call, Vec<J
 fn read(request: Json, before: Before) -> Result<Request, Unread> {
     let unread = |id, is_v2, text: &str| Err(Unread { id, is_v2, error: RpcError::new(Code::InvalidRequest, text) });
     let Json::Obj(fields) = request else { return unread(before.id, before.is_v2, "Invalid Request object") };
-    let (mut id, mut version, mut method, mut params) = (None, None, None, None);
+    let mut id = None;
+    let mut version = None;
+    let mut method = None;
+    let mut params = None;
     for (name, value) in fields {
         let slot = match &*name {
             "id" => &mut id,

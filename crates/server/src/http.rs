@@ -56,7 +56,9 @@ impl Server {
     ///
     /// No address is free; the cookie cannot be written; the system has no thread for it.
     pub fn start(settings: Settings, context: Arc<Context>) -> io::Result<Server> {
-        let (mut listeners, mut warnings, mut addresses) = (Vec::new(), Vec::new(), Vec::new());
+        let mut listeners = Vec::new();
+        let mut warnings = Vec::new();
+        let mut addresses = Vec::new();
         for address in &settings.bind {
             let bound = TcpListener::bind(address).and_then(|listener| {
                 listener.set_nonblocking(true)?;
@@ -126,8 +128,10 @@ async fn run(listeners: Vec<TcpListener>, settings: Arc<Settings>, router: Route
     let mut tasks = Vec::new();
     for listener in listeners {
         let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { continue };
-        let (settings, router, connections, ended) =
-            (settings.clone(), router.clone(), connections.clone(), ended.clone());
+        let settings = settings.clone();
+        let router = router.clone();
+        let connections = connections.clone();
+        let ended = ended.clone();
         tasks.push(tokio::spawn(accept(listener, settings, router, connections, ended)));
     }
     let _ = ended.wait_for(|ended| *ended).await;
@@ -184,7 +188,9 @@ async fn serve(
     stream.set_write_timeout(Some(timeout));
     let seat = Arc::new(seat);
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-        let (router, busy, seat) = (router.clone(), seat.clone().busy(), seat.clone());
+        let router = router.clone();
+        let busy = seat.clone().busy();
+        let seat = seat.clone();
         async move {
             if header_bytes(request.uri(), request.headers()) > HEADERS_BYTES_MAX {
                 let mut response = plain(StatusCode::BAD_REQUEST, "");

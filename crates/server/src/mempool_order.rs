@@ -99,7 +99,8 @@ impl Graph {
         let mut first: Vec<usize> = (0..entries.len()).collect();
         for (at, entry) in entries.iter().enumerate() {
             for parent in parents(entry) {
-                let (a, b) = (root(&mut first, at), root(&mut first, parent));
+                let a = root(&mut first, at);
+                let b = root(&mut first, parent);
                 first[a.max(b)] = a.min(b);
             }
         }
@@ -136,7 +137,8 @@ impl Graph {
     /// The members of a cluster in the order in which they are mined.
     fn ordered(&self, cluster: &Cluster) -> Vec<usize> {
         let all = u64::MAX >> (u64::BITS as usize - cluster.members.len());
-        let (mut left, mut ordered) = (all, Vec::with_capacity(cluster.members.len()));
+        let mut left = all;
+        let mut ordered = Vec::with_capacity(cluster.members.len());
         while left != 0 {
             let sets = bits(left).map(|bit| cluster.ancestors[bit] & left);
             let best = sets.map(|set| (self.rate_of(cluster, set), set));

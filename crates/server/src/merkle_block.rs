@@ -42,13 +42,15 @@ pub fn prove(header: &Header, txids: &[Txid], is_wanted: impl Fn(&Txid) -> bool)
     let mut levels: Vec<Vec<Hash256>> = vec![txids.iter().map(|txid| txid.to_hash256()).collect()];
     let mut wanted: Vec<Vec<bool>> = vec![txids.iter().map(is_wanted).collect()];
     while levels[levels.len() - 1].len() > 1 {
-        let (below, marks) = (&levels[levels.len() - 1], &wanted[wanted.len() - 1]);
+        let below = &levels[levels.len() - 1];
+        let marks = &wanted[wanted.len() - 1];
         let above = below.chunks(2).map(|pair| parent(&pair[0], pair.get(1).unwrap_or(&pair[0]))).collect();
         let marks = marks.chunks(2).map(|pair| pair.contains(&true)).collect();
         levels.push(above);
         wanted.push(marks);
     }
-    let (mut hashes, mut bits) = (Vec::new(), Vec::new());
+    let mut hashes = Vec::new();
+    let mut bits = Vec::new();
     // Depth first, left before right.
     let mut todo = vec![(levels.len() - 1, 0)];
     while let Some((level, at)) = todo.pop() {

@@ -84,7 +84,9 @@ impl Users {
 /// A line of the table; nothing of another state.
 fn socket(line: &str) -> Option<Socket> {
     let mut fields = line.split_ascii_whitespace().skip(1);
-    let (local, remote, state) = (fields.next()?, fields.next()?, fields.next()?);
+    let local = fields.next()?;
+    let remote = fields.next()?;
+    let state = fields.next()?;
     let user = fields.nth(3)?.parse().ok()?;
     (state == ESTABLISHED).then_some(Socket { local: end(local)?, remote: end(remote)?, user })
 }

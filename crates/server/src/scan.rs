@@ -127,7 +127,8 @@ impl ScanTurn<'_> {
     ///
     /// A damaged table, or what the system says.
     pub fn search(&self, view: &CoinsView, needles: &Needles, is_ending: impl Fn() -> bool) -> Result<Found, RpcError> {
-        let (scan, mut found) = (self.0, Found { is_complete: true, ..Found::default() });
+        let scan = self.0;
+        let mut found = Found { is_complete: true, ..Found::default() };
         let mut coins: BTreeMap<OutPoint, FoundCoin> = BTreeMap::new();
         walk_coins(view, |outpoint, stored| {
             found.looked_at += 1;
@@ -142,7 +143,8 @@ impl ScanTurn<'_> {
             }
             let hit = script_part(stored).and_then(|part| needles.by_stored.get(part));
             if let Some(((script, desc), coin)) = hit.zip(CoinRef::decode(stored).ok()) {
-                let (script, desc) = (script.clone(), desc.clone());
+                let script = script.clone();
+                let desc = desc.clone();
                 let CoinRef { height, coinbase, value, .. } = coin;
                 coins.insert(outpoint, FoundCoin { outpoint, height, coinbase, value, script, desc });
             }

@@ -40,7 +40,8 @@ impl Json {
 
     /// An amount in satoshis, as bitcoins with eight decimals. Source: Core's `ValueFromAmount`.
     pub fn amount(satoshis: i64) -> Json {
-        let (sign, all) = (if satoshis < 0 { "-" } else { "" }, satoshis.unsigned_abs());
+        let sign = if satoshis < 0 { "-" } else { "" };
+        let all = satoshis.unsigned_abs();
         Json::Num(format!("{sign}{}.{:08}", all / 100_000_000, all % 100_000_000))
     }
 

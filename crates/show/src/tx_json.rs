@@ -79,7 +79,9 @@ pub struct InputParts<'a> {
 
 impl<'a> From<Input<'a>> for InputParts<'a> {
     fn from(input: Input<'a>) -> InputParts<'a> {
-        let (prevout, script_sig, sequence) = (input.prevout(), input.script_sig(), input.sequence());
+        let prevout = input.prevout();
+        let script_sig = input.script_sig();
+        let sequence = input.sequence();
         InputParts { prevout, script_sig, sequence, witness: Some(input.witness()) }
     }
 }
@@ -160,7 +162,9 @@ pub fn put_transaction<'a>(
     json.key("vsize").number(weight.div_ceil(WITNESS_SCALE) as u64);
     json.key("weight").number(weight as u64);
     json.key("locktime").number(u64::from(head.lock_time));
-    let (mut sum_in, mut sum_out, mut scratch) = (0i64, 0i64, Vec::new());
+    let mut sum_in = 0i64;
+    let mut sum_out = 0i64;
+    let mut scratch = Vec::new();
     json.key("vin").open_list();
     for (at, input) in inputs.enumerate() {
         let coin = show.spent.map(|spent| &spent[at]);

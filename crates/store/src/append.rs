@@ -102,7 +102,8 @@ impl AppendSet {
         let reserved = file.len()?;
         if reserved < used {
             let advice = "Put the whole file back";
-            let (wanted, found) = (format!("{used} bytes, as the block index says"), format!("{reserved}"));
+            let wanted = format!("{used} bytes, as the block index says");
+            let found = format!("{reserved}");
             return Err(Fault::new(FaultKind::Damaged, path, wanted, found, advice));
         }
         let key = if used == 0 { self.keys.key } else { self.keys.of(&*file)? };
@@ -137,7 +138,8 @@ impl AppendSet {
             return Ok(());
         }
         let reserved = end.div_ceil(self.chunk_bytes) * self.chunk_bytes;
-        let (more, free) = (reserved - tail.reserved, self.disk.free_space_bytes(&self.dir)?);
+        let more = reserved - tail.reserved;
+        let free = self.disk.free_space_bytes(&self.dir)?;
         if free < more + SPARE_BYTES {
             let wanted = format!("{} bytes of free space", more + SPARE_BYTES);
             let found = format!("{free}");
@@ -152,7 +154,8 @@ impl AppendSet {
     /// Adds bytes, for which space must be reserved.
     pub(crate) fn put(&mut self, tail: &mut Tail, parts: &[&[u8]]) {
         for piece in parts.iter().flat_map(|part| part.chunks(PENDING_BYTES)) {
-            let (from, at) = (tail.pending.len(), tail.end());
+            let from = tail.pending.len();
+            let at = tail.end();
             tail.pending.extend_from_slice(piece);
             xor(&mut tail.pending[from..], tail.key, at);
             if tail.pending.len() >= PENDING_BYTES && tail.failed.is_none() {

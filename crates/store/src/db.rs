@@ -42,7 +42,8 @@ impl From<Error> for Fault {
                 "Please report this: ffwd opened it wrongly",
             ),
             Error::TooLarge { bytes, bytes_max } => {
-                let (wanted, found) = (format!("a record of at most {bytes_max} bytes"), format!("one of {bytes}"));
+                let wanted = format!("a record of at most {bytes_max} bytes");
+                let found = format!("one of {bytes}");
                 Fault::new(FaultKind::Refused, Path::new("a table"), wanted, found, "No record of Core's is so large")
             }
             Error::CompactFirst { path, level0_count } => {
@@ -85,7 +86,8 @@ impl Obfuscated {
         match Db::create(disk, dir, options) {
             Ok(db) => Ok(Obfuscated { db, key: NO_KEY }),
             Err(Error::Exists { path }) => {
-                let (path, wanted) = (path.join("CURRENT"), "the database's first file");
+                let path = path.join("CURRENT");
+                let wanted = "the database's first file";
                 let advice = "Restore the directory from a copy";
                 let fault = Fault::new(FaultKind::Damaged, &path, wanted, "tables or a log without it", advice);
                 Err(fault.or_reindex())

@@ -67,7 +67,9 @@ impl Fault {
         found: impl Into<String>,
         advice: impl Into<String>,
     ) -> Fault {
-        let (wanted, found, advice) = (wanted.into(), found.into(), advice.into());
+        let wanted = wanted.into();
+        let found = found.into();
+        let advice = advice.into();
         Fault(Box::new(Detail {
             kind,
             path: path.to_path_buf(),

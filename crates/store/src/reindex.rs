@@ -179,7 +179,8 @@ pub fn remove_undo_files(disk: &dyn Disk, layout: &Layout) -> Result<()> {
 
 /// A new index with `R` takes the place of one that cannot be read. bitcoind could not start on the old one either.
 fn replace_damaged_index(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<BlockIndex> {
-    let (new, dir) = (new_index_dir(layout), layout.index_dir());
+    let new = new_index_dir(layout);
+    let dir = layout.index_dir();
     if disk.metadata(&new)?.is_some() {
         remove_tree(&**disk, &new)?;
     }
@@ -203,7 +204,9 @@ fn replace_damaged_index(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<BlockI
 ///
 /// What the system says; can be called again.
 pub fn finish_index_swap(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
-    let (new, dir, aside) = (new_index_dir(layout), layout.index_dir(), old_index_dir(layout));
+    let new = new_index_dir(layout);
+    let dir = layout.index_dir();
+    let aside = old_index_dir(layout);
     if leveldb::is_installing(&**disk, &new)? {
         // Where another program came in between, what it left stands.
         leveldb::install(disk, &new, &dir)?;

@@ -132,7 +132,8 @@ pub fn seems(disk: &dyn Disk, layout: &Layout, wanted: &Known, known: &[Known]) 
     let has_data = |dir: &Path| Ok::<bool, Fault>(has(dir, "blocks")? || has(dir, "chainstate")?);
     // A path such as "." has no name.
     let place = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
-    let (name, above) = (place.file_name().unwrap_or_default(), place.parent().unwrap_or(Path::new("/")));
+    let name = place.file_name().unwrap_or_default();
+    let above = place.parent().unwrap_or(Path::new("/"));
     if !has_data(dir)? {
         if let Some(database) = database(disk, &place, known)? {
             return Ok(Some(database));

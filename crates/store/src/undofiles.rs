@@ -261,8 +261,8 @@ impl UndoFiles {
     /// Cuts the checksum off, and says whether it fits.
     fn is_sound(&self, payload: &mut Spill, prev: &BlockHash) -> bool {
         let (bytes, there) = payload.split_at(payload.len() - CHECKSUM_BYTES);
-        let (bytes, is_sound) = (bytes.len(), checksum(prev, bytes)[..] == *there);
-        payload.truncate(bytes);
+        let is_sound = checksum(prev, bytes)[..] == *there;
+        payload.truncate(payload.len() - CHECKSUM_BYTES);
         is_sound
     }
 

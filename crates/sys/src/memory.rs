@@ -159,7 +159,8 @@ impl Buffer {
     fn release(&mut self, range: Range<usize>) -> bool {
         let Some(Memory::Map(map)) = self.memory.as_deref() else { return false };
         let skip = self.start.addr().get() - map.as_ptr().addr();
-        let (offset, bytes) = (skip + range.start, range.end - range.start);
+        let offset = skip + range.start;
+        let bytes = range.end - range.start;
         // SAFETY: the range is inside the private anonymous mapping, which `&mut self` holds alone.
         // After MADV_DONTNEED Linux gives such pages as zero bytes, and any bytes are valid u8s.
         unsafe { map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, offset, bytes).is_ok() }

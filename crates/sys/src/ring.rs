@@ -118,7 +118,8 @@ mod system {
         /// Gives the answers that are there to `each`: the tag, and the bytes that were read, fewer than asked for where the
         /// file ends, or what the system said. Returns their number.
         pub fn answers(&mut self, mut each: impl FnMut(u64, io::Result<&[u8]>)) -> usize {
-            let (memory, slot_bytes) = (self.memory.cast::<u8>(), self.slot_bytes);
+            let memory = self.memory.cast::<u8>();
+            let slot_bytes = self.slot_bytes;
             let mut count = 0;
             for answer in self.queue.completion() {
                 let slot = usize::try_from(answer.user_data()).expect("the number of a slot");

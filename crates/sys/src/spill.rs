@@ -98,7 +98,8 @@ impl<const IN_MEMORY: usize> Spill<IN_MEMORY> {
 
     /// Makes room for `more` bytes.
     fn reserve(&mut self, more: usize) {
-        let (used, wanted) = (self.len(), self.len() + more);
+        let used = self.len();
+        let wanted = self.len() + more;
         match &mut self.held {
             Held::Memory(bytes) if wanted <= self.limit => return bytes.reserve(more),
             Held::File(file) if wanted <= file.map.len() => return,

@@ -310,7 +310,8 @@ fn state_view(state: &SessionState) -> StateView {
 
 /// The counters of a while ago and of now, and the seconds between.
 fn recent(said: &Said) -> Option<(&Snapshot, &Snapshot, f64)> {
-    let (first, last) = (said.recent.front()?, &said.progress);
+    let first = said.recent.front()?;
+    let last = &said.progress;
     let seconds = last.seconds - first.0;
     (seconds > 0.5).then_some((&first.1, &last.stats, seconds))
 }

@@ -53,7 +53,8 @@ impl Families {
     fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
         let mut metric = Metric::default();
         let mut out = ProtoHistogram::default();
-        let (mut sum, mut buckets) = (0, Vec::new());
+        let mut sum = 0;
+        let mut buckets = Vec::new();
         for (bound, count) in histogram.bounds.iter().zip(histogram.counts) {
             sum += count;
             let mut bucket = Bucket::default();

@@ -410,7 +410,8 @@ fn judge(txs: &[Tx], rare: Rare) -> Result<(), BlockError> {
         block::Context { height: Height::new(HEIGHT), median_time_past: MedianTime::new(median_time_past(HEIGHT - 1)) };
     let mut take = |number: usize, input: usize| {
         if input == 0 && number > 1 {
-            let (txid, height) = (txs[number - 1].txid(), HEIGHT);
+            let txid = txs[number - 1].txid();
+            let height = HEIGHT;
             let made = txs[number - 1].outputs.iter().enumerate().map(|(vout, &(value, _))| {
                 let outpoint = OutPoint { txid, vout: vout as u32 };
                 (outpoint, Coin { outpoint, height, coinbase: false, value })
@@ -418,7 +419,8 @@ fn judge(txs: &[Tx], rare: Rare) -> Result<(), BlockError> {
             coins.extend(made);
         }
         let coin = coins.remove(&txs[number].inputs[input].coin.outpoint)?;
-        let (height, value) = (Height::new(coin.height), Amount(coin.value));
+        let height = Height::new(coin.height);
+        let value = Amount(coin.value);
         Some(SpentCoin { height, coinbase: coin.coinbase, value, script: &[] })
     };
     judged(&params, &bytes, &context, &mut take, &|height| MedianTime::new(median_time_past(height.to_u32())))

@@ -112,7 +112,9 @@ impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let satoshis = self.0.0.unsigned_abs();
         let sign = if self.0.0 < 0 { "-" } else { "" };
-        let (whole, mut part, mut digits) = (satoshis / 100_000_000, satoshis % 100_000_000, 8);
+        let whole = satoshis / 100_000_000;
+        let mut part = satoshis % 100_000_000;
+        let mut digits = 8;
         while digits > 2 && part % 10 == 0 {
             part /= 10;
             digits -= 1;

@@ -23,7 +23,8 @@ impl State {
 
     /// The mount that a name lies in: the last mount point on the way to it.
     fn mount_of(&self, path: &Path) -> io::Result<usize> {
-        let (mut inode, mut mount) = (0, 0);
+        let mut inode = 0;
+        let mut mount = 0;
         let names = names(path)?;
         for name in &names[..names.len().saturating_sub(1)] {
             inode = *self.dir(inode)?.now.get(*name).ok_or(io::ErrorKind::NotFound)?;

@@ -227,7 +227,8 @@ impl Disk for SimDisk {
             let (is_done, answer) = state.step_whole()?;
             let inode = state.find(from)?;
             state.check_move(from, to)?;
-            let ((from_dir, from_name), (to_dir, to_name)) = (state.parent(from)?, state.parent(to)?);
+            let (from_dir, from_name) = state.parent(from)?;
+            let (to_dir, to_name) = state.parent(to)?;
             if let Some(target) = state.dir(to_dir)?.now.get(to_name)
                 && let Node::Dir(target) = &state.nodes[*target]
                 && !target.now.is_empty()
@@ -253,8 +254,10 @@ impl Disk for SimDisk {
             }
             let (is_done, answer) = state.step_whole()?;
             state.check_move(a, b)?;
-            let (inode_a, inode_b) = (state.find(a)?, state.find(b)?);
-            let ((dir_a, name_a), (dir_b, name_b)) = (state.parent(a)?, state.parent(b)?);
+            let inode_a = state.find(a)?;
+            let inode_b = state.find(b)?;
+            let (dir_a, name_a) = state.parent(a)?;
+            let (dir_b, name_b) = state.parent(b)?;
             if is_done {
                 state.set_names(vec![
                     (dir_a, name_a.to_owned(), Some(inode_b)),

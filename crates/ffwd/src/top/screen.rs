@@ -110,7 +110,8 @@ fn draw_stages(frame: &mut Frame<'_>, area: Rect, view: &View) {
 }
 
 fn draw_cache(frame: &mut Frame<'_>, area: Rect, view: &View) {
-    let (cache, machine) = (&view.cache, &view.machine);
+    let cache = &view.cache;
+    let machine = &view.machine;
     let flush = cache.flush_mean_s.map_or_else(String::new, |seconds| format!(", {} each", human::duration(seconds)));
     let rate = |bytes: f64| format!("{} MB/s", human::figure(bytes / 1e6));
     let hits = cache.hit_rate.map_or_else(|| "–".to_owned(), |rate| format!("{:.1} %", rate * 100.0));

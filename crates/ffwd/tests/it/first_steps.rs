@@ -8,14 +8,12 @@ use crate::run::{run, slow, start};
 use consensus::{Chain, Params};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs;
-use node::options::{Options, Prune, Sizes, real_disk};
+use node::options::{Options, real_disk};
 use primitives::{BlockHash, Work};
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// The directory on the simulated disk.
@@ -28,25 +26,11 @@ fn options(disk: &SimDisk) -> Options {
         disk: disk.shared(),
         // Commits at every chance, so that half-way has commits.
         commit_interval: Duration::ZERO,
-        clock: std::time::SystemTime::now,
-        datadir: PathBuf::from(DIRECTORY),
-        blocksdir: None,
-        params: Params::new(Chain::Regtest),
         minimum_chain_work: Work::ZERO,
         dbcache_bytes: 16 << 20,
         par: 1,
         assumevalid: BlockHash::ZERO,
-        stop_at_height: None,
-        prune: Prune::Off,
-        sizes: Sizes::default(),
-        blocksxor: true,
-        indexes: Vec::new(),
-        debug_bench: false,
-        log_time_micros: false,
-        own_files: node::options::OwnFiles::default(),
-        warnings: Vec::new(),
-        build: "test",
-        stop: Arc::new(AtomicBool::new(false)),
+        ..Options::new(PathBuf::from(DIRECTORY), Params::new(Chain::Regtest), std::time::SystemTime::now)
     }
 }
 

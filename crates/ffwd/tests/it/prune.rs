@@ -4,13 +4,11 @@ use crate::bitcoind::{Bitcoind, CHECKS, copy, is_there, set};
 use crate::run::{run, slow, start};
 use consensus::{Chain, Params};
 use node::jobs::{self, SyncOptions};
-use node::options::{COMMIT_INTERVAL, Options, Prune, Sizes, real_disk};
+use node::options::{Options, Prune, Sizes, real_disk};
 use primitives::{BlockHash, Height, Work};
 use serde_json::Value;
 use std::net::TcpListener;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use store::index::IndexChanges;
 use store::{BlockIndex, Layout};
 
@@ -27,27 +25,13 @@ fn small(datadir: &Path) -> Options {
     let mut sizes = Sizes::default();
     (sizes.limits.file_bytes_max, sizes.limits.chunk_bytes, sizes.prune_buffer_bytes) = (16 << 10, 4 << 10, 4 << 10);
     Options {
-        disk: real_disk(),
-        commit_interval: COMMIT_INTERVAL,
-        clock: std::time::SystemTime::now,
-        datadir: datadir.to_path_buf(),
-        blocksdir: None,
-        params,
         dbcache_bytes: 16 << 20,
         par: 2,
         assumevalid: BlockHash::ZERO,
         minimum_chain_work: Work::ZERO,
-        stop_at_height: None,
         prune: Prune::Target { bytes: 120 << 10 },
-        blocksxor: true,
-        indexes: Vec::new(),
-        debug_bench: false,
-        log_time_micros: false,
-        own_files: node::options::OwnFiles::default(),
-        warnings: Vec::new(),
-        build: "test",
-        stop: Arc::new(AtomicBool::new(false)),
         sizes,
+        ..Options::new(datadir.to_path_buf(), params, std::time::SystemTime::now)
     }
 }
 

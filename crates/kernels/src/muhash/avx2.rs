@@ -159,7 +159,8 @@ fn keep_lanes(number: &mut [__m256i; LIMBS], used: usize) {
 fn split(number: &[__m256i; LIMBS]) -> Fe {
     let mut out = Fe([zero(); LIMBS52]);
     for (index, limb) in out.0.iter_mut().enumerate() {
-        let (word, shift) = (index * 52 / 64, (index * 52 % 64) as i64);
+        let word = index * 52 / 64;
+        let shift = (index * 52 % 64) as i64;
         let low = _mm256_srlv_epi64(number[word], splat(shift));
         // A shift by 64 or more gives zeros.
         let high = number.get(word + 1).map_or(zero(), |next| _mm256_sllv_epi64(*next, splat(64 - shift)));
@@ -182,7 +183,8 @@ fn factors(number: &Fe) -> [__m256d; LIMBS52] {
 
 #[target_feature(enable = "avx2,fma")]
 fn product(a: &Fe, b: &Fe) -> Fe {
-    let (a, b) = (factors(a), factors(b));
+    let a = factors(a);
+    let b = factors(b);
     let mut columns = [zero(); 2 * LIMBS52];
     for (column, begin) in columns.iter_mut().zip(&BEGIN) {
         *column = splat(*begin);
@@ -198,7 +200,8 @@ fn product(a: &Fe, b: &Fe) -> Fe {
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn multiply_row(a: &[__m256d; TILE], b: &[__m256d; LIMBS52], columns: &mut [__m256i; LIMBS52 + TILE]) {
-    let (upper_one, [x, y]) = (_mm256_set1_pd(TWO_104), MIDDLE.map(|factor| _mm256_set1_pd(factor)));
+    let upper_one = _mm256_set1_pd(TWO_104);
+    let [x, y] = MIDDLE.map(|factor| _mm256_set1_pd(factor));
     let mut sums: [__m256i; TILE + 1] = std::array::from_fn(|k| if k < TILE { columns[k] } else { zero() });
     for (j, b) in b.iter().enumerate() {
         sums[TILE] = columns[j + TILE];
@@ -257,7 +260,8 @@ fn folded(columns: &mut [__m256i; 2 * LIMBS52]) -> Fe {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn times(limb: __m256i, factor: u64) -> (__m256i, __m256i) {
-    let (factor, half) = (splat(factor.cast_signed()), splat(HALF_MASK));
+    let factor = splat(factor.cast_signed());
+    let half = splat(HALF_MASK);
     let below = _mm256_mul_epu32(_mm256_and_si256(limb, half), factor);
     let above = _mm256_mul_epu32(_mm256_srli_epi64::<26>(limb), factor);
     let low = _mm256_add_epi64(below, _mm256_slli_epi64::<26>(_mm256_and_si256(above, half)));
@@ -268,7 +272,8 @@ fn times(limb: __m256i, factor: u64) -> (__m256i, __m256i) {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn carry_signed(columns: &mut [__m256i]) {
-    let (mask, bias) = (splat(MASK), splat(CARRY_BIAS - (CARRY_BIAS >> 52)));
+    let mask = splat(MASK);
+    let bias = splat(CARRY_BIAS - (CARRY_BIAS >> 52));
     // The first one has nothing taken from it.
     let mut over = splat(CARRY_BIAS >> 52);
     let (last, rest) = columns.split_last_mut().expect("there are columns");

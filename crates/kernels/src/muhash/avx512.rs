@@ -155,7 +155,9 @@ fn key_streams(keys: &[[u8; 32]; KEYS_AT_ONCE], out: &mut [__m512i; WORDS]) {
 /// Three words are two limbs: 32 bits and 16 of the next one, its other 16 and 32 bits.
 #[target_feature(enable = "avx512f")]
 fn join_words(words: &[__m512i; WORDS], numbers: &mut [Fe; 2]) {
-    let (low, middle, high) = (splat(0xffff_ffff), splat(0xffff_0000_0000), splat(0xffff_ffff_0000));
+    let low = splat(0xffff_ffff);
+    let middle = splat(0xffff_0000_0000);
+    let high = splat(0xffff_ffff_0000);
     let [even, odd] = numbers;
     for (at, [a, b, c]) in words.as_chunks().0.iter().enumerate() {
         even.0[2 * at] =

@@ -156,7 +156,8 @@ macro_rules! add_rows {
 /// All is written out, once for each place: whatever the level of optimization, the sums stay in registers.
 macro_rules! block_columns {
     ($a:expr, $b:expr) => {{
-        let (a, b): (&[__m512i; BLOCK], &[__m512i; BLOCK]) = ($a, $b);
+        let a: &[__m512i; BLOCK] = $a;
+        let b: &[__m512i; BLOCK] = $b;
         let mut sums = [zero(); 2 * BLOCK];
         add_rows!(sums, 1, _mm512_madd52hi_epu64, a, b, [0, 1, 2, 3, 4, 5, 6, 7]);
         for sum in &mut sums {
@@ -175,7 +176,8 @@ fn multiply_8(a: &[__m512i; BLOCK], b: &[__m512i; BLOCK], columns: &mut [__m512i
 /// As above the blocks; the part between stays in registers.
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn multiply_16(a: &[__m512i; 2 * BLOCK], b: &[__m512i; 2 * BLOCK], columns: &mut [__m512i; 4 * BLOCK]) {
-    let (mut a_sum, mut b_sum) = ([zero(); BLOCK], [zero(); BLOCK]);
+    let mut a_sum = [zero(); BLOCK];
+    let mut b_sum = [zero(); BLOCK];
     for k in 0..BLOCK {
         a_sum[k] = _mm512_add_epi64(a[k], a[BLOCK + k]);
         b_sum[k] = _mm512_add_epi64(b[k], b[BLOCK + k]);
@@ -203,7 +205,8 @@ impl Fe {
     #[target_feature(enable = "avx512f,avx512ifma")]
     fn fold(&mut self, columns: &mut [__m512i; 2 * LIMBS48]) {
         const DIFF: i64 = PRIME_DIFF.cast_signed();
-        let (mask, diff) = (splat(MASK), splat(DIFF));
+        let mask = splat(MASK);
+        let diff = splat(DIFF);
         let biased = |column: __m512i| _mm512_add_epi64(column, splat(BIAS - BIAS_CARRIED));
         for column in &mut columns[1..2 * LIMBS48 - 1] {
             *column = biased(*column);

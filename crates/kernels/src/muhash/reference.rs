@@ -63,7 +63,10 @@ pub(super) fn fold(out: &mut Number, mut above: u128) {
 /// A number given by limbs of `BITS` bits, 3,072 or more in all, the lowest first; limbs may be larger, below 2^62.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn from_limbs<const BITS: u32>(limbs: impl Iterator<Item = u64>) -> Number {
-    let (mut out, mut held, mut bits, mut at) = ([0; LIMBS], 0u128, 0, 0);
+    let mut out = [0; LIMBS];
+    let mut held = 0u128;
+    let mut bits = 0;
+    let mut at = 0;
     for limb in limbs {
         held += u128::from(limb) << bits;
         bits += BITS;
@@ -91,7 +94,8 @@ pub(super) fn reduce(number: &Number) -> Number {
 /// A power of k ones, squared k times and multiplied by itself, is one of 2 k ones: 3,072 squares and some twenty products.
 pub(super) fn inverse(number: &Number) -> Number {
     let wanted = BITS - LOW_BITS;
-    let (mut ones, mut count) = (*number, 1);
+    let mut ones = *number;
+    let mut count = 1;
     for bit in (0..wanted.ilog2()).rev() {
         ones = multiply(&squared(&ones, count), &ones);
         count *= 2;

@@ -65,7 +65,8 @@ macro_rules! compress_in_lanes {
             for (start, word) in start.iter_mut().zip(START) {
                 *start = splat(word);
             }
-            let (mut left, mut right) = (start, start);
+            let mut left = start;
+            let mut right = start;
             // Both sides at once: what one waits for fills the other's time.
             sixteen_steps!(left right, 0, f1, f5, block);
             sixteen_steps!(left right, 1, f2, f4, block);

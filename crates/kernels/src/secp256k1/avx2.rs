@@ -398,8 +398,10 @@ impl<M: Multiply> Vector for Four<M> {
 #[inline(always)]
 fn transposed<M: Multiply>([a, b, c, d]: [Four<M>; 4]) -> [Four<M>; 4] {
     instruction!({
-        let (ab_even, ab_odd) = (_mm256_unpacklo_epi64(a.0, b.0), _mm256_unpackhi_epi64(a.0, b.0));
-        let (cd_even, cd_odd) = (_mm256_unpacklo_epi64(c.0, d.0), _mm256_unpackhi_epi64(c.0, d.0));
+        let ab_even = _mm256_unpacklo_epi64(a.0, b.0);
+        let ab_odd = _mm256_unpackhi_epi64(a.0, b.0);
+        let cd_even = _mm256_unpacklo_epi64(c.0, d.0);
+        let cd_odd = _mm256_unpackhi_epi64(c.0, d.0);
         [
             Four::of(_mm256_permute2x128_si256::<0x20>(ab_even, cd_even)),
             Four::of(_mm256_permute2x128_si256::<0x20>(ab_odd, cd_odd)),

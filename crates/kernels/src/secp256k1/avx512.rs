@@ -84,12 +84,16 @@ impl Vector for Avx512 {
     #[inline(always)]
     fn gather(self, rows: [&[u64; 4]; LANES_MAX]) -> [Avx512; 4] {
         // Two rows a vector, so that the steps below put the lanes in order.
-        let (a, b) = (two_rows(self, rows[0], rows[2]), two_rows(self, rows[1], rows[3]));
-        let (c, d) = (two_rows(self, rows[4], rows[6]), two_rows(self, rows[5], rows[7]));
-        let (ab, cd) = (unpacked(a, b), unpacked(c, d));
+        let a = two_rows(self, rows[0], rows[2]);
+        let b = two_rows(self, rows[1], rows[3]);
+        let c = two_rows(self, rows[4], rows[6]);
+        let d = two_rows(self, rows[5], rows[7]);
+        let ab = unpacked(a, b);
+        let cd = unpacked(c, d);
         let mut columns = [self; 4];
         for odd in 0..2 {
-            let (ab, cd) = (ab[odd].0, cd[odd].0);
+            let ab = ab[odd].0;
+            let cd = cd[odd].0;
             let [low, high] =
                 instruction!([_mm512_shuffle_i64x2::<0x88>(ab, cd), _mm512_shuffle_i64x2::<0xDD>(ab, cd)]);
             (columns[odd].0, columns[odd + 2].0) = (low, high);
@@ -101,10 +105,12 @@ impl Vector for Avx512 {
     fn scatter(columns: [Avx512; 4], rows: [&mut [u64; 4]; LANES_MAX]) {
         let [a, b, c, d] = columns;
         // Lanes 0, 2, 4 and 6 of the first two columns, then lanes 1, 3, 5 and 7; the same of the last two.
-        let (ab, cd) = (unpacked(a, b), unpacked(c, d));
+        let ab = unpacked(a, b);
+        let cd = unpacked(c, d);
         let [r0, r1, r2, r3, r4, r5, r6, r7] = rows;
         for (odd, [low, middle, high, top]) in [[r0, r2, r4, r6], [r1, r3, r5, r7]].into_iter().enumerate() {
-            let (ab, cd) = (ab[odd].0, cd[odd].0);
+            let ab = ab[odd].0;
+            let cd = cd[odd].0;
             let [first, second] = instruction!([
                 _mm512_permutex2var_epi64(ab, _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), cd),
                 _mm512_permutex2var_epi64(ab, _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15), cd),

@@ -104,7 +104,8 @@ fn prove_set<V: Vector>(like: V, claims: &[Claim], set: &Set, memory: &mut Memor
             || combs.answers(like, asked, room),
         );
         for (at, asked) in asked.iter().enumerate() {
-            let (vector, lane) = (at / V::LANES, at % V::LANES);
+            let vector = at / V::LANES;
+            let lane = at % V::LANES;
             proven[asked.claim] = answers[vector / WAYS][vector % WAYS] >> lane & 1 == 1;
         }
     }
@@ -280,10 +281,12 @@ impl<V: Vector> Equation<V> {
     pub(super) fn of(base: &Flat<V>, key: &Point<V>, x: &Fe<V>) -> Equation<V> {
         debug_assert!(base.negative == 0, "a sum has its own y, which is taken as it is");
         let g = right_side(x);
-        let (t, d) = (&key.z, mul(&square(&key.z), &g));
+        let t = &key.z;
+        let d = mul(&square(&key.z), &g);
         let v = mul(&mul_columns(&base.y, &key.y).twice().carry(), t);
         let h = mul_columns(&base.x, &d).minus(&key.x).carry();
-        let (hh, both) = (square(&h), key.x.columns().twice().plus(&h).carry());
+        let hh = square(&h);
+        let both = key.x.columns().twice().plus(&h).carry();
         let ddd = mul(&square(&d), &d);
         let squares = dot_columns(&square(&base.y), &ddd, &key.y, &key.y);
         let n = squares.minus_columns(mul_columns(&both, &hh)).carry();

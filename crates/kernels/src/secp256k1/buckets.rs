@@ -57,7 +57,8 @@ fn best_bits(multiples: usize) -> usize {
 /// Windows of `bits` bits or one more.
 fn windows(bits: usize) -> Vec<Window> {
     let count = BITS / bits;
-    let (mut first, mut bucket) = (0, 0);
+    let mut first = 0;
+    let mut bucket = 0;
     (0..count)
         .map(|at| {
             let bits = BITS / count + usize::from(at >= count - BITS % count);

@@ -67,7 +67,8 @@ impl Combs {
         self.good = [0; WAYS];
         let Some(multiples) = multiples(points, room) else { return };
         let mut sums: Vec<Ways<Flat<V>>> = multiples.iter().step_by(2).copied().collect();
-        let (mut next, mut unknown) = (Vec::new(), [[0; WAYS]]);
+        let mut next = Vec::new();
+        let mut unknown = [[0; WAYS]];
         let beta = Fe::splat(like, BETA);
         for entry in 0..ENTRIES {
             if entry > 0 {
@@ -124,7 +125,8 @@ impl Combs {
             2 * TREE,
             #[inline(always)]
             |at, way, axis| {
-                let (part, window) = (at / TREE, at % TREE);
+                let part = at / TREE;
+                let window = at % TREE;
                 halves(like, tables, parts[part], &digits[part], [window, way], axis)
             },
             &mut unknown,
@@ -165,9 +167,12 @@ impl Combs {
 /// The keys as points, and the lanes where they are; in others the generator.
 #[inline(always)]
 fn lift<V: Vector>(like: V, keys: &[Key]) -> (Ways<Point<V>>, Ways<u8>) {
-    let (mut numbers, mut odd, mut is_key) = ([[GENERATOR.x.words(); LANES_MAX]; WAYS], [0; WAYS], [0; WAYS]);
+    let mut numbers = [[GENERATOR.x.words(); LANES_MAX]; WAYS];
+    let mut odd = [0; WAYS];
+    let mut is_key = [0; WAYS];
     for (at, (x, is_odd)) in keys.iter().enumerate() {
-        let (way, lane) = (at / V::LANES, at % V::LANES);
+        let way = at / V::LANES;
+        let lane = at % V::LANES;
         numbers[way][lane] = x.words();
         odd[way] |= u8::from(*is_odd) << lane;
         is_key[way] |= 1 << lane;

@@ -122,7 +122,8 @@ pub(super) struct LaneBits<V> {
 impl<V: Vector> LaneBits<V> {
     #[inline(always)]
     pub(super) fn new<'a>(like: V, bits: impl Iterator<Item = &'a Bits>) -> LaneBits<V> {
-        let (mut rows, mut tops) = ([&Bits::SOME.words; LANES_MAX], [Bits::SOME.top; LANES_MAX]);
+        let mut rows = [&Bits::SOME.words; LANES_MAX];
+        let mut tops = [Bits::SOME.top; LANES_MAX];
         for (lane, bits) in bits.take(V::LANES).enumerate() {
             (rows[lane], tops[lane]) = (&bits.words, bits.top);
         }
@@ -221,7 +222,8 @@ impl Recoded {
 
 /// The `count` bits from bit `first` on.
 pub(super) fn window_of(words: &[u64; 3], first: usize, count: usize) -> u64 {
-    let (word, shift) = (first / 64, first % 64);
+    let word = first / 64;
+    let shift = first % 64;
     let above = if shift == 0 || word == 2 { 0 } else { words[word + 1] << (64 - shift) };
     (words[word] >> shift | above) & ((1 << count) - 1)
 }
@@ -262,7 +264,8 @@ pub(super) fn short_bits<const BITS: usize>(scalar: Scalar) -> [[u64; 3]; 2] {
 /// are, the equation holds; the nearer they are, the shorter the numbers. Everything modulo 2^192.
 fn split(k: Scalar) -> [[u64; 3]; 2] {
     let k = k.words();
-    let (c1, c2) = (times_shifted(k, G1), times_shifted(k, G2));
+    let c1 = times_shifted(k, G1);
+    let c2 = times_shifted(k, G2);
     let r1 = minus(minus([k[0], k[1], k[2]], product(&c1, &A1)), product(&c2, &A2));
     let r2 = minus(product(&c1, &MINUS_B1), product(&c2, &A1));
     [r1, r2]
@@ -285,7 +288,8 @@ fn product(a: &[u64; 2], b: &[u64]) -> [u64; 3] {
 
 /// The difference modulo 2^192.
 fn minus(a: [u64; 3], b: [u64; 3]) -> [u64; 3] {
-    let (mut difference, mut borrow) = ([0; 3], false);
+    let mut difference = [0; 3];
+    let mut borrow = false;
     for i in 0..3 {
         let (first, under) = a[i].overflowing_sub(b[i]);
         let (second, under_again) = first.overflowing_sub(u64::from(borrow));

@@ -28,8 +28,10 @@ type Matrix = [i64; 4];
 /// is so for zero.
 pub(super) fn inverse(number: [u64; 4], modulus: [u64; 4]) -> Option<[u64; 4]> {
     let modulus = signed(modulus);
-    let (mut f, mut g) = (modulus, signed(number));
-    let (mut d, mut e): (Signed, Signed) = ([0; 5], [1, 0, 0, 0, 0]);
+    let mut f = modulus;
+    let mut g = signed(number);
+    let mut d: Signed = [0; 5];
+    let mut e: Signed = [1, 0, 0, 0, 0];
     let of_modulus = inverse_of_word(modulus[0].cast_unsigned());
     let mut eta = -1;
     for _ in 0..MATRICES_MAX {
@@ -48,7 +50,8 @@ pub(super) fn inverse(number: [u64; 4], modulus: [u64; 4]) -> Option<[u64; 4]> {
 /// A number of 256 bits.
 fn signed(words: [u64; 4]) -> Signed {
     let limb = |at: usize| {
-        let (word, shift) = (at * 62 / 64, at * 62 % 64);
+        let word = at * 62 / 64;
+        let shift = at * 62 % 64;
         let above = if shift > 2 && word < 3 { words[word + 1] << (64 - shift) } else { 0 };
         ((words[word] >> shift | above) & LOW).cast_signed()
     };
@@ -68,8 +71,12 @@ fn inverse_of_word(word: u64) -> u64 {
 
 /// 62 steps on the lowest words of f, which is odd, and g. `eta` goes from one call to the next.
 fn steps(eta: &mut i64, f: u64, g: u64) -> Matrix {
-    let (mut f, mut g) = (f, g);
-    let (mut u, mut v, mut q, mut r) = (1u64, 0u64, 0u64, 1u64);
+    let mut f = f;
+    let mut g = g;
+    let mut u = 1u64;
+    let mut v = 0u64;
+    let mut q = 0u64;
+    let mut r = 1u64;
     let mut left = STEPS;
     loop {
         // All steps in which g is even.
@@ -114,8 +121,10 @@ fn low(number: i128) -> i64 {
 
 /// f and g after the steps; what is divided has no remainder.
 fn move_numbers(f: Signed, g: Signed, [u, v, q, r]: Matrix) -> (Signed, Signed) {
-    let (mut to_f, mut to_g) = ([0; 5], [0; 5]);
-    let (mut sum_f, mut sum_g) = (dot(u, f[0], v, g[0]), dot(q, f[0], r, g[0]));
+    let mut to_f = [0; 5];
+    let mut to_g = [0; 5];
+    let mut sum_f = dot(u, f[0], v, g[0]);
+    let mut sum_g = dot(q, f[0], r, g[0]);
     debug_assert!(low(sum_f) == 0 && low(sum_g) == 0);
     for i in 1..5 {
         sum_f = (sum_f >> 62) + dot(u, f[i], v, g[i]);
@@ -129,10 +138,12 @@ fn move_numbers(f: Signed, g: Signed, [u, v, q, r]: Matrix) -> (Signed, Signed) 
 /// d and e after the steps, between -2 and 1 times the modulus before and after; multiples of the modulus are added so that
 /// nothing remains.
 fn move_factors(d: Signed, e: Signed, [u, v, q, r]: Matrix, modulus: &Signed, of_modulus: u64) -> (Signed, Signed) {
-    let (sign_d, sign_e) = (d[4] >> 63, e[4] >> 63);
+    let sign_d = d[4] >> 63;
+    let sign_e = e[4] >> 63;
     let mut times_d = (u & sign_d) + (v & sign_e);
     let mut times_e = (q & sign_d) + (r & sign_e);
-    let (mut sum_d, mut sum_e) = (dot(u, d[0], v, e[0]), dot(q, d[0], r, e[0]));
+    let mut sum_d = dot(u, d[0], v, e[0]);
+    let mut sum_e = dot(q, d[0], r, e[0]);
     let rest = |sum: i128, times: i64| {
         let wanted = of_modulus.wrapping_mul(sum as u64).wrapping_add(times.cast_unsigned()) & LOW;
         times - wanted.cast_signed()
@@ -141,7 +152,8 @@ fn move_factors(d: Signed, e: Signed, [u, v, q, r]: Matrix, modulus: &Signed, of
     sum_d += i128::from(modulus[0]) * i128::from(times_d);
     sum_e += i128::from(modulus[0]) * i128::from(times_e);
     debug_assert!(low(sum_d) == 0 && low(sum_e) == 0);
-    let (mut to_d, mut to_e) = ([0; 5], [0; 5]);
+    let mut to_d = [0; 5];
+    let mut to_e = [0; 5];
     for i in 1..5 {
         sum_d = (sum_d >> 62) + dot(u, d[i], v, e[i]) + i128::from(modulus[i]) * i128::from(times_d);
         sum_e = (sum_e >> 62) + dot(q, d[i], r, e[i]) + i128::from(modulus[i]) * i128::from(times_e);

@@ -88,7 +88,8 @@ impl<V: Vector> Columns<V> {
         debug_assert!(self.is_valid());
         let mut t = self.0;
         let like = t[0];
-        let (bias, back) = (V::CARRY_BIAS, V::CARRY_BIAS >> 52);
+        let bias = V::CARRY_BIAS;
+        let back = V::CARRY_BIAS >> 52;
         let top = t[4].plus(like.splat(PRIMES_ADDED << 48));
         let above = top.down::<48>();
         t[4] = top.and(like.splat(TOP));

@@ -162,7 +162,8 @@ impl<V: Vector> Inversions<V> {
         let mut product = self.product;
         let mut inverse = each!(i, mul_loose(&product[i], &self.steps[last][i].before));
         for at in (0..count).rev() {
-            let (step, before) = (&self.steps[at], &self.steps[at.saturating_sub(1)]);
+            let step = &self.steps[at];
+            let before = &self.steps[at.saturating_sub(1)];
             let is_double = is_double(at);
             let from = in_turn!(i, {
                 let [a, b] = pair(at, i, Axis::Y);
@@ -200,7 +201,8 @@ fn inverses<V: Vector>(numbers: &Ways<Loose<V>>) -> Option<Ways<Loose<V>>> {
 #[inline(always)]
 fn inverses_of_lanes<V: Vector>([one, other]: &Ways<Loose<V>>) -> Option<Ways<Loose<V>>> {
     // In lane i the product of lanes i to i + distance, and of those but the first.
-    let (mut all, mut others) = (mul(one, other), None);
+    let mut all = mul(one, other);
+    let mut others = None;
     let mut distance = 1;
     while distance < V::LANES {
         let further = turned(&all, distance);

@@ -121,8 +121,9 @@ impl<V: Vector> Room<V> {
         let mut single = vec![[Flat { x: zero, y: zero, negative: 0 }; WAYS]; digits.len()];
         let mut stride = 0;
         for level in 0..LEVELS {
-            let (base, of_key) = (base_points(level) / 2, if keys.is_empty() { 0 } else { multiples_at(level) });
-            let (sums, operands) = (&self.sums, &self.operands);
+            let base = base_points(level) / 2;
+            let of_key = if keys.is_empty() { 0 } else { multiples_at(level) };
+            let sums = &self.sums;
             // Of the points of the level before, those that are sums.
             let summed = if level == 0 { 0 } else { base_points(level - 1) / 2 };
             let left = |pair: usize, at: usize| if at < summed { &sums[pair * stride + at] } else { &single[pair] };
@@ -131,17 +132,19 @@ impl<V: Vector> Room<V> {
                 base + of_key,
                 #[inline(always)]
                 |at| {
-                    let (pair, place) = (at / (base + of_key), at % (base + of_key));
+                    let pair = at / (base + of_key);
+                    let place = at % (base + of_key);
                     if level == 0 && place < base {
                         ask_for::<V>(bases, digits, pair * BASE_WINDOWS + 2 * place);
                     }
                 },
                 #[inline(always)]
                 |at, way, axis| {
-                    let (pair, place) = (at / (base + of_key), at % (base + of_key));
+                    let pair = at / (base + of_key);
+                    let place = at % (base + of_key);
                     if place >= base {
                         let (a, b, _) = multiple_of(level, place - base);
-                        [operands[pair][a][way].coordinate(axis), operands[pair][b][way].coordinate(axis)]
+                        [self.operands[pair][a][way].coordinate(axis), self.operands[pair][b][way].coordinate(axis)]
                     } else if level == 0 {
                         let window = pair * BASE_WINDOWS + 2 * place;
                         [
@@ -149,7 +152,8 @@ impl<V: Vector> Room<V> {
                             of_tables(like, bases, digits, window + 1, way, axis),
                         ]
                     } else {
-                        let (first, second) = (left(pair, 2 * place), left(pair, 2 * place + 1));
+                        let first = left(pair, 2 * place);
+                        let second = left(pair, 2 * place + 1);
                         [first[way].coordinate(axis), second[way].coordinate(axis)]
                     }
                 },
@@ -254,8 +258,10 @@ impl<V: Vector> Room<V> {
                 PART,
                 #[inline(always)]
                 |at, way, axis| {
-                    let (pair, window) = (at / PART, part * PART + at % PART);
-                    let (table, digits) = (&tables[pair][way], &digits[pair][way]);
+                    let pair = at / PART;
+                    let window = part * PART + at % PART;
+                    let table = &tables[pair][way];
+                    let digits = &digits[pair][way];
                     [
                         multiples(like, table, &digits.key[0][window], false, axis),
                         multiples(like, table, &digits.key[1][window], true, axis),
@@ -278,7 +284,8 @@ impl<V: Vector> Room<V> {
 
 /// Points that are left of the generator's windows at a level of its tree.
 const fn base_points(level: usize) -> usize {
-    let (mut points, mut at) = (BASE_WINDOWS, 0);
+    let mut points = BASE_WINDOWS;
+    let mut at = 0;
     while at < level {
         points = points.div_ceil(2);
         at += 1;
@@ -321,7 +328,8 @@ fn of_tables<V: Vector>(
     way: usize,
     axis: Axis,
 ) -> Coordinate<V> {
-    let (digits, window) = (&digits[at / BASE_WINDOWS][way], at % BASE_WINDOWS);
+    let digits = &digits[at / BASE_WINDOWS][way];
+    let window = at % BASE_WINDOWS;
     look_up(like, bases.table(window), &digits.base[window], axis)
 }
 

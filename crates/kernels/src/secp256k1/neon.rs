@@ -96,7 +96,8 @@ impl Vector for Neon {
     fn gather(self, rows: [&[u64; 4]; LANES_MAX]) -> [Neon; 4] {
         let mut columns = [self; 4];
         for pair in 0..2 {
-            let (a, b) = (read(&rows[0].as_chunks().0[pair]), read(&rows[1].as_chunks().0[pair]));
+            let a = read(&rows[0].as_chunks().0[pair]);
+            let b = read(&rows[1].as_chunks().0[pair]);
             columns[2 * pair] = Neon(instruction!(vtrn1q_u64(a, b)));
             columns[2 * pair + 1] = Neon(instruction!(vtrn2q_u64(a, b)));
         }
@@ -107,7 +108,8 @@ impl Vector for Neon {
     fn scatter(columns: [Neon; 4], rows: [&mut [u64; 4]; LANES_MAX]) {
         let [first, second, ..] = rows;
         for pair in 0..2 {
-            let (a, b) = (columns[2 * pair].0, columns[2 * pair + 1].0);
+            let a = columns[2 * pair].0;
+            let b = columns[2 * pair + 1].0;
             write(instruction!(vtrn1q_u64(a, b)), &mut first.as_chunks_mut().0[pair]);
             write(instruction!(vtrn2q_u64(a, b)), &mut second.as_chunks_mut().0[pair]);
         }

@@ -125,7 +125,8 @@ impl<V: Vector> Pairs<V> {
         waiting: &mut Vec<u32>,
         terms: impl ExactSizeIterator<Item = (u32, Term)>,
     ) {
-        let (mut pairs, mut sums) = (self.pairs.len(), waiting.len());
+        let mut pairs = self.pairs.len();
+        let mut sums = waiting.len();
         self.pairs.resize(pairs + terms.len() + 1, STAND_IN);
         waiting.resize(sums + terms.len() + 1, 0);
         for (number, term) in terms {
@@ -151,7 +152,8 @@ impl<V: Vector> Pairs<V> {
     /// A point of the list.
     pub(super) fn point(&self, term: Term) -> Affine {
         let Entry([x, y]) = self.points[term.place()];
-        let (x, y) = (Field::reduced(x), Field::reduced(y));
+        let x = Field::reduced(x);
+        let y = Field::reduced(y);
         Affine { x, y: if term.is_negative() { -y } else { y } }
     }
 
@@ -163,7 +165,8 @@ impl<V: Vector> Pairs<V> {
         // Whole vectors are read and computed, and what is too much is cut off.
         let whole = count.next_multiple_of(V::LANES * WAYS);
         pairs.resize(whole + LANES_MAX, STAND_IN);
-        let (like, end) = (self.like, self.points.len() + count);
+        let like = self.like;
+        let end = self.points.len() + count;
         let good = (0..whole).step_by(SHARED_MAX).all(|first| {
             let count = (whole - first).min(SHARED_MAX);
             like.run(
@@ -182,7 +185,8 @@ impl<V: Vector> Pairs<V> {
     #[inline(always)]
     fn add(&mut self, pairs: &[[Term; 2]], count: usize) -> bool {
         let Pairs { like, points, inversions, .. } = self;
-        let (like, first) = (*like, points.len());
+        let like = *like;
+        let first = points.len();
         let highest = pairs.as_flattened().iter().fold(0, |highest, term| highest.max(term.0));
         assert!(Term(highest).place() < first, "terms are of points that are there");
         points.resize(first + count + LANES_MAX - V::LANES, Entry::EMPTY);
@@ -226,7 +230,8 @@ unsafe fn coordinate<V: Vector>(
     which: usize,
     axis: Axis,
 ) -> Coordinate<V> {
-    let (mut rows, mut negative) = ([points[0].row(axis); LANES_MAX], 0);
+    let mut rows = [points[0].row(axis); LANES_MAX];
+    let mut negative = 0;
     for lane in 0..V::LANES {
         let term = pairs[lane][which];
         debug_assert!(term.place() < points.len());

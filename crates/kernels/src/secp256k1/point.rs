@@ -136,7 +136,8 @@ impl<V: Vector> Rung<V> {
     #[inline(always)]
     pub(super) fn new(point: &Flat<V>) -> Rung<V> {
         debug_assert!(point.negative == 0, "sums have their own y");
-        let (x, y) = (point.x.columns().twice().carry_loose(), point.y.columns().shifted::<3>().carry_loose());
+        let x = point.x.columns().twice().carry_loose();
+        let y = point.y.columns().shifted::<3>().carry_loose();
         Rung { x, y, z: Fe::small(point.x.like(), 2).loose() }
     }
 

@@ -25,7 +25,8 @@ const fn begin<V: Vector>(products: u64) -> [u64; 10] {
     let mut k = 0;
     while k < 10 {
         // Column k has the lower halves of the pairs with i + j = k, and the upper ones of those with i + j = k - 1.
-        let (mut lows, mut highs) = (products * pairs_of(k), if k == 0 { 0 } else { products * pairs_of(k - 1) });
+        let mut lows = products * pairs_of(k);
+        let mut highs = if k == 0 { 0 } else { products * pairs_of(k - 1) };
         let folded: [[u64; 2]; 5] = [[2, 0], [1, 2], [1, 1], [1, 1], [1, 1]];
         if k < 5 {
             (lows, highs) = (lows + folded[k][0], highs + folded[k][1]);
@@ -61,7 +62,8 @@ fn begun<V: Vector>(like: V, columns: [u64; 10]) -> Wide<V> {
 #[inline(always)]
 fn add_elements<V: Vector>(wide: &mut Wide<V>, a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) {
     debug_assert!(a.is_valid() && b.is_valid());
-    let (a, b) = (a.factors(), b.factors());
+    let a = a.factors();
+    let b = b.factors();
     for i in 0..5 {
         V::add_products(wide, i, a[i], &b, 0);
     }
@@ -87,7 +89,8 @@ fn double_columns<V: Vector>(wide: &mut Wide<V>, from: usize, to: usize) {
 #[inline(always)]
 fn add_squares<V: Vector>(wide: &mut Wide<V>, f: &[V::Factor; 5]) {
     for i in 0..5 {
-        let (mut low, mut high) = (wide[2 * i], wide[2 * i + 1]);
+        let mut low = wide[2 * i];
+        let mut high = wide[2 * i + 1];
         V::add_product(&mut low, &mut high, f[i], f[i]);
         (wide[2 * i], wide[2 * i + 1]) = (low, high);
     }

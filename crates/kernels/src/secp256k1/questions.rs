@@ -89,7 +89,8 @@ impl Questions {
     /// Those behind the claims that lanes take, each with its number, in the claims' order. What claims side by side say of
     /// one signature is asked `together`, or each by itself.
     pub(super) fn new<V: Vector>(like: V, claims: &[(usize, &Claim)], together: bool) -> Questions {
-        let (mut questions, mut fractions) = (Questions::default(), Vec::with_capacity(claims.len()));
+        let mut questions = Questions::default();
+        let mut fractions = Vec::with_capacity(claims.len());
         questions.list.reserve(claims.len());
         questions.statements.reserve(claims.len());
         for claims in claims.chunk_by(|(_, one), (_, other)| together && are_of_one_signature(one, other)) {
@@ -141,7 +142,9 @@ impl Questions {
         message: &[u8; 32],
     ) -> Option<Begun> {
         let (r, s) = signature(r, s)?;
-        let (x, point, sum_x) = (Field::from_bytes(x)?, Told::new(y)?, Field::from_words(r.words())?);
+        let x = Field::from_bytes(x)?;
+        let point = Told::new(y)?;
+        let sum_x = Field::from_words(r.words())?;
         self.state(claim, point, sum_x, Told::Nothing);
         Some((x, Fraction::new(words_of(message), r, s)))
     }
@@ -150,7 +153,8 @@ impl Questions {
     fn ecdsa_by_keys(&mut self, claims: &[(usize, &Claim)]) -> Option<Begun> {
         let (_, Claim::Ecdsa { r, s, message, .. }) = claims.first()? else { return None };
         let (r, s) = signature(r, s)?;
-        let (x, message) = (Field::from_words(r.words())?, Scalar::reduced(words_of(message)));
+        let x = Field::from_words(r.words())?;
+        let message = Scalar::reduced(words_of(message));
         let start = self.statements.len();
         for (place, claim) in claims {
             if let Claim::Ecdsa { x, y, .. } = claim
@@ -173,7 +177,8 @@ impl Questions {
     ) -> Option<Begun> {
         let key = -Scalar::reduced(words_of(challenge));
         let fraction = Fraction::new(Scalar::from_bytes(s)?.words(), key, Scalar::ONE);
-        let (x, sum_x) = (Field::from_bytes(x)?, Field::from_bytes(r)?);
+        let x = Field::from_bytes(x)?;
+        let sum_x = Field::from_bytes(r)?;
         self.state(claim, Told::Odd(false), sum_x, Told::Odd(false));
         Some((x, fraction))
     }
@@ -181,7 +186,8 @@ impl Questions {
     /// `t G + P` is as claimed.
     fn tweaked(&mut self, claim: usize, x: &[u8; 32], tweak: &[u8; 32], sum: &[u8; 32], odd: bool) -> Option<Begun> {
         let fraction = Fraction::new(Scalar::from_bytes(tweak)?.words(), Scalar::ONE, Scalar::ONE);
-        let (x, sum_x) = (Field::from_bytes(x)?, Field::from_bytes(sum)?);
+        let x = Field::from_bytes(x)?;
+        let sum_x = Field::from_bytes(sum)?;
         self.state(claim, Told::Odd(false), sum_x, Told::Odd(odd));
         Some((x, fraction))
     }
@@ -211,12 +217,13 @@ fn are_of_one_signature(one: &Claim, other: &Claim) -> bool {
 /// r and s of an ECDSA signature, neither zero, s low.
 fn signature(r: &[u8; 32], s: &[u8; 32]) -> Option<(Scalar, Scalar)> {
     let number = |bytes| Scalar::from_bytes(bytes).filter(|number| !number.is_zero());
-    let (r, s) = (number(r)?, number(s)?);
+    let r = number(r)?;
+    let s = number(s)?;
     (!is_high(s)).then_some((r, s))
 }
 
 /// Whether a number is above half the order.
 pub(super) fn is_high(number: Scalar) -> bool {
-    let (number, negative) = (number.words(), (-number).words());
-    number.iter().rev().gt(negative.iter().rev())
+    let negative = (-number).words();
+    number.words().iter().rev().gt(negative.iter().rev())
 }

@@ -58,7 +58,8 @@ pub(super) fn words_of(bytes: &[u8; 32]) -> [u64; 4] {
 
 /// `a + b` and the carry.
 fn add_words(a: [u64; 4], b: [u64; 4]) -> ([u64; 4], bool) {
-    let (mut sum, mut carry) = ([0; 4], false);
+    let mut sum = [0; 4];
+    let mut carry = false;
     for i in 0..4 {
         let (first, over) = a[i].overflowing_add(b[i]);
         let (second, over_again) = first.overflowing_add(u64::from(carry));
@@ -69,7 +70,8 @@ fn add_words(a: [u64; 4], b: [u64; 4]) -> ([u64; 4], bool) {
 
 /// `a - b` and the borrow.
 fn sub_words(a: [u64; 4], b: [u64; 4]) -> ([u64; 4], bool) {
-    let (mut difference, mut borrow) = ([0; 4], false);
+    let mut difference = [0; 4];
+    let mut borrow = false;
     for i in 0..4 {
         let (first, under) = a[i].overflowing_sub(b[i]);
         let (second, under_again) = first.overflowing_sub(u64::from(borrow));
@@ -333,8 +335,10 @@ pub(super) struct Jacobian {
 impl Jacobian {
     pub(super) fn double(self) -> Jacobian {
         let twice = |number: Field| number + number;
-        let (b, e) = (self.y.square(), self.x.square());
-        let (d, e) = (twice(twice(self.x * b)), e + twice(e));
+        let b = self.y.square();
+        let e = self.x.square();
+        let d = twice(twice(self.x * b));
+        let e = e + twice(e);
         let x = e.square() - twice(d);
         let y = e * (d - x) - twice(twice(twice(b.square())));
         Jacobian { x, y, z: twice(self.y * self.z) }
@@ -343,9 +347,11 @@ impl Jacobian {
     /// The sum of different points.
     pub(super) fn add(self, other: Affine) -> Jacobian {
         let zz = self.z.square();
-        let (h, r) = (other.x * zz - self.x, other.y * zz * self.z - self.y);
+        let h = other.x * zz - self.x;
+        let r = other.y * zz * self.z - self.y;
         let hh = h.square();
-        let (hhh, v) = (h * hh, self.x * hh);
+        let hhh = h * hh;
+        let v = self.x * hh;
         let x = r.square() - hhh - v - v;
         Jacobian { x, y: r * (v - x) - self.y * hhh, z: self.z * h }
     }

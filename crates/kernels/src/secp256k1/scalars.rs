@@ -29,7 +29,8 @@ const C: [u64; 3] = short_limbs(Order::C);
 /// The order times this is -1 modulo 2^52.
 const MINUS_INVERSE: u64 = {
     // Each step doubles the bits that are right, from three on.
-    let (mut inverse, mut step) = (ORDER[0], 0);
+    let mut inverse = ORDER[0];
+    let mut step = 0;
     while step < 5 {
         inverse = inverse.wrapping_mul(2u64.wrapping_sub(ORDER[0].wrapping_mul(inverse)));
         step += 1;
@@ -127,7 +128,8 @@ impl<V: Vector> Numbers<V> {
 /// less.
 #[inline(always)]
 fn add_to_begun<V: Vector, const N: usize>(t: &mut [V; N], k: usize, a: V::Factor, b: V::Factor) {
-    let (mut low, mut high) = (t[k], t[k + 1]);
+    let mut low = t[k];
+    let mut high = t[k + 1];
     V::add_product(&mut low, &mut high, a, b);
     (t[k], t[k + 1]) = (low, high);
 }
@@ -176,7 +178,9 @@ fn mul<V: Vector>(a: &Numbers<V>, b: &Numbers<V>) -> Numbers<V> {
 #[inline(always)]
 fn product<V: Vector>(a: &Numbers<V>, b: &Numbers<V>) -> Numbers<V> {
     let like = a.0[0];
-    let (a, b, inverse) = (a.factors(), b.factors(), like.splat(MINUS_INVERSE).factor());
+    let a = a.factors();
+    let b = b.factors();
+    let inverse = like.splat(MINUS_INVERSE).factor();
     let mut t = [like; 10];
     for k in 0..10 {
         t[k] = like.splat(const { begin::<V>() }[k]);
@@ -188,7 +192,8 @@ fn product<V: Vector>(a: &Numbers<V>, b: &Numbers<V>) -> Numbers<V> {
     }
     for i in 0..5 {
         // All of column i is there, but for the lower half of what is added now.
-        let (mut times, mut ignored) = (like.splat(V::LOW.wrapping_neg()), like);
+        let mut times = like.splat(V::LOW.wrapping_neg());
+        let mut ignored = like;
         let column = t[i].plus(like.splat(V::LOW)).lowest_factor();
         V::add_product(&mut times, &mut ignored, column, inverse);
         let times = times.and(like.splat(LIMB)).factor();
@@ -207,7 +212,8 @@ fn product<V: Vector>(a: &Numbers<V>, b: &Numbers<V>) -> Numbers<V> {
 
 /// What the columns of two products are begun with: less what the bits of their halves have beside them.
 const fn begin<V: Vector>() -> [u64; 10] {
-    let (mut begin, mut k) = ([0u64; 10], 0);
+    let mut begin = [0u64; 10];
+    let mut k = 0;
     while k < 10 {
         let lows = pairs_of(k).wrapping_mul(V::LOW);
         let highs = if k == 0 { 0 } else { pairs_of(k - 1).wrapping_mul(V::HIGH) };
@@ -251,7 +257,8 @@ fn fill<V: Vector>(like: V, fractions: &[Fraction], bits: &mut [Bits]) {
         steps.push(step);
     }
     let mut inverse = inverses(&product, half_r);
-    let (of_base, of_key) = (MIDDLE - Scalar::ONE.half(), -(Scalar::ONE + LAMBDA).half());
+    let of_base = MIDDLE - Scalar::ONE.half();
+    let of_key = -(Scalar::ONE + LAMBDA).half();
     for ((part, step), bits) in fractions.chunks(width).zip(&steps).zip(bits.chunks_mut(width)).rev() {
         let of_each = each!(i, mul(&inverse[i], &step[i][1]));
         inverse = each!(i, mul(&inverse[i], &step[i][0]));
@@ -324,7 +331,8 @@ fn inverses<V: Vector>(numbers: &Ways<Numbers<V>>, factor: Scalar) -> Ways<Numbe
 fn short_bits<V: Vector>(number: &Numbers<V>) -> [[V; 3]; 2] {
     let like = number.0[0];
     let k = number.factors();
-    let (c1, c2) = (high_words(like, &k, const { limbs(G1) }), high_words(like, &k, const { limbs(G2) }));
+    let c1 = high_words(like, &k, const { limbs(G1) });
+    let c2 = high_words(like, &k, const { limbs(G2) });
     let a1 = const { short_limbs([A1[0], A1[1], 0]) };
     let zero = [like.splat(0); 4];
     let from_one = add_low(add_low(zero, &c1, a1), &c2, const { short_limbs(A2) });

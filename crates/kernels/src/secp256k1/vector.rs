@@ -112,7 +112,8 @@ pub(super) trait Vector: Copy + 'static {
     #[inline(always)]
     fn add_products(columns: &mut [Self; 10], k: usize, a: Self::Factor, b: &[Self::Factor; 5], first: usize) {
         for j in first..5 {
-            let (mut low, mut high) = (columns[k + j], columns[k + j + 1]);
+            let mut low = columns[k + j];
+            let mut high = columns[k + j + 1];
             Self::add_product(&mut low, &mut high, a, b[j]);
             (columns[k + j], columns[k + j + 1]) = (low, high);
         }

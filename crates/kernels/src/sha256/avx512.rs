@@ -143,7 +143,8 @@ fn transpose(r: [__m512i; 16]) -> [__m512i; 16] {
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn store_digests(words: [__m512i; 8], out: &mut [[u8; 32]; 16]) {
     let [a, b, c, d, e, f, g, h] = words;
-    let (first, second) = (four_words(a, b, c, d), four_words(e, f, g, h));
+    let first = four_words(a, b, c, d);
+    let second = four_words(e, f, g, h);
     for j in 0..4 {
         let parts = [
             (_mm512_castsi512_si128(first[j]), _mm512_castsi512_si128(second[j])),
@@ -164,8 +165,10 @@ pub(super) fn store_digests(words: [__m512i; 8], out: &mut [[u8; 32]; 16]) {
 #[target_feature(enable = "avx512f,avx512bw")]
 fn four_words(a: __m512i, b: __m512i, c: __m512i, d: __m512i) -> [__m512i; 4] {
     let swap = swap_bytes();
-    let (ab, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-    let (cd, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    let ab = _mm512_unpacklo_epi32(a, b);
+    let ab_high = _mm512_unpackhi_epi32(a, b);
+    let cd = _mm512_unpacklo_epi32(c, d);
+    let cd_high = _mm512_unpackhi_epi32(c, d);
     [
         _mm512_shuffle_epi8(_mm512_unpacklo_epi64(ab, cd), swap),
         _mm512_shuffle_epi8(_mm512_unpackhi_epi64(ab, cd), swap),

@@ -16,10 +16,12 @@ pub(super) const K: [u32; 64] = round_constants();
 /// Finds each constant from its definition: c = floor(cbrt(p) * 2^32), whose low 32 bits count.
 const fn round_constants() -> [u32; 64] {
     let mut constants = [0; 64];
-    let (mut at, mut prime) = (0, 2_u128);
+    let mut at = 0;
+    let mut prime = 2_u128;
     while at < 64 {
         // The greatest c with c^3 <= p * 2^96; c is under 2^36, for p is under 2^9.
-        let (mut c, mut bit) = (0_u128, 1_u128 << 35);
+        let mut c = 0_u128;
+        let mut bit = 1_u128 << 35;
         while bit > 0 {
             let more = c | bit;
             if more * more * more <= prime << 96 {

@@ -52,7 +52,8 @@ impl Stage {
     ) -> Option<&'a [u8]> {
         let start = done * 64;
         let bytes = bytes_of(message);
-        let (mut skip, mut filled) = (start, 0);
+        let mut skip = start;
+        let mut filled = 0;
         for piece in message {
             if skip >= piece.len() {
                 skip -= piece.len();

@@ -112,7 +112,8 @@ macro_rules! streams_engine {
         /// Replaces digests by their digests.
         #[target_feature(enable = $features)]
         fn again<const S: usize>(state: &mut [Words; S]) {
-            let (mark, length) = (load(&[0x8000_0000, 0, 0, 0]), load(&[0, 0, 0, 256]));
+            let mark = load(&[0x8000_0000, 0, 0, 0]);
+            let length = load(&[0, 0, 0, 256]);
             let mut w = [[mark, mark, mark, length]; S];
             for (w, words) in w.iter_mut().zip(&*state) {
                 let (parts, _) = words.as_chunks();

@@ -155,7 +155,8 @@ fn key(index: usize, pair: Keypair, publics: [[u8; 33]; MULTISIG_KEYS]) -> Key {
     let hash = hash160(&publics[0]);
     let internal = pair.x_only_public_key().0.to_byte_array();
     let (tweaked, x_only, _) = tweak(pair, &[]);
-    let (leaf, sibling) = (leaf_script(index, &internal), sibling(index));
+    let leaf = leaf_script(index, &internal);
+    let sibling = sibling(index);
     let leaf_hash = tapleaf(&leaf);
     let root = sibling.map_or(leaf_hash, |other| tapbranch(leaf_hash, other));
     let (_, script_x_only, parity) = tweak(pair, &root);

@@ -259,7 +259,10 @@ impl Planner {
         self.block.outputs.push(treasury);
         let first = self.next_tx;
         self.end_transaction(fee, 0);
-        let (model, keys, unit, count) = (self.model, self.keys, self.unit(), count as usize);
+        let model = self.model;
+        let keys = self.keys;
+        let unit = self.unit();
+        let count = count as usize;
         self.coins.begin_split(Split { model, keys, unit, count, first_tx: first, halvings, rng });
         // The treasury is for the next block of this phase, or an old coin like any other.
         let coin = Coin { tx: first, vout: groups.len() as u32, out: treasury };
@@ -336,7 +339,8 @@ impl Planner {
     /// Makes a transaction of the inputs that were added, with `outputs` outputs; says whether there was an input.
     fn transaction(&mut self, outputs: u32) -> bool {
         let spent = self.open_inputs();
-        let (inputs, money) = (spent.len() as u32, spent.iter().map(|coin| coin.out.value()).sum::<u64>());
+        let inputs = spent.len() as u32;
+        let money = spent.iter().map(|coin| coin.out.value()).sum::<u64>();
         if inputs == 0 {
             return false;
         }

@@ -75,7 +75,8 @@ impl Profile {
     /// Of a thousand spent coins, those made up to that number of blocks before, for some numbers of blocks.
     pub fn ages(self) -> Vec<(u32, u32)> {
         let model = self.model();
-        let (mut sum, mut ages) = (model.same_block_per_mille, vec![(0, model.same_block_per_mille)]);
+        let mut sum = model.same_block_per_mille;
+        let mut ages = vec![(0, model.same_block_per_mille)];
         let mut recent = 0;
         for band in model.ages {
             recent += band.weight;
@@ -248,7 +249,8 @@ const MAINNET_2025: Model = Model {
 };
 
 const fn sum_of(bands: &[Band]) -> u32 {
-    let (mut sum, mut i) = (0, 0);
+    let mut sum = 0;
+    let mut i = 0;
     while i < bands.len() {
         assert!(bands[i].from <= bands[i].to, "a band runs upwards");
         sum += bands[i].weight;
@@ -258,7 +260,8 @@ const fn sum_of(bands: &[Band]) -> u32 {
 }
 
 const fn sum_of_kinds(kinds: &[(Kind, u32)]) -> u32 {
-    let (mut sum, mut i) = (0, 0);
+    let mut sum = 0;
+    let mut i = 0;
     while i < kinds.len() {
         sum += kinds[i].1;
         i += 1;

@@ -56,7 +56,8 @@ impl Split {
         let mut rng = self.rng.clone();
         rng.skip(2 * index as u64);
         let value = (0..self.halvings).fold(draw_value(&mut rng, self.unit), |value, _| halved(value));
-        let (tx, vout) = (index / TX_COINS, index % TX_COINS);
+        let tx = index / TX_COINS;
+        let vout = index % TX_COINS;
         let paid = 2 * (self.count.div_ceil(TX_COINS) + 1) + 1;
         let before = 2 * self.count + paid + tx * (2 * TX_COINS + 1) + 2 * vout;
         let mut rng = self.rng.clone();

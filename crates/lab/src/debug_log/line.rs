@@ -53,8 +53,12 @@ fn time(line: &[u8]) -> Option<(i64, bool, &[u8])> {
     if !separators {
         return None;
     }
-    let (year, month, day) = (digits(&head[..4])?, digits(&head[5..7])?, digits(&head[8..10])?);
-    let (hour, minute, second) = (digits(&head[11..13])?, digits(&head[14..16])?, digits(&head[17..19])?);
+    let year = digits(&head[..4])?;
+    let month = digits(&head[5..7])?;
+    let day = digits(&head[8..10])?;
+    let hour = digits(&head[11..13])?;
+    let minute = digits(&head[14..16])?;
+    let second = digits(&head[17..19])?;
     if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
@@ -105,7 +109,8 @@ pub(super) fn tip(fields: &[u8]) -> Option<TipFields> {
     let hash = fields.get(..64)?;
     let mut tip = TipFields { hash: hex_u64(&hash[48..])?, height: 0, tx: 0, cache_mib: f32::NAN, entries: 0 };
     hash[..48].iter().all(u8::is_ascii_hexdigit).then_some(())?;
-    let (mut height, mut progress) = (None, false);
+    let mut height = None;
+    let mut progress = false;
     let mut rest = &fields[64..];
     while let Some(at) = memchr(b'=', rest) {
         let name = &rest[..at];

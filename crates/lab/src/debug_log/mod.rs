@@ -169,7 +169,8 @@ pub(crate) struct Log {
 pub(crate) fn read(mut input: impl Read) -> io::Result<Log> {
     let mut reader = Reader::default();
     let mut piece = vec![0; PIECE_BYTES];
-    let (mut held, mut skipping) = (0, false);
+    let mut held = 0;
+    let mut skipping = false;
     loop {
         let read = match input.read(&mut piece[held..]) {
             Ok(read) => read,

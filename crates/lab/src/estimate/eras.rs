@@ -193,7 +193,8 @@ impl Era {
 /// Between two heights of [`TRANSACTIONS`] by their straight line.
 fn transactions_at(height: u32) -> f64 {
     let at = TRANSACTIONS.partition_point(|(known, _)| *known < height).clamp(1, TRANSACTIONS.len() - 1);
-    let ((h0, t0), (h1, t1)) = (TRANSACTIONS[at - 1], TRANSACTIONS[at]);
+    let (h0, t0) = TRANSACTIONS[at - 1];
+    let (h1, t1) = TRANSACTIONS[at];
     t0 as f64 + (t1 - t0) as f64 * f64::from(height - h0) / f64::from(h1 - h0)
 }
 
@@ -201,7 +202,8 @@ fn transactions_at(height: u32) -> f64 {
 pub(super) fn factors() -> [f64; 3] {
     let mut sums = [0.0; 3];
     for era in &ERAS {
-        let (transactions, each) = (era.transactions(), era.per_transaction());
+        let transactions = era.transactions();
+        let each = era.per_transaction();
         sums.iter_mut().zip(each).for_each(|(sum, each)| *sum += transactions * each);
     }
     [TOTAL.bytes / sums[0], TOTAL.inputs / sums[1], TOTAL.outputs / sums[2]]
@@ -234,7 +236,8 @@ pub(super) fn mainnet(assumed_to: u32) -> Vec<Part> {
 /// A chain of `lab chain` with that many full blocks of the newest profile on that many coins. What is in a full block: the
 /// means that the test of `chain` holds it to.
 pub(super) fn made(blocks: u32, utxos: u64) -> Vec<Part> {
-    let (blocks, utxos) = (f64::from(blocks), utxos as f64);
+    let blocks = f64::from(blocks);
+    let utxos = utxos as f64;
     let newest = ERAS.len() - 1;
     let splits = utxos / 25.0;
     let fan_out = Part {

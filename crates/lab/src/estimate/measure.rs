@@ -11,7 +11,7 @@ use super::{Error, Options};
 use crate::chain::{self, Profile, Signatures};
 use consensus::{Chain, Params};
 use node::jobs;
-use node::options::{COMMIT_INTERVAL, Prune, Report, Sizes, real_disk};
+use node::options::Report;
 use node::stats::{STAGES, Stage};
 use primitives::BlockHash;
 use std::fs::File;
@@ -84,7 +84,8 @@ fn disk(directory: &Path, bytes: usize, reading: Duration) -> io::Result<(Rate, 
     let piece: Vec<u8> =
         (0..DISK_PIECE as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
     let pieces = (bytes / DISK_PIECE).max(1);
-    let (mut writes, mut reads) = (Vec::new(), Vec::new());
+    let mut writes = Vec::new();
+    let mut reads = Vec::new();
     for _ in 0..TIMES {
         let start = Instant::now();
         let mut file = File::create(&path)?;
@@ -96,12 +97,14 @@ fn disk(directory: &Path, bytes: usize, reading: Duration) -> io::Result<(Rate, 
     for time in 0..TIMES as u64 {
         // What cannot be dropped is read from memory: the figure is too good then, and the note of the report says so.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
-        let (start, done) = (Instant::now(), AtomicU64::new(0));
+        let start = Instant::now();
+        let done = AtomicU64::new(0);
         let places = (pieces * DISK_PIECE / PAGE) as u64;
         std::thread::scope(|scope| {
             let readers: Vec<_> = (0..READERS)
                 .map(|reader| {
-                    let (file, done) = (&file, &done);
+                    let file = &file;
+                    let done = &done;
                     scope.spawn(move || {
                         let mut page = [0; PAGE];
                         let mut at = (time * READERS + reader + 1).wrapping_mul(0x2545_f491_4f6c_dd1d);
@@ -225,27 +228,12 @@ impl Lab<'_> {
         self.options.check_stop()?;
         let params = Params::new(Chain::Regtest);
         let options = node::options::Options {
-            disk: real_disk(),
-            commit_interval: COMMIT_INTERVAL,
-            clock: std::time::SystemTime::now,
-            datadir: datadir.to_owned(),
-            blocksdir: None,
-            minimum_chain_work: params.minimum_chain_work,
-            params,
             dbcache_bytes,
             par: self.options.threads,
             assumevalid,
-            stop_at_height: None,
-            prune: Prune::Off,
-            blocksxor: true,
-            indexes: Vec::new(),
-            debug_bench: false,
-            log_time_micros: false,
-            own_files: node::options::OwnFiles::default(),
-            warnings: Vec::new(),
             build: "ffwd lab estimate",
             stop: self.options.stop.clone(),
-            sizes: Sizes::default(),
+            ..node::options::Options::new(datadir.to_owned(), params, std::time::SystemTime::now)
         };
         let report = jobs::reindex(&options, false, &|_| {}).map_err(|why| Error::Engine(why.to_string()))?;
         if report.stopped { Err(Error::Stopped) } else { Ok(report) }

@@ -194,7 +194,8 @@ pub(super) fn time(part: &Part, rates: &Rates, settings: &Settings, ages: &[(u32
     let disk = bytes / rates.disk.value.max(1.0) + reads / rates.reads.value.max(1.0);
     let disk_error = disk * rates.disk.error.max(rates.reads.error).hypot(DISK_ERROR);
     let download = settings.download.map_or(0.0, |rate| part.bytes / rate);
-    let (mut longest, mut bound) = (processors, Bound::Processors);
+    let mut longest = processors;
+    let mut bound = Bound::Processors;
     for (candidate, name) in [
         ((one, one * era.commit.error.hypot(0.1)), Bound::OneThread),
         ((disk, disk_error), Bound::Disk),

@@ -347,7 +347,8 @@ fn points(tips: &[Tip], start_us: i64, seen: Option<&Run>) -> Vec<Point> {
             let sampled = seen.filter(|_| is_whole).and_then(|seen| seen.reached(f64::from(f.height)));
             let t = sampled.map_or(begin + at as f64 * share, |t| t.clamp(begin, begin + 1.0));
             clock = clock.max(t);
-            let (cache_mib, entries) = (f.cache_mib, f.entries);
+            let cache_mib = f.cache_mib;
+            let entries = f.entries;
             points.push(Point { t: clock, height: f.height, tx: f.tx, cache_mib, entries, hash: f.hash });
         }
     }
@@ -478,7 +479,8 @@ fn measured(directory: &Path, record: &RunRecord, cell: Option<&Cell>, inputs: &
 
 /// Reads samples; a line that does not read is counted as damaged.
 fn samples_of(text: &str, damaged: &mut u64) -> (Vec<Sample>, Vec<Point>) {
-    let (mut samples, mut heights) = (Vec::new(), Vec::<Point>::new());
+    let mut samples = Vec::new();
+    let mut heights = Vec::<Point>::new();
     for line in text.lines().filter(|line| *line != SAMPLES_HEADER).take(SAMPLES_MAX) {
         let mut columns = line.split(',');
         let mut number = || {

@@ -21,7 +21,8 @@ impl Scale {
 
     /// Where `value` lies between the ends: 0 at the one, 1 at the other.
     pub(super) fn share(&self, value: f64) -> f64 {
-        let (from, to) = (self.on_axis(self.from), self.on_axis(self.to));
+        let from = self.on_axis(self.from);
+        let to = self.on_axis(self.to);
         if to > from { (self.on_axis(value) - from) / (to - from) } else { 0.0 }
     }
 
@@ -32,7 +33,8 @@ impl Scale {
 
     /// The value at a share of the way.
     pub(super) fn value(&self, share: f64) -> f64 {
-        let (from, to) = (self.on_axis(self.from), self.on_axis(self.to));
+        let from = self.on_axis(self.from);
+        let to = self.on_axis(self.to);
         let at = from + share * (to - from);
         if self.log { 10f64.powf(at) } else { at }
     }
@@ -40,7 +42,8 @@ impl Scale {
     /// Ticks, some `wanted` of them; on a logarithmic scale every power of ten.
     pub(super) fn ticks(&self, unit: Unit, wanted: usize) -> Vec<f64> {
         if self.log {
-            let (from, to) = (self.from.log10().ceil() as i32, self.to.log10().floor() as i32);
+            let from = self.from.log10().ceil() as i32;
+            let to = self.to.log10().floor() as i32;
             return (from..=to).map(|power| 10f64.powi(power)).collect();
         }
         let mut ticks = ticks(self.to, wanted, unit == Unit::Seconds);
@@ -109,7 +112,10 @@ fn clock_tick(seconds: f64) -> String {
     if (seconds - whole as f64).abs() > 1e-6 {
         return format!("{}s", (seconds * 1000.0).round() / 1000.0);
     }
-    let (d, h, m, s) = (whole / 86_400, whole / 3600 % 24, whole / 60 % 60, whole % 60);
+    let d = whole / 86_400;
+    let h = whole / 3600 % 24;
+    let m = whole / 60 % 60;
+    let s = whole % 60;
     match (d, h, m, s) {
         (0, 0, 0, s) => format!("{s}s"),
         (0, 0, m, 0) => format!("{m}m"),

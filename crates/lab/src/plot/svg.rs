@@ -89,7 +89,8 @@ pub(super) fn group_of(groups: &[&Series], series: &Series) -> usize {
 
 /// Names with their colours, below the title; returns where the last row ends.
 fn legend(chart: &Chart, out: &mut String) -> f64 {
-    let (mut x, mut y) = (24.0, 58.0);
+    let mut x = 24.0;
+    let mut y = 58.0;
     for series in groups(chart) {
         let name = shortened(&series.group, 60);
         let width = 30.0 + LETTER * name.chars().count() as f64;
@@ -146,9 +147,13 @@ impl<'a> Drawing<'a> {
     /// Draws it with the first of [`TICKS_ACROSS`] and the finer ones of `levels`; gives the height of the drawing.
     fn draw(&self, levels: usize, out: &mut String) -> f64 {
         self.grid(levels, out);
-        let (x, y, id) = (&self.x, &self.y, &self.chart.id);
-        let (width, height) = (x.place_to - x.place_from, y.place_from - y.place_to);
-        let (left, top) = (x.place_from, y.place_to);
+        let x = &self.x;
+        let y = &self.y;
+        let id = &self.chart.id;
+        let width = x.place_to - x.place_from;
+        let height = y.place_from - y.place_to;
+        let left = x.place_from;
+        let top = y.place_to;
         put(
             out,
             format_args!(
@@ -177,10 +182,15 @@ impl<'a> Drawing<'a> {
     }
 
     fn grid(&self, levels: usize, out: &mut String) {
-        let (x, y) = (&self.x, &self.y);
-        let (left, right, top, bottom) = (x.place_from, x.place_to, y.place_to, y.place_from);
+        let x = &self.x;
+        let y = &self.y;
+        let left = x.place_from;
+        let right = x.place_to;
+        let top = y.place_to;
+        let bottom = y.place_from;
         for value in y.ticks(self.chart.y.unit, 6) {
-            let (at, text) = (y.place(value), tick(value, self.chart.y.unit));
+            let at = y.place(value);
+            let text = tick(value, self.chart.y.unit);
             put(out, format_args!("<path class=\"g\" d=\"M{left} {at:.1}H{right}\"/>"));
             put(
                 out,
@@ -195,7 +205,9 @@ impl<'a> Drawing<'a> {
         let levels = if x.log { 1 } else { levels };
         for (level, wanted) in TICKS_ACROSS.into_iter().enumerate().take(levels) {
             for value in x.ticks(self.chart.x.unit, wanted) {
-                let (at, share, text) = (x.place(value), x.share(value), tick(value, self.chart.x.unit));
+                let at = x.place(value);
+                let share = x.share(value);
+                let text = tick(value, self.chart.x.unit);
                 let display = if level == 0 { "" } else { " display=\"none\"" };
                 put(
                     out,
@@ -213,12 +225,15 @@ impl<'a> Drawing<'a> {
                 );
             }
         }
-        let (middle, below, label) = ((left + right) / 2.0, bottom + 42.0, escape(&self.chart.x.label));
+        let middle = (left + right) / 2.0;
+        let below = bottom + 42.0;
+        let label = escape(&self.chart.x.label);
         put(
             out,
             format_args!("<text class=\"m\" x=\"{middle}\" y=\"{below}\" text-anchor=\"middle\">{label}</text>\n"),
         );
-        let (above, label) = (top - 10.0, escape(&self.chart.y.label));
+        let above = top - 10.0;
+        let label = escape(&self.chart.y.label);
         put(out, format_args!("<text class=\"m\" x=\"24\" y=\"{above}\">{label}</text>\n"));
         if let Some(value) = self.chart.reference {
             let at = y.place(value);
@@ -230,7 +245,8 @@ impl<'a> Drawing<'a> {
         let mut path = String::new();
         let mut before = 0.0;
         for (at, &(x, y)) in series.points.iter().enumerate() {
-            let (x, y) = (self.x.place(x), self.y.place(y));
+            let x = self.x.place(x);
+            let y = self.y.place(y);
             if at > 0 && self.chart.kind == Kind::Steps {
                 put(&mut path, format_args!("L{x:.1} {before:.1}"));
             }
@@ -259,7 +275,8 @@ impl<'a> Drawing<'a> {
         for series in &self.chart.series {
             let mut path = String::new();
             for (sum, &(x, value)) in sums.iter_mut().zip(&series.points) {
-                let (bottom, top) = (self.y.place(*sum), self.y.place(*sum + value));
+                let bottom = self.y.place(*sum);
+                let top = self.y.place(*sum + value);
                 *sum += value;
                 if bottom - top >= 0.05 {
                     let left = self.x.place(x) + 0.5;
@@ -323,14 +340,17 @@ impl<'a> Drawing<'a> {
                 ),
             );
             put(out, format_args!("<circle class=\"k\" cy=\"{y:.1}\" r=\"5\" stroke-width=\"2\"/>"));
-            let (left, at, label) = (left - x, at + 4.0, escape(label));
+            let left = left - x;
+            let at = at + 4.0;
+            let label = escape(label);
             put(out, format_args!("<text x=\"{left:.1}\" y=\"{at:.1}\" font-weight=\"600\">{label}</text></g>\n"));
         }
     }
 
     /// What the script moves: the line under the pointer, and the part that is being chosen.
     fn pointer(&self, out: &mut String) {
-        let (top, bottom) = (self.y.place_to, self.y.place_from);
+        let top = self.y.place_to;
+        let bottom = self.y.place_from;
         put(out, format_args!("<path class=\"r cursor\" display=\"none\" d=\"M0 {top}V{bottom}\"/>"));
         put(out, format_args!("<rect class=\"pick\" display=\"none\" y=\"{top}\" height=\"{}\"/>", bottom - top));
     }
@@ -357,7 +377,9 @@ fn bars(chart: &Chart, width: f64, title: Option<f64>, out: &mut String) -> f64 
     let x = Scale { log: false, from: 0.0, to, place_from: left, place_to: width - FIGURE };
     let bottom = top + ROW * chart.series.len() as f64;
     for value in x.ticks(chart.x.unit, 7) {
-        let (at, below, text) = (x.place(value), bottom + 18.0, tick(value, chart.x.unit));
+        let at = x.place(value);
+        let below = bottom + 18.0;
+        let text = tick(value, chart.x.unit);
         put(out, format_args!("<path class=\"g\" d=\"M{at:.1} {top}V{bottom}\"/>"));
         put(out, format_args!("<text class=\"m\" x=\"{at:.1}\" y=\"{below}\" text-anchor=\"middle\">{text}</text>\n"));
     }
@@ -369,7 +391,10 @@ fn bars(chart: &Chart, width: f64, title: Option<f64>, out: &mut String) -> f64 
 
 fn bar(chart: &Chart, series: &Series, name: &str, x: &Scale, middle: f64, out: &mut String) {
     let (value, begin) = series.points.first().copied().unwrap_or_default();
-    let (left, end, base, class) = (x.place_from, x.place(value), middle + 4.0, palette::class(chart, series.color));
+    let left = x.place_from;
+    let end = x.place(value);
+    let base = middle + 4.0;
+    let class = palette::class(chart, series.color);
     let begin = x.place(begin);
     put(
         out,
@@ -379,7 +404,8 @@ fn bar(chart: &Chart, series: &Series, name: &str, x: &Scale, middle: f64, out: 
             escape(name)
         ),
     );
-    let (width, top) = ((end - begin).max(1.0), middle - 9.0);
+    let width = (end - begin).max(1.0);
+    let top = middle - 9.0;
     put(
         out,
         format_args!(
@@ -388,7 +414,8 @@ fn bar(chart: &Chart, series: &Series, name: &str, x: &Scale, middle: f64, out: 
     );
     let mut far = end;
     if let Some((low, high)) = series.whisker {
-        let (low, high) = (x.place(low), x.place(high));
+        let low = x.place(low);
+        let high = x.place(high);
         far = far.max(high);
         put(
             out,
@@ -404,7 +431,8 @@ fn bar(chart: &Chart, series: &Series, name: &str, x: &Scale, middle: f64, out: 
             ),
         );
     }
-    let (at, label) = (far + 12.0, escape(series.end.as_deref().unwrap_or_default()));
+    let at = far + 12.0;
+    let label = escape(series.end.as_deref().unwrap_or_default());
     put(out, format_args!("<text class=\"t\" x=\"{at:.1}\" y=\"{base}\" font-weight=\"600\">{label}</text>\n"));
 }
 

@@ -32,7 +32,8 @@ fn built(build: &Build, out: &Path, progress: &Progress) -> Result<PathBuf, Stri
     if exe.is_file() {
         return Ok(exe);
     }
-    let (source, target) = (directory.join("source"), directory.join("target"));
+    let source = directory.join("source");
+    let target = directory.join("target");
     let wrong = |error: io::Error| format!("{}: {error}", directory.display());
     std::fs::create_dir_all(&directory).map_err(wrong)?;
     progress.line(&format!("      {} is built from {}", build.commit, build.repository.display()));

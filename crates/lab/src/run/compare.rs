@@ -170,7 +170,8 @@ fn compare(cell: &Cell, base: &Cell) -> Result<Ratio, String> {
             return Err("the runs of the baseline do not agree with each other".to_owned());
         }
         let of = |cell: &Cell| (cell.bestblock.clone(), cell.hash_serialized_3.clone(), cell.trust.clone());
-        let (own, other) = (of(cell), of(base));
+        let own = of(cell);
+        let other = of(base);
         if own.0.is_none() || other.0.is_none() || own.1.is_none() || other.1.is_none() {
             return Err("tip or UTXO set hash of one of them is not known".to_owned());
         }
@@ -195,7 +196,8 @@ fn deviation(values: &[f64]) -> Option<f64> {
 
 /// Half of the 95 % interval around the mean, in percent of the mean; none for fewer than two.
 pub(super) fn interval_percent(values: &[f64]) -> Option<f64> {
-    let (count, mean) = (values.len() as f64, values.iter().sum::<f64>() / values.len() as f64);
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
     Some(t_975(count - 1.0) * deviation(values)? / count.sqrt() / mean * 100.0)
 }
 
@@ -225,7 +227,8 @@ fn interval(own: &[f64], base: &[f64]) -> Option<(f64, f64)> {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         Some((mean, (deviation(values)? / mean).powi(2) / values.len() as f64, (values.len() - 1) as f64))
     };
-    let ((own_mean, own_var, own_free), (base_mean, base_var, base_free)) = (part(own)?, part(base)?);
+    let (own_mean, own_var, own_free) = part(own)?;
+    let (base_mean, base_var, base_free) = part(base)?;
     let var = own_var + base_var;
     let ratio = own_mean / base_mean;
     if var <= 0.0 {

@@ -38,7 +38,8 @@ impl Engine<'_> {
     pub(super) fn run(&mut self) -> Result<bool, RunError> {
         let plan = self.plan;
         let mut turns = turns(plan);
-        let (mut skipped, mut at) = (0, 0);
+        let mut skipped = 0;
+        let mut at = 0;
         while at < turns.len() {
             let turn = &turns[at];
             let directory = self.out.join(directory_of(turn));
@@ -114,7 +115,9 @@ impl Engine<'_> {
         of: usize,
     ) -> Result<Option<RunRecord>, RunError> {
         let cell = turn.cell;
-        let (plan, chain, work) = (self.plan, &self.chains[cell.chain], &self.plan.works[cell.work]);
+        let plan = self.plan;
+        let chain = &self.chains[cell.chain];
+        let work = &self.plan.works[cell.work];
         let mut record = RunRecord {
             run: turn.number,
             cell: cell.name.clone(),
@@ -134,16 +137,14 @@ impl Engine<'_> {
                 return self.keep(record, directory).map(Some);
             }
         };
-        let program = &plan.programs[cell.program];
-        let exe = &self.programs.exes[cell.program];
-        let preparer = plan.preparer(cell.program);
-        let loaded = work.stopatheight.and_then(|height| self.loads.get(&(cell.chain, preparer, height)));
+        let key = |height| (cell.chain, plan.preparer(cell.program), height);
+        let loaded = work.stopatheight.and_then(|height| self.loads.get(&key(height)));
         let loaded = loaded.filter(|_| work.kind == WorkKind::Load).cloned().and_then(Result::ok);
         let driver = self.driver(cell, &datadir, loaded.as_ref())?;
         let job = Job {
-            kind: program.kind,
-            exe,
-            extra: &program.args,
+            kind: plan.programs[cell.program].kind,
+            exe: &self.programs.exes[cell.program],
+            extra: &plan.programs[cell.program].args,
             work,
             settings: &plan.settings[cell.settings],
             chain,
@@ -152,8 +153,8 @@ impl Engine<'_> {
             loaded: loaded.as_ref(),
             driver: driver.as_ref(),
         };
-        let memory_mib = self.memory_mib.or(plan.limits.memory_mib);
-        let limits = Applied::new(&Limits { memory_mib, ..plan.limits.clone() }, &datadir);
+        let asked = Limits { memory_mib: self.memory_mib.or(plan.limits.memory_mib), ..plan.limits.clone() };
+        let limits = Applied::new(&asked, &datadir);
         record.limits.extend_from_slice(&limits.said);
         record.command = job.command();
         let (ended, call) = std::thread::scope(|scope| {
@@ -188,7 +189,8 @@ impl Engine<'_> {
         if self.plan.programs[cell.program].kind != ProgramKind::Bitcoind || !work.kind.has_snapshot() {
             return Ok(None);
         }
-        let (exe, network) = (&self.programs.exes[cell.program], self.chains[cell.chain].network);
+        let exe = &self.programs.exes[cell.program];
+        let network = self.chains[cell.chain].network;
         let file = loaded.map_or_else(|| datadir.join(DUMPED), |loaded| loaded.file.clone());
         let driver = Driver::new(exe, (datadir, network), (work.kind, work.stopatheight), &file);
         driver.map(Some).map_err(|error| RunError::io(Path::new("127.0.0.1"), error))
@@ -204,7 +206,8 @@ impl Engine<'_> {
         left: &[&PlannedCell],
     ) -> Result<Ended, RunError> {
         let command = job.command();
-        let (target, expected) = (job.target(), progress::expected(self.plan, &self.records, left[0]));
+        let target = job.target();
+        let expected = progress::expected(self.plan, &self.records, left[0]);
         let after = self.progress.left(self.plan, &self.records, &left[1..]);
         let progress = &mut self.progress;
         let mut watch = |seconds: f64, height: Option<u32>| {
@@ -259,7 +262,8 @@ impl Engine<'_> {
         sample::write(&ended.samples, &directory.join(SAMPLES_FILE)).map_err(|error| RunError::io(directory, error))?;
         let log = directory.join("debug.log");
         for name in ["debug.log", HEAP_FILE] {
-            let (left, kept) = (job.log().with_file_name(name), directory.join(name));
+            let left = job.log().with_file_name(name);
+            let kept = directory.join(name);
             if left.is_file() {
                 fs::rename(left, &kept).map_err(|error| RunError::io(&kept, error))?;
             }

@@ -16,7 +16,8 @@ impl Engine<'_> {
     /// Searches for every cell that is wanted, where the plan asks for it.
     pub(super) fn least_memory(&mut self) -> Result<Vec<Least>, RunError> {
         let Some(limits) = self.plan.limits.least_memory_mib else { return Ok(Vec::new()) };
-        let (plan, only) = (self.plan, self.only);
+        let plan = self.plan;
+        let only = self.only;
         let mut found = Vec::new();
         for cell in plan.cells.iter().filter(|cell| is_wanted(only, &cell.name)) {
             let mut stopped = false;
@@ -79,7 +80,8 @@ fn search<E>(
         Ok(true) => return Ok(Ok((from, 0))),
         Ok(false) => {}
     }
-    let (mut low, mut high) = (from, to);
+    let mut low = from;
+    let mut high = to;
     while high as f64 > low as f64 * APART && high > low + 1 {
         let middle = ((low as f64 * high as f64).sqrt() as u64).clamp(low + 1, high - 1);
         match asked(middle)? {

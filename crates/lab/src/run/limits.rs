@@ -39,7 +39,8 @@ impl Applied {
         }
         if let Some(percent) = limits.cpu_percent {
             // Microseconds of processor time in each period of them.
-            let (quota, period) = (percent * CPU_PERIOD_US / 100, CPU_PERIOD_US);
+            let quota = percent * CPU_PERIOD_US / 100;
+            let period = CPU_PERIOD_US;
             let files = [("cpu", "cpu.max"), ("cpu", "cpu.cfs_quota_us")];
             applied.put(
                 &format!("processor time {percent} %"),
@@ -198,7 +199,9 @@ fn own_group(version_2: bool, controller: &str) -> Option<String> {
     let text = fs::read_to_string("/proc/self/cgroup").ok()?;
     text.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');
-        let (number, names, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let number = parts.next()?;
+        let names = parts.next()?;
+        let path = parts.next()?;
         let is_it =
             if version_2 { number == "0" && names.is_empty() } else { names.split(',').any(|name| name == controller) };
         is_it.then(|| path.to_owned())
@@ -208,7 +211,8 @@ fn own_group(version_2: bool, controller: &str) -> Option<String> {
 /// `MAJOR:MINOR` of the disk that `directory` is on, not of its partition; none where it is on no disk.
 fn device(directory: &Path) -> Option<String> {
     let number = fs::metadata(directory).ok()?.dev();
-    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let major = rustix::fs::major(number);
+    let minor = rustix::fs::minor(number);
     let own = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
     if !own.exists() {
         return None;

@@ -45,7 +45,8 @@ impl Line {
     pub(super) fn open(server: SocketAddr, link: Link) -> io::Result<Line> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
-        let (at, stop) = (listener.local_addr()?, Arc::new(AtomicBool::new(false)));
+        let at = listener.local_addr()?;
+        let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let accepts =
             thread::Builder::new().name("line".to_owned()).spawn(move || accept(&listener, server, link, &stopped))?;
@@ -112,7 +113,9 @@ fn connect(near: TcpStream, server: SocketAddr, link: Link, ways: &[Free; 2], se
         end.set_nodelay(true)?;
     }
     for (at, (from, to)) in [(&far, &near), (&near, &far)].into_iter().enumerate() {
-        let (from, to, free) = (from.try_clone()?, to.try_clone()?, ways[at].clone());
+        let from = from.try_clone()?;
+        let to = to.try_clone()?;
+        let free = ways[at].clone();
         let (send, receive) = sync_channel(PIECES_MAX);
         thread::Builder::new()
             .name("line.in".to_owned())

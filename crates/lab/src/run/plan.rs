@@ -72,7 +72,8 @@ impl Program {
 
     /// Its arguments, but for the ideas that they leave out.
     fn args_with_all_ideas(&self) -> Vec<&str> {
-        let (mut kept, mut args) = (Vec::new(), self.args.iter());
+        let mut kept = Vec::new();
+        let mut args = self.args.iter();
         while let Some(arg) = args.next() {
             if arg == "--without" {
                 args.next();

@@ -125,7 +125,8 @@ impl Engine<'_> {
         program: usize,
         directory: &Path,
     ) -> Result<Result<(), String>, RunError> {
-        let (found, planned) = (&self.chains[chain], &self.plan.programs[program]);
+        let found = &self.chains[chain];
+        let planned = &self.plan.programs[program];
         self.progress.line(&format!(
             "      {} makes index and coins of {} first, which is not timed",
             planned.label, found.facts.label
@@ -139,7 +140,8 @@ impl Engine<'_> {
         }
         let settings = Settings { assumevalid: Some("tip".to_owned()), ..Settings::default() };
         let work = Work { kind: WorkKind::Reindex, stopatheight: None, server: None, level: 0, blocks: 0, line: 0 };
-        let (exe, extra) = (&self.programs.exes[program], &planned.args);
+        let exe = &self.programs.exes[program];
+        let extra = &planned.args;
         let job = Job {
             kind: planned.kind,
             exe,
@@ -188,8 +190,10 @@ impl Engine<'_> {
         if let Some(known) = self.loads.get(&key) {
             return known.clone().map_err(SetUp::Failed);
         }
-        let (source, found) = (self.prepare(chain, program)?, &self.chains[chain]);
-        let (network, label) = (found.network, format!("{} load {program} {height}", found.facts.label));
+        let source = self.prepare(chain, program)?;
+        let found = &self.chains[chain];
+        let network = found.network;
+        let label = format!("{} load {program} {height}", found.facts.label);
         let out = self.out.join("prepared").join(slug(&label));
         wipe(&out)?;
         fs::create_dir_all(&out).map_err(|error| RunError::io(&out, error))?;

@@ -92,7 +92,8 @@ pub(super) fn run(job: &Job<'_>, watch: &mut dyn FnMut(f64, Option<u32>)) -> io:
         peak: Usage::default(),
         cost: Duration::ZERO,
     };
-    let (mut timed_out, mut stopped) = (false, false);
+    let mut timed_out = false;
+    let mut stopped = false;
     let mut asked: Option<Instant> = None;
     let mut step = FIRST_SAMPLE.min(job.sample);
     let mut next = start + step;

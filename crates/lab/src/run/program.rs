@@ -67,7 +67,8 @@ impl Job<'_> {
 
     fn ffwd(&self, command: &mut Vec<String>) {
         let mut add = |words: &[&str]| command.extend(words.iter().map(|&word| word.to_owned()));
-        let (directory, network) = (text(self.directory), self.chain.network.name());
+        let directory = text(self.directory);
+        let network = self.chain.network.name();
         let height = self.work.stopatheight.map(|height| height.to_string());
         if let Some(Prepared { file, hash, .. }) = self.loaded {
             add(&["coins", "load", &text(file), "--snapshot-hash", hash]);
@@ -191,7 +192,8 @@ pub(super) fn net_dir(datadir: &Path, network: Chain) -> PathBuf {
 /// The command of a program that serves `directory` to one peer of this machine.
 pub(super) fn server(kind: ProgramKind, exe: &Path, directory: &Path, network: Chain, at: SocketAddr) -> Vec<String> {
     if kind == ProgramKind::Ffwd {
-        let (directory, at) = (text(directory), at.to_string());
+        let directory = text(directory);
+        let at = at.to_string();
         let words = ["sync", "--datadir", &directory, "--chain", network.name(), "--connect", "0", "--listen", &at];
         return std::iter::once(text(exe)).chain(words.map(str::to_owned)).collect();
     }

@@ -39,7 +39,9 @@ pub(super) struct Sample {
 /// Reads what the system has about `pid`; what it does not give stays 0.
 pub(super) fn usage(pid: u32) -> Usage {
     let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
-    let (status, stat, io) = (read("status"), read("stat"), read("io"));
+    let status = read("status");
+    let stat = read("stat");
+    let io = read("io");
     let ticks = rustix::param::clock_ticks_per_second() as f64;
     let (user, system) = cpu_ticks(&stat);
     Usage {
@@ -65,7 +67,10 @@ fn cpu_ticks(stat: &str) -> (u64, u64) {
     let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
     let mut fields = rest.split(' ').skip(11).map(|number| number.parse::<u64>().unwrap_or(0));
     let mut next = || fields.next().unwrap_or(0);
-    let (user, system, children_user, children_system) = (next(), next(), next(), next());
+    let user = next();
+    let system = next();
+    let children_user = next();
+    let children_system = next();
     (user + children_user, system + children_system)
 }
 

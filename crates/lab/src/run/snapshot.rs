@@ -42,7 +42,8 @@ pub(super) fn dump(
     out: &Path,
     (source, network, height): (&Path, Chain, u32),
 ) -> Result<Prepared, String> {
-    let (directory, file) = (out.join("headers"), out.join("snapshot.dat"));
+    let directory = out.join("headers");
+    let file = out.join("snapshot.dat");
     let mut command = Command::new(ffwd);
     command.args(["coins", "dump"]).arg(&file).args(["--height", &height.to_string()]);
     let dumped = said(command.args(["--chain", network.name(), "--json", "--datadir"]).arg(source))?;

@@ -137,7 +137,8 @@ impl History<'_> {
                 self.disk.fail_at(self.disk.operations() + after, 1, Fault::Stop);
             }
             _ => {
-                let (after, times) = (u64::from(self.next()), u64::from(self.next() % 4));
+                let after = u64::from(self.next());
+                let times = u64::from(self.next() % 4);
                 let fault = [Fault::NoSpace, Fault::Io, Fault::ReadOnly, Fault::Io][times as usize];
                 self.disk.fail_at(self.disk.operations() + after, 1 + times / 2, fault);
             }
@@ -152,7 +153,8 @@ impl History<'_> {
     fn commit(&mut self, parts: usize) {
         let mut records = BTreeMap::new();
         for _ in 0..self.next() % 32 {
-            let (number, bytes) = (self.next() % KEYS, self.next());
+            let number = self.next() % KEYS;
+            let bytes = self.next();
             records.insert(key(number), (!bytes.is_multiple_of(4)).then(|| vec![bytes; usize::from(bytes)]));
         }
         let records: Vec<Record> = records.into_iter().collect();

@@ -63,7 +63,8 @@ impl Choices<'_> {
     /// Keys that share much, or nothing, and begin one another.
     fn key(&mut self) -> Vec<u8> {
         let stem = self.of(&STEMS);
-        let (number, form) = (self.byte(), self.below(4));
+        let number = self.byte();
+        let form = self.below(4);
         match form {
             0 => [stem, &[number & 15]].concat(),
             1 => [stem, &[number]].concat(),
@@ -126,7 +127,8 @@ fn read(files: &Files, model: Option<&Model>) -> Result<()> {
 fn compare(db: &Db, model: Option<&Model>, keys: &[u8]) -> Result<()> {
     look(db, keys)?;
     let Some(model) = model else { return Ok(()) };
-    let (snapshot, mut wanted) = (db.snapshot(), model.iter());
+    let snapshot = db.snapshot();
+    let mut wanted = model.iter();
     let mut iter = snapshot.iter()?;
     while let Some((key, value)) = iter.next_record()? {
         let next = wanted.next().map(|(key, value)| (&key[..], &value[..]));
@@ -146,7 +148,9 @@ fn compare(db: &Db, model: Option<&Model>, keys: &[u8]) -> Result<()> {
 }
 
 fn made(choices: Choices<'_>, flaw: Flaw) -> (Files, Model) {
-    let (files, model, tables) = (Vec::new(), Model::new(), Vec::new());
+    let files = Vec::new();
+    let model = Model::new();
+    let tables = Vec::new();
     let mut making = Making { choices, flaw, sequence: 0, files, model, tables };
     // The newer, the higher.
     for level in (1..LEVELS).rev() {
@@ -170,7 +174,8 @@ impl Making<'_> {
         let mut records = Vec::new();
         for _ in 0..count {
             self.sequence += 1;
-            let (key, length) = (self.choices.key(), usize::from(self.choices.byte()));
+            let key = self.choices.key();
+            let length = usize::from(self.choices.byte());
             let value = (length % 4 != 3).then(|| vec![self.sequence as u8; length << (length & 3)]);
             match &value {
                 Some(value) => self.model.insert(key.clone(), value.clone()),
@@ -200,10 +205,12 @@ impl Making<'_> {
 
     fn table(&mut self, level: usize, records: &[Record]) {
         let number = FIRST_TABLE + self.tables.len() as u64;
-        let (smallest, largest) = (records[0].0[..].into(), records[records.len() - 1].0[..].into());
+        let smallest = records[0].0[..].into();
+        let largest = records[records.len() - 1].0[..].into();
         let mut records = records.to_vec();
         if self.flaw == Flaw::Order {
-            let (a, b) = (self.choices.below(records.len()), self.choices.below(records.len()));
+            let a = self.choices.below(records.len());
+            let b = self.choices.below(records.len());
             records.swap(a, b);
         }
         let bytes = table(&records, &mut self.choices);
@@ -213,7 +220,8 @@ impl Making<'_> {
 
     /// A log of batches, and one that is in tables already.
     fn log(&mut self) {
-        let (mut log, mut sequence) = (Vec::new(), self.sequence + 1);
+        let mut log = Vec::new();
+        let mut sequence = self.sequence + 1;
         let mut records = if self.choices.below(2) == 1 { self.records() } else { Vec::new() };
         while !records.is_empty() {
             let rest = records.split_off((1 + self.choices.below(RECORDS_MAX)).min(records.len()));
@@ -234,7 +242,8 @@ impl Making<'_> {
 
     /// Does what is wrong with a whole table, or a byte.
     fn spoil(&mut self) {
-        let (which, how) = (usize::from(self.choices.byte()), self.choices.byte());
+        let which = usize::from(self.choices.byte());
+        let how = self.choices.byte();
         let count = self.tables.len().max(1);
         let other = self.tables.get(usize::from(how) / 2 % count).cloned();
         let (Some((level, meta)), Some((_, other))) = (self.tables.get_mut(which % count), other) else { return };
@@ -298,9 +307,13 @@ impl Making<'_> {
 
 /// The bytes of a table with these records.
 fn table(records: &[Record], choices: &mut Choices<'_>) -> Vec<u8> {
-    let (mut out, mut index, mut filters) = (Vec::new(), Vec::new(), Vec::new());
-    let (style, index_style) = (Style::chosen(choices), Style::chosen(choices));
-    let (is_short, has_filter) = (choices.below(2) == 1, choices.below(2) == 0);
+    let mut out = Vec::new();
+    let mut index = Vec::new();
+    let mut filters = Vec::new();
+    let style = Style::chosen(choices);
+    let index_style = Style::chosen(choices);
+    let is_short = choices.below(2) == 1;
+    let has_filter = choices.below(2) == 0;
     let mut rest = records;
     while !rest.is_empty() {
         let (records, behind) = rest.split_at((1 + choices.below(RECORDS_MAX)).min(rest.len()));
@@ -348,7 +361,9 @@ impl Style {
 }
 
 fn block(entries: &[Record], style: &Style) -> Vec<u8> {
-    let (mut out, mut restarts, mut before) = (Vec::new(), vec![0u32], &[][..]);
+    let mut out = Vec::new();
+    let mut restarts = vec![0u32];
+    let mut before = &[][..];
     for (number, (key, value)) in entries.iter().enumerate() {
         let is_restart = number % style.restarts == 0;
         if is_restart && number > 0 {
@@ -371,7 +386,8 @@ fn block(entries: &[Record], style: &Style) -> Vec<u8> {
 fn filter_block(blocks: &[(usize, Vec<u32>)]) -> Vec<u8> {
     let place = |at: usize| at >> FILTER_BASE_LOG2;
     let count = blocks.last().map_or(0, |(at, _)| place(*at) + 1);
-    let (mut out, mut starts) = (Vec::new(), Vec::new());
+    let mut out = Vec::new();
+    let mut starts = Vec::new();
     for number in 0..count {
         starts.push(out.len() as u32);
         let hashes: Vec<u32> =

@@ -146,7 +146,8 @@ impl Tree {
     pub fn new(genesis: &Header) -> Tree {
         let work = proof_of(genesis.bits());
         let slots = vec![NONE; SLOTS_MIN];
-        let (best, proof) = ((GENESIS, work), (genesis.bits(), work));
+        let best = (GENESIS, work);
+        let proof = (genesis.bits(), work);
         let shut_out = (GENESIS, 0);
         let mut tree = Tree { nodes: Vec::new(), anchors: Vec::new(), slots, best, shut_out, last: best, proof };
         tree.push(genesis, genesis.hash(), NONE, Height::GENESIS, work);
@@ -175,8 +176,8 @@ impl Tree {
 
     /// Bytes held.
     pub fn memory_bytes(&self) -> usize {
-        let (nodes, anchors) = (self.nodes.capacity(), self.anchors.capacity());
-        nodes * size_of::<Node>() + anchors * size_of::<Anchor>() + self.slots.len() * 4
+        let nodes = self.nodes.capacity() * size_of::<Node>();
+        nodes + self.anchors.capacity() * size_of::<Anchor>() + self.slots.len() * 4
     }
 
     /// The header with this hash.
@@ -299,7 +300,8 @@ impl Tree {
     /// Adds the anchor of a block that was just added.
     fn push_anchor(&mut self, id: NodeId, work: u128) {
         let number = self.height(id).to_u32() / ANCHOR_STEP;
-        let (mut below, mut skip) = (0, 0);
+        let mut below = 0;
+        let mut skip = 0;
         if let Some(parent) = self.parent(id) {
             below = self.anchor(self.anchor_below(parent));
             skip = self.anchor_above(below, Height::new(skip_number(number) * ANCHOR_STEP));
@@ -338,7 +340,9 @@ impl Tree {
 
     /// Work of the chain up to and with a block.
     fn sum(&self, id: NodeId) -> u128 {
-        let (mut at, mut sum, mut proof) = (id, 0_u128, (0, 0));
+        let mut at = id;
+        let mut sum = 0_u128;
+        let mut proof = (0, 0);
         while !self.height(at).to_u32().is_multiple_of(ANCHOR_STEP) {
             let node = self.node(at);
             if node.bits != proof.0 {
@@ -517,7 +521,8 @@ impl Tree {
     /// The last common ancestor.
     pub fn fork(&self, a: NodeId, b: NodeId) -> NodeId {
         let height = self.height(a).min(self.height(b));
-        let (mut a, mut b) = (self.ancestor(a, height), self.ancestor(b, height));
+        let mut a = self.ancestor(a, height);
+        let mut b = self.ancestor(b, height);
         while a != b {
             if self.height(a).to_u32().is_multiple_of(ANCHOR_STEP) {
                 (a, b) = self.lowest_apart(a, b);
@@ -529,7 +534,8 @@ impl Tree {
 
     /// Of two anchors of one height on two branches the lowest on them that are not the same.
     fn lowest_apart(&self, a: NodeId, b: NodeId) -> (NodeId, NodeId) {
-        let (mut a, mut b) = (&self.anchors[self.anchor(a)], &self.anchors[self.anchor(b)]);
+        let mut a = &self.anchors[self.anchor(a)];
+        let mut b = &self.anchors[self.anchor(b)];
         loop {
             (a, b) = if a.skip != b.skip {
                 (&self.anchors[a.skip as usize], &self.anchors[b.skip as usize])
@@ -556,14 +562,11 @@ impl Tree {
     /// Median of the times of the last eleven blocks, itself included.
     /// Source: Bitcoin Core b88bffe, `CBlockIndex::GetMedianTimePast`.
     pub fn median_time_past(&self, id: NodeId) -> MedianTime {
-        let (mut times, mut count, mut at) = ([0; 11], 0, id);
-        while count < 11 {
+        let mut times = [0; 11];
+        let mut count = 0;
+        for at in std::iter::successors(Some(id), |&at| self.parent(at)).take(times.len()) {
             times[count] = self.node(at).time;
             count += 1;
-            match self.parent(at) {
-                Some(parent) => at = parent,
-                None => break,
-            }
         }
         times[..count].sort_unstable();
         MedianTime::new(times[count / 2])

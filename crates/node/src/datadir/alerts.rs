@@ -31,7 +31,8 @@ impl DataDir<'_> {
 
     /// It is the same up to the end of a period, and looked for again behind another last block of one alone.
     fn unknown_rules(&self, index: &BlockIndex, tip: NodeId) -> Option<String> {
-        let (tree, active) = (index.headers(), index.active());
+        let tree = index.headers();
+        let active = index.active();
         let complete = (tree.height(tip).to_u32() + 1) / self.params.difficulty_adjustment_interval();
         let last = (complete * self.params.difficulty_adjustment_interval()).checked_sub(1)?;
         let last = *active.get(Height::new(last).to_usize())?;

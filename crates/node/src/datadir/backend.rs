@@ -75,7 +75,8 @@ impl Backend for DataDir<'_> {
     }
 
     fn connected(&self, block: &Connected<'_>) -> Result<(), Fault> {
-        let (node, begun) = (block.job.context.node, Instant::now());
+        let node = block.job.context.node;
+        let begun = Instant::now();
         let mut undo = None;
         if let Some(record) = &block.judged.undo {
             let file = self.index.read().body(node).file();
@@ -316,8 +317,8 @@ impl DataDir<'_> {
             transactions: count,
             bytes: job.bytes.len() as u64,
         });
-        let (time, blocks_left) =
-            (tree.time(job.context.node), tree.height(tree.best()).blocks_above(job.context.height));
+        let time = tree.time(job.context.node);
+        let blocks_left = tree.height(tree.best()).blocks_above(job.context.height);
         self.reporter.update_tip(|transactions| Tip {
             hash: job.context.hash,
             height: job.context.height,

@@ -198,7 +198,8 @@ impl DataDir<'_> {
         self.say_begin(from, &nodes);
         let ahead = Mutex::new(Ahead { claimed: 0, taken: 0, done: BTreeMap::new() });
         let changed = Condvar::new();
-        let (par, count) = (self.options.par.max(1), nodes.len());
+        let par = self.options.par.max(1);
+        let count = nodes.len();
         let worker = || {
             loop {
                 let at = {

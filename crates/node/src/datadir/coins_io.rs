@@ -285,7 +285,8 @@ impl CoinsIo {
         if free >= wanted {
             return Ok(());
         }
-        let (wanted, found) = (format!("{wanted} bytes of free space for coins"), format!("{free} bytes free"));
+        let wanted = format!("{wanted} bytes of free space for coins");
+        let found = format!("{free} bytes free");
         let advice = "Free disk space; work resumes automatically";
         Err(store::Fault::new(store::FaultKind::NoSpace, self.chainstate.path(), wanted, found, advice))
     }

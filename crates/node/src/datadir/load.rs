@@ -65,7 +65,8 @@ impl DataDir<'_> {
         let (height, hash) = self.height_and_hash(id);
         let wanted = format!("block {hash} at height {height}, which the chainstate's best block builds on");
         let advice = "Put the block file back that this reindex began with; or remove the directory chainstate, and ffwd reindex begins again with the files that are there";
-        let (dir, found) = (self.layout.blocks_dir(), "no such block where the index says");
+        let dir = self.layout.blocks_dir();
+        let found = "no such block where the index says";
         Err(store::Fault::new(store::FaultKind::Missing, dir, wanted, found, advice).into())
     }
 
@@ -90,7 +91,8 @@ impl DataDir<'_> {
     /// A block whose place the index names; its size comes from its record.
     fn known_place(&self, id: NodeId, at: FilePos) -> Result<(), Fault> {
         let Some(found) = self.files.probe(at)?.filter(|found| found.hash == self.headers().hash(id)) else {
-            let (hash, path) = (self.headers().hash(id), self.files.path(at.file));
+            let hash = self.headers().hash(id);
+            let path = self.files.path(at.file);
             let found = "none there";
             let advice = "The index and the block files do not belong together: run ffwd reindex";
             let fault = store::Fault::new(store::FaultKind::Damaged, &path, format!("block {hash}"), found, advice);

@@ -117,7 +117,8 @@ pub(crate) fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, 
 
 fn no_blocks(options: &Options, layout: &Layout) -> Fault {
     if let Ok(Some(seems)) = seems::seems(options, layout) {
-        let (found, kind) = (seems.to_string(), store::FaultKind::Missing);
+        let found = seems.to_string();
+        let kind = store::FaultKind::Missing;
         return store::Fault::new(kind, layout.blocks_dir(), "block files", found, seems.advice()).into();
     }
     let found = "no block file (blk00000.dat and so on)";

@@ -69,7 +69,8 @@ pub(crate) fn at_rest<T>(options: &Options, call: &str, look: impl FnOnce() -> R
 ///
 /// It is missing or cannot be read; the key of its block files is damaged, or lost and not to be worked out.
 pub(crate) fn open(options: &Options, hold: Hold) -> Result<Locked, Fault> {
-    let (disk, layout) = (options.disk.clone(), lock::layout(options));
+    let disk = options.disk.clone();
+    let layout = lock::layout(options);
     layout.check(&*disk)?;
     let locks = match hold {
         Hold::Nothing => DataDirLocks::none(),

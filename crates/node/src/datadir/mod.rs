@@ -129,7 +129,8 @@ pub(crate) struct DataDir<'e> {
 
 /// What blocks spend lies in files of this directory, where it is more than memory should hold.
 fn spill_to(disk: &Arc<dyn disk::Disk>, dir: &Path) {
-    let (disk, within) = (disk.clone(), dir.to_path_buf());
+    let disk = disk.clone();
+    let within = dir.to_path_buf();
     sys::spill::set_files(dir, move |bytes| {
         let has_room = disk.free_space_bytes(&within).is_ok_and(|free| free >= bytes + SPILL_SPARE_BYTES);
         if !has_room {
@@ -154,9 +155,11 @@ impl<'e> DataDir<'e> {
         infos: FileInfos,
     ) -> Result<DataDir<'e>, Fault> {
         let Locked { disk, layout, locks, key, files, pid, .. } = locked;
-        let (params, network) = (&options.params, lock::network(&options.params));
+        let params = &options.params;
+        let network = lock::network(&options.params);
         spill_to(&disk, layout.net_dir());
-        let (blocks_dir, limits) = (layout.blocks_dir().to_path_buf(), options.sizes.limits);
+        let blocks_dir = layout.blocks_dir().to_path_buf();
+        let limits = options.sizes.limits;
         let index = Arc::new(SharedIndex::new(BlockIndex::new(params)));
         let setup = BlockFileSetup { disk: disk.clone(), blocks_dir, network, key, limits };
         Ok(DataDir {

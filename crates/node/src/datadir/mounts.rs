@@ -14,7 +14,8 @@ const TABLE_BYTES_MAX: usize = 1 << 20;
 /// The mount point at or above `dir` that is not mounted, if there is one.
 pub(crate) fn unmounted(disk: &dyn Disk, dir: &Path) -> Option<PathBuf> {
     let dir = std::path::absolute(dir).ok()?;
-    let (wanted, mounted) = (read(disk, "/etc/fstab")?, read(disk, "/proc/self/mounts")?);
+    let wanted = read(disk, "/etc/fstab")?;
+    let mounted = read(disk, "/proc/self/mounts")?;
     missing(&wanted, &mounted, &dir)
 }
 
@@ -50,14 +51,16 @@ fn points(table: &[u8]) -> impl Iterator<Item = (PathBuf, &[u8])> {
         let mut fields = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|field| !field.is_empty());
         let device = fields.next()?;
         let point = fields.next().filter(|_| device[0] != b'#')?;
-        let (_, options) = (fields.next()?, fields.next().unwrap_or_default());
+        let _ = fields.next()?;
+        let options = fields.next().unwrap_or_default();
         Some((PathBuf::from(OsString::from_vec(unescaped(point))), options))
     })
 }
 
 /// `\040` and its like stand for the characters that part fields.
 fn unescaped(field: &[u8]) -> Vec<u8> {
-    let (mut out, mut at) = (Vec::with_capacity(field.len()), 0);
+    let mut out = Vec::with_capacity(field.len());
+    let mut at = 0;
     while at < field.len() {
         let digits = field.get(at + 1..at + 4).filter(|_| field[at] == b'\\');
         let octal = digits.and_then(|digits| std::str::from_utf8(digits).ok());

@@ -41,7 +41,8 @@ impl<'e> DataDir<'e> {
     pub(crate) fn transactions_up_to(&self, tip: NodeId) -> u64 {
         let index = self.index.read();
         let Some(Assumed { base, is_past: false }) = self.assumed else { return index.transactions_up_to(tip) };
-        let (headers, hash) = (index.headers(), index.headers().hash(base));
+        let headers = index.headers();
+        let hash = index.headers().hash(base);
         let known = self.params.assumeutxo.iter().find(|known| known.block_hash == hash);
         let above = if headers.is_ancestor(base, tip) { headers.path(base, tip) } else { Vec::new() };
         let above: u64 = above.into_iter().map(|id| u64::from(index.body(id).transactions())).sum();

@@ -70,7 +70,8 @@ impl DataDir<'_> {
     fn select(&self, infos: &[FileInfo], index: &BlockIndex, tip_height: Height) -> Selection {
         let Prune::Target { bytes } = self.options.prune else { return Selection::default() };
         let ask = {
-            let (tree, tip) = (index.headers(), index.tip());
+            let tree = index.headers();
+            let tip = index.tip();
             let best = tree.best();
             // Without peers the blocks come from files, and Core calls that the initial download, too.
             let initial = self.feed.arrivals.is_none() || self.is_initial(tree, tip);
@@ -172,7 +173,8 @@ impl DataDir<'_> {
     pub(crate) fn tell_pruned(&self) {
         let files = self.pruning.files.load(Relaxed);
         if files > 0 {
-            let (height, mib) = (self.index.read().prune_height(), self.pruning.bytes.load(Relaxed) >> 20);
+            let height = self.index.read().prune_height();
+            let mib = self.pruning.bytes.load(Relaxed) >> 20;
             self.reporter.note(format!(
                 "Pruned {files} pairs of block and undo files ({mib} MiB): blocks below height {height} are gone. \
                  bitcoind must run with -prune on this data directory, and ffwd with --prune; a wallet last used below that \

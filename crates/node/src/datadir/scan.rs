@@ -107,7 +107,8 @@ pub(crate) fn why_unreadable(params: &Params, note: &Note) -> Message {
         },
         _ => ("its records are damaged".to_owned(), "Get the file again from where it came from".to_owned()),
     };
-    let (chain, path) = (params.chain.name(), note.path.display());
+    let chain = params.chain.name();
+    let path = note.path.display();
     Message::new(format!("no block of {chain} could be read from {path}: {what}"), advice)
 }
 
@@ -224,13 +225,15 @@ impl DataDir<'_> {
                     Ok(id) => {
                         order.push((id, block.location));
                         for child in waiting.remove(&block.hash).unwrap_or_default() {
-                            let (hash, parent) = (child.hash, block.hash);
+                            let hash = child.hash;
+                            let parent = block.hash;
                             say(&|| format!("LoadExternalBlockFile: Processing out of order child {hash} of {parent}"));
                             queue.push_back(child);
                         }
                     }
                     Err(error) if error.class() == Class::MissingPrev => {
-                        let (hash, parent) = (block.hash, block.header.prev());
+                        let hash = block.hash;
+                        let parent = block.header.prev();
                         say(&|| format!("LoadExternalBlockFile: Out of order block {hash}, parent {parent} not known"));
                         waiting.entry(block.header.prev()).or_default().push(block);
                     }
@@ -272,7 +275,8 @@ impl DataDir<'_> {
     pub(crate) fn say_orphans(&self, orphans: &[FoundBlock], place: &dyn Fn(&BlockAt) -> String) {
         if let Some(first) = orphans.first() {
             self.reporter.shortfall.orphans(orphans.len());
-            let (count, first) = (orphans.len(), place(&first.location));
+            let count = orphans.len();
+            let first = place(&first.location);
             let why = format!(
                 "{count} blocks have no parent in the files, the first at {first}: they stay there, and nothing is written over them"
             );

@@ -17,8 +17,10 @@ const TOLD_TIPS_MAX: usize = 144;
 impl DataDir<'_> {
     /// Core's Initial Block Download state, were `tip` the last connected block.
     pub(crate) fn is_initial(&self, tree: &Tree, tip: NodeId) -> bool {
-        let (options, now) = (self.options, unix_seconds(self.options.clock));
-        let (work, time) = (tree.work(tip), tree.time(tip));
+        let options = self.options;
+        let now = unix_seconds(self.options.clock);
+        let work = tree.work(tip);
+        let time = tree.time(tip);
         crate::chain::headers::is_initial(work, time, options.minimum_chain_work, options.sizes.tip_age_max_s, now)
     }
 
@@ -34,7 +36,8 @@ impl DataDir<'_> {
         self.say_adopted();
         let line = {
             let index = self.index.read();
-            let (tree, best) = (index.headers(), index.headers().best());
+            let tree = index.headers();
+            let best = index.headers().best();
             if !self.is_initial(tree, index.tip()) {
                 return;
             }
@@ -88,7 +91,8 @@ impl DataDir<'_> {
     /// What the system says but for that.
     pub(crate) fn keep_totals(&self, tip: NodeId) -> Result<(), Fault> {
         let Some(totals) = lock(&self.totals).at(tip) else { return Ok(()) };
-        let (own, best) = (self.private_dir(), self.height_and_hash(tip).1);
+        let own = self.private_dir();
+        let best = self.height_and_hash(tip).1;
         let consequence = "What the coins add up to is not kept: they are counted";
         self.reporter.if_room(consequence, || set_totals::write(&own, &best, totals))
     }

@@ -41,7 +41,8 @@ pub struct Unindexed {
 impl fmt::Display for Unindexed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Unindexed { files, bytes, first } = self;
-        let (bytes, first) = (human::bytes(*bytes), first.display());
+        let bytes = human::bytes(*bytes);
+        let first = first.display();
         write!(
             f,
             "{bytes} of {files} block files, the first {first}: nothing is written over them, and ffwd sync uses what blocks there are"
@@ -205,7 +206,8 @@ impl DataDir<'_> {
 /// The parts of a file of `len` bytes that none of its `named` records lies in, as far as a record has room there, and all
 /// behind the last one; and where that ends.
 fn gaps(named: &[Named], len: u64) -> (Vec<Range<u64>>, u64) {
-    let (mut parts, mut end) = (Vec::new(), 0);
+    let mut parts = Vec::new();
+    let mut end = 0;
     for record in named {
         if u64::from(record.start) >= end + RECORD_BYTES_MIN {
             parts.push(end..u64::from(record.start));

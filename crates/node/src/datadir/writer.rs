@@ -230,7 +230,8 @@ impl Writer {
             let BlockFileSetup { disk, blocks_dir, network, key, limits } = &self.setup;
             let make = |infos: &FileInfos| BlockWriter::new(disk.clone(), blocks_dir, network, *key, infos, *limits);
             let is_empty = state.infos.all().iter().all(|info| info.size == 0);
-            let (mut below, mut blocks) = (make(&state.infos)?, make(&state.infos)?);
+            let mut below = make(&state.infos)?;
+            let mut blocks = make(&state.infos)?;
             match of_kind(&state.infos, false) {
                 Some(file) => below.go_on_in(file as u32),
                 None if is_empty => {}

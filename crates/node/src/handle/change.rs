@@ -153,7 +153,8 @@ impl Quiet<'_, '_, '_> {
             if let Err(error) = headers::check_on(&tree, params, &header, tip, now) {
                 return Ok(Some(error.to_string()));
             }
-            let (height, hash) = (tree.height(tip) + 1, header.hash());
+            let height = tree.height(tip) + 1;
+            let hash = header.hash();
             let at = HeaderContext { node: tip, hash, header, height, parent_mtp: tree.median_time_past(tip) };
             let flags = flags::of_block(params, height, &hash);
             let script_reason = Some(ScriptCheckReason::AlwaysVerify);

@@ -79,7 +79,8 @@ impl Live {
     /// As [`Live::transaction`].
     pub fn spender(&self, outpoint: &OutPoint) -> Result<Option<(Vec<u8>, NodeId)>, Fault> {
         let Some(db) = self.index_db(IndexKind::TxoSpender) else { return Ok(None) };
-        let (places, name) = (spender_places(&db, outpoint)?, outpoint.to_bytes());
+        let places = spender_places(&db, outpoint)?;
+        let name = outpoint.to_bytes();
         if !places.is_empty() {
             self.writer.write_out_blocks()?;
         }

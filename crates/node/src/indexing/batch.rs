@@ -150,7 +150,8 @@ fn spender_batch(due: &Due) -> Batch {
     let many = Parts::of(|| {
         due.events.iter().flat_map(|event| {
             let entries = if let Payload::Spenders(entries) = &event.payload { &entries[..] } else { &[] };
-            let (pos, comes) = (event.block.pos, event.is_connected);
+            let pos = event.block.pos;
+            let comes = event.is_connected;
             let place = move |tx| DiskTxPos { file: pos.file, block: pos.offset, tx };
             entries.iter().map(move |&(order, tx)| SpenderEntry { order, pos: place(tx), comes })
         })
@@ -288,7 +289,8 @@ fn put_all<T: Entry>(commit: &IndexCommit, few: &Few, first: u8, shares: Vec<Sha
         if last > 0 { commit.sync() } else { Ok(()) }
     };
     std::thread::scope(|scope| {
-        let (mut threads, mut own) = (Vec::new(), Ok(()));
+        let mut threads = Vec::new();
+        let mut own = Ok(());
         for (place, share) in shares.into_iter().enumerate() {
             if place == last {
                 own = write(place, share);

@@ -96,7 +96,8 @@ impl<T: Entry> Parts<T> {
         for at in 1..starts.len() {
             starts[at] += starts[at - 1];
         }
-        let (mut all, mut next) = (vec![first; starts[PARTS]], starts);
+        let mut all = vec![first; starts[PARTS]];
+        let mut next = starts;
         for entry in entries() {
             let place = &mut next[part(&entry)];
             all[*place] = entry;
@@ -116,7 +117,8 @@ impl<T: Entry> Parts<T> {
     }
 
     fn split(&mut self, ranges: impl Iterator<Item = Range<usize>>) -> Vec<Share<'_, T>> {
-        let (mut rest, starts) = (&mut self.entries[..], &self.starts);
+        let mut rest = &mut self.entries[..];
+        let starts = &self.starts;
         let mut next = |part: usize| {
             let (part, behind) = std::mem::take(&mut rest).split_at_mut(starts[part + 1] - starts[part]);
             rest = behind;

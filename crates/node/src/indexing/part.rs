@@ -150,7 +150,8 @@ impl Part {
             PartState::Stats { totals, .. } => {
                 let made = records.stats.take().expect("it was asked for");
                 let Some(sums) = totals.with(&made) else {
-                    let (hash, height) = (block.hash, block.height);
+                    let hash = block.hash;
+                    let height = block.height;
                     let found = format!("others in block {hash} at height {height}");
                     return Err(self.mismatch("amounts that go with those of the blocks before", found));
                 };
@@ -163,7 +164,8 @@ impl Part {
 
     /// Takes the last block off; says how much memory that takes.
     pub(super) fn disconnect(&mut self, block: &IndexedBlock, records: &mut BlockRecords) -> Result<usize, Fault> {
-        let (prev, below) = (block.prev, block.height.to_u32().checked_sub(1).map(Height::new));
+        let prev = block.prev;
+        let below = block.height.to_u32().checked_sub(1).map(Height::new);
         let payload = match self.db.kind() {
             IndexKind::Tx => Payload::Tx(Vec::new()),
             IndexKind::TxoSpender => Payload::Spenders(records.spenders.take().expect("it was asked for")),

@@ -59,7 +59,8 @@ impl Indexing {
         if of == hash {
             return Ok(Some(filter));
         }
-        let (root, file) = (store::indexes::root(layout, IndexKind::BlockFilter), row.pos.file);
+        let root = store::indexes::root(layout, IndexKind::BlockFilter);
+        let file = row.pos.file;
         let advice = store::indexes::rebuild_advice(IndexKind::BlockFilter, &root);
         let found = format!("that of block {of} in fltr{file:05}.dat");
         Err(Fault::new(FaultKind::Damaged, &root, format!("the filter of block {hash}"), found, advice))

@@ -62,7 +62,8 @@ pub(super) fn judge<E>(
     if tx.is_coinbase() || !policy::is_standard(&tx) || !is_final(&tx, next.height, cutoff) {
         return Ok(None);
     }
-    let (txid, inputs) = (tx.txid(), tx.inputs().map(|input| input.prevout()).collect::<Vec<_>>());
+    let txid = tx.txid();
+    let inputs = tx.inputs().map(|input| input.prevout()).collect::<Vec<_>>();
     if pool.get(&txid).is_some() || inputs.iter().any(|outpoint| pool.spender(outpoint).is_some()) {
         return Ok(None);
     }
@@ -121,7 +122,8 @@ fn paid(tx: &Transaction<'_>, coins: &[SpentCoin<'_>], next: &Next<'_>) -> Optio
 fn do_scripts_hold(tx: Transaction<'_>, coins: &[SpentCoin<'_>]) -> bool {
     let outputs: Vec<SpentOutput<'_>> =
         coins.iter().map(|coin| SpentOutput { value: coin.value, script: coin.script }).collect();
-    let (precomputed, mut scratch) = (Precomputed::new(tx, &outputs), Scratch::default());
+    let precomputed = Precomputed::new(tx, &outputs);
+    let mut scratch = Scratch::default();
     let mut holds = |input| script::verify(&precomputed, input, policy::flags(), &mut Immediate, &mut scratch).is_ok();
     (0..tx.input_count()).all(&mut holds)
 }

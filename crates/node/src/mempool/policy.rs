@@ -100,7 +100,8 @@ pub(super) fn dust_outputs(tx: &Transaction<'_>) -> usize {
 pub(super) fn are_inputs_standard(tx: &Transaction<'_>, coins: &[SpentCoin<'_>]) -> bool {
     let mut legacy = 0;
     for (input, coin) in tx.inputs().zip(coins) {
-        let (script_sig, script) = (input.script_sig(), coin.script);
+        let script_sig = input.script_sig();
+        let script = coin.script;
         let redeem = sigops::p2sh(script_sig, script);
         let own = if p2sh(script).is_some() { redeem } else { sigops::count(script, true) };
         legacy += sigops::count(script_sig, true) + own;

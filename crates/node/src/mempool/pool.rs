@@ -131,7 +131,8 @@ impl Pool {
 
     /// Takes one away with all that stands on it; gives their number. Source: Core's `removeRecursive`.
     pub(super) fn remove_with_descendants(&mut self, txid: Txid) -> u64 {
-        let (mut waiting, mut removed) = (vec![txid], 0);
+        let mut waiting = vec![txid];
+        let mut removed = 0;
         while let Some(txid) = waiting.pop() {
             let children: Vec<Txid> = self.children(txid).collect();
             waiting.extend(children);
@@ -143,7 +144,8 @@ impl Pool {
     /// Whether a transaction that spends these outputs hangs together with few enough others.
     pub(super) fn has_room_in_cluster(&self, inputs: &[OutPoint], adjusted_weight: u64) -> bool {
         let mut waiting: Vec<Txid> = inputs.iter().map(|outpoint| outpoint.txid).collect();
-        let (mut cluster, mut weight) = (BTreeSet::new(), adjusted_weight);
+        let mut cluster = BTreeSet::new();
+        let mut weight = adjusted_weight;
         while let Some(txid) = waiting.pop() {
             let Some(entry) = self.get(&txid).filter(|_| cluster.insert(txid)) else { continue };
             weight += entry.adjusted_weight();

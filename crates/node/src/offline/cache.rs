@@ -23,7 +23,8 @@ pub(crate) struct FollowingCache {
 impl FollowingCache {
     /// The cache of an engine, from what the options say on.
     pub(crate) fn of(datadir: &DataDir<'_>, engine: &Engine<'_>) -> FollowingCache {
-        let (options, budget) = (datadir.options, engine.pipeline.budget());
+        let options = datadir.options;
+        let budget = engine.pipeline.budget();
         let watch = || Watch::new(MachineMemory::default(), options.dbcache_bytes as u64);
         FollowingCache {
             watch: options.sizes.dbcache_follows.then(watch),

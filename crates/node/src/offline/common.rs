@@ -105,7 +105,8 @@ pub(crate) fn report(
         let tree = index.headers();
         let height = tree.height(tip);
         let ends_early = !stopped && datadir.options.stop_at_height.is_none_or(|stop| height < stop);
-        let (time, now) = (u64::from(tree.time(tip)), unix_seconds(datadir.options.clock));
+        let time = u64::from(tree.time(tip));
+        let now = unix_seconds(datadir.options.clock);
         let is_current = time <= now && now - time <= datadir.options.sizes.tip_age_max_s;
         let is_stored = |node| index.place(node).is_some();
         let reason = || reporter.shortfall.reason(tree, tip, is_current, &is_stored);

@@ -11,7 +11,8 @@ use std::path::Path;
 
 /// The directory whose names cannot be made durable, if there is one.
 pub fn file_system_warning(options: &Options) -> Option<Message> {
-    let (disk, layout) = (&*options.disk, lock::layout(options));
+    let disk = &*options.disk;
+    let layout = lock::layout(options);
     let dirs = [
         layout.net_dir().to_path_buf(),
         layout.blocks_dir().to_path_buf(),

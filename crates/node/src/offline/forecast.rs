@@ -52,8 +52,11 @@ impl Forecast {
     /// The forecast of a data directory; none on a network without figures (regtest, a custom signet), and where the system
     /// does not say what is there: it can be done without.
     pub fn of(options: &Options) -> Option<Forecast> {
-        let (disk, layout, params) = (&*options.disk, lock::layout(options), &options.params);
-        let (blocks_gb, coins_gb) = (params.assumed_blockchain_gb, params.assumed_chain_state_gb);
+        let disk = &*options.disk;
+        let layout = lock::layout(options);
+        let params = &options.params;
+        let blocks_gb = params.assumed_blockchain_gb;
+        let coins_gb = params.assumed_chain_state_gb;
         if blocks_gb == 0 {
             return None;
         }
@@ -111,7 +114,8 @@ impl Forecast {
             return Some(Message::new(what, ADVICE));
         }
         if !self.is_one_place() && !fits(self.coins.missing_bytes(), self.coins.free_bytes) {
-            let (dir, missing) = (self.coins.dir.display(), human::bytes(self.coins.missing_bytes()));
+            let dir = self.coins.dir.display();
+            let missing = human::bytes(self.coins.missing_bytes());
             let what =
                 format!("Disk space for {dir} may not accommodate the UTXO set: about {missing} more are stored there");
             return Some(Message::new(what, ADVICE));

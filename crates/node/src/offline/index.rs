@@ -32,7 +32,8 @@ pub struct IndexReport {
 /// The directory or an index cannot be used, blocks or undo data are missing or damaged, or what the system says.
 pub fn index(options: &Options, kinds: &[IndexKind], events: Events<'_>) -> Result<IndexReport, Fault> {
     let existing = open_existing(options, events, "index", Purpose::Look, Which::Past)?;
-    let (datadir, tip) = (&existing.datadir, existing.tip);
+    let datadir = &existing.datadir;
+    let tip = existing.tip;
     let mut there = Vec::new();
     for kind in IndexKind::ALL {
         if IndexDb::exists(&*datadir.disk, &datadir.layout, kind)? {

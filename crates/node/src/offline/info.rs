@@ -197,7 +197,8 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
     }
     let locked = look::open(options, Hold::Nothing)?;
     info.lost_key = matches!(locked.key_origin, Origin::WorkedOut(_)).then(|| hex::encode(&locked.key));
-    let (disk, layout) = (&locked.disk, &locked.layout);
+    let disk = &locked.disk;
+    let layout = &locked.layout;
     let has_files = !locked.files.numbers()?.there.is_empty();
     let read = || match BlockIndex::exists(&**disk, layout)? {
         true => BlockIndex::open_read_only(disk.clone(), layout)?.load(&lock::network(&options.params)),
@@ -266,7 +267,8 @@ fn next_step(info: &DataDirInfo, half: bool, is_pruned: bool) -> String {
 
 /// Blocks that are marked, without those that stand on another of them.
 fn failed(loaded: &LoadedIndex, height: Height) -> Vec<Failed> {
-    let (mut failed, mut root_of) = (Vec::<Failed>::new(), HashMap::<BlockHash, usize>::new());
+    let mut failed = Vec::<Failed>::new();
+    let mut root_of = HashMap::<BlockHash, usize>::new();
     // Parents stand before their children.
     for entry in loaded.entries.iter().filter(|entry| entry.status.is_failed()) {
         let root = root_of.get(&entry.header.prev()).copied().unwrap_or_else(|| {
@@ -282,7 +284,8 @@ fn failed(loaded: &LoadedIndex, height: Height) -> Vec<Failed> {
 
 /// Lowest height from which on all blocks up to `best` are there. Source: Core's getblockchaininfo, `pruneheight`.
 fn prune_height(loaded: &LoadedIndex, best: BlockHash) -> Height {
-    let (mut wanted, mut lowest) = (best, None);
+    let mut wanted = best;
+    let mut lowest = None;
     // Parents stand before their children.
     for entry in loaded.entries.iter().rev() {
         if entry.hash == wanted {

@@ -193,7 +193,8 @@ impl View {
     fn db(&self, kind: IndexKind) -> Result<IndexDb, Fault> {
         let db = IndexDb::open_read_only(self.locked.disk.clone(), &self.locked.layout, kind)?;
         db.ok_or_else(|| {
-            let (name, advice) = (kind.name(), format!("Run ffwd index --only {}", kind.name()));
+            let name = kind.name();
+            let advice = format!("Run ffwd index --only {}", kind.name());
             let root = root(&self.locked.layout, kind);
             store::Fault::new(FaultKind::Missing, &root, name, "nothing", advice).into()
         })
@@ -211,7 +212,8 @@ impl View {
         }
         let height = best.map(|best| self.entry(&best)).transpose()?.flatten().map(|entry| entry.height);
         let stands = height.map_or("at no block of it".to_owned(), |height| format!("at height {height}"));
-        let (name, tip) = (db.kind().name(), self.tip.height);
+        let name = db.kind().name();
+        let tip = self.tip.height;
         let why = format!("{name} stands {stands}, the chain at height {tip}");
         Err(Fault::refused(why, format!("Run ffwd index --only {name}")))
     }
@@ -281,7 +283,9 @@ fn find_tx(options: &Options, txid: Txid) -> Result<FoundTx, Fault> {
 
 fn found_tx(view: &View, entry: &IndexEntry, txid: Txid, bytes: Vec<u8>) -> Result<FoundTx, Fault> {
     let confirmations = if view.is_active(entry)? { view.tip.height.blocks_above(entry.height) + 1 } else { 0 };
-    let (block, height, time) = (entry.hash, entry.height, entry.header.time());
+    let block = entry.hash;
+    let height = entry.height;
+    let time = entry.header.time();
     let spent = spent_by(view, entry, &txid)?;
     Ok(FoundTx { txid, bytes, block, height, time, confirmations, spent })
 }
@@ -291,8 +295,10 @@ fn spent_by(view: &View, entry: &IndexEntry, txid: &Txid) -> Result<Option<Vec<V
     let (Some(data), Some(at)) = (entry.data(), entry.undo()) else { return Ok(None) };
     let layout = &view.locked.layout;
     let files = UndoFiles::new(view.locked.disk.clone(), layout.blocks_dir(), &view.network, view.locked.files.key());
-    let (bytes, undo) = (view.locked.files.read_block(data)?, files.read(at, &entry.header.prev())?);
-    let (mut tables, mut txids) = (Tables::new(), Vec::new());
+    let bytes = view.locked.files.read_block(data)?;
+    let undo = files.read(at, &entry.header.prev())?;
+    let mut tables = Tables::new();
+    let mut txids = Vec::new();
     let Ok(block) = tables.parse_block(&bytes) else { return Ok(None) };
     block.txids_into(&mut txids);
     let Some(index) = txids.iter().position(|known| known == txid).filter(|index| *index > 0) else { return Ok(None) };
@@ -339,7 +345,8 @@ fn find_filter(options: &Options, block: &BlockId) -> Result<Filter, Fault> {
         let why = format!("Filter not found. Block {} was not connected to active chain.", entry.hash);
         return Err(Fault::refused(why, "Name a block of the main chain, by its height for example"));
     };
-    let (disk, layout) = (&*view.locked.disk, &view.locked.layout);
+    let disk = &*view.locked.disk;
+    let layout = &view.locked.layout;
     let (of, bytes) = read_filter(disk, layout, row.pos, &row.hash)?;
     if of != entry.hash {
         let found = format!("that of block {of} in fltr{:05}.dat", row.pos.file);

@@ -49,7 +49,8 @@ pub(crate) fn open_existing<'e>(
         return Err(nothing_to_look_at(&lock::layout(options).index_dir(), "a block index", "none"));
     }
     let locked = lock::lock(options, events, false)?;
-    let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
+    let disk = locked.disk.clone();
+    let layout = locked.layout.clone();
     let reporter = lock::reporter(events, options, job);
     if purpose == Purpose::Work {
         reporter.with_room(|| chainstate::finish_snapshot(&disk, &layout))?;
@@ -74,9 +75,10 @@ pub(crate) fn open_existing<'e>(
     let is_past = base.is_some() && which == Which::Past;
     let dir = if base.is_some() && !is_past { layout.snapshot_dir() } else { layout.chainstate_dir() };
     let coins = reporter.with_room(|| Chainstate::open(disk.clone(), &dir))?;
-    let (best, heads) = (coins.best_block()?, coins.head_blocks()?);
-    let infos = FileInfos::new(loaded.files.clone());
-    let mut datadir = DataDir::new(options, reporter, locked, block_index, coins, infos)?;
+    let best = coins.best_block()?;
+    let heads = coins.head_blocks()?;
+    let mut datadir =
+        DataDir::new(options, reporter, locked, block_index, coins, FileInfos::new(loaded.files.clone()))?;
     datadir.writer.set_pruned(loaded.is_pruned);
     datadir.take_index(&loaded)?;
     base.map_or(Ok(()), |base| assume(&mut datadir, base, is_past))?;
@@ -85,10 +87,7 @@ pub(crate) fn open_existing<'e>(
     }
     let tip = match heads {
         Some(heads) => replay(&datadir, heads)?,
-        None => {
-            let start = start_of(&datadir.headers(), best);
-            start.ok_or_else(|| super::apart(best.unwrap_or_default()))?
-        }
+        None => start_of(&datadir.headers(), best).ok_or_else(|| super::apart(best.unwrap_or_default()))?,
     };
     // Not before it is known that the data directory can be gone on with.
     if loaded.entries.is_empty() {
@@ -200,7 +199,8 @@ pub(crate) fn finish_reindex(options: &Options, events: Events<'_>) -> Result<()
 
 fn must_reindex(options: &Options, events: Events<'_>) -> Result<bool, Fault> {
     let locked = lock::lock(options, events, false)?;
-    let (disk, layout) = (&locked.disk, &locked.layout);
+    let disk = &locked.disk;
+    let layout = &locked.layout;
     if BlockIndex::exists(&**disk, layout)? {
         let index = BlockIndex::open_read_only(disk.clone(), layout)?;
         if index.is_reindexing()? || !index.is_empty()? {

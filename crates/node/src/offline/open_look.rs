@@ -22,7 +22,8 @@ pub(super) fn open_to_look<'e>(options: &'e Options, events: Events<'e>) -> Resu
         return Err(nothing_to_look_at(&lock::layout(options).index_dir(), "a block index", "none"));
     }
     let locked = look::open(options, Hold::IfPossible)?;
-    let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
+    let disk = locked.disk.clone();
+    let layout = locked.layout.clone();
     let reporter = Reporter::new(events, Log::none(), &options.stop);
     let base = chainstate::snapshot_base(&*disk, &layout)?;
     check_there(&locked, Purpose::Look, options.params.genesis_hash)?;

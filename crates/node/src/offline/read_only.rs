@@ -11,7 +11,8 @@ use store::{FaultKind, Layout};
 
 /// The block index of a data directory, opened, and where things lie.
 fn open(options: &Options) -> Result<(store::BlockIndex, Layout), Fault> {
-    let (disk, layout) = (options.disk.clone(), lock::layout(options));
+    let disk = options.disk.clone();
+    let layout = lock::layout(options);
     layout.check(&*disk)?;
     if !store::BlockIndex::exists(&*disk, &layout)? {
         let advice =
@@ -43,7 +44,8 @@ pub(crate) fn entry(options: &Options, hash: &BlockHash) -> Result<Option<IndexE
 
 /// Where the coins lie that count; `None` without any.
 pub(crate) fn chainstate_dir(options: &Options) -> Result<Option<PathBuf>, Fault> {
-    let (disk, layout) = (&*options.disk, lock::layout(options));
+    let disk = &*options.disk;
+    let layout = lock::layout(options);
     let dir = match chainstate::snapshot_base(disk, &layout)? {
         Some(_) => layout.snapshot_dir(),
         None => layout.chainstate_dir(),

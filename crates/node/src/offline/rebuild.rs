@@ -18,7 +18,8 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
         ));
     }
     let locked = lock::lock(options, events, true)?;
-    let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
+    let disk = locked.disk.clone();
+    let layout = locked.layout.clone();
     let reporter = lock::reporter(events, options, "reindex --chainstate-only");
     reporter.with_room(|| chainstate::finish_snapshot(&disk, &layout))?;
     let rebuilt = reporter.with_room(|| chainstate::rebuilt(&disk, &layout))?;

@@ -20,7 +20,8 @@ use store::indexes::IndexDb;
 pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
     let now = lock::clock(options)?;
     let locked = lock::lock(options, events, true)?;
-    let (disk, layout) = (locked.disk.clone(), locked.layout.clone());
+    let disk = locked.disk.clone();
+    let layout = locked.layout.clone();
     let reporter = lock::reporter(events, options, "reindex");
     let before = Before::look(&locked, options, &reporter)?;
     prune::check(options, &*disk, &layout)?.into_iter().for_each(|warning| reporter.warn(warning));

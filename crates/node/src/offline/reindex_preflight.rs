@@ -83,7 +83,8 @@ impl Before {
         if loaded.is_pruned && !self.resumes {
             let advice = "A reindex needs every block from the first on. Go on from what is there with ffwd sync --prune or \
                           bitcoind -prune; to rebuild the whole UTXO set, fetch the blocks again: ffwd sync --prune in an empty data directory";
-            let (wanted, found) = ("all block files", "a pruned data directory");
+            let wanted = "all block files";
+            let found = "a pruned data directory";
             let dir = locked.layout.blocks_dir();
             return Err(store::Fault::new(FaultKind::Refused, dir, wanted, found, advice).into());
         }
@@ -109,7 +110,8 @@ impl Before {
         if reach.has(wanted, stop) {
             return Ok(());
         }
-        let (reached, stand) = (reach.height(), wanted.words());
+        let reached = reach.height();
+        let stand = wanted.words();
         if reach.is_ahead {
             let date = crate::reporting::log::date(now.unsigned_abs());
             let why = format!(

@@ -47,7 +47,8 @@ pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> 
 fn check(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> Result<VerifyReport, Fault> {
     let start = Instant::now();
     let existing = open_to_look(options, events)?;
-    let (datadir, tip) = (&existing.datadir, existing.tip);
+    let datadir = &existing.datadir;
+    let tip = existing.tip;
     let height = datadir.headers().height(tip);
     let count = if blocks == 0 { height.to_u32() } else { blocks.min(height.to_u32()) };
     let mut report =

@@ -137,7 +137,8 @@ impl Pipeline<'_> {
         if scheduler.is_halted() {
             return Vec::new();
         }
-        let (now, budget) = (Instant::now(), self.coin_budget());
+        let now = Instant::now();
+        let budget = self.coin_budget();
         if scheduler.is_writing() && !Idea::BackgroundCommits.is_on() {
             let ready = scheduler.set_room(0, now);
             self.wake(ready);

@@ -156,8 +156,10 @@ pub struct Setup {
 impl<'w> Engine<'w> {
     /// An engine on top of what the world's tables hold.
     pub fn new(params: &'w Params, world: &'w dyn EngineBackend, index: &'w SharedIndex, setup: Setup) -> Engine<'w> {
-        let (pipeline, tip) = (Pipeline::new(world, params, setup.pipeline, setup.secret), setup.tip);
-        let (assume, stop_at) = (setup.assume, setup.stop_at);
+        let pipeline = Pipeline::new(world, params, setup.pipeline, setup.secret);
+        let tip = setup.tip;
+        let assume = setup.assume;
+        let stop_at = setup.stop_at;
         let times = headers::Times::default();
         let aim = Aim::default();
         let news = News::default();
@@ -189,7 +191,8 @@ impl<'w> Engine<'w> {
 
     /// Where it stands.
     pub fn standing(&self) -> Standing {
-        let (tip, is_held) = (self.tip, self.is_held());
+        let tip = self.tip;
+        let is_held = self.is_held();
         let mut wanted = self.wanted();
         let tree = self.headers();
         if let Some(stop) = self.stop_at.filter(|&stop| tree.height(wanted) > stop) {

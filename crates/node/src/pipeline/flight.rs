@@ -79,7 +79,8 @@ impl Flight {
 
     /// What it takes now that it is decoded.
     pub(super) fn takes(&self) -> Takes {
-        let (prepared, block) = (self.prepared(), self.block());
+        let prepared = self.prepared();
+        let block = self.block();
         let checked = &prepared.checked;
         let tables = checked.tables.memory_bytes() + checked.txids.capacity() * 32 + checked.sigops.capacity() * 4;
         let inputs = block.input_count();

@@ -172,7 +172,8 @@ impl Version {
     /// slashes.
     fn mount(self, line: &str) -> Option<(String, String)> {
         let (place, of) = line.split_once(" - ")?;
-        let (kind, options) = (of.split_whitespace().next()?, of.split_whitespace().last()?);
+        let kind = of.split_whitespace().next()?;
+        let options = of.split_whitespace().last()?;
         let mut words = place.split_whitespace().skip(3).map(|word| unescaped(word.trim_start_matches('/')));
         if self.is_mounted_as(kind, options) { Some((words.next()?, words.next()?)) } else { None }
     }

@@ -140,7 +140,8 @@ fn plain_hash(bytes: &[u8]) -> [u8; 32] {
 
 /// The first rule of the block alone that is broken.
 fn alone(params: &Params, header: &HeaderContext, parsed: &Block<'_>, txids: &[Txid]) -> Option<(BlockError, Check)> {
-    let (mut sigops, mut scratch) = (Vec::new(), block::Scratch::default());
+    let mut sigops = Vec::new();
+    let mut scratch = block::Scratch::default();
     let hash = header.header.hash();
     if let Err(error) = block::check(params, parsed, &hash, txids, &mut sigops, &mut scratch) {
         return Some((error, Check::CheckBlock));
@@ -219,7 +220,8 @@ impl SpentCoins {
     fn push(&mut self, stored: Option<&[u8]>) {
         self.coins.push(stored.map(|bytes| {
             let coin = CoinRef::decode(bytes).expect("stored coins were checked");
-            let (start, script) = (self.scripts.len(), coin.script.to_vec());
+            let start = self.scripts.len();
+            let script = coin.script.to_vec();
             self.hash.update(&script);
             self.scripts.extend_from_slice(&script);
             Spent { height: coin.height, coinbase: coin.coinbase, value: coin.value, script: start..self.scripts.len() }

@@ -100,7 +100,8 @@ pub(crate) fn check_arrived(
     };
     let mut tables = Tables::new();
     let parsed = tables.parse_block(bytes).map_err(Refusal::Unparsable)?;
-    let (mut txids, mut wtxids) = (Vec::new(), Vec::new());
+    let mut txids = Vec::new();
+    let mut wtxids = Vec::new();
     parsed.txids_into(&mut txids);
     if block::needs_wtxids(params, &parsed, header.height) {
         parsed.wtxids_into(&txids, &mut wtxids);
@@ -154,7 +155,8 @@ pub(crate) fn judge(
         (1..block.input_count()).map(|input| answer(prepared, block, input, answers)).collect();
     let coin_bytes: usize = coins.iter().flatten().map(|coin| coin.len()).sum();
     let script_bytes = (coins.len() * SCRIPT_BYTES).max(if runs { coin_bytes } else { 0 });
-    let (mut spent, mut scripts) = (Vec::with_capacity(coins.len()), Spill::with_capacity(script_bytes));
+    let mut spent = Vec::with_capacity(coins.len());
+    let mut scripts = Spill::with_capacity(script_bytes);
     let mut taken = coins::Totals::default();
     for (at, coin) in coins.iter().enumerate() {
         if let Some(Some(ahead)) = coins.get(at + COINS_AHEAD) {
@@ -312,7 +314,8 @@ struct Part {
 
 /// The transactions that have the inputs from number `first` up to `end`.
 fn parts(block: &Block<'_>, first: usize, end: usize) -> Vec<Part> {
-    let (mut parts, mut at) = (Vec::new(), first);
+    let mut parts = Vec::new();
+    let mut at = first;
     let mut index = transaction_of(block, first + 1);
     while at < end {
         let tx = block.transaction(index);
@@ -369,7 +372,8 @@ pub(crate) fn scripts(
 
 /// Number of the transaction that has input number `input` of the block.
 pub(crate) fn transaction_of(block: &Block<'_>, input: usize) -> usize {
-    let (mut low, mut high) = (0, block.transaction_count());
+    let mut low = 0;
+    let mut high = block.transaction_count();
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         if block.transaction(middle).first_input() <= input { low = middle } else { high = middle }

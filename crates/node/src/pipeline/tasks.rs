@@ -236,7 +236,8 @@ impl Pipeline<'_> {
 fn sorted_misses(flight: &Flight) -> (Vec<CoinKey>, Vec<(u32, u32)>) {
     let block = flight.block();
     let count = (0..SHARD_GROUPS).map(|group| flight.answers(group).misses().len()).sum();
-    let (mut keys, mut places) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    let mut keys = Vec::with_capacity(count);
+    let mut places = Vec::with_capacity(count);
     let mut unsorted: Vec<(CoinKey, u32)> = Vec::new();
     let mut order: Vec<(u64, u32)> = Vec::new();
     for group in 0..SHARD_GROUPS {
@@ -270,7 +271,8 @@ fn inputs_of_task(inputs: usize, tasks: usize, task: usize) -> Range<usize> {
 fn scripts_of(flight: &Flight, inputs: Range<usize>) -> Result<usize, BlockError> {
     let judged = flight.judged();
     let flags = flight.context().scripts().expect("there are such tasks only where scripts run");
-    let (count, block) = (inputs.len(), (&**flight.prepared(), &flight.block()));
+    let count = inputs.len();
+    let block = (&**flight.prepared(), &flight.block());
     scratch::with_scripts(|scratch| stages::scripts(flags, block, judged, inputs, scratch)).map(|()| count)
 }
 

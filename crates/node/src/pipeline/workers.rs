@@ -113,7 +113,8 @@ impl Pipeline<'_> {
 
     /// Reads one block more.
     pub(super) fn feed_one(&self) {
-        let (begun, mut waited) = (Instant::now(), Duration::ZERO);
+        let begun = Instant::now();
+        let mut waited = Duration::ZERO;
         let next = self.backend.next(&|| !self.scheduler().is_halted(), &mut waited);
         let now = Instant::now();
         let busy = self.stats.add_read(now - begun, waited);

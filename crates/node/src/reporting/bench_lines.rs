@@ -22,7 +22,8 @@ impl BenchLines {
     /// Gives what the last line says, after UpdateTip.
     pub(crate) fn lines(&mut self, log: &Log, block: &Connected<'_>, undo: Duration, index: Duration) -> String {
         let busy = |stage| block.times.busy(stage);
-        let (read, sanity) = (busy(Stage::Read), busy(Stage::Decode));
+        let read = busy(Stage::Read);
+        let sanity = busy(Stage::Decode);
         let connect = busy(Stage::Apply) + busy(Stage::LookUp) + busy(Stage::Judge);
         let verify = connect + busy(Stage::Scripts);
         let total = sanity + verify + undo + index;
@@ -34,7 +35,8 @@ impl BenchLines {
             let sum = self.sums[i];
             format!("[{:.2}s ({:.2}ms/blk)]", sum.as_secs_f64(), ms(sum) / f64::from(self.blocks))
         };
-        let (transactions, inputs) = (block.prepared.txids.len(), block.judged.inputs());
+        let transactions = block.prepared.txids.len();
+        let inputs = block.judged.inputs();
         let each = |time: Duration, count: usize| if count == 0 { 0.0 } else { ms(time) / count as f64 };
         log.later(&format!("[bench]   - Load block from disk: {:.2}ms", ms(read)));
         log.later(&format!("[bench]     - Sanity checks: {:.2}ms {}", ms(sanity), sum(0)));

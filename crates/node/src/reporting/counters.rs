@@ -136,7 +136,8 @@ const TRANSACTIONS_KNOWN: f64 = 1e6;
 /// Bytes of `count` transactions, from the known mean and from the `seen` ones in `seen_bytes` of blocks: weighed, so that
 /// the first blocks do not decide.
 fn bytes_of_transactions(count: f64, seen_bytes: u64, seen: u64) -> u64 {
-    let (bytes, seen) = (seen_bytes as f64, seen as f64);
+    let bytes = seen_bytes as f64;
+    let seen = seen as f64;
     (count * (bytes + TRANSACTION_BYTES * TRANSACTIONS_KNOWN) / (seen + TRANSACTIONS_KNOWN)) as u64
 }
 

@@ -183,10 +183,12 @@ impl Log {
 
 /// Seconds since 1970 as `YYYY-MM-DDTHH:MM:SSZ`.
 pub(crate) fn date(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let days = seconds / 86_400;
+    let rest = seconds % 86_400;
     // Days since 1 March of year 0, in eras of 400 years.
     let z = days + 719_468;
-    let (era, day_of_era) = (z / 146_097, z % 146_097);
+    let era = z / 146_097;
+    let day_of_era = z % 146_097;
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;

@@ -229,7 +229,8 @@ impl<'e> Reporter<'e> {
         if lock(&self.scripts).replace(reason) == Some(reason) {
             return;
         }
-        let (height, hash) = (block.height, block.hash);
+        let height = block.height;
+        let hash = block.hash;
         self.note(match reason {
             Some(reason) => format!("Enabling script verification at block #{height} ({hash}): {reason}."),
             None => format!("Disabling script verification at block #{height} ({hash})."),

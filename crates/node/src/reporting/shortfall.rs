@@ -111,7 +111,8 @@ impl Shortfall {
         if let Some(why) = &found.unreadable {
             return Some(why.clone());
         }
-        let (best, height) = (tree.best(), tree.height(tip));
+        let best = tree.best();
+        let height = tree.height(tip);
         if found.is_clock_behind && !is_current {
             let why = "time-too-new: further headers are more than two hours ahead of this machine's clock";
             return Some(Message::new(why, "Set the clock and run this again"));
@@ -141,7 +142,9 @@ impl Shortfall {
 
 /// Whether the chain to `best` lacks a body above `tip` and has one above that.
 fn is_cut(tree: &Tree, tip: NodeId, best: NodeId, is_stored: &dyn Fn(NodeId) -> bool) -> bool {
-    let (mut node, fork, mut is_any_above) = (best, tree.fork(tip, best), false);
+    let mut node = best;
+    let fork = tree.fork(tip, best);
+    let mut is_any_above = false;
     while node != fork {
         let is_there = is_stored(node);
         if is_any_above && !is_there {

@@ -34,7 +34,8 @@ impl Hours {
         let why = || format!("{text} is no range of hours: two numbers from 0 to 24 that differ, as 22-7");
         let (from, to) = text.split_once('-').ok_or_else(why)?;
         let hour = |text: &str| text.trim().parse::<u8>().ok().filter(|&hour| hour <= HOURS).ok_or_else(why);
-        let (from, to) = (hour(from)?, hour(to)?);
+        let from = hour(from)?;
+        let to = hour(to)?;
         if from == to || from == HOURS {
             return Err(why());
         }

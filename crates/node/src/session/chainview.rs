@@ -82,7 +82,8 @@ impl SharedChain {
         let on = tree.find(&hashes[index]).or_else(|| tree.find(&headers[index].prev()));
         let Some(on) = on.filter(|&on| tree.fate(on) != Fate::Open) else { return };
         let above = hashes[index..].iter().zip(&headers[index..]).skip_while(|(hash, _)| **hash == tree.hash(on));
-        let (mut blocks, mut work) = (0, tree.work(on));
+        let mut blocks = 0;
+        let mut work = tree.work(on);
         for (_, header) in above {
             blocks += 1;
             work = work.saturating_add(Work::of_bits(header.bits()));
@@ -166,7 +167,8 @@ impl ChainView for SharedChain {
 
     fn anti_dos_work(&self) -> Work {
         let index = self.index.read();
-        let (tree, tip) = (index.headers(), index.tip());
+        let tree = index.headers();
+        let tip = index.tip();
         let proof = Work::of_bits(tree.bits(tip)).0.wrapping_mul_u64(144);
         let near = Work(tree.work(tip).0.checked_sub(proof).unwrap_or(U256::ZERO));
         near.max(self.minimum_work)
@@ -180,7 +182,8 @@ impl ChainView for SharedChain {
     fn locator(&self, from: &BlockHash) -> Vec<BlockHash> {
         let tree = self.headers();
         let mut at = tree.find(from).unwrap_or_else(|| tree.best());
-        let (mut hashes, mut step) = (Vec::new(), 1);
+        let mut hashes = Vec::new();
+        let mut step = 1;
         loop {
             hashes.push(tree.hash(at));
             let height = tree.height(at);
@@ -252,7 +255,8 @@ impl ChainView for SharedChain {
         let index = self.index.read();
         let tree = index.headers();
         let Some(last) = tree.find(last) else { return Vec::new() };
-        let (fork, height) = (tree.fork(index.tip(), last), tree.height(last));
+        let fork = tree.fork(index.tip(), last);
+        let height = tree.height(last);
         if height.blocks_above(tree.height(fork)) as usize > count_max {
             return Vec::new();
         }

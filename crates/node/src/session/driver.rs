@@ -335,7 +335,8 @@ impl SyncDriver {
 
     /// Whether no block of the chains that may be followed is missing.
     fn has_all_of_tip(&self, view: View<'_>) -> bool {
-        let (tree, tip) = (view.index.headers(), view.index.tip());
+        let tree = view.index.headers();
+        let tip = view.index.tip();
         let stop = self.settings.stop_at.unwrap_or(Height::MAX);
         self.open_targets(tree).iter().all(|&target| {
             let from = tree.fork(tip, target);
@@ -358,7 +359,8 @@ impl SyncDriver {
         if let Some(hinted) = view.hinted {
             return vec![request::wants(tree, hinted.missing(WANTS_MAX))];
         }
-        let (past_end, was_past) = (self.past_end(tree), self.asks_past);
+        let past_end = self.past_end(tree);
+        let was_past = self.asks_past;
         self.asks_past = past_end.is_some() && self.has_all_of_tip(view);
         if was_past != self.asks_past {
             self.wanted_to = Height::GENESIS;

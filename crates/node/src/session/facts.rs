@@ -35,7 +35,8 @@ impl FactsSeen {
     /// What the block index knows.
     pub(crate) fn of_chain(&mut self, datadir: &DataDir<'_>) -> SessionFacts {
         let index = datadir.index.read();
-        let (tree, tip) = (index.headers(), index.tip());
+        let tree = index.headers();
+        let tip = index.tip();
         let best = tree.best();
         let has_work = tree.work(best) >= datadir.options.minimum_chain_work;
         let now = unix_seconds(datadir.options.clock);
@@ -67,7 +68,8 @@ impl FactsSeen {
         progress: &p2p::Progress,
         height: Height,
     ) -> (NetworkFacts, Option<BlockWait>) {
-        let (now, facts) = (Instant::now(), &progress.facts);
+        let now = Instant::now();
+        let facts = &progress.facts;
         let peers = &facts.peers;
         self.peers_since = if peers.handshaked_count == 0 { None } else { self.peers_since.or(Some(now)) };
         self.has_headers |= peers.headers_count > 0;

@@ -109,7 +109,8 @@ pub(crate) fn shut_out(
     let of_mark = |offered: Offered| Some((offered, lowest_marked(tree, offered.on)?));
     let all = known.chain(offered).filter_map(of_mark).filter(|(_, mark)| !judged.contains(mark));
     let (best, mark) = all.max_by_key(|(offered, _)| offered.work)?;
-    let (end, height) = (tree.height(best.on).saturating_add(best.blocks), tree.height(mark));
+    let end = tree.height(best.on).saturating_add(best.blocks);
+    let height = tree.height(mark);
     Some(ShutOut { hash: tree.hash(mark), height, blocks: end.blocks_above(height) + 1 })
 }
 

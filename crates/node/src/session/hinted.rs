@@ -73,7 +73,8 @@ fn why_not_yet(options: &Options, height: Height, events: Events<'_>) -> Result<
         return Ok(None);
     }
     let locked = lock::lock(options, events, false)?;
-    let (disk, dir) = (&locked.disk, locked.layout.chainstate_dir());
+    let disk = &locked.disk;
+    let dir = locked.layout.chainstate_dir();
     let has_blocks = "the data directory has blocks already";
     if disk.metadata(&locked.layout.snapshot_dir()).map_err(store::Fault::from)?.is_some() {
         return Ok(Some("the data directory has a snapshot".to_owned()));
@@ -99,7 +100,8 @@ fn why_not_yet(options: &Options, height: Height, events: Events<'_>) -> Result<
 ///
 /// What the system says.
 pub(super) fn open<'h>(datadir: &DataDir<'_>, hints: &'h HintsFile) -> Result<Result<HintedRun<'h>, String>, Fault> {
-    let (height, options) = (hints.height(), datadir.options);
+    let height = hints.height();
+    let options = datadir.options;
     let (target, path) = {
         let tree = datadir.headers();
         let Some(assumed) = tree.find(&options.assumevalid) else {
@@ -182,8 +184,10 @@ pub(super) fn install<'e>(datadir: DataDir<'e>, hints: &HintsFile) -> Result<(Da
         datadir.write_index(None)?;
     }
     datadir.with_room(|| datadir.writer.settle())?;
-    let (height, coins) = (blocks.len(), primitives::human::count(checkpoint.coins));
-    let (disk, layout) = (datadir.disk.clone(), datadir.layout.clone());
+    let height = blocks.len();
+    let coins = primitives::human::count(checkpoint.coins);
+    let disk = datadir.disk.clone();
+    let layout = datadir.layout.clone();
     let swap = || chainstate::swap_hinted(&disk, &layout);
     let datadir = datadir.with_other_coins(&layout.chainstate_dir(), swap)?;
     datadir.with_room(|| Checkpoint::remove(&private))?;

@@ -328,7 +328,8 @@ fn shared_chain(datadir: &DataDir<'_>) -> SharedChain {
 /// Blocks that were announced and that no peer gave. Where the sync `is_at_end` and no connected peer that gives what it
 /// announces has another tip, they are missing.
 fn undelivered(network: &dyn Line, datadir: &DataDir<'_>, is_at_end: bool) -> Vec<(Height, BlockHash)> {
-    let (progress, reporter) = (network.progress(), &datadir.reporter);
+    let progress = network.progress();
+    let reporter = &datadir.reporter;
     if progress.headers_too_new {
         reporter.shortfall.clock_behind();
     }

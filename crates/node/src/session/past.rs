@@ -19,7 +19,8 @@ pub(super) fn open<'e>(datadir: &DataDir<'e>, inbox_bytes: usize) -> Result<Opti
     let Some(assumed) = datadir.assumed else { return Ok(None) };
     let dir = datadir.layout.chainstate_dir();
     let coins = datadir.reporter.with_room(|| Chainstate::open(datadir.disk.clone(), &dir))?;
-    let (best, heads) = (coins.best_block()?, coins.head_blocks()?);
+    let best = coins.best_block()?;
+    let heads = coins.head_blocks()?;
     let inbox = Arc::new(Arrivals::new(inbox_bytes, datadir.options.sizes.arrival_patience));
     let past = datadir.beside(coins, assumed.base, inbox);
     let tip: NodeId = match heads {

@@ -220,7 +220,8 @@ impl Run<'_> {
     fn say_snapshot(&self) {
         let (Some(base), Some(past)) = (self.snapshot(), &self.past) else { return };
         let datadir = self.datadir();
-        let ((height, hash), past) = (datadir.height_and_hash(base), datadir.headers().height(past.past_tip.get()));
+        let (height, hash) = datadir.height_and_hash(base);
+        let past = datadir.headers().height(past.past_tip.get());
         datadir.reporter.note(format!(
             "The UTXO set comes from a snapshot at height {height}, block {hash}: the tip first, then the past is validated \
              from height {past} on"

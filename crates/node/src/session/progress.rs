@@ -42,7 +42,8 @@ pub(super) fn facts(session: &Session<'_, '_>, seen: &mut FactsSeen) -> SessionF
 
 /// What there is to do: the blocks of the best header chain.
 pub(super) fn measure(session: &Session<'_, '_>, stats: &Snapshot) {
-    let (datadir, reporter) = (session.datadir, &session.datadir.reporter);
+    let datadir = session.datadir;
+    let reporter = &session.datadir.reporter;
     let progress = session.network.progress();
     reporter.set_peers((progress.outbound_count + progress.inbound_count) as u32);
     let block_bytes = lock(session.driver).block_bytes();
@@ -84,7 +85,8 @@ fn set_left(datadir: &DataDir<'_>, (height, end): (Height, Height), stats: &Snap
 /// Bytes of the blocks up to `end` that are not connected, each block that is to come taken to have `block_bytes`; of those
 /// next, what is stored is known.
 fn bytes_left(index: &crate::chain::index::BlockIndex, end: Height, block_bytes: u64) -> u64 {
-    let (tree, tip) = (index.headers(), index.tip());
+    let tree = index.headers();
+    let tip = index.tip();
     let best = tree.best();
     let near = end.min(tree.height(best)).min(tree.height(tip).saturating_add(RUN_BLOCKS_MAX));
     let mut bytes = 0;

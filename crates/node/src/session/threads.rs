@@ -114,7 +114,8 @@ impl Conduct for Threads {
         receiver: &mut Receiver<Event>,
         own: &PrivateDir,
     ) -> Result<Outcome, Fault> {
-        let (stats, cache) = (engines.tip.pipeline.stats(), FollowingCache::of(session.datadir, engines.tip));
+        let stats = engines.tip.pipeline.stats();
+        let cache = FollowingCache::of(session.datadir, engines.tip);
         with_threads(session, &stats, cache, receiver, own, || work::follow(session, engines))
     }
 }
@@ -178,7 +179,8 @@ fn with_threads<T>(
 /// Tells how far it is until the work is done.
 fn tell(session: &Session<'_, '_>, stats: &Stats, mut cache: FollowingCache) {
     let _alarm = session.alarm("tells how far it is");
-    let (datadir, mut seen) = (session.datadir, FactsSeen::default());
+    let datadir = session.datadir;
+    let mut seen = FactsSeen::default();
     while !session.is_ending() {
         std::thread::park_timeout(TELL_INTERVAL);
         if datadir.reporter.is_stopping() {

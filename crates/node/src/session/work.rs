@@ -124,7 +124,8 @@ pub(super) enum First {
 /// Source: Bitcoin Core b88bffe, `MaybeRebalanceCaches`, with other shares.
 fn share_out(tip: &Engine<'_>, past: Option<&Engine<'_>>, budget_bytes: usize, first: First) {
     let Some(past) = past else { return };
-    let (least, most) = (budget_bytes / 8, budget_bytes - budget_bytes / 8);
+    let least = budget_bytes / 8;
+    let most = budget_bytes - budget_bytes / 8;
     let of_tip = if first == First::Tip { most } else { least };
     tip.pipeline.budget().store(of_tip, Relaxed);
     past.pipeline.budget().store(budget_bytes - of_tip, Relaxed);

@@ -155,7 +155,8 @@ pub fn dump_live(
     nchaintx: u64,
     path: &Path,
 ) -> Result<DumpReport, Fault> {
-    let (options, begun) = (&live.options, std::time::Instant::now());
+    let options = &live.options;
+    let begun = std::time::Instant::now();
     let path = new_file(&*options.disk, path)?;
     let (above, base) = {
         let index = live.index.read();
@@ -165,7 +166,8 @@ pub fn dump_live(
     };
     let mut rolled_back = None;
     if !above.is_empty() {
-        let (stem, shares) = (with_end(&path, ".rollback"), Shares::of(view.table_bytes()));
+        let stem = with_end(&path, ".rollback");
+        let shares = Shares::of(view.table_bytes());
         let mut rollback = Rollback::new(options.disk.clone(), &stem, shares, options.dbcache_bytes / 8);
         for (id, entry) in above.iter().rev() {
             let (Some(bytes), Some(undo)) = (live.block(*id)?, live.undo(*id)?) else {
@@ -299,7 +301,8 @@ impl Set {
         if self.target == self.tip {
             return Ok(None);
         }
-        let (from, to) = (self.tip, self.target);
+        let from = self.tip;
+        let to = self.target;
         reporter.note(format!("Rolling back from height {from} to {to}, beside the data directory"));
         let network = lock::network(&options.params);
         let undo_files = UndoFiles::new(locked.disk.clone(), locked.layout.blocks_dir(), &network, locked.key);
@@ -395,7 +398,9 @@ impl Source {
     }
 
     fn piece(&self, share: usize) -> Result<Piece, Fault> {
-        let (mut groups, mut hashed, mut piece) = (GroupWriter::default(), HashedCoins::default(), Piece::default());
+        let mut groups = GroupWriter::default();
+        let mut hashed = HashedCoins::default();
+        let mut piece = Piece::default();
         self.coins(share, |outpoint, stored| {
             hashed.push(outpoint, &decode(&self.view, outpoint, stored)?);
             groups.push(outpoint, stored);
@@ -407,7 +412,8 @@ impl Source {
 
     /// Gives the bytes behind the header to `put`; says how many coins they are, and their hash.
     fn write_body(&self, par: usize, mut put: impl FnMut(&[u8]) -> Result<(), Fault>) -> Result<(u64, Hash256), Fault> {
-        let (mut coins, mut sha) = (0, Sha256::new());
+        let mut coins = 0;
+        let mut sha = Sha256::new();
         in_order(
             par,
             self.shares().count(),
@@ -446,7 +452,8 @@ impl Source {
     }
 
     fn write_stream(&self, out: &mut dyn Write, header: SnapshotHeader, par: usize) -> Result<Written, Fault> {
-        let (mut coins, shares) = (0, self.shares());
+        let mut coins = 0;
+        let shares = self.shares();
         let count = |share| {
             let mut count = 0_u64;
             self.coins(share, |_, _| {
@@ -459,7 +466,8 @@ impl Source {
             coins += count;
             Ok(())
         })?;
-        let (mut sha, mut bytes) = (Sha256::new(), 0);
+        let mut sha = Sha256::new();
+        let mut bytes = 0;
         let mut put = |piece: &[u8]| {
             sha.update(piece);
             bytes += piece.len() as u64;
@@ -473,7 +481,9 @@ impl Source {
 }
 
 fn hash_file(file: &dyn DiskFile, bytes: u64) -> Result<[u8; 32], Fault> {
-    let (mut sha, mut buffer, mut at) = (Sha256::new(), vec![0; PIECE_BYTES], 0);
+    let mut sha = Sha256::new();
+    let mut buffer = vec![0; PIECE_BYTES];
+    let mut at = 0;
     while at < bytes {
         let count = usize::try_from(bytes - at).unwrap_or(usize::MAX).min(PIECE_BYTES);
         file.read_exact_at(at, &mut buffer[..count]).map_err(store::Fault::from)?;

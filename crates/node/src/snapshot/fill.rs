@@ -69,7 +69,8 @@ impl Batch {
     fn write(&self, part: &mut CoinsPart) -> Result<(), store::Fault> {
         let mut start = 0;
         for &(key_end, end) in &self.ends {
-            let (key, coin) = (&self.bytes[start..key_end as usize], &self.bytes[key_end as usize..end as usize]);
+            let key = &self.bytes[start..key_end as usize];
+            let coin = &self.bytes[key_end as usize..end as usize];
             part.put(key, coin)?;
             start = end as usize;
         }
@@ -120,7 +121,8 @@ fn look_at_room(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Faul
     // Keys are written once a table block in full: what they share is left out.
     let needed = wanted.file.bytes().saturating_mul(5) / 4 + SPARE_BYTES;
     if free < needed {
-        let (needed, free) = (human::bytes(needed), human::bytes(free));
+        let needed = human::bytes(needed);
+        let free = human::bytes(free);
         let why = format!("The snapshot's coins need about {needed} of disk space, and {free} are free");
         reporter.warn(Message::new(why, "Free space; when the disk is full, loading waits for it"));
     }
@@ -148,14 +150,16 @@ fn check_stop(reporter: &Reporter<'_>) -> Result<(), Fault> {
 
 /// One commit of all coins; `None` where they are not in order, and then nothing is committed.
 fn fill_sorted(wanted: &Wanted<'_>, coins: &Chainstate, reporter: &Reporter<'_>) -> Result<Option<()>, Fault> {
-    let (base, count) = (wanted.file.header.base, wanted.file.header.coins.min(wanted.file.bytes() / 5));
+    let base = wanted.file.header.base;
+    let count = wanted.file.header.coins.min(wanted.file.bytes() / 5);
     let Some(commit) = coins.begin_commit(base, count, table_bytes(wanted))? else {
         return Err(Fault::internal("a new chainstate compacts"));
     };
     let done = AtomicBool::new(false);
     let read = std::thread::scope(|scope| {
         let (batches, receiver) = sync_channel::<Batch>(BATCHES_AHEAD);
-        let (commit, done) = (&commit, &done);
+        let commit = &commit;
+        let done = &done;
         let writing = threads::spawn(scope, "coins.write", move || write_batches(commit, receiver))?;
         let syncing = threads::spawn(scope, "coins.sync", move || sync_tables(commit, done));
         // What was sent is written before its fault is seen.
@@ -202,7 +206,8 @@ fn read_sorted(
     reporter: &Reporter<'_>,
 ) -> Result<Option<Hash256>, Fault> {
     let mut reader = wanted.file.coins(wanted.height, FAILED);
-    let (mut sha, mut hashed) = (Sha256::new(), HashedCoins::default());
+    let mut sha = Sha256::new();
+    let mut hashed = HashedCoins::default();
     let mut last: Option<CoinKey> = None;
     let mut is_sorted = true;
     loop {
@@ -246,7 +251,8 @@ fn fill_unsorted(wanted: &Wanted<'_>, coins: &Chainstate, reporter: &Reporter<'_
     reporter.note("The coins of the snapshot are not in the order that Core writes: they are sorted first");
     let base = wanted.file.header.base;
     let mut reader = wanted.file.coins(wanted.height, FAILED);
-    let (mut piece, mut bytes) = (Vec::new(), 0);
+    let mut piece = Vec::new();
+    let mut bytes = 0;
     loop {
         check_stop(reporter)?;
         let goes_on = reader.piece(|coin| {

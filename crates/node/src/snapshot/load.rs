@@ -124,7 +124,10 @@ pub(crate) fn load_into(
     datadir.reporter.note(format!("[snapshot] successfully activated snapshot {base}"));
     let seconds = begun.elapsed().as_secs_f64();
     let coins_loaded = file.header.coins;
-    let (tip_hash, base_height, txoutset_hash, is_known) = (base, height, hash, known.is_some());
+    let tip_hash = base;
+    let base_height = height;
+    let txoutset_hash = hash;
+    let is_known = known.is_some();
     Ok(LoadReport { coins_loaded, tip_hash, base_height, path, txoutset_hash, is_known, seconds })
 }
 

@@ -42,11 +42,13 @@ fn height_max(file: &SnapshotFile) -> (Height, Option<consensus::params::AssumeU
 pub fn file_info(disk: &dyn Disk, path: &Path, hash: SetHash) -> Result<FileInfo, Fault> {
     let file = SnapshotFile::open(disk, path)?;
     let (height_max, known) = height_max(&file);
-    let (mut part, mut whole) = (Part::new(hash, true), Whole::new(hash));
+    let mut part = Part::new(hash, true);
+    let mut whole = Whole::new(hash);
     let mut coins = file.coins(height_max, FAILED);
     let mut last: Option<CoinKey> = None;
     loop {
-        let (before, start) = (coins.count(), coins.offset());
+        let before = coins.count();
+        let start = coins.offset();
         let mut count = 0;
         let goes_on = coins.piece(|coin| {
             in_order(&mut last, &coin.outpoint, before + count, start, path)?;
@@ -126,7 +128,8 @@ impl<'f> Coins<'f> {
 
     fn head(&mut self) -> Result<Option<&(CoinKey, Vec<u8>)>, Fault> {
         while self.waiting.is_empty() && self.goes_on {
-            let (before, start) = (self.reader.count(), self.reader.offset());
+            let before = self.reader.count();
+            let start = self.reader.offset();
             let Coins { reader, path, waiting, last, .. } = self;
             self.goes_on = reader.piece(|coin| {
                 in_order(last, &coin.outpoint, before + waiting.len() as u64, start, path)?;
@@ -160,7 +163,8 @@ pub fn diff(
         let why = format!("{} and {} are snapshots of two networks", first.display(), second.display());
         return Err(Fault::refused(why, "Name two files of one network"));
     }
-    let (mut a, mut b) = (Coins::new(&files.0, first), Coins::new(&files.1, second));
+    let mut a = Coins::new(&files.0, first);
+    let mut b = Coins::new(&files.1, second);
     let mut report = DiffReport {
         first: (files.0.header.base, files.0.header.coins),
         second: (files.1.header.base, files.1.header.coins),

@@ -57,7 +57,8 @@ pub fn make_hints(options: &Options, path: &Path, events: Events<'_>) -> Result<
     let mut out = Appender::new(unfinished.file.clone(), HEADER_BYTES as u64);
     let shares: Vec<&[&IndexEntry]> = chain[1..].chunks(BLOCKS_PER_SHARE).collect();
     let work = |share: usize| {
-        let (mut lists, mut count) = (Vec::new(), 0);
+        let mut lists = Vec::new();
+        let mut count = 0;
         for entry in shares[share] {
             let at = entry.data().expect("looked at above");
             let indices = unspent_of(&view, entry, &locked.files.read_block(at)?)?;
@@ -95,7 +96,8 @@ fn unspent_of(view: &CoinsView, entry: &IndexEntry, bytes: &[u8]) -> Result<Vec<
         (0..).zip(outputs).map(|(index, output)| (CoinKey::new(&output.outpoint), index)).collect();
     keys.sort_unstable();
     let sorted: Vec<CoinKey> = keys.iter().map(|(key, _)| *key).collect();
-    let (mut indices, mut fault) = (Vec::new(), None);
+    let mut indices = Vec::new();
+    let mut fault = None;
     view.look_up(&sorted, |at, stored| {
         let Some(stored) = stored else { return };
         match decode(view, &sorted[at].outpoint(), stored) {

@@ -180,7 +180,8 @@ struct RunReader {
 
 impl RunReader {
     fn new(run: &Run, first: usize, last: usize) -> Result<RunReader, Fault> {
-        let (at, end) = (run.starts[first], run.starts[last + 1]);
+        let at = run.starts[first];
+        let end = run.starts[last + 1];
         let mut reader = RunReader { file: run.file.clone(), at, end, buffer: Vec::new(), place: 0, head: None };
         reader.advance()?;
         Ok(reader)
@@ -217,7 +218,8 @@ impl RunReader {
         start.copy_from_slice(self.bytes(len + 8)?);
         let number = |at: usize| u32::from_le_bytes(*start[at..].first_chunk().expect("8 bytes stand behind the key"));
         let key = primitives::coin::decode_coin_key(&start[..len]).map_err(|_| broken())?;
-        let (tip, bytes) = (number(len), number(len + 4) as usize);
+        let tip = number(len);
+        let bytes = number(len + 4) as usize;
         let coin = self.bytes(bytes)?;
         let target = (!coin.is_empty()).then(|| coin.into());
         self.head = Some((CoinKey::new(&key), Change { tip: tip.checked_sub(1), target }));

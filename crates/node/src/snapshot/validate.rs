@@ -80,7 +80,8 @@ pub(crate) fn validate<'e>(
 ) -> Result<DataDir<'e>, Fault> {
     let Some(assumed) = datadir.assumed else { return Ok(datadir) };
     let past_tip = past.past_tip.get();
-    let ((height, base), fate) = (datadir.height_and_hash(assumed.base), datadir.headers().fate(assumed.base));
+    let (height, base) = datadir.height_and_hash(assumed.base);
+    let fate = datadir.headers().fate(assumed.base);
     if fate != Fate::Open {
         let why = format!("its base block {base} at height {height} is part of an invalid chain");
         return Err(refuse(datadir, past_tip, &why));
@@ -106,7 +107,8 @@ pub(crate) fn validate<'e>(
         return Err(refuse(datadir, past_tip, &format!("[snapshot] hash mismatch: actual={got}, expected={wanted}")));
     }
     datadir.reporter.note(format!("[snapshot] snapshot beginning at {base} has been fully validated"));
-    let (disk, layout) = (datadir.disk.clone(), datadir.layout.clone());
+    let disk = datadir.disk.clone();
+    let layout = datadir.layout.clone();
     let swap = || chainstate::validated_snapshot(&disk, &layout);
     let mut datadir = datadir.with_other_coins(&layout.chainstate_dir(), swap)?;
     datadir.assumed = None;

@@ -52,7 +52,8 @@ pub struct SetStats {
 
 impl Default for SetStats {
     fn default() -> SetStats {
-        let (types, days) = (Default::default(), Vec::new());
+        let types = Default::default();
+        let days = Vec::new();
         SetStats { types, lengths: Vec::new(), days, height_max: Height::GENESIS }
     }
 }

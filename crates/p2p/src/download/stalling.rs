@@ -19,7 +19,8 @@ impl Download {
 
     /// Peers that owe the lowest missing block of their chain for too long; and whether they keep blocks of its height.
     pub fn overdue(&mut self, now: Duration) -> Vec<(PeerId, Want, bool)> {
-        let (lists, requests) = (&self.lists, &self.requests);
+        let lists = &self.lists;
+        let requests = &self.requests;
         let links = self.links.iter_mut();
         links
             .filter_map(|(id, link)| {
@@ -68,7 +69,8 @@ impl Download {
             return None;
         }
         let stalls = |owner: &&PeerId| {
-            let (link, mean) = (self.links.get(*owner), self.mean_speed_of_others(**owner));
+            let link = self.links.get(*owner);
+            let mean = self.mean_speed_of_others(**owner);
             let keeps_pace = |link: &Link, mean: f64| link.speed.is_some_and(|own| own * 2.0 >= mean);
             link.zip(mean).is_some_and(|(link, mean)| link.source != Source::Named && !keeps_pace(link, mean))
         };

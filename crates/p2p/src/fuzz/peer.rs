@@ -104,7 +104,8 @@ fn known() -> &'static [Made; 3] {
         start.bodies.extend_from_slice(&main.bodies[..20]);
         let branch = Chain::having(&start).best_header();
         let fork = made_on(&branch, 50, 2, 30);
-        let (mut invalid, mut at) = (Made::default(), branch);
+        let mut invalid = Made::default();
+        let mut at = branch;
         for number in 0..60 {
             let body = if number == 2 { INVALID.to_vec() } else { vec![number; 30] };
             at = push(&mut invalid, &at, body);
@@ -160,7 +161,8 @@ impl Play {
     /// are sought, with DNS seeds; 8: there are places enough that a peer's use decides who gives his up, and lines about
     /// each message are written; 16: an address memory is there at the start; 32: the time is that of the blocks.
     fn new(mode: u8) -> Play {
-        let (v2transport, is_long) = (mode & 1 == 1, mode & 2 == 2);
+        let v2transport = mode & 1 == 1;
+        let is_long = mode & 2 == 2;
         let minimum = if is_long { long().headers.len() - 50 } else { 15 };
         let chain = Arc::new(Chain::with_minimum(minimum));
         let budget = Arc::new(InFlightBudget::default());
@@ -183,9 +185,17 @@ impl Play {
         let now = Now { since_start: Duration::ZERO, unix: start };
         let view: Arc<dyn ChainView> = Arc::clone(&chain) as Arc<dyn ChainView>;
         let hub = Hub::new(config, view, Arc::clone(&budget), Rng::Seeded(3), now).expect("addresses are addresses");
-        let (peers, far, gone) = (Vec::new(), HashMap::new(), BTreeSet::new());
-        let (time, rng) = (Duration::ZERO, Rng::Seeded(5));
-        let (heard, read, resolved, dialed, direct, refusals) = (0, 0, 0, 0, 0, 0);
+        let peers = Vec::new();
+        let far = HashMap::new();
+        let gone = BTreeSet::new();
+        let time = Duration::ZERO;
+        let rng = Rng::Seeded(5);
+        let heard = 0;
+        let read = 0;
+        let resolved = 0;
+        let dialed = 0;
+        let direct = 0;
+        let refusals = 0;
         Play {
             hub,
             chain,
@@ -255,7 +265,8 @@ impl Play {
 
     /// What needs many peers, or is not a peer's to do.
     fn step_of_many(&mut self, script: &mut Script<'_>) {
-        let (what, number) = (script.byte().unwrap_or(0), script.number());
+        let what = script.byte().unwrap_or(0);
+        let number = script.number();
         let now = self.now();
         match what % 16 {
             // Peers of several networks come, with what some of them may do, and shake hands.
@@ -380,7 +391,8 @@ impl Play {
 
     /// What a peer may want to know, or says of itself.
     fn ask(&mut self, peer: PeerId, script: &mut Script<'_>) {
-        let (what, number) = (script.number(), script.number());
+        let what = script.number();
+        let number = script.number();
         let headers = &self.chains()[0].headers;
         let hash = headers[number % headers.len()].hash();
         let range = FilterRange { kind: u8::from(what >= 0x8000), start: (number >> 6) as u32, stop: hash };
@@ -430,7 +442,8 @@ impl Play {
     }
 
     fn say_headers(&mut self, peer: PeerId, script: &mut Script<'_>) {
-        let (chains, which) = (self.chains(), script.number());
+        let chains = self.chains();
+        let which = script.number();
         if which & 31 == 31 {
             return self.say_message(peer, &Message::Headers(ahead()[which >> 5 & 1..][..1].to_vec()));
         }

@@ -42,7 +42,8 @@ impl Hub {
             .values()
             .map(|peer| {
                 let (in_flight, bytes_per_s, stalls) = self.blocks.seen_of(peer.id, now);
-                let (presynced, best) = (self.headers.presynced(peer.id), self.headers.best_known(peer.id));
+                let presynced = self.headers.presynced(peer.id);
+                let best = self.headers.best_known(peer.id);
                 let synced_blocks = best.map(|best| self.common_height(&best));
                 let unix = |at: Duration| now.unix.saturating_sub(now.since_start.saturating_sub(at).as_secs());
                 let last_block = self.blocks.last_block_at(peer.id).map_or(0, unix);
@@ -69,7 +70,8 @@ impl Hub {
             theirs.is_some() && theirs == self.context.chain.ancestor(&tip.hash, height)
         };
         // Genesis is common to all; the first that is not is above `low`.
-        let (mut low, mut high) = (0, best.height.min(tip.height).to_u32());
+        let mut low = 0;
+        let mut high = best.height.min(tip.height).to_u32();
         if is_common(high) {
             return Height::new(high);
         }

@@ -27,7 +27,8 @@ pub(super) struct Context {
 
 impl Context {
     pub(super) fn new(config: Config, chain: Arc<dyn ChainView>, rng: Rng) -> Context {
-        let (peers, actions) = (BTreeMap::new(), VecDeque::new());
+        let peers = BTreeMap::new();
+        let actions = VecDeque::new();
         Context { config, chain, rng, peers, is_off: false, actions, next_id: 0 }
     }
 

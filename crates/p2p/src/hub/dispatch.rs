@@ -151,7 +151,8 @@ impl Hub {
         let peer = &self.context.peers[&id];
         let network = if let Target::Peer(remote) = &peer.target { remote.address.network() } else { 0 };
         let from = (!peer.permissions().has(Permissions::ADDR)).then_some((network, peer.local()));
-        let (is_v2, mut rng) = (peer.wants_addrv2(), self.context.rng.clone());
+        let is_v2 = peer.wants_addrv2();
+        let mut rng = self.context.rng.clone();
         let is_banned = |address: &_| self.context.is_banned(address, now);
         let entries = self.addresses.told(from, is_banned, now, &mut rng);
         self.context.rng = rng;

@@ -93,7 +93,8 @@ fn select(mut candidates: Vec<Candidate>) -> Option<PeerId> {
     let by_block = |c: &Candidate| (c.is_for_blocks, c.last_block_at, Reverse(c.connected_at));
     protect_those(&mut candidates, PROTECTED_FOR_BLOCKS, by_block, |c| c.is_for_blocks);
     protect(&mut candidates, PROTECTED_BY_BLOCK, |c| (c.last_block_at, Reverse(c.connected_at)));
-    let (before, half) = (candidates.len(), candidates.len() / 2);
+    let before = candidates.len();
+    let half = candidates.len() / 2;
     protect_those(&mut candidates, half / 2, |c| (c.is_local, Reverse(c.connected_at)), |c| c.is_local);
     let left = half.saturating_sub(before - candidates.len());
     protect(&mut candidates, left, |c| Reverse(c.connected_at));

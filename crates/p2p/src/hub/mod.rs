@@ -306,7 +306,8 @@ impl Hub {
     pub fn closed(&mut self, id: PeerId, reason: Reason, now: Now) {
         let Some(peer) = self.context.peers.get(&id) else { return };
         let retry = peer.is_outbound() && peer.transport.may_retry_v1();
-        let (kind, target) = (peer.kind, peer.target.clone());
+        let kind = peer.kind;
+        let target = peer.target.clone();
         self.drop_peer(id, reason, now);
         if retry {
             self.context.debug(|| format!("retrying with v1 transport protocol for peer={id}"));

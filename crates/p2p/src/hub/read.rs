@@ -94,7 +94,8 @@ impl ReadRequest {
     }
 
     fn read_blocks(&self, chain: &dyn ChainView, blocks: &[Inventory]) -> Vec<Option<Payload>> {
-        let (mut out, mut bytes) = (Vec::new(), 0);
+        let mut out = Vec::new();
+        let mut bytes = 0;
         for block in blocks {
             let with_witness = matches!(block, Inventory::WitnessBlock(_));
             let mut packet = self.packet();

@@ -32,7 +32,8 @@ pub(super) fn dial(peer: PeerId, target: Target, proxy: Option<String>, inbox_se
 
 /// Begins to look up a name.
 pub(super) fn resolve(name: String, port: u16, inbox_sender: &LoopSender) {
-    let (answer, asked) = (inbox_sender.clone(), name.clone());
+    let answer = inbox_sender.clone();
+    let asked = name.clone();
     let work = move || {
         let found = (asked.as_str(), port).to_socket_addrs().map(Iterator::collect).map_err(lookup_text);
         answer.send(LoopMessage::Resolved(asked, found));

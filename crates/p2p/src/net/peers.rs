@@ -103,9 +103,11 @@ impl Peers {
     }
 
     pub(super) fn note_reach(&self, config: &Config) {
-        let (proxy, only) = (config.proxy.clone(), config.only_networks.clone());
+        let proxy = config.proxy.clone();
+        let only = config.only_networks.clone();
         let mut state = self.state();
-        let (is_off, version) = (state.reach.is_off, config.version.clone());
+        let is_off = state.reach.is_off;
+        let version = config.version.clone();
         state.reach = Reach { v2: config.v2transport, filters: config.compact_filters, is_off, version, proxy, only };
     }
 

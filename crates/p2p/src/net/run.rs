@@ -153,7 +153,8 @@ impl Timeline {
     }
 
     fn now(&mut self) -> Now {
-        let (elapsed, day) = (self.started.elapsed(), since_1970(self.clock));
+        let elapsed = self.started.elapsed();
+        let day = since_1970(self.clock);
         let passed = elapsed.saturating_sub(self.last.0);
         let jump = day.saturating_sub(self.last.1).saturating_sub(passed);
         if self.counts_jumps && jump >= JUMP_MIN {
@@ -295,7 +296,9 @@ impl Runner {
     /// Waits for sockets, messages, or the next tick; then reads and accepts.
     fn poll(&mut self) {
         let ids: Vec<(PeerId, PollFlags)> = self.interests();
-        let (mut woken, mut accepting, mut ready) = (false, Vec::new(), Vec::new());
+        let mut woken = false;
+        let mut accepting = Vec::new();
+        let mut ready = Vec::new();
         let wait = self.until_tick();
         {
             let mut fds = vec![PollFd::from_borrowed_fd(self.woken.as_fd(), PollFlags::IN)];

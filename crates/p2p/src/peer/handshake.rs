@@ -61,7 +61,8 @@ impl Peer {
                 Ok(Some(Input::Ready))
             }
             _ => {
-                let (name, id) = (command.name(), self.id);
+                let name = command.name();
+                let id = self.id;
                 self.journal.say(|| match self.version {
                     None => format!("non-version message before version handshake. Message \"{name}\" from peer={id}"),
                     Some(_) => format!("Unsupported message \"{name}\" prior to verack from peer={id}"),

@@ -36,7 +36,8 @@ impl Keys {
 
     /// The ciphers that follow from the peer's key. Every 64 bytes are one.
     pub fn agree(&self, theirs: &[u8; KEY_BYTES], initiator: bool, magic: [u8; 4]) -> Cipher {
-        let (ours, theirs) = (ElligatorSwift::from_byte_array(self.public), ElligatorSwift::from_byte_array(*theirs));
+        let ours = ElligatorSwift::from_byte_array(self.public);
+        let theirs = ElligatorSwift::from_byte_array(*theirs);
         let (a, b, party) = if initiator { (ours, theirs, Party::Initiator) } else { (theirs, ours, Party::Responder) };
         let shared = ElligatorSwift::shared_secret(a, b, self.secret, party);
         let salt = [&b"bitcoin_v2_shared_secret"[..], &magic].concat();

@@ -36,7 +36,8 @@ fn checksum(key: &[u8; 32]) -> [u8; 2] {
 /// RFC 4648 base32 in lower case, for lengths that are multiples of 5 bytes, or padded away.
 pub(super) fn base32(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(5) * 8);
-    let (mut bits, mut have) = (0u32, 0);
+    let mut bits = 0u32;
+    let mut have = 0;
     for &byte in bytes {
         bits = bits << 8 | u32::from(byte);
         have += 8;
@@ -53,7 +54,8 @@ pub(super) fn base32(bytes: &[u8]) -> String {
 
 fn base32_decode(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len() * 5 / 8);
-    let (mut bits, mut have) = (0u32, 0);
+    let mut bits = 0u32;
+    let mut have = 0;
     for byte in text.bytes() {
         let digit = ALPHABET.iter().position(|&c| c == byte.to_ascii_lowercase())?;
         bits = bits << 5 | u32::try_from(digit).ok()?;
@@ -97,7 +99,9 @@ fn keccak_f(state: &mut [u64; 25]) {
         for (i, lane) in state.iter_mut().enumerate() {
             *lane ^= parity[(i + 4) % 5] ^ parity[(i + 1) % 5].rotate_left(1);
         }
-        let (mut x, mut y, mut moved) = (1, 0, state[1]);
+        let mut x = 1;
+        let mut y = 0;
+        let mut moved = state[1];
         for t in 1..=24u32 {
             (x, y) = (y, (2 * x + 3 * y) % 5);
             let place = &mut state[x + 5 * y];

@@ -38,7 +38,8 @@ fn read(file: &[u8]) -> Result<usize, DecodeError> {
         assert!(!begins || file[8] > 0, "a header that is one");
     })?;
     assert_eq!(file[..hints::HEADER_BYTES], header(height));
-    let (mut plain, mut count) = (Plain(&file[hints::HEADER_BYTES..]), 0);
+    let mut plain = Plain(&file[hints::HEADER_BYTES..]);
+    let mut count = 0;
     for _ in 0..height.to_u32().min(LISTS_MAX) {
         let start = reader.offset();
         let mut stepping = reader.clone();
@@ -72,10 +73,13 @@ fn made(choices: &[u8]) -> (Vec<Vec<u32>>, Vec<u8>, Vec<Bend>) {
 
 /// A list: how many indices, how far they lie apart (times a power of two), then of each how much farther.
 fn list(choices: &mut Choices<'_>) -> Vec<u32> {
-    let (count, shape) = (u32::from(choices.byte()), choices.byte());
+    let count = u32::from(choices.byte());
+    let shape = choices.byte();
     // Of all lengths to some thousand, and distances to half of what there may be.
-    let (count, apart) = (count << (shape >> 5 & 3), shape & 15);
-    let (mut next, mut list) = (0, Vec::new());
+    let count = count << (shape >> 5 & 3);
+    let apart = shape & 15;
+    let mut next = 0;
+    let mut list = Vec::new();
     for _ in 0..count {
         let index = next + (u32::from(choices.byte()) << apart >> 3);
         if index as usize >= OUTPUTS_MAX {
@@ -108,7 +112,8 @@ fn plain_list(plain: &mut Plain<'_>) -> Option<Vec<u32>> {
         // The lists end together: what stands behind either is wrong.
         (!padding.contains(&true)).then(|| bits.to_vec())
     };
-    let (lows, highs) = (bits(count * low)?, bits(count + (greatest >> low))?);
+    let lows = bits(count * low)?;
+    let highs = bits(count + (greatest >> low))?;
     let mut list = Vec::new();
     for (place, _) in highs.iter().enumerate().filter(|(_, bit)| **bit) {
         let number = list.len();

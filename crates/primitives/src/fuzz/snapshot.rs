@@ -57,9 +57,11 @@ fn made(choices: &[u8]) -> Vec<u8> {
     let mut choices = Choices(choices);
     let bends = choices.bends();
     let said = choices.of(&[0, 0, 0, 0, 1, -1, i64::MAX]);
-    let (mut body, mut coins) = (Vec::new(), 0_u64);
+    let mut body = Vec::new();
+    let mut coins = 0_u64;
     for _ in 0..choices.below(GROUPS_MAX + 1) {
-        let (txid, count) = (choices.byte(), choices.below(COINS_MAX));
+        let txid = choices.byte();
+        let count = choices.below(COINS_MAX);
         // A few say more than they have, or have so many that the count takes three bytes.
         let (count, counted) = match choices.below(16) {
             14 => (count, GROUP_COINS_MAX + count),
@@ -99,7 +101,8 @@ fn put_script(out: &mut Vec<u8>, choices: &mut Choices<'_>) {
         0x79, 0xbe, 0x66, 0x7e, 0xf9, 0xdc, 0xbb, 0xac, 0x55, 0xa0, 0x62, 0x95, 0xce, 0x87, 0x0b, 0x07, 0x02, 0x9b,
         0xfc, 0xdb, 0x2d, 0xce, 0x28, 0xd9, 0x59, 0xf2, 0x81, 0x5b, 0x16, 0xf8, 0x17, 0x98,
     ];
-    let (kind, with) = (choices.below(16), choices.byte());
+    let kind = choices.below(16);
+    let with = choices.byte();
     let raw = match kind {
         0 | 1 => vec![with; 20],
         2..=4 => X.to_vec(),
@@ -125,7 +128,9 @@ type Coins = Vec<(OutPoint, Vec<u8>)>;
 
 fn in_pieces(header: &SnapshotHeader, file: &[u8], piece: usize) -> Result<Coins, CoinsError> {
     let mut parser = CoinsParser::new(header, Height::new(HEIGHT_MAX));
-    let (mut at, mut end, mut coins) = (HEADER_BYTES, HEADER_BYTES, Vec::new());
+    let mut at = HEADER_BYTES;
+    let mut end = HEADER_BYTES;
+    let mut coins = Vec::new();
     loop {
         let (next, taken) = parser.next(&file[at..end], end == file.len())?;
         at += taken;
@@ -147,7 +152,9 @@ fn in_pieces(header: &SnapshotHeader, file: &[u8], piece: usize) -> Result<Coins
 
 /// By the description of the format alone.
 fn plain(header: &SnapshotHeader, body: &[u8]) -> Option<Coins> {
-    let (mut rest, mut left, mut coins) = (body, header.coins, Vec::new());
+    let mut rest = body;
+    let mut left = header.coins;
+    let mut coins = Vec::new();
     while left > 0 {
         let txid = Txid::from_bytes(*take(&mut rest, 32)?.first_chunk()?);
         let count = compact(&mut rest)?;

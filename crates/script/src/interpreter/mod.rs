@@ -295,7 +295,8 @@ impl Machine<'_, '_, '_, '_> {
         if tx.version() < 2 || sequence & SEQUENCE_DISABLE != 0 {
             return Err(ScriptError::UnsatisfiedLocktime);
         }
-        let (sequence, wanted) = (sequence & SEQUENCE_MASK, wanted & SEQUENCE_MASK);
+        let sequence = sequence & SEQUENCE_MASK;
+        let wanted = wanted & SEQUENCE_MASK;
         let same_kind = (sequence < SEQUENCE_TIME) == (wanted < SEQUENCE_TIME);
         if same_kind && wanted <= sequence { Ok(()) } else { Err(ScriptError::UnsatisfiedLocktime) }
     }

@@ -34,7 +34,8 @@ impl Machine<'_, '_, '_, '_> {
 
     pub(super) fn binary(&mut self, opcode: u8) -> Result<(), ScriptError> {
         self.stack.need(2)?;
-        let (x, y) = (self.operand(1)?, self.operand(0)?);
+        let x = self.operand(1)?;
+        let y = self.operand(0)?;
         let result = match opcode {
             OP_ADD => x + y,
             OP_SUB => x - y,
@@ -52,7 +53,9 @@ impl Machine<'_, '_, '_, '_> {
 
     pub(super) fn within(&mut self) -> Result<(), ScriptError> {
         self.stack.need(3)?;
-        let (x, low, high) = (self.operand(2)?, self.operand(1)?, self.operand(0)?);
+        let x = self.operand(2)?;
+        let low = self.operand(1)?;
+        let high = self.operand(0)?;
         self.stack.drop(3)?;
         self.stack.push(Element::boolean((low..high).contains(&x)));
         Ok(())

@@ -27,7 +27,8 @@ fn find_and_delete(script_code: &[u8], signature: &[u8]) -> Option<Vec<u8>> {
     let push_bytes = used + signature.len();
     let is_push_at = |at: usize| script_code[at..].strip_prefix(prefix).is_some_and(|rest| rest.starts_with(signature));
     let mut kept: Option<Vec<u8>> = None;
-    let (mut start, mut at) = (0, 0);
+    let mut start = 0;
+    let mut at = 0;
     loop {
         if is_push_at(at) {
             let kept = kept.get_or_insert_with(Vec::new);
@@ -79,7 +80,10 @@ struct Hasher<'h, 'a> {
 impl Hasher<'_, '_> {
     #[inline]
     fn sighash(&mut self, hash_type: u8) -> [u8; 32] {
-        let (tx, input, script_code, kind) = (self.tx, self.input, self.script_code, u32::from(hash_type));
+        let tx = self.tx;
+        let input = self.input;
+        let script_code = self.script_code;
+        let kind = u32::from(hash_type);
         let state = self.cache.state(script_code, hash_type, || match self.version {
             Version::WitnessV0 => Some(witness_v0_state(tx, input, script_code, kind)),
             _ => legacy_state(tx, input, script_code, kind),
@@ -115,7 +119,8 @@ pub(crate) fn check_schnorr(
 
 impl<'a, 's> Machine<'_, '_, 'a, 's> {
     pub(super) fn check_sig(&mut self, opcode: u8) -> Result<(), ScriptError> {
-        let (signature, key) = (*self.stack.peek(1)?, *self.stack.peek(0)?);
+        let signature = *self.stack.peek(1)?;
+        let key = *self.stack.peek(0)?;
         let good = self.signature_holds(signature.bytes(), key.bytes())?;
         self.stack.drop(2)?;
         self.conclude(good, opcode == OP_CHECKSIGVERIFY, ScriptError::CheckSigVerify)
@@ -126,7 +131,8 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
             return Err(ScriptError::BadOpcode);
         }
         self.stack.need(3)?;
-        let (signature, key) = (*self.stack.peek(2)?, *self.stack.peek(0)?);
+        let signature = *self.stack.peek(2)?;
+        let key = *self.stack.peek(0)?;
         let sum = self.operand(1)?;
         let good = self.signature_holds(signature.bytes(), key.bytes())?;
         self.stack.drop(3)?;
@@ -148,7 +154,8 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
     /// Source: Bitcoin Core b88bffe, `EvalChecksigPreTapscript`.
     fn ecdsa(&mut self, signature: &[u8], key: &[u8]) -> Result<bool, ScriptError> {
         let script_code = self.script_code([signature].into_iter())?;
-        let (version, flags) = (self.version, self.spend.flags);
+        let version = self.version;
+        let flags = self.spend.flags;
         check_signature(signature, flags)?;
         check_key(key, flags, version == Version::WitnessV0)?;
         let (mut hasher, checker) = self.hasher(&script_code);
@@ -237,13 +244,15 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
 
     /// Whether all signatures match keys in order.
     fn multisig_holds(&mut self, group: &Group<'_, '_>) -> Result<bool, ScriptError> {
-        let (version, flags) = (self.version, self.spend.flags);
+        let version = self.version;
+        let flags = self.spend.flags;
         let script_code = self.script_code((0..group.signatures).map(|i| group.signature(i)))?;
         if let Some(good) = self.multisig_asked(group, &script_code) {
             return Ok(good);
         }
         let (mut hasher, checker) = self.hasher(&script_code);
-        let (mut signature, mut key) = (0, 0);
+        let mut signature = 0;
+        let mut key = 0;
         while signature < group.signatures {
             check_signature(group.signature(signature), flags)?;
             check_key(group.key(key), flags, version == Version::WitnessV0)?;
@@ -262,7 +271,8 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
     /// Offers all pairs to the checker at once. Only where no pair can end the script by its encoding, so that it
     /// does not matter which of them are tried.
     fn multisig_asked(&mut self, group: &Group<'_, '_>, script_code: &[u8]) -> Option<bool> {
-        let (version, flags) = (self.version, self.spend.flags);
+        let version = self.version;
+        let flags = self.spend.flags;
         let clean = (0..group.signatures).all(|i| check_signature(group.signature(i), flags).is_ok())
             && (0..group.keys).all(|j| check_key(group.key(j), flags, version == Version::WitnessV0).is_ok());
         if group.signatures == 0 || !clean || !self.spend.checker.takes_pairs() {

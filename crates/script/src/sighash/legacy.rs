@@ -79,7 +79,8 @@ pub(crate) fn put_short(
 ) -> bool {
     /// Version, three counts, an input without its script, lock time, hash type.
     const OTHER_BYTES_MAX: usize = 4 + 3 * 5 + BLANK_BYTES + 4 + 4;
-    let (outputs, transaction) = (Outputs::of(hash_type), tx.transaction());
+    let outputs = Outputs::of(hash_type);
+    let transaction = tx.transaction();
     let bytes = OTHER_BYTES_MAX + transaction.input_count() * BLANK_BYTES + script_code.len() + tx.outputs.len();
     if outputs == Outputs::Single || bytes > bytes_max {
         return false;

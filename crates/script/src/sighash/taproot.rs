@@ -119,7 +119,8 @@ pub(crate) fn put_message(
     writer.put(&transaction.version().to_le_bytes());
     writer.put(&transaction.lock_time().to_le_bytes());
     if !alone {
-        let (parts, coins) = (tx.parts(), tx.coins());
+        let parts = tx.parts();
+        let coins = tx.coins();
         writer.put(&parts.prevouts);
         writer.put(&coins.amounts);
         writer.put(&coins.scripts);

@@ -104,8 +104,10 @@ fn template(live: &Live, rules: &[String]) -> Result<Json, RpcError> {
         }
     }
     let index = live.index.read();
-    let (tree, tip) = (index.headers(), index.tip());
-    let (height, least) = (tree.height(tip) + 1, least_time(params, tree, tip));
+    let tree = index.headers();
+    let tip = index.tip();
+    let height = tree.height(tip) + 1;
+    let least = least_time(params, tree, tip);
     let time = u32::try_from(live.unix_time().max(least)).unwrap_or(u32::MAX);
     let bits = bits_at(params, tree, tip, time);
     let is_segwit = height >= params.segwit_height;

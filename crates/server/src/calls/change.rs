@@ -122,7 +122,8 @@ fn with_reserved_value(params: &Params, tree: &node::chain::tree::Tree, raw: Vec
         return raw;
     }
     let old = coinbase.bytes();
-    let (start, end) = (old.as_ptr() as usize - raw.as_ptr() as usize, old.len());
+    let start = old.as_ptr() as usize - raw.as_ptr() as usize;
+    let end = old.len();
     let mut new = raw[..start + 4].to_vec();
     new.extend_from_slice(&[0, 1]);
     new.extend_from_slice(&old[4..end - 4]);

@@ -226,7 +226,8 @@ fn set_at(live: &Live, id: NodeId, hash: SetHash) -> Result<Json, RpcError> {
         Some(parent) => live.set_stats(parent)?.ok_or_else(unreadable)?,
         None => StatsRow { muhash: Hash256::ZERO, totals: Totals::default() },
     };
-    let (now, before) = (&row.totals, &before.totals);
+    let now = &row.totals;
+    let before = &before.totals;
     // Sums of a block are below all money there is: what two rows of a sound index differ by.
     let grown = |now: u128, before: u128| Json::amount(now.wrapping_sub(before) as u64 as i64);
     let more = |now: i64, before: i64| Json::amount(now.wrapping_sub(before));

@@ -104,7 +104,9 @@ fn add_connection(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> 
     if context.live()?.params().chain != Chain::Regtest {
         return Err(RpcError::misc("addconnection is for regression testing (-regtest mode) only."));
     }
-    let (address, name, peers) = (args.text(0)?, args.text(1)?.trim(), &context.program.peers);
+    let address = args.text(0)?;
+    let name = args.text(1)?.trim();
+    let peers = &context.program.peers;
     let purpose = match name {
         "outbound-full-relay" => Purpose::Everything,
         "block-relay-only" => Purpose::Blocks,
@@ -136,7 +138,9 @@ fn add_peer_address(context: &Context, args: &Args<'_>) -> Result<Json, RpcError
 }
 
 fn get_block_from_peer(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
-    let (hash, peer, live) = (args.block_hash(0, "blockhash")?, args.int64(1)?, context.live()?);
+    let hash = args.block_hash(0, "blockhash")?;
+    let peer = args.int64(1)?;
+    let live = context.live()?;
     {
         let index = live.index.read();
         let tree = index.headers();
@@ -156,7 +160,8 @@ fn get_block_from_peer(context: &Context, args: &Args<'_>) -> Result<Json, RpcEr
 }
 
 fn send_message(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
-    let (peer, name) = (args.int64(0)?, args.text(1)?);
+    let peer = args.int64(0)?;
+    let name = args.text(1)?;
     if name.len() > COMMAND_BYTES {
         let why = format!("Error: msg_type too long, max length is {COMMAND_BYTES}");
         return Err(RpcError::parameter(why));

@@ -35,7 +35,8 @@ fn get_deployment_info(context: &Context, args: &Args<'_>) -> Result<Json, RpcEr
 
 /// The answer of getdeploymentinfo about a block.
 pub(crate) fn deployment_info(params: &Params, tree: &Tree, id: NodeId) -> Json {
-    let (hash, height) = (tree.hash(id), tree.height(id));
+    let hash = tree.hash(id);
+    let height = tree.height(id);
     let flags = flags::of_block(params, height, &hash);
     let mut names: Vec<&str> =
         script::Flags::NAMES.iter().filter(|(_, flag)| flags.has_any(*flag)).map(|(name, _)| *name).collect();

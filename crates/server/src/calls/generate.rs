@@ -144,7 +144,9 @@ impl Others {
     /// The best of those that wait, up to what a block holds. Source: Core's `addChunks`.
     fn waiting(mempool: &Mempool) -> Others {
         let graph = Graph::new(mempool.entries());
-        let (mut others, mut sigop_cost, mut skipped) = (Others::default(), COINBASE_SIGOP_COST, HashSet::new());
+        let mut others = Others::default();
+        let mut sigop_cost = COINBASE_SIGOP_COST;
+        let mut skipped = HashSet::new();
         for chunk in graph.chunks() {
             if chunk.rate.fee * 1000 < chunk.rate.weight.div_ceil(4).cast_signed() * BLOCK_MIN_FEE {
                 break;
@@ -288,7 +290,8 @@ impl Coinbase {
         body.push(2);
         put_output(&mut body, reward, script);
         put_output(&mut body, 0, &commitment_script(commitment));
-        let (version, lock_time) = (2_u32.to_le_bytes(), (height.to_u32() - 1).to_le_bytes());
+        let version = 2_u32.to_le_bytes();
+        let lock_time = (height.to_u32() - 1).to_le_bytes();
         let plain = [&version[..], &body, &lock_time].concat();
         let whole = match height >= params.segwit_height {
             true => [&version[..], &[0, 1], &body, &[1, 32], &[0; 32], &lock_time].concat(),
@@ -323,7 +326,8 @@ fn test_failed(why: &str) -> String {
 
 /// Makes blocks one after the other, others' questions in between. Source: Core's `generateBlocks`.
 fn generate(context: &Context, count: i32, tries: u64, script: &[u8]) -> Result<Json, RpcError> {
-    let (mut hashes, mut tries): (Vec<Json>, u64) = (Vec::new(), tries);
+    let mut hashes: Vec<Json> = Vec::new();
+    let mut tries: u64 = tries;
     for _ in 0..count.max(0) {
         if context.is_stopping() {
             break;
@@ -343,7 +347,9 @@ fn generate(context: &Context, count: i32, tries: u64, script: &[u8]) -> Result<
 
 /// One block, while the job waits; none where the tries were too few.
 fn made_at_once(context: &Context, tries: &mut u64, script: &[u8]) -> Result<Option<BlockHash>, RpcError> {
-    let (script, handle, given) = (script.to_vec(), context.handle.clone(), *tries);
+    let script = script.to_vec();
+    let handle = context.handle.clone();
+    let given = *tries;
     let (made, left) = context.ask(move |quiet| {
         let mut tries = given;
         let others = Others::waiting(handle.mempool());
@@ -363,7 +369,9 @@ fn made_at_once(context: &Context, tries: &mut u64, script: &[u8]) -> Result<Opt
 fn made_aside(context: &Context, tries: &mut u64, script: &[u8]) -> Result<Option<BlockHash>, RpcError> {
     /// Tries between two looks at whether the program is to end.
     const TRIES_AT_ONCE: u64 = 1 << 16;
-    let (script, handle, live) = (script.to_vec(), context.handle.clone(), context.live()?);
+    let script = script.to_vec();
+    let handle = context.handle.clone();
+    let live = context.live()?;
     let mut block = context.ask(move |quiet| {
         let others = Others::waiting(handle.mempool());
         let (weight, count) = others.size();
@@ -460,11 +468,13 @@ fn generate_block(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> 
         {
             return Ok(Err(RpcError::misc(test_failed(&why))));
         }
-        let (mut block, mut tries) = (Template::on_tip(quiet, &script, Others::given(others)), TRIES_MAX);
+        let mut block = Template::on_tip(quiet, &script, Others::given(others));
+        let mut tries = TRIES_MAX;
         if !block.mine(quiet.params(), &mut tries) {
             return Ok(Err(RpcError::misc("Failed to make block.")));
         }
-        let (hash, bytes) = (block.header.hash(), block.bytes());
+        let hash = block.header.hash();
+        let bytes = block.bytes();
         if let Some(why) = quiet.test_block(&bytes)? {
             return Ok(Err(RpcError::new(Code::Verify, test_failed(&why))));
         }

@@ -79,7 +79,8 @@ pub(crate) fn blockchain_info(context: &Context, live: &Live) -> Json {
         let index = live.index.read();
         (HeaderView::of(&index, index.tip()), index.headers().height(index.headers().best()))
     };
-    let (params, bits) = (live.params(), tip.header.bits());
+    let params = live.params();
+    let bits = tip.header.bits();
     let is_pruned = live.options.prune != Prune::Off;
     let fields = Json::object()
         .put("chain", params.chain.name())
@@ -140,7 +141,8 @@ fn get_chainstates(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError
     let live = context.live()?;
     let (past, tip, best, base) = {
         let index = live.index.read();
-        let (tree, tip) = (index.headers(), index.tip());
+        let tree = index.headers();
+        let tip = index.tip();
         let past_of = |base| tree.ancestor(base, context.handle.past_height().min(tree.height(base)));
         let past = live.assumed().map(past_of);
         let base = live.assumed().map(|base| tree.hash(base));
@@ -291,11 +293,13 @@ fn get_chain_tx_stats(context: &Context, args: &Args<'_>) -> Result<Json, RpcErr
     };
     let count = u32::try_from(count).unwrap_or(0);
     let first = tree.ancestor(last, tree.height(last) - count);
-    let (median, median_first) = (tree.median_time_past(last).to_u32(), tree.median_time_past(first).to_u32());
+    let median = tree.median_time_past(last).to_u32();
+    let median_first = tree.median_time_past(first).to_u32();
     let seconds = i64::from(median) - i64::from(median_first);
     let all = known_transactions(&live, &index, last);
     let window = all.zip(known_transactions(&live, &index, first)).map(|(all, first)| all - first);
-    let (time, hash) = (tree.time(last), tree.hash(last));
+    let time = tree.time(last);
+    let hash = tree.hash(last);
     drop(index);
     let fields = Json::object()
         .put("time", time)

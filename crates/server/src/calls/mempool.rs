@@ -148,7 +148,8 @@ fn shown(graph: &Graph, index: usize) -> Json {
         let (vsize, fee) = all.fold((0, 0), |(vsize, fee), entry| (vsize + entry.vsize(), fee + entry.fee.0));
         (indexes.len(), vsize, Json::amount(fee))
     };
-    let (ancestors, descendants) = (graph.ancestors(index), graph.descendants(index));
+    let ancestors = graph.ancestors(index);
+    let descendants = graph.descendants(index);
     let (ancestor_count, ancestor_size, ancestor_fees) = of(&ancestors);
     let (descendant_count, descendant_size, descendant_fees) = of(&descendants);
     let chunk = graph.chunk_rate(index);
@@ -208,7 +209,8 @@ fn get_mempool_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcErro
 }
 
 fn get_raw_mempool(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
-    let (verbose, with_sequence) = (args.bool_or(0, false)?, args.bool_or(1, false)?);
+    let verbose = args.bool_or(0, false)?;
+    let with_sequence = args.bool_or(1, false)?;
     context.live()?;
     if verbose && with_sequence {
         return Err(RpcError::parameter("Verbose results cannot contain mempool sequence values."));

@@ -134,7 +134,8 @@ fn hash_rate(params: &Params, index: &BlockIndex, lookup: i32, height: i32) -> R
     if lookup < -1 || lookup == 0 {
         return Err(RpcError::parameter("Invalid nblocks. Must be a positive number or -1."));
     }
-    let (tree, active) = (index.headers(), index.active());
+    let tree = index.headers();
+    let active = index.active();
     let last = match usize::try_from(height) {
         Ok(height) => active.get(height).copied(),
         Err(_) => Some(index.tip()).filter(|_| height == -1),

@@ -144,7 +144,9 @@ fn ping(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
 }
 
 fn add_node(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
-    let (node, command, peers) = (args.text(0)?, args.text(1)?, &context.program.peers);
+    let node = args.text(0)?;
+    let command = args.text(1)?;
+    let peers = &context.program.peers;
     if !matches!(command, "add" | "remove" | "onetry") {
         return Err(wrong_use(context, "addnode"));
     }
@@ -191,7 +193,9 @@ fn get_added_node_info(context: &Context, args: &Args<'_>) -> Result<Json, RpcEr
 }
 
 fn disconnect_node(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
-    let (address, id, peers) = (args.maybe_text(0)?, args.maybe_int64(1)?, &context.program.peers);
+    let address = args.maybe_text(0)?;
+    let id = args.maybe_int64(1)?;
+    let peers = &context.program.peers;
     let is_done = match (address, id) {
         (Some(address), None) => peers.disconnect(address),
         (None | Some(""), Some(id)) => u64::try_from(id).is_ok_and(|id| peers.disconnect_id(id)),
@@ -239,7 +243,9 @@ fn now(context: &Context) -> Result<i64, RpcError> {
 }
 
 fn set_ban(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
-    let (text, command, peers) = (args.text(0)?, args.text(1)?, &context.program.peers);
+    let text = args.text(0)?;
+    let command = args.text(1)?;
+    let peers = &context.program.peers;
     if !matches!(command, "add" | "remove") {
         return Err(wrong_use(context, "setban"));
     }
@@ -261,7 +267,8 @@ fn set_ban(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     if is_banned {
         return Err(RpcError::new(Code::NodeAlreadyAdded, "Error: IP/Subnet already banned"));
     }
-    let (seconds, is_absolute) = (args.maybe_int64(2)?.unwrap_or(0), args.bool_or(3, false)?);
+    let seconds = args.maybe_int64(2)?.unwrap_or(0);
+    let is_absolute = args.bool_or(3, false)?;
     if is_absolute && seconds < now {
         return Err(RpcError::parameter("Error: Absolute timestamp is in the past"));
     }

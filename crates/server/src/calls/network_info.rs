@@ -91,7 +91,8 @@ fn service_names(offered: u64) -> Json {
 }
 
 fn get_network_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
-    let (peers, live) = (&context.program.peers, context.live()?);
+    let peers = &context.program.peers;
+    let live = context.live()?;
     let blocks = match live.options.prune {
         Prune::Off => services::NETWORK | services::NETWORK_LIMITED,
         _ => services::NETWORK_LIMITED,
@@ -103,7 +104,8 @@ fn get_network_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcErro
     let inbound = all.iter().filter(|peer| peer.inbound).count();
     let mut offsets: Vec<i64> = all.iter().filter(|peer| !peer.inbound).map(|peer| peer.time_offset).collect();
     offsets.sort_unstable();
-    let (relay_fee, version) = (Json::amount(RELAY_FEE), peers.agent_version());
+    let relay_fee = Json::amount(RELAY_FEE);
+    let version = peers.agent_version();
     Ok(Json::object()
         .put("version", CORE_VERSION)
         .put("subversion", format!("/ffwd:{}/", version.as_deref().unwrap_or(env!("CARGO_PKG_VERSION"))))

@@ -55,7 +55,8 @@ fn get_index_info(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> 
     let live = context.live()?;
     let positions = live.index_positions();
     let index = live.index.read();
-    let (tree, tip) = (index.headers(), index.headers().hash(index.tip()));
+    let tree = index.headers();
+    let tip = index.headers().hash(index.tip());
     let one = |fields: Fields, kind: IndexKind| {
         let name = if kind == IndexKind::BlockFilter { "basic block filter index" } else { kind.name() };
         let Some((_, best)) = positions.iter().find(|(of, _)| *of == kind) else { return fields };

@@ -129,7 +129,8 @@ pub(crate) struct Found {
 /// A damaged file.
 fn in_block(live: &Live, txid: &Txid, id: NodeId) -> Result<Option<Found>, RpcError> {
     let Some(bytes) = live.block(id)? else { return Ok(None) };
-    let (mut tables, mut txids) = (Tables::new(), Vec::new());
+    let mut tables = Tables::new();
+    let mut txids = Vec::new();
     let block = parsed(&mut tables, &bytes)?;
     block.txids_into(&mut txids);
     let at = txids.iter().position(|known| known == txid);
@@ -229,7 +230,8 @@ fn put_found(
     let internal = |why: &str| RpcError::new(Code::Internal, why);
     let tx = stored(&mut tables, bytes)?;
     let Some(id) = block else {
-        let (prefixes, details) = (prefixes(live), Details::Plain);
+        let prefixes = prefixes(live);
+        let details = Details::Plain;
         let show = Show { prefixes: &prefixes, spent: None, details };
         put_parsed(json, &tx, &TxHead::of(&tx), &show).map_err(|_| bad_fee())?;
         json.key("hex").hex(bytes);
@@ -243,7 +245,8 @@ fn put_found(
     let mut block_tables = Tables::new();
     let coins: Option<Vec<CoinRef<'_>>> = match undo.as_deref().zip(body.as_deref()) {
         Some((undo, body)) => {
-            let (block, mut txids) = (parsed(&mut block_tables, body)?, Vec::new());
+            let block = parsed(&mut block_tables, body)?;
+            let mut txids = Vec::new();
             block.txids_into(&mut txids);
             let all = spent(undo, &block)?;
             let first = block.transaction(0).input_count();
@@ -258,7 +261,8 @@ fn put_found(
     put_parsed(json, &tx, &TxHead::of(&tx), &show).map_err(|_| bad_fee())?;
     json.key("hex").hex(bytes);
     let index = live.index.read();
-    let (tree, tip) = (index.headers(), index.tip());
+    let tree = index.headers();
+    let tip = index.tip();
     json.key("blockhash").hash(&tree.hash(id).to_hash256());
     if index.is_active(id) {
         json.key("confirmations").number(u64::from(tree.height(tip).blocks_above(tree.height(id))) + 1);
@@ -327,7 +331,8 @@ fn get_tx_out_proof(context: &Context, args: &Args<'_>) -> Result<Json, RpcError
     }
     let id = id.ok_or_else(|| RpcError::not_found("Transaction not yet in block"))?;
     let bytes = block_bytes(&live, id)?;
-    let (mut tables, mut all) = (Tables::new(), Vec::new());
+    let mut tables = Tables::new();
+    let mut all = Vec::new();
     let block = parsed(&mut tables, &bytes)?;
     block.txids_into(&mut all);
     if all.iter().filter(|txid| txids.contains(txid)).count() != txids.len() {

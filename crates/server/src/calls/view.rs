@@ -39,7 +39,8 @@ impl HeaderView {
     /// Of a block in the index.
     pub fn of(index: &BlockIndex, id: NodeId) -> HeaderView {
         let tree = index.headers();
-        let (height, tip) = (tree.height(id), index.tip());
+        let height = tree.height(id);
+        let tip = index.tip();
         let next = index.active().get(height.to_usize() + 1).copied().filter(|_| index.is_active(id));
         let depth = if index.is_active(id) { i64::from(tree.height(tip).blocks_above(height)) + 1 } else { -1 };
         HeaderView {

@@ -205,7 +205,10 @@ impl Call {
         }
         let mut take =
             |names: &str| names.split('|').find_map(|name| given.remove(name).map(|value| (name.to_owned(), value)));
-        let (mut values, mut hole, mut first_hole, mut first) = (Vec::new(), 0, 0, None);
+        let mut values = Vec::new();
+        let mut hole = 0;
+        let mut first_hole = 0;
+        let mut first = None;
         for arg in self.args {
             let inner = if let Kind::NamedParams(inner) = arg.kind { inner } else { &[] };
             let mut options = Vec::new();
@@ -250,7 +253,8 @@ impl Call {
 
     /// The first line of its help. Source: Core's `RPCMethod::ToString`.
     pub fn usage(&self) -> String {
-        let (mut line, mut was_optional) = (self.name.to_owned(), false);
+        let mut line = self.name.to_owned();
+        let mut was_optional = false;
         for arg in self.args.iter().take_while(|arg| !arg.is_hidden) {
             line.push(' ');
             match (arg.is_optional, was_optional) {
@@ -326,7 +330,8 @@ impl Registry {
         }
         let mut calls: Vec<&Call> = self.all().filter(|call| call.category != "hidden").collect();
         calls.sort_by_key(|call| (call.category, call.name));
-        let (mut text, mut category) = (String::new(), "");
+        let mut text = String::new();
+        let mut category = "";
         for call in calls {
             if call.category != category {
                 let mut letters = call.category.chars();

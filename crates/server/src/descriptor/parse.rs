@@ -207,7 +207,8 @@ fn parse_multi(inner: &str, name: &str, place: Place, prefixes: &Prefixes) -> Pa
     let is_number = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
     let threshold = is_number.then(|| text.parse::<u32>().ok()).flatten();
     let threshold = threshold.ok_or_else(|| format!("Multi threshold '{text}' is not valid"))?;
-    let (mut lists, mut script_bytes) = (Vec::new(), 0);
+    let mut lists = Vec::new();
+    let mut script_bytes = 0;
     while !rest.is_empty() {
         if !take_char(&mut rest, ',') {
             return Err(format!("Multi: expected ',', got '{}'", first_char(rest)));
@@ -216,7 +217,8 @@ fn parse_multi(inner: &str, name: &str, place: Place, prefixes: &Prefixes) -> Pa
         script_bytes += keys[0].bytes() + 1;
         lists.push(keys);
     }
-    let (is_a, count) = (name.ends_with("_a"), lists.len());
+    let is_a = name.ends_with("_a");
+    let count = lists.len();
     let (what, most) = if is_a { ("multi_a", MULTI_A_KEYS_MAX) } else { ("multisig", MULTI_KEYS_MAX) };
     if count == 0 || count > most {
         return Err(format!("Cannot have {count} keys in {what}; must have between 1 and {most} keys, inclusive"));
@@ -248,7 +250,8 @@ fn parse_multi(inner: &str, name: &str, place: Place, prefixes: &Prefixes) -> Pa
 fn parse_tr(inner: &str, prefixes: &Prefixes) -> Parsed {
     let mut rest = inner;
     let keys = parse_key(take_expression(&mut rest), Place::P2tr, prefixes).map_err(|why| format!("tr(): {why}"))?;
-    let (mut depths, mut leaves) = (Vec::new(), Vec::new());
+    let mut depths = Vec::new();
+    let mut leaves = Vec::new();
     if !rest.is_empty() {
         if !take_char(&mut rest, ',') {
             return Err(format!("tr: expected ',', got '{}'", first_char(rest)));
@@ -275,7 +278,8 @@ fn parse_tr(inner: &str, prefixes: &Prefixes) -> Parsed {
 
 /// The scripts of a tree from left to right: how deep each lies, and what it stands for.
 fn parse_tree(rest: &mut &str, prefixes: &Prefixes) -> Result<(Vec<u8>, Vec<Vec<Descriptor>>), String> {
-    let (mut depths, mut leaves) = (Vec::new(), Vec::new());
+    let mut depths = Vec::new();
+    let mut leaves = Vec::new();
     // Whether each branch on the way down is a right one.
     let mut branches: Vec<bool> = Vec::new();
     loop {

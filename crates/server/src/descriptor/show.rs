@@ -60,7 +60,8 @@ impl Descriptor {
 
 /// Leaves from left to right as a tree: braces open where a leaf lies deeper, and close behind a right one.
 pub(super) fn tree_text(leaves: &[(u8, String)]) -> String {
-    let (mut text, mut branches): (String, Vec<bool>) = (String::new(), Vec::new());
+    let mut text: String = String::new();
+    let mut branches: Vec<bool> = Vec::new();
     for (depth, leaf) in leaves {
         while branches.len() < usize::from(*depth) {
             text.push('{');

@@ -59,7 +59,8 @@ pub(super) fn part(_context: &Context, live: &Live, query: &Query<'_>) -> Answer
         let number = integral::<usize>(&parameter(query.target, name).unwrap_or_default());
         number.ok_or_else(|| bad(format!("Block part {name} missing or invalid")))
     };
-    let (offset, size) = (number("offset")?, number("size")?);
+    let offset = number("offset")?;
+    let size = number("size")?;
     let (text, format) = split_format(query.path);
     let id = find(live, text)?;
     let part = live.block_part(id, offset, size).map_err(|_| unreadable(text))?;
@@ -145,7 +146,8 @@ pub(super) fn spent_outputs(_context: &Context, live: &Live, query: &Query<'_>) 
 /// The same as bytes: counts, and outputs as transactions have them. Source: Core's `SerializeBlockUndo`.
 fn spent_bytes(undo: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let mut out = Vec::with_capacity(2 * undo.len());
-    let (mut reader, mut script) = (UndoReader::new(undo), Vec::new());
+    let mut reader = UndoReader::new(undo);
+    let mut script = Vec::new();
     let transactions = reader.count()?;
     put_compact_size(&mut out, transactions as u64 + 1);
     // The coinbase spends nothing.
@@ -172,7 +174,9 @@ pub(super) fn put_output(out: &mut Vec<u8>, coin: &CoinRef<'_>, script: &mut Vec
 
 /// Source: Core's `BlockUndoToJSON`.
 fn spent_json(undo: &[u8], prefixes: &Prefixes) -> Result<JsonText, DecodeError> {
-    let (mut reader, mut script, mut json) = (UndoReader::new(undo), Vec::new(), JsonText::new());
+    let mut reader = UndoReader::new(undo);
+    let mut script = Vec::new();
+    let mut json = JsonText::new();
     let transactions = reader.count()?;
     json.open_list();
     json.open_list();

@@ -68,7 +68,8 @@ fn asked(query: &Query<'_>) -> Result<Asked, Refusal> {
     for part in named {
         let pieces: Vec<&str> = part.split('-').collect();
         let [txid, vout] = pieces[..] else { return Err(bad("Parse error")) };
-        let (txid, vout) = (Txid::from_display(txid), integral::<u32>(vout));
+        let txid = Txid::from_display(txid);
+        let vout = integral::<u32>(vout);
         let (Some(txid), Some(vout)) = (txid, vout) else { return Err(bad("Parse error")) };
         outpoints.push(OutPoint { txid, vout });
     }
@@ -134,7 +135,8 @@ pub(super) fn outputs(context: &Context, live: &Live, query: &Query<'_>) -> Answ
     let coins = stored.iter().flatten().map(|stored| decoded(stored)).collect::<Result<Vec<_>, RpcError>>()?;
     let hits: Vec<bool> = stored.iter().map(Option::is_some).collect();
     if format == Format::Json {
-        let (mut json, mut script) = (JsonText::new(), Vec::new());
+        let mut json = JsonText::new();
+        let mut script = Vec::new();
         json.open();
         json.key("chainHeight").number(u64::from(height));
         json.key("chaintipHash").hash(&tip.1.to_hash256());
@@ -152,7 +154,8 @@ pub(super) fn outputs(context: &Context, live: &Live, query: &Query<'_>) -> Answ
         json.close();
         return Ok(Reply::json(NO_STORE, json.into_bytes()));
     }
-    let (mut out, mut script) = (height.to_le_bytes().to_vec(), Vec::new());
+    let mut out = height.to_le_bytes().to_vec();
+    let mut script = Vec::new();
     out.extend_from_slice(tip.1.as_bytes());
     out.push(hits.len().div_ceil(8) as u8);
     out.extend(hits.chunks(8).map(|byte| byte.iter().rev().fold(0, |bits, hit| bits << 1 | u8::from(*hit))));

@@ -163,7 +163,8 @@ fn parameter(target: &str, key: &str) -> Option<String> {
 /// Replaces `%xx`; what is no such code stays. Source: Core's `UrlDecode`.
 fn decoded(text: &str) -> String {
     let bytes = text.as_bytes();
-    let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
     while at < bytes.len() {
         let code = bytes.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
         let code = code.filter(|code| code.iter().all(u8::is_ascii_hexdigit));
@@ -300,7 +301,8 @@ fn mempool(context: &Context, _live: &Live, query: &Query<'_>) -> Answer {
         let why = || bad(format!("The \"{name}\" query parameter must be either \"true\" or \"false\"."));
         text.parse::<bool>().map_err(|_| why())
     };
-    let (verbose, sequence) = (flag("verbose", "true")?, flag("mempool_sequence", "false")?);
+    let verbose = flag("verbose", "true")?;
+    let sequence = flag("mempool_sequence", "false")?;
     if verbose && sequence {
         return Err(bad("Verbose results cannot contain mempool sequence values. (hint: set \"verbose=false\")"));
     }

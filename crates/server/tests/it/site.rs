@@ -3,7 +3,7 @@
 use consensus::{Chain, Params};
 use node::handle::Handle;
 use node::jobs::{FromSnapshot, PeerSettings, SyncOptions, sync_from};
-use node::options::{COMMIT_INTERVAL, Clock, IndexKind, Options, Prune, Sizes, real_disk};
+use node::options::{Clock, IndexKind, Options, Prune, real_disk};
 use p2p::Peers;
 use primitives::{BlockHash, Height, Work};
 use server::ban_file::BanFile;
@@ -52,27 +52,12 @@ fn still() -> SystemTime {
 
 fn options(dir: &std::path::Path, clock: Clock, stop: Arc<AtomicBool>) -> Options {
     Options {
-        disk: real_disk(),
-        datadir: dir.to_path_buf(),
-        blocksdir: None,
-        params: Params::new(Chain::Regtest),
         dbcache_bytes: 16 << 20,
         par: 1,
         assumevalid: BlockHash::ZERO,
         minimum_chain_work: Work::ZERO,
-        stop_at_height: None,
-        prune: Prune::Off,
-        commit_interval: COMMIT_INTERVAL,
-        clock,
-        blocksxor: true,
-        indexes: Vec::new(),
-        debug_bench: false,
-        log_time_micros: false,
-        own_files: node::options::OwnFiles::default(),
-        warnings: Vec::new(),
-        build: "test",
         stop,
-        sizes: Sizes::default(),
+        ..Options::new(dir.to_path_buf(), Params::new(Chain::Regtest), clock)
     }
 }
 

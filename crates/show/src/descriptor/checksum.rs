@@ -48,7 +48,9 @@ fn step(residue: u64, symbol: u8) -> u64 {
 
 /// The checksum of a descriptor without one; `None` where it has a character that no descriptor has.
 pub fn checksum(descriptor: &[u8]) -> Option<[u8; CHECKSUM_CHARS]> {
-    let (mut residue, mut groups, mut count) = (1, 0, 0);
+    let mut residue = 1;
+    let mut groups = 0;
+    let mut count = 0;
     for char in descriptor {
         let number = NUMBERS[usize::from(*char)];
         if number == UNKNOWN {

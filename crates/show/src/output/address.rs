@@ -32,10 +32,12 @@ impl Prefixes {
             Chain::Test | Chain::Testnet4 | Chain::Signet => "tb",
             Chain::Regtest => "bcrt",
         };
-        let (xpub, xprv) = ([0x04, 0x35, 0x87, 0xcf], [0x04, 0x35, 0x83, 0x94]);
+        let xpub = [0x04, 0x35, 0x87, 0xcf];
+        let xprv = [0x04, 0x35, 0x83, 0x94];
         match chain {
             Chain::Main => {
-                let (xpub, xprv) = ([0x04, 0x88, 0xb2, 0x1e], [0x04, 0x88, 0xad, 0xe4]);
+                let xpub = [0x04, 0x88, 0xb2, 0x1e];
+                let xprv = [0x04, 0x88, 0xad, 0xe4];
                 Prefixes { key_hash: 0, script_hash: 5, secret: 128, xpub, xprv, hrp }
             }
             _ => Prefixes { key_hash: 111, script_hash: 196, secret: 239, xpub, xprv, hrp },

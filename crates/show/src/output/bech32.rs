@@ -89,7 +89,8 @@ pub fn put_segwit_address(out: &mut Vec<u8>, hrp: &str, version: u8, program: &[
         remainder = step(remainder, symbol);
     };
     put(out, version);
-    let (mut bits, mut count) = (0u32, 0);
+    let mut bits = 0u32;
+    let mut count = 0;
     for byte in program {
         (bits, count) = (bits << 8 | u32::from(*byte), count + 8);
         while count >= 5 {
@@ -106,7 +107,9 @@ pub fn put_segwit_address(out: &mut Vec<u8>, hrp: &str, version: u8, program: &[
 
 /// Bytes of symbols; `None` where more than four bits, or bits that are not zero, are left. Source: Core's `ConvertBits`.
 pub fn symbols_to_bytes(symbols: &[u8]) -> Option<Vec<u8>> {
-    let (mut bits, mut count, mut bytes) = (0u32, 0, Vec::with_capacity(symbols.len() * 5 / 8));
+    let mut bits = 0u32;
+    let mut count = 0;
+    let mut bytes = Vec::with_capacity(symbols.len() * 5 / 8);
     for symbol in symbols {
         (bits, count) = ((bits << 5 | u32::from(*symbol)) & 0xfff, count + 5);
         if count >= 8 {
@@ -120,7 +123,9 @@ pub fn symbols_to_bytes(symbols: &[u8]) -> Option<Vec<u8>> {
 
 /// Places of characters that no Bech32 text has: not printable, or of another case than those before.
 fn bad_characters(text: &[u8]) -> Vec<usize> {
-    let (mut lower, mut upper, mut bad) = (false, false, Vec::new());
+    let mut lower = false;
+    let mut upper = false;
+    let mut bad = Vec::new();
     for (at, char) in text.iter().enumerate() {
         match char {
             b'a'..=b'z' if upper => bad.push(at),
@@ -140,7 +145,8 @@ pub fn decode(text: &str) -> Option<Decoded> {
         return None;
     }
     let at = text.rfind('1').filter(|at| *at > 0 && at + CHECKSUM_SYMBOLS < text.len())?;
-    let (hrp, data) = (text[..at].to_ascii_lowercase(), &text.as_bytes()[at + 1..]);
+    let hrp = text[..at].to_ascii_lowercase();
+    let data = &text.as_bytes()[at + 1..];
     let mut symbols: Vec<u8> = data.iter().map(|char| SYMBOLS[usize::from(*char)]).collect();
     if symbols.contains(&255) {
         return None;
@@ -166,13 +172,15 @@ pub fn locate_errors(text: &str) -> (&'static str, Vec<usize>) {
     if separator == 0 || separator + CHECKSUM_SYMBOLS >= text.len() {
         return ("Invalid separator position", vec![separator]);
     }
-    let (hrp, data) = (text[..separator].to_ascii_lowercase(), &text.as_bytes()[separator + 1..]);
+    let hrp = text[..separator].to_ascii_lowercase();
+    let data = &text.as_bytes()[separator + 1..];
     let symbols: Vec<u8> = data.iter().map(|char| SYMBOLS[usize::from(*char)]).collect();
     if let Some(at) = symbols.iter().position(|symbol| *symbol == 255) {
         return ("Invalid Base 32 character", vec![separator + 1 + at]);
     }
     let residue = residue(&hrp, &symbols);
-    let (mut found, mut kind) = (Vec::new(), None);
+    let mut found = Vec::new();
+    let mut kind = None;
     for encoding in Encoding::ALL {
         let difference = residue ^ encoding.constant();
         if difference == 0 {
@@ -203,8 +211,10 @@ const SUBGROUP: usize = 33;
 
 /// Powers of the primitive element, and which power each element is; 0 is no power.
 const FIELD: ([u16; ORDER], [u16; 1024]) = {
-    let (mut small_powers, mut small_logs) = ([0u16; 31], [0u16; 32]);
-    let (mut at, mut value) = (0, 1u16);
+    let mut small_powers = [0u16; 31];
+    let mut small_logs = [0u16; 32];
+    let mut at = 0;
+    let mut value = 1u16;
     while at < 31 {
         small_powers[at] = value;
         small_logs[value as usize] = at as u16;
@@ -215,14 +225,18 @@ const FIELD: ([u16; ORDER], [u16; 1024]) = {
         }
         at += 1;
     }
-    let (mut powers, mut logs) = ([0; ORDER], [0; 1024]);
-    let (mut at, mut value) = (0, 1u16);
+    let mut powers = [0; ORDER];
+    let mut logs = [0; 1024];
+    let mut at = 0;
+    let mut value = 1u16;
     while at < ORDER {
         powers[at] = value;
         logs[value as usize] = at as u16;
         // (v1 e + v0) e = (9 v1 + v0) e + 23 v1.
-        let (low, high) = (value & 31, value >> 5);
-        let (mut next_low, mut next_high) = (0, low);
+        let low = value & 31;
+        let high = value >> 5;
+        let mut next_low = 0;
+        let mut next_high = low;
         if high != 0 {
             next_low = small_powers[(small_logs[high as usize] as usize + small_logs[23] as usize) % 31];
             next_high ^= small_powers[(small_logs[high as usize] as usize + small_logs[9] as usize) % 31];

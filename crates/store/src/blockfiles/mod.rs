@@ -194,7 +194,8 @@ impl BlockFiles {
     /// As there; a record that is smaller.
     pub fn read_block_into(&self, at: FilePos, out: &mut [u8]) -> Result<()> {
         let file = self.file(at.file)?;
-        let (offset, bytes) = (u64::from(at.offset), out.len() as u64);
+        let offset = u64::from(at.offset);
+        let bytes = out.len() as u64;
         let wanted = || format!("a block of {bytes} bytes");
         let size = self.record_size(at.file, &file, offset)?;
         if u64::from(size) < bytes {
@@ -268,7 +269,8 @@ impl BlockFiles {
     /// Looks at the 8 bytes before a block; says its size.
     fn check_record_header(&self, file: u32, offset: u64, header: [u8; 8], size: Option<u32>) -> Result<u32> {
         let [m0, m1, m2, m3, s0, s1, s2, s3] = header;
-        let (magic, there) = ([m0, m1, m2, m3], u32::from_le_bytes([s0, s1, s2, s3]));
+        let magic = [m0, m1, m2, m3];
+        let there = u32::from_le_bytes([s0, s1, s2, s3]);
         if magic != self.files.keys.magic {
             let wanted = format!("a record with magic {:02x?}", self.files.keys.magic);
             return Err(self.not_a_block(file, offset, wanted, format!("{magic:02x?}")));

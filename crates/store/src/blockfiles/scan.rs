@@ -305,7 +305,9 @@ impl Scanner<'_> {
 
     /// Where the last byte from `from` on that is more than reserved room ends; `from` where there is none.
     fn touched_end(&mut self, from: u64) -> Result<u64> {
-        let (key, mut at, mut end) = (self.view.key(), from, from);
+        let key = self.view.key();
+        let mut at = from;
+        let mut end = from;
         while at < self.view.end() {
             let bytes = self.view.peek(at, SEARCH_STEP_BYTES)?;
             let is_written = |&(i, byte): &(usize, &u8)| !View::is_untouched(key, at + i as u64, &[*byte]);
@@ -357,7 +359,8 @@ impl Scanner<'_> {
         if next >= end {
             return Ok(next == end);
         }
-        let (magic, key) = (self.files.magic(), self.view.key());
+        let magic = self.files.magic();
+        let key = self.view.key();
         let bytes = self.view.peek(next, magic.len())?;
         if *bytes == magic[..bytes.len()] {
             return Ok(true);

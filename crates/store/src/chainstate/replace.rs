@@ -82,7 +82,8 @@ pub fn hinted(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Rebuilt> {
 
 fn begin(disk: &Arc<dyn Disk>, layout: &Layout, places: &Places) -> Result<Rebuilt> {
     finish_swap(disk, layout)?;
-    let (disk, dir) = (&**disk, &places.new);
+    let disk = &**disk;
+    let dir = &places.new;
     if disk.metadata(&dir.join(MARKER))?.is_some() {
         check_place(disk, layout, dir)?;
         return Ok(Rebuilt::Started);

@@ -67,8 +67,10 @@ pub fn snapshot_base(disk: &dyn Disk, layout: &Layout) -> Result<Option<BlockHas
 ///
 /// What the system says; can be called again.
 pub fn finish_snapshot(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
-    let (now, from_snapshot) = (layout.chainstate_dir(), layout.snapshot_dir());
-    let (aside, cores) = (aside(layout), to_delete(layout));
+    let now = layout.chainstate_dir();
+    let from_snapshot = layout.snapshot_dir();
+    let aside = aside(layout);
+    let cores = to_delete(layout);
     if leveldb::is_installing(&**disk, &from_snapshot)? {
         if disk.metadata(&from_snapshot.join(BASE_BLOCKHASH))?.is_some() {
             // It still counts, and may have changed since.
@@ -162,7 +164,8 @@ pub fn begin_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<PathBuf> {
 ///
 /// What the system says.
 pub fn install_snapshot(disk: &Arc<dyn Disk>, layout: &Layout, base: BlockHash) -> Result<()> {
-    let (dir, place) = (layout.new_snapshot_dir(), layout.snapshot_dir());
+    let dir = layout.new_snapshot_dir();
+    let place = layout.snapshot_dir();
     let write_base = |dir: &Path| -> Result<()> {
         let beside = dir.join("base_blockhash.new");
         write_whole(&**disk, &dir.join(BASE_BLOCKHASH), &beside, base.as_bytes())?;
@@ -191,7 +194,8 @@ pub fn install_snapshot(disk: &Arc<dyn Disk>, layout: &Layout, base: BlockHash) 
 ///
 /// What the system says; [`finish_snapshot`] ends what was begun.
 pub fn validated_snapshot(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
-    let (now, from_snapshot) = (layout.chainstate_dir(), layout.snapshot_dir());
+    let now = layout.chainstate_dir();
+    let from_snapshot = layout.snapshot_dir();
     let swapped = match is_link(&**disk, layout)? {
         true => Err(DiskError::new("exchange", &now, std::io::ErrorKind::Unsupported)),
         false => disk.exchange(&now, &from_snapshot),
@@ -214,7 +218,8 @@ pub fn validated_snapshot(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
 ///
 /// What the system says; can be called again.
 pub fn invalid_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<Option<PathBuf>> {
-    let (dir, invalid) = (layout.snapshot_dir(), layout.net_dir().join("chainstate_snapshot_INVALID"));
+    let dir = layout.snapshot_dir();
+    let invalid = layout.net_dir().join("chainstate_snapshot_INVALID");
     if Db::exists(disk, &dir)? {
         drop(disk.lock(&dir.join("LOCK"))?);
     }

@@ -87,7 +87,8 @@ impl CoinsView {
 
     /// Undoes the obfuscation of what is looked up.
     fn plain(&self, mut answer: impl FnMut(usize, Option<&[u8]>)) -> impl FnMut(usize, Option<&[u8]>) {
-        let (mut plain, key) = (Vec::with_capacity(128), self.key);
+        let mut plain = Vec::with_capacity(128);
+        let key = self.key;
         move |at, value| match value {
             None => answer(at, None),
             Some(value) => {

@@ -84,7 +84,8 @@ impl BlockIndex {
 
     fn load_entries(&self, network: &Network, loaded: &mut LoadedIndex) -> Result<()> {
         let mut records = self.store.db.snapshot().range(&[ENTRY], Some(&[ENTRY + 1]))?;
-        let (mut value, mut keys) = (Vec::new(), Vec::with_capacity(HASHED_AT_ONCE));
+        let mut value = Vec::new();
+        let mut keys = Vec::with_capacity(HASHED_AT_ONCE);
         while let Some((key, stored)) = records.next_record()? {
             // Core stops at the first key of another form.
             let Some(hash) = key.get(1..).and_then(|hash| <[u8; 32]>::try_from(hash).ok()) else { break };

@@ -105,7 +105,8 @@ impl FilterFiles {
         let mut record = block.as_bytes().to_vec();
         put_compact_size(&mut record, filter.len() as u64);
         record.extend_from_slice(filter);
-        let (disk, path) = (&self.append_set.disk, file_path(&self.append_set.dir, pos.file));
+        let disk = &self.append_set.disk;
+        let path = file_path(&self.append_set.dir, pos.file);
         let file = match disk.modify(&path) {
             Err(why) if why.is_not_found() => {
                 let file = disk.create(&path)?;

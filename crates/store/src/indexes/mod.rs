@@ -79,7 +79,8 @@ impl IndexDb {
     ///
     /// Another program holds it, it is damaged, or what the system says.
     pub fn open(disk: Arc<dyn Disk>, layout: &Layout, kind: IndexKind) -> Result<IndexDb> {
-        let (dir, root) = (database(layout, kind), root(layout, kind));
+        let dir = database(layout, kind);
+        let root = root(layout, kind);
         if disk.metadata(&dir)?.is_none() {
             disk.create_dir_all(&dir)?;
             // All names below the network's directory.

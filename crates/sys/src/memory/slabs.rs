@@ -149,7 +149,9 @@ fn longest(taken: &Pages) -> u16 {
 
 /// Puts pages into a set or takes them out; says how many of them were in it.
 fn set(pages: &mut Pages, first: usize, count: usize, is_in: bool) -> u32 {
-    let (mut at, end, mut before) = (first, first + count, 0);
+    let mut at = first;
+    let end = first + count;
+    let mut before = 0;
     while at < end {
         let bits = (end - at).min(64 - at % 64);
         let mask = (u64::MAX >> (64 - bits)) << (at % 64);

@@ -34,7 +34,8 @@ fn chart(report: &Report, id: String, drawn: &Drawn<'_>) -> Option<Chart> {
                 }
                 _ => human::duration(mean),
             });
-            let (name, group) = (cell.cell.clone(), cell.cell.clone());
+            let name = cell.cell.clone();
+            let group = cell.cell.clone();
             Some(Series {
                 name,
                 group,

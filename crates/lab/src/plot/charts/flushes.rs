@@ -67,8 +67,8 @@ pub(super) fn memory(drawn: &Drawn<'_>) -> Option<Chart> {
         let points = at_flushes(run);
         let peak = |points: &mut dyn Iterator<Item = f64>| points.fold(0.0, f64::max);
         let all = peak(&mut run.samples.iter().map(|sample| sample.rss_anon));
-        let (flushing, sum) =
-            (peak(&mut points.iter().map(|point| point.1)), points.iter().map(|point| point.1).sum::<f64>());
+        let flushing = peak(&mut points.iter().map(|point| point.1));
+        let sum = points.iter().map(|point| point.1).sum::<f64>();
         let figures = [flushing, sum / points.len() as f64, all].map(|bytes| human::bytes(bytes as u64));
         row(&run.label, color, figures)
     });

@@ -28,7 +28,8 @@ pub(in crate::plot) fn summary(runs: &[Run], drawn: &Drawn<'_>) -> Table {
     const ROWS_MAX: usize = 200;
     let rows = runs.iter().take(ROWS_MAX).map(|run| {
         let color = drawn.runs.iter().find(|(other, _)| std::ptr::eq(*other, run)).map(|&(_, color)| color);
-        let (from, to) = (run.points.first(), run.points.last());
+        let from = run.points.first();
+        let to = run.points.last();
         let blocks = to.zip(from).map(|(to, from)| f64::from(to.height.saturating_sub(from.height)));
         let rate = blocks.map(|blocks| blocks / run.seconds.max(1e-3));
         let cells = vec![
@@ -104,7 +105,9 @@ pub(super) fn ratio(
         let names = drawn.runs.iter().map(|(run, _)| run.label.clone()).collect();
         return Err(PlotError::Baseline { name: name.to_owned(), names });
     }
-    let (mut series, mut rows, mut against) = (Vec::new(), Vec::new(), Vec::new());
+    let mut series = Vec::new();
+    let mut rows = Vec::new();
+    let mut against = Vec::new();
     for (_, runs) in works.iter().filter(|(_, runs)| runs.len() > 1) {
         let Some(base) = choose_baseline(runs, baseline) else { continue };
         let mut compared = 0;
@@ -217,6 +220,7 @@ fn curve(run: &Run, base: &Run, (from, to): (f64, f64)) -> Vec<(f64, f64)> {
 
 /// The baseline's time at `height`, and the run's over it.
 fn ratio_at(run: &Run, base: &Run, height: f64) -> Option<(f64, f64)> {
-    let (own, other) = (run.reached(height)?, base.reached(height)?);
+    let own = run.reached(height)?;
+    let other = base.reached(height)?;
     (other > 0.0).then(|| (other, own / other))
 }

@@ -181,7 +181,8 @@ fn samples(run: &Run, color: usize, samples: &[Sample], value: impl Fn(&Sample) 
 
 /// Mean over time: samples that were late count for longer.
 fn mean(samples: &[Sample]) -> f64 {
-    let (mut area, mut time) = (0.0, 0.0);
+    let mut area = 0.0;
+    let mut time = 0.0;
     for pair in samples.windows(2) {
         let width = (pair[1].t - pair[0].t).max(0.0);
         area += width * (pair[0].rss_anon + pair[1].rss_anon) / 2.0;

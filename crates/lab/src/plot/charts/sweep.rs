@@ -61,7 +61,9 @@ fn lines<'a>(report: &'a Report, setting: &Setting) -> Vec<Line<'a>> {
         let Some(value) = (setting.value)(&cell.settings) else { continue };
         let mut settings = Settings { label: String::new(), ..cell.settings.clone() };
         (setting.without)(&mut settings);
-        let (program, work, chain) = (cell.program.clone(), cell.work.clone(), cell.chain.clone());
+        let program = cell.program.clone();
+        let work = cell.work.clone();
+        let chain = cell.chain.clone();
         let key = Cell { program, work, chain, settings, ..Cell::default() };
         match lines.iter_mut().find(|(other, _)| *other == key) {
             Some((_, line)) => line.cells.push((value, cell)),

@@ -51,7 +51,8 @@ fn steps<'a>(cells: &[&'a Cell]) -> Vec<&'a Cell> {
 fn chart(cells: &[&Cell]) -> Option<Chart> {
     let steps = steps(cells);
     let all_on = *steps.last().filter(|last| last.without.is_empty())?;
-    let (first, end) = (steps[0].mean_seconds?, all_on.mean_seconds?);
+    let first = steps[0].mean_seconds?;
+    let end = all_on.mean_seconds?;
     if steps.len() < STEPS_MIN {
         return None;
     }

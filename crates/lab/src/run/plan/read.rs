@@ -532,7 +532,8 @@ fn cpu_list(text: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
     for part in text.split(',') {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
-        let (from, to): (usize, usize) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
+        let from: usize = from.trim().parse().ok()?;
+        let to: usize = to.trim().parse().ok()?;
         if from > to || to >= CPUS_MAX {
             return None;
         }

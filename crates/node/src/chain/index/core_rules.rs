@@ -226,7 +226,8 @@ struct Ours {
 impl Ours {
     fn activate(&mut self) {
         loop {
-            let (tip, best) = (self.index.tip(), self.index.best_candidate(self.index.tip()));
+            let tip = self.index.tip();
+            let best = self.index.best_candidate(self.index.tip());
             if best == tip {
                 return self.index.invariants();
             }
@@ -320,7 +321,8 @@ fn step(ours: &mut Ours, core: &mut Core, rng: &mut Rng, nonce: u32) -> String {
 #[test]
 fn chain_and_marks_are_cores_after_random_episodes() {
     for seed in 0..testkit::rounds(150) as u64 {
-        let (mut core, mut rng) = (Core::new(), Rng::new(seed));
+        let mut core = Core::new();
+        let mut rng = Rng::new(seed);
         let mut ours = Ours { index: BlockIndex::new(&Params::new(Chain::Regtest)), bad: HashSet::new() };
         let mut done = Vec::new();
         for nonce in 1..80 {

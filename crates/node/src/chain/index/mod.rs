@@ -253,7 +253,8 @@ impl BlockIndex {
 
     /// What the index on disk says of a block.
     pub(crate) fn entry(&self, id: NodeId) -> IndexEntry {
-        let (headers, body) = (&self.headers, self.body(id));
+        let headers = &self.headers;
+        let body = self.body(id);
         let height = headers.height(id);
         let is_checked = body.validity() >= Validity::Transactions;
         let data = body.location().filter(|_| is_checked);

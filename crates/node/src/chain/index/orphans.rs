@@ -144,10 +144,12 @@ impl BlockIndex {
         let waiting = std::mem::take(&mut self.orphans.uncounted);
         for id in waiting {
             let body = self.body(id);
-            let (size, validity) = (body.size(), body.validity());
+            let size = body.size();
+            let validity = body.validity();
             match body.location() {
                 Some(at) if validity >= Validity::Transactions => {
-                    let (height, time) = (self.headers.height(id), self.headers.time(id));
+                    let height = self.headers.height(id);
+                    let time = self.headers.time(id);
                     counted.push(Uncounted { at, size, height, time });
                 }
                 Some(_) => {

@@ -66,7 +66,8 @@ impl ChainFiles {
         needs: Needs,
         plan: Option<&Path>,
     ) -> Result<ChainFiles, Fault> {
-        let (params, layout) = (options.params.clone(), lock::layout(options));
+        let params = options.params.clone();
+        let layout = lock::layout(options);
         layout.check(&*options.disk)?;
         let source: Box<dyn ChainSource> = match plan {
             Some(path) => Box::new(PlanFile::open(path, &params)?),
@@ -198,14 +199,16 @@ impl ChainFiles {
     ///
     /// Without [`Needs::Rules`].
     pub fn context(&self, height: Height) -> BlockContext {
-        let (params, place) = (&self.params, self.place(height));
+        let params = &self.params;
+        let place = self.place(height);
         let bip34 = self.rules().bip34.as_ref().filter(|_| height > params.bip34_height);
         let bip30 = match bip30::is_enforced(params, height, &place.hash, bip34) {
             false => Bip30::NotEnforced,
             true if bip30::can_be_broken(params) => Bip30::Enforced,
             true => Bip30::Unbreakable,
         };
-        let (hash, header) = (place.hash, place.header);
+        let hash = place.hash;
+        let header = place.header;
         // Genesis counts as its own parent.
         let parent_mtp = self.median_time_past(height.saturating_sub(1));
         let at = HeaderContext { node: NodeId::new(height.to_usize()), hash, header, height, parent_mtp };
@@ -271,7 +274,8 @@ fn has_known_bip34(params: &Params, bip34: Option<BlockHash>) -> bool {
 
 /// The headers of the range, checked.
 fn rules(options: &Options, source: &dyn ChainSource, first: Height, places: &[Place]) -> Result<Rules, Fault> {
-    let (params, now) = (&options.params, lock::clock(options)?);
+    let params = &options.params;
+    let now = lock::clock(options)?;
     let count = first.to_usize() + places.len();
     let ancestors = source.ancestors(count)?;
     check_headers(params, &ancestors, (first, places), now).map_err(|bad| {

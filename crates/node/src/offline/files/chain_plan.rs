@@ -168,11 +168,14 @@ fn put_places(out: &mut Vec<Place>, rows: &[[u8; PLACE_BYTES]], ancestors: &[Anc
     for (row, ancestor) in rows.iter().zip(ancestors) {
         let number = |at: usize| u32::from_le_bytes(*row[at..].first_chunk().expect("four bytes of the row"));
         let hash = |at: usize| *row[at..].first_chunk().expect("a hash is in the row");
-        let (version, prev, root) = (number(0).cast_signed(), BlockHash::from_bytes(hash(4)), Hash256(hash(36)));
+        let version = number(0).cast_signed();
+        let prev = BlockHash::from_bytes(hash(4));
+        let root = Hash256(hash(36));
         let header = Header::new(version, prev, root, ancestor.time, ancestor.bits, number(68));
         let pos = |offset: u32| (offset > 0).then_some(FilePos { file: number(76), offset });
         headers.push(header.0);
-        let (data, undo) = (pos(number(80)), pos(number(84)));
+        let data = pos(number(80));
+        let undo = pos(number(84));
         out.push(Place { hash: BlockHash::ZERO, header, data, undo, bytes: number(72) });
     }
     let mut hashes = vec![[0; 32]; headers.len()];

@@ -71,7 +71,8 @@ fn check_header(
 /// SHA-256 of time and nBits, four bytes each, little endian, of these blocks from the genesis block on.
 pub(crate) fn digest(ancestors: &[Ancestor]) -> [u8; 32] {
     const AT_ONCE: usize = 512;
-    let (mut hash, mut bytes) = (Sha256::new(), Vec::with_capacity(8 * AT_ONCE));
+    let mut hash = Sha256::new();
+    let mut bytes = Vec::with_capacity(8 * AT_ONCE);
     for some in ancestors.chunks(AT_ONCE) {
         bytes.clear();
         put_ancestors(&mut bytes, some);

@@ -108,7 +108,8 @@ impl ChainSource for IndexSource {
     fn places(&self, heights: Range<usize>) -> Result<Vec<Place>, Fault> {
         let place = |height| {
             let entry = self.entry(height);
-            let (hash, header) = (entry.hash, entry.header);
+            let hash = entry.hash;
+            let header = entry.header;
             Place { hash, header, data: entry.data(), undo: entry.undo(), bytes: self.bytes(height) }
         };
         Ok(heights.map(place).collect())
@@ -126,7 +127,8 @@ fn chain(options: &Options, loaded: &LoadedIndex) -> Result<Vec<u32>, Fault> {
         Some(best) => entries.iter().rposition(|entry| entry.hash == best).ok_or_else(|| apart(best))?,
         None => most_work(entries),
     };
-    let (mut chain, mut at) = (vec![tip as u32], tip);
+    let mut chain = vec![tip as u32];
+    let mut at = tip;
     while entries[at].height > Height::GENESIS {
         let parent = entries[at].header.prev();
         // Sorted by height: a parent is among the few entries before.

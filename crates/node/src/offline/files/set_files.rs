@@ -73,9 +73,11 @@ impl SetFiles {
         let shares = Shares::of(view.table_bytes());
         let mut whole = Whole::new(hash);
         let work = |share| {
-            let (mut part, mut own) = (Part::new(hash, false), new());
+            let mut part = Part::new(hash, false);
+            let mut own = new();
             let range = shares.range(share);
-            let (first, last) = (*range.start().max(keys.start()), *range.end().min(keys.end()));
+            let first = *range.start().max(keys.start());
+            let last = *range.end().min(keys.end());
             if first <= last {
                 let mut coins = view.coins_between(first, last)?;
                 let mut before: Option<CoinKey> = None;

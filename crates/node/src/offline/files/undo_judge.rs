@@ -105,7 +105,8 @@ impl JudgedBlock {
 ///
 /// Where the chain was opened without its rules, or `height` is outside of its range.
 pub fn judge(chain: &ChainFiles, height: Height) -> Result<JudgedBlock, Wrong> {
-    let (params, context) = (chain.params(), chain.context(height));
+    let params = chain.params();
+    let context = chain.context(height);
     let bytes = chain.read_block(height)?;
     let is_genesis = height == Height::GENESIS;
     let checked = scratch::with_check(|scratch| stages::check(params, &context, &bytes, !is_genesis, scratch));
@@ -145,7 +146,8 @@ fn check_heights(height: Height, block: &Block<'_>, txids: &[Txid], coins: &[Coi
             let places = places.get_or_insert_with(|| txids.iter().enumerate().map(|(at, txid)| (txid, at)).collect());
             let is_earlier = places.get(&input.prevout().txid).is_some_and(|at| *at < index);
             if coin.height > height || !is_earlier {
-                let (prevout, claimed) = (input.prevout(), coin.height);
+                let prevout = input.prevout();
+                let claimed = coin.height;
                 return Err(Wrong::Data(format!(
                     "its undo data says that {prevout} is of block {claimed}, and no transaction before {} made it",
                     txids[index]
@@ -162,7 +164,8 @@ fn check_heights(height: Height, block: &Block<'_>, txids: &[Txid], coins: &[Coi
 ///
 /// Of the first of them that fails.
 pub fn scripts(judged: &JudgedBlock, inputs: Range<usize>) -> Result<(), Wrong> {
-    let (block, flags) = (judged.block(), judged.context.flags);
+    let block = judged.block();
+    let flags = judged.context.flags;
     let done = scratch::with_scripts(|scratch| {
         stages::scripts(flags, (&judged.checked, &block), &judged.judged, inputs, scratch)
     });

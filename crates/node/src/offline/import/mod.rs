@@ -29,7 +29,8 @@ fn say_left(datadir: &DataDir<'_>, orphans: &[FoundBlock], place: &dyn Fn(&Block
     datadir.say_adopted();
     let Some(first) = orphans.first() else { return };
     datadir.reporter.shortfall.orphans(orphans.len());
-    let (count, first) = (orphans.len(), place(&first.location));
+    let count = orphans.len();
+    let first = place(&first.location);
     let why = format!(
         "{count} blocks have no parent, neither there nor in the data directory, the first at {first}: they are not stored"
     );

@@ -16,7 +16,7 @@ use super::threads::{Conduct, Wanted};
 use super::work::{self, Engines};
 use crate::fault::Fault;
 use crate::offline;
-use crate::options::{COMMIT_INTERVAL, Event, Options, OwnFiles, Prune, SetHash, Sizes};
+use crate::options::{Event, Options, OwnFiles, Prune, SetHash, Sizes};
 use crate::pipeline::engine::Engine;
 use crate::session::options::SyncOptions;
 use crate::snapshot::{self, DumpOut, DumpTarget};
@@ -28,7 +28,7 @@ use primitives::{BlockHash, Hash256, Height, Work};
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -93,27 +93,15 @@ fn options(disk: &SimDisk) -> Options {
     let limits = Limits { file_bytes_max: 6_000, chunk_bytes: 1_000 };
     Options {
         disk: disk.shared(),
-        commit_interval: COMMIT_INTERVAL,
-        clock,
-        datadir: PathBuf::from(DATADIR),
-        blocksdir: None,
         minimum_chain_work: Work::ZERO,
-        params: Params::new(Chain::Regtest),
         // One thread plays all workers: it must never wait for a buffer that a block in flight holds. So there are many.
         dbcache_bytes: 4 << 30,
         par: 32,
         assumevalid: BlockHash::ZERO,
-        stop_at_height: None,
-        prune: Prune::Off,
         sizes: Sizes { arrival_patience: Duration::ZERO, check_block_index: 1, limits, ..Sizes::default() },
         blocksxor: false,
-        indexes: Vec::new(),
-        debug_bench: false,
-        log_time_micros: false,
         own_files: OwnFiles { log: Some(PathBuf::new()), ..OwnFiles::default() },
-        warnings: Vec::new(),
-        build: "test",
-        stop: Arc::new(AtomicBool::new(false)),
+        ..Options::new(PathBuf::from(DATADIR), Params::new(Chain::Regtest), clock)
     }
 }
 
@@ -309,7 +297,8 @@ impl Conduct for Alone {
         own: &PrivateDir,
     ) -> Result<Outcome, Fault> {
         engines.begin();
-        let (chain, events) = (self.chain.clone().unwrap(), self.events.clone().unwrap());
+        let chain = self.chain.clone().unwrap();
+        let events = self.events.clone().unwrap();
         let unix = clock().duration_since(UNIX_EPOCH).unwrap().as_secs();
         loop {
             if self.reorg_ms.is_some_and(|at| self.net.now().as_millis() as u64 >= at) {

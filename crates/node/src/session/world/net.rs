@@ -173,7 +173,8 @@ impl State {
     }
 
     fn tell_headers(&mut self, place: usize, chain: &dyn ChainView, unix: u64, events: &Sender<Event>) {
-        let (peer, of) = (&self.peers[place], &mut self.of[place]);
+        let peer = &self.peers[place];
+        let of = &mut self.of[place];
         if of.is_gone || of.has_all_told || of.next_ms > self.now_ms {
             return;
         }
@@ -234,7 +235,8 @@ impl State {
             self.unjudged.insert(want.hash);
             self.undelivered.retain(|known| known.hash != want.hash);
             self.given += 1;
-            let (peer, bytes) = (PeerId(place as u64), p2p::BlockBytes::detached(bytes));
+            let peer = PeerId(place as u64);
+            let bytes = p2p::BlockBytes::detached(bytes);
             let _ = events.send(Event::Block { peer, hash: want.hash, height: want.height, bytes });
         }
     }

@@ -37,8 +37,13 @@ impl HintsFile {
             |why: String| Fault::refused(format!("the hints {} cannot be used: {why}", path.display()), advice);
         let file = disk.open(path).map_err(|why| refused(why.source.to_string()))?;
         let bytes = file.len().map_err(store::Fault::from)?;
-        let (mut sha, mut buffer, mut begins_at, mut read) = (Sha256::new(), Vec::new(), 0, 0);
-        let (mut height, mut starts, mut count) = (None, Vec::new(), 0);
+        let mut sha = Sha256::new();
+        let mut buffer = Vec::new();
+        let mut begins_at = 0;
+        let mut read = 0;
+        let mut height = None;
+        let mut starts = Vec::new();
+        let mut count = 0;
         loop {
             let old = buffer.len();
             let wanted = usize::try_from(bytes - read).unwrap_or(usize::MAX).min(PIECE_BYTES);
@@ -46,7 +51,8 @@ impl HintsFile {
             file.read_exact_at(read, &mut buffer[old..]).map_err(store::Fault::from)?;
             sha.update(&buffer[old..]);
             read += wanted as u64;
-            let (is_last, mut reader) = (read == bytes, Reader::new(&buffer));
+            let is_last = read == bytes;
+            let mut reader = Reader::new(&buffer);
             let damaged = |why: DecodeError| refused(format!("{why}, counted from byte {begins_at} of the file"));
             let known = match height {
                 Some(known) => known,
@@ -92,7 +98,8 @@ impl HintsFile {
     /// The file changed since it was opened; what the system says.
     pub(crate) fn list(&self, height: Height) -> Result<Vec<u32>, Fault> {
         let place = height.to_usize() - 1;
-        let (start, end) = (self.starts[place / LISTS_PER_START], self.starts[place / LISTS_PER_START + 1]);
+        let start = self.starts[place / LISTS_PER_START];
+        let end = self.starts[place / LISTS_PER_START + 1];
         let mut bytes = vec![0; (end - start) as usize];
         self.file.read_exact_at(start, &mut bytes).map_err(store::Fault::from)?;
         let mut reader = Reader::new(&bytes);

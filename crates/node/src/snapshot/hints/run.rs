@@ -109,8 +109,10 @@ impl<'h> HintedRun<'h> {
             Some(known) if begun == Rebuilt::Started => known,
             _ => {
                 reporter.with_room(|| Checkpoint::remove(&private))?;
-                let (salt, transactions) = (random_salt()?, vec![0; path.len()]);
-                let (sums, hints) = (Sums::default(), hints.sha256());
+                let salt = random_salt()?;
+                let transactions = vec![0; path.len()];
+                let sums = Sums::default();
+                let hints = hints.sha256();
                 Checkpoint { hints, target, salt, sums, coins: 0, transactions }
             }
         };
@@ -121,7 +123,8 @@ impl<'h> HintedRun<'h> {
         }
         let salt = checkpoint.salt;
         let state = State { checkpoint, done, missing_from: 0, waiting: Survivors::default(), wrong: None };
-        let (turn, state) = (Mutex::new(()), Mutex::new(state));
+        let turn = Mutex::new(());
+        let state = Mutex::new(state);
         Ok(HintedRun { hints, path, salt, waiting_bytes_max, coins, private, turn, state })
     }
 
@@ -154,7 +157,9 @@ impl<'h> HintedRun<'h> {
     pub(crate) fn take(&self, taken: &CheckedBlock<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
         let CheckedBlock { node, height, hash, block, txids } = *taken;
         let indices = self.hints.list(height)?;
-        let (mut sums, mut piece, mut next) = (Sums::default(), Piece::default(), indices.iter().peekable());
+        let mut sums = Sums::default();
+        let mut piece = Piece::default();
+        let mut next = indices.iter().peekable();
         for (index, output) in (0..).zip(counted_outputs(block, txids, height, &hash)) {
             if next.next_if(|unspent| **unspent == index).is_some() {
                 piece.push(&output.outpoint, height, output.coinbase, (output.value, output.script));
@@ -200,7 +205,8 @@ impl<'h> HintedRun<'h> {
             reporter.with_room(|| self.write_run(&coins, checkpoint.target))?;
         }
         reporter.with_room(|| checkpoint.write(&self.private))?;
-        let (all, kept) = (self.path.len(), human::count(checkpoint.coins));
+        let all = self.path.len();
+        let kept = human::count(checkpoint.coins);
         reporter.log().line(&format!("[hints] {done} of {all} blocks are done, {kept} coins survive so far"));
         Ok(())
     }

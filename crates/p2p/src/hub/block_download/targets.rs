@@ -97,7 +97,8 @@ impl BlockDownload {
             want.is_some_and(|want| cx.chain.ancestor(&best.hash, want.height) == Some(want.hash))
         };
         // A list is one chain: what a peer has of it is its start.
-        let (mut low, mut high) = (0, self.download.count(list));
+        let mut low = 0;
+        let mut high = self.download.count(list);
         if high > 0 && has(high - 1) {
             low = high;
         }

@@ -78,7 +78,9 @@ impl HeaderSync {
         if peer.is_ready() && self.best_known(id).is_some_and(|best| best.work > minimum) {
             peer.ask_for_headers();
         }
-        let (kind, is_noban, last_received) = (peer.kind, peer.is_noban(), peer.last_received());
+        let kind = peer.kind;
+        let is_noban = peer.is_noban();
+        let last_received = peer.last_received();
         let told = self.seen_of(id);
         if let Some(asked) = told.asked_at {
             let quiet = at.saturating_sub(asked.max(last_received)) > QUIET_TIMEOUT;

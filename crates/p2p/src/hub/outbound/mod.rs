@@ -212,7 +212,8 @@ impl Outbound {
     /// was asked for at first. What is looked up later is waited for by no one: it may go on for ever.
     pub(super) fn may_bring_more(&self, now: Now) -> bool {
         let is_early = |at: Duration| at.saturating_sub(self.started_at) < NAMED_PATIENCE;
-        let (early, resolving) = (is_early(now.since_start), self.resolving.values().any(|at| is_early(*at)));
+        let early = is_early(now.since_start);
+        let resolving = self.resolving.values().any(|at| is_early(*at));
         let is_named = |dial: &Dial| matches!(dial.of.kind, Kind::Manual(_));
         let unreached = self.named.iter().any(|named| named.awaited && !named.taken && !named.is_removed);
         resolving || (early && (unreached || self.dials.values().any(is_named)))

@@ -240,7 +240,8 @@ impl Outbound {
         self.seeds.left.pop();
         self.seeds.at_once -= 1;
         self.say_once(cx, format!("Loading addresses from DNS seed {seed}"));
-        let (name, port) = (seed.trim_end_matches('.'), cx.config.network.port);
+        let name = seed.trim_end_matches('.');
+        let port = cx.config.network.port;
         if has_proxy {
             self.dial(cx, addresses, Dialed::of(Kind::AddressFetch, Target::Name(name.to_owned(), port)), now);
         } else {

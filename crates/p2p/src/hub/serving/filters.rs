@@ -64,7 +64,8 @@ fn check_stop(cx: &Context, kind: u8, stop: &BlockHash) -> Result<Stop, Reason> 
 
 fn check_range(cx: &Context, range: &FilterRange, max: u32) -> Result<(Height, Stop), Reason> {
     let stop = check_stop(cx, range.kind, &range.stop)?;
-    let (start, last) = (range.start, stop.height.to_u32());
+    let start = range.start;
+    let last = stop.height.to_u32();
     let Some(above) = last.checked_sub(start) else { return Err(Reason::FilterRange { start, stop: last }) };
     if above >= max {
         return Err(Reason::FilterCount { count: above.saturating_add(1), max });
