@@ -4,7 +4,8 @@ use crate::record::{CoinsRecord, Record, rules_name, weighted};
 use crate::sums::{Adder, Salt, Side, Sums};
 use node::Fault;
 use node::offline::files::SetFiles;
-use node::options::{Options, SetHash};
+use node::options::Options;
+use node::utxo_stats::SetHash;
 use primitives::hex;
 
 /// First and last of the first two bytes of txids, both included.

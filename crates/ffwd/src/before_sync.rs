@@ -9,7 +9,8 @@ use crate::args::Before;
 use crate::settings::Files;
 use node::Fault;
 use node::jobs::{self, Forecast};
-use node::options::{Event, Events, Options, Report};
+use node::options::Options;
+use node::reporting::{Event, Events, Report};
 use std::path::PathBuf;
 
 /// The jobs before a sync, none by default.

@@ -4,7 +4,7 @@ use crate::args::export::{Export, Format};
 use crate::output::{self, row, seconds};
 use crate::{Failure, audit_command, begin_read_only};
 use export::{Report, Request, Selection};
-use node::options::{Event, Progress};
+use node::reporting::{Event, Progress};
 use primitives::{Height, human};
 use serde::Serialize;
 use std::process::ExitCode;

@@ -4,8 +4,9 @@
 
 use node::Message;
 use node::jobs::{DataDirInfo, Failed, Forecast, InUse, VerifyReport};
-use node::options::{Report, SetInfo, Tally};
+use node::reporting::Report;
 use node::stats::{STAGES, Snapshot};
+use node::utxo_stats::{SetInfo, Tally};
 use primitives::{Height, human};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;

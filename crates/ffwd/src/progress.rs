@@ -6,8 +6,9 @@
 //! Absent on purpose: standard output, which has results alone; rates and the time to go, which are `watch::rates`'.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use node::options::{Event, Options, Progress};
+use node::options::Options;
 use node::reporting::state::SessionState;
+use node::reporting::{Event, Progress};
 use primitives::{Height, human};
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};

@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::args::service::{Notify, OwnFiles};
 use crate::progress::Reporter;
 use crate::settings::{Files, Settings};
-use node::options::Event;
+use node::reporting::Event;
 use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::sync::Arc;

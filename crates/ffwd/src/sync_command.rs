@@ -13,7 +13,8 @@ use crate::{Failure, coins_command, load_as, output, work};
 use crate::{serve, settings};
 use consensus::Chain;
 use node::jobs::{self, FromSnapshot, SyncOptions};
-use node::options::{Events, Options};
+use node::options::Options;
+use node::reporting::Events;
 use std::process::ExitCode;
 
 /// Everything that a sync is begun with.

@@ -14,6 +14,24 @@
 //! - [`offline::files`]: a chain read and judged from files alone, for audits and exports.
 //! - `session::driver::SyncDriver`: what a sync does next: what is requested from peers, which chain is connected, when it ends.
 //!
+//! # Rooms
+//!
+//! Each takes from those below it alone (`cargo test -p testkit tidy`):
+//!
+//! ```text
+//! session     a sync from peers: the driver, its threads, trust, the download budget, a sync in parts
+//! snapshot    UTXO sets from elsewhere: snapshots and hints
+//! offline     jobs without peers: open, rebuild, import, verify, look up; `files` for audits and exports
+//! handle      what a running sync shows, and does for others
+//! datadir     a data directory at work: locks, writer, coins, the feed of blocks, pruning
+//! indexing    the optional indexes         mempool     transactions of disconnected blocks
+//! reporting   progress, state, log, alerts; write-only for the engine
+//! options     what jobs are told           utxo_stats  counts and hashes of a set of coins
+//! pipeline    blocks of one chain, connected by all cores; the engine that chooses the chain
+//! chain       the tree of headers, the index of blocks, the best chain
+//! threads     threads and locks            fault       what can go wrong
+//! ```
+//!
 //! # Threads
 //!
 //! - The thread that calls a job runs the engine. In [`pipeline::Pipeline::run`] it reads blocks, and sleeps while the disk
@@ -60,7 +78,7 @@ pub mod reporting;
 pub mod session;
 pub mod snapshot;
 mod threads;
-mod utxo_stats;
+pub mod utxo_stats;
 
 pub use fault::{Fault, Message, REBUILD_ADVICE};
 pub use pipeline::{histogram, machine_memory, stats};

@@ -1,14 +1,9 @@
-//! What the engine's jobs are told, and what they tell: options, events, results. Plain values.
+//! What the engine's jobs are told: options. Plain values. What they tell is in `reporting`.
 
-use crate::fault::Message;
-use crate::pipeline::stats::Snapshot;
-use crate::reporting::state::{Limit, SessionState};
-pub use crate::utxo_stats::setstats::{SetStats, Tally};
-use coins::Totals;
 use consensus::Params;
 use disk::{Disk, RealDisk};
 pub use indexes::IndexKind;
-use primitives::{BlockHash, Hash256, Height, Work};
+use primitives::{BlockHash, Height, Work};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,6 +16,10 @@ pub const COMMIT_INTERVAL: Duration = Duration::from_secs(480);
 
 /// Cache of a job that sets none. Source: Bitcoin Core b88bffe, kernel/caches.h, `DEFAULT_KERNEL_CACHE`.
 pub const DBCACHE_BYTES: usize = 450 << 20;
+
+/// How long the pipeline waits for a block before it lets the run end, so that other things are looked at; and how long
+/// who brings a block waits for room while nothing is taken.
+pub(crate) const ARRIVAL_PATIENCE: Duration = Duration::from_millis(200);
 
 /// Where the time comes from: the program gives the machine's clock, tests any other.
 pub type Clock = fn() -> SystemTime;
@@ -178,198 +177,10 @@ impl Default for Sizes {
             prune_buffer_bytes: store::prune::BUFFER_BYTES,
             hinted_run_bytes_max: usize::MAX,
             import_piece_bytes: 32 << 20,
-            arrival_patience: crate::session::inbox::PATIENCE,
+            arrival_patience: ARRIVAL_PATIENCE,
             dbcache_follows: false,
             check_block_index: 0,
             tip_age_max_s: crate::chain::headers::TIP_AGE_MAX_S,
         }
     }
 }
-
-/// Which hash of the set is wanted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum SetHash {
-    /// None: only counts.
-    #[default]
-    None,
-    /// Core's `hash_serialized_3`.
-    Serialized,
-    /// Core's `muhash`.
-    Muhash,
-}
-
-/// Bytes of a coin beside its script, in gettxoutsetinfo's `bogosize`.
-pub(crate) const BOGO_BYTES: u64 = 50;
-
-/// What gettxoutsetinfo says of a set.
-#[derive(Clone, Debug, Default)]
-pub struct SetInfo {
-    /// Height of the set's block.
-    pub height: Height,
-    /// Hash of it.
-    pub best: BlockHash,
-    /// Transactions that have coins in the set, where the coins were counted.
-    pub transactions: Option<u64>,
-    /// Coins.
-    pub txouts: u64,
-    /// Sum over coins of 50 + script length.
-    pub bogosize: u64,
-    /// Sum of amounts, in satoshis.
-    pub total_amount: i64,
-    /// The hash that was asked for.
-    pub hash: Option<(&'static str, Hash256)>,
-    /// Bytes of the chainstate on disk.
-    pub disk_size: u64,
-    /// What the set is made of, where that was asked for.
-    pub stats: Option<SetStats>,
-}
-
-impl SetInfo {
-    /// A set whose coins add up to this; height, best block and bytes on disk are the caller's to fill in.
-    pub(crate) fn of(totals: Totals) -> SetInfo {
-        SetInfo {
-            txouts: totals.coins,
-            bogosize: totals.coins.wrapping_mul(BOGO_BYTES).wrapping_add(totals.script_bytes),
-            total_amount: totals.amount as i64,
-            ..SetInfo::default()
-        }
-    }
-
-    /// What its coins add up to.
-    pub(crate) fn totals(&self) -> Totals {
-        let script_bytes = self.bogosize.wrapping_sub(self.txouts.wrapping_mul(BOGO_BYTES));
-        Totals { coins: self.txouts, script_bytes, amount: self.total_amount as u64 }
-    }
-}
-
-/// What a reindex, rebuild, import or sync did.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// Height of the last block that is connected and durable.
-    pub height: Height,
-    /// Its hash.
-    pub best: BlockHash,
-    /// Height at which the work was taken up.
-    pub height_start: Height,
-    /// Blocks refused because they break a rule.
-    pub blocks_invalid: u64,
-    /// Blocks connected.
-    pub blocks: u64,
-    /// Transactions of them.
-    pub transactions: u64,
-    /// Bytes of them; of a job that only reads, of the blocks that it read.
-    pub bytes: u64,
-    /// Seconds from the start to the last commit durable.
-    pub seconds: f64,
-    /// It was stopped before its end.
-    pub stopped: bool,
-    /// Height and hash of blocks that peers announced and none gave: their chains were not followed.
-    pub undelivered: Vec<(Height, BlockHash)>,
-    /// Height of the best header that is not refused.
-    pub headers: Height,
-    /// Records of block files that are damaged, of many the first ones.
-    pub damaged: Vec<DamagedRecord>,
-    /// Why the chain ends below the best one; `None` where that is reached, or was not to be.
-    pub end_reason: Option<Message>,
-    /// What the session did or waited for when it ended.
-    pub state: SessionState,
-    /// Where the time went.
-    pub stats: Snapshot,
-}
-
-/// A record of a block file that is no block, or whose body is not its header's.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DamagedRecord {
-    /// The file.
-    pub path: PathBuf,
-    /// Where in it the damage begins: a record with its magic, or a body.
-    pub offset: u64,
-}
-
-/// What a job says while it works.
-#[derive(Clone, Debug)]
-pub enum Event {
-    /// A line for the user and the log: what begins, what was found.
-    Note(String),
-    /// Something that is not as it should be, and what it costs.
-    Warning(String),
-    /// A block was refused, or a body lost.
-    Refused {
-        /// Where it would have stood.
-        height: Height,
-        /// Its hash.
-        hash: BlockHash,
-        /// Core's reason, and where.
-        why: String,
-        /// Whether people are to see it: not where peers cause too many such lines.
-        is_shown: bool,
-    },
-    /// A sync has its peers' thread, and follows the chain from here on.
-    Ready,
-    /// The chain has come to rest at another block.
-    Tip {
-        /// Its height.
-        height: Height,
-        /// Its hash.
-        hash: BlockHash,
-        /// Whether the initial block download goes on.
-        initial_download: bool,
-    },
-    /// How far it is; a few times a second.
-    Progress(Box<Progress>),
-}
-
-/// How far a job is.
-#[derive(Clone, Debug, Default)]
-pub struct Progress {
-    /// Height of the last connected block.
-    pub height: Height,
-    /// Height where it ends, as far as is known.
-    pub height_end: Height,
-    /// Bytes of blocks that are done, and that there are: the measure of work.
-    pub bytes: u64,
-    /// See `bytes`.
-    pub bytes_end: u64,
-    /// Seconds since the start.
-    pub seconds: f64,
-    /// The counters.
-    pub stats: Snapshot,
-    /// Peers, of a job that has to do with them.
-    pub peers: Option<u32>,
-    /// Height of the best header, while there are peers.
-    pub headers: Height,
-    /// Height up to which a header chain was looked at whose work is not known to be enough; none of it is kept yet.
-    pub presync: Option<Height>,
-    /// The last blocks connected, the newest last.
-    pub recent: Vec<RecentBlock>,
-    /// What this part of the work does.
-    pub phase: &'static str,
-    /// Whether the initial block download is over, of a job that follows the chain.
-    pub is_current: bool,
-    /// What limits the work, once measured.
-    pub limit: Option<Limit>,
-    /// What the session does, or waits for: what everybody is shown.
-    pub state: SessionState,
-    /// Bytes a second that the download budget allows in the mean; any number without.
-    pub download_rate_max: Option<f64>,
-    /// Whether this part of the work has ended: what comes before the next one may take long, and says nothing.
-    pub is_last: bool,
-}
-
-/// A block that was connected.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RecentBlock {
-    /// Its height.
-    pub height: Height,
-    /// Its hash.
-    pub hash: BlockHash,
-    /// Its time, seconds since 1970.
-    pub time: u32,
-    /// Its transactions.
-    pub transactions: u64,
-    /// Its size in bytes.
-    pub bytes: u64,
-}
-
-/// Who is told.
-pub type Events<'a> = &'a (dyn Fn(Event) + Sync);

@@ -9,8 +9,9 @@ use crate::rates::{Rates, Window, seconds_to_go, share};
 pub use crate::sight::Settings;
 use crate::sight::Sight;
 use crate::view::{BlockView, CacheView, LogLine, MachineView, PeerView, StageView, StateView, View};
-use node::options::{Event, Progress, unix_seconds};
+use node::options::unix_seconds;
 use node::reporting::state::{Limit, SessionState};
+use node::reporting::{Event, Progress};
 use node::stats::{STAGES, Snapshot, Stage};
 use p2p::{PeerStats, Peers};
 use std::collections::{BTreeMap, VecDeque};
@@ -383,7 +384,7 @@ fn peer_view(peer: &PeerStats, seen: &Seen) -> PeerView {
     }
 }
 
-fn block_view(block: &node::options::RecentBlock) -> BlockView {
+fn block_view(block: &node::reporting::RecentBlock) -> BlockView {
     BlockView {
         height: block.height.to_u32(),
         hash: block.hash.to_string(),
@@ -396,7 +397,7 @@ fn block_view(block: &node::options::RecentBlock) -> BlockView {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use node::options::RecentBlock;
+    use node::reporting::RecentBlock;
     use primitives::{BlockHash, Height};
     use std::path::PathBuf;
     use std::time::UNIX_EPOCH;

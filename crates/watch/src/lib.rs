@@ -1,6 +1,6 @@
 //! What a running job shows of itself: to monitors, to a browser, to the service manager, to a person's own commands.
 //!
-//! In: the events of a job ([`node::options::Event`]), the connections ([`p2p::Peers`]), what Linux says of the process.
+//! In: the events of a job ([`node::reporting::Event`]), the connections ([`p2p::Peers`]), what Linux says of the process.
 //! Out: text of metrics, the page and its events as JSON, messages of sd_notify, processes. It must never know: HTTP, options.
 //!
 //! A job tells how far it is four times a second, as values; [`Board`] keeps the last of them. So nothing here is asked of the

@@ -7,7 +7,7 @@
 //! Source: Bitcoin Core b88bffe, init.cpp (`-blocknotify`, `StartupNotify`, `ShutdownNotify`), node/kernel_notifications.cpp (`AlertNotify`),
 //! common/system.cpp (`runCommand`).
 
-use node::options::Event;
+use node::reporting::Event;
 use primitives::BlockHash;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};

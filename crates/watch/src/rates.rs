@@ -3,7 +3,7 @@
 //! The time to go is the remaining work over the recent rate of work, never a share of heights: early blocks are small.
 //! Work is bytes and inputs; where the network is the limit, bytes alone.
 
-use node::options::Progress;
+use node::reporting::Progress;
 use node::reporting::state::{Limit, SessionState};
 use std::collections::VecDeque;
 

@@ -6,7 +6,7 @@
 //! Before the program is ready, and once it stops, the service manager is asked for more time.
 
 use crate::rates::{Window, seconds_to_go};
-use node::options::{Event, Progress};
+use node::reporting::{Event, Progress};
 use primitives::human;
 use sd_notify::NotifyState;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

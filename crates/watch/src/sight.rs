@@ -1,7 +1,8 @@
 //! What there is to see of a job at one moment: the values that metrics are made of.
 
 use crate::machine::Machine;
-use node::options::{Clock, Progress};
+use node::options::Clock;
+use node::reporting::Progress;
 use node::reporting::state::SessionState;
 use p2p::PeerStats;
 use std::collections::BTreeMap;

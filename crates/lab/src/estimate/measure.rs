@@ -11,7 +11,7 @@ use super::{Error, Options};
 use crate::chain::{self, Profile, Signatures};
 use consensus::{Chain, Params};
 use node::jobs;
-use node::options::Report;
+use node::reporting::Report;
 use node::stats::{STAGES, Stage};
 use primitives::BlockHash;
 use std::fs::File;

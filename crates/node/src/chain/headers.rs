@@ -189,6 +189,19 @@ impl<'a> ChainContext<'a> {
     }
 }
 
+/// Whether more headers may take this reason away.
+pub(crate) fn may_vanish(reason: ScriptCheckReason) -> bool {
+    match reason {
+        ScriptCheckReason::HashNotInHeaders
+        | ScriptCheckReason::LowChainWork
+        | ScriptCheckReason::NotInBestHeaderChain
+        | ScriptCheckReason::TooRecent => true,
+        ScriptCheckReason::AlwaysVerify
+        | ScriptCheckReason::AboveAssumedValid
+        | ScriptCheckReason::NotInAssumedValidChain => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,17 +3,18 @@
 
 use super::{DataDir, Mode};
 use crate::chain::block::{BlockContext, Job};
+use crate::chain::headers::may_vanish;
 use crate::chain::headers::{self, AssumeValid};
 use crate::chain::tree::{NodeId, Tree};
 use crate::fault::Fault;
 use crate::indexing::Indexing;
 use crate::mempool::Next;
-use crate::options::{RecentBlock, unix_seconds};
+use crate::options::unix_seconds;
 use crate::pipeline::engine::{EngineBackend, LookUp};
 use crate::pipeline::{Backend, Connected};
+use crate::reporting::RecentBlock;
 use crate::reporting::bench_lines;
 use crate::reporting::log::Tip;
-use crate::session::trust::may_vanish;
 use crate::threads::locks::lock;
 use coins::Generation;
 use consensus::{BlockError, ScriptCheckReason};

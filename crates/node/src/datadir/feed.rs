@@ -7,8 +7,8 @@ use crate::chain::index::SharedIndex;
 use crate::chain::tree::NodeId;
 use crate::fault::Fault;
 use crate::pipeline::machine_memory::MachineMemory;
-use crate::session::inbox::Arrivals;
 use crate::threads::locks::lock;
+use primitives::Height;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -28,10 +28,25 @@ const BUFFERS_MAX: usize = 64;
 /// Most blocks that are considered for one read.
 const BLOCKS_PER_READ: usize = 512;
 
+/// Where blocks from peers are kept until the pipeline takes them: the inbox of a session.
+pub(crate) trait Inbox: Send + Sync {
+    /// Waits until `is_there`, asked again after each arrival; says no when patience or the occasion ends.
+    fn wait(&self, is_there: &dyn Fn() -> bool) -> bool;
+
+    /// Takes the block that is connected next, if it is here: its bytes, and what checking them gave.
+    fn take(&self, height: Height, id: NodeId) -> Option<(BlockBytes, Arc<Checked>)>;
+
+    /// Whether a block is here.
+    fn has(&self, height: Height, id: NodeId) -> bool;
+
+    /// A block is stored, or something else is new: the thread that waits looks again.
+    fn arrived(&self);
+}
+
 /// Blocks on their way to the pipeline.
 pub(crate) struct BlockFeed {
     /// Blocks that come from peers while they are connected.
-    pub(crate) arrivals: Option<Arc<Arrivals>>,
+    pub(crate) arrivals: Option<Arc<dyn Inbox>>,
     /// What coins and blocks in flight will take of the memory that is left.
     dbcache_bytes: u64,
     /// Buffers of what is read.
@@ -109,7 +124,7 @@ impl BlockFeed {
                 return Ok(None);
             };
             let begun = Instant::now();
-            let has_come = arrivals.wait(|| is_asked() || index.read().place(next).is_some());
+            let has_come = arrivals.wait(&|| is_asked() || index.read().place(next).is_some());
             *waited += begun.elapsed();
             if !has_come || is_asked() {
                 return Ok(None);

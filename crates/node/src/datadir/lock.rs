@@ -3,7 +3,8 @@
 use super::seems;
 use crate::datadir::pid_file::PidFile;
 use crate::fault::{Fault, Message};
-use crate::options::{Events, Options, Prune};
+use crate::options::{Options, Prune};
+use crate::reporting::Events;
 use crate::reporting::Reporter;
 use crate::reporting::log::Log;
 use consensus::{Chain, Params};

@@ -3,10 +3,9 @@
 use super::{Assumed, DataDir, FILTER_SHARE, Mode, prune};
 use crate::chain::tree::NodeId;
 use crate::datadir::coins_io::CoinsIo;
-use crate::datadir::feed::BlockFeed;
+use crate::datadir::feed::{BlockFeed, Inbox};
 use crate::fault::Fault;
 use crate::indexing::Indexing;
-use crate::session::inbox::Arrivals;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -61,7 +60,7 @@ impl<'e> DataDir<'e> {
     }
 
     /// The same directory for the chain below the snapshot: with coins of its own, and blocks that come through `inbox`.
-    pub(crate) fn beside(&self, chainstate: Chainstate, base: NodeId, inbox: Arc<Arrivals>) -> DataDir<'e> {
+    pub(crate) fn beside(&self, chainstate: Chainstate, base: NodeId, inbox: Arc<dyn Inbox>) -> DataDir<'e> {
         let options = self.options;
         let mut feed = BlockFeed::new(self.files.clone(), options.dbcache_bytes, options.par);
         feed.arrivals = Some(inbox);

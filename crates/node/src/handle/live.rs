@@ -3,6 +3,7 @@
 use crate::chain::headers;
 use crate::chain::index::SharedIndex;
 use crate::chain::tree::NodeId;
+use crate::datadir::feed::Inbox;
 use crate::datadir::writer::Writer;
 use crate::datadir::{Assumed, DataDir};
 use crate::fault::Fault;
@@ -11,7 +12,6 @@ use crate::options::{Clock, Options, Prune, unix_seconds};
 use crate::pipeline::stats::Stats;
 use crate::reporting::Figures;
 use crate::reporting::alerts::Alerts;
-use crate::session::inbox::Arrivals;
 use consensus::Params;
 use disk::Disk;
 use indexes::IndexKind;
@@ -45,14 +45,14 @@ pub struct Live {
     undo_files: Arc<UndoFiles>,
     pub(super) writer: Arc<Writer>,
     pub(super) indexing: Arc<OnceLock<Indexing>>,
-    arrivals: Arc<Arrivals>,
+    inbox: Arc<dyn Inbox>,
     assumed: Option<Assumed>,
     network: OnceLock<Arc<Network>>,
 }
 
 impl Live {
     /// The parts of a data directory that is open.
-    pub(crate) fn of(datadir: &DataDir<'_>, stats: Arc<Stats>, arrivals: Arc<Arrivals>) -> Live {
+    pub(crate) fn of(datadir: &DataDir<'_>, stats: Arc<Stats>, inbox: Arc<dyn Inbox>) -> Live {
         Live {
             index: datadir.index.clone(),
             figures: datadir.reporter.figures(),
@@ -67,7 +67,7 @@ impl Live {
             undo_files: Arc::new(datadir.undo_files.seeing_names()),
             writer: datadir.writer.clone(),
             indexing: datadir.indexing.clone(),
-            arrivals,
+            inbox,
             assumed: datadir.assumed,
             network: OnceLock::new(),
         }
@@ -185,6 +185,6 @@ impl Live {
 
     /// Wakes the job's thread, where it waits for a block.
     pub(crate) fn wake(&self) {
-        self.arrivals.arrived();
+        self.inbox.arrived();
     }
 }

@@ -8,7 +8,7 @@ use super::Live;
 use crate::chain::tree::NodeId;
 use crate::fault::Fault;
 use crate::indexing::{spender_places, stored_row, tx_places};
-use crate::options::{SetHash, SetInfo};
+use crate::utxo_stats::{SetHash, SetInfo};
 use indexes::IndexKind;
 use indexes::coinstats::StatsRow;
 use indexes::heights::FilterRow;

@@ -7,12 +7,14 @@
 //! Absent on purpose: the form of questions and answers (crate `server`).
 
 mod change;
+mod download_switch;
 mod live;
 mod look_up;
 mod quiet;
 mod verify;
 
 pub use change::Submitted;
+pub use download_switch::DownloadSwitch;
 pub use live::Live;
 pub use look_up::{decode_coin, set_info, walk_coins};
 pub use quiet::Quiet;
@@ -22,7 +24,6 @@ use crate::datadir::DataDir;
 use crate::datadir::turn::Turn;
 use crate::fault::Fault;
 use crate::mempool::Mempool;
-use crate::session::budget::DownloadSwitch;
 use crate::threads::atomic_height::AtomicHeight;
 use crate::threads::locks::lock;
 use primitives::{BlockHash, Height};

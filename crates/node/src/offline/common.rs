@@ -4,10 +4,11 @@ use crate::chain::headers::AssumeValid;
 use crate::chain::tree::{GENESIS, NodeId};
 use crate::datadir::{Assumed, DataDir};
 use crate::fault::Fault;
-use crate::options::{Report, unix_seconds};
+use crate::options::unix_seconds;
 use crate::pipeline::Settings;
 use crate::pipeline::engine::{Aim, Engine, Setup};
 use crate::pipeline::stats::Snapshot;
+use crate::reporting::Report;
 use coins::table::HashKey;
 use primitives::Height;
 

@@ -2,8 +2,9 @@
 
 use super::open::{Purpose, Which, open_existing};
 use crate::fault::Fault;
-use crate::options::{Events, Options, Report};
+use crate::options::Options;
 use crate::reporting::Reporter;
+use crate::reporting::{Events, Report};
 use indexes::IndexKind;
 use primitives::{BlockHash, Height};
 use store::indexes::IndexDb;

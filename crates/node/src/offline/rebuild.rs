@@ -3,8 +3,9 @@
 use super::{activate, engine_for_set, flush, reindex_preflight, report};
 use crate::datadir::{DataDir, Mode, lock, start_of};
 use crate::fault::Fault;
-use crate::options::{Events, Options, Prune, Report};
+use crate::options::{Options, Prune};
 use crate::pipeline::engine::{Activated, Engine};
+use crate::reporting::{Events, Report};
 use primitives::Height;
 use store::FileInfos;
 use store::chainstate::{self, Chainstate, Rebuilt};

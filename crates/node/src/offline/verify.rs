@@ -7,8 +7,9 @@ use super::open_look::open_to_look;
 use crate::chain::tree::NodeId;
 use crate::datadir::{DataDir, look};
 use crate::fault::{Fault, Message};
-use crate::options::{Events, Options};
+use crate::options::Options;
 use crate::pipeline::engine::{Engine, EngineBackend};
+use crate::reporting::Events;
 use primitives::{BlockHash, Height};
 use std::time::Instant;
 

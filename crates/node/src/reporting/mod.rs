@@ -9,6 +9,7 @@ pub mod alerts;
 pub(crate) mod bench_lines;
 mod counters;
 pub(crate) mod disk_space;
+mod events;
 pub mod limit;
 pub(crate) mod log;
 pub(crate) mod peer_lines;
@@ -18,4 +19,5 @@ mod shortfall;
 pub mod state;
 
 pub use counters::{Counted, Figures};
+pub use events::{DamagedRecord, Event, Events, Progress, RecentBlock, Report};
 pub(crate) use reporter::Reporter;

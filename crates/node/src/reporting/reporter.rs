@@ -7,7 +7,6 @@
 use super::counters::{Counted, Counters, Figures};
 use crate::chain::block::BlockContext;
 use crate::fault::Message;
-use crate::options::{Event, Events, Progress, RecentBlock, Report};
 use crate::pipeline::Connected;
 use crate::pipeline::stats::Snapshot;
 use crate::reporting::alerts::{AlertKind, Alerts};
@@ -17,6 +16,7 @@ use crate::reporting::log::{Log, Tip};
 use crate::reporting::peer_lines::{PeerLine, PeerLines};
 use crate::reporting::shortfall::Shortfall;
 use crate::reporting::state::{SessionFacts, SessionState, ShutOut, Stage, state_of};
+use crate::reporting::{Event, Events, Progress, RecentBlock, Report};
 use crate::threads::locks::lock;
 use consensus::ScriptCheckReason;
 use p2p::PeerId;

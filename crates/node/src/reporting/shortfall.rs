@@ -6,7 +6,7 @@
 
 use crate::chain::tree::{NodeId, Tree};
 use crate::fault::Message;
-use crate::options::DamagedRecord;
+use crate::reporting::DamagedRecord;
 use crate::threads::locks::lock;
 use primitives::BlockHash;
 use std::collections::HashSet;

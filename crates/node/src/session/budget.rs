@@ -8,7 +8,6 @@
 
 use crate::reporting::state::Pause;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A chain of which no more blocks are missing is near its tip: a day's.
 pub(crate) const NEAR_BLOCKS: usize = 144;
@@ -75,27 +74,6 @@ impl DownloadLimits {
         let by_rate = self.rate_max.map(|rate| rate as f64 * share);
         let by_day = self.target_mib.map(|mib| (mib * MIB) as f64 / 86_400.0);
         by_rate.into_iter().chain(by_day).reduce(f64::min)
-    }
-}
-
-/// Whether a person paused the download: by a call or a signal.
-#[derive(Debug, Default)]
-pub struct DownloadSwitch(AtomicBool);
-
-impl DownloadSwitch {
-    /// No block is asked for from here on.
-    pub fn pause(&self) {
-        self.0.store(true, Relaxed);
-    }
-
-    /// Blocks are asked for again.
-    pub fn resume(&self) {
-        self.0.store(false, Relaxed);
-    }
-
-    /// Whether it is paused.
-    pub fn is_paused(&self) -> bool {
-        self.0.load(Relaxed)
     }
 }
 
@@ -297,15 +275,5 @@ mod tests {
         assert_eq!(limits(Some(1000), None, Some("22-4")).mean_rate(), Some(250.0));
         let day = limits(Some(1 << 30), Some(86_400), None).mean_rate();
         assert_eq!(day, Some((1 << 20) as f64));
-    }
-
-    #[test]
-    fn a_switch_pauses_and_resumes() {
-        let switch = DownloadSwitch::default();
-        assert!(!switch.is_paused());
-        switch.pause();
-        assert!(switch.is_paused());
-        switch.resume();
-        assert!(!switch.is_paused());
     }
 }

@@ -13,7 +13,7 @@
 
 mod terms;
 
-pub(crate) use terms::{Action, Doing, Goal, HintedBlocks, Input, Outcome, Settings, View};
+pub(crate) use terms::{Action, Doing, Goal, Input, Outcome, Settings, View};
 
 use super::budget::{Allowance, Budget, LocalTime};
 use super::finish::{self, Offered};

@@ -6,16 +6,13 @@
 
 use crate::chain::block::Checked;
 use crate::chain::tree::NodeId;
+use crate::datadir::feed::Inbox;
 use crate::threads::locks::{Signal, lock};
 use primitives::Height;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::blockfiles::BlockBytes;
-
-/// How long the pipeline waits for a block before it lets the run end, so that other things are looked at; and how long
-/// who brings a block waits for room while nothing is taken.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What a kept block takes: tables and ids are about a quarter of a full block.
 fn memory_bytes(block_bytes: usize) -> usize {
@@ -82,7 +79,7 @@ impl State {
 }
 
 impl Arrivals {
-    /// Keeps at most `kept_bytes_max` in memory; `patience` is [`PATIENCE`], or another in tests.
+    /// Keeps at most `kept_bytes_max` in memory; `patience` is how long a thread waits for a block, or for room while nothing is taken.
     pub(crate) fn new(kept_bytes_max: usize, patience: Duration) -> Arrivals {
         Arrivals {
             patience,
@@ -125,37 +122,9 @@ impl Arrivals {
         }
     }
 
-    /// A block is stored: who waits looks again.
-    pub(crate) fn arrived(&self) {
-        self.lock().arrived_count += 1;
-        self.changed.notify_all();
-    }
-
     /// Goes up with every arrival.
     pub(crate) fn arrived_count(&self) -> u64 {
         self.lock().arrived_count
-    }
-
-    /// Whether a block is here.
-    pub(crate) fn has(&self, height: Height, id: NodeId) -> bool {
-        self.lock().kept.contains_key(&(height, id))
-    }
-
-    /// Takes the block that is connected next, if it is here: its bytes, and what checking them gave. What lies below it
-    /// is not connected next any more.
-    pub(crate) fn take(&self, height: Height, id: NodeId) -> Option<(BlockBytes, Arc<Checked>)> {
-        let mut state = self.lock();
-        while let Some((&key, _)) = state.kept.first_key_value()
-            && key.0 < height
-        {
-            state.remove(key);
-        }
-        let taken = state.remove((height, id));
-        state.taken_count += 1;
-        state.turn_to(Flow::Starved, Flow::Fed);
-        drop(state);
-        self.changed.notify_all();
-        taken.map(|kept| (kept.bytes, kept.checked))
     }
 
     /// Lets everything go: another chain is wanted. All of it can be read from its file.
@@ -188,9 +157,10 @@ impl Arrivals {
     pub(crate) fn calm(&self) {
         self.lock().turn_to(Flow::Hurried, Flow::Fed);
     }
+}
 
-    /// Waits until `is_there`, asked again after each arrival; says no when patience or the occasion ends.
-    pub(crate) fn wait(&self, is_there: impl Fn() -> bool) -> bool {
+impl Inbox for Arrivals {
+    fn wait(&self, is_there: &dyn Fn() -> bool) -> bool {
         let end = Instant::now() + self.patience;
         loop {
             let state = self.lock();
@@ -215,11 +185,37 @@ impl Arrivals {
             }
         }
     }
+
+    /// What lies below it is not connected next any more.
+    fn take(&self, height: Height, id: NodeId) -> Option<(BlockBytes, Arc<Checked>)> {
+        let mut state = self.lock();
+        while let Some((&key, _)) = state.kept.first_key_value()
+            && key.0 < height
+        {
+            state.remove(key);
+        }
+        let taken = state.remove((height, id));
+        state.taken_count += 1;
+        state.turn_to(Flow::Starved, Flow::Fed);
+        drop(state);
+        self.changed.notify_all();
+        taken.map(|kept| (kept.bytes, kept.checked))
+    }
+
+    fn has(&self, height: Height, id: NodeId) -> bool {
+        self.lock().kept.contains_key(&(height, id))
+    }
+
+    fn arrived(&self) {
+        self.lock().arrived_count += 1;
+        self.changed.notify_all();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::ARRIVAL_PATIENCE as PATIENCE;
 
     fn node(number: u32) -> NodeId {
         NodeId::new(number as usize)
@@ -277,7 +273,7 @@ mod tests {
         let arrivals = Arrivals::new(125, PATIENCE);
         keep(&arrivals, Height::new(2), 100);
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| arrivals.wait(|| arrivals.lock().arrived_count == 31));
+            let waits = scope.spawn(|| arrivals.wait(&|| arrivals.lock().arrived_count == 31));
             while arrivals.lock().flow != Flow::Starved {
                 std::thread::yield_now();
             }
@@ -286,10 +282,10 @@ mod tests {
         });
         assert!(arrivals.has(Height::new(2), node(2)) && !arrivals.has(Height::new(3), node(3)));
         arrivals.hurry();
-        assert!(!arrivals.wait(|| false), "no thread waits in a hurry");
-        assert!(arrivals.wait(|| true), "what is there is taken in a hurry");
+        assert!(!arrivals.wait(&|| false), "no thread waits in a hurry");
+        assert!(arrivals.wait(&|| true), "what is there is taken in a hurry");
         arrivals.end();
         arrivals.calm();
-        assert!(!arrivals.wait(|| true), "nothing is taken after the end");
+        assert!(!arrivals.wait(&|| true), "nothing is taken after the end");
     }
 }

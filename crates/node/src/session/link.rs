@@ -3,17 +3,20 @@
 //!
 //! Absent on purpose: threads, sockets (`threads`).
 
-use super::driver::{Action, HintedBlocks, Input, SyncDriver, View};
+use super::driver::{Action, Input, SyncDriver, View};
 use super::facts::NetworkSetup;
 use super::finish::Offered;
 use crate::chain::tree::NodeId;
 use crate::datadir::DataDir;
+use crate::datadir::feed::Inbox;
 use crate::fault::Fault;
 use crate::handle::Handle;
 use crate::offline::AtEnd;
 use crate::session::chainview::SharedChain;
 use crate::session::inbox::Arrivals;
 use crate::session::options::Download;
+use crate::session::past::Past;
+use crate::snapshot::hints::run::HintedBlocks;
 use crate::snapshot::hints::run::HintedRun;
 use crate::threads::locks::lock;
 use p2p::{BlockVerdict, Network, Progress, Want};
@@ -74,7 +77,7 @@ impl Line for Network {
 pub(super) struct Session<'f, 'e> {
     pub(super) datadir: &'f DataDir<'e>,
     /// The chain below a snapshot that is not validated.
-    pub(super) past: Option<&'f DataDir<'e>>,
+    pub(super) past: Option<&'f Past<'e>>,
     /// Blocks go to this in place of the block files.
     pub(super) hinted: Option<HintedRun<'f>>,
     pub(super) handle: Option<&'f Handle>,
@@ -119,7 +122,7 @@ impl Session<'_, '_> {
             let actions = {
                 let index = self.datadir.index.read();
                 let hinted = self.hinted.as_ref().map(|run| run as &dyn HintedBlocks);
-                let is_prune_due = self.datadir.prune_is_due() || self.past.is_some_and(DataDir::prune_is_due);
+                let is_prune_due = self.datadir.prune_is_due() || self.past.is_some_and(|past| past.prune_is_due());
                 let past_tip = self.past.map(|past| past.past_tip.get());
                 let view = View { index: &index, is_prune_due, past_tip, hinted };
                 let actions = driver.on(input, view, (self.clock)());
@@ -132,7 +135,7 @@ impl Session<'_, '_> {
                 match action {
                     Action::Want(lists) => self.network.want(lists),
                     Action::Verdict(hash, verdict) => self.network.verdict(hash, verdict),
-                    Action::Wake => self.inboxes().for_each(Arrivals::arrived),
+                    Action::Wake => self.inboxes().for_each(Inbox::arrived),
                     Action::Hurry => self.inboxes().for_each(Arrivals::hurry),
                     Action::Forget => self.inbox.clear(),
                     Action::Yield => self.datadir.yields.store(true, Relaxed),
@@ -167,8 +170,7 @@ impl Session<'_, '_> {
 
     /// Where blocks go that arrived: those of the tip, and those of a snapshot's past.
     pub(super) fn inboxes(&self) -> impl Iterator<Item = &Arrivals> {
-        let past = self.past.and_then(|past| past.feed.arrivals.as_deref());
-        std::iter::once(&*self.inbox).chain(past)
+        std::iter::once(&*self.inbox).chain(self.past.map(|past| &*past.inbox))
     }
 
     /// Where this block goes.
@@ -176,7 +178,7 @@ impl Session<'_, '_> {
         let Some(past) = self.past else { return &self.inbox };
         let base = past.assumed.map(|assumed| assumed.base);
         let is_of_past = base.is_some_and(|base| self.datadir.headers().is_ancestor(node, base));
-        past.feed.arrivals.as_deref().filter(|_| is_of_past).unwrap_or(&self.inbox)
+        if is_of_past { &past.inbox } else { &self.inbox }
     }
 
     /// Blocks were stored, or marked.

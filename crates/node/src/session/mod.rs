@@ -42,8 +42,9 @@ use crate::fault::{Fault, Message};
 use crate::handle::{Live, Published};
 use crate::offline::open::{Existing, Purpose, Which, open_existing};
 use crate::offline::{self, engine_with, report};
-use crate::options::{Events, Options, Prune, Report};
+use crate::options::{Options, Prune};
 use crate::pipeline::stats::Snapshot;
+use crate::reporting::{Events, Report};
 use crate::session::options::SyncOptions;
 use crate::snapshot::hints::file::HintsFile;
 use crate::threads::locks::lock;
@@ -54,6 +55,7 @@ use facts::NetworkSetup;
 use inbox::Arrivals;
 use link::{Line, Session};
 use p2p::{Event, Want};
+use past::Past;
 use primitives::{BlockHash, Height};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
@@ -78,7 +80,7 @@ struct Run<'o> {
     /// The last block that is connected.
     tip: NodeId,
     /// The chain below a snapshot that is not validated.
-    past: Option<DataDir<'o>>,
+    past: Option<Past<'o>>,
     own: PrivateDir,
     driver: Mutex<SyncDriver>,
     inbox: Arc<Arrivals>,
@@ -272,7 +274,7 @@ impl<'o> Run<'o> {
     fn leave_past(&mut self) -> Option<DataDir<'o>> {
         let past = self.past.take()?;
         self.past_blocks += past.reporter.report(Report::default()).blocks;
-        Some(past)
+        Some(past.datadir)
     }
 }
 

@@ -1,9 +1,10 @@
 //! `sync`: blocks from peers, to the tip that they have, and on from there: what it is told. What it does is in `session`.
 
+pub use crate::handle::DownloadSwitch;
 use crate::handle::Handle;
 use crate::options::{Clock, unix_seconds};
 use crate::session::budget::LocalTime;
-pub use crate::session::budget::{DownloadLimits, DownloadSwitch, Hours};
+pub use crate::session::budget::{DownloadLimits, Hours};
 use core::net::SocketAddr;
 use p2p::Peers;
 pub use p2p::api::{OUTBOUND_RESERVED, Reachable};

@@ -7,22 +7,37 @@ use crate::fault::Fault;
 use crate::offline::read_only::apart;
 use crate::offline::replay::replay;
 use crate::session::inbox::Arrivals;
+use std::ops::Deref;
 use std::sync::Arc;
 use store::chainstate::Chainstate;
+
+/// The data directory of that chain, and the inbox of its blocks.
+pub(super) struct Past<'e> {
+    pub(super) datadir: DataDir<'e>,
+    pub(super) inbox: Arc<Arrivals>,
+}
+
+impl<'e> Deref for Past<'e> {
+    type Target = DataDir<'e>;
+
+    fn deref(&self) -> &DataDir<'e> {
+        &self.datadir
+    }
+}
 
 /// Opens it; nothing where the data directory stands on no snapshot. `inbox_bytes` is the memory for blocks that arrived.
 ///
 /// # Errors
 ///
 /// Coins that do not go with the block index, or what the system says.
-pub(super) fn open<'e>(datadir: &DataDir<'e>, inbox_bytes: usize) -> Result<Option<DataDir<'e>>, Fault> {
+pub(super) fn open<'e>(datadir: &DataDir<'e>, inbox_bytes: usize) -> Result<Option<Past<'e>>, Fault> {
     let Some(assumed) = datadir.assumed else { return Ok(None) };
     let dir = datadir.layout.chainstate_dir();
     let coins = datadir.reporter.with_room(|| Chainstate::open(datadir.disk.clone(), &dir))?;
     let best = coins.best_block()?;
     let heads = coins.head_blocks()?;
     let inbox = Arc::new(Arrivals::new(inbox_bytes, datadir.options.sizes.arrival_patience));
-    let past = datadir.beside(coins, assumed.base, inbox);
+    let past = datadir.beside(coins, assumed.base, inbox.clone());
     let tip: NodeId = match heads {
         Some(heads) => replay(&past, heads)?,
         None => {
@@ -33,5 +48,5 @@ pub(super) fn open<'e>(datadir: &DataDir<'e>, inbox_bytes: usize) -> Result<Opti
     past.past_tip.set(tip);
     past.open_indexes(past.kept_indexes(), tip)?;
     datadir.writer.keep_apart(&datadir.reporter, datadir.headers().height(assumed.base))?;
-    Ok(Some(past))
+    Ok(Some(Past { datadir: past, inbox }))
 }

@@ -7,25 +7,13 @@
 //!
 //! Source: Bitcoin Core b88bffe, `ConnectBlock` (`script_check_reason`), which does not wait.
 
+use crate::chain::headers::may_vanish;
 use consensus::ScriptCheckReason;
 use std::time::Duration;
 
 /// How long blocks wait for headers, from the first that does. Half a million headers come in this time over a line with
 /// 100 ms, and before the chain has minimum work no block is asked for.
 pub(crate) const HEADERS_PATIENCE: Duration = Duration::from_secs(60);
-
-/// Whether more headers may take this reason away.
-pub(crate) fn may_vanish(reason: ScriptCheckReason) -> bool {
-    match reason {
-        ScriptCheckReason::HashNotInHeaders
-        | ScriptCheckReason::LowChainWork
-        | ScriptCheckReason::NotInBestHeaderChain
-        | ScriptCheckReason::TooRecent => true,
-        ScriptCheckReason::AlwaysVerify
-        | ScriptCheckReason::AboveAssumedValid
-        | ScriptCheckReason::NotInAssumedValidChain => false,
-    }
-}
 
 /// Whether blocks wait for headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

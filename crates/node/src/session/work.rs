@@ -3,6 +3,7 @@
 use super::driver::{Action, Input, Outcome};
 use super::link::Session;
 use crate::datadir::DataDir;
+use crate::datadir::feed::Inbox;
 use crate::fault::Fault;
 use crate::handle::{Handle, Quiet};
 use crate::pipeline::engine::Engine;
@@ -61,7 +62,7 @@ pub(super) fn step(session: &Session<'_, '_>, engines: &mut Engines<'_, '_>) -> 
             Action::RunPast => engines.run_past(session)?,
             Action::Wait => {
                 engines.tip.rest(true)?;
-                session.inbox.wait(|| datadir.turn.is_asked() || session.inbox.arrived_count() != seen);
+                session.inbox.wait(&|| datadir.turn.is_asked() || session.inbox.arrived_count() != seen);
             }
             Action::Done(outcome) => return Ok(Some(outcome)),
             action => unreachable!("{action:?} is done by the session"),

@@ -4,10 +4,10 @@
 //! A file whose coins are not in the order of the tables, which Core does not write but reads, is sorted piece by piece.
 
 use crate::fault::{Fault, Message};
-use crate::options::SetHash;
 use crate::reporting::Reporter;
 use crate::snapshot::file::SnapshotFile;
 use crate::threads;
+use crate::utxo_stats::SetHash;
 use crate::utxo_stats::hashed::{self, HashedCoins};
 use crate::utxo_stats::setinfo::set_info;
 use disk::Disk;

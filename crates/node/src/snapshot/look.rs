@@ -1,9 +1,9 @@
 //! `coins info FILE` and `coins diff A B`: snapshot files, read from front to back.
 
 use crate::fault::Fault;
-use crate::options::{SetHash, SetInfo};
 use crate::snapshot::file::{CoinsReader, SnapshotFile, network_of};
 use crate::utxo_stats::setinfo::{Part, Whole};
+use crate::utxo_stats::{SetHash, SetInfo};
 use consensus::{Chain, Params};
 use disk::Disk;
 use primitives::{BlockHash, CoinKey, Height, OutPoint};

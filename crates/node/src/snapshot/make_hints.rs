@@ -5,7 +5,8 @@
 
 use super::dump::{Unfinished, begin, new_file, opened, with_end};
 use crate::fault::Fault;
-use crate::options::{Events, Options};
+use crate::options::Options;
+use crate::reporting::Events;
 use crate::snapshot::hints::counted_outputs;
 use crate::threads::shares::in_order;
 use crate::utxo_stats::setinfo::decode;

@@ -4,3 +4,6 @@ pub(crate) mod hashed;
 pub(crate) mod set_totals;
 pub(crate) mod setinfo;
 pub(crate) mod setstats;
+
+pub use setinfo::{SetHash, SetInfo};
+pub use setstats::{SetStats, Tally};

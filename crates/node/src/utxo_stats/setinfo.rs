@@ -4,15 +4,71 @@
 //! product, so every thread has a part.
 
 use crate::fault::Fault;
-use crate::options::{BOGO_BYTES, SetHash, SetInfo};
 use crate::threads::shares::{Shares, in_order};
 use crate::utxo_stats::hashed::{self, HashedCoins};
 use crate::utxo_stats::setstats::SetStats;
+use coins::Totals;
 use kernels::sha256::Sha256;
 use primitives::coin::{CoinRef, put_coin_hashed};
 use primitives::muhash::{MuHash, Product};
-use primitives::{Hash256, OutPoint, Txid};
+use primitives::{BlockHash, Hash256, Height, OutPoint, Txid};
 use store::chainstate::CoinsView;
+
+/// Which hash of the set is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SetHash {
+    /// None: only counts.
+    #[default]
+    None,
+    /// Core's `hash_serialized_3`.
+    Serialized,
+    /// Core's `muhash`.
+    Muhash,
+}
+
+/// Bytes of a coin beside its script, in gettxoutsetinfo's `bogosize`.
+pub(crate) const BOGO_BYTES: u64 = 50;
+
+/// What gettxoutsetinfo says of a set.
+#[derive(Clone, Debug, Default)]
+pub struct SetInfo {
+    /// Height of the set's block.
+    pub height: Height,
+    /// Hash of it.
+    pub best: BlockHash,
+    /// Transactions that have coins in the set, where the coins were counted.
+    pub transactions: Option<u64>,
+    /// Coins.
+    pub txouts: u64,
+    /// Sum over coins of 50 + script length.
+    pub bogosize: u64,
+    /// Sum of amounts, in satoshis.
+    pub total_amount: i64,
+    /// The hash that was asked for.
+    pub hash: Option<(&'static str, Hash256)>,
+    /// Bytes of the chainstate on disk.
+    pub disk_size: u64,
+    /// What the set is made of, where that was asked for.
+    pub stats: Option<SetStats>,
+}
+
+impl SetInfo {
+    /// A set whose coins add up to this; height, best block and bytes on disk are the caller's to fill in.
+    pub(crate) fn of(totals: Totals) -> SetInfo {
+        SetInfo {
+            txouts: totals.coins,
+            bogosize: totals.coins.wrapping_mul(BOGO_BYTES).wrapping_add(totals.script_bytes),
+            total_amount: totals.amount as i64,
+            ..SetInfo::default()
+        }
+    }
+
+    /// What its coins add up to.
+    pub(crate) fn totals(&self) -> Totals {
+        let script_bytes = self.bogosize.wrapping_sub(self.txouts.wrapping_mul(BOGO_BYTES));
+        Totals { coins: self.txouts, script_bytes, amount: self.total_amount as u64 }
+    }
+}
 
 /// What some coins of a set add up to.
 pub(crate) struct Part {

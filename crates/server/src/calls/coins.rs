@@ -20,7 +20,7 @@ use node::Fault;
 use node::chain::tree::NodeId;
 use node::handle::{Live, Quiet, set_info};
 use node::mempool::Mempool;
-use node::options::SetHash;
+use node::utxo_stats::SetHash;
 use primitives::coin::{code, put_coin};
 use primitives::{BlockHash, CoinRef, Hash256, Height, OutPoint};
 use store::chainstate::CoinsView;

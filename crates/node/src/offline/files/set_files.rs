@@ -5,9 +5,10 @@
 use crate::datadir::lock;
 use crate::fault::Fault;
 use crate::offline::read_only::{apart, chainstate_dir, entry};
-use crate::options::{Options, SetHash, SetInfo};
+use crate::options::Options;
 use crate::threads::shares::{Shares, in_order};
 use crate::utxo_stats::setinfo::{Part, Whole, decode};
+use crate::utxo_stats::{SetHash, SetInfo};
 use primitives::muhash::MuHash;
 use primitives::{BlockHash, CoinKey, CoinRef, Height, OutPoint};
 use std::ops::RangeInclusive;

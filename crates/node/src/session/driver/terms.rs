@@ -5,6 +5,7 @@ use crate::chain::index::BlockIndex;
 use crate::chain::tree::NodeId;
 use crate::pipeline::engine::Standing;
 use crate::session::budget::{DownloadLimits, LocalTime};
+use crate::snapshot::hints::run::HintedBlocks;
 use p2p::{BlockVerdict, Progress, Want};
 use primitives::{BlockHash, Height, Work};
 use std::time::Duration;
@@ -168,15 +169,6 @@ pub(crate) struct View<'a> {
     pub(crate) past_tip: Option<NodeId>,
     /// The blocks of a set that is made with hints.
     pub(crate) hinted: Option<&'a dyn HintedBlocks>,
-}
-
-/// How far a set is that is made with hints.
-pub(crate) trait HintedBlocks {
-    /// The lowest blocks that are missing, at most `limit`.
-    fn missing(&self, limit: usize) -> Vec<NodeId>;
-
-    /// All are done, or the hints proved wrong.
-    fn is_at_end(&self) -> bool;
 }
 
 /// What the driver is about, for displays.

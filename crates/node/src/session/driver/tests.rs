@@ -6,6 +6,7 @@ use crate::session::budget::DownloadLimits;
 use crate::session::finish::LEFT_PATIENCE;
 use crate::session::testing::{Chains, claim, heights};
 use crate::session::trust::HEADERS_PATIENCE;
+use crate::snapshot::hints::run::HintedBlocks;
 use consensus::ScriptCheckReason;
 use primitives::Work;
 

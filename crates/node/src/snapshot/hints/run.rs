@@ -13,7 +13,6 @@ use super::survivors::{Piece, Survivors};
 use crate::chain::tree::NodeId;
 use crate::fault::Fault;
 use crate::reporting::Reporter;
-use crate::session::driver::HintedBlocks;
 use crate::threads::locks::lock;
 use disk::Disk;
 use primitives::{Block, BlockHash, Height, Txid, human};
@@ -21,6 +20,15 @@ use std::sync::{Arc, Mutex};
 use store::Layout;
 use store::chainstate::{self, Chainstate, Rebuilt};
 use store::private_files::PrivateDir;
+
+/// How far a set is that is made with hints.
+pub(crate) trait HintedBlocks {
+    /// The lowest blocks that are missing, at most `limit`.
+    fn missing(&self, limit: usize) -> Vec<NodeId>;
+
+    /// All are done, or the hints proved wrong.
+    fn is_at_end(&self) -> bool;
+}
 
 /// Which set is made, and where.
 pub(crate) struct Setup<'a> {

@@ -8,12 +8,9 @@ use super::source::{Kind, Source};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Circles that stay: an interface and what implements it.
-const LEAVE: [&[&str]; 3] = [
+const LEAVE: [&[&str]; 2] = [
     // A parser and its error.
     &["wire/address.rs", "wire/message.rs"],
-    // Rooms, no files: `session` holds what lower rooms use as well (inbox, budget), and `options` what `reporting` tells. To be
-    // parted: docs/gaps.md, "Internals".
-    &["datadir", "handle", "indexing", "offline", "options", "reporting", "session", "snapshot", "utxo_stats"],
     // One algorithm over a trait, and the kernels that implement it.
     &[
         "sha256/avx2.rs",
