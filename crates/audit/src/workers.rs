@@ -34,7 +34,7 @@ enum Task {
     Piece(Piece),
 }
 
-struct State {
+struct WorkList {
     /// The next block, above the last one at the end.
     next: u64,
     pieces: VecDeque<Piece>,
@@ -48,7 +48,7 @@ struct State {
 struct Work<'c> {
     chain: &'c ChainFiles,
     par: usize,
-    state: Mutex<State>,
+    state: Mutex<WorkList>,
     changed: Condvar,
 }
 
@@ -65,7 +65,7 @@ impl Drop for EndOnPanic<'_, '_> {
 }
 
 impl Work<'_> {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WorkList> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -161,7 +161,7 @@ pub(crate) fn judge_all<T: Send>(
     take: impl Fn(&mut T, &JudgedBlock) + Sync,
     mut done: impl FnMut(T),
 ) -> Result<(), Box<Stopped>> {
-    let state = State {
+    let state = WorkList {
         next: chain.first().to_u32().into(),
         pieces: VecDeque::new(),
         open: 0,

@@ -94,7 +94,7 @@ impl Ops {
     pub fn build(coins: &mut NewCoins, block: &Block<'_>, txids: &[Txid], height: Height) -> Ops {
         coins.clear(block);
         // First what each shard will hold, then where it starts.
-        let mut places = vec![Place::default(); SHARDS + 1];
+        let mut places = vec![NextOp::default(); SHARDS + 1];
         for (index, tx) in block.transactions().enumerate() {
             if index != 0 {
                 for input in tx.inputs() {
@@ -109,7 +109,7 @@ impl Ops {
             place.op += made;
             place.byte += if made > 0 { TXID_BYTES as u32 + bytes } else { 0 };
         }
-        let mut sum = Place::default();
+        let mut sum = NextOp::default();
         let mut spends = [0; SHARD_GROUPS];
         for (shard, place) in places.iter_mut().enumerate() {
             let count = std::mem::replace(place, sum);
@@ -119,7 +119,7 @@ impl Ops {
             // Answers are counted within a shard group.
             let is_last_of_group = shard % SHARDS_PER_GROUP == SHARDS_PER_GROUP - 1;
             let spend = if is_last_of_group { 0 } else { sum.spend + count.spend };
-            sum = Place { op: sum.op + count.op, byte: sum.byte + count.byte, spend };
+            sum = NextOp { op: sum.op + count.op, byte: sum.byte + count.byte, spend };
         }
         let mut ops = Ops {
             ops: vec![Op::default(); sum.op as usize],
@@ -149,7 +149,7 @@ impl Ops {
 
     /// Puts a spend where its shard's next operation goes.
     #[inline]
-    fn add_spend(&mut self, place: &mut Place, prevout: &[u8; PREVOUT_BYTES]) {
+    fn add_spend(&mut self, place: &mut NextOp, prevout: &[u8; PREVOUT_BYTES]) {
         let at = place.byte as usize;
         self.bytes[at..at + PREVOUT_BYTES].copy_from_slice(prevout);
         self.ops[place.op as usize] = Op { item: self.ordinals.len() as u32, txid: place.byte, coin: (0, 0) };
@@ -161,7 +161,7 @@ impl Ops {
 
     /// Puts the creates of a transaction where its shard's next operations go.
     #[inline]
-    fn add_creates(&mut self, place: &mut Place, txid: &Txid, coins: &NewCoins, tx: &Transaction<'_>) {
+    fn add_creates(&mut self, place: &mut NextOp, txid: &Txid, coins: &NewCoins, tx: &Transaction<'_>) {
         let name = place.byte;
         let mut end = name as usize + TXID_BYTES;
         for vout in 0..tx.output_count() {
@@ -241,7 +241,7 @@ impl<'a> GroupOps<'a> {
 
 /// Where the next operation of a shard goes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct NextOp {
     op: u32,
     byte: u32,
     /// Number of the next spend's answer within the shard group.

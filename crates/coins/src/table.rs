@@ -95,16 +95,16 @@ pub enum Change<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
     /// A coin: where it lies.
-    Coin(Place),
+    Coin(TablePlace),
     /// A tombstone.
-    Tombstone(Place),
+    Tombstone(TablePlace),
     /// Nothing.
     Nothing,
 }
 
 /// A taken place in a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct TablePlace {
     bucket: u32,
     slot: u8,
     address: u32,
@@ -233,7 +233,7 @@ impl Table {
                 let address = bucket.offsets[slot];
                 let record = self.record(address);
                 if is_of(record, key) && accept(record) {
-                    let place = Place { bucket: at as u32, slot: slot as u8, address };
+                    let place = TablePlace { bucket: at as u32, slot: slot as u8, address };
                     return if is_dead(record) { Found::Tombstone(place) } else { Found::Coin(place) };
                 }
                 places &= places - 1;
@@ -248,13 +248,13 @@ impl Table {
 
     /// The coin at a place.
     #[inline]
-    pub fn coin(&self, place: Place) -> &[u8] {
+    pub fn coin(&self, place: TablePlace) -> &[u8] {
         self.coin_of(self.record(place.address))
     }
 
     /// Whether the coin at a place is in no older generation and no table.
     #[inline]
-    pub fn is_fresh(&self, place: Place) -> bool {
+    pub fn is_fresh(&self, place: TablePlace) -> bool {
         self.record(place.address)[FLAGS_AT] & FRESH != 0
     }
 
@@ -325,18 +325,18 @@ impl Table {
 
     /// Turns the coin at a place into a tombstone; its bytes stay, so that [`Table::unmark_spent`] can undo it.
     #[inline]
-    pub fn mark_spent(&mut self, place: Place) {
+    pub fn mark_spent(&mut self, place: TablePlace) {
         self.chunks.record_mut(place.address)[FLAGS_AT] |= TOMBSTONE;
     }
 
     /// Undoes [`Table::mark_spent`].
-    pub fn unmark_spent(&mut self, place: Place) {
+    pub fn unmark_spent(&mut self, place: TablePlace) {
         self.chunks.record_mut(place.address)[FLAGS_AT] &= !TOMBSTONE;
     }
 
     /// Takes the record at a place out; `key` must be the one that it was found by.
     #[inline]
-    pub fn remove(&mut self, key: &Key<'_>, place: Place) {
+    pub fn remove(&mut self, key: &Key<'_>, place: TablePlace) {
         let buckets = self.buckets.len();
         let mut at = key.bucket(buckets);
         while at != place.bucket as usize {

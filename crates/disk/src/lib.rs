@@ -149,7 +149,7 @@ pub struct Metadata {
 
 /// One name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Entry {
+pub struct DirEntry {
     /// The name, without the directory.
     pub name: OsString,
     /// It is a directory.
@@ -233,7 +233,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// Not found, not a directory, or what the system says.
-    fn list(&self, path: &Path) -> DiskResult<Vec<Entry>>;
+    fn list(&self, path: &Path) -> DiskResult<Vec<DirEntry>>;
 
     /// Length and kind; `None` if there is nothing of that name.
     ///

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::lock::holder_of;
-use super::{Bytes, Disk, DiskError, DiskFile, DiskResult, Entry, LockError, LockGuard, Metadata, lock_file};
+use super::{Bytes, DirEntry, Disk, DiskError, DiskFile, DiskResult, LockError, LockGuard, Metadata, lock_file};
 use crate::regular::open_regular;
 use crate::system;
 
@@ -88,12 +88,12 @@ impl Disk for RealDisk {
         wrap("create", path, std::fs::create_dir_all(path))
     }
 
-    fn list(&self, path: &Path) -> DiskResult<Vec<Entry>> {
+    fn list(&self, path: &Path) -> DiskResult<Vec<DirEntry>> {
         let mut entries = Vec::new();
         for entry in wrap("list", path, std::fs::read_dir(path))? {
             let entry = wrap("list", path, entry)?;
             let is_dir = wrap("look at", &entry.path(), entry.file_type())?.is_dir();
-            entries.push(Entry { name: entry.file_name(), is_dir });
+            entries.push(DirEntry { name: entry.file_name(), is_dir });
         }
         entries.sort();
         Ok(entries)

@@ -15,7 +15,7 @@
 //! Numbers are little endian. A connection has one question at a time; each thread that asks has one of its own.
 //! Absent on purpose: writing, locks, maps. What is mapped of real files is read whole here.
 
-use super::{Bytes, Disk, DiskError, DiskFile, DiskResult, Entry, LockError, LockGuard, Metadata};
+use super::{Bytes, DirEntry, Disk, DiskError, DiskFile, DiskResult, LockError, LockGuard, Metadata};
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -167,7 +167,7 @@ fn short_bytes(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-fn names(stream: &mut UnixStream) -> io::Result<Vec<Entry>> {
+fn names(stream: &mut UnixStream) -> io::Result<Vec<DirEntry>> {
     let count = u32::from_le_bytes(array(stream)?);
     if count > NAMES_MAX {
         return Err(malformed(&format!("{count} names of a directory")));
@@ -175,7 +175,7 @@ fn names(stream: &mut UnixStream) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for _ in 0..count {
         let is_dir = byte(stream)? != 0;
-        entries.push(Entry { name: OsString::from_vec(short_bytes(stream)?), is_dir });
+        entries.push(DirEntry { name: OsString::from_vec(short_bytes(stream)?), is_dir });
     }
     entries.sort();
     Ok(entries)
@@ -232,7 +232,7 @@ impl Disk for ServedDisk {
         Err(read_only("create", path))
     }
 
-    fn list(&self, path: &Path) -> DiskResult<Vec<Entry>> {
+    fn list(&self, path: &Path) -> DiskResult<Vec<DirEntry>> {
         let found = self.link.ask(path, Ask::List, names);
         found.and_then(|found| found.ok_or_else(not_found)).map_err(|why| DiskError::new("list", path, why))
     }
@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(open.read_at(11, &mut three).unwrap(), 0, "nothing is asked behind the end");
         assert_eq!(&open.bytes().unwrap()[..], b"abcdefghij");
         assert_eq!(disk.metadata(Path::new("/store/chain/none")).unwrap(), None);
-        let entry = |name: &str, is_dir| Entry { name: name.into(), is_dir };
+        let entry = |name: &str, is_dir| DirEntry { name: name.into(), is_dir };
         assert_eq!(disk.list(Path::new("/store/chain")).unwrap(), [entry("a", false), entry("z", true)]);
         assert!(disk.list(Path::new("/store/chain/none")).unwrap_err().is_not_found());
         let why = open.read_at(0, &mut [0]).unwrap_err().to_string();

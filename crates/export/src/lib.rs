@@ -16,5 +16,5 @@ pub mod rows;
 pub mod run;
 pub mod tables;
 
-pub use run::{Report, Request, export};
+pub use run::{ExportReport, Request, export};
 pub use tables::{Selection, Table};

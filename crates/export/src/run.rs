@@ -38,7 +38,7 @@ pub struct Request<'a> {
 
 /// What was exported.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Report {
+pub struct ExportReport {
     /// Height of the first block.
     pub from: u32,
     /// Height of the last block.
@@ -94,7 +94,7 @@ struct Done {
 /// # Errors
 ///
 /// Blocks that are missing or damaged, files that are in the way, or what the system says.
-pub fn export(options: &Options, request: &Request<'_>, mut progress: impl FnMut(u32)) -> Result<Report, Fault> {
+pub fn export(options: &Options, request: &Request<'_>, mut progress: impl FnMut(u32)) -> Result<ExportReport, Fault> {
     let range = (Height::new(request.from), request.to.map(Height::new));
     let chain = ChainFiles::open(options, range, Needs::Blocks, request.plan)?;
     let from = chain.first().to_u32();
@@ -108,7 +108,7 @@ pub fn export(options: &Options, request: &Request<'_>, mut progress: impl FnMut
     let chunks = chunks(&files, from, &chain.block_bytes(), most);
     let formats: Vec<Format> =
         selection.tables().iter().map(|table| Format::new(selection, *table)).collect::<Result<_, _>>()?;
-    let mut report = Report { from, to, ..Report::default() };
+    let mut report = ExportReport { from, to, ..ExportReport::default() };
     let mut open: Option<(usize, Vec<Partial>)> = None;
     let work = |at: usize| encode(&chain, selection, &formats, chunks[at]);
     in_order(par, chunks.len(), work, |done: Done| {
@@ -128,7 +128,7 @@ pub fn export(options: &Options, request: &Request<'_>, mut progress: impl FnMut
     Ok(report)
 }
 
-impl Report {
+impl ExportReport {
     fn add(&mut self, counts: &Counts, bytes_in: u64) {
         self.counts.blocks += counts.blocks;
         self.counts.transactions += counts.transactions;
@@ -138,7 +138,7 @@ impl Report {
     }
 }
 
-fn close(open: Option<(usize, Vec<Partial>)>, report: &mut Report) -> Result<(), Fault> {
+fn close(open: Option<(usize, Vec<Partial>)>, report: &mut ExportReport) -> Result<(), Fault> {
     for file in open.into_iter().flat_map(|(_, files)| files) {
         report.bytes_out += file.finish()?;
         report.files += 1;

@@ -10,7 +10,7 @@ use crate::settings::Files;
 use node::Fault;
 use node::jobs::{self, Forecast};
 use node::options::Options;
-use node::reporting::{Event, Events, Report};
+use node::reporting::{Event, Events, JobReport};
 use std::path::PathBuf;
 
 /// The jobs before a sync, none by default.
@@ -57,7 +57,7 @@ impl BeforeSync {
     /// # Errors
     ///
     /// Those of the jobs.
-    pub(crate) fn run(&self, options: &Options, events: Events<'_>) -> Result<Option<Report>, Fault> {
+    pub(crate) fn run(&self, options: &Options, events: Events<'_>) -> Result<Option<JobReport>, Fault> {
         tell_space(options, events);
         if self.reindex || self.chainstate_only {
             let report = jobs::reindex(options, !self.reindex, events)?;

@@ -14,7 +14,7 @@ use lab::chain;
 use lab::plot::{PlotOptions, plot};
 use node::jobs;
 use node::options::Options;
-use node::reporting::Report;
+use node::reporting::JobReport;
 use node::utxo_stats::{SetHash, SetInfo};
 use primitives::{BlockHash, human};
 use serde::Serialize;
@@ -106,7 +106,7 @@ fn options(datadir: PathBuf, par: i64) -> Options {
 }
 
 /// The engine must end where the generator says that its chain ends, with as many coins.
-fn agree(made: &chain::Report, report: &Report, set: &SetInfo) -> Result<(), Failure> {
+fn agree(made: &chain::Report, report: &JobReport, set: &SetInfo) -> Result<(), Failure> {
     if (&report.best.to_string(), set.txouts) == (&made.bestblock, made.txouts) {
         return Ok(());
     }
@@ -134,7 +134,7 @@ fn page(datadir: &Path, directory: &Path) -> Result<PathBuf, Failure> {
         .map_err(|why| Failure::fault(why.to_string(), crate::lab_command::LAB_ADVICE))
 }
 
-fn lines(made: &chain::Report, report: &Report, set: &SetInfo, page: &Path) -> String {
+fn lines(made: &chain::Report, report: &JobReport, set: &SetInfo, page: &Path) -> String {
     format!(
         "made: {} blocks, {} of them full, {}, in {}\n{}\nreport: {}",
         human::count(made.height.into()),

@@ -3,7 +3,7 @@
 use crate::args::export::{Export, Format};
 use crate::output::{self, row, seconds};
 use crate::{Failure, audit_command, begin_read_only};
-use export::{Report, Request, Selection};
+use export::{ExportReport, Request, Selection};
 use node::reporting::{Event, Progress};
 use primitives::{Height, human};
 use serde::Serialize;
@@ -49,7 +49,7 @@ pub(crate) fn run(given: &Export) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn json(report: &Report, time: f64) -> String {
+fn json(report: &ExportReport, time: f64) -> String {
     output::json(&ExportObject {
         from: report.from,
         to: report.to,
@@ -64,7 +64,7 @@ fn json(report: &Report, time: f64) -> String {
     })
 }
 
-fn lines(report: &Report, given: &Export, time: f64) -> String {
+fn lines(report: &ExportReport, given: &Export, time: f64) -> String {
     let rate = human::figure(report.bytes_in as f64 / 1e6 / time.max(1e-6));
     [
         format!("blocks {} to {} are exported to {}", report.from, report.to, given.out.display()),

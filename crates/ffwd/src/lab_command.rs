@@ -163,7 +163,7 @@ fn plan(given: &LabRun) -> Result<ExitCode, Failure> {
 
 fn commit(given: &LabCommit) -> Result<ExitCode, Failure> {
     let threads = settings::workers(given.par.unwrap_or(0));
-    let options = lab::commit::Options {
+    let options = lab::commit::CommitOptions {
         datadir: given.datadir.clone(),
         chain: given.chain,
         dbcache_bytes: settings::dbcache_bytes(given.dbcache.unwrap_or(Dbcache::Auto), threads),
@@ -176,7 +176,7 @@ fn commit(given: &LabCommit) -> Result<ExitCode, Failure> {
 
 fn estimate(given: &LabEstimate) -> Result<ExitCode, Failure> {
     let threads = settings::workers(given.par.unwrap_or(0));
-    let options = lab::estimate::Options {
+    let options = lab::estimate::EstimateOptions {
         directory: given.datadir.clone().unwrap_or_else(|| PathBuf::from(".")),
         threads,
         dbcache_bytes: settings::dbcache_bytes(given.dbcache.unwrap_or(Dbcache::Auto), threads) as u64,
@@ -259,7 +259,7 @@ fn estimated(report: &lab::estimate::Report) -> String {
     lines.join("\n")
 }
 
-fn committed(report: &lab::commit::Report) -> String {
+fn committed(report: &lab::commit::CommitReport) -> String {
     format!(
         "{} at block {} written again in {}\n  read in {}, committed in {}",
         human::plural(report.txouts, "coin", "coins"),

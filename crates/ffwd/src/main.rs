@@ -53,7 +53,7 @@ use conf::OnLine;
 use kernels::cpu::{self, Cpu};
 use node::jobs;
 use node::options::Options;
-use node::reporting::{Event, Events, Report};
+use node::reporting::{Event, Events, JobReport};
 use node::{Fault, Message};
 use progress::Reporter;
 use services::Services;
@@ -274,7 +274,7 @@ pub(crate) fn work(
     common: &Common,
     hash: HashType,
     ends: bool,
-    job: impl FnOnce(&Options, Events<'_>) -> Result<Report, Fault>,
+    job: impl FnOnce(&Options, Events<'_>) -> Result<JobReport, Fault>,
 ) -> Result<ExitCode, Failure> {
     private_files();
     let lacking = jobs::file_system_warning(&settings.options).map(|message| message.to_string());

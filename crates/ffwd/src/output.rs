@@ -4,7 +4,7 @@
 
 use node::Message;
 use node::jobs::{DataDirInfo, Failed, Forecast, InUse, VerifyReport};
-use node::reporting::Report;
+use node::reporting::JobReport;
 use node::stats::{STAGES, Snapshot};
 use node::utxo_stats::{SetInfo, Tally};
 use primitives::{Height, human};
@@ -25,7 +25,7 @@ struct StageTime {
 }
 
 /// The stages in their order.
-struct Stages<'a>(&'a Report);
+struct Stages<'a>(&'a JobReport);
 
 impl Serialize for Stages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -127,7 +127,7 @@ struct DamagedObject<'a> {
 }
 
 /// Result of a reindex, import or sync, as JSON. `set` is absent when it was stopped before its end.
-pub(crate) fn job_json(chain: &str, report: &Report, set: Option<&SetInfo>) -> String {
+pub(crate) fn job_json(chain: &str, report: &JobReport, set: Option<&SetInfo>) -> String {
     let hash = set.map(NamedHash::of).unwrap_or_default();
     let stats = &report.stats;
     json(&JobObject {
@@ -171,7 +171,7 @@ pub(crate) fn job_json(chain: &str, report: &Report, set: Option<&SetInfo>) -> S
     })
 }
 
-fn undelivered(report: &Report) -> Vec<Undelivered> {
+fn undelivered(report: &JobReport) -> Vec<Undelivered> {
     report
         .undelivered
         .iter()
@@ -180,7 +180,7 @@ fn undelivered(report: &Report) -> Vec<Undelivered> {
 }
 
 /// The same for people.
-pub(crate) fn job_lines(title: &str, chain: &str, report: &Report, set: Option<&SetInfo>) -> String {
+pub(crate) fn job_lines(title: &str, chain: &str, report: &JobReport, set: Option<&SetInfo>) -> String {
     let stats = &report.stats;
     let mut lines = vec![format!(
         "{title} of {chain} to height {}, block {}",
@@ -239,7 +239,7 @@ fn set_rows(set: &SetInfo) -> Vec<String> {
 }
 
 /// Blocks, inputs and bytes per second.
-fn rates(report: &Report) -> String {
+fn rates(report: &JobReport) -> String {
     let stats = &report.stats;
     let per_second = |number: u64| human::figure(number as f64 / report.seconds.max(1e-6));
     let blocks = per_second(report.blocks);
@@ -267,7 +267,7 @@ fn busy(stats: &Snapshot) -> String {
 }
 
 /// Mean number of tasks queued for each stage (for reading: share of the time that it waited), the largest first.
-fn queues(report: &Report) -> String {
+fn queues(report: &JobReport) -> String {
     let depth = |waited: Duration| waited.as_secs_f64() / report.seconds.max(1e-6);
     let mut stages: Vec<(f64, &str)> =
         STAGES.iter().enumerate().map(|(i, (_, name))| (depth(report.stats.waited[i]), *name)).collect();
@@ -574,13 +574,13 @@ mod tests {
     use primitives::{BlockHash, Hash256};
     use serde_json::Value;
 
-    fn report() -> Report {
-        let mut report = Report {
+    fn report() -> JobReport {
+        let mut report = JobReport {
             height: Height::new(206),
             best: BlockHash::from_bytes([7; 32]),
             blocks: 206,
             seconds: 0.5,
-            ..Report::default()
+            ..JobReport::default()
         };
         (report.stats.transactions, report.stats.inputs, report.stats.outputs) = (300, 94, 500);
         (report.stats.scripts, report.stats.spends, report.stats.asked, report.stats.bytes) = (94, 94, 1, 100_000);
@@ -643,7 +643,7 @@ mod tests {
                 "job, blocks not delivered",
                 job_json(
                     "regtest",
-                    &Report {
+                    &JobReport {
                         undelivered: vec![(primitives::Height::new(207), BlockHash::from_bytes([8; 32]))],
                         ..report()
                     },
@@ -655,7 +655,7 @@ mod tests {
                 "job, ended by damage",
                 job_json(
                     "regtest",
-                    &Report { end_reason: Some(Message::new("damage", "Run ffwd sync")), ..report() },
+                    &JobReport { end_reason: Some(Message::new("damage", "Run ffwd sync")), ..report() },
                     Some(&set(None)),
                 ),
                 format!("{JOB} end_reason"),
@@ -724,7 +724,7 @@ mod tests {
         let lines = job_lines(
             "reindex",
             "regtest",
-            &Report { stopped: true, blocks_invalid: 2, ..report() },
+            &JobReport { stopped: true, blocks_invalid: 2, ..report() },
             Some(&set(Some("muhash"))),
         );
         for want in [

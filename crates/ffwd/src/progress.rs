@@ -79,7 +79,7 @@ fn limit(state: &SessionState) -> Option<&'static str> {
     }
 }
 
-struct State {
+struct Measured {
     window: Window,
     pace: Pace,
     last: Option<Progress>,
@@ -133,7 +133,7 @@ impl Pace {
 pub(crate) struct Reporter {
     bar: Option<ProgressBar>,
     is_quiet: bool,
-    state: Mutex<State>,
+    state: Mutex<Measured>,
     dbcache_bytes: u64,
     commits_nothing: AtomicBool,
 }
@@ -144,7 +144,7 @@ impl Reporter {
         Arc::new(Reporter {
             bar: (!is_quiet && std::io::stderr().is_terminal()).then(bar),
             is_quiet,
-            state: Mutex::new(State { window: Window::default(), pace: Pace::default(), last: None }),
+            state: Mutex::new(Measured { window: Window::default(), pace: Pace::default(), last: None }),
             dbcache_bytes: options.dbcache_bytes as u64,
             commits_nothing: AtomicBool::new(false),
         })

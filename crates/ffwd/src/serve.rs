@@ -9,7 +9,7 @@ use node::Fault;
 use node::handle::Handle;
 use node::jobs::{self, FromSnapshot, PeerSettings, SyncOptions};
 use node::options::Options;
-use node::reporting::{Event, Events, Report};
+use node::reporting::{Event, Events, JobReport};
 use p2p::Peers;
 use server::ban_file::BanFile;
 use server::calls;
@@ -62,8 +62,8 @@ impl Wanted {
         &self,
         options: &Options,
         events: Events<'_>,
-        job: impl FnOnce(&Options, Events<'_>) -> Result<Report, Fault>,
-    ) -> Result<Report, Fault> {
+        job: impl FnOnce(&Options, Events<'_>) -> Result<JobReport, Fault>,
+    ) -> Result<JobReport, Fault> {
         let (bans, is_there) = self.read_bans(options, events);
         let Some((settings, handle)) = &self.server else { return job(options, events) };
         // Another program's cookie is not to be replaced.

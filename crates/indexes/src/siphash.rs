@@ -28,12 +28,12 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-struct State([u64; 4]);
+struct SipState([u64; 4]);
 
-impl State {
+impl SipState {
     #[inline]
-    fn new(key: SipKey) -> State {
-        State([
+    fn new(key: SipKey) -> SipState {
+        SipState([
             0x736f_6d65_7073_6575 ^ key.k0,
             0x646f_7261_6e64_6f6d ^ key.k1,
             0x6c79_6765_6e65_7261 ^ key.k0,
@@ -73,7 +73,7 @@ impl State {
 /// SipHash-2-4 of `data`.
 #[inline]
 pub fn siphash24(key: SipKey, data: &[u8]) -> u64 {
-    let mut state = State::new(key);
+    let mut state = SipState::new(key);
     let (words, _) = data.as_chunks::<8>();
     words.iter().for_each(|eight| state.compress2(u64::from_le_bytes(*eight)));
     state.compress2(last_word(data));
@@ -117,11 +117,11 @@ pub fn siphash24_many(key: SipKey, messages: &[&[u8]], out: &mut [u64]) {
 /// [`siphash24`] of messages of `words` whole words each.
 #[inline]
 fn side_by_side(key: SipKey, words: usize, messages: [&[u8]; LANES]) -> [u64; LANES] {
-    let mut states: [State; LANES] = std::array::from_fn(|_| State::new(key));
+    let mut states: [SipState; LANES] = std::array::from_fn(|_| SipState::new(key));
     let mut compress = |data: [u64; LANES]| {
         states.iter_mut().zip(data).for_each(|(state, data)| state.0[3] ^= data);
-        states.iter_mut().for_each(State::round);
-        states.iter_mut().for_each(State::round);
+        states.iter_mut().for_each(SipState::round);
+        states.iter_mut().for_each(SipState::round);
         states.iter_mut().zip(data).for_each(|(state, data)| state.0[0] ^= data);
     };
     for at in 0..words {
@@ -132,9 +132,9 @@ fn side_by_side(key: SipKey, words: usize, messages: [&[u8]; LANES]) -> [u64; LA
         state.0[2] ^= 0xff;
     }
     for _ in 0..4 {
-        states.iter_mut().for_each(State::round);
+        states.iter_mut().for_each(SipState::round);
     }
-    states.map(State::end)
+    states.map(SipState::end)
 }
 
 /// The bytes of a message behind its whole words, and its length in the highest byte.
@@ -157,7 +157,7 @@ fn last_word(message: &[u8]) -> u64 {
 #[inline]
 pub fn siphash13_jumbo(key: SipKey, hash: &[u8; 32]) -> u64 {
     let data: [u64; 4] = std::array::from_fn(|i| word(&hash[i * 8..i * 8 + 8]));
-    let mut state = State::new(key);
+    let mut state = SipState::new(key);
     for (place, data) in [(3, data[0]), (0, data[1]), (1, data[2]), (2, data[3])] {
         state.0[place] ^= data;
     }

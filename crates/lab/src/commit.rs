@@ -34,7 +34,7 @@ const SECRET: HashKey =
 
 /// What is written again, and how.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct CommitOptions {
     /// The data directory.
     pub datadir: PathBuf,
     /// Its network.
@@ -47,7 +47,7 @@ pub struct Options {
 
 /// What was done.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct CommitReport {
     /// The network.
     pub chain: &'static str,
     /// The block that the set stands at, before and after.
@@ -112,7 +112,7 @@ impl From<disk::DiskError> for Error {
 /// # Errors
 ///
 /// See [`Error`]. The old set stays until the new one is whole.
-pub fn commit(options: &Options) -> Result<Report, Error> {
+pub fn commit(options: &CommitOptions) -> Result<CommitReport, Error> {
     let start = Instant::now();
     let params = Params::new(options.chain);
     let layout = Layout::new(&options.datadir, params.chain.net_dir(), None);
@@ -139,7 +139,7 @@ pub fn commit(options: &Options) -> Result<Report, Error> {
     drop(old);
     remove(&made)?;
     let seconds = start.elapsed().as_secs_f64();
-    Ok(Report {
+    Ok(CommitReport {
         chain: options.chain.name(),
         bestblock: best_block.to_string(),
         txouts,
@@ -310,7 +310,7 @@ mod tests {
         std::fs::create_dir_all(scratch.path().join("regtest/ffwd/commit/rest")).unwrap();
         for (dbcache_bytes, threads, generations) in [(1 << 30, 0, 1), (1, 3, 5)] {
             let datadir = scratch.path().to_owned();
-            let report = commit(&Options { datadir, chain: Chain::Regtest, dbcache_bytes, threads }).unwrap();
+            let report = commit(&CommitOptions { datadir, chain: Chain::Regtest, dbcache_bytes, threads }).unwrap();
             assert_eq!((report.txouts, report.generations), (20_000, generations));
             assert!(read(&dir) == before, "{threads} threads");
             assert!(!scratch.path().join("regtest/ffwd/commit").exists());
@@ -321,7 +321,7 @@ mod tests {
     fn commit_refuses_missing_or_partial_chainstate() {
         let scratch = tempfile::tempdir().unwrap();
         let options =
-            Options { datadir: scratch.path().to_owned(), chain: Chain::Regtest, dbcache_bytes: 1, threads: 1 };
+            CommitOptions { datadir: scratch.path().to_owned(), chain: Chain::Regtest, dbcache_bytes: 1, threads: 1 };
         assert!(commit(&options).unwrap_err().to_string().contains("no UTXO set in"));
         let dir = scratch.path().join("regtest/chainstate");
         std::fs::create_dir_all(&dir).unwrap();

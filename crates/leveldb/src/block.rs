@@ -1,7 +1,7 @@
 //! One block of a table: entries in key order, each sharing a prefix with the one before.
 //!
 //! Block:  entries | restart offsets u32 LE | their count u32 LE
-//! Entry:  shared varint | rest varint | value bytes varint | rest of the key | value
+//! BlockEntry:  shared varint | rest varint | value bytes varint | rest of the key | value
 //! At a restart offset nothing is shared, so that a search can begin there.
 //!
 //! Every `None` of this module means: the bytes are not a valid block. No input panics.
@@ -23,7 +23,7 @@ pub(crate) struct Block<'a> {
 
 /// One entry, its key still without the part that it shares.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct BlockEntry<'a> {
     pub(crate) shared: usize,
     pub(crate) rest: &'a [u8],
     pub(crate) value: &'a [u8],
@@ -94,7 +94,7 @@ impl<'a> Block<'a> {
 
     /// The entry at a place where one begins.
     #[inline]
-    pub(crate) fn entry(&self, offset: usize) -> Option<Entry<'a>> {
+    pub(crate) fn entry(&self, offset: usize) -> Option<BlockEntry<'a>> {
         let bytes = self.entries.get(offset..)?;
         let (shared, rest, value, head) = match bytes {
             [a, b, c, ..] if (a | b | c) & 0x80 == 0 => (usize::from(*a), usize::from(*b), usize::from(*c), 3),
@@ -109,7 +109,7 @@ impl<'a> Block<'a> {
         let entry = bytes.get(..end)?;
         let key = &entry[head..key_end];
         let value = &entry[key_end..];
-        Some(Entry { shared, rest: key, value, next: offset + end })
+        Some(BlockEntry { shared, rest: key, value, next: offset + end })
     }
 
     /// The user key at a restart.
@@ -195,7 +195,7 @@ impl<'a> Block<'a> {
 
 /// Makes the key of the entry before into that of `entry`.
 #[inline]
-pub(crate) fn extend_key(key: &mut Vec<u8>, entry: &Entry<'_>) -> Option<()> {
+pub(crate) fn extend_key(key: &mut Vec<u8>, entry: &BlockEntry<'_>) -> Option<()> {
     if entry.shared > key.len() {
         return None;
     }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::block::{Block, Entry, extend_key};
+use crate::block::{Block, BlockEntry, extend_key};
 use crate::coding::{KIND_VALUE, TAG_BYTES, prefix_of, split_key};
 use crate::error::{Damage, Error, Result};
 use crate::table::scanned_block;
@@ -197,7 +197,7 @@ impl RunCursor {
 /// How the user key of an entry compares with that of the record before it, whose internal key is `before`. Before the first
 /// record that is empty, and the entry is the greater.
 #[inline]
-fn order_of(before: &[u8], entry: &Entry<'_>) -> Ordering {
+fn order_of(before: &[u8], entry: &BlockEntry<'_>) -> Ordering {
     let Some((before, _)) = split_key(before) else { return Ordering::Greater };
     let user_bytes = (entry.shared + entry.rest.len()).saturating_sub(TAG_BYTES);
     match (user_bytes.checked_sub(entry.shared), before.get(entry.shared..)) {
@@ -321,7 +321,7 @@ mod tests {
         for _ in 0..200_000 {
             let (before, key) = (internal_key(&mut rng), internal_key(&mut rng));
             let shared = rng.below(shared_prefix(&before, &key) + 1);
-            let entry = Entry { shared, rest: &key[shared..], value: &[], next: 0 };
+            let entry = BlockEntry { shared, rest: &key[shared..], value: &[], next: 0 };
             let ((before_user, _), (user, _)) = (split_key(&before).unwrap(), split_key(&key).unwrap());
             let want = user.cmp(before_user);
             assert_eq!(order_of(&before, &entry), want, "{key:?} behind {before:?}, {shared} shared");
@@ -330,7 +330,7 @@ mod tests {
             seen[(want as i8 + 1) as usize] += 1;
         }
         assert!(seen.iter().all(|count| *count > 1000), "{seen:?}");
-        let first = Entry { shared: 0, rest: &[0; TAG_BYTES], value: &[], next: 0 };
+        let first = BlockEntry { shared: 0, rest: &[0; TAG_BYTES], value: &[], next: 0 };
         assert_eq!(order_of(&[], &first), Ordering::Greater, "the empty key may be the first");
     }
 }

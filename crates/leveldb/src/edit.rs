@@ -143,7 +143,7 @@ fn internal_key(reader: &mut Reader<'_>) -> Option<Box<[u8]>> {
 
 /// The state that a manifest's edits add up to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct State {
+pub(crate) struct VersionState {
     /// Logs below this number are in tables already.
     pub(crate) log_number: u64,
     /// One more log that is not, in databases of old.
@@ -154,10 +154,10 @@ pub(crate) struct State {
     pub(crate) levels: [BTreeMap<u64, FileMeta>; LEVELS],
 }
 
-impl State {
+impl VersionState {
     /// Reads a whole manifest.
-    pub(crate) fn read(manifest: &[u8]) -> Result<State, Damage> {
-        let mut state = State::default();
+    pub(crate) fn read(manifest: &[u8]) -> Result<VersionState, Damage> {
+        let mut state = VersionState::default();
         let mut has_log = false;
         let mut has_next = false;
         let mut has_last = false;
@@ -260,7 +260,7 @@ mod tests {
         let begun = manifest.len() as u64;
         put_record(&mut manifest, begun, &second.encode());
         assert_eq!(manifest.len(), 50);
-        let state = State::read(&manifest).unwrap();
+        let state = VersionState::read(&manifest).unwrap();
         assert_eq!((state.log_number, state.next_file, state.last_sequence), (3, 4, 0));
     }
 
@@ -287,7 +287,7 @@ mod tests {
         ] {
             let mut manifest = Vec::new();
             put_record(&mut manifest, 0, &record);
-            let why = State::read(&manifest).unwrap_err();
+            let why = VersionState::read(&manifest).unwrap_err();
             assert!(why.wanted.contains(want), "{row}: {why:?}");
         }
     }

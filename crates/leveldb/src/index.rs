@@ -14,7 +14,7 @@ const SEGMENT: usize = 16;
 
 /// Index keys and places of a table's blocks.
 #[derive(Debug)]
-pub(crate) struct BlockIndex {
+pub(crate) struct TableIndex {
     /// What all index keys but the last share; it stands in front of each `prefixes`.
     common: Box<[u8]>,
     /// Four bytes of each index key behind `common`, as a big-endian number; none for the last
@@ -32,7 +32,7 @@ pub(crate) struct IndexSearch {
     segment: usize,
 }
 
-impl BlockIndex {
+impl TableIndex {
     fn set_segment_ends(&mut self) {
         self.segment_ends = self.prefixes.chunks_exact(SEGMENT).map(|segment| segment[SEGMENT - 1]).collect();
     }
@@ -141,7 +141,7 @@ const COPY_FACTOR_MAX: usize = 64;
 
 /// What is kept of an index block.
 pub(crate) struct IndexEntries {
-    pub(crate) index: BlockIndex,
+    pub(crate) index: TableIndex,
     /// All entries again, each a restart, if they were not so in the file.
     pub(crate) copy: Option<Vec<u8>>,
 }
@@ -180,7 +180,7 @@ impl IndexEntries {
         // An empty index is written with one restart, at 0.
         is_plain &= handles.is_empty() || block.restart_count() == handles.len();
         first.truncate(common_bytes);
-        let index = BlockIndex {
+        let index = TableIndex {
             prefixes: Vec::with_capacity(handles.len().saturating_sub(1)),
             segment_ends: Vec::new(),
             handles,
@@ -242,7 +242,7 @@ mod tests {
                     _ => 0,
                 });
                 let most = &ends[..ends.len().saturating_sub(1)];
-                let mut index = BlockIndex {
+                let mut index = TableIndex {
                     common: ends.first().map_or(&[][..], |first| &first[..common_bytes]).into(),
                     prefixes: most.iter().map(|end| prefix(&end[common_bytes..])).collect(),
                     segment_ends: Vec::new(),

@@ -10,13 +10,13 @@ use std::sync::atomic::Ordering;
 
 use crate::build::{Part, Sink, finish};
 use crate::coding::{KIND_DELETED, KIND_VALUE, Reader, SEQUENCE_MAX};
-use crate::edit::{FileMeta, LEVELS, State};
+use crate::edit::{FileMeta, LEVELS, VersionState};
 use crate::error::{Damage, Error, Result};
 use crate::format::RECORD_BYTES_MAX;
 use crate::log::LogReader;
 use crate::names::{CURRENT, Name};
 use crate::version::{Shared, TableFile, Version};
-use disk::{Disk, Entry, SimDisk};
+use disk::{DirEntry, Disk, SimDisk};
 
 /// CURRENT holds one short name.
 const CURRENT_BYTES_MAX: u64 = 1024;
@@ -38,7 +38,7 @@ pub(crate) fn recover(shared: &Arc<Shared>, has_filters: bool) -> Result<Recover
     let entries = shared.disk.list(&shared.dir)?;
     let manifest_path = manifest_named(shared)?;
     let manifest = shared.disk.open(&manifest_path).map_err(|why| missing(why, "CURRENT"))?;
-    let state = State::read(&manifest.bytes()?).map_err(|why| why.of(&manifest_path))?;
+    let state = VersionState::read(&manifest.bytes()?).map_err(|why| why.of(&manifest_path))?;
     let names = || entries.iter().filter_map(|entry| Name::parse(&entry.name));
     let used = names().map(Name::number).chain([state.log_number, state.prev_log_number]);
     let greatest = used.chain([state.next_file.saturating_sub(1)]).max().unwrap_or(0);
@@ -87,7 +87,7 @@ pub(crate) fn manifest_named(shared: &Shared) -> Result<PathBuf> {
 }
 
 /// The tables of the state, each there and as long as the manifest says.
-fn tables(shared: &Arc<Shared>, entries: &[Entry], state: &State) -> Result<[Vec<Arc<TableFile>>; LEVELS]> {
+fn tables(shared: &Arc<Shared>, entries: &[DirEntry], state: &VersionState) -> Result<[Vec<Arc<TableFile>>; LEVELS]> {
     let mut names = BTreeMap::new();
     for entry in entries {
         if let Some(Name::Table(number)) = Name::parse(&entry.name) {

@@ -20,7 +20,7 @@ use crate::bloom::{FILTER_KEY, FilterBlock, FilterFrame};
 use crate::coding::{Reader, fixed32, fixed64, mask, user_key};
 use crate::error::{Damage, Error, Result};
 use crate::format::{FOOTER_BYTES, Handle, MAGIC, TRAILER_BYTES};
-use crate::index::{BlockIndex, IndexEntries, IndexSearch};
+use crate::index::{IndexEntries, IndexSearch, TableIndex};
 use disk::{Bytes, DiskFile};
 use sys::memory::Buffer;
 
@@ -140,7 +140,7 @@ pub(crate) struct Table {
     path: PathBuf,
     bytes: Bytes,
     index_block: IndexBlock,
-    index: BlockIndex,
+    index: TableIndex,
     filters: Option<Filters>,
     /// A bit for each block whose checksum was right.
     verified: Vec<AtomicU64>,

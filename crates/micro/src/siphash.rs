@@ -5,12 +5,12 @@
 
 /// The four words of state.
 #[derive(Clone, Copy)]
-struct State([u64; 4]);
+struct SipState([u64; 4]);
 
-impl State {
+impl SipState {
     #[inline]
-    fn new(key: [u64; 2]) -> State {
-        State([
+    fn new(key: [u64; 2]) -> SipState {
+        SipState([
             key[0] ^ 0x736f_6d65_7073_6575,
             key[1] ^ 0x646f_7261_6e64_6f6d,
             key[0] ^ 0x6c79_6765_6e65_7261,
@@ -50,7 +50,7 @@ impl State {
 
 /// Of any bytes.
 pub(crate) fn general<const C: usize, const D: usize>(key: [u64; 2], bytes: &[u8]) -> u64 {
-    let mut state = State::new(key);
+    let mut state = SipState::new(key);
     let (words, rest) = bytes.as_chunks::<8>();
     words.iter().for_each(|word| state.word::<C>(u64::from_le_bytes(*word)));
     let mut last = [0; 8];
@@ -62,11 +62,11 @@ pub(crate) fn general<const C: usize, const D: usize>(key: [u64; 2], bytes: &[u8
 
 /// Of an outpoint: 36 bytes, nothing to be counted.
 #[derive(Clone, Copy)]
-pub(crate) struct Presalted<const C: usize, const D: usize>(State);
+pub(crate) struct Presalted<const C: usize, const D: usize>(SipState);
 
 impl<const C: usize, const D: usize> Presalted<C, D> {
     pub(crate) fn new(key: [u64; 2]) -> Presalted<C, D> {
-        Presalted(State::new(key))
+        Presalted(SipState::new(key))
     }
 
     #[inline]

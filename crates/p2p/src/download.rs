@@ -34,7 +34,7 @@ mod stalling;
 
 use crate::api::{PeerId, Want};
 use link::Link;
-use list::{List, State};
+use list::{List, WantState};
 use primitives::{BlockHash, Height};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -206,9 +206,9 @@ impl Download {
         self.lists.clear();
         for blocks in lists {
             let state = |hash: &BlockHash| match () {
-                () if self.unjudged.contains_key(hash) => State::Arrived,
-                () if self.requests.contains_key(hash) => State::Requested,
-                () => State::Missing,
+                () if self.unjudged.contains_key(hash) => WantState::Arrived,
+                () if self.requests.contains_key(hash) => WantState::Requested,
+                () => WantState::Missing,
             };
             let Some(last) = blocks.last().map(|want| want.hash) else { continue };
             // Chains that part only further up have the same list.
@@ -256,7 +256,7 @@ impl Download {
         few
     }
 
-    fn set_state(&mut self, hash: &BlockHash, state: State) {
+    fn set_state(&mut self, hash: &BlockHash, state: WantState) {
         self.lists.iter_mut().for_each(|list| list.set(hash, state));
     }
 
@@ -299,7 +299,7 @@ impl Download {
         self.may_take_over = !later.is_empty();
         for (hash, _) in due {
             self.requests.remove(&hash);
-            self.set_state(&hash, State::Missing);
+            self.set_state(&hash, WantState::Missing);
         }
     }
 
@@ -317,7 +317,7 @@ impl Download {
         request.owners.retain(|owner| *owner != peer);
         if request.owners.is_empty() {
             self.requests.remove(hash);
-            self.set_state(hash, State::Missing);
+            self.set_state(hash, WantState::Missing);
         }
     }
 
@@ -367,7 +367,7 @@ impl Download {
             from = place + 1;
             let Some(peer) = self.soonest(list, place, &[]) else { continue };
             let want = self.lists[list].at(place).expect("a missing one is in the list");
-            self.set_state(&want.hash, State::Requested);
+            self.set_state(&want.hash, WantState::Requested);
             self.requests.insert(want.hash, Request { want, asked_at: now, owners: vec![peer] });
             self.ask(peer, want, now);
             out.entry(peer).or_default().push(want);
@@ -496,7 +496,7 @@ impl Download {
             self.unjudged_bytes -= before;
         }
         self.unjudged_bytes += bytes;
-        self.set_state(hash, State::Arrived);
+        self.set_state(hash, WantState::Arrived);
     }
 
     fn end_judging(&mut self, hash: &BlockHash) -> Option<PeerId> {
@@ -554,7 +554,7 @@ impl Download {
     /// The body of a block was bad: it is asked for again. Returns who sent it.
     pub fn bad_body(&mut self, hash: &BlockHash) -> Option<PeerId> {
         let peer = self.end_judging(hash)?;
-        self.set_state(hash, State::Missing);
+        self.set_state(hash, WantState::Missing);
         Some(peer)
     }
 

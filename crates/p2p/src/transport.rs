@@ -60,7 +60,7 @@ impl Received {
 }
 
 /// What is awaited next.
-enum State {
+enum Awaited {
     /// A v1 frame.
     V1,
     /// As responder: the first bytes, which tell v1 from v2.
@@ -94,7 +94,7 @@ struct Partial {
 /// The transport of one connection.
 pub struct Transport {
     magic: [u8; 4],
-    state: State,
+    state: Awaited,
     cipher: Option<Box<Cipher>>,
     /// The peer's garbage: authenticated by the first packet.
     aad: Vec<u8>,
@@ -126,24 +126,24 @@ pub struct Transport {
 impl Transport {
     /// Plain v1.
     pub fn v1(magic: [u8; 4]) -> Transport {
-        Transport::new(magic, State::V1)
+        Transport::new(magic, Awaited::V1)
     }
 
     /// v2 as the one who connected: our key is sent at once.
     pub fn v2_initiator(magic: [u8; 4], rng: &mut Rng) -> Transport {
-        let mut transport = Transport::new(magic, State::V1);
+        let mut transport = Transport::new(magic, Awaited::V1);
         let handshake = Handshake::new(true, rng);
         transport.push(handshake.first_bytes());
-        transport.state = State::Key(Box::new(handshake));
+        transport.state = Awaited::Key(Box::new(handshake));
         transport
     }
 
     /// As the one who was connected to: v2, or v1 if the peer speaks it.
     pub fn responder(magic: [u8; 4], rng: &mut Rng) -> Transport {
-        Transport::new(magic, State::Detect(Box::new(Handshake::new(false, rng))))
+        Transport::new(magic, Awaited::Detect(Box::new(Handshake::new(false, rng))))
     }
 
-    fn new(magic: [u8; 4], state: State) -> Transport {
+    fn new(magic: [u8; 4], state: Awaited) -> Transport {
         Transport {
             magic,
             state,
@@ -170,13 +170,13 @@ impl Transport {
 
     /// Whether the connection is encrypted, and its handshake done.
     pub fn is_v2(&self) -> bool {
-        matches!(self.state, State::Packets)
+        matches!(self.state, Awaited::Packets)
     }
 
     /// Whether this is a v2 connection of ours to which nothing was ever answered:
     /// when it is closed now, the peer may be one that speaks v1 only.
     pub fn may_retry_v1(&self) -> bool {
-        matches!(self.state, State::Key(_)) && self.received_bytes == 0
+        matches!(self.state, Awaited::Key(_)) && self.received_bytes == 0
     }
 
     /// Says whether a block was asked for: its vector is then made in full at once.
@@ -217,8 +217,8 @@ impl Transport {
     /// Core's name of the transport. Source: Bitcoin Core b88bffe, `TransportTypeAsString`.
     pub fn name(&self) -> &'static str {
         match self.state {
-            State::V1 => "v1",
-            State::Packets => "v2",
+            Awaited::V1 => "v1",
+            Awaited::Packets => "v2",
             _ => "detecting",
         }
     }
@@ -265,11 +265,11 @@ impl Transport {
     pub fn next(&mut self) -> Result<Option<Received>, WireError> {
         loop {
             let step = match self.state {
-                State::V1 => self.step_v1()?,
-                State::Detect(_) => self.step_detect(),
-                State::Key(_) => self.step_key()?,
-                State::Garbage => self.step_garbage()?,
-                State::VersionPacket | State::Packets => self.step_packet()?,
+                Awaited::V1 => self.step_v1()?,
+                Awaited::Detect(_) => self.step_detect(),
+                Awaited::Key(_) => self.step_key()?,
+                Awaited::Garbage => self.step_garbage()?,
+                Awaited::VersionPacket | Awaited::Packets => self.step_packet()?,
             };
             match step {
                 Step::Message(received) => return Ok(Some(received)),
@@ -337,7 +337,7 @@ impl Transport {
         if is_v1 && have < V1_PREFIX_BYTES {
             return Step::Wait;
         }
-        let State::Detect(handshake) = std::mem::replace(&mut self.state, State::V1) else {
+        let Awaited::Detect(handshake) = std::mem::replace(&mut self.state, Awaited::V1) else {
             unreachable!("called in this state only")
         };
         if is_v1 {
@@ -346,7 +346,7 @@ impl Transport {
             }
         } else {
             self.push(handshake.first_bytes());
-            self.state = State::Key(handshake);
+            self.state = Awaited::Key(handshake);
         }
         Step::Again
     }
@@ -359,13 +359,13 @@ impl Transport {
         let Some(theirs) = self.staged().first_chunk::<{ v2::KEY_BYTES }>() else {
             return Ok(Step::Wait);
         };
-        let State::Key(handshake) = &self.state else { unreachable!("called in this state only") };
+        let Awaited::Key(handshake) = &self.state else { unreachable!("called in this state only") };
         let mut cipher = handshake.keys.agree(theirs, handshake.initiator, self.magic);
         let mut bytes = cipher.send_terminator().to_vec();
         cipher.seal(&mut bytes, &handshake.garbage, false, |_| ());
         self.cipher = Some(Box::new(cipher));
         self.used += v2::KEY_BYTES;
-        self.state = State::Garbage;
+        self.state = Awaited::Garbage;
         self.push(bytes);
         for (command, payload) in std::mem::take(&mut self.waiting) {
             self.send(command, &payload);
@@ -383,7 +383,7 @@ impl Transport {
         };
         self.aad = seen[..at].to_vec();
         self.used += at + v2::TERMINATOR_BYTES;
-        self.state = State::VersionPacket;
+        self.state = Awaited::VersionPacket;
         Ok(Step::Again)
     }
 
@@ -407,8 +407,8 @@ impl Transport {
             self.unknown_bytes += packet_bytes as u64;
             return Ok(Step::Again);
         }
-        if matches!(self.state, State::VersionPacket) {
-            self.state = State::Packets;
+        if matches!(self.state, Awaited::VersionPacket) {
+            self.state = Awaited::Packets;
             return Ok(Step::Again);
         }
         bytes.truncate(bytes.len() - v2::TAG_BYTES);
@@ -435,7 +435,7 @@ impl Transport {
     pub fn send(&mut self, command: Command, payload: &[u8]) {
         assert!(payload.len() <= PAYLOAD_BYTES_MAX, "we send no oversized message");
         match (&self.state, &mut self.cipher) {
-            (State::V1, _) => {
+            (Awaited::V1, _) => {
                 self.sent_by_type.add(command, FRAME_BYTES + payload.len());
                 self.push(frame_v1(self.magic, command, payload));
             }
@@ -461,7 +461,7 @@ impl Transport {
         let mut padded = [0; COMMAND_BYTES];
         padded[..name.len()].copy_from_slice(name.as_bytes());
         let out = match (&self.state, &mut self.cipher) {
-            (State::V1, _) => frame_named(self.magic, padded, payload),
+            (Awaited::V1, _) => frame_named(self.magic, padded, payload),
             (_, Some(cipher)) => {
                 let mut out = Vec::with_capacity(payload.len() + 64);
                 cipher.seal(&mut out, &[], false, |out| {
@@ -488,14 +488,14 @@ impl Transport {
         let payload_bytes = packet.payload().len();
         assert!(payload_bytes <= PAYLOAD_BYTES_MAX, "we send no oversized message");
         let out = match (&self.state, &mut self.cipher, v2::short_type(command)) {
-            (State::V1, ..) if packet.head_bytes() == FRAME_BYTES => {
+            (Awaited::V1, ..) if packet.head_bytes() == FRAME_BYTES => {
                 let checksum = checksum.unwrap_or_else(|| crate::wire::checksum(packet.payload()));
                 let frame = Frame { command, payload_bytes, checksum };
                 let (mut out, _) = packet.into_parts();
                 out[..FRAME_BYTES].copy_from_slice(&frame.to_bytes(self.magic));
                 out
             }
-            (State::Packets, Some(cipher), Some(id)) if packet.head_bytes() == v2::SHORT_HEAD_BYTES => {
+            (Awaited::Packets, Some(cipher), Some(id)) if packet.head_bytes() == v2::SHORT_HEAD_BYTES => {
                 let (mut out, head_bytes) = packet.into_parts();
                 out[head_bytes - 1] = id;
                 cipher.seal_in_place(&mut out, 0, &[], false);

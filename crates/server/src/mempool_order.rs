@@ -8,7 +8,7 @@
 //!
 //! Source: Bitcoin Core b88bffe, cluster_linearize.h, `ChunkLinearization`; node/miner.cpp, `addChunks`.
 
-use node::mempool::{CLUSTER_MAX, Entry};
+use node::mempool::{CLUSTER_MAX, PoolEntry};
 use primitives::Txid;
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -51,7 +51,7 @@ pub(crate) struct Chunk {
 /// Transactions and how they hang together.
 #[derive(Debug)]
 pub(crate) struct Graph {
-    entries: Vec<Arc<Entry>>,
+    entries: Vec<Arc<PoolEntry>>,
     places: HashMap<Txid, usize>,
     clusters: Vec<Cluster>,
     /// The cluster of each, and its number there.
@@ -90,9 +90,9 @@ fn root(first: &mut [usize], mut at: usize) -> usize {
 
 impl Graph {
     /// Of transactions each of which comes behind its parents, at most [`CLUSTER_MAX`] of them hanging together.
-    pub(crate) fn new(entries: Vec<Arc<Entry>>) -> Graph {
+    pub(crate) fn new(entries: Vec<Arc<PoolEntry>>) -> Graph {
         let places: HashMap<Txid, usize> = entries.iter().enumerate().map(|(at, entry)| (entry.txid, at)).collect();
-        let parents = |entry: &Entry| -> Vec<usize> {
+        let parents = |entry: &PoolEntry| -> Vec<usize> {
             entry.inputs.iter().filter_map(|outpoint| places.get(&outpoint.txid).copied()).collect()
         };
         // The first of a cluster stands for it.
@@ -181,7 +181,7 @@ impl Graph {
     }
 
     /// The transactions, by numbers.
-    pub(crate) fn entries(&self) -> &[Arc<Entry>] {
+    pub(crate) fn entries(&self) -> &[Arc<PoolEntry>] {
         &self.entries
     }
 
@@ -234,7 +234,7 @@ mod tests {
     /// Transactions of weight 400: number, parents, fee.
     fn graph(txs: &[(u8, &[u8], i64)]) -> Graph {
         let entry = |&(number, parents, fee): &(u8, &[u8], i64)| {
-            Arc::new(Entry {
+            Arc::new(PoolEntry {
                 txid: txid(number),
                 wtxid: Wtxid::from_bytes([number; 32]),
                 bytes: Vec::new(),

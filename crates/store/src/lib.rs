@@ -32,7 +32,7 @@ pub mod xor;
 pub use chainstate::Chainstate;
 pub use fault::{Fault, FaultKind, Result};
 pub use fileinfo::{FileEnd, FileInfo, FileInfos};
-pub use index::{BlockIndex, IndexEntry, Status};
+pub use index::{BlockTreeDb, IndexEntry, Status};
 pub use layout::{Layout, Network, UsedSpace};
 
 /// A place in Core's block or undo files.

@@ -22,7 +22,7 @@
 use crate::chainstate;
 use crate::db::empty_database;
 use crate::fault::{Fault, FaultKind, Result};
-use crate::index::{BlockIndex, IndexChanges};
+use crate::index::{BlockTreeDb, IndexChanges};
 use crate::layout::{self, Layout};
 use crate::private_files::PrivateDir;
 use disk::{Disk, remove_tree};
@@ -42,7 +42,7 @@ const HEADERS_BYTES_MAX: usize = 1 << 28;
 #[derive(Debug)]
 pub struct Begun {
     /// The index: empty but for `R`.
-    pub index: BlockIndex,
+    pub index: BlockTreeDb,
     /// The old index was damaged and was replaced by a new one.
     pub was_damaged: bool,
     /// A chainstate from a snapshot was removed.
@@ -65,7 +65,7 @@ pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout, headers: &[Header]) -> Resul
         private.write(HEADERS, &headers.iter().flat_map(|header| header.0).collect::<Vec<u8>>())?;
     }
     private.write(BEGINS, b"")?;
-    let old = match BlockIndex::open(disk.clone(), layout).and_then(|index| set_reindexing(&index).map(|()| index)) {
+    let old = match BlockTreeDb::open(disk.clone(), layout).and_then(|index| set_reindexing(&index).map(|()| index)) {
         Ok(index) => Some(index),
         Err(why) if matches!(why.kind(), FaultKind::Damaged | FaultKind::OtherForm) => None,
         Err(why) => return Err(why),
@@ -138,12 +138,12 @@ pub fn forget(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
 /// # Errors
 ///
 /// Another program holds the data directory, something is damaged, or what the system says; can be called again.
-pub fn resume(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Option<BlockIndex>> {
+pub fn resume(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Option<BlockTreeDb>> {
     finish_index_swap(disk, layout)?;
-    if !BlockIndex::exists(&**disk, layout)? {
+    if !BlockTreeDb::exists(&**disk, layout)? {
         return Ok(None);
     }
-    let index = BlockIndex::open(disk.clone(), layout)?;
+    let index = BlockTreeDb::open(disk.clone(), layout)?;
     if !index.is_reindexing()? {
         return Ok(None);
     }
@@ -156,7 +156,7 @@ pub fn resume(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Option<BlockIndex
     Ok(Some(index))
 }
 
-fn set_reindexing(index: &BlockIndex) -> Result<()> {
+fn set_reindexing(index: &BlockTreeDb) -> Result<()> {
     if index.is_reindexing()? {
         return Ok(());
     }
@@ -178,13 +178,13 @@ pub fn remove_undo_files(disk: &dyn Disk, layout: &Layout) -> Result<()> {
 }
 
 /// A new index with `R` takes the place of one that cannot be read. bitcoind could not start on the old one either.
-fn replace_damaged_index(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<BlockIndex> {
+fn replace_damaged_index(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<BlockTreeDb> {
     let new = new_index_dir(layout);
     let dir = layout.index_dir();
     if disk.metadata(&new)?.is_some() {
         remove_tree(&**disk, &new)?;
     }
-    let index = BlockIndex::open_dir(disk.clone(), &new)?;
+    let index = BlockTreeDb::open_dir(disk.clone(), &new)?;
     set_reindexing(&index)?;
     drop(index);
     let parent = dir.parent().ok_or_else(|| no_parent(&dir))?;
@@ -195,7 +195,7 @@ fn replace_damaged_index(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<BlockI
         Err(why) => return Err(why.into()),
     }
     finish_index_swap(disk, layout)?;
-    BlockIndex::open(disk.clone(), layout)
+    BlockTreeDb::open(disk.clone(), layout)
 }
 
 /// Ends a replacement of the index that was cut short. Called by [`begin`]; to be called before an index is opened.

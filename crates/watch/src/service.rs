@@ -25,11 +25,11 @@ pub struct Service {
     send: Send,
     /// Half the time within which the watchdog wants to hear.
     beat_interval: Option<Duration>,
-    state: Mutex<State>,
+    state: Mutex<ServiceState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ServiceState {
     is_ready: bool,
     is_stopping: bool,
     window: Window,
@@ -72,7 +72,7 @@ impl Service {
         Service { send, beat_interval: watchdog.map(|time| time / 2), state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ServiceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -5,9 +5,9 @@ use std::io;
 use std::path::Path;
 
 use super::Kind;
-use super::state::{Node, State, names};
+use super::state::{Node, SimState, names};
 
-impl State {
+impl SimState {
     /// Makes the disk one of this kind too.
     pub(super) fn be(&mut self, kind: Kind) {
         self.kinds.insert(kind);

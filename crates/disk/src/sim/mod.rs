@@ -17,8 +17,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use self::state::{DirNode, FileNode, Node, Plan, State, Step, What, names};
-use super::{Bytes, Disk, DiskError, DiskFile, DiskResult, Entry, Inner, LockError, LockGuard, Metadata};
+use self::state::{DirNode, FileNode, Node, Plan, SimState, Step, What, names};
+use super::{Bytes, DirEntry, Disk, DiskError, DiskFile, DiskResult, Inner, LockError, LockGuard, Metadata};
 
 /// What happens at a chosen operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,12 +68,12 @@ pub enum Kind {
 
 /// A file system in memory. Clones are the same disk.
 #[derive(Clone, Debug)]
-pub struct SimDisk(Arc<Mutex<State>>);
+pub struct SimDisk(Arc<Mutex<SimState>>);
 
 impl SimDisk {
     /// An empty disk. `seed` decides how what is torn is torn.
     pub fn new(seed: u64) -> SimDisk {
-        SimDisk(Arc::new(Mutex::new(State::new(seed))))
+        SimDisk(Arc::new(Mutex::new(SimState::new(seed))))
     }
 
     /// As the trait object that everything takes; the same disk.
@@ -152,7 +152,7 @@ impl SimDisk {
         SimDisk(Arc::new(Mutex::new(self.state().left_by(loss))))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SimState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -160,7 +160,7 @@ impl SimDisk {
         &self,
         action: &'static str,
         path: &Path,
-        work: impl FnOnce(&mut State) -> io::Result<T>,
+        work: impl FnOnce(&mut SimState) -> io::Result<T>,
     ) -> DiskResult<T> {
         let mut state = self.state();
         let was_stopped = state.is_stopped;
@@ -335,11 +335,11 @@ impl Disk for SimDisk {
         })
     }
 
-    fn list(&self, path: &Path) -> DiskResult<Vec<Entry>> {
+    fn list(&self, path: &Path) -> DiskResult<Vec<DirEntry>> {
         self.run("list", path, |state| {
             state.read()?;
             let inode = state.find(path)?;
-            let entry = |(name, inode): (&OsString, &usize)| Entry {
+            let entry = |(name, inode): (&OsString, &usize)| DirEntry {
                 name: name.clone(),
                 is_dir: matches!(state.nodes[*inode], Node::Dir(_)),
             };
@@ -458,7 +458,7 @@ fn to_usize(value: u64) -> io::Result<usize> {
 }
 
 impl SimFile {
-    fn run<T>(&self, action: &'static str, work: impl FnOnce(&mut State, usize) -> io::Result<T>) -> DiskResult<T> {
+    fn run<T>(&self, action: &'static str, work: impl FnOnce(&mut SimState, usize) -> io::Result<T>) -> DiskResult<T> {
         self.disk.run(action, &self.path, |state| work(state, self.inode))
     }
 

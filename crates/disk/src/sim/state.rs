@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use super::{Fault, Kind, Loss};
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct SimState {
     /// Files and directories by inode number; 0 is the root. Never removed: they may be open.
     pub(super) nodes: Vec<Node>,
     /// Changes of names that are not durable.
@@ -157,7 +157,7 @@ pub(super) enum Step {
     Broken(Fault, io::Error),
 }
 
-impl State {
+impl SimState {
     pub(super) fn alive(&self) -> io::Result<()> {
         if self.is_stopped {
             return Err(io::Error::other("the machine has stopped"));
@@ -198,7 +198,7 @@ impl State {
         })
     }
 
-    /// As [`State::step`], for operations that are done or not done: `true` says do it, and the
+    /// As [`SimState::step`], for operations that are done or not done: `true` says do it, and the
     /// error is the answer whether done or not.
     pub(super) fn step_whole(&mut self) -> io::Result<(bool, io::Result<()>)> {
         Ok(match self.step()? {
@@ -285,12 +285,12 @@ impl State {
     }
 
     /// The disk that `loss` leaves.
-    pub(super) fn left_by(&self, loss: Loss) -> State {
+    pub(super) fn left_by(&self, loss: Loss) -> SimState {
         let mut random = Random(match loss {
             Loss::Random(seed) => seed,
             Loss::Nothing | Loss::Unsynced => self.random.0,
         });
-        let mut left = State { nodes: Vec::new(), moves: Vec::new(), ..State::new(random.next()) };
+        let mut left = SimState { nodes: Vec::new(), moves: Vec::new(), ..SimState::new(random.next()) };
         left.kinds.clone_from(&self.kinds);
         left.mounts.clone_from(&self.mounts);
         left.lower.clone_from(&self.lower);
@@ -325,8 +325,8 @@ impl State {
         left
     }
 
-    pub(super) fn new(seed: u64) -> State {
-        State {
+    pub(super) fn new(seed: u64) -> SimState {
+        SimState {
             nodes: vec![Node::Dir(DirNode::default())],
             moves: Vec::new(),
             operations: 0,

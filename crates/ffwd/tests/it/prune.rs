@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::net::TcpListener;
 use std::path::Path;
 use store::index::IndexChanges;
-use store::{BlockIndex, Layout};
+use store::{BlockTreeDb, Layout};
 
 const BLOCKS: u32 = 900;
 /// What bitcoind needs on a pruned directory.
@@ -57,7 +57,7 @@ fn made(options: &Options) -> Value {
 }
 
 fn set_reindexing(directory: &Path) {
-    let index = BlockIndex::open(real_disk(), &Layout::new(directory, "regtest", None)).unwrap();
+    let index = BlockTreeDb::open(real_disk(), &Layout::new(directory, "regtest", None)).unwrap();
     index.write(&IndexChanges { reindexing: Some(true), ..IndexChanges::default() }).unwrap();
 }
 

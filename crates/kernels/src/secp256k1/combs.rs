@@ -18,7 +18,7 @@ use super::power;
 use super::products::{mul, mul_columns, square};
 use super::reference::{Field, GENERATOR};
 use super::repeats::Key;
-use super::tables::{Entry, entries};
+use super::tables::{TablePoint, entries};
 use super::vector::{LANES_MAX, Vector};
 
 /// Bits of a window.
@@ -32,7 +32,7 @@ const TREE: usize = 32;
 const _: () = assert!(BITS * WINDOWS >= 130 && WINDOWS == TREE + 1);
 
 /// A key's tables: window, multiple, and the same with lambda.
-type Table = [[[Entry; 2]; ENTRIES]; WINDOWS];
+type Table = [[[TablePoint; 2]; ENTRIES]; WINDOWS];
 
 /// Whether `u1 G + u2 P` has this x, where P is key number `key`.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ impl Combs {
     #[inline(always)]
     pub(super) fn fill<V: Vector>(&mut self, like: V, keys: &[Key], room: &mut Room<V>) {
         assert!(keys.len() <= V::LANES * WAYS, "a lane for each key");
-        self.tables.resize(LANES_MAX * WAYS, [[[Entry::EMPTY; 2]; ENTRIES]; WINDOWS]);
+        self.tables.resize(LANES_MAX * WAYS, [[[TablePoint::EMPTY; 2]; ENTRIES]; WINDOWS]);
         let (points, good) = lift(like, keys);
         self.good = [0; WAYS];
         let Some(multiples) = multiples(points, room) else { return };

@@ -12,7 +12,7 @@ use super::field::Fe;
 use super::inversions::Inversions;
 use super::point::{Axis, Coordinate, WAYS, each};
 use super::reference::{Affine, Field};
-use super::tables::{BASES, Entry};
+use super::tables::{BASES, TablePoint};
 use super::vector::{LANES_MAX, Vector};
 
 /// Pairs that share an inversion at most: what is kept of each of their vectors, 640 bytes, stays in a processor's cache.
@@ -66,7 +66,7 @@ impl Bucket {
 pub(super) struct Pairs<V> {
     like: V,
     /// The first two stand in where pairs do not fill a vector: they are not equal nor opposite.
-    points: Vec<Entry>,
+    points: Vec<TablePoint>,
     pairs: Vec<[Term; 2]>,
     inversions: Inversions<V>,
 }
@@ -100,7 +100,7 @@ impl<V: Vector> Pairs<V> {
     ///
     /// While pairs wait: their sums have the next places.
     #[inline(always)]
-    pub(super) fn push(&mut self, points: &[Entry]) -> Term {
+    pub(super) fn push(&mut self, points: &[TablePoint]) -> Term {
         assert!(self.pairs.is_empty());
         self.points.extend_from_slice(points);
         Term::new(self.points.len() - points.len())
@@ -151,7 +151,7 @@ impl<V: Vector> Pairs<V> {
 
     /// A point of the list.
     pub(super) fn point(&self, term: Term) -> Affine {
-        let Entry([x, y]) = self.points[term.place()];
+        let TablePoint([x, y]) = self.points[term.place()];
         let x = Field::reduced(x);
         let y = Field::reduced(y);
         Affine { x, y: if term.is_negative() { -y } else { y } }
@@ -189,7 +189,7 @@ impl<V: Vector> Pairs<V> {
         let first = points.len();
         let highest = pairs.as_flattened().iter().fold(0, |highest, term| highest.max(term.0));
         assert!(Term(highest).place() < first, "terms are of points that are there");
-        points.resize(first + count + LANES_MAX - V::LANES, Entry::EMPTY);
+        points.resize(first + count + LANES_MAX - V::LANES, TablePoint::EMPTY);
         let (points, sums) = points.split_at_mut(first);
         let mut good = true;
         inversions.add_pairs(
@@ -207,9 +207,9 @@ impl<V: Vector> Pairs<V> {
             |_, zeros| good &= zeros == [0; WAYS],
             #[inline(always)]
             |at, way, axis, number| {
-                let rows: &mut [Entry; LANES_MAX] =
+                let rows: &mut [TablePoint; LANES_MAX] =
                     sums[(at * WAYS + way) * V::LANES..].first_chunk_mut().expect("there is room");
-                V::scatter(number.to_words(), rows.each_mut().map(|Entry(row)| &mut row[axis as usize]));
+                V::scatter(number.to_words(), rows.each_mut().map(|TablePoint(row)| &mut row[axis as usize]));
             },
         );
         self.points.truncate(first + count);
@@ -225,7 +225,7 @@ impl<V: Vector> Pairs<V> {
 #[inline(always)]
 unsafe fn coordinate<V: Vector>(
     like: V,
-    points: &[Entry],
+    points: &[TablePoint],
     pairs: &[[Term; 2]; LANES_MAX],
     which: usize,
     axis: Axis,

@@ -1,6 +1,6 @@
 //! Odd multiples of the generator, a table for each window of its scalar, made once, and the way from a table into lanes.
 //!
-//! Entry: x and y, four 64-bit words each, the lowest first: one cache line. Place `i` holds `2 i + 1` times the base.
+//! TablePoint: x and y, four 64-bit words each, the lowest first: one cache line. Place `i` holds `2 i + 1` times the base.
 
 use super::digits::{BASE_BITS, BASE_WINDOWS, Digits};
 use super::field::Fe;
@@ -14,13 +14,13 @@ use sys::memory::{Array, HUGE_PAGE_BYTES, Zeroed};
 /// A point in a table.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub(super) struct Entry(pub(super) [[u64; 4]; 2]);
+pub(super) struct TablePoint(pub(super) [[u64; 4]; 2]);
 
 // SAFETY: eight words, without padding; any bits are a value.
-unsafe impl Zeroed for Entry {}
+unsafe impl Zeroed for TablePoint {}
 
-impl Entry {
-    pub(super) const EMPTY: Entry = Entry([[0; 4]; 2]);
+impl TablePoint {
+    pub(super) const EMPTY: TablePoint = TablePoint([[0; 4]; 2]);
 
     /// One of its coordinates, below 2^256.
     #[inline(always)]
@@ -33,18 +33,18 @@ impl Entry {
 const ENTRIES: usize = 1 << (BASE_BITS - 1);
 
 /// A table.
-pub(super) type Table = [Entry; ENTRIES];
+pub(super) type Table = [TablePoint; ENTRIES];
 
 /// The tables of G, 2^12 G and so on: what a window of the scalar at that bit is multiplied with. Read at random, so in large
 /// pages where the system has them.
-pub(super) struct Bases(Array<Entry>);
+pub(super) struct Bases(Array<TablePoint>);
 
 pub(super) static BASES: LazyLock<Bases> = LazyLock::new(|| {
     let next = |base: &Jacobian| Some((0..BASE_BITS).fold(*base, |base, _| base.double()));
     let bases: Vec<Jacobian> = std::iter::successors(Some(GENERATOR.jacobian()), next).take(BASE_WINDOWS).collect();
     // Whole large pages: the last one would not be one otherwise.
     let bytes = (BASE_WINDOWS * size_of::<Table>()).next_multiple_of(HUGE_PAGE_BYTES);
-    let mut tables = Array::new(bytes / size_of::<Entry>());
+    let mut tables = Array::new(bytes / size_of::<TablePoint>());
     for (base, table) in to_affine(&bases).into_iter().zip(tables.chunks_mut(ENTRIES)) {
         table.copy_from_slice(&odd_multiples(base));
     }
@@ -60,23 +60,23 @@ impl Bases {
 }
 
 /// The odd multiples of `base`, from one on.
-fn odd_multiples(base: Affine) -> Vec<Entry> {
+fn odd_multiples(base: Affine) -> Vec<TablePoint> {
     let twice = to_affine(&[base.jacobian().double()])[0];
     let multiples: Vec<Jacobian> =
         std::iter::successors(Some(base.jacobian()), |point| Some(point.add(twice))).take(ENTRIES).collect();
     to_affine(&multiples).into_iter().map(entry).collect()
 }
 
-pub(super) fn entry(point: Affine) -> Entry {
-    Entry([point.x.words(), point.y.words()])
+pub(super) fn entry(point: Affine) -> TablePoint {
+    TablePoint([point.x.words(), point.y.words()])
 }
 
 /// Entries of a vector's points.
 #[inline(always)]
-pub(super) fn entries<V: Vector>(x: &Fe<V>, y: &Fe<V>) -> [Entry; LANES_MAX] {
-    let mut rows = [Entry::EMPTY; LANES_MAX];
+pub(super) fn entries<V: Vector>(x: &Fe<V>, y: &Fe<V>) -> [TablePoint; LANES_MAX] {
+    let mut rows = [TablePoint::EMPTY; LANES_MAX];
     for (axis, number) in [x, y].into_iter().enumerate() {
-        V::scatter(number.to_words(), rows.each_mut().map(|Entry(row)| &mut row[axis]));
+        V::scatter(number.to_words(), rows.each_mut().map(|TablePoint(row)| &mut row[axis]));
     }
     rows
 }

@@ -7,11 +7,11 @@
 
 use super::eras::ERAS;
 use super::model::{EraRates, Rate, Rates};
-use super::{Error, Options};
+use super::{Error, EstimateOptions};
 use crate::chain::{self, Profile, Signatures};
 use consensus::{Chain, Params};
 use node::jobs;
-use node::reporting::Report;
+use node::reporting::JobReport;
 use node::stats::{STAGES, Stage};
 use primitives::BlockHash;
 use std::fs::File;
@@ -55,7 +55,11 @@ pub(super) struct Measured {
 }
 
 /// Measures in `directory`, which is on the disk that is meant; tells `say` what it does.
-pub(super) fn measure(options: &Options, directory: &Path, say: &mut dyn FnMut(&str)) -> Result<Measured, Error> {
+pub(super) fn measure(
+    options: &EstimateOptions,
+    directory: &Path,
+    say: &mut dyn FnMut(&str),
+) -> Result<Measured, Error> {
     let mut measured = Measured::default();
     say("disk: writing, syncing, reading at random");
     let shrink = if options.quick { 16 } else { 1 };
@@ -146,12 +150,12 @@ fn memory_ns(places: u32, steps: u32) -> f64 {
 
 /// Makes chains and reindexes them.
 struct Lab<'a> {
-    options: &'a Options,
+    options: &'a EstimateOptions,
     directory: &'a Path,
 }
 
 /// Busy seconds of a stage.
-fn busy(report: &Report, stage: Stage) -> f64 {
+fn busy(report: &JobReport, stage: Stage) -> f64 {
     let at = STAGES.iter().position(|(one, _)| *one == stage).expect("it has all stages");
     report.stats.busy[at].as_secs_f64()
 }
@@ -167,7 +171,7 @@ impl Lab<'_> {
         let (datadir, _) = self.chain("era", (blocks, coins), profile, Signatures::Real)?;
         let runs = self.times(|| self.reindex(&datadir, BlockHash::ZERO, 1 << 30))?;
         std::fs::remove_dir_all(&datadir).map_err(Error::io(&datadir))?;
-        let rate = |stage: Stage, units: fn(&Report) -> u64| {
+        let rate = |stage: Stage, units: fn(&JobReport) -> u64| {
             Rate::of(&runs.iter().map(|run| busy(run, stage) / units(run).max(1) as f64).collect::<Vec<_>>())
         };
         Ok(EraRates {
@@ -186,7 +190,7 @@ impl Lab<'_> {
         let cache = if self.options.quick { 4 << 20 } else { SET_CACHE_BYTES };
         let runs = self.times(|| self.reindex(&datadir, tip, cache))?;
         std::fs::remove_dir_all(&datadir).map_err(Error::io(&datadir))?;
-        let rate = |seconds: fn(&Report) -> f64, units: fn(&Report) -> u64| {
+        let rate = |seconds: fn(&JobReport) -> f64, units: fn(&JobReport) -> u64| {
             Rate::of(&runs.iter().map(|run| seconds(run) / units(run).max(1) as f64).collect::<Vec<_>>())
         };
         rates.apply = rate(|run| busy(run, Stage::Apply), |run| run.stats.inputs + run.stats.outputs);
@@ -201,7 +205,7 @@ impl Lab<'_> {
         Ok(())
     }
 
-    fn times(&self, mut run: impl FnMut() -> Result<Report, Error>) -> Result<Vec<Report>, Error> {
+    fn times(&self, mut run: impl FnMut() -> Result<JobReport, Error>) -> Result<Vec<JobReport>, Error> {
         (0..if self.options.quick { 1 } else { TIMES }).map(|_| run()).collect()
     }
 
@@ -224,7 +228,7 @@ impl Lab<'_> {
     }
 
     /// A whole reindex: index, undo data and coins.
-    fn reindex(&self, datadir: &Path, assumevalid: BlockHash, dbcache_bytes: usize) -> Result<Report, Error> {
+    fn reindex(&self, datadir: &Path, assumevalid: BlockHash, dbcache_bytes: usize) -> Result<JobReport, Error> {
         self.options.check_stop()?;
         let params = Params::new(Chain::Regtest);
         let options = node::options::Options {

@@ -3,7 +3,7 @@
 //! - `eras`: what there is to do, counted from real blocks and cited. `measure`: what this machine does in a second.
 //!   `model`: both together.
 //!
-//! Absent on purpose: a promise. The error says what is known; [`Options::made`] gives the time of a chain that can be made
+//! Absent on purpose: a promise. The error says what is known; [`EstimateOptions::made`] gives the time of a chain that can be made
 //! and reindexed on the same machine, to hold the estimate to.
 
 mod eras;
@@ -26,7 +26,7 @@ const ASSUMED_TO: u32 = 938_343;
 
 /// What is estimated, and where it is measured.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct EstimateOptions {
     /// A directory on the disk that the data directory would be on; some hundred MB are written there, and removed.
     pub directory: PathBuf,
     /// Workers.
@@ -43,7 +43,7 @@ pub struct Options {
     pub stop: Arc<AtomicBool>,
 }
 
-impl Options {
+impl EstimateOptions {
     fn check_stop(&self) -> Result<(), Error> {
         if self.stop.load(Ordering::Relaxed) { Err(Error::Stopped) } else { Ok(()) }
     }
@@ -189,7 +189,7 @@ pub struct Report {
 /// # Errors
 ///
 /// See [`Error`].
-pub fn estimate(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Report, Error> {
+pub fn estimate(options: &EstimateOptions, say: &mut dyn FnMut(&str)) -> Result<Report, Error> {
     let start = std::time::Instant::now();
     let directory = options.directory.join(format!("ffwd-lab-estimate-{}", std::process::id()));
     std::fs::create_dir_all(&directory).map_err(Error::io(&directory))?;
@@ -250,7 +250,7 @@ fn figures((era, rates): (&eras::Era, &model::EraRates)) -> EraFigures {
     }
 }
 
-fn way(parts: &[eras::Part], rates: &model::Rates, settings: &Settings, options: &Options) -> Way {
+fn way(parts: &[eras::Part], rates: &model::Rates, settings: &Settings, options: &EstimateOptions) -> Way {
     let ages = model::ages(options.made.is_some());
     let times: Vec<Time> = parts.iter().map(|part| model::time(part, rates, settings, &ages)).collect();
     let seconds: f64 = times.iter().map(|time| time.seconds).sum();
@@ -291,8 +291,8 @@ fn way(parts: &[eras::Part], rates: &model::Rates, settings: &Settings, options:
 mod tests {
     use super::*;
 
-    fn options(directory: &Path) -> Options {
-        Options {
+    fn options(directory: &Path) -> EstimateOptions {
+        EstimateOptions {
             directory: directory.to_owned(),
             threads: 2,
             dbcache_bytes: 450 << 20,

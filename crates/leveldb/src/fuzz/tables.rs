@@ -451,7 +451,7 @@ mod tests {
             let data = rng.bytes(600);
             let (files, model) = made(Choices(&data), Flaw::Nothing);
             let state = files.iter().find(|(path, _)| path.ends_with("MANIFEST-000002")).unwrap();
-            let state = crate::edit::State::read(&state.1).unwrap();
+            let state = crate::edit::VersionState::read(&state.1).unwrap();
             state.levels.iter().zip(&mut levels).for_each(|(tables, count)| *count += tables.len());
             assert!(model.len() < RECORDS_MAX * (LEVELS + LEVEL_0_MAX));
         }

@@ -59,7 +59,7 @@ struct Node {
     bits: u32,
     nonce: u32,
     parent: NodeId,
-    place: Place,
+    place: HeightAndFate,
 }
 
 const _: () = assert!(size_of::<Node>() <= 88);
@@ -72,9 +72,9 @@ const ANCHOR_STEP: u32 = 16;
 #[derive(Debug)]
 struct Anchor {
     id: NodeId,
-    /// Place of the anchor below, sixteen blocks lower; of the genesis block its own.
+    /// HeightAndFate of the anchor below, sixteen blocks lower; of the genesis block its own.
     below: u32,
-    /// Place of one further down, for jumps.
+    /// HeightAndFate of one further down, for jumps.
     skip: u32,
     /// Work of the chain up to and with it.
     work: PackedWork,
@@ -98,16 +98,16 @@ impl PackedWork {
 
 /// A height, and a fate in the two bits above it.
 #[derive(Clone, Copy, Debug)]
-struct Place(u32);
+struct HeightAndFate(u32);
 
 /// Heights are below 2^30: that number of headers needs 100 GB.
 const FATE_SHIFT: u32 = 30;
 
-impl Place {
-    fn new(height: Height, fate: Fate) -> Place {
+impl HeightAndFate {
+    fn new(height: Height, fate: Fate) -> HeightAndFate {
         let height = height.to_u32();
         assert!(height < 1 << FATE_SHIFT, "no chain is that high");
-        Place((fate as u32) << FATE_SHIFT | height)
+        HeightAndFate((fate as u32) << FATE_SHIFT | height)
     }
 
     fn height(self) -> Height {
@@ -258,7 +258,7 @@ impl Tree {
             bits: header.bits(),
             nonce: header.nonce(),
             parent,
-            place: Place::new(height, Fate::Open),
+            place: HeightAndFate::new(height, Fate::Open),
         });
         if height.to_u32().is_multiple_of(ANCHOR_STEP) {
             self.push_anchor(id, work);
@@ -317,7 +317,7 @@ impl Tree {
         id
     }
 
-    /// Place of an anchor.
+    /// HeightAndFate of an anchor.
     fn anchor(&self, id: NodeId) -> usize {
         // While there is one chain they lie in the order of their heights.
         let guess = (self.height(id).to_u32() / ANCHOR_STEP) as usize;
@@ -356,7 +356,7 @@ impl Tree {
 
     fn set_fate(&mut self, id: NodeId, fate: Fate) {
         let place = &mut self.nodes[id.index()].place;
-        *place = Place::new(place.height(), fate);
+        *place = HeightAndFate::new(place.height(), fate);
     }
 
     fn node(&self, id: NodeId) -> &Node {
@@ -605,7 +605,7 @@ mod tests {
         }
         for height in [0, 1, 950_000, (1 << FATE_SHIFT) - 1] {
             for fate in [Fate::Open, Fate::Failed, Fate::FailedParent] {
-                let place = Place::new(Height::new(height), fate);
+                let place = HeightAndFate::new(Height::new(height), fate);
                 assert_eq!((place.height(), place.fate()), (Height::new(height), fate));
             }
         }

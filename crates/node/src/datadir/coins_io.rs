@@ -31,7 +31,7 @@ const SPARE_BYTES: u64 = 50 << 20;
 pub(crate) struct CoinsIo {
     disk: Arc<dyn Disk>,
     chainstate: Chainstate,
-    state: Mutex<State>,
+    state: Mutex<CommitState>,
     /// A commit waits for compaction.
     compaction_is_needed: AtomicBool,
     space: SpaceWait,
@@ -41,7 +41,7 @@ pub(crate) struct CoinsIo {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CommitState {
     commit: Option<Arc<CoinsCommit>>,
     /// Records of the commit, and when it was begun; after a full disk it is not begun again.
     begun: Option<(u64, Instant)>,
@@ -63,7 +63,7 @@ impl CoinsIo {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CommitState> {
         lock(&self.state)
     }
 

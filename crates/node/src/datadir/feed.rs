@@ -51,10 +51,10 @@ pub(crate) struct BlockFeed {
     dbcache_bytes: u64,
     /// Buffers of what is read.
     pool: Arc<Pool>,
-    state: Mutex<State>,
+    state: Mutex<FeedState>,
 }
 
-struct State {
+struct FeedState {
     planned: VecDeque<BlockContext>,
     /// Bytes, and what checking them gave where they came from a peer just now.
     ready: VecDeque<(BlockBytes, Option<Arc<Checked>>)>,
@@ -74,7 +74,7 @@ impl BlockFeed {
         let useful = (BUFFERS_AHEAD + BUFFERS_PER_WORKER * par).min(BUFFERS_MAX);
         let pool = Pool::new(READ_BYTES, (dbcache_bytes / CACHE_SHARE / READ_BYTES).clamp(BUFFERS_MIN, useful));
         let reader = BulkReader::new(files, pool.clone());
-        let state = State { planned: VecDeque::new(), ready: VecDeque::new(), reader };
+        let state = FeedState { planned: VecDeque::new(), ready: VecDeque::new(), reader };
         BlockFeed { arrivals: None, dbcache_bytes: dbcache_bytes as u64, pool, state: Mutex::new(state) }
     }
 

@@ -150,7 +150,7 @@ impl<'e> DataDir<'e> {
         options: &'e Options,
         reporter: Reporter<'e>,
         locked: Locked,
-        index_db: store::BlockIndex,
+        index_db: store::BlockTreeDb,
         chainstate: Chainstate,
         infos: FileInfos,
     ) -> Result<DataDir<'e>, Fault> {

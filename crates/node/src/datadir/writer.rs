@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use store::blockfiles::{BlockAt, BlockWriter, Flush, Limits};
-use store::index::{BlockIndex as IndexDb, IndexChanges};
+use store::index::{BlockTreeDb, IndexChanges};
 use store::presence::Presence;
 use store::prune::Selection;
 use store::undofiles::UndoWriter;
@@ -38,9 +38,9 @@ pub(crate) struct BlockFileSetup {
 #[derive(Debug)]
 pub(crate) struct Writer {
     setup: BlockFileSetup,
-    db: IndexDb,
+    db: BlockTreeDb,
     index: Arc<SharedIndex>,
-    state: Mutex<State>,
+    state: Mutex<WriterState>,
     /// Bytes of all files that are in use, as of when the state was last unlocked: who asks does not wait for an append.
     used_bytes: AtomicU64,
     presence: Presence,
@@ -49,7 +49,7 @@ pub(crate) struct Writer {
 }
 
 #[derive(Debug)]
-struct State {
+struct WriterState {
     infos: FileInfos,
     undo: UndoWriter,
     /// Made when the first block is appended.
@@ -69,7 +69,7 @@ struct Above {
     blocks: BlockWriter,
 }
 
-impl State {
+impl WriterState {
     /// Every writer of blocks.
     fn writers(&mut self) -> impl Iterator<Item = &mut BlockWriter> {
         self.blocks.iter_mut().chain(self.above.as_mut().map(|above| &mut above.blocks))
@@ -86,20 +86,20 @@ impl State {
 
 /// The state, locked.
 struct Locked<'w> {
-    state: MutexGuard<'w, State>,
+    state: MutexGuard<'w, WriterState>,
     used_bytes: &'w AtomicU64,
 }
 
 impl Deref for Locked<'_> {
-    type Target = State;
+    type Target = WriterState;
 
-    fn deref(&self) -> &State {
+    fn deref(&self) -> &WriterState {
         &self.state
     }
 }
 
 impl DerefMut for Locked<'_> {
-    fn deref_mut(&mut self) -> &mut State {
+    fn deref_mut(&mut self) -> &mut WriterState {
         &mut self.state
     }
 }
@@ -129,13 +129,13 @@ impl Writer {
     /// The directory of block files cannot be read.
     pub(crate) fn new(
         setup: BlockFileSetup,
-        db: IndexDb,
+        db: BlockTreeDb,
         index: Arc<SharedIndex>,
         infos: FileInfos,
     ) -> store::Result<Writer> {
         let presence = Presence::new(setup.disk.clone(), &setup.blocks_dir)?;
         let undo = UndoWriter::new(setup.disk.clone(), &setup.blocks_dir, &setup.network, setup.key);
-        let state = State { infos, undo, blocks: None, above: None, is_pruned: false, is_committing: false };
+        let state = WriterState { infos, undo, blocks: None, above: None, is_pruned: false, is_committing: false };
         let used_bytes = AtomicU64::new(state.infos.used_bytes());
         Ok(Writer { setup, db, index, state: Mutex::new(state), used_bytes, presence, committed: Condvar::new() })
     }
@@ -174,7 +174,7 @@ impl Writer {
         reporter.with_room(|| {
             let mut state = self.lock();
             state.blocks(&self.setup)?;
-            let State { infos, blocks, above, .. } = &mut *state;
+            let WriterState { infos, blocks, above, .. } = &mut *state;
             let below = blocks.as_mut().expect("just made");
             match above.as_mut().filter(|above| height > above.base) {
                 Some(above) => {
@@ -273,7 +273,7 @@ impl Writer {
     /// What the system says.
     pub(crate) fn append_undo(&self, reporter: &Reporter<'_>, file: u32, record: &[u8]) -> Result<u32, Fault> {
         reporter.with_room(|| {
-            let State { infos, undo, .. } = &mut *self.lock();
+            let WriterState { infos, undo, .. } = &mut *self.lock();
             undo.append(infos, file, record)
         })
     }

@@ -53,7 +53,7 @@ pub enum Unanswered {
 /// The handle: made before the job, and given to it ([`crate::session::options::SyncOptions`]).
 pub struct Handle {
     started: Instant,
-    state: Mutex<State>,
+    state: Mutex<HandleState>,
     turn: Arc<Turn>,
     /// Core's latch: once the tip was recent, the initial block download is over.
     is_current: AtomicBool,
@@ -98,7 +98,7 @@ pub struct Loaded {
     pub height: Height,
 }
 
-struct State {
+struct HandleState {
     live: Option<Arc<Live>>,
     /// The last one that was published: calls may hold it longer than the job.
     last: Weak<Live>,
@@ -109,7 +109,7 @@ struct State {
     tasks: VecDeque<Task>,
 }
 
-impl State {
+impl HandleState {
     fn tell_loaded(&mut self) {
         if let Some((answer, result)) = self.loaded.take() {
             // The caller may be gone: what was loaded stands.
@@ -127,7 +127,7 @@ impl fmt::Debug for Handle {
 impl Default for Handle {
     fn default() -> Handle {
         let opening = "Loading block index…".to_owned();
-        let state = State { live: None, last: Weak::new(), loaded: None, opening, tasks: VecDeque::new() };
+        let state = HandleState { live: None, last: Weak::new(), loaded: None, opening, tasks: VecDeque::new() };
         Handle {
             started: Instant::now(),
             state: Mutex::new(state),

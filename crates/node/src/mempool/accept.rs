@@ -5,7 +5,7 @@
 //! Source: Bitcoin Core b88bffe, `MemPoolAccept::PreChecks`, `PolicyScriptChecks`, `AcceptSingleTransactionInternal`.
 
 use super::policy;
-use super::pool::{Entry, Pool};
+use super::pool::{Pool, PoolEntry};
 use consensus::SpentCoin;
 use consensus::spend::{SequenceLocks, add_value_in, check_maturity, fee};
 use consensus::transaction::{is_final, value_out};
@@ -51,11 +51,11 @@ impl Coin {
 /// What `coin` says.
 pub(super) fn judge<E>(
     bytes: &[u8],
-    known: Option<&Entry>,
+    known: Option<&PoolEntry>,
     pool: &Pool,
     next: &Next<'_>,
     coin: impl Fn(&OutPoint) -> Result<Option<Vec<u8>>, E>,
-) -> Result<Option<Entry>, E> {
+) -> Result<Option<PoolEntry>, E> {
     let mut tables = Tables::new();
     let Ok(tx) = tables.parse_transaction(bytes) else { return Ok(None) };
     let cutoff = next.median_time_past.to_u32();
@@ -82,7 +82,7 @@ pub(super) fn judge<E>(
     }
     let coins: Vec<SpentCoin<'_>> = coins.iter().map(Coin::view).collect();
     let Some(paid) = paid(&tx, &coins, next) else { return Ok(None) };
-    let entry = Entry {
+    let entry = PoolEntry {
         txid,
         wtxid: tx.wtxid(),
         bytes: bytes.to_vec(),

@@ -18,7 +18,7 @@ mod queue;
 mod tests;
 
 pub(crate) use accept::Next;
-pub use pool::{CLUSTER_MAX, Entry};
+pub use pool::{CLUSTER_MAX, PoolEntry};
 
 use crate::threads::locks::lock;
 use pool::Pool;
@@ -37,13 +37,13 @@ const EXPIRY_S: u64 = 336 * 3600;
 pub struct Mempool {
     /// Neither queue nor pool has anything.
     is_empty: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<MempoolState>,
     /// Memory that what waits may take.
     bytes_max: usize,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MempoolState {
     queue: Queue,
     pool: Pool,
     /// Blocks were disconnected since it was last judged.
@@ -60,22 +60,22 @@ impl Default for Mempool {
 
 impl Mempool {
     /// What waits, where the chain rests: between two chains it is not known which of it may still be mined.
-    fn settled(&self) -> Option<MutexGuard<'_, State>> {
+    fn settled(&self) -> Option<MutexGuard<'_, MempoolState>> {
         (!self.is_empty.load(Relaxed)).then(|| lock(&self.state)).filter(|state| !state.is_stale)
     }
 
     /// All that wait, each with its parents before it; none while blocks are disconnected.
-    pub fn entries(&self) -> Vec<Arc<Entry>> {
+    pub fn entries(&self) -> Vec<Arc<PoolEntry>> {
         self.settled().map_or_else(Vec::new, |state| state.pool.entries().cloned().collect())
     }
 
     /// One of them.
-    pub fn get(&self, txid: &Txid) -> Option<Arc<Entry>> {
+    pub fn get(&self, txid: &Txid) -> Option<Arc<PoolEntry>> {
         self.settled()?.pool.get(txid).cloned()
     }
 
     /// The one that spends an output.
-    pub fn spender(&self, outpoint: &OutPoint) -> Option<Arc<Entry>> {
+    pub fn spender(&self, outpoint: &OutPoint) -> Option<Arc<PoolEntry>> {
         self.settled()?.pool.spender(outpoint).cloned()
     }
 
@@ -93,7 +93,7 @@ impl Mempool {
     pub(crate) fn clear(&self) {
         let mut state = lock(&self.state);
         let changes = state.changes + state.pool.entries().count() as u64;
-        *state = State { changes, ..State::default() };
+        *state = MempoolState { changes, ..MempoolState::default() };
         self.is_empty.store(true, Relaxed);
     }
 
@@ -115,7 +115,7 @@ impl Mempool {
         let mut tables = Tables::new();
         let Ok(block) = tables.parse_block(block) else { return };
         let mut state = lock(&self.state);
-        let State { queue, pool, changes, .. } = &mut *state;
+        let MempoolState { queue, pool, changes, .. } = &mut *state;
         for (tx, txid) in block.transactions().zip(txids) {
             queue.remove(txid);
             *changes += u64::from(pool.remove(txid));
@@ -125,7 +125,7 @@ impl Mempool {
                 }
             }
         }
-        let is_old = |entry: &&Arc<Entry>| entry.time.saturating_add(EXPIRY_S) < now;
+        let is_old = |entry: &&Arc<PoolEntry>| entry.time.saturating_add(EXPIRY_S) < now;
         let old: Vec<Txid> = pool.entries().filter(is_old).map(|entry| entry.txid).collect();
         *changes += old.into_iter().map(|txid| pool.remove_with_descendants(txid)).sum::<u64>();
         self.note_whether_empty(&state);
@@ -180,7 +180,7 @@ impl Mempool {
         Ok(())
     }
 
-    fn note_whether_empty(&self, state: &State) {
+    fn note_whether_empty(&self, state: &MempoolState) {
         self.is_empty.store(state.queue.is_empty() && state.pool.is_empty(), Relaxed);
     }
 }

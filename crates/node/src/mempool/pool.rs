@@ -18,7 +18,7 @@ const INPUT_BYTES: usize = 120;
 
 /// A transaction that waits.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Entry {
+pub struct PoolEntry {
     /// Its id.
     pub txid: Txid,
     /// The hash of all of it.
@@ -39,7 +39,7 @@ pub struct Entry {
     pub inputs: Vec<OutPoint>,
 }
 
-impl Entry {
+impl PoolEntry {
     /// Weight, or what its signature operations count for if that is more. Source: Core's `GetSigOpsAdjustedWeight`.
     pub fn adjusted_weight(&self) -> u64 {
         self.weight.max(self.sigop_cost * SIGOP_WEIGHT)
@@ -66,7 +66,7 @@ impl Entry {
 /// The transactions, in an order in which each may be mined after those before it.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    entries: BTreeMap<u64, Arc<Entry>>,
+    entries: BTreeMap<u64, Arc<PoolEntry>>,
     places: HashMap<Txid, u64>,
     spenders: BTreeMap<OutPoint, Txid>,
     next: u64,
@@ -82,16 +82,16 @@ impl Pool {
         self.bytes
     }
 
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<PoolEntry>> {
         self.entries.values()
     }
 
-    pub(super) fn get(&self, txid: &Txid) -> Option<&Arc<Entry>> {
+    pub(super) fn get(&self, txid: &Txid) -> Option<&Arc<PoolEntry>> {
         self.entries.get(self.places.get(txid)?)
     }
 
     /// The transaction that spends an output.
-    pub(super) fn spender(&self, outpoint: &OutPoint) -> Option<&Arc<Entry>> {
+    pub(super) fn spender(&self, outpoint: &OutPoint) -> Option<&Arc<PoolEntry>> {
         self.get(self.spenders.get(outpoint)?)
     }
 
@@ -100,7 +100,7 @@ impl Pool {
     /// # Panics
     ///
     /// When it is there, or spends what another one spends.
-    pub(super) fn insert(&mut self, entry: Arc<Entry>) {
+    pub(super) fn insert(&mut self, entry: Arc<PoolEntry>) {
         for outpoint in &entry.inputs {
             let taken = self.spenders.insert(*outpoint, entry.txid);
             assert!(taken.is_none(), "a coin is spent once");

@@ -8,7 +8,7 @@ use crate::options::unix_seconds;
 use crate::pipeline::Settings;
 use crate::pipeline::engine::{Aim, Engine, Setup};
 use crate::pipeline::stats::Snapshot;
-use crate::reporting::Report;
+use crate::reporting::JobReport;
 use coins::table::HashKey;
 use primitives::Height;
 
@@ -96,7 +96,7 @@ pub(crate) fn report(
     height_start: Height,
     stats: Snapshot,
     stopped: bool,
-) -> Report {
+) -> JobReport {
     let reporter = &datadir.reporter;
     datadir.tell_pruned();
     datadir.check_index();
@@ -114,5 +114,14 @@ pub(crate) fn report(
         let why = || datadir.shut_out_reason(tree).or_else(reason);
         (height, tree.height(tree.best()), ends_early.then(why).flatten())
     };
-    reporter.report(Report { height, headers, end_reason, best, height_start, stopped, stats, ..Report::default() })
+    reporter.report(JobReport {
+        height,
+        headers,
+        end_reason,
+        best,
+        height_start,
+        stopped,
+        stats,
+        ..JobReport::default()
+    })
 }

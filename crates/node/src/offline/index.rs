@@ -4,7 +4,7 @@ use super::open::{Purpose, Which, open_existing};
 use crate::fault::Fault;
 use crate::options::Options;
 use crate::reporting::Reporter;
-use crate::reporting::{Events, Report};
+use crate::reporting::{Events, JobReport};
 use indexes::IndexKind;
 use primitives::{BlockHash, Height};
 use store::indexes::IndexDb;
@@ -56,6 +56,6 @@ pub fn index(options: &Options, kinds: &[IndexKind], events: Events<'_>) -> Resu
 }
 
 fn report(kinds: &[IndexKind], reporter: &Reporter<'_>, height: Height, best: BlockHash, stopped: bool) -> IndexReport {
-    let Report { bytes, seconds, .. } = reporter.report(Report::default());
+    let JobReport { bytes, seconds, .. } = reporter.report(JobReport::default());
     IndexReport { indexes: kinds.to_vec(), height, best, bytes, seconds, stopped }
 }

@@ -12,7 +12,7 @@ use std::fmt;
 use std::time::Duration;
 use store::FaultKind;
 use store::chainstate::{self, Chainstate};
-use store::index::{BlockIndex, LoadedIndex};
+use store::index::{BlockTreeDb, LoadedIndex};
 use store::xor::Origin;
 
 /// How often files are read again beside a program at work, and after what time.
@@ -200,8 +200,8 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
     let disk = &locked.disk;
     let layout = &locked.layout;
     let has_files = !locked.files.numbers()?.there.is_empty();
-    let read = || match BlockIndex::exists(&**disk, layout)? {
-        true => BlockIndex::open_read_only(disk.clone(), layout)?.load(&lock::network(&options.params)),
+    let read = || match BlockTreeDb::exists(&**disk, layout)? {
+        true => BlockTreeDb::open_read_only(disk.clone(), layout)?.load(&lock::network(&options.params)),
         false => Ok(LoadedIndex::default()),
     };
     let loaded = match read() {

@@ -18,7 +18,7 @@ use primitives::{BlockHash, CoinRef, Hash256, Header, Height, OutPoint, Tables, 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use store::chainstate::Chainstate;
-use store::index::{BlockIndex, IndexEntry};
+use store::index::{BlockTreeDb, IndexEntry};
 use store::indexes::{IndexDb, read_filter, rebuild_advice, root};
 use store::undofiles::UndoFiles;
 use store::{FaultKind, FilePos, Network};
@@ -89,7 +89,7 @@ pub struct SetAt {
 /// the entries from the tip down are read, and where those would be too many, all of them.
 struct View {
     locked: Locked,
-    index: BlockIndex,
+    index: BlockTreeDb,
     network: Network,
     tip: IndexEntry,
     /// An index with rows by height, and the height of the active block that it stands at.
@@ -113,10 +113,10 @@ impl View {
         let locked = look::open(options, Hold::Nothing)?;
         let coins_dir = locked.layout.chainstate_dir();
         let has_coins = Chainstate::exists(&*locked.disk, &coins_dir)?;
-        if !has_coins || !BlockIndex::exists(&*locked.disk, &locked.layout)? {
+        if !has_coins || !BlockTreeDb::exists(&*locked.disk, &locked.layout)? {
             return Err(nothing());
         }
-        let index = BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?;
+        let index = BlockTreeDb::open_read_only(locked.disk.clone(), &locked.layout)?;
         let network = lock::network(&options.params);
         index.check_genesis(&network)?;
         let coins = Chainstate::open_read_only(locked.disk.clone(), &coins_dir)?;

@@ -40,14 +40,14 @@ use crate::fault::Fault;
 pub(crate) use crate::offline::read_only::apart;
 use crate::options::Options;
 use crate::pipeline::engine::{Activated, Engine};
-use crate::reporting::{Events, Report};
+use crate::reporting::{Events, JobReport};
 use crate::threads;
 use crate::utxo_stats::set_totals;
 use crate::utxo_stats::{SetHash, SetInfo};
 use primitives::{BlockHash, Height};
 use std::sync::atomic::Ordering::Relaxed;
 use store::chainstate::{Chainstate, CoinsView};
-use store::index::{BlockIndex, LoadedIndex};
+use store::index::{BlockTreeDb, LoadedIndex};
 use store::private_files::PrivateDir;
 
 /// Rebuilds index, undo data and coins from the block files, or the coins alone.
@@ -55,7 +55,7 @@ use store::private_files::PrivateDir;
 /// # Errors
 ///
 /// The data directory cannot be used, its block files reach less far than its coins, or what the system says.
-pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> Result<Report, Fault> {
+pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> Result<JobReport, Fault> {
     // What a reindex mends is not advised to who runs one.
     if !chainstate_only {
         return reindex::run(options, events).map_err(Fault::within_reindex);
@@ -165,10 +165,10 @@ pub(crate) fn height_of(loaded: &LoadedIndex, best: BlockHash) -> Result<Height,
 
 /// The same, where of the index nothing else is read.
 fn stored_height(locked: &Locked, options: &Options, best: BlockHash) -> Result<Height, Fault> {
-    if !BlockIndex::exists(&*locked.disk, &locked.layout)? {
+    if !BlockTreeDb::exists(&*locked.disk, &locked.layout)? {
         return Err(apart(best));
     }
-    let index = BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?;
+    let index = BlockTreeDb::open_read_only(locked.disk.clone(), &locked.layout)?;
     let network = datadir::lock::network(&options.params);
     index.check_genesis(&network)?;
     let entry = index.find(&network, &best)?;

@@ -11,7 +11,7 @@ use consensus::header::MAX_FUTURE_BLOCK_TIME_S;
 use primitives::{BlockHash, Height};
 use std::path::Path;
 use store::chainstate::{self, Chainstate};
-use store::index::{self, BlockIndex, LoadedIndex};
+use store::index::{self, BlockTreeDb, LoadedIndex};
 use store::{FaultKind, FileInfos, IndexEntry, Status};
 
 /// A data directory, and the block that its coins stand at.
@@ -60,7 +60,7 @@ pub(crate) fn open_existing<'e>(
     reporter.with_room(|| chainstate::finish_swap(&disk, &layout))?;
     reporter.with_room(|| store::reindex::finish_index_swap(&disk, &layout))?;
     check_there(&locked, purpose, options.params.genesis_hash)?;
-    let block_index = reporter.with_room(|| BlockIndex::open(disk.clone(), &layout))?;
+    let block_index = reporter.with_room(|| BlockTreeDb::open(disk.clone(), &layout))?;
     let loaded = block_index.load(&lock::network(&options.params))?;
     if purpose == Purpose::Work {
         if !loaded.is_reindexing {
@@ -162,7 +162,7 @@ pub(super) fn assume(datadir: &mut DataDir<'_>, base: BlockHash, is_past: bool) 
 /// anything is made that was not there.
 pub(super) fn check_there(locked: &Locked, purpose: Purpose, genesis: BlockHash) -> Result<(), Fault> {
     let Locked { disk, layout, .. } = locked;
-    let has_index = BlockIndex::exists(&**disk, layout)?;
+    let has_index = BlockTreeDb::exists(&**disk, layout)?;
     if purpose == Purpose::Look && !has_index {
         return Err(nothing_to_look_at(&layout.index_dir(), "a block index", "none"));
     }
@@ -202,8 +202,8 @@ fn must_reindex(options: &Options, events: Events<'_>) -> Result<bool, Fault> {
     let locked = lock::lock(options, events, false)?;
     let disk = &locked.disk;
     let layout = &locked.layout;
-    if BlockIndex::exists(&**disk, layout)? {
-        let index = BlockIndex::open_read_only(disk.clone(), layout)?;
+    if BlockTreeDb::exists(&**disk, layout)? {
+        let index = BlockTreeDb::open_read_only(disk.clone(), layout)?;
         if index.is_reindexing()? || !index.is_empty()? {
             return Ok(index.is_reindexing()?);
         }

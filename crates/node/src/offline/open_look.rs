@@ -11,7 +11,7 @@ use crate::reporting::Reporter;
 use crate::reporting::log::Log;
 use store::FileInfos;
 use store::chainstate::{self, Chainstate};
-use store::index::{self, BlockIndex};
+use store::index::{self, BlockTreeDb};
 
 /// Opens what counts: of two chainstates the one from the snapshot. Others are kept out meanwhile where that is possible.
 ///
@@ -28,7 +28,7 @@ pub(super) fn open_to_look<'e>(options: &'e Options, events: Events<'e>) -> Resu
     let reporter = Reporter::new(events, Log::none(), &options.stop);
     let base = chainstate::snapshot_base(&*disk, &layout)?;
     check_there(&locked, Purpose::Look, options.params.genesis_hash)?;
-    let block_index = BlockIndex::open_read_only(disk.clone(), &layout)?;
+    let block_index = BlockTreeDb::open_read_only(disk.clone(), &layout)?;
     let loaded = block_index.load(&lock::network(&options.params))?;
     if loaded.entries.is_empty() {
         return Err(nothing_to_look_at(&layout.index_dir(), "a block index", "an empty one"));

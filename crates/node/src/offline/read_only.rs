@@ -10,16 +10,16 @@ use store::index::{IndexEntry, LoadedIndex};
 use store::{FaultKind, Layout};
 
 /// The block index of a data directory, opened, and where things lie.
-fn open(options: &Options) -> Result<(store::BlockIndex, Layout), Fault> {
+fn open(options: &Options) -> Result<(store::BlockTreeDb, Layout), Fault> {
     let disk = options.disk.clone();
     let layout = lock::layout(options);
     layout.check(&*disk)?;
-    if !store::BlockIndex::exists(&*disk, &layout)? {
+    if !store::BlockTreeDb::exists(&*disk, &layout)? {
         let advice =
             "Name the data directory with --datadir and --chain; where it has block files alone, run ffwd reindex";
         return Err(store::Fault::new(FaultKind::Missing, &layout.index_dir(), "a block index", "none", advice).into());
     }
-    Ok((store::BlockIndex::open_read_only(disk, &layout)?, layout))
+    Ok((store::BlockTreeDb::open_read_only(disk, &layout)?, layout))
 }
 
 /// The whole block index of a data directory, and where things lie.

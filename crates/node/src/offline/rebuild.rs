@@ -5,13 +5,13 @@ use crate::datadir::{DataDir, Mode, lock, start_of};
 use crate::fault::Fault;
 use crate::options::{Options, Prune};
 use crate::pipeline::engine::{Activated, Engine};
-use crate::reporting::{Events, Report};
+use crate::reporting::{Events, JobReport};
 use primitives::Height;
 use store::FileInfos;
 use store::chainstate::{self, Chainstate, Rebuilt};
-use store::index::{self, BlockIndex};
+use store::index::{self, BlockTreeDb};
 
-pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
+pub(super) fn run(options: &Options, events: Events<'_>) -> Result<JobReport, Fault> {
     if options.prune != Prune::Off {
         return Err(Fault::refused(
             "Prune mode is incompatible with -reindex-chainstate.",
@@ -24,7 +24,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
     let reporter = lock::reporter(events, options, "reindex --chainstate-only");
     reporter.with_room(|| chainstate::finish_snapshot(&disk, &layout))?;
     let rebuilt = reporter.with_room(|| chainstate::rebuilt(&disk, &layout))?;
-    let block_index = reporter.with_room(|| BlockIndex::open(disk.clone(), &layout))?;
+    let block_index = reporter.with_room(|| BlockTreeDb::open(disk.clone(), &layout))?;
     let loaded = block_index.load(&lock::network(&options.params))?;
     if loaded.is_reindexing || loaded.entries.is_empty() {
         let found = if loaded.is_reindexing { "one whose reindex is not finished" } else { "an empty one" };
@@ -77,7 +77,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
         drop(coins);
         reporter.with_room(|| chainstate::swap_rebuilt(&disk, &layout))?;
         drop(old_lock);
-        return Ok(Report { seconds: reporter.seconds(), ..done });
+        return Ok(JobReport { seconds: reporter.seconds(), ..done });
     }
     Ok(done)
 }

@@ -11,14 +11,14 @@ use crate::datadir::{lock, prune, scan, start_of};
 use crate::fault::{Fault, Message};
 use crate::options::Options;
 use crate::pipeline::engine::Activated;
-use crate::reporting::{Events, Report};
+use crate::reporting::{Events, JobReport};
 use primitives::Height;
 use store::FileInfos;
 use store::chainstate::Chainstate;
-use store::index::BlockIndex;
+use store::index::BlockTreeDb;
 use store::indexes::IndexDb;
 
-pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
+pub(super) fn run(options: &Options, events: Events<'_>) -> Result<JobReport, Fault> {
     let now = lock::clock(options)?;
     let locked = lock::lock(options, events, true)?;
     let disk = locked.disk.clone();
@@ -40,7 +40,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
 
     let (index, infos) = if before.resumes {
         let loaded = before.loaded.as_ref().expect("a resumed index was loaded");
-        let index = reporter.with_room(|| BlockIndex::open(disk.clone(), &layout))?;
+        let index = reporter.with_room(|| BlockTreeDb::open(disk.clone(), &layout))?;
         (index, undo_only(&loaded.files))
     } else {
         before.compare(options, &scan.blocks, now, &locked)?;
@@ -83,7 +83,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<Report, Fault
 }
 
 /// Connects, checks what lies beside, and ends the reindex.
-fn work(datadir: &DataDir<'_>, before: &Before) -> Result<Report, Fault> {
+fn work(datadir: &DataDir<'_>, before: &Before) -> Result<JobReport, Fault> {
     let best = before.best.filter(|_| before.resumes);
     let start = start_of(&datadir.headers(), best).ok_or_else(|| {
         let why = "the chainstate's best block is not in the block files: the files are not those that this reindex began with";

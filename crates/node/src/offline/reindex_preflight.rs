@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use store::FaultKind;
 use store::blockfiles::FoundBlock;
 use store::chainstate::Chainstate;
-use store::index::{BlockIndex, LoadedIndex};
+use store::index::{BlockTreeDb, LoadedIndex};
 
 /// The least bytes of tables that a coin takes: rather too many coins are expected than too few.
 const COIN_BYTES: u64 = 50;
@@ -56,8 +56,8 @@ impl Before {
         reporter.with_room(|| store::reindex::finish_index_swap(disk, layout))?;
         reporter.with_room(|| store::chainstate::finish_swap(disk, layout))?;
         let mut before = Before { loaded: None, best: None, coins: 0, resumes: false, is_of_the_split: false };
-        if readable(BlockIndex::exists(&**disk, layout), reporter)? == Some(true) {
-            let index = BlockIndex::open_read_only(disk.clone(), layout);
+        if readable(BlockTreeDb::exists(&**disk, layout), reporter)? == Some(true) {
+            let index = BlockTreeDb::open_read_only(disk.clone(), layout);
             let read = index.and_then(|index| index.load(&lock::network(&options.params)));
             before.is_of_the_split = read.as_ref().is_err_and(|why| why.kind() == FaultKind::OtherForm);
             before.loaded = readable(read, reporter)?;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// What a reindex, rebuild, import or sync did.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct JobReport {
     /// Height of the last block that is connected and durable.
     pub height: Height,
     /// Its hash.

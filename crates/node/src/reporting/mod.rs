@@ -19,5 +19,5 @@ mod shortfall;
 pub mod state;
 
 pub use counters::{Counted, Figures};
-pub use events::{DamagedRecord, Event, Events, Progress, RecentBlock, Report};
+pub use events::{DamagedRecord, Event, Events, JobReport, Progress, RecentBlock};
 pub(crate) use reporter::Reporter;

@@ -89,11 +89,11 @@ impl Kind {
 #[derive(Default)]
 pub(crate) struct PeerLines {
     is_off: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<LineCounts>,
 }
 
 #[derive(Default)]
-struct State {
+struct LineCounts {
     since: Option<Instant>,
     /// Lines that were written, and that were left out.
     counts: BTreeMap<Kind, (u32, u64)>,
@@ -137,7 +137,7 @@ impl PeerLines {
     }
 }
 
-impl State {
+impl LineCounts {
     fn allow(&mut self, line: PeerLine) -> bool {
         let kind = line.kind();
         let is_first = match line {

@@ -16,7 +16,7 @@ use crate::reporting::log::{Log, Tip};
 use crate::reporting::peer_lines::{PeerLine, PeerLines};
 use crate::reporting::shortfall::Shortfall;
 use crate::reporting::state::{SessionFacts, SessionState, ShutOut, Stage, state_of};
-use crate::reporting::{Event, Events, Progress, RecentBlock, Report};
+use crate::reporting::{Event, Events, JobReport, Progress, RecentBlock};
 use crate::threads::locks::lock;
 use consensus::ScriptCheckReason;
 use p2p::PeerId;
@@ -365,11 +365,11 @@ impl<'e> Reporter<'e> {
     }
 
     /// What was done, in the end: `ended` with what the reporter knows.
-    pub(crate) fn report(&self, ended: Report) -> Report {
+    pub(crate) fn report(&self, ended: JobReport) -> JobReport {
         let counted = self.figures.counted();
         self.log.line("Shutdown done");
         self.log.flush();
-        Report {
+        JobReport {
             damaged: self.shortfall.records(),
             blocks_invalid: counted.invalid,
             blocks: counted.blocks,

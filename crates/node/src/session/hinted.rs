@@ -27,7 +27,7 @@ use std::path::Path;
 use std::sync::Arc;
 use store::Layout;
 use store::chainstate::{self, Chainstate};
-use store::index::BlockIndex;
+use store::index::BlockTreeDb;
 use store::private_files::PrivateDir;
 use store::prune::BLOCKS_KEPT_MIN;
 
@@ -87,10 +87,10 @@ fn why_not_yet(options: &Options, height: Height, events: Events<'_>) -> Result<
             return Ok(Some(has_blocks.to_owned()));
         }
     }
-    if !BlockIndex::exists(&**disk, &locked.layout)? {
+    if !BlockTreeDb::exists(&**disk, &locked.layout)? {
         return Ok(None);
     }
-    let loaded = BlockIndex::open_read_only(disk.clone(), &locked.layout)?.load(&lock::network(&options.params))?;
+    let loaded = BlockTreeDb::open_read_only(disk.clone(), &locked.layout)?.load(&lock::network(&options.params))?;
     let is_there = |entry: &store::IndexEntry| entry.height > Height::GENESIS && entry.data().is_some();
     Ok(loaded.entries.iter().any(is_there).then(|| has_blocks.to_owned()))
 }

@@ -22,7 +22,7 @@ fn memory_bytes(block_bytes: usize) -> usize {
 /// What arrived and was not connected yet.
 pub(crate) struct Arrivals {
     patience: Duration,
-    state: Mutex<State>,
+    state: Mutex<InboxState>,
     changed: Signal,
 }
 
@@ -33,7 +33,7 @@ struct Kept {
 }
 
 #[derive(Default)]
-struct State {
+struct InboxState {
     /// The lowest first.
     kept: BTreeMap<(Height, NodeId), Kept>,
     kept_bytes: usize,
@@ -59,7 +59,7 @@ enum Flow {
     Ended,
 }
 
-impl State {
+impl InboxState {
     fn remove(&mut self, key: (Height, NodeId)) -> Option<Kept> {
         let kept = self.kept.remove(&key)?;
         self.kept_bytes -= memory_bytes(kept.bytes.len());
@@ -83,17 +83,17 @@ impl Arrivals {
     pub(crate) fn new(kept_bytes_max: usize, patience: Duration) -> Arrivals {
         Arrivals {
             patience,
-            state: Mutex::new(State { kept_bytes_max, ..State::default() }),
+            state: Mutex::new(InboxState { kept_bytes_max, ..InboxState::default() }),
             changed: Signal::default(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, InboxState> {
         lock(&self.state)
     }
 
     /// Waits until `bytes` can be kept, where that makes sense.
-    fn wait_for_room(&self, bytes: usize) -> MutexGuard<'_, State> {
+    fn wait_for_room(&self, bytes: usize) -> MutexGuard<'_, InboxState> {
         let mut state = self.lock();
         while state.is_full(bytes) && state.flow == Flow::Fed && !state.kept.is_empty() {
             let seen = state.taken_count;

@@ -44,7 +44,7 @@ use crate::offline::open::{Existing, Purpose, Which, open_existing};
 use crate::offline::{self, engine_with, report};
 use crate::options::{Options, Prune};
 use crate::pipeline::stats::Snapshot;
-use crate::reporting::{Events, Report};
+use crate::reporting::{Events, JobReport};
 use crate::session::options::SyncOptions;
 use crate::snapshot::hints::file::HintsFile;
 use crate::threads::locks::lock;
@@ -242,7 +242,7 @@ impl<'o> Run<'o> {
     /// # Errors
     ///
     /// What the system says.
-    fn end(mut self, outcome: Outcome) -> Result<Report, Fault> {
+    fn end(mut self, outcome: Outcome) -> Result<JobReport, Fault> {
         let is_at_end = outcome == Outcome::Reached;
         let undelivered = undelivered(&*self.network, self.datadir(), is_at_end);
         let end_reason = self.end_reason().filter(|_| is_at_end);
@@ -259,7 +259,7 @@ impl<'o> Run<'o> {
         if let Some(handle) = self.sync.handle.as_deref() {
             handle.wait_for_readers(|| self.datadir().stopping_now());
         }
-        Ok(Report { undelivered, end_reason, blocks, ..report })
+        Ok(JobReport { undelivered, end_reason, blocks, ..report })
     }
 
     /// Why the sync ended although a better header chain is known.
@@ -273,7 +273,7 @@ impl<'o> Run<'o> {
     /// The chain below a snapshot is let go.
     fn leave_past(&mut self) -> Option<DataDir<'o>> {
         let past = self.past.take()?;
-        self.past_blocks += past.reporter.report(Report::default()).blocks;
+        self.past_blocks += past.reporter.report(JobReport::default()).blocks;
         Some(past.datadir)
     }
 }

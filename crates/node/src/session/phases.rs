@@ -15,7 +15,7 @@ use crate::offline::AtEnd;
 use crate::offline::open::finish_reindex;
 use crate::offline::read_only::apart;
 use crate::options::Options;
-use crate::reporting::{Events, Report};
+use crate::reporting::{Events, JobReport};
 use crate::session::options::SyncOptions;
 use crate::snapshot::file::SnapshotFile;
 use crate::snapshot::hints::file::HintsFile;
@@ -41,7 +41,7 @@ pub struct FromSnapshot {
 ///
 /// The data directory cannot be used, the network cannot be started, a snapshot proves false, or what the system says. Nothing
 /// that peers do is one.
-pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result<Report, Fault> {
+pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result<JobReport, Fault> {
     sync_from(options, sync, &FromSnapshot::default(), events)
 }
 
@@ -55,7 +55,7 @@ pub fn sync_from(
     sync: &SyncOptions,
     from: &FromSnapshot,
     events: Events<'_>,
-) -> Result<Report, Fault> {
+) -> Result<JobReport, Fault> {
     sync_with(options, sync, from, &mut Threads::default(), events)
 }
 
@@ -70,7 +70,7 @@ pub(super) fn sync_with(
     from: &FromSnapshot,
     conduct: &mut dyn Conduct,
     events: Events<'_>,
-) -> Result<Report, Fault> {
+) -> Result<JobReport, Fault> {
     let _end = AtEnd(|| sync.handle.iter().for_each(|handle| handle.end_load()));
     lock::clock(options)?;
     finish_reindex(options, events)?;

@@ -25,7 +25,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::chainstate::{self, Chainstate, CoinsView};
-use store::index::{BlockIndex, IndexEntry, LoadedIndex};
+use store::index::{BlockTreeDb, IndexEntry, LoadedIndex};
 use store::undofiles::UndoFiles;
 
 /// Bytes that are read at a time to hash the file.
@@ -98,11 +98,11 @@ pub(super) fn begin<'e>(
     }
     let locked = look::open(options, Hold::IfPossible)?;
     let reporter = Reporter::new(events, crate::reporting::log::Log::none(), &options.stop);
-    if !BlockIndex::exists(&*locked.disk, &locked.layout)? {
+    if !BlockTreeDb::exists(&*locked.disk, &locked.layout)? {
         return Err(no_coins());
     }
     let loaded =
-        BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?.load(&lock::network(&options.params))?;
+        BlockTreeDb::open_read_only(locked.disk.clone(), &locked.layout)?.load(&lock::network(&options.params))?;
     Ok((locked, reporter, loaded))
 }
 

@@ -12,12 +12,12 @@ use crate::reporting::Reporter;
 use crate::utxo_stats::SetHash;
 use primitives::{BlockHash, Hash256, Height};
 use store::chainstate::{self, Chainstate};
-use store::index::{BlockIndex, LoadedIndex};
+use store::index::{BlockTreeDb, LoadedIndex};
 use store::private_files::PrivateDir;
 
 /// A snapshot that is not validated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct State {
+pub(crate) struct Unvalidated {
     /// Its base block.
     pub(crate) base: BlockHash,
     /// Height of that.
@@ -28,10 +28,10 @@ pub(crate) struct State {
 
 /// What is in the index, read only.
 fn index(options: &Options, locked: &lock::Locked) -> Result<LoadedIndex, Fault> {
-    if !BlockIndex::exists(&*locked.disk, &locked.layout)? {
+    if !BlockTreeDb::exists(&*locked.disk, &locked.layout)? {
         return Ok(LoadedIndex::default());
     }
-    Ok(BlockIndex::open_read_only(locked.disk.clone(), &locked.layout)?.load(&lock::network(&options.params))?)
+    Ok(BlockTreeDb::open_read_only(locked.disk.clone(), &locked.layout)?.load(&lock::network(&options.params))?)
 }
 
 /// The snapshot in a data directory, after what was cut short is ended.
@@ -39,7 +39,7 @@ fn index(options: &Options, locked: &lock::Locked) -> Result<LoadedIndex, Fault>
 /// # Errors
 ///
 /// The directory cannot be used, index and coins do not belong together, or what the system says.
-pub(crate) fn state(options: &Options, events: Events<'_>) -> Result<Option<State>, Fault> {
+pub(crate) fn state(options: &Options, events: Events<'_>) -> Result<Option<Unvalidated>, Fault> {
     if lock::is_unused(options)? {
         return Ok(None);
     }
@@ -65,7 +65,7 @@ pub(crate) fn state(options: &Options, events: Events<'_>) -> Result<Option<Stat
     {
         past = crate::offline::height_of(&loaded, best)?;
     }
-    Ok(Some(State { base, height, past }))
+    Ok(Some(Unvalidated { base, height, past }))
 }
 
 /// The past has reached the base, or cannot: compares the coins, and makes the data directory an ordinary one. `past` is the chain

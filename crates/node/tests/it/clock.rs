@@ -6,7 +6,7 @@ use disk::{Disk, SimDisk};
 use node::Fault;
 use node::jobs::{self, SyncOptions};
 use node::options::Options;
-use node::reporting::{Event, Events, Report};
+use node::reporting::{Event, Events, JobReport};
 use primitives::Height;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ const BLOCK_FILE: &str = "regtest/blocks/blk00000.dat";
 const FOREIGN: &str = "/foreign.dat";
 
 type Clock = fn() -> SystemTime;
-type Job = fn(&Options, Events<'_>) -> Result<Report, Fault>;
+type Job = fn(&Options, Events<'_>) -> Result<JobReport, Fault>;
 
 const UNREADABLE: Clock = || UNIX_EPOCH - Duration::from_secs(1);
 const BEFORE_ALL: Clock = || UNIX_EPOCH + Duration::from_secs(946_684_800);
@@ -26,21 +26,21 @@ const YEARS_BEHIND: Clock = || UNIX_EPOCH + Duration::from_secs(1_262_304_000);
 const IN_THE_MIDDLE: Clock = || UNIX_EPOCH + Duration::from_secs(1_296_688_602 + 600 * 60 - 7200);
 
 /// What a job said, and how it ended.
-fn run(job: Job, options: &Options) -> (Result<Report, String>, Vec<Event>) {
+fn run(job: Job, options: &Options) -> (Result<JobReport, String>, Vec<Event>) {
     let events = Mutex::new(Vec::new());
     let result = job(options, &|event| events.lock().unwrap().push(event));
     (result.map_err(|fault| fault.to_string()), events.into_inner().unwrap())
 }
 
-fn reindex(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
+fn reindex(options: &Options, events: Events<'_>) -> Result<JobReport, Fault> {
     jobs::reindex(options, false, events)
 }
 
-fn import(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
+fn import(options: &Options, events: Events<'_>) -> Result<JobReport, Fault> {
     jobs::import(options, &[PathBuf::from(FOREIGN)], events)
 }
 
-fn sync(options: &Options, events: Events<'_>) -> Result<Report, Fault> {
+fn sync(options: &Options, events: Events<'_>) -> Result<JobReport, Fault> {
     let sync = SyncOptions { exit_at_tip: true, outbound: 8, ..SyncOptions::alone() };
     jobs::sync(options, &sync, events)
 }

@@ -11,7 +11,7 @@ use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::Fault;
 use node::jobs;
 use node::options::Options;
-use node::reporting::{Event, Events, Report};
+use node::reporting::{Event, Events, JobReport};
 use node::utxo_stats::SetHash;
 use primitives::{Hash256, Height};
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ impl Bench {
         disk
     }
 
-    fn run(&self, job: Job, disk: &SimDisk, is_eager: bool) -> Result<Report, Fault> {
+    fn run(&self, job: Job, disk: &SimDisk, is_eager: bool) -> Result<JobReport, Fault> {
         let options = options(disk, is_eager);
         // Who is told that room is wanted makes some.
         let events = |event: Event| match event {
@@ -89,7 +89,7 @@ impl Bench {
         self.run_with(job, &options, &events)
     }
 
-    fn run_with(&self, job: Job, options: &Options, events: Events<'_>) -> Result<Report, Fault> {
+    fn run_with(&self, job: Job, options: &Options, events: Events<'_>) -> Result<JobReport, Fault> {
         match job {
             Job::Reindex => jobs::reindex(options, false, events),
             Job::Rebuild => jobs::reindex(options, true, events),
@@ -280,7 +280,7 @@ fn reindex_does_not_continue_from_old_coins() {
     for (begins, want) in [(false, BLOCKS), (true, 0)] {
         let disk = bench.disk(Job::Reindex);
         bench.run(Job::Reindex, &disk, false).unwrap();
-        let index = store::BlockIndex::open(disk.shared(), &layout).unwrap();
+        let index = store::BlockTreeDb::open(disk.shared(), &layout).unwrap();
         index.write(&store::index::IndexChanges { reindexing: Some(true), ..Default::default() }).unwrap();
         drop(index);
         if begins {

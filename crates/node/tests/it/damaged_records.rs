@@ -5,7 +5,7 @@ use crate::data_directory::{DATADIR, options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs;
 use node::options::Options;
-use node::reporting::Report;
+use node::reporting::JobReport;
 use node::utxo_stats::SetHash;
 use primitives::Height;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn rows(blocks: &[Vec<u8>]) -> [(&'static str, Vec<Vec<u8>>); 5] {
 }
 
 /// Reindexes to the end and looks at all that is there then.
-fn ends_whole(blocks: &[Vec<u8>], good: &SimDisk, disk: &SimDisk, is_eager: bool, row: &str) -> Report {
+fn ends_whole(blocks: &[Vec<u8>], good: &SimDisk, disk: &SimDisk, is_eager: bool, row: &str) -> JobReport {
     let set = |disk: &SimDisk| jobs::set_info(&options(disk, false), SetHash::Serialized, &|_| ()).unwrap();
     let said = Mutex::new(Vec::new());
     let report = jobs::reindex(&options(disk, is_eager), false, &|event| said.lock().unwrap().push(event))

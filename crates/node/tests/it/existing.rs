@@ -6,7 +6,7 @@ use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::Fault;
 use node::jobs::{self, SyncOptions};
 use node::options::Options;
-use node::reporting::{Event, Report};
+use node::reporting::{Event, JobReport};
 use node::utxo_stats::{SetHash, SetInfo};
 use primitives::{BlockHash, Header, Height};
 use std::path::{Path, PathBuf};
@@ -166,7 +166,7 @@ fn unreadable_coins_are_kept() {
     jobs::reindex(&options(&whole, false), false, &|_| ()).unwrap();
     for is_reindexing in [false, true] {
         let disk = whole.reopen(Loss::Nothing);
-        let index = store::BlockIndex::open(disk.shared(), &layout()).unwrap();
+        let index = store::BlockTreeDb::open(disk.shared(), &layout()).unwrap();
         index.write(&IndexChanges { reindexing: Some(is_reindexing), ..Default::default() }).unwrap();
         drop(index);
         // Reading a directory as a file is an error of the system.
@@ -194,7 +194,7 @@ fn cores_reindex_with_half_flushed_coins_starts_over() {
     db.write(&[([&b"C"[..], &[9; 33]].concat(), Some(some))]).unwrap();
     drop(db);
     leave_heads(&disk, hash_of(&blocks[110]), hash_of(&blocks[70]));
-    let index = store::BlockIndex::open(disk.shared(), &layout()).unwrap();
+    let index = store::BlockTreeDb::open(disk.shared(), &layout()).unwrap();
     index.write(&IndexChanges { reindexing: Some(true), ..Default::default() }).unwrap();
     drop(index);
     let report = jobs::reindex(&options(&disk, false), false, &|_| ()).unwrap();
@@ -212,7 +212,7 @@ fn reindex_keeps_every_known_header() {
         let header = Header(*blocks[height as usize].first_chunk().unwrap());
         IndexEntry::header_only(header, header.hash(), Height::new(height))
     });
-    let index = store::BlockIndex::open(whole.shared(), &layout()).unwrap();
+    let index = store::BlockTreeDb::open(whole.shared(), &layout()).unwrap();
     index.write(&IndexChanges { entries: &bare, ..Default::default() }).unwrap();
     drop(index);
     for at in 0.. {
@@ -238,7 +238,7 @@ fn reindex_files_go_with_the_flag() {
     jobs::reindex(&options(&whole, false), false, &|_| ()).unwrap();
     let mark = layout().private_dir().join("reindex-begins");
     for (row, job) in [
-        ("import", (|options| jobs::import(options, &[], &|_| ())) as fn(&Options) -> Result<Report, Fault>),
+        ("import", (|options| jobs::import(options, &[], &|_| ())) as fn(&Options) -> Result<JobReport, Fault>),
         ("rebuild", |options| jobs::reindex(options, true, &|_| ())),
         ("reindex", |options| jobs::reindex(options, false, &|_| ())),
     ] {
@@ -263,7 +263,7 @@ fn mismatched_index_and_coins_are_refused_unchanged() {
     let no_index: Change = |disk, _| disk.remove_dir_all(&layout().index_dir()).unwrap();
     let empty_index: Change = |disk, _| {
         disk.remove_dir_all(&layout().index_dir()).unwrap();
-        drop(store::BlockIndex::open(disk.shared(), &layout()).unwrap());
+        drop(store::BlockTreeDb::open(disk.shared(), &layout()).unwrap());
     };
     let no_coins: Change = |disk, _| disk.remove_dir_all(&layout().chainstate_dir()).unwrap();
     let neither: Change = |disk, _| {
@@ -320,13 +320,13 @@ fn invalid_marks_stay_until_a_full_reindex() {
     let below = 104;
     let stopped = Options { stop_at_height: Some(Height::new(below)), ..options(&whole, false) };
     jobs::reindex(&stopped, false, &|_| ()).unwrap();
-    let index = store::BlockIndex::open(whole.shared(), &layout()).unwrap();
+    let index = store::BlockTreeDb::open(whole.shared(), &layout()).unwrap();
     let network = node::datadir::lock::network(&stopped.params);
     let first = index.load(&network).unwrap().entries[below as usize + 1];
     let failed = IndexEntry { status: first.status.with(Status::FAILED_VALID), ..first };
     index.write(&IndexChanges { entries: &[failed], ..Default::default() }).unwrap();
     drop(index);
-    let sync: fn(&Options) -> Result<Report, Fault> = |options| {
+    let sync: fn(&Options) -> Result<JobReport, Fault> = |options| {
         let sync = SyncOptions { outbound: 8, ..SyncOptions::alone() };
         // It says how far it is as soon as it waits for peers.
         let stop = |event| {

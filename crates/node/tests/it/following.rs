@@ -7,7 +7,7 @@ use crate::peers::{Blocks, Far, Manner, Until, extend, genesis, sync_options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs::{self, SyncOptions};
 use node::options::Options;
-use node::reporting::{Event, Progress, Report};
+use node::reporting::{Event, JobReport, Progress};
 use primitives::Height;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub(crate) struct Running {
     pub(crate) options: Options,
     said: Arc<Mutex<Vec<Event>>>,
-    thread: Option<JoinHandle<Result<Report, node::Fault>>>,
+    thread: Option<JoinHandle<Result<JobReport, node::Fault>>>,
 }
 
 impl Drop for Running {
@@ -81,7 +81,7 @@ impl Running {
     }
 
     /// Waits until it ends by itself.
-    fn ends(mut self) -> Report {
+    fn ends(mut self) -> JobReport {
         let (begin, thread) = (Instant::now(), self.thread.take().unwrap());
         while !thread.is_finished() {
             if begin.elapsed() > LIMIT {
@@ -95,7 +95,7 @@ impl Running {
     }
 
     /// Has it stop.
-    pub(crate) fn stop(mut self) -> Report {
+    pub(crate) fn stop(mut self) -> JobReport {
         self.options.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap().unwrap()
     }

@@ -8,7 +8,7 @@ use crate::snapshot::plain;
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs::{self, DumpOut, DumpTarget, FromSnapshot};
 use node::options::{Options, Prune};
-use node::reporting::{Event, Report};
+use node::reporting::{Event, JobReport};
 use node::utxo_stats::SetHash;
 use primitives::coin::is_unspendable;
 use primitives::hints::{header, put_list, read_header, read_list};
@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use store::{BlockIndex, Status};
+use store::{BlockTreeDb, Status};
 use testkit::data;
 
 const BLOCKS: u32 = 460;
@@ -146,7 +146,7 @@ impl World {
         for gone in ["ffwd/chainstate", "ffwd/chainstate_hints", "ffwd/chainstate_hints.old", "ffwd/hints"] {
             assert!(disk.metadata(&layout().net_dir().join(gone)).unwrap().is_none(), "{row}: {gone} is left");
         }
-        let loaded = BlockIndex::open_read_only(disk.shared(), &layout()).unwrap();
+        let loaded = BlockTreeDb::open_read_only(disk.shared(), &layout()).unwrap();
         let loaded = loaded.load(&node::datadir::lock::network(&options(disk, false).params)).unwrap();
         let hinted = loaded.entries[1].data().is_none();
         assert!(wanted.is_none_or(|wanted| wanted == hinted) && hinted <= loaded.is_pruned, "{row}");
@@ -165,7 +165,7 @@ pub(crate) fn sync(
     options: &Options,
     peer: &str,
     at: impl Fn(&str) -> bool + Sync,
-) -> (Result<Report, String>, Vec<String>) {
+) -> (Result<JobReport, String>, Vec<String>) {
     let (said, start) = (Mutex::new(Vec::new()), Instant::now());
     let from = FromSnapshot { hints: Some(FILE.into()), ..FromSnapshot::default() };
     let report = jobs::sync_from(options, &sync_options(&[peer.to_owned()], Until::Tip), &from, &|event| match event {

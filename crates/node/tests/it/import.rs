@@ -5,7 +5,7 @@ use crate::data_directory::{DATADIR, options};
 use disk::{Disk, SimDisk};
 use node::jobs;
 use node::options::Options;
-use node::reporting::{Event, Report};
+use node::reporting::{Event, JobReport};
 use primitives::Height;
 use std::io::Write;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Imports packed bytes into an empty data directory, so many at a time; gives the report, and what was said.
-fn import(unpacked: &[u8], piece_bytes: usize) -> (Report, String) {
+fn import(unpacked: &[u8], piece_bytes: usize) -> (JobReport, String) {
     let disk = SimDisk::new(0);
     disk.create_dir_all(Path::new(DATADIR)).unwrap();
     put(&disk, Path::new("/boot.dat.gz"), &gzip(unpacked));

@@ -16,13 +16,13 @@ use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::Fault;
 use node::jobs;
 use node::options::{IndexKind, Options, Prune};
-use node::reporting::Report;
+use node::reporting::JobReport;
 use node::reporting::{Event, Events};
 use node::utxo_stats::SetHash;
 use primitives::{Hash256, Height};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use store::{BlockIndex, FaultKind};
+use store::{BlockTreeDb, FaultKind};
 
 const BLOCKS: u32 = 110;
 const FOREIGN: &str = "/foreign.dat";
@@ -190,7 +190,7 @@ impl Bench {
 
     fn run(&self, case: &Case, disk: &SimDisk, events: Events<'_>) -> Result<(), Fault> {
         let options = self.options(case, disk);
-        let at_tip = |report: Report| {
+        let at_tip = |report: JobReport| {
             let tip = self.blocks(case).last().unwrap();
             assert_eq!(report.best, hash_of(tip), "{:?}: {report:?}", case.job);
         };
@@ -252,10 +252,10 @@ fn hash(disk: &SimDisk) -> Hash256 {
 /// The index names no block and no undo data that cannot be read.
 fn check_order(options: &Options, disk: &SimDisk, row: &str) {
     let (layout, network) = (layout(), node::datadir::lock::network(&options.params));
-    if !BlockIndex::exists(disk, &layout).unwrap() {
+    if !BlockTreeDb::exists(disk, &layout).unwrap() {
         return;
     }
-    let loaded = BlockIndex::open_read_only(disk.shared(), &layout).unwrap().load(&network).unwrap();
+    let loaded = BlockTreeDb::open_read_only(disk.shared(), &layout).unwrap().load(&network).unwrap();
     let key = store::xor::read_key(disk, layout.blocks_dir()).unwrap().unwrap_or_default();
     let blocks = store::blockfiles::BlockFiles::new(disk.shared(), layout.blocks_dir(), &network, key);
     let undo = store::undofiles::UndoFiles::new(disk.shared(), layout.blocks_dir(), &network, key);

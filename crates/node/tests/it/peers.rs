@@ -7,7 +7,7 @@ use consensus::{Chain, Params};
 use disk::{Disk, SimDisk};
 use node::jobs::{self, Failed, SyncOptions};
 use node::options::Options;
-use node::reporting::{Event, Report};
+use node::reporting::{Event, JobReport};
 use primitives::{BlockHash, Height, Txid, encode};
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -230,7 +230,7 @@ pub(crate) fn sync_options(peers: &[String], until: Until) -> SyncOptions {
 }
 
 /// How a sync from these peers ended, and what it said.
-pub(crate) fn sync(peers: &[String], until: Until) -> (Report, Vec<String>, Options) {
+pub(crate) fn sync(peers: &[String], until: Until) -> (JobReport, Vec<String>, Options) {
     let disk = SimDisk::new(0);
     disk.create_dir_all(Path::new(crate::data_directory::DATADIR)).unwrap();
     let stop_at_height = if let Until::Stop(height) = until { Some(Height::new(height)) } else { None };

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use store::blockfiles::Limits;
-use store::{BlockIndex, IndexEntry};
+use store::{BlockTreeDb, IndexEntry};
 
 pub(crate) const BLOCKS: u32 = 900;
 pub(crate) const TARGET_BYTES: u64 = 120 << 10;
@@ -80,7 +80,7 @@ fn check(options: &Options, row: &str) -> Checked {
     let disk = &options.disk;
     let layout = store::Layout::new(&options.datadir, "regtest", None);
     let network = node::datadir::lock::network(&options.params);
-    let loaded = BlockIndex::open_read_only(disk.clone(), &layout).unwrap().load(&network).unwrap();
+    let loaded = BlockTreeDb::open_read_only(disk.clone(), &layout).unwrap().load(&network).unwrap();
     let key = store::xor::read_key(&**disk, layout.blocks_dir()).unwrap().unwrap();
     let files = store::blockfiles::BlockFiles::new(disk.clone(), layout.blocks_dir(), &network, key);
     let undo = store::undofiles::UndoFiles::new(disk.clone(), layout.blocks_dir(), &network, key);

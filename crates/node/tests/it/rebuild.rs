@@ -9,7 +9,7 @@ use node::options::Options;
 use node::utxo_stats::SetHash;
 use primitives::{Hash256, Height};
 use std::path::Path;
-use store::index::{BlockIndex, IndexChanges};
+use store::index::{BlockTreeDb, IndexChanges};
 use store::{FaultKind, IndexEntry};
 
 const BLOCKS: u32 = 160;
@@ -73,7 +73,7 @@ fn rebuild_that_ends_lower_is_not_swapped_in() {
     let blocks = chain(BLOCKS);
     let whole = whole(&blocks);
     // The index knows no body of block 100.
-    let index = BlockIndex::open(whole.shared(), &layout()).unwrap();
+    let index = BlockTreeDb::open(whole.shared(), &layout()).unwrap();
     let network = node::datadir::lock::network(&options(&whole, false).params);
     let known = index.load(&network).unwrap().entries[100];
     let bare = IndexEntry::header_only(known.header, known.hash, known.height);

@@ -13,7 +13,7 @@ use node::utxo_stats::SetHash;
 use primitives::{BlockHash, Hash256};
 use std::path::{Path, PathBuf};
 use store::Layout;
-use store::index::BlockIndex;
+use store::index::BlockTreeDb;
 use testkit::Rng;
 
 /// Everything that must be the same: block by block what the index says, its file infos, the undo files, the set.
@@ -37,7 +37,7 @@ fn run(blocks: &[u8], random: &mut Rng) -> End {
     let report = jobs::reindex(&options, false, &|_| ()).unwrap();
     let net = network(&options.params);
     let layout = Layout::new(&options.datadir, net.directory, None);
-    let index = BlockIndex::open_read_only(disk.shared(), &layout).unwrap().load(&net).unwrap();
+    let index = BlockTreeDb::open_read_only(disk.shared(), &layout).unwrap().load(&net).unwrap();
     let entries = disk.list(&Path::new(DATADIR).join("regtest/blocks")).unwrap();
     let mut undo: Vec<(PathBuf, Vec<u8>)> = entries
         .iter()

@@ -441,7 +441,7 @@ fn load_refuses_a_base_of_an_invalid_chain() {
         let disk = test.disk.reopen(Loss::Nothing);
         put(&disk, Path::new("/out/snapshot"), &test.snapshot);
         let layout = crate::existing::layout();
-        let index = store::BlockIndex::open(disk.shared(), &layout).unwrap();
+        let index = store::BlockTreeDb::open(disk.shared(), &layout).unwrap();
         let network = node::datadir::lock::network(&options(&disk, false).params);
         let mut entry =
             index.load(&network).unwrap().entries.into_iter().find(|e| e.height == Height::new(height)).unwrap();

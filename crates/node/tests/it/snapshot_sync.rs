@@ -7,14 +7,14 @@ use crate::peers::{Blocks, Far, MINUTE, Until, sync_options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs::{self, DumpOut, DumpTarget, FromSnapshot};
 use node::options::{Options, Prune};
-use node::reporting::{Event, Report};
+use node::reporting::{Event, JobReport};
 use node::utxo_stats::SetHash;
 use primitives::{Hash256, Height};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use store::{BlockIndex, Status};
+use store::{BlockTreeDb, Status};
 
 const BLOCKS: u32 = 130;
 const BASE: u32 = 110;
@@ -79,7 +79,7 @@ impl World {
 }
 
 fn entries(disk: &SimDisk) -> Vec<store::IndexEntry> {
-    let index = BlockIndex::open_read_only(disk.shared(), &layout()).unwrap();
+    let index = BlockTreeDb::open_read_only(disk.shared(), &layout()).unwrap();
     index.load(&node::datadir::lock::network(&options(disk, false).params)).unwrap().entries
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn sync(
     hash: Option<Hash256>,
     options: Options,
     at: impl Fn(&str) -> bool + Sync,
-) -> (Result<Report, String>, Vec<String>) {
+) -> (Result<JobReport, String>, Vec<String>) {
     let (said, start) = (Mutex::new(Vec::new()), Instant::now());
     let from = FromSnapshot { file: Some(FILE.into()), hash, hints: None };
     let report =

@@ -7,7 +7,7 @@ use node::handle::Handle;
 use node::jobs::{self, SyncOptions};
 use node::options::Options;
 use node::reporting::state::SessionState;
-use node::reporting::{Event, Report};
+use node::reporting::{Event, JobReport};
 use primitives::{BlockHash, Height, Work};
 use std::net::TcpListener;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ struct Told {
     states: Vec<SessionState>,
     warnings: Vec<String>,
     notes: Vec<String>,
-    report: Report,
+    report: JobReport,
 }
 
 impl Told {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// What has become of a wanted block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum WantState {
     /// No peer was asked for it.
     Missing,
     /// It is in flight.
@@ -18,14 +18,14 @@ pub(super) enum State {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct WantedBlock {
     want: Want,
     arrived: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct List {
-    entries: Vec<Entry>,
+    entries: Vec<WantedBlock>,
     index: HashMap<BlockHash, usize>,
     /// Places in `entries` that are neither in flight nor there.
     missing: BTreeSet<usize>,
@@ -37,12 +37,13 @@ pub(super) struct List {
 }
 
 impl List {
-    pub(super) fn new(blocks: Vec<Want>, state: impl Fn(&BlockHash) -> State) -> List {
+    pub(super) fn new(blocks: Vec<Want>, state: impl Fn(&BlockHash) -> WantState) -> List {
         let index = blocks.iter().enumerate().map(|(place, want)| (want.hash, place)).collect();
-        let is = |want: &Want, wanted: State| state(&want.hash) == wanted;
-        let missing = blocks.iter().enumerate().filter(|(_, want)| is(want, State::Missing));
+        let is = |want: &Want, wanted: WantState| state(&want.hash) == wanted;
+        let missing = blocks.iter().enumerate().filter(|(_, want)| is(want, WantState::Missing));
         let missing = missing.map(|(place, _)| place).collect();
-        let entries = blocks.into_iter().map(|want| Entry { want, arrived: is(&want, State::Arrived) }).collect();
+        let entries =
+            blocks.into_iter().map(|want| WantedBlock { want, arrived: is(&want, WantState::Arrived) }).collect();
         let mut list = List { entries, index, missing, ..List::default() };
         list.skip_arrived();
         list
@@ -110,17 +111,17 @@ impl List {
     }
 
     /// Notes what has become of a block, if it is in this list.
-    pub(super) fn set(&mut self, hash: &BlockHash, state: State) {
+    pub(super) fn set(&mut self, hash: &BlockHash, state: WantState) {
         let Some(&place) = self.index.get(hash) else { return };
-        self.entries[place].arrived = state == State::Arrived;
-        if state == State::Missing {
+        self.entries[place].arrived = state == WantState::Arrived;
+        if state == WantState::Missing {
             self.missing.insert(place);
             self.first_open = self.first_open.min(place);
         } else {
             self.missing.remove(&place);
         }
         self.skip_arrived();
-        if state == State::Arrived {
+        if state == WantState::Arrived {
             self.forget_held_up(|held| held == hash);
         }
     }
@@ -138,21 +139,22 @@ mod tests {
     #[test]
     fn list_follows_the_state_of_each_block() {
         let hash = |i: u8| BlockHash::from_bytes([i; 32]);
-        let state =
-            |of: &BlockHash| [State::Arrived, State::Requested, State::Missing][usize::from(of.as_bytes()[0].min(2))];
+        let state = |of: &BlockHash| {
+            [WantState::Arrived, WantState::Requested, WantState::Missing][usize::from(of.as_bytes()[0].min(2))]
+        };
         let mut list = List::new(wants(5), state);
         assert_eq!((list.first_open(), list.first_missing(0..5), list.open_count()), (1, Some(2), 4));
-        list.set(&hash(1), State::Arrived);
-        list.set(&hash(2), State::Requested);
+        list.set(&hash(1), WantState::Arrived);
+        list.set(&hash(2), WantState::Requested);
         assert_eq!((list.first_open(), list.first_missing(0..5)), (2, Some(3)));
         list.held_up = Some((hash(2), Duration::ZERO));
-        list.set(&hash(2), State::Arrived);
+        list.set(&hash(2), WantState::Arrived);
         assert_eq!((list.head().map(|want| want.height), list.held_up), (Some(Height::new(3)), None));
         // A body that proved bad is missing again.
-        list.set(&hash(0), State::Missing);
+        list.set(&hash(0), WantState::Missing);
         assert_eq!((list.first_open(), list.first_missing(0..5), list.missing_count()), (0, Some(0), 3));
         // What is not in the list is of another one.
-        list.set(&hash(9), State::Missing);
+        list.set(&hash(9), WantState::Missing);
         assert_eq!((list.contains(&hash(9)), list.last(), list.len()), (false, Some(hash(4)), 5));
     }
 }

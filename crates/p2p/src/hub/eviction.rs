@@ -106,7 +106,7 @@ fn select(mut candidates: Vec<Candidate>) -> Option<PeerId> {
 
 /// Where a peer that connects to us finds its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum InboundPlace {
     /// There is one.
     Free,
     /// This peer gives its place up.
@@ -135,7 +135,7 @@ impl Places {
         remote: &NetAddress,
         permissions: Permissions,
         now: Now,
-    ) -> Place {
+    ) -> InboundPlace {
         let places = cx.config.inbound_count_max;
         let inbound = || cx.peers.values().filter(|peer| !peer.is_outbound());
         let of = |peer: &Peer| match &peer.target {
@@ -146,18 +146,18 @@ impl Places {
             let same = inbound().filter(|peer| of(peer) == Some(*remote)).count();
             let group = inbound().filter(|peer| of(peer).is_some_and(|other| other.group() == remote.group())).count();
             if same >= places.div_ceil(4) || group >= places.div_ceil(2) {
-                return Place::None;
+                return InboundPlace::None;
             }
         }
         let count = inbound().count();
         let is_refused = addresses.is_discouraged(remote, now.unix) && !permissions.has(Permissions::NOBAN);
         if is_refused && count + 1 >= places {
-            return Place::None;
+            return InboundPlace::None;
         }
         if count < places {
-            return Place::Free;
+            return InboundPlace::Free;
         }
-        self.place_to_free(cx, addresses, last_block_at, now).map_or(Place::None, Place::Of)
+        self.place_to_free(cx, addresses, last_block_at, now).map_or(InboundPlace::None, InboundPlace::Of)
     }
 
     fn place_to_free(

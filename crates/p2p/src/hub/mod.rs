@@ -49,7 +49,7 @@ use crate::trouble::DialError;
 use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError, services};
 use block_download::BlockDownload;
 use context::Context;
-use eviction::{Place, Places};
+use eviction::{InboundPlace, Places};
 use facts::Known;
 use header_sync::HeaderSync;
 use outbound::{Dialed, OUTBOUND_COUNT_MAX, Outbound};
@@ -221,9 +221,9 @@ impl Hub {
         let last_block_at = |id| self.blocks.last_block_at(id);
         let place = self.places.place(&self.context, &self.addresses, last_block_at, &remote.address, permissions, now);
         match place {
-            Place::Free => {}
-            Place::Of(id) => self.drop_peer(id, Reason::Evicted, now),
-            Place::None => {
+            InboundPlace::Free => {}
+            InboundPlace::Of(id) => self.drop_peer(id, Reason::Evicted, now),
+            InboundPlace::None => {
                 let why = "failed to find an eviction candidate - connection dropped (full)";
                 self.context.debug(|| why.to_owned());
                 return None;

@@ -22,12 +22,12 @@ pub(super) type Question = Box<dyn FnOnce(&mut Hub, Now) + Send>;
 /// What the connections are asked through.
 #[derive(Default)]
 pub struct Peers {
-    state: Mutex<State>,
+    state: Mutex<LinkState>,
     bans: Arc<Mutex<BanList>>,
 }
 
 #[derive(Default)]
-struct State {
+struct LinkState {
     added: Vec<Added>,
     link: Option<Link>,
     /// Bytes that earlier networks received and sent.
@@ -82,7 +82,7 @@ impl std::fmt::Debug for Peers {
 }
 
 impl Peers {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LinkState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

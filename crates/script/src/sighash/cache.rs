@@ -5,7 +5,7 @@ use kernels::sha256::Sha256;
 
 /// One kept hash, up to the hash type.
 #[derive(Debug, Default)]
-struct Entry {
+struct KeptHash {
     used: bool,
     script_code: Vec<u8>,
     state: Sha256,
@@ -17,7 +17,7 @@ struct Entry {
 ///
 /// Source: Bitcoin Core b88bffe, `SigHashCache`.
 #[derive(Debug, Default)]
-pub(crate) struct Cache([Entry; 6]);
+pub(crate) struct Cache([KeptHash; 6]);
 
 impl Cache {
     /// Forgets everything, keeps the memory. To be called before each input.

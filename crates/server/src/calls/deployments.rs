@@ -69,20 +69,20 @@ const THRESHOLD: u32 = 108;
 
 /// Source: Core's `ThresholdState`. It has no end: it never fails.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ThresholdState {
     Defined,
     Started,
     LockedIn,
     Active,
 }
 
-impl State {
+impl ThresholdState {
     fn name(self) -> &'static str {
         match self {
-            State::Defined => "defined",
-            State::Started => "started",
-            State::LockedIn => "locked_in",
-            State::Active => "active",
+            ThresholdState::Defined => "defined",
+            ThresholdState::Started => "started",
+            ThresholdState::LockedIn => "locked_in",
+            ThresholdState::Active => "active",
         }
     }
 }
@@ -93,22 +93,22 @@ fn signals(tree: &Tree, id: NodeId) -> bool {
 
 /// The state of each period of the chain up to `id`, by number: that of its blocks. The last is the one after the period of
 /// the block behind `id`.
-fn states(tree: &Tree, id: NodeId) -> Vec<State> {
+fn states(tree: &Tree, id: NodeId) -> Vec<ThresholdState> {
     let periods = (tree.height(id).to_u32() + 1) / PERIOD;
-    let mut states = vec![State::Defined];
+    let mut states = vec![ThresholdState::Defined];
     for period in 0..periods {
         let last = tree.ancestor(id, Height::new((period + 1) * PERIOD - 1));
         states.push(match states[period as usize] {
             // It starts at a median time of 0: at once.
-            State::Defined => State::Started,
-            State::Started => {
+            ThresholdState::Defined => ThresholdState::Started,
+            ThresholdState::Started => {
                 let below = tree.height(last) - (PERIOD - 1);
                 let first = tree.ancestor(last, below);
                 let count =
                     std::iter::once(first).chain(tree.path(first, last)).filter(|&id| signals(tree, id)).count();
-                if count >= THRESHOLD as usize { State::LockedIn } else { State::Started }
+                if count >= THRESHOLD as usize { ThresholdState::LockedIn } else { ThresholdState::Started }
             }
-            State::LockedIn | State::Active => State::Active,
+            ThresholdState::LockedIn | ThresholdState::Active => ThresholdState::Active,
         });
     }
     states
@@ -131,9 +131,9 @@ pub(super) fn next_dummy(params: &Params, tree: &Tree, tip: NodeId) -> Dummy {
         return Dummy::Absent;
     }
     match states(tree, tip).last() {
-        Some(State::Started | State::LockedIn) => Dummy::Signalled(BIT),
-        Some(State::Active) => Dummy::Active,
-        Some(State::Defined) | None => Dummy::Absent,
+        Some(ThresholdState::Started | ThresholdState::LockedIn) => Dummy::Signalled(BIT),
+        Some(ThresholdState::Active) => Dummy::Active,
+        Some(ThresholdState::Defined) | None => Dummy::Absent,
     }
 }
 
@@ -156,8 +156,9 @@ fn test_dummy(params: &Params, tree: &Tree, id: NodeId) -> Option<Json> {
     // The state of the block itself is that of its period, that of the next block may be another.
     let current = states[(height / PERIOD) as usize];
     let next = states[((height + 1) / PERIOD) as usize];
-    let since = |state: State| states.iter().position(|one| *one == state).map_or(0, |period| period as u32 * PERIOD);
-    let has_stats = matches!(current, State::Started | State::LockedIn);
+    let since =
+        |state: ThresholdState| states.iter().position(|one| *one == state).map_or(0, |period| period as u32 * PERIOD);
+    let has_stats = matches!(current, ThresholdState::Started | ThresholdState::LockedIn);
     let fields = if has_stats { Json::object().put("bit", BIT) } else { Json::object() };
     let fields = fields
         .put("start_time", 0)
@@ -168,8 +169,8 @@ fn test_dummy(params: &Params, tree: &Tree, id: NodeId) -> Option<Json> {
         .put("status_next", next.name());
     let fields = if has_stats { signalling(tree, id, current, fields) } else { fields };
     let active_since = match (current, next) {
-        (State::Active, _) => Some(since(State::Active)),
-        (_, State::Active) => Some(height + 1),
+        (ThresholdState::Active, _) => Some(since(ThresholdState::Active)),
+        (_, ThresholdState::Active) => Some(height + 1),
         _ => None,
     };
     Some(
@@ -183,14 +184,14 @@ fn test_dummy(params: &Params, tree: &Tree, id: NodeId) -> Option<Json> {
 }
 
 /// What the blocks of the period of `id`, up to it, say.
-fn signalling(tree: &Tree, id: NodeId, state: State, fields: crate::json::Fields) -> crate::json::Fields {
+fn signalling(tree: &Tree, id: NodeId, state: ThresholdState, fields: crate::json::Fields) -> crate::json::Fields {
     let height = tree.height(id).to_u32();
     let elapsed = height % PERIOD + 1;
     let first = tree.ancestor(id, Height::new(height + 1 - elapsed));
     let blocks: Vec<bool> = std::iter::once(first).chain(tree.path(first, id)).map(|id| signals(tree, id)).collect();
     let count = blocks.iter().filter(|signal| **signal).count() as u32;
     let stats = Json::object().put("period", PERIOD).put("elapsed", elapsed).put("count", count);
-    let stats = if state == State::LockedIn {
+    let stats = if state == ThresholdState::LockedIn {
         // Nothing is counted for any more.
         stats
     } else {

@@ -12,7 +12,7 @@ use crate::mempool_order::Graph;
 use crate::registry::{Arg, Call, Kind, Run};
 use indexes::IndexKind;
 use node::handle::Live;
-use node::mempool::{CLUSTER_MAX, Entry};
+use node::mempool::{CLUSTER_MAX, PoolEntry};
 use primitives::{BlockHash, OutPoint, Tables, Txid, hex};
 
 /// Core's `-minrelaytxfee` by default, in satoshis for 1,000 vbytes.
@@ -159,7 +159,7 @@ fn shown(graph: &Graph, index: usize) -> Json {
         .put("ancestor", ancestor_fees)
         .put("descendant", descendant_fees)
         .put("chunk", Json::amount(chunk.fee));
-    let is_parent = |of: &Entry, txid: Txid| of.inputs.iter().any(|outpoint| outpoint.txid == txid);
+    let is_parent = |of: &PoolEntry, txid: Txid| of.inputs.iter().any(|outpoint| outpoint.txid == txid);
     let parents = ancestors.iter().map(|&at| graph.entries()[at].txid).filter(|txid| is_parent(entry, *txid));
     // Parents are in the order of what is shown, children in that of their hashes, as in Core.
     let mut depends: Vec<String> = parents.map(|txid| txid.to_string()).collect();

@@ -13,7 +13,7 @@ use ripemd::{Digest, Ripemd160};
 
 /// Where a script stands in a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
+enum ScriptPlace {
     Top,
     P2sh,
     P2wsh,
@@ -21,7 +21,7 @@ enum Place {
 
 /// The descriptor of an output, with what is known of it, and its checksum.
 pub fn infer(script: &[u8], known: &Known, prefixes: &Prefixes) -> String {
-    let body = infer_in(script, Place::Top, known).unwrap_or_else(|| {
+    let body = infer_in(script, ScriptPlace::Top, known).unwrap_or_else(|| {
         let address = prefixes.address(&Payee::of(script));
         address
             .map_or_else(|| format!("raw({})", primitives::hex::encode(script)), |address| format!("addr({address})"))
@@ -32,44 +32,44 @@ pub fn infer(script: &[u8], known: &Known, prefixes: &Prefixes) -> String {
 }
 
 /// Whether a key of a script may be named there.
-fn may_stand(key: &[u8], place: Place) -> bool {
-    is_plain_key(key) && (place != Place::P2wsh || key.len() == 33)
+fn may_stand(key: &[u8], place: ScriptPlace) -> bool {
+    is_plain_key(key) && (place != ScriptPlace::P2wsh || key.len() == 33)
 }
 
 /// The body of the descriptor, where the script has one that names keys; `None` otherwise.
-fn infer_in(script: &[u8], place: Place, known: &Known) -> Option<String> {
+fn infer_in(script: &[u8], place: ScriptPlace, known: &Known) -> Option<String> {
     let key_of = |hash: &[u8; 20]| known.keys.get(hash).map(|(key, _)| &key[..]);
     let found = match Payee::of(script) {
         Payee::PubKey(key) if may_stand(key, place) => Some(format!("pk({})", known.show(key))),
         Payee::PubKeyHash(hash) => {
             key_of(hash).filter(|key| may_stand(key, place)).map(|key| format!("pkh({})", known.show(key)))
         }
-        Payee::WitnessV0KeyHash(hash) if place != Place::P2wsh => {
-            let key = key_of(hash).filter(|key| may_stand(key, Place::P2wsh));
+        Payee::WitnessV0KeyHash(hash) if place != ScriptPlace::P2wsh => {
+            let key = key_of(hash).filter(|key| may_stand(key, ScriptPlace::P2wsh));
             key.map(|key| format!("wpkh({})", known.show(key)))
         }
         Payee::Multisig(required, keys) if keys.iter().all(|key| may_stand(key, place)) => {
             let keys: Vec<String> = keys.iter().map(|key| known.show(key)).collect();
             Some(format!("multi({required},{})", keys.join(",")))
         }
-        Payee::ScriptHash(hash) if place == Place::Top => {
-            let inner = known.scripts.get(hash).and_then(|inner| infer_in(inner, Place::P2sh, known));
+        Payee::ScriptHash(hash) if place == ScriptPlace::Top => {
+            let inner = known.scripts.get(hash).and_then(|inner| infer_in(inner, ScriptPlace::P2sh, known));
             inner.map(|inner| format!("sh({inner})"))
         }
-        Payee::WitnessV0ScriptHash(hash) if place != Place::P2wsh => {
+        Payee::WitnessV0ScriptHash(hash) if place != ScriptPlace::P2wsh => {
             let hash: [u8; 20] = Ripemd160::digest(hash).into();
-            let inner = known.scripts.get(&hash).and_then(|inner| infer_in(inner, Place::P2wsh, known));
+            let inner = known.scripts.get(&hash).and_then(|inner| infer_in(inner, ScriptPlace::P2wsh, known));
             inner.map(|inner| format!("wsh({inner})"))
         }
-        Payee::WitnessV1Taproot(key) if place == Place::Top => match known.taproot.get(key) {
+        Payee::WitnessV1Taproot(key) if place == ScriptPlace::Top => match known.taproot.get(key) {
             Some(inner) => Some(format!("tr({inner})")),
             None => is_on_curve(key).then(|| format!("rawtr({})", known.show_x_only(key))),
         },
         _ => None,
     };
-    found.or_else(
-        || if place == Place::P2wsh { miniscript_text::of_script(script, |key| known.show(key)) } else { None },
-    )
+    found.or_else(|| {
+        if place == ScriptPlace::P2wsh { miniscript_text::of_script(script, |key| known.show(key)) } else { None }
+    })
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ const HARDENED: u32 = 1 << 31;
 
 /// Where a key stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum KeyPlace {
     Top,
     P2sh,
     P2wpkh,
@@ -27,9 +27,9 @@ pub(super) enum Place {
     P2tr,
 }
 
-impl Place {
+impl KeyPlace {
     fn permits_long_keys(self) -> bool {
-        matches!(self, Place::Top | Place::P2sh)
+        matches!(self, KeyPlace::Top | KeyPlace::P2sh)
     }
 }
 
@@ -182,10 +182,10 @@ pub(super) fn bytes_of(text: &str) -> Option<Vec<u8>> {
 /// # Errors
 ///
 /// Core's words.
-pub(super) fn parse_key(text: &str, place: Place, prefixes: &Prefixes) -> Result<Vec<Key>, String> {
+pub(super) fn parse_key(text: &str, place: KeyPlace, prefixes: &Prefixes) -> Result<Vec<Key>, String> {
     if text.starts_with("musig(") {
         return Err(match place {
-            Place::P2tr => "musig() is not supported".into(),
+            KeyPlace::P2tr => "musig() is not supported".into(),
             _ => "musig() is only allowed in tr() and rawtr()".into(),
         });
     }
@@ -213,7 +213,7 @@ fn parse_inner(
     text: &str,
     origin: Option<([u8; 4], Vec<u32>)>,
     marker: Option<char>,
-    place: Place,
+    place: KeyPlace,
     prefixes: &Prefixes,
 ) -> Result<Vec<Key>, String> {
     let mut steps: Vec<&str> = text.split('/').collect();
@@ -239,7 +239,7 @@ fn parse_inner(
         }
         if let Some(key) = private_key(name, prefixes) {
             let fits = key.len() == 33 || place.permits_long_keys();
-            return if fits { plain(key, place == Place::P2tr, true) } else { too_long() };
+            return if fits { plain(key, place == KeyPlace::P2tr, true) } else { too_long() };
         }
     }
     let Some((xpub, xprv)) = extended_key(name, prefixes) else { return Err(format!("key '{name}' is not valid")) };
@@ -258,11 +258,11 @@ fn parse_inner(
 }
 
 /// A key from its bytes; in taproot 32 of them are enough.
-fn plain_key(bytes: &[u8], place: Place) -> Result<Option<Vec<u8>>, String> {
+fn plain_key(bytes: &[u8], place: KeyPlace) -> Result<Option<Vec<u8>>, String> {
     if matches!((bytes.first(), bytes.len()), (Some(6 | 7), 65)) {
         return Err("Hybrid public keys are not allowed".into());
     }
-    let whole = if bytes.len() == 32 && place == Place::P2tr { [&[2], bytes].concat() } else { bytes.to_vec() };
+    let whole = if bytes.len() == 32 && place == KeyPlace::P2tr { [&[2], bytes].concat() } else { bytes.to_vec() };
     Ok(PublicKey::from_slice(&whole).is_ok().then_some(whole))
 }
 

@@ -3,7 +3,7 @@
 //! Source: BIP-0379; Bitcoin Core b88bffe, script/miniscript.h, `KeyParser` in script/descriptor.cpp.
 //! Absent: miniscript in `tr()`, and Core's reasons why one is not sane.
 
-use super::key::{Key, Place, parse_key};
+use super::key::{Key, KeyPlace, parse_key};
 use super::known::Known;
 use crate::output::Prefixes;
 use bitcoin::{PublicKey, Script};
@@ -82,8 +82,8 @@ pub(super) fn of_script(script: &[u8], show: impl Fn(&[u8]) -> String) -> Option
 }
 
 /// Reads a witness script; `None` where the text is no miniscript at all.
-pub(super) fn parse(text: &str, place: Place, prefixes: &Prefixes) -> Option<Result<Vec<WitnessScript>, String>> {
-    if place != Place::P2wsh {
+pub(super) fn parse(text: &str, place: KeyPlace, prefixes: &Prefixes) -> Option<Result<Vec<WitnessScript>, String>> {
+    if place != KeyPlace::P2wsh {
         return None;
     }
     let script = Miniscript::<String, Segwitv0>::from_str_insane(text).ok()?;
@@ -112,7 +112,7 @@ pub(super) fn parse(text: &str, place: Place, prefixes: &Prefixes) -> Option<Res
 pub(super) fn refusal(text: &str, prefixes: &Prefixes) -> Option<String> {
     // Core reads it as in `tr()`.
     let script = Miniscript::<String, Tap>::from_str_insane(text).ok()?;
-    let wrong_key = script.iter_pk().find_map(|name| parse_key(&name, Place::P2tr, prefixes).err());
+    let wrong_key = script.iter_pk().find_map(|name| parse_key(&name, KeyPlace::P2tr, prefixes).err());
     Some(wrong_key.unwrap_or_else(|| "Miniscript expressions can only be used in wsh or tr.".to_owned()))
 }
 
@@ -158,7 +158,7 @@ mod tests {
         let bad = "82012088a914ffffffffffffffffffffffffffffffffffffffff882102ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffacb2";
         assert_eq!(text(bad), None);
         assert_eq!(text("51"), None);
-        let parsed = parse(want, Place::P2wsh, &Prefixes::of(Chain::Regtest)).unwrap().unwrap();
+        let parsed = parse(want, KeyPlace::P2wsh, &Prefixes::of(Chain::Regtest)).unwrap().unwrap();
         assert_eq!(hex::encode(&parsed[0].at(0, &mut Known::default()).unwrap()), htlc);
     }
 }

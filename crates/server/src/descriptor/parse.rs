@@ -3,7 +3,7 @@
 //! Source: Bitcoin Core b88bffe, script/descriptor.cpp, `ParseScript`, `CheckChecksum`; script/parsing.cpp.
 
 use super::checksum::{CHECKSUM_CHARS, checksum};
-use super::key::{Key, Place, bytes_of, parse_key};
+use super::key::{Key, KeyPlace, bytes_of, parse_key};
 use super::miniscript_text::{self, WitnessScript};
 use crate::output::Prefixes;
 
@@ -56,7 +56,7 @@ pub(super) enum Descriptor {
 /// Core's words; none for text behind the descriptor, as in Core.
 pub(super) fn parse(text: &str, prefixes: &Prefixes) -> Result<Vec<Descriptor>, String> {
     let mut rest = without_checksum(text)?;
-    let found = parse_script(&mut rest, Place::Top, prefixes)?;
+    let found = parse_script(&mut rest, KeyPlace::Top, prefixes)?;
     if rest.is_empty() { Ok(found) } else { Err(String::new()) }
 }
 
@@ -114,10 +114,10 @@ fn first_char(text: &str) -> char {
 
 type Parsed = Result<Vec<Descriptor>, String>;
 
-fn parse_script(text: &mut &str, place: Place, prefixes: &Prefixes) -> Parsed {
+fn parse_script(text: &mut &str, place: KeyPlace, prefixes: &Prefixes) -> Parsed {
     let expression = take_expression(text);
-    let is_outside = matches!(place, Place::Top | Place::P2sh | Place::P2wsh);
-    let single = |inner: &str, at: Place, name: &str, make: fn(Key) -> Descriptor| -> Parsed {
+    let is_outside = matches!(place, KeyPlace::Top | KeyPlace::P2sh | KeyPlace::P2wsh);
+    let single = |inner: &str, at: KeyPlace, name: &str, make: fn(Key) -> Descriptor| -> Parsed {
         let keys = parse_key(inner, at, prefixes).map_err(|why| format!("{name}(): {why}"))?;
         Ok(keys.into_iter().map(make).collect())
     };
@@ -127,41 +127,41 @@ fn parse_script(text: &mut &str, place: Place, prefixes: &Prefixes) -> Parsed {
     };
     let inner = inside(expression, name).unwrap_or_default();
     match (name, place) {
-        ("pk", _) => single(inner, place, "pk", if place == Place::P2tr { Descriptor::PkX } else { Descriptor::Pk }),
+        ("pk", _) => single(inner, place, "pk", if place == KeyPlace::P2tr { Descriptor::PkX } else { Descriptor::Pk }),
         ("pkh", _) if is_outside => single(inner, place, "pkh", Descriptor::Pkh),
-        ("combo", Place::Top) => single(inner, place, "combo", Descriptor::Combo),
+        ("combo", KeyPlace::Top) => single(inner, place, "combo", Descriptor::Combo),
         ("combo", _) => top_only("combo()"),
         ("multi" | "sortedmulti", _) if is_outside => parse_multi(inner, name, place, prefixes),
-        ("multi_a" | "sortedmulti_a", Place::P2tr) => parse_multi(inner, name, place, prefixes),
+        ("multi_a" | "sortedmulti_a", KeyPlace::P2tr) => parse_multi(inner, name, place, prefixes),
         ("multi" | "sortedmulti", _) => {
             Err("Can only have multi/sortedmulti at top level, in sh(), or in wsh()".into())
         }
         ("multi_a" | "sortedmulti_a", _) => Err("Can only have multi_a/sortedmulti_a inside tr()".into()),
-        ("wpkh", Place::Top | Place::P2sh) => single(inner, Place::P2wpkh, "wpkh", Descriptor::Wpkh),
+        ("wpkh", KeyPlace::Top | KeyPlace::P2sh) => single(inner, KeyPlace::P2wpkh, "wpkh", Descriptor::Wpkh),
         ("wpkh", _) => Err("Can only have wpkh() at top level or inside sh()".into()),
-        ("sh", Place::Top) => parse_wrapped(inner, Place::P2sh, Descriptor::Sh, prefixes),
+        ("sh", KeyPlace::Top) => parse_wrapped(inner, KeyPlace::P2sh, Descriptor::Sh, prefixes),
         ("sh", _) => top_only("sh()"),
-        ("wsh", Place::Top | Place::P2sh) => parse_wrapped(inner, Place::P2wsh, Descriptor::Wsh, prefixes),
+        ("wsh", KeyPlace::Top | KeyPlace::P2sh) => parse_wrapped(inner, KeyPlace::P2wsh, Descriptor::Wsh, prefixes),
         ("wsh", _) => Err("Can only have wsh() at top level or inside sh()".into()),
-        ("addr", Place::Top) => {
+        ("addr", KeyPlace::Top) => {
             let script = prefixes.decode(inner).map_err(|_| "Address is not valid")?;
             Ok(vec![Descriptor::Address(script)])
         }
         ("addr", _) => top_only("addr()"),
-        ("tr", Place::Top) => parse_tr(inner, prefixes),
+        ("tr", KeyPlace::Top) => parse_tr(inner, prefixes),
         ("tr", _) => top_only("tr"),
-        ("rawtr", Place::Top) => {
+        ("rawtr", KeyPlace::Top) => {
             let mut rest = inner;
             let key = take_expression(&mut rest);
             if !rest.is_empty() {
                 return Err("rawtr(): only one key expected.".into());
             }
-            single(key, Place::P2tr, "rawtr", Descriptor::RawTr)
+            single(key, KeyPlace::P2tr, "rawtr", Descriptor::RawTr)
         }
         ("rawtr", _) => top_only("rawtr"),
-        ("unused", Place::Top) => parse_unused(inner, prefixes),
+        ("unused", KeyPlace::Top) => parse_unused(inner, prefixes),
         ("unused", _) => top_only("unused"),
-        ("raw", Place::Top) => {
+        ("raw", KeyPlace::Top) => {
             let script = bytes_of(inner).ok_or("Raw script is not hex")?;
             Ok(vec![Descriptor::Raw(script)])
         }
@@ -170,7 +170,7 @@ fn parse_script(text: &mut &str, place: Place, prefixes: &Prefixes) -> Parsed {
     }
 }
 
-fn parse_wrapped(inner: &str, place: Place, wrap: fn(Box<Descriptor>) -> Descriptor, prefixes: &Prefixes) -> Parsed {
+fn parse_wrapped(inner: &str, place: KeyPlace, wrap: fn(Box<Descriptor>) -> Descriptor, prefixes: &Prefixes) -> Parsed {
     let mut rest = inner;
     let found = parse_script(&mut rest, place, prefixes)?;
     if !rest.is_empty() {
@@ -185,7 +185,7 @@ fn parse_unused(inner: &str, prefixes: &Prefixes) -> Parsed {
     if !rest.is_empty() {
         return Err("unused(): only one key expected".into());
     }
-    let keys = parse_key(key, Place::Top, prefixes)?;
+    let keys = parse_key(key, KeyPlace::Top, prefixes)?;
     if keys.iter().any(Key::is_ranged) {
         return Err("unused(): key cannot be ranged".into());
     }
@@ -201,7 +201,7 @@ fn transpose<T: Clone>(lists: Vec<Vec<T>>, mismatch: &str) -> Result<Vec<Vec<T>>
     Ok((0..count).map(|at| lists.iter().map(|list| list[at.min(list.len() - 1)].clone()).collect()).collect())
 }
 
-fn parse_multi(inner: &str, name: &str, place: Place, prefixes: &Prefixes) -> Parsed {
+fn parse_multi(inner: &str, name: &str, place: KeyPlace, prefixes: &Prefixes) -> Parsed {
     let mut rest = inner;
     let text = take_expression(&mut rest);
     let is_number = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
@@ -231,10 +231,10 @@ fn parse_multi(inner: &str, name: &str, place: Place, prefixes: &Prefixes) -> Pa
             "Multisig threshold cannot be larger than the number of keys; threshold is {threshold} but only {count} keys specified"
         ));
     }
-    if place == Place::Top && count > BARE_KEYS_MAX {
+    if place == KeyPlace::Top && count > BARE_KEYS_MAX {
         return Err(format!("Cannot have {count} pubkeys in bare multisig; only at most 3 pubkeys"));
     }
-    if place == Place::P2sh && script_bytes + 3 > P2SH_BYTES_MAX {
+    if place == KeyPlace::P2sh && script_bytes + 3 > P2SH_BYTES_MAX {
         let bytes = script_bytes + 3;
         return Err(format!("P2SH script is too large, {bytes} bytes is larger than {P2SH_BYTES_MAX} bytes"));
     }
@@ -249,7 +249,7 @@ fn parse_multi(inner: &str, name: &str, place: Place, prefixes: &Prefixes) -> Pa
 
 fn parse_tr(inner: &str, prefixes: &Prefixes) -> Parsed {
     let mut rest = inner;
-    let keys = parse_key(take_expression(&mut rest), Place::P2tr, prefixes).map_err(|why| format!("tr(): {why}"))?;
+    let keys = parse_key(take_expression(&mut rest), KeyPlace::P2tr, prefixes).map_err(|why| format!("tr(): {why}"))?;
     let mut depths = Vec::new();
     let mut leaves = Vec::new();
     if !rest.is_empty() {
@@ -290,7 +290,7 @@ fn parse_tree(rest: &mut &str, prefixes: &Prefixes) -> Result<(Vec<u8>, Vec<Vec<
             }
         }
         let mut script = take_expression(rest);
-        leaves.push(parse_script(&mut script, Place::P2tr, prefixes)?);
+        leaves.push(parse_script(&mut script, KeyPlace::P2tr, prefixes)?);
         depths.push(branches.len() as u8);
         while branches.last() == Some(&true) {
             if !take_char(rest, '}') {
@@ -306,16 +306,16 @@ fn parse_tree(rest: &mut &str, prefixes: &Prefixes) -> Result<(Vec<u8>, Vec<Vec<
     }
 }
 
-fn parse_miniscript(expression: &str, place: Place, prefixes: &Prefixes) -> Parsed {
+fn parse_miniscript(expression: &str, place: KeyPlace, prefixes: &Prefixes) -> Parsed {
     match (miniscript_text::parse(expression, place, prefixes), place) {
-        (Some(Ok(scripts)), Place::P2wsh) => return Ok(scripts.into_iter().map(Descriptor::Miniscript).collect()),
-        (Some(Err(why)), Place::P2wsh) => return Err(why),
-        (_, Place::P2wsh) => return Err("A function is needed within P2WSH".into()),
-        (_, Place::P2tr) => {}
+        (Some(Ok(scripts)), KeyPlace::P2wsh) => return Ok(scripts.into_iter().map(Descriptor::Miniscript).collect()),
+        (Some(Err(why)), KeyPlace::P2wsh) => return Err(why),
+        (_, KeyPlace::P2wsh) => return Err("A function is needed within P2WSH".into()),
+        (_, KeyPlace::P2tr) => {}
         _ => miniscript_text::refusal(expression, prefixes).map_or(Ok(()), Err)?,
     }
     Err(match place {
-        Place::P2sh => "A function is needed within P2SH".into(),
+        KeyPlace::P2sh => "A function is needed within P2SH".into(),
         _ => format!("'{expression}' is not a valid descriptor function"),
     })
 }

@@ -16,11 +16,11 @@ const ASK_INTERVAL: Duration = Duration::from_millis(50);
 pub struct Pool {
     buffer_bytes: usize,
     count_max: usize,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     came_back: Condvar,
 }
 
-struct State {
+struct PoolState {
     idle: Vec<Buffer>,
     made: usize,
     is_closed: bool,
@@ -29,7 +29,7 @@ struct State {
 impl Pool {
     /// At most `count_max` buffers (at least one) of `buffer_bytes` each, made as they are wanted.
     pub fn new(buffer_bytes: usize, count_max: usize) -> Arc<Pool> {
-        let state = State { idle: Vec::new(), made: 0, is_closed: false };
+        let state = PoolState { idle: Vec::new(), made: 0, is_closed: false };
         Arc::new(Pool {
             buffer_bytes,
             count_max: count_max.max(1),
@@ -82,7 +82,7 @@ impl Pool {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

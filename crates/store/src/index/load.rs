@@ -5,7 +5,7 @@
 //! Source: facts of Bitcoin Core b88bffe, `LoadBlockIndexGuts`, `BlockManager::LoadBlockIndex`, node/chainstate.cpp.
 
 use super::record::split_height;
-use super::{BLOCK_TRANSACTIONS_MAX, BlockIndex, ENTRY, FILE, IndexEntry, LAST_FILE, Status};
+use super::{BLOCK_TRANSACTIONS_MAX, BlockTreeDb, ENTRY, FILE, IndexEntry, LAST_FILE, Status};
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfo;
 use crate::layout::{FILE_NUMBER_MAX, Network};
@@ -33,7 +33,7 @@ pub struct LoadedIndex {
     pub migrated_count: usize,
 }
 
-impl BlockIndex {
+impl BlockTreeDb {
     /// Reads all of it.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl BlockIndex {
             ..LoadedIndex::default()
         };
         self.load_entries(network, &mut loaded)?;
-        loaded.entries = BlockIndex::sorted(loaded.entries);
+        loaded.entries = BlockTreeDb::sorted(loaded.entries);
         self.check_parents(network, &loaded.entries)?;
         Ok(loaded)
     }
@@ -57,7 +57,7 @@ impl BlockIndex {
     ///
     /// # Errors
     ///
-    /// As [`BlockIndex::load`], for this entry alone.
+    /// As [`BlockTreeDb::load`], for this entry alone.
     pub fn find(&self, network: &Network, hash: &BlockHash) -> Result<Option<IndexEntry>> {
         let key = [&[ENTRY], &hash.as_bytes()[..]].concat();
         let Some(value) = self.store.get(&key)? else { return Ok(None) };

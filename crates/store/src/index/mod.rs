@@ -42,7 +42,7 @@ const PRUNED: &[u8] = b"F\x10prunedblockfiles";
 
 /// The block index of one data directory.
 #[derive(Debug)]
-pub struct BlockIndex {
+pub struct BlockTreeDb {
     store: Obfuscated,
 }
 
@@ -61,7 +61,7 @@ pub struct IndexChanges<'a> {
     pub pruned: Option<bool>,
 }
 
-impl BlockIndex {
+impl BlockTreeDb {
     /// Whether there is an index.
     ///
     /// # Errors
@@ -79,14 +79,14 @@ impl BlockIndex {
     /// # Errors
     ///
     /// Another program holds it, it is damaged, or what the system says.
-    pub fn open(disk: Arc<dyn Disk>, layout: &Layout) -> Result<BlockIndex> {
+    pub fn open(disk: Arc<dyn Disk>, layout: &Layout) -> Result<BlockTreeDb> {
         check_form(&*disk, &layout.index_dir())?;
-        BlockIndex::open_dir(disk, &layout.index_dir())
+        BlockTreeDb::open_dir(disk, &layout.index_dir())
     }
 
     /// The same for an index in any directory.
-    pub(crate) fn open_dir(disk: Arc<dyn Disk>, dir: &Path) -> Result<BlockIndex> {
-        Ok(BlockIndex { store: Obfuscated::open_or_create(disk, dir)? })
+    pub(crate) fn open_dir(disk: Arc<dyn Disk>, dir: &Path) -> Result<BlockTreeDb> {
+        Ok(BlockTreeDb { store: Obfuscated::open_or_create(disk, dir)? })
     }
 
     /// Opens the index to read it only; nothing is written, no lock is taken.
@@ -94,8 +94,8 @@ impl BlockIndex {
     /// # Errors
     ///
     /// It is missing, damaged, or what the system says.
-    pub fn open_read_only(disk: Arc<dyn Disk>, layout: &Layout) -> Result<BlockIndex> {
-        Ok(BlockIndex { store: Obfuscated::open_read_only(disk, &layout.index_dir())? })
+    pub fn open_read_only(disk: Arc<dyn Disk>, layout: &Layout) -> Result<BlockTreeDb> {
+        Ok(BlockTreeDb { store: Obfuscated::open_read_only(disk, &layout.index_dir())? })
     }
 
     /// Whether the flag `R` is set: a reindex is unfinished.
@@ -169,7 +169,7 @@ impl BlockIndex {
     ///
     /// # Errors
     ///
-    /// As [`BlockIndex::write`].
+    /// As [`BlockTreeDb::write`].
     pub fn clear_for_reindex(&self) -> Result<()> {
         let mut keys = Vec::new();
         let mut records = self.store.db.iter()?;
@@ -191,7 +191,7 @@ impl BlockIndex {
     ///
     /// # Errors
     ///
-    /// As [`BlockIndex::write`].
+    /// As [`BlockTreeDb::write`].
     pub fn settle(&self) -> Result<()> {
         Ok(self.store.db.settle()?)
     }

@@ -10,7 +10,7 @@ use store::blockfiles::{BlockFiles, BlockWriter, Limits};
 use store::index::IndexChanges;
 use store::locks::DataDirLocks;
 use store::undofiles::{UndoFiles, UndoWriter, undo_record};
-use store::{BlockIndex, Chainstate, FaultKind, FileInfos, IndexEntry, Layout, Status, reindex, xor};
+use store::{BlockTreeDb, Chainstate, FaultKind, FileInfos, IndexEntry, Layout, Status, reindex, xor};
 
 /// A running bitcoind; killed when dropped.
 struct Core {
@@ -95,7 +95,7 @@ fn read(layout: &Layout) -> Directory {
     let key = xor::read_key(&*disk(), layout.blocks_dir()).unwrap().unwrap();
     let files = BlockFiles::new(disk(), layout.blocks_dir(), &network, key);
     let undo_files = UndoFiles::new(disk(), layout.blocks_dir(), &network, key);
-    let index = BlockIndex::open(disk(), layout).unwrap();
+    let index = BlockTreeDb::open(disk(), layout).unwrap();
     let loaded = index.load(&network).unwrap();
     let blocks: Vec<Vec<u8>> = loaded.entries.iter().map(|e| files.read_block(e.data().unwrap()).unwrap()).collect();
     let undo = loaded
@@ -144,7 +144,7 @@ fn write(layout: &Layout, directory: &Directory) {
         }
     }
     blocks.begin_flush().unwrap().and(undo.begin_flush().unwrap()).run().unwrap();
-    let index = BlockIndex::open(disk(), layout).unwrap();
+    let index = BlockTreeDb::open(disk(), layout).unwrap();
     let files = infos.take_changed();
     let last_file = Some(infos.last_file());
     index.write(&IndexChanges { entries: &entries, files: &files, last_file, ..IndexChanges::default() }).unwrap();
@@ -209,7 +209,7 @@ fn bitcoind_finishes_a_reindex_that_store_began() {
     core.stop();
     let layout = Layout::new(made.path(), "regtest", None);
     let set_r = || {
-        let index = BlockIndex::open(disk(), &layout).unwrap();
+        let index = BlockTreeDb::open(disk(), &layout).unwrap();
         index.write(&IndexChanges { reindexing: Some(true), ..IndexChanges::default() }).unwrap();
     };
     for step in ["R", "R, no chainstate", "R, no chainstate, no index", "all"] {
@@ -222,7 +222,7 @@ fn bitcoind_finishes_a_reindex_that_store_began() {
             "R, no chainstate, no index" => {
                 set_r();
                 store::chainstate::empty(&*disk(), &layout).unwrap();
-                BlockIndex::open(disk(), &layout).unwrap().clear_for_reindex().unwrap();
+                BlockTreeDb::open(disk(), &layout).unwrap().clear_for_reindex().unwrap();
             }
             _ => drop(reindex::begin(&disk(), &layout, &[]).unwrap()),
         }
@@ -236,7 +236,7 @@ fn bitcoind_finishes_a_reindex_that_store_began() {
         assert_eq!(core.set(), set, "{step}");
         core.stop();
         let directory = read(&layout);
-        assert!(!BlockIndex::open(disk(), &layout).unwrap().is_reindexing().unwrap(), "{step}");
+        assert!(!BlockTreeDb::open(disk(), &layout).unwrap().is_reindexing().unwrap(), "{step}");
         assert_eq!(directory.best, BlockHash::from_display(&set.0), "{step}");
         assert_eq!(directory.entries.iter().filter(|e| e.status.0 == 157).count(), 50, "{step}");
     }

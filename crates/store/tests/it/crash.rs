@@ -11,7 +11,7 @@ use std::sync::Arc;
 use store::blockfiles::{BlockFiles, BlockWriter, Limits};
 use store::index::IndexChanges;
 use store::undofiles::{UndoFiles, UndoWriter, undo_record};
-use store::{BlockIndex, Chainstate, FaultKind, FileInfos, FilePos, IndexEntry, Layout, Network, Result, Status, xor};
+use store::{BlockTreeDb, Chainstate, FaultKind, FileInfos, FilePos, IndexEntry, Layout, Network, Result, Status, xor};
 
 const COUNT: u32 = 6;
 
@@ -41,7 +41,7 @@ impl Node {
     fn run(&self) -> Result<()> {
         self.layout.create(&*self.disk)?;
         let key_of_files = xor::open_key(&*self.disk, self.layout.blocks_dir(), &self.network, false)?.key;
-        let index = BlockIndex::open(self.disk.clone(), &self.layout)?;
+        let index = BlockTreeDb::open(self.disk.clone(), &self.layout)?;
         let chainstate = Chainstate::open_with(self.disk.clone(), &self.layout.chainstate_dir(), [3; 8])?;
         let loaded = index.load(&self.network)?;
         let mut infos = FileInfos::new(loaded.files);
@@ -102,7 +102,7 @@ impl Node {
         }
         let chainstate = Chainstate::open_read_only(self.disk.clone(), &self.layout.chainstate_dir()).unwrap();
         let Some(best) = chainstate.best_block().unwrap() else { return };
-        let index = BlockIndex::open_read_only(self.disk.clone(), &self.layout).unwrap();
+        let index = BlockTreeDb::open_read_only(self.disk.clone(), &self.layout).unwrap();
         let loaded = index.load(&self.network).unwrap();
         let tip = loaded.entries.iter().find(|entry| entry.hash == best).unwrap_or_else(|| panic!("{row}: no {best}"));
         let files = BlockFiles::new(self.disk.clone(), self.layout.blocks_dir(), &self.network, [0; 8]);

@@ -6,7 +6,7 @@ use leveldb::{Db, Options};
 use primitives::{BlockHash, Header, Height, Target};
 use std::path::Path;
 use store::index::{IndexChanges, check_files_exist, check_not_pruned};
-use store::{BlockIndex, FaultKind, FileInfo, IndexEntry, Layout, Network, Status};
+use store::{BlockTreeDb, FaultKind, FileInfo, IndexEntry, Layout, Network, Status};
 
 fn layout() -> Layout {
     Layout::new(Path::new("/d"), "", None)
@@ -37,7 +37,7 @@ fn index_round_trips_entries_files_and_flags() {
     let sim = SimDisk::new(0);
     let (network, mut entries) = made_chain(3000);
     let info = FileInfo { blocks: 7, size: 1 << 20, ..FileInfo::default() };
-    let index = BlockIndex::open(sim.shared(), &layout()).unwrap();
+    let index = BlockTreeDb::open(sim.shared(), &layout()).unwrap();
     assert!(index.is_empty().unwrap() && index.load(&network).unwrap().entries.is_empty());
     index
         .write(&IndexChanges {
@@ -55,7 +55,7 @@ fn index_round_trips_entries_files_and_flags() {
     index.settle().unwrap();
     drop(index);
     for read_only in [false, true] {
-        let open = if read_only { BlockIndex::open_read_only } else { BlockIndex::open };
+        let open = if read_only { BlockTreeDb::open_read_only } else { BlockTreeDb::open };
         let index = open(sim.shared(), &layout()).unwrap();
         let loaded = index.load(&network).unwrap();
         assert_eq!(loaded.entries, entries);
@@ -117,7 +117,7 @@ fn index_load_refuses_what_core_refuses() {
         let sim = SimDisk::new(0);
         let (mut network, mut entries) = (network, entries.clone());
         change(&mut entries, &mut network);
-        let index = BlockIndex::open(sim.shared(), &layout()).unwrap();
+        let index = BlockTreeDb::open(sim.shared(), &layout()).unwrap();
         index.write(&IndexChanges { entries: &entries, ..IndexChanges::default() }).unwrap();
         let why = index.load(&network).unwrap_err();
         assert_eq!(why.kind(), kind, "{row}: {why}");
@@ -155,13 +155,13 @@ fn malformed_index_record_is_named() {
     ];
     for (row, key, value, want) in rows {
         let sim = SimDisk::new(0);
-        let index = BlockIndex::open(sim.shared(), &layout()).unwrap();
+        let index = BlockTreeDb::open(sim.shared(), &layout()).unwrap();
         index.write(&IndexChanges { entries: &entries, ..IndexChanges::default() }).unwrap();
         drop(index);
         let db = Db::open(sim.shared(), &layout().index_dir(), Options::default()).unwrap();
         db.write(&[(key, Some(value))]).unwrap();
         drop(db);
-        match (BlockIndex::open(sim.shared(), &layout()).unwrap().load(&network), want) {
+        match (BlockTreeDb::open(sim.shared(), &layout()).unwrap().load(&network), want) {
             (Ok(loaded), Ok(migrated)) => {
                 assert_eq!((loaded.migrated_count, loaded.entries.len()), (migrated, 3), "{row}");
                 assert_eq!(loaded.entries[2].status.has(Status::FAILED_VALID), migrated > 0, "{row}");
@@ -176,7 +176,7 @@ fn malformed_index_record_is_named() {
 fn missing_block_file_is_named() {
     let (network, entries) = made_chain(300);
     let sim = SimDisk::new(0);
-    let index = BlockIndex::open(sim.shared(), &layout()).unwrap();
+    let index = BlockTreeDb::open(sim.shared(), &layout()).unwrap();
     index.write(&IndexChanges { entries: &entries, ..IndexChanges::default() }).unwrap();
     let loaded = index.load(&network).unwrap();
     let files = store::blockfiles::BlockFiles::new(sim.shared(), layout().blocks_dir(), &regtest(), [0; 8]);
@@ -200,7 +200,7 @@ fn obfuscated_index_round_trips() {
     let db = Db::create(sim.shared(), &layout().index_dir(), Options::default()).unwrap();
     db.write(&[(&b"\x0e\0obfuscate_key"[..], Some(&b"\x08abcdefgh"[..]))]).unwrap();
     drop(db);
-    let index = BlockIndex::open(sim.shared(), &layout()).unwrap();
+    let index = BlockTreeDb::open(sim.shared(), &layout()).unwrap();
     index.write(&IndexChanges { entries: &entries, reindexing: Some(true), ..IndexChanges::default() }).unwrap();
     assert_eq!(index.load(&network).unwrap().entries, entries);
     index.clear_for_reindex().unwrap();
@@ -219,13 +219,13 @@ fn index_commit_is_all_or_nothing_after_a_stop() {
         sim.shared().create_dir_all(&layout().index_dir()).unwrap();
         disk::Disk::sync_dir(&sim, Path::new("/")).unwrap();
         disk::Disk::sync_dir(&sim, Path::new("/d")).unwrap();
-        let index = BlockIndex::open(sim.shared(), &layout()).unwrap();
+        let index = BlockTreeDb::open(sim.shared(), &layout()).unwrap();
         index.write(&IndexChanges { entries: &entries[..20], ..IndexChanges::default() }).unwrap();
         sim.fail_at(sim.operations() + at, 1, Accident::Stop);
         let result = index.write(&IndexChanges { entries: &entries[20..], ..IndexChanges::default() });
         drop(index);
         for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
-            let index = BlockIndex::open(sim.reopen(loss).shared(), &layout()).unwrap();
+            let index = BlockTreeDb::open(sim.reopen(loss).shared(), &layout()).unwrap();
             let count = index.load(&network).unwrap().entries.len();
             assert!(count == 40 || (count == 20 && result.is_err()), "stopped at {at}, {loss:?}: {count}");
         }

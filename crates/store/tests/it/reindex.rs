@@ -6,7 +6,7 @@ use primitives::{BlockHash, Height};
 use std::path::Path;
 use std::sync::Arc;
 use store::index::IndexChanges;
-use store::{BlockIndex, Chainstate, FaultKind, FileInfo, IndexEntry, Layout, reindex};
+use store::{BlockTreeDb, Chainstate, FaultKind, FileInfo, IndexEntry, Layout, reindex};
 
 fn layout() -> Layout {
     Layout::new(Path::new("/d"), "", None)
@@ -18,7 +18,7 @@ fn directory(sim: &SimDisk) -> (Arc<dyn Disk>, IndexEntry) {
     layout.create(&*disk).unwrap();
     let header = header(BlockHash::ZERO, 1);
     let entry = IndexEntry::header_only(header, header.hash(), Height::GENESIS);
-    let index = BlockIndex::open(disk.clone(), &layout).unwrap();
+    let index = BlockTreeDb::open(disk.clone(), &layout).unwrap();
     let files = [(0, FileInfo { size: 293, undo_size: 41, ..FileInfo::default() })];
     index
         .write(&IndexChanges { entries: &[entry], files: &files, last_file: Some(0), ..IndexChanges::default() })
@@ -40,7 +40,7 @@ fn directory(sim: &SimDisk) -> (Arc<dyn Disk>, IndexEntry) {
 
 /// What bitcoind would find: whether `R` is set, the index has entries, and there are coins.
 fn state(disk: &Arc<dyn Disk>) -> (bool, bool, bool) {
-    let index = BlockIndex::open_read_only(disk.clone(), &layout()).unwrap();
+    let index = BlockTreeDb::open_read_only(disk.clone(), &layout()).unwrap();
     let has_coins = Chainstate::exists(&**disk, &layout().chainstate_dir()).unwrap();
     (index.is_reindexing().unwrap(), !index.is_empty().unwrap(), has_coins)
 }
@@ -143,7 +143,7 @@ fn resume_without_flag_r_is_none() {
     let (disk, entry) = directory(&sim);
     assert!(reindex::resume(&disk, &layout()).unwrap().is_none());
     let network = network("", [1; 4], &entry.hash.to_string());
-    assert_eq!(BlockIndex::open(disk, &layout()).unwrap().load(&network).unwrap().entries, [entry]);
+    assert_eq!(BlockTreeDb::open(disk, &layout()).unwrap().load(&network).unwrap().entries, [entry]);
     let empty = SimDisk::new(0).shared();
     layout().create(&*empty).unwrap();
     assert!(reindex::resume(&empty, &layout()).unwrap().is_none());

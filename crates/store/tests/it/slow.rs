@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::blockfiles::{BlockAt, BlockFiles, BulkReader, Pool};
 use store::index::IndexChanges;
-use store::{BlockIndex, Chainstate, IndexEntry, Layout, Status};
+use store::{BlockTreeDb, Chainstate, IndexEntry, Layout, Status};
 
 fn is_slow_wanted() -> bool {
     let is_wanted = testkit::is_slow();
@@ -34,13 +34,13 @@ fn index_of_a_million_entries_is_written_and_loaded() {
         entries.push(IndexEntry { status, tx_count: 2000, file, data_offset, undo_offset, ..entry });
     }
     let network = network("", [0; 4], &entries[0].hash.to_string());
-    let index = BlockIndex::open(RealDisk::shared(), &layout).unwrap();
+    let index = BlockTreeDb::open(RealDisk::shared(), &layout).unwrap();
     let start = Instant::now();
     index.write(&IndexChanges { entries: &entries, ..IndexChanges::default() }).unwrap();
     println!("index of 1,000,000 entries written in {:?}", start.elapsed());
     drop(index);
     let start = Instant::now();
-    let index = BlockIndex::open(RealDisk::shared(), &layout).unwrap();
+    let index = BlockTreeDb::open(RealDisk::shared(), &layout).unwrap();
     let loaded = index.load(&network).unwrap();
     println!("and loaded in {:?}", start.elapsed());
     assert!(loaded.entries == entries);

@@ -4,7 +4,7 @@ use super::*;
 use crate::secp256k1::buckets::{BITS, Multiple, Room, is_zero, is_zero_in};
 use crate::secp256k1::digits::short_bits;
 use crate::secp256k1::pairs::{Pairs, SHARED_MAX, Term};
-use crate::secp256k1::tables::{Entry, entry};
+use crate::secp256k1::tables::{TablePoint, entry};
 use crate::secp256k1::together::{Coefficient, all_hold, coefficients};
 
 const SECRET: [u8; 32] = *b"nothing that a claim can know of";
@@ -81,7 +81,7 @@ fn more_pairs_than_share<V: Vector>(like: V, points: &[Affine], sums: &[Vec<Opti
     let count = SHARED_MAX + 5;
     for bad in [None, Some(SHARED_MAX + 2), Some(SHARED_MAX - 1)] {
         let mut pairs = Pairs::new(like);
-        let entries: Vec<Entry> = points.iter().map(|&point| entry(point)).collect();
+        let entries: Vec<TablePoint> = points.iter().map(|&point| entry(point)).collect();
         let first = pairs.push(&entries);
         let mut terms = Vec::new();
         for at in 0..count {

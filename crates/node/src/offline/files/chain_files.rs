@@ -10,7 +10,7 @@ use crate::datadir::lock;
 use crate::fault::Fault;
 use crate::offline::files::chain_plan::PlanFile;
 use crate::offline::files::chain_rules::{check_headers, digest, median_time_past};
-use crate::offline::files::chain_source::{ChainSource, IndexSource, Place};
+use crate::offline::files::chain_source::{ChainBlock, ChainSource, IndexSource};
 use crate::options::Options;
 use consensus::header::Ancestor;
 use consensus::{Params, ScriptCheckReason, bip30, flags};
@@ -44,10 +44,10 @@ struct Rules {
 pub struct ChainFiles {
     params: Params,
     first: Height,
-    places: Vec<Place>,
+    places: Vec<ChainBlock>,
     rules: Option<Rules>,
     /// Blocks below the range that may hold the coinbases which BIP30 is about.
-    below: Vec<Place>,
+    below: Vec<ChainBlock>,
     files: BlockFiles,
     undo_files: UndoFiles,
 }
@@ -113,7 +113,7 @@ impl ChainFiles {
         self.first + (self.places.len() as u32 - 1)
     }
 
-    fn place(&self, height: Height) -> &Place {
+    fn place(&self, height: Height) -> &ChainBlock {
         &self.places[height.blocks_above(self.first) as usize]
     }
 
@@ -141,7 +141,7 @@ impl ChainFiles {
         self.read(self.place(height), height)
     }
 
-    fn read(&self, place: &Place, height: Height) -> Result<Vec<u8>, Fault> {
+    fn read(&self, place: &ChainBlock, height: Height) -> Result<Vec<u8>, Fault> {
         match place.data {
             Some(at) => Ok(self.files.read_block(at)?),
             // Every program has this one.
@@ -253,7 +253,7 @@ impl ChainFiles {
 
     /// Work of the range's blocks.
     pub fn work(&self) -> Work {
-        let work = |place: &Place| Work::of_bits(place.header.bits());
+        let work = |place: &ChainBlock| Work::of_bits(place.header.bits());
         self.places.iter().map(work).fold(Work::ZERO, Work::saturating_add)
     }
 
@@ -273,7 +273,7 @@ fn has_known_bip34(params: &Params, bip34: Option<BlockHash>) -> bool {
 }
 
 /// The headers of the range, checked.
-fn rules(options: &Options, source: &dyn ChainSource, first: Height, places: &[Place]) -> Result<Rules, Fault> {
+fn rules(options: &Options, source: &dyn ChainSource, first: Height, places: &[ChainBlock]) -> Result<Rules, Fault> {
     let params = &options.params;
     let now = lock::clock(options)?;
     let count = first.to_usize() + places.len();

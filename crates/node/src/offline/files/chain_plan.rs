@@ -13,7 +13,7 @@
 
 use crate::fault::Fault;
 use crate::offline::files::chain_rules::{put_ancestors, read_ancestors};
-use crate::offline::files::chain_source::{ChainSource, IndexSource, Place};
+use crate::offline::files::chain_source::{ChainBlock, ChainSource, IndexSource};
 use crate::options::Options;
 use consensus::Params;
 use consensus::header::Ancestor;
@@ -64,7 +64,7 @@ fn encode(params: &Params, source: &dyn ChainSource) -> Result<Vec<u8>, Fault> {
     Ok(out)
 }
 
-fn put_place(out: &mut Vec<u8>, place: &Place) {
+fn put_place(out: &mut Vec<u8>, place: &ChainBlock) {
     let header = &place.header;
     out.extend_from_slice(&header.version().to_le_bytes());
     out.extend_from_slice(header.prev().as_bytes());
@@ -148,7 +148,7 @@ impl ChainSource for PlanFile {
         Ok(read_ancestors(&bytes[HEAD_BYTES..HEAD_BYTES + count * ANCESTOR_BYTES]))
     }
 
-    fn places(&self, heights: Range<usize>) -> Result<Vec<Place>, Fault> {
+    fn places(&self, heights: Range<usize>) -> Result<Vec<ChainBlock>, Fault> {
         let start = HEAD_BYTES + self.count() * ANCESTOR_BYTES + CHECKSUM_BYTES;
         let mut places = Vec::with_capacity(heights.len());
         for from in heights.clone().step_by(ROWS_AT_ONCE) {
@@ -162,7 +162,7 @@ impl ChainSource for PlanFile {
 }
 
 /// Appends the places of rows, with their hashes.
-fn put_places(out: &mut Vec<Place>, rows: &[[u8; PLACE_BYTES]], ancestors: &[Ancestor]) {
+fn put_places(out: &mut Vec<ChainBlock>, rows: &[[u8; PLACE_BYTES]], ancestors: &[Ancestor]) {
     let from = out.len();
     let mut headers: Vec<[u8; HEADER_BYTES]> = Vec::with_capacity(rows.len());
     for (row, ancestor) in rows.iter().zip(ancestors) {
@@ -176,7 +176,7 @@ fn put_places(out: &mut Vec<Place>, rows: &[[u8; PLACE_BYTES]], ancestors: &[Anc
         headers.push(header.0);
         let data = pos(number(80));
         let undo = pos(number(84));
-        out.push(Place { hash: BlockHash::ZERO, header, data, undo, bytes: number(72) });
+        out.push(ChainBlock { hash: BlockHash::ZERO, header, data, undo, bytes: number(72) });
     }
     let mut hashes = vec![[0; 32]; headers.len()];
     sha256d_80(&headers, &mut hashes);
@@ -193,7 +193,7 @@ mod tests {
     use testkit::Rng;
 
     /// A chain in memory.
-    struct Known(Vec<Place>);
+    struct Known(Vec<ChainBlock>);
 
     impl ChainSource for Known {
         fn tip(&self) -> (Height, BlockHash) {
@@ -201,11 +201,11 @@ mod tests {
         }
 
         fn ancestors(&self, count: usize) -> Result<Vec<Ancestor>, Fault> {
-            let of = |place: &Place| Ancestor { time: place.header.time(), bits: place.header.bits() };
+            let of = |place: &ChainBlock| Ancestor { time: place.header.time(), bits: place.header.bits() };
             Ok(self.0[..count].iter().map(of).collect())
         }
 
-        fn places(&self, heights: Range<usize>) -> Result<Vec<Place>, Fault> {
+        fn places(&self, heights: Range<usize>) -> Result<Vec<ChainBlock>, Fault> {
             Ok(self.0[heights].to_vec())
         }
     }
@@ -217,7 +217,7 @@ mod tests {
             let file = rng.u32() % 9000;
             let mut pos = || (!rng.one_in(4)).then(|| FilePos { file, offset: 8 + rng.u32() / 2 });
             let (data, undo) = (pos(), pos());
-            Place { hash: header.hash(), header, data, undo, bytes: rng.u32() }
+            ChainBlock { hash: header.hash(), header, data, undo, bytes: rng.u32() }
         };
         Known((0..count).map(|_| place(&mut rng)).collect())
     }

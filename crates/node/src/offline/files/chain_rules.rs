@@ -4,7 +4,7 @@
 //! takes these for granted, and names them by [`digest`]: the range below has the same one at its end, or has other
 //! headers.
 
-use crate::offline::files::chain_source::Place;
+use crate::offline::files::chain_source::ChainBlock;
 use consensus::header::{self, Ancestor, Parent};
 use consensus::{BlockError, Params, Rule};
 use kernels::sha256::Sha256;
@@ -26,7 +26,7 @@ pub(crate) fn median_time_past(ancestors: &[Ancestor], height: Height) -> Median
 pub(crate) fn check_headers(
     params: &Params,
     ancestors: &[Ancestor],
-    (first, places): (Height, &[Place]),
+    (first, places): (Height, &[ChainBlock]),
     now: i64,
 ) -> Result<(), Box<(Height, BlockHash, BlockError)>> {
     let mut below: Option<BlockHash> = None;
@@ -42,7 +42,7 @@ pub(crate) fn check_headers(
 fn check_header(
     params: &Params,
     ancestors: &[Ancestor],
-    (height, place): (Height, &Place),
+    (height, place): (Height, &ChainBlock),
     below: Option<BlockHash>,
     now: i64,
 ) -> Result<(), BlockError> {
@@ -108,11 +108,11 @@ mod tests {
     use testkit::Rng;
 
     /// A chain of regtest headers with proof of work.
-    fn chain(count: u32, seed: u64) -> Vec<Place> {
+    fn chain(count: u32, seed: u64) -> Vec<ChainBlock> {
         let params = Params::new(Chain::Regtest);
         let (mut rng, mut places) = (Rng::new(seed), Vec::new());
         let genesis = Header(*params.genesis.first_chunk().unwrap());
-        places.push(Place { hash: genesis.hash(), header: genesis, data: None, undo: None, bytes: 0 });
+        places.push(ChainBlock { hash: genesis.hash(), header: genesis, data: None, undo: None, bytes: 0 });
         let mut time = genesis.time();
         for _ in 1..count {
             let prev = places[places.len() - 1].hash;
@@ -125,12 +125,12 @@ mod tests {
                 }
                 nonce += 1;
             };
-            places.push(Place { hash: header.hash(), header, data: None, undo: None, bytes: 0 });
+            places.push(ChainBlock { hash: header.hash(), header, data: None, undo: None, bytes: 0 });
         }
         places
     }
 
-    fn ancestors_of(places: &[Place]) -> Vec<Ancestor> {
+    fn ancestors_of(places: &[ChainBlock]) -> Vec<Ancestor> {
         places.iter().map(|place| Ancestor { time: place.header.time(), bits: place.header.bits() }).collect()
     }
 
@@ -158,7 +158,7 @@ mod tests {
             }
             let mut tree = headers::genesis_tree(&params);
             let is_refused =
-                |place: &Place| headers::accept(&mut tree, &params, &place.header, place.hash, now).is_err();
+                |place: &ChainBlock| headers::accept(&mut tree, &params, &place.header, place.hash, now).is_err();
             let first_bad = places[1..].iter().position(is_refused).map(|at| at + 1);
             assert_eq!(first_bad, change.map(|_| 40), "{row}");
             let ancestors = ancestors_of(&places);

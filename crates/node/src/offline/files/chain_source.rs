@@ -18,7 +18,7 @@ use store::{FilePos, IndexEntry, Status};
 
 /// A block of a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ChainBlock {
     pub(crate) hash: BlockHash,
     pub(crate) header: Header,
     pub(crate) data: Option<FilePos>,
@@ -44,7 +44,7 @@ pub(crate) trait ChainSource {
     /// # Errors
     ///
     /// Malformed rows, or what the system says.
-    fn places(&self, heights: Range<usize>) -> Result<Vec<Place>, Fault>;
+    fn places(&self, heights: Range<usize>) -> Result<Vec<ChainBlock>, Fault>;
 }
 
 /// The chain of a data directory, by its block index.
@@ -105,12 +105,12 @@ impl ChainSource for IndexSource {
         Ok((0..count).map(ancestor).collect())
     }
 
-    fn places(&self, heights: Range<usize>) -> Result<Vec<Place>, Fault> {
+    fn places(&self, heights: Range<usize>) -> Result<Vec<ChainBlock>, Fault> {
         let place = |height| {
             let entry = self.entry(height);
             let hash = entry.hash;
             let header = entry.header;
-            Place { hash, header, data: entry.data(), undo: entry.undo(), bytes: self.bytes(height) }
+            ChainBlock { hash, header, data: entry.data(), undo: entry.undo(), bytes: self.bytes(height) }
         };
         Ok(heights.map(place).collect())
     }

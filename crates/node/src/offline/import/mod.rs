@@ -13,7 +13,7 @@ use crate::datadir::{DataDir, lock};
 use crate::fault::{Fault, Message};
 use crate::options::{Options, Prune};
 use crate::pipeline::engine::{Activated, Engine};
-use crate::reporting::{Events, Report};
+use crate::reporting::{Events, JobReport};
 use primitives::human;
 use std::path::PathBuf;
 use store::blockfiles::{BlockAt, BlockFiles, FileScan, FoundBlock, Note, RECORD_HEADER_BYTES, Reason, SCAN_SIZE_MAX};
@@ -44,7 +44,7 @@ fn say_left(datadir: &DataDir<'_>, orphans: &[FoundBlock], place: &dyn Fn(&Block
 /// # Errors
 ///
 /// The data directory or a file cannot be used, or what the system says. A bad block is no error.
-pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Result<Report, Fault> {
+pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Result<JobReport, Fault> {
     let now = lock::clock(options)?;
     finish_reindex(options, events)?;
     let existing = open_existing(options, events, "import", Purpose::Work, Which::Active)?;

@@ -57,7 +57,7 @@ struct Of {
     withholds: bool,
 }
 
-struct State {
+struct NetState {
     peers: Vec<Peer>,
     of: Vec<Of>,
     places: Vec<HashMap<BlockHash, usize>>,
@@ -82,13 +82,13 @@ struct State {
 
 /// The network, which the session and its conduct share.
 #[derive(Clone)]
-pub(super) struct Net(Arc<Mutex<State>>);
+pub(super) struct Net(Arc<Mutex<NetState>>);
 
 impl Net {
     pub(super) fn new(peers: Vec<Peer>, rng: Rng) -> Net {
         let places = peers.iter().map(places_of).collect();
         let of = peers.iter().map(|_| Of::default()).collect();
-        Net(Arc::new(Mutex::new(State {
+        Net(Arc::new(Mutex::new(NetState {
             peers,
             of,
             places,
@@ -107,7 +107,7 @@ impl Net {
         })))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, NetState> {
         self.0.lock().unwrap()
     }
 
@@ -162,7 +162,7 @@ fn header(block: &[u8]) -> Header {
     Header(*block.first_chunk().expect("a block has a header"))
 }
 
-impl State {
+impl NetState {
     fn come_and_go(&mut self, place: usize) {
         let Manner::Leaves(at_ms) = self.peers[place].manner else { return };
         // Away for as long as it was there.

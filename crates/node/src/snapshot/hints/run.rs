@@ -51,10 +51,10 @@ pub(crate) struct HintedRun<'h> {
     coins: Chainstate,
     private: PrivateDir,
     turn: Mutex<()>,
-    state: Mutex<State>,
+    state: Mutex<RunState>,
 }
 
-struct State {
+struct RunState {
     checkpoint: Checkpoint,
     /// Blocks that are done.
     done: usize,
@@ -130,7 +130,7 @@ impl<'h> HintedRun<'h> {
             reporter.note(format!("Going on with the hints, of whose {} blocks {done} are done", path.len()));
         }
         let salt = checkpoint.salt;
-        let state = State { checkpoint, done, missing_from: 0, waiting: Survivors::default(), wrong: None };
+        let state = RunState { checkpoint, done, missing_from: 0, waiting: Survivors::default(), wrong: None };
         let turn = Mutex::new(());
         let state = Mutex::new(state);
         Ok(HintedRun { hints, path, salt, waiting_bytes_max, coins, private, turn, state })

@@ -19,7 +19,7 @@ use primitives::{BlockHash, Height};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use store::index::BlockIndex;
+use store::index::BlockTreeDb;
 use store::{Layout, xor};
 use testkit::Rng;
 
@@ -144,7 +144,7 @@ impl Kept {
 fn check_where_core_appends(disk: &SimDisk, known: &Known, row: &str) {
     let params = Params::new(Chain::Regtest);
     let layout = Layout::new(Path::new(DATADIR), lock::network(&params).directory, None);
-    let index = BlockIndex::open_read_only(disk.shared(), &layout).unwrap();
+    let index = BlockTreeDb::open_read_only(disk.shared(), &layout).unwrap();
     let infos = index.load(&lock::network(&params)).unwrap().files;
     for (height, number, at) in lying(disk, known) {
         let info = infos.get(number as usize).unwrap_or_else(|| panic!("{row}: blk{number:05}.dat is not listed"));

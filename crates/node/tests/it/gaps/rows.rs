@@ -40,7 +40,7 @@ fn put_foreign(disk: &SimDisk, bytes: &[u8]) {
 
 /// A job, its height at the end, its exit code, and what it says.
 fn said(
-    job: impl FnOnce(node::reporting::Events<'_>) -> Result<node::reporting::Report, node::Fault>,
+    job: impl FnOnce(node::reporting::Events<'_>) -> Result<node::reporting::JobReport, node::Fault>,
     row: &str,
 ) -> (usize, u8, String) {
     let said = Mutex::new(String::new());
