@@ -8,10 +8,8 @@ use crate::tables::{Selection, Table};
 use node::Fault;
 use node::offline::files::{ChainFiles, Needs, in_order};
 use node::options::Options;
-use primitives::undo::spent_coins;
-use primitives::{Hash256, Height, Tables, merkle};
+use primitives::Height;
 use std::path::Path;
-use sys::spill::Spill;
 
 /// Bytes of blocks in a group of rows at most, and with many workers at least: what workers hold together is bounded.
 const GROUP_BYTES_MAX: u64 = 24 << 20;
@@ -150,24 +148,10 @@ fn close(open: Option<(usize, Vec<Partial>)>, report: &mut ExportReport) -> Resu
 fn encode(chain: &ChainFiles, selection: &Selection, formats: &[Format], chunk: Chunk) -> Result<Done, Fault> {
     let mut rows = Rows::new(selection, Addresses::of(chain.params().chain));
     let mut bytes_in = 0;
-    let mut tables = Tables::new();
-    let mut txids = Vec::new();
     for height in Height::new(chunk.from).to(Height::new(chunk.to)) {
-        let bytes = chain.read_block(height)?;
-        let bad = |why: &str| {
-            let why = format!("block {} at height {height}: {why}", chain.hash(height));
-            Fault::refused(why, "Run ffwd reindex; if it says the same, look at the drive")
-        };
-        let block = tables.parse_block(&bytes).map_err(|why| bad(&why.to_string()))?;
-        block.txids_into(&mut txids);
-        let mut leaves: Vec<Hash256> = txids.iter().map(|txid| Hash256(*txid.as_bytes())).collect();
-        let is_its = block.header() == chain.header(height);
-        if !is_its || merkle::root(&mut leaves) != (block.header().merkle_root(), false) {
-            return Err(bad("the block file holds other transactions or another header"));
-        }
-        let undo = if height == Height::GENESIS { Spill::zeroed(1) } else { chain.read_undo(height)? };
-        let spent = spent_coins(&undo, &block).ok_or_else(|| bad("its undo data is that of another block"))?;
-        rows.block(height, &block, &txids, &spent);
+        let whole = chain.read_whole(height)?;
+        let block = whole.block();
+        rows.block(height, &block, whole.txids(), &whole.spent());
         bytes_in += block.bytes().len() as u64;
     }
     let (batches, counts) = rows.finish().map_err(fault)?;

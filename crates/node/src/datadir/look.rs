@@ -46,7 +46,7 @@ pub(crate) fn question(options: &Options, call: &str) -> String {
 /// # Errors
 ///
 /// A program is at work; those of `look`.
-pub(crate) fn at_rest<T>(options: &Options, call: &str, look: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+pub fn at_rest<T>(options: &Options, call: &str, look: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     let in_use = |holder: LockError| {
         let found = format!("{} at work in it", named(&holder));
         let advice = format!(

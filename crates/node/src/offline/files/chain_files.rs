@@ -14,7 +14,8 @@ use crate::offline::files::chain_source::{ChainBlock, ChainSource, IndexSource};
 use crate::options::Options;
 use consensus::header::Ancestor;
 use consensus::{Params, ScriptCheckReason, bip30, flags};
-use primitives::{BlockHash, Header, Height, MedianTime, Work};
+use primitives::undo::spent_coins;
+use primitives::{Block, BlockHash, CoinRef, Hash256, Header, Height, MedianTime, Tables, Txid, Work, merkle};
 use std::path::Path;
 use store::blockfiles::BlockFiles;
 use store::undofiles::UndoFiles;
@@ -38,6 +39,31 @@ struct Rules {
     bip34: Option<BlockHash>,
     /// Whether headers leave it open that a coinbase repeats an earlier one.
     may_repeat: bool,
+}
+
+/// A block of a chain with what it spent: it is the header's, and its undo data has a coin for each of its inputs.
+pub struct WholeBlock {
+    bytes: Vec<u8>,
+    tables: Tables,
+    txids: Vec<Txid>,
+    undo: Spill,
+}
+
+impl WholeBlock {
+    /// The block.
+    pub fn block(&self) -> Block<'_> {
+        self.tables.block(&self.bytes)
+    }
+
+    /// Ids of its transactions.
+    pub fn txids(&self) -> &[Txid] {
+        &self.txids
+    }
+
+    /// What its inputs spent, in order, those of the coinbase left out.
+    pub fn spent(&self) -> Vec<CoinRef<'_>> {
+        spent_coins(&self.undo, &self.block()).expect("it was read once")
+    }
 }
 
 /// A range of a chain.
@@ -168,6 +194,37 @@ impl ChainFiles {
             return Err(Fault::refused(why, "Run ffwd reindex, or use a data directory that is not pruned"));
         };
         Ok(self.undo_files.read(at, &place.header.prev())?)
+    }
+
+    /// Reads a block of the range and what it spent. No rule is checked but that the block is its header's, and the undo
+    /// data the block's.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChainFiles::read_block`]; the files hold something else.
+    pub fn read_whole(&self, height: Height) -> Result<WholeBlock, Fault> {
+        let bytes = self.read_block(height)?;
+        let bad = |why: &str| {
+            let why = format!("block {} at height {height}: {why}", self.hash(height));
+            Fault::refused(why, "Run ffwd reindex; if it says the same, look at the drive")
+        };
+        let mut tables = Tables::new();
+        let mut txids = Vec::new();
+        let block = tables.parse_block(&bytes).map_err(|why| bad(&why.to_string()))?;
+        block.txids_into(&mut txids);
+        let mut leaves: Vec<Hash256> = txids.iter().map(|txid| Hash256(*txid.as_bytes())).collect();
+        let is_its = block.header() == self.header(height);
+        if !is_its || merkle::root(&mut leaves) != (block.header().merkle_root(), false) {
+            return Err(bad("the block file holds other transactions or another header"));
+        }
+        let undo = if height == Height::GENESIS { Spill::zeroed(1) } else { self.read_undo(height)? };
+        if spent_coins(&undo, &block).is_none() {
+            return Err(bad("its undo data is that of another block"));
+        }
+        if !block.transaction(0).is_coinbase() {
+            return Err(bad("its first transaction is no coinbase"));
+        }
+        Ok(WholeBlock { bytes, tables, txids, undo })
     }
 
     /// The blocks below the range whose coinbases a block of it might repeat, which headers cannot rule out.

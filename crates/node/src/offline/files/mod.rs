@@ -10,10 +10,11 @@ mod chain_source;
 mod set_files;
 mod undo_judge;
 
+pub use crate::datadir::look::at_rest;
 pub use crate::threads::shares::in_order;
-pub use chain_files::{ChainFiles, Needs};
+pub use chain_files::{ChainFiles, Needs, WholeBlock};
 pub use chain_plan::encode_plan;
 pub use chain_source::block_bytes;
 pub use consensus::SpentCoin;
-pub use set_files::{SetFiles, SetSums};
+pub use set_files::{SetCoins, SetFiles, SetSums};
 pub use undo_judge::{JudgedBlock, Wrong, judge, scripts};

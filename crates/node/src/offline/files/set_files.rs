@@ -14,7 +14,7 @@ use primitives::{BlockHash, CoinKey, CoinRef, Height, OutPoint};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use store::FaultKind;
-use store::chainstate::Chainstate;
+use store::chainstate::{Chainstate, CoinsIter, CoinsView};
 
 /// A UTXO set, and the block that it stands at.
 pub struct SetFiles {
@@ -54,6 +54,37 @@ impl SetFiles {
         let best = coins.best_block()?.unwrap_or(options.params.genesis_hash);
         let entry = entry(options, &best)?.ok_or_else(|| apart(best))?;
         Ok(SetFiles { height: entry.height, coins, best })
+    }
+
+    /// The stored bytes of a coin; `None` where it is not in the set.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    pub fn get(&self, outpoint: &OutPoint) -> Result<Option<Vec<u8>>, Fault> {
+        let view = self.coins.view();
+        let Some(stored) = view.get(outpoint)? else { return Ok(None) };
+        decode(&view, outpoint, &stored)?;
+        Ok(Some(stored))
+    }
+
+    /// All coins, for one thread.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    pub fn coins(&self) -> Result<SetCoins, Fault> {
+        let view = self.coins.view();
+        Ok(SetCoins { coins: view.coins()?, view, before: None })
+    }
+
+    /// Counts and hashes the whole set by `par` threads.
+    ///
+    /// # Errors
+    ///
+    /// As [`SetFiles::sum`].
+    pub fn info(&self, hash: SetHash, par: usize) -> Result<SetInfo, Fault> {
+        Ok(self.sum((hash, par), 0..=u16::MAX, || (), |(), _, _| Ok(()), |()| ())?.info)
     }
 
     /// Goes through the coins whose txids begin with one of `keys` (their first two bytes, big endian) by `par` threads.
@@ -99,6 +130,26 @@ impl SetFiles {
         let muhash = (hash == SetHash::Muhash).then(|| whole.muhash());
         let info = SetInfo { best: self.best, height: self.height, disk_size: view.table_bytes(), ..whole.finish() };
         Ok(SetSums { info, muhash })
+    }
+}
+
+/// The coins of a set, one after the other, in the order of their keys.
+pub struct SetCoins {
+    view: CoinsView,
+    coins: CoinsIter,
+    before: Option<CoinKey>,
+}
+
+impl SetCoins {
+    /// The next coin; `None` behind the last.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table or coin, or what the system says.
+    pub fn next_coin(&mut self) -> Result<Option<(OutPoint, CoinRef<'_>)>, Fault> {
+        let Some((outpoint, stored)) = self.coins.next_coin()? else { return Ok(None) };
+        check_order(&mut self.before, &outpoint, self.view.path())?;
+        Ok(Some((outpoint, decode(&self.view, &outpoint, stored)?)))
     }
 }
 
