@@ -1,0 +1,197 @@
+//! The UTXO set of a data directory: its hashes, its counts, its coins.
+
+use crate::error::Error;
+use crate::ids::{BlockHash, OutPoint, SetHash};
+use crate::script::ScriptType;
+use node::Fault;
+use node::offline::files::{SetCoins, SetFiles, at_rest};
+use node::options::Options;
+use node::utxo_stats::{SetHash as Wanted, SetInfo};
+use primitives::CoinRef;
+use std::fmt;
+
+/// The call that asks a program at work for the same.
+const QUESTION: &str = "gettxoutsetinfo";
+
+/// The UTXO set at one block: [`crate::DataDir::coins`].
+///
+/// It is the set as it stood when it was opened. No lock is held: a program that starts to write meanwhile makes a later call
+/// fail, never give a wrong answer.
+pub struct Coins {
+    options: Options,
+    set: SetFiles,
+}
+
+impl Coins {
+    pub(crate) fn open(options: Options) -> Result<Coins, Error> {
+        let set = at_rest(&options, QUESTION, || SetFiles::open(&options))?;
+        Ok(Coins { options, set })
+    }
+
+    /// Height of the block that the set stands at.
+    pub fn height(&self) -> u32 {
+        self.set.height.to_u32()
+    }
+
+    /// Hash of that block.
+    pub fn best_block(&self) -> BlockHash {
+        self.set.best.into()
+    }
+
+    fn sum(&self, hash: Wanted) -> Result<SetInfo, Error> {
+        Ok(at_rest(&self.options, QUESTION, || self.set.info(hash, self.options.par))?)
+    }
+
+    fn hash(&self, wanted: Wanted) -> Result<SetHash, Error> {
+        let (_, hash) = self.sum(wanted)?.hash.expect("it was asked for");
+        Ok(hash.into())
+    }
+
+    /// Core's `hash_serialized_3`: SHA-256, twice, over all coins in order. Reads the whole set, with all processors.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    ///
+    /// Source: Bitcoin Core b88bffe, kernel/coinstats.cpp, `ComputeUTXOStats`.
+    pub fn hash_serialized_3(&self) -> Result<SetHash, Error> {
+        self.hash(Wanted::Serialized)
+    }
+
+    /// Core's `muhash`: a hash of the set that does not depend on the order of coins. Reads the whole set.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    ///
+    /// Source: Bitcoin Core b88bffe, crypto/muhash.cpp, `MuHash3072`.
+    pub fn muhash(&self) -> Result<SetHash, Error> {
+        self.hash(Wanted::Muhash)
+    }
+
+    /// What the set adds up to. Reads the whole set.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    pub fn info(&self) -> Result<CoinsInfo, Error> {
+        let info = self.sum(Wanted::None)?;
+        Ok(CoinsInfo {
+            coins: info.txouts,
+            transactions: info.transactions.expect("the coins were counted"),
+            total_amount: info.total_amount,
+            bogosize: info.bogosize,
+            disk_size: info.disk_size,
+        })
+    }
+
+    /// A coin by its name; `None` where it is spent, or was never made.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    pub fn get(&self, outpoint: &OutPoint) -> Result<Option<Coin>, Error> {
+        let stored = at_rest(&self.options, QUESTION, || self.set.get(&outpoint.inner()))?;
+        let coin = |stored: Vec<u8>| Coin::new(*outpoint, &CoinRef::decode(&stored).expect("it was decoded once"));
+        Ok(stored.map(coin))
+    }
+
+    /// All coins, in the order of their transactions' ids.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    pub fn iter(&self) -> Result<CoinsIter, Error> {
+        let coins = at_rest(&self.options, QUESTION, || self.set.coins())?;
+        Ok(CoinsIter { options: self.options.clone(), coins: Some(coins) })
+    }
+}
+
+impl fmt::Debug for Coins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Coins")
+            .field("height", &self.height())
+            .field("best_block", &self.best_block())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The coins of a set, one after the other. After an error there is none.
+pub struct CoinsIter {
+    options: Options,
+    coins: Option<SetCoins>,
+}
+
+impl Iterator for CoinsIter {
+    type Item = Result<Coin, Error>;
+
+    fn next(&mut self) -> Option<Result<Coin, Error>> {
+        let coins = self.coins.as_mut()?;
+        let next = match coins.next_coin() {
+            Ok(next) => next.map(|(outpoint, coin)| Ok(Coin::new(outpoint.into(), &coin))),
+            // The cause may be a program that was started meanwhile: it is named.
+            Err(fault) => {
+                at_rest(&self.options, QUESTION, || Err::<(), Fault>(fault)).err().map(|fault| Err(fault.into()))
+            }
+        };
+        if !matches!(next, Some(Ok(_))) {
+            self.coins = None;
+        }
+        next
+    }
+}
+
+impl fmt::Debug for CoinsIter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CoinsIter").finish_non_exhaustive()
+    }
+}
+
+/// An unspent output.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Coin {
+    /// Its name.
+    pub outpoint: OutPoint,
+    /// Its amount in satoshi.
+    pub value: i64,
+    /// Its script.
+    pub script: Vec<u8>,
+    /// Height of the block that made it.
+    pub height: u32,
+    /// Whether a coinbase made it.
+    pub is_coinbase: bool,
+}
+
+impl Coin {
+    fn new(outpoint: OutPoint, coin: &CoinRef<'_>) -> Coin {
+        Coin {
+            outpoint,
+            value: coin.value.0,
+            script: coin.script.to_vec(),
+            height: coin.height.to_u32(),
+            is_coinbase: coin.coinbase,
+        }
+    }
+
+    /// What its script is.
+    pub fn script_type(&self) -> ScriptType {
+        ScriptType::of(&self.script)
+    }
+}
+
+/// What a UTXO set adds up to, by the names of Core's gettxoutsetinfo.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct CoinsInfo {
+    /// Coins: `txouts`.
+    pub coins: u64,
+    /// Transactions that have a coin in the set.
+    pub transactions: u64,
+    /// Sum of the amounts in satoshi.
+    pub total_amount: i64,
+    /// Core's measure of the set's size: 50 bytes and the script for each coin.
+    pub bogosize: u64,
+    /// Bytes of the tables on the disk.
+    pub disk_size: u64,
+}

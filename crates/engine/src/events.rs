@@ -1,0 +1,167 @@
+//! What a job tells while it works, and what tells it to stop.
+
+use crate::ids::BlockHash;
+use node::reporting::{Event as Told, Progress as Figures};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Tells jobs to stop, from any thread or a signal handler. Clones are the same one.
+///
+/// A job that is told to stop commits what is connected, and ends within moments. The next job goes on from there.
+///
+/// ```
+/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/chain/folder.in"));
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = Folder::new("stop"); let path = folder.path();
+/// use ffwd_engine::{DataDir, Ended, Event, Network, Stop};
+///
+/// let dir = DataDir::open(path, Network::Regtest)?;
+/// let stop = Stop::new();
+/// stop.stop();
+/// match dir.reindex().stop(&stop).run() {
+///     Ok(report) => assert_eq!(report.ended, Ended::Stopped),
+///     Err(why) => assert_eq!(why.kind(), ffwd_engine::ErrorKind::Stopped), // Before anything was changed.
+/// }
+/// assert_eq!(dir.reindex().run()?.ended, Ended::Complete);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// One that says: go on.
+    pub fn new() -> Stop {
+        Stop::default()
+    }
+
+    /// Tells all jobs that have this one to stop.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether they were told.
+    pub fn is_stopped(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        self.0.clone()
+    }
+}
+
+/// What a job tells while it works. Events come from several threads, one at a time for each.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// What begins, or what was found: a line for people.
+    Note(String),
+    /// Something is not as it should be, and what to do about it: a line for people.
+    Warning(String),
+    /// A block breaks a rule, or its body is not its header's.
+    #[non_exhaustive]
+    BlockRefused {
+        /// The height at which it would stand.
+        height: u32,
+        /// Its hash.
+        hash: BlockHash,
+        /// Core's reason, and where.
+        reason: String,
+    },
+    /// A sync accepts connections, and looks for peers.
+    Ready,
+    /// The chain has come to rest at another block.
+    #[non_exhaustive]
+    Tip {
+        /// Its height.
+        height: u32,
+        /// Its hash.
+        hash: BlockHash,
+        /// Whether the initial block download goes on.
+        is_initial_download: bool,
+    },
+    /// How far the job is; a few times a second.
+    Progress(Progress),
+}
+
+impl Event {
+    pub(crate) fn of(told: Told) -> Event {
+        match told {
+            Told::Note(text) => Event::Note(text),
+            Told::Warning(text) => Event::Warning(text),
+            Told::Refused { height, hash, why, .. } => {
+                Event::BlockRefused { height: height.to_u32(), hash: hash.into(), reason: why }
+            }
+            Told::Ready => Event::Ready,
+            Told::Tip { height, hash, initial_download } => {
+                Event::Tip { height: height.to_u32(), hash: hash.into(), is_initial_download: initial_download }
+            }
+            Told::Progress(figures) => Event::Progress(Progress::of(&figures)),
+        }
+    }
+}
+
+/// How far a job is.
+#[derive(Clone, PartialEq, Debug, Default)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Height of the last connected block.
+    pub height: u32,
+    /// Height at which the job ends, as far as it is known.
+    pub height_end: u32,
+    /// Bytes of blocks that are done.
+    pub bytes: u64,
+    /// Bytes of blocks that there are: with [`Progress::bytes`] the measure of work. 0 while it is not known.
+    pub bytes_end: u64,
+    /// Seconds since the job began.
+    pub seconds: f64,
+    /// Peers, of a sync.
+    pub peers: Option<u32>,
+    /// What the job does, or waits for: a sentence for people.
+    pub state: String,
+}
+
+impl Progress {
+    fn of(figures: &Figures) -> Progress {
+        Progress {
+            height: figures.height.to_u32(),
+            height_end: figures.height_end.to_u32(),
+            bytes: figures.bytes,
+            bytes_end: figures.bytes_end,
+            seconds: figures.seconds,
+            peers: figures.peers,
+            state: figures.state.sentence(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use primitives::{BlockHash as Hash, Height};
+
+    #[test]
+    fn events_say_what_the_engine_tells() {
+        let (height, hash) = (Height::new(7), Hash::from_bytes([3; 32]));
+        let refused = Told::Refused { height, hash, why: "bad-txns".to_owned(), is_shown: false };
+        assert!(matches!(Event::of(refused), Event::BlockRefused { height: 7, reason, .. } if reason == "bad-txns"));
+        let tip = Told::Tip { height, hash, initial_download: true };
+        assert!(matches!(Event::of(tip), Event::Tip { height: 7, is_initial_download: true, .. }));
+        assert!(matches!(Event::of(Told::Note("a".to_owned())), Event::Note(text) if text == "a"));
+        assert!(matches!(Event::of(Told::Warning("b".to_owned())), Event::Warning(text) if text == "b"));
+        assert!(matches!(Event::of(Told::Ready), Event::Ready));
+        let figures = Figures { height, bytes: 5, bytes_end: 9, peers: Some(2), ..Figures::default() };
+        let Event::Progress(progress) = Event::of(Told::Progress(Box::new(figures))) else { panic!("progress") };
+        assert_eq!((progress.height, progress.bytes, progress.bytes_end, progress.peers), (7, 5, 9, Some(2)));
+        assert!(!progress.state.is_empty());
+    }
+
+    #[test]
+    fn clones_of_a_stop_are_the_same() {
+        let stop = Stop::new();
+        let other = stop.clone();
+        assert!(!other.is_stopped());
+        stop.stop();
+        assert!(other.is_stopped() && other.flag().load(Ordering::SeqCst));
+    }
+}

@@ -1,0 +1,500 @@
+//! The jobs of a data directory: each a builder with defaults, and `run`.
+
+use crate::error::{Error, ErrorKind};
+use crate::events::{Event, Stop};
+use crate::ids::BlockHash;
+use node::jobs::{self, SyncOptions};
+use node::machine_memory::MachineMemory;
+use node::options::{IndexKind, Options, Prune};
+use node::reporting::{Event as Told, JobReport as Report};
+use primitives::Height;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Outbound connections of a sync, as in Core. Source: Bitcoin Core b88bffe, net.h, `MAX_OUTBOUND_FULL_RELAY_CONNECTIONS`.
+const OUTBOUND_CONNECTIONS: usize = 8;
+/// Level and number of blocks of Core's verifychain. Source: Bitcoin Core b88bffe, validation.h, `DEFAULT_CHECKLEVEL`,
+/// `DEFAULT_CHECKBLOCKS`.
+const CHECK_LEVEL: u8 = 3;
+const CHECK_BLOCKS: u32 = 6;
+
+/// An optional index of Core's that is kept with the chain.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Index {
+    /// `-txindex`: transactions by their ids.
+    Transactions,
+    /// `-blockfilterindex`: basic block filters. Source: BIP-0158.
+    BlockFilters,
+    /// `-coinstatsindex`: what the UTXO set adds up to at each block.
+    CoinStats,
+    /// `-txospenderindex`: what spends an output.
+    Spenders,
+}
+
+impl Index {
+    fn kind(self) -> IndexKind {
+        match self {
+            Index::Transactions => IndexKind::Tx,
+            Index::BlockFilters => IndexKind::BlockFilter,
+            Index::CoinStats => IndexKind::CoinStats,
+            Index::Spenders => IndexKind::TxoSpender,
+        }
+    }
+}
+
+/// How a job ended that did its work.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Ended {
+    /// All there was to do is done.
+    Complete,
+    /// It was told to stop. What was connected is committed, and the next job goes on from there.
+    Stopped,
+    /// The chain ends below the best one that is known: why, and what to do.
+    Incomplete(String),
+}
+
+/// What a reindex or a sync did.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct JobReport {
+    /// How it ended.
+    pub ended: Ended,
+    /// Height of the last block that is connected and durable.
+    pub height: u32,
+    /// Its hash.
+    pub best_block: BlockHash,
+    /// Height at which the work was taken up.
+    pub height_start: u32,
+    /// Blocks that were connected.
+    pub blocks: u64,
+    /// Transactions of them.
+    pub transactions: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Blocks that were refused because they break a rule.
+    pub blocks_invalid: u64,
+    /// Damaged records of block files, of many the first ones: the file, and the byte at which the damage begins.
+    pub damaged: Vec<(PathBuf, u64)>,
+    /// Seconds that it took.
+    pub seconds: f64,
+}
+
+impl JobReport {
+    fn of(report: Report) -> JobReport {
+        let ended = match report.end_reason {
+            _ if report.stopped => Ended::Stopped,
+            Some(why) => Ended::Incomplete(why.to_string()),
+            None => Ended::Complete,
+        };
+        JobReport {
+            ended,
+            height: report.height.to_u32(),
+            best_block: report.best.into(),
+            height_start: report.height_start.to_u32(),
+            blocks: report.blocks,
+            transactions: report.transactions,
+            bytes: report.bytes,
+            blocks_invalid: report.blocks_invalid,
+            damaged: report.damaged.into_iter().map(|record| (record.path, record.offset)).collect(),
+            seconds: report.seconds,
+        }
+    }
+}
+
+/// What is told of a job.
+type Callback<'a> = Box<dyn Fn(Event) + Send + Sync + 'a>;
+
+/// What all jobs can be told.
+struct Job<'a> {
+    options: Options,
+    stop: Stop,
+    on_event: Option<Callback<'a>>,
+}
+
+impl Job<'_> {
+    fn new(mut options: Options) -> Self {
+        options.dbcache_bytes = usize::try_from(MachineMemory::default().cache_bytes(0)).unwrap_or(usize::MAX);
+        options.sizes.dbcache_follows = true;
+        Job { options, stop: Stop::new(), on_event: None }
+    }
+
+    fn tell(&self, told: Told) {
+        if let Some(callback) = &self.on_event {
+            callback(Event::of(told));
+        }
+    }
+
+    /// The options of a job that writes, after what is lacking in the file system was told.
+    fn writing(&mut self) -> &Options {
+        self.options.stop = self.stop.flag();
+        if let Some(lacking) = jobs::file_system_warning(&self.options) {
+            self.tell(Told::Warning(lacking.to_string()));
+            self.options.warnings.push(lacking.to_string());
+        }
+        &self.options
+    }
+}
+
+/// The methods that all jobs share.
+macro_rules! shared_methods {
+    ($job:ident) => {
+        impl<'a> $job<'a> {
+            /// Called with what the job does, from several threads. A slow callback makes the job slow.
+            pub fn on_event(mut self, callback: impl Fn(Event) + Send + Sync + 'a) -> Self {
+                self.job.on_event = Some(Box::new(callback));
+                self
+            }
+
+            /// Ends the job early where it is told to.
+            pub fn stop(mut self, stop: &Stop) -> Self {
+                self.job.stop = stop.clone();
+                self
+            }
+
+            /// Memory for coins, blocks in flight and indexes of tables, in bytes: Core's `-dbcache`. Without it half of what
+            /// the machine and its cgroups leave, which is followed while the job works.
+            pub fn cache_bytes(mut self, bytes: usize) -> Self {
+                self.job.options.dbcache_bytes = bytes;
+                self.job.options.sizes.dbcache_follows = false;
+                self
+            }
+        }
+
+        impl fmt::Debug for $job<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($job)).field("path", &self.job.options.datadir).finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+/// The methods of jobs that connect blocks.
+macro_rules! connecting_methods {
+    ($job:ident) => {
+        impl<'a> $job<'a> {
+            /// Scripts of this block and those below it are assumed to be valid: Core's `-assumevalid`. Without it the block
+            /// that Core assumes valid.
+            pub fn assume_valid(mut self, block: BlockHash) -> Self {
+                self.job.options.assumevalid = block.inner();
+                self
+            }
+
+            /// Every script is verified: Core's `-assumevalid=0`.
+            pub fn verify_all_scripts(mut self) -> Self {
+                self.job.options.assumevalid = primitives::BlockHash::ZERO;
+                self
+            }
+
+            /// Ends behind the block at this height: Core's `-stopatheight`.
+            pub fn stop_at_height(mut self, height: u32) -> Self {
+                self.job.options.stop_at_height = Some(Height::new(height)).filter(|height| *height > Height::GENESIS);
+                self
+            }
+
+            /// Removes block files so that about this many bytes of block and undo data stay: Core's `-prune`, whose least is
+            /// 550 MiB.
+            pub fn prune_to(mut self, bytes: u64) -> Self {
+                self.job.options.prune = Prune::Target { bytes };
+                self
+            }
+
+            /// Keeps an optional index with the chain.
+            pub fn index(mut self, index: Index) -> Self {
+                if !self.job.options.indexes.contains(&index.kind()) {
+                    self.job.options.indexes.push(index.kind());
+                }
+                self
+            }
+        }
+    };
+}
+
+/// Least of Core's `-prune`. Source: Bitcoin Core b88bffe, validation.h, `MIN_DISK_SPACE_FOR_BLOCK_FILES`.
+const PRUNE_BYTES_MIN: u64 = 550 << 20;
+
+/// Says no to options that do not go together, in Core's words. Source: Bitcoin Core b88bffe, init.cpp,
+/// `AppInitParameterInteraction`.
+fn check(options: &Options) -> Result<(), Error> {
+    let Prune::Target { bytes } = options.prune else { return Ok(()) };
+    if bytes < PRUNE_BYTES_MIN {
+        let why = "Prune configured below the minimum of 550 MiB";
+        return Err(Error::refused(why, "Use a higher number"));
+    }
+    options.indexes.iter().find(|kind| !kind.allows_prune()).map_or(Ok(()), |kind| {
+        let why = format!("Prune mode is incompatible with -{}", kind.name());
+        Err(Error::refused(why, "Leave one of them out"))
+    })
+}
+
+/// Rebuilds a data directory from its block files: [`crate::DataDir::reindex`].
+///
+/// ```
+/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/chain/folder.in"));
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = Folder::new("reindex"); let path = folder.path();
+/// use ffwd_engine::{DataDir, Event, Network};
+///
+/// let dir = DataDir::open(path, Network::Regtest)?;
+/// let report = dir
+///     .reindex()
+///     .verify_all_scripts()
+///     .stop_at_height(50)
+///     .on_event(|event| match event {
+///         Event::Progress(progress) => eprintln!("height {} of {}", progress.height, progress.height_end),
+///         Event::Warning(text) => eprintln!("warning: {text}"),
+///         _ => {}
+///     })
+///     .run()?;
+/// assert_eq!(report.height, 50);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is done before `run`"]
+pub struct ReindexJob<'a> {
+    job: Job<'a>,
+    coins_only: bool,
+}
+
+shared_methods!(ReindexJob);
+connecting_methods!(ReindexJob);
+
+impl ReindexJob<'_> {
+    pub(crate) fn new(options: Options) -> Self {
+        ReindexJob { job: Job::new(options), coins_only: false }
+    }
+
+    /// Rebuilds the UTXO set alone: Core's `-reindex-chainstate`. The old one stays until the new one is complete.
+    pub fn coins_only(mut self) -> Self {
+        self.coins_only = true;
+        self
+    }
+
+    /// Does it, on this thread.
+    ///
+    /// # Errors
+    ///
+    /// The data directory is in use, has no block files, or its block files reach less far than its UTXO set; what the system
+    /// says. A block that breaks a rule is none: [`JobReport::blocks_invalid`].
+    ///
+    /// Source: Bitcoin Core b88bffe, node/blockstorage.cpp, `ImportBlocks`.
+    pub fn run(mut self) -> Result<JobReport, Error> {
+        check(&self.job.options)?;
+        self.job.writing();
+        let done = jobs::reindex(&self.job.options, self.coins_only, &|told| self.job.tell(told));
+        Ok(JobReport::of(done?))
+    }
+}
+
+/// Downloads blocks and connects them: [`crate::DataDir::sync`].
+///
+/// By default it ends at the tip of the best chain that its peers have, and finds peers as bitcoind does.
+///
+/// ```no_run
+/// use ffwd_engine::{DataDir, Network};
+///
+/// let dir = DataDir::open("/home/me/.bitcoin", Network::Signet)?;
+/// let report = dir.sync().connect(["127.0.0.1:38333"]).run()?;
+/// println!("{} blocks, up to height {}", report.blocks, report.height);
+/// # Ok::<(), ffwd_engine::Error>(())
+/// ```
+#[must_use = "nothing is done before `run`"]
+pub struct SyncJob<'a> {
+    job: Job<'a>,
+    sync: SyncOptions,
+    snapshot: Option<PathBuf>,
+}
+
+shared_methods!(SyncJob);
+connecting_methods!(SyncJob);
+
+impl SyncJob<'_> {
+    pub(crate) fn new(options: Options) -> Self {
+        let sync = SyncOptions {
+            connect: None,
+            exit_at_tip: true,
+            dnsseed: true,
+            outbound: OUTBOUND_CONNECTIONS,
+            ..SyncOptions::alone()
+        };
+        SyncJob { job: Job::new(options), sync, snapshot: None }
+    }
+
+    /// Connects to these peers alone, `HOST` or `HOST:PORT`; to none where there are none: Core's `-connect`.
+    pub fn connect(mut self, peers: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.sync.connect = Some(peers.into_iter().map(Into::into).collect());
+        self.sync.dnsseed = false;
+        self
+    }
+
+    /// Connects to this peer besides: Core's `-addnode`.
+    pub fn add_node(mut self, peer: impl Into<String>) -> Self {
+        self.sync.addnode.push(peer.into());
+        self
+    }
+
+    /// Accepts connections of peers at this address: Core's `-bind`.
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.sync.listen.push(address);
+        self
+    }
+
+    /// Connects through this SOCKS5 proxy: Core's `-proxy`.
+    pub fn proxy(mut self, address: impl Into<String>) -> Self {
+        self.sync.proxy = Some(address.into());
+        self
+    }
+
+    /// Asks no DNS seed for peers: Core's `-dnsseed=0`.
+    pub fn without_dns_seeds(mut self) -> Self {
+        self.sync.dnsseed = false;
+        self
+    }
+
+    /// Follows the chain from the tip on, until it is told to stop.
+    pub fn follow(mut self) -> Self {
+        self.sync.exit_at_tip = false;
+        self
+    }
+
+    /// Begins with this snapshot of the UTXO set, a file of Core's `dumptxoutset`: to the tip from there, then the past is
+    /// validated. Core's `loadtxoutset`; the file's hash must be one that Core knows.
+    pub fn snapshot(mut self, file: impl AsRef<Path>) -> Self {
+        self.snapshot = Some(file.as_ref().to_path_buf());
+        self
+    }
+
+    /// Does it, on this thread.
+    ///
+    /// # Errors
+    ///
+    /// The data directory cannot be used, an address is none, a snapshot is refused; what the system says. Nothing that peers
+    /// do is one.
+    pub fn run(mut self) -> Result<JobReport, Error> {
+        check(&self.job.options)?;
+        self.check_peers()?;
+        self.job.writing();
+        let from = jobs::FromSnapshot { file: self.snapshot.clone(), ..jobs::FromSnapshot::default() };
+        let done = jobs::sync_from(&self.job.options, &self.sync, &from, &|told| self.job.tell(told));
+        Ok(JobReport::of(done?))
+    }
+
+    fn check_peers(&self) -> Result<(), Error> {
+        let port = self.job.options.params.default_port;
+        let all = self.sync.connect.iter().flatten().chain(&self.sync.addnode).chain(&self.sync.proxy);
+        for address in all {
+            let refused = |why: String| Error::refused(format!("{address}: {why}"), "Name a peer as HOST or HOST:PORT");
+            jobs::check_peer_address(address, port).map_err(refused)?;
+        }
+        let has_peers =
+            self.sync.connect.as_ref().is_none_or(|peers| !peers.is_empty()) || !self.sync.addnode.is_empty();
+        if self.sync.exit_at_tip && !has_peers && self.job.options.stop_at_height.is_none() {
+            let why = "a sync without peers never reaches the tip of their chain";
+            return Err(Error::refused(why, "Name a peer, or follow the chain until the sync is told to stop"));
+        }
+        Ok(())
+    }
+}
+
+/// Checks the last blocks of the chain: [`crate::DataDir::verify`]. Nothing is written.
+///
+/// ```
+/// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/chain/folder.in"));
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = Folder::new("verify"); let path = folder.path();
+/// use ffwd_engine::{DataDir, Network};
+///
+/// let dir = DataDir::open(path, Network::Regtest)?;
+/// dir.reindex().run()?;
+/// let report = dir.verify().level(4).all_blocks().run()?;
+/// assert_eq!((report.blocks, report.level), (107, 4));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is done before `run`"]
+pub struct VerifyJob<'a> {
+    job: Job<'a>,
+    level: u8,
+    blocks: u32,
+}
+
+shared_methods!(VerifyJob);
+
+/// What [`VerifyJob::run`] checked.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct VerifyReport {
+    /// Blocks, from the tip down: fewer than were asked for where the chain is shorter, or pruned.
+    pub blocks: u32,
+    /// Level of the checks.
+    pub level: u8,
+    /// Transactions of these blocks.
+    pub transactions: u64,
+    /// Height of the tip.
+    pub height: u32,
+    /// Its hash.
+    pub best_block: BlockHash,
+    /// Seconds that it took.
+    pub seconds: f64,
+}
+
+impl VerifyJob<'_> {
+    pub(crate) fn new(options: Options) -> Self {
+        VerifyJob { job: Job::new(options), level: CHECK_LEVEL, blocks: CHECK_BLOCKS }
+    }
+
+    /// How thorough, as Core's `checklevel` (3 by default): 0 reads blocks, 1 checks them alone, 2 reads their undo data, 3
+    /// disconnects them in memory, 4 connects them again, with all scripts that are not assumed valid.
+    pub fn level(mut self, level: u8) -> Self {
+        self.level = level;
+        self
+    }
+
+    /// How many blocks below and with the tip, as Core's `nblocks` (6 by default).
+    pub fn blocks(mut self, blocks: u32) -> Self {
+        self.blocks = blocks.max(1);
+        self
+    }
+
+    /// All blocks of the chain.
+    pub fn all_blocks(mut self) -> Self {
+        self.blocks = 0;
+        self
+    }
+
+    /// Every script is verified at level 4: Core's `-assumevalid=0`.
+    pub fn verify_all_scripts(mut self) -> Self {
+        self.job.options.assumevalid = primitives::BlockHash::ZERO;
+        self
+    }
+
+    /// Does it, on this thread.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong; [`ErrorKind::Stopped`] where it was told to stop before the end.
+    ///
+    /// Source: Bitcoin Core b88bffe, validation.cpp, `CVerifyDB::VerifyDB`.
+    pub fn run(mut self) -> Result<VerifyReport, Error> {
+        if self.level > 4 {
+            let why = format!("there is no level {} of verification", self.level);
+            return Err(Error::refused(why, "Name one from 0 to 4"));
+        }
+        self.job.options.stop = self.job.stop.flag();
+        let done = jobs::verify(&self.job.options, self.level, self.blocks, &|told| self.job.tell(told));
+        let report = done.map_err(Error::from).map_err(|why| match why.kind() {
+            ErrorKind::Refused if self.job.stop.is_stopped() => why.into_stopped(),
+            _ => why,
+        })?;
+        Ok(VerifyReport {
+            blocks: report.blocks,
+            level: report.level,
+            transactions: report.transactions,
+            height: report.height.to_u32(),
+            best_block: report.best.into(),
+            seconds: report.seconds,
+        })
+    }
+}
