@@ -33,7 +33,7 @@ fn rows(bench: &Bench, path: &Path, height: Height, sigop_cost: u64) {
     block.txids_into(&mut txids);
     block.wtxids_into(&txids, &mut wtxids);
     let mut scratch = Scratch::default();
-    let context = Context { height, median_time_past: MedianTime::new(GENESIS_TIME) };
+    let context = Context { height, median_time_past: MedianTime::new(GENESIS_TIME), cleanup: consensus::Cleanup::Off };
     let about = format!("{height} ({} transactions, {} inputs)", block.transaction_count(), block.input_count());
     bench.time(&format!("check, block {about}"), Per::of(1, "block"), || {
         block::check(&params, &block, &hash, &txids, &mut sigops, &mut scratch).expect("a good block");

@@ -4,6 +4,7 @@
 //! The ids are the caller's, computed once for the whole block ([`Block::txids_into`], [`Block::wtxids_into`]).
 //! Absent on purpose: the rules of headers (`header`) and of spent coins (`spend`).
 
+use crate::cleanup::{self, Cleanup, FORBIDDEN_TX_BYTES};
 use crate::params::Params;
 use crate::transaction::{self, is_final, legacy_sigops};
 use crate::verdict::{BlockError, Rule};
@@ -14,8 +15,6 @@ use script::signet;
 
 /// First bytes of a witness commitment: OP_RETURN, a push of 36 bytes, and the BIP's four.
 const COMMITMENT_PREFIX: [u8; 6] = [0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed];
-/// Stripped bytes of a transaction that could be taken for an inner node of the merkle tree.
-const MERKLE_NODE_BYTES: usize = 64;
 
 /// Room for one block's work at a time, used again for the next.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +30,8 @@ pub struct Context {
     pub height: Height,
     /// Its parent's: see [`header::median_time_past`].
     pub median_time_past: MedianTime,
+    /// Whether BIP-0054 holds for it.
+    pub cleanup: Cleanup,
 }
 
 /// All rules of a block that need nothing but the block, in Core's order.
@@ -110,7 +111,13 @@ pub fn check_context(
     scratch: &mut Scratch,
 ) -> Result<(), BlockError> {
     check_final(params, block, context, txids)?;
+    if context.cleanup.is_on() {
+        cleanup::check_sizes(block, txids)?;
+    }
     check_coinbase_height(params, block, context.height)?;
+    if context.cleanup.is_on() {
+        cleanup::check_coinbase(&coinbase_of(block), context.height)?;
+    }
     check_witness_commitment(block, context.height >= params.segwit_height, wtxids, scratch)?;
     check_weight(block)?;
     Ok(())
@@ -310,7 +317,7 @@ pub fn mutation(
     let with_coinbase = block.transactions().next().is_some_and(|first| first.is_coinbase());
     let body = root.and_then(|()| match with_coinbase {
         true => check_witness_commitment(block, segwit, wtxids, scratch),
-        false if block.transactions().any(|tx| tx.stripped_bytes() == MERKLE_NODE_BYTES) => Err(Rule::Mutated64),
+        false if block.transactions().any(|tx| tx.stripped_bytes() == FORBIDDEN_TX_BYTES) => Err(Rule::Mutated64),
         false => Ok(()),
     });
     body.err().map(BlockError::from)

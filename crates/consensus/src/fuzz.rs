@@ -31,7 +31,9 @@ pub fn fuzz_rules(data: &[u8]) -> Option<Result<(), BlockError>> {
     check_signet(&block, &txids, &script);
     let coin = SpentCoin { height: coin_height, coinbase, value, script: &script };
     let judge = || {
-        let context = block::Context { height, median_time_past: MedianTime::new(1_700_000_000) };
+        let median_time_past = MedianTime::new(1_700_000_000);
+        let cleanup = crate::Cleanup::Off;
+        let context = block::Context { height, median_time_past, cleanup };
         let params = Params::new(Chain::Regtest);
         judged(&params, &bytes, &context, &mut |_, _| Some(coin), &|height| MedianTime::new(height.to_u32()))
     };

@@ -4,6 +4,7 @@
 //! period earlier, which the caller is asked for by height.
 //! Absent on purpose: the header tree, the clock (`now` is an argument), and which chain is best.
 
+use crate::cleanup::{self, Cleanup};
 use crate::params::Params;
 use crate::verdict::{BlockError, Rule};
 use primitives::{BlockHash, Header, Height, MedianTime, Target, U256};
@@ -37,6 +38,8 @@ pub struct Parent {
     pub median_time_past: MedianTime,
     /// See [`real_bits`]; without it they are searched for, block by block.
     pub real_bits: Option<u32>,
+    /// Whether BIP-0054 holds for the block on top of it.
+    pub cleanup: Cleanup,
 }
 
 /// The median of the times of a block and the ten before it (fewer near genesis), in any order.
@@ -101,9 +104,27 @@ pub fn check_timewarp(params: &Params, header: &Header, parent: &Parent) -> Resu
     let first = (parent.height + 1).is_multiple_of(params.difficulty_adjustment_interval());
     let least = i64::from(parent.time) - MAX_TIMEWARP_S;
     if params.enforce_bip94 && first && i64::from(header.time()) < least {
-        return Err(Rule::TimeTimewarpAttack { time: header.time(), parent_time: parent.time });
+        return Err(Rule::TimeTimewarpAttack { time: header.time(), parent_time: parent.time, most_s: MAX_TIMEWARP_S });
     }
     Ok(())
+}
+
+/// The rules of BIP-0054 about the times of a period's first and last block, where it holds.
+///
+/// `ancestor` is asked for the first block of a period that ends with this one.
+fn check_cleanup(
+    params: &Params,
+    header: &Header,
+    parent: &Parent,
+    mut ancestor: impl FnMut(Height) -> Ancestor,
+) -> Result<(), Rule> {
+    if !parent.cleanup.is_on() {
+        return Ok(());
+    }
+    let height = parent.height + 1;
+    let time = header.time();
+    cleanup::check_timewarp(params, height, time, parent.time)?;
+    cleanup::check_interval(params, height, time, |first| ancestor(first).time)
 }
 
 /// The time of a header MUST NOT be more than two hours ahead of `now`, in seconds since 1970: `time-too-new`.
@@ -142,11 +163,12 @@ pub fn check(
     header: &Header,
     parent: &Parent,
     now: i64,
-    ancestor: impl FnMut(Height) -> Ancestor,
+    mut ancestor: impl FnMut(Height) -> Ancestor,
 ) -> Result<(), BlockError> {
-    check_bits(params, header, parent, ancestor)?;
+    check_bits(params, header, parent, &mut ancestor)?;
     check_time_not_too_old(header, parent)?;
     check_timewarp(params, header, parent)?;
+    check_cleanup(params, header, parent, ancestor)?;
     check_time_not_too_new(header, now)?;
     check_version(params, header.version(), parent.height + 1)?;
     Ok(())
@@ -274,6 +296,7 @@ mod tests {
                 bits,
                 median_time_past: MedianTime::ZERO,
                 real_bits: None,
+                cleanup: Cleanup::Off,
             };
             let got = required_bits(&params, &parent, last_time + 600, |ancestor| {
                 assert_eq!(ancestor, Height::new(height - 2015), "the first block of the period");
@@ -343,6 +366,7 @@ mod tests {
                 bits: bits(Height::new(height)),
                 median_time_past: MedianTime::ZERO,
                 real_bits: None,
+                cleanup: Cleanup::Off,
             };
             let time = u32::try_from(1_500_000_000 + time).unwrap();
             let searched = required_bits(&params, &parent, time, |height| at(0, bits(height)));
@@ -361,6 +385,7 @@ mod tests {
             bits: easiest,
             median_time_past: MedianTime::ZERO,
             real_bits: None,
+            cleanup: Cleanup::Off,
         };
         assert_eq!(required_bits(&params, &parent, 9, |_| at(0, easiest)), easiest);
         // Mainnet has no such rule.
@@ -371,6 +396,7 @@ mod tests {
             bits: real,
             median_time_past: MedianTime::ZERO,
             real_bits: None,
+            cleanup: Cleanup::Off,
         };
         assert_eq!(required_bits(&main, &parent, 1_000_000, |_| panic!("the parent's bits do")), real);
     }
@@ -436,6 +462,7 @@ mod tests {
                 bits: real,
                 median_time_past: MedianTime::new(1_599_990_000),
                 real_bits: None,
+                cleanup: Cleanup::Off,
             };
             let first = at(1_600_000_000 - 1_209_600, real);
             check(params, &header, &parent, now, |_| first).map_err(|error| error.reject_reason().into_owned())

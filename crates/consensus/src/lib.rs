@@ -9,6 +9,8 @@
 pub mod assume_valid;
 pub mod bip30;
 pub mod block;
+pub mod cleanup;
+pub mod deployments;
 pub mod flags;
 #[doc(hidden)]
 pub mod fuzz;
@@ -20,6 +22,8 @@ pub mod verdict;
 pub mod version_bits;
 
 pub use assume_valid::{ScriptCheckReason, script_check_reason};
+pub use cleanup::Cleanup;
+pub use deployments::Deployment;
 #[doc(hidden)]
 pub use fuzz::{fuzz_recipe, fuzz_rules};
 pub use params::{Chain, Params};

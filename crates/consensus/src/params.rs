@@ -1,8 +1,9 @@
 //! Parameters of the five networks: what differs between chains, and nothing else.
 //!
-//! Every value is Core's, of the same name in kernel/chainparams.cpp (Bitcoin Core b88bffe).
-//! Absent on purpose: DNS seeds (`p2p`), directories and files (`store`), version-bits deployments (none is pending).
+//! Every value is Core's, of the same name in kernel/chainparams.cpp. Of which release: `networks.rs`.
+//! Absent on purpose: DNS seeds (`p2p`), directories and files (`store`).
 
+use crate::deployments::{Deployment, VersionBits};
 use primitives::{BlockHash, Hash256, Height, Target, Work};
 use std::fmt;
 
@@ -157,6 +158,8 @@ pub struct Params {
     pub csv_height: Height,
     /// First height with witness commitments and NULLDUMMY.
     pub segwit_height: Height,
+    /// Deployments by version bits, as [`Deployment::ALL`].
+    pub deployments: [VersionBits; Deployment::ALL.len()],
     /// Blocks whose scripts are checked with fewer flags.
     pub script_flag_exceptions: &'static [(BlockHash, BaseFlags)],
     /// Work below which no chain counts as the real one.
@@ -195,6 +198,21 @@ pub enum ParamsError {
     UnknownDeployment(String),
     /// A height that Core does not take either.
     Height(Height),
+    /// This option never changes mainnet.
+    NeverOnMainnet(&'static str),
+}
+
+/// What `-vbparams` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VersionBitsTimes {
+    /// Which deployment.
+    pub deployment: Deployment,
+    /// See [`VersionBits::start_time`].
+    pub start_time: i64,
+    /// See [`VersionBits::timeout`].
+    pub timeout: i64,
+    /// See [`VersionBits::min_activation_height`].
+    pub min_activation_height: i64,
 }
 
 /// The names that [`Params::with_activation_height`] takes. Source: deploymentinfo.cpp, `GetBuriedDeployment`.
@@ -209,6 +227,8 @@ impl fmt::Display for ParamsError {
             ParamsError::UnknownDeployment(name) => {
                 write!(f, "no deployment is named {name:?}: it is one of {}", BURIED_DEPLOYMENTS.join(", "))
             }
+            // Core's words.
+            ParamsError::NeverOnMainnet(option) => write!(f, "The {option} option may not be used on mainnet."),
             ParamsError::Height(height) => write!(f, "activation height {height} is not below {HEIGHT_END}"),
         }
     }
@@ -284,6 +304,44 @@ impl Params {
             _ => return Err(ParamsError::UnknownDeployment(name.to_owned())),
         };
         *at = height;
+        Ok(self)
+    }
+
+    /// The buried deployments with the height from which each holds, by the names of Core's getdeploymentinfo and in its
+    /// order.
+    pub const fn buried(&self) -> [(&'static str, Height); 5] {
+        [
+            ("bip34", self.bip34_height),
+            ("bip66", self.bip66_height),
+            ("bip65", self.bip65_height),
+            ("csv", self.csv_height),
+            ("segwit", self.segwit_height),
+        ]
+    }
+
+    /// When a deployment by version bits begins to hold.
+    pub fn deployment(&self, which: Deployment) -> &VersionBits {
+        &self.deployments[which as usize]
+    }
+
+    /// Moves a deployment by version bits, as `-vbparams` does.
+    ///
+    /// # Errors
+    ///
+    /// [`ParamsError::NeverOnMainnet`] on mainnet.
+    ///
+    /// Source: init.cpp, `AppInitParameterInteraction`; chainparams.cpp, `HandleDeploymentArgs`.
+    pub fn with_version_bits(mut self, moved: &VersionBitsTimes) -> Result<Params, ParamsError> {
+        if self.chain == Chain::Main {
+            return Err(ParamsError::NeverOnMainnet("-vbparams"));
+        }
+        let deployment = &mut self.deployments[moved.deployment as usize];
+        *deployment = VersionBits {
+            start_time: moved.start_time,
+            timeout: moved.timeout,
+            min_activation_height: moved.min_activation_height,
+            ..*deployment
+        };
         Ok(self)
     }
 
@@ -377,10 +435,10 @@ mod tests {
     #[test]
     fn chain_names_and_intervals() {
         for (chain, name, net_dir, magic, interval, snapshots) in [
-            (Chain::Main, "main", "", "f9beb4d9", 2016, 4),
-            (Chain::Test, "test", "testnet3", "0b110907", 2016, 2),
-            (Chain::Testnet4, "testnet4", "testnet4", "1c163f28", 2016, 2),
-            (Chain::Signet, "signet", "signet", "0a03cf40", 2016, 2),
+            (Chain::Main, "main", "", "f9beb4d9", 2016, 5),
+            (Chain::Test, "test", "testnet3", "0b110907", 2016, 3),
+            (Chain::Testnet4, "testnet4", "testnet4", "1c163f28", 2016, 3),
+            (Chain::Signet, "signet", "signet", "0a03cf40", 2016, 3),
             (Chain::Regtest, "regtest", "regtest", "fabfb5da", 144, 3),
         ] {
             let params = Params::new(chain);
@@ -395,6 +453,35 @@ mod tests {
         }
         assert_eq!(Chain::from_name("testnet3"), None, "the subdirectory is no name");
         assert!(Params::new(Chain::Main).assumeutxo.is_sorted_by_key(|known| known.height));
+    }
+
+    #[test]
+    fn deployments_move_everywhere_but_on_mainnet() {
+        let moved = |name: &str, start_time: i64| VersionBitsTimes {
+            deployment: Deployment::from_name(name).unwrap(),
+            start_time,
+            timeout: 3_999_999_999,
+            min_activation_height: 5,
+        };
+        for chain in Chain::ALL {
+            let params = Params::new(chain);
+            let cleanup = *params.deployment(Deployment::ConsensusCleanup);
+            assert_eq!(cleanup.start_time, VersionBits::NEVER_ACTIVE, "{chain}: no network has activated it");
+            let dummy = params.deployment(Deployment::TestDummy);
+            let is_regtest = chain == Chain::Regtest;
+            assert_eq!((dummy.bit, dummy.start_time == 0), (28, is_regtest), "{chain}");
+            let changed = params.with_version_bits(&moved("consensuscleanup", 0));
+            if chain == Chain::Main {
+                let why = changed.unwrap_err().to_string();
+                assert_eq!(why, "The -vbparams option may not be used on mainnet.");
+                continue;
+            }
+            let want = VersionBits { start_time: 0, timeout: 3_999_999_999, min_activation_height: 5, ..cleanup };
+            let changed = changed.unwrap();
+            assert_eq!(changed.deployment(Deployment::ConsensusCleanup), &want, "{chain}");
+            assert_eq!((want.period, want.threshold), if is_regtest { (144, 108) } else { (2016, cleanup.threshold) });
+        }
+        assert_eq!(Deployment::from_name("taproot"), None, "it is buried");
     }
 
     /// A challenge of one byte (OP_TRUE): its magic is the start of sha256d(01 51).

@@ -3,6 +3,7 @@
 //! [`BlockSpend`] goes through a block transaction by transaction, in order; each input's coin is asked for once.
 //! Absent on purpose: looking coins up (a coin that is not there is `None`), and running scripts, which speak last.
 
+use crate::cleanup::{self, Cleanup};
 use crate::flags;
 use crate::params::Params;
 use crate::transaction::value_out;
@@ -33,7 +34,8 @@ pub struct SpentCoin<'a> {
     pub coinbase: bool,
     /// What it is worth.
     pub value: Amount,
-    /// Its script. Here only P2SH and witness programs matter: for any other script an empty slice does as well.
+    /// Its script. Only P2SH and witness programs matter where BIP-0054 does not hold: there an empty slice does as well for
+    /// any other script.
     pub script: &'a [u8],
 }
 
@@ -175,6 +177,7 @@ pub struct BlockSpend {
     height: Height,
     median_time_past: MedianTime,
     flags: Flags,
+    cleanup: Cleanup,
     sequence_locks: bool,
     subsidy: Amount,
     totals: Totals,
@@ -186,6 +189,8 @@ struct Inputs {
     value: Result<Amount, (Rule, usize)>,
     locks: SequenceLocks,
     sigop_cost: u64,
+    /// Counted for BIP-0054; the rule, and the input that broke it.
+    cleanup_sigops: Result<u32, (Rule, usize)>,
 }
 
 impl BlockSpend {
@@ -195,11 +200,17 @@ impl BlockSpend {
             height,
             median_time_past,
             flags: flags::of_block(params, height, hash),
+            cleanup: Cleanup::Off,
             sequence_locks: height >= params.csv_height,
             subsidy: subsidy(params, height),
             totals: Totals { fees: Amount(0), sigop_cost: 0 },
             index: 0,
         }
+    }
+
+    /// The same, by BIP-0054 as well where that holds.
+    pub fn with_cleanup(self, cleanup: Cleanup) -> BlockSpend {
+        BlockSpend { cleanup, ..self }
     }
 
     /// The flags that the scripts of this block run with.
@@ -233,6 +244,7 @@ impl BlockSpend {
         if index != 0 {
             let in_input = |(rule, input)| BlockError::in_input(rule, index, *txid, input);
             let inputs = self.inputs(tx, coin, median_time_past).map_err(in_input)?;
+            inputs.cleanup_sigops.map_err(in_input)?;
             let value_in = inputs.value.map_err(in_input)?;
             fee = self.judge(tx, value_in, inputs.locks).map_err(in_transaction)?;
             cost += inputs.sigop_cost;
@@ -249,7 +261,8 @@ impl BlockSpend {
         mut median_time_past: impl FnMut(Height) -> MedianTime,
     ) -> Result<Inputs, (Rule, usize)> {
         let locked = self.sequence_locks && SequenceLocks::apply(tx.version());
-        let mut inputs = Inputs { value: Ok(Amount(0)), locks: SequenceLocks::NONE, sigop_cost: 0 };
+        let mut inputs =
+            Inputs { value: Ok(Amount(0)), locks: SequenceLocks::NONE, sigop_cost: 0, cleanup_sigops: Ok(0) };
         for (number, input) in tx.inputs().enumerate() {
             let coin = check_available(coin(number)).map_err(|rule| (rule, number))?;
             if let Ok(sum) = inputs.value {
@@ -260,6 +273,11 @@ impl BlockSpend {
                 inputs.locks.add(input.sequence(), coin.height, &mut median_time_past);
             }
             inputs.sigop_cost += input_sigop_cost(&input, coin.script, self.flags);
+            if self.cleanup.is_on()
+                && let Ok(sum) = inputs.cleanup_sigops
+            {
+                inputs.cleanup_sigops = cleanup::add_sigops(sum, &input, coin.script).map_err(|rule| (rule, number));
+            }
         }
         Ok(inputs)
     }

@@ -41,12 +41,21 @@ pub enum Rule {
         /// Of its parent.
         median_time_past: MedianTime,
     },
-    /// `time-timewarp-attack`: see [`crate::header::check_timewarp`].
+    /// `time-timewarp-attack`: see [`crate::header::check_timewarp`] and [`crate::cleanup::check_timewarp`].
     TimeTimewarpAttack {
         /// Of the header.
         time: u32,
         /// Of its parent.
         parent_time: u32,
+        /// Seconds that it may be before that.
+        most_s: i64,
+    },
+    /// `time-negative-interval`: see [`crate::cleanup::check_interval`].
+    TimeNegativeInterval {
+        /// Of the header.
+        time: u32,
+        /// Of the first block of the period.
+        first_time: u32,
     },
     /// `time-too-new`: see [`crate::header::check_time_not_too_new`]. Never a verdict for ever.
     TimeTooNew {
@@ -131,11 +140,22 @@ pub enum Rule {
         /// Of the transaction.
         lock_time: u32,
     },
+    /// `bad-txns-size`: see [`crate::cleanup::check_sizes`].
+    BadTxnsSize,
     /// `bad-cb-height`: see [`crate::block::check_coinbase_height`].
     BadCbHeight {
         /// Of the block.
         want: Height,
     },
+    /// `bad-cb-locktime`: see [`crate::cleanup::check_coinbase`].
+    BadCbLocktime {
+        /// What the coinbase has.
+        have: u32,
+        /// The height below the block's.
+        want: u32,
+    },
+    /// `bad-cb-sequence`: see [`crate::cleanup::check_coinbase`].
+    BadCbSequence,
     /// `bad-witness-nonce-size`: see [`crate::block::check_witness_commitment`].
     BadWitnessNonceSize,
     /// `bad-witness-merkle-match`: see [`crate::block::check_witness_commitment`].
@@ -151,6 +171,11 @@ pub enum Rule {
     BadTxnsBip30,
     /// `bad-txns-inputs-missingorspent`: see [`crate::spend::check_available`].
     BadTxnsInputsMissingorspent,
+    /// `bad-txns-legacy-sigops`: see [`crate::cleanup::add_sigops`].
+    BadTxnsLegacySigops {
+        /// Up to and with the input that has too many.
+        sigops: u32,
+    },
     /// `bad-txns-premature-spend-of-coinbase`: see [`crate::spend::check_maturity`].
     BadTxnsPrematureSpendOfCoinbase {
         /// Blocks between the coinbase and its spend.
@@ -336,6 +361,7 @@ impl Rule {
             Rule::BadDiffbits { .. } => "bad-diffbits",
             Rule::TimeTooOld { .. } => "time-too-old",
             Rule::TimeTimewarpAttack { .. } => "time-timewarp-attack",
+            Rule::TimeNegativeInterval { .. } => "time-negative-interval",
             Rule::TimeTooNew { .. } => "time-too-new",
             Rule::TooLittleChainwork => "too-little-chainwork",
             Rule::BadSignetBlksig { .. } => "bad-signet-blksig",
@@ -356,13 +382,17 @@ impl Rule {
             Rule::BadTxnsPrevoutNull => "bad-txns-prevout-null",
             Rule::BadBlkSigops { .. } | Rule::BadBlkSigopCost { .. } => "bad-blk-sigops",
             Rule::BadTxnsNonfinal { .. } | Rule::BadTxnsNonfinalBip68 => "bad-txns-nonfinal",
+            Rule::BadTxnsSize => "bad-txns-size",
             Rule::BadCbHeight { .. } => "bad-cb-height",
+            Rule::BadCbLocktime { .. } => "bad-cb-locktime",
+            Rule::BadCbSequence => "bad-cb-sequence",
             Rule::BadWitnessNonceSize => "bad-witness-nonce-size",
             Rule::BadWitnessMerkleMatch => "bad-witness-merkle-match",
             Rule::UnexpectedWitness => "unexpected-witness",
             Rule::BadBlkWeight { .. } => "bad-blk-weight",
             Rule::BadTxnsBip30 => "bad-txns-BIP30",
             Rule::BadTxnsInputsMissingorspent => "bad-txns-inputs-missingorspent",
+            Rule::BadTxnsLegacySigops { .. } => "bad-txns-legacy-sigops",
             Rule::BadTxnsPrematureSpendOfCoinbase { .. } => "bad-txns-premature-spend-of-coinbase",
             Rule::BadTxnsInputvaluesOutofrange => "bad-txns-inputvalues-outofrange",
             Rule::BadTxnsInBelowout { .. } => "bad-txns-in-belowout",
@@ -384,6 +414,7 @@ impl Rule {
             | Rule::BadDiffbits { .. }
             | Rule::TimeTooOld { .. }
             | Rule::TimeTimewarpAttack { .. }
+            | Rule::TimeNegativeInterval { .. }
             | Rule::BadVersion { .. } => Class::InvalidHeader,
             Rule::BadTxnmrklroot { .. }
             | Rule::BadTxnsDuplicate
@@ -407,16 +438,17 @@ impl Rule {
             Rule::BadDiffbits { .. } => (4, 0),
             Rule::TimeTooOld { .. } => (5, 0),
             Rule::TimeTimewarpAttack { .. } => (6, 0),
-            Rule::TimeTooNew { .. } => (7, 0),
-            Rule::BadVersion { .. } => (8, 0),
-            Rule::TooLittleChainwork => (9, 0),
-            Rule::BadSignetBlksig { .. } => (10, 0),
-            Rule::BadTxnmrklroot { .. } => (11, 0),
-            Rule::BadTxnsDuplicate => (12, 0),
-            Rule::Mutated64 => (13, 0),
-            Rule::BadBlkLength { .. } => (14, 0),
-            Rule::BadCbMissing => (15, 0),
-            Rule::BadCbMultiple => (16, 0),
+            Rule::TimeNegativeInterval { .. } => (7, 0),
+            Rule::TimeTooNew { .. } => (8, 0),
+            Rule::BadVersion { .. } => (9, 0),
+            Rule::TooLittleChainwork => (10, 0),
+            Rule::BadSignetBlksig { .. } => (11, 0),
+            Rule::BadTxnmrklroot { .. } => (12, 0),
+            Rule::BadTxnsDuplicate => (13, 0),
+            Rule::Mutated64 => (14, 0),
+            Rule::BadBlkLength { .. } => (15, 0),
+            Rule::BadCbMissing => (16, 0),
+            Rule::BadCbMultiple => (17, 0),
             Rule::BadTxnsVinEmpty
             | Rule::BadTxnsVoutEmpty
             | Rule::BadTxnsOversize { .. }
@@ -425,25 +457,29 @@ impl Rule {
             | Rule::BadTxnsTxouttotalToolarge
             | Rule::BadTxnsInputsDuplicate
             | Rule::BadCbLength { .. }
-            | Rule::BadTxnsPrevoutNull => (17, self.within_transaction()),
-            Rule::BadBlkSigops { .. } => (18, 0),
-            Rule::BadTxnsNonfinal { .. } => (19, 0),
-            Rule::BadCbHeight { .. } => (20, 0),
-            Rule::BadWitnessNonceSize => (21, 0),
-            Rule::BadWitnessMerkleMatch => (22, 0),
-            Rule::UnexpectedWitness => (23, 0),
-            Rule::BadBlkWeight { .. } => (24, 0),
-            Rule::BadTxnsBip30 => (25, 0),
+            | Rule::BadTxnsPrevoutNull => (18, self.within_transaction()),
+            Rule::BadBlkSigops { .. } => (19, 0),
+            Rule::BadTxnsNonfinal { .. } => (20, 0),
+            Rule::BadTxnsSize => (21, 0),
+            Rule::BadCbHeight { .. } => (22, 0),
+            Rule::BadCbLocktime { .. } => (23, 0),
+            Rule::BadCbSequence => (24, 0),
+            Rule::BadWitnessNonceSize => (25, 0),
+            Rule::BadWitnessMerkleMatch => (26, 0),
+            Rule::UnexpectedWitness => (27, 0),
+            Rule::BadBlkWeight { .. } => (28, 0),
+            Rule::BadTxnsBip30 => (29, 0),
             Rule::BadTxnsInputsMissingorspent
+            | Rule::BadTxnsLegacySigops { .. }
             | Rule::BadTxnsPrematureSpendOfCoinbase { .. }
             | Rule::BadTxnsInputvaluesOutofrange
             | Rule::BadTxnsInBelowout { .. }
             | Rule::BadTxnsFeeOutofrange
             | Rule::BadTxnsAccumulatedFeeOutofrange
             | Rule::BadTxnsNonfinalBip68
-            | Rule::BadBlkSigopCost { .. } => (26, self.within_transaction()),
-            Rule::BadCbAmount { .. } => (27, 0),
-            Rule::BlockScriptVerifyFlagFailed { .. } => (28, 0),
+            | Rule::BadBlkSigopCost { .. } => (30, self.within_transaction()),
+            Rule::BadCbAmount { .. } => (31, 0),
+            Rule::BlockScriptVerifyFlagFailed { .. } => (32, 0),
         }
     }
 
@@ -454,13 +490,14 @@ impl Rule {
             Rule::BadTxnsVoutNegative { .. } | Rule::BadTxnsVoutToolarge { .. } | Rule::BadTxnsTxouttotalToolarge => 3,
             Rule::BadTxnsInputsDuplicate => 4,
             Rule::BadCbLength { .. } | Rule::BadTxnsPrevoutNull => 5,
+            Rule::BadTxnsLegacySigops { .. } => 1,
             // One loop over the inputs makes both of these checks.
-            Rule::BadTxnsPrematureSpendOfCoinbase { .. } | Rule::BadTxnsInputvaluesOutofrange => 1,
-            Rule::BadTxnsInBelowout { .. } => 2,
-            Rule::BadTxnsFeeOutofrange => 3,
-            Rule::BadTxnsAccumulatedFeeOutofrange => 4,
-            Rule::BadTxnsNonfinalBip68 => 5,
-            Rule::BadBlkSigopCost { .. } => 6,
+            Rule::BadTxnsPrematureSpendOfCoinbase { .. } | Rule::BadTxnsInputvaluesOutofrange => 2,
+            Rule::BadTxnsInBelowout { .. } => 3,
+            Rule::BadTxnsFeeOutofrange => 4,
+            Rule::BadTxnsAccumulatedFeeOutofrange => 5,
+            Rule::BadTxnsNonfinalBip68 => 6,
+            Rule::BadBlkSigopCost { .. } => 7,
             _ => 0,
         }
     }

@@ -1,9 +1,10 @@
-//! Version bits (BIP-0009) that no deployment known here uses: whether miners have activated rules that ffwd does not know.
+//! Version bits (BIP-0009) that no deployment of the network uses: whether miners have activated rules that ffwd does not know.
 //!
 //! A bit's deployment has no start and no end; the first period is never counted. Nothing of this is a rule.
 //!
 //! Source: Bitcoin Core b88bffe, versionbits.cpp, `WarningBitsConditionChecker`, `CheckUnknownActivations`.
 
+use crate::deployments::{ThresholdState, fixed_state};
 use crate::params::{Chain, Params};
 use primitives::Height;
 
@@ -12,8 +13,6 @@ const BIT_COUNT: usize = 5;
 /// What the top bits of a version of bits are. Source: Core's `VERSIONBITS_TOP_BITS`.
 pub const TOP_BITS: u32 = 0x2000_0000;
 const TOP_MASK: u32 = 0xe000_0000;
-/// Bit of the one deployment that Core knows, which changes no rule: in signalling for good on regtest, nowhere else.
-pub const TESTDUMMY_BIT: u32 = 28;
 
 /// The bits of a version, where it is one of bits.
 pub fn bits(version: i32) -> Option<u32> {
@@ -38,12 +37,14 @@ pub fn unknown_activations(params: &Params, tip: Height, version: impl Fn(Height
     let threshold = if params.chain == Chain::Main { 1815 } else { period * 3 / 4 };
     let complete_count = (tip.to_u32() + 1) / period;
     let least = counted_from(params.chain);
+    let known = known_bits(params);
     let mut locked_in = [None; BIT_COUNT];
     for number in (least / period).max(1)..complete_count {
         let mut counts = [0_u32; BIT_COUNT];
         for height in (number * period).max(least)..(number + 1) * period {
             if let Some(bits) = bits(version(Height::new(height))) {
-                counts.iter_mut().enumerate().for_each(|(bit, count)| *count += bits >> bit & 1);
+                let unknown = bits & !known;
+                counts.iter_mut().enumerate().for_each(|(bit, count)| *count += unknown >> bit & 1);
             }
         }
         for (bit, first) in locked_in.iter_mut().enumerate() {
@@ -56,6 +57,12 @@ pub fn unknown_activations(params: &Params, tip: Height, version: impl Fn(Height
     announced
         .filter_map(|(first, bit)| Some(UnknownActivation { bit, is_active: first? + 1 < complete_count }))
         .collect()
+}
+
+/// The bits of the deployments that may begin on this network.
+fn known_bits(params: &Params) -> u32 {
+    let may_begin = params.deployments.iter().filter(|one| fixed_state(one) != Some(ThresholdState::Failed));
+    may_begin.fold(0, |bits, one| bits | 1 << one.bit)
 }
 
 /// Height below which versions do not count. Source: Core's `MinBIP9WarningHeight`.
@@ -96,11 +103,26 @@ mod tests {
             ("in the first period", 0, period, PLAIN | 1 << 4, 4 * period, vec![]),
             ("without the top bits", 1, period, 1 << 4, 4 * period, vec![]),
             ("a bit that miners may roll", 1, period, PLAIN | 1 << 5, 4 * period, vec![]),
-            ("a known deployment", 1, period, PLAIN | 1 << TESTDUMMY_BIT, 4 * period, vec![]),
+            ("a known deployment", 1, period, PLAIN | 1 << 28, 4 * period, vec![]),
         ] {
             let got = unknown_activations(&regtest, Height::new(tip), signalled(number, count, version));
             assert_eq!(got, want, "{row}");
         }
+    }
+
+    #[test]
+    fn signals_for_a_deployment_that_is_asked_for_are_known() {
+        let regtest = Params::new(Chain::Regtest);
+        let moved = crate::params::VersionBitsTimes {
+            deployment: crate::Deployment::ConsensusCleanup,
+            start_time: 0,
+            timeout: i64::MAX,
+            min_activation_height: 0,
+        };
+        let asked = regtest.clone().with_version_bits(&moved).unwrap();
+        let bit = asked.deployment(crate::Deployment::ConsensusCleanup).bit;
+        let count = |params| unknown_activations(params, Height::new(431), |_| PLAIN | 1 << bit).len();
+        assert_eq!((count(&regtest), count(&asked)), (1, 0));
     }
 
     #[test]

@@ -22,7 +22,8 @@ pub(crate) use coins::{Coins, CoinsInfo};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use consensus::Chain;
+use consensus::params::VersionBitsTimes;
+use consensus::{Chain, Deployment};
 use kernels::cpu::Cpu;
 use node::options::Prune;
 use node::utxo_stats::SetHash;
@@ -78,6 +79,8 @@ pub(crate) enum Command {
     Verify(Verify),
     /// Show what the data directory holds, and the next step
     Info(Info),
+    /// Show a network's parameters: assumed-valid block, minimum work, snapshots, deployments, port
+    Params(Params),
     /// Build Core's optional indexes from the blocks of the data directory
     Index(indexes::Index),
     /// Show a transaction, found by txindex
@@ -189,7 +192,7 @@ pub(crate) struct Testing {
     pub(crate) fastprune: Option<bool>,
     /// Start, end and activation height of a version bits deployment (repeatable)
     #[arg(long, value_name = "NAME:START:END[:HEIGHT]", value_parser = cores(version_bits), hide = true)]
-    pub(crate) vbparams: Vec<VersionBits>,
+    pub(crate) vbparams: Vec<VersionBitsTimes>,
 }
 
 /// `--dbcache`.
@@ -401,6 +404,16 @@ pub(crate) struct Info {
     pub(crate) common: Common,
 }
 
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Params {
+    /// Network [default: main]
+    #[arg(long, value_parser = chain_parser())]
+    pub(crate) chain: Option<Chain>,
+    /// Print the result as one JSON object on one line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Hashes of the UTXO set, by the names of gettxoutsetinfo.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum HashType {
@@ -552,22 +565,22 @@ fn not_a_size(text: &str) -> String {
     format!("{text:?} is not a size: expected 0, 1, or at least {PRUNE_MIB_MIN} MiB")
 }
 
-/// Parameters of a version bits deployment, in the order of `-vbparams`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct VersionBits;
-
-/// Core's check of `-vbparams`. Its one deployment, testdummy, changes the version that miners set and no rule: what is
-/// valid is the same with any parameters. Source: Bitcoin Core b88bffe, chainparams.cpp, `HandleDeploymentArgs`.
-pub(crate) fn version_bits(text: &str) -> Result<VersionBits, String> {
+/// Core's check of `-vbparams`. Source: Bitcoin Core b88bffe, chainparams.cpp, `HandleDeploymentArgs`.
+pub(crate) fn version_bits(text: &str) -> Result<VersionBitsTimes, String> {
     let parts: Vec<&str> = text.split(':').collect();
+    let number = |place: usize, name: &str| {
+        let part = parts[place];
+        part.parse::<i64>().map_err(|_| format!("Invalid {name} ({part})"))
+    };
     if !matches!(parts.len(), 3 | 4) {
         let why = "Version bits parameters malformed, expecting deployment:start:end[:min_activation_height]";
         return Err(why.to_owned());
     }
-    for (name, part) in ["nStartTime", "nTimeout", "min_activation_height"].into_iter().zip(&parts[1..]) {
-        part.parse::<i64>().map_err(|_| format!("Invalid {name} ({part})"))?;
-    }
-    if parts[0] == "testdummy" { Ok(VersionBits) } else { Err(format!("Invalid deployment ({})", parts[0])) }
+    let start_time = number(1, "nStartTime")?;
+    let timeout = number(2, "nTimeout")?;
+    let min_activation_height = if parts.len() == 4 { number(3, "min_activation_height")? } else { 0 };
+    let deployment = Deployment::from_name(parts[0]).ok_or_else(|| format!("Invalid deployment ({})", parts[0]))?;
+    Ok(VersionBitsTimes { deployment, start_time, timeout, min_activation_height })
 }
 
 /// A comment for the user agent, of the characters that Core takes.

@@ -32,6 +32,7 @@ mod manuals;
 mod options;
 mod out_file;
 mod output;
+mod params_command;
 mod progress;
 #[cfg(feature = "server")]
 mod serve;
@@ -177,6 +178,7 @@ fn run(command: Command, line: &OnLine) -> Result<ExitCode, Failure> {
         }
         Command::Verify(given) => verify(&given),
         Command::Info(given) => info(&given),
+        Command::Params(given) => params_command::run(&given),
         Command::Index(given) => look_up::index(&given),
         Command::Tx(given) => look_up::tx(&given),
         Command::Filter(given) => look_up::filter(&given),

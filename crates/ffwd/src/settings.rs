@@ -207,7 +207,9 @@ fn load_located(
     if writing.is_some() && options.sizes.dbcache_follows {
         notes.push(chosen(&options));
     }
-    let categories = writing.map_or(Ok(Vec::new()), |given| categories(given, &files))?;
+    let Categories { on: categories, warnings: unknown } =
+        writing.map_or(Ok(Categories::default()), |given| categories(given, &files))?;
+    warnings.extend(unknown);
     let heap = categories.contains(&logging::HEAP);
     Ok(Settings { options, is_quiet, heap, categories, notes, warnings, files, commands: Commands::default() })
 }
@@ -258,7 +260,7 @@ fn options(
         blocksxor = files.value(given.blocksxor, "blocksxor", |setting| Ok(setting.value.truth()))?;
         micros = files.value(given.logtimemicros, "logtimemicros", |setting| Ok(setting.value.truth()))?;
         indexes = files.indexes(&given.indexes)?;
-        bench = categories(given, files)?.contains(&"bench");
+        bench = categories(given, files)?.on.contains(&"bench");
     }
     Ok(Options {
         assumevalid: assumevalid.unwrap_or(params.default_assume_valid),
@@ -319,37 +321,53 @@ fn testing(given: &Testing, files: &mut Files) -> Result<Tested, Failure> {
     if fast {
         sizes.limits = FAST_PRUNE_LIMITS;
     }
-    let version_bits = files.list("vbparams");
-    if files.chain == Chain::Main && !(version_bits.is_empty() && given.vbparams.is_empty()) {
-        return Err(Failure::Usage("The -vbparams option may not be used on mainnet.".to_owned()));
-    }
-    for text in version_bits {
-        args::version_bits(&text)
-            .map_err(|why| Failure::Conf(format!("vbparams={text} in the configuration: {why}")))?;
-    }
     let prune_after_height = (fast && files.chain == Chain::Regtest).then_some(FAST_PRUNE_AFTER_HEIGHT);
     Ok(Tested { clock: clock::clock(mock, files.chain), sizes, prune_after_height })
 }
 
+/// Categories of debug.log.
+#[derive(Default)]
+struct Categories {
+    on: Vec<&'static str>,
+    /// What is said of those that there are not.
+    warnings: Vec<String>,
+}
+
 /// The categories of debug.log that the command line, or else the files, ask for.
-fn categories(given: &Writing, files: &Files) -> Result<Vec<&'static str>, Failure> {
-    let of_files = |name: &str| {
-        let known = |text: &str| {
-            let why = || Failure::Conf(format!("Unsupported logging category -{name}={text}."));
-            logging::category(text).ok_or_else(why)
-        };
+///
+/// bitcoind ends at a category of a file that it does not know. A newer release may know it, and a sync does not depend on it:
+/// here it is a warning.
+fn categories(given: &Writing, files: &Files) -> Result<Categories, Failure> {
+    let mut warnings = Vec::new();
+    let mut of_files = |name: &str| -> Vec<&'static str> {
         let settings = files.conf.list(name, files.chain);
         let texts: Vec<&str> = settings.iter().map(|setting| setting.value.text()).collect();
         let after = texts.iter().rposition(|text| matches!(*text, "0" | "none")).map_or(0, |last| last + 1);
-        texts[after..].iter().map(|text| known(text)).collect::<Result<Vec<_>, _>>()
+        let known = settings[after..].iter().filter_map(|setting| {
+            let text = setting.value.text();
+            let category = logging::category(text);
+            if category.is_none() {
+                let place = &setting.place;
+                warnings.push(format!("Unsupported logging category -{name}={text}. ({place}) It is left out"));
+            }
+            category
+        });
+        known.collect()
     };
     for setting in files.conf.list("loglevel", files.chain) {
         logging::level(setting.value.text()).map_err(Failure::Conf)?;
     }
-    let debug = if given.debug.is_empty() { of_files("debug")? } else { given.debug.clone() };
+    let debug = if given.debug.is_empty() { of_files("debug") } else { given.debug.clone() };
     let excluded = &given.logging.debugexclude;
-    let excluded = if excluded.is_empty() { of_files("debugexclude")? } else { excluded.clone() };
-    Ok(logging::left_of(&debug, &excluded))
+    let excluded = if excluded.is_empty() { of_files("debugexclude") } else { excluded.clone() };
+    if debug.iter().chain(&excluded).any(|one| *one == logging::REMOVED) {
+        // Core's words.
+        let removed = logging::REMOVED;
+        warnings.push(format!(
+            "The logging category `{removed}` is deprecated, does nothing, and will be removed in a future version"
+        ));
+    }
+    Ok(Categories { on: logging::left_of(&debug, &excluded), warnings })
 }
 
 fn params(common: &Common, files: &mut Files) -> Result<Params, Failure> {
@@ -382,6 +400,15 @@ fn params(common: &Common, files: &mut Files) -> Result<Params, Failure> {
         if files.conf.list("test", chain).iter().any(|setting| setting.value.text() == "bip94") {
             params = params.with_bip94().map_err(usage)?;
         }
+    }
+    // The command line's come last, and so count.
+    for text in files.list("vbparams") {
+        let fault = |why: String| Failure::Conf(format!("vbparams={text} in the configuration: {why}"));
+        let moved = args::version_bits(&text).map_err(fault)?;
+        params = params.with_version_bits(&moved).map_err(usage)?;
+    }
+    for moved in &common.testing.vbparams {
+        params = params.with_version_bits(moved).map_err(usage)?;
     }
     Ok(params)
 }

@@ -132,7 +132,7 @@ fn rules(sample: &Sample, tables: &Tables, coins: &[SpentOutput<'_>], height: He
     block::check(&sample.params, &block, &hash, &txids, &mut sigops, &mut scratch).map_err(|why| broken(&why))?;
     let median_time_past = MedianTime::new(MEDIAN_TIME);
     // The made block is of another height; what is looked up for both is the same.
-    let context = Context { height, median_time_past };
+    let context = Context { height, median_time_past, cleanup: consensus::Cleanup::Off };
     if sample.note.is_empty() {
         block::check_context(&sample.params, &block, &context, &txids, &wtxids, &mut scratch)
             .map_err(|why| broken(&why))?;

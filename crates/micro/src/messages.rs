@@ -95,7 +95,9 @@ impl Body {
         let hash = block.header().hash();
         block::check(&sample.params, &block, &hash, &txids, &mut sigops, &mut self.scratch)
             .map_err(|why| broken(&why))?;
-        let context = Context { height: height_of(&block)?, median_time_past: MedianTime::new(MEDIAN_TIME) };
+        let height = height_of(&block)?;
+        let median_time_past = MedianTime::new(MEDIAN_TIME);
+        let context = Context { height, median_time_past, cleanup: consensus::Cleanup::Off };
         block::check_context(&sample.params, &block, &context, &txids, &wtxids, &mut self.scratch)
             .map_err(|why| broken(&why))?;
         let mut digest = Digest::default();

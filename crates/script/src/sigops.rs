@@ -45,6 +45,17 @@ pub fn p2sh(script_sig: &[u8], spent_script: &[u8]) -> u32 {
     count(last_push(script_sig), true)
 }
 
+/// Signature operations that spending an output runs besides those of `script_sig`: the redeem script's of
+/// pay-to-script-hash (see [`p2sh`]), else the output's own, counted accurately.
+///
+/// Source: Bitcoin Core b88bffe, `CScript::GetSigOpCount(const CScript&)`.
+pub fn of_spent(script_sig: &[u8], spent_script: &[u8]) -> u32 {
+    match p2sh_hash(spent_script) {
+        Some(_) => p2sh(script_sig, spent_script),
+        None => count(spent_script, true),
+    }
+}
+
 /// Signature operations of the witness program that the input spends, bare or in P2SH.
 ///
 /// Source: Bitcoin Core b88bffe, `CountWitnessSigOps`.

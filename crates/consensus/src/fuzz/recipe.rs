@@ -406,8 +406,11 @@ fn judge(txs: &[Tx], rare: Rare) -> Result<(), BlockError> {
     put_compact_size(&mut bytes, txs.len() as u64);
     txs.iter().for_each(|tx| bytes.extend(tx.bytes()));
     let mut coins: HashMap<OutPoint, Coin> = chain_coins(rare).into_iter().map(|coin| (coin.outpoint, coin)).collect();
-    let context =
-        block::Context { height: Height::new(HEIGHT), median_time_past: MedianTime::new(median_time_past(HEIGHT - 1)) };
+    let context = block::Context {
+        height: Height::new(HEIGHT),
+        median_time_past: MedianTime::new(median_time_past(HEIGHT - 1)),
+        cleanup: crate::Cleanup::Off,
+    };
     let mut take = |number: usize, input: usize| {
         if input == 0 && number > 1 {
             let txid = txs[number - 1].txid();

@@ -1,10 +1,15 @@
 //! The values of each network.
 //!
 //! Mainnet's stand in full; the others are written as what differs from a network that is already there.
-//! Source: kernel/chainparams.cpp of Bitcoin Core b88bffe.
+//! Source: kernel/chainparams.cpp of Bitcoin Core b88bffe; assumed blocks and snapshots of 32.1 (bitcoin/bitcoin#36196).
+//! Minimum work: mainnet's is 32.1's, on which two sources agree. For that of the others there is one, and a value that is
+//! too high by one unit keeps a node out of its network: they stay b88bffe's, which are lower.
+//! Numbers of headers sync and transaction rates are b88bffe's too: those of 32.1 were not at hand.
+//! A network that is added is one function that names what differs from another, and one row of [`params`].
 
 use super::genesis::{STANDARD_GENESIS, TESTNET4_GENESIS, genesis_block};
 use super::{AssumeUtxo, BaseFlags, Chain, ChainTxData, HeadersSyncParams, Params, signet_magic};
+use crate::deployments::{Deployment, VersionBits};
 use primitives::{BlockHash, Hash256, Height, Target, U256, Work, hex};
 
 /// Challenge of the default signet. Source: kernel/chainparams.cpp, `SigNetParams`.
@@ -46,9 +51,10 @@ fn main() -> Params {
         bip66_height: Height::new(363_725),
         csv_height: Height::new(419_328),
         segwit_height: Height::new(481_824),
+        deployments: never_active(1815),
         script_flag_exceptions: MAIN_EXCEPTIONS,
-        minimum_chain_work: Work(number("01128750f82f4c366153a3a030")),
-        default_assume_valid: BlockHash::literal("00000000000000000000ccebd6d74d9194d8dcdc1d177c478e094bfad51ba5ac"),
+        minimum_chain_work: Work(number("0145ec036acc5ba740052af1a0")),
+        default_assume_valid: BlockHash::literal("00000000000000000000748969ec33043c0e52a763c6dd5193861f559f2c72e3"),
         assumeutxo: MAIN_SNAPSHOTS,
         chain_tx_data: ChainTxData { time: 1_772_055_173, tx_count: 1_315_805_869, tx_rate: 5.40111006496122 },
         prune_after_height: Height::new(100_000),
@@ -74,9 +80,10 @@ fn testnet3() -> Params {
         bip66_height: Height::new(330_776),
         csv_height: Height::new(770_112),
         segwit_height: Height::new(834_624),
+        deployments: never_active(1512),
         script_flag_exceptions: TESTNET3_EXCEPTIONS,
         minimum_chain_work: Work(number("17dde1c649f3708d14b6")),
-        default_assume_valid: BlockHash::literal("000000007a61e4230b28ac5cb6b5e5a0130de37ac1faf2f8987d2fa6505b67f4"),
+        default_assume_valid: BlockHash::literal("00000000b318a3703d14a844c55ef507f4c2fc8f8766e24271fd43c180c51637"),
         assumeutxo: TESTNET3_SNAPSHOTS,
         chain_tx_data: ChainTxData { time: 1_772_051_651, tx_count: 536_108_416, tx_rate: 0.02691479016257117 },
         prune_after_height: Height::new(1000),
@@ -97,7 +104,7 @@ fn testnet4() -> Params {
         genesis_hash: BlockHash::literal("00000000da84f2bafbbc53dee25a72ae507ff4914b867c565be350b0da8bf043"),
         enforce_bip94: true,
         minimum_chain_work: Work(number("09a0fe15d0177d086304")),
-        default_assume_valid: BlockHash::literal("0000000002368b1e4ee27e2e85676ae6f9f9e69579b29093e9a82c170bf7cf8a"),
+        default_assume_valid: BlockHash::literal("0000000021df65b91665a342e26ceb05e54826ad7d8fcd40316230058fa3b865"),
         assumeutxo: TESTNET4_SNAPSHOTS,
         chain_tx_data: ChainTxData { time: 1_772_013_387, tx_count: 14_191_421, tx_rate: 0.01848579579528412 },
         assumed_blockchain_gb: 31,
@@ -117,7 +124,7 @@ fn signet() -> Params {
         genesis_hash: BlockHash::literal("00000008819873e925422c1ff0f99f7cc9bbb232af63a077a480a3633bee1ef6"),
         pow_limit: Target(number("00000377ae000000000000000000000000000000000000000000000000000000")),
         minimum_chain_work: Work(number("0b463ea0a4b8")),
-        default_assume_valid: BlockHash::literal("00000008414aab61092ef93f1aacc54cf9e9f16af29ddad493b908a01ff5c329"),
+        default_assume_valid: BlockHash::literal("00000002a5e0ba0498f1e9f4591af0b66b63c654665efe65206fd0ae7bbaf923"),
         assumeutxo: SIGNET_SNAPSHOTS,
         chain_tx_data: ChainTxData { time: 1_772_055_248, tx_count: 28_676_833, tx_rate: 0.06736623436338929 },
         prune_after_height: Height::new(1000),
@@ -143,6 +150,7 @@ fn regtest() -> Params {
         pow_no_retargeting: true,
         subsidy_halving_interval: 150,
         segwit_height: Height::GENESIS,
+        deployments: regtest_deployments(),
         minimum_chain_work: Work::ZERO,
         default_assume_valid: BlockHash::ZERO,
         assumeutxo: REGTEST_SNAPSHOTS,
@@ -167,6 +175,26 @@ fn active_from_the_start(params: Params) -> Params {
         script_flag_exceptions: &[],
         ..params
     }
+}
+
+/// No deployment ever begins; what `-vbparams` does not change stays. `threshold` of 2,016 blocks would have to signal.
+const fn never_active(threshold: u32) -> [VersionBits; Deployment::ALL.len()] {
+    let never = VersionBits {
+        bit: 28,
+        start_time: VersionBits::NEVER_ACTIVE,
+        timeout: VersionBits::NO_TIMEOUT,
+        min_activation_height: 0,
+        period: 2016,
+        threshold,
+    };
+    // The bit of the second is that of bitcoin/bitcoin#35793, which is not merged.
+    [never, VersionBits { bit: 3, ..never }]
+}
+
+/// Core's tests signal for the first from the genesis block on; the second waits for `-vbparams`.
+fn regtest_deployments() -> [VersionBits; Deployment::ALL.len()] {
+    let [dummy, cleanup] = never_active(108).map(|never| VersionBits { period: 144, ..never });
+    [VersionBits { start_time: 0, ..dummy }, cleanup]
 }
 
 fn number(hex: &str) -> U256 {
@@ -217,6 +245,12 @@ const MAIN_SNAPSHOTS: &[AssumeUtxo] = &[
         "e4b90ef9eae834f56c4b64d2d50143cee10ad87994c614d7d04125e2a6025050",
         1_305_397_408,
     ),
+    snapshot(
+        965_000,
+        "00000000000000000001595977e6000ce56129f5c9b4073e31ccc30b90b97da9",
+        "4a8d794337118c0c615b574f817c7306c687584a537184b8d233df42bf477ec2",
+        1_429_611_231,
+    ),
 ];
 
 const TESTNET3_SNAPSHOTS: &[AssumeUtxo] = &[
@@ -231,6 +265,12 @@ const TESTNET3_SNAPSHOTS: &[AssumeUtxo] = &[
         "00000000000000f4971a7fb37fbdff89315b69a2e1920c467654a382f0d64786",
         "ce6bb677bb2ee9789c4a1c9d73e6683c53fc20e8fdbedbdaaf468982a0c8db2a",
         536_078_574,
+    ),
+    snapshot(
+        5_125_000,
+        "00000000000009ad1946e21cb4f1a6323ee99c89017b59d5166472672b868133",
+        "d05430f34c9b7dd7eb98c0718cdf03782bcce8273847557d68ac2efc1365d4b8",
+        536_708_663,
     ),
 ];
 
@@ -247,6 +287,12 @@ const TESTNET4_SNAPSHOTS: &[AssumeUtxo] = &[
         "10b05d05ad468d0971162e1b222a4aa66caca89da2bb2a93f8f37fb29c4794b0",
         14_141_057,
     ),
+    snapshot(
+        150_000,
+        "0000000000d9877342754dea8ec1eb24631517d38e3443c370465ee53a8b7434",
+        "ca068cae50679d7c947454bbe4f0e6aeec1fbe2c6c2735a08bb988623649f950",
+        14_810_011,
+    ),
 ];
 
 const SIGNET_SNAPSHOTS: &[AssumeUtxo] = &[
@@ -261,6 +307,12 @@ const SIGNET_SNAPSHOTS: &[AssumeUtxo] = &[
         "0000000577f2741bb30cd9d39d6d71b023afbeb9764f6260786a97969d5c9ac0",
         "97267e000b4b876800167e71b9123f1529d13b14308abec2888bbd2160d14545",
         28_547_497,
+    ),
+    snapshot(
+        320_000,
+        "0000000740ae66b284da84387dcfa14d7b1385b0bad482005ba4e770ea6c4b95",
+        "1aaf72ecb376cc16957fbb8d5d406bfd6e3165510e2fc83879b6d14cd20b4462",
+        32_079_110,
     ),
 ];
 

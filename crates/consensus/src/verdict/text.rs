@@ -24,9 +24,13 @@ impl fmt::Display for Rule {
                 f,
                 "block's timestamp is too early: {time} is not above its parent's median time past, {median_time_past}"
             ),
-            Rule::TimeTimewarpAttack { time, parent_time } => write!(
+            Rule::TimeTimewarpAttack { time, parent_time, most_s } => write!(
                 f,
-                "block's timestamp is too early on diff adjustment block: {time} is more than 600 s before its parent's {parent_time}"
+                "block's timestamp is too early on diff adjustment block: {time} is more than {most_s} s before its parent's {parent_time}"
+            ),
+            Rule::TimeNegativeInterval { time, first_time } => write!(
+                f,
+                "block's timestamp is too early on the last block of a difficulty period: {time} is before the {first_time} of the period's first block"
             ),
             Rule::TimeTooNew { time, now } => write!(
                 f,
@@ -75,6 +79,11 @@ impl Rule {
                 write!(f, "out-of-bounds SigOpCount: {sigops} legacy ones, 20000 are allowed")
             }
             Rule::BadTxnsNonfinal { lock_time } => write!(f, "non-final transaction: its locktime is {lock_time}"),
+            Rule::BadTxnsSize => f.write_str("64 bytes without witnesses, as a node of the merkle tree has"),
+            Rule::BadCbLocktime { have, want } => {
+                write!(f, "the coinbase's locktime is {have}, the height below the block's, {want}, is wanted")
+            }
+            Rule::BadCbSequence => f.write_str("the sequence of the coinbase makes its locktime void"),
             Rule::BadCbHeight { want } => write!(f, "block height mismatch in coinbase: it must start with {want}"),
             Rule::BadWitnessNonceSize => {
                 f.write_str("invalid witness reserved value size: one item of 32 bytes is wanted")
@@ -84,6 +93,9 @@ impl Rule {
             Rule::BadBlkWeight { weight } => write!(f, "weight limit failed: {weight}, 4000000 are allowed"),
             Rule::BadTxnsBip30 => f.write_str("tried to overwrite transaction"),
             Rule::BadTxnsInputsMissingorspent => f.write_str("CheckTxInputs: inputs missing/spent"),
+            Rule::BadTxnsLegacySigops { sigops } => {
+                write!(f, "{sigops} legacy signature operations up to this input, 2500 are allowed")
+            }
             Rule::BadTxnsPrematureSpendOfCoinbase { depth } => {
                 write!(f, "tried to spend coinbase at depth {depth}")
             }

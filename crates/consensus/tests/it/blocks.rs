@@ -79,7 +79,11 @@ fn judge(name: &str, loaded: &Loaded) -> Vec<u32> {
     block.wtxids_into(&txids, &mut wtxids);
     let mut scratch = block::Scratch::default();
     block::check(params, &block, &hash, &txids, &mut sigops, &mut scratch).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let context = Context { height: *height, median_time_past: MedianTime::new(MEDIAN_TIME_PAST_LEAST) };
+    let context = Context {
+        height: *height,
+        median_time_past: MedianTime::new(MEDIAN_TIME_PAST_LEAST),
+        cleanup: consensus::Cleanup::Off,
+    };
     block::check_context(params, &block, &context, &txids, &wtxids, &mut scratch)
         .unwrap_or_else(|e| panic!("{name}: {e}"));
     let segwit = *height >= params.segwit_height;

@@ -3,7 +3,7 @@
 use consensus::block::{self, Context};
 use consensus::header::{self, Ancestor, Parent};
 use consensus::spend::Totals;
-use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, flags};
+use consensus::{BlockError, BlockSpend, Cleanup, Params, Rule, SpentCoin, bip30, flags};
 use primitives::{Amount, Block, BlockHash, Header, Height, MedianTime, OutPoint, Tables, Txid};
 use script::{Flags, Immediate, Precomputed, SpentOutput};
 use std::collections::HashMap;
@@ -76,11 +76,16 @@ impl Ledger {
         )
     }
 
+    /// Whether BIP-0054 holds; chains here have no signals.
+    pub(crate) fn cleanup(&self) -> Cleanup {
+        Cleanup::everywhere(&self.params).expect("parameters without signals")
+    }
+
     /// What a block on the tip is told of its parent.
     pub(crate) fn parent(&self) -> Parent {
         let Ancestor { time, bits } = self.ancestor(self.height());
         let median_time_past = self.median_time_past(self.height());
-        Parent { height: self.height(), time, bits, median_time_past, real_bits: None }
+        Parent { height: self.height(), time, bits, median_time_past, real_bits: None, cleanup: self.cleanup() }
     }
 
     /// All rules of a header on the tip.
@@ -106,7 +111,8 @@ impl Ledger {
         block.txids_into(&mut txids);
         block.wtxids_into(&txids, &mut wtxids);
         block::check(&self.params, &block, &header.hash(), &txids, &mut sigops, &mut scratch)?;
-        let context = Context { height: self.height() + 1, median_time_past: self.median_time_past(self.height()) };
+        let median_time_past = self.median_time_past(self.height());
+        let context = Context { height: self.height() + 1, median_time_past, cleanup: self.cleanup() };
         block::check_context(&self.params, &block, &context, &txids, &wtxids, &mut scratch)?;
         let mut journal = Vec::new();
         let totals = self.spend(&block, context, &txids, &sigops, &mut journal);
@@ -137,7 +143,8 @@ impl Ledger {
         let bip34 = self.chain.get(self.params.bip34_height.to_usize()).map(|(_, hash)| hash);
         let enforced = bip30::is_enforced(&self.params, height, &hash, bip34);
         bip30::check(enforced, self.overwrites(block, txids))?;
-        let mut spend = BlockSpend::new(&self.params, height, &hash, context.median_time_past);
+        let mut spend =
+            BlockSpend::new(&self.params, height, &hash, context.median_time_past).with_cleanup(context.cleanup);
         for (index, tx) in block.transactions().enumerate() {
             let spent: Vec<Option<Coin>> = match index {
                 0 => Vec::new(),

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what cannot be unwrapped fails the test")]
 
+mod bip54;
 mod blocks;
 mod chains;
 mod data;

@@ -8,14 +8,15 @@ use script::signet::SignetError;
 const AMOUNT: Amount = Amount(150_000_000);
 
 /// All rules in Core's order.
-const RULES: [(Rule, &str, Class); 44] = [
+const RULES: [(Rule, &str, Class); 49] = [
     (Rule::DuplicateInvalid, "duplicate-invalid", Class::CachedInvalid),
     (Rule::HighHash { bits: 1 }, "high-hash", Class::InvalidHeader),
     (Rule::PrevBlkNotFound, "prev-blk-not-found", Class::MissingPrev),
     (Rule::BadPrevblk, "bad-prevblk", Class::InvalidPrev),
     (Rule::BadDiffbits { have: 1, want: 2 }, "bad-diffbits", Class::InvalidHeader),
     (Rule::TimeTooOld { time: 1, median_time_past: MedianTime::new(2) }, "time-too-old", Class::InvalidHeader),
-    (Rule::TimeTimewarpAttack { time: 1, parent_time: 2 }, "time-timewarp-attack", Class::InvalidHeader),
+    (Rule::TimeTimewarpAttack { time: 1, parent_time: 2, most_s: 600 }, "time-timewarp-attack", Class::InvalidHeader),
+    (Rule::TimeNegativeInterval { time: 1, first_time: 2 }, "time-negative-interval", Class::InvalidHeader),
     (Rule::TimeTooNew { time: 1, now: 2 }, "time-too-new", Class::TimeFuture),
     (Rule::BadVersion { have: -2, want: 4 }, "bad-version(0xfffffffe)", Class::InvalidHeader),
     (Rule::TooLittleChainwork, "too-little-chainwork", Class::HeaderLowWork),
@@ -37,13 +38,17 @@ const RULES: [(Rule, &str, Class); 44] = [
     (Rule::BadTxnsPrevoutNull, "bad-txns-prevout-null", Class::Consensus),
     (Rule::BadBlkSigops { sigops: 1 }, "bad-blk-sigops", Class::Consensus),
     (Rule::BadTxnsNonfinal { lock_time: 1 }, "bad-txns-nonfinal", Class::Consensus),
+    (Rule::BadTxnsSize, "bad-txns-size", Class::Consensus),
     (Rule::BadCbHeight { want: Height::new(1) }, "bad-cb-height", Class::Consensus),
+    (Rule::BadCbLocktime { have: 1, want: 2 }, "bad-cb-locktime", Class::Consensus),
+    (Rule::BadCbSequence, "bad-cb-sequence", Class::Consensus),
     (Rule::BadWitnessNonceSize, "bad-witness-nonce-size", Class::Mutated),
     (Rule::BadWitnessMerkleMatch, "bad-witness-merkle-match", Class::Mutated),
     (Rule::UnexpectedWitness, "unexpected-witness", Class::Mutated),
     (Rule::BadBlkWeight { weight: 1 }, "bad-blk-weight", Class::Consensus),
     (Rule::BadTxnsBip30, "bad-txns-BIP30", Class::Consensus),
     (Rule::BadTxnsInputsMissingorspent, "bad-txns-inputs-missingorspent", Class::Consensus),
+    (Rule::BadTxnsLegacySigops { sigops: 2501 }, "bad-txns-legacy-sigops", Class::Consensus),
     (Rule::BadTxnsPrematureSpendOfCoinbase { depth: 1 }, "bad-txns-premature-spend-of-coinbase", Class::Consensus),
     (Rule::BadTxnsInputvaluesOutofrange, "bad-txns-inputvalues-outofrange", Class::Consensus),
     (Rule::BadTxnsInBelowout { value_in: AMOUNT, value_out: AMOUNT }, "bad-txns-in-belowout", Class::Consensus),

@@ -131,6 +131,7 @@ impl Judge {
             bits,
             median_time_past: mtp,
             real_bits: None,
+            cleanup: consensus::Cleanup::Off,
         };
         assert_eq!(header.prev(), self.tip);
         assert_eq!(bits, 0x207f_ffff);
@@ -141,7 +142,7 @@ impl Judge {
         let (hash, mut scratch) = (header.hash(), Scratch::default());
         block::check(&self.params, block, &hash, &txids, &mut sigops, &mut scratch).unwrap();
         assert!(block::commitment(block).is_some(), "block {height} has a witness commitment");
-        let context = Context { height: Height::new(height), median_time_past: mtp };
+        let context = Context { height: Height::new(height), median_time_past: mtp, cleanup: consensus::Cleanup::Off };
         block::check_context(&self.params, block, &context, &txids, &wtxids, &mut scratch).unwrap();
         self.spend(block, height, &hash, mtp, &txids);
         self.tip = hash;

@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Highest block whose scripts are assumed valid by default. Source: Bitcoin Core b88bffe, `CMainParams`, defaultAssumeValid.
-const ASSUMED_TO: u32 = 938_343;
+/// Highest block whose scripts are assumed valid by default. Source: Bitcoin Core 32.1, chainparams.cpp, defaultAssumeValid.
+const ASSUMED_TO: u32 = 966_143;
 
 /// What is estimated, and where it is measured.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@
 
 use crate::chain::tree::NodeId;
 use coins::Ops;
-use consensus::{BlockError, ScriptCheckReason};
+use consensus::{BlockError, Cleanup, ScriptCheckReason};
 use primitives::{Amount, Block, BlockHash, DecodeError, Header, Height, MedianTime, Tables, Txid};
 use script::Flags;
 use std::ops::Deref;
@@ -28,6 +28,8 @@ pub struct HeaderContext {
     pub height: Height,
     /// Median time past of its parent.
     pub parent_mtp: MedianTime,
+    /// Whether BIP-0054 holds for the block.
+    pub cleanup: Cleanup,
 }
 
 /// What decides which rules a block is judged by: its header's place, and what its chain says about scripts and coins.

@@ -1,9 +1,10 @@
 //! Headers into the tree: every rule of a header, and what a chain of headers says about the blocks on it.
 
 use crate::chain::block::{Bip30, BlockContext, HeaderContext};
+use crate::chain::deployments;
 use crate::chain::tree::{GENESIS, NodeId, Tree};
 use consensus::header::{self, Ancestor, Parent};
-use consensus::{BlockError, Params, Rule, ScriptCheckReason, assume_valid, bip30, flags};
+use consensus::{BlockError, Cleanup, Params, Rule, ScriptCheckReason, assume_valid, bip30, flags};
 use primitives::{BlockHash, Header, Height, MedianTime, Work};
 use std::sync::Arc;
 
@@ -53,6 +54,7 @@ pub fn check_on(tree: &Tree, params: &Params, header: &Header, parent: NodeId, n
         bits: tree.bits(parent),
         median_time_past: tree.median_time_past(parent),
         real_bits: None,
+        cleanup: deployments::cleanup_after(tree, params, parent),
     };
     // The search for the last real bits walks down one by one: remember where it is.
     let mut at = parent;
@@ -68,13 +70,15 @@ pub fn check_on(tree: &Tree, params: &Params, header: &Header, parent: NodeId, n
 }
 
 /// Where a header stands in its chain. Genesis counts as its own parent.
-pub fn context(tree: &Tree, node: NodeId) -> HeaderContext {
+pub fn context(tree: &Tree, params: &Params, node: NodeId) -> HeaderContext {
+    let parent = tree.parent(node);
     HeaderContext {
         node,
         hash: tree.hash(node),
         header: tree.header(node),
         height: tree.height(node),
-        parent_mtp: tree.median_time_past(tree.parent(node).unwrap_or(GENESIS)),
+        parent_mtp: tree.median_time_past(parent.unwrap_or(GENESIS)),
+        cleanup: parent.map_or(Cleanup::Off, |parent| deployments::cleanup_after(tree, params, parent)),
     }
 }
 
@@ -169,7 +173,7 @@ impl<'a> ChainContext<'a> {
 
     /// What its chain says about a block on this chain.
     pub fn block(&self, id: NodeId) -> BlockContext {
-        let at = context(self.tree, id);
+        let at = context(self.tree, self.params, id);
         BlockContext {
             script_reason: script_reason(self.tree, self.assume, self.params.pow_target_spacing, id),
             flags: flags::of_block(self.params, at.height, &at.hash),

@@ -4,6 +4,7 @@
 
 mod best_chain;
 pub mod block;
+pub mod deployments;
 pub mod headers;
 pub mod index;
 pub mod tree;

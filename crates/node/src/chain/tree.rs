@@ -6,7 +6,12 @@
 //!
 //! Absent on purpose: rules (`consensus`), bodies (`index`), files (`store`).
 
+use crate::threads::locks::lock;
+use consensus::Deployment;
+use consensus::deployments::ThresholdState;
 use primitives::{BlockHash, Hash256, Header, Height, MedianTime, U256, Work};
+use std::collections::HashMap;
+use std::sync::Mutex;
 
 /// Number of a header in the tree; the genesis block has the first one, and a parent a lower one than its children.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -139,6 +144,8 @@ pub struct Tree {
     last: (NodeId, u128),
     /// The last bits, and the work of one block with them: the division is dear.
     proof: (u32, u128),
+    /// States of deployments, each of the period behind a block: see [`crate::chain::deployments`].
+    states: Mutex<HashMap<(Deployment, NodeId), ThresholdState>>,
 }
 
 impl Tree {
@@ -149,7 +156,10 @@ impl Tree {
         let best = (GENESIS, work);
         let proof = (genesis.bits(), work);
         let shut_out = (GENESIS, 0);
-        let mut tree = Tree { nodes: Vec::new(), anchors: Vec::new(), slots, best, shut_out, last: best, proof };
+        let nodes = Vec::new();
+        let anchors = Vec::new();
+        let states = Mutex::default();
+        let mut tree = Tree { nodes, anchors, slots, best, shut_out, last: best, proof, states };
         tree.push(genesis, genesis.hash(), NONE, Height::GENESIS, work);
         tree
     }
@@ -178,6 +188,16 @@ impl Tree {
     pub fn memory_bytes(&self) -> usize {
         let nodes = self.nodes.capacity() * size_of::<Node>();
         nodes + self.anchors.capacity() * size_of::<Anchor>() + self.slots.len() * 4
+    }
+
+    /// The state of a deployment in the period behind a block, where it was kept.
+    pub(crate) fn kept_state(&self, which: Deployment, last: NodeId) -> Option<ThresholdState> {
+        lock(&self.states).get(&(which, last)).copied()
+    }
+
+    /// Keeps it: one entry a deployment and period.
+    pub(crate) fn keep_state(&self, which: Deployment, last: NodeId, state: ThresholdState) {
+        lock(&self.states).insert((which, last), state);
     }
 
     /// The header with this hash.

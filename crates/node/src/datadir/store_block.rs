@@ -63,7 +63,7 @@ impl DataDir<'_> {
     ) -> Result<Result<Arc<Checked>, NotStored>, Fault> {
         let (header, fate) = {
             let tree = self.headers();
-            (headers::context(&tree, id), tree.fate(id))
+            (headers::context(&tree, self.params, id), tree.fate(id))
         };
         match fate {
             Fate::Open => {}

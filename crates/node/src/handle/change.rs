@@ -5,6 +5,7 @@
 
 use super::quiet::Quiet;
 use crate::chain::block::{Bip30, BlockContext, HeaderContext};
+use crate::chain::deployments::cleanup_after;
 use crate::chain::headers;
 use crate::chain::index::Validity;
 use crate::chain::tree::{Fate, GENESIS, NodeId};
@@ -12,7 +13,7 @@ use crate::datadir::store_block::{NotStored, Source};
 use crate::fault::Fault;
 use crate::options::unix_seconds;
 use crate::pipeline::recheck::{self, Answer, Check, Question};
-use consensus::{BlockError, Rule, ScriptCheckReason, flags};
+use consensus::{BlockError, Cleanup, Rule, ScriptCheckReason, flags};
 use primitives::{Header, Height, MedianTime};
 
 /// Blocks that are taken off on demand of which the transactions may wait for another block. Source: Core's
@@ -122,6 +123,7 @@ impl Quiet<'_, '_, '_> {
             header: *header,
             height: Height::GENESIS,
             parent_mtp: MedianTime::new(0),
+            cleanup: Cleanup::Off,
         };
         let refused = recheck::alone_of(self.datadir.params, &anywhere, bytes);
         refused.filter(|(_, check)| *check == Check::CheckBlock).map(|(error, _)| error)
@@ -155,7 +157,9 @@ impl Quiet<'_, '_, '_> {
             }
             let height = tree.height(tip) + 1;
             let hash = header.hash();
-            let at = HeaderContext { node: tip, hash, header, height, parent_mtp: tree.median_time_past(tip) };
+            let parent_mtp = tree.median_time_past(tip);
+            let cleanup = cleanup_after(&tree, params, tip);
+            let at = HeaderContext { node: tip, hash, header, height, parent_mtp, cleanup };
             let flags = flags::of_block(params, height, &hash);
             let script_reason = Some(ScriptCheckReason::AlwaysVerify);
             let context = BlockContext { at, script_reason, flags, bip30: Bip30::Enforced, overwrites: false };

@@ -85,7 +85,7 @@ impl Live {
                 }
                 break;
             };
-            let header = headers::context(&self.index.headers(), id);
+            let header = headers::context(&self.index.headers(), self.params(), id);
             if level >= 1
                 && let Some((error, _)) = recheck::alone_of(self.params(), &header, &bytes)
             {

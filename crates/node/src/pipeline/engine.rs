@@ -518,7 +518,7 @@ impl<'w> Engine<'w> {
         match self.check_body(node, &bytes) {
             Ok(transactions) => self.index.write().checked(node, transactions as u32),
             Err(BadBody::Refused(first)) => {
-                let header = headers::context(&self.headers(), node);
+                let header = headers::context(&self.headers(), self.params, node);
                 let (error, _) = recheck::confirm(self.params, &header, &bytes, &first)?;
                 self.index.write().invalid(node);
                 self.world.refused(node, &error);
@@ -530,7 +530,7 @@ impl<'w> Engine<'w> {
     }
 
     fn check_body(&self, node: NodeId, bytes: &[u8]) -> Result<usize, BadBody> {
-        let header = headers::context(&self.headers(), node);
+        let header = headers::context(&self.headers(), self.params, node);
         let checked = scratch::with_check(|scratch| stages::check(self.params, &header, bytes, true, scratch));
         match checked {
             Ok(checked) => Ok(checked.txids.len()),

@@ -150,7 +150,8 @@ fn alone(params: &Params, header: &HeaderContext, parsed: &Block<'_>, txids: &[T
     if block::needs_wtxids(params, parsed, header.height) {
         wtxids.extend(parsed.transactions().map(|tx| Wtxid::from_bytes(plain_hash(tx.bytes()))));
     }
-    let context = block::Context { height: header.height, median_time_past: header.parent_mtp };
+    let context =
+        block::Context { height: header.height, median_time_past: header.parent_mtp, cleanup: header.cleanup };
     let checked = block::check_context(params, parsed, &context, txids, &wtxids, &mut scratch);
     checked.err().map(|error| (error, Check::ContextualCheckBlock))
 }
@@ -166,7 +167,8 @@ fn with_coins(
     // What earlier transactions of the block made, and what they spent.
     let mut here: HashMap<OutPoint, Option<Vec<u8>>> = HashMap::new();
     let hash = question.context.header.hash();
-    let mut spend = BlockSpend::new(question.params, question.context.height, &hash, question.context.parent_mtp);
+    let at = &question.context.at;
+    let mut spend = BlockSpend::new(question.params, at.height, &hash, at.parent_mtp).with_cleanup(at.cleanup);
     for (index, tx) in parsed.transactions().enumerate() {
         let first = spent.coins.len();
         for input in tx.inputs().take(if index == 0 { 0 } else { usize::MAX }) {

@@ -70,7 +70,8 @@ pub(crate) fn check(
         if block::needs_wtxids(params, &parsed, header.height) {
             parsed.wtxids_into(&txids, wtxids);
         }
-        let context = block::Context { height: header.height, median_time_past: header.parent_mtp };
+        let HeaderContext { height, parent_mtp: median_time_past, cleanup, .. } = *header;
+        let context = block::Context { height, median_time_past, cleanup };
         block::check_context(params, &parsed, &context, &txids, wtxids, block).map_err(Refusal::Rule)?;
     }
     Ok(Checked { tables, txids, sigops })
@@ -154,7 +155,9 @@ pub(crate) fn judge(
     let coins: Vec<Option<&[u8]>> =
         (1..block.input_count()).map(|input| answer(prepared, block, input, answers)).collect();
     let coin_bytes: usize = coins.iter().flatten().map(|coin| coin.len()).sum();
-    let script_bytes = (coins.len() * SCRIPT_BYTES).max(if runs { coin_bytes } else { 0 });
+    // BIP-0054 counts the signature operations of every script.
+    let gathers = runs || context.cleanup.is_on();
+    let script_bytes = (coins.len() * SCRIPT_BYTES).max(if gathers { coin_bytes } else { 0 });
     let mut spent = Vec::with_capacity(coins.len());
     let mut scripts = Spill::with_capacity(script_bytes);
     let mut taken = coins::Totals::default();
@@ -162,7 +165,7 @@ pub(crate) fn judge(
         if let Some(Some(ahead)) = coins.get(at + COINS_AHEAD) {
             kernels::prefetch::prefetch(ahead, 0);
         }
-        spent.push(gather(*coin, runs, &mut scripts, &mut taken));
+        spent.push(gather(*coin, gathers, &mut scripts, &mut taken));
     }
     let time_at = |height: Height| times[height.to_usize()];
     let totals = spend(params, context, (prepared, block), (&spent, &scripts), time_at)?;
@@ -211,7 +214,8 @@ fn spend(
     (spent, scripts): (&[Spent], &[u8]),
     time_at: impl Fn(Height) -> MedianTime,
 ) -> Result<Totals, BlockError> {
-    let mut spend = BlockSpend::new(params, context.height, &context.hash, context.parent_mtp);
+    let mut spend =
+        BlockSpend::new(params, context.height, &context.hash, context.parent_mtp).with_cleanup(context.cleanup);
     for (index, tx) in block.transactions().enumerate() {
         let coin = |input: usize| {
             let spent: &Spent = &spent[tx.first_input() + input - 1];
@@ -256,10 +260,10 @@ fn answer<'a>(prepared: &Prepared, block: &Block<'_>, input: usize, answers: &Co
     answers.spends[group].coin(prepared.ops.ordinal(input))
 }
 
-/// Takes a stored coin apart. Where scripts do not run, only those are put together whose spending costs signature
+/// Takes a stored coin apart. Unless all scripts are wanted, only those are put together whose spending costs signature
 /// operations: the key of an old output is not decompressed.
 #[inline]
-fn gather(coin: Option<&[u8]>, runs: bool, scripts: &mut Spill, taken: &mut coins::Totals) -> Spent {
+fn gather(coin: Option<&[u8]>, every: bool, scripts: &mut Spill, taken: &mut coins::Totals) -> Spent {
     let start = scripts.len() as u32;
     let missing = Spent {
         value: Amount(0),
@@ -272,14 +276,14 @@ fn gather(coin: Option<&[u8]>, runs: bool, scripts: &mut Spill, taken: &mut coin
     let Some(bytes) = coin else { return missing };
     let coin = CoinRef::decode(bytes).expect("coins are checked where they come from");
     taken.count(coin.script.script_bytes(), coin.value.0);
-    gather_coin(&coin, runs, scripts)
+    gather_coin(&coin, every, scripts)
 }
 
 /// The same of a coin that is there.
 #[inline]
-fn gather_coin(coin: &CoinRef<'_>, runs: bool, scripts: &mut Spill) -> Spent {
+fn gather_coin(coin: &CoinRef<'_>, every: bool, scripts: &mut Spill) -> Spent {
     let start = scripts.len() as u32;
-    if runs || coin.script.may_hold_program() {
+    if every || coin.script.may_hold_program() {
         coin.script.append_to(scripts);
     }
     let script_bytes = scripts.len() as u32 - start;

@@ -337,6 +337,7 @@ mod tests {
                 header,
                 height: Height::new(height as u32),
                 parent_mtp: MedianTime::ZERO,
+                cleanup: consensus::Cleanup::Off,
             };
             let flags = script::Flags::NONE;
             let context = BlockContext { at, script_reason: None, flags, bip30: Bip30::NotEnforced, overwrites: false };

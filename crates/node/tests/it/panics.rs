@@ -117,6 +117,7 @@ pub(crate) fn jobs(blocks: &[Vec<u8>]) -> Vec<Job> {
             header: Header(*block.first_chunk().unwrap()),
             height: Height::new(height as u32),
             parent_mtp: MedianTime::new(time(height.saturating_sub(6))),
+            cleanup: consensus::Cleanup::Off,
         };
         let context = BlockContext {
             at,

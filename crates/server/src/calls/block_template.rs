@@ -3,7 +3,7 @@
 //! All of it follows from headers: the job is not asked, and who waits for a new tip (BIP-0022, long polling) occupies no thread.
 //! Source: BIP-0022, BIP-0023, BIP-0145; Bitcoin Core b88bffe, rpc/mining.cpp.
 
-use super::deployments::{Dummy, next_dummy, next_version};
+use super::deployments::{Pending, next_version, pending};
 use super::generate::empty_commitment;
 use super::mining::{bits_at, least_time};
 use super::view::target;
@@ -112,26 +112,24 @@ fn template(live: &Live, rules: &[String]) -> Result<Json, RpcError> {
     let bits = bits_at(params, tree, tip, time);
     let is_segwit = height >= params.segwit_height;
     let scale = if is_segwit { 1 } else { WITNESS_SCALE };
-    let dummy = next_dummy(params, tree, tip);
     let mut in_force: Vec<Json> = vec!["csv".into()];
     in_force.extend(is_segwit.then_some(["!segwit".into(), "taproot".into()]).into_iter().flatten());
     in_force.extend(is_signet.then(|| Json::from("!signet")));
-    let pending = Json::object();
-    let pending = match dummy {
-        Dummy::Signalled(bit) => pending.put("testdummy", bit),
-        Dummy::Absent => pending,
-        Dummy::Active => {
-            in_force.push("testdummy".into());
-            pending
+    let mut available = Json::object();
+    for (name, deployment) in pending(params, tree, tip) {
+        match deployment {
+            Pending::Signalled(bit) => available = available.put(name, bit),
+            Pending::Active => in_force.push(name.into()),
+            Pending::Absent => {}
         }
-    };
+    }
     let changeable: Vec<Json> = ["time", "transactions", "prevblock"].into_iter().map(Json::from).collect();
     let fields = Json::object()
         // Core has "proposal" here.
         .put("capabilities", Vec::new())
         .put("version", next_version(params, tree, tip))
         .put("rules", in_force)
-        .put("vbavailable", pending.end())
+        .put("vbavailable", available.end())
         .put("vbrequired", 0)
         .put("previousblockhash", tree.hash(tip))
         .put("transactions", Vec::new())

@@ -6,10 +6,12 @@ use super::view::known_block;
 use crate::args::Args;
 use crate::context::Context;
 use crate::error::RpcError;
-use crate::json::Json;
+use crate::json::{Fields, Json};
 use crate::registry::{Arg, Call, Kind, Run};
-use consensus::version_bits::{TESTDUMMY_BIT as BIT, TOP_BITS, bits};
-use consensus::{Chain, Params, flags};
+use consensus::deployments::{ThresholdState, VersionBits, fixed_state};
+use consensus::version_bits::TOP_BITS;
+use consensus::{Deployment, Params, flags};
+use node::chain::deployments::{signals, since, state_after};
 use node::chain::tree::{NodeId, Tree};
 use primitives::Height;
 
@@ -41,19 +43,13 @@ pub(crate) fn deployment_info(params: &Params, tree: &Tree, id: NodeId) -> Json 
     let mut names: Vec<&str> =
         script::Flags::NAMES.iter().filter(|(_, flag)| flags.has_any(*flag)).map(|(name, _)| *name).collect();
     names.sort_unstable();
-    let buried = [
-        ("bip34", params.bip34_height),
-        ("bip66", params.bip66_height),
-        ("bip65", params.bip65_height),
-        ("csv", params.csv_height),
-        ("segwit", params.segwit_height),
-    ];
-    let deployments = buried.into_iter().fold(Json::object(), |fields, (name, from)| {
+    let deployments = params.buried().into_iter().fold(Json::object(), |fields, (name, from)| {
         // Active one block before its height, for the next block is judged so.
         let is_active = height + 1 >= from;
         fields.put(name, Json::object().put("type", "buried").put("active", is_active).put("height", from).end())
     });
-    let deployments = deployments.put_some("testdummy", test_dummy(params, tree, id));
+    let by_bits = |fields: Fields, which: Deployment| fields.put_some(which.name(), signalled(params, tree, id, which));
+    let deployments = Deployment::ALL.into_iter().fold(deployments, by_bits);
     let names: Vec<Json> = names.into_iter().map(Json::from).collect();
     Json::object()
         .put("hash", hash)
@@ -63,113 +59,70 @@ pub(crate) fn deployment_info(params: &Params, tree: &Tree, id: NodeId) -> Json 
         .end()
 }
 
-// Core's deployment for tests, of regtest alone; elsewhere it never starts, and is not shown.
-const PERIOD: u32 = 144;
-const THRESHOLD: u32 = 108;
-
-/// Source: Core's `ThresholdState`. It has no end: it never fails.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum ThresholdState {
-    Defined,
-    Started,
-    LockedIn,
-    Active,
-}
-
-impl ThresholdState {
-    fn name(self) -> &'static str {
-        match self {
-            ThresholdState::Defined => "defined",
-            ThresholdState::Started => "started",
-            ThresholdState::LockedIn => "locked_in",
-            ThresholdState::Active => "active",
-        }
-    }
-}
-
-fn signals(tree: &Tree, id: NodeId) -> bool {
-    bits(tree.version(id)).is_some_and(|bits| bits >> BIT & 1 == 1)
-}
-
-/// The state of each period of the chain up to `id`, by number: that of its blocks. The last is the one after the period of
-/// the block behind `id`.
-fn states(tree: &Tree, id: NodeId) -> Vec<ThresholdState> {
-    let periods = (tree.height(id).to_u32() + 1) / PERIOD;
-    let mut states = vec![ThresholdState::Defined];
-    for period in 0..periods {
-        let last = tree.ancestor(id, Height::new((period + 1) * PERIOD - 1));
-        states.push(match states[period as usize] {
-            // It starts at a median time of 0: at once.
-            ThresholdState::Defined => ThresholdState::Started,
-            ThresholdState::Started => {
-                let below = tree.height(last) - (PERIOD - 1);
-                let first = tree.ancestor(last, below);
-                let count =
-                    std::iter::once(first).chain(tree.path(first, last)).filter(|&id| signals(tree, id)).count();
-                if count >= THRESHOLD as usize { ThresholdState::LockedIn } else { ThresholdState::Started }
-            }
-            ThresholdState::LockedIn | ThresholdState::Active => ThresholdState::Active,
-        });
-    }
-    states
-}
-
-/// How Core's deployment for tests stands for the block on top of one.
+/// How a deployment stands for the block on top of one. Source: Core's `VersionBitsCache::GBTStatus`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Dummy {
-    /// Not begun, or none of this network.
+pub(super) enum Pending {
+    /// Not begun, failed, or none of this network.
     Absent,
     /// Blocks signal for it, by this bit of their version.
-    Signalled(u32),
+    Signalled(u8),
     /// It holds.
     Active,
 }
 
-/// Source: Core's `VersionBitsCache::GBTStatus`.
-pub(super) fn next_dummy(params: &Params, tree: &Tree, tip: NodeId) -> Dummy {
-    if params.chain != Chain::Regtest {
-        return Dummy::Absent;
-    }
-    match states(tree, tip).last() {
-        Some(ThresholdState::Started | ThresholdState::LockedIn) => Dummy::Signalled(BIT),
-        Some(ThresholdState::Active) => Dummy::Active,
-        Some(ThresholdState::Defined) | None => Dummy::Absent,
-    }
+/// The deployments with how they stand, in the order of their names, as Core lists them.
+pub(super) fn pending(params: &Params, tree: &Tree, tip: NodeId) -> [(&'static str, Pending); Deployment::ALL.len()] {
+    let mut all = Deployment::ALL.map(|which| {
+        let state = match state_after(tree, params, which, tip) {
+            ThresholdState::Started | ThresholdState::LockedIn => Pending::Signalled(params.deployment(which).bit),
+            ThresholdState::Active => Pending::Active,
+            ThresholdState::Defined | ThresholdState::Failed => Pending::Absent,
+        };
+        (which.name(), state)
+    });
+    all.sort_unstable_by_key(|(name, _)| *name);
+    all
 }
 
 /// The version of a block that Core makes on top of `tip`: it signals for what is not active yet.
 /// Source: Core's `ComputeBlockVersion`.
 pub(super) fn next_version(params: &Params, tree: &Tree, tip: NodeId) -> i32 {
-    let signal = match next_dummy(params, tree, tip) {
-        Dummy::Signalled(bit) => 1 << bit,
-        Dummy::Absent | Dummy::Active => 0,
-    };
-    (TOP_BITS | signal).cast_signed()
+    let signals = pending(params, tree, tip).into_iter().map(|(_, pending)| match pending {
+        Pending::Signalled(bit) => 1 << bit,
+        Pending::Absent | Pending::Active => 0,
+    });
+    (TOP_BITS | signals.fold(0, |all, bit| all | bit)).cast_signed()
 }
 
-fn test_dummy(params: &Params, tree: &Tree, id: NodeId) -> Option<Json> {
-    if params.chain != Chain::Regtest {
+/// What is said of a deployment; nothing where the network will never have it.
+fn signalled(params: &Params, tree: &Tree, id: NodeId, which: Deployment) -> Option<Json> {
+    let deployment = params.deployment(which);
+    if deployment.start_time == VersionBits::NEVER_ACTIVE {
         return None;
     }
     let height = tree.height(id).to_u32();
-    let states = states(tree, id);
     // The state of the block itself is that of its period, that of the next block may be another.
-    let current = states[(height / PERIOD) as usize];
-    let next = states[((height + 1) / PERIOD) as usize];
-    let since =
-        |state: ThresholdState| states.iter().position(|one| *one == state).map_or(0, |period| period as u32 * PERIOD);
+    let parent = tree.parent(id);
+    let current = match fixed_state(deployment) {
+        Some(state) => state,
+        None => parent.map_or(ThresholdState::Defined, |parent| state_after(tree, params, which, parent)),
+    };
+    let next = state_after(tree, params, which, id);
+    let since_current = parent.map_or(Height::GENESIS, |parent| since(tree, params, which, parent));
     let has_stats = matches!(current, ThresholdState::Started | ThresholdState::LockedIn);
-    let fields = if has_stats { Json::object().put("bit", BIT) } else { Json::object() };
+    // Core does not name the bit before its start. Of a deployment that an option has moved whoever mines must know it.
+    let names_bit = has_stats || which == Deployment::ConsensusCleanup && current == ThresholdState::Defined;
+    let fields = if names_bit { Json::object().put("bit", deployment.bit) } else { Json::object() };
     let fields = fields
-        .put("start_time", 0)
-        .put("timeout", i64::MAX)
-        .put("min_activation_height", 0)
+        .put("start_time", deployment.start_time)
+        .put("timeout", deployment.timeout)
+        .put("min_activation_height", deployment.min_activation_height)
         .put("status", current.name())
-        .put("since", since(current))
+        .put("since", since_current)
         .put("status_next", next.name());
-    let fields = if has_stats { signalling(tree, id, current, fields) } else { fields };
+    let fields = if has_stats { signalling(tree, deployment, id, current, fields) } else { fields };
     let active_since = match (current, next) {
-        (ThresholdState::Active, _) => Some(since(ThresholdState::Active)),
+        (ThresholdState::Active, _) => Some(since_current.to_u32()),
         (_, ThresholdState::Active) => Some(height + 1),
         _ => None,
     };
@@ -184,18 +137,19 @@ fn test_dummy(params: &Params, tree: &Tree, id: NodeId) -> Option<Json> {
 }
 
 /// What the blocks of the period of `id`, up to it, say.
-fn signalling(tree: &Tree, id: NodeId, state: ThresholdState, fields: crate::json::Fields) -> crate::json::Fields {
-    let height = tree.height(id).to_u32();
-    let elapsed = height % PERIOD + 1;
-    let first = tree.ancestor(id, Height::new(height + 1 - elapsed));
-    let blocks: Vec<bool> = std::iter::once(first).chain(tree.path(first, id)).map(|id| signals(tree, id)).collect();
+fn signalling(tree: &Tree, deployment: &VersionBits, id: NodeId, state: ThresholdState, fields: Fields) -> Fields {
+    let period = deployment.period;
+    let threshold = deployment.threshold;
+    let mut blocks: Vec<bool> = signals(tree, deployment, id).collect();
+    blocks.reverse();
+    let elapsed = blocks.len() as u32;
     let count = blocks.iter().filter(|signal| **signal).count() as u32;
-    let stats = Json::object().put("period", PERIOD).put("elapsed", elapsed).put("count", count);
+    let stats = Json::object().put("period", period).put("elapsed", elapsed).put("count", count);
     let stats = if state == ThresholdState::LockedIn {
         // Nothing is counted for any more.
         stats
     } else {
-        stats.put("threshold", THRESHOLD).put("possible", PERIOD - THRESHOLD >= elapsed - count)
+        stats.put("threshold", threshold).put("possible", period - threshold >= elapsed - count)
     };
     let letters: String = blocks.into_iter().map(|signal| if signal { '#' } else { '-' }).collect();
     fields.put("statistics", stats).put("signalling", letters)

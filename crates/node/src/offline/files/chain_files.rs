@@ -13,7 +13,7 @@ use crate::offline::files::chain_rules::{check_headers, digest, median_time_past
 use crate::offline::files::chain_source::{ChainBlock, ChainSource, IndexSource};
 use crate::options::Options;
 use consensus::header::Ancestor;
-use consensus::{Params, ScriptCheckReason, bip30, flags};
+use consensus::{Cleanup, Params, ScriptCheckReason, bip30, flags};
 use primitives::undo::spent_coins;
 use primitives::{Block, BlockHash, CoinRef, Hash256, Header, Height, MedianTime, Tables, Txid, Work, merkle};
 use std::path::Path;
@@ -39,6 +39,8 @@ struct Rules {
     bip34: Option<BlockHash>,
     /// Whether headers leave it open that a coinbase repeats an earlier one.
     may_repeat: bool,
+    /// Whether BIP-0054 holds for every block but the genesis block.
+    cleanup: Cleanup,
 }
 
 /// A block of a chain with what it spent: it is the header's, and its undo data has a coin for each of its inputs.
@@ -268,7 +270,9 @@ impl ChainFiles {
         let header = place.header;
         // Genesis counts as its own parent.
         let parent_mtp = self.median_time_past(height.saturating_sub(1));
-        let at = HeaderContext { node: NodeId::new(height.to_usize()), hash, header, height, parent_mtp };
+        // Core checks nothing of the genesis block.
+        let cleanup = if height == Height::GENESIS { Cleanup::Off } else { self.rules().cleanup };
+        let at = HeaderContext { node: NodeId::new(height.to_usize()), hash, header, height, parent_mtp, cleanup };
         BlockContext {
             script_reason: Some(ScriptCheckReason::AlwaysVerify),
             flags: flags::of_block(params, height, &hash),
@@ -333,6 +337,10 @@ fn has_known_bip34(params: &Params, bip34: Option<BlockHash>) -> bool {
 fn rules(options: &Options, source: &dyn ChainSource, first: Height, places: &[ChainBlock]) -> Result<Rules, Fault> {
     let params = &options.params;
     let now = lock::clock(options)?;
+    let cleanup = Cleanup::everywhere(params).ok_or_else(|| {
+        let why = "blocks of this chain signal for rules (-vbparams), and a range of it does not have all of them";
+        Fault::refused(why, "Leave -vbparams out, or let it say always (-1) or never (-2)")
+    })?;
     let count = first.to_usize() + places.len();
     let ancestors = source.ancestors(count)?;
     check_headers(params, &ancestors, (first, places), now).map_err(|bad| {
@@ -347,5 +355,5 @@ fn rules(options: &Options, source: &dyn ChainSource, first: Height, places: &[C
     };
     let is_high = Height::from_index(count - 1) >= bip30::BIP34_IMPLIES_BIP30_LIMIT;
     let may_repeat = bip30::can_be_broken(params) && (!has_known_bip34(params, bip34) || is_high);
-    Ok(Rules { ancestors, bip34, may_repeat })
+    Ok(Rules { ancestors, bip34, may_repeat, cleanup })
 }

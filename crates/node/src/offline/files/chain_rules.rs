@@ -6,7 +6,7 @@
 
 use crate::offline::files::chain_source::ChainBlock;
 use consensus::header::{self, Ancestor, Parent};
-use consensus::{BlockError, Params, Rule};
+use consensus::{BlockError, Cleanup, Params, Rule};
 use kernels::sha256::Sha256;
 use primitives::{BlockHash, Height, MedianTime};
 
@@ -56,6 +56,8 @@ fn check_header(
     if !is_its || below.is_some_and(|below| below != header.prev()) {
         return Err(Rule::PrevBlkNotFound.into());
     }
+    // What miners signal is not known here: such a chain is refused when it is opened.
+    let cleanup = Cleanup::everywhere(params).unwrap_or_default();
     let parent = height - 1;
     let known = ancestors[parent.to_usize()];
     let known = Parent {
@@ -64,6 +66,7 @@ fn check_header(
         bits: known.bits,
         median_time_past: median_time_past(ancestors, parent),
         real_bits: None,
+        cleanup,
     };
     header::check(params, header, &known, now, |height| ancestors[height.to_usize()])
 }
