@@ -181,6 +181,15 @@ pub trait Disk: Send + Sync + fmt::Debug {
         Err(DiskError::new("open as a pipe", path, io::ErrorKind::Unsupported))
     }
 
+    /// Opens what [`Disk::is_pipe`] says yes of, to write into it; `None` while nobody reads a named pipe. What is written
+    /// waits for the reader.
+    ///
+    /// # Errors
+    /// Not found, or what the system says.
+    fn open_pipe_to_write(&self, path: &Path) -> DiskResult<Option<Box<dyn io::Write + Send>>> {
+        Err(DiskError::new("open as a pipe", path, io::ErrorKind::Unsupported))
+    }
+
     /// Makes a new, empty file, for reading and writing.
     ///
     /// # Errors

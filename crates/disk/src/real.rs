@@ -54,6 +54,11 @@ impl Disk for RealDisk {
         Ok(Box::new(wrap("open", path, File::open(path))?))
     }
 
+    fn open_pipe_to_write(&self, path: &Path) -> DiskResult<Option<Box<dyn io::Write + Send>>> {
+        let opened = system::open_pipe_to_write(path);
+        Ok(wrap("open for writing", path, opened)?.map(|file| Box::new(file) as Box<dyn io::Write + Send>))
+    }
+
     fn create(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>> {
         opened("create", path, OpenOptions::new().read(true).write(true).create_new(true))
     }

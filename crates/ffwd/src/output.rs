@@ -106,6 +106,7 @@ struct JobObject<'a> {
     undelivered: Vec<Undelivered>,
     headers: u32,
     records_damaged: Vec<DamagedObject<'a>>,
+    records_of_another_chain: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     end_reason: Option<String>,
     state: &'static str,
@@ -160,6 +161,7 @@ pub(crate) fn job_json(chain: &str, report: &JobReport, set: Option<&SetInfo>) -
         stopped: report.stopped,
         undelivered: undelivered(report),
         headers: report.headers.to_u32(),
+        records_of_another_chain: report.other_chain_records,
         records_damaged: report
             .damaged
             .iter()
@@ -613,7 +615,7 @@ mod tests {
     #[test]
     fn json_objects_have_exactly_their_fields() {
         const JOB: &str = "blocks blocks_invalid bestblock bogosize chain coins_asked coins_spent flushes height height_start \
-                           inputs outputs bytes headers records_damaged names_asked coins_in_memory coins_in_memory_max coin_bytes coin_bytes_max scripts_verified seconds stages state stopped total_amount transactions txouts";
+                           inputs outputs bytes headers records_damaged records_of_another_chain names_asked coins_in_memory coins_in_memory_max coin_bytes coin_bytes_max scripts_verified seconds stages state stopped total_amount transactions txouts";
         const INFO: &str = "bestblock blocks_bytes chain chainstate_bytes failed headers height next_step pruned reindexing undo_bytes";
         const SET: &str = "bestblock bogosize disk_size height total_amount txouts";
         let info = DataDirInfo {

@@ -48,6 +48,9 @@ impl Settings {
         if let Some(depth) = whole("rpcworkqueue", given.rpcworkqueue, files)? {
             made.work_queue = number_of(depth);
         }
+        if let Some(most) = whole("rpcmaxconnections", given.rpcmaxconnections, files)? {
+            made.max_connections = number_of(most);
+        }
         if let Some(seconds) = whole("rpcservertimeout", given.rpcservertimeout, files)? {
             made.timeout = Duration::from_secs(number_of(seconds) as u64);
         }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
-/// Connections at the same time: each takes a file descriptor and some ten KB.
+/// Connections at the same time, whatever `-rpcmaxconnections` says: each takes a file descriptor and some ten KB.
 pub(crate) const CONNECTIONS_MAX: usize = 128;
 /// How long a connection may be idle before it makes room: a client that has just connected has this long to say something,
 /// however many others come.
@@ -15,9 +16,18 @@ const GRACE: Duration = Duration::from_millis(200);
 /// answered, and each guess still costs a place for this long.
 const WRONG_GRACE: Duration = Duration::from_millis(50);
 
+/// How long is waited for an end or an idle connection before it is looked again, where all places are busy.
+const BUSY_PAUSE: Duration = Duration::from_millis(500);
+
 /// All of them.
-#[derive(Debug, Default)]
-pub(crate) struct Connections(Mutex<Table>);
+#[derive(Debug)]
+pub(crate) struct Connections {
+    table: Mutex<Table>,
+    /// Places.
+    count_max: usize,
+    /// A connection has ended, or become idle.
+    changed: Notify,
+}
 
 #[derive(Debug, Default)]
 struct Table {
@@ -37,22 +47,30 @@ struct Open {
 }
 
 impl Connections {
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Places for `count_max` connections (`-rpcmaxconnections`), at most [`CONNECTIONS_MAX`].
+    pub(crate) fn new(count_max: usize) -> Connections {
+        let count_max = count_max.clamp(1, CONNECTIONS_MAX);
+        Connections { table: Mutex::default(), count_max, changed: Notify::new() }
     }
 
-    /// Waits until one more can be opened without closing one that has been idle for less than [`GRACE`], or had its wrong
-    /// password for less than [`WRONG_GRACE`]; new ones wait in the system's queue meanwhile. Where there is none of either,
-    /// there is nothing to wait for.
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until one more can be opened without closing one that is busy, has been idle for less than [`GRACE`], or had its
+    /// wrong password for less than [`WRONG_GRACE`]; new ones wait in the system's queue meanwhile.
     pub(crate) async fn room(&self) {
         while let Some(left) = self.time_to_room() {
-            sleep(left).await;
+            tokio::select! {
+                () = sleep(left) => {}
+                () = self.changed.notified() => {}
+            }
         }
     }
 
     fn time_to_room(&self) -> Option<Duration> {
         let table = self.lock();
-        if table.open.len() < CONNECTIONS_MAX {
+        if table.open.len() < self.count_max {
             return None;
         }
         let left = table.open.values().filter_map(|open| match (open.wrong_since, open.busy) {
@@ -60,14 +78,15 @@ impl Connections {
             (None, 0) => Some(GRACE.saturating_sub(open.idle_since.elapsed())),
             _ => None,
         });
-        left.min().filter(|left| !left.is_zero())
+        let left = left.min().unwrap_or(BUSY_PAUSE);
+        (!left.is_zero()).then_some(left)
     }
 
     /// Opens one more, which `spawn` starts. Where there are too many, the one is closed that waits for the answer to a wrong
     /// password for the longest; without such a one that is idle for the longest; where none is idle, the new one.
     pub(crate) fn open(self: &Arc<Self>, spawn: impl FnOnce(Seat) -> AbortHandle) {
         let mut table = self.lock();
-        if table.open.len() >= CONNECTIONS_MAX {
+        if table.open.len() >= self.count_max {
             let wrong = table.open.iter().filter_map(|(id, open)| Some((open.wrong_since?, *id))).min();
             let idle = table.open.iter().filter(|(_, open)| open.busy == 0).map(|(id, open)| (open.idle_since, *id));
             let Some((_, id)) = wrong.or_else(|| idle.min()) else { return };
@@ -129,6 +148,7 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.connections.lock().open.remove(&self.id);
+        self.connections.changed.notify_one();
     }
 }
 
@@ -142,6 +162,7 @@ impl Drop for Busy {
             open.busy -= 1;
             open.idle_since = Instant::now();
         });
+        self.0.connections.changed.notify_one();
     }
 }
 
@@ -155,7 +176,7 @@ mod tests {
     fn wrong_passwords_make_room_first() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let connections = Arc::new(Connections::default());
+            let connections = Arc::new(Connections::new(CONNECTIONS_MAX));
             let (entered, delayed) = (Arc::new(AtomicUsize::new(0)), GRACE * 100);
             let open = |is_wrong: bool| {
                 let entered = entered.clone();
@@ -185,10 +206,35 @@ mod tests {
     }
 
     #[test]
+    fn busy_connections_are_waited_for() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let connections = Arc::new(Connections::new(2));
+            let (end, ended) = tokio::sync::watch::channel(false);
+            for _ in 0..2 {
+                let mut ended = ended.clone();
+                connections.open(|seat| {
+                    let task = async move {
+                        let _busy = Arc::new(seat).busy();
+                        let _ = ended.wait_for(|ended| *ended).await;
+                    };
+                    tokio::spawn(task).abort_handle()
+                });
+            }
+            tokio::task::yield_now().await;
+            let waited = tokio::time::timeout(GRACE * 2, connections.room()).await;
+            assert!(waited.is_err() && connections.count() == 2, "no place while both are busy");
+            end.send(true).unwrap();
+            tokio::time::timeout(BUSY_PAUSE * 10, connections.room()).await.expect("there is one when they have ended");
+            assert_eq!(Connections::new(usize::MAX).count_max, CONNECTIONS_MAX);
+        });
+    }
+
+    #[test]
     fn who_has_just_connected_makes_no_room() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let connections = Arc::new(Connections::default());
+            let connections = Arc::new(Connections::new(CONNECTIONS_MAX));
             let open = || {
                 connections.open(|seat| tokio::spawn(async { drop((seat, sleep(GRACE * 100).await)) }).abort_handle())
             };

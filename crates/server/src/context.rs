@@ -50,6 +50,8 @@ pub struct Context {
     pub program: Program,
     /// The search of the coins that runs.
     pub scan: Scan,
+    /// The search of the blocks that runs.
+    pub block_scan: Scan,
     active: Mutex<BTreeMap<u64, (String, Instant)>>,
     next_active: AtomicU64,
     stopping: AtomicBool,
@@ -71,6 +73,7 @@ impl Context {
             registry,
             program,
             scan: Scan::default(),
+            block_scan: Scan::default(),
             active: Mutex::default(),
             next_active: AtomicU64::new(0),
             stopping: AtomicBool::new(false),

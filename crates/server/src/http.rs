@@ -1,6 +1,6 @@
 //! The server: one thread that polls connections, and a pool for calls that read files or wait for the job.
 //!
-//! What a client may cost is bounded: 128 connections, of which the one that is silent for the longest goes
+//! What a client may cost is bounded: `-rpcmaxconnections` of them, of which the one that is silent for the longest goes
 //! first; 8 KiB of headers; 32 MiB of a body, and few long ones at a time; a time for each of them.
 //! Source: Bitcoin Core b88bffe, httpserver.cpp.
 //!
@@ -33,8 +33,9 @@ const HEADERS_BYTES_MAX: usize = 8192;
 /// Bytes of headers that are read at most: what is beyond [`HEADERS_BYTES_MAX`] is refused in Core's words, what is beyond this
 /// by hyper's.
 const HEADERS_BYTES_READ: usize = 8 * HEADERS_BYTES_MAX;
-/// Lines of headers that are read at most.
-const HEADERS_COUNT_MAX: usize = 512;
+/// Lines of headers that are read at most: more than fit into [`HEADERS_BYTES_MAX`], so that who sends too many reads Core's
+/// words.
+const HEADERS_COUNT_MAX: usize = HEADERS_BYTES_MAX / "a:\r\n".len();
 /// Time that requests have to end when the server does.
 const END_TIME: Duration = Duration::from_secs(2);
 /// Pause after a connection that could not be taken: there may be no file descriptors.
@@ -124,7 +125,7 @@ impl Drop for Server {
 }
 
 async fn run(listeners: Vec<TcpListener>, settings: Arc<Settings>, router: Router, mut ended: watch::Receiver<bool>) {
-    let connections = Arc::new(Connections::default());
+    let connections = Arc::new(Connections::new(settings.max_connections));
     let mut tasks = Vec::new();
     for listener in listeners {
         let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { continue };
@@ -147,6 +148,8 @@ async fn accept(
     ended: watch::Receiver<bool>,
 ) {
     loop {
+        // While there is no place, clients wait in the system's queue.
+        connections.room().await;
         match listener.accept().await {
             // As in Core, who is not allowed hears nothing.
             Ok((_, peer)) if !settings.is_allowed(peer.ip()) => {}

@@ -33,6 +33,7 @@ pub mod http;
 mod long_bodies;
 mod mempool_order;
 pub mod merkle_block;
+mod openrpc;
 mod owner;
 mod pages;
 mod plain;

@@ -26,6 +26,8 @@ pub struct Scan {
     is_running: AtomicBool,
     is_aborted: AtomicBool,
     percent: AtomicU32,
+    /// Of the block that is searched.
+    height: AtomicU32,
 }
 
 /// A search that runs, until that is dropped.
@@ -42,6 +44,11 @@ impl Scan {
     /// How far the search is, in percent; `None` where no search runs.
     pub fn progress(&self) -> Option<u32> {
         self.is_running.load(Relaxed).then(|| self.percent.load(Relaxed))
+    }
+
+    /// Height of the block that is searched.
+    pub fn height(&self) -> u32 {
+        self.height.load(Relaxed)
     }
 
     /// Has the search end; says whether there is one.
@@ -121,6 +128,13 @@ pub struct Found {
 }
 
 impl ScanTurn<'_> {
+    /// Tells how far a search of blocks is: says whether it may go on.
+    pub fn at(&self, height: Height, percent: u32) -> bool {
+        self.0.percent.store(percent, Relaxed);
+        self.0.height.store(height.to_u32(), Relaxed);
+        !self.0.is_aborted.load(Relaxed)
+    }
+
     /// Searches all coins of a view; `is_ending` says that the program ends.
     ///
     /// # Errors

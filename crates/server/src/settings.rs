@@ -8,6 +8,8 @@ use std::time::Duration;
 pub const THREADS: usize = 16;
 /// Calls that wait for a thread. Source: `DEFAULT_HTTP_WORKQUEUE`.
 pub const WORK_QUEUE: usize = 64;
+/// Clients that are connected at the same time. Source: Bitcoin Core 32.0, `-rpcmaxconnections`.
+pub const MAX_CONNECTIONS: usize = 16;
 /// Time for a client to send a request. Source: `DEFAULT_HTTP_SERVER_TIMEOUT`.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -36,6 +38,8 @@ pub struct Settings {
     pub threads: usize,
     /// `-rpcworkqueue`.
     pub work_queue: usize,
+    /// `-rpcmaxconnections`.
+    pub max_connections: usize,
     /// `-rpcservertimeout`.
     pub timeout: Duration,
     /// `-rest`.
@@ -56,6 +60,7 @@ impl Default for Settings {
             cookie_permissions: CookiePermissions::Owner,
             threads: THREADS,
             work_queue: WORK_QUEUE,
+            max_connections: MAX_CONNECTIONS,
             timeout: TIMEOUT,
             rest: false,
         }

@@ -39,6 +39,19 @@ pub(crate) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
     options.custom_flags(OFlags::NONBLOCK.bits() as i32)
 }
 
+/// Opens a FIFO that has a reader, so that writing waits for room; `None` where it has none.
+pub(crate) fn open_pipe_to_write(path: &Path) -> io::Result<Option<File>> {
+    match without_waiting(OpenOptions::new().write(true)).open(path) {
+        Ok(file) => {
+            let flags = rustix::fs::fcntl_getfl(&file)?;
+            rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+            Ok(Some(file))
+        }
+        Err(why) if why.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => Ok(None),
+        Err(why) => Err(why),
+    }
+}
+
 /// A file that is made has mode 0644.
 pub(crate) fn readable_by_all(options: &mut OpenOptions) -> &mut OpenOptions {
     options.mode(0o644)

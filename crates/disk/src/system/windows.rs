@@ -25,6 +25,11 @@ pub(crate) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
+/// There are no FIFOs among files here.
+pub(crate) fn open_pipe_to_write(path: &Path) -> io::Result<Option<File>> {
+    OpenOptions::new().write(true).open(path).map(Some)
+}
+
 /// As the directory has it.
 pub(crate) fn readable_by_all(options: &mut OpenOptions) -> &mut OpenOptions {
     options

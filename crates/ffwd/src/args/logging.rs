@@ -9,7 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use node::LOG_CATEGORIES;
 
 /// A category of Core's that is taken, and is none any more.
-const REMOVED: &str = "libevent";
+pub(crate) const REMOVED: &str = "libevent";
 /// Levels that a user may set. Source: Core's `LogLevelsString`.
 const LEVELS: [&str; 3] = ["info", "debug", "trace"];
 /// ffwd's own category: allocations.

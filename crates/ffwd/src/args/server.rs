@@ -49,6 +49,9 @@ pub(crate) struct Server {
     /// Calls that wait for a thread [default: 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) rpcworkqueue: Option<u16>,
+    /// Clients that are connected at the same time; more wait until one has gone. Above 128 it is 128 [default: 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) rpcmaxconnections: Option<u16>,
     /// Seconds for a client to send a request [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) rpcservertimeout: Option<u16>,

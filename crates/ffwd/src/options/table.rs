@@ -214,6 +214,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("rpccookiefile", Path, Rpc, Used),
     o("rpccookieperms", Text, Rpc, Used),
     o("rpcdoccheck", Flag, Rpc, PROGRAM),
+    o("rpcmaxconnections", Number, Rpc, Used),
     o("rpcpassword", Text, Rpc, Used).secret(),
     o("rpcport", Number, Rpc, Used).networks_own(),
     o("rpcservertimeout", Number, Rpc, Used),

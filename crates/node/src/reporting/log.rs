@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Core's categories of `-debug`, in its order; ffwd has lines of bench and net. Source: Bitcoin Core b88bffe, logging.cpp,
-/// `LOG_CATEGORIES_BY_STR`.
-pub const LOG_CATEGORIES: [&str; 29] = [
+/// `LOG_CATEGORIES_BY_STR`; mining is 32's.
+pub const LOG_CATEGORIES: [&str; 30] = [
     "addrman",
     "bench",
     "blockstorage",
@@ -29,6 +29,7 @@ pub const LOG_CATEGORIES: [&str; 29] = [
     "leveldb",
     "mempool",
     "mempoolrej",
+    "mining",
     "net",
     "privatebroadcast",
     "proxy",

@@ -24,12 +24,17 @@ use primitives::{BlockHash, Hash256, Height, OutPoint};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 use store::chainstate::{self, Chainstate, CoinsView};
 use store::index::{BlockTreeDb, IndexEntry, LoadedIndex};
 use store::undofiles::UndoFiles;
 
 /// Bytes that are read at a time to hash the file.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// Time between two looks at whether somebody reads a pipe.
+const READER_PAUSE: Duration = Duration::from_millis(20);
 
 /// What helps where blocks that are to be rolled back are pruned.
 const PRUNED: &str = "Name a block above the pruned range, or use a data directory that has all blocks";
@@ -158,7 +163,10 @@ pub fn dump_live(
 ) -> Result<DumpReport, Fault> {
     let options = &live.options;
     let begun = std::time::Instant::now();
-    let path = new_file(&*options.disk, path)?;
+    let disk = &options.disk;
+    // Into a pipe it is written as it is made.
+    let is_pipe = disk.is_pipe(path).map_err(store::Fault::from)?;
+    let path = if is_pipe { path.to_path_buf() } else { new_file(&**disk, path)? };
     let (above, base) = {
         let index = live.index.read();
         let above: Vec<(NodeId, IndexEntry)> =
@@ -180,7 +188,13 @@ pub fn dump_live(
         rolled_back = Some(rollback.finish()?);
     }
     let header = SnapshotHeader { network: options.params.magic, base: base.hash, coins: 0 };
-    let written = Source { view, rolled_back }.write_file(&options.disk, &path, header, options.par)?;
+    let source = Source { view, rolled_back };
+    let written = if is_pipe {
+        let mut out = reader_of(disk, &path, &options.stop)?;
+        source.write_stream(&mut *out, header, options.par)?
+    } else {
+        source.write_file(disk, &path, header, options.par)?
+    };
     Ok(DumpReport {
         coins_written: written.coins,
         base_hash: base.hash,
@@ -192,6 +206,21 @@ pub fn dump_live(
         bytes: written.bytes,
         seconds: begun.elapsed().as_secs_f64(),
     })
+}
+
+/// A named pipe, once somebody reads it.
+fn reader_of(disk: &Arc<dyn Disk>, path: &Path, stop: &AtomicBool) -> Result<Box<dyn Write + Send>, Fault> {
+    loop {
+        let opened = disk.open_pipe_to_write(path).map_err(|why| {
+            let text = format!("Couldn't open file {} for writing. ({})", path.display(), why.source);
+            Fault::refused(text, "Name a pipe that this user may write to")
+        })?;
+        match opened {
+            Some(out) => return Ok(out),
+            None if stop.load(Relaxed) => return Err(Fault::Stopped),
+            None => std::thread::sleep(READER_PAUSE),
+        }
+    }
 }
 
 /// Transactions of the chain up to a height. What lies below a snapshot that is not validated is not known by itself.

@@ -137,7 +137,7 @@ pub(crate) fn shown_block(
 }
 
 /// The undo data of a block, or why it is not there. Source: Core's `GetUndoChecked`.
-fn undo_bytes(live: &Live, id: NodeId) -> Result<Spill, RpcError> {
+pub(super) fn undo_bytes(live: &Live, id: NodeId) -> Result<Spill, RpcError> {
     let is_pruned = || live.index.read().body(id).is_pruned();
     match live.undo(id) {
         Ok(Some(undo)) => Ok(undo),

@@ -6,7 +6,7 @@ use super::indexed::is_index_ready;
 use super::view::by_hash_or_height;
 use crate::args::{self, Args};
 use crate::context::Context;
-use crate::descriptor::{self, Range};
+use crate::descriptor::{self, Expanded, Range};
 use crate::error::{Code, RpcError};
 use crate::json::Json;
 use crate::output::Prefixes;
@@ -254,8 +254,8 @@ fn set_at(live: &Live, id: NodeId, hash: SetHash) -> Result<Json, RpcError> {
         .end())
 }
 
-/// Descriptors and ranges of a request. Source: Core's `EvalDescriptorStringOrObject`.
-fn scan_object(value: &Json, prefixes: &Prefixes, needles: &mut Needles) -> Result<(), RpcError> {
+/// The scripts of a descriptor and range of a request. Source: Core's `EvalDescriptorStringOrObject`.
+pub(super) fn scan_object(value: &Json, prefixes: &Prefixes) -> Result<Expanded, RpcError> {
     let (text, range) = match value {
         Json::Str(text) => (&text[..], Range::default()),
         Json::Obj(_) => {
@@ -266,9 +266,7 @@ fn scan_object(value: &Json, prefixes: &Prefixes, needles: &mut Needles) -> Resu
         }
         _ => return Err(RpcError::parameter("Scan object needs to be either a string or an object")),
     };
-    let expanded = descriptor::expand(text, range, prefixes).map_err(RpcError::not_found)?;
-    needles.add(expanded, prefixes);
-    Ok(())
+    descriptor::expand(text, range, prefixes).map_err(RpcError::not_found)
 }
 
 /// The end of a range, or both ends. Source: Core's `ParseDescriptorRange`.
@@ -317,7 +315,9 @@ fn scan_tx_out_set(context: &Context, args: &Args<'_>) -> Result<Json, RpcError>
             let live = context.live()?;
             let prefixes = Prefixes::of(live.params().chain);
             let mut needles = Needles::default();
-            args.list(1)?.iter().try_for_each(|value| scan_object(value, &prefixes, &mut needles))?;
+            for value in args.list(1)? {
+                needles.add(scan_object(value, &prefixes)?, &prefixes);
+            }
             let at = snapshot(context, &live)?;
             let found = turn.search(&at.coins, &needles, || context.is_stopping())?;
             let blocks: Vec<BlockHash> = {

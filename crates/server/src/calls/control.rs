@@ -4,10 +4,25 @@ use crate::args::Args;
 use crate::context::Context;
 use crate::error::RpcError;
 use crate::json::Json;
+use crate::openrpc::{self, Scope};
 use crate::registry::{Arg, Call, Kind, Run};
 
 /// These calls.
 pub(super) const CALLS: &[Call] = &[
+    Call {
+        category: "control",
+        name: "getopenrpcinfo",
+        about: "Returns an OpenRPC document for currently available RPC commands.",
+        args: &[Arg::optional("show_hidden", Kind::Bool, "Also include hidden RPC commands and arguments.")],
+        run: Run::Now(get_open_rpc_info),
+    },
+    Call {
+        category: "control",
+        name: "rpc.discover",
+        about: "Returns an OpenRPC schema as a description of this service.",
+        args: &[],
+        run: Run::Now(discover),
+    },
     Call {
         category: "control",
         name: "getrpcinfo",
@@ -37,6 +52,15 @@ pub(super) const CALLS: &[Call] = &[
         run: Run::AtOnce(uptime),
     },
 ];
+
+fn get_open_rpc_info(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let scope = if args.bool_or(0, false)? { Scope::WithHidden } else { Scope::Public };
+    Ok(openrpc::document(&context.registry, context.program.version, scope))
+}
+
+fn discover(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
+    Ok(openrpc::document(&context.registry, context.program.version, Scope::Public))
+}
 
 fn get_rpc_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
     let active = context.active_calls().into_iter().map(|(method, since)| {

@@ -9,8 +9,8 @@ use crate::context::Context;
 use crate::error::RpcError;
 use crate::json::Json;
 use crate::registry::{Arg, Call, Kind, Run};
-use consensus::Params;
 use consensus::header::{Ancestor, Parent, required_bits};
+use consensus::{Cleanup, Params};
 use node::chain::index::BlockIndex;
 use node::chain::tree::{NodeId, Tree};
 use primitives::{Height, hex};
@@ -48,6 +48,16 @@ pub(super) const CALLS: &[Call] = &[
         args: &[
             Arg::needed("conf_target", Kind::Num, "Confirmation target in blocks (1 - 1008)"),
             Arg::optional("estimate_mode", Kind::Str, "The fee estimate mode."),
+            // Of 32.0. The help is that of b88bffe, which has none.
+            Arg::optional(
+                "options",
+                Kind::NamedParams(&[
+                    Arg::optional("fee_rate_estimator", Kind::Str, "auto, block_policy or mempool_policy"),
+                    Arg::optional("verbosity", Kind::Num, "2 or more: what is known of the mempool as well"),
+                ]),
+                "",
+            )
+            .hidden(),
         ],
         run: Run::Now(estimate_smart_fee),
     },
@@ -57,6 +67,8 @@ pub(super) const CALLS: &[Call] = &[
 pub(super) const BLOCK_MIN_FEE: i64 = 1;
 /// Source: BIP-0094; Core's `MAX_TIMEWARP`.
 const TIMEWARP_MAX_S: u64 = 600;
+/// Names of Core's estimators. Source: release notes of 32.0.
+const FEE_ESTIMATORS: [&str; 3] = ["auto", "block_policy", "mempool_policy"];
 /// Most blocks that Core's estimates look ahead.
 const TARGET_MAX: i64 = 1008;
 
@@ -78,6 +90,8 @@ pub(crate) fn bits_at(params: &Params, tree: &Tree, tip: NodeId, time: u32) -> u
         bits: tree.bits(tip),
         median_time_past: tree.median_time_past(tip),
         real_bits: None,
+        // It has no say in the bits.
+        cleanup: Cleanup::Off,
     };
     let ancestor = |height: Height| {
         let at = tree.ancestor(tip, height);
@@ -164,6 +178,15 @@ fn estimate_smart_fee(_context: &Context, args: &Args<'_>) -> Result<Json, RpcEr
         let why = "Invalid estimate_mode parameter, must be one of: \"unset\", \"economical\", \"conservative\"";
         return Err(RpcError::parameter(why));
     }
+    let given = |name: &str| args.get(2).field(name).filter(|value| !value.is_null());
+    let estimator = given("fee_rate_estimator").map_or(Ok("auto"), crate::args::text)?;
+    if !FEE_ESTIMATORS.contains(&estimator) {
+        let known = FEE_ESTIMATORS.map(|name| format!("\"{name}\"")).join(", ");
+        return Err(RpcError::parameter(format!("Invalid fee_rate_estimator parameter, must be one of: {known}")));
+    }
+    let verbosity: i32 = given("verbosity").map_or(Ok(1), crate::args::int)?;
     let errors = vec![Json::from("Insufficient data or no feerate found")];
-    Ok(Json::object().put("errors", errors).put("blocks", 0).end())
+    let fields = Json::object().put("errors", errors).put("blocks", 0);
+    // No transaction of the last blocks was seen before its block.
+    Ok(fields.put_some("mempool_health_statistics", (verbosity >= 2).then(Vec::new)).end())
 }

@@ -19,6 +19,7 @@ mod mining;
 mod network;
 mod network_info;
 mod program;
+mod scan_blocks;
 mod snapshot;
 pub(crate) mod transaction;
 pub mod view;
@@ -46,6 +47,7 @@ pub fn all() -> Vec<Call> {
         network::CALLS,
         network_info::CALLS,
         program::CALLS,
+        scan_blocks::CALLS,
         snapshot::CALLS,
         transaction::CALLS,
         waits::CALLS,

@@ -13,8 +13,8 @@ use p2p::wire::{PROTOCOL_VERSION, services};
 use primitives::hex;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// The version of Core whose answers these are: clients decide by it what they may ask.
-const CORE_VERSION: u32 = 319_900;
+/// The release of Core whose answers these are, 32.1: clients decide by it what they may ask.
+const CORE_VERSION: u32 = 320_100;
 /// Names of services by bit. Source: Bitcoin Core b88bffe, protocol.cpp, `serviceFlagToStr`.
 const SERVICES: [(u32, &str); 6] =
     [(0, "NETWORK"), (2, "BLOOM"), (3, "WITNESS"), (6, "COMPACT_FILTERS"), (10, "NETWORK_LIMITED"), (11, "P2P_V2")];

@@ -9,14 +9,14 @@ use crate::json::Json;
 use crate::registry::{Arg, Call, Kind, Run};
 use node::handle::NotLoaded;
 use node::jobs::{check_snapshot, dump_live};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// These calls.
 pub(super) const CALLS: &[Call] = &[
     Call {
         category: "blockchain",
         name: "dumptxoutset",
-        about: "Write the serialized UTXO set to a file. This can be used in loadtxoutset afterwards if this snapshot height is supported in the chainparams as well.",
+        about: "Write the serialized UTXO set to a file or a named pipe. This can be used in loadtxoutset afterwards if this snapshot height is supported in the chainparams as well.",
         args: &[
             Arg::needed("path", Kind::Str, "Path to the output file. If relative, will be prefixed by datadir."),
             Arg::optional(
@@ -68,7 +68,8 @@ fn dump_tx_out_set(context: &Context, args: &Args<'_>) -> Result<Json, RpcError>
         }
     };
     let path = live.net_dir().join(args.text(0)?);
-    if path.exists() {
+    let is_pipe = is_named_pipe(&path);
+    if path.exists() && !is_pipe {
         let why = "already exists. If you are sure this is what you want, move it out of the way first";
         return Err(RpcError::parameter(format!("{} {why}", path.display())));
     }
@@ -95,6 +96,19 @@ fn dump_tx_out_set(context: &Context, args: &Args<'_>) -> Result<Json, RpcError>
         .put("txoutset_hash", report.txoutset_hash)
         .put("nchaintx", report.nchaintx)
         .end())
+}
+
+/// A pipe of the file system is written to as it is.
+#[cfg(unix)]
+fn is_named_pipe(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    path.metadata().is_ok_and(|known| known.file_type().is_fifo())
+}
+
+/// There are none among files.
+#[cfg(not(unix))]
+fn is_named_pipe(_path: &Path) -> bool {
+    false
 }
 
 fn load_tx_out_set(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {

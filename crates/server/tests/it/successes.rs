@@ -167,7 +167,7 @@ const ON_CHAIN: &[Row] = &[
     ("setnetworkactive", "[true]", Is("true")),
     ("pausedownload", "[]", Is("null")),
     ("resumedownload", "[]", Is("null")),
-    ("getnetworkinfo", "[]", Has(&["\"version\":319900", "\"networkactive\":true"])),
+    ("getnetworkinfo", "[]", Has(&["\"version\":320100", "\"networkactive\":true"])),
     ("addnode", "[\"127.0.0.1:9\", \"add\"]", Is("null")),
     ("getaddednodeinfo", "[]", Is("[{\"addednode\":\"127.0.0.1:9\",\"connected\":false,\"addresses\":[]}]")),
     ("invalidateblock", "[\"@TIP\"]", Is("null")),
