@@ -546,10 +546,17 @@ impl Peer {
         }
     }
 
+    /// Whether it follows another chain: it is no source of headers or blocks.
+    pub fn is_of_other_chain(&self) -> bool {
+        self.services() & services::OTHER_CHAIN != 0
+    }
+
     /// Whether whole blocks with witnesses may be asked of it, all of them or its last ones.
     pub fn serves_blocks(&self) -> bool {
         let offered = self.services();
-        offered & services::WITNESS != 0 && offered & (services::NETWORK | services::NETWORK_LIMITED) != 0
+        !self.is_of_other_chain()
+            && offered & services::WITNESS != 0
+            && offered & (services::NETWORK | services::NETWORK_LIMITED) != 0
     }
 
     /// Whether it has its last 288 blocks only.

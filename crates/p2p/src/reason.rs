@@ -1,6 +1,6 @@
 //! Why a connection ends: every reason has a name, and says whether the peer misbehaved.
 
-use crate::wire::WireError;
+use crate::wire::{WireError, services};
 use primitives::BlockHash;
 use std::fmt;
 use std::time::Duration;
@@ -210,6 +210,9 @@ impl fmt::Display for Reason {
             }
             Reason::SelfConnection => write!(f, "connected to ourselves"),
             Reason::ObsoleteVersion(version) => write!(f, "obsolete protocol version {version}"),
+            Reason::MissingServices { offered, .. } if offered & services::OTHER_CHAIN != 0 => {
+                write!(f, "follows another chain (service bit 28, as Knots 29.4.1): offers {offered:#x}")
+            }
             Reason::MissingServices { offered, expected } => {
                 write!(f, "lacks services: offers {offered:#x}, expected {expected:#x}")
             }

@@ -208,6 +208,13 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
         Err(why) if why.kind() == FaultKind::OtherForm => {
             let detail = why.detail();
             (info.remark, info.next_step) = (Some(detail.found.clone()), detail.advice.clone());
+            let network = lock::network(&options.params);
+            match store::index::load_flat(&**disk, layout, &network) {
+                Ok(Some(flat)) => fill_index(&mut info, &flat),
+                Ok(None) => {}
+                // Damaged, or of a version that is not known: it is named all the same.
+                Err(why) => info.next_step = why.to_string(),
+            }
             return Ok(info);
         }
         read => read?,
@@ -223,10 +230,7 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
     }
     // A sync would stop at the file: it is named here.
     let missing = store::index::check_files_exist(&loaded, &locked.files.numbers()?, layout).err();
-    info.headers = loaded.entries.iter().map(|entry| entry.height).max().unwrap_or(Height::GENESIS);
-    info.blocks_bytes = loaded.files.iter().map(|file| u64::from(file.size)).sum();
-    info.undo_bytes = loaded.files.iter().map(|file| u64::from(file.undo_size)).sum();
-    info.reindexing = loaded.is_reindexing;
+    fill_index(&mut info, &loaded);
     let base = chainstate::snapshot_base(&**disk, layout)?;
     // One that does not belong to this index says nothing of it.
     let is_of_index = base.is_some_and(|base| loaded.entries.iter().any(|entry| entry.hash == base));
@@ -249,6 +253,14 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
         info.next_step = missing.to_string();
     }
     Ok(info)
+}
+
+/// What the block index says by itself.
+fn fill_index(info: &mut DataDirInfo, loaded: &LoadedIndex) {
+    info.headers = loaded.entries.iter().map(|entry| entry.height).max().unwrap_or(Height::GENESIS);
+    info.blocks_bytes = loaded.files.iter().map(|file| u64::from(file.size)).sum();
+    info.undo_bytes = loaded.files.iter().map(|file| u64::from(file.undo_size)).sum();
+    info.reindexing = loaded.is_reindexing;
 }
 
 /// `half`: bitcoind was stopped while it wrote coins.

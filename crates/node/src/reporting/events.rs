@@ -33,6 +33,8 @@ pub struct JobReport {
     pub headers: Height,
     /// Records of block files that are damaged, of many the first ones.
     pub damaged: Vec<DamagedRecord>,
+    /// Records of block files that are blocks of another chain.
+    pub other_chain_records: u64,
     /// Why the chain ends below the best one; `None` where that is reached, or was not to be.
     pub end_reason: Option<Message>,
     /// What the session did or waited for when it ended.

@@ -371,6 +371,7 @@ impl<'e> Reporter<'e> {
         self.log.flush();
         JobReport {
             damaged: self.shortfall.records(),
+            other_chain_records: self.shortfall.other_chain_count(),
             blocks_invalid: counted.invalid,
             blocks: counted.blocks,
             transactions: counted.connected,

@@ -24,6 +24,8 @@ pub(crate) struct Shortfall(Mutex<Found>);
 struct Found {
     records: Vec<DamagedRecord>,
     record_count: u64,
+    /// Records of another chain.
+    other_chain_count: u64,
     /// Blocks whose body was damaged.
     bodies: Vec<NodeId>,
     /// Blocks of the files without a parent.
@@ -52,6 +54,16 @@ impl Shortfall {
         if found.records.len() < RECORDS_MAX {
             found.records.push(DamagedRecord { path, offset });
         }
+    }
+
+    /// Records of block files are of another chain.
+    pub(crate) fn of_other_chain(&self, count: u64) {
+        self.lock().other_chain_count += count;
+    }
+
+    /// How many are.
+    pub(crate) fn other_chain_count(&self) -> u64 {
+        self.lock().other_chain_count
     }
 
     /// Blocks of the files have no parent.

@@ -42,7 +42,10 @@ impl Known<'_> {
             serving_count: serving().count(),
             pruned_count: serving().filter(|peer| peer.is_limited()).count(),
             pruned_from: serving().filter(|peer| peer.is_limited()).filter_map(serves_from).min(),
-            best: ready().filter_map(|peer| self.chain_end(peer)).max_by_key(|end| end.work),
+            best: ready()
+                .filter(|peer| !peer.is_of_other_chain())
+                .filter_map(|peer| self.chain_end(peer))
+                .max_by_key(|end| end.work),
         }
     }
 

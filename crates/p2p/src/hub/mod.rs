@@ -520,7 +520,7 @@ impl Hub {
         let offered = peer.services();
         let expected = outbound::expected_services(offered, initial);
         let is_chosen = matches!(peer.kind, Kind::Automatic | Kind::AddressFetch | Kind::BlockRelay);
-        if is_chosen && offered & expected != expected {
+        if is_chosen && !outbound::offers_enough(offered, initial) {
             return Err(Reason::MissingServices { offered, expected });
         }
         if matches!(peer.kind, Kind::Automatic | Kind::AddressFetch) {

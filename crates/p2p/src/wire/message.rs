@@ -23,6 +23,8 @@ pub mod services {
     pub const NETWORK_LIMITED: u64 = 1 << 10;
     /// Speaks BIP324.
     pub const P2P_V2: u64 = 1 << 11;
+    /// Follows the chain that left Bitcoin's rules at 961,640: its headers have 164 bytes. Source: bitcoinknots/bitcoin 29.4.1.
+    pub const OTHER_CHAIN: u64 = 1 << 28;
 }
 
 /// Limits of lists. Source: Bitcoin Core b88bffe, net_processing.cpp.
@@ -323,11 +325,24 @@ fn put_version(out: &mut Vec<u8>, version: &Version) {
 fn parse_headers(reader: &mut Reader<'_>) -> Result<Vec<Header>, ParseError> {
     let have = count(reader, crate::chain::HEADERS_COUNT_MAX)?;
     let mut headers = Vec::with_capacity(have.min(reader.remaining() / 81));
-    for _ in 0..have {
+    for place in 0..have {
+        if are_of_other_chain(reader, have - place) {
+            // They end the chain that this message tells, as if they were not in it.
+            reader.take(reader.remaining())?;
+            break;
+        }
         headers.push(Header(*reader.array()?));
         reader.compact_size()?; // The number of transactions: zero, and ignored.
     }
     Ok(headers)
+}
+
+/// Whether the `left` headers that follow are of the chain of [`services::OTHER_CHAIN`]: 164 bytes each, with bit 31 of the
+/// version, which no header of Bitcoin's chain has. A message across the fork holds both forms.
+fn are_of_other_chain(reader: &Reader<'_>, left: usize) -> bool {
+    const BYTES: usize = 164 + 1;
+    let has_bit = reader.clone().u32().is_ok_and(|version| version >> 31 == 1);
+    has_bit && reader.remaining() == left * BYTES
 }
 
 fn put_headers(out: &mut Vec<u8>, headers: &[Header]) {
@@ -453,6 +468,37 @@ mod tests {
                 let _ = Message::parse(command, &bytes);
             }
         }
+    }
+
+    /// The form of bitcoinknots/bitcoin 29.4.1 from height 961,640 on: bit 31 of the version, 164 bytes.
+    #[test]
+    fn headers_of_another_chain_end_the_message() {
+        let ours = Header([3; 80]);
+        let negative = Header([0xa3; 80]);
+        let payload = |short: &[&Header], long: usize| {
+            let mut bytes = Vec::new();
+            put_count(&mut bytes, short.len() + long);
+            short.iter().for_each(|header| bytes.extend(header.0.iter().chain(&[0])));
+            (0..long).for_each(|_| bytes.extend([0xa0; 164].iter().chain(&[0])));
+            bytes
+        };
+        for (row, short, long, want) in [
+            ("both forms", vec![&ours; 3], 4, Some(3)),
+            ("the other form alone", vec![], 2, Some(0)),
+            ("one of each", vec![&ours], 1, Some(1)),
+            ("a negative version in 80 bytes", vec![&ours, &negative], 0, Some(2)),
+            ("a negative version before the other form", vec![&negative], 1, None),
+        ] {
+            let parsed = Message::parse(Command::Headers, &payload(&short, long));
+            let count = parsed.ok().map(|message| match message {
+                Message::Headers(headers) => headers.len(),
+                other => panic!("{row}: {other:?}"),
+            });
+            assert_eq!(count, want, "{row}");
+        }
+        let mut cut = payload(&[&ours], 2);
+        cut.pop();
+        assert!(Message::parse(Command::Headers, &cut).is_err(), "a message that is cut is no message");
     }
 
     #[test]

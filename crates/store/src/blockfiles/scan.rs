@@ -52,7 +52,7 @@ pub struct FoundBlock {
 pub struct FileScan {
     /// The blocks, in order of their places.
     pub blocks: Vec<FoundBlock>,
-    /// What lies between them and does not deserialize as a block; at most one note for each block and one for the end.
+    /// What lies between them and does not deserialize as a block; one note for each stretch of one kind.
     pub notes: Vec<Note>,
     /// Where the last of them ends.
     pub end: FileEnd,
@@ -114,7 +114,7 @@ impl fmt::Display for Note {
                 write!(f, "a record whose header {hash} does not meet its own nBits (high-hash)")
             }
             Reason::Split => {
-                write!(f, "a block of Knots 29.4.1's chain (a header of 164 bytes), which is not Bitcoin's")
+                write!(f, "a block of another chain, that of Knots 29.4.1 (a header of 164 bytes)")
             }
             Reason::Body(hash) => write!(f, "block {hash} is damaged: its bytes do not deserialize"),
         }?;
@@ -284,6 +284,9 @@ impl Scanner<'_> {
                 },
                 Head::None(reason) => reason,
             };
+            if gap.as_ref().is_some_and(|gap| (gap.reason == Reason::Split) != (reason == Reason::Split)) {
+                self.close(gap.take(), at);
+            }
             let gap = gap.get_or_insert(Gap { start: at, reason, records: 0, is_touched: false });
             gap.records += u32::from(!matches!(reason, Reason::Magic(_)));
             gap.is_touched |= !matches!(reason, Reason::Magic(_));

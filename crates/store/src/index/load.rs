@@ -48,9 +48,11 @@ impl BlockTreeDb {
             ..LoadedIndex::default()
         };
         self.load_entries(network, &mut loaded)?;
-        loaded.entries = BlockTreeDb::sorted(loaded.entries);
-        self.check_parents(network, &loaded.entries)?;
-        Ok(loaded)
+        loaded.entries = sorted(loaded.entries);
+        match without_parent(network, &loaded.entries) {
+            Some(entry) => Err(self.no_parent(entry)),
+            None => Ok(loaded),
+        }
     }
 
     /// Reads the entry of one block, without those of its ancestors; `None` where it is not listed.
@@ -107,34 +109,10 @@ impl BlockTreeDb {
         self.check_headers(network, &mut loaded.entries, &mut keys)
     }
 
-    /// By height, then hash. Entries come in the order of their hashes, and few heights have more than one.
-    fn sorted(mut entries: Vec<IndexEntry>) -> Vec<IndexEntry> {
-        let mut starts = vec![0u32; entries.len() + 1];
-        for entry in &entries {
-            match starts.get_mut(entry.height.to_usize() + 1) {
-                Some(count) => *count += 1,
-                // A height beyond the number of entries: a parent is missing, and the check behind this says which.
-                None => {
-                    entries.sort_unstable_by_key(|entry| (entry.height, entry.hash));
-                    return entries;
-                }
-            }
-        }
-        for at in 1..starts.len() {
-            starts[at] += starts[at - 1];
-        }
-        let mut order = vec![0u32; entries.len()];
-        for (from, entry) in (0..).zip(&entries) {
-            let to = &mut starts[entry.height.to_usize()];
-            order[*to as usize] = from;
-            *to += 1;
-        }
-        order.into_iter().map(|from| entries[from as usize]).collect()
-    }
-
     /// An index that has blocks of another chain than Bitcoin's.
     fn of_the_split(&self, height: Height) -> Fault {
-        let found = format!("the chain of Knots 29.4.1, which has headers of 164 bytes, here at height {height}");
+        let found =
+            format!("another chain, that of Knots 29.4.1, which has headers of 164 bytes, here at height {height}");
         let advice = "Knots 29.4.1 goes on with that chain. To return to Bitcoin's, run ffwd reindex, which keeps the blocks \
                       before the split, then ffwd sync";
         Fault::new(FaultKind::OtherForm, self.store.db.path(), "Bitcoin's chain", found, advice)
@@ -183,26 +161,6 @@ impl BlockTreeDb {
         Ok(())
     }
 
-    /// Every entry but the genesis block has its parent one height below. `entries` are sorted by height, then hash.
-    fn check_parents(&self, network: &Network, entries: &[IndexEntry]) -> Result<()> {
-        let mut below: &[IndexEntry] = &[];
-        let mut rest = entries;
-        while let Some(first) = rest.first() {
-            let (level, above) = rest.split_at(rest.partition_point(|entry| entry.height == first.height));
-            for entry in level {
-                let prev = entry.header.prev();
-                let is_linked = below.binary_search_by_key(&prev, |parent| parent.hash).is_ok()
-                    && below[0].height + 1 == entry.height;
-                let is_root = entry.hash == network.genesis && entry.height == Height::GENESIS;
-                if !is_linked && !is_root {
-                    return Err(self.no_parent(entry));
-                }
-            }
-            (below, rest) = (level, above);
-        }
-        Ok(())
-    }
-
     /// All that is listed, as Core reads it: up to the last file, and on as long as more follow.
     fn load_files(&self) -> Result<Vec<FileInfo>> {
         let mut files: Vec<FileInfo> = Vec::new();
@@ -233,6 +191,52 @@ impl BlockTreeDb {
         }
         Ok(files)
     }
+}
+
+/// By height, then hash. Entries come in the order of their hashes, and few heights have more than one.
+pub(super) fn sorted(mut entries: Vec<IndexEntry>) -> Vec<IndexEntry> {
+    let mut starts = vec![0u32; entries.len() + 1];
+    for entry in &entries {
+        match starts.get_mut(entry.height.to_usize() + 1) {
+            Some(count) => *count += 1,
+            // A height beyond the number of entries: a parent is missing, and the check behind this says which.
+            None => {
+                entries.sort_unstable_by_key(|entry| (entry.height, entry.hash));
+                return entries;
+            }
+        }
+    }
+    for at in 1..starts.len() {
+        starts[at] += starts[at - 1];
+    }
+    let mut order = vec![0u32; entries.len()];
+    for (from, entry) in (0..).zip(&entries) {
+        let to = &mut starts[entry.height.to_usize()];
+        order[*to as usize] = from;
+        *to += 1;
+    }
+    order.into_iter().map(|from| entries[from as usize]).collect()
+}
+
+/// The first entry that is not the genesis block and has no parent one height below. `entries` are sorted by height, then
+/// hash.
+pub(super) fn without_parent<'e>(network: &Network, entries: &'e [IndexEntry]) -> Option<&'e IndexEntry> {
+    let mut below: &[IndexEntry] = &[];
+    let mut rest = entries;
+    while let Some(first) = rest.first() {
+        let (level, above) = rest.split_at(rest.partition_point(|entry| entry.height == first.height));
+        for entry in level {
+            let prev = entry.header.prev();
+            let is_linked =
+                below.binary_search_by_key(&prev, |parent| parent.hash).is_ok() && below[0].height + 1 == entry.height;
+            let is_root = entry.hash == network.genesis && entry.height == Height::GENESIS;
+            if !is_linked && !is_root {
+                return Some(entry);
+            }
+        }
+        (below, rest) = (level, above);
+    }
+    None
 }
 
 /// `stored` without its obfuscation, in `buffer`.

@@ -11,6 +11,7 @@
 //! Everything written is one durable commit. Absent on purpose: chain work, skip pointers, and who is best.
 //! Source: facts of Bitcoin Core b88bffe, `BlockTreeDB` in node/blockstorage.cpp.
 
+mod flat;
 mod load;
 mod record;
 
@@ -18,7 +19,7 @@ use crate::blockfiles::Numbers;
 use crate::db::{KEY_KEY, Obfuscated};
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfo;
-use crate::layout::Layout;
+use crate::layout::{Layout, Network};
 use disk::Disk;
 use leveldb::Db;
 use std::path::Path;
@@ -197,20 +198,37 @@ impl BlockTreeDb {
     }
 }
 
-/// Files of a block index in Core's newer flat form. Source: bitcoin/bitcoin pull request 32427.
-const FLAT_FILES: [&str; 3] = ["headers.dat", "blockfiles.dat", "log.dat"];
-
 /// Says no to a block index in Core's newer flat form, which must not be taken for an empty one.
 fn check_form(disk: &dyn Disk, dir: &Path) -> Result<()> {
-    for name in FLAT_FILES {
-        if disk.metadata(&dir.join(name))?.is_some() && !Db::exists(disk, dir)? {
-            let found = "one in Core's newer flat form (headers.dat, blockfiles.dat, log.dat)";
-            let advice = "Use the bitcoind that wrote it. ffwd reindex makes a block index that ffwd and earlier releases \
-                          read, from the block files";
-            return Err(Fault::new(FaultKind::OtherForm, dir, "a block index of LevelDB", found, advice));
-        }
+    if is_flat(disk, dir)? {
+        return Err(Fault::new(FaultKind::OtherForm, dir, "a block index of LevelDB", FLAT_FOUND, FLAT_ADVICE));
     }
     Ok(())
+}
+
+/// What is said of the newer form.
+pub const FLAT_FOUND: &str = "one in Core's newer flat form (headers.dat, blockfiles.dat, log.dat)";
+/// What helps there.
+pub const FLAT_ADVICE: &str = "Use the bitcoind that wrote it. ffwd reindex makes a block index that ffwd and earlier releases \
+                               read, from the block files";
+
+fn is_flat(disk: &dyn Disk, dir: &Path) -> Result<bool> {
+    for name in flat::FILES {
+        if disk.metadata(&dir.join(name))?.is_some() {
+            return Ok(!Db::exists(disk, dir)?);
+        }
+    }
+    Ok(false)
+}
+
+/// Reads a block index in Core's newer flat form; `None` where it has the other form, or there is none. Nothing writes it.
+///
+/// # Errors
+///
+/// [`FaultKind::Damaged`] names the row; [`FaultKind::OtherForm`] a version that is not known; what the system says.
+pub fn load_flat(disk: &dyn Disk, layout: &Layout, network: &Network) -> Result<Option<LoadedIndex>> {
+    let dir = layout.index_dir();
+    if is_flat(disk, &dir)? { flat::load(disk, &dir, network).map(Some) } else { Ok(None) }
 }
 
 /// Says no when the index names a block file that is not there.

@@ -152,7 +152,7 @@ impl HeaderSync {
     fn ask_headers(&mut self, cx: &mut Context, id: PeerId, locator: Vec<BlockHash>, now: Now) {
         let (Some(peer), Some(told)) = (cx.peers.get_mut(&id), self.told.get_mut(&id)) else { return };
         let waits = |at: Duration| now.since_start.saturating_sub(at) < ANSWER_TIMEOUT;
-        if told.asked_at.is_some_and(waits) {
+        if peer.is_of_other_chain() || told.asked_at.is_some_and(waits) {
             return;
         }
         told.asked_at = Some(now.since_start);
@@ -203,6 +203,9 @@ impl HeaderSync {
         now: Now,
     ) -> Result<(), Reason> {
         self.announced = None;
+        if cx.peers.get(&id).is_some_and(Peer::is_of_other_chain) {
+            return Ok(());
+        }
         let chain = cx.chain.clone();
         self.of(id).is_heard = true;
         if headers.is_empty() {

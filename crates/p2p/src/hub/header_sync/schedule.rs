@@ -141,7 +141,8 @@ impl HeaderSync {
     fn ask_those_not_asked(&mut self, cx: &mut Context, now: Now) {
         let may = |peer: &&Peer| {
             let told = self.seen_of(peer.id);
-            peer.is_ready() && peer.kind != Kind::AddressFetch && !told.is_skipped(now) && !told.started
+            let is_fresh = peer.is_ready() && !told.is_skipped(now) && !told.started;
+            is_fresh && peer.kind != Kind::AddressFetch && !peer.is_of_other_chain()
         };
         let fresh: Vec<_> = cx.peers.values().filter(may).map(|peer| peer.id).collect();
         for id in fresh {
@@ -164,7 +165,8 @@ impl HeaderSync {
         let may = |peer: &&Peer| {
             let told = self.seen_of(peer.id);
             let idle = !told.is_streaming() && (!told.at_end || told.deferred) && !told.is_skipped(now);
-            peer.is_ready() && peer.kind != Kind::AddressFetch && idle && !self.is_far_ahead(cx, Holder::of(peer))
+            let is_ours = peer.is_ready() && peer.kind != Kind::AddressFetch && !peer.is_of_other_chain();
+            is_ours && idle && !self.is_far_ahead(cx, Holder::of(peer))
         };
         let outbound = cx.peers.values().filter(may).find(|peer| peer.is_outbound() && peer.serves_blocks());
         let Some(id) = outbound.or_else(|| cx.peers.values().find(may)).map(|peer| peer.id) else { return };
@@ -199,6 +201,10 @@ impl HeaderSync {
         }
         for peer in cx.peers.values() {
             let Some(of) = Waited::of(peer.kind) else { continue };
+            if peer.is_of_other_chain() {
+                outbound.heard(peer.kind);
+                continue;
+            }
             let told = self.seen_of(peer.id);
             has_told |= told.at_end;
             if peer.is_ready() && (told.at_end || told.is_skipped(now)) {

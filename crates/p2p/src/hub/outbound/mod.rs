@@ -271,9 +271,9 @@ pub(super) fn is_fetched(peer: &Peer, now: Now) -> bool {
 }
 
 /// Whether an automatic peer is of use.
-fn offers_enough(offered: u64, initial_download: bool) -> bool {
+pub(super) fn offers_enough(offered: u64, initial_download: bool) -> bool {
     let expected = expected_services(offered, initial_download);
-    offered & expected == expected
+    offered & expected == expected && offered & services::OTHER_CHAIN == 0
 }
 
 /// What a peer that we chose has to offer: witnesses, and every block, or after the initial download the last ones.
