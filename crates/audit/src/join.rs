@@ -553,7 +553,7 @@ mod tests {
             };
             let mut all = good();
             for (range, record) in all[..4].iter_mut().enumerate() {
-                let mut adder = Adder::new(&salt);
+                let mut adder = Adder::new(&salt, kernels::Kernels::AUTO);
                 made.iter().filter(|one| one.0 == range).for_each(|one| add(&mut adder, Side::Made, one.1));
                 spent.iter().filter(|one| one.0 == range).for_each(|one| add(&mut adder, Side::Spent, one.1));
                 let (made, spent) = adder.finish();
@@ -561,7 +561,7 @@ mod tests {
                 (record.made, record.spent) = (made.0[0].to_hex(), spent.0[0].to_hex());
                 record.weighted = weighted(&made.minus(&spent));
             }
-            let mut adder = Adder::new(&salt);
+            let mut adder = Adder::new(&salt, kernels::Kernels::AUTO);
             left.iter().for_each(|coin| add(&mut adder, Side::Made, *coin));
             let (sums, _) = adder.finish();
             let record = coins_of(&mut all[4]);

@@ -7,6 +7,7 @@ use crate::record::{BlocksRecord, Record, blocks_text, rules_name, weighted};
 use crate::sums::{Adder, Salt, Side, Sums};
 use crate::workers::{Stopped, judge_all};
 use consensus::bip30;
+use kernels::Kernels;
 use node::Fault;
 use node::offline::files::{ChainFiles, JudgedBlock, Needs, Wrong};
 use node::options::Options;
@@ -58,8 +59,8 @@ struct Tally {
 }
 
 impl Tally {
-    fn new(salt: &Salt) -> Tally {
-        let adder = Adder::new(salt);
+    fn new(salt: &Salt, kernels: Kernels) -> Tally {
+        let adder = Adder::new(salt, kernels);
         let made = (0, 0);
         let spent = (0, 0);
         let coinbase_ids = Vec::new();
@@ -128,7 +129,8 @@ pub fn part(options: &Options, salt: &Salt, (from, to): (u32, u32), plan: Option
     let range = (Height::new(from), Some(Height::new(to)));
     let chain = ChainFiles::open(options, range, Needs::Rules, plan).map_err(fault)?;
     let mut tallies: Vec<Tally> = Vec::new();
-    let judged = judge_all(&chain, options.par, || Tally::new(salt), Tally::count, |tally| tallies.push(tally));
+    let judged =
+        judge_all(&chain, options.par, || Tally::new(salt, options.kernels), Tally::count, |tally| tallies.push(tally));
     judged.map_err(|stopped| {
         let Stopped { height, wrong } = *stopped;
         let kind = match &wrong {

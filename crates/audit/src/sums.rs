@@ -10,7 +10,8 @@
 //! Absent on purpose: how many coins there are, and what they are worth; records count that.
 
 use crate::field::Number;
-use kernels::sha256::{sha256d, sha256d_many};
+use kernels::Kernels;
+use kernels::sha256::sha256d;
 use primitives::coin::put_coin_hashed;
 use primitives::encode::put_compact_size;
 use primitives::{Amount, CoinRef, Height, OutPoint};
@@ -136,6 +137,7 @@ pub(crate) enum Side {
 
 /// Adds coins, hashed in lanes.
 pub(crate) struct Adder {
+    kernels: Kernels,
     key: [u8; 64],
     bytes: Vec<u8>,
     /// End of the coin's bytes, its height, where it is counted.
@@ -146,12 +148,12 @@ pub(crate) struct Adder {
 }
 
 impl Adder {
-    pub(crate) fn new(salt: &Salt) -> Adder {
+    pub(crate) fn new(salt: &Salt, kernels: Kernels) -> Adder {
         let bytes = Vec::with_capacity(BATCH_BYTES);
         let coins = Vec::with_capacity(BATCH);
         let made = Gathered::new(1);
         let spent = Gathered::new(HEIGHTS_GATHERED);
-        Adder { key: salt.block(TAG), bytes, coins, made, spent }
+        Adder { kernels, key: salt.block(TAG), bytes, coins, made, spent }
     }
 
     /// Adds a coin, its script as it is.
@@ -196,7 +198,7 @@ impl Adder {
                 [&self.key[..], coin, &[]]
             })
             .collect();
-        sha256d_many(&pieces, hashes);
+        self.kernels.sha256d_many(&pieces, hashes);
         for (hash, (_, height, side)) in hashes.iter().zip(&self.coins) {
             let gathered = if *side == Side::Made { &mut self.made } else { &mut self.spent };
             gathered.add(Number::from_hash(hash), *height);
@@ -261,7 +263,7 @@ mod tests {
     #[test]
     fn sums_are_those_of_the_definition() {
         let coins = coins(1, 400);
-        let mut adder = Adder::new(&salt(7));
+        let mut adder = Adder::new(&salt(7), Kernels::AUTO);
         for (outpoint, code, value, script) in &coins {
             let place = (Height::new(code / 2), code & 1 == 1);
             adder.add(Side::Made, outpoint, place, Amount(*value), script);
@@ -294,7 +296,7 @@ mod tests {
 
     #[test]
     fn stored_coins_sum_as_plain_ones() {
-        let (mut stored, mut bare) = (Adder::new(&salt(1)), Adder::new(&salt(1)));
+        let (mut stored, mut bare) = (Adder::new(&salt(1), Kernels::AUTO), Adder::new(&salt(1), Kernels::AUTO));
         for (outpoint, code, value, script) in &coins(2, 50) {
             let mut bytes = Vec::new();
             primitives::coin::put_coin(&mut bytes, *code, Amount(*value), script);

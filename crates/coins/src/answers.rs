@@ -2,7 +2,7 @@
 //!
 //! An answer is the spent coin's stored bytes: undo data and the input of every later rule at once.
 
-use sys::spill::Spill;
+use sys::spill::{Spill, SpillFiles};
 
 /// Bytes of the coins of a block and shard group that are kept in memory; more lie in a file. Most blocks have 10,000.
 const IN_MEMORY: usize = 256 << 10;
@@ -41,9 +41,9 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Room for `spends` answers.
-    pub fn with_capacity(spends: usize) -> Answers {
-        let bytes = Spill::with_capacity((spends * 36).min(IN_MEMORY));
+    /// Room for `spends` answers; many coins lie in a file of `spill`.
+    pub fn with_capacity(spends: usize, spill: &SpillFiles) -> Answers {
+        let bytes = spill.with_capacity((spends * 36).min(IN_MEMORY));
         Answers { answers: Vec::with_capacity(spends), bytes, misses: Vec::new() }
     }
 

@@ -10,6 +10,7 @@
 //!
 //! Absent on purpose: what a record is (`record`), and how it is found (`table`).
 
+use kernels::Kernels;
 use sys::memory::Buffer;
 
 /// Units of an address within its chunk, as a power of two: 2^18 units of 4 bytes are 1 MiB.
@@ -28,8 +29,8 @@ const LIST_UNITS: usize = 2;
 const NOWHERE: u32 = u32::MAX;
 
 /// The memory of a table's records.
-#[derive(Default)]
 pub(crate) struct Chunks {
+    kernels: Kernels,
     chunks: Vec<Buffer>,
     /// Bytes of the last chunk that records have.
     used: usize,
@@ -40,6 +41,11 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
+    /// None; `kernels` says of which pages they will be.
+    pub(crate) fn new(kernels: Kernels) -> Chunks {
+        Chunks { kernels, chunks: Vec::new(), used: 0, free: Vec::new(), bytes: 0 }
+    }
+
     /// Bytes of all chunks.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
@@ -63,15 +69,15 @@ impl Chunks {
     #[inline]
     pub(crate) fn prefetch(&self, address: u32, first: usize, last: usize) {
         let (chunk, at) = split(address);
-        kernels::prefetch::prefetch(&self.chunks[chunk], at + first);
-        kernels::prefetch::prefetch(&self.chunks[chunk], at + last);
+        self.kernels.prefetch(&self.chunks[chunk], at + first);
+        self.kernels.prefetch(&self.chunks[chunk], at + last);
     }
 
     /// Asks for the list of chunks, which every record is found by.
     #[inline]
     pub(crate) fn prefetch_list(&self) {
         for at in (0..self.chunks.len()).step_by(64 / size_of::<Buffer>()) {
-            kernels::prefetch::prefetch(&self.chunks, at);
+            self.kernels.prefetch(&self.chunks, at);
         }
     }
 
@@ -82,11 +88,11 @@ impl Chunks {
         let units = bytes.div_ceil(UNIT);
         if let Some(first) = self.first_free(units) {
             let (chunk, at) = split(first);
-            kernels::prefetch::prefetch(&self.chunks[chunk], at);
+            self.kernels.prefetch(&self.chunks[chunk], at);
         }
         if let Some(chunk) = self.chunks.last() {
-            kernels::prefetch::prefetch(chunk, self.used + behind);
-            kernels::prefetch::prefetch(chunk, self.used + behind + bytes - 1);
+            self.kernels.prefetch(chunk, self.used + behind);
+            self.kernels.prefetch(chunk, self.used + behind + bytes - 1);
         }
         units * UNIT
     }
@@ -127,7 +133,7 @@ impl Chunks {
         let records = (chunk_bytes(self.bytes) / record_bytes).max(least);
         let next = (records * record_bytes).next_multiple_of(PAGE_BYTES);
         self.bytes += next;
-        self.chunks.push(Buffer::cut(next));
+        self.chunks.push(self.kernels.cut(next));
         self.used = 0;
     }
 
@@ -192,7 +198,7 @@ mod tests {
     /// Records of some sizes come and go: none shares a byte with another, and what was freed is taken again.
     #[test]
     fn records_do_not_share_bytes() {
-        let (mut chunks, mut rng) = (Chunks::default(), Rng::new(11));
+        let (mut chunks, mut rng) = (Chunks::new(Kernels::AUTO), Rng::new(11));
         let mut held: Vec<(u32, usize, u8)> = Vec::new();
         let (mut out, mut most) = (0, 0);
         for round in 0..60_000 {
@@ -219,7 +225,7 @@ mod tests {
     #[test]
     fn freed_records_are_all_taken_again() {
         for (units, count) in [(9, 1), (9, 7), (9, 8), (9, 9), (17, 100), (400, 1000)] {
-            let mut chunks = Chunks::default();
+            let mut chunks = Chunks::new(Kernels::AUTO);
             let bytes = units * UNIT;
             let mut first: Vec<u32> = (0..count).map(|_| chunks.allocate(bytes)).collect();
             let (used, all) = (chunks.used, chunks.bytes);

@@ -7,6 +7,8 @@
 //! A record is a coin as Core stores it on disk (see `primitives::coin`): it is encoded once, when it is made.
 
 pub mod answers;
+#[cfg(feature = "ablation")]
+mod apart;
 mod chunks;
 pub mod ops;
 mod record;
@@ -17,6 +19,6 @@ mod walk;
 
 pub use answers::{Answer, Answers, Origin};
 pub use ops::{GroupOps, Op, Ops, SHARD_GROUPS};
-pub use shard_group::{Generation, ShardGroup};
+pub use shard_group::{Generation, RunSetup, ShardGroup};
 pub use table::{Change, Table};
 pub use totals::Totals;

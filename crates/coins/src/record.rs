@@ -17,6 +17,7 @@ pub(crate) const TOMBSTONE: u8 = 1;
 /// Flag of a record: the coin is known to be in no older generation and no table.
 pub(crate) const FRESH: u8 = 2;
 /// Flag of a record: the coin has an allocation of its own, of which the record holds the number.
+#[cfg(feature = "ablation")]
 pub(crate) const APART: u8 = 4;
 
 #[inline]
@@ -43,13 +44,14 @@ pub(crate) fn coin_bytes(record: &[u8]) -> usize {
     usize::from(u16::from_le_bytes([record[COIN_BYTES_AT], record[COIN_BYTES_AT + 1]]))
 }
 
-/// What a record holds behind its key: the coin, or the number of its allocation.
+/// What a record holds behind its key: the coin. With the feature `ablation` it may be the number of its allocation.
 #[inline]
 pub(crate) fn stored_of(record: &[u8]) -> &[u8] {
     &record[VOUT_AT + vout_bytes(record)..][..coin_bytes(record)]
 }
 
 /// The number of the allocation that the coin of a record has to itself.
+#[cfg(feature = "ablation")]
 #[inline]
 pub(crate) fn apart_of(record: &[u8]) -> Option<u32> {
     let number = || u32::from_le_bytes(stored_of(record).try_into().expect("a number has four bytes"));

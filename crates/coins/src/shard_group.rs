@@ -8,9 +8,11 @@
 use crate::answers::{Answers, Origin};
 use crate::ops::{GroupOps, Op, SHARDS_PER_GROUP};
 use crate::table::{Found, HashKey, Key, Table};
+use kernels::Kernels;
 use primitives::encode::Reader;
 use primitives::{OutPoint, Txid};
 use std::sync::Arc;
+use sys::spill::SpillFiles;
 
 /// Operations that are asked for together before the first of them is done.
 const BATCH: usize = 32;
@@ -61,9 +63,28 @@ pub struct Probe {
     pub unknown: Vec<OutPoint>,
 }
 
+/// What all shard groups of a run have in common.
+#[derive(Clone, Debug)]
+pub struct RunSetup {
+    /// The secret of their hashes.
+    pub secret: HashKey,
+    /// What they ask for memory with.
+    pub kernels: Kernels,
+    /// Where the coins lie that a block spends, where they are many.
+    pub spill: SpillFiles,
+}
+
+impl From<HashKey> for RunSetup {
+    fn from(secret: HashKey) -> RunSetup {
+        RunSetup { secret, kernels: Kernels::AUTO, spill: SpillFiles::default() }
+    }
+}
+
 /// Eight shards.
 pub struct ShardGroup {
     secret: HashKey,
+    kernels: Kernels,
+    spill: SpillFiles,
     first_shard: usize,
     current: Vec<Table>,
     /// Newest first.
@@ -72,23 +93,22 @@ pub struct ShardGroup {
 }
 
 impl ShardGroup {
-    /// An empty shard group; `secret` is one and the same for all shard groups of a run.
-    pub fn new(group: usize, secret: HashKey) -> ShardGroup {
+    /// An empty shard group; `run` is one and the same for all shard groups of a run.
+    pub fn new(group: usize, run: impl Into<RunSetup>) -> ShardGroup {
+        let RunSetup { secret, kernels, spill } = run.into();
         let first_shard = group * SHARDS_PER_GROUP;
-        ShardGroup { secret, first_shard, current: ShardGroup::tables(first_shard), older: Vec::new(), generation: 1 }
+        let tables = (first_shard..).map(|shard| Table::with_expected(shard, 0, kernels));
+        let current = tables.take(SHARDS_PER_GROUP).collect();
+        ShardGroup { secret, kernels, spill, first_shard, current, older: Vec::new(), generation: 1 }
     }
 
     /// Most likely each table of the current generation gets this number of records. Those that have some stay as they are.
     pub fn expect(&mut self, records: usize) {
         for (table, shard) in self.current.iter_mut().zip(self.first_shard..) {
             if table.is_empty() {
-                *table = Table::with_expected(shard, records);
+                *table = Table::with_expected(shard, records, self.kernels);
             }
         }
-    }
-
-    fn tables(first: usize) -> Vec<Table> {
-        (first..first + SHARDS_PER_GROUP).map(Table::new).collect()
     }
 
     /// Number of the current generation, from 1.
@@ -124,7 +144,7 @@ impl ShardGroup {
     /// Does a block's operations and answers its spends, in the order of `ops`.
     pub fn apply(&mut self, block: &BlockOps<'_>) -> Answers {
         let ops = block.ops.all();
-        let mut answers = Answers::with_capacity(block.ops.spends());
+        let mut answers = Answers::with_capacity(block.ops.spends(), &self.spill);
         if ops.len() >= PREFETCH_CHUNKS_MIN {
             let older = self.older.iter().flat_map(|generation| &generation.tables).map(|table| &**table);
             self.current.iter().chain(older).for_each(Table::prefetch_chunks);
@@ -327,7 +347,10 @@ impl ShardGroup {
     pub fn seal(&mut self) -> Generation {
         // Generations are about as large as the one before, or somewhat larger.
         let next = self.current.iter().zip(self.first_shard..);
-        let next = next.map(|(table, shard)| Table::with_expected(shard, table.len() + table.len() / 8)).collect();
+        let kernels = self.kernels;
+        let table =
+            |(table, shard): (&Table, usize)| Table::with_expected(shard, table.len() + table.len() / 8, kernels);
+        let next = next.map(table).collect();
         let tables = std::mem::replace(&mut self.current, next);
         let sealed = Generation { number: self.generation, tables: tables.into_iter().map(Arc::new).collect() };
         self.generation += 1;

@@ -5,28 +5,26 @@
 //!
 //! An outpoint may have several records: tombstones, and beside them the coin that was made again.
 //! Records lie in chunks (`chunks`), which say what an address is. The hash is keyed: txids can be ground.
-//!
-//! Without `Idea::PackedCoins` a coin has an allocation of its own, and its record the number of that.
 
 use crate::chunks::{Chunks, PAGE_BYTES};
 use crate::record::{
-    APART, COIN_BYTES_AT, FLAGS_AT, FRESH, TOMBSTONE, TXID_AT, VOUT_AT, apart_of, is_dead, key_of, record_bytes,
-    stored_of, vout_of,
+    COIN_BYTES_AT, FLAGS_AT, FRESH, TOMBSTONE, TXID_AT, VOUT_AT, is_dead, key_of, record_bytes, stored_of, vout_of,
 };
 use crate::walk;
+#[cfg(feature = "ablation")]
+use crate::{apart::Apart, record::APART, record::apart_of};
+use kernels::Kernels;
 use kernels::bucket::{Bucket, Buckets, PLACES};
+#[cfg(feature = "ablation")]
+use kernels::ideas::Idea;
 use primitives::OutPoint;
 use primitives::encode::{Reader, copy_short, varint_bytes, write_varint};
-use sys::ideas::Idea;
 
 /// A table grows when more of its places are taken: 27 of 32, in parts of the whole.
 const LOAD_MAX: (usize, usize) = (27, 32);
 const BUCKETS_MIN: usize = 4;
 /// Records by which a walk in the order of keys is ahead in asking for them.
 const RECORDS_AHEAD: usize = 8;
-
-/// What an allocation of its own takes beside the coin: its handle, and what the allocator adds.
-const APART_BYTES: usize = 24 + 16;
 
 /// Secret of one run, so that txids cannot be ground to share a bucket.
 #[derive(Clone, Copy, Debug)]
@@ -115,14 +113,9 @@ pub struct Table {
     buckets: Buckets,
     count: usize,
     chunks: Chunks,
-    /// Whether coins lie in their records.
-    is_packed: bool,
-    /// Coins in allocations of their own, empty ones among them.
-    apart: Vec<Vec<u8>>,
-    /// Numbers of the empty ones.
-    apart_free: Vec<u32>,
-    /// Bytes of all coins in allocations of their own, with what these take besides.
-    apart_bytes: usize,
+    kernels: Kernels,
+    #[cfg(feature = "ablation")]
+    apart: Apart,
     /// Shifts the moments at which the shards grow, so that they never all do it at once.
     stagger: usize,
     /// Records for which there is room from the first one on.
@@ -132,20 +125,19 @@ pub struct Table {
 impl Table {
     /// An empty table; `shard` only shifts the moments at which it grows.
     pub fn new(shard: usize) -> Table {
-        Table::with_expected(shard, 0)
+        Table::with_expected(shard, 0, Kernels::AUTO)
     }
 
     /// An empty table that most likely gets this number of records: growing would read all of them again, and again. It takes
     /// no memory before the first one.
-    pub fn with_expected(shard: usize, expected: usize) -> Table {
+    pub fn with_expected(shard: usize, expected: usize, kernels: Kernels) -> Table {
         Table {
-            buckets: Buckets::cut(0),
+            buckets: kernels.buckets(0),
             count: 0,
-            chunks: Chunks::default(),
-            is_packed: Idea::PackedCoins.is_on(),
-            apart: Vec::new(),
-            apart_free: Vec::new(),
-            apart_bytes: 0,
+            chunks: Chunks::new(kernels),
+            kernels,
+            #[cfg(feature = "ablation")]
+            apart: Apart::default(),
             stagger: shard % 16,
             expected,
         }
@@ -163,14 +155,17 @@ impl Table {
 
     /// Bytes allocated for buckets and records.
     pub fn memory_bytes(&self) -> usize {
-        (self.buckets.len() * size_of::<Bucket>()).next_multiple_of(PAGE_BYTES) + self.chunks.bytes() + self.apart_bytes
+        let bytes = (self.buckets.len() * size_of::<Bucket>()).next_multiple_of(PAGE_BYTES) + self.chunks.bytes();
+        #[cfg(feature = "ablation")]
+        let bytes = bytes + self.apart.bytes();
+        bytes
     }
 
     /// Asks for the bucket of a key, ahead of need.
     #[inline]
     pub fn prefetch_bucket(&self, key: &Key<'_>) {
         if !self.buckets.is_empty() {
-            kernels::prefetch::prefetch(&self.buckets, key.bucket(self.buckets.len()));
+            self.kernels.prefetch(&self.buckets, key.bucket(self.buckets.len()));
         }
     }
 
@@ -278,26 +273,12 @@ impl Table {
 
     #[inline]
     fn insert_coin(&mut self, secret: &HashKey, key: &Key<'_>, flags: u8, coin: &[u8]) {
-        if self.is_packed {
-            return self.insert_bytes(secret, key, flags, coin);
+        #[cfg(feature = "ablation")]
+        if self.kernels.lacks(Idea::PackedCoins) {
+            let number = self.apart.put(coin);
+            return self.insert_bytes(secret, key, flags | APART, &number.to_le_bytes());
         }
-        let number = self.put_apart(coin);
-        self.insert_bytes(secret, key, flags | APART, &number.to_le_bytes());
-    }
-
-    /// Gives a coin an allocation of its own; returns its number.
-    fn put_apart(&mut self, coin: &[u8]) -> u32 {
-        self.apart_bytes += coin.len() + APART_BYTES;
-        match self.apart_free.pop() {
-            Some(number) => {
-                self.apart[number as usize] = coin.to_vec();
-                number
-            }
-            None => {
-                self.apart.push(coin.to_vec());
-                u32::try_from(self.apart.len() - 1).expect("a shard has fewer coins than an address can name")
-            }
-        }
+        self.insert_bytes(secret, key, flags, coin);
     }
 
     /// Adds a tombstone.
@@ -349,10 +330,9 @@ impl Table {
         self.count -= 1;
         let record = self.record(place.address);
         let bytes = record_bytes(record);
+        #[cfg(feature = "ablation")]
         if let Some(number) = apart_of(record) {
-            let coin = std::mem::take(&mut self.apart[number as usize]);
-            self.apart_bytes -= coin.len() + APART_BYTES;
-            self.apart_free.push(number);
+            self.apart.release(number);
         }
         self.chunks.release(place.address, bytes);
     }
@@ -395,10 +375,11 @@ impl Table {
 
     #[inline]
     fn coin_of<'a>(&'a self, record: &'a [u8]) -> &'a [u8] {
-        match apart_of(record) {
-            None => stored_of(record),
-            Some(number) => &self.apart[number as usize],
+        #[cfg(feature = "ablation")]
+        if let Some(number) = apart_of(record) {
+            return self.apart.coin(number);
         }
+        stored_of(record)
     }
 
     /// Height and kind of the coin of a record.
@@ -420,7 +401,7 @@ impl Table {
             0 => BUCKETS_MIN * (16 + self.stagger) / 16,
             have => have * 2,
         };
-        let mut wider = Buckets::cut(buckets);
+        let mut wider = self.kernels.buckets(buckets);
         walk::each(&self.buckets, &self.chunks, |address| {
             let record = self.record(address);
             let mut txid = [0; 32];
@@ -470,9 +451,9 @@ mod tests {
     /// Random inserts, burials, removals: the table holds what a plain map holds, at every size.
     #[test]
     fn table_agrees_with_plain_map() {
-        for is_packed in [true, false] {
-            check_against_plain_map(Table { is_packed, ..Table::new(3) });
-        }
+        check_against_plain_map(Table::new(3));
+        #[cfg(feature = "ablation")]
+        check_against_plain_map(Table::with_expected(3, 0, Kernels::AUTO.without(&[Idea::PackedCoins])));
     }
 
     fn check_against_plain_map(mut table: Table) {
@@ -536,7 +517,7 @@ mod tests {
     #[test]
     fn table_with_expected_records_grows_behind_them_alone() {
         for expected in [0, 1, 40, 41, 1000, 5000] {
-            let mut table = Table::with_expected(2, expected);
+            let mut table = Table::with_expected(2, expected, Kernels::AUTO);
             assert_eq!(table.memory_bytes(), 0);
             let mut lengths = Vec::new();
             for n in 0..3 * expected.max(50) as u64 {

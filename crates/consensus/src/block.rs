@@ -143,7 +143,7 @@ pub fn check_merkle_root(block: &Block<'_>, txids: &[Txid], scratch: &mut Scratc
     assert_eq!(txids.len(), block.transaction_count(), "one id a transaction");
     scratch.leaves.clear();
     scratch.leaves.extend(txids.iter().map(|txid| txid.to_hash256()));
-    let (have, mutated) = merkle::root(&mut scratch.leaves);
+    let (have, mutated) = merkle::root(block.kernels(), &mut scratch.leaves);
     let want = block.header().merkle_root();
     if have != want {
         return Err(Rule::BadTxnmrklroot { want, have });
@@ -256,7 +256,7 @@ pub fn check_witness_commitment(
     scratch.leaves.clear();
     scratch.leaves.extend(wtxids.iter().map(|wtxid| wtxid.to_hash256()));
     scratch.leaves[0] = Hash256::ZERO;
-    let (root, _) = merkle::root(&mut scratch.leaves);
+    let (root, _) = merkle::root(block.kernels(), &mut scratch.leaves);
     let mut both = [0; 64];
     both[..32].copy_from_slice(&root.0);
     both[32..].copy_from_slice(reserved);

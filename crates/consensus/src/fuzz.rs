@@ -23,7 +23,7 @@ pub fn fuzz_rules(data: &[u8]) -> Option<Result<(), BlockError>> {
     let mut tables = Tables::new();
     let mut txids = Vec::new();
     tables.parse_block(&bytes).ok()?.txids_into(&mut txids);
-    let (root, _) = merkle::root(&mut txids.iter().map(|txid| txid.to_hash256()).collect());
+    let (root, _) = merkle::root(kernels::Kernels::AUTO, &mut txids.iter().map(|txid| txid.to_hash256()).collect());
     bytes[36..68].copy_from_slice(&root.0);
     bytes[72..76].copy_from_slice(&0x207f_ffff_u32.to_le_bytes());
     let block = tables.parse_block(&bytes).ok()?;

@@ -25,12 +25,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use consensus::params::VersionBitsTimes;
 use consensus::{Chain, Deployment};
 use kernels::cpu::Cpu;
+#[cfg(feature = "ablation")]
+use kernels::ideas::Idea;
 use node::options::Prune;
 use node::utxo_stats::SetHash;
 use primitives::{BlockHash, Height, U256, Work, hex};
 use std::fmt;
 use std::path::PathBuf;
-use sys::ideas::Idea;
 
 /// Most worker threads: more than any machine has cores, and few enough for threads to start.
 pub(crate) const PAR_MAX: i64 = 1024;
@@ -240,7 +241,8 @@ pub(crate) struct Writing {
     /// Progress, notes and warnings on standard error; 0: errors alone, the rest is in debug.log [default: 1]
     #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
     pub(crate) printtoconsole: Option<bool>,
-    /// Do without one of the ideas that make ffwd fast, to measure what it gives (repeatable)
+    /// Leave one of the optimizations out, to measure what it gives (repeatable)
+    #[cfg(feature = "ablation")]
     #[arg(long, value_name = "IDEA", value_parser = idea_parser())]
     pub(crate) without: Vec<Idea>,
     #[command(flatten)]
@@ -456,6 +458,7 @@ fn cpu_parser() -> impl TypedValueParser<Value = Cpu> {
         .map(|name| Cpu::from_name(&name).expect("only names of kinds are possible values"))
 }
 
+#[cfg(feature = "ablation")]
 fn idea_parser() -> impl TypedValueParser<Value = Idea> {
     PossibleValuesParser::new(Idea::ALL.map(Idea::name))
         .map(|name| Idea::from_name(&name).expect("only names of ideas are possible values"))

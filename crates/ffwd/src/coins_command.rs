@@ -46,7 +46,8 @@ fn info(given: &CoinsInfo) -> Result<ExitCode, Failure> {
 }
 
 fn file_info(given: &CoinsInfo, file: &Path) -> Result<ExitCode, Failure> {
-    let info = jobs::file_info(&*real_disk(), file, given.hash().into())?;
+    let info =
+        jobs::file_info(&*real_disk(), file, given.hash().into(), crate::settings::kernels(&given.common, None)?)?;
     if let Some(wanted) = given.common.chain.filter(|wanted| info.chain != Some(*wanted)) {
         let found = info.chain.map_or("an unrecognized network", |chain| chain.name());
         let why = format!("{}: a snapshot of {found}, not of {wanted}", file.display());

@@ -61,7 +61,8 @@ pub(crate) fn run(given: &Demo) -> Result<ExitCode, Failure> {
         fs::remove_dir_all(&datadir).map_err(|why| fault("removed", &datadir, &why))?;
     }
     output::print(&if given.json {
-        let reindex = RawValue::from_string(output::job_json(Chain::Regtest.name(), &report, Some(&set)));
+        let reindex =
+            RawValue::from_string(output::job_json(Chain::Regtest.name(), options.kernels, &report, Some(&set)));
         let reindex = reindex.expect("it was printed as JSON just now");
         output::json(&DemoObject { directory: &directory, report: &page, made: &made, reindex })
     } else {

@@ -51,7 +51,6 @@ mod top;
 use args::{Cli, Command, Common, HashType, Info, Verify, Writing};
 use clap::Parser;
 use conf::OnLine;
-use kernels::cpu::{self, Cpu};
 use node::jobs;
 use node::options::Options;
 use node::reporting::{Event, Events, JobReport};
@@ -211,16 +210,7 @@ pub(crate) fn load_as(
     writing: Option<&Writing>,
     line: &OnLine,
 ) -> Result<Settings, Failure> {
-    choose_kernels(common, writing)?;
     settings::load(common, writing, role, line, Arc::new(AtomicBool::new(false)))
-}
-
-/// Before anything is hashed.
-fn choose_kernels(common: &Common, writing: Option<&Writing>) -> Result<(), Failure> {
-    cpu::choose(common.cpu.unwrap_or(Cpu::Auto))
-        .map_err(|why| Failure::fault(format!("--cpu: {why}"), "Leave --cpu out, or name what this processor has"))?;
-    sys::ideas::turn_off(writing.map_or(&[], |given| &given.without));
-    Ok(())
 }
 
 /// A reporter that has printed the settings' notes, and the handler for Ctrl-C.
@@ -321,7 +311,7 @@ pub(crate) fn work(
     let set = if report.stopped { None } else { Some(jobs::set_after(options, hash.into(), &events)?) };
     let chain = options.params.chain.name();
     output::print(&if common.json {
-        output::job_json(chain, &report, set.as_ref())
+        output::job_json(chain, options.kernels, &report, set.as_ref())
     } else {
         output::job_lines(title, chain, &report, set.as_ref())
     });

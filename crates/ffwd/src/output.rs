@@ -2,6 +2,7 @@
 //!
 //! Names of fields are gettxoutsetinfo's where it has them. Absent on purpose: computing anything but rates.
 
+use kernels::Kernels;
 use node::Message;
 use node::jobs::{DataDirInfo, Failed, Forecast, InUse, VerifyReport};
 use node::reporting::JobReport;
@@ -13,7 +14,6 @@ use serde_json::value::RawValue;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
-use sys::ideas::Idea;
 
 /// Busy time of a stage over all threads, number of tasks, time that they were queued, and mean length of the queue.
 #[derive(Serialize)]
@@ -127,8 +127,19 @@ struct DamagedObject<'a> {
     offset: u64,
 }
 
+/// The names of what a job left out: nothing, where this program cannot.
+fn left_out(kernels: Kernels) -> Vec<&'static str> {
+    #[cfg(feature = "ablation")]
+    return kernels.left_out();
+    #[cfg(not(feature = "ablation"))]
+    {
+        let _ = kernels;
+        Vec::new()
+    }
+}
+
 /// Result of a reindex, import or sync, as JSON. `set` is absent when it was stopped before its end.
-pub(crate) fn job_json(chain: &str, report: &JobReport, set: Option<&SetInfo>) -> String {
+pub(crate) fn job_json(chain: &str, kernels: Kernels, report: &JobReport, set: Option<&SetInfo>) -> String {
     let hash = set.map(NamedHash::of).unwrap_or_default();
     let stats = &report.stats;
     json(&JobObject {
@@ -157,7 +168,7 @@ pub(crate) fn job_json(chain: &str, report: &JobReport, set: Option<&SetInfo>) -
         coin_bytes: stats.coin_bytes,
         coin_bytes_max: stats.coin_bytes_max,
         flushes: stats.flushes,
-        without: Idea::ALL.into_iter().filter(|idea| !idea.is_on()).map(Idea::name).collect(),
+        without: left_out(kernels),
         stopped: report.stopped,
         undelivered: undelivered(report),
         headers: report.headers.to_u32(),
@@ -629,22 +640,27 @@ mod tests {
             ..DataDirInfo::default()
         };
         for (row, text, want) in [
-            ("job", job_json("regtest", &report(), Some(&set(None))), JOB.to_owned()),
+            ("job", job_json("regtest", Kernels::AUTO, &report(), Some(&set(None))), JOB.to_owned()),
             (
                 "job, hashed",
-                job_json("regtest", &report(), Some(&set(Some("hash_serialized_3")))),
+                job_json("regtest", Kernels::AUTO, &report(), Some(&set(Some("hash_serialized_3")))),
                 format!("{JOB} hash_serialized_3"),
             ),
-            ("job, muhash", job_json("regtest", &report(), Some(&set(Some("muhash")))), format!("{JOB} muhash")),
+            (
+                "job, muhash",
+                job_json("regtest", Kernels::AUTO, &report(), Some(&set(Some("muhash")))),
+                format!("{JOB} muhash"),
+            ),
             (
                 "job, stopped",
-                job_json("regtest", &report(), None),
+                job_json("regtest", Kernels::AUTO, &report(), None),
                 JOB.replace("bogosize ", "").replace("total_amount ", "").replace(" txouts", ""),
             ),
             (
                 "job, blocks not delivered",
                 job_json(
                     "regtest",
+                    Kernels::AUTO,
                     &JobReport {
                         undelivered: vec![(primitives::Height::new(207), BlockHash::from_bytes([8; 32]))],
                         ..report()
@@ -657,6 +673,7 @@ mod tests {
                 "job, ended by damage",
                 job_json(
                     "regtest",
+                    Kernels::AUTO,
                     &JobReport { end_reason: Some(Message::new("damage", "Run ffwd sync")), ..report() },
                     Some(&set(None)),
                 ),
@@ -708,7 +725,7 @@ mod tests {
 
     #[test]
     fn json_values_are_written_as_in_core() {
-        let text = job_json("regtest", &report(), Some(&set(Some("muhash"))));
+        let text = job_json("regtest", Kernels::AUTO, &report(), Some(&set(Some("muhash"))));
         for want in [
             "\"total_amount\":8750.00000001,",
             "\"chain\":\"regtest\",\"height\":206,\"bestblock\":\"0707",

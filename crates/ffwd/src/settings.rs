@@ -13,6 +13,8 @@ use crate::conf::{Answers, Conf, Setting, Value};
 use crate::limits;
 use crate::locate::{Located, Wanted, default_datadir, locate};
 use consensus::{Chain, Params};
+use kernels::Kernels;
+use kernels::cpu::Cpu;
 use node::machine_memory::{self, MachineMemory};
 use node::options::{Clock, IndexKind, Limits, Options, Prune, Sizes};
 use primitives::{BlockHash, Height};
@@ -263,6 +265,7 @@ fn options(
         bench = categories(given, files)?.on.contains(&"bench");
     }
     Ok(Options {
+        kernels: kernels(common, writing)?,
         assumevalid: assumevalid.unwrap_or(params.default_assume_valid),
         minimum_chain_work: work.unwrap_or(params.minimum_chain_work),
         blocksdir,
@@ -279,6 +282,16 @@ fn options(
         sizes: testing.sizes,
         ..Options::new(datadir, params, testing.clock)
     })
+}
+
+/// `--cpu`, and what is left out of a job.
+pub(crate) fn kernels(common: &Common, writing: Option<&Writing>) -> Result<Kernels, Failure> {
+    let kernels = Kernels::of(common.cpu.unwrap_or(Cpu::Auto))
+        .map_err(|why| Failure::fault(format!("--cpu: {why}"), "Leave --cpu out, or name what this processor has"))?;
+    #[cfg(feature = "ablation")]
+    let kernels = kernels.without(writing.map_or(&[], |given| &given.without));
+    let _ = writing; // It is looked at with that feature alone.
+    Ok(kernels)
 }
 
 /// `-assumevalid` of a file: no text is 0, and the words are Core's.

@@ -11,7 +11,7 @@ use primitives::coin::{CoinRef, code, is_unspendable};
 use primitives::encode::put_compact_size;
 use primitives::muhash::Product;
 use primitives::{Amount, Block, BlockHash, Hash256, Height, Txid};
-use sys::spill::Spill;
+use sys::spill::{Spill, SpillFiles};
 
 /// Bytes of a header.
 const HEADER_BYTES: u32 = 80;
@@ -83,7 +83,7 @@ pub struct BlockRecords {
 
 impl BlockRecords {
     /// Makes the records of `block`, whose transactions have these ids and whose inputs, the coinbase's not counted, spend
-    /// these coins, in order.
+    /// these coins, in order. Many scripts lie in a file of `spill`.
     ///
     /// # Panics
     ///
@@ -94,6 +94,7 @@ impl BlockRecords {
         block: &Block<'_>,
         txids: &[Txid],
         spent: &[CoinRef<'_>],
+        spill: &SpillFiles,
     ) -> BlockRecords {
         assert_eq!(txids.len(), block.transaction_count(), "an id for each transaction");
         let mut records = BlockRecords::default();
@@ -102,7 +103,7 @@ impl BlockRecords {
         }
         if wanted.filter || wanted.stats {
             assert_eq!(spent.len() + 1, block.input_count(), "a coin for each input but the coinbase's");
-            let scripts = Scripts::of(spent);
+            let scripts = Scripts::of(spent, spill);
             if wanted.filter {
                 let bytes = filter_of(&place.hash, block, &scripts);
                 records.filter = Some(BlockFilter { hash: filter::hash(&bytes), bytes });
@@ -152,9 +153,9 @@ struct Scripts {
 }
 
 impl Scripts {
-    fn of(coins: &[CoinRef<'_>]) -> Scripts {
+    fn of(coins: &[CoinRef<'_>], spill: &SpillFiles) -> Scripts {
         let bytes = coins.iter().map(|coin| coin.script.script_bytes()).sum();
-        let mut scripts = Scripts { bytes: Spill::with_capacity(bytes), ends: Vec::with_capacity(coins.len()) };
+        let mut scripts = Scripts { bytes: spill.with_capacity(bytes), ends: Vec::with_capacity(coins.len()) };
         for coin in coins {
             coin.script.append_to(&mut scripts.bytes);
             scripts.ends.push(scripts.bytes.len());
@@ -197,7 +198,7 @@ fn stats_of(
     }
     let mut passing = Passing::of(place.height, block, spent);
     add_created(&mut stats, place, block, txids, &mut passing);
-    let mut gone = Product::new();
+    let mut gone = Product::new(block.kernels());
     for (index, (coin, script)) in spent.iter().zip(scripts.iter()).enumerate() {
         stats.prevouts += i128::from(coin.value.0);
         stats.outputs.1 += 1;
@@ -224,7 +225,7 @@ fn add_created(
     txids: &[Txid],
     passing: &mut Passing<'_>,
 ) {
-    let mut created = Product::new();
+    let mut created = Product::new(block.kernels());
     for (index, (tx, txid)) in block.transactions().zip(txids).enumerate() {
         if index == 0 && stats.kind == CoinbaseKind::Repeated {
             continue;

@@ -1,12 +1,8 @@
-//! Which kernels run: all that the processor has, or those of one kind of processor, to measure and to test.
+//! Kinds of processors, by what their kernels need: all that this one has, or those of one kind, to measure and to test.
 //!
-//! A choice is made once, before the first kernel runs, and holds for the whole program. The functions that take a kernel
-//! by name (`_with`, [`crate::secp256k1::Lanes::prove`]) do what they are told, whatever was chosen.
-//!
-//! Absent on purpose: libraries that look at the processor by themselves (`sha2`, `memchr`, libsecp256k1).
+//! Absent on purpose: which kind a job uses ([`crate::Kernels`]).
 
 use std::fmt;
-use std::sync::OnceLock;
 
 /// A kind of processor, by what its kernels need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,7 +11,7 @@ pub enum Cpu {
     Auto,
     /// Nothing: portable code.
     Plain,
-    /// NEON, which every ARM of 64 bits has.
+    /// NEON, which every ARM of 64 bits has; with the feature `unproven` alone.
     Neon,
     /// AVX2 and FMA; SHA-NI, SSE 4.2 and PCLMULQDQ where they are there.
     Avx2,
@@ -25,50 +21,23 @@ pub enum Cpu {
     Avx512,
 }
 
-/// Why a kind cannot be chosen.
+/// This processor, or this build, lacks what a kind needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ChoiceError {
-    /// This processor lacks what the kind needs.
-    Missing(Cpu),
-    /// A kernel of this other choice ran already.
-    Late(Cpu),
-}
+pub struct Missing(pub Cpu);
 
-impl fmt::Display for ChoiceError {
+impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ChoiceError::Missing(cpu) => {
-                write!(f, "the kernels of {} need {}, which this processor lacks", cpu.name(), cpu.needs())
-            }
-            ChoiceError::Late(cpu) => write!(f, "kernels of {} are in use already", cpu.name()),
+        write!(f, "the kernels of {} need {}, which this processor lacks", self.0.name(), self.0.needs())?;
+        if self.0 == Cpu::Neon && !cfg!(feature = "unproven") {
+            f.write_str(
+                "; and a build with the feature unproven of ffwd-kernels, for no processor has proven them yet",
+            )?;
         }
+        Ok(())
     }
 }
 
-impl std::error::Error for ChoiceError {}
-
-static CHOSEN: OnceLock<Cpu> = OnceLock::new();
-
-/// Chooses for the whole program.
-///
-/// # Errors
-///
-/// [`ChoiceError`].
-pub fn choose(cpu: Cpu) -> Result<(), ChoiceError> {
-    if !cpu.is_here() {
-        return Err(ChoiceError::Missing(cpu));
-    }
-    match *CHOSEN.get_or_init(|| cpu) {
-        chosen if chosen == cpu => Ok(()),
-        other => Err(ChoiceError::Late(other)),
-    }
-}
-
-/// What was chosen; without a choice, from now on, [`Cpu::Auto`].
-#[must_use]
-pub fn chosen() -> Cpu {
-    *CHOSEN.get_or_init(|| Cpu::Auto)
-}
+impl std::error::Error for Missing {}
 
 impl Cpu {
     /// All of them.
@@ -119,7 +88,8 @@ impl Cpu {
         }
         #[cfg(not(target_arch = "x86_64"))]
         {
-            matches!(self, Cpu::Auto | Cpu::Plain) || self == Cpu::Neon && cfg!(target_arch = "aarch64")
+            matches!(self, Cpu::Auto | Cpu::Plain)
+                || self == Cpu::Neon && cfg!(all(target_arch = "aarch64", feature = "unproven"))
         }
     }
 
@@ -143,18 +113,6 @@ mod tests {
             assert_eq!(Cpu::from_name(cpu.name()), Some(cpu));
         }
         assert_eq!(Cpu::from_name("abacus"), None);
-    }
-
-    #[test]
-    fn choices_hold_for_the_whole_program() {
-        assert_eq!(choose(Cpu::Auto), Ok(()), "nothing else is chosen in these tests");
-        assert_eq!((chosen(), choose(Cpu::Auto)), (Cpu::Auto, Ok(())));
-        for cpu in Cpu::ALL.into_iter().skip(1) {
-            let want = if cpu.is_here() { ChoiceError::Late(Cpu::Auto) } else { ChoiceError::Missing(cpu) };
-            let why = choose(cpu).expect_err(cpu.name());
-            assert_eq!(why, want);
-            assert!(why.to_string().contains(if cpu.is_here() { "auto" } else { cpu.name() }), "{why}");
-        }
     }
 
     #[test]

@@ -5,9 +5,8 @@
 //! Absent on purpose: LevelDB's mask, which is LevelDB's.
 
 use std::fmt;
-use std::sync::OnceLock;
 
-use crate::cpu::{self, Cpu};
+use crate::cpu::Cpu;
 
 /// The polynomial, bits reflected: bit 31 is x^0, and x^32 is left out.
 const POLYNOMIAL: u32 = 0x82F6_3B78;
@@ -32,21 +31,19 @@ enum Kind {
     Sse42x3,
 }
 
-/// The CRC-32C of `data`.
+/// The CRC-32C of `data`, by ordinary instructions; [`crate::Kernels::crc32c`] has faster ones.
 #[must_use]
 pub fn crc32c(data: &[u8]) -> u32 {
     append(0, data)
 }
 
-/// The CRC-32C of what `crc` is the CRC-32C of, followed by `data`.
+/// The CRC-32C of what `crc` is the CRC-32C of, followed by `data`, by ordinary instructions.
 #[must_use]
 pub fn append(crc: u32, data: &[u8]) -> u32 {
-    static BEST: OnceLock<Kernel> = OnceLock::new();
-    let best = *BEST.get_or_init(|| *Kernel::allowed().last().expect("a table is always there"));
-    append_with(best, crc, data)
+    append_with(Kernel(Kind::Slicing8), crc, data)
 }
 
-/// [`append`] by a kernel of your choice.
+/// The CRC-32C of what `crc` is the CRC-32C of, followed by `data`, by a kernel of your choice.
 #[must_use]
 pub fn append_with(kernel: Kernel, crc: u32, data: &[u8]) -> u32 {
     let register = !crc;
@@ -79,11 +76,11 @@ impl Kernel {
         kernels.into_iter().map(Kernel).collect()
     }
 
-    /// Those of them that [`cpu::chosen`] allows.
-    fn allowed() -> Vec<Kernel> {
-        let plain = |kernel: &Kernel| matches!(kernel.0, Kind::Table | Kind::Slicing8);
-        let allows = |kernel: &Kernel| plain(kernel) || cpu::chosen().allows(Cpu::Avx2);
-        Kernel::available().into_iter().filter(allows).collect()
+    /// The fastest where `cpu` was chosen.
+    pub(crate) fn best(cpu: Cpu) -> Kernel {
+        let is_plain = |kernel: &Kernel| matches!(kernel.0, Kind::Table | Kind::Slicing8);
+        let is_allowed = |kernel: &Kernel| is_plain(kernel) || cpu.allows(Cpu::Avx2);
+        Kernel::available().into_iter().rfind(is_allowed).unwrap_or(Kernel::REFERENCE)
     }
 }
 
@@ -284,9 +281,12 @@ mod tests {
             for kernel in Kernel::available() {
                 assert_eq!(append_with(kernel, crc, part), want, "{kernel:?}, {length} bytes");
             }
-            assert_eq!(append(crc, part), want, "best, {length} bytes");
+            let best = crate::Kernels::default();
+            assert_eq!(append(crc, part), want, "by words, {length} bytes");
+            assert_eq!(best.crc32c_append(crc, part), want, "best, {length} bytes");
             let (head, tail) = part.split_at(rng.below(length + 1));
-            assert_eq!(append(append(crc, head), tail), want, "in two parts, {length} bytes");
+            let have = best.crc32c_append(best.crc32c_append(crc, head), tail);
+            assert_eq!(have, want, "in two parts, {length} bytes");
         }
     }
 }

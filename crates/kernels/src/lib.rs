@@ -3,7 +3,8 @@
 //! In: bytes. Out: bytes. With [`sys`] the only crate of the workspace with `unsafe`; which instructions the processor has is
 //! asked at run time, so that one program runs on every machine.
 //!
-//! - [`cpu`]: which kernels run, where not all that the processor has.
+//! - [`Kernels`]: those that a job uses, handed down to it; [`cpu`]: kinds of processors. With the feature `ablation`
+//!   `ideas`: what a job can leave out, to measure what it gives.
 //! - [`sha256`]: single, double and incremental SHA-256, many messages at a time in vector lanes.
 //! - [`ripemd160`]: RIPEMD-160 of digests, many at a time in vector lanes.
 //! - [`xor`]: the 8-byte obfuscation of block files and the chainstate.
@@ -16,13 +17,18 @@
 
 pub mod bucket;
 pub mod chacha20;
+mod choice;
 pub mod cpu;
 pub mod crc32c;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", feature = "unproven")))]
 mod doubles;
+#[cfg(feature = "ablation")]
+pub mod ideas;
 pub mod muhash;
 pub mod prefetch;
 pub mod ripemd160;
 pub mod secp256k1;
 pub mod sha256;
 pub mod xor;
+
+pub use choice::Kernels;

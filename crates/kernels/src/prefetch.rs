@@ -2,17 +2,13 @@
 //!
 //! Absent on purpose: other hints than "into every cache level, for reading".
 
-use sys::ideas::Idea;
-
 /// Asks the processor to load the start of `slice[index]` into its caches.
 ///
 /// A hint: nothing waits for it, and nothing changes but time. Does nothing where `index` is out of
-/// range, the processor has no such instruction, or [`Idea::Prefetch`] is off.
+/// range or the processor has no such instruction.
 #[inline(always)]
 pub fn prefetch<T>(slice: &[T], index: usize) {
-    if let Some(item) = slice.get(index)
-        && Idea::Prefetch.is_on()
-    {
+    if let Some(item) = slice.get(index) {
         let address: *const T = item;
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         // SAFETY: SSE is part of every x86-64; the instruction never faults, whatever the address.

@@ -6,10 +6,8 @@
 //! Absent on purpose: where keys come from, which file has one.
 
 use std::fmt;
-use std::sync::OnceLock;
 
-use crate::cpu::{self, Cpu};
-use sys::ideas::Idea;
+use crate::cpu::Cpu;
 
 /// A way to XOR. All give the same bytes.
 ///
@@ -35,24 +33,13 @@ enum Kind {
 }
 
 /// Below this size the widest vectors are not worth their start; a stored coin has some forty bytes.
-const WIDE_BYTES_MIN: usize = 256;
+pub(crate) const WIDE_BYTES_MIN: usize = 256;
 
-/// XORs `data` with `key`, of which `data[0]` meets byte `offset % 8`: `data[i] ^= key[(offset + i) % 8]`.
+/// XORs `data` with `key`, of which `data[0]` meets byte `offset % 8`: `data[i] ^= key[(offset + i) % 8]`. By ordinary
+/// instructions, for short data; [`crate::Kernels::xor`] has wider ones.
 #[inline]
 pub fn xor(data: &mut [u8], key: [u8; 8], offset: u64) {
-    if !Idea::WideXor.is_on() {
-        by_bytes(data, turned(key, offset));
-    } else if data.len() < WIDE_BYTES_MIN {
-        by_words(data, turned(key, offset));
-    } else {
-        by_widest(data, key, offset);
-    }
-}
-
-fn by_widest(data: &mut [u8], key: [u8; 8], offset: u64) {
-    static BEST: OnceLock<Kernel> = OnceLock::new();
-    let best = *BEST.get_or_init(|| *Kernel::allowed().last().expect("bytes are always there"));
-    xor_with(best, data, key, offset);
+    by_words(data, turned(key, offset));
 }
 
 /// [`xor()`] by a kernel of your choice.
@@ -91,16 +78,16 @@ impl Kernel {
         kernels.into_iter().map(Kernel).collect()
     }
 
-    /// Those of them that [`cpu::chosen`] allows.
-    fn allowed() -> Vec<Kernel> {
-        let cpu = |kernel: &Kernel| match kernel.0 {
+    /// The widest where `cpu` was chosen.
+    pub(crate) fn best(cpu: Cpu) -> Kernel {
+        let needs = |kernel: &Kernel| match kernel.0 {
             Kind::Bytes | Kind::Words | Kind::Unrolled => Cpu::Plain,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => Cpu::Avx2,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => Cpu::Avx512,
         };
-        Kernel::available().into_iter().filter(|kernel| cpu::chosen().allows(cpu(kernel))).collect()
+        Kernel::available().into_iter().rfind(|kernel| cpu.allows(needs(kernel))).unwrap_or(Kernel::REFERENCE)
     }
 
     /// What it is, for a table of measurements.
@@ -217,7 +204,9 @@ mod tests {
             }
             let mut have = part.to_vec();
             xor(&mut have, key, offset);
-            assert_eq!(have, want, "best, {length} bytes at {offset}");
+            assert_eq!(have, want, "by words, {length} bytes at {offset}");
+            crate::Kernels::default().xor(&mut have, key, offset);
+            assert_eq!(have, part, "best, {length} bytes at {offset}");
         }
     }
 }

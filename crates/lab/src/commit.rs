@@ -270,7 +270,7 @@ mod tests {
 
     /// A UTXO set of any coins: nothing here looks into them.
     fn set(dir: &Path, count: u32) {
-        let chainstate = Chainstate::open(Arc::new(RealDisk), dir).unwrap();
+        let chainstate = Chainstate::open(RealDisk::shared(), dir).unwrap();
         let mut records: Vec<(Vec<u8>, Vec<u8>)> = (0..count)
             .map(|number| {
                 let txid = Txid::from_bytes(kernels::sha256::sha256(&(number / 3).to_le_bytes()));
@@ -288,7 +288,7 @@ mod tests {
     }
 
     fn read(dir: &Path) -> (Option<BlockHash>, Vec<(OutPoint, Vec<u8>)>) {
-        let chainstate = Chainstate::open_read_only(Arc::new(RealDisk), dir).unwrap();
+        let chainstate = Chainstate::open_read_only(RealDisk::shared(), dir).unwrap();
         let view = chainstate.view();
         let mut coins = view.coins().unwrap();
         let mut found = Vec::new();
@@ -325,7 +325,7 @@ mod tests {
         assert!(commit(&options).unwrap_err().to_string().contains("no UTXO set in"));
         let dir = scratch.path().join("regtest/chainstate");
         std::fs::create_dir_all(&dir).unwrap();
-        drop(Chainstate::open(Arc::new(RealDisk), &dir).unwrap());
+        drop(Chainstate::open(RealDisk::shared(), &dir).unwrap());
         assert!(commit(&options).unwrap_err().to_string().contains("stands at no block"));
     }
 }

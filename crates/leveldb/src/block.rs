@@ -9,6 +9,7 @@
 use crate::coding::{
     KIND_DELETED, KIND_VALUE, Reader, TAG_BYTES, fixed32, fixed64, prefix_of, shared_prefix, split_key,
 };
+use kernels::Kernels;
 
 /// Cache lines of entries that a search asks for ahead: half of those between two restarts, the
 /// processor sees where it goes from there.
@@ -81,9 +82,9 @@ impl<'a> Block<'a> {
 
     /// Asks for the first entries behind a place.
     #[inline]
-    pub(crate) fn prefetch(&self, offset: usize) {
+    pub(crate) fn prefetch(&self, kernels: Kernels, offset: usize) {
         for line in 0..PREFETCH_LINES {
-            kernels::prefetch::prefetch(self.entries, offset.saturating_add(line * 64));
+            kernels.prefetch(self.entries, offset.saturating_add(line * 64));
         }
     }
 

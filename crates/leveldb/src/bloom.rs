@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use crate::coding::fixed32;
+use kernels::Kernels;
 
 /// The name under which a table's metaindex lists its filter block.
 pub(crate) const FILTER_KEY: &[u8] = b"filter.leveldb.BuiltinBloomFilter2";
@@ -137,9 +138,9 @@ impl<'a> FilterBlock<'a> {
 
     /// Asks for that start.
     #[inline]
-    pub(crate) fn prefetch_place(&self, offset: u64) {
+    pub(crate) fn prefetch_place(&self, kernels: Kernels, offset: u64) {
         if let Some(place) = self.place(offset) {
-            kernels::prefetch::prefetch(self.contents, place);
+            kernels.prefetch(self.contents, place);
         }
     }
 

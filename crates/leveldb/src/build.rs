@@ -17,6 +17,7 @@ use crate::bloom::{FILTER_BASE_LOG2, FILTER_KEY, hash, put_filter};
 use crate::coding::{KIND_VALUE, SEQUENCE_MAX, TAG_BYTES, mask, put_varint, shared_prefix};
 use crate::format::{BLOCK_BYTES, FOOTER_BYTES, Handle, MAGIC, TRAILER_BYTES};
 use disk::{DiskFile, DiskResult};
+use kernels::Kernels;
 
 /// Entries from one restart to the next.
 const RESTART_INTERVAL: usize = 16;
@@ -90,11 +91,12 @@ pub(crate) struct Part {
     index_keys: Vec<u8>,
     filters: Vec<u8>,
     has_filters: bool,
+    kernels: Kernels,
 }
 
 impl Part {
     /// Without records; `has_filters` says whether its table gets filters.
-    pub(crate) fn new(has_filters: bool) -> Part {
+    pub(crate) fn new(has_filters: bool, kernels: Kernels) -> Part {
         Part {
             piece: Vec::with_capacity(PIECE_BYTES + 4 * BLOCK_BYTES),
             block_start: 0,
@@ -111,6 +113,7 @@ impl Part {
             index_keys: Vec::new(),
             filters: Vec::new(),
             has_filters,
+            kernels,
         }
     }
 
@@ -234,7 +237,7 @@ impl Part {
         let count = u32::try_from(self.restarts.len()).expect("a block is small");
         self.piece.extend_from_slice(&count.to_le_bytes());
         let handle = Handle { offset: self.block_start as u64, bytes: (self.piece.len() - self.block_start) as u64 };
-        put_trailer(&mut self.piece, self.block_start);
+        put_trailer(self.kernels, &mut self.piece, self.block_start);
         self.block_start = self.piece.len();
         self.restarts.truncate(1);
         self.since_restart = 0;
@@ -344,19 +347,20 @@ fn tail(start: u64, parts: &[Part]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut value = Vec::new();
     let has_filters = parts.iter().all(|part| part.has_filters);
+    let kernels = parts.first().map_or(Kernels::AUTO, |part| part.kernels);
     if has_filters {
         put_filters(&mut out, start, parts);
         let filter = Handle { offset: start, bytes: out.len() as u64 };
-        put_trailer(&mut out, 0);
+        put_trailer(kernels, &mut out, 0);
         filter.put(&mut value);
     }
-    let mut metaindex = BlockOfRestarts::begin(&mut out);
+    let mut metaindex = BlockOfRestarts::begin(kernels, &mut out);
     if has_filters {
         metaindex.add(FILTER_KEY, &value);
     }
     let metaindex = metaindex.end(start);
 
-    let mut index = BlockOfRestarts::begin(&mut out);
+    let mut index = BlockOfRestarts::begin(kernels, &mut out);
     for (number, part) in parts.iter().enumerate() {
         let next = parts.get(number + 1).map(|next| &next.first_key[..]);
         let mut last = Vec::new();
@@ -403,22 +407,23 @@ fn index_of(offset: u64) -> usize {
 }
 
 /// Appends kind and checksum to the block that begins at `start` of `out`.
-fn put_trailer(out: &mut Vec<u8>, start: usize) {
+fn put_trailer(kernels: Kernels, out: &mut Vec<u8>, start: usize) {
     out.push(0);
-    let crc = mask(kernels::crc32c::crc32c(&out[start..]));
+    let crc = mask(kernels.crc32c(&out[start..]));
     out.extend_from_slice(&crc.to_le_bytes());
 }
 
 /// A block in which nothing is shared and every entry is a restart.
 struct BlockOfRestarts<'a> {
+    kernels: Kernels,
     out: &'a mut Vec<u8>,
     start: usize,
     restarts: Vec<u32>,
 }
 
 impl<'a> BlockOfRestarts<'a> {
-    fn begin(out: &'a mut Vec<u8>) -> BlockOfRestarts<'a> {
-        BlockOfRestarts { start: out.len(), out, restarts: Vec::new() }
+    fn begin(kernels: Kernels, out: &'a mut Vec<u8>) -> BlockOfRestarts<'a> {
+        BlockOfRestarts { kernels, start: out.len(), out, restarts: Vec::new() }
     }
 
     fn add(&mut self, key: &[u8], value: &[u8]) {
@@ -440,7 +445,7 @@ impl<'a> BlockOfRestarts<'a> {
         self.out.extend(self.restarts.iter().chain([&count]).flat_map(|at| at.to_le_bytes()));
         let offset = base + self.start as u64;
         let handle = Handle { offset, bytes: (self.out.len() - self.start) as u64 };
-        put_trailer(self.out, self.start);
+        put_trailer(self.kernels, self.out, self.start);
         handle
     }
 }
@@ -476,7 +481,7 @@ mod tests {
         let per_part = count.div_ceil(part_count);
         let parts: Vec<Part> = (0..part_count)
             .map(|index| {
-                let mut part = Part::new(has_filters);
+                let mut part = Part::new(has_filters, Kernels::AUTO);
                 for number in index * per_part..count.min((index + 1) * per_part) {
                     let kind = if number % 3 == 0 { KIND_DELETED } else { KIND_VALUE };
                     part.put(&key(number * 2), 7 << 8 | kind, &value(number));
@@ -517,7 +522,7 @@ mod tests {
     fn built_table_finds_every_record() {
         for (count, part_count) in [(1, 1), (16, 1), (17, 1), (5000, 1), (5000, 3), (9000, 7)] {
             let bytes = table(count, part_count);
-            let table = Table::open(Path::new("t"), bytes.into(), None).unwrap();
+            let table = Table::open(Path::new("t"), bytes.into(), None, Kernels::AUTO).unwrap();
             check(&table, count).unwrap();
         }
     }
@@ -531,7 +536,7 @@ mod tests {
             let sink = Sink::new(disk.create(Path::new("t")).unwrap(), true);
             let mut parts = Vec::new();
             for part_index in 0..3_u32 {
-                let mut part = Part::new(true);
+                let mut part = Part::new(true, Kernels::AUTO);
                 for number in 0..300 {
                     let bytes = value_bytes + number as usize * 7 % 13;
                     part.put(&key(part_index * 1000 + number), 1 << 8 | KIND_VALUE, &vec![3; bytes]);
@@ -544,7 +549,7 @@ mod tests {
                 parts.push(part);
             }
             finish(&sink, &parts).unwrap();
-            let table = Table::open(Path::new("t"), sink.file.bytes().unwrap(), None).unwrap();
+            let table = Table::open(Path::new("t"), sink.file.bytes().unwrap(), None, Kernels::AUTO).unwrap();
             let mut used = 0;
             for index in 0..table.block_count() {
                 let Handle { offset, bytes } = table.handle(index);
@@ -573,7 +578,7 @@ mod tests {
             assert_eq!((has_name(&with), has_name(&without)), (true, false));
             // Pieces of several parts begin with pages.
             assert!(part_count > 1 || without.len() < with.len(), "{} and {} bytes", without.len(), with.len());
-            let table = Table::open(Path::new("t"), without.into(), None).unwrap();
+            let table = Table::open(Path::new("t"), without.into(), None, Kernels::AUTO).unwrap();
             check(&table, count).unwrap();
         }
     }
@@ -582,13 +587,13 @@ mod tests {
     fn damaged_table_gives_an_error_or_the_right_answer() {
         let bytes = table(400, 1);
         for end in 0..bytes.len() {
-            let why = Table::open(Path::new("t"), bytes[..end].to_vec().into(), None).unwrap_err();
+            let why = Table::open(Path::new("t"), bytes[..end].to_vec().into(), None, Kernels::AUTO).unwrap_err();
             assert!(why.is_damage(), "{why}");
         }
         for at in 0..bytes.len() {
             let mut bent = bytes.clone();
             bent[at] ^= 1 << (at % 8);
-            let result = Table::open(Path::new("t"), bent.into(), None);
+            let result = Table::open(Path::new("t"), bent.into(), None, Kernels::AUTO);
             if let Err(why) = result.and_then(|table| check(&table, 400)) {
                 assert!(why.is_damage(), "bent at {at}: {why}");
             }
@@ -617,7 +622,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "the keys of a run rise")]
     fn part_refuses_descending_keys() {
-        let mut part = Part::new(true);
+        let mut part = Part::new(true, Kernels::AUTO);
         part.put(b"b", 0, b"");
         part.put(b"ab", 0, b"");
     }

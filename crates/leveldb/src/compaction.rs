@@ -313,7 +313,8 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use testkit::Rng;
 
-    const TINY: Options = Options { table_bytes: 1 << 10, level1_bytes: 1 << 10, has_filters: true };
+    const TINY: Options =
+        Options { table_bytes: 1 << 10, level1_bytes: 1 << 10, has_filters: true, kernels: kernels::Kernels::AUTO };
 
     fn key(number: u8) -> [u8; 3] {
         [b'k', number, b'.']
@@ -348,7 +349,7 @@ mod tests {
         drop(db);
         let good = disk.open(&path).unwrap().bytes().unwrap().to_vec();
         let blocks: Vec<_> = {
-            let table = Table::open(&path, good.clone().into(), None).unwrap();
+            let table = Table::open(&path, good.clone().into(), None, kernels::Kernels::AUTO).unwrap();
             (0..table.block_count()).map(|index| table.handle(index)).collect()
         };
         let (mut faults, mut tries) = (0, 0);
@@ -469,7 +470,12 @@ mod tests {
     /// Runs that lie apart, above each other, one much longer than the other: the parts are alike, and each makes one table.
     #[test]
     fn sub_compactions_have_equal_bytes_of_all_inputs() {
-        let options = Options { table_bytes: 256 << 10, level1_bytes: 1 << 20, has_filters: true };
+        let options = Options {
+            table_bytes: 256 << 10,
+            level1_bytes: 1 << 20,
+            has_filters: true,
+            kernels: kernels::Kernels::AUTO,
+        };
         let disk = SimDisk::new(0);
         let db = Db::create(disk.shared(), Path::new("/db"), options).unwrap();
         for range in [0..12_000_u32, 1600..4000, 8000..24_000, 23_200..24_000] {
@@ -490,7 +496,8 @@ mod tests {
     /// Bytes that are written for each byte of 300 commits, on the disk: within what `levels` states for it.
     #[test]
     fn write_amplification_of_300_generations_is_bounded() {
-        let options = Options { table_bytes: 8 << 10, level1_bytes: 4 << 10, has_filters: true };
+        let options =
+            Options { table_bytes: 8 << 10, level1_bytes: 4 << 10, has_filters: true, kernels: kernels::Kernels::AUTO };
         let disk = SimDisk::new(0);
         let db = Db::create(disk.shared(), Path::new("/db"), options).unwrap();
         let (mut seen, mut written, mut committed) = (BTreeSet::new(), 0, 0);

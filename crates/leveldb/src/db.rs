@@ -16,6 +16,7 @@ use crate::recover::{Recovered, manifest_named, recover};
 use crate::run::{Outputs, Run, RunSlot};
 use crate::version::{Shared, SortedRun, TableFile, Version};
 use disk::{Appender, Disk, LockGuard};
+use kernels::Kernels;
 
 /// An open database. Clones are the same one; the last one to go closes it.
 #[derive(Clone, Debug)]
@@ -63,7 +64,7 @@ impl Db {
             disk.sync_dir_once(parent)?;
         }
         let lock = disk.lock(&dir.join(LOCK))?;
-        let shared = Arc::new(Shared::new(disk, dir));
+        let shared = Arc::new(Shared::new(disk, dir, options.kernels));
         for entry in shared.disk.list(dir)? {
             let name = Name::parse(&entry.name);
             if entry.name == CURRENT || matches!(name, Some(Name::Table(_) | Name::Log(_))) {
@@ -91,7 +92,7 @@ impl Db {
             return Err(Error::Missing { path: dir.join(CURRENT), wanted_by });
         }
         let lock = disk.lock(&dir.join(LOCK))?;
-        let shared = Arc::new(Shared::new(disk, dir));
+        let shared = Arc::new(Shared::new(disk, dir, options.kernels));
         let Recovered { mut version, from_logs, last_sequence } = recover(&shared, options.has_filters)?;
         if let Some((meta, bytes)) = from_logs {
             let path = dir.join(Name::Table(meta.number).to_string());
@@ -113,14 +114,27 @@ impl Db {
     /// # Errors
     /// Something is damaged or missing, or the disk.
     pub fn open_read_only(disk: Arc<dyn Disk>, dir: &Path) -> Result<Db> {
-        let shared = Arc::new(Shared::new(disk, dir));
+        Db::open_read_only_with(disk, dir, Options::default())
+    }
+
+    /// The same; of the options the kernels count alone.
+    ///
+    /// # Errors
+    /// As [`Db::open_read_only`].
+    pub fn open_read_only_with(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Db> {
+        let shared = Arc::new(Shared::new(disk, dir, options.kernels));
         let Recovered { mut version, from_logs, .. } = recover(&shared, false)?;
         if let Some((meta, bytes)) = from_logs {
             let path = dir.join("(log)");
             let file = TableFile::in_memory(&shared, meta, path, bytes)?;
             version.runs.insert(0, SortedRun { level: 0, files: vec![Arc::new(file)] });
         }
-        Ok(Db::new(shared, Options::default(), version, None, None))
+        Ok(Db::new(shared, options, version, None, None))
+    }
+
+    /// What computes its checksums.
+    pub fn kernels(&self) -> Kernels {
+        self.0.options.kernels
     }
 
     fn new(

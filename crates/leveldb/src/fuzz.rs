@@ -27,7 +27,8 @@ use disk::{Appender, Disk, SimDisk};
 
 /// Records that are read of one database; blocks may name the same bytes again and again.
 const RECORDS_MAX: usize = 10_000;
-const SMALL: Options = Options { table_bytes: 1 << 10, level1_bytes: 1 << 10, has_filters: true };
+const SMALL: Options =
+    Options { table_bytes: 1 << 10, level1_bytes: 1 << 10, has_filters: true, kernels: kernels::Kernels::AUTO };
 
 /// A block of three records, the second of which shares its key's start with the first.
 const BLOCK: &[u8] = &[

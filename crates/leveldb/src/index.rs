@@ -8,6 +8,7 @@ use crate::block::{Block, extend_key};
 use crate::coding::{Reader, put_varint, shared_prefix, split_key, user_key};
 use crate::error::Damage;
 use crate::format::Handle;
+use kernels::Kernels;
 
 /// Blocks of a segment: their prefixes fill a line of the processor's caches.
 const SEGMENT: usize = 16;
@@ -55,7 +56,7 @@ impl TableIndex {
 
     /// Finds the segment of a key, and asks for it.
     #[inline]
-    pub(crate) fn begin_search(&self, key: &[u8]) -> IndexSearch {
+    pub(crate) fn begin_search(&self, kernels: Kernels, key: &[u8]) -> IndexSearch {
         let common = key.get(..self.common.len()).unwrap_or(key);
         let wanted = match common.cmp(&self.common) {
             std::cmp::Ordering::Less => 0,
@@ -63,9 +64,9 @@ impl TableIndex {
             std::cmp::Ordering::Greater => u32::MAX,
         };
         let segment = search(&self.segment_ends, wanted);
-        kernels::prefetch::prefetch(&self.prefixes, segment * SEGMENT);
-        kernels::prefetch::prefetch(&self.handles, segment * SEGMENT);
-        kernels::prefetch::prefetch(&self.handles, segment * SEGMENT + SEGMENT / 2);
+        kernels.prefetch(&self.prefixes, segment * SEGMENT);
+        kernels.prefetch(&self.handles, segment * SEGMENT);
+        kernels.prefetch(&self.handles, segment * SEGMENT + SEGMENT / 2);
         IndexSearch { wanted, segment }
     }
 
@@ -254,7 +255,7 @@ mod tests {
                 for key in near.chain([0, spread / 2, u64::MAX]) {
                     let key = key.to_be_bytes();
                     let plain = most.partition_point(|end| *end < key);
-                    let found = index.end_search(index.begin_search(&key), |block| ends[block] < key);
+                    let found = index.end_search(index.begin_search(Kernels::AUTO, &key), |block| ends[block] < key);
                     assert_eq!(found, plain, "{key:?} among {count} below {spread}");
                 }
             }

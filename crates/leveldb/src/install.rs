@@ -335,7 +335,7 @@ mod tests {
 
     /// Small tables, so that there are several.
     fn options() -> Options {
-        Options { table_bytes: 200, level1_bytes: 1000, has_filters: true }
+        Options { table_bytes: 200, level1_bytes: 1000, has_filters: true, kernels: kernels::Kernels::AUTO }
     }
 
     type Records = Vec<(Vec<u8>, Vec<u8>)>;

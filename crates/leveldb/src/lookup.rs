@@ -58,7 +58,7 @@ impl<'a> BlockRef<'a> {
     fn seek(self, key: &[u8]) -> Result<SeekPos<'a>> {
         let block = self.table.block(self.block)?;
         let offset = block.seek(key).ok_or_else(|| self.table.not_a_block(self.block))?;
-        block.prefetch(offset);
+        block.prefetch(self.table.kernels(), offset);
         Ok(SeekPos { block_ref: self, block, offset })
     }
 }

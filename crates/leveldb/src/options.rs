@@ -1,5 +1,7 @@
 //! What a database is opened with.
 
+use kernels::Kernels;
+
 /// What decides where things lie, and what tables have. The defaults are Bitcoin Core's; tests make the sizes small.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -10,10 +12,12 @@ pub struct Options {
     /// Whether new tables get filters, which serve point look-ups and nothing else. Tables that are there are read with
     /// what they have.
     pub has_filters: bool,
+    /// What computes checksums.
+    pub kernels: Kernels,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { table_bytes: 32 << 20, level1_bytes: 10 << 20, has_filters: true }
+        Options { table_bytes: 32 << 20, level1_bytes: 10 << 20, has_filters: true, kernels: Kernels::AUTO }
     }
 }

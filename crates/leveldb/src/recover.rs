@@ -183,7 +183,7 @@ fn read_batch<'a>(batch: &'a [u8], memory: &mut Memory<'a>) -> Option<u64> {
 fn table_of(shared: &Shared, memory: &Memory<'_>, has_filters: bool) -> Result<MemoryTable> {
     let disk = SimDisk::new(0);
     let sink = Sink::new(disk.create(Path::new("table"))?, false);
-    let mut part = Part::new(has_filters);
+    let mut part = Part::new(has_filters, shared.kernels);
     for (key, (tag, value)) in memory {
         part.put(key, *tag, value);
     }

@@ -93,7 +93,13 @@ impl Outputs {
     pub(crate) fn writer(self: &Arc<Outputs>) -> Writer {
         self.state().open_writers += 1;
         let limit = self.limit(0);
-        Writer { outputs: self.clone(), part: Part::new(self.has_filters), file: None, limit, is_finished: false }
+        Writer {
+            outputs: self.clone(),
+            part: Part::new(self.has_filters, self.shared.kernels),
+            file: None,
+            limit,
+            is_finished: false,
+        }
     }
 
     /// How long the next piece of a table may get that has `bytes` so far.
@@ -218,7 +224,7 @@ impl Writer {
 
     /// Closes the table that the part goes into, if it has records.
     fn finish_table(&mut self) -> Result<()> {
-        let part = std::mem::replace(&mut self.part, Part::new(self.outputs.has_filters));
+        let part = std::mem::replace(&mut self.part, Part::new(self.outputs.has_filters, self.outputs.shared.kernels));
         if let Some(file) = self.file.take() {
             let count = part.record_count();
             let done = file.finish(&[part])?;
@@ -234,7 +240,8 @@ impl Writer {
         if self.part.record_count() > 0 {
             self.write()?;
             if self.outputs.single.is_some() {
-                let part = std::mem::replace(&mut self.part, Part::new(self.outputs.has_filters));
+                let part =
+                    std::mem::replace(&mut self.part, Part::new(self.outputs.has_filters, self.outputs.shared.kernels));
                 let mut state = self.outputs.state();
                 state.record_count += part.record_count();
                 state.parts.push(part);

@@ -22,6 +22,7 @@ use crate::error::{Damage, Error, Result};
 use crate::format::{FOOTER_BYTES, Handle, MAGIC, TRAILER_BYTES};
 use crate::index::{IndexEntries, IndexSearch, TableIndex};
 use disk::{Bytes, DiskFile};
+use kernels::Kernels;
 use sys::memory::Buffer;
 
 /// Pages of the system are this long, or a multiple of it.
@@ -40,15 +41,15 @@ fn framed_block(file: &[u8], handle: Handle) -> std::result::Result<&[u8], Damag
 }
 
 /// The contents of a block, its frame and checksum checked.
-fn checked_block(file: &[u8], handle: Handle) -> std::result::Result<&[u8], Damage> {
-    checked_contents(framed_block(file, handle)?, handle)
+fn checked_block(file: &[u8], handle: Handle, kernels: Kernels) -> std::result::Result<&[u8], Damage> {
+    checked_contents(framed_block(file, handle)?, handle, kernels)
 }
 
 /// The contents of a block that was read with its trailer, checked.
-fn checked_contents(block: &[u8], handle: Handle) -> std::result::Result<&[u8], Damage> {
+fn checked_contents(block: &[u8], handle: Handle, kernels: Kernels) -> std::result::Result<&[u8], Damage> {
     let (contents, trailer) = block.split_at(block.len() - TRAILER_BYTES);
     let wanted = fixed32(&trailer[1..]);
-    let found = mask(kernels::crc32c::crc32c(&block[..=contents.len()]));
+    let found = mask(kernels.crc32c(&block[..=contents.len()]));
     if wanted != found {
         let wanted = format!("a block of {} bytes with checksum {wanted:08x}", handle.bytes);
         return Err(Damage::new(handle.offset, wanted, format!("checksum {found:08x}")));
@@ -80,13 +81,13 @@ struct Filters {
 }
 
 impl Filters {
-    fn copy(&self, file: &Bytes) -> Option<Buffer> {
+    fn copy(&self, file: &Bytes, kernels: Kernels) -> Option<Buffer> {
         let memory = self.memory.as_ref().filter(|_| file.is_mapped())?;
         if !memory.take(whole_pages(self.range.len())) {
             return None;
         }
         will_need(file, self.range.clone());
-        let mut copy = Buffer::cut(self.range.len());
+        let mut copy = kernels.cut(self.range.len());
         copy.copy_from_slice(&file[self.range.clone()]);
         Some(copy)
     }
@@ -146,6 +147,7 @@ pub(crate) struct Table {
     verified: Vec<AtomicU64>,
     /// The file beside its map, opened when it is first asked for; `None` where it cannot be.
     file: OnceLock<Option<Arc<dyn DiskFile>>>,
+    kernels: Kernels,
 }
 
 impl Table {
@@ -153,18 +155,28 @@ impl Table {
     ///
     /// # Errors
     /// Whatever in them is not as it must be.
-    pub(crate) fn open(path: &Path, bytes: Bytes, memory: Option<&Arc<FilterMemory>>) -> Result<Table> {
+    pub(crate) fn open(
+        path: &Path,
+        bytes: Bytes,
+        memory: Option<&Arc<FilterMemory>>,
+        kernels: Kernels,
+    ) -> Result<Table> {
         bytes.advise_random();
-        Table::read(path, bytes, memory).map_err(|why| why.of(path))
+        Table::read(path, bytes, memory, kernels).map_err(|why| why.of(path))
     }
 
-    fn read(path: &Path, bytes: Bytes, memory: Option<&Arc<FilterMemory>>) -> std::result::Result<Table, Damage> {
+    fn read(
+        path: &Path,
+        bytes: Bytes,
+        memory: Option<&Arc<FilterMemory>>,
+        kernels: Kernels,
+    ) -> std::result::Result<Table, Damage> {
         let (metaindex, index) = footer(&bytes)?;
         index.range(&bytes).into_iter().for_each(|range| will_need(&bytes, range));
-        let filters = find_filter(&bytes, metaindex, |range| will_need(&bytes, range))?;
+        let filters = find_filter(&bytes, metaindex, kernels, |range| will_need(&bytes, range))?;
         let filters =
             filters.map(|(range, frame)| Filters { frame, range, copy: OnceLock::new(), memory: memory.cloned() });
-        let contents = checked_block(&bytes, index)?;
+        let contents = checked_block(&bytes, index, kernels)?;
         let entries =
             IndexEntries::read(contents, &bytes).map_err(|why| Damage { offset: index.offset + why.offset, ..why })?;
         let start = usize::try_from(index.offset).expect("checked with the block");
@@ -181,6 +193,7 @@ impl Table {
             verified,
             bytes,
             file: OnceLock::new(),
+            kernels,
         })
     }
 
@@ -196,6 +209,11 @@ impl Table {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What computes checksums, and asks for memory ahead.
+    pub(crate) fn kernels(&self) -> Kernels {
+        self.kernels
     }
 
     /// How many data blocks there are.
@@ -222,7 +240,7 @@ impl Table {
     #[inline]
     fn filters(&self) -> Option<FilterBlock<'_>> {
         let filters = self.filters.as_ref()?;
-        let copy = filters.copy.get_or_init(|| filters.copy(&self.bytes));
+        let copy = filters.copy.get_or_init(|| filters.copy(&self.bytes, self.kernels));
         let contents = copy.as_deref().unwrap_or_else(|| &self.bytes[filters.range.clone()]);
         Some(FilterBlock::new(contents, filters.frame))
     }
@@ -247,7 +265,7 @@ impl Table {
     #[inline]
     pub(crate) fn prefetch_filter_place(&self, index: usize) {
         if let Some(filters) = self.filters() {
-            filters.prefetch_place(self.handle(index).offset);
+            filters.prefetch_place(self.kernels, self.handle(index).offset);
         }
     }
 
@@ -257,8 +275,8 @@ impl Table {
         if let Some(filters) = self.filters()
             && let Some(filter) = filters.filter(self.handle(index).offset)
         {
-            kernels::prefetch::prefetch(filter, 0);
-            kernels::prefetch::prefetch(filter, 64);
+            self.kernels.prefetch(filter, 0);
+            self.kernels.prefetch(filter, 64);
         }
     }
 
@@ -291,8 +309,8 @@ impl Table {
     pub(crate) fn prefetch_restarts(&self, index: usize) {
         let Handle { offset, bytes } = self.handle(index);
         if let Ok(end) = usize::try_from(offset + bytes) {
-            kernels::prefetch::prefetch(&self.bytes, end.saturating_sub(4));
-            kernels::prefetch::prefetch(&self.bytes, end.saturating_sub(24));
+            self.kernels.prefetch(&self.bytes, end.saturating_sub(4));
+            self.kernels.prefetch(&self.bytes, end.saturating_sub(24));
         }
     }
 
@@ -305,7 +323,7 @@ impl Table {
         let contents = &self.bytes[range];
         if let Some(block) = Block::parse(contents) {
             for restart in 0..block.restart_count().min(4) {
-                kernels::prefetch::prefetch(contents, block.restart(restart));
+                self.kernels.prefetch(contents, block.restart(restart));
             }
         }
     }
@@ -313,7 +331,7 @@ impl Table {
     /// Begins to look for the block of `key`, and asks for what [`Table::end_search`] reads.
     #[inline]
     pub(crate) fn begin_search(&self, key: &[u8]) -> IndexSearch {
-        self.index.begin_search(key)
+        self.index.begin_search(self.kernels, key)
     }
 
     /// Which block holds `key`, if any does; in a table without blocks, 0.
@@ -343,7 +361,8 @@ impl Table {
         let word = &self.verified[index / 64];
         let bit = 1 << (index % 64);
         let contents = if word.load(Ordering::Relaxed) & bit == 0 {
-            let contents = checked_contents(bytes, self.handle(index)).map_err(|why| why.of(&self.path))?;
+            let contents =
+                checked_contents(bytes, self.handle(index), self.kernels).map_err(|why| why.of(&self.path))?;
             word.fetch_or(bit, Ordering::Relaxed);
             contents
         } else {
@@ -367,7 +386,7 @@ impl Table {
 
 /// A checked block of a file that is read from end to end.
 pub(crate) fn scanned_block<'a>(table: &Table, file: &'a [u8], index: usize) -> Result<&'a [u8]> {
-    checked_block(file, table.handle(index)).map_err(|why| why.of(table.path()))
+    checked_block(file, table.handle(index), table.kernels).map_err(|why| why.of(table.path()))
 }
 
 /// Tells the system that all of a range is read next: then the disk brings it in large pieces, not page by page.
@@ -396,9 +415,10 @@ fn footer(file: &[u8]) -> std::result::Result<(Handle, Handle), Damage> {
 fn find_filter(
     file: &[u8],
     metaindex: Handle,
+    kernels: Kernels,
     will_need: impl Fn(Range<usize>),
 ) -> std::result::Result<Option<(Range<usize>, FilterFrame)>, Damage> {
-    let contents = checked_block(file, metaindex)?;
+    let contents = checked_block(file, metaindex, kernels)?;
     let broken = || Damage::new(metaindex.offset, "a metaindex block", "malformed bytes");
     let block = Block::parse(contents).ok_or_else(broken)?;
     let mut at = 0;
@@ -409,7 +429,7 @@ fn find_filter(
         if key == FILTER_KEY {
             let handle = Handle::read(&mut Reader(entry.value)).ok_or_else(broken)?;
             handle.range(file).into_iter().for_each(&will_need);
-            let filter = checked_block(file, handle)?;
+            let filter = checked_block(file, handle, kernels)?;
             // A malformed frame counts as no filter, as in LevelDB: look-ups read the blocks.
             let start = usize::try_from(handle.offset).expect("checked with the block");
             let range = start..start + filter.len();
@@ -432,7 +452,7 @@ mod tests {
     fn table_with_a_false_index_gives_errors_or_answers_never_a_panic() {
         let disk = SimDisk::new(0);
         let sink = Sink::new(disk.create(Path::new("t")).unwrap(), false);
-        let mut part = Part::new(true);
+        let mut part = Part::new(true, Kernels::AUTO);
         let key = |number: u16| [&b"key"[..], &number.to_be_bytes(), &[b'.'; 20]].concat();
         for number in 0..600 {
             part.put(&key(number), 1 << 8 | 1, &[9; 40]);
@@ -442,7 +462,7 @@ mod tests {
         finish(&sink, &[part]).unwrap();
         let good = sink.file.bytes().unwrap().to_vec();
         let (metaindex, index) = footer(&good).unwrap();
-        let filter = find_filter(&good, metaindex, |_| {}).unwrap().unwrap().0;
+        let filter = find_filter(&good, metaindex, Kernels::AUTO, |_| {}).unwrap().unwrap().0;
         let mut opened = 0;
         for range in [metaindex.range(&good).unwrap(), index.range(&good).unwrap(), filter] {
             for at in range.clone() {
@@ -451,7 +471,7 @@ mod tests {
                     bad[at] = value;
                     let crc = mask(kernels::crc32c::crc32c(&bad[range.start..=range.end]));
                     bad[range.end + 1..range.end + 5].copy_from_slice(&crc.to_le_bytes());
-                    let Ok(table) = Table::open(Path::new("t"), bad.into(), None) else {
+                    let Ok(table) = Table::open(Path::new("t"), bad.into(), None, Kernels::AUTO) else {
                         continue;
                     };
                     opened += 1;

@@ -13,6 +13,7 @@ use crate::levels::RunSize;
 use crate::read_ahead::AdaptiveReadAhead;
 use crate::table::{FilterMemory, Table};
 use disk::{Bytes, Disk, DiskFile};
+use kernels::Kernels;
 
 /// What all parts of an open database share.
 #[derive(Debug)]
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) read_ahead: AdaptiveReadAhead,
     /// Tables whose files are kept open, to be read beside their maps.
     open_files: AtomicU64,
+    pub(crate) kernels: Kernels,
 }
 
 /// Tables whose files are kept open, at most: a third of the descriptors that a program usually may have, and as many as
@@ -37,7 +39,7 @@ pub(crate) struct Shared {
 const OPEN_FILES_MAX: u64 = 384;
 
 impl Shared {
-    pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path) -> Shared {
+    pub(crate) fn new(disk: Arc<dyn Disk>, dir: &Path, kernels: Kernels) -> Shared {
         Shared {
             disk,
             dir: dir.to_path_buf(),
@@ -47,6 +49,7 @@ impl Shared {
             filter_memory: Arc::default(),
             read_ahead: AdaptiveReadAhead::default(),
             open_files: AtomicU64::new(0),
+            kernels,
         }
     }
 
@@ -113,7 +116,7 @@ impl TableFile {
     /// A table that is in memory only.
     pub(crate) fn in_memory(shared: &Arc<Shared>, meta: FileMeta, path: PathBuf, bytes: Vec<u8>) -> Result<TableFile> {
         let file = TableFile::new(shared, meta, path);
-        file.keep(Table::open(&file.path, bytes.into(), None)?);
+        file.keep(Table::open(&file.path, bytes.into(), None, shared.kernels)?);
         Ok(file)
     }
 
@@ -138,7 +141,7 @@ impl TableFile {
             return Ok(table);
         }
         let bytes = self.bytes()?;
-        Ok(self.keep(Table::open(&self.path, bytes, Some(&self.shared.filter_memory))?))
+        Ok(self.keep(Table::open(&self.path, bytes, Some(&self.shared.filter_memory), self.shared.kernels)?))
     }
 
     /// The file's bytes, for one who reads it from end to end.
@@ -296,20 +299,20 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("table");
         std::fs::write(&path, b"table").unwrap();
-        let shared = Shared::new(RealDisk::shared(), directory.path());
+        let shared = Shared::new(RealDisk::shared(), directory.path(), Kernels::AUTO);
         let open: Vec<_> = std::iter::from_fn(|| shared.open_file(&path)).collect();
         assert_eq!((open.len() as u64, shared.open_files()), (OPEN_FILES_MAX, OPEN_FILES_MAX));
-        let shared = Shared::new(RealDisk::shared(), directory.path());
+        let shared = Shared::new(RealDisk::shared(), directory.path(), Kernels::AUTO);
         assert!(shared.open_file(Path::new("/absent")).is_none() && shared.open_files() == 0);
         let sim = SimDisk::new(0).shared();
         drop(sim.create(Path::new("table")).unwrap());
-        let shared = Shared::new(sim, directory.path());
+        let shared = Shared::new(sim, directory.path(), Kernels::AUTO);
         assert!(shared.open_file(Path::new("table")).is_none(), "nothing that the system's queue can read");
     }
 
     #[test]
     fn version_with_contradictory_tables_is_refused() {
-        let shared = Arc::new(Shared::new(SimDisk::new(0).shared(), Path::new("/db")));
+        let shared = Arc::new(Shared::new(SimDisk::new(0).shared(), Path::new("/db"), Kernels::AUTO));
         let file = |number: u64, first: &[u8], last: &[u8]| {
             let internal = |key: &[u8]| [key, &[1; 8]].concat().into();
             let (smallest, largest) = (internal(first), internal(last));

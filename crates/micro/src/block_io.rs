@@ -80,7 +80,7 @@ impl Directory<'_> {
         let mut bytes = Vec::with_capacity(self.sample.bytes.len() + HEADER_BYTES as usize);
         bytes.extend_from_slice(&self.head());
         put(&mut bytes);
-        kernels::xor::xor(&mut bytes, KEY, 0);
+        kernels::Kernels::AUTO.xor(&mut bytes, KEY, 0);
         self.open_to_write()?.write_all(&bytes).map_err(Error::io("write", &self.file()))
     }
 
@@ -121,7 +121,7 @@ impl Directory<'_> {
             file.seek(SeekFrom::Start(HEADER_BYTES.into()))?;
             let mut bytes = vec![0; self.sample.bytes.len()];
             file.read_exact(&mut bytes)?;
-            kernels::xor::xor(&mut bytes, KEY, HEADER_BYTES.into());
+            kernels::Kernels::AUTO.xor(&mut bytes, KEY, HEADER_BYTES.into());
             Ok(bytes)
         };
         read().map_err(Error::io("read", &path))

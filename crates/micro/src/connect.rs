@@ -11,7 +11,7 @@ use consensus::block::{self, Context};
 use consensus::{BlockSpend, SpentCoin, transaction};
 use primitives::{Amount, Height, MedianTime, Reader, Tables};
 use script::sighash::hash_shared;
-use script::{Deferred, Flags, Immediate, Precomputed, Scratch, SpentOutput, lanes, verify, verify_all};
+use script::{Batch, Deferred, Flags, Immediate, Precomputed, Scratch, SpentOutput, lanes, verify, verify_all};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[ECDSA, MIXED, TAPROOT, WITNESS_V0, TRANSACTION], run };
 
@@ -195,15 +195,15 @@ fn in_batches(
     wanted: impl Fn(&[u8]) -> bool,
 ) -> Result<usize, Error> {
     let spending = spending(sample, tables, coins);
-    if lanes::best().takes_hashes() {
-        hash_shared(&spending);
+    if lanes::best(kernels::Kernels::AUTO).takes_hashes() {
+        hash_shared(kernels::Kernels::AUTO, &spending);
     }
     let all = spending.iter().flat_map(|tx| (0..tx.spent().len()).map(move |input| (tx, input)));
     let mut verified = 0;
     let wanted = &wanted;
     let inputs = all.filter(|(tx, input)| wanted(tx.spent()[*input].script)).inspect(|_| verified += 1);
-    let mut deferred = Deferred::for_batch(lanes::best());
-    verify_all(inputs, flags, lanes::best(), &mut deferred, &mut Scratch::new())
+    let mut deferred = Deferred::for_batch(&lanes::best(kernels::Kernels::AUTO));
+    verify_all(inputs, flags, &lanes::best(kernels::Kernels::AUTO), &mut deferred, &mut Scratch::new())
         .map_err(|(_, why)| Error::Broken(format!("a good input is refused: {why}")))?;
     Ok(verified)
 }

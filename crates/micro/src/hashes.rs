@@ -4,7 +4,8 @@ use crate::bench::Bench;
 use crate::input::{Digest, Inputs, Rng};
 use crate::owned;
 use crate::{Error, Experiment};
-use kernels::sha256::{Lanes, Pieces, sha256d_64, sha256d_64_with, sha256d_many_with};
+use kernels::Kernels;
+use kernels::sha256::{Lanes, Pieces, sha256d_64_with, sha256d_many_with};
 use primitives::{Hash256, Txid, merkle};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[PAIRS, ROOT, TXIDS], run };
@@ -29,9 +30,9 @@ fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
             });
         }
         let mut out = vec![[0; 32]; count];
-        sha256d_64(pairs, &mut out);
+        Kernels::AUTO.sha256d_64(pairs, &mut out);
         table.add(SHIPPED, Digest::of(out.as_flattened()), move || {
-            sha256d_64(pairs, &mut out);
+            Kernels::AUTO.sha256d_64(pairs, &mut out);
             Ok(out[0])
         });
         table.shipped();
@@ -50,7 +51,7 @@ fn root(bench: &mut Bench<'_>) -> Result<(), Error> {
     for lanes in Lanes::available() {
         table.way(lanes.name(), move || root_by(lanes, leaves.iter().map(|leaf| leaf.0).collect()));
     }
-    table.way(SHIPPED, move || merkle::root(&mut leaves.to_vec()));
+    table.way(SHIPPED, move || merkle::root(kernels::Kernels::AUTO, &mut leaves.to_vec()));
     table.shipped();
     bench.run(table)
 }

@@ -5,7 +5,7 @@
 use crate::bench::Bench;
 use crate::input::{Inputs, Rng};
 use crate::{Error, Experiment};
-use kernels::sha256::sha256d_80;
+use kernels::Kernels;
 use primitives::Header;
 use std::hint::black_box;
 
@@ -35,7 +35,7 @@ fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
     });
     table.way("many at once in lanes, kept", move || {
         let mut hashes = vec![[0; 32]; headers.len()];
-        sha256d_80(headers, &mut hashes);
+        Kernels::AUTO.sha256d_80(headers, &mut hashes);
         asked(hashes.iter().flat_map(|hash| (0..ASKS).map(move |_| first(black_box(hash)))))
     });
     table.shipped();

@@ -159,7 +159,7 @@ fn serve(bench: &mut Bench<'_>, sample: &Sample, inputs: &Inputs) -> Result<(), 
     let path = inputs.directory("served")?.join("blk00000.dat");
     let Some(mut table) = bench.table(SERVE, "block", 1) else { return Ok(()) };
     let mut obfuscated = sample.bytes.clone();
-    kernels::xor::xor(&mut obfuscated, KEY, 0);
+    kernels::Kernels::AUTO.xor(&mut obfuscated, KEY, 0);
     std::fs::write(&path, &obfuscated).map_err(Error::io("write", &path))?;
     let magic = sample.params.magic;
     let path = &path;
@@ -201,7 +201,7 @@ fn read_into_packet(path: &std::path::Path, buffers: &BufferPool) -> Result<Pack
     let mut packet = Packet::new(head_bytes(false), buffers.clone());
     let out = packet.payload_mut(bytes as usize);
     file.read_exact(out).map_err(Error::io("read", path))?;
-    kernels::xor::xor(out, KEY, 0);
+    kernels::Kernels::AUTO.xor(out, KEY, 0);
     Ok(packet)
 }
 
@@ -210,6 +210,6 @@ fn read_plain(path: &std::path::Path) -> Result<Vec<u8>, Error> {
     let bytes = file.metadata().map_err(Error::io("look at", path))?.len();
     let mut out = Vec::with_capacity(bytes as usize);
     file.read_to_end(&mut out).map_err(Error::io("read", path))?;
-    kernels::xor::xor(&mut out, KEY, 0);
+    kernels::Kernels::AUTO.xor(&mut out, KEY, 0);
     Ok(out)
 }

@@ -3,7 +3,8 @@
 use crate::bench::Bench;
 use crate::input::{Digest, Inputs, Rng};
 use crate::{Error, Experiment};
-use kernels::xor::{Kernel, xor, xor_with};
+use kernels::Kernels;
+use kernels::xor::{Kernel, xor_with};
 
 pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[ALIGNED, ODD, COINS], run };
 
@@ -37,7 +38,7 @@ fn one(
     for kernel in Kernel::available().into_iter().map(Some).chain([None]) {
         let by = move |part: &mut [u8]| match kernel {
             Some(kernel) => xor_with(kernel, part, KEY, offset),
-            None => xor(part, KEY, offset),
+            None => Kernels::AUTO.xor(part, KEY, offset),
         };
         // Room to lie at an address that is a multiple of 64 whatever the allocator gives.
         let mut room = vec![0; data.len() + 64];

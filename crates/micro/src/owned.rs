@@ -55,7 +55,7 @@ pub(crate) struct Obfuscating<T> {
 impl<R: Read> Read for Obfuscating<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(out)?;
-        kernels::xor::xor(&mut out[..count], self.key, self.at);
+        kernels::Kernels::AUTO.xor(&mut out[..count], self.key, self.at);
         self.at += count as u64;
         Ok(count)
     }
@@ -66,7 +66,7 @@ impl<W: Write> Write for Obfuscating<W> {
         let mut piece = [0; 4096];
         let count = bytes.len().min(piece.len());
         piece[..count].copy_from_slice(&bytes[..count]);
-        kernels::xor::xor(&mut piece[..count], self.key, self.at);
+        kernels::Kernels::AUTO.xor(&mut piece[..count], self.key, self.at);
         self.inner.write_all(&piece[..count])?;
         self.at += count as u64;
         Ok(count)

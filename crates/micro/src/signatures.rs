@@ -55,7 +55,7 @@ fn table(
             table.way(format!("{}, one sum", lanes.name()), move || vec![lanes.hold_by_sum(checks); checks.len()]);
         }
     }
-    table.way("what verifies blocks here", move || best().verify(checks));
+    table.way("what verifies blocks here", move || best(kernels::Kernels::AUTO).verify(checks));
     table.shipped();
     bench.run(table)
 }

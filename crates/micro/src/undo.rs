@@ -178,7 +178,7 @@ impl Work {
         let mut payload = Vec::new();
         write_all(&mut payload, &self.transactions).expect("memory takes everything");
         let mut record = undo_record(self.network.magic, &PREV, &payload);
-        kernels::xor::xor(&mut record, KEY, 0);
+        kernels::Kernels::AUTO.xor(&mut record, KEY, 0);
         self.open_to_write()?.write_all(&record).map_err(Error::io("write", &self.file()))
     }
 
@@ -203,7 +203,7 @@ impl Work {
         let mut bytes = input::file_bytes(&path)?;
         std::fs::remove_file(&path).map_err(Error::io("remove", &path))?;
         let mut head: [u8; 8] = *bytes.first_chunk().ok_or_else(|| Error::Broken("no undo record".to_owned()))?;
-        kernels::xor::xor(&mut head, KEY, 0);
+        kernels::Kernels::AUTO.xor(&mut head, KEY, 0);
         let size = u32::from_le_bytes(*head.last_chunk().expect("4 of 8 bytes")) as usize;
         bytes.truncate(HEADER_BYTES as usize + size + 32);
         Ok(bytes)
@@ -222,7 +222,7 @@ impl Work {
 
     fn read_once(&self) -> Result<Digest, Error> {
         let mut bytes = input::file_bytes(&self.file())?;
-        kernels::xor::xor(&mut bytes, KEY, 0);
+        kernels::Kernels::AUTO.xor(&mut bytes, KEY, 0);
         checked(&bytes[HEADER_BYTES as usize..]).map_err(Error::io("read", &self.file()))
     }
 }

@@ -3,11 +3,13 @@
 use consensus::Params;
 use disk::{Disk, RealDisk};
 pub use indexes::IndexKind;
+pub use kernels::Kernels;
 use primitives::{BlockHash, Height, Work};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use store::Host;
 pub use store::blockfiles::Limits;
 
 /// Time from the begin of one commit to that of the next: ten minutes of work at most would be lost, and writing a
@@ -54,6 +56,8 @@ pub struct Options {
     pub dbcache_bytes: usize,
     /// `-par`: workers.
     pub par: usize,
+    /// `--cpu`: what hashes, undoes obfuscation, and checks signatures.
+    pub kernels: Kernels,
     /// `-assumevalid`: zero for none.
     pub assumevalid: BlockHash,
     /// `-minimumchainwork`.
@@ -110,6 +114,7 @@ impl Options {
             params,
             dbcache_bytes: DBCACHE_BYTES,
             par: std::thread::available_parallelism().map_or(1, usize::from),
+            kernels: Kernels::AUTO,
             stop_at_height: None,
             prune: Prune::Off,
             commit_interval: COMMIT_INTERVAL,
@@ -124,6 +129,11 @@ impl Options {
             stop: Arc::default(),
             sizes: Sizes::default(),
         }
+    }
+
+    /// Disk and kernels, for whatever opens files of the data directory; all bytes stay in memory.
+    pub(crate) fn host(&self) -> Host {
+        Host::new(self.disk.clone(), self.kernels)
     }
 
     /// Where debug.log lies; `None` where none is written.

@@ -8,6 +8,7 @@ pub use crate::names::{PeerId, Want};
 use crate::params::NetworkParams;
 use crate::permissions::{Permissions, PermittedNet};
 use crate::reason::Reason;
+use kernels::Kernels;
 use primitives::{BlockHash, Height};
 use std::fmt;
 use std::net::SocketAddr;
@@ -103,6 +104,8 @@ pub struct Config {
     pub bans: Arc<Mutex<BanList>>,
     /// Where the time of the day comes from: the machine's clock, or another.
     pub clock: fn() -> SystemTime,
+    /// What hashes headers (`--cpu`).
+    pub kernels: Kernels,
 }
 
 impl Config {
@@ -137,6 +140,7 @@ impl Config {
             download_rate_max: None,
             bans: Arc::default(),
             clock: SystemTime::now,
+            kernels: Kernels::AUTO,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! their own.
 
 use crate::packet::Packet;
+use kernels::Kernels;
 use primitives::{BlockHash, Hash256, Header, Height, MedianTime, Work};
 
 /// Greatest number of headers in one message. Source: Bitcoin Core b88bffe, `MAX_HEADERS_RESULTS`.
@@ -175,9 +176,9 @@ pub trait ChainView: Send + Sync + 'static {
 }
 
 /// The hashes of headers, several at a time.
-pub(crate) fn hash_all(headers: &[Header]) -> Vec<BlockHash> {
+pub(crate) fn hash_all(kernels: Kernels, headers: &[Header]) -> Vec<BlockHash> {
     let bytes: Vec<[u8; 80]> = headers.iter().map(|header| header.0).collect();
     let mut hashes = vec![[0; 32]; bytes.len()];
-    kernels::sha256::sha256d_80(&bytes, &mut hashes);
+    kernels.sha256d_80(&bytes, &mut hashes);
     hashes.into_iter().map(BlockHash::from_bytes).collect()
 }

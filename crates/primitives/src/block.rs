@@ -9,7 +9,8 @@ use crate::encode::{DecodeError, Reader, compact_size_bytes};
 use crate::header::{HEADER_BYTES, Header};
 use crate::ids::{OutPoint, Txid, Wtxid};
 use crate::tables::{InputAt, OutputAt, Tables, TransactionAt, offset_fits};
-use kernels::sha256::{Pieces, sha256d_many};
+use kernels::Kernels;
+use kernels::sha256::{Pieces, Sha256, sha256};
 
 impl Tables {
     /// Fills the tables from the block at the start of `bytes`. Bytes behind the block are left alone, as Core leaves them.
@@ -70,6 +71,11 @@ impl<'a> Block<'a> {
     /// The bytes of the block and nothing behind them.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// What hashes it.
+    pub fn kernels(&self) -> Kernels {
+        self.tables.kernels
     }
 
     /// The header.
@@ -141,7 +147,7 @@ impl<'a> Block<'a> {
     pub fn txids_into(&self, out: &mut Vec<Txid>) {
         let pieces: Vec<Pieces<'_>> = self.transactions().map(|tx| tx.txid_pieces()).collect();
         let mut hashes = vec![[0; 32]; pieces.len()];
-        sha256d_many(&pieces, &mut hashes);
+        self.kernels().sha256d_many(&pieces, &mut hashes);
         out.clear();
         out.extend(hashes.into_iter().map(Txid::from_bytes));
     }
@@ -154,7 +160,7 @@ impl<'a> Block<'a> {
         let with: Vec<usize> = (0..self.transaction_count()).filter(|&i| self.transaction(i).has_witness()).collect();
         let pieces: Vec<Pieces<'_>> = with.iter().map(|&i| [self.transaction(i).bytes(), &[], &[]]).collect();
         let mut hashes = vec![[0; 32]; pieces.len()];
-        sha256d_many(&pieces, &mut hashes);
+        self.kernels().sha256d_many(&pieces, &mut hashes);
         for (&index, hash) in with.iter().zip(hashes) {
             out[index] = Wtxid::from_bytes(hash);
         }
@@ -227,9 +233,9 @@ impl<'a> Transaction<'a> {
 
     /// The id: hash of the form without witness. For many, see [`Block::txids_into`].
     pub fn txid(&self) -> Txid {
-        let mut out = [[0; 32]];
-        sha256d_many(&[self.txid_pieces()], &mut out);
-        Txid::from_bytes(out[0])
+        let mut hash = Sha256::new();
+        self.txid_pieces().into_iter().for_each(|piece| hash.update(piece));
+        Txid::from_bytes(sha256(&hash.finalize()))
     }
 
     /// The hash of the whole, witnesses included.

@@ -6,6 +6,7 @@
 //!
 //! Source: Bitcoin Core b88bffe, `MuHash3072` (crypto/muhash.cpp).
 
+use kernels::Kernels;
 use kernels::muhash::{self, Accumulator, LIMBS, Number, ONE};
 use kernels::sha256::Pieces;
 
@@ -87,8 +88,9 @@ const ELEMENTS_AT_ONCE: usize = 128;
 const ALONE_MAX: usize = 2;
 
 /// A set of many elements, in vector lanes where the processor has them: hashed some at a time, then multiplied.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Product {
+    kernels: Kernels,
     /// Made with the first elements that are worked off: lanes are dear to begin.
     numbers: Option<Accumulator>,
     /// Elements that wait, one after the other, and where each ends.
@@ -98,8 +100,8 @@ pub struct Product {
 
 impl Product {
     /// The empty set.
-    pub fn new() -> Product {
-        Product::default()
+    pub fn new(kernels: Kernels) -> Product {
+        Product { kernels, numbers: None, waiting: Vec::new(), ends: Vec::new() }
     }
 
     /// Adds an element.
@@ -126,8 +128,8 @@ impl Product {
         }
         let count = self.ends.len();
         let mut keys = [[0; 32]; ELEMENTS_AT_ONCE];
-        kernels::sha256::sha256_many(&elements[..count], &mut keys[..count]);
-        let numbers = self.numbers.get_or_insert_default();
+        self.kernels.sha256_many(&elements[..count], &mut keys[..count]);
+        let numbers = self.numbers.get_or_insert_with(|| self.kernels.muhash());
         keys[..count].iter().for_each(|key| numbers.push(key));
         self.waiting.clear();
         self.ends.clear();
@@ -147,7 +149,7 @@ impl Product {
         if !self.ends.is_empty() {
             self.work_off();
         }
-        MuHash(self.numbers.unwrap_or_default().finish())
+        MuHash(self.numbers.unwrap_or_else(|| self.kernels.muhash()).finish())
     }
 }
 
@@ -195,7 +197,7 @@ mod tests {
     fn product_is_one_element_after_the_other() {
         let bytes: Vec<u8> = (0..400u32).map(|n| (n * 31) as u8).collect();
         for count in [0, 1, 2, 3, 15, 17, 127, 128, 129, 300] {
-            let (mut product, mut set) = (Product::new(), MuHash::new());
+            let (mut product, mut set) = (Product::new(Kernels::AUTO), MuHash::new());
             for n in 0..count {
                 let element = &bytes[n..n + n % 101];
                 if n % 2 == 0 {
@@ -216,7 +218,7 @@ mod tests {
             whole.insert(&element(n));
             if n % 2 == 0 { even.insert(&element(n)) } else { odd.insert(&element(n)) }
         }
-        let mut product = Product::new();
+        let mut product = Product::new(Kernels::AUTO);
         (0..20).for_each(|n| product.push(&element(n)));
         assert_eq!(product.finish().finalize(), whole.finalize());
         assert_eq!(MuHash::from_bytes(&whole.to_bytes()), whole);

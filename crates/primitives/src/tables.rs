@@ -10,6 +10,7 @@
 
 use crate::encode::{DecodeError, Reader};
 use crate::header::HEADER_BYTES;
+use kernels::Kernels;
 
 /// Fewest bytes of an input, an output, a transaction: what a claimed count is measured against.
 const INPUT_BYTES_MIN: usize = 41;
@@ -63,12 +64,19 @@ pub struct Tables {
     pub(crate) bytes: usize,
     /// Bytes of all transactions without their witnesses, summed while they are parsed.
     pub(crate) stripped_bytes: usize,
+    /// What hashes the transactions of a block that is parsed into them.
+    pub(crate) kernels: Kernels,
 }
 
 impl Tables {
     /// Tables with room for nothing yet.
     pub fn new() -> Tables {
         Tables::default()
+    }
+
+    /// The same; what is parsed into them is hashed by these kernels.
+    pub fn with(kernels: Kernels) -> Tables {
+        Tables { kernels, ..Tables::default() }
     }
 
     pub(crate) fn clear(&mut self) {

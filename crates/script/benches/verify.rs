@@ -126,14 +126,14 @@ fn rows(bench: &Bench, name: &str, spendings: &[Spending]) {
     bench.time(&format!("{name} secp ({} checks)", checks.len()), per, || {
         assert_eq!(OneByOne.verify(checks).len(), checks.len());
     });
-    if let Some(lanes) = Lanes::detect() {
+    if let Some(lanes) = Lanes::of(kernels::Kernels::AUTO) {
         bench.time(&format!("{name} lanes ({} checks)", checks.len()), per, || {
             assert_eq!(lanes.prove(checks).len(), checks.len());
         });
     }
-    let mut deferred = Deferred::for_batch(lanes::best());
+    let mut deferred = Deferred::for_batch(&lanes::best(kernels::Kernels::AUTO));
     bench.time(&format!("{name} batch"), per, || {
-        batch(spendings, &coins, lanes::best(), &mut deferred);
+        batch(spendings, &coins, &lanes::best(kernels::Kernels::AUTO), &mut deferred);
     });
     bench.time(&format!("{name} batch, hashes on the spot"), per, || {
         batch(spendings, &coins, &HashesOnTheSpot, &mut deferred);
@@ -148,11 +148,11 @@ struct HashesOnTheSpot;
 
 impl Batch for HashesOnTheSpot {
     fn verify(&self, checks: &[Check]) -> Vec<bool> {
-        lanes::best().verify(checks)
+        lanes::best(kernels::Kernels::AUTO).verify(checks)
     }
 
     fn takes_pairs(&self) -> bool {
-        lanes::best().takes_pairs()
+        lanes::best(kernels::Kernels::AUTO).takes_pairs()
     }
 }
 
@@ -166,7 +166,7 @@ fn batch(spendings: &[Spending], coins: &[Vec<SpentOutput<'_>>], batch: &dyn Bat
         })
         .collect();
     if batch.takes_hashes() {
-        hash_shared(&txs);
+        hash_shared(kernels::Kernels::AUTO, &txs);
     }
     let inputs = txs.iter().flat_map(|tx| (0..tx.spent().len()).map(move |input| (tx, input)));
     let verdict = verify_all(inputs, Flags::CONSENSUS, batch, deferred, &mut Scratch::new());

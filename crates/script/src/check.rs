@@ -5,6 +5,7 @@
 //!
 //! Absent on purpose: hashing and encodings. What comes here was read, reduced and normalised.
 
+use kernels::Kernels;
 use secp256k1::{Parity, PublicKey, Scalar, XOnlyPublicKey, ecdsa, schnorr};
 
 /// A public key of 33 or 65 bytes, as written in the script: it need not be a point.
@@ -163,6 +164,11 @@ pub trait Batch: Sync {
     /// Whether recording all pairs of a CHECKMULTISIG costs less than trying them one by one.
     fn takes_pairs(&self) -> bool {
         false
+    }
+
+    /// What hashes for it.
+    fn kernels(&self) -> Kernels {
+        Kernels::AUTO
     }
 
     /// Whether hashes are to be put off, too, and made many at a time.

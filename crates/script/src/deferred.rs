@@ -14,6 +14,7 @@ use crate::flags::Flags;
 use crate::sighash::{Ahead, Precomputed};
 use crate::templates;
 use crate::verify::{Scratch, verify};
+use kernels::Kernels;
 use std::ops::Range;
 
 /// Who records checks instead of making them.
@@ -100,6 +101,11 @@ impl Deferred {
         Deferred { pairs: batch.takes_pairs(), ..Deferred::default() }
     }
 
+    /// From now on records what `batch` likes to be given.
+    pub fn suit(&mut self, batch: &dyn Batch) {
+        self.pairs = batch.takes_pairs();
+    }
+
     /// Everything recorded so far, for a [`Batch`].
     pub fn checks(&self) -> &[Check] {
         &self.checks
@@ -157,8 +163,8 @@ impl Deferred {
 
     /// Makes the hashes that were put off. Returns the places of checks that hold for nothing, whatever the batch says,
     /// because a key or script has another hash than it must have.
-    fn hash(&mut self) -> Vec<usize> {
-        let wrong = self.ahead.settle(&mut self.checks);
+    fn hash(&mut self, kernels: Kernels) -> Vec<usize> {
+        let wrong = self.ahead.settle(kernels, &mut self.checks);
         self.ahead.clear();
         wrong
     }
@@ -262,7 +268,7 @@ fn settle(
     deferred: &mut Deferred,
     scratch: &mut Scratch,
 ) -> Result<(), (usize, ScriptError)> {
-    let wrong = deferred.hash();
+    let wrong = deferred.hash(batch.kernels());
     let mut results = batch.verify(&deferred.checks);
     wrong.into_iter().for_each(|place| results[place] = false);
     for Waiting { place, tx, input, recorded } in waiting {

@@ -9,10 +9,10 @@
 
 use crate::check::{Batch, Check, KeyBytes, OneByOne};
 use crate::sighash::tagged;
+use kernels::Kernels;
 use kernels::secp256k1::{self, Claim, Y};
-use kernels::sha256::{Pieces, sha256_many};
+use kernels::sha256::Pieces;
 use std::sync::LazyLock;
-use sys::ideas::Idea;
 
 /// Claims that are proven at a time, each by its own: more of them save nothing.
 const CLAIMS_MAX: usize = 1024;
@@ -29,50 +29,77 @@ static SECRET: LazyLock<Option<[u8; 32]>> = LazyLock::new(|| {
     getrandom::fill(&mut secret).ok().map(|()| secret)
 });
 
-/// The lanes that [`best`] takes.
-static BEST: LazyLock<Option<Lanes>> = LazyLock::new(Lanes::detect);
+/// The fastest batch of a choice of kernels: vector lanes, where some are faster than libsecp256k1.
+#[derive(Clone, Copy, Debug)]
+pub struct Best {
+    kernels: Kernels,
+    lanes: Option<Lanes>,
+}
 
-/// The fastest batch that this processor can run and [`kernels::cpu::chosen`] allows.
-pub fn best() -> &'static dyn Batch {
-    match &*BEST {
-        Some(lanes) => lanes,
-        None => &OneByOne,
+/// The fastest batch of these kernels.
+pub fn best(kernels: Kernels) -> Best {
+    Best { kernels, lanes: Lanes::of(kernels) }
+}
+
+impl Best {
+    /// What checks signatures, for a log.
+    pub fn name(&self) -> String {
+        match &self.lanes {
+            Some(lanes) => format!("vector lanes ({})", lanes.name()),
+            None => "libsecp256k1, one by one".to_owned(),
+        }
     }
 }
 
-/// What checks signatures in [`best`], for a log.
-pub fn best_name() -> String {
-    match &*BEST {
-        Some(lanes) => format!("vector lanes ({})", lanes.0.name()),
-        None => "libsecp256k1, one by one".to_owned(),
+impl Batch for Best {
+    fn verify(&self, checks: &[Check]) -> Vec<bool> {
+        match &self.lanes {
+            Some(lanes) => lanes.verify(checks),
+            None => OneByOne.verify(checks),
+        }
+    }
+
+    fn takes_pairs(&self) -> bool {
+        self.lanes.is_some()
+    }
+
+    fn kernels(&self) -> Kernels {
+        self.kernels
+    }
+
+    fn takes_hashes(&self) -> bool {
+        self.lanes.is_some() && self.kernels.hashes_many()
     }
 }
 
 /// Many checks at a time, in vector lanes.
 #[derive(Clone, Copy, Debug)]
-pub struct Lanes(secp256k1::Lanes);
+pub struct Lanes {
+    lanes: secp256k1::Lanes,
+    /// What hashes challenges.
+    kernels: Kernels,
+}
 
 impl Lanes {
-    /// The fastest lanes of this processor that [`kernels::cpu::chosen`] allows, if they are faster than libsecp256k1 and
-    /// [`Idea::SignatureLanes`] is on.
-    pub fn detect() -> Option<Lanes> {
-        secp256k1::Lanes::detect().filter(|_| Idea::SignatureLanes.is_on()).map(Lanes)
+    /// The lanes of a choice of kernels, where some are faster than libsecp256k1.
+    pub fn of(kernels: Kernels) -> Option<Lanes> {
+        kernels.signatures().map(|lanes| Lanes { lanes, kernels })
     }
 
     /// All that this processor has, to test with and to measure.
     pub fn available() -> Vec<Lanes> {
-        secp256k1::Lanes::available().into_iter().map(Lanes).collect()
+        secp256k1::Lanes::available().into_iter().map(|lanes| Lanes { lanes, kernels: Kernels::AUTO }).collect()
     }
 
     /// Their name.
     pub fn name(self) -> &'static str {
-        self.0.name()
+        self.lanes.name()
     }
 
     /// The fewest checks for the lanes: a way through the ladder takes as long as two one by one
     /// with sixteen lanes, as long as four with eight (and fewer).
     fn checks_min(self) -> usize {
-        if self.0.width() >= 16 { 3 } else { 5 }
+        if self.lanes.width() >= 16 { 3 } else { 5 }
     }
 
     /// Which checks the lanes prove, however few they are.
@@ -83,14 +110,14 @@ impl Lanes {
     /// Whether they are faster than libsecp256k1.
     #[doc(hidden)]
     pub fn is_fast(self) -> bool {
-        self.0.cpu() != kernels::cpu::Cpu::Plain
+        self.lanes.cpu() != kernels::cpu::Cpu::Plain
     }
 
     /// Whether one sum proves all of the checks, none of which is ECDSA.
     #[doc(hidden)]
     pub fn hold_by_sum(self, checks: &[Check]) -> bool {
-        let (claims, _) = sums(checks);
-        claims.len() == checks.len() && SECRET.is_some_and(|secret| self.0.prove_together(&claims, &secret))
+        let (claims, _) = sums(checks, self.kernels);
+        claims.len() == checks.len() && SECRET.is_some_and(|secret| self.lanes.prove_together(&claims, &secret))
     }
 
     /// As [`Lanes::prove`], each check by its own: what that is measured and tested beside.
@@ -103,8 +130,8 @@ impl Lanes {
     fn prove_with(self, checks: &[Check], by_sum: bool) -> Vec<bool> {
         let mut proven = vec![false; checks.len()];
         for (checks, proven) in checks.chunks(CHECKS_MAX).zip(proven.chunks_mut(CHECKS_MAX)) {
-            let mut rest = Rest::new(self.0, proven);
-            let (claims, places) = sums(checks);
+            let mut rest = Rest::new(self.lanes, proven);
+            let (claims, places) = sums(checks, self.kernels);
             let at_a_time = claims.len().div_ceil(claims.len().div_ceil(SUM_CLAIMS_MAX).max(1)).max(1);
             for (claims, places) in claims.chunks(at_a_time).zip(places.chunks(at_a_time)) {
                 if by_sum && self.hold_together(claims) {
@@ -125,9 +152,9 @@ impl Lanes {
 
     /// Whether all hold, and they are enough to ask for that.
     fn hold_together(self, claims: &[Claim]) -> bool {
-        claims.len() >= self.0.together_min()
-            && Idea::SignatureSums.is_on()
-            && SECRET.is_some_and(|secret| self.0.prove_together(claims, &secret))
+        claims.len() >= self.lanes.together_min()
+            && self.kernels.sums_signatures()
+            && SECRET.is_some_and(|secret| self.lanes.prove_together(claims, &secret))
     }
 }
 
@@ -175,8 +202,12 @@ impl Batch for Lanes {
         true
     }
 
+    fn kernels(&self) -> Kernels {
+        self.kernels
+    }
+
     fn takes_hashes(&self) -> bool {
-        Idea::HashLanes.is_on()
+        self.kernels.hashes_many()
     }
 }
 
@@ -190,7 +221,7 @@ impl Batch for Compared {
     ///
     /// When something is proven that does not hold.
     fn verify(&self, checks: &[Check]) -> Vec<bool> {
-        let Some(lanes) = Lanes::detect() else { return OneByOne.verify(checks) };
+        let Some(lanes) = Lanes::of(Kernels::AUTO) else { return OneByOne.verify(checks) };
         let proven = lanes.prove(checks);
         for (check, &proven) in checks.iter().zip(&proven) {
             assert!(!proven || check.holds(), "proven, and does not hold: {check:02x?}");
@@ -212,8 +243,8 @@ fn ecdsa(check: &Check) -> Option<Claim> {
 }
 
 /// What the lanes are to prove of the other checks, which are sums of points, and their places.
-fn sums(checks: &[Check]) -> (Vec<Claim>, Vec<usize>) {
-    let mut challenges = challenges(checks).into_iter();
+fn sums(checks: &[Check], kernels: Kernels) -> (Vec<Claim>, Vec<usize>) {
+    let mut challenges = challenges(checks, kernels).into_iter();
     let claim = |check: &Check| match check {
         Check::Ecdsa { .. } => None,
         Check::Schnorr { signature, key, .. } => {
@@ -228,7 +259,7 @@ fn sums(checks: &[Check]) -> (Vec<Claim>, Vec<usize>) {
 }
 
 /// What ties each Schnorr signature among the checks to its key and message, in order. Source: BIP-0340.
-fn challenges(checks: &[Check]) -> Vec<[u8; 32]> {
+fn challenges(checks: &[Check], kernels: Kernels) -> Vec<[u8; 32]> {
     let message = |check: &Check| match check {
         Check::Schnorr { signature, key, sighash } => Some([halves(signature).0, *key, *sighash]),
         Check::Ecdsa { .. } | Check::Tweak { .. } => None,
@@ -237,7 +268,7 @@ fn challenges(checks: &[Check]) -> Vec<[u8; 32]> {
     let tag = &tagged::CHALLENGE_START[..];
     let pieces: Vec<Pieces<'_>> = messages.iter().map(|message| [tag, message.as_flattened(), &[]]).collect();
     let mut challenges = vec![[0; 32]; pieces.len()];
-    sha256_many(&pieces, &mut challenges);
+    kernels.sha256_many(&pieces, &mut challenges);
     challenges
 }
 

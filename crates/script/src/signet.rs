@@ -74,7 +74,7 @@ pub fn check_solution(block: &Block<'_>, txids: &[Txid], challenge: &[u8]) -> Re
     let solution = read_solution(&solution).map_err(SignetError::Solution)?;
     let mut leaves: Vec<Hash256> = txids.iter().map(|txid| txid.to_hash256()).collect();
     leaves[0] = Hash256(sha256d(&with_script(coinbase, commitment, &script)));
-    let (root, _) = merkle::root(&mut leaves);
+    let (root, _) = merkle::root(block.kernels(), &mut leaves);
     let bytes = to_sign(to_spend(block, root, challenge), &solution);
     let mut tables = Tables::new();
     let tx = tables.parse_transaction(&bytes).map_err(SignetError::Solution)?;

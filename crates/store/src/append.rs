@@ -1,9 +1,9 @@
 //! Appending to block files and undo files: space reserved in chunks, large writes, syncs that may run apart.
 
 use crate::fault::{Fault, FaultKind, Result};
-use crate::xor::{FileKeys, Key};
+use crate::record::Obfuscation;
+use crate::xor::FileKeys;
 use disk::{Disk, DiskError, DiskFile};
-use kernels::xor::xor;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const UNSYNCED_FILES_MAX: usize = 64;
 pub(crate) struct Tail {
     file: Arc<dyn DiskFile>,
     /// A file goes on in the form in which it begins.
-    key: Key,
+    obfuscation: Obfuscation,
     /// Length of the file, reserved space included.
     reserved: u64,
     /// Obfuscated bytes that are still to be written, and where.
@@ -52,7 +52,7 @@ impl Tail {
 
     /// Whether the file is plain beside a key.
     pub(crate) fn is_plain_beside(&self, keys: &FileKeys) -> bool {
-        self.key != keys.key
+        self.obfuscation.key != keys.obfuscation.key
     }
 }
 
@@ -106,8 +106,8 @@ impl AppendSet {
             let found = format!("{reserved}");
             return Err(Fault::new(FaultKind::Damaged, path, wanted, found, advice));
         }
-        let key = if used == 0 { self.keys.key } else { self.keys.of(&*file)? };
-        Ok(Tail { file, key, reserved, pending: Vec::new(), pending_offset: used, failed: None })
+        let obfuscation = if used == 0 { self.keys.obfuscation } else { self.keys.of(&*file)? };
+        Ok(Tail { file, obfuscation, reserved, pending: Vec::new(), pending_offset: used, failed: None })
     }
 
     /// Whether more lies behind a tail that was just opened than room, which is zeros.
@@ -157,7 +157,7 @@ impl AppendSet {
             let from = tail.pending.len();
             let at = tail.end();
             tail.pending.extend_from_slice(piece);
-            xor(&mut tail.pending[from..], tail.key, at);
+            tail.obfuscation.apply(&mut tail.pending[from..], at);
             if tail.pending.len() >= PENDING_BYTES && tail.failed.is_none() {
                 tail.failed = self.write_pending(tail).err();
             }

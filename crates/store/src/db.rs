@@ -8,12 +8,12 @@
 //! Source: facts of Bitcoin Core b88bffe, `CDBWrapper` in dbwrapper.cpp.
 
 use crate::fault::{Fault, FaultKind, Result};
+use crate::host::Host;
+use crate::record::Obfuscation;
 use crate::xor::{Key, NO_KEY};
 use disk::{Disk, is_still_open};
-use kernels::xor::xor;
 use leveldb::{Db, Error, Options, Run, TableWriter};
 use std::path::Path;
-use std::sync::Arc;
 
 /// Key of the record that holds the obfuscation key.
 pub(crate) const KEY_KEY: &[u8] = b"\x0e\0obfuscate_key";
@@ -63,27 +63,28 @@ pub(crate) struct Obfuscated {
 
 impl Obfuscated {
     /// Opens a database that is there.
-    fn open_with(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Obfuscated> {
-        Obfuscated::with_stored_key(Db::open(disk, dir, options)?)
+    fn open_with(host: Host, dir: &Path, options: Options) -> Result<Obfuscated> {
+        Obfuscated::with_stored_key(Db::open(host.disk, dir, options)?)
     }
 
     /// Opens a database that is there, without a lock, to read it only.
-    pub(crate) fn open_read_only(disk: Arc<dyn Disk>, dir: &Path) -> Result<Obfuscated> {
-        Obfuscated::with_stored_key(Db::open_read_only(disk, dir)?)
+    pub(crate) fn open_read_only(host: Host, dir: &Path) -> Result<Obfuscated> {
+        let options = Options { kernels: host.kernels, ..Options::default() };
+        Obfuscated::with_stored_key(Db::open_read_only_with(host.disk, dir, options)?)
     }
 
     /// Opens a database, or makes an empty one where it is missing. The remains of one do not count as missing.
-    pub(crate) fn open_or_create(disk: Arc<dyn Disk>, dir: &Path) -> Result<Obfuscated> {
-        Obfuscated::open_or_create_with(disk, dir, true)
+    pub(crate) fn open_or_create(host: Host, dir: &Path) -> Result<Obfuscated> {
+        Obfuscated::open_or_create_with(host, dir, true)
     }
 
     /// The same; `has_filters` says whether new tables get filters.
-    pub(crate) fn open_or_create_with(disk: Arc<dyn Disk>, dir: &Path, has_filters: bool) -> Result<Obfuscated> {
-        let options = Options { has_filters, ..Options::default() };
-        if Db::exists(&*disk, dir)? {
-            return Obfuscated::open_with(disk, dir, options);
+    pub(crate) fn open_or_create_with(host: Host, dir: &Path, has_filters: bool) -> Result<Obfuscated> {
+        let options = Options { has_filters, kernels: host.kernels, ..Options::default() };
+        if Db::exists(&*host.disk, dir)? {
+            return Obfuscated::open_with(host, dir, options);
         }
-        match Db::create(disk, dir, options) {
+        match Db::create(host.disk, dir, options) {
             Ok(db) => Ok(Obfuscated { db, key: NO_KEY }),
             Err(Error::Exists { path }) => {
                 let path = path.join("CURRENT");
@@ -113,11 +114,16 @@ impl Obfuscated {
         Ok(Obfuscated { db, key })
     }
 
+    /// Its key, and what applies it.
+    pub(crate) fn obfuscation(&self) -> Obfuscation {
+        Obfuscation { key: self.key, kernels: self.db.kernels() }
+    }
+
     /// The value of `key`, plain.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = self.db.get(key)?;
         if let Some(value) = &mut value {
-            xor(value, self.key, 0);
+            self.obfuscation().apply(value, 0);
         }
         Ok(value)
     }
@@ -141,7 +147,7 @@ impl Obfuscated {
 
     /// A writer for one range of keys; those of one run do not overlap.
     pub(crate) fn writer(&self, run: &Run) -> RecordWriter {
-        RecordWriter { table: run.table(), key: self.key, value: Vec::new() }
+        RecordWriter { table: run.table(), obfuscation: self.obfuscation(), value: Vec::new() }
     }
 
     /// A record that is not what Core would have written.
@@ -154,7 +160,7 @@ impl Obfuscated {
 /// Takes records in rising order of their keys.
 pub(crate) struct RecordWriter {
     table: TableWriter,
-    key: Key,
+    obfuscation: Obfuscation,
     value: Vec<u8>,
 }
 
@@ -163,7 +169,7 @@ impl RecordWriter {
     pub(crate) fn put(&mut self, key: &[u8], encode: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         self.value.clear();
         encode(&mut self.value);
-        xor(&mut self.value, self.key, 0);
+        self.obfuscation.apply(&mut self.value, 0);
         Ok(self.table.put(key, &self.value)?)
     }
 

@@ -15,6 +15,7 @@ pub mod chainstate;
 mod db;
 pub mod fault;
 pub mod fileinfo;
+mod host;
 pub mod index;
 pub mod indexes;
 pub mod layout;
@@ -32,6 +33,7 @@ pub mod xor;
 pub use chainstate::Chainstate;
 pub use fault::{Fault, FaultKind, Result};
 pub use fileinfo::{FileEnd, FileInfo, FileInfos};
+pub use host::Host;
 pub use index::{BlockTreeDb, IndexEntry, Status};
 pub use layout::{Layout, Network, UsedSpace};
 

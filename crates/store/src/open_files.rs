@@ -8,9 +8,9 @@
 
 use crate::fault::{Fault, FaultKind, Result};
 use crate::layout;
+use crate::record::Obfuscation;
 use crate::xor::{FileKeys, Key, NO_KEY};
 use disk::{Bytes, Disk, DiskError, DiskFile, DiskResult};
-use kernels::xor::xor;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -96,13 +96,13 @@ impl DiskFile for Piece {
 #[derive(Clone, Debug)]
 pub(crate) struct RecordFile {
     file: Arc<dyn DiskFile>,
-    key: Key,
+    obfuscation: Obfuscation,
 }
 
 impl RecordFile {
     /// The key of this file.
     pub(crate) fn key(&self) -> Key {
-        self.key
+        self.obfuscation.key
     }
 
     pub(crate) fn len(&self) -> Result<u64> {
@@ -112,14 +112,14 @@ impl RecordFile {
     /// Up to `buffer.len()` bytes at `offset`; fewer only at the end of the file.
     pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let count = self.file.read_at(offset, buffer)?;
-        xor(&mut buffer[..count], self.key, offset);
+        self.obfuscation.apply(&mut buffer[..count], offset);
         Ok(count)
     }
 
     /// Exactly `buffer.len()` bytes at `offset`; a file that ends earlier is an error.
     pub(crate) fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(offset, buffer)?;
-        xor(buffer, self.key, offset);
+        self.obfuscation.apply(buffer, offset);
         Ok(())
     }
 
@@ -198,7 +198,7 @@ impl OpenFiles {
 
     fn open_by_name(&self, number: u32) -> Result<RecordFile> {
         if let FileNames::Piece(piece) = &self.names {
-            return Ok(RecordFile { file: piece.clone(), key: NO_KEY });
+            return Ok(RecordFile { file: piece.clone(), obfuscation: self.keys.with(NO_KEY).obfuscation });
         }
         let path = self.path(number);
         let file = self.disk.open(&path).map_err(|why| {
@@ -217,10 +217,10 @@ impl OpenFiles {
         })?;
         let key = match &self.names {
             FileNames::Foreign(files) => files[number as usize].1,
-            FileNames::Blocks(_) | FileNames::Undo(_) | FileNames::Piece(_) => self.keys.key,
+            FileNames::Blocks(_) | FileNames::Undo(_) | FileNames::Piece(_) => self.keys.obfuscation.key,
         };
-        let key = FileKeys { key, ..self.keys }.of(&*file)?;
-        Ok(RecordFile { file, key })
+        let obfuscation = self.keys.with(key).of(&*file)?;
+        Ok(RecordFile { file, obfuscation })
     }
 
     pub(crate) fn forget(&self) {
@@ -233,6 +233,7 @@ mod tests {
     use super::*;
     use crate::fault::FaultKind;
     use disk::SimDisk;
+    use kernels::Kernels;
 
     #[test]
     fn open_file_that_was_removed_or_replaced_is_opened_again() {
@@ -274,11 +275,12 @@ mod tests {
         let (magic, key) = ([0xfa, 0xbf, 0xb5, 0xda], [1, 2, 3, 4, 5, 6, 7, 8]);
         let record = b"\xfa\xbf\xb5\xda and what follows";
         let mut hidden = record.to_vec();
-        xor(&mut hidden, key, 0);
+        kernels::xor::xor(&mut hidden, key, 0);
         for (number, bytes) in [(0, record.as_slice()), (1, &hidden)] {
             disk.create(&layout::block_file(dir, number)).unwrap().write_at(0, bytes).unwrap();
         }
-        let files = OpenFiles::new(disk, FileNames::Blocks(dir.to_path_buf()), FileKeys { key, magic });
+        let files =
+            OpenFiles::new(disk, FileNames::Blocks(dir.to_path_buf()), FileKeys::new(key, magic, Kernels::AUTO));
         let opened = [0, 1].map(|number| files.open(number).unwrap());
         assert_eq!(opened.each_ref().map(RecordFile::key), [NO_KEY, key]);
         for (number, file) in opened.iter().enumerate() {

@@ -1,10 +1,27 @@
 //! Records of block files: their bounds, and the key that hides them. What all who read or write such a file share.
 
+use kernels::Kernels;
+
 /// The obfuscation key of a blocks directory. All zero: nothing is changed.
 pub type Key = [u8; 8];
 
 /// No obfuscation.
 pub const NO_KEY: Key = [0; 8];
+
+/// A key, and what applies it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Obfuscation {
+    pub(crate) key: Key,
+    pub(crate) kernels: Kernels,
+}
+
+impl Obfuscation {
+    /// Obfuscates bytes that lie at `offset` of their file or value, or undoes that.
+    #[inline]
+    pub(crate) fn apply(self, bytes: &mut [u8], offset: u64) {
+        self.kernels.xor(bytes, self.key, offset);
+    }
+}
 
 /// Bytes before every block: magic and size.
 pub const RECORD_HEADER_BYTES: u32 = 8;

@@ -22,6 +22,7 @@
 use crate::chainstate;
 use crate::db::empty_database;
 use crate::fault::{Fault, FaultKind, Result};
+use crate::host::Host;
 use crate::index::{BlockTreeDb, IndexChanges};
 use crate::layout::{self, Layout};
 use crate::private_files::PrivateDir;
@@ -57,7 +58,9 @@ pub struct Begun {
 /// # Errors
 ///
 /// Another program holds the data directory, or what the system says; can be called again.
-pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout, headers: &[Header]) -> Result<Begun> {
+pub fn begin(host: impl Into<Host>, layout: &Layout, headers: &[Header]) -> Result<Begun> {
+    let host = host.into();
+    let disk = &host.disk;
     check_writable(&**disk, layout)?;
     finish_index_swap(disk, layout)?;
     let private = PrivateDir::new(disk.clone(), layout.private_dir());
@@ -65,7 +68,7 @@ pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout, headers: &[Header]) -> Resul
         private.write(HEADERS, &headers.iter().flat_map(|header| header.0).collect::<Vec<u8>>())?;
     }
     private.write(BEGINS, b"")?;
-    let old = match BlockTreeDb::open(disk.clone(), layout).and_then(|index| set_reindexing(&index).map(|()| index)) {
+    let old = match BlockTreeDb::open(&host, layout).and_then(|index| set_reindexing(&index).map(|()| index)) {
         Ok(index) => Some(index),
         Err(why) if matches!(why.kind(), FaultKind::Damaged | FaultKind::OtherForm) => None,
         Err(why) => return Err(why),
@@ -75,8 +78,8 @@ pub fn begin(disk: &Arc<dyn Disk>, layout: &Layout, headers: &[Header]) -> Resul
     let cleared = old.map(|index| index.clear_for_reindex().map(|()| index)).transpose();
     let (index, was_damaged) = match cleared {
         Ok(Some(index)) => (index, false),
-        Ok(None) => (replace_damaged_index(disk, layout)?, true),
-        Err(why) if why.kind() == FaultKind::Damaged => (replace_damaged_index(disk, layout)?, true),
+        Ok(None) => (replace_damaged_index(&host, layout)?, true),
+        Err(why) if why.kind() == FaultKind::Damaged => (replace_damaged_index(&host, layout)?, true),
         Err(why) => return Err(why),
     };
     remove_undo_files(&**disk, layout)?;
@@ -138,12 +141,14 @@ pub fn forget(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
 /// # Errors
 ///
 /// Another program holds the data directory, something is damaged, or what the system says; can be called again.
-pub fn resume(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Option<BlockTreeDb>> {
+pub fn resume(host: impl Into<Host>, layout: &Layout) -> Result<Option<BlockTreeDb>> {
+    let host = host.into();
+    let disk = &host.disk;
     finish_index_swap(disk, layout)?;
     if !BlockTreeDb::exists(&**disk, layout)? {
         return Ok(None);
     }
-    let index = BlockTreeDb::open(disk.clone(), layout)?;
+    let index = BlockTreeDb::open(&host, layout)?;
     if !index.is_reindexing()? {
         return Ok(None);
     }
@@ -178,13 +183,14 @@ pub fn remove_undo_files(disk: &dyn Disk, layout: &Layout) -> Result<()> {
 }
 
 /// A new index with `R` takes the place of one that cannot be read. bitcoind could not start on the old one either.
-fn replace_damaged_index(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<BlockTreeDb> {
+fn replace_damaged_index(host: &Host, layout: &Layout) -> Result<BlockTreeDb> {
+    let disk = &host.disk;
     let new = new_index_dir(layout);
     let dir = layout.index_dir();
     if disk.metadata(&new)?.is_some() {
         remove_tree(&**disk, &new)?;
     }
-    let index = BlockTreeDb::open_dir(disk.clone(), &new)?;
+    let index = BlockTreeDb::open_dir(host.clone(), &new)?;
     set_reindexing(&index)?;
     drop(index);
     let parent = dir.parent().ok_or_else(|| no_parent(&dir))?;
@@ -195,7 +201,7 @@ fn replace_damaged_index(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<BlockT
         Err(why) => return Err(why.into()),
     }
     finish_index_swap(disk, layout)?;
-    BlockTreeDb::open(disk.clone(), layout)
+    BlockTreeDb::open(host, layout)
 }
 
 /// Ends a replacement of the index that was cut short. Called by [`begin`]; to be called before an index is opened.

@@ -14,16 +14,15 @@ use crate::FilePos;
 use crate::append::{AppendSet, Flush, Tail};
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfos;
+use crate::host::Host;
 use crate::layout::{self, Network};
 use crate::open_files::{FileNames, OpenFiles, RecordFile};
 use crate::xor::{FileKeys, Key};
-use disk::Disk;
-use kernels::sha256::sha256d_many;
+use kernels::sha256::{Sha256, sha256};
 use primitives::BlockHash;
 use primitives::undo::UndoReader;
 use std::path::Path;
-use std::sync::Arc;
-use sys::spill::Spill;
+use sys::spill::{Spill, SpillFiles};
 
 /// Bytes before a payload: magic and size.
 const HEADER_BYTES: usize = 8;
@@ -43,9 +42,10 @@ const OPEN_TAILS_MAX: usize = 16;
 
 /// The checksum of a payload. `prev` is the hash of the parent of the block that it belongs to.
 fn checksum(prev: &BlockHash, payload: &[u8]) -> [u8; CHECKSUM_BYTES] {
-    let mut out = [[0; 32]];
-    sha256d_many(&[[prev.as_bytes(), payload, &[]]], &mut out);
-    out[0]
+    let mut first = Sha256::new();
+    first.update(prev.as_bytes());
+    first.update(payload);
+    sha256(&first.finalize())
 }
 
 /// A whole record but for the obfuscation, to be made by any thread and appended by one.
@@ -54,17 +54,23 @@ fn checksum(prev: &BlockHash, payload: &[u8]) -> [u8; CHECKSUM_BYTES] {
 ///
 /// For a payload beyond 4 GiB, which no block within its size has.
 pub fn undo_record(magic: [u8; 4], prev: &BlockHash, payload: &[u8]) -> Spill {
-    undo_record_in_place(magic, prev, payload.len(), |record| record.extend_from_slice(payload))
+    undo_record_in_place(
+        magic,
+        prev,
+        SpillFiles::default().with_capacity(payload.len() + UNDO_OVERHEAD_BYTES),
+        |record| {
+            record.extend_from_slice(payload);
+        },
+    )
 }
 
-/// As [`undo_record`], of a payload that `put` appends; it takes about `payload_bytes`.
+/// As [`undo_record`], of a payload that `put` appends; `record` is empty, and has room for it and [`UNDO_OVERHEAD_BYTES`].
 pub fn undo_record_in_place(
     magic: [u8; 4],
     prev: &BlockHash,
-    payload_bytes: usize,
+    mut record: Spill,
     put: impl FnOnce(&mut Spill),
 ) -> Spill {
-    let mut record = Spill::with_capacity(payload_bytes + UNDO_OVERHEAD_BYTES);
     record.extend_from_slice(&magic);
     record.extend_from_slice(&[0; 4]);
     put(&mut record);
@@ -88,9 +94,10 @@ pub struct UndoWriter {
 
 impl UndoWriter {
     /// A writer for the undo files in `blocks_dir`. Opens no file yet.
-    pub fn new(disk: Arc<dyn Disk>, blocks_dir: &Path, network: &Network, key: Key) -> UndoWriter {
-        let keys = FileKeys { key, magic: network.magic };
-        UndoWriter { append_set: AppendSet::new(disk, blocks_dir, keys, UNDO_CHUNK_BYTES), tails: Vec::new() }
+    pub fn new(host: impl Into<Host>, blocks_dir: &Path, network: &Network, key: Key) -> UndoWriter {
+        let host = host.into();
+        let keys = FileKeys::new(key, network.magic, host.kernels);
+        UndoWriter { append_set: AppendSet::new(host.disk, blocks_dir, keys, UNDO_CHUNK_BYTES), tails: Vec::new() }
     }
 
     /// Appends a record made by [`undo_record`] to undo file number `file`, that of the block's own file; says where its
@@ -192,19 +199,22 @@ impl UndoWriter {
 #[derive(Debug)]
 pub struct UndoFiles {
     files: OpenFiles,
+    spill: SpillFiles,
 }
 
 impl UndoFiles {
     /// The undo files in `blocks_dir`, obfuscated with `key`.
-    pub fn new(disk: Arc<dyn Disk>, blocks_dir: &Path, network: &Network, key: Key) -> UndoFiles {
+    pub fn new(host: impl Into<Host>, blocks_dir: &Path, network: &Network, key: Key) -> UndoFiles {
+        let host = host.into();
         let names = FileNames::Undo(blocks_dir.to_path_buf());
-        UndoFiles { files: OpenFiles::new(disk, names, FileKeys { key, magic: network.magic }) }
+        let keys = FileKeys::new(key, network.magic, host.kernels);
+        UndoFiles { files: OpenFiles::new(host.disk, names, keys), spill: host.spill }
     }
 
     /// The same files for who reads now and then: each read sees whether a file is still the one of its name.
     #[must_use]
     pub fn seeing_names(&self) -> UndoFiles {
-        UndoFiles { files: self.files.seeing_names() }
+        UndoFiles { files: self.files.seeing_names(), spill: self.spill.clone() }
     }
 
     /// Reads the payload at `at` and checks it. `prev` is the hash of the parent of the block that it belongs to.
@@ -267,7 +277,7 @@ impl UndoFiles {
     }
 
     fn read_bytes(&self, file: &RecordFile, offset: u64, bytes: usize) -> Result<Spill> {
-        let mut buffer = Spill::zeroed(bytes);
+        let mut buffer = self.spill.zeroed(bytes);
         file.read_exact_at(offset, &mut buffer)?;
         Ok(buffer)
     }

@@ -15,7 +15,9 @@ mod work_out;
 use crate::fault::{Fault, FaultKind, Result};
 use crate::layout::{self, Network};
 use crate::private_files::write_whole;
+use crate::record::Obfuscation;
 use disk::{Disk, DiskFile};
+use kernels::Kernels;
 use primitives::hex;
 use std::path::{Path, PathBuf};
 use work_out::Content;
@@ -167,29 +169,38 @@ pub fn key_of_start(disk: &dyn Disk, path: &Path, (start, bytes): (&[u8], u64), 
 /// The keys of the files of one directory: its own, and none for a file that begins with the plain magic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FileKeys {
-    /// The key of the directory.
-    pub(crate) key: Key,
+    /// That of the directory.
+    pub(crate) obfuscation: Obfuscation,
     /// The four bytes before every record.
     pub(crate) magic: [u8; 4],
 }
 
 impl FileKeys {
     /// Of files that are never obfuscated.
-    pub(crate) const NONE: FileKeys = FileKeys { key: NO_KEY, magic: [0; 4] };
+    pub(crate) const NONE: FileKeys = FileKeys::new(NO_KEY, [0; 4], Kernels::AUTO);
 
-    /// The key of one file.
+    pub(crate) const fn new(key: Key, magic: [u8; 4], kernels: Kernels) -> FileKeys {
+        FileKeys { obfuscation: Obfuscation { key, kernels }, magic }
+    }
+
+    /// The same with another key.
+    pub(crate) fn with(self, key: Key) -> FileKeys {
+        FileKeys { obfuscation: Obfuscation { key, ..self.obfuscation }, ..self }
+    }
+
+    /// That of one file.
     ///
     /// # Errors
     ///
     /// What the system says.
-    pub(crate) fn of(&self, file: &dyn DiskFile) -> Result<Key> {
+    pub(crate) fn of(&self, file: &dyn DiskFile) -> Result<Obfuscation> {
         // Under such a key a plain magic and an obfuscated one are the same bytes.
-        if self.key[..self.magic.len()] == [0; 4] {
-            return Ok(self.key);
+        if self.obfuscation.key[..self.magic.len()] == [0; 4] {
+            return Ok(self.obfuscation);
         }
         let mut first = [0; 4];
         let is_plain = file.read_at(0, &mut first)? == first.len() && first == self.magic;
-        Ok(if is_plain { NO_KEY } else { self.key })
+        Ok(if is_plain { self.with(NO_KEY).obfuscation } else { self.obfuscation })
     }
 }
 

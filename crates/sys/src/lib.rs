@@ -6,7 +6,6 @@
 //! - [`memory`]: zeroed memory on huge pages. [`map`]: a file as a slice. [`spill`]: bytes that lie in a file where they are
 //!   many. [`ring`]: many reads at once (io_uring). [`faults`]: how often a thread waited for a page.
 //! - [`allocator`]: the end of a program without memory. [`bus_error`]: of one whose mapped file cannot be read.
-//! - [`ideas`]: what can be off for a whole run, to measure what it gives.
 //!
 //! Absent on purpose: anything that knows Bitcoin, LevelDB, a file's layout, or a thread.
 
@@ -14,7 +13,6 @@ pub mod allocator;
 #[cfg_attr(not(unix), path = "bus_error/elsewhere.rs")]
 pub mod bus_error;
 pub mod faults;
-pub mod ideas;
 pub mod map;
 pub mod memory;
 pub mod ring;

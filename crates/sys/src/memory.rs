@@ -16,7 +16,6 @@ use std::num::NonZero;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
-use crate::ideas::Idea;
 use memmap2::{MmapMut, MmapOptions};
 
 /// Bytes of a huge page on the machines that we know (x86-64, and aarch64 with 4 KiB pages).
@@ -94,7 +93,7 @@ impl Buffer {
         let total = bytes.checked_add(slack).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut map = MmapOptions::new().len(total).map_anon()?;
         let skip = if slack == 0 { 0 } else { map.as_ptr().align_offset(HUGE_PAGE_BYTES) };
-        if pages == Pages::Huge && slack != 0 && Idea::HugePages.is_on() {
+        if pages == Pages::Huge && slack != 0 {
             advise_huge(&map, skip, bytes);
         }
         let start = NonNull::from_mut(&mut map[skip..skip + bytes]).cast::<u8>();
@@ -107,6 +106,16 @@ impl Buffer {
     #[must_use]
     pub fn cut(bytes: usize) -> Buffer {
         if bytes == 0 || bytes > slabs::PIECE_BYTES_MAX { Buffer::new(bytes) } else { slabs::cut(bytes) }
+    }
+
+    /// The same of ordinary pages, to measure what huge ones give.
+    #[cfg(feature = "ablation")]
+    #[must_use]
+    pub fn cut_small(bytes: usize) -> Buffer {
+        if bytes == 0 || bytes > slabs::PIECE_BYTES_MAX {
+            return Buffer::with_pages(bytes, Pages::Small).unwrap_or_else(|_| crate::allocator::out_of_memory(bytes));
+        }
+        slabs::cut_small(bytes)
     }
 
     /// What the buffers of [`Buffer::cut`] take of the system now, in the whole process.
@@ -261,15 +270,23 @@ impl<T: Zeroed> Array<T> {
     /// As [`Buffer::new`].
     #[must_use]
     pub fn new(count: usize) -> Array<T> {
-        let bytes = count.checked_mul(size_of::<T>()).expect("an array fits the address space");
-        Array { buffer: Buffer::new(bytes), items: PhantomData }
+        Array::of(Buffer::new(Array::<T>::bytes_of(count)))
     }
 
-    /// As [`Array::new`], of memory as [`Buffer::cut`] gives it.
+    /// The whole items at the start of a buffer.
     #[must_use]
-    pub fn cut(count: usize) -> Array<T> {
-        let bytes = count.checked_mul(size_of::<T>()).expect("an array fits the address space");
-        Array { buffer: Buffer::cut(bytes), items: PhantomData }
+    pub fn of(buffer: Buffer) -> Array<T> {
+        Array { buffer, items: PhantomData }
+    }
+
+    /// Bytes of this number of items.
+    ///
+    /// # Panics
+    ///
+    /// Where no address space has so many.
+    #[must_use]
+    pub fn bytes_of(count: usize) -> usize {
+        count.checked_mul(size_of::<T>()).expect("an array fits the address space")
     }
 
     /// As [`Array::new`], with a choice of pages.

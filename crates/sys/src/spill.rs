@@ -2,8 +2,8 @@
 //!
 //! [`Spill`] is a `Vec<u8>` up to a limit. Beyond it the bytes lie in a file without a name, which is mapped: the system
 //! writes such pages out, and drops them where memory is wanted, so that they are no anonymous memory. The file goes with
-//! its bytes. [`set_files`] says where such files come from. Without it, and where the disk has no room, the bytes stay in
-//! memory.
+//! its bytes. [`SpillFiles`] makes such files, and is handed down to whatever makes a spill. Without it, and where the disk
+//! has no room, the bytes stay in memory.
 //!
 //! Absent on purpose: which directory, and how much of the disk stays free (the caller's); shrinking.
 
@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
+use std::sync::Arc;
 
 use memmap2::MmapMut;
 
@@ -21,14 +21,57 @@ use crate::bus_error::{self, Named};
 /// Makes a file without a name of that many bytes, all zero, for which the disk has room.
 type Make = dyn Fn(u64) -> io::Result<File> + Send + Sync;
 
-/// What is made, and what it is called where it cannot be read.
-static FILES: RwLock<Option<(PathBuf, Box<Make>)>> = RwLock::new(None);
+/// Files for many bytes: those of one directory, or, by default, none. A clone makes the same ones.
+#[derive(Clone, Default)]
+pub struct SpillFiles(Option<Arc<Source>>);
 
-/// From now on many bytes lie in files of `make`, which are in `dir`. Each of them is zero, has the length that was asked
-/// for, room on the disk for all of it, and no name by which another program could open it.
-pub fn set_files(dir: &Path, make: impl Fn(u64) -> io::Result<File> + Send + Sync + 'static) {
-    let named = (dir.join("(a file without a name)"), Box::new(make) as Box<Make>);
-    *FILES.write().unwrap_or_else(PoisonError::into_inner) = Some(named);
+struct Source {
+    /// What a file is called where it cannot be read.
+    name: PathBuf,
+    make: Box<Make>,
+}
+
+impl SpillFiles {
+    /// Files of `make`, which are in `dir`. Each of them is zero, has the length that was asked for, room on the disk for all
+    /// of it, and no name by which another program could open it.
+    #[must_use]
+    pub fn new(dir: &Path, make: impl Fn(u64) -> io::Result<File> + Send + Sync + 'static) -> SpillFiles {
+        SpillFiles(Some(Arc::new(Source { name: dir.join("(a file without a name)"), make: Box::new(make) })))
+    }
+
+    /// No bytes; they are in memory up to a limit of the type, and beyond it in a file of these.
+    #[must_use]
+    pub fn empty<const IN_MEMORY: usize>(&self) -> Spill<IN_MEMORY> {
+        Spill { held: Held::Memory(Vec::new()), limit: IN_MEMORY, files: self.clone() }
+    }
+
+    /// The same with room for `bytes`.
+    #[must_use]
+    pub fn with_capacity<const IN_MEMORY: usize>(&self, bytes: usize) -> Spill<IN_MEMORY> {
+        let mut spill = self.empty();
+        spill.reserve(bytes);
+        spill
+    }
+
+    /// That many bytes, all zero.
+    #[must_use]
+    pub fn zeroed<const IN_MEMORY: usize>(&self, bytes: usize) -> Spill<IN_MEMORY> {
+        let mut spill = if bytes > IN_MEMORY { self.with_capacity(bytes) } else { self.empty() };
+        match &mut spill.held {
+            Held::Memory(held) => *held = vec![0; bytes], // Asked of the system, not written.
+            Held::File(file) => file.used = bytes,
+        }
+        spill
+    }
+}
+
+impl fmt::Debug for SpillFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(source) => write!(f, "SpillFiles({})", source.name.display()),
+            None => f.write_str("SpillFiles(none)"),
+        }
+    }
 }
 
 /// Bytes that grow: in memory up to `IN_MEMORY`, in a file beyond.
@@ -36,6 +79,7 @@ pub struct Spill<const IN_MEMORY: usize = { 4 << 20 }> {
     held: Held,
     /// Bytes that are kept in memory: no bound once there was no file.
     limit: usize,
+    files: SpillFiles,
 }
 
 enum Held {
@@ -53,47 +97,27 @@ struct FileBytes {
 
 impl FileBytes {
     /// A file of `bytes` that begins with these; `None` where there is none.
-    fn new(bytes: usize, start: &[u8]) -> Option<FileBytes> {
+    fn new(files: &SpillFiles, bytes: usize, start: &[u8]) -> Option<FileBytes> {
         if cfg!(miri) {
             return None; // Miri has no file maps.
         }
-        let files = FILES.read().unwrap_or_else(PoisonError::into_inner);
-        let (name, make) = files.as_ref()?;
-        let file = make(bytes as u64).ok()?;
+        let source = files.0.as_deref()?;
+        let file = (source.make)(bytes as u64).ok()?;
         // A map beyond the end of its file would be a signal.
         let len = file.metadata().ok()?.len();
         // SAFETY: the file has no name, and its handle goes at the end of this function: nothing else reads, writes or cuts
         // it.
         let mut map = unsafe { MmapMut::map_mut(&file) }.ok().filter(|_| len == bytes as u64)?;
         map[..start.len()].copy_from_slice(start);
-        Some(FileBytes { _named: bus_error::name(&map, name), map, used: start.len() })
+        Some(FileBytes { _named: bus_error::name(&map, &source.name), map, used: start.len() })
     }
 }
 
 impl<const IN_MEMORY: usize> Spill<IN_MEMORY> {
-    /// No bytes.
+    /// No bytes; they will all be in memory.
     #[must_use]
     pub const fn new() -> Spill<IN_MEMORY> {
-        Spill { held: Held::Memory(Vec::new()), limit: IN_MEMORY }
-    }
-
-    /// No bytes, and room for `bytes`.
-    #[must_use]
-    pub fn with_capacity(bytes: usize) -> Spill<IN_MEMORY> {
-        let mut spill = Spill::new();
-        spill.reserve(bytes);
-        spill
-    }
-
-    /// That many bytes, all zero.
-    #[must_use]
-    pub fn zeroed(bytes: usize) -> Spill<IN_MEMORY> {
-        let mut spill = if bytes > IN_MEMORY { Spill::with_capacity(bytes) } else { Spill::new() };
-        match &mut spill.held {
-            Held::Memory(held) => *held = vec![0; bytes], // Asked of the system, not written.
-            Held::File(file) => file.used = bytes,
-        }
-        spill
+        Spill { held: Held::Memory(Vec::new()), limit: IN_MEMORY, files: SpillFiles(None) }
     }
 
     /// Makes room for `more` bytes.
@@ -106,12 +130,13 @@ impl<const IN_MEMORY: usize> Spill<IN_MEMORY> {
             Held::Memory(_) | Held::File(_) => {}
         }
         // As a vector grows: so that what is appended in small pieces is copied a few times and not each time.
-        match FileBytes::new(wanted.max(used * 2), self) {
+        match FileBytes::new(&self.files, wanted.max(used * 2), self) {
             Some(file) => self.held = Held::File(file),
             None => {
                 let mut bytes = Vec::with_capacity(wanted);
                 bytes.extend_from_slice(self);
-                *self = Spill { held: Held::Memory(bytes), limit: usize::MAX };
+                self.held = Held::Memory(bytes);
+                self.limit = usize::MAX;
             }
         }
     }
@@ -170,15 +195,15 @@ impl<const IN_MEMORY: usize> Default for Spill<IN_MEMORY> {
 
 impl<const IN_MEMORY: usize> From<&[u8]> for Spill<IN_MEMORY> {
     fn from(bytes: &[u8]) -> Spill<IN_MEMORY> {
-        let mut copy = Spill::with_capacity(bytes.len());
-        copy.extend_from_slice(bytes);
-        copy
+        Spill { held: Held::Memory(bytes.to_vec()), limit: usize::MAX, files: SpillFiles(None) }
     }
 }
 
 impl<const IN_MEMORY: usize> Clone for Spill<IN_MEMORY> {
     fn clone(&self) -> Spill<IN_MEMORY> {
-        self[..].into()
+        let mut copy = self.files.with_capacity(self.len());
+        copy.extend_from_slice(self);
+        copy
     }
 }
 
@@ -242,16 +267,16 @@ mod tests {
     /// A vector of the same bytes is what it must be like at each step, with files, without, and where they run out.
     #[test]
     fn spill_holds_what_a_vector_holds() {
-        set_files(Path::new("somewhere"), make);
+        let source = SpillFiles::new(Path::new("somewhere"), make);
         let mut rng = Rng::new(7);
         for files in [i64::MAX, 0, 1, 2, 3] {
             for begun in 0..3 {
                 LEFT.store(files, Relaxed);
                 let capacity = [0, 100, 5000][begun];
-                let mut spill = Spill::<1000>::with_capacity(capacity);
+                let mut spill = source.with_capacity::<1000>(capacity);
                 let mut twin = Vec::new();
                 if begun == 2 {
-                    (spill, twin) = (Spill::zeroed(capacity), vec![0; capacity]);
+                    (spill, twin) = (source.zeroed(capacity), vec![0; capacity]);
                 }
                 for step in 0..400 {
                     let more: Vec<u8> = (0..rng.below(200)).map(|_| rng.below(256) as u8).collect();
@@ -278,9 +303,32 @@ mod tests {
 
     #[test]
     fn few_bytes_stay_in_memory() {
-        let mut spill = Spill::<1000>::with_capacity(1000);
+        let source = SpillFiles::new(Path::new("somewhere"), |_| panic!("no file is wanted"));
+        let mut spill = source.with_capacity::<1000>(1000);
         spill.extend_from_slice(&[7; 1000]);
         assert!(!spill.is_in_file() && spill.len() == 1000, "{spill:?}");
         assert_eq!(format!("{:?}", Spill::<1>::new()), "Spill(0 bytes)");
+    }
+
+    /// Spills of two directories at the same time: each takes files of its own.
+    #[test]
+    fn sources_are_apart() {
+        let counted = |count: &Arc<AtomicI64>| {
+            let count = Arc::clone(count);
+            SpillFiles::new(Path::new("somewhere"), move |bytes| {
+                count.fetch_add(1, Relaxed);
+                let file = tempfile::tempfile()?;
+                file.set_len(bytes)?;
+                Ok(file)
+            })
+        };
+        let counts = [Arc::default(), Arc::default()];
+        let [first, second] = [counted(&counts[0]), counted(&counts[1])];
+        let mut spills = [first.empty::<10>(), second.empty(), first.empty(), Spill::new()];
+        spills.iter_mut().for_each(|spill| spill.extend_from_slice(&[1; 11]));
+        let copy = spills[1].clone();
+        assert_eq!(spills.each_ref().map(Spill::is_in_file), [true, true, true, false]);
+        assert!(copy.is_in_file() && copy == spills[3]);
+        assert_eq!(counts.map(|count| count.load(Relaxed)), [2, 2]);
     }
 }

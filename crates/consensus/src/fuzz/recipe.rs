@@ -221,7 +221,7 @@ fn commit(txs: &mut [Tx], commitment: Commitment) -> bool {
     let mut leaves: Vec<Hash256> = txs.iter().map(|tx| tx.wtxid().to_hash256()).collect();
     leaves[0] = Hash256::ZERO;
     let nonce = [9; 32];
-    let mut hash = sha256d(&[merkle::root(&mut leaves).0.0, nonce].concat());
+    let mut hash = sha256d(&[merkle::root(kernels::Kernels::AUTO, &mut leaves).0.0, nonce].concat());
     hash[0] ^= u8::from(commitment == Commitment::Wrong);
     txs[0].outputs.push((0, [&[0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed][..], &hash].concat()));
     txs[0].inputs[0].witness = match commitment {
@@ -400,7 +400,7 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 /// The verdict of the rules.
 fn judge(txs: &[Tx], rare: Rare) -> Result<(), BlockError> {
     let params = Params::new(crate::Chain::Regtest);
-    let (root, _) = merkle::root(&mut txs.iter().map(|tx| tx.txid().to_hash256()).collect());
+    let (root, _) = merkle::root(kernels::Kernels::AUTO, &mut txs.iter().map(|tx| tx.txid().to_hash256()).collect());
     let header = Header::new(4, BlockHash::ZERO, root, median_time_past(HEIGHT), 0x207f_ffff, 0);
     let mut bytes = header.0.to_vec();
     put_compact_size(&mut bytes, txs.len() as u64);

@@ -10,7 +10,6 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use tempfile::TempDir;
 
 /// Ends of the ranges of the made chain.
@@ -415,7 +414,7 @@ fn forged_undo_data_and_coins_are_found_and_the_range_is_named() {
 /// A UTXO set with a coin that no block made.
 fn one_coin_more(made: &Made) {
     let dir = made.directory.path().join("regtest/chainstate");
-    let coins = store::Chainstate::open(Arc::new(disk::RealDisk), &dir).unwrap();
+    let coins = store::Chainstate::open(disk::RealDisk::shared(), &dir).unwrap();
     let best = coins.best_block().unwrap().unwrap();
     let key = CoinKey::new(&OutPoint { txid: Txid::from_bytes([7; 32]), vout: 0 });
     let height = made.ranges[1].1;

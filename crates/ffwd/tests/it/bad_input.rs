@@ -129,7 +129,8 @@ fn reindex_names_invalid_blocks_with_cores_reason() {
         body[at] += 1;
         let mut txids = Vec::new();
         primitives::Tables::new().parse_block(body).unwrap().txids_into(&mut txids);
-        let (root, _) = primitives::merkle::root(&mut txids.iter().map(|txid| txid.to_hash256()).collect());
+        let (root, _) =
+            primitives::merkle::root(kernels::Kernels::AUTO, &mut txids.iter().map(|txid| txid.to_hash256()).collect());
         body[36..68].copy_from_slice(&root.0);
         solve(body);
     });

@@ -39,4 +39,5 @@ mod spelling;
 mod stop;
 mod sync;
 mod watched;
+#[cfg(feature = "ablation")]
 mod without;

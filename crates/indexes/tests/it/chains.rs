@@ -53,7 +53,7 @@ fn check(name: &str, blocks: &[&[u8]], rows: &[serde_json::Value]) {
         let spent: Vec<CoinRef<'_>> = spent.iter().map(|coin| CoinRef::decode(coin).unwrap()).collect();
         let subsidy = Amount(5_000_000_000 >> (height.to_u32() / 150));
         let place = BlockPlace { hash, height, subsidy, coinbase_is_repeated: false };
-        let records = BlockRecords::build(&wanted, &place, &block, &txids, &spent);
+        let records = BlockRecords::build(&wanted, &place, &block, &txids, &spent, &sys::spill::SpillFiles::default());
         let made = records.filter.as_ref().unwrap();
         assert_eq!(row["filter"], primitives::hex::encode(&made.bytes), "{name}: filter at {height}");
         header = filter::header(&made.hash, &header);

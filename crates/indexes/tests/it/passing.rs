@@ -75,7 +75,9 @@ fn coins_that_are_made_and_spent_leave_no_trace() {
         let hash = block.header().hash();
         let place = BlockPlace { hash, height: Height::new(HEIGHT), subsidy: Amount(0), coinbase_is_repeated: false };
         let wanted = Wanted { stats: true, ..Wanted::default() };
-        let got = BlockRecords::build(&wanted, &place, &block, &txids, &coins).stats.unwrap();
+        let got = BlockRecords::build(&wanted, &place, &block, &txids, &coins, &sys::spill::SpillFiles::default())
+            .stats
+            .unwrap();
         assert_eq!(got.outputs, (made.len() as u64, coins.len() as u64), "round {round}: all are counted");
         if coins.len() > from_before.len() {
             assert_ne!(got.created, created, "round {round}: some are left out");

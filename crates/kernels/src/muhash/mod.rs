@@ -15,8 +15,7 @@ mod avx512;
 mod karatsuba;
 mod reference;
 
-#[cfg(target_arch = "x86_64")]
-use crate::cpu::{self, Cpu};
+use crate::cpu::Cpu;
 
 /// Limbs of 64 bits, the lowest first.
 pub const LIMBS: usize = 48;
@@ -82,35 +81,34 @@ enum Kind {
     Avx512(Box<avx512::Accumulators>),
 }
 
-impl Default for Accumulator {
-    fn default() -> Accumulator {
-        Accumulator::new()
+/// Whose lanes multiply: those of a kind of processor that this one is, or [`Cpu::Plain`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kernel(Cpu);
+
+impl Kernel {
+    /// The fastest where `cpu` was chosen.
+    pub(crate) fn best(cpu: Cpu) -> Kernel {
+        let has = |kind: &Cpu| cpu.allows(*kind) && Accumulator::with(*kind).is_some();
+        Kernel([Cpu::Avx512, Cpu::Avx2].into_iter().find(has).unwrap_or(Cpu::Plain))
+    }
+
+    /// The product of no numbers.
+    pub(crate) fn accumulator(self) -> Accumulator {
+        Accumulator::with(self.0).unwrap_or_else(Accumulator::reference)
     }
 }
 
 impl Accumulator {
-    /// The product of no numbers: by lanes where the processor has them.
-    #[must_use]
-    pub fn new() -> Accumulator {
-        #[cfg(target_arch = "x86_64")]
-        for kind in [Cpu::Avx512, Cpu::Avx2] {
-            if let Some(lanes) = Accumulator::with(kind).filter(|_| cpu::chosen().allows(kind)) {
-                return lanes;
-            }
-        }
-        Accumulator::reference()
-    }
-
-    /// The same, by the lanes of one kind of processor; `None` where this one lacks what they need, or there are none of it.
-    #[cfg(target_arch = "x86_64")]
+    /// The product of no numbers, by the lanes of one kind of processor; `None` where this one lacks what they need, or there are none of it.
     #[must_use]
     pub fn with(kind: Cpu) -> Option<Accumulator> {
-        let kind = match kind {
-            Cpu::Avx512 => Kind::Avx512(Box::new(avx512::Accumulators::detect()?)),
-            Cpu::Avx2 => Kind::Avx2(Box::new(avx2::Accumulators::detect()?)),
-            _ => return None,
-        };
-        Some(Accumulator::of(kind))
+        match kind {
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx512 => Some(Accumulator::of(Kind::Avx512(Box::new(avx512::Accumulators::detect()?)))),
+            #[cfg(target_arch = "x86_64")]
+            Cpu::Avx2 => Some(Accumulator::of(Kind::Avx2(Box::new(avx2::Accumulators::detect()?)))),
+            _ => None,
+        }
     }
 
     /// The same, by the plain implementation.
@@ -178,7 +176,7 @@ mod tests {
     /// Each kind of lanes that this processor has, and the one that is taken.
     fn kinds() -> Vec<(&'static str, Make)> {
         #[allow(unused_mut, reason = "other processors have no more")]
-        let mut kinds: Vec<(&'static str, Make)> = vec![("taken", Accumulator::new)];
+        let mut kinds: Vec<(&'static str, Make)> = vec![("taken", || crate::Kernels::default().muhash())];
         #[cfg(target_arch = "x86_64")]
         for (kind, make) in [
             (Cpu::Avx2, (|| Accumulator::with(Cpu::Avx2).unwrap()) as Make),

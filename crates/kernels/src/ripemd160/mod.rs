@@ -1,7 +1,7 @@
 //! RIPEMD-160 of digests of 32 bytes, many at a time in vector lanes: the second half of HASH160.
 //!
 //! A digest and its padding are one block, so that every message takes the same steps, and half of the block is known.
-//! What the processor has decides once which lanes run; [`of_digests_with`] takes them by name, to test and to measure.
+//! [`crate::Kernels`] says which lanes run; [`of_digests_with`] takes them by name, to test and to measure.
 //!
 //! Absent on purpose: messages of other lengths (the `ripemd` crate), constant time.
 
@@ -12,11 +12,9 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod lanes;
 
-use crate::cpu::{self, Cpu};
+use crate::cpu::Cpu;
 use ripemd::{Digest, Ripemd160};
 use std::fmt;
-use std::sync::OnceLock;
-use sys::ideas::Idea;
 
 /// Lanes of this processor: a value is the proof that it has them.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,6 +49,11 @@ impl Lanes {
         kinds.into_iter().map(Lanes).collect()
     }
 
+    /// The fastest where `cpu` was chosen.
+    pub(crate) fn best(cpu: Cpu) -> Lanes {
+        Lanes::available().into_iter().rfind(|lanes| cpu.allows(lanes.cpu())).unwrap_or(Lanes::PORTABLE)
+    }
+
     /// The processors that have them.
     fn cpu(self) -> Cpu {
         match self.0 {
@@ -69,29 +72,11 @@ impl fmt::Debug for Lanes {
     }
 }
 
-/// The fastest lanes that [`cpu::chosen`] allows; without [`Idea::HashLanes`] none.
-fn best() -> Lanes {
-    static BEST: OnceLock<Lanes> = OnceLock::new();
-    *BEST.get_or_init(|| {
-        let allowed = |lanes: &Lanes| Idea::HashLanes.is_on() && cpu::chosen().allows(lanes.cpu());
-        Lanes::available().into_iter().rfind(allowed).unwrap_or(Lanes::PORTABLE)
-    })
-}
-
-/// RIPEMD-160 of each digest, into the same place of `out`.
+/// RIPEMD-160 of each digest, into the same place of `out`, by lanes of your choice.
 ///
 /// # Panics
 ///
 /// Where there are not as many places as digests.
-pub fn of_digests(digests: &[[u8; 32]], out: &mut [[u8; 20]]) {
-    of_digests_with(best(), digests, out);
-}
-
-/// [`of_digests`] by lanes of your choice.
-///
-/// # Panics
-///
-/// As [`of_digests`].
 pub fn of_digests_with(lanes: Lanes, digests: &[[u8; 32]], out: &mut [[u8; 20]]) {
     assert_eq!(digests.len(), out.len(), "a place for each digest");
     match lanes.0 {
@@ -162,7 +147,7 @@ mod tests {
                 assert!(have == want, "{count} digests, {lanes:?}");
             }
             let mut have = vec![[1; 20]; count];
-            of_digests(&digests, &mut have);
+            crate::Kernels::default().ripemd160(&digests, &mut have);
             assert!(have == want, "{count} digests, the best lanes");
         }
     }
@@ -175,7 +160,7 @@ mod tests {
         let key: Vec<u8> = (0..33).map(|at| u8::from_str_radix(&key[2 * at..2 * at + 2], 16).unwrap()).collect();
         let digests = [crate::sha256::sha256(&key); 5];
         let mut out = [[0; 20]; 5];
-        of_digests(&digests, &mut out);
+        crate::Kernels::default().ripemd160(&digests, &mut out);
         for hash in out {
             assert_eq!(hash.map(|byte| format!("{byte:02x}")).concat(), want);
         }

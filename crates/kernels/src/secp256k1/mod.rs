@@ -39,7 +39,7 @@ mod field;
 mod inversions;
 mod kept;
 mod ladder;
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_arch = "aarch64", feature = "unproven"))]
 mod neon;
 mod pairs;
 mod point;
@@ -57,7 +57,7 @@ mod together;
 mod vector;
 mod words;
 
-use crate::cpu::{self, Cpu};
+use crate::cpu::Cpu;
 use portable::Portable;
 use std::fmt;
 use vector::Vector;
@@ -124,7 +124,7 @@ pub struct Lanes(Kind);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Portable,
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
     Neon,
     #[cfg(target_arch = "x86_64")]
     Avx2,
@@ -143,7 +143,7 @@ impl Lanes {
     pub fn available() -> Vec<Lanes> {
         #[allow(unused_mut, reason = "other processors have no more")]
         let mut kinds = vec![Kind::Portable];
-        #[cfg(target_arch = "aarch64")]
+        #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
         kinds.extend(neon::Neon::detect().map(|_| Kind::Neon));
         #[cfg(target_arch = "x86_64")]
         {
@@ -155,16 +155,14 @@ impl Lanes {
         kinds.into_iter().map(Lanes).collect()
     }
 
-    /// The fastest lanes that this processor has, that are faster than one signature after the other, and that
-    /// [`cpu::chosen`] allows.
-    #[must_use]
-    pub fn detect() -> Option<Lanes> {
-        let chosen = cpu::chosen();
+    /// The fastest lanes that this processor has, where `cpu` was chosen and they are faster than one signature after the
+    /// other.
+    pub(crate) fn best(cpu: Cpu) -> Option<Lanes> {
         let pays = |lanes: &Lanes| match lanes.cpu() {
             Cpu::Plain => false,
             // Not measured: only where it is asked for.
-            Cpu::Neon => chosen == Cpu::Neon,
-            cpu => chosen.allows(cpu),
+            Cpu::Neon => cpu == Cpu::Neon,
+            kind => cpu.allows(kind),
         };
         Lanes::available().into_iter().rfind(pays)
     }
@@ -174,7 +172,7 @@ impl Lanes {
     pub fn cpu(self) -> Cpu {
         match self.0 {
             Kind::Portable => Cpu::Plain,
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
             Kind::Neon => Cpu::Neon,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => Cpu::Avx2,
@@ -190,7 +188,7 @@ impl Lanes {
     pub fn name(self) -> &'static str {
         match self.0 {
             Kind::Portable => "two portable lanes",
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
             Kind::Neon => "NEON",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => "AVX2 and FMA",
@@ -209,7 +207,7 @@ impl Lanes {
         point::WAYS
             * match self.0 {
                 Kind::Portable => Portable::LANES,
-                #[cfg(target_arch = "aarch64")]
+                #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
                 Kind::Neon => neon::Neon::LANES,
                 #[cfg(target_arch = "x86_64")]
                 Kind::Avx2 => avx2::Avx2::LANES,
@@ -226,7 +224,7 @@ impl Lanes {
     pub fn prove(self, claims: &[Claim]) -> Vec<bool> {
         match self.0 {
             Kind::Portable => prove_in::<Portable>(claims),
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
             Kind::Neon => prove_in::<neon::Neon>(claims),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => prove_in::<avx2::Avx2>(claims),
@@ -256,7 +254,7 @@ impl Lanes {
     pub fn prove_together(self, claims: &[Claim], secret: &[u8; 32]) -> bool {
         match self.0 {
             Kind::Portable => prove_together_in::<Portable>(claims, secret),
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
             Kind::Neon => prove_together_in::<neon::Neon>(claims, secret),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => prove_together_in::<avx2::Avx2>(claims, secret),

@@ -32,7 +32,7 @@ use testkit::{Rng, rounds};
 macro_rules! each_kind {
     ($test:ident($($argument:expr),*)) => {{
         $test(Portable::detect().expect("every processor has them"), $($argument),*);
-        #[cfg(target_arch = "aarch64")]
+        #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
         if let Some(like) = crate::secp256k1::neon::Neon::detect() {
             $test(like, $($argument),*);
         }

@@ -80,7 +80,7 @@ pub(super) fn bytes_of(message: &Pieces<'_>) -> usize {
 
 /// How many times a message is hashed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Times {
+pub(crate) enum Times {
     /// SHA-256.
     Once,
     /// SHA-256 of the SHA-256.

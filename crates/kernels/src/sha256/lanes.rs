@@ -1,15 +1,13 @@
-//! Which kernel: chosen once by what the processor has, or by name, to test and to measure.
+//! Which kernel: chosen by what the processor has, or by name, to test and to measure.
 
 use std::fmt;
-use std::sync::OnceLock;
 
-use crate::cpu::{self, Cpu};
-use sys::ideas::Idea;
+use crate::cpu::Cpu;
 
 use super::Pieces;
 use super::engine::{self, Engine, Job, Times, block_count, bytes_of, drive};
 use super::reference::{Portable, Reference};
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_arch = "aarch64", feature = "unproven"))]
 use super::{armsha::ArmSha, neon::Neon};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2::Avx2, avx512::Avx512, avx512x2::Avx512x2, shani::ShaNi};
@@ -60,17 +58,23 @@ struct Step {
 type Drive = fn(Times, Vec<Job>, &[usize], &[Pieces<'_>], &mut [[u8; 32]], usize) -> Vec<Job>;
 
 /// One or more engines, from the widest to the one that finishes what is left.
-pub(super) struct Kernel {
+pub(crate) struct Kernel {
     steps: Vec<Step>,
 }
 
 impl Kernel {
+    /// The fastest where `cpu` was chosen: the widest lanes of this processor, and for what does not fill them narrower ones.
+    pub(crate) fn best(cpu: Cpu) -> Kernel {
+        let kinds: Vec<Kind> = Lanes::allowed(cpu).into_iter().map(|lanes| lanes.0).collect();
+        chain(&kinds)
+    }
+
     /// Hashes of messages of any lengths.
     ///
     /// # Panics
     ///
     /// Where there are not as many places as messages.
-    pub(super) fn many(&self, times: Times, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
+    pub(crate) fn many(&self, times: Times, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
         assert_eq!(messages.len(), out.len(), "a place for each message");
         let sorted;
         let mut order = &AS_THEY_COME[..messages.len().min(AS_THEY_COME.len())];
@@ -89,12 +93,12 @@ impl Kernel {
     }
 
     /// Double SHA-256 of messages of 64 bytes.
-    pub(super) fn pairs(&self, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
+    pub(crate) fn pairs(&self, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
         self.fixed(pairs, out, |step| step.pairs);
     }
 
     /// Double SHA-256 of block headers.
-    pub(super) fn headers(&self, headers: &[[u8; 80]], out: &mut [[u8; 32]]) {
+    pub(crate) fn headers(&self, headers: &[[u8; 80]], out: &mut [[u8; 32]]) {
         self.fixed(headers, out, |step| step.headers);
     }
 
@@ -129,14 +133,19 @@ impl Lanes {
         Kind::ALL.map(Lanes).into_iter().filter(|lanes| lanes.detect().is_some()).collect()
     }
 
-    /// Those of them that [`cpu::chosen`] allows.
-    #[must_use]
-    pub fn allowed() -> Vec<Lanes> {
-        Lanes::available().into_iter().filter(|lanes| cpu::chosen().allows(lanes.0.cpu())).collect()
+    /// Those of them that are used where `cpu` was chosen. What was not measured must be asked for.
+    fn allowed(cpu: Cpu) -> Vec<Lanes> {
+        let is_used = |kind: Cpu| cpu.allows(kind) && (kind != Cpu::Neon || cpu == Cpu::Neon);
+        Lanes::available().into_iter().filter(|lanes| is_used(lanes.0.cpu())).collect()
+    }
+
+    /// The widest of them.
+    pub(crate) fn best(cpu: Cpu) -> Lanes {
+        Lanes::allowed(cpu).pop().unwrap_or(Lanes::PORTABLE)
     }
 
     /// The functions.
-    pub(super) fn kernel(self) -> Kernel {
+    pub(crate) fn kernel(self) -> Kernel {
         self.detect().expect("a value is made only where its engine was detected")
     }
 
@@ -155,11 +164,11 @@ impl Lanes {
             Kind::Avx512 => alone::<Avx512, 16>(),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512x2 => alone::<Avx512x2, 32>(),
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
             Kind::Neon => alone::<Neon, 4>(),
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
             Kind::ArmSha1 => alone::<ArmSha<1>, 1>(),
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
             Kind::ArmSha3 => alone::<ArmSha<3>, 3>(),
             _ => None, // Another processor's.
         }
@@ -215,20 +224,6 @@ impl fmt::Debug for Lanes {
     }
 }
 
-/// The fastest kernel of this processor: the widest lanes, and for what does not fill them narrower ones.
-pub(super) fn best() -> &'static Kernel {
-    static BEST: OnceLock<Kernel> = OnceLock::new();
-    BEST.get_or_init(|| {
-        if !Idea::HashLanes.is_on() {
-            return alone::<Portable, 1>().expect("portable code runs everywhere");
-        }
-        let mut kinds: Vec<Kind> = Lanes::allowed().into_iter().map(|lanes| lanes.0).collect();
-        // Not measured: only where they are asked for.
-        kinds.retain(|kind| kind.cpu() != Cpu::Neon || cpu::chosen() == Cpu::Neon);
-        chain(&kinds)
-    })
-}
-
 /// The fastest chain of those of `allowed` that the processor can run. Where a wide engine is no
 /// longer faster than the next was measured by `cargo bench`.
 #[cfg(target_arch = "x86_64")]
@@ -250,7 +245,7 @@ fn chain(allowed: &[Kind]) -> Kernel {
 }
 
 /// As above, by what the instructions promise: none of it was measured.
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_arch = "aarch64", feature = "unproven"))]
 fn chain(allowed: &[Kind]) -> Kernel {
     let mut steps = Vec::new();
     if allowed.contains(&Kind::ArmSha3) {
@@ -262,7 +257,7 @@ fn chain(allowed: &[Kind]) -> Kernel {
     Kernel { steps: steps.into_iter().flatten().collect() }
 }
 
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", feature = "unproven"))))]
 fn chain(_: &[Kind]) -> Kernel {
     Kernel { steps: step::<Portable, 1>(1).into_iter().collect() }
 }

@@ -1,13 +1,12 @@
 //! SHA-256 (FIPS 180-4): single, double and incremental, many messages at a time in vector lanes.
 //!
 //! Double SHA-256 makes Bitcoin's ids, merkle trees and header hashes. One message alone cannot use a
-//! vector; sixteen at a time can, for two to four times the speed. [`sha256d_many`] takes messages of
-//! any lengths ([`sha256_many`] hashes them once), [`sha256d_64`] a merkle level, [`sha256d_80`] headers. What the processor has decides
-//! once which kernel runs; the `_with` functions take a kernel by name, to test and to measure.
+//! vector; sixteen at a time can, for two to four times the speed. [`crate::Kernels`] says which kernel runs; the `_with`
+//! functions take one by name, to test and to measure. They hash messages of any lengths, a merkle level, or headers.
 //!
 //! Absent on purpose: constant time (nothing here is secret), other hashes, threads.
 
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_arch = "aarch64", feature = "unproven"))]
 mod armsha;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -17,20 +16,21 @@ mod avx512;
 mod avx512x2;
 mod engine;
 mod lanes;
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_arch = "aarch64", feature = "unproven"))]
 mod neon;
 mod reference;
 #[cfg(target_arch = "x86_64")]
 mod shani;
 mod stage;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", feature = "unproven")))]
 mod streams;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", feature = "unproven")))]
 mod vector;
 
-use engine::Times;
 use sha2::Digest;
 
+pub(crate) use engine::Times;
+pub(crate) use lanes::Kernel;
 pub use lanes::Lanes;
 
 /// A message in up to three pieces, to be hashed as if they were one; any piece may be empty.
@@ -50,77 +50,39 @@ pub fn sha256d(data: &[u8]) -> [u8; 32] {
     sha256(&sha256(data))
 }
 
-/// Double SHA-256 of each message, of any lengths, into the same place of `out`.
+/// Double SHA-256 of each message, of any lengths, into the same place of `out`, by one kernel.
 ///
 /// # Panics
 ///
 /// Where there are not as many places as messages.
-pub fn sha256d_many(messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
-    lanes::best().many(Times::Twice, messages, out);
-}
-
-/// [`sha256d_many`] by a kernel of your choice.
-///
-/// # Panics
-///
-/// As [`sha256d_many`].
 pub fn sha256d_many_with(lanes: Lanes, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
     lanes.kernel().many(Times::Twice, messages, out);
 }
 
-/// SHA-256, once, of each message, of any lengths, into the same place of `out`.
+/// SHA-256, once, of each message, of any lengths, into the same place of `out`, by one kernel.
 ///
 /// # Panics
 ///
 /// Where there are not as many places as messages.
-pub fn sha256_many(messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
-    lanes::best().many(Times::Once, messages, out);
-}
-
-/// [`sha256_many`] by a kernel of your choice.
-///
-/// # Panics
-///
-/// As [`sha256_many`].
 pub fn sha256_many_with(lanes: Lanes, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
     lanes.kernel().many(Times::Once, messages, out);
 }
 
-/// Double SHA-256 of each pair of hashes: one level of a merkle tree.
+/// Double SHA-256 of each pair of hashes: one level of a merkle tree. By one kernel.
 ///
 /// # Panics
 ///
 /// Where there are not as many places as pairs.
-pub fn sha256d_64(pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
-    assert_eq!(pairs.len(), out.len(), "a place for each pair");
-    lanes::best().pairs(pairs, out);
-}
-
-/// [`sha256d_64`] by a kernel of your choice.
-///
-/// # Panics
-///
-/// As [`sha256d_64`].
 pub fn sha256d_64_with(lanes: Lanes, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
     assert_eq!(pairs.len(), out.len(), "a place for each pair");
     lanes.kernel().pairs(pairs, out);
 }
 
-/// Double SHA-256 of each block header.
+/// Double SHA-256 of each block header, by one kernel.
 ///
 /// # Panics
 ///
 /// Where there are not as many places as headers.
-pub fn sha256d_80(headers: &[[u8; 80]], out: &mut [[u8; 32]]) {
-    assert_eq!(headers.len(), out.len(), "a place for each header");
-    lanes::best().headers(headers, out);
-}
-
-/// [`sha256d_80`] by a kernel of your choice.
-///
-/// # Panics
-///
-/// As [`sha256d_80`].
 pub fn sha256d_80_with(lanes: Lanes, headers: &[[u8; 80]], out: &mut [[u8; 32]]) {
     assert_eq!(headers.len(), out.len(), "a place for each header");
     lanes.kernel().headers(headers, out);
@@ -160,6 +122,7 @@ impl std::fmt::Debug for Sha256 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Kernels;
     use testkit::{Rng, rounds};
 
     /// The oracle: the `sha2` crate on the message in one piece.
@@ -176,9 +139,9 @@ mod tests {
         let want: Vec<_> = messages.iter().map(want).collect();
         let want_once: Vec<_> = messages.iter().map(once).collect();
         let mut out = vec![[0; 32]; messages.len()];
-        sha256d_many(messages, &mut out);
+        Kernels::default().sha256d_many(messages, &mut out);
         assert!(out == want, "{row}: {} messages, best kernel", messages.len());
-        sha256_many(messages, &mut out);
+        Kernels::default().sha256_many(messages, &mut out);
         assert!(out == want_once, "{row}: {} messages once, best kernel", messages.len());
         for lanes in Lanes::available() {
             out.fill([0; 32]);
@@ -252,9 +215,9 @@ mod tests {
             let want_pairs: Vec<_> = pairs.iter().map(|pair| want(&[pair, &[], &[]])).collect();
             let want_headers: Vec<_> = headers.iter().map(|header| want(&[header, &[], &[]])).collect();
             let mut out = vec![[0; 32]; count];
-            sha256d_64(&pairs, &mut out);
+            Kernels::default().sha256d_64(&pairs, &mut out);
             assert!(out == want_pairs, "{count} pairs, best kernel");
-            sha256d_80(&headers, &mut out);
+            Kernels::default().sha256d_80(&headers, &mut out);
             assert!(out == want_headers, "{count} headers, best kernel");
             for lanes in Lanes::available() {
                 out.fill([0; 32]);
@@ -278,7 +241,7 @@ mod tests {
         let want = "6fe28c0ab6f1b372c1a6a246ae63f74f931e8365e15a089c68d6190000000000";
         assert_eq!(hex(&sha256d(&genesis)), want);
         let mut out = [[0; 32]];
-        sha256d_80(&[genesis], &mut out);
+        Kernels::default().sha256d_80(&[genesis], &mut out);
         assert_eq!(hex(&out[0]), want);
         let mut start = Sha256::new();
         start.update(&genesis[..70]);

@@ -94,7 +94,7 @@ const PADDING_64: [u32; 16] = {
 };
 
 /// Schedule plus round constants of [`PADDING_64`]: nothing in that block depends on the message.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", feature = "unproven")))]
 pub(super) const PADDING_64_ROUNDS: [u32; 64] = {
     let mut rounds = schedule(PADDING_64);
     let mut t = 0;

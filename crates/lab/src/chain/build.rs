@@ -11,7 +11,8 @@ use super::profile::Kind;
 use super::rng::Rng;
 use super::sign::{Signer, Spending};
 use consensus::block::height_push;
-use kernels::sha256::{sha256d, sha256d_many};
+use kernels::Kernels;
+use kernels::sha256::sha256d;
 use primitives::encode::put_compact_size;
 use primitives::{Hash256, Height, Txid, Wtxid, merkle};
 use std::ops::Range;
@@ -77,7 +78,7 @@ impl<'a> Builder<'a> {
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let messages: Vec<_> = starts.zip(&ends).map(|(start, &end)| [&chunk.bytes[start..end], &[], &[]]).collect();
         let mut hashes = vec![[0; 32]; messages.len()];
-        sha256d_many(&messages, &mut hashes);
+        Kernels::AUTO.sha256d_many(&messages, &mut hashes);
         chunk.wtxids = hashes.into_iter().map(Wtxid::from_bytes).collect();
         chunk
     }
@@ -224,7 +225,7 @@ pub(super) fn coinbase(plan: &BlockPlan, keys: &Keys, seed: u64, wtxids: &[Wtxid
     let mut leaves = Vec::with_capacity(wtxids.len() + 1);
     leaves.push(Hash256::ZERO);
     leaves.extend(wtxids.iter().map(|wtxid| wtxid.to_hash256()));
-    let (root, _) = merkle::root(&mut leaves);
+    let (root, _) = merkle::root(kernels::Kernels::AUTO, &mut leaves);
     let reserved = [0; 32];
     let commitment = sha256d(&[root.0, reserved].concat());
 

@@ -71,7 +71,7 @@ impl Job {
         shared.ids.set(first, txid);
         let numbers = first..=first + self.plan.txs.len() as u32;
         let mut leaves = numbers.map(|number| shared.ids.wait(number).to_hash256()).collect();
-        Top { coinbase, merkle_root: merkle::root(&mut leaves).0 }
+        Top { coinbase, merkle_root: merkle::root(kernels::Kernels::AUTO, &mut leaves).0 }
     }
 
     fn made(&self) -> impl Iterator<Item = &Chunk> {

@@ -11,7 +11,6 @@ use std::path::PathBuf;
 
 use crate::result::Settings;
 use consensus::Chain;
-use sys::ideas::Idea;
 
 pub(super) use read::parse;
 
@@ -57,10 +56,11 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// The same program under another name, without these ideas.
-    fn without(&self, label: &str, ideas: &[Idea]) -> Program {
+    /// The same program under another name, without the ideas of these names.
+    #[cfg(feature = "ablation")]
+    fn without(&self, label: &str, ideas: &[&str]) -> Program {
         let mut program = Program { label: label.to_owned(), ..self.clone() };
-        program.args.extend(ideas.iter().flat_map(|idea| ["--without".to_owned(), idea.name().to_owned()]));
+        program.args.extend(ideas.iter().flat_map(|idea| ["--without", idea]).map(str::to_owned));
         program
     }
 

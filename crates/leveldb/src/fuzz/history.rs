@@ -19,7 +19,8 @@ const STEPS_MAX: usize = 48;
 const SNAPSHOTS_MAX: usize = 4;
 const KEYS: u8 = 48;
 /// Tables and levels so small that a few records use all of them.
-const TINY: Options = Options { table_bytes: 1 << 10, level1_bytes: 2 << 10, has_filters: true };
+const TINY: Options =
+    Options { table_bytes: 1 << 10, level1_bytes: 2 << 10, has_filters: true, kernels: kernels::Kernels::AUTO };
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 type Record = (Vec<u8>, Option<Vec<u8>>);

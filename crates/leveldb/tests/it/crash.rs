@@ -11,7 +11,8 @@ use testkit::Rng;
 use crate::support::{Model, Record, apply, check, commit, commit_in_parts, contents, dir};
 
 const KEYS: u64 = 60;
-const TINY: Options = Options { table_bytes: 1 << 10, level1_bytes: 2 << 10, has_filters: true };
+const TINY: Options =
+    Options { table_bytes: 1 << 10, level1_bytes: 2 << 10, has_filters: true, kernels: kernels::Kernels::AUTO };
 
 /// The states that a reader may find: the first was acknowledged, the others might have come after.
 struct States {

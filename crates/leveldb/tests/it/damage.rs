@@ -12,7 +12,8 @@ use testkit::Rng;
 use crate::support::{Model, apply, commit, commit_in_parts, dir};
 
 const KEYS: u64 = 40;
-const TINY: Options = Options { table_bytes: 1 << 10, level1_bytes: 1 << 10, has_filters: true };
+const TINY: Options =
+    Options { table_bytes: 1 << 10, level1_bytes: 1 << 10, has_filters: true, kernels: kernels::Kernels::AUTO };
 
 /// A small database: files by name, and what is in it.
 fn small() -> (Vec<(PathBuf, Vec<u8>)>, Model) {

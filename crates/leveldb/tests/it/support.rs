@@ -14,7 +14,8 @@ pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 pub(crate) type Record = (Vec<u8>, Option<Vec<u8>>);
 
 /// Tables and levels so small that a few thousand records use all of them.
-pub(crate) const SMALL: Options = Options { table_bytes: 8 << 10, level1_bytes: 4 << 10, has_filters: true };
+pub(crate) const SMALL: Options =
+    Options { table_bytes: 8 << 10, level1_bytes: 4 << 10, has_filters: true, kernels: kernels::Kernels::AUTO };
 
 pub(crate) fn dir() -> PathBuf {
     PathBuf::from("/db")

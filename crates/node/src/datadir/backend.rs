@@ -19,12 +19,13 @@ use crate::threads::locks::lock;
 use coins::Generation;
 use consensus::{BlockError, ScriptCheckReason};
 use indexes::Wanted;
+use kernels::Kernels;
 use primitives::{BlockHash, CoinKey, Height};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use store::FilePos;
 use sys::memory::Buffer;
-use sys::spill::Spill;
+use sys::spill::{Spill, SpillFiles};
 
 /// What does not count of the huge pages that tables of coins leave free.
 const HOLES_BYTES: usize = 8 << 20;
@@ -61,6 +62,14 @@ impl Backend for DataDir<'_> {
 
     fn has_any_coin(&self, keys: &[CoinKey]) -> Result<bool, Fault> {
         self.coins.has_any(keys)
+    }
+
+    fn kernels(&self) -> Kernels {
+        self.options.kernels
+    }
+
+    fn spill_files(&self) -> SpillFiles {
+        self.host.spill.clone()
     }
 
     fn wanted_records(&self) -> Option<&Wanted> {

@@ -55,7 +55,7 @@ impl DataDir<'_> {
         }
         self.say_old(kinds)?;
         let opened =
-            self.reporter.with_room(|| Indexing::open(&self.disk, &self.layout, kinds, self.options.dbcache_bytes))?;
+            self.reporter.with_room(|| Indexing::open(&self.host, &self.layout, kinds, self.options.dbcache_bytes))?;
         let indexing = self.indexing.get_or_init(|| opened);
         self.bring_indexes_up(indexing, tip)
     }
@@ -325,7 +325,7 @@ impl DataDir<'_> {
         let is_genesis = block.height == Height::GENESIS;
         let bytes = if is_genesis { self.params.genesis.clone() } else { self.read(node)? };
         let bad = |found: &str| self.damaged_block(&block, found);
-        let mut tables = Tables::new();
+        let mut tables = Tables::with(self.options.kernels);
         let parsed = tables.parse_block(&bytes).map_err(|why| bad(&why.to_string()))?;
         if parsed.header().hash() != block.hash {
             return Err(bad("a block with another header"));
@@ -333,7 +333,7 @@ impl DataDir<'_> {
         let mut txids = Vec::new();
         parsed.txids_into(&mut txids);
         let mut leaves: Vec<Hash256> = txids.iter().map(|txid| Hash256(*txid.as_bytes())).collect();
-        if merkle::root(&mut leaves) != (parsed.header().merkle_root(), false) {
+        if merkle::root(parsed.kernels(), &mut leaves) != (parsed.header().merkle_root(), false) {
             return Err(bad("transactions that are not those of its header"));
         }
         let needs_undo = (wanted.filter || wanted.stats) && block.height > Height::GENESIS;
@@ -343,7 +343,7 @@ impl DataDir<'_> {
             false => Vec::new(),
         };
         let place = block_place(self.params, block.height, block.hash);
-        Ok((block, BlockRecords::build(wanted, &place, &parsed, &txids, &spent)))
+        Ok((block, BlockRecords::build(wanted, &place, &parsed, &txids, &spent, &self.host.spill)))
     }
 
     /// The filter of a block, made again; nothing where the block is not known.

@@ -12,14 +12,14 @@ use crate::threads::locks::lock;
 use coins::Generation;
 use coins::table::Change;
 use disk::Disk;
+#[cfg(feature = "ablation")]
+use kernels::ideas::Idea;
 use primitives::coin::{COIN_KEY_BYTES_MAX, COIN_KEY_PREFIX, CoinRef};
 use primitives::{BlockHash, CoinKey};
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use store::chainstate::{Chainstate, CoinsCommit, CoinsCompaction, CoinsPart, CoinsView};
-use sys::ideas::Idea;
+use store::chainstate::{Chainstate, CoinsCommit, CoinsCompaction, CoinsView};
 
 /// What helps when coins are damaged.
 const REBUILD: &str = "Rebuild the coins: ffwd reindex --chainstate-only";
@@ -100,11 +100,15 @@ impl CoinsIo {
     /// A damaged table or coin, or what the system says.
     pub(crate) fn look_up(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
         let mut damaged = None;
-        let batch = if Idea::BatchLookUps.is_on() { keys.len().max(1) } else { 1 };
         let view = self.chainstate.view();
-        for (first, keys) in (0..).step_by(batch).zip(keys.chunks(batch)) {
-            view.look_up(keys, |index, coin| take(first + index, coin, found, &mut damaged))?;
+        #[cfg(feature = "ablation")]
+        if view.kernels().lacks(Idea::BatchLookUps) {
+            for (at, key) in keys.iter().enumerate() {
+                view.look_up(std::slice::from_ref(key), |_, coin| take(at, coin, found, &mut damaged))?;
+            }
+            return self.check(keys, damaged);
         }
+        view.look_up(keys, |index, coin| take(index, coin, found, &mut damaged))?;
         self.check(keys, damaged)
     }
 
@@ -176,8 +180,9 @@ impl CoinsIo {
         let commit = self.lock().commit.clone().expect("a commit was begun");
         let first_shard = first_group * coins::ops::SHARDS_PER_GROUP;
         let mut part = if first_group == 0 { commit.first_part()? } else { commit.part() };
-        if !Idea::SortedRuns.is_on() {
-            return write_through_map(first_shard, groups, part);
+        #[cfg(feature = "ablation")]
+        if self.chainstate.view().kernels().lacks(Idea::SortedRuns) {
+            return Ok(super::through_map::write(first_shard, groups, part)?);
         }
         let mut key = Vec::with_capacity(COIN_KEY_BYTES_MAX);
         for (within, table) in groups.iter().flat_map(|group| &group.tables).enumerate() {
@@ -308,27 +313,4 @@ fn take(index: usize, coin: Option<&[u8]>, found: &mut dyn FnMut(usize, &[u8]), 
         Some(coin) => found(index, coin),
         None => {}
     }
-}
-
-/// [`CoinsIo::write_part`] without [`Idea::SortedRuns`]: each record goes through an ordered map, as through a memtable.
-fn write_through_map(first_shard: usize, groups: &[Generation], mut part: CoinsPart) -> Result<(), Fault> {
-    let mut records: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
-    for (within, table) in groups.iter().flat_map(|group| &group.tables).enumerate() {
-        table.for_each(|tail, change| {
-            let mut key = vec![COIN_KEY_PREFIX, (first_shard + within) as u8];
-            key.extend_from_slice(tail);
-            match change {
-                Change::Put(coin) => drop(records.insert(key, Some(coin.to_vec()))),
-                // Of an outpoint with several records the unspent coin speaks.
-                Change::Delete => drop(records.entry(key).or_insert(None)),
-            }
-        });
-    }
-    for (key, coin) in records {
-        match coin {
-            Some(coin) => part.put(&key, &coin)?,
-            None => part.delete(&key)?,
-        }
-    }
-    Ok(part.finish()?)
 }

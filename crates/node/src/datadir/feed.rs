@@ -6,6 +6,7 @@ use crate::chain::block::{BlockContext, Checked};
 use crate::chain::index::SharedIndex;
 use crate::chain::tree::NodeId;
 use crate::fault::Fault;
+use crate::options::Options;
 use crate::pipeline::machine_memory::MachineMemory;
 use crate::threads::locks::lock;
 use primitives::Height;
@@ -69,10 +70,12 @@ pub(crate) struct Next {
 }
 
 impl BlockFeed {
-    /// Reads from `files` for `par` workers, with buffers of a part of the cache.
-    pub(crate) fn new(files: Arc<BlockFiles>, dbcache_bytes: usize, par: usize) -> BlockFeed {
-        let useful = (BUFFERS_AHEAD + BUFFERS_PER_WORKER * par).min(BUFFERS_MAX);
-        let pool = Pool::new(READ_BYTES, (dbcache_bytes / CACHE_SHARE / READ_BYTES).clamp(BUFFERS_MIN, useful));
+    /// Reads from `files` for the workers of a job, with buffers of a part of its cache.
+    pub(crate) fn new(files: Arc<BlockFiles>, options: &Options) -> BlockFeed {
+        let dbcache_bytes = options.dbcache_bytes;
+        let useful = (BUFFERS_AHEAD + BUFFERS_PER_WORKER * options.par).min(BUFFERS_MAX);
+        let buffers = (dbcache_bytes / CACHE_SHARE / READ_BYTES).clamp(BUFFERS_MIN, useful);
+        let pool = Pool::new(READ_BYTES, buffers, options.kernels);
         let reader = BulkReader::new(files, pool.clone());
         let state = FeedState { planned: VecDeque::new(), ready: VecDeque::new(), reader };
         BlockFeed { arrivals: None, dbcache_bytes: dbcache_bytes as u64, pool, state: Mutex::new(state) }

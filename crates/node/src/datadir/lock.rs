@@ -10,13 +10,15 @@ use crate::reporting::log::Log;
 use consensus::{Chain, Params};
 use disk::Disk;
 use primitives::hex;
+use std::io;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
+use store::Host;
 use store::blockfiles::BlockFiles;
 use store::locks::DataDirLocks;
 use store::xor::BlocksKey;
 use store::{Layout, Network, xor};
-use sys::ideas::Idea;
+use sys::spill::SpillFiles;
 
 /// What the store needs to know of a network.
 pub fn network(params: &Params) -> Network {
@@ -28,9 +30,28 @@ pub fn network(params: &Params) -> Network {
     }
 }
 
+/// What stays free on the disk beside what a block spends: where there is less, what must be written has it.
+const SPILL_SPARE_BYTES: u64 = 1 << 30;
+
+/// The machine as this job uses it. What blocks spend lies in files of the network's directory, where it is more than memory
+/// should hold.
+pub(crate) fn host(options: &Options, layout: &Layout) -> Host {
+    let disk = options.disk.clone();
+    let within = layout.net_dir().to_path_buf();
+    let spill = SpillFiles::new(layout.net_dir(), move |bytes| {
+        let has_room = disk.free_space_bytes(&within).is_ok_and(|free| free >= bytes + SPILL_SPARE_BYTES);
+        if !has_room {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        disk.unnamed_file(&within, bytes).map_err(|why| why.source)
+    });
+    Host { spill, ..options.host() }
+}
+
 /// A data directory with its locks held and nothing read.
 pub(crate) struct Locked {
     pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) host: Host,
     pub(crate) layout: Layout,
     /// Before the locks, as what is dropped first: the next process writes its own once it has them.
     pub(crate) pid: Option<PidFile>,
@@ -108,12 +129,13 @@ pub(crate) fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, 
     }
     let pid = options.own_files.pid.as_ref();
     let pid = pid.map(|file| PidFile::write(&disk, layout.net_dir(), file)).transpose()?;
+    let host = host(options, &layout);
     let BlocksKey { key, origin } = xor::open_key(&*disk, layout.blocks_dir(), &net, options.blocksxor)?;
-    let files = Arc::new(BlockFiles::new(disk.clone(), layout.blocks_dir(), &net, key));
+    let files = Arc::new(BlockFiles::new(&host, layout.blocks_dir(), &net, key));
     if needs_blocks && files.numbers()?.there.is_empty() {
         return Err(no_blocks(options, &layout));
     }
-    Ok(Locked { disk, layout, locks, key, key_origin: origin, files, pid })
+    Ok(Locked { disk, host, layout, locks, key, key_origin: origin, files, pid })
 }
 
 fn no_blocks(options: &Options, layout: &Layout) -> Fault {
@@ -147,21 +169,22 @@ pub(crate) fn layout(options: &Options) -> Layout {
 pub(crate) fn reporter<'e>(events: Events<'e>, options: &'e Options, job: &str) -> Reporter<'e> {
     let log = Log::open(options.disk.clone(), options.log_path(), options.clock, options.log_time_micros);
     log.line(&format!("ffwd version v{} ({job}; {})", env!("CARGO_PKG_VERSION"), options.build));
-    // The widest is the last; few messages at a time are left to narrower ones.
-    if let Some(sha256) = kernels::sha256::Lanes::allowed().last() {
-        log.line(&format!("Using the '{sha256:?}' SHA256 implementation"));
+    let kernels = options.kernels;
+    // Few messages at a time are left to narrower ones.
+    log.line(&format!("Using the '{:?}' SHA256 implementation", kernels.widest_sha256()));
+    let signatures = script::lanes::best(kernels).name();
+    log.line(&format!("Using {signatures} for signatures (--cpu {})", kernels.cpu().name()));
+    #[cfg(feature = "ablation")]
+    if !kernels.left_out().is_empty() {
+        log.line(&format!("Left out: {}", kernels.left_out().join(",")));
     }
-    let signatures = script::lanes::best_name();
-    log.line(&format!("Using {signatures} for signatures (--cpu {})", kernels::cpu::chosen().name()));
-    let without: Vec<&str> = Idea::ALL.into_iter().filter(|idea| !idea.is_on()).map(Idea::name).collect();
     log.line(&format!(
-        "Settings: dbcache={} par={} assumevalid={} blocksxor={}{}{}",
+        "Settings: dbcache={} par={} assumevalid={} blocksxor={}{}",
         options.dbcache_bytes >> 20,
         options.par,
         options.assumevalid,
         u8::from(options.blocksxor),
         if let Prune::Target { bytes } = options.prune { format!(" prune={}", bytes >> 20) } else { String::new() },
-        if without.is_empty() { String::new() } else { format!(" without={}", without.join(",")) },
     ));
     if options.params.chain == Chain::Signet {
         log.line(&format!("Signet derived magic (message start): {}", hex::encode(&options.params.magic)));

@@ -77,7 +77,8 @@ pub(crate) fn open(options: &Options, hold: Hold) -> Result<Locked, Fault> {
         Hold::IfPossible => DataDirLocks::take_if_possible(&*disk, &layout)?,
     };
     let network = lock::network(&options.params);
+    let host = lock::host(options, &layout);
     let BlocksKey { key, origin } = xor::find_key(&*disk, layout.blocks_dir(), &network)?;
-    let files = Arc::new(BlockFiles::new(disk.clone(), layout.blocks_dir(), &network, key));
-    Ok(Locked { disk, layout, locks, key, key_origin: origin, files, pid: None })
+    let files = Arc::new(BlockFiles::new(&host, layout.blocks_dir(), &network, key));
+    Ok(Locked { disk, host, layout, locks, key, key_origin: origin, files, pid: None })
 }

@@ -20,6 +20,8 @@ pub(crate) mod prune;
 pub(crate) mod scan;
 pub(crate) mod seems;
 pub mod store_block;
+#[cfg(feature = "ablation")]
+mod through_map;
 mod tip;
 pub(crate) mod turn;
 pub(crate) mod unindexed;
@@ -44,19 +46,15 @@ use crate::utxo_stats::set_totals::TotalsAlong;
 use consensus::Params;
 use lock::Locked;
 use primitives::{BlockHash, Height};
-use std::io;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 use store::blockfiles::{BlockAt, BlockFiles};
 use store::locks::DataDirLocks;
 use store::undofiles::UndoFiles;
-use store::{Chainstate, FileInfos, Layout};
+use store::{Chainstate, FileInfos, Host, Layout};
 
 /// Part of the budget that filters of the coins' tables may take; those that do not fit are in the page cache alone.
 const FILTER_SHARE: usize = 8;
-/// What stays free on the disk beside what a block spends: where there is less, what must be written has it.
-const SPILL_SPARE_BYTES: u64 = 1 << 30;
 
 /// What a data directory is opened for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,6 +91,8 @@ pub(crate) struct DataDir<'e> {
     /// Where a snapshot lies in it that is not validated.
     pub(crate) assumed: Option<Assumed>,
     pub(crate) disk: Arc<dyn disk::Disk>,
+    /// Disk, kernels, and files for many bytes.
+    pub(crate) host: Host,
     /// Every known block.
     pub(crate) index: Arc<SharedIndex>,
     pub(crate) writer: Arc<Writer>,
@@ -127,19 +127,6 @@ pub(crate) struct DataDir<'e> {
     pub(crate) mempool: Option<Arc<Mempool>>,
 }
 
-/// What blocks spend lies in files of this directory, where it is more than memory should hold.
-fn spill_to(disk: &Arc<dyn disk::Disk>, dir: &Path) {
-    let disk = disk.clone();
-    let within = dir.to_path_buf();
-    sys::spill::set_files(dir, move |bytes| {
-        let has_room = disk.free_space_bytes(&within).is_ok_and(|free| free >= bytes + SPILL_SPARE_BYTES);
-        if !has_room {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        disk.unnamed_file(&within, bytes).map_err(|why| why.source)
-    });
-}
-
 impl<'e> DataDir<'e> {
     /// Puts a data directory together around open databases.
     ///
@@ -154,14 +141,13 @@ impl<'e> DataDir<'e> {
         chainstate: Chainstate,
         infos: FileInfos,
     ) -> Result<DataDir<'e>, Fault> {
-        let Locked { disk, layout, locks, key, files, pid, .. } = locked;
+        let Locked { disk, host, layout, locks, key, files, pid, .. } = locked;
         let params = &options.params;
         let network = lock::network(&options.params);
-        spill_to(&disk, layout.net_dir());
         let blocks_dir = layout.blocks_dir().to_path_buf();
         let limits = options.sizes.limits;
         let index = Arc::new(SharedIndex::new(BlockIndex::new(params)));
-        let setup = BlockFileSetup { disk: disk.clone(), blocks_dir, network, key, limits };
+        let setup = BlockFileSetup { host: host.clone(), blocks_dir, network, key, limits };
         Ok(DataDir {
             params,
             options,
@@ -173,8 +159,8 @@ impl<'e> DataDir<'e> {
             coins: CoinsIo::new(disk.clone(), chainstate, options.dbcache_bytes / FILTER_SHARE),
             cached_coins: AtomicU64::new(0),
             totals: Mutex::default(),
-            feed: BlockFeed::new(files.clone(), options.dbcache_bytes, options.par),
-            undo_files: Arc::new(UndoFiles::new(disk.clone(), layout.blocks_dir(), &network, key)),
+            feed: BlockFeed::new(files.clone(), options),
+            undo_files: Arc::new(UndoFiles::new(&host, layout.blocks_dir(), &network, key)),
             pruning: prune::Pruning::default(),
             changes: AtomicU32::new(0),
             unknown_rules: Mutex::default(),
@@ -186,6 +172,7 @@ impl<'e> DataDir<'e> {
             mempool: None,
             files,
             disk,
+            host,
             layout,
             _pid: pid,
             locks: Arc::new(locks),

@@ -62,7 +62,7 @@ impl<'e> DataDir<'e> {
     /// The same directory for the chain below the snapshot: with coins of its own, and blocks that come through `inbox`.
     pub(crate) fn beside(&self, chainstate: Chainstate, base: NodeId, inbox: Arc<dyn Inbox>) -> DataDir<'e> {
         let options = self.options;
-        let mut feed = BlockFeed::new(self.files.clone(), options.dbcache_bytes, options.par);
+        let mut feed = BlockFeed::new(self.files.clone(), options);
         feed.arrivals = Some(inbox);
         DataDir {
             params: self.params,
@@ -72,6 +72,7 @@ impl<'e> DataDir<'e> {
             mode: Mode::Work,
             assumed: Some(Assumed { base, is_past: true }),
             disk: self.disk.clone(),
+            host: self.host.clone(),
             index: self.index.clone(),
             writer: self.writer.clone(),
             coins: CoinsIo::new(self.disk.clone(), chainstate, options.dbcache_bytes / FILTER_SHARE),
@@ -107,7 +108,7 @@ impl<'e> DataDir<'e> {
         let mut datadir = self;
         drop(datadir.coins);
         datadir.reporter.with_room(&mut change)?;
-        let chainstate = datadir.reporter.with_room(|| Chainstate::open(datadir.disk.clone(), dir))?;
+        let chainstate = datadir.reporter.with_room(|| Chainstate::open(&datadir.host, dir))?;
         let filter_bytes = datadir.options.dbcache_bytes / FILTER_SHARE;
         datadir.coins = CoinsIo::new(datadir.disk.clone(), chainstate, filter_bytes);
         Ok(datadir)

@@ -71,7 +71,7 @@ impl DataDir<'_> {
             Fate::FailedParent => return Ok(Err(NotStored::Known(Rule::BadPrevblk.into()))),
         }
         let check = if source == Source::Peer { stages::check_arrived } else { stages::check_from_file };
-        match scratch::with_check(|scratch| check(self.params, &header, bytes, scratch)) {
+        match scratch::with_check(self.options.kernels, |scratch| check(self.params, &header, bytes, scratch)) {
             Ok(checked) => Ok(Ok(Arc::new(checked))),
             Err(refusal) => self.not_stored(&header, bytes, source, refusal).map(Err),
         }

@@ -11,12 +11,12 @@ use crate::chain::tree::NodeId;
 use crate::fault::Fault;
 use crate::reporting::Reporter;
 use crate::threads::locks::{lock, wait};
-use disk::Disk;
 use primitives::Height;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use store::Host;
 use store::blockfiles::{BlockAt, BlockWriter, Flush, Limits};
 use store::index::{BlockTreeDb, IndexChanges};
 use store::presence::Presence;
@@ -27,7 +27,7 @@ use store::{FileEnd, FileInfo, FileInfos, FilePos, Network, xor};
 /// How and where block files are written.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockFileSetup {
-    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) host: Host,
     pub(crate) blocks_dir: PathBuf,
     pub(crate) network: Network,
     pub(crate) key: xor::Key,
@@ -77,8 +77,8 @@ impl WriterState {
 
     fn blocks(&mut self, setup: &BlockFileSetup) -> store::Result<&mut BlockWriter> {
         if self.blocks.is_none() {
-            let BlockFileSetup { disk, blocks_dir, network, key, limits } = setup;
-            self.blocks = Some(BlockWriter::new(disk.clone(), blocks_dir, network, *key, &self.infos, *limits)?);
+            let BlockFileSetup { host, blocks_dir, network, key, limits } = setup;
+            self.blocks = Some(BlockWriter::new(host, blocks_dir, network, *key, &self.infos, *limits)?);
         }
         Ok(self.blocks.as_mut().expect("just made"))
     }
@@ -133,8 +133,8 @@ impl Writer {
         index: Arc<SharedIndex>,
         infos: FileInfos,
     ) -> store::Result<Writer> {
-        let presence = Presence::new(setup.disk.clone(), &setup.blocks_dir)?;
-        let undo = UndoWriter::new(setup.disk.clone(), &setup.blocks_dir, &setup.network, setup.key);
+        let presence = Presence::new(setup.host.disk.clone(), &setup.blocks_dir)?;
+        let undo = UndoWriter::new(&setup.host, &setup.blocks_dir, &setup.network, setup.key);
         let state = WriterState { infos, undo, blocks: None, above: None, is_pruned: false, is_committing: false };
         let used_bytes = AtomicU64::new(state.infos.used_bytes());
         Ok(Writer { setup, db, index, state: Mutex::new(state), used_bytes, presence, committed: Condvar::new() })
@@ -227,8 +227,8 @@ impl Writer {
                 let is_of = |info: &FileInfo| info.size > 0 && (info.height_last > base) == is_above;
                 infos.all().iter().rposition(is_of)
             };
-            let BlockFileSetup { disk, blocks_dir, network, key, limits } = &self.setup;
-            let make = |infos: &FileInfos| BlockWriter::new(disk.clone(), blocks_dir, network, *key, infos, *limits);
+            let BlockFileSetup { host, blocks_dir, network, key, limits } = &self.setup;
+            let make = |infos: &FileInfos| BlockWriter::new(host, blocks_dir, network, *key, infos, *limits);
             let is_empty = state.infos.all().iter().all(|info| info.size == 0);
             let mut below = make(&state.infos)?;
             let mut blocks = make(&state.infos)?;

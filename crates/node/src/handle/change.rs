@@ -165,7 +165,7 @@ impl Quiet<'_, '_, '_> {
             let context = BlockContext { at, script_reason, flags, bip30: Bip30::Enforced, overwrites: false };
             (context, headers::median_times(&tree, tip))
         };
-        let question = Question { params, context: &context, bytes, times: &times };
+        let question = Question { params, context: &context, bytes, times: &times, spill: &self.engine.spill_files() };
         Ok(match recheck::judge(&question, |outpoint| self.engine.coin(outpoint))? {
             Answer::Good => None,
             Answer::Refused { error, .. } => Some(error.to_string()),

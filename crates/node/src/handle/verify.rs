@@ -12,10 +12,12 @@ use crate::fault::Fault;
 use crate::pipeline::engine::undo_coins;
 use crate::pipeline::recheck::{self, Answer, Question};
 use consensus::bip30;
+use kernels::Kernels;
 use primitives::coin::{code, is_unspendable, put_coin};
 use primitives::{Block, Height, OutPoint, Tables};
 use std::collections::HashMap;
 use store::chainstate::CoinsView;
+use sys::spill::SpillFiles;
 
 /// The coins of a view with some taken off and some put back.
 struct Overlay {
@@ -100,7 +102,7 @@ impl Live {
             let Some(undo) = self.undo(id)? else { continue };
             // As in Core no more is taken off than the cache holds.
             if level >= 3 && coins.bytes <= bytes_max {
-                if let Some(why) = take_off(&mut coins, &header, &bytes, &undo)? {
+                if let Some(why) = take_off(&mut coins, &header, &bytes, &undo, self.options.kernels)? {
                     return Ok(Verified::Wrong(why));
                 }
                 taken_off.push((id, bytes));
@@ -127,12 +129,14 @@ impl Live {
         let times = headers::median_times(&self.index.headers(), tip);
         for (id, bytes) in taken_off.into_iter().rev() {
             let context = ChainContext::new(&self.index.headers(), self.params(), &assume, tip).block(id);
-            let question = Question { params: self.params(), context: &context, bytes: &bytes, times: &times };
+            let spill = SpillFiles::default();
+            let question =
+                Question { params: self.params(), context: &context, bytes: &bytes, times: &times, spill: &spill };
             match recheck::judge(&question, |outpoint| coins.get(outpoint))? {
                 Answer::Good => {}
                 wrong => return Ok(Some(format!("found unconnectable block {}: {wrong:?}", context.hash))),
             }
-            let mut tables = Tables::new();
+            let mut tables = Tables::with(self.options.kernels);
             let Ok(block) = tables.parse_block(&bytes) else { continue };
             apply(coins, &context.at, &block);
         }
@@ -141,10 +145,16 @@ impl Live {
 }
 
 /// Takes a block off; gives what does not fit.
-fn take_off(coins: &mut Overlay, header: &HeaderContext, bytes: &[u8], undo: &[u8]) -> Result<Option<String>, Fault> {
+fn take_off(
+    coins: &mut Overlay,
+    header: &HeaderContext,
+    bytes: &[u8],
+    undo: &[u8],
+    kernels: Kernels,
+) -> Result<Option<String>, Fault> {
     let wrong =
         |what: &str| Ok(Some(format!("irrecoverable inconsistency in block data at {}: {what}", header.height)));
-    let mut tables = Tables::new();
+    let mut tables = Tables::with(kernels);
     let Ok(block) = tables.parse_block(bytes) else { return wrong("it does not deserialize") };
     let Some(spent) = undo_coins(undo, &block) else { return wrong("its undo data does not fit it") };
     let mut txids = Vec::new();

@@ -22,7 +22,6 @@ use crate::fault::Fault;
 use crate::reporting::Reporter;
 use crate::threads;
 use crate::threads::locks::lock;
-use disk::Disk;
 pub(crate) use event::IndexedBlock;
 use indexes::{BlockRecords, IndexKind, Wanted};
 use part::Part;
@@ -30,8 +29,9 @@ pub(crate) use part::{stored_row, stored_secret};
 use primitives::{BlockHash, Height};
 pub(crate) use read::{spender_places, tx_places};
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use store::Host;
 use store::Layout;
 use store::indexes::IndexDb;
 
@@ -52,7 +52,7 @@ impl Indexing {
     ///
     /// One of them is damaged, in use, or what the system says.
     pub(crate) fn open(
-        disk: &Arc<dyn Disk>,
+        host: &Host,
         layout: &Layout,
         kinds: &[IndexKind],
         budget_bytes: usize,
@@ -60,7 +60,7 @@ impl Indexing {
         let mut wanted = Wanted::default();
         let mut parts = Vec::new();
         for kind in IndexKind::ALL.into_iter().filter(|kind| kinds.contains(kind)) {
-            parts.push(Mutex::new(Part::open(disk, layout, kind, &mut wanted)?));
+            parts.push(Mutex::new(Part::open(host, layout, kind, &mut wanted)?));
         }
         // A quarter of the budget: what waits takes from the coins' room, and an early commit costs less than that.
         let memory_max = (budget_bytes / 4).max(1 << 20);

@@ -3,7 +3,6 @@
 use super::event::{Due, Event, IndexedBlock, Payload};
 use crate::fault::Fault;
 use crate::reporting::Reporter;
-use disk::Disk;
 use indexes::coinstats::{self, StatsRow, Totals};
 use indexes::heights::{self, FilterPos, FilterRow};
 use indexes::{BlockRecords, IndexKind, SipKey, Wanted, filter, locator, spender, txindex};
@@ -11,7 +10,7 @@ use primitives::encode::DecodeError;
 use primitives::muhash::MuHash;
 use primitives::{BlockHash, Hash256, Height};
 use std::path::PathBuf;
-use std::sync::Arc;
+use store::Host;
 use store::indexes::{FilterFiles, IndexDb, rebuild_advice, root};
 use store::{FaultKind, Layout};
 
@@ -47,13 +46,8 @@ pub(super) enum PartState {
 
 impl Part {
     /// Opens an index, or makes one, and adds what it asks of blocks to `wanted`.
-    pub(super) fn open(
-        disk: &Arc<dyn Disk>,
-        layout: &Layout,
-        kind: IndexKind,
-        wanted: &mut Wanted,
-    ) -> Result<Part, Fault> {
-        let db = IndexDb::open(disk.clone(), layout, kind)?;
+    pub(super) fn open(host: &Host, layout: &Layout, kind: IndexKind, wanted: &mut Wanted) -> Result<Part, Fault> {
+        let db = IndexDb::open(host, layout, kind)?;
         let best = db.best_block()?;
         let state = match kind {
             IndexKind::Tx => {
@@ -73,7 +67,7 @@ impl Part {
             IndexKind::BlockFilter => {
                 wanted.filter = true;
                 let next = decoded(&db, heights::FILTER_POSITION, FilterPos::decode)?.unwrap_or_default();
-                let files = Box::new(FilterFiles::new(disk.clone(), layout, next));
+                let files = Box::new(FilterFiles::new(host.disk.clone(), layout, next));
                 PartState::Filter { files, header: Hash256::ZERO }
             }
             IndexKind::CoinStats => {

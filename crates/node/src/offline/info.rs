@@ -201,7 +201,7 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
     let layout = &locked.layout;
     let has_files = !locked.files.numbers()?.there.is_empty();
     let read = || match BlockTreeDb::exists(&**disk, layout)? {
-        true => BlockTreeDb::open_read_only(disk.clone(), layout)?.load(&lock::network(&options.params)),
+        true => BlockTreeDb::open_read_only(&locked.host, layout)?.load(&lock::network(&options.params)),
         false => Ok(LoadedIndex::default()),
     };
     let loaded = match read() {
@@ -237,7 +237,7 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
     let dir = if is_of_index { layout.snapshot_dir() } else { layout.chainstate_dir() };
     let mut half = false;
     if Chainstate::exists(&**disk, &dir)? {
-        let coins = Chainstate::open_read_only(disk.clone(), &dir)?;
+        let coins = Chainstate::open_read_only(&locked.host, &dir)?;
         info.chainstate_bytes = coins.view().table_bytes();
         half = coins.head_blocks()?.is_some();
         if let Some(best) = coins.best_block()? {

@@ -116,17 +116,17 @@ impl View {
         if !has_coins || !BlockTreeDb::exists(&*locked.disk, &locked.layout)? {
             return Err(nothing());
         }
-        let index = BlockTreeDb::open_read_only(locked.disk.clone(), &locked.layout)?;
+        let index = BlockTreeDb::open_read_only(&locked.host, &locked.layout)?;
         let network = lock::network(&options.params);
         index.check_genesis(&network)?;
-        let coins = Chainstate::open_read_only(locked.disk.clone(), &coins_dir)?;
+        let coins = Chainstate::open_read_only(&locked.host, &coins_dir)?;
         let best = coins.best_block()?.unwrap_or(options.params.genesis_hash);
         let tip = index.find(&network, &best)?.ok_or_else(|| super::apart(best))?;
         let upper = RefCell::new(vec![best]);
         let mut view = View { locked, index, network, tip, rows: None, upper, active: OnceCell::new() };
         for kind in [IndexKind::BlockFilter, IndexKind::CoinStats] {
             // One that is damaged is for those to name who ask it.
-            let db = IndexDb::open_read_only(view.locked.disk.clone(), &view.locked.layout, kind).unwrap_or(None);
+            let db = IndexDb::open_read_only(&view.locked.host, &view.locked.layout, kind).unwrap_or(None);
             let at = db.as_ref().map(|db| view.active_best(db)).transpose()?.flatten();
             if at > view.rows.as_ref().map(|(_, at)| *at) {
                 view.rows = db.zip(at);
@@ -192,7 +192,7 @@ impl View {
     }
 
     fn db(&self, kind: IndexKind) -> Result<IndexDb, Fault> {
-        let db = IndexDb::open_read_only(self.locked.disk.clone(), &self.locked.layout, kind)?;
+        let db = IndexDb::open_read_only(&self.locked.host, &self.locked.layout, kind)?;
         db.ok_or_else(|| {
             let name = kind.name();
             let advice = format!("Run ffwd index --only {}", kind.name());
@@ -295,10 +295,10 @@ fn found_tx(view: &View, entry: &IndexEntry, txid: Txid, bytes: Vec<u8>) -> Resu
 fn spent_by(view: &View, entry: &IndexEntry, txid: &Txid) -> Result<Option<Vec<Vec<u8>>>, Fault> {
     let (Some(data), Some(at)) = (entry.data(), entry.undo()) else { return Ok(None) };
     let layout = &view.locked.layout;
-    let files = UndoFiles::new(view.locked.disk.clone(), layout.blocks_dir(), &view.network, view.locked.files.key());
+    let files = UndoFiles::new(&view.locked.host, layout.blocks_dir(), &view.network, view.locked.files.key());
     let bytes = view.locked.files.read_block(data)?;
     let undo = files.read(at, &entry.header.prev())?;
-    let mut tables = Tables::new();
+    let mut tables = Tables::with(view.locked.host.kernels);
     let mut txids = Vec::new();
     let Ok(block) = tables.parse_block(&bytes) else { return Ok(None) };
     block.txids_into(&mut txids);

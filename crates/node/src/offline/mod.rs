@@ -133,7 +133,7 @@ fn look_at_set(
     if !Chainstate::exists(&*locked.disk, &dir)? {
         return Err(no_coins(&dir));
     }
-    let coins = Chainstate::open_read_only(locked.disk.clone(), &dir)?;
+    let coins = Chainstate::open_read_only(&locked.host, &dir)?;
     let best = complete_best(&coins, &dir)?;
     let mut info = count(&locked, &coins.view(), &best.unwrap_or_default())?;
     if let Some(best) = best {
@@ -168,7 +168,7 @@ fn stored_height(locked: &Locked, options: &Options, best: BlockHash) -> Result<
     if !BlockTreeDb::exists(&*locked.disk, &locked.layout)? {
         return Err(apart(best));
     }
-    let index = BlockTreeDb::open_read_only(locked.disk.clone(), &locked.layout)?;
+    let index = BlockTreeDb::open_read_only(&locked.host, &locked.layout)?;
     let network = datadir::lock::network(&options.params);
     index.check_genesis(&network)?;
     let entry = index.find(&network, &best)?;

@@ -51,6 +51,7 @@ pub(crate) fn open_existing<'e>(
     }
     let locked = lock::lock(options, events, false)?;
     let disk = locked.disk.clone();
+    let host = locked.host.clone();
     let layout = locked.layout.clone();
     let reporter = lock::reporter(events, options, job);
     if purpose == Purpose::Work {
@@ -60,7 +61,7 @@ pub(crate) fn open_existing<'e>(
     reporter.with_room(|| chainstate::finish_swap(&disk, &layout))?;
     reporter.with_room(|| store::reindex::finish_index_swap(&disk, &layout))?;
     check_there(&locked, purpose, options.params.genesis_hash)?;
-    let block_index = reporter.with_room(|| BlockTreeDb::open(disk.clone(), &layout))?;
+    let block_index = reporter.with_room(|| BlockTreeDb::open(&host, &layout))?;
     let loaded = block_index.load(&lock::network(&options.params))?;
     if purpose == Purpose::Work {
         if !loaded.is_reindexing {
@@ -75,7 +76,7 @@ pub(crate) fn open_existing<'e>(
     index::check_files_exist(&loaded, &locked.files.numbers()?, &layout)?;
     let is_past = base.is_some() && which == Which::Past;
     let dir = if base.is_some() && !is_past { layout.snapshot_dir() } else { layout.chainstate_dir() };
-    let coins = reporter.with_room(|| Chainstate::open(disk.clone(), &dir))?;
+    let coins = reporter.with_room(|| Chainstate::open(&host, &dir))?;
     let best = coins.best_block()?;
     let heads = coins.head_blocks()?;
     let mut datadir =
@@ -161,7 +162,7 @@ pub(super) fn assume(datadir: &mut DataDir<'_>, base: BlockHash, is_past: bool) 
 /// Says no where there is nothing to look at, and where coins lie without the index that knows their block: before
 /// anything is made that was not there.
 pub(super) fn check_there(locked: &Locked, purpose: Purpose, genesis: BlockHash) -> Result<(), Fault> {
-    let Locked { disk, layout, .. } = locked;
+    let Locked { disk, layout, host, .. } = locked;
     let has_index = BlockTreeDb::exists(&**disk, layout)?;
     if purpose == Purpose::Look && !has_index {
         return Err(nothing_to_look_at(&layout.index_dir(), "a block index", "none"));
@@ -174,7 +175,7 @@ pub(super) fn check_there(locked: &Locked, purpose: Purpose, genesis: BlockHash)
         };
     }
     if !has_index {
-        let coins = Chainstate::open_read_only(disk.clone(), &dir)?;
+        let coins = Chainstate::open_read_only(host, &dir)?;
         let best = coins.best_block()?.or(coins.head_blocks()?.map(|heads| heads.new));
         return best.filter(|best| *best != genesis).map_or(Ok(()), |best| Err(super::apart(best)));
     }
@@ -203,7 +204,7 @@ fn must_reindex(options: &Options, events: Events<'_>) -> Result<bool, Fault> {
     let disk = &locked.disk;
     let layout = &locked.layout;
     if BlockTreeDb::exists(&**disk, layout)? {
-        let index = BlockTreeDb::open_read_only(disk.clone(), layout)?;
+        let index = BlockTreeDb::open_read_only(&locked.host, layout)?;
         if index.is_reindexing()? || !index.is_empty()? {
             return Ok(index.is_reindexing()?);
         }
@@ -211,7 +212,7 @@ fn must_reindex(options: &Options, events: Events<'_>) -> Result<bool, Fault> {
     // Coins without an index are not thrown away in passing: opening the data directory says what to do.
     let dir = layout.chainstate_dir();
     if Chainstate::exists(&**disk, &dir)? {
-        let coins = Chainstate::open_read_only(disk.clone(), &dir)?;
+        let coins = Chainstate::open_read_only(&locked.host, &dir)?;
         if coins.best_block()?.is_some() || coins.head_blocks()?.is_some() {
             return Ok(false);
         }

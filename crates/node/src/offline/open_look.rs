@@ -24,18 +24,19 @@ pub(super) fn open_to_look<'e>(options: &'e Options, events: Events<'e>) -> Resu
     }
     let locked = look::open(options, Hold::IfPossible)?;
     let disk = locked.disk.clone();
+    let host = locked.host.clone();
     let layout = locked.layout.clone();
     let reporter = Reporter::new(events, Log::none(), &options.stop);
     let base = chainstate::snapshot_base(&*disk, &layout)?;
     check_there(&locked, Purpose::Look, options.params.genesis_hash)?;
-    let block_index = BlockTreeDb::open_read_only(disk.clone(), &layout)?;
+    let block_index = BlockTreeDb::open_read_only(&host, &layout)?;
     let loaded = block_index.load(&lock::network(&options.params))?;
     if loaded.entries.is_empty() {
         return Err(nothing_to_look_at(&layout.index_dir(), "a block index", "an empty one"));
     }
     index::check_files_exist(&loaded, &locked.files.numbers()?, &layout)?;
     let dir = if base.is_some() { layout.snapshot_dir() } else { layout.chainstate_dir() };
-    let coins = Chainstate::open_read_only(disk, &dir)?;
+    let coins = Chainstate::open_read_only(host, &dir)?;
     let best = complete_best(&coins, &dir)?;
     let infos = FileInfos::new(loaded.files.clone());
     let mut datadir = DataDir::new(options, reporter, locked, block_index, coins, infos)?;

@@ -19,7 +19,7 @@ fn open(options: &Options) -> Result<(store::BlockTreeDb, Layout), Fault> {
             "Name the data directory with --datadir and --chain; where it has block files alone, run ffwd reindex";
         return Err(store::Fault::new(FaultKind::Missing, &layout.index_dir(), "a block index", "none", advice).into());
     }
-    Ok((store::BlockTreeDb::open_read_only(disk, &layout)?, layout))
+    Ok((store::BlockTreeDb::open_read_only(options.host(), &layout)?, layout))
 }
 
 /// The whole block index of a data directory, and where things lie.
@@ -55,7 +55,7 @@ pub(crate) fn chainstate_dir(options: &Options) -> Result<Option<PathBuf>, Fault
 
 /// The block that the coins in `dir` stand at; `None` for an empty set, and half-way through a flush of Core's.
 pub(crate) fn best_block(options: &Options, dir: &Path) -> Result<Option<BlockHash>, Fault> {
-    Ok(Chainstate::open_read_only(options.disk.clone(), dir)?.best_block()?)
+    Ok(Chainstate::open_read_only(options.host(), dir)?.best_block()?)
 }
 
 /// The coins stand at a block that the index does not know.

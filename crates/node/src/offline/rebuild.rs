@@ -20,11 +20,12 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<JobReport, Fa
     }
     let locked = lock::lock(options, events, true)?;
     let disk = locked.disk.clone();
+    let host = locked.host.clone();
     let layout = locked.layout.clone();
     let reporter = lock::reporter(events, options, "reindex --chainstate-only");
     reporter.with_room(|| chainstate::finish_snapshot(&disk, &layout))?;
     let rebuilt = reporter.with_room(|| chainstate::rebuilt(&disk, &layout))?;
-    let block_index = reporter.with_room(|| BlockTreeDb::open(disk.clone(), &layout))?;
+    let block_index = reporter.with_room(|| BlockTreeDb::open(&host, &layout))?;
     let loaded = block_index.load(&lock::network(&options.params))?;
     if loaded.is_reindexing || loaded.entries.is_empty() {
         let found = if loaded.is_reindexing { "one whose reindex is not finished" } else { "an empty one" };
@@ -45,7 +46,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<JobReport, Fa
     reporter.with_room(|| disk.create_dir_all(&old).map_err(store::Fault::from))?;
     let old_lock = reporter.with_room(|| disk.lock(&old.join("LOCK")).map_err(store::Fault::from))?;
     let (height_before, coins_before) = reindex_preflight::old_coins(&locked, &loaded, &reporter)?;
-    let coins = reporter.with_room(|| Chainstate::open(disk.clone(), &layout.rebuilt_chainstate_dir()))?;
+    let coins = reporter.with_room(|| Chainstate::open(&host, &layout.rebuilt_chainstate_dir()))?;
     let best = coins.best_block()?;
     let infos = FileInfos::new(loaded.files.clone());
     let mut datadir = DataDir::new(options, reporter, locked, block_index, coins, infos)?;

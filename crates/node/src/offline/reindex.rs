@@ -22,6 +22,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<JobReport, Fa
     let now = lock::clock(options)?;
     let locked = lock::lock(options, events, true)?;
     let disk = locked.disk.clone();
+    let host = locked.host.clone();
     let layout = locked.layout.clone();
     let reporter = lock::reporter(events, options, "reindex");
     let before = Before::look(&locked, options, &reporter)?;
@@ -40,7 +41,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<JobReport, Fa
 
     let (index, infos) = if before.resumes {
         let loaded = before.loaded.as_ref().expect("a resumed index was loaded");
-        let index = reporter.with_room(|| BlockTreeDb::open(disk.clone(), &layout))?;
+        let index = reporter.with_room(|| BlockTreeDb::open(&host, &layout))?;
         (index, undo_only(&loaded.files))
     } else {
         before.compare(options, &scan.blocks, now, &locked)?;
@@ -53,7 +54,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<JobReport, Fa
         for &kind in &options.indexes {
             reporter.with_room(|| IndexDb::remove(&*disk, &layout, kind))?;
         }
-        let begun = reporter.with_room(|| store::reindex::begin(&disk, &layout, &headers))?;
+        let begun = reporter.with_room(|| store::reindex::begin(&host, &layout, &headers))?;
         if begun.was_damaged {
             reporter.warn(Message::new("The old block index was damaged and is replaced", "Nothing is to be done"));
         }
@@ -62,7 +63,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<JobReport, Fa
         }
         (begun.index, FileInfos::default())
     };
-    let coins = reporter.with_room(|| Chainstate::open(disk.clone(), &layout.chainstate_dir()))?;
+    let coins = reporter.with_room(|| Chainstate::open(&host, &layout.chainstate_dir()))?;
     let datadir = DataDir::new(options, reporter, locked, index, coins, infos)?;
     if let Some(loaded) = before.loaded.as_ref().filter(|_| before.resumes) {
         datadir.keep_pruned(loaded);

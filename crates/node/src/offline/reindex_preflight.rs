@@ -57,7 +57,7 @@ impl Before {
         reporter.with_room(|| store::chainstate::finish_swap(disk, layout))?;
         let mut before = Before { loaded: None, best: None, coins: 0, resumes: false, is_of_the_split: false };
         if readable(BlockTreeDb::exists(&**disk, layout), reporter)? == Some(true) {
-            let index = BlockTreeDb::open_read_only(disk.clone(), layout);
+            let index = BlockTreeDb::open_read_only(&locked.host, layout);
             let read = index.and_then(|index| index.load(&lock::network(&options.params)));
             before.is_of_the_split = read.as_ref().is_err_and(|why| why.kind() == FaultKind::OtherForm);
             before.loaded = readable(read, reporter)?;
@@ -210,7 +210,7 @@ fn stands_at(locked: &Locked, reporter: &Reporter<'_>) -> Result<Option<Stands>,
     if !Chainstate::exists(&*locked.disk, &dir)? {
         return Ok(None);
     }
-    let coins = Chainstate::open_read_only(locked.disk.clone(), &dir);
+    let coins = Chainstate::open_read_only(&locked.host, &dir);
     let stands = coins.and_then(|coins| {
         let heads = coins.head_blocks()?;
         let best = coins.best_block()?.or(heads.map(|heads| heads.new));

@@ -72,7 +72,7 @@ impl Rolled {
 /// From its last transaction to its first: what one of them made and a later one spent must go last.
 fn roll_back(datadir: &DataDir<'_>, engine: &Engine<'_>, node: NodeId) -> Result<(), Fault> {
     let rolled = Rolled::read(datadir, engine, node)?;
-    let mut tables = Tables::new();
+    let mut tables = Tables::with(datadir.options.kernels);
     let (block, txids) = rolled.parse(&mut tables)?;
     let prev = {
         let tree = datadir.headers();
@@ -100,7 +100,7 @@ fn roll_back(datadir: &DataDir<'_>, engine: &Engine<'_>, node: NodeId) -> Result
 
 fn roll_forward(datadir: &DataDir<'_>, engine: &Engine<'_>, node: NodeId) -> Result<(), Fault> {
     let rolled = Rolled::read(datadir, engine, node)?;
-    let mut tables = Tables::new();
+    let mut tables = Tables::with(datadir.options.kernels);
     let (block, txids) = rolled.parse(&mut tables)?;
     for (index, tx) in block.transactions().enumerate() {
         for spent in tx.inputs().filter(|_| index > 0).map(|input| input.prevout()) {

@@ -15,10 +15,11 @@ use crate::fault::Fault;
 use crate::threads::locks::lock;
 use coins::ops::SHARDS_PER_GROUP;
 use coins::{Generation, SHARD_GROUPS, ShardGroup};
+#[cfg(feature = "ablation")]
+use kernels::ideas::Idea;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
-use sys::ideas::Idea;
 
 /// Share of the budget that blocks in flight may take, and its bounds in bytes.
 const WINDOW_SHARE: usize = 4;
@@ -57,8 +58,11 @@ impl Pipeline<'_> {
     /// How much may be in flight.
     pub(super) fn window(&self) -> Window {
         let bytes = (self.budget_bytes() / WINDOW_SHARE).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
-        let blocks = if Idea::LookAhead.is_on() { self.settings.window_blocks } else { 1 };
-        Window { blocks, bytes }
+        #[cfg(feature = "ablation")]
+        if self.kernels.lacks(Idea::LookAhead) {
+            return Window { blocks: 1, bytes };
+        }
+        Window { blocks: self.settings.window_blocks, bytes }
     }
 
     /// What the coins may take.
@@ -139,7 +143,8 @@ impl Pipeline<'_> {
         }
         let now = Instant::now();
         let budget = self.coin_budget();
-        if scheduler.is_writing() && !Idea::BackgroundCommits.is_on() {
+        #[cfg(feature = "ablation")]
+        if scheduler.is_writing() && self.kernels.lacks(Idea::BackgroundCommits) {
             let ready = scheduler.set_room(0, now);
             self.wake(ready);
             return Vec::new();

@@ -17,7 +17,7 @@ use consensus::{BlockError, Params, ScriptCheckReason, bip30};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
 use primitives::undo::spent_coins;
 use primitives::{BlockHash, CoinKey, Height, OutPoint, Tables};
-use sys::spill::Spill;
+use sys::spill::{Spill, SpillFiles};
 
 /// What the engine needs of the world beside what its pipeline needs.
 pub trait EngineBackend: Backend {
@@ -164,6 +164,11 @@ impl<'w> Engine<'w> {
         let aim = Aim::default();
         let news = News::default();
         Engine { params, world, index, assume, stop_at, tip, aim, times, news, pipeline }
+    }
+
+    /// Where many bytes of a block lie.
+    pub fn spill_files(&self) -> SpillFiles {
+        self.world.spill_files()
     }
 
     /// From now on this chain is wanted.
@@ -317,7 +322,9 @@ impl<'w> Engine<'w> {
             let context = ChainContext::new(&tree, self.params, &self.assume, node).block(node);
             let context = BlockContext { script_reason, ..context };
             let times = headers::median_times(&tree, node);
-            let question = Question { params: self.params, context: &context, bytes: &bytes, times: &times };
+            let spill = self.world.spill_files();
+            let question =
+                Question { params: self.params, context: &context, bytes: &bytes, times: &times, spill: &spill };
             recheck::judge(&question, |outpoint| self.coin(outpoint))?
         };
         let (height, hash) = self.height_and_hash(node);
@@ -394,7 +401,7 @@ impl<'w> Engine<'w> {
         let undo = self.world.read_undo(node, prev)?;
         let unclean =
             |what: &str| Fault::internal(format!("block {hash} at height {height} cannot be disconnected: {what}"));
-        let mut tables = Tables::new();
+        let mut tables = Tables::with(self.world.kernels());
         let block = tables.parse_block(&bytes).map_err(|why| unclean(&why.to_string()))?;
         let mut txids = Vec::new();
         block.txids_into(&mut txids);
@@ -531,7 +538,9 @@ impl<'w> Engine<'w> {
 
     fn check_body(&self, node: NodeId, bytes: &[u8]) -> Result<usize, BadBody> {
         let header = headers::context(&self.headers(), self.params, node);
-        let checked = scratch::with_check(|scratch| stages::check(self.params, &header, bytes, true, scratch));
+        let checked = scratch::with_check(self.world.kernels(), |scratch| {
+            stages::check(self.params, &header, bytes, true, scratch)
+        });
         match checked {
             Ok(checked) => Ok(checked.txids.len()),
             Err(Refusal::Rule(error)) if error.mutated() => Err(BadBody::Mutated(error)),

@@ -47,12 +47,14 @@ use crate::fault::Fault;
 use crate::pipeline::stats::{BlockTimes, Stats};
 use crate::threads::locks::{Signal, lock, write};
 use coins::table::HashKey;
-use coins::{Generation, SHARD_GROUPS, ShardGroup};
+use coins::{Generation, RunSetup, SHARD_GROUPS, ShardGroup};
 use consensus::{BlockError, Params, ScriptCheckReason};
+use kernels::Kernels;
 use primitives::{BlockHash, CoinKey, MedianTime, Txid};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
+use sys::spill::SpillFiles;
 
 use flight::Flight;
 
@@ -114,6 +116,16 @@ pub trait Backend: Sync {
         let mut has_any = false;
         self.look_up(keys, &mut |_, _| has_any = true)?;
         Ok(has_any)
+    }
+
+    /// What hashes, and asks for memory ahead.
+    fn kernels(&self) -> Kernels {
+        Kernels::AUTO
+    }
+
+    /// Where the coins and scripts that a block spends lie, where they are many.
+    fn spill_files(&self) -> SpillFiles {
+        SpillFiles::default()
     }
 
     /// What blocks are to be asked for the optional indexes.
@@ -249,6 +261,8 @@ pub struct Pipeline<'b> {
     backend: &'b dyn Backend,
     params: &'b Params,
     settings: Settings,
+    kernels: Kernels,
+    spill: SpillFiles,
     /// The budget of `settings`, or another since.
     budget_bytes: Arc<AtomicUsize>,
     groups: Vec<Mutex<ShardGroup>>,
@@ -268,12 +282,17 @@ pub struct Pipeline<'b> {
 impl<'b> Pipeline<'b> {
     /// An idle pipeline without coins in memory, on top of what the backend's tables hold.
     pub fn new(backend: &'b dyn Backend, params: &'b Params, settings: Settings, secret: HashKey) -> Pipeline<'b> {
+        let kernels = backend.kernels();
+        let spill = backend.spill_files();
+        let run = RunSetup { secret, kernels, spill: spill.clone() };
         Pipeline {
             backend,
             params,
             settings,
+            kernels,
+            spill,
             budget_bytes: Arc::new(AtomicUsize::new(settings.budget_bytes)),
-            groups: (0..SHARD_GROUPS).map(|group| Mutex::new(ShardGroup::new(group, secret))).collect(),
+            groups: (0..SHARD_GROUPS).map(|group| Mutex::new(ShardGroup::new(group, run.clone()))).collect(),
             scheduler: Mutex::new(Scheduler::new(settings.par)),
             work_ready: Signal::default(),
             disk_wanted: Signal::default(),

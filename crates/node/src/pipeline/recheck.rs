@@ -8,13 +8,14 @@ use crate::chain::block::{Bip30, BlockContext, HeaderContext};
 use crate::fault::Fault;
 use crate::pipeline::stages::transaction_of;
 use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, block};
+use kernels::Kernels;
 use kernels::sha256::{Sha256, sha256};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
 use primitives::{Amount, Block, BlockHash, Height, MedianTime, OutPoint, Tables, Txid, Wtxid};
 use script::{Flags, Immediate, Precomputed, Scratch, SpentOutput};
 use std::collections::HashMap;
 use std::ops::Range;
-use sys::spill::Spill;
+use sys::spill::{Spill, SpillFiles};
 
 /// What the second judgement needs to know.
 pub(crate) struct Question<'a> {
@@ -26,6 +27,8 @@ pub(crate) struct Question<'a> {
     pub bytes: &'a [u8],
     /// Median times past by height along its chain.
     pub times: &'a [MedianTime],
+    /// Where the scripts lie that it spends, where they are many.
+    pub spill: &'a SpillFiles,
 }
 
 /// What the second judgement says.
@@ -64,7 +67,7 @@ pub(crate) fn confirm(
     bytes: &[u8],
     first: &BlockError,
 ) -> Result<(BlockError, Check), Fault> {
-    let mut tables = Tables::new();
+    let mut tables = Tables::with(Kernels::PLAIN);
     match tables.parse_block(bytes) {
         Ok(parsed) if parsed.header() == header.header => {
             let again = alone(params, header, &parsed, &plain_txids(&parsed));
@@ -76,7 +79,7 @@ pub(crate) fn confirm(
 
 /// The first rule of the block alone that is broken, and by which of Core's functions.
 pub(crate) fn alone_of(params: &Params, header: &HeaderContext, bytes: &[u8]) -> Option<(BlockError, Check)> {
-    let mut tables = Tables::new();
+    let mut tables = Tables::with(Kernels::PLAIN);
     let parsed = tables.parse_block(bytes).ok()?;
     alone(params, header, &parsed, &plain_txids(&parsed))
 }
@@ -97,7 +100,7 @@ pub(crate) fn judge(
     question: &Question<'_>,
     mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, Fault>,
 ) -> Result<Answer, Fault> {
-    let mut tables = Tables::new();
+    let mut tables = Tables::with(Kernels::PLAIN);
     let Ok(parsed) = tables.parse_block(question.bytes) else { return Ok(Answer::WrongBody) };
     if parsed.header() != question.context.header {
         return Ok(Answer::WrongBody);
@@ -116,7 +119,7 @@ pub(crate) fn judge(
             }
         }
     }
-    let mut spent = SpentCoins::default();
+    let mut spent = SpentCoins::new(question.spill);
     let error = with_coins(question, &parsed, &txids, &mut spent, coin)?;
     if !spent.are_unchanged() {
         let hash = question.context.header.hash();
@@ -199,7 +202,6 @@ fn with_coins(
 }
 
 /// What the inputs of a block spend, in order, the coinbase's not counted.
-#[derive(Default)]
 struct SpentCoins {
     /// `None` where there is no such coin.
     coins: Vec<Option<Spent>>,
@@ -218,6 +220,10 @@ struct Spent {
 }
 
 impl SpentCoins {
+    fn new(spill: &SpillFiles) -> SpentCoins {
+        SpentCoins { coins: Vec::new(), scripts: spill.empty(), hash: Sha256::new() }
+    }
+
     /// Adds a coin as it is stored, or that there is none.
     fn push(&mut self, stored: Option<&[u8]>) {
         self.coins.push(stored.map(|bytes| {
@@ -267,7 +273,7 @@ mod tests {
 
     #[test]
     fn changed_scripts_are_noticed() {
-        let mut spent = SpentCoins::default();
+        let mut spent = SpentCoins::new(&SpillFiles::default());
         for (height, script) in [(7, &[0x51][..]), (9, &[0x52, 0x53])] {
             let mut stored = Vec::new();
             put_coin(&mut stored, code(Height::new(height), height == 9), Amount(5), script);

@@ -2,6 +2,7 @@
 
 use crate::pipeline::stages::{CheckScratch, ScriptScratch};
 use coins::ops::NewCoins;
+use kernels::Kernels;
 use std::cell::RefCell;
 
 thread_local! {
@@ -10,9 +11,12 @@ thread_local! {
     static SCRIPTS: RefCell<ScriptScratch> = RefCell::default();
 }
 
-/// Calls `work` with this thread's scratch space for checking blocks.
-pub(crate) fn with_check<R>(work: impl FnOnce(&mut CheckScratch) -> R) -> R {
-    CHECK.with_borrow_mut(work)
+/// Calls `work` with this thread's scratch space for checking blocks, by these kernels.
+pub(crate) fn with_check<R>(kernels: Kernels, work: impl FnOnce(&mut CheckScratch) -> R) -> R {
+    CHECK.with_borrow_mut(|scratch| {
+        scratch.kernels = kernels;
+        work(scratch)
+    })
 }
 
 /// Calls `work` with this thread's scratch space for the coins that a block makes.

@@ -14,13 +14,14 @@ use consensus::spend::{Totals, subsidy};
 use consensus::{BlockError, BlockSpend, Params, Rule, SpentCoin, bip30, block};
 use indexes::block::BlockPlace;
 use indexes::{BlockRecords, Wanted};
+use kernels::Kernels;
 use primitives::coin::{CoinRef, is_unspendable};
 use primitives::{Amount, Block, BlockHash, Height, MedianTime, Tables, Wtxid, undo};
-use script::Flags;
+use script::{Batch, Flags};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use store::undofiles::undo_record_in_place;
-use sys::spill::Spill;
+use store::undofiles::{UNDO_OVERHEAD_BYTES, undo_record_in_place};
+use sys::spill::{Spill, SpillFiles};
 
 /// Coins of a block by which judging it is ahead in asking for them: they lie with the answers of their shard groups.
 const COINS_AHEAD: usize = 8;
@@ -30,6 +31,8 @@ const SCRIPT_BYTES: usize = 26;
 /// Memory for checking blocks, used again for each.
 #[derive(Default)]
 pub(crate) struct CheckScratch {
+    /// What hashes.
+    pub(super) kernels: Kernels,
     block: block::Scratch,
     wtxids: Vec<Wtxid>,
 }
@@ -42,8 +45,7 @@ pub(crate) struct ScriptScratch {
 
 impl Default for ScriptScratch {
     fn default() -> ScriptScratch {
-        let deferred = script::Deferred::for_batch(script::lanes::best());
-        ScriptScratch { deferred, interpreter: script::Scratch::new() }
+        ScriptScratch { deferred: script::Deferred::new(), interpreter: script::Scratch::new() }
     }
 }
 
@@ -55,7 +57,7 @@ pub(crate) fn check(
     contextual: bool,
     scratch: &mut CheckScratch,
 ) -> Result<Checked, Refusal> {
-    let mut tables = Tables::new();
+    let mut tables = Tables::with(scratch.kernels);
     let parsed = tables.parse_block(bytes).map_err(Refusal::Unparsable)?;
     if parsed.header() != header.header {
         return Err(Refusal::WrongBody);
@@ -65,7 +67,7 @@ pub(crate) fn check(
     let mut sigops = Vec::new();
     block::check(params, &parsed, &header.hash, &txids, &mut sigops, &mut scratch.block).map_err(Refusal::Rule)?;
     if contextual {
-        let CheckScratch { block, wtxids } = scratch;
+        let CheckScratch { block, wtxids, .. } = scratch;
         wtxids.clear();
         if block::needs_wtxids(params, &parsed, header.height) {
             parsed.wtxids_into(&txids, wtxids);
@@ -99,7 +101,7 @@ pub(crate) fn check_arrived(
         Err(Refusal::Rule(error)) => error,
         other => return other,
     };
-    let mut tables = Tables::new();
+    let mut tables = Tables::with(scratch.kernels);
     let parsed = tables.parse_block(bytes).map_err(Refusal::Unparsable)?;
     let mut txids = Vec::new();
     let mut wtxids = Vec::new();
@@ -148,6 +150,7 @@ pub(crate) fn judge(
     answers: &CoinAnswers<'_>,
     times: &[MedianTime],
     (undo, wanted): (Option<[u8; 4]>, Option<&Wanted>),
+    spill: &SpillFiles,
 ) -> Result<Judged, BlockError> {
     bip30::check(context.bip30 == Bip30::Enforced, answers.exists)?;
     let runs = context.scripts().is_some();
@@ -159,22 +162,22 @@ pub(crate) fn judge(
     let gathers = runs || context.cleanup.is_on();
     let script_bytes = (coins.len() * SCRIPT_BYTES).max(if gathers { coin_bytes } else { 0 });
     let mut spent = Vec::with_capacity(coins.len());
-    let mut scripts = Spill::with_capacity(script_bytes);
+    let mut scripts = spill.with_capacity(script_bytes);
     let mut taken = coins::Totals::default();
     for (at, coin) in coins.iter().enumerate() {
         if let Some(Some(ahead)) = coins.get(at + COINS_AHEAD) {
-            kernels::prefetch::prefetch(ahead, 0);
+            block.kernels().prefetch(ahead, 0);
         }
         spent.push(gather(*coin, gathers, &mut scripts, &mut taken));
     }
     let time_at = |height: Height| times[height.to_usize()];
     let totals = spend(params, context, (prepared, block), (&spent, &scripts), time_at)?;
-    let undo = undo.map(|magic| undo_of(magic, block, &coins, coin_bytes));
+    let undo = undo.map(|magic| undo_of(magic, block, &coins, coin_bytes, spill));
     if !runs {
         scripts = Spill::new();
     }
     let change = made(context, prepared, block).minus(taken);
-    let records = wanted.map(|wanted| records(params, context, (prepared, block), &coins, wanted));
+    let records = wanted.map(|wanted| records(params, context, (prepared, block), &coins, wanted, spill));
     Ok(Judged { spent, scripts, undo, change, totals, records: Mutex::new(records) })
 }
 
@@ -197,9 +200,10 @@ pub(crate) fn judge_coins(
     (checked, block): (&Checked, &Block<'_>),
     coins: &[CoinRef<'_>],
     time_at: impl Fn(Height) -> MedianTime,
+    spill: &SpillFiles,
 ) -> Result<Judged, BlockError> {
     let script_bytes = coins.iter().map(|coin| coin.script.script_bytes()).sum();
-    let mut scripts = Spill::with_capacity(script_bytes);
+    let mut scripts = spill.with_capacity(script_bytes);
     let spent: Vec<Spent> = coins.iter().map(|coin| gather_coin(coin, true, &mut scripts)).collect();
     let totals = spend(params, context, (checked, block), (&spent, &scripts), time_at)?;
     let change = coins::Totals::default();
@@ -238,13 +242,14 @@ fn records(
     (prepared, block): (&Prepared, &Block<'_>),
     coins: &[Option<&[u8]>],
     wanted: &Wanted,
+    spill: &SpillFiles,
 ) -> BlockRecords {
     // The other indexes do not look at them.
     let coins = if wanted.filter || wanted.stats { coins } else { &[] };
     let coin = |stored| CoinRef::decode(stored).expect("coins are checked where they come from");
     let spent: Vec<CoinRef<'_>> = coins.iter().map(|stored| coin(stored.expect("every coin was found"))).collect();
     let place = block_place(params, context.height, context.hash);
-    BlockRecords::build(wanted, &place, block, &prepared.txids, &spent)
+    BlockRecords::build(wanted, &place, block, &prepared.txids, &spent, spill)
 }
 
 /// What the optional indexes must know of a block's place in its chain.
@@ -291,10 +296,10 @@ fn gather_coin(coin: &CoinRef<'_>, every: bool, scripts: &mut Spill) -> Spent {
 }
 
 /// The undo record of a block whose coins, of all inputs but the coinbase's, were all found; they have `coin_bytes`.
-fn undo_of(magic: [u8; 4], block: &Block<'_>, coins: &[Option<&[u8]>], coin_bytes: usize) -> Spill {
+fn undo_of(magic: [u8; 4], block: &Block<'_>, coins: &[Option<&[u8]>], coin_bytes: usize, spill: &SpillFiles) -> Spill {
     // An entry has a byte more than its coin, each count up to three.
     let bytes = coin_bytes + coins.len() + block.transaction_count() * 3;
-    undo_record_in_place(magic, &block.header().prev(), bytes, |out| {
+    undo_record_in_place(magic, &block.header().prev(), spill.with_capacity(bytes + UNDO_OVERHEAD_BYTES), |out| {
         undo::put_count(out, block.transaction_count() - 1);
         for tx in block.transactions().skip(1) {
             undo::put_count(out, tx.input_count());
@@ -359,13 +364,14 @@ pub(crate) fn scripts(
             script::Precomputed::new(block.transaction(part.index), spent)
         })
         .collect();
-    let batch = script::lanes::best();
+    let batch = script::lanes::best(block.kernels());
     if batch.takes_hashes() {
-        script::sighash::hash_shared(&txs);
+        script::sighash::hash_shared(block.kernels(), &txs);
     }
     let inputs = parts.iter().zip(&txs).flat_map(|(part, tx)| part.inputs.clone().map(move |input| (tx, input)));
     let ScriptScratch { deferred, interpreter } = scratch;
-    let verdict = script::verify_all(inputs, flags, batch, deferred, interpreter);
+    deferred.suit(&batch);
+    let verdict = script::verify_all(inputs, flags, &batch, deferred, interpreter);
     verdict.map_err(|(place, error)| {
         let rule = Rule::BlockScriptVerifyFlagFailed { error };
         let input = first + place;

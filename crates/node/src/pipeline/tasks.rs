@@ -57,7 +57,7 @@ impl Pipeline<'_> {
     fn prepare(&self, job: &Job) -> Result<Prepared, Refusal> {
         let checked = match &job.checked {
             Some(checked) => Arc::clone(checked),
-            None => Arc::new(scratch::with_check(|scratch| {
+            None => Arc::new(scratch::with_check(self.kernels, |scratch| {
                 stages::check(self.params, &job.context, &job.bytes, job.contextual, scratch)
             })?),
         };
@@ -190,7 +190,7 @@ impl Pipeline<'_> {
         let answers = CoinAnswers { spends: std::array::from_fn(|group| &*answers[group]), exists };
         let Job { context, undo, .. } = flight.job();
         let block = (flight.prepared(), &flight.block());
-        stages::judge(self.params, context, block, &answers, times, (*undo, self.backend.wanted_records()))
+        stages::judge(self.params, context, block, &answers, times, (*undo, self.backend.wanted_records()), &self.spill)
     }
 
     fn run_scripts(&self, seq: Seq, flight: &Flight, chunk: usize) {

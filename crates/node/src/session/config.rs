@@ -40,6 +40,7 @@ pub(super) fn config(options: &Options, sync: &SyncOptions, window_bytes: usize,
     config.inbound_count_max = sync.peers.inbound_max.unwrap_or(config.inbound_count_max);
     config.addresses = addresses;
     config.clock = options.clock;
+    config.kernels = options.kernels;
     config.window_bytes = window_bytes;
     config.download_rate_max = sync.download.limits.rate_max;
     config.window_count = sync.peers.window_blocks.unwrap_or(config.window_count);

@@ -81,7 +81,7 @@ fn why_not_yet(options: &Options, height: Height, events: Events<'_>) -> Result<
         return Ok(Some("the data directory has a snapshot".to_owned()));
     }
     if Chainstate::exists(&**disk, &dir)? {
-        let coins = Chainstate::open_read_only(disk.clone(), &dir)?;
+        let coins = Chainstate::open_read_only(&locked.host, &dir)?;
         let best = coins.best_block()?.filter(|best| *best != options.params.genesis_hash);
         if best.is_some() || coins.head_blocks()?.is_some() {
             return Ok(Some(has_blocks.to_owned()));
@@ -90,7 +90,7 @@ fn why_not_yet(options: &Options, height: Height, events: Events<'_>) -> Result<
     if !BlockTreeDb::exists(&**disk, &locked.layout)? {
         return Ok(None);
     }
-    let loaded = BlockTreeDb::open_read_only(disk.clone(), &locked.layout)?.load(&lock::network(&options.params))?;
+    let loaded = BlockTreeDb::open_read_only(&locked.host, &locked.layout)?.load(&lock::network(&options.params))?;
     let is_there = |entry: &store::IndexEntry| entry.height > Height::GENESIS && entry.data().is_some();
     Ok(loaded.entries.iter().any(is_there).then(|| has_blocks.to_owned()))
 }
@@ -130,7 +130,7 @@ pub(super) fn open<'h>(datadir: &DataDir<'_>, hints: &'h HintsFile) -> Result<Re
         return Ok(Err("the data directory has blocks already".to_owned()));
     }
     let waiting_bytes_max = (options.dbcache_bytes / BUDGET_SHARE).min(options.sizes.hinted_run_bytes_max);
-    let setup = Setup { disk: datadir.disk.clone(), layout: &datadir.layout, target, path, waiting_bytes_max };
+    let setup = Setup { host: datadir.host.clone(), layout: &datadir.layout, target, path, waiting_bytes_max };
     let run = HintedRun::open(hints, setup, &datadir.reporter)?;
     datadir.reporter.note(format!(
         "Hints up to height {height}, block {target}: no coin is looked up there. Of these blocks amounts, maturity and locks of \
@@ -171,7 +171,7 @@ pub(super) fn install<'e>(datadir: DataDir<'e>, hints: &HintsFile) -> Result<(Da
     let lost = || Fault::internal("the coins that were made with hints are gone");
     let checkpoint = Checkpoint::read(&private)?.filter(Checkpoint::is_good).ok_or_else(lost)?;
     let dir = datadir.layout.hinted_chainstate_dir();
-    let best = Chainstate::open_read_only(datadir.disk.clone(), &dir)?.best_block()?;
+    let best = Chainstate::open_read_only(&datadir.host, &dir)?.best_block()?;
     if checkpoint.hints != hints.sha256() || best != Some(checkpoint.target) {
         return Err(lost());
     }

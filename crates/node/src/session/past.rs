@@ -33,7 +33,7 @@ impl<'e> Deref for Past<'e> {
 pub(super) fn open<'e>(datadir: &DataDir<'e>, inbox_bytes: usize) -> Result<Option<Past<'e>>, Fault> {
     let Some(assumed) = datadir.assumed else { return Ok(None) };
     let dir = datadir.layout.chainstate_dir();
-    let coins = datadir.reporter.with_room(|| Chainstate::open(datadir.disk.clone(), &dir))?;
+    let coins = datadir.reporter.with_room(|| Chainstate::open(&datadir.host, &dir))?;
     let best = coins.best_block()?;
     let heads = coins.head_blocks()?;
     let inbox = Arc::new(Arrivals::new(inbox_bytes, datadir.options.sizes.arrival_patience));

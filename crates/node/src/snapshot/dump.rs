@@ -106,8 +106,7 @@ pub(super) fn begin<'e>(
     if !BlockTreeDb::exists(&*locked.disk, &locked.layout)? {
         return Err(no_coins());
     }
-    let loaded =
-        BlockTreeDb::open_read_only(locked.disk.clone(), &locked.layout)?.load(&lock::network(&options.params))?;
+    let loaded = BlockTreeDb::open_read_only(&locked.host, &locked.layout)?.load(&lock::network(&options.params))?;
     Ok((locked, reporter, loaded))
 }
 
@@ -177,7 +176,7 @@ pub fn dump_live(
     if !above.is_empty() {
         let stem = with_end(&path, ".rollback");
         let shares = Shares::of(view.table_bytes());
-        let mut rollback = Rollback::new(options.disk.clone(), &stem, shares, options.dbcache_bytes / 8);
+        let mut rollback = Rollback::new(options.host(), &stem, shares, options.dbcache_bytes / 8);
         for (id, entry) in above.iter().rev() {
             let (Some(bytes), Some(undo)) = (live.block(*id)?, live.undo(*id)?) else {
                 let why = "Could not roll back to requested height since necessary block data is already pruned.";
@@ -335,9 +334,9 @@ impl Set {
         let to = self.target;
         reporter.note(format!("Rolling back from height {from} to {to}, beside the data directory"));
         let network = lock::network(&options.params);
-        let undo_files = UndoFiles::new(locked.disk.clone(), locked.layout.blocks_dir(), &network, locked.key);
+        let undo_files = UndoFiles::new(&locked.host, locked.layout.blocks_dir(), &network, locked.key);
         let shares = Shares::of(self.view.table_bytes());
-        let mut rollback = Rollback::new(locked.disk.clone(), stem, shares, options.dbcache_bytes);
+        let mut rollback = Rollback::new(locked.host.clone(), stem, shares, options.dbcache_bytes);
         for entry in chain[to.to_usize() + 1..=from.to_usize()].iter().rev() {
             let (Some(data), Some(undo)) = (entry.data(), entry.undo()) else {
                 let why = format!(
@@ -368,7 +367,7 @@ pub(super) fn opened<'i>(
     if !Chainstate::exists(&*locked.disk, dir)? {
         return Err(crate::offline::no_coins(dir));
     }
-    let coins = Chainstate::open_read_only(locked.disk.clone(), dir)?;
+    let coins = Chainstate::open_read_only(&locked.host, dir)?;
     let best = crate::offline::complete_best(&coins, dir)?;
     let mut wanted = best.unwrap_or_else(|| loaded.entries.first().map_or(BlockHash::ZERO, |genesis| genesis.hash));
     let mut chain = Vec::new();

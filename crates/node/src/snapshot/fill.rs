@@ -10,15 +10,14 @@ use crate::threads;
 use crate::utxo_stats::SetHash;
 use crate::utxo_stats::hashed::{self, HashedCoins};
 use crate::utxo_stats::setinfo::set_info;
-use disk::Disk;
 use kernels::sha256::Sha256;
 use primitives::snapshot::SnapshotCoin;
 use primitives::{BlockHash, CoinKey, Hash256, Height, human};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
+use store::Host;
 use store::Layout;
 use store::chainstate::{Chainstate, CoinsCommit, CoinsPart};
 
@@ -39,7 +38,7 @@ const SPARE_BYTES: u64 = 50 << 20;
 
 /// What is to be loaded.
 pub(super) struct Wanted<'a> {
-    pub(super) disk: &'a Arc<dyn Disk>,
+    pub(super) host: &'a Host,
     pub(super) layout: &'a Layout,
     pub(super) file: &'a SnapshotFile,
     pub(super) path: &'a Path,
@@ -87,7 +86,7 @@ pub(super) fn fill(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), F
     look_at_room(wanted, reporter)?;
     let done = reporter.with_room(|| try_fill(wanted, reporter));
     if done.is_err() {
-        let _ = store::chainstate::begin_snapshot(&**wanted.disk, wanted.layout);
+        let _ = store::chainstate::begin_snapshot(&*wanted.host.disk, wanted.layout);
     }
     done
 }
@@ -106,8 +105,8 @@ fn try_fill(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
 }
 
 fn new_chainstate(wanted: &Wanted<'_>) -> Result<Chainstate, Fault> {
-    let dir = store::chainstate::begin_snapshot(&**wanted.disk, wanted.layout)?;
-    Ok(Chainstate::open(wanted.disk.clone(), &dir)?)
+    let dir = store::chainstate::begin_snapshot(&*wanted.host.disk, wanted.layout)?;
+    Ok(Chainstate::open(wanted.host, &dir)?)
 }
 
 fn table_bytes(wanted: &Wanted<'_>) -> u64 {
@@ -117,7 +116,7 @@ fn table_bytes(wanted: &Wanted<'_>) -> u64 {
 
 /// Warns where the tables would not fit; a disk that fills is waited for in any case.
 fn look_at_room(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
-    let free = wanted.disk.free_space_bytes(wanted.layout.net_dir()).map_err(store::Fault::from)?;
+    let free = wanted.host.disk.free_space_bytes(wanted.layout.net_dir()).map_err(store::Fault::from)?;
     // Keys are written once a table block in full: what they share is left out.
     let needed = wanted.file.bytes().saturating_mul(5) / 4 + SPARE_BYTES;
     if free < needed {

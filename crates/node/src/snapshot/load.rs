@@ -119,7 +119,7 @@ pub(crate) fn load_into(
         datadir.reporter.warn(Message::new(why, advice));
     }
     let wanted =
-        Wanted { disk: &datadir.disk, layout: &datadir.layout, file, path: &path, height, hash, par: options.par };
+        Wanted { host: &datadir.host, layout: &datadir.layout, file, path: &path, height, hash, par: options.par };
     fill(&wanted, &datadir.reporter)?;
     install(datadir, node, base, hash)?;
     datadir.reporter.note(format!("[snapshot] successfully activated snapshot {base}"));

@@ -6,6 +6,7 @@ use crate::utxo_stats::setinfo::{Part, Whole};
 use crate::utxo_stats::{SetHash, SetInfo};
 use consensus::{Chain, Params};
 use disk::Disk;
+use kernels::Kernels;
 use primitives::{BlockHash, CoinKey, Height, OutPoint};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -39,10 +40,10 @@ fn height_max(file: &SnapshotFile) -> (Height, Option<consensus::params::AssumeU
 /// # Errors
 ///
 /// No snapshot, one that is damaged: where; or what the system says.
-pub fn file_info(disk: &dyn Disk, path: &Path, hash: SetHash) -> Result<FileInfo, Fault> {
+pub fn file_info(disk: &dyn Disk, path: &Path, hash: SetHash, kernels: Kernels) -> Result<FileInfo, Fault> {
     let file = SnapshotFile::open(disk, path)?;
     let (height_max, known) = height_max(&file);
-    let mut part = Part::new(hash, true);
+    let mut part = Part::new(hash, true, kernels);
     let mut whole = Whole::new(hash);
     let mut coins = file.coins(height_max, FAILED);
     let mut last: Option<CoinKey> = None;

@@ -85,7 +85,7 @@ fn unspent_of(view: &CoinsView, entry: &IndexEntry, bytes: &[u8]) -> Result<Vec<
         let IndexEntry { hash, height, .. } = entry;
         Fault::refused(format!("block {hash} at height {height}: {what}"), "Run ffwd reindex")
     };
-    let mut tables = Tables::new();
+    let mut tables = Tables::with(view.kernels());
     let block = tables.parse_block(bytes).map_err(|why| damaged(&why.to_string()))?;
     if block.header().hash() != entry.hash {
         return Err(damaged("another block is in its place"));

@@ -9,12 +9,12 @@ use super::runs::{Change, Merge, Runs};
 use crate::fault::Fault;
 use crate::pipeline::engine::undo_coins;
 use crate::threads::shares::Shares;
-use disk::Disk;
+use kernels::Kernels;
 use primitives::coin::{code, is_unspendable};
 use primitives::{CoinKey, CoinRef, Hash256, OutPoint, Tables, Txid, merkle};
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
+use store::Host;
 use store::IndexEntry;
 use store::chainstate::{CoinsIter, CoinsView};
 
@@ -27,12 +27,14 @@ pub(crate) struct Rollback {
     bytes: usize,
     bytes_max: usize,
     runs: Runs,
+    kernels: Kernels,
 }
 
 impl Rollback {
     /// Nothing yet. Runs are kept in files whose names begin with `stem`, where `bytes_max` in memory do not suffice.
-    pub(crate) fn new(disk: Arc<dyn Disk>, stem: &Path, shares: Shares, bytes_max: usize) -> Rollback {
-        Rollback { changes: HashMap::new(), bytes: 0, bytes_max, runs: Runs::new(disk, stem, shares) }
+    pub(crate) fn new(host: Host, stem: &Path, shares: Shares, bytes_max: usize) -> Rollback {
+        let Host { disk, kernels, .. } = host;
+        Rollback { changes: HashMap::new(), bytes: 0, bytes_max, runs: Runs::new(disk, stem, shares), kernels }
     }
 
     /// Takes a block back; blocks come from the tip down.
@@ -45,12 +47,14 @@ impl Rollback {
             let IndexEntry { hash, height, .. } = entry;
             Fault::refused(format!("block {hash} at height {height} cannot be rolled back: {what}"), "Run ffwd reindex")
         };
-        let mut tables = Tables::new();
+        let mut tables = Tables::with(self.kernels);
         let block = tables.parse_block(bytes).map_err(|why| damaged(&why.to_string()))?;
         let mut txids = Vec::new();
         block.txids_into(&mut txids);
         let mut leaves: Vec<Hash256> = txids.iter().map(|txid| Hash256(*txid.as_bytes())).collect();
-        if block.header().hash() != entry.hash || merkle::root(&mut leaves).0 != entry.header.merkle_root() {
+        if block.header().hash() != entry.hash
+            || merkle::root(block.kernels(), &mut leaves).0 != entry.header.merkle_root()
+        {
             return Err(damaged("its place has another block"));
         }
         let spent = undo_coins(undo, &block).ok_or_else(|| damaged("its undo data does not fit it"))?;

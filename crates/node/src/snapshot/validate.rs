@@ -31,7 +31,7 @@ fn index(options: &Options, locked: &lock::Locked) -> Result<LoadedIndex, Fault>
     if !BlockTreeDb::exists(&*locked.disk, &locked.layout)? {
         return Ok(LoadedIndex::default());
     }
-    Ok(BlockTreeDb::open_read_only(locked.disk.clone(), &locked.layout)?.load(&lock::network(&options.params))?)
+    Ok(BlockTreeDb::open_read_only(&locked.host, &locked.layout)?.load(&lock::network(&options.params))?)
 }
 
 /// The snapshot in a data directory, after what was cut short is ended.
@@ -61,7 +61,7 @@ pub(crate) fn state(options: &Options, events: Events<'_>) -> Result<Option<Unva
     let dir = locked.layout.chainstate_dir();
     let mut past = Height::GENESIS;
     if Chainstate::exists(&*locked.disk, &dir)?
-        && let Some(best) = Chainstate::open_read_only(locked.disk.clone(), &dir)?.best_block()?
+        && let Some(best) = Chainstate::open_read_only(&locked.host, &dir)?.best_block()?
     {
         past = crate::offline::height_of(&loaded, best)?;
     }

@@ -8,6 +8,7 @@ use crate::threads::shares::{Shares, in_order};
 use crate::utxo_stats::hashed::{self, HashedCoins};
 use crate::utxo_stats::setstats::SetStats;
 use coins::Totals;
+use kernels::Kernels;
 use kernels::sha256::Sha256;
 use primitives::coin::{CoinRef, put_coin_hashed};
 use primitives::muhash::{MuHash, Product};
@@ -85,8 +86,8 @@ pub(crate) struct Part {
 
 impl Part {
     /// No coins.
-    pub(crate) fn new(hash: SetHash, wants_stats: bool) -> Part {
-        let product = (hash == SetHash::Muhash).then(Product::new);
+    pub(crate) fn new(hash: SetHash, wants_stats: bool, kernels: Kernels) -> Part {
+        let product = (hash == SetHash::Muhash).then(|| Product::new(kernels));
         let stats = wants_stats.then(SetStats::default);
         let hashed = HashedCoins::default();
         Part { transactions: 0, last: None, txouts: 0, bogosize: 0, total: 0, hashed, product, stats, hash }
@@ -178,7 +179,7 @@ pub(crate) fn set_info(view: &CoinsView, hash: SetHash, wants_stats: bool, par: 
     let shares = Shares::of(view.table_bytes());
     let mut whole = Whole::new(hash);
     let work = |share| {
-        let mut part = Part::new(hash, wants_stats);
+        let mut part = Part::new(hash, wants_stats, view.kernels());
         let range = shares.range(share);
         let mut coins = view.coins_between(*range.start(), *range.end())?;
         while let Some((outpoint, stored)) = coins.next_coin()? {

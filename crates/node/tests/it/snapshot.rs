@@ -134,7 +134,7 @@ fn dumps_are_cores_files_at_every_height() {
         let said = (report.txoutset_hash.to_string(), report.nchaintx, report.coins_written);
         let core = (&want["txoutset_hash"], &want["nchaintx"], &want["coins_written"]);
         assert_eq!((said.0.into(), said.1.into(), said.2.into()), (core.0.clone(), core.1.clone(), core.2.clone()));
-        let info = jobs::file_info(&disk, path, SetHash::Serialized).unwrap();
+        let info = jobs::file_info(&disk, path, SetHash::Serialized, kernels::Kernels::AUTO).unwrap();
         assert_eq!(info.set.hash.unwrap().1, report.txoutset_hash);
         assert_eq!(info.is_known, (height == 299).then_some(true));
     }
@@ -149,7 +149,7 @@ fn outputs_come_in_the_order_of_keys_and_are_hashed_in_that_of_numbers() {
     let disk = disk_with(&data::load("snapshots/regtest_wide_0_211.blk.xz").unwrap(), None);
     let core = data::load("snapshots/regtest_wide_211.dat.xz").unwrap();
     assert!(dumped(&disk, DumpTarget::Tip, false) == core);
-    let info = jobs::file_info(&disk, Path::new("/out/dump.dat"), SetHash::Serialized).unwrap();
+    let info = jobs::file_info(&disk, Path::new("/out/dump.dat"), SetHash::Serialized, kernels::Kernels::AUTO).unwrap();
     assert_eq!(info.set.hash.unwrap().1.to_string(), dumps["regtest_wide_211"]["txoutset_hash"].as_str().unwrap());
     let vouts: Vec<u64> = plain(&core).1.iter().map(|(_, coin)| coin.1).collect();
     let place = |n: u64| vouts.iter().position(|vout| *vout == n).unwrap();
@@ -484,7 +484,7 @@ fn every_changed_byte_and_every_cut_is_found_out() {
     let path = Path::new("/out/snapshot");
     let file = disk.create(path).unwrap();
     file.write_at(0, &small).unwrap();
-    let look = || jobs::file_info(&disk, path, SetHash::Serialized);
+    let look = || jobs::file_info(&disk, path, SetHash::Serialized, kernels::Kernels::AUTO);
     let want = look().unwrap().set;
     for (at, byte) in small.iter().enumerate() {
         file.write_at(at as u64, &[byte ^ 1 << (at % 8)]).unwrap();
@@ -532,7 +532,9 @@ fn coins_in_another_order_are_sorted() {
     let disk = test.load(&twice, None).unwrap();
     assert_eq!(jobs::set_info(&options(&disk, false), SetHash::None, &|_| ()).unwrap().txouts, 299);
     put(&disk, Path::new("/out/mixed"), &mixed);
-    let why = jobs::file_info(&disk, Path::new("/out/mixed"), SetHash::Serialized).unwrap_err().to_string();
+    let why = jobs::file_info(&disk, Path::new("/out/mixed"), SetHash::Serialized, kernels::Kernels::AUTO)
+        .unwrap_err()
+        .to_string();
     assert!(why.contains("not in the order that Core writes"), "{why}");
 }
 

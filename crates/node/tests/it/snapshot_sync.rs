@@ -278,7 +278,12 @@ fn a_false_snapshot_is_found_out_and_leaves_nothing() {
     }
     for bad in rows {
         let disk = world.fresh(&bad);
-        let hash = jobs::file_info(&disk, Path::new(FILE), SetHash::Serialized).unwrap().set.hash.unwrap().1;
+        let hash = jobs::file_info(&disk, Path::new(FILE), SetHash::Serialized, kernels::Kernels::AUTO)
+            .unwrap()
+            .set
+            .hash
+            .unwrap()
+            .1;
         assert_ne!(hash, world.hash);
         let (done, said) = sync(&disk, &peer, Some(hash), options(&disk, false), |_| false);
         let why = done.unwrap_err();
@@ -325,7 +330,12 @@ fn a_block_that_a_false_snapshot_refuses_is_judged_again() {
     let mut bad = world.snapshot.clone();
     bad[*start] = 5; // Its number.
     let disk = world.fresh(&bad);
-    let hash = jobs::file_info(&disk, Path::new(FILE), SetHash::Serialized).unwrap().set.hash.unwrap().1;
+    let hash = jobs::file_info(&disk, Path::new(FILE), SetHash::Serialized, kernels::Kernels::AUTO)
+        .unwrap()
+        .set
+        .hash
+        .unwrap()
+        .1;
     let peer = world.peer();
     let (done, said) = sync(&disk, &peer, Some(hash), options(&disk, false), |_| false);
     assert!(done.unwrap_err().contains("the snapshot is false"), "{said:#?}");

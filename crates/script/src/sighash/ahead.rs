@@ -10,8 +10,8 @@ use super::taproot::put_message;
 use super::{Coins, Extension, Parts, Precomputed, Sink, legacy, segwit, tagged};
 use crate::check::Check;
 use crate::opcode::{OP_0, OP_1, p2sh};
-use kernels::ripemd160;
-use kernels::sha256::{Pieces, sha256_many, sha256d_many};
+use kernels::Kernels;
+use kernels::sha256::Pieces;
 use std::ops::Range;
 
 /// Inputs of a transaction whose shared hashes are made ahead, at most: what is copied for them stays small.
@@ -25,7 +25,7 @@ const MESSAGE_BYTES_MAX: usize = 2048;
 
 /// Makes the hashes that the inputs of each transaction share, where they are likely to be wanted. What is wanted beside is
 /// made when it is.
-pub fn hash_shared(txs: &[Precomputed<'_>]) {
+pub fn hash_shared(kernels: Kernels, txs: &[Precomputed<'_>]) {
     let mut bytes = Vec::new();
     let mut twice = Vec::new();
     let mut once = Vec::new();
@@ -37,18 +37,18 @@ pub fn hash_shared(txs: &[Precomputed<'_>]) {
             Wants::Once => once.push(Shared::gather(tx, &mut bytes, true)),
         }
     }
-    let hashes = |shared: &[Shared<'_, '_>], many: fn(&[Pieces<'_>], &mut [[u8; 32]])| {
+    let hashes = |shared: &[Shared<'_, '_>], many: fn(Kernels, &[Pieces<'_>], &mut [[u8; 32]])| {
         let messages: Vec<Pieces<'_>> = shared.iter().flat_map(|shared| shared.messages(&bytes)).collect();
         let mut hashes = vec![[0; 32]; messages.len()];
-        many(&messages, &mut hashes);
+        many(kernels, &messages, &mut hashes);
         hashes
     };
     let parts = |&[prevouts, sequences, outputs]: &[[u8; 32]; 3]| Parts { prevouts, sequences, outputs };
-    for (shared, hashes) in twice.iter().zip(hashes(&twice, sha256d_many).as_chunks().0) {
+    for (shared, hashes) in twice.iter().zip(hashes(&twice, Kernels::sha256d_many).as_chunks().0) {
         // What is there already is the same.
         let _ = shared.tx.parts_twice.set(parts(hashes));
     }
-    for (shared, hashes) in once.iter().zip(hashes(&once, sha256_many).as_chunks::<5>().0) {
+    for (shared, hashes) in once.iter().zip(hashes(&once, Kernels::sha256_many).as_chunks::<5>().0) {
         let (first, &[amounts, scripts]) = hashes.split_first_chunk().expect("five hashes") else {
             unreachable!("three of five leave two")
         };
@@ -211,11 +211,11 @@ impl Ahead {
 
     /// Hashes all, writes into each check what is signed, and returns the places of those whose key or script has another
     /// hash than it must have.
-    pub(crate) fn settle(&self, checks: &mut [Check]) -> Vec<usize> {
+    pub(crate) fn settle(&self, kernels: Kernels, checks: &mut [Check]) -> Vec<usize> {
         let of = |message: &Message| &self.bytes[message.start..message.end];
         let messages: Vec<Pieces<'_>> = self.twice.iter().map(|message| [of(message), &[], &[]]).collect();
         let mut hashes = vec![[0; 32]; messages.len()];
-        sha256d_many(&messages, &mut hashes);
+        kernels.sha256d_many(&messages, &mut hashes);
         self.twice.iter().zip(&hashes).for_each(|(message, hash)| set_sighash(&mut checks[message.check], *hash));
 
         let tag = &tagged::SIGHASH_START[..];
@@ -223,12 +223,12 @@ impl Ahead {
         messages.extend(self.hash160.iter().map(|(message, _)| [of(message), &[], &[]]));
         hashes.clear();
         hashes.resize(messages.len(), [0; 32]);
-        sha256_many(&messages, &mut hashes);
+        kernels.sha256_many(&messages, &mut hashes);
         let (sighashes, digests) = hashes.split_at(self.tagged.len());
         self.tagged.iter().zip(sighashes).for_each(|(message, hash)| set_sighash(&mut checks[message.check], *hash));
 
         let mut found = vec![[0; 20]; digests.len()];
-        ripemd160::of_digests(digests, &mut found);
+        kernels.ripemd160(digests, &mut found);
         let is_wrong =
             |((message, want), found): (&(Message, [u8; 20]), [u8; 20])| (*want != found).then_some(message.check);
         self.hash160.iter().zip(found).filter_map(is_wrong).collect()

@@ -42,7 +42,7 @@ fn verdict(spendings: &[Spending], batch: &dyn Batch, shared: bool) -> Verdict {
         .map(|((spending, coins), tables)| Precomputed::new(tables.parse_transaction(&spending.bytes).unwrap(), coins))
         .collect();
     if shared {
-        hash_shared(&txs);
+        hash_shared(kernels::Kernels::AUTO, &txs);
     }
     let inputs = txs.iter().flat_map(|tx| (0..tx.spent().len()).map(move |input| (tx, input)));
     verify_all(inputs, Flags::CONSENSUS, batch, &mut Deferred::for_batch(batch), &mut Scratch::new())
@@ -97,7 +97,7 @@ fn shared_hashes_are_those_made_when_wanted() {
         }
         let tx = tables.parse_transaction(&spending.bytes).unwrap();
         let (now, ahead) = (Precomputed::new(tx, &coins), [Precomputed::new(tx, &coins)]);
-        hash_shared(&ahead);
+        hash_shared(kernels::Kernels::AUTO, &ahead);
         let input = kinds.len() - 1;
         for hash_type in HASH_TYPES {
             let hashes = |tx: &Precomputed<'_>| {

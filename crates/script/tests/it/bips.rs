@@ -24,7 +24,7 @@ fn bip_0340() {
         if let Ok(sighash) = field(4).try_into() {
             let check = Check::Schnorr { signature, key, sighash };
             assert_eq!(check.holds(), want, "{line}");
-            if let Some(lanes) = Lanes::detect() {
+            if let Some(lanes) = Lanes::of(kernels::Kernels::AUTO) {
                 assert_eq!(lanes.prove(&[check]), [want], "in lanes: {line}");
             }
             of_32 += 1;
@@ -75,7 +75,7 @@ fn bip_0341_outputs() {
         let holds = |odd| {
             let check = Check::Tweak { output, odd, internal, tweak };
             assert!(
-                Lanes::detect().is_none_or(|lanes| lanes.prove(&[check]) == [check.holds()]),
+                Lanes::of(kernels::Kernels::AUTO).is_none_or(|lanes| lanes.prove(&[check]) == [check.holds()]),
                 "in lanes: {check:?}"
             );
             check.holds()

@@ -117,7 +117,7 @@ fn proven_in_lanes<'t>(
     flags: Flags,
     scratch: &mut Scratch,
 ) {
-    let Some(lanes) = Lanes::detect() else { return };
+    let Some(lanes) = Lanes::of(kernels::Kernels::AUTO) else { return };
     let mut deferred = Deferred::with_pairs();
     let recorded: Vec<_> = inputs.clone().map(|(tx, input)| deferred.run(tx, input, flags, scratch).unwrap()).collect();
     let proven = lanes.prove(deferred.checks());
@@ -202,7 +202,7 @@ fn real_blocks_verify_in_batches() {
         let (verdict, with_pairs) = run(&bytes, &OneByOne, Deferred::with_pairs(), &mut scratch);
         assert_eq!(verdict, Ok(()), "{name}, with pairs");
         assert!(with_pairs >= checks, "{name}: {with_pairs} checks with pairs");
-        for batch in [script::lanes::best(), &Compared] {
+        for batch in [&script::lanes::best(kernels::Kernels::AUTO) as &dyn Batch, &Compared] {
             let (verdict, checks) = run(&bytes, batch, Deferred::with_pairs(), &mut scratch);
             assert_eq!((verdict, checks), (Ok(()), with_pairs), "{name}, in lanes");
         }
@@ -220,7 +220,7 @@ fn real_blocks_verify_in_batches() {
             (&OneByOne, Deferred::new()),
             (&OneByOne, Deferred::with_pairs()),
             (&Compared, Deferred::new()),
-            (script::lanes::best(), Deferred::with_pairs()),
+            (&script::lanes::best(kernels::Kernels::AUTO), Deferred::with_pairs()),
         ];
         for (batch, deferred) in ways {
             let (verdict, _) = run(&bytes, batch, deferred, &mut scratch);

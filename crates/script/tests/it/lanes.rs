@@ -408,9 +408,9 @@ fn lanes_report_first_bad_input() {
     let verdict = |spending: &Spending| {
         let (mut tables, spent) = (Tables::new(), spending.spent());
         let tx = Precomputed::new(tables.parse_transaction(&spending.bytes).unwrap(), &spent);
-        let mut deferred = Deferred::for_batch(lanes::best());
+        let mut deferred = Deferred::for_batch(&lanes::best(kernels::Kernels::AUTO));
         let inputs = (0..spent.len()).map(|input| (&tx, input));
-        verify_all(inputs, Flags::CONSENSUS, lanes::best(), &mut deferred, &mut Scratch::new())
+        verify_all(inputs, Flags::CONSENSUS, &lanes::best(kernels::Kernels::AUTO), &mut deferred, &mut Scratch::new())
     };
     assert_eq!(verdict(&spending), Err((30, ScriptError::EqualVerify)));
     for bad in [35, 20, 0] {
@@ -744,5 +744,5 @@ fn lanes_prove_neither_high_s_nor_wrapped_x_in(lanes: Lanes) {
     let signature = joined(r.bytes(), s.bytes());
     let check = Check::Ecdsa { signature, key, sighash: z.bytes() };
     assert_eq!(compare(lanes, &[check; 5]), (5, 5), "x = r + n holds, and is not proven");
-    assert_eq!(lanes::best().verify(&[check]), [true], "a few checks are asked one by one");
+    assert_eq!(lanes::best(kernels::Kernels::AUTO).verify(&[check]), [true], "a few checks are asked one by one");
 }

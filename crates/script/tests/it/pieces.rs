@@ -33,7 +33,7 @@ fn together(inputs: &[Input<'_>]) -> Result<(), (usize, ScriptError)> {
     let want = one_after_another(inputs);
     let batches: [(&str, &dyn Batch); 5] = [
         ("one by one", &OneByOne),
-        ("best", lanes::best()),
+        ("best", &lanes::best(kernels::Kernels::AUTO)),
         ("lanes", &Compared),
         ("none told", &Timid(1)),
         ("a third not told", &Timid(3)),
@@ -94,7 +94,7 @@ fn piece_agrees_with_its_inputs() {
 /// Checks are decided as soon as there are 16,384: a bad input is told on either side of that, too.
 #[test]
 fn piece_larger_than_a_batch_agrees() {
-    let Some(lanes) = script::Lanes::detect() else { return };
+    let Some(lanes) = script::Lanes::of(kernels::Kernels::AUTO) else { return };
     // Two of three keys: four pairs for each input.
     with_transactions(&[Kind::WitnessMultisig, Kind::Key], |[good, unsigned, strange]| {
         let full = 16_384 / 4;

@@ -158,7 +158,7 @@ fn get_block_stats(context: &Context, args: &Args<'_>) -> Result<Json, RpcError>
     let view = HeaderView::of(&live.index.read(), id);
     let is_genesis = view.prev.is_none();
     // Genesis has none.
-    let undo = if is_genesis { Spill::zeroed(1) } else { undo_bytes(&live, id)? };
+    let undo = if is_genesis { Spill::from(&[0][..]) } else { undo_bytes(&live, id)? };
     let mut tables = Tables::new();
     let block = parsed(&mut tables, &bytes)?;
     let spent = if is_genesis { Vec::new() } else { spent(&undo, &block)? };

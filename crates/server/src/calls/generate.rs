@@ -197,7 +197,7 @@ impl Template {
         let coinbase = Coinbase::new(params, height, (reward, script), &commitment(&others));
         let mut txids = vec![Hash256(hash_twice(&coinbase.plain))];
         txids.extend(others.iter().map(|tx| txid(tx)));
-        let root = merkle::root(&mut txids).0;
+        let root = merkle::root(kernels::Kernels::AUTO, &mut txids).0;
         let header = Header::new(next_version(params, tree, tip), tree.hash(tip), root, time, bits, 0);
         let transactions = std::iter::once(coinbase.whole).chain(others).collect();
         Template { header, transactions }
@@ -238,7 +238,7 @@ impl Template {
 fn commitment(others: &[Vec<u8>]) -> [u8; 32] {
     let mut wtxids = vec![Hash256::ZERO];
     wtxids.extend(others.iter().map(|tx| Hash256(hash_twice(tx))));
-    let mut both = merkle::root(&mut wtxids).0.0.to_vec();
+    let mut both = merkle::root(kernels::Kernels::AUTO, &mut wtxids).0.0.to_vec();
     both.extend_from_slice(&[0; 32]);
     hash_twice(&both)
 }

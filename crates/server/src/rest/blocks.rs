@@ -132,7 +132,7 @@ pub(super) fn spent_outputs(_context: &Context, live: &Live, query: &Query<'_>) 
     let id = find(live, text)?;
     let is_genesis = live.index.headers().parent(id).is_none();
     // Genesis has none.
-    let undo = if is_genesis { Some(Spill::zeroed(1)) } else { live.undo(id).ok().flatten() };
+    let undo = if is_genesis { Some(Spill::from(&[0][..])) } else { live.undo(id).ok().flatten() };
     let unavailable = || missing(format!("{text} undo not available"));
     let undo = undo.ok_or_else(unavailable)?;
     if format == Format::Json {

@@ -7,14 +7,16 @@
 use super::pool::{Piece, Pool};
 use super::{BlockAt, BlockBytes, BlockFiles, RECORD_HEADER_BYTES};
 use crate::fault::Result;
+#[cfg(feature = "ablation")]
+use kernels::ideas::Idea;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use sys::ideas::Idea;
 
 /// Bytes between two blocks that are rather read than skipped.
 const GAP_BYTES_MAX: u64 = 64 * 1024;
 
-/// Bytes of a read without [`Idea::BulkReads`], those of stdio's buffer.
+/// Bytes of a read where bulk reads are left out, those of stdio's buffer.
+#[cfg(feature = "ablation")]
 const STDIO_BYTES: usize = 4096;
 
 /// Reads blocks in large pieces. Meant for a thread of its own that sleeps in the disk.
@@ -96,15 +98,14 @@ impl BulkReader {
     fn read_run(&self, run: &Run, piece: &mut Piece) -> Result<()> {
         let buffer = &mut piece.bytes_mut()[run.buffer_offset..run.buffer_offset + run.bytes()];
         let file = self.files.file(run.file)?;
-        if Idea::BulkReads.is_on() {
-            file.read_exact_at(run.start, buffer)?;
-            if self.drops_behind {
-                file.drop_page_cache(run.start, buffer.len() as u64);
-            }
-            return Ok(());
+        #[cfg(feature = "ablation")]
+        if self.pool.kernels().lacks(Idea::BulkReads) {
+            let pieces = (run.start..).step_by(STDIO_BYTES).zip(buffer.chunks_mut(STDIO_BYTES));
+            return pieces.into_iter().try_for_each(|(at, piece)| file.read_exact_at(at, piece));
         }
-        for (at, piece) in (run.start..).step_by(STDIO_BYTES).zip(buffer.chunks_mut(STDIO_BYTES)) {
-            file.read_exact_at(at, piece)?;
+        file.read_exact_at(run.start, buffer)?;
+        if self.drops_behind {
+            file.drop_page_cache(run.start, buffer.len() as u64);
         }
         Ok(())
     }
@@ -156,10 +157,9 @@ fn plan(wanted: &[BlockAt], buffer_bytes: usize) -> (usize, Vec<Run>, Vec<(usize
         let block = &wanted[i];
         let start = block.offset.saturating_sub(u64::from(RECORD_HEADER_BYTES));
         let end = block.offset.saturating_add(u64::from(block.size));
-        let joins = Idea::BulkReads.is_on()
-            && runs.last().is_some_and(|run| {
-                run.file == block.file && start >= run.end && start - run.end <= GAP_BYTES_MAX.min(spare)
-            });
+        let joins = runs.last().is_some_and(|run| {
+            run.file == block.file && start >= run.end && start - run.end <= GAP_BYTES_MAX.min(spare)
+        });
         if joins {
             let run = runs.last_mut().expect("there is one to join");
             spare -= start - run.end;

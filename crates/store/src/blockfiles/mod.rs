@@ -19,10 +19,12 @@ pub mod write;
 
 use crate::FilePos;
 use crate::fault::{Fault, FaultKind, Result};
+use crate::host::Host;
 use crate::layout::{self, Network};
 use crate::open_files::{FileNames, OpenFiles, Piece, RecordFile};
 use crate::xor::{FileKeys, Key, NO_KEY};
 use disk::Disk;
+use kernels::Kernels;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -72,9 +74,10 @@ pub struct Numbers {
 
 impl BlockFiles {
     /// Core's block files in `blocks_dir`, obfuscated with `key`.
-    pub fn new(disk: Arc<dyn Disk>, blocks_dir: &Path, network: &Network, key: Key) -> BlockFiles {
+    pub fn new(host: impl Into<Host>, blocks_dir: &Path, network: &Network, key: Key) -> BlockFiles {
+        let host = host.into();
         let names = FileNames::Blocks(blocks_dir.to_path_buf());
-        BlockFiles { files: OpenFiles::new(disk, names, FileKeys { key, magic: network.magic }) }
+        BlockFiles { files: OpenFiles::new(host.disk, names, FileKeys::new(key, network.magic, host.kernels)) }
     }
 
     /// The same files for who reads now and then: each read sees whether a file is still the one of its name.
@@ -84,16 +87,16 @@ impl BlockFiles {
     }
 
     /// Files of any name, each obfuscated with the key beside it, or plain; file number `i` is the one at `i`.
-    pub fn foreign(disk: Arc<dyn Disk>, files: Vec<(PathBuf, Key)>, network: &Network) -> BlockFiles {
-        BlockFiles {
-            files: OpenFiles::new(disk, FileNames::Foreign(files), FileKeys { key: NO_KEY, magic: network.magic }),
-        }
+    pub fn foreign(host: impl Into<Host>, files: Vec<(PathBuf, Key)>, network: &Network) -> BlockFiles {
+        let host = host.into();
+        let keys = FileKeys::new(NO_KEY, network.magic, host.kernels);
+        BlockFiles { files: OpenFiles::new(host.disk, FileNames::Foreign(files), keys) }
     }
 
     /// One file, number 0: plain bytes of a stream that `path` names.
     pub fn piece(disk: Arc<dyn Disk>, path: PathBuf, bytes: Vec<u8>, network: &Network) -> BlockFiles {
         let names = FileNames::Piece(Arc::new(Piece { path, bytes }));
-        BlockFiles { files: OpenFiles::new(disk, names, FileKeys { key: NO_KEY, magic: network.magic }) }
+        BlockFiles { files: OpenFiles::new(disk, names, FileKeys::new(NO_KEY, network.magic, Kernels::AUTO)) }
     }
 
     /// Path of file number `file`.
@@ -107,7 +110,7 @@ impl BlockFiles {
 
     /// The obfuscation key of the directory; a file that begins with the plain magic has none.
     pub fn key(&self) -> Key {
-        self.files.keys.key
+        self.files.keys.obfuscation.key
     }
 
     /// The magic before every record.

@@ -1,5 +1,6 @@
 //! Large buffers that are used again and again, and blocks that share them.
 
+use kernels::Kernels;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -16,6 +17,7 @@ const ASK_INTERVAL: Duration = Duration::from_millis(50);
 pub struct Pool {
     buffer_bytes: usize,
     count_max: usize,
+    kernels: Kernels,
     state: Mutex<PoolState>,
     came_back: Condvar,
 }
@@ -27,12 +29,14 @@ struct PoolState {
 }
 
 impl Pool {
-    /// At most `count_max` buffers (at least one) of `buffer_bytes` each, made as they are wanted.
-    pub fn new(buffer_bytes: usize, count_max: usize) -> Arc<Pool> {
+    /// At most `count_max` buffers (at least one) of `buffer_bytes` each, made as they are wanted. `kernels` says of which
+    /// pages they are.
+    pub fn new(buffer_bytes: usize, count_max: usize, kernels: Kernels) -> Arc<Pool> {
         let state = PoolState { idle: Vec::new(), made: 0, is_closed: false };
         Arc::new(Pool {
             buffer_bytes,
             count_max: count_max.max(1),
+            kernels,
             state: Mutex::new(state),
             came_back: Condvar::new(),
         })
@@ -41,6 +45,12 @@ impl Pool {
     /// Bytes of one buffer.
     pub fn buffer_bytes(&self) -> usize {
         self.buffer_bytes
+    }
+
+    /// What a job that reads into the buffers uses.
+    #[cfg(feature = "ablation")]
+    pub(super) fn kernels(&self) -> Kernels {
+        self.kernels
     }
 
     /// Bytes of all buffers made so far.
@@ -68,7 +78,9 @@ impl Pool {
             if state.made < self.count_max {
                 state.made += 1;
                 drop(state);
-                return Some(Piece { memory: Memory::Pooled(Some(Buffer::new(self.buffer_bytes)), self.clone()) });
+                return Some(Piece {
+                    memory: Memory::Pooled(Some(self.kernels.buffer(self.buffer_bytes)), self.clone()),
+                });
             }
             drop(state);
             if !is_wanted() {
@@ -222,7 +234,7 @@ mod tests {
 
     #[test]
     fn pool_reuses_returned_buffers() {
-        let pool = Pool::new(4096, 2);
+        let pool = Pool::new(4096, 2, Kernels::AUTO);
         let (one, two) = (Arc::new(pool.take(&|| true).unwrap()), pool.take(&|| true).unwrap());
         assert_eq!(pool.made_bytes(), 8192);
         let block = BlockBytes::new(&one, 10, 20);

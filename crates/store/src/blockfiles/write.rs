@@ -10,12 +10,11 @@ use crate::FilePos;
 use crate::append::{AppendSet, Tail};
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::{COVERED_BYTES_MAX, FileInfos};
+use crate::host::Host;
 use crate::layout::{self, FILE_NUMBER_MAX, Network};
 use crate::xor::{FileKeys, Key};
-use disk::Disk;
 use primitives::Height;
 use std::path::Path;
-use std::sync::Arc;
 
 pub use crate::append::Flush;
 
@@ -59,17 +58,19 @@ impl BlockWriter {
     ///
     /// A missing or unreadable directory.
     pub fn new(
-        disk: Arc<dyn Disk>,
+        host: impl Into<Host>,
         blocks_dir: &Path,
         network: &Network,
         key: Key,
         infos: &FileInfos,
         limits: Limits,
     ) -> Result<BlockWriter> {
-        let entries = disk.list(blocks_dir)?;
+        let host = host.into();
+        let entries = host.disk.list(blocks_dir)?;
         let there = entries.iter().filter_map(|entry| layout::block_file_number(&entry.name)).max();
         let current = infos.last_file();
-        let append_set = AppendSet::new(disk, blocks_dir, FileKeys { key, magic: network.magic }, limits.chunk_bytes);
+        let keys = FileKeys::new(key, network.magic, host.kernels);
+        let append_set = AppendSet::new(host.disk, blocks_dir, keys, limits.chunk_bytes);
         let greatest = there.unwrap_or(0).max(current);
         Ok(BlockWriter {
             append_set,

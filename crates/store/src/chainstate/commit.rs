@@ -2,8 +2,7 @@
 
 use super::{BEST_BLOCK, Chainstate, HEAD_BLOCKS};
 use crate::fault::Result;
-use crate::xor::Key;
-use kernels::xor::xor;
+use crate::record::Obfuscation;
 use leveldb::{Compaction, Error, Run, TableWriter};
 use primitives::BlockHash;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +25,7 @@ pub struct CoinsCommit {
 #[derive(Debug)]
 pub struct CoinsPart {
     table: TableWriter,
-    key: Key,
+    obfuscation: Obfuscation,
     plain: Vec<u8>,
 }
 
@@ -102,7 +101,11 @@ impl CoinsCommit {
     /// about a MiB, and deeper than level 0 each makes tables of its own, so there should be a few, of many shards each,
     /// and not one for every shard.
     pub fn part(&self) -> CoinsPart {
-        CoinsPart { table: self.run.table(), key: self.chainstate.store.key, plain: Vec::with_capacity(128) }
+        CoinsPart {
+            table: self.run.table(),
+            obfuscation: self.chainstate.store.obfuscation(),
+            plain: Vec::with_capacity(128),
+        }
     }
 
     /// The part with the lowest keys, which holds the best block too. Asked for at most once; without it
@@ -173,7 +176,7 @@ impl CoinsPart {
     pub fn put(&mut self, key: &[u8], coin: &[u8]) -> Result<()> {
         self.plain.clear();
         self.plain.extend_from_slice(coin);
-        xor(&mut self.plain, self.key, 0);
+        self.obfuscation.apply(&mut self.plain, 0);
         Ok(self.table.put(key, &self.plain)?)
     }
 

@@ -18,12 +18,12 @@ mod view;
 
 use crate::db::Obfuscated;
 use crate::fault::{Fault, FaultKind, Result};
+use crate::host::Host;
 use crate::xor::{Key, NO_KEY};
 use disk::Disk;
 use leveldb::Db;
 use primitives::BlockHash;
 use std::path::Path;
-use std::sync::Arc;
 
 pub use commit::{CoinsCommit, CoinsCompaction, CoinsPart};
 pub use replace::{
@@ -69,7 +69,7 @@ impl Chainstate {
     /// # Errors
     ///
     /// Another program holds it, it is damaged or of an old format, or what the system says.
-    pub fn open(disk: Arc<dyn Disk>, dir: &Path) -> Result<Chainstate> {
+    pub fn open(host: impl Into<Host>, dir: &Path) -> Result<Chainstate> {
         let mut key = NO_KEY;
         getrandom::fill(&mut key).map_err(|why| {
             Fault::new(
@@ -80,7 +80,7 @@ impl Chainstate {
                 "Use a system that has them",
             )
         })?;
-        Chainstate::open_with(disk, dir, key)
+        Chainstate::open_with(host, dir, key)
     }
 
     /// The same with a given key for an empty one, for the same bytes each time.
@@ -88,8 +88,8 @@ impl Chainstate {
     /// # Errors
     ///
     /// As [`Chainstate::open`].
-    pub fn open_with(disk: Arc<dyn Disk>, dir: &Path, key: Key) -> Result<Chainstate> {
-        Chainstate::checked(Obfuscated::open_or_create(disk, dir)?.obfuscate_if_empty(key)?)
+    pub fn open_with(host: impl Into<Host>, dir: &Path, key: Key) -> Result<Chainstate> {
+        Chainstate::checked(Obfuscated::open_or_create(host.into(), dir)?.obfuscate_if_empty(key)?)
     }
 
     /// Opens the chainstate in `dir` to read it only; nothing is written, no lock is taken.
@@ -97,8 +97,8 @@ impl Chainstate {
     /// # Errors
     ///
     /// It is missing, damaged or of an old format, or what the system says.
-    pub fn open_read_only(disk: Arc<dyn Disk>, dir: &Path) -> Result<Chainstate> {
-        Chainstate::checked(Obfuscated::open_read_only(disk, dir)?)
+    pub fn open_read_only(host: impl Into<Host>, dir: &Path) -> Result<Chainstate> {
+        Chainstate::checked(Obfuscated::open_read_only(host.into(), dir)?)
     }
 
     fn checked(store: Obfuscated) -> Result<Chainstate> {

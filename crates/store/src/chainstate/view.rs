@@ -2,8 +2,8 @@
 
 use crate::db::Obfuscated;
 use crate::fault::{Fault, FaultKind, Result};
-use crate::xor::Key;
-use kernels::xor::xor;
+use crate::record::Obfuscation;
+use kernels::Kernels;
 use leveldb::{Expected, Iter, Snapshot};
 use primitives::coin::{COIN_KEY_PREFIX, decode_coin_key};
 use primitives::{CoinKey, OutPoint, Txid};
@@ -13,13 +13,22 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct CoinsView {
     snapshot: Snapshot,
-    key: Key,
+    obfuscation: Obfuscation,
     dir: PathBuf,
 }
 
 impl CoinsView {
     pub(super) fn new(store: &Obfuscated) -> CoinsView {
-        CoinsView { snapshot: store.db.snapshot(), key: store.key, dir: store.db.path().to_path_buf() }
+        CoinsView {
+            snapshot: store.db.snapshot(),
+            obfuscation: store.obfuscation(),
+            dir: store.db.path().to_path_buf(),
+        }
+    }
+
+    /// What undoes its obfuscation.
+    pub fn kernels(&self) -> Kernels {
+        self.obfuscation.kernels
     }
 
     /// The stored bytes of a coin, plain.
@@ -30,7 +39,7 @@ impl CoinsView {
     pub fn get(&self, outpoint: &OutPoint) -> Result<Option<Vec<u8>>> {
         let mut value = self.snapshot.get(CoinKey::new(outpoint).as_bytes())?;
         if let Some(value) = &mut value {
-            xor(value, self.key, 0);
+            self.obfuscation.apply(value, 0);
         }
         Ok(value)
     }
@@ -88,13 +97,13 @@ impl CoinsView {
     /// Undoes the obfuscation of what is looked up.
     fn plain(&self, mut answer: impl FnMut(usize, Option<&[u8]>)) -> impl FnMut(usize, Option<&[u8]>) {
         let mut plain = Vec::with_capacity(128);
-        let key = self.key;
+        let obfuscation = self.obfuscation;
         move |at, value| match value {
             None => answer(at, None),
             Some(value) => {
                 plain.clear();
                 plain.extend_from_slice(value);
-                xor(&mut plain, key, 0);
+                obfuscation.apply(&mut plain, 0);
                 answer(at, Some(&plain));
             }
         }
@@ -119,7 +128,7 @@ impl CoinsView {
         let key = |start: u16| [&[COIN_KEY_PREFIX][..], &start.to_be_bytes()].concat();
         let end = last.checked_add(1).map_or(vec![COIN_KEY_PREFIX + 1], key);
         let records = self.snapshot.range(&key(first), Some(&end))?;
-        Ok(CoinsIter { records, key: self.key, plain: Vec::new(), dir: self.dir.clone() })
+        Ok(CoinsIter { records, obfuscation: self.obfuscation, plain: Vec::new(), dir: self.dir.clone() })
     }
 
     /// The coins of one transaction.
@@ -132,7 +141,7 @@ impl CoinsView {
         // VARINTs of 32 bits begin with less than this byte.
         let end = [&first[..], &[u8::MAX]].concat();
         let records = self.snapshot.range(&first, Some(&end))?;
-        Ok(CoinsIter { records, key: self.key, plain: Vec::new(), dir: self.dir.clone() })
+        Ok(CoinsIter { records, obfuscation: self.obfuscation, plain: Vec::new(), dir: self.dir.clone() })
     }
 
     /// How many runs of tables a look-up may have to ask.
@@ -155,7 +164,7 @@ impl CoinsView {
 #[derive(Debug)]
 pub struct CoinsIter {
     records: Iter,
-    key: Key,
+    obfuscation: Obfuscation,
     plain: Vec<u8>,
     dir: PathBuf,
 }
@@ -174,7 +183,7 @@ impl CoinsIter {
         })?;
         self.plain.clear();
         self.plain.extend_from_slice(value);
-        xor(&mut self.plain, self.key, 0);
+        self.obfuscation.apply(&mut self.plain, 0);
         Ok(Some((outpoint, &self.plain)))
     }
 }

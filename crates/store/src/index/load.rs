@@ -9,9 +9,8 @@ use super::{BLOCK_TRANSACTIONS_MAX, BlockTreeDb, ENTRY, FILE, IndexEntry, LAST_F
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfo;
 use crate::layout::{FILE_NUMBER_MAX, Network};
-use crate::xor::{Key, NO_KEY};
-use kernels::sha256::sha256d_80;
-use kernels::xor::xor;
+use crate::record::Obfuscation;
+use crate::xor::NO_KEY;
 use primitives::header::HEADER_BYTES;
 use primitives::{BlockHash, Height, Target};
 
@@ -94,7 +93,8 @@ impl BlockTreeDb {
             if loaded.entries.is_empty() && keys.is_empty() {
                 self.check_genesis(network)?;
             }
-            let plain = if self.store.key == NO_KEY { stored } else { plain(&mut value, stored, self.store.key) };
+            let plain =
+                if self.store.key == NO_KEY { stored } else { plain(&mut value, stored, self.store.obfuscation()) };
             let mut entry = self.decoded(key, plain)?;
             if entry.status.has(Status::FAILED_CHILD) {
                 entry.status = entry.status.without(Status::FAILED_CHILD).with(Status::FAILED_VALID);
@@ -144,7 +144,7 @@ impl BlockTreeDb {
         let from = entries.len() - keys.len();
         let headers: Vec<[u8; HEADER_BYTES]> = entries[from..].iter().map(|entry| entry.header.0).collect();
         let mut hashes = vec![[0; 32]; headers.len()];
-        sha256d_80(&headers, &mut hashes);
+        self.store.db.kernels().sha256d_80(&headers, &mut hashes);
         for ((entry, key), hash) in entries[from..].iter_mut().zip(keys.drain(..)).zip(hashes) {
             entry.hash = BlockHash::from_bytes(hash);
             let bad = |wanted: &str, found: String| {
@@ -173,7 +173,7 @@ impl BlockTreeDb {
                 return Err(self.store.bad_record(key, wanted, number.to_string()));
             }
             let mut value = stored.to_vec();
-            xor(&mut value, self.store.key, 0);
+            self.store.obfuscation().apply(&mut value, 0);
             let info = FileInfo::decode(&value)
                 .map_err(|why| self.store.bad_record(key, "a block file info", why.to_string()))?;
             files.resize(files.len().max(number as usize + 1), FileInfo::default());
@@ -240,9 +240,9 @@ pub(super) fn without_parent<'e>(network: &Network, entries: &'e [IndexEntry]) -
 }
 
 /// `stored` without its obfuscation, in `buffer`.
-fn plain<'a>(buffer: &'a mut Vec<u8>, stored: &[u8], key: Key) -> &'a [u8] {
+fn plain<'a>(buffer: &'a mut Vec<u8>, stored: &[u8], obfuscation: Obfuscation) -> &'a [u8] {
     buffer.clear();
     buffer.extend_from_slice(stored);
-    xor(buffer, key, 0);
+    obfuscation.apply(buffer, 0);
     buffer
 }

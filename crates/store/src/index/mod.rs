@@ -19,11 +19,11 @@ use crate::blockfiles::Numbers;
 use crate::db::{KEY_KEY, Obfuscated};
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfo;
+use crate::host::Host;
 use crate::layout::{Layout, Network};
 use disk::Disk;
 use leveldb::Db;
 use std::path::Path;
-use std::sync::Arc;
 
 pub use load::LoadedIndex;
 pub use record::{IndexEntry, Status};
@@ -80,14 +80,15 @@ impl BlockTreeDb {
     /// # Errors
     ///
     /// Another program holds it, it is damaged, or what the system says.
-    pub fn open(disk: Arc<dyn Disk>, layout: &Layout) -> Result<BlockTreeDb> {
-        check_form(&*disk, &layout.index_dir())?;
-        BlockTreeDb::open_dir(disk, &layout.index_dir())
+    pub fn open(host: impl Into<Host>, layout: &Layout) -> Result<BlockTreeDb> {
+        let host = host.into();
+        check_form(&*host.disk, &layout.index_dir())?;
+        BlockTreeDb::open_dir(host, &layout.index_dir())
     }
 
     /// The same for an index in any directory.
-    pub(crate) fn open_dir(disk: Arc<dyn Disk>, dir: &Path) -> Result<BlockTreeDb> {
-        Ok(BlockTreeDb { store: Obfuscated::open_or_create(disk, dir)? })
+    pub(crate) fn open_dir(host: Host, dir: &Path) -> Result<BlockTreeDb> {
+        Ok(BlockTreeDb { store: Obfuscated::open_or_create(host, dir)? })
     }
 
     /// Opens the index to read it only; nothing is written, no lock is taken.
@@ -95,8 +96,8 @@ impl BlockTreeDb {
     /// # Errors
     ///
     /// It is missing, damaged, or what the system says.
-    pub fn open_read_only(disk: Arc<dyn Disk>, layout: &Layout) -> Result<BlockTreeDb> {
-        Ok(BlockTreeDb { store: Obfuscated::open_read_only(disk, &layout.index_dir())? })
+    pub fn open_read_only(host: impl Into<Host>, layout: &Layout) -> Result<BlockTreeDb> {
+        Ok(BlockTreeDb { store: Obfuscated::open_read_only(host.into(), &layout.index_dir())? })
     }
 
     /// Whether the flag `R` is set: a reindex is unfinished.

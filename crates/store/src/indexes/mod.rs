@@ -17,13 +17,13 @@ pub use filter_files::{FilterFiles, read_filter};
 
 use crate::db::{Obfuscated, RecordWriter, empty_database};
 use crate::fault::{Fault, FaultKind, Result};
+use crate::host::Host;
 use crate::layout::Layout;
 use ::indexes::{IndexKind, heights, locator, txindex};
 use disk::Disk;
 use leveldb::{Compaction, Db, Iter, Run};
 use primitives::BlockHash;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Bytes of a record in a table beside its key and value, about.
 pub const RECORD_OVERHEAD_BYTES: usize = 14;
@@ -78,7 +78,9 @@ impl IndexDb {
     /// # Errors
     ///
     /// Another program holds it, it is damaged, or what the system says.
-    pub fn open(disk: Arc<dyn Disk>, layout: &Layout, kind: IndexKind) -> Result<IndexDb> {
+    pub fn open(host: impl Into<Host>, layout: &Layout, kind: IndexKind) -> Result<IndexDb> {
+        let host = host.into();
+        let disk = &host.disk;
         let dir = database(layout, kind);
         let root = root(layout, kind);
         if disk.metadata(&dir)?.is_none() {
@@ -93,11 +95,11 @@ impl IndexDb {
             IndexKind::BlockFilter | IndexKind::CoinStats => true,
             IndexKind::TxoSpender => false,
             IndexKind::Tx => {
-                let there = IndexDb::open_read_only(disk.clone(), layout, kind)?;
+                let there = IndexDb::open_read_only(host.clone(), layout, kind)?;
                 there.is_some_and(|db| db.has_legacy().unwrap_or(false))
             }
         };
-        let store = Obfuscated::open_or_create_with(disk, &dir, has_filters);
+        let store = Obfuscated::open_or_create_with(host, &dir, has_filters);
         let store = store.map_err(|fault| advised(fault, kind, &root))?;
         Ok(IndexDb { store, kind, root })
     }
@@ -107,12 +109,13 @@ impl IndexDb {
     /// # Errors
     ///
     /// It is damaged, or what the system says.
-    pub fn open_read_only(disk: Arc<dyn Disk>, layout: &Layout, kind: IndexKind) -> Result<Option<IndexDb>> {
-        if !IndexDb::exists(&*disk, layout, kind)? {
+    pub fn open_read_only(host: impl Into<Host>, layout: &Layout, kind: IndexKind) -> Result<Option<IndexDb>> {
+        let host = host.into();
+        if !IndexDb::exists(&*host.disk, layout, kind)? {
             return Ok(None);
         }
         let root = root(layout, kind);
-        let store = Obfuscated::open_read_only(disk, &database(layout, kind));
+        let store = Obfuscated::open_read_only(host, &database(layout, kind));
         let store = store.map_err(|fault| advised(fault, kind, &root))?;
         Ok(Some(IndexDb { store, kind, root }))
     }

@@ -335,7 +335,7 @@ fn bulk_read_returns_blocks_in_the_order_asked_for() {
     order.extend([5, 5, 0, 119]);
     for (row, order) in [("in order", (0..blocks.len()).collect()), ("shuffled", order)] {
         for buffer_bytes in [1, 3000, 20_000, 1 << 20] {
-            let pool = Pool::new(buffer_bytes, 2);
+            let pool = Pool::new(buffer_bytes, 2, kernels::Kernels::AUTO);
             let reader = BulkReader::new(files.clone(), pool.clone());
             let list: Vec<BlockAt> = order.iter().map(|&i: &usize| wanted[i]).collect();
             let mut at = 0;
@@ -363,7 +363,7 @@ fn bulk_read_drops_what_it_read_where_it_is_told_to() {
     let size = blocks[0].len() as u64;
     let list: Vec<BlockAt> =
         (0..5).map(|i| BlockAt { file: 0, offset: 8 + i * (size + 8), size: size as u32 }).collect();
-    let mut reader = BulkReader::new(files, Pool::new(1 << 20, 1));
+    let mut reader = BulkReader::new(files, Pool::new(1 << 20, 1, kernels::Kernels::AUTO));
     for (drops, want) in [(false, 0), (true, file.len() as u64)] {
         reader.drop_behind(drops);
         let got = reader.read(&list, &|| true, &mut Duration::default()).unwrap();
@@ -381,7 +381,7 @@ fn failed_bulk_read_loses_only_its_block() {
     file[2 * (size as usize + 8)] ^= 1;
     file.truncate(file.len() - 1);
     let files = Arc::new(files(&file, 0, KEY));
-    let reader = BulkReader::new(files, Pool::new(1 << 20, 1));
+    let reader = BulkReader::new(files, Pool::new(1 << 20, 1, kernels::Kernels::AUTO));
     let wrong_size = BlockAt { size: at(1).size + 1, ..at(1) };
     let before_all = BlockAt { offset: 3, ..at(0) };
     let missing = BlockAt { file: 9, ..at(0) };

@@ -121,7 +121,7 @@ fn scan_and_bulk_read_of_a_gigabyte_of_blocks() {
     let wanted: Vec<BlockAt> = found.map(|block| block.location).collect();
     println!("{} blocks found in {:?}", wanted.len(), start.elapsed());
     for round in 0..2 {
-        let reader = BulkReader::new(files.clone(), Pool::new(16 << 20, 4));
+        let reader = BulkReader::new(files.clone(), Pool::new(16 << 20, 4, kernels::Kernels::AUTO));
         let (start, mut at, mut bytes) = (Instant::now(), 0, 0);
         while at < wanted.len() {
             for block in reader.read(&wanted[at..], &|| true, &mut Duration::default()).unwrap() {

@@ -5,9 +5,9 @@
 //! and the last slabs become empty first; an empty one goes back to the system. (Slabs with pieces of one size each were
 //! measured: tables of all sizes that a small set grows through kept four times their bytes.)
 //!
-//! One lock guards all of it: buffers are large and live long.
+//! The slabs are one pool of the process: what one job gives back another takes. One lock guards all of it: buffers are large and live long.
 
-use super::{Buffer, CutMemory, HUGE_PAGE_BYTES, Memory};
+use super::{Buffer, CutMemory, HUGE_PAGE_BYTES, Memory, Pages};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Larger buffers have pages of their own.
@@ -18,19 +18,20 @@ const SLAB_PAGES: usize = HUGE_PAGE_BYTES / PAGE_BYTES;
 const WORDS: usize = SLAB_PAGES / 64;
 
 /// A set of a slab's pages.
-type Pages = [u64; WORDS];
+type PageSet = [u64; WORDS];
 
 /// A huge page and which of its pages are out.
 struct Slab {
     /// Its bytes are never touched through this, only through the pieces.
     whole: Arc<Buffer>,
-    taken: Pages,
+    taken: PageSet,
     /// Pages that were out ever; the others are still zero.
-    used: Pages,
+    used: PageSet,
 }
 
 /// All slabs. A number stays a slab's for as long as it lives.
 struct Slabs {
+    kind: Pages,
     slabs: Vec<Option<Slab>>,
     /// Of each number the longest free run in pages: 0 where there is no slab.
     longest: Vec<u16>,
@@ -40,24 +41,43 @@ struct Slabs {
     pages_out: usize,
 }
 
-static SLABS: Mutex<Slabs> =
-    Mutex::new(Slabs { slabs: Vec::new(), longest: Vec::new(), absent: Vec::new(), pages_out: 0 });
+type Pool = Mutex<Slabs>;
 
-fn lock() -> MutexGuard<'static, Slabs> {
-    SLABS.lock().unwrap_or_else(PoisonError::into_inner)
+static SLABS: Pool = Mutex::new(Slabs::new(Pages::Huge));
+
+/// Of ordinary pages, to measure what huge ones give.
+#[cfg(feature = "ablation")]
+static SMALL_SLABS: Pool = Mutex::new(Slabs::new(Pages::Small));
+
+fn lock(pool: &Pool) -> MutexGuard<'_, Slabs> {
+    pool.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What all slabs hold now.
 pub(super) fn memory() -> CutMemory {
-    let slabs = lock();
-    let count = slabs.slabs.len() - slabs.absent.len();
-    CutMemory { bytes: count * HUGE_PAGE_BYTES, bytes_out: slabs.pages_out * PAGE_BYTES }
+    let memory = lock(&SLABS).memory();
+    #[cfg(feature = "ablation")]
+    let memory = {
+        let small = lock(&SMALL_SLABS).memory();
+        CutMemory { bytes: memory.bytes + small.bytes, bytes_out: memory.bytes_out + small.bytes_out }
+    };
+    memory
 }
 
 /// A buffer of `bytes` zero bytes, which are at least 1 and at most [`PIECE_BYTES_MAX`].
 pub(super) fn cut(bytes: usize) -> Buffer {
+    cut_from(&SLABS, bytes)
+}
+
+/// As [`cut`], of ordinary pages.
+#[cfg(feature = "ablation")]
+pub(super) fn cut_small(bytes: usize) -> Buffer {
+    cut_from(&SMALL_SLABS, bytes)
+}
+
+fn cut_from(pool: &'static Pool, bytes: usize) -> Buffer {
     let pages = bytes.div_ceil(PAGE_BYTES);
-    let (cut, is_used) = take(pages);
+    let (cut, is_used) = take(pool, pages);
     // SAFETY: page `first` is inside the slab.
     let start = unsafe { cut.whole.start.add(cut.first * PAGE_BYTES) };
     let mut buffer = Buffer { start, bytes, memory: Some(Box::new(Memory::Cut(cut))) };
@@ -68,8 +88,8 @@ pub(super) fn cut(bytes: usize) -> Buffer {
 }
 
 /// This number of pages of one slab, and whether any of them was used before.
-fn take(pages: usize) -> (Cut, bool) {
-    let mut slabs = lock();
+fn take(pool: &'static Pool, pages: usize) -> (Cut, bool) {
+    let mut slabs = lock(pool);
     let slabs = &mut *slabs;
     let number = match slabs.longest.iter().position(|&longest| usize::from(longest) >= pages) {
         Some(number) => number,
@@ -82,13 +102,23 @@ fn take(pages: usize) -> (Cut, bool) {
     set(&mut slab.taken, first, pages, true);
     slabs.longest[number] = longest(&slab.taken);
     slabs.pages_out += pages;
-    (Cut { whole: slab.whole.clone(), number, first, pages }, is_used)
+    (Cut { pool, whole: slab.whole.clone(), number, first, pages }, is_used)
 }
 
 impl Slabs {
+    const fn new(kind: Pages) -> Slabs {
+        Slabs { kind, slabs: Vec::new(), longest: Vec::new(), absent: Vec::new(), pages_out: 0 }
+    }
+
+    fn memory(&self) -> CutMemory {
+        let count = self.slabs.len() - self.absent.len();
+        CutMemory { bytes: count * HUGE_PAGE_BYTES, bytes_out: self.pages_out * PAGE_BYTES }
+    }
+
     /// One more slab: its number.
     fn add(&mut self) -> usize {
-        let whole = Arc::new(Buffer::new(HUGE_PAGE_BYTES));
+        let whole = Buffer::with_pages(HUGE_PAGE_BYTES, self.kind);
+        let whole = Arc::new(whole.unwrap_or_else(|_| crate::allocator::out_of_memory(HUGE_PAGE_BYTES)));
         let slab = Slab { whole, taken: [0; WORDS], used: [0; WORDS] };
         let number = self.absent.pop().unwrap_or(self.slabs.len());
         if number == self.slabs.len() {
@@ -117,7 +147,7 @@ impl Slabs {
 }
 
 /// The free runs: first page and length.
-fn runs(taken: &Pages) -> impl Iterator<Item = (usize, usize)> {
+fn runs(taken: &PageSet) -> impl Iterator<Item = (usize, usize)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         at = next(taken, at, false);
@@ -131,7 +161,7 @@ fn runs(taken: &Pages) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// The first page from `at` on that is taken, or free.
-fn next(taken: &Pages, mut at: usize, is_taken: bool) -> usize {
+fn next(taken: &PageSet, mut at: usize, is_taken: bool) -> usize {
     while at < SLAB_PAGES {
         let word = if is_taken { taken[at / 64] } else { !taken[at / 64] };
         let rest = word >> (at % 64);
@@ -143,12 +173,12 @@ fn next(taken: &Pages, mut at: usize, is_taken: bool) -> usize {
     SLAB_PAGES
 }
 
-fn longest(taken: &Pages) -> u16 {
+fn longest(taken: &PageSet) -> u16 {
     runs(taken).map(|(_, length)| length).max().unwrap_or(0) as u16
 }
 
 /// Puts pages into a set or takes them out; says how many of them were in it.
-fn set(pages: &mut Pages, first: usize, count: usize, is_in: bool) -> u32 {
+fn set(pages: &mut PageSet, first: usize, count: usize, is_in: bool) -> u32 {
     let mut at = first;
     let end = first + count;
     let mut before = 0;
@@ -169,6 +199,7 @@ fn set(pages: &mut Pages, first: usize, count: usize, is_in: bool) -> u32 {
 
 /// Some pages of a slab while they are out: nothing else reads or writes them. They go back at the end.
 pub(super) struct Cut {
+    pool: &'static Pool,
     whole: Arc<Buffer>,
     number: usize,
     first: usize,
@@ -178,7 +209,7 @@ pub(super) struct Cut {
 impl Drop for Cut {
     fn drop(&mut self) {
         // The memory of an empty slab goes with `self`, who is the last to hold it, after the lock.
-        let empty = lock().give_back(self);
+        let empty = lock(self.pool).give_back(self);
         drop(empty);
     }
 }
@@ -252,7 +283,7 @@ mod tests {
                 out -= pages;
                 continue;
             }
-            let fits = |taken: &Pages| usize::from(longest(taken)) >= pages;
+            let fits = |taken: &PageSet| usize::from(longest(taken)) >= pages;
             let number = slabs.iter().position(fits).unwrap_or(slabs.len());
             if number == slabs.len() {
                 slabs.push([0; WORDS]);

@@ -7,8 +7,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use consensus::Chain;
+#[cfg(feature = "ablation")]
+use kernels::ideas::Idea;
 use serde::Deserialize;
-use sys::ideas::Idea;
 use toml::Spanned;
 
 use super::{
@@ -200,7 +201,14 @@ impl Reader<'_> {
         if program.kind == ProgramKind::Bitcoind {
             self.wrong(wanted.span(), "a waterfall is made by leaving out ideas of ffwd; a bitcoind has no --without");
         }
-        waterfall().into_iter().map(|(label, without)| program.without(&label, &without)).collect()
+        #[cfg(feature = "ablation")]
+        return waterfall().into_iter().map(|(label, without)| program.without(&label, &without)).collect();
+        #[cfg(not(feature = "ablation"))]
+        {
+            let what = "a waterfall leaves optimizations out, which this ffwd cannot: build it with --features full";
+            self.wrong(wanted.span(), what);
+            vec![program]
+        }
     }
 
     fn program(&mut self, raw: Spanned<RawProgram>) -> Program {
@@ -508,17 +516,19 @@ impl Reader<'_> {
 
 /// The programs of a waterfall, each with what it does without: nothing is left in the first, then one idea more is on at a
 /// time until all are; then each is off alone.
-fn waterfall() -> Vec<(String, Vec<Idea>)> {
-    let steps = (0..=Idea::ALL.len()).map(|on| {
+#[cfg(feature = "ablation")]
+fn waterfall() -> Vec<(String, Vec<&'static str>)> {
+    let names = Idea::ALL.map(Idea::name);
+    let steps = (0..=names.len()).map(|on| {
         let label = match on {
             0 => "all off".to_owned(),
-            _ => format!("+ {}", Idea::ALL[on - 1].name()),
+            _ => format!("+ {}", names[on - 1]),
         };
-        (label, Idea::ALL[on..].to_vec())
+        (label, names[on..].to_vec())
     });
-    let alone = Idea::ALL.iter().map(|idea| (format!("all but {}", idea.name()), vec![*idea]));
+    let alone = names.iter().map(|idea| (format!("all but {idea}"), vec![*idea]));
     // The last step but one is "all but" the last idea already.
-    let known = |without: &[Idea]| *without == Idea::ALL[Idea::ALL.len() - 1..];
+    let known = |without: &[&str]| *without == names[names.len() - 1..];
     steps.chain(alone.filter(|(_, without)| !known(without))).collect()
 }
 
@@ -574,6 +584,7 @@ mod tests {
         assert_eq!((plan.repeats, plan.baseline, plan.check_every), (2, 0, true));
     }
 
+    #[cfg(feature = "ablation")]
     #[test]
     fn waterfall_turns_ideas_on_one_by_one_then_each_off_alone() {
         let text = GOOD.replace("label = \"a\"", "label = \"a\"\nargs = [\"--par\", \"2\"]\nwaterfall = true");

@@ -14,9 +14,11 @@ use crate::offline::files::chain_source::{ChainBlock, ChainSource, IndexSource};
 use crate::options::Options;
 use consensus::header::Ancestor;
 use consensus::{Cleanup, Params, ScriptCheckReason, bip30, flags};
+use kernels::Kernels;
 use primitives::undo::spent_coins;
 use primitives::{Block, BlockHash, CoinRef, Hash256, Header, Height, MedianTime, Tables, Txid, Work, merkle};
 use std::path::Path;
+use store::Host;
 use store::blockfiles::BlockFiles;
 use store::undofiles::UndoFiles;
 use store::xor;
@@ -70,6 +72,7 @@ impl WholeBlock {
 
 /// A range of a chain.
 pub struct ChainFiles {
+    pub(crate) host: Host,
     params: Params,
     first: Height,
     places: Vec<ChainBlock>,
@@ -98,7 +101,7 @@ impl ChainFiles {
         let layout = lock::layout(options);
         layout.check(&*options.disk)?;
         let source: Box<dyn ChainSource> = match plan {
-            Some(path) => Box::new(PlanFile::open(path, &params)?),
+            Some(path) => Box::new(PlanFile::open(path, &params, options.kernels)?),
             None => Box::new(IndexSource::open(options)?),
         };
         let tip = source.tip().0;
@@ -121,9 +124,14 @@ impl ChainFiles {
         let below = source.places(0..below_end)?;
         let network = lock::network(&params);
         let key = xor::find_key(&*options.disk, layout.blocks_dir(), &network)?.key;
-        let files = BlockFiles::new(options.disk.clone(), layout.blocks_dir(), &network, key);
-        let undo_files = UndoFiles::new(options.disk.clone(), layout.blocks_dir(), &network, key);
-        Ok(ChainFiles { params, first, places, rules, below, files, undo_files })
+        let files = BlockFiles::new(options.host(), layout.blocks_dir(), &network, key);
+        let undo_files = UndoFiles::new(options.host(), layout.blocks_dir(), &network, key);
+        Ok(ChainFiles { host: options.host(), params, first, places, rules, below, files, undo_files })
+    }
+
+    /// What hashes its blocks.
+    pub fn kernels(&self) -> Kernels {
+        self.host.kernels
     }
 
     /// The network's rules.
@@ -210,16 +218,16 @@ impl ChainFiles {
             let why = format!("block {} at height {height}: {why}", self.hash(height));
             Fault::refused(why, "Run ffwd reindex; if it says the same, look at the drive")
         };
-        let mut tables = Tables::new();
+        let mut tables = Tables::with(self.host.kernels);
         let mut txids = Vec::new();
         let block = tables.parse_block(&bytes).map_err(|why| bad(&why.to_string()))?;
         block.txids_into(&mut txids);
         let mut leaves: Vec<Hash256> = txids.iter().map(|txid| Hash256(*txid.as_bytes())).collect();
         let is_its = block.header() == self.header(height);
-        if !is_its || merkle::root(&mut leaves) != (block.header().merkle_root(), false) {
+        if !is_its || merkle::root(block.kernels(), &mut leaves) != (block.header().merkle_root(), false) {
             return Err(bad("the block file holds other transactions or another header"));
         }
-        let undo = if height == Height::GENESIS { Spill::zeroed(1) } else { self.read_undo(height)? };
+        let undo = if height == Height::GENESIS { Spill::from(&[0][..]) } else { self.read_undo(height)? };
         if spent_coins(&undo, &block).is_none() {
             return Err(bad("its undo data is that of another block"));
         }

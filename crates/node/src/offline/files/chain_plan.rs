@@ -18,7 +18,8 @@ use crate::options::Options;
 use consensus::Params;
 use consensus::header::Ancestor;
 use disk::{Disk, DiskFile, RealDisk};
-use kernels::sha256::{sha256, sha256d_80};
+use kernels::Kernels;
+use kernels::sha256::sha256;
 use primitives::header::HEADER_BYTES;
 use primitives::{BlockHash, Hash256, Header, Height};
 use std::ops::Range;
@@ -81,6 +82,7 @@ fn put_place(out: &mut Vec<u8>, place: &ChainBlock) {
 pub(crate) struct PlanFile {
     file: Arc<dyn DiskFile>,
     tip: (Height, BlockHash),
+    kernels: Kernels,
 }
 
 impl PlanFile {
@@ -89,11 +91,11 @@ impl PlanFile {
     /// # Errors
     ///
     /// It is no plan, of another network, or damaged; what the system says.
-    pub(crate) fn open(path: &Path, params: &Params) -> Result<PlanFile, Fault> {
-        PlanFile::of(RealDisk.open(path).map_err(store::Fault::from)?, params)
+    pub(crate) fn open(path: &Path, params: &Params, kernels: Kernels) -> Result<PlanFile, Fault> {
+        PlanFile::of(RealDisk.open(path).map_err(store::Fault::from)?, params, kernels)
     }
 
-    fn of(file: Arc<dyn DiskFile>, params: &Params) -> Result<PlanFile, Fault> {
+    fn of(file: Arc<dyn DiskFile>, params: &Params, kernels: Kernels) -> Result<PlanFile, Fault> {
         let bad = |found: &str| bad(&*file, found);
         let mut head = [0; HEAD_BYTES];
         if file.read_at(0, &mut head).map_err(store::Fault::from)? < HEAD_BYTES || head[..8] != MAGIC[..] {
@@ -114,7 +116,7 @@ impl PlanFile {
         }
         let hash = BlockHash::from_bytes(*head[20..].first_chunk().expect("a hash is in the head"));
         let tip = (Height::new(count - 1), hash);
-        Ok(PlanFile { file, tip })
+        Ok(PlanFile { file, tip, kernels })
     }
 
     fn count(&self) -> usize {
@@ -155,14 +157,14 @@ impl ChainSource for PlanFile {
             let count = ROWS_AT_ONCE.min(heights.end - from);
             let rows = self.read(start + from * PLACE_BYTES, count * PLACE_BYTES)?;
             let ancestors = self.read(HEAD_BYTES + from * ANCESTOR_BYTES, count * ANCESTOR_BYTES)?;
-            put_places(&mut places, rows.as_chunks().0, &read_ancestors(&ancestors));
+            put_places(self.kernels, &mut places, rows.as_chunks().0, &read_ancestors(&ancestors));
         }
         Ok(places)
     }
 }
 
 /// Appends the places of rows, with their hashes.
-fn put_places(out: &mut Vec<ChainBlock>, rows: &[[u8; PLACE_BYTES]], ancestors: &[Ancestor]) {
+fn put_places(kernels: Kernels, out: &mut Vec<ChainBlock>, rows: &[[u8; PLACE_BYTES]], ancestors: &[Ancestor]) {
     let from = out.len();
     let mut headers: Vec<[u8; HEADER_BYTES]> = Vec::with_capacity(rows.len());
     for (row, ancestor) in rows.iter().zip(ancestors) {
@@ -179,7 +181,7 @@ fn put_places(out: &mut Vec<ChainBlock>, rows: &[[u8; PLACE_BYTES]], ancestors: 
         out.push(ChainBlock { hash: BlockHash::ZERO, header, data, undo, bytes: number(72) });
     }
     let mut hashes = vec![[0; 32]; headers.len()];
-    sha256d_80(&headers, &mut hashes);
+    kernels.sha256d_80(&headers, &mut hashes);
     for (place, hash) in out[from..].iter_mut().zip(hashes) {
         place.hash = BlockHash::from_bytes(hash);
     }
@@ -235,7 +237,7 @@ mod tests {
         let params = Params::new(Chain::Main);
         for count in [1, 2, 1023, 1024, 1025, 2500] {
             let known = known(count);
-            let plan = PlanFile::of(stored(&encode(&params, &known).unwrap()), &params).unwrap();
+            let plan = PlanFile::of(stored(&encode(&params, &known).unwrap()), &params, Kernels::AUTO).unwrap();
             assert_eq!(plan.tip(), known.tip());
             for end in [1, count / 2, count] {
                 assert_eq!(plan.ancestors(end).unwrap(), known.ancestors(end).unwrap());
@@ -265,10 +267,10 @@ mod tests {
             ("longer", [&good[..], &[0]].concat(), "cut"),
             ("no blocks", [&good[..16], &[0; 4], &good[20..HEAD_BYTES], &[0; 32]].concat(), "cut"),
         ] {
-            let why = PlanFile::of(stored(&bytes), &params).map(drop).unwrap_err().to_string();
+            let why = PlanFile::of(stored(&bytes), &params, Kernels::AUTO).map(drop).unwrap_err().to_string();
             assert!(why.contains(want) && why.contains("/d/plan"), "{row}: {why}");
         }
-        let damaged = PlanFile::of(stored(&changed(HEAD_BYTES + 9)), &params).unwrap();
+        let damaged = PlanFile::of(stored(&changed(HEAD_BYTES + 9)), &params, Kernels::AUTO).unwrap();
         assert!(damaged.ancestors(1).unwrap_err().to_string().contains("checksum"));
     }
 }

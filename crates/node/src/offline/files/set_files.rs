@@ -45,7 +45,7 @@ impl SetFiles {
             let advice = "Make one: ffwd sync, or ffwd reindex where block files are";
             return Err(store::Fault::new(FaultKind::Missing, &dir, "a chainstate", "none", advice).into());
         };
-        let coins = Chainstate::open_read_only(options.disk.clone(), &dir)?;
+        let coins = Chainstate::open_read_only(options.host(), &dir)?;
         if coins.head_blocks()?.is_some() {
             let advice = "Let bitcoind or ffwd finish it: start one of them on this data directory";
             let found = "one whose last flush bitcoind did not finish";
@@ -105,7 +105,7 @@ impl SetFiles {
         let shares = Shares::of(view.table_bytes());
         let mut whole = Whole::new(hash);
         let work = |share| {
-            let mut part = Part::new(hash, false);
+            let mut part = Part::new(hash, false, view.kernels());
             let mut own = new();
             let range = shares.range(share);
             let first = *range.start().max(keys.start());

@@ -109,7 +109,8 @@ pub fn judge(chain: &ChainFiles, height: Height) -> Result<JudgedBlock, Wrong> {
     let context = chain.context(height);
     let bytes = chain.read_block(height)?;
     let is_genesis = height == Height::GENESIS;
-    let checked = scratch::with_check(|scratch| stages::check(params, &context, &bytes, !is_genesis, scratch));
+    let checked =
+        scratch::with_check(chain.kernels(), |scratch| stages::check(params, &context, &bytes, !is_genesis, scratch));
     let checked = checked.map_err(|refusal| match refusal {
         Refusal::Rule(error) => Wrong::Rule(error),
         Refusal::Unparsable(why) => Wrong::Data(format!("it does not deserialize: {why}")),
@@ -130,8 +131,8 @@ pub fn judge(chain: &ChainFiles, height: Height) -> Result<JudgedBlock, Wrong> {
         return Err(Wrong::Data("its undo data is that of another block".to_owned()));
     };
     check_heights(height, &block, &checked.txids, &coins)?;
-    let judged =
-        stages::judge_coins(params, &context, (&checked, &block), &coins, |height| chain.median_time_past(height))?;
+    let times = |height| chain.median_time_past(height);
+    let judged = stages::judge_coins(params, &context, (&checked, &block), &coins, times, &chain.host.spill)?;
     Ok(JudgedBlock { context, bytes, checked, judged })
 }
 

@@ -119,7 +119,7 @@ impl Import<'_, '_> {
     fn files(&mut self, files: Vec<(PathBuf, Key)>) -> Result<End, Fault> {
         let datadir = self.datadir;
         let numbers: Vec<u32> = (0..files.len() as u32).collect();
-        let foreign = BlockFiles::foreign(datadir.disk.clone(), files, &self.network);
+        let foreign = BlockFiles::foreign(&datadir.host, files, &self.network);
         let scans =
             scan::scan_each(numbers.len(), datadir.options.par, &datadir.reporter, |at| foreign.scan(numbers[at]))?;
         let mut blocks = Vec::new();

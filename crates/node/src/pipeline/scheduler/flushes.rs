@@ -21,6 +21,7 @@ impl<F: Clone> Scheduler<F> {
     }
 
     /// Whether a generation is being written.
+    #[cfg(feature = "ablation")]
     pub(in crate::pipeline) fn is_writing(&self) -> bool {
         self.seal.as_ref().is_some_and(Seal::is_writing)
     }

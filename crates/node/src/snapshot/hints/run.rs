@@ -14,9 +14,9 @@ use crate::chain::tree::NodeId;
 use crate::fault::Fault;
 use crate::reporting::Reporter;
 use crate::threads::locks::lock;
-use disk::Disk;
 use primitives::{Block, BlockHash, Height, Txid, human};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+use store::Host;
 use store::Layout;
 use store::chainstate::{self, Chainstate, Rebuilt};
 use store::private_files::PrivateDir;
@@ -32,7 +32,7 @@ pub(crate) trait HintedBlocks {
 
 /// Which set is made, and where.
 pub(crate) struct Setup<'a> {
-    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) host: Host,
     pub(crate) layout: &'a Layout,
     /// Hash of the block that the set is to stand at.
     pub(crate) target: BlockHash,
@@ -102,7 +102,8 @@ impl<'h> HintedRun<'h> {
         setup: Setup<'_>,
         reporter: &Reporter<'_>,
     ) -> Result<HintedRun<'h>, Fault> {
-        let Setup { disk, layout, target, path, waiting_bytes_max } = setup;
+        let Setup { host, layout, target, path, waiting_bytes_max } = setup;
+        let disk = host.disk.clone();
         let private = PrivateDir::new(disk.clone(), layout.private_dir());
         let is_same = |known: &Checkpoint| {
             (known.hints, known.target, known.transactions.len()) == (hints.sha256(), target, path.len())
@@ -124,7 +125,7 @@ impl<'h> HintedRun<'h> {
                 Checkpoint { hints, target, salt, sums, coins: 0, transactions }
             }
         };
-        let coins = reporter.with_room(|| Chainstate::open(disk.clone(), &layout.hinted_chainstate_dir()))?;
+        let coins = reporter.with_room(|| Chainstate::open(&host, &layout.hinted_chainstate_dir()))?;
         let done = checkpoint.transactions.iter().filter(|count| **count > 0).count();
         if done > 0 {
             reporter.note(format!("Going on with the hints, of whose {} blocks {done} are done", path.len()));

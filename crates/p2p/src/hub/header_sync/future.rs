@@ -93,7 +93,7 @@ impl HeaderSync {
             if cx.chain.header(&headers[0].prev()).is_none() || self.is_far_ahead(cx, holder) {
                 continue;
             }
-            let hashes = hash_all(&headers);
+            let hashes = hash_all(cx.config.kernels, &headers);
             let verdict = cx.chain.accept_headers(&headers, &hashes, now.unix);
             if verdict.new_count > 0 {
                 self.quota.add(holder, verdict.new_count);

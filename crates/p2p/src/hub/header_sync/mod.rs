@@ -215,7 +215,7 @@ impl HeaderSync {
             state.at_end = true;
             return Ok(());
         }
-        let hashes = hash_all(headers);
+        let hashes = hash_all(cx.config.kernels, headers);
         if !chain.check_proof_of_work(headers, &hashes) {
             return Err(Reason::HeaderWork);
         }
@@ -227,7 +227,7 @@ impl HeaderSync {
             if released.is_empty() {
                 return Ok(());
             }
-            let hashes = hash_all(&released);
+            let hashes = hash_all(cx.config.kernels, &released);
             return self.store_headers(cx, id, Batch { headers: &released, hashes: &hashes, ..batch }, now);
         }
         let Some(parent) = chain.header(&headers[0].prev()) else {

@@ -1,0 +1,122 @@
+//! Optimizations that a job can leave out, to measure what each of them gives: the plain implementation works then.
+//!
+//! The results are the same either way. Compiled with the feature `ablation` only; a set of ideas is part of
+//! [`crate::Kernels`].
+//!
+//! Absent on purpose: each idea's plain implementation. That stands beside the fast one, behind the same feature.
+
+/// An optimization, named after what does not happen without it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Idea {
+    /// Neighbouring blocks are read from their file in one go. Without: 4 KiB at a time, as through stdio.
+    BulkReads,
+    /// Obfuscation is undone 8 to 256 bytes at a time. Without: byte by byte.
+    WideXor,
+    /// All misses of a block are looked up in the tables as one sorted batch. Without: one coin after the other.
+    BatchLookUps,
+    /// Coins lie in the records of the hash table. Without: each in an allocation of its own.
+    PackedCoins,
+    /// A generation is sorted and written as a run. Without: each record goes through an ordered map first, as through a memtable.
+    SortedRuns,
+    /// Cache lines of tables are asked for before they are needed. Without: when they are.
+    Prefetch,
+    /// Large tables lie in pages of 2 MiB. Without: of 4 KiB.
+    HugePages,
+    /// Ids, merkle trees, header hashes and what signatures sign are computed in vector lanes. Without: one message at a
+    /// time, in portable code.
+    HashLanes,
+    /// Signatures are proven in vector lanes. Without: one at a time, by libsecp256k1.
+    SignatureLanes,
+    /// Schnorr signatures and tweaks are proven by one sum for many of them. Without: each by its own, in the same lanes.
+    SignatureSums,
+    /// Several blocks are in flight. Without: one is connected before the next one begins.
+    LookAhead,
+    /// Blocks go on while a generation is written. Without: they wait until it is durable.
+    BackgroundCommits,
+}
+
+impl Idea {
+    /// All of them, from the disk up.
+    pub const ALL: [Self; 12] = [
+        Self::BulkReads,
+        Self::WideXor,
+        Self::HashLanes,
+        Self::PackedCoins,
+        Self::HugePages,
+        Self::Prefetch,
+        Self::BatchLookUps,
+        Self::SortedRuns,
+        Self::SignatureLanes,
+        Self::SignatureSums,
+        Self::LookAhead,
+        Self::BackgroundCommits,
+    ];
+
+    /// Its name on a command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BulkReads => "bulk-reads",
+            Self::WideXor => "wide-xor",
+            Self::BatchLookUps => "batch-look-ups",
+            Self::PackedCoins => "packed-coins",
+            Self::SortedRuns => "sorted-runs",
+            Self::Prefetch => "prefetch",
+            Self::HugePages => "huge-pages",
+            Self::HashLanes => "hash-lanes",
+            Self::SignatureLanes => "signature-lanes",
+            Self::SignatureSums => "signature-sums",
+            Self::LookAhead => "look-ahead",
+            Self::BackgroundCommits => "background-commits",
+        }
+    }
+
+    /// The idea of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|idea| idea.name() == name)
+    }
+}
+
+/// A set of ideas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ideas(u16);
+
+impl Ideas {
+    /// None of them.
+    pub(crate) const NONE: Ideas = Ideas(0);
+
+    /// The same and these.
+    pub(crate) fn and(self, ideas: &[Idea]) -> Ideas {
+        Ideas(ideas.iter().fold(self.0, |bits, idea| bits | bit(*idea)))
+    }
+
+    /// Whether one of them is `idea`.
+    #[inline(always)]
+    pub(crate) fn has(self, idea: Idea) -> bool {
+        self.0 & bit(idea) != 0
+    }
+}
+
+#[inline(always)]
+const fn bit(idea: Idea) -> u16 {
+    1 << idea as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_back_and_bits_are_apart() {
+        let mut all = Ideas::NONE;
+        for idea in Idea::ALL {
+            assert_eq!(Idea::from_name(idea.name()), Some(idea));
+            assert!(!all.has(idea), "{idea:?}");
+            all = all.and(&[idea]);
+            assert!(all.has(idea));
+        }
+        assert_eq!(all, Ideas::NONE.and(&Idea::ALL));
+        assert_eq!(Idea::from_name("patience"), None);
+    }
+}

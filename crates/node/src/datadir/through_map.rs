@@ -1,0 +1,36 @@
+//! A part of a commit written through an ordered map, as through a memtable: what a job does that leaves sorted runs out.
+//!
+//! Compiled with the feature `ablation` only, to measure what sorted runs give.
+
+use coins::Generation;
+use coins::table::Change;
+use primitives::coin::COIN_KEY_PREFIX;
+use std::collections::BTreeMap;
+use store::chainstate::CoinsPart;
+
+/// Writes the changes of some neighbouring shard groups, whose first shard is `first_shard`.
+///
+/// # Errors
+///
+/// What the system says.
+pub(super) fn write(first_shard: usize, groups: &[Generation], mut part: CoinsPart) -> store::Result<()> {
+    let mut records: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
+    for (within, table) in groups.iter().flat_map(|group| &group.tables).enumerate() {
+        table.for_each(|tail, change| {
+            let mut key = vec![COIN_KEY_PREFIX, (first_shard + within) as u8];
+            key.extend_from_slice(tail);
+            match change {
+                Change::Put(coin) => drop(records.insert(key, Some(coin.to_vec()))),
+                // Of an outpoint with several records the unspent coin speaks.
+                Change::Delete => drop(records.entry(key).or_insert(None)),
+            }
+        });
+    }
+    for (key, coin) in records {
+        match coin {
+            Some(coin) => part.put(&key, &coin)?,
+            None => part.delete(&key)?,
+        }
+    }
+    part.finish()
+}
