@@ -278,7 +278,7 @@ pub(crate) fn work(
     let services = Services::start(settings, &reporter)?;
     let told = reporter.clone();
     let also = services.clone();
-    heed_ctrl_c(options, &reporter, Hangup::ReopensLog, move || {
+    heed_ctrl_c(options, &reporter, Hangup::ReopensLog(options.own_files.reopen.clone()), move || {
         also.stopping();
         told.stopping();
     })?;

@@ -41,7 +41,8 @@ impl Settings {
         let pid = file(&given.pid, "pid")?.map(off);
         let pid = pid.unwrap_or_else(|| PathBuf::from(node::datadir::pid_file::FILE));
         let pid = Some(pid).filter(|path| !path.as_os_str().is_empty());
-        self.options.own_files = node::options::OwnFiles { log, pid, first_lines: Vec::new() };
+        self.options.own_files =
+            node::options::OwnFiles { log, pid, first_lines: Vec::new(), ..self.options.own_files.clone() };
         if self.options.own_files.log.is_none() {
             return Ok(());
         }

@@ -2,18 +2,19 @@
 //! sync, SIGUSR2 resumes it.
 
 use crate::Failure;
+use node::ReopenLog;
 use node::jobs::DownloadSwitch;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
 
 /// What SIGHUP means.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Hangup {
     /// The terminal is gone, and with it who reads the result: as Ctrl-C.
     Ends,
     /// Who rotates logs has renamed debug.log.
-    ReopensLog,
+    ReopensLog(ReopenLog),
 }
 
 /// Calls `stop` at each signal that asks for the end, in a thread of its own.
@@ -28,8 +29,8 @@ pub(crate) fn heed(hangup: Hangup, stop: impl Fn() + Send + 'static) -> Result<(
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(refused)?;
     let heed = move || {
         for signal in signals.forever() {
-            match (signal, hangup) {
-                (SIGHUP, Hangup::ReopensLog) => node::reopen_logs(),
+            match (signal, &hangup) {
+                (SIGHUP, Hangup::ReopensLog(log)) => log.ask(),
                 _ => stop(),
             }
         }

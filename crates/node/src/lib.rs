@@ -82,7 +82,7 @@ pub mod utxo_stats;
 
 pub use fault::{Fault, Message, REBUILD_ADVICE};
 pub use pipeline::{histogram, machine_memory, stats};
-pub use reporting::log::{LOG_CATEGORIES, reopen_logs};
+pub use reporting::log::{LOG_CATEGORIES, ReopenLog};
 pub use reporting::{Counted, Figures};
 
 /// The engine's jobs: one function a command. Options in, report out, events on the way.

@@ -1,5 +1,6 @@
 //! What the engine's jobs are told: options. Plain values. What they tell is in `reporting`.
 
+use crate::reporting::log::ReopenLog;
 use consensus::Params;
 use disk::{Disk, RealDisk};
 pub use indexes::IndexKind;
@@ -97,6 +98,8 @@ pub struct OwnFiles {
     pub log: Option<PathBuf>,
     /// `-pid`; with `None` no file is written.
     pub pid: Option<PathBuf>,
+    /// Asks for the log to be opened again.
+    pub reopen: ReopenLog,
     /// What the log says first: what happened before it was opened.
     pub first_lines: Vec<String>,
 }

@@ -167,7 +167,8 @@ pub(crate) fn layout(options: &Options) -> Layout {
 
 /// A reporter with the log of this data directory.
 pub(crate) fn reporter<'e>(events: Events<'e>, options: &'e Options, job: &str) -> Reporter<'e> {
-    let log = Log::open(options.disk.clone(), options.log_path(), options.clock, options.log_time_micros);
+    let reopen = options.own_files.reopen.clone();
+    let log = Log::open(options.disk.clone(), options.log_path(), options.clock, options.log_time_micros, reopen);
     log.line(&format!("ffwd version v{} ({job}; {})", env!("CARGO_PKG_VERSION"), options.build));
     let kernels = options.kernels;
     // Few messages at a time are left to narrower ones.

@@ -61,18 +61,26 @@ pub(crate) struct Log {
 struct LogFile {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    /// The value of [`REOPENED`] then.
+    reopen: ReopenLog,
+    /// How often that was asked for when the file was opened.
     opened: AtomicU32,
 }
 
-/// How often the logs were asked to be opened again. One for the process, as the signal that asks for it is.
-static REOPENED: AtomicU32 = AtomicU32::new(0);
+/// Asks a job to open its debug.log again, after a log rotation renamed the file. A clone asks the same job.
+#[derive(Clone, Debug, Default)]
+pub struct ReopenLog(Arc<AtomicU32>);
 
-/// Opens debug.log again at the next line, by its name: who rotates logs has renamed the file.
-///
-/// Source: Bitcoin Core b88bffe, `HandleSIGHUP`, `m_reopen_file`.
-pub fn reopen_logs() {
-    REOPENED.fetch_add(1, Relaxed);
+impl ReopenLog {
+    /// The file is opened by its name before the next line.
+    ///
+    /// Source: Bitcoin Core b88bffe, `HandleSIGHUP`, `m_reopen_file`.
+    pub fn ask(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    fn count(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
 }
 
 type Out = BufWriter<Box<dyn Write + Send>>;
@@ -102,11 +110,19 @@ pub(crate) struct Tip {
 }
 
 impl Log {
-    /// Appends to the file `path` of `disk`, or writes none; `clock` gives the times of its lines, in seconds or in microseconds.
-    pub(crate) fn open(disk: Arc<dyn Disk>, path: Option<PathBuf>, clock: Clock, micros: bool) -> Log {
+    /// Appends to the file `path` of `disk`, or writes none; `clock` gives the times of its lines, in seconds or in microseconds,
+    /// and `reopen` asks for the file to be opened again.
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        path: Option<PathBuf>,
+        clock: Clock,
+        micros: bool,
+        reopen: ReopenLog,
+    ) -> Log {
         let Some(path) = path else { return Log::none() };
         let out = disk.append(&path).ok().map(BufWriter::new);
-        let file = LogFile { disk, path, opened: AtomicU32::new(REOPENED.load(Relaxed)) };
+        let opened = AtomicU32::new(reopen.count());
+        let file = LogFile { disk, path, reopen, opened };
         Log { out: Mutex::new(out), clock, micros, file: Some(file) }
     }
 
@@ -145,7 +161,7 @@ impl Log {
     /// What was written stays in the file that it was written to.
     fn reopen_if_asked(&self, log: &mut Option<Out>) {
         let Some(file) = &self.file else { return };
-        let asked = REOPENED.load(Relaxed);
+        let asked = file.reopen.count();
         if file.opened.swap(asked, Relaxed) == asked {
             return;
         }
@@ -222,7 +238,13 @@ mod tests {
             [("full", Fault::NoSpace, vec!["first", "third"]), ("broken", Fault::Io, vec!["first"])]
         {
             let disk = SimDisk::new(1);
-            let log = Log::open(Arc::new(disk.clone()), Some("/debug.log".into()), || UNIX_EPOCH, false);
+            let log = Log::open(
+                Arc::new(disk.clone()),
+                Some("/debug.log".into()),
+                || UNIX_EPOCH,
+                false,
+                ReopenLog::default(),
+            );
             log.line(&long("first"));
             disk.fail_at(disk.operations(), 1, fault);
             log.line(&long("second"));
@@ -237,12 +259,15 @@ mod tests {
     #[test]
     fn log_that_was_renamed_is_opened_again_when_asked() {
         let disk = SimDisk::new(1);
-        let log = Log::open(Arc::new(disk.clone()), Some("/debug.log".into()), || UNIX_EPOCH, false);
+        let reopen = ReopenLog::default();
+        let log = Log::open(Arc::new(disk.clone()), Some("/debug.log".into()), || UNIX_EPOCH, false, reopen.clone());
         log.line("first");
         log.flush();
         disk.rename(Path::new("/debug.log"), Path::new("/debug.log.1")).unwrap();
         log.line("second");
-        reopen_logs();
+        ReopenLog::default().ask(); // Of another job.
+        log.line("still second");
+        reopen.ask();
         log.line("third");
         log.flush();
         let text = |path: &str| {
@@ -251,7 +276,7 @@ mod tests {
         };
         assert_eq!(
             (text("/debug.log.1"), text("/debug.log")),
-            (vec!["first".into(), "second".into()], vec!["third".into()])
+            (vec!["first".into(), "second".into(), "still second".into()], vec!["third".into()])
         );
     }
 
@@ -263,6 +288,7 @@ mod tests {
             Some("/debug.log".into()),
             || UNIX_EPOCH + Duration::from_micros(951_782_400_000_070),
             true,
+            ReopenLog::default(),
         );
         log.line("x");
         log.flush();

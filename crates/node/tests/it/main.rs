@@ -38,3 +38,4 @@ mod snapshot;
 mod snapshot_sync;
 mod states;
 mod traps;
+mod two_jobs;
