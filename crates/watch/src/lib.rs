@@ -7,6 +7,7 @@
 //! pipeline, and what is asked of the network's thread is asked once a second at most, while there is a reader.
 
 pub mod board;
+mod exposition;
 mod machine;
 mod metrics;
 pub mod notify;

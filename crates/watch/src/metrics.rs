@@ -2,14 +2,10 @@
 //!
 //! docs/server.md has the list of them; what a name means stands here alone, in its help text.
 
+use crate::exposition::{Exposition, Kind, Series};
 use crate::sight::Sight;
-use node::histogram::Histogram;
 use node::reporting::state::SessionState;
 use node::stats::STAGES;
-use prometheus::proto::{
-    Bucket, Counter, Gauge, Histogram as ProtoHistogram, LabelPair, Metric, MetricFamily, MetricType,
-};
-use prometheus::{Encoder, TextEncoder};
 
 /// The content type of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -25,101 +21,28 @@ const KINDS: [(&str, &str, &str); 4] = [
     ("outbound", "outbound-full-relay", "v2"),
 ];
 
-type Labels<'a> = &'a [(&'a str, &'a str)];
-
-struct Families(Vec<MetricFamily>);
-
-impl Families {
-    fn add(&mut self, kind: MetricType, name: &str, help: &str, metrics: Vec<Metric>) {
-        if metrics.is_empty() {
-            return; // A family without a series has no lines.
-        }
-        let mut family = MetricFamily::default();
-        family.set_name(name.to_owned());
-        family.set_help(help.to_owned());
-        family.set_field_type(kind);
-        family.set_metric(metrics);
-        self.0.push(family);
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: f64) {
-        self.add(MetricType::GAUGE, name, help, vec![gauge(&[], value)]);
-    }
-
-    fn counter(&mut self, name: &str, help: &str, value: f64) {
-        self.add(MetricType::COUNTER, name, help, vec![counter(&[], value)]);
-    }
-
-    fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
-        let mut metric = Metric::default();
-        let mut out = ProtoHistogram::default();
-        let mut sum = 0;
-        let mut buckets = Vec::new();
-        for (bound, count) in histogram.bounds.iter().zip(histogram.counts) {
-            sum += count;
-            let mut bucket = Bucket::default();
-            bucket.set_upper_bound(*bound);
-            bucket.set_cumulative_count(sum);
-            buckets.push(bucket);
-        }
-        out.set_bucket(buckets);
-        out.set_sample_count(histogram.counts.iter().sum());
-        out.set_sample_sum(histogram.sum.as_secs_f64());
-        metric.set_histogram(out);
-        self.add(MetricType::HISTOGRAM, name, help, vec![metric]);
-    }
-}
-
-fn labelled(labels: Labels<'_>) -> Vec<LabelPair> {
-    let pair = |(name, value): &(&str, &str)| {
-        let mut pair = LabelPair::default();
-        pair.set_name((*name).to_owned());
-        pair.set_value((*value).to_owned());
-        pair
-    };
-    labels.iter().map(pair).collect()
-}
-
-fn gauge(labels: Labels<'_>, value: f64) -> Metric {
-    let mut out = Gauge::default();
-    out.set_value(value);
-    let mut metric = Metric::from_label(labelled(labels));
-    metric.set_gauge(out);
-    metric
-}
-
-fn counter(labels: Labels<'_>, value: f64) -> Metric {
-    let mut out = Counter::default();
-    out.set_value(value);
-    let mut metric = Metric::from_label(labelled(labels));
-    metric.set_counter(out);
-    metric
-}
-
 /// All of them.
 pub(crate) fn text(sight: &Sight<'_>) -> String {
-    let mut out = Families(Vec::new());
+    let mut out = Exposition::default();
     chain(&mut out, sight);
     work(&mut out, sight);
     cache(&mut out, sight);
     peers(&mut out, sight);
     machine(&mut out, sight);
-    let mut text = Vec::new();
-    TextEncoder::new().encode(&out.0, &mut text).expect("every family has a series, and memory does not fail");
-    String::from_utf8(text).expect("the text is made of text")
+    out.into_text()
 }
 
-fn chain(out: &mut Families, sight: &Sight<'_>) {
+fn chain(out: &mut Exposition, sight: &Sight<'_>) {
     let progress = sight.progress;
     let height = |height: primitives::Height| f64::from(height.to_u32());
     let settings = sight.settings;
     let labels = [("version", settings.version.as_str()), ("build", &settings.build), ("chain", &settings.chain)];
-    out.add(MetricType::GAUGE, "ffwd_build_info", "The program: always 1.", vec![gauge(&labels, 1.0)]);
+    out.family(Kind::Gauge, "ffwd_build_info", "The program: always 1.", vec![Series::new(&labels, 1.0)]);
     out.gauge("ffwd_uptime_seconds", "Time since the start.", sight.uptime_s);
     let now = sight.state.name();
-    let state = |name: &&str| gauge(&[("state", name)], f64::from(u8::from(*name == now)));
+    let state = |name: &&str| Series::new(&[("state", name)], f64::from(u8::from(*name == now)));
     let states = SessionState::NAMES.iter().map(state).collect();
-    out.add(MetricType::GAUGE, "ffwd_state", "1 for the state that the program is in, 0 for the others.", states);
+    out.family(Kind::Gauge, "ffwd_state", "1 for the state that the program is in, 0 for the others.", states);
     out.gauge("ffwd_block_height", "Height of the last connected block.", height(progress.height));
     out.gauge("ffwd_header_height", "Height of the best header.", height(progress.headers.max(progress.height)));
     out.gauge("ffwd_target_height", "Height where the work ends, as far as is known.", height(progress.height_end));
@@ -147,11 +70,11 @@ fn chain(out: &mut Families, sight: &Sight<'_>) {
     for reason in REASONS {
         refused.entry(reason.to_owned()).or_default();
     }
-    let refused = refused.iter().map(|(reason, count)| counter(&[("reason", reason)], *count as f64)).collect();
-    out.add(MetricType::COUNTER, "ffwd_blocks_refused_total", "Blocks and bodies refused, by Core's reason.", refused);
+    let refused = refused.iter().map(|(reason, count)| Series::new(&[("reason", reason)], *count as f64)).collect();
+    out.family(Kind::Counter, "ffwd_blocks_refused_total", "Blocks and bodies refused, by Core's reason.", refused);
 }
 
-fn work(out: &mut Families, sight: &Sight<'_>) {
+fn work(out: &mut Exposition, sight: &Sight<'_>) {
     let stats = &sight.progress.stats;
     for (name, help, value) in [
         ("ffwd_blocks_decoded_total", "Blocks taken apart.", stats.blocks),
@@ -165,19 +88,19 @@ fn work(out: &mut Families, sight: &Sight<'_>) {
     }
     out.gauge("ffwd_workers", "Threads that work on blocks.", sight.settings.workers as f64);
     let by_stage = |value: &dyn Fn(usize) -> f64| {
-        STAGES.iter().enumerate().map(|(i, (_, name))| counter(&[("stage", name)], value(i))).collect()
+        STAGES.iter().enumerate().map(|(i, (_, name))| Series::new(&[("stage", name)], value(i))).collect()
     };
     let busy = by_stage(&|i| stats.busy[i].as_secs_f64());
     let help = "Time that threads were busy with a stage; its rate is the number of threads.";
-    out.add(MetricType::COUNTER, "ffwd_stage_busy_seconds_total", help, busy);
+    out.family(Kind::Counter, "ffwd_stage_busy_seconds_total", help, busy);
     let queued = by_stage(&|i| stats.waited[i].as_secs_f64());
     let help = "Time that tasks of a stage waited for a worker; its rate is the mean depth of the queue.";
-    out.add(MetricType::COUNTER, "ffwd_stage_queue_seconds_total", help, queued);
+    out.family(Kind::Counter, "ffwd_stage_queue_seconds_total", help, queued);
     let tasks = by_stage(&|i| stats.tasks[i] as f64);
-    out.add(MetricType::COUNTER, "ffwd_stage_tasks_total", "Tasks of a stage that were done.", tasks);
+    out.family(Kind::Counter, "ffwd_stage_tasks_total", "Tasks of a stage that were done.", tasks);
 }
 
-fn cache(out: &mut Families, sight: &Sight<'_>) {
+fn cache(out: &mut Exposition, sight: &Sight<'_>) {
     let stats = &sight.progress.stats;
     out.gauge("ffwd_cache_coins", "Records of the UTXO set in memory.", stats.coins as f64);
     out.gauge("ffwd_cache_bytes", "Memory of those records.", stats.coin_bytes as f64);
@@ -193,17 +116,17 @@ fn cache(out: &mut Families, sight: &Sight<'_>) {
     out.histogram("ffwd_table_lookup_duration_seconds", help, &stats.look_up_times);
 }
 
-fn peers(out: &mut Families, sight: &Sight<'_>) {
+fn peers(out: &mut Exposition, sight: &Sight<'_>) {
     let mut count: std::collections::BTreeMap<(&str, &str, &str), f64> = KINDS.map(|kind| (kind, 0.0)).into();
     for peer in &sight.peers {
         let direction = if peer.inbound { "inbound" } else { "outbound" };
         *count.entry((direction, peer.connection_type, peer.transport)).or_default() += 1.0;
     }
     let series = count.iter().map(|((direction, kind, transport), count)| {
-        gauge(&[("direction", direction), ("type", kind), ("transport", transport)], *count)
+        Series::new(&[("direction", direction), ("type", kind), ("transport", transport)], *count)
     });
     let series = series.collect();
-    out.add(MetricType::GAUGE, "ffwd_peers", "Connections.", series);
+    out.family(Kind::Gauge, "ffwd_peers", "Connections.", series);
     let by_kind = |of: &dyn Fn((u64, u64)) -> u64| {
         let mut all = sight.by_kind.clone();
         for (_, kind, transport) in KINDS {
@@ -211,15 +134,15 @@ fn peers(out: &mut Families, sight: &Sight<'_>) {
         }
         let series = all
             .iter()
-            .map(|((kind, transport), bytes)| counter(&[("type", kind), ("transport", transport)], of(*bytes) as f64));
+            .map(|((kind, transport), bytes)| Series::new(&[("type", kind), ("transport", transport)], of(*bytes) as f64));
         series.collect()
     };
     let received = by_kind(&|(received, _)| received);
     let help =
         "Bytes received by type of connection, as seen by scrapes: what comes after the last one is not counted.";
-    out.add(MetricType::COUNTER, "ffwd_peer_received_bytes_total", help, received);
+    out.family(Kind::Counter, "ffwd_peer_received_bytes_total", help, received);
     let help = "Bytes sent by type of connection, as seen by scrapes.";
-    out.add(MetricType::COUNTER, "ffwd_peer_sent_bytes_total", help, by_kind(&|(_, sent)| sent));
+    out.family(Kind::Counter, "ffwd_peer_sent_bytes_total", help, by_kind(&|(_, sent)| sent));
     out.counter("ffwd_network_received_bytes_total", "Bytes received from all peers.", sight.totals.0 as f64);
     out.counter("ffwd_network_sent_bytes_total", "Bytes sent to all peers.", sight.totals.1 as f64);
     let network = &sight.network;
@@ -241,7 +164,7 @@ fn peers(out: &mut Families, sight: &Sight<'_>) {
     }
 }
 
-fn machine(out: &mut Families, sight: &Sight<'_>) {
+fn machine(out: &mut Exposition, sight: &Sight<'_>) {
     let machine = &sight.machine;
     if let Some(free) = machine.free_bytes {
         out.gauge("ffwd_disk_free_bytes", "Bytes that are free where the data directory is.", free as f64);

@@ -2,7 +2,7 @@
 //!
 //! Source: Bitcoin Core b88bffe, key_io.cpp (`EncodeDestination`, `DecodeDestination` and its error texts), kernel/chainparams.cpp.
 
-use super::base58::put_base58_check;
+use super::base58::{self, put_base58_check};
 use super::bech32::{self, Encoding, put_segwit_address};
 use super::solver::Payee;
 use consensus::Chain;
@@ -165,7 +165,7 @@ fn decode_base58(text: &str, bytes_max: usize) -> Option<Vec<u8>> {
     if text.len() > 2 * bytes_max {
         return None;
     }
-    base58ck::decode(text).ok().filter(|bytes| bytes.len() <= bytes_max)
+    base58::decode(text).filter(|bytes| bytes.len() <= bytes_max)
 }
 
 /// The same with a checksum behind it, which is looked at and left out; `bytes_max` is without it.

@@ -1,4 +1,4 @@
-//! Addresses in base58, written without a big division: an export has hundreds of millions of them.
+//! Base58. Addresses are written without a big division: an export has hundreds of millions of them.
 //!
 //! 25 bytes (a prefix, a hash of 20 bytes, four bytes of checksum) are a number of 200 bits; it is divided by 58^5 at a time,
 //! which fits a word, and each rest is five digits. A zero byte at the front is a digit of its own.
@@ -45,6 +45,32 @@ pub(super) fn put_base58_check(out: &mut Vec<u8>, payload: &[u8; PAYLOAD_BYTES])
     out.extend(digits[first..].iter().map(|digit| DIGITS[usize::from(*digit)]));
 }
 
+/// The digit of a character; `None` where it is none.
+fn digit(character: u8) -> Option<u32> {
+    DIGITS.iter().position(|digit| *digit == character).map(|digit| digit as u32)
+}
+
+/// The bytes that a text stands for; `None` where a character is no digit. The time is quadratic: the caller bounds the text.
+/// Source: Bitcoin Core b88bffe, base58.cpp, `DecodeBase58`.
+pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
+    // The lowest byte first.
+    let mut number: Vec<u8> = Vec::with_capacity(text.len());
+    for character in text.bytes() {
+        let mut carry = digit(character)?;
+        for byte in &mut number {
+            carry += 58 * u32::from(*byte);
+            *byte = (carry & 0xff) as u8;
+            carry >>= 8;
+        }
+        // Below 58: a byte holds it.
+        number.extend((carry != 0).then_some(carry as u8));
+    }
+    let zeros = text.bytes().take_while(|character| *character == DIGITS[0]).count();
+    number.extend(std::iter::repeat_n(0, zeros));
+    number.reverse();
+    Some(number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,5 +91,22 @@ mod tests {
             put_base58_check(&mut out, &payload);
             assert_eq!(String::from_utf8(out).unwrap(), base58ck::encode_check(&payload), "{payload:02x?}");
         }
+    }
+    /// Texts of all lengths, with digits for zero in front, and with a character that is none.
+    #[test]
+    fn decoded_texts_are_those_of_base58ck() {
+        let mut rng = Rng::new(85);
+        for round in 0..3000 {
+            let mut text: Vec<u8> = (0..rng.below(120)).map(|_| DIGITS[rng.below(58)]).collect();
+            let zeros = if round % 2 == 0 { rng.below(text.len() + 1) } else { 0 };
+            text[..zeros].fill(DIGITS[0]);
+            if round % 5 == 0 && !text.is_empty() {
+                let at = rng.below(text.len());
+                text[at] = *b"0OIl+ ~\x00".get(rng.below(8)).unwrap();
+            }
+            let text = String::from_utf8(text).unwrap();
+            assert_eq!(decode(&text), base58ck::decode(&text).ok(), "{text:?}");
+        }
+        assert_eq!(decode("\u{e4}"), None);
     }
 }
