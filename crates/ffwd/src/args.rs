@@ -2,8 +2,11 @@
 //!
 //! Absent on purpose: defaults that depend on the machine or the network, and everything that bitcoin.conf may say.
 
+#[cfg(feature = "audit")]
 pub(crate) mod audit;
 pub(crate) mod coins;
+#[cfg(feature = "demo")]
+pub(crate) mod demo;
 pub(crate) mod download;
 #[cfg(feature = "export")]
 pub(crate) mod export;
@@ -32,6 +35,7 @@ use node::utxo_stats::SetHash;
 use primitives::{BlockHash, Height, U256, Work, hex};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 /// Most worker threads: more than any machine has cores, and few enough for threads to start.
 pub(crate) const PAR_MAX: i64 = 1024;
@@ -49,9 +53,13 @@ pub(crate) const BUILD: &str = env!("FFWD_BUILD");
 /// What `--version` says: version, commit and compiler.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FFWD_BUILD"), ")");
 
+/// The same, and the features.
+static LONG_VERSION: LazyLock<String> = LazyLock::new(|| format!("{VERSION}\n{}", crate::features::line()));
+
 /// Fast-forwards a Bitcoin node: from nothing to the tip of the chain, in Bitcoin Core's own files.
 #[derive(Parser, Debug)]
-#[command(name = "ffwd", version = VERSION, arg_required_else_help = true, args_override_self = true)]
+#[command(name = "ffwd", version = VERSION, long_version = LONG_VERSION.as_str())]
+#[command(arg_required_else_help = true, args_override_self = true)]
 #[command(after_help = "ffwd help exit-codes lists the exit codes.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -62,8 +70,8 @@ pub(crate) struct Cli {
 #[expect(clippy::large_enum_variant, reason = "there is one, made once")]
 pub(crate) enum Command {
     /// Generate a realistic chain, validate it, and draw a report; needs no network and no data
-    #[cfg(feature = "lab")]
-    Demo(lab::Demo),
+    #[cfg(feature = "demo")]
+    Demo(demo::Demo),
     /// Download blocks from peers, validate them, and follow the chain
     Sync(Sync),
     /// Answer bitcoind's RPC and REST calls from the data directory, without peers
@@ -91,13 +99,16 @@ pub(crate) enum Command {
     /// Show the transaction that spends an output, from txospenderindex
     Spender(indexes::Spender),
     /// Show a running sync on a full screen
+    #[cfg(feature = "top")]
     Top(service::Top),
     /// Write man pages and shell completions into a directory
+    #[cfg(feature = "manuals")]
     Manuals(service::Manuals),
     /// Inspect, write, load and compare UTXO sets
     #[command(subcommand)]
     Coins(Coins),
     /// Audit the whole chain in parts, on as many machines as there are
+    #[cfg(feature = "audit")]
     #[command(subcommand)]
     Audit(audit::Audit),
     /// Write blocks, transactions, inputs with what they spend, and outputs to Parquet files
@@ -666,12 +677,19 @@ pub(crate) mod tests {
         }
     }
 
-    /// Without the feature there is nothing of the lab, in the help neither.
+    /// Without its feature a command is not there, in the help neither.
     #[test]
-    fn demo_and_lab_exist_only_with_their_feature() {
-        for name in ["demo", "lab"] {
-            let there = Cli::command().find_subcommand(name).is_some();
-            assert_eq!(there, cfg!(feature = "lab"), "{name}");
+    fn commands_exist_only_with_their_feature() {
+        for (name, has) in [
+            ("audit", cfg!(feature = "audit")),
+            ("demo", cfg!(feature = "demo")),
+            ("export", cfg!(feature = "export")),
+            ("lab", cfg!(feature = "lab")),
+            ("manuals", cfg!(feature = "manuals")),
+            ("serve", cfg!(feature = "server")),
+            ("top", cfg!(feature = "top")),
+        ] {
+            assert_eq!(Cli::command().find_subcommand(name).is_some(), has, "{name}");
         }
     }
 

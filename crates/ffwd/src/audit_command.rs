@@ -4,7 +4,7 @@ use crate::args::audit::{Audit, AuditCoins, AuditJoin, AuditPart, AuditPlan, Fil
 use crate::args::{Common, Overwrite};
 use crate::output::{self, row};
 use crate::settings::Settings;
-use crate::{Failure, begin_read_only, load, out_file};
+use crate::{Failure, begin_read_only, load, out_file, written_file};
 use audit::{BlocksRecord, CoinsRecord, Finding, Keys, Kind, Record, Refusal, Salt, Verdict};
 use node::options;
 use primitives::human;
@@ -84,7 +84,7 @@ fn plan(given: &AuditPlan) -> Result<ExitCode, Failure> {
     let settings = settings(&given.common, &given.files)?;
     let plan = audit::plan(&settings.options, given.from, given.to, given.parts as usize)?;
     if let Some(out) = &given.out {
-        out_file::write(out, &audit::encode_plan(&settings.options)?, given.overwrite.force)?;
+        written_file::write(out, &audit::encode_plan(&settings.options)?, given.overwrite.force)?;
     }
     if given.common.json {
         let ranges = plan.ranges.iter().map(|(from, to, bytes)| [u64::from(*from), u64::from(*to), *bytes]).collect();
@@ -153,7 +153,7 @@ fn write(record: &Record, secret: &Secret, json: bool) -> Result<ExitCode, Failu
         output::print(&text);
         return Ok(ExitCode::SUCCESS);
     };
-    out_file::write(out, format!("{text}\n").as_bytes(), secret.overwrite.force)?;
+    written_file::write(out, format!("{text}\n").as_bytes(), secret.overwrite.force)?;
     output::print(&if json { text } else { record_lines(record) });
     Ok(ExitCode::SUCCESS)
 }

@@ -18,7 +18,7 @@ impl BlockBar {
     }
 
     /// Shows the progress of `lab chain`.
-    pub(crate) fn progress(&mut self, progress: &lab::chain::Progress) {
+    pub(crate) fn progress(&mut self, progress: &demo::chain::Progress) {
         let text = || {
             let height = human::count(progress.blocks.into());
             let end = human::count(progress.blocks_total.into());

@@ -1,13 +1,13 @@
 //! `ffwd lab`: its options in, a job of the lab out.
 
 use crate::args::Dbcache;
-use crate::args::lab::{Lab, LabChain, LabCommit, LabEstimate, LabMicro, LabPlot, LabRun, PlotX};
-use crate::block_bar::BlockBar;
+use crate::args::lab::{Lab, LabChain, LabCommit, LabEstimate, LabPlot, LabRun, PlotX};
+use crate::demo_command::{LAB_ADVICE, make};
 use crate::progress::say;
 use crate::signals;
 use crate::{Failure, INTERRUPTED, output, settings};
-use lab::chain::Signatures;
-use lab::plot::{PlotError, PlotOptions, PlotReport};
+use demo::chain::Signatures;
+use demo::plot::{PlotError, PlotOptions, PlotReport};
 use lab::run::{RunError, RunOptions};
 use primitives::human;
 use std::path::{Path, PathBuf};
@@ -18,15 +18,11 @@ use std::sync::atomic::Ordering;
 /// Empty blocks that bury the full ones deep enough for `-assumevalid`, as the help says.
 const TAIL: u32 = 2_100;
 
-/// What helps where a command of the lab fails.
-pub(crate) const LAB_ADVICE: &str = "docs/lab.md says what each command of the lab needs";
-/// How much faster than what is shipped a variant of `lab micro` must be to be named, beyond both errors.
-const FASTER_PERCENT: f64 = 10.0;
-
 pub(crate) fn run(given: &Lab) -> Result<ExitCode, Failure> {
     match given {
         Lab::Chain(given) => chain(given),
-        Lab::Micro(given) => micro(given),
+        #[cfg(feature = "micro")]
+        Lab::Micro(given) => crate::micro_command::run(given),
         Lab::Run(given) => plan(given),
         Lab::Commit(given) => commit(given),
         Lab::Estimate(given) => estimate(given),
@@ -35,7 +31,7 @@ pub(crate) fn run(given: &Lab) -> Result<ExitCode, Failure> {
 }
 
 fn chain(given: &LabChain) -> Result<ExitCode, Failure> {
-    let options = lab::chain::Options {
+    let options = demo::chain::Options {
         out: given.out.clone(),
         blocks: given.blocks,
         seed: given.seed,
@@ -50,18 +46,7 @@ fn chain(given: &LabChain) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a chain, and shows how far it is.
-pub(crate) fn make(options: &lab::chain::Options) -> Result<lab::chain::Report, Failure> {
-    let mut bar = BlockBar::new();
-    let made = lab::chain::generate(options, |progress| bar.progress(&progress));
-    bar.finish();
-    made.map_err(|why| match why {
-        lab::chain::Error::Utxos(_) | lab::chain::Error::TooHigh { .. } => Failure::Usage(why.to_string()),
-        _ => Failure::fault(why.to_string(), LAB_ADVICE),
-    })
-}
-
-fn lines(options: &lab::chain::Options, report: &lab::chain::Report) -> String {
+fn lines(options: &demo::chain::Options, report: &demo::chain::Report) -> String {
     // Without that block the chain is refused.
     let assumed = match options.signatures {
         Signatures::Fake if options.tail < TAIL => {
@@ -86,49 +71,6 @@ fn lines(options: &lab::chain::Options, report: &lab::chain::Report) -> String {
         human::count(report.txouts),
         human::duration(report.seconds)
     )
-}
-
-fn micro(given: &LabMicro) -> Result<ExitCode, Failure> {
-    if given.list {
-        output::print(&micro::list().join("\n"));
-        return Ok(ExitCode::SUCCESS);
-    }
-    let options = micro::Options {
-        filter: given.filter.clone(),
-        min_time: given.min_time,
-        quick: given.quick,
-        data: micro::default_data(),
-        ..micro::Options::default()
-    };
-    let progress = |now: micro::Progress<'_>| say(&format!("{} of {}: {}", now.done + 1, now.total, now.experiment));
-    let ran = match &given.compare {
-        Some(path) => micro::Other::at(path).and_then(|other| micro::run_beside(&options, &other, progress)),
-        None => micro::run(&options, progress),
-    };
-    let report = ran.map_err(|why| match why {
-        micro::Error::NoSuch { .. } | micro::Error::Compare(_) => Failure::Usage(why.to_string()),
-        _ => Failure::fault(why.to_string(), LAB_ADVICE),
-    })?;
-    output::print(if given.json { output::json(&report) } else { report.markdown() }.trim_end());
-    if let Some(why) = &report.no_counters {
-        say(why);
-    }
-    for (shipped, faster) in report.faster_than_shipped(FASTER_PERCENT) {
-        say(&format!(
-            "{}: {} is faster than {}, which ffwd ships",
-            shipped.experiment, faster.variant, shipped.variant
-        ));
-    }
-    for row in report.slower_than_other() {
-        say(&format!("slower than in the other run: {row}"));
-    }
-    match report.disagreements() {
-        wrong if wrong.is_empty() => Ok(ExitCode::SUCCESS),
-        wrong => {
-            let what = format!("variants disagree with the plain one: {}", wrong.join("; "));
-            Err(Failure::fault(what, "Do not use these variants; please report this"))
-        }
-    }
 }
 
 fn plan(given: &LabRun) -> Result<ExitCode, Failure> {
@@ -278,7 +220,7 @@ fn results_of(plan: &Path) -> PathBuf {
 }
 
 /// A Markdown table of the cells, and where the rest is.
-fn cells(report: &lab::result::Report, out: &Path) -> String {
+fn cells(report: &demo::result::Report, out: &Path) -> String {
     let mut lines = vec![
         "| cell | runs | seconds | min .. max | ratio | peak memory | written |".to_owned(),
         "|---|--:|--:|--:|--:|--:|--:|".to_owned(),
@@ -322,7 +264,7 @@ fn plot(given: &LabPlot) -> Result<ExitCode, Failure> {
         height_across: given.x == PlotX::Height,
         from_height: given.from_height,
     };
-    let report = lab::plot::plot(&options).map_err(|why| match why {
+    let report = demo::plot::plot(&options).map_err(|why| match why {
         PlotError::Baseline { .. } => Failure::Usage(why.to_string()),
         PlotError::Exists { .. } => {
             Failure::fault(why.to_string(), "Give --force to write over it, or name another --out")
@@ -352,8 +294,8 @@ fn plotted(report: &PlotReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab::plot::Skipped;
-    use lab::result::{Cell, Failure as RunFailure, Report};
+    use demo::plot::Skipped;
+    use demo::result::{Cell, Failure as RunFailure, Report};
 
     #[test]
     fn results_directory_follows_plan_name() {

@@ -7,29 +7,34 @@
 //! Absent on purpose: any logic of its own. What a data directory is, and what happens to it, is `node`'s.
 
 mod args;
+#[cfg(feature = "audit")]
 mod audit_command;
 mod before_sync;
-#[cfg(feature = "lab")]
+#[cfg(feature = "demo")]
 mod block_bar;
 mod checks;
 mod clock;
 mod coins_command;
 mod conf;
-#[cfg(feature = "lab")]
-mod demo;
+#[cfg(feature = "demo")]
+mod demo_command;
 mod exit_codes;
 #[cfg(feature = "export")]
 mod export_command;
+mod features;
 mod heap;
 mod hints_command;
 #[cfg(feature = "lab")]
 mod lab_command;
 mod limits;
-mod local_time;
 mod locate;
 mod look_up;
+#[cfg(feature = "manuals")]
 mod manuals;
+#[cfg(feature = "micro")]
+mod micro_command;
 mod options;
+#[cfg(any(feature = "audit", feature = "manuals"))]
 mod out_file;
 mod output;
 mod params_command;
@@ -46,7 +51,10 @@ mod sync_command;
 mod sync_settings;
 #[cfg(test)]
 mod test_line;
+#[cfg(feature = "top")]
 mod top;
+#[cfg(feature = "audit")]
+mod written_file;
 
 use args::{Cli, Command, Common, HashType, Info, Verify, Writing};
 use clap::Parser;
@@ -142,6 +150,9 @@ fn parse(words: Vec<std::ffi::OsString>) -> Result<Cli, Failure> {
         output::print(&exit_codes::text());
         std::process::exit(exit_codes::DONE.into());
     }
+    if let Some(why) = features::missing(&words) {
+        return Err(Failure::Usage(why));
+    }
     Cli::try_parse_from(words).map_err(|error| match args::cores_words(&error) {
         Some(words) => Failure::Usage(words),
         None => error.exit(),
@@ -151,10 +162,10 @@ fn parse(words: Vec<std::ffi::OsString>) -> Result<Cli, Failure> {
 /// Runs a command; `line` is what bitcoind would read on the command line.
 fn run(command: Command, line: &OnLine) -> Result<ExitCode, Failure> {
     match command {
-        #[cfg(feature = "lab")]
+        #[cfg(feature = "demo")]
         Command::Demo(given) => {
             limits::check(settings::workers(given.par.unwrap_or(0)), 0)?;
-            demo::run(&given)
+            demo_command::run(&given)
         }
         Command::Sync(given) => sync_command::run(&given, line),
         #[cfg(feature = "server")]
@@ -182,9 +193,12 @@ fn run(command: Command, line: &OnLine) -> Result<ExitCode, Failure> {
         Command::Tx(given) => look_up::tx(&given),
         Command::Filter(given) => look_up::filter(&given),
         Command::Spender(given) => look_up::spender(&given),
+        #[cfg(feature = "top")]
         Command::Top(given) => top::run(&given),
+        #[cfg(feature = "manuals")]
         Command::Manuals(given) => manuals::run(&given),
         Command::Coins(given) => coins_command::run(given),
+        #[cfg(feature = "audit")]
         Command::Audit(given) => audit_command::run(&given),
         #[cfg(feature = "export")]
         Command::Export(given) => export_command::run(&given),

@@ -289,7 +289,7 @@ fn download(given: &Sync) -> Download {
             hours: given.download.download_hours,
         },
         switch: std::sync::Arc::default(),
-        local_ahead_s: crate::local_time::ahead_s,
+        local_ahead_s: sys::local_time::ahead_s,
     }
 }
 

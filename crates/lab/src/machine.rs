@@ -2,7 +2,7 @@
 //!
 //! Absent on purpose: changing it. Whether the clock rate is held is said, not set.
 
-use crate::result::Machine;
+use demo::result::Machine;
 use std::fs;
 use std::path::Path;
 

@@ -4,9 +4,9 @@
 
 use crate::{Error, Options};
 use consensus::{Chain, Params};
+use demo::chain::profile::Scripts;
+use demo::chain::{self, Profile, Signatures};
 use disk::{Disk, RealDisk};
-use lab::chain::profile::Scripts;
-use lab::chain::{self, Profile, Signatures};
 use node::datadir::lock::network;
 use primitives::coin::put_coin;
 use primitives::{Amount, OutPoint, Tables, Txid};

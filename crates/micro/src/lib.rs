@@ -100,7 +100,7 @@ pub enum Error {
     /// A scratch data directory.
     Store(store::Fault),
     /// The chain to take a block from.
-    Chain(lab::chain::Error),
+    Chain(demo::chain::Error),
     /// A variant did not do its work at all.
     Broken(String),
     /// What the rows are to be compared with cannot be read.
@@ -126,8 +126,8 @@ impl From<disk::DiskError> for Error {
     }
 }
 
-impl From<lab::chain::Error> for Error {
-    fn from(why: lab::chain::Error) -> Error {
+impl From<demo::chain::Error> for Error {
+    fn from(why: demo::chain::Error) -> Error {
         Error::Chain(why)
     }
 }

@@ -4,6 +4,7 @@ pub mod registry;
 
 use crate::ban_file::BanFile;
 use crate::error::RpcError;
+#[cfg(feature = "descriptors")]
 use crate::scan::Scan;
 use crate::settings::{THREADS, WORK_QUEUE};
 use node::Fault;
@@ -49,6 +50,7 @@ pub struct Context {
     /// What the program gives.
     pub program: Program,
     /// The search of the coins that runs.
+    #[cfg(feature = "descriptors")]
     pub scan: Scan,
     /// The search of the blocks that runs.
     pub block_scan: Scan,
@@ -72,6 +74,7 @@ impl Context {
             handle,
             registry,
             program,
+            #[cfg(feature = "descriptors")]
             scan: Scan::default(),
             block_scan: Scan::default(),
             active: Mutex::default(),

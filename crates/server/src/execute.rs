@@ -5,6 +5,7 @@
 
 use crate::args::Args;
 use crate::auth::Allowed;
+use crate::calls;
 use crate::context::Context;
 use crate::error::{Code, RpcError};
 use crate::json::Json;
@@ -248,7 +249,11 @@ fn prepare(context: &Context, method: &str, params: Json) -> Result<(Call, Vec<J
         context.live()?;
     }
     let Some(call) = context.registry.get(method) else {
-        return Err(RpcError::new(Code::MethodNotFound, "Method not found"));
+        let why = match calls::feature_of(method) {
+            Some(feature) => format!("Method not found: it comes with an ffwd that is built with --features {feature}"),
+            None => "Method not found".to_owned(),
+        };
+        return Err(RpcError::new(Code::MethodNotFound, why));
     };
     Ok((*call, call.bind(params)?))
 }

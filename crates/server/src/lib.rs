@@ -31,6 +31,7 @@ mod execute;
 mod guard;
 pub mod http;
 mod long_bodies;
+#[cfg(feature = "regtest-tools")]
 mod mempool_order;
 pub mod merkle_block;
 mod openrpc;
@@ -40,6 +41,7 @@ mod plain;
 mod publisher;
 mod rest;
 mod routes;
+#[cfg(feature = "descriptors")]
 pub mod scan;
 pub mod script_call;
 pub mod settings;

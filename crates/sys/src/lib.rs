@@ -6,6 +6,7 @@
 //! - [`memory`]: zeroed memory on huge pages. [`map`]: a file as a slice. [`spill`]: bytes that lie in a file where they are
 //!   many. [`ring`]: many reads at once (io_uring). [`faults`]: how often a thread waited for a page.
 //! - [`allocator`]: the end of a program without memory. [`bus_error`]: of one whose mapped file cannot be read.
+//! - [`local_time`]: the system's time zone.
 //!
 //! Absent on purpose: anything that knows Bitcoin, LevelDB, a file's layout, or a thread.
 
@@ -13,6 +14,7 @@ pub mod allocator;
 #[cfg_attr(not(unix), path = "bus_error/elsewhere.rs")]
 pub mod bus_error;
 pub mod faults;
+pub mod local_time;
 pub mod map;
 pub mod memory;
 pub mod ring;

@@ -90,7 +90,8 @@ impl Exposition {
     }
 
     fn head(&mut self, kind: &str, name: &str, help: &str) {
-        writeln!(self.0, "# HELP {name} {}\n# TYPE {name} {kind}", escaped(help)).expect("a string takes what it is given");
+        writeln!(self.0, "# HELP {name} {}\n# TYPE {name} {kind}", escaped(help))
+            .expect("a string takes what it is given");
     }
 
     fn sample(&mut self, name: &str, value: f64) {
@@ -105,7 +106,11 @@ fn escaped(text: &str) -> String {
 
 /// A number as the format spells it: Go's infinities.
 fn number(value: f64) -> String {
-    if value.is_infinite() { if value > 0.0 { "+Inf".to_owned() } else { "-Inf".to_owned() } } else { value.to_string() }
+    if value.is_infinite() {
+        if value > 0.0 { "+Inf".to_owned() } else { "-Inf".to_owned() }
+    } else {
+        value.to_string()
+    }
 }
 
 #[cfg(test)]

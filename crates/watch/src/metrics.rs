@@ -132,9 +132,9 @@ fn peers(out: &mut Exposition, sight: &Sight<'_>) {
         for (_, kind, transport) in KINDS {
             all.entry((kind, transport)).or_default();
         }
-        let series = all
-            .iter()
-            .map(|((kind, transport), bytes)| Series::new(&[("type", kind), ("transport", transport)], of(*bytes) as f64));
+        let series = all.iter().map(|((kind, transport), bytes)| {
+            Series::new(&[("type", kind), ("transport", transport)], of(*bytes) as f64)
+        });
         series.collect()
     };
     let received = by_kind(&|(received, _)| received);

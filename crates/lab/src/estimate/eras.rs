@@ -8,7 +8,7 @@
 //!
 //! Absent on purpose: ages by era, and the size of the UTXO set by height, which no source at hand has.
 
-use crate::chain::Profile;
+use demo::chain::Profile;
 
 /// Sums over all of mainnet at [`HEIGHT`].
 #[derive(Clone, Copy, Debug, PartialEq)]

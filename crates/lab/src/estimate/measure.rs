@@ -8,8 +8,8 @@
 use super::eras::ERAS;
 use super::model::{EraRates, Rate, Rates};
 use super::{Error, EstimateOptions};
-use crate::chain::{self, Profile, Signatures};
 use consensus::{Chain, Params};
+use demo::chain::{self, Profile, Signatures};
 use node::jobs;
 use node::reporting::JobReport;
 use node::stats::{STAGES, Stage};

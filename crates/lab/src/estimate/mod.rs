@@ -11,7 +11,7 @@ mod measure;
 mod model;
 
 use crate::machine;
-use crate::result::Machine;
+use demo::result::Machine;
 use model::{Settings, Time};
 use primitives::human;
 use serde::Serialize;

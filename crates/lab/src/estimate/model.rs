@@ -9,7 +9,7 @@
 //! Absent on purpose: any measuring.
 
 use super::eras::{AGES, COUNT_ERROR, Part};
-use crate::chain::Profile;
+use demo::chain::Profile;
 
 /// Bytes of memory that a coin takes in tables at a middling fill. Source: bench/record/2026-11-21-baseline.md, 80 to 90.
 const COIN_BYTES: f64 = 85.0;

@@ -7,7 +7,7 @@
 
 use super::plan::{Plan, PlannedCell};
 use super::sample::Sample;
-use crate::result::{Cell, ChainFacts, Failure, Outcome, RunRecord};
+use demo::result::{Cell, ChainFacts, Failure, Outcome, RunRecord};
 
 /// Points of a cell's memory curve.
 const CURVE_POINTS: usize = 200;

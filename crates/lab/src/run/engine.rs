@@ -19,7 +19,7 @@ use super::snapshot::{self, DUMPED, Driver, Prepared};
 use super::state::{Engine, Least, Turn, directory_of, is_wanted, read_record, turns, wipe};
 use super::{RunError, compare, sample};
 use crate::machine;
-use crate::result::{self, Cell, FORMAT, Outcome, RESULT_FILE, RUN_FILE, Report, RunRecord, SAMPLES_FILE, STACKS_FILE};
+use demo::result::{self, Cell, FORMAT, Outcome, RESULT_FILE, RUN_FILE, Report, RunRecord, SAMPLES_FILE, STACKS_FILE};
 
 /// A share of sampling in the time of a run that is worth a note.
 const SAMPLING_SHARE_MAX: f64 = 0.01;

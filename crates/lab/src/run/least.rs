@@ -7,7 +7,7 @@
 
 use super::RunError;
 use super::state::{Engine, Least, Turn, is_wanted, read_record, slug};
-use crate::result::Outcome;
+use demo::result::Outcome;
 
 /// The limits at which the search ends differ by no more than this.
 const APART: f64 = 1.1;

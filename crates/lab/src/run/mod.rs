@@ -6,7 +6,7 @@
 //!
 //! `plan`: TOML to a plan. `check`, `survey`: what is wrong before anything runs; `build`: programs that are a commit. `engine`,
 //! `state`, `prepare`, `program`, `process`, `sample`, `limits`, `link`, `copy`, `snapshot`: the runs; `profile`: their stacks; `least`: runs with
-//! less and less memory. `compare`: what came of them, as `crate::result` has it.
+//! less and less memory. `compare`: what came of them, as `demo::result` has it.
 //! Absent on purpose: pictures (`plot` draws a result), and any judgement of a block.
 
 mod build;
@@ -40,7 +40,7 @@ use std::sync::atomic::AtomicBool;
 
 pub use plan::Problem;
 
-use crate::result::{self, RESULT_FILE, Report};
+use demo::result::{self, RESULT_FILE, Report};
 use plan::{Plan, Source};
 use profile::Profiler;
 use progress::Progress;

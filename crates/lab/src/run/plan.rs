@@ -9,8 +9,8 @@ mod read;
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::result::Settings;
 use consensus::Chain;
+use demo::result::Settings;
 
 pub(super) use read::parse;
 

@@ -17,7 +17,7 @@ use super::process::{self, Server};
 use super::program::{self, Job, SALT_FILE, net_dir};
 use super::snapshot::{self, Prepared};
 use super::state::{Engine, slug, turns, wipe};
-use crate::result::{RunRecord, Settings};
+use demo::result::{RunRecord, Settings};
 
 /// How long a server may take until it answers.
 const SERVER_STARTS: Duration = Duration::from_secs(120);

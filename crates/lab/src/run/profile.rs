@@ -136,7 +136,7 @@ pub(super) fn fold(data: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::STACKS_FILE;
+    use demo::result::STACKS_FILE;
 
     /// Where perf works, a busy process leaves stacks; where it does not, what was tried is said.
     #[test]

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::plan::{ProgramKind, Work, WorkKind};
 use super::snapshot::{DUMPED, Driver, Prepared};
 use super::survey::Surveyed;
-use crate::result::{ASSUMED_VALID, EVERY_SCRIPT, Settings};
+use demo::result::{ASSUMED_VALID, EVERY_SCRIPT, Settings};
 
 /// Lines of log and standard error that a failed run keeps.
 const LAST_LINES: usize = 20;
@@ -321,8 +321,7 @@ pub(super) fn last_lines(files: &[&Path]) -> Vec<String> {
 
 /// The trust level that a log states, if it does.
 pub(super) fn trust_of_log(path: &Path) -> Option<&'static str> {
-    let log = crate::debug_log::read(File::open(path).ok()?).ok()?;
-    log.runs.iter().rev().find_map(|run| run.trust).map(crate::debug_log::Trust::words)
+    demo::debug_log::trust(File::open(path).ok()?).ok()?
 }
 
 /// True where `path` is a file that may be executed.
@@ -338,7 +337,7 @@ fn text(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::ChainFacts;
+    use demo::result::ChainFacts;
 
     #[test]
     fn command_lines_match_program_and_work() {

@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
 use super::plan::{Plan, PlannedCell};
-use crate::result::RunRecord;
+use demo::result::RunRecord;
 
 /// How often the line changes on a terminal.
 const EVERY: Duration = Duration::from_millis(500);

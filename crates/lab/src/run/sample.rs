@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::result::SAMPLES_HEADER;
+use demo::result::SAMPLES_HEADER;
 
 /// Appended bytes of a log that one look reads at most.
 const TAIL_BYTES: u64 = 1 << 20;
@@ -107,7 +107,7 @@ impl LogTail {
         file.take(end - from).read_to_end(&mut piece)?;
         let whole = memchr::memrchr(b'\n', &piece).map_or(0, |at| at + 1);
         self.offset = from + whole as u64;
-        Ok(crate::debug_log::last_height(&piece[..whole]))
+        Ok(demo::debug_log::last_height(&piece[..whole]))
     }
 }
 
@@ -135,7 +135,7 @@ pub(super) fn write(samples: &[Sample], path: &Path) -> io::Result<()> {
             None => writeln!(text)?,
         }
     }
-    crate::result::write_whole(path, &text)
+    demo::result::write_whole(path, &text)
 }
 
 /// Seconds and memory of the samples in a file; lines that do not read are passed over.

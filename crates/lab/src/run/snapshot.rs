@@ -14,7 +14,7 @@ use consensus::Chain;
 use serde_json::Value;
 
 use super::plan::WorkKind;
-use crate::result::{Outcome, RunRecord};
+use demo::result::{Outcome, RunRecord};
 
 /// The snapshot in the directory that a run works on.
 pub(super) const DUMPED: &str = "dump.dat";

@@ -15,7 +15,7 @@ use super::profile::Profiler;
 use super::progress::Progress;
 use super::snapshot::Prepared;
 use super::survey::Surveyed;
-use crate::result::{RUN_FILE, RunRecord};
+use demo::result::{RUN_FILE, RunRecord};
 
 /// What a search for the least memory found, by the name of the cell: the least that was enough and the most that was not.
 pub(super) type Least = (String, Result<(u64, u64), String>);

@@ -13,7 +13,7 @@ use primitives::BlockHash;
 use store::Layout;
 use store::blockfiles::BlockFiles;
 
-use crate::result::ChainFacts;
+use demo::result::ChainFacts;
 
 /// A chain's directory as found.
 #[derive(Clone, Debug)]

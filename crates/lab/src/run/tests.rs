@@ -1,8 +1,8 @@
 //! Whole plans, with a program that behaves as ffwd's command does and does as it is told: a shell script.
 
 use super::*;
-use crate::result::{ASSUMED_VALID, EVERY_SCRIPT, Outcome};
 use consensus::{Chain, Params};
+use demo::result::{ASSUMED_VALID, EVERY_SCRIPT, Outcome};
 use primitives::Header;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::Ordering;
@@ -162,7 +162,7 @@ fn example_plan_runs_and_plots() {
     assert_eq!(fs::read(bench.path("chain/regtest/blocks/blk00000.dat")).unwrap(), before, "the chain is as it was");
     assert_eq!(fs::read_dir(bench.path("chain/regtest")).unwrap().count(), 2, "nothing was added to it");
     let out = bench.path("report.html");
-    let plotted = crate::plot::plot(&crate::plot::PlotOptions {
+    let plotted = demo::plot::plot(&demo::plot::PlotOptions {
         overwrite: true,
         inputs: vec![options.out],
         out,

@@ -8,9 +8,12 @@ use crate::chain::headers::{self, AssumeValid};
 use crate::chain::tree::{NodeId, Tree};
 use crate::fault::Fault;
 use crate::indexing::Indexing;
+#[cfg(feature = "regtest-tools")]
 use crate::mempool::Next;
 use crate::options::unix_seconds;
-use crate::pipeline::engine::{EngineBackend, LookUp};
+use crate::pipeline::engine::EngineBackend;
+#[cfg(feature = "regtest-tools")]
+use crate::pipeline::engine::LookUp;
 use crate::pipeline::{Backend, Connected};
 use crate::reporting::RecentBlock;
 use crate::reporting::bench_lines;
@@ -20,7 +23,7 @@ use coins::Generation;
 use consensus::{BlockError, ScriptCheckReason};
 use indexes::Wanted;
 use kernels::Kernels;
-use primitives::{BlockHash, CoinKey, Height};
+use primitives::{BlockHash, CoinKey};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use store::FilePos;
@@ -108,6 +111,7 @@ impl Backend for DataDir<'_> {
         {
             indexing.connected(&self.reporter, &self.indexed(node), records)?;
         }
+        #[cfg(feature = "regtest-tools")]
         if let Some(mempool) = &self.mempool {
             mempool.connected(&block.job.bytes, &block.prepared.txids, unix_seconds(self.options.clock));
         }
@@ -212,8 +216,10 @@ impl EngineBackend for DataDir<'_> {
         Ok(self.undo_files.read(at, &prev)?)
     }
 
+    #[cfg_attr(not(feature = "regtest-tools"), expect(unused_variables, reason = "the mempool alone takes the bytes"))]
     fn disconnected(&self, node: NodeId, bytes: &[u8]) -> Result<(), Fault> {
         let (height, hash) = self.height_and_hash(node);
+        #[cfg(feature = "regtest-tools")]
         if let Some(mempool) = &self.mempool {
             mempool.disconnected(bytes);
         }
@@ -233,9 +239,10 @@ impl EngineBackend for DataDir<'_> {
         Ok(())
     }
 
+    #[cfg(feature = "regtest-tools")]
     fn rested(&self, tip: NodeId, adds: bool, coin: &LookUp<'_>) -> Result<(), Fault> {
         let Some(mempool) = self.mempool.as_ref().filter(|mempool| mempool.is_stale()) else { return Ok(()) };
-        let median_times = |height: Height| {
+        let median_times = |height: primitives::Height| {
             let tree = self.headers();
             tree.median_time_past(tree.ancestor(tip, height))
         };

@@ -39,6 +39,7 @@ use crate::datadir::turn::Turn;
 use crate::datadir::writer::{BlockFileSetup, Writer};
 use crate::fault::Fault;
 use crate::indexing::Indexing;
+#[cfg(feature = "regtest-tools")]
 use crate::mempool::Mempool;
 use crate::options::Options;
 use crate::reporting::Reporter;
@@ -124,6 +125,7 @@ pub(crate) struct DataDir<'e> {
     /// Blocks wait whose scripts would run only because headers are not known yet.
     pub(crate) awaits_headers: AtomicBool,
     /// Where transactions of disconnected blocks wait, for a job that others look at.
+    #[cfg(feature = "regtest-tools")]
     pub(crate) mempool: Option<Arc<Mempool>>,
 }
 
@@ -169,6 +171,7 @@ impl<'e> DataDir<'e> {
             past_tip: Arc::default(),
             yields: Arc::default(),
             awaits_headers: AtomicBool::new(false),
+            #[cfg(feature = "regtest-tools")]
             mempool: None,
             files,
             disk,

@@ -91,6 +91,7 @@ impl<'e> DataDir<'e> {
             past_tip: self.past_tip.clone(),
             yields: self.yields.clone(),
             awaits_headers: AtomicBool::new(false),
+            #[cfg(feature = "regtest-tools")]
             mempool: None,
         }
     }

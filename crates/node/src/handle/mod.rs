@@ -277,9 +277,12 @@ impl Handle {
 
     /// A job begins on a data directory: it has its turn for others by this, and its coins are new.
     pub(crate) fn attach(&self, datadir: &mut DataDir<'_>) {
-        self.mempool.clear();
         datadir.turn = self.turn.clone();
-        datadir.mempool = Some(self.mempool.clone());
+        #[cfg(feature = "regtest-tools")]
+        {
+            self.mempool.clear();
+            datadir.mempool = Some(self.mempool.clone());
+        }
     }
 
     /// From now on, and until that is dropped, this is what may be read.

@@ -4,8 +4,9 @@
 //! conflicts with another: what a block spends is taken out when the block is connected, so that nothing is replaced.
 //! Source: Bitcoin Core b88bffe, `MemPoolAccept::PreChecks`, `PolicyScriptChecks`, `AcceptSingleTransactionInternal`.
 
+use super::entry::PoolEntry;
 use super::policy;
-use super::pool::{Pool, PoolEntry};
+use super::pool::Pool;
 use consensus::SpentCoin;
 use consensus::spend::{SequenceLocks, add_value_in, check_maturity, fee};
 use consensus::transaction::{is_final, value_out};

@@ -1,186 +1,26 @@
-//! What comes back from blocks that are disconnected: transactions that the new chain lacks wait here until a block has them.
+//! Transactions that wait for a block. Only a reorg brings some: no peer and no call gives one.
 //!
-//! Nothing else fills it: no peer and no call gives a transaction. Where nothing was disconnected it is empty, and costs a look
-//! at one flag for each block. Nothing of it is written to disk. A job without a [`crate::handle::Handle`] has none.
-//!
-//! Blocks that are disconnected go into a queue; when the chain rests again, `Mempool::rest` judges what the new blocks did
-//! not take, on the coins of the new tip, then again what waited before.
-//! Core does so when the new chain is better than the old one was, and before it connects the rest of a chain that is longer by
-//! more: a coinbase that is mature only at the end is too young there.
-//!
-//! Source: Bitcoin Core b88bffe, `Chainstate::MaybeUpdateMempoolForReorg`, `CTxMemPool::removeForBlock`, `removeForReorg`.
+//! With the feature `regtest-tools` they are kept and judged as Core does ([`returned`]), for the calls that make blocks. Without
+//! it they are dropped: [`none`] is empty at all times.
 
+#[cfg(feature = "regtest-tools")]
 mod accept;
+mod entry;
+#[cfg(not(feature = "regtest-tools"))]
+mod none;
+#[cfg(feature = "regtest-tools")]
 mod policy;
+#[cfg(feature = "regtest-tools")]
 mod pool;
+#[cfg(feature = "regtest-tools")]
 mod queue;
-#[cfg(test)]
-mod tests;
+#[cfg(feature = "regtest-tools")]
+mod returned;
 
+#[cfg(feature = "regtest-tools")]
 pub(crate) use accept::Next;
-pub use pool::{CLUSTER_MAX, PoolEntry};
-
-use crate::threads::locks::lock;
-use pool::Pool;
-use primitives::{OutPoint, Tables, Txid};
-use queue::{QUEUE_BYTES_MAX, Queue};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
-
-/// Memory of what waits: all of a queue finds room, with what stands beside the bytes. Core's `-maxmempool` is larger.
-const POOL_BYTES_MAX: usize = 3 * QUEUE_BYTES_MAX;
-/// Seconds after which a transaction goes. Source: Core's `DEFAULT_MEMPOOL_EXPIRY_HOURS`.
-const EXPIRY_S: u64 = 336 * 3600;
-
-/// Transactions that were confirmed once and are not now.
-#[derive(Debug)]
-pub struct Mempool {
-    /// Neither queue nor pool has anything.
-    is_empty: AtomicBool,
-    state: Mutex<MempoolState>,
-    /// Memory that what waits may take.
-    bytes_max: usize,
-}
-
-#[derive(Debug, Default)]
-struct MempoolState {
-    queue: Queue,
-    pool: Pool,
-    /// Blocks were disconnected since it was last judged.
-    is_stale: bool,
-    /// Transactions that came and went. Source: Core's `m_sequence_number`, less one.
-    changes: u64,
-}
-
-impl Default for Mempool {
-    fn default() -> Mempool {
-        Mempool { is_empty: AtomicBool::new(true), state: Mutex::default(), bytes_max: POOL_BYTES_MAX }
-    }
-}
-
-impl Mempool {
-    /// What waits, where the chain rests: between two chains it is not known which of it may still be mined.
-    fn settled(&self) -> Option<MutexGuard<'_, MempoolState>> {
-        (!self.is_empty.load(Relaxed)).then(|| lock(&self.state)).filter(|state| !state.is_stale)
-    }
-
-    /// All that wait, each with its parents before it; none while blocks are disconnected.
-    pub fn entries(&self) -> Vec<Arc<PoolEntry>> {
-        self.settled().map_or_else(Vec::new, |state| state.pool.entries().cloned().collect())
-    }
-
-    /// One of them.
-    pub fn get(&self, txid: &Txid) -> Option<Arc<PoolEntry>> {
-        self.settled()?.pool.get(txid).cloned()
-    }
-
-    /// The one that spends an output.
-    pub fn spender(&self, outpoint: &OutPoint) -> Option<Arc<PoolEntry>> {
-        self.settled()?.pool.spender(outpoint).cloned()
-    }
-
-    /// Memory that they take, about.
-    pub fn memory_bytes(&self) -> usize {
-        lock(&self.state).pool.memory_bytes()
-    }
-
-    /// One, and one more for each transaction that came or went. Source: Core's `CTxMemPool::GetSequence`.
-    pub fn sequence(&self) -> u64 {
-        1 + lock(&self.state).changes
-    }
-
-    /// Another set of coins is at work: what waited for a block of the other one is dropped.
-    pub(crate) fn clear(&self) {
-        let mut state = lock(&self.state);
-        let changes = state.changes + state.pool.entries().count() as u64;
-        *state = MempoolState { changes, ..MempoolState::default() };
-        self.is_empty.store(true, Relaxed);
-    }
-
-    /// The last block of the chain was disconnected.
-    pub(crate) fn disconnected(&self, block: &[u8]) {
-        let mut tables = Tables::new();
-        let Ok(block) = tables.parse_block(block) else { return };
-        let mut state = lock(&self.state);
-        state.queue.disconnected(&block, QUEUE_BYTES_MAX);
-        state.is_stale = true;
-        self.note_whether_empty(&state);
-    }
-
-    /// A block was connected: what it has goes, and what spends a coin that it spends, with all that stands on that.
-    pub(crate) fn connected(&self, block: &[u8], txids: &[Txid], now: u64) {
-        if self.is_empty.load(Relaxed) {
-            return;
-        }
-        let mut tables = Tables::new();
-        let Ok(block) = tables.parse_block(block) else { return };
-        let mut state = lock(&self.state);
-        let MempoolState { queue, pool, changes, .. } = &mut *state;
-        for (tx, txid) in block.transactions().zip(txids) {
-            queue.remove(txid);
-            *changes += u64::from(pool.remove(txid));
-            for input in tx.inputs() {
-                if let Some(loser) = pool.spender(&input.prevout()).map(|entry| entry.txid) {
-                    *changes += pool.remove_with_descendants(loser);
-                }
-            }
-        }
-        let is_old = |entry: &&Arc<PoolEntry>| entry.time.saturating_add(EXPIRY_S) < now;
-        let old: Vec<Txid> = pool.entries().filter(is_old).map(|entry| entry.txid).collect();
-        *changes += old.into_iter().map(|txid| pool.remove_with_descendants(txid)).sum::<u64>();
-        self.note_whether_empty(&state);
-    }
-
-    /// Whether [`Mempool::rest`] has something to judge.
-    pub(crate) fn is_stale(&self) -> bool {
-        !self.is_empty.load(Relaxed) && lock(&self.state).is_stale
-    }
-
-    /// The chain came to rest after blocks were disconnected. With `adds` it takes in what of them may be mined next,
-    /// else they are too many; then it keeps what it had as far as that may still be. `coin` gives the stored bytes of a coin of the
-    /// tip's UTXO set. Meanwhile no block is connected.
-    ///
-    /// # Errors
-    ///
-    /// What `coin` says.
-    pub(crate) fn rest<E>(
-        &self,
-        adds: bool,
-        next: &Next<'_>,
-        coin: impl Fn(&OutPoint) -> Result<Option<Vec<u8>>, E>,
-    ) -> Result<(), E> {
-        let (queued, old) = {
-            let mut state = lock(&self.state);
-            state.is_stale = false;
-            (state.queue.take(), state.pool.entries().cloned().collect::<Vec<_>>())
-        };
-        let mut pool = Pool::default();
-        let mut come = 0;
-        for bytes in queued.iter().filter(|_| adds) {
-            if let Some(entry) = accept::judge(bytes, None, &pool, next, &coin)?
-                && pool.memory_bytes() + bytes.len() < self.bytes_max
-            {
-                pool.insert(Arc::new(entry));
-                come += 1;
-            }
-        }
-        let mut stayed = 0;
-        for known in &old {
-            if let Some(entry) = accept::judge(&known.bytes, Some(known), &pool, next, &coin)?
-                && pool.memory_bytes() + known.bytes.len() < self.bytes_max
-            {
-                pool.insert(Arc::new(entry));
-                stayed += 1;
-            }
-        }
-        let mut state = lock(&self.state);
-        state.pool = pool;
-        state.changes += come + (old.len() as u64 - stayed);
-        self.note_whether_empty(&state);
-        Ok(())
-    }
-
-    fn note_whether_empty(&self, state: &MempoolState) {
-        self.is_empty.store(state.queue.is_empty() && state.pool.is_empty(), Relaxed);
-    }
-}
+pub use entry::{CLUSTER_MAX, PoolEntry};
+#[cfg(not(feature = "regtest-tools"))]
+pub use none::Mempool;
+#[cfg(feature = "regtest-tools")]
+pub use returned::Mempool;

@@ -2,65 +2,19 @@
 //!
 //! Absent on purpose: whether a transaction is good (`accept`), locks, which one is mined first (the server's).
 
-use primitives::{Amount, Height, OutPoint, Tables, Txid, Wtxid};
+use super::entry::{CLUSTER_MAX, PoolEntry};
+use primitives::{OutPoint, Txid};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Most transactions that hang together, and their weight. Source: Bitcoin Core b88bffe, `DEFAULT_CLUSTER_LIMIT`,
-/// `DEFAULT_CLUSTER_SIZE_LIMIT_KVB`.
-pub const CLUSTER_MAX: usize = 64;
+/// Most weight of transactions that hang together. Source: Bitcoin Core b88bffe, `DEFAULT_CLUSTER_SIZE_LIMIT_KVB`.
 const CLUSTER_WEIGHT_MAX: u64 = 101_000 * 4;
-/// Weight that a signature operation counts for at least. Source: Core's `DEFAULT_BYTES_PER_SIGOP`.
-const SIGOP_WEIGHT: u64 = 20;
 /// What an entry takes beside its bytes, and for each input.
 const ENTRY_BYTES: usize = 400;
 const INPUT_BYTES: usize = 120;
 
-/// A transaction that waits.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PoolEntry {
-    /// Its id.
-    pub txid: Txid,
-    /// The hash of all of it.
-    pub wtxid: Wtxid,
-    /// Its bytes, with witnesses.
-    pub bytes: Vec<u8>,
-    /// What it pays.
-    pub fee: Amount,
-    /// Its weight.
-    pub weight: u64,
-    /// Cost of its signature operations.
-    pub sigop_cost: u64,
-    /// When it came, in seconds since 1970.
-    pub time: u64,
-    /// Height of the tip then.
-    pub height: Height,
-    /// What it spends.
-    pub inputs: Vec<OutPoint>,
-}
-
-impl PoolEntry {
-    /// Weight, or what its signature operations count for if that is more. Source: Core's `GetSigOpsAdjustedWeight`.
-    pub fn adjusted_weight(&self) -> u64 {
-        self.weight.max(self.sigop_cost * SIGOP_WEIGHT)
-    }
-
-    /// A quarter of that, rounded up.
-    pub fn vsize(&self) -> u64 {
-        self.adjusted_weight().div_ceil(4)
-    }
-
-    /// Value and script of an output; `None` where it has no such output.
-    pub fn output(&self, vout: u32) -> Option<(Amount, Vec<u8>)> {
-        let mut tables = Tables::new();
-        let tx = tables.parse_transaction(&self.bytes).ok()?;
-        let output = tx.outputs().nth(usize::try_from(vout).ok()?)?;
-        Some((output.value(), output.script().to_vec()))
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.bytes.len() + ENTRY_BYTES + self.inputs.len() * INPUT_BYTES
-    }
+fn memory_bytes(entry: &PoolEntry) -> usize {
+    entry.bytes.len() + ENTRY_BYTES + entry.inputs.len() * INPUT_BYTES
 }
 
 /// The transactions, in an order in which each may be mined after those before it.
@@ -105,7 +59,7 @@ impl Pool {
             let taken = self.spenders.insert(*outpoint, entry.txid);
             assert!(taken.is_none(), "a coin is spent once");
         }
-        self.bytes += entry.memory_bytes();
+        self.bytes += memory_bytes(&entry);
         let known = self.places.insert(entry.txid, self.next);
         assert!(known.is_none(), "a transaction is here once");
         self.entries.insert(self.next, entry);
@@ -119,7 +73,7 @@ impl Pool {
         for outpoint in &entry.inputs {
             self.spenders.remove(outpoint);
         }
-        self.bytes -= entry.memory_bytes();
+        self.bytes -= memory_bytes(&entry);
         true
     }
 
@@ -170,7 +124,7 @@ impl Pool {
             before.insert(entry.txid);
         }
         let inputs: usize = self.entries().map(|entry| entry.inputs.len()).sum();
-        let bytes: usize = self.entries().map(|entry| entry.memory_bytes()).sum();
+        let bytes: usize = self.entries().map(|entry| memory_bytes(&entry)).sum();
         assert_eq!((self.places.len(), self.spenders.len(), self.bytes), (self.entries.len(), inputs, bytes));
     }
 }

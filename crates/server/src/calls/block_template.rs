@@ -3,7 +3,6 @@
 //! All of it follows from headers: the job is not asked, and who waits for a new tip (BIP-0022, long polling) occupies no thread.
 //! Source: BIP-0022, BIP-0023, BIP-0145; Bitcoin Core b88bffe, rpc/mining.cpp.
 
-use super::deployments::{Pending, next_version, pending};
 use super::generate::empty_commitment;
 use super::mining::{bits_at, least_time};
 use super::view::target;
@@ -12,7 +11,11 @@ use crate::context::Context;
 use crate::error::{Code, RpcError};
 use crate::json::Json;
 use crate::registry::{Arg, Call, Kind, Run, Wait};
-use consensus::{Chain, spend};
+use consensus::deployments::ThresholdState;
+use consensus::version_bits::TOP_BITS;
+use consensus::{Chain, Deployment, Params, spend};
+use node::chain::deployments::state_after;
+use node::chain::tree::{NodeId, Tree};
 use node::handle::Live;
 use primitives::{BlockHash, hex};
 
@@ -90,6 +93,41 @@ fn check_ready(context: &Context, live: &Live) -> Result<(), RpcError> {
         return Err(RpcError::new(Code::InInitialDownload, "ffwd is in initial sync and waiting for blocks..."));
     }
     Ok(())
+}
+
+/// How a deployment stands for the block on top of one. Source: Core's `VersionBitsCache::GBTStatus`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pending {
+    /// Not begun, failed, or none of this network.
+    Absent,
+    /// Blocks signal for it, by this bit of their version.
+    Signalled(u8),
+    /// It holds.
+    Active,
+}
+
+/// The deployments with how they stand, in the order of their names, as Core lists them.
+fn pending(params: &Params, tree: &Tree, tip: NodeId) -> [(&'static str, Pending); Deployment::ALL.len()] {
+    let mut all = Deployment::ALL.map(|which| {
+        let state = match state_after(tree, params, which, tip) {
+            ThresholdState::Started | ThresholdState::LockedIn => Pending::Signalled(params.deployment(which).bit),
+            ThresholdState::Active => Pending::Active,
+            ThresholdState::Defined | ThresholdState::Failed => Pending::Absent,
+        };
+        (which.name(), state)
+    });
+    all.sort_unstable_by_key(|(name, _)| *name);
+    all
+}
+
+/// The version of a block that Core makes on top of `tip`: it signals for what is not active yet.
+/// Source: Core's `ComputeBlockVersion`.
+pub(super) fn next_version(params: &Params, tree: &Tree, tip: NodeId) -> i32 {
+    let signals = pending(params, tree, tip).into_iter().map(|(_, pending)| match pending {
+        Pending::Signalled(bit) => 1 << bit,
+        Pending::Absent | Pending::Active => 0,
+    });
+    (TOP_BITS | signals.fold(0, |all, bit| all | bit)).cast_signed()
 }
 
 fn template(live: &Live, rules: &[String]) -> Result<Json, RpcError> {

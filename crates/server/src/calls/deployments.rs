@@ -9,7 +9,6 @@ use crate::error::RpcError;
 use crate::json::{Fields, Json};
 use crate::registry::{Arg, Call, Kind, Run};
 use consensus::deployments::{ThresholdState, VersionBits, fixed_state};
-use consensus::version_bits::TOP_BITS;
 use consensus::{Deployment, Params, flags};
 use node::chain::deployments::{signals, since, state_after};
 use node::chain::tree::{NodeId, Tree};
@@ -57,41 +56,6 @@ pub(crate) fn deployment_info(params: &Params, tree: &Tree, id: NodeId) -> Json 
         .put("script_flags", names)
         .put("deployments", deployments)
         .end()
-}
-
-/// How a deployment stands for the block on top of one. Source: Core's `VersionBitsCache::GBTStatus`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Pending {
-    /// Not begun, failed, or none of this network.
-    Absent,
-    /// Blocks signal for it, by this bit of their version.
-    Signalled(u8),
-    /// It holds.
-    Active,
-}
-
-/// The deployments with how they stand, in the order of their names, as Core lists them.
-pub(super) fn pending(params: &Params, tree: &Tree, tip: NodeId) -> [(&'static str, Pending); Deployment::ALL.len()] {
-    let mut all = Deployment::ALL.map(|which| {
-        let state = match state_after(tree, params, which, tip) {
-            ThresholdState::Started | ThresholdState::LockedIn => Pending::Signalled(params.deployment(which).bit),
-            ThresholdState::Active => Pending::Active,
-            ThresholdState::Defined | ThresholdState::Failed => Pending::Absent,
-        };
-        (which.name(), state)
-    });
-    all.sort_unstable_by_key(|(name, _)| *name);
-    all
-}
-
-/// The version of a block that Core makes on top of `tip`: it signals for what is not active yet.
-/// Source: Core's `ComputeBlockVersion`.
-pub(super) fn next_version(params: &Params, tree: &Tree, tip: NodeId) -> i32 {
-    let signals = pending(params, tree, tip).into_iter().map(|(_, pending)| match pending {
-        Pending::Signalled(bit) => 1 << bit,
-        Pending::Absent | Pending::Active => 0,
-    });
-    (TOP_BITS | signals.fold(0, |all, bit| all | bit)).cast_signed()
 }
 
 /// What is said of a deployment; nothing where the network will never have it.

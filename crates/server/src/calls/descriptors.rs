@@ -1,6 +1,6 @@
 //! Calls about output descriptors. Source: Bitcoin Core b88bffe, rpc/output_script.cpp.
 
-use super::coins::parse_range;
+use super::scan_coins::parse_range;
 use crate::args::Args;
 use crate::context::Context;
 use crate::descriptor::{Descriptors, Known, Range, checksum::checksum};

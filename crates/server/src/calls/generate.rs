@@ -4,7 +4,7 @@
 //! elsewhere its nonce is sought beside the job. It has the coinbase that Core's has, byte for byte: only time and nonce differ.
 //! Source: Bitcoin Core b88bffe, rpc/mining.cpp; node/miner.cpp, `CreateNewBlock`.
 
-use super::deployments::next_version;
+use super::block_template::next_version;
 use super::mining::{BLOCK_MIN_FEE, bits_at, least_time};
 use crate::args::{Args, int, text};
 use crate::context::Context;

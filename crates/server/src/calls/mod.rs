@@ -2,6 +2,7 @@
 
 pub(crate) mod block;
 pub(crate) mod block_json;
+#[cfg(feature = "regtest-tools")]
 mod block_template;
 mod chain;
 mod change;
@@ -9,17 +10,26 @@ pub(crate) mod coins;
 mod connect;
 mod control;
 mod deployments;
+#[cfg(feature = "descriptors")]
 mod descriptors;
+#[cfg(feature = "regtest-tools")]
 mod generate;
 mod hidden;
 pub(crate) mod indexed;
 mod info;
 mod mempool;
+#[cfg(not(feature = "regtest-tools"))]
+mod mempool_empty;
+#[cfg(feature = "regtest-tools")]
+mod mempool_shown;
 mod mining;
 mod network;
 mod network_info;
 mod program;
+#[cfg(feature = "descriptors")]
 mod scan_blocks;
+#[cfg(feature = "descriptors")]
+mod scan_coins;
 mod snapshot;
 pub(crate) mod transaction;
 pub mod view;
@@ -27,10 +37,28 @@ mod waits;
 
 use crate::registry::Call;
 
+/// Calls of a program with more features, and the feature that brings each.
+const ELSEWHERE: [(&str, &str); 8] = [
+    ("deriveaddresses", "descriptors"),
+    ("generateblock", "regtest-tools"),
+    ("generatetoaddress", "regtest-tools"),
+    ("generatetodescriptor", "regtest-tools"),
+    ("getblocktemplate", "regtest-tools"),
+    ("getdescriptorinfo", "descriptors"),
+    ("scanblocks", "descriptors"),
+    ("scantxoutset", "descriptors"),
+];
+
+/// The feature that would bring a call.
+pub(crate) fn feature_of(method: &str) -> Option<&'static str> {
+    ELSEWHERE.iter().find(|(name, _)| *name == method).map(|(_, feature)| *feature)
+}
+
 /// All calls.
 pub fn all() -> Vec<Call> {
     [
         block::CALLS,
+        #[cfg(feature = "regtest-tools")]
         block_template::CALLS,
         chain::CALLS,
         change::CALLS,
@@ -38,7 +66,9 @@ pub fn all() -> Vec<Call> {
         connect::CALLS,
         control::CALLS,
         deployments::CALLS,
+        #[cfg(feature = "descriptors")]
         descriptors::CALLS,
+        #[cfg(feature = "regtest-tools")]
         generate::CALLS,
         hidden::CALLS,
         info::CALLS,
@@ -47,10 +77,32 @@ pub fn all() -> Vec<Call> {
         network::CALLS,
         network_info::CALLS,
         program::CALLS,
+        #[cfg(feature = "descriptors")]
         scan_blocks::CALLS,
+        #[cfg(feature = "descriptors")]
+        scan_coins::CALLS,
         snapshot::CALLS,
         transaction::CALLS,
         waits::CALLS,
     ]
     .concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_there_or_name_their_feature() {
+        let has = |feature: &str| match feature {
+            "descriptors" => cfg!(feature = "descriptors"),
+            "regtest-tools" => cfg!(feature = "regtest-tools"),
+            other => panic!("{other} is no feature"),
+        };
+        for (name, feature) in ELSEWHERE {
+            assert_eq!(all().iter().any(|call| call.name == name), has(feature), "{name}");
+            assert_eq!(feature_of(name), Some(feature));
+        }
+        assert!(all().len() > 60 && feature_of("getblock").is_none());
+    }
 }

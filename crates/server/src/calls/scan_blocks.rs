@@ -3,8 +3,8 @@
 //! Source: Bitcoin Core b88bffe, rpc/blockchain.cpp, `scanblocks`, `CheckBlockFilterMatches`.
 
 use super::block::{parsed, spent, undo_bytes};
-use super::coins::scan_object;
 use super::indexed::is_index_ready;
+use super::scan_coins::scan_object;
 use super::view::block_bytes;
 use crate::args::{Args, boolean};
 use crate::context::Context;

@@ -4,6 +4,7 @@
 //! with; [`infer`] is the whole rule. Source: Bitcoin Core b88bffe, script/descriptor.cpp, `InferScript`.
 
 use super::known::Known;
+#[cfg(feature = "descriptors")]
 use super::miniscript_text;
 use crate::output::solver::is_plain_key;
 use crate::output::{Payee, Prefixes};
@@ -34,6 +35,18 @@ pub fn infer(script: &[u8], known: &Known, prefixes: &Prefixes) -> String {
 /// Whether a key of a script may be named there.
 fn may_stand(key: &[u8], place: ScriptPlace) -> bool {
     is_plain_key(key) && (place != ScriptPlace::P2wsh || key.len() == 33)
+}
+
+/// The miniscript of a witness script, where it is one.
+#[cfg(feature = "descriptors")]
+fn miniscript_of(script: &[u8], known: &Known) -> Option<String> {
+    miniscript_text::of_script(script, |key| known.show(key))
+}
+
+/// Nothing: no miniscript is known here.
+#[cfg(not(feature = "descriptors"))]
+fn miniscript_of(_script: &[u8], _known: &Known) -> Option<String> {
+    None
 }
 
 /// The body of the descriptor, where the script has one that names keys; `None` otherwise.
@@ -67,9 +80,7 @@ fn infer_in(script: &[u8], place: ScriptPlace, known: &Known) -> Option<String> 
         },
         _ => None,
     };
-    found.or_else(|| {
-        if place == ScriptPlace::P2wsh { miniscript_text::of_script(script, |key| known.show(key)) } else { None }
-    })
+    found.or_else(|| if place == ScriptPlace::P2wsh { miniscript_of(script, known) } else { None })
 }
 
 #[cfg(test)]

@@ -1,16 +1,22 @@
-//! Output descriptors: of a script, and the scripts that one stands for.
+//! Output descriptors: of a script, and, with the feature `descriptors`, the scripts that one stands for.
 //!
 //! Source: BIP-0380 to 0386; Bitcoin Core b88bffe, script/descriptor.cpp.
 
+#[cfg(feature = "descriptors")]
 mod expand;
 pub mod infer;
+#[cfg(feature = "descriptors")]
 mod key;
 mod known;
+#[cfg(feature = "descriptors")]
 mod miniscript_text;
+#[cfg(feature = "descriptors")]
 mod parse;
+#[cfg(feature = "descriptors")]
 mod show;
 
 pub use ::show::descriptor::{checksum, put_descriptor};
+#[cfg(feature = "descriptors")]
 pub use expand::{Descriptors, Expanded, Range, expand};
 pub use infer::infer;
 pub use known::{Known, Origin, hash160};

@@ -16,7 +16,7 @@ use super::{
     Build, Limits, Link, PageCache, Plan, PlannedCell, PlannedChain, Problem, Program, ProgramKind, Source, Work,
     WorkKind, name_cells,
 };
-use crate::result::Settings;
+use demo::result::Settings;
 
 /// Repeats of a cell: more says nothing new.
 const REPEATS_MAX: u32 = 1_000;

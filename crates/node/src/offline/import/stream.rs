@@ -19,6 +19,9 @@ use store::xor::{self, Key};
 const CHUNK_BYTES_MAX: usize = 1 << 20;
 /// Chunks that are unpacked ahead of the import.
 const CHUNKS_AHEAD: usize = 4;
+/// Memory that unpacking xz may take, in KiB: four times what `xz -9` asks for. The dictionary's size stands in the file, which
+/// nobody vouches for.
+const XZ_KIB_MAX: u32 = 256 << 10;
 /// Between two looks whether the import is to stop, while nothing comes.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);
 /// Name of the thread that unpacks.
@@ -54,11 +57,22 @@ impl Packing {
     }
 
     /// Files that were packed one by one and put together are unpacked as one.
+    ///
+    /// # Errors
+    ///
+    /// The head is not one, or this program does not unpack the kind.
     fn unpacked(self, packed: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
         Ok(match self {
             Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(packed)),
-            Packing::Xz => Box::new(liblzma::read::XzDecoder::new_multi_decoder(packed)),
+            Packing::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(packed, true, XZ_KIB_MAX)),
+            #[cfg(feature = "zstd")]
             Packing::Zstd => Box::new(zstd::stream::read::Decoder::new(packed)?),
+            #[cfg(not(feature = "zstd"))]
+            Packing::Zstd => {
+                drop(packed);
+                let why = "this program was built without the feature `zstd`: unpack the file first, by `zstd -d`";
+                return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+            }
         })
     }
 }

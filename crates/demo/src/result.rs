@@ -294,7 +294,7 @@ pub struct Report {
 }
 
 /// Writes `bytes` to `path` so that it is there whole or not at all, also after a crash.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = path.with_extension("part");
     let mut file = std::fs::File::create(&beside)?;
     file.write_all(bytes)?;
@@ -308,7 +308,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// `value` as JSON with line ends, for a file.
-pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
+pub fn json(value: &impl Serialize) -> Vec<u8> {
     let mut text = serde_json::to_vec_pretty(value).expect("strings, numbers and lists of them have a JSON form");
     text.push(b'\n');
     text

@@ -1,6 +1,6 @@
 //! Makes a chain: `chain --out DIR --blocks N --seed S [--utxos N] [--tail N] [--signatures real|fake] [--threads N]`.
 
-use lab::chain::{Options, generate};
+use demo::chain::{Options, generate};
 use std::process::ExitCode;
 
 fn options() -> Result<Options, String> {

@@ -5,13 +5,14 @@
 //! Absent on purpose: anything that `lab chain`, `reindex` and `lab plot` do not do.
 
 use crate::args::Dbcache;
-use crate::args::lab::Demo;
+use crate::args::demo::Demo;
+use crate::block_bar::BlockBar;
 use crate::progress::{Reporter, say};
 use crate::signals::Hangup;
-use crate::{Failure, heed_ctrl_c, lab_command, output, settings};
+use crate::{Failure, heed_ctrl_c, output, settings};
 use consensus::{Chain, Params};
-use lab::chain;
-use lab::plot::{PlotOptions, plot};
+use demo::chain;
+use demo::plot::{PlotOptions, plot};
 use node::jobs;
 use node::options::Options;
 use node::reporting::JobReport;
@@ -27,6 +28,9 @@ use std::process::ExitCode;
 /// Coins that the demo's chain has before its first full block: few, so that it starts at once.
 const UTXOS: u64 = 20_000;
 
+/// What helps where making a chain, drawing it, or a command of the lab fails.
+pub(crate) const LAB_ADVICE: &str = "docs/lab.md says what each command of the lab needs";
+
 #[derive(Serialize)]
 struct DemoObject<'a> {
     directory: &'a Path,
@@ -41,7 +45,7 @@ pub(crate) fn run(given: &Demo) -> Result<ExitCode, Failure> {
     let mut wanted = chain::Options::new(&datadir, given.blocks, given.seed);
     wanted.utxos = UTXOS;
     say(&format!("making a chain of {} full blocks with real signatures in {}", given.blocks, directory.display()));
-    let made = lab_command::make(&wanted)?;
+    let made = make(&wanted)?;
     let options = options(datadir.clone(), given.par.unwrap_or(0));
     let reporter = Reporter::new(&options, false);
     let stopping = reporter.clone();
@@ -69,6 +73,17 @@ pub(crate) fn run(given: &Demo) -> Result<ExitCode, Failure> {
         lines(&made, &report, &set, &page)
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a chain, and shows how far it is.
+pub(crate) fn make(options: &demo::chain::Options) -> Result<demo::chain::Report, Failure> {
+    let mut bar = BlockBar::new();
+    let made = demo::chain::generate(options, |progress| bar.progress(&progress));
+    bar.finish();
+    made.map_err(|why| match why {
+        demo::chain::Error::Utxos(_) | demo::chain::Error::TooHigh { .. } => Failure::Usage(why.to_string()),
+        _ => Failure::fault(why.to_string(), LAB_ADVICE),
+    })
 }
 
 /// An empty directory: the one that was asked for, or one of the system's temporary ones.
@@ -130,9 +145,7 @@ fn page(datadir: &Path, directory: &Path) -> Result<PathBuf, Failure> {
         height_across: false,
         from_height: 0,
     };
-    plot(&options)
-        .map(|report| report.out)
-        .map_err(|why| Failure::fault(why.to_string(), crate::lab_command::LAB_ADVICE))
+    plot(&options).map(|report| report.out).map_err(|why| Failure::fault(why.to_string(), LAB_ADVICE))
 }
 
 fn lines(made: &chain::Report, report: &JobReport, set: &SetInfo, page: &Path) -> String {

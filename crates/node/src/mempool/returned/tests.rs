@@ -1,6 +1,7 @@
 //! Reorgs, as stories: blocks are disconnected and connected, and what waits then is what Core would keep.
 
 use super::*;
+use crate::mempool::CLUSTER_MAX;
 use primitives::coin::{code, put_coin};
 use primitives::{Amount, BlockHash, Height, MedianTime};
 use std::collections::HashMap;

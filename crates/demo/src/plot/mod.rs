@@ -2,11 +2,13 @@
 //!
 //! In: debug.log files of ffwd and of any Bitcoin Core that writes UpdateTip lines, and results of `lab run`.
 //! Out: one HTML file with everything inside; beside it, when asked for, an SVG and a CSV file for each chart.
-//! Of runs that were profiled `stacks` draws flame graphs.
+//! Of runs that were profiled `flames` draws flame graphs, with the feature of that name.
 //! Absent on purpose: measuring (`run`), and any network: the page works from disk.
 
 mod charts;
 mod csv;
+#[cfg(feature = "flames")]
+mod flames;
 mod html;
 mod input;
 mod markup;
@@ -164,8 +166,9 @@ pub fn plot(options: &PlotOptions) -> Result<PlotReport, PlotError> {
             write(&files[files.len() - 1], options, |out| csv::write(chart, &inputs, out))?;
         }
     }
+    #[cfg(feature = "flames")]
     if options.svg {
-        flames(&inputs.stacks, options, &mut files)?;
+        flames::write(&inputs.stacks, options, &mut files)?;
     }
     Ok(PlotReport {
         out: options.out.clone(),
@@ -178,20 +181,6 @@ pub fn plot(options: &PlotOptions) -> Result<PlotReport, PlotError> {
         skipped: inputs.skipped,
         notes: charts.notes,
     })
-}
-
-/// Writes the flame graph of each cell that was profiled, and of what it has more of than the one it is compared with.
-fn flames(all: &[stacks::Stacks], options: &PlotOptions, files: &mut Vec<PathBuf>) -> Result<(), PlotError> {
-    for (at, stacks) in all.iter().enumerate() {
-        files.push(beside(&options.out, &format!("flame-{}", at + 1), "svg"));
-        write(&files[files.len() - 1], options, |out| stacks.draw(out))?;
-        let before = stacks.against.as_ref().and_then(|to| all.iter().find(|other| other.cell == *to));
-        if let Some(before) = before {
-            files.push(beside(&options.out, &format!("flame-{}-difference", at + 1), "svg"));
-            write(&files[files.len() - 1], options, |out| stacks.draw_against(before, out))?;
-        }
-    }
-    Ok(())
 }
 
 /// `report.html` and `height` give `report-height.svg`.

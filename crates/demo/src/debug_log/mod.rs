@@ -161,6 +161,15 @@ pub(crate) struct Log {
     pub(crate) runs_left_out: u64,
 }
 
+/// The trust level that a log states, if it does: [`EVERY_SCRIPT`] or [`ASSUMED_VALID`].
+///
+/// # Errors
+///
+/// What `input` gives.
+pub fn trust(input: impl Read) -> io::Result<Option<&'static str>> {
+    Ok(read(input)?.runs.iter().rev().find_map(|run| run.trust).map(Trust::words))
+}
+
 /// Reads a whole log.
 ///
 /// # Errors
@@ -422,7 +431,7 @@ impl Reader {
 }
 
 /// Height of the last tip in a piece of a log that is made of whole lines.
-pub(crate) fn last_height(piece: &[u8]) -> Option<u32> {
+pub fn last_height(piece: &[u8]) -> Option<u32> {
     let mut end = piece.len();
     while let Some(at) = memmem::rfind(&piece[..end], line::TIP) {
         let fields = &piece[at + line::TIP.len()..];

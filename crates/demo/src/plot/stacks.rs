@@ -1,12 +1,9 @@
-//! Folded stacks of profiled runs in; flame graphs of each cell, and of what one has more of than another, out.
+//! Folded stacks of profiled runs in; the samples of each cell out.
 //!
-//! Absent on purpose: sampling (`run/profile.rs`), and drawing by ourselves: inferno does it.
+//! Absent on purpose: sampling, which is the lab's, and flame graphs (`flames`).
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::path::Path;
-
-use inferno::{differential, flamegraph};
 
 use crate::result::{Report, STACKS_FILE};
 
@@ -18,7 +15,8 @@ const STACKS_BYTES_MAX: u64 = 256 << 20;
 pub(super) struct Stacks {
     /// The cell.
     pub(super) cell: String,
-    /// The cell that it is compared with, if it is another.
+    /// The cell that it is compared with, if it is another: for flame graphs.
+    #[cfg_attr(not(feature = "flames"), allow(dead_code, reason = "flame graphs alone show it"))]
     pub(super) against: Option<String>,
     /// Samples by stack: `thread;main;f`.
     pub(super) folded: BTreeMap<String, u64>,
@@ -46,10 +44,6 @@ pub(super) fn of(report: &Report, directory: &Path) -> Vec<Stacks> {
 }
 
 impl Stacks {
-    fn lines(&self) -> String {
-        self.folded.iter().map(|(stack, count)| format!("{stack} {count}\n")).collect()
-    }
-
     /// Share of all samples in each function itself, the greatest first.
     pub(super) fn shares(&self) -> Vec<(&str, f64)> {
         let mut own = BTreeMap::<&str, u64>::new();
@@ -60,23 +54,6 @@ impl Stacks {
         let mut shares: Vec<_> = own.into_iter().map(|(function, count)| (function, count as f64 / all)).collect();
         shares.sort_by(|a, b| b.1.total_cmp(&a.1));
         shares
-    }
-
-    /// The flame graph of the cell.
-    pub(super) fn draw(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut options = flamegraph::Options::default();
-        options.title = self.cell.clone();
-        flamegraph::from_reader(&mut options, self.lines().as_bytes(), out).map_err(io::Error::other)
-    }
-
-    /// The flame graph of the cell, coloured by what it has more (red) or less (blue) of than `before`; shares, not counts.
-    pub(super) fn draw_against(&self, before: &Stacks, out: &mut dyn Write) -> io::Result<()> {
-        let mut difference = Vec::new();
-        let compared = differential::Options { normalize: true, ..differential::Options::default() };
-        differential::from_readers(compared, before.lines().as_bytes(), self.lines().as_bytes(), &mut difference)?;
-        let mut options = flamegraph::Options::default();
-        options.title = format!("{}, against {}", self.cell, before.cell);
-        flamegraph::from_reader(&mut options, &difference[..], out).map_err(io::Error::other)
     }
 }
 
@@ -113,13 +90,16 @@ mod tests {
         let [a, b] = &of(&report, scratch.path())[..] else { panic!("two cells") };
         assert_eq!((a.against.as_deref(), b.against.as_deref()), (None, Some("a")));
         assert_eq!(a.shares(), [("hash", 0.9), ("sort", 0.1)]);
-        let mut svg = Vec::new();
-        a.draw(&mut svg).unwrap();
-        b.draw_against(a, &mut svg).unwrap();
-        let svg = String::from_utf8(svg).unwrap();
-        assert!(svg.matches("<?xml").count() == 2, "two files");
-        for want in ["hash (90 samples", "sort (90 samples, 90.00%; +80.00%)", "b, against a"] {
-            assert!(svg.contains(want), "{want}");
+        #[cfg(feature = "flames")]
+        {
+            let mut svg = Vec::new();
+            a.draw(&mut svg).unwrap();
+            b.draw_against(a, &mut svg).unwrap();
+            let svg = String::from_utf8(svg).unwrap();
+            assert!(svg.matches("<?xml").count() == 2, "two files");
+            for want in ["hash (90 samples", "sort (90 samples, 90.00%; +80.00%)", "b, against a"] {
+                assert!(svg.contains(want), "{want}");
+            }
         }
     }
 }

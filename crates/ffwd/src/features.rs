@@ -1,0 +1,116 @@
+//! The features that this program was built with, and which one brings what it lacks.
+//!
+//! crates/ffwd/Cargo.toml says what each of them is.
+
+use std::ffi::OsString;
+
+/// Every feature, and whether it is in this program.
+const FEATURES: [(&str, bool); 13] = [
+    ("ablation", cfg!(feature = "ablation")),
+    ("audit", cfg!(feature = "audit")),
+    ("demo", cfg!(feature = "demo")),
+    ("descriptors", cfg!(feature = "descriptors")),
+    ("export", cfg!(feature = "export")),
+    ("heap", cfg!(feature = "heap")),
+    ("lab", cfg!(feature = "lab")),
+    ("manuals", cfg!(feature = "manuals")),
+    ("micro", cfg!(feature = "micro")),
+    ("regtest-tools", cfg!(feature = "regtest-tools")),
+    ("server", cfg!(feature = "server")),
+    ("top", cfg!(feature = "top")),
+    ("zstd", cfg!(feature = "zstd")),
+];
+
+/// Commands that a feature of another name brings; the others bear the name of theirs.
+const COMMANDS: [(&str, &str); 2] = [("serve", "server"), ("stop", "server")];
+/// Options that a feature brings.
+const OPTIONS: [(&str, &str); 2] = [("--server", "server"), ("--without", "ablation")];
+
+/// The names of those that are there.
+fn present() -> impl Iterator<Item = &'static str> {
+    FEATURES.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name)
+}
+
+/// What `--version` says behind the version: a line of its own.
+pub(crate) fn line() -> String {
+    let names: Vec<&str> = present().collect();
+    format!("features: {}", if names.is_empty() { "none".to_owned() } else { names.join(", ") })
+}
+
+/// Whether a feature is known and not there.
+fn lacks(feature: &str) -> bool {
+    FEATURES.contains(&(feature, false))
+}
+
+/// Why a command line cannot be run by this program, where a feature would make it right. `words` are as clap reads them.
+pub(crate) fn missing(words: &[OsString]) -> Option<String> {
+    let words: Vec<&str> = words.iter().skip(1).map(|word| word.to_str().unwrap_or_default()).collect();
+    let mut named = words.iter().copied().filter(|word| *word != "help");
+    let command = named.next()?;
+    let feature = match (command, named.next()) {
+        ("lab", Some("micro")) if !lacks("lab") => "micro",
+        _ => COMMANDS.iter().find(|(name, _)| *name == command).map_or(command, |(_, feature)| feature),
+    };
+    if lacks(feature) {
+        let part = if feature == "micro" { "lab micro" } else { command };
+        return Some(told(&format!("the command {part}"), feature));
+    }
+    let is_option = |word: &&&str, name: &str| word.split('=').next() == Some(name);
+    let (option, feature) =
+        OPTIONS.iter().find(|(name, feature)| lacks(feature) && words.iter().any(|word| is_option(&word, name)))?;
+    Some(told(&format!("the option {option}"), feature))
+}
+
+fn told(what: &str, feature: &str) -> String {
+    format!(
+        "{what} is not in this program: it was built without the feature `{feature}`. \
+         Build one with `cargo install --path crates/ffwd --features {feature}`"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> Option<String> {
+        missing(&std::iter::once("ffwd").chain(line.split_whitespace()).map(OsString::from).collect::<Vec<_>>())
+    }
+
+    /// The list is that of the manifest.
+    #[test]
+    fn features_are_those_of_the_manifest() {
+        let manifest = include_str!("../Cargo.toml");
+        let section = manifest.split("[features]").nth(1).and_then(|rest| rest.split("\n[").next()).unwrap();
+        let lines = section.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
+        let mut names: Vec<&str> = lines.filter_map(|line| line.split_once(" = ")).map(|(name, _)| name).collect();
+        names.retain(|name| !matches!(*name, "default" | "full"));
+        assert_eq!(names, FEATURES.map(|(name, _)| name));
+    }
+
+    #[test]
+    fn missing_commands_and_options_name_their_feature() {
+        for (line, feature) in [
+            ("lab plot x", "lab"),
+            ("help lab", "lab"),
+            ("lab micro", "micro"),
+            ("export --out x", "export"),
+            ("audit plan", "audit"),
+            ("top", "top"),
+            ("serve", "server"),
+            ("stop --chain regtest", "server"),
+            ("demo", "demo"),
+            ("manuals x", "manuals"),
+            ("reindex --without=prefetch", "ablation"),
+            ("sync --server", "server"),
+        ] {
+            let said = of(line);
+            let wanted = lacks(feature) || feature == "micro" && lacks("lab");
+            assert_eq!(said.is_some(), wanted, "{line}: {said:?}");
+            let feature = if feature == "micro" && lacks("lab") { "lab" } else { feature };
+            assert!(said.is_none_or(|why| why.contains(&format!("--features {feature}`"))), "{line}");
+        }
+        for line in ["", "sync", "reindex --par 1", "import lab", "help", "nothing"] {
+            assert_eq!(of(line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A transaction that waits for a block.
+
+use primitives::{Amount, Height, OutPoint, Tables, Txid, Wtxid};
+
+/// Most transactions that hang together. Source: Bitcoin Core b88bffe, `DEFAULT_CLUSTER_LIMIT`.
+pub const CLUSTER_MAX: usize = 64;
+/// Weight that a signature operation counts for at least. Source: Core's `DEFAULT_BYTES_PER_SIGOP`.
+const SIGOP_WEIGHT: u64 = 20;
+
+/// A transaction that waits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolEntry {
+    /// Its id.
+    pub txid: Txid,
+    /// The hash of all of it.
+    pub wtxid: Wtxid,
+    /// Its bytes, with witnesses.
+    pub bytes: Vec<u8>,
+    /// What it pays.
+    pub fee: Amount,
+    /// Its weight.
+    pub weight: u64,
+    /// Cost of its signature operations.
+    pub sigop_cost: u64,
+    /// When it came, in seconds since 1970.
+    pub time: u64,
+    /// Height of the tip then.
+    pub height: Height,
+    /// What it spends.
+    pub inputs: Vec<OutPoint>,
+}
+
+impl PoolEntry {
+    /// Weight, or what its signature operations count for if that is more. Source: Core's `GetSigOpsAdjustedWeight`.
+    pub fn adjusted_weight(&self) -> u64 {
+        self.weight.max(self.sigop_cost * SIGOP_WEIGHT)
+    }
+
+    /// A quarter of that, rounded up.
+    pub fn vsize(&self) -> u64 {
+        self.adjusted_weight().div_ceil(4)
+    }
+
+    /// Value and script of an output; `None` where it has no such output.
+    pub fn output(&self, vout: u32) -> Option<(Amount, Vec<u8>)> {
+        let mut tables = Tables::new();
+        let tx = tables.parse_transaction(&self.bytes).ok()?;
+        let output = tx.outputs().nth(usize::try_from(vout).ok()?)?;
+        Some((output.value(), output.script().to_vec()))
+    }
+}

@@ -1,0 +1,108 @@
+//! Transactions that wait for a block, as calls show them: with what hangs on each, in the order in which they would be mined.
+//!
+//! Source: Bitcoin Core b88bffe, rpc/mempool.cpp.
+
+use crate::args::Args;
+use crate::context::Context;
+use crate::error::RpcError;
+use crate::json::Json;
+use crate::mempool_order::Graph;
+use node::mempool::PoolEntry;
+use primitives::Txid;
+
+fn graph(context: &Context) -> Graph {
+    Graph::new(context.handle.mempool().entries())
+}
+
+/// The number of a transaction that is asked for.
+fn asked(graph: &Graph, args: &Args<'_>) -> Result<usize, RpcError> {
+    graph.place(&args.txid(0, "txid")?).ok_or_else(|| RpcError::not_found("Transaction not in mempool"))
+}
+
+pub(super) fn ancestors(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    relatives(context, args, Graph::ancestors)
+}
+
+pub(super) fn descendants(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    relatives(context, args, Graph::descendants)
+}
+
+/// What hangs on a transaction that is asked for, without itself.
+fn relatives(context: &Context, args: &Args<'_>, find: fn(&Graph, usize) -> Vec<usize>) -> Result<Json, RpcError> {
+    let is_verbose = args.bool_or(1, false)?;
+    let graph = graph(context);
+    let of = asked(&graph, args)?;
+    let found = find(&graph, of).into_iter().filter(|&index| index != of);
+    Ok(if is_verbose { detailed(&graph, found) } else { txids(&graph, found) })
+}
+
+fn txids(graph: &Graph, indexes: impl Iterator<Item = usize>) -> Json {
+    Json::Arr(indexes.map(|index| graph.entries()[index].txid.into()).collect())
+}
+
+fn detailed(graph: &Graph, indexes: impl Iterator<Item = usize>) -> Json {
+    Json::Obj(indexes.map(|index| (graph.entries()[index].txid.to_string().into(), shown(graph, index))).collect())
+}
+
+pub(super) fn entry(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let graph = graph(context);
+    let index = asked(&graph, args)?;
+    Ok(shown(&graph, index))
+}
+
+/// What is said of a transaction. Source: Core's `entryToJSON`.
+fn shown(graph: &Graph, index: usize) -> Json {
+    let entry = &graph.entries()[index];
+    let of = |indexes: &[usize]| {
+        let all = indexes.iter().map(|&index| &graph.entries()[index]);
+        let (vsize, fee) = all.fold((0, 0), |(vsize, fee), entry| (vsize + entry.vsize(), fee + entry.fee.0));
+        (indexes.len(), vsize, Json::amount(fee))
+    };
+    let ancestors = graph.ancestors(index);
+    let descendants = graph.descendants(index);
+    let (ancestor_count, ancestor_size, ancestor_fees) = of(&ancestors);
+    let (descendant_count, descendant_size, descendant_fees) = of(&descendants);
+    let chunk = graph.chunk_rate(index);
+    let fees = Json::object()
+        .put("base", Json::amount(entry.fee.0))
+        .put("modified", Json::amount(entry.fee.0))
+        .put("ancestor", ancestor_fees)
+        .put("descendant", descendant_fees)
+        .put("chunk", Json::amount(chunk.fee));
+    let is_parent = |of: &PoolEntry, txid: Txid| of.inputs.iter().any(|outpoint| outpoint.txid == txid);
+    let parents = ancestors.iter().map(|&at| graph.entries()[at].txid).filter(|txid| is_parent(entry, *txid));
+    // Parents are in the order of what is shown, children in that of their hashes, as in Core.
+    let mut depends: Vec<String> = parents.map(|txid| txid.to_string()).collect();
+    depends.sort();
+    let children = descendants.iter().copied().filter(|&at| is_parent(&graph.entries()[at], entry.txid));
+    Json::object()
+        .put("vsize_adjusted", entry.vsize())
+        .put("vsize", entry.vsize())
+        .put("vsize_bip141", entry.weight.div_ceil(4))
+        .put("weight", entry.weight)
+        .put("time", entry.time)
+        .put("height", entry.height)
+        .put("descendantcount", descendant_count)
+        .put("descendantsize", descendant_size)
+        .put("ancestorcount", ancestor_count)
+        .put("ancestorsize", ancestor_size)
+        .put("wtxid", entry.wtxid.to_hash256())
+        .put("chunkweight", chunk.weight)
+        .put("fees", fees.end())
+        .put("depends", Json::Arr(depends.into_iter().map(Json::from).collect()))
+        .put("spentby", txids(graph, children))
+        .put("unbroadcast", false)
+        .end()
+}
+
+/// The ids of all.
+pub(super) fn all(context: &Context) -> Json {
+    let graph = graph(context);
+    txids(&graph, graph.in_order())
+}
+
+/// All, with everything that is said of each.
+pub(super) fn all_detailed(context: &Context) -> Json {
+    let graph = graph(context);
+    detailed(&graph, graph.in_order())
+}
