@@ -18,6 +18,7 @@ const CODES: [(u8, &[&str]); 5] = [
         &[
             "The command did what it was asked to do.",
             "sync --exit-at-tip: the best chain that is known is connected and committed, or --stopatheight is reached.",
+            "A chain with a block that ffwd found to break a rule, in this run or an earlier one, is no better chain.",
             "A sync without --exit-at-tip has no end of its own: stopped by Ctrl-C or SIGTERM it ends with 0.",
             "coins diff: the two files have the same coins.",
         ],
@@ -27,6 +28,7 @@ const CODES: [(u8, &[&str]); 5] = [
         &[
             "A fault of the disk, the network, a file or the configuration; standard error says what happened and what to do.",
             "sync, reindex, import: the chain ends before the best one that is known; end_reason of --json says why.",
+            "So too where a mark of invalidateblock or of bitcoind shuts out a better chain: such a mark may be wrong.",
             "verify, audit: something is not valid.",
             "coins diff: the two files differ.",
         ],

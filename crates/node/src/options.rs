@@ -23,6 +23,8 @@ pub const DBCACHE_BYTES: usize = 450 << 20;
 /// How long the pipeline waits for a block before it lets the run end, so that other things are looked at; and how long
 /// who brings a block waits for room while nothing is taken.
 pub(crate) const ARRIVAL_PATIENCE: Duration = Duration::from_millis(200);
+/// Blocks that a sync plans for one run of the pipeline: what is planned costs memory and time for each.
+pub(crate) const RUN_BLOCKS_MAX: u32 = 16_384;
 
 /// Where the time comes from: the program gives the machine's clock, tests any other.
 pub type Clock = fn() -> SystemTime;
@@ -175,6 +177,8 @@ pub struct Sizes {
     pub import_piece_bytes: usize,
     /// How long the pipeline waits for a block from peers before other things are looked at.
     pub arrival_patience: Duration,
+    /// Blocks that a sync plans for one run of the pipeline.
+    pub run_blocks_max: u32,
     /// Whether [`Options::dbcache_bytes`] was chosen by [`crate::pipeline::machine_memory`], and follows what is left from then on.
     pub dbcache_follows: bool,
     /// `-checkblockindex`: the number of changes of the chain after which the block index is checked; 0: never.
@@ -191,6 +195,7 @@ impl Default for Sizes {
             hinted_run_bytes_max: usize::MAX,
             import_piece_bytes: 32 << 20,
             arrival_patience: ARRIVAL_PATIENCE,
+            run_blocks_max: RUN_BLOCKS_MAX,
             dbcache_follows: false,
             check_block_index: 0,
             tip_age_max_s: crate::chain::headers::TIP_AGE_MAX_S,

@@ -260,7 +260,7 @@ pub fn record(magic: [u8; 4], block: &[u8]) -> Vec<u8> {
 /// What a block of regtest pays at most, in satoshis: halved every 150 blocks.
 #[must_use]
 pub fn subsidy(height: u32) -> i64 {
-    (50 * COIN) >> (height / 150)
+    (50 * COIN).checked_shr(height / 150).unwrap_or(0)
 }
 
 /// `count` blocks on a genesis block of regtest, which comes first. From height 101 on each has a second transaction,

@@ -7,4 +7,6 @@ pub mod block;
 pub mod deployments;
 pub mod headers;
 pub mod index;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod tree;

@@ -4,6 +4,7 @@
 //! snapshot (`session`).
 
 use super::{DataDir, Mode};
+use crate::chain::index::{BlockIndex, OfferedHeaders};
 use crate::chain::tree::{NodeId, Tree};
 use crate::fault::Message;
 use crate::reporting::state::{SHUT_OUT_ADVICE, ShutOut};
@@ -16,7 +17,7 @@ impl DataDir<'_> {
             let index = self.index.read();
             let tree = index.headers();
             let prune_height = self.writer.is_pruned().then(|| index.prune_height());
-            (tree.height(tip), shut_out(tree), prune_height, self.assumed_elsewhere(tree))
+            (tree.height(tip), shut_out(&index, tip, &[]), prune_height, self.assumed_elsewhere(tree))
         };
         self.reporter.shut_out(shut_out);
         self.reporter.assumed_elsewhere(assumed_elsewhere);
@@ -40,18 +41,17 @@ impl DataDir<'_> {
         (!tree.is_ancestor(id, tree.best())).then_some(self.options.assumevalid)
     }
 
-    /// Why the chain ends where it does, if a mark of an earlier run shuts out a better one.
-    pub(crate) fn shut_out_reason(&self, tree: &Tree) -> Option<Message> {
+    /// Why the chain ends at `tip`, if a mark shuts out a better one.
+    pub(crate) fn shut_out_reason(&self, index: &BlockIndex, tip: NodeId) -> Option<Message> {
         // A rebuild of the coins is of the connected chain, whatever is beside it.
-        let shut_out = shut_out(tree).filter(|_| self.mode == Mode::Work)?;
-        let is_found_now = self.reporter.shortfall.is_refused(&shut_out.hash);
-        (!is_found_now).then(|| Message::new(shut_out.what(), SHUT_OUT_ADVICE))
+        let shut_out = shut_out(index, tip, &[]).filter(|_| self.mode == Mode::Work)?;
+        Some(Message::new(shut_out.what(), SHUT_OUT_ADVICE))
     }
 }
 
-/// The chain with more work that a mark shuts out.
-pub(crate) fn shut_out(tree: &Tree) -> Option<ShutOut> {
-    let (lowest, end) = tree.shut_out()?;
-    let height = tree.height(lowest);
-    Some(ShutOut { hash: tree.hash(lowest), height, blocks: tree.height(end).blocks_above(height) + 1 })
+/// The chain with more work than that of `tip` that a mark shuts out, for displays: see [`BlockIndex::shut_out`].
+pub(crate) fn shut_out(index: &BlockIndex, tip: NodeId, offered: &[OfferedHeaders]) -> Option<ShutOut> {
+    let chain = index.shut_out(tip, offered)?;
+    let tree = index.headers();
+    Some(ShutOut { hash: tree.hash(chain.mark), height: tree.height(chain.mark), blocks: chain.blocks })
 }

@@ -26,6 +26,8 @@ const BUFFERS_AHEAD: usize = 8;
 const BUFFERS_PER_WORKER: usize = 2;
 const BUFFERS_MIN: usize = 3;
 const BUFFERS_MAX: usize = 64;
+/// A run of fewer bytes stays in the page cache, whatever memory is left.
+const CACHED_BYTES_MIN: u64 = 16 << 20;
 /// Most blocks that are considered for one read.
 const BLOCKS_PER_READ: usize = 512;
 
@@ -81,10 +83,11 @@ impl BlockFeed {
         BlockFeed { arrivals: None, dbcache_bytes: dbcache_bytes as u64, pool, state: Mutex::new(state) }
     }
 
-    /// Whether this many bytes of blocks are more than the memory that is left to the page cache: then blocks that were read
+    /// Whether this many bytes of blocks, if not a few, are more than the memory that is left to the page cache: then blocks that were read
     /// are not kept there, which the tables of coins need.
     fn exceed_memory(&self, bytes: u64) -> bool {
-        MachineMemory::default().left().is_some_and(|left| bytes > left.saturating_sub(self.dbcache_bytes))
+        bytes > CACHED_BYTES_MIN
+            && MachineMemory::default().left().is_some_and(|left| bytes > left.saturating_sub(self.dbcache_bytes))
     }
 
     /// Bytes of the buffers that were made.

@@ -17,6 +17,7 @@ mod mounts;
 mod on_snapshot;
 pub mod pid_file;
 pub(crate) mod prune;
+mod refused;
 pub(crate) mod scan;
 pub(crate) mod seems;
 pub mod store_block;
@@ -47,10 +48,12 @@ use crate::utxo_stats::set_totals::TotalsAlong;
 use consensus::Params;
 use lock::Locked;
 use primitives::{BlockHash, Height};
+use refused::RefusedFile;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 use store::blockfiles::{BlockAt, BlockFiles};
 use store::locks::DataDirLocks;
+use store::private_files::PrivateDir;
 use store::undofiles::UndoFiles;
 use store::{Chainstate, FileInfos, Host, Layout};
 
@@ -97,6 +100,8 @@ pub(crate) struct DataDir<'e> {
     /// Every known block.
     pub(crate) index: Arc<SharedIndex>,
     pub(crate) writer: Arc<Writer>,
+    /// Why blocks are marked as invalid.
+    pub(crate) refused: Arc<RefusedFile>,
     pub(crate) coins: CoinsIo,
     /// Of the last block that was connected: records of coins in memory.
     pub(crate) cached_coins: AtomicU64,
@@ -157,6 +162,7 @@ impl<'e> DataDir<'e> {
             mode: Mode::Work,
             assumed: None,
             writer: Arc::new(Writer::new(setup, index_db, index.clone(), infos)?),
+            refused: Arc::new(RefusedFile::new(PrivateDir::new(disk.clone(), layout.private_dir()))),
             index,
             coins: CoinsIo::new(disk.clone(), chainstate, options.dbcache_bytes / FILTER_SHARE),
             cached_coins: AtomicU64::new(0),
@@ -220,6 +226,7 @@ impl<'e> DataDir<'e> {
     ///
     /// As there.
     pub(crate) fn write_index(&self, reindexing: Option<bool>) -> Result<(), Fault> {
+        self.refused.keep(&self.index, &self.reporter)?;
         self.writer.commit(&self.reporter, reindexing)
     }
 

@@ -140,7 +140,7 @@ impl DataDir<'_> {
             (error, _) if error.mutated() => Ok(NotStored::Body(error.to_string())),
             (error, Check::CheckBlock) if source != Source::File => Ok(NotStored::Body(error.to_string())),
             (error, _) => {
-                self.index.write().invalid(header.node);
+                self.index.write().refuse(header.node);
                 Ok(NotStored::Invalid(error))
             }
         }

@@ -111,7 +111,7 @@ pub(crate) fn report(
         let is_current = time <= now && now - time <= datadir.options.sizes.tip_age_max_s;
         let is_stored = |node| index.place(node).is_some();
         let reason = || reporter.shortfall.reason(tree, tip, is_current, &is_stored);
-        let why = || datadir.shut_out_reason(tree).or_else(reason);
+        let why = || datadir.shut_out_reason(&index, tip).or_else(reason);
         (height, tree.height(tree.best()), ends_early.then(why).flatten())
     };
     reporter.report(JobReport {

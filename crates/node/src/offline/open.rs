@@ -97,6 +97,7 @@ pub(crate) fn open_existing<'e>(
         datadir.mark_genesis();
     }
     datadir.set_active(tip);
+    datadir.refused.load(&datadir.index);
     if purpose == Purpose::Work {
         datadir.take_in_unindexed(lock::clock(options)?)?;
         check_tip_time(&datadir, tip)?;

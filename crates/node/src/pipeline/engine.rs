@@ -335,7 +335,7 @@ impl<'w> Engine<'w> {
                     let mut index = self.index.write();
                     // Refused for its coins or scripts: its body stays where it is, as in Core.
                     transactions.into_iter().for_each(|count| index.checked(node, count));
-                    index.invalid(node);
+                    index.refuse(node);
                 }
                 self.world.refused(node, &error);
                 self.news.refused.push((node, error.to_string()));
@@ -527,7 +527,7 @@ impl<'w> Engine<'w> {
             Err(BadBody::Refused(first)) => {
                 let header = headers::context(&self.headers(), self.params, node);
                 let (error, _) = recheck::confirm(self.params, &header, &bytes, &first)?;
-                self.index.write().invalid(node);
+                self.index.write().refuse(node);
                 self.world.refused(node, &error);
             }
             Err(BadBody::Mutated(error)) => return self.lose_mutated(node, &error),

@@ -108,8 +108,6 @@ pub struct Progress {
     pub presync: Option<Height>,
     /// The last blocks connected, the newest last.
     pub recent: Vec<RecentBlock>,
-    /// What this part of the work does.
-    pub phase: &'static str,
     /// Whether the initial block download is over, of a job that follows the chain.
     pub is_current: bool,
     /// What limits the work, once measured.

@@ -44,8 +44,6 @@ pub(crate) struct Reporter<'e> {
     bench: Mutex<BenchLines>,
     /// The last blocks connected.
     recent: Mutex<VecDeque<RecentBlock>>,
-    /// What this part of the work does, in a word or two.
-    phase: Mutex<&'static str>,
     /// What is known of the session, and the state that follows.
     session: Mutex<Session>,
     /// Threads that wait for space on the disk.
@@ -96,7 +94,6 @@ impl<'e> Reporter<'e> {
             last_progress: Mutex::new(Instant::now()),
             bench: Mutex::default(),
             recent: Mutex::default(),
-            phase: Mutex::new("connecting blocks"),
             session: Mutex::default(),
             disk_waits: AtomicU32::new(0),
             workers: AtomicUsize::new(1),
@@ -217,7 +214,7 @@ impl<'e> Reporter<'e> {
         if counts {
             self.log.line(&format!("InvalidChainFound: invalid block={hash} height={height}"));
             self.add_invalid();
-            self.shortfall.refused(hash);
+            self.shortfall.refused();
         }
         (self.events)(Event::Refused { height, hash, why, is_shown });
     }
@@ -256,9 +253,8 @@ impl<'e> Reporter<'e> {
         (self.events)(Event::Tip { height, hash, initial_download });
     }
 
-    /// A sync has its peers from here on; `phase` says for what.
-    pub(crate) fn ready(&self, phase: &'static str) {
-        *lock(&self.phase) = phase;
+    /// A sync has its peers' thread from here on.
+    pub(crate) fn ready(&self) {
         (self.events)(Event::Ready);
     }
 
@@ -351,7 +347,6 @@ impl<'e> Reporter<'e> {
             peers: counted.peers,
             headers: counted.headers,
             recent: lock(&self.recent).iter().cloned().collect(),
-            phase: *lock(&self.phase),
             is_current: counted.is_current,
             presync: counted.presync,
             limit: lock(&self.session).facts.limit,

@@ -8,8 +8,6 @@ use crate::chain::tree::{NodeId, Tree};
 use crate::fault::Message;
 use crate::reporting::DamagedRecord;
 use crate::threads::locks::lock;
-use primitives::BlockHash;
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
@@ -30,9 +28,8 @@ struct Found {
     bodies: Vec<NodeId>,
     /// Blocks of the files without a parent.
     orphan_count: u64,
-    /// Blocks refused because they break a rule: how many, and the first of them.
-    refused_count: u64,
-    refused: HashSet<BlockHash>,
+    /// Blocks were refused because they break a rule.
+    has_refused: bool,
     /// Headers that the clock keeps out.
     is_clock_behind: bool,
     /// Why nothing could be read of a file that is not empty.
@@ -72,22 +69,13 @@ impl Shortfall {
     }
 
     /// A block breaks a rule.
-    pub(crate) fn refused(&self, hash: BlockHash) {
-        let mut found = self.lock();
-        found.refused_count += 1;
-        if found.refused.len() < RECORDS_MAX {
-            found.refused.insert(hash);
-        }
-    }
-
-    /// Whether this block did, in this run.
-    pub(crate) fn is_refused(&self, hash: &BlockHash) -> bool {
-        self.lock().refused.contains(hash)
+    pub(crate) fn refused(&self) {
+        self.lock().has_refused = true;
     }
 
     /// Whether a block broke a rule.
     pub(crate) fn has_refused(&self) -> bool {
-        self.lock().refused_count > 0
+        self.lock().has_refused
     }
 
     /// Headers are further ahead of the clock than a rule allows.

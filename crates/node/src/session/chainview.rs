@@ -1,12 +1,11 @@
 //! The chain as peers see it: headers, locators, blocks to serve. Never waits for the pipeline.
 
 use crate::chain::headers;
-use crate::chain::index::{Headers, SharedIndex};
+use crate::chain::index::{Headers, OfferedHeaders, SharedIndex};
 use crate::chain::tree::{Fate, NodeId, Tree};
 use crate::datadir::writer::Writer;
 use crate::indexing::Indexing;
 use crate::options::{Clock, unix_seconds};
-use crate::session::finish::Offered;
 use crate::threads::locks::lock;
 use consensus::{BlockError, Class, Params, Rule};
 use disk::Disk;
@@ -32,7 +31,7 @@ pub(crate) struct SharedChain {
     pub(crate) tip_age_max_s: u64,
     pub(crate) unserved: Arc<Unserved>,
     /// Headers on marked blocks that peers sent since this was asked.
-    pub(crate) offers: Mutex<Vec<Offered>>,
+    pub(crate) offers: Mutex<Vec<OfferedHeaders>>,
     /// Whether the best of what is stored is connected in this part of the work.
     pub(crate) connects: AtomicBool,
     /// The indexes that are kept, and where their files lie.
@@ -73,7 +72,7 @@ const OFFERS_MAX: usize = 64;
 
 impl SharedChain {
     /// Headers on marked blocks that peers sent since this was asked.
-    pub(crate) fn take_offers(&self) -> Vec<Offered> {
+    pub(crate) fn take_offers(&self) -> Vec<OfferedHeaders> {
         std::mem::take(&mut lock(&self.offers))
     }
 
@@ -90,7 +89,7 @@ impl SharedChain {
         }
         let mut offers = lock(&self.offers);
         if offers.len() < OFFERS_MAX {
-            offers.push(Offered { on, blocks, work });
+            offers.push(OfferedHeaders { on, blocks, work });
         }
     }
 

@@ -4,26 +4,47 @@
 //! does nothing by itself: it has no thread, socket, file or clock; `threads` carries inputs to it and does what it says.
 //! It decides by its own state and the block index, never by the counters of the progress line.
 //!
-//! What is asked of the peers is in `request`, when a sync is done in `finish`, whether blocks wait for headers in `trust`:
-//! pure functions, called from here alone. So the question "why is it not asking for block N?" has one place: [`SyncDriver`]
-//! asks for what [`request::requests`] lists, when a target, the tip or the room on the disk changes.
+//! Which blocks are listed is in `request`, when a sync is done in `finish`, whether blocks wait for headers in `trust`: pure
+//! functions, called from here alone.
+//!
+//! Why is it not asking for block N? [`SyncDriver::want`] makes the lists that the network asks peers for. It runs again when
+//! the peers' chains change, when the network has used a list up ([`Input::WantMore`]), and when there is room again
+//! ([`SyncDriver::want_if_room`]). A block is in no list for one of these reasons, in the order in which they are decided:
+//!
+//! | reason | decided in |
+//! |---|---|
+//! | this part of the sync wants headers alone, or the blocks of hints | [`SyncDriver::open_targets`], [`SyncDriver::lists`] |
+//! | no peer's chain has it; or that chain is marked invalid, or has less than the minimum work | [`request::open_targets`] |
+//! | it lies below a snapshot, and a block of the tip is missing | [`SyncDriver::has_all_of_tip`] |
+//! | it lies above `--stopatheight` | [`request::requests`] |
+//! | block files are pruned, and it lies too far above the tip | [`request::ahead_max`] |
+//! | block files are pruned, and a commit must free space first | [`request::requests`], `is_held_back` |
+//! | its body is stored | [`BlockIndex::missing_from`] |
+//! | 4,096 missing blocks lie below it | [`request::WANTS_MAX`] |
+//! | the download is paused, or the budget of the hour or the day is used up | [`request::within`] |
+//!
+//! A block that is listed and does not come is the network's matter: `p2p::hub::block_download` has the window, which peer is
+//! asked, and when another one is.
+//!
+//! From a block's arrival to the next list there are five stops: `threads::take_events` takes it from the network,
+//! `receive::store` checks and stores it, `link::Session::drive` brings [`Input::Judged`] here, [`SyncDriver::on`] decides whether
+//! lists are due, `request::requests` makes them.
 //!
 //! The engine's thread gives [`Input::Rested`] when no block is in flight, and gets one of the steps [`Action::Activate`],
-//! [`Action::RunTo`], [`Action::RunPast`], [`Action::Wait`] or [`Action::Done`] as the last action. The other inputs never give a step.
+//! [`Action::RunTo`], [`Action::RunPast`], [`Action::HashPast`], [`Action::Wait`] or [`Action::Done`] as the last action. The other inputs never give a step.
 
 mod terms;
 
 pub(crate) use terms::{Action, Doing, Goal, Input, Outcome, Settings, View};
 
 use super::budget::{Allowance, Budget, LocalTime};
-use super::finish::{self, Offered};
+use super::finish::{self, Past};
 use super::request::{self, Limits, WANTS_MAX};
 use super::trust::HeadersGate;
 use crate::chain::headers;
-use crate::chain::index::BlockIndex;
+use crate::chain::index::{BlockIndex, OfferedHeaders};
 use crate::chain::tree::{Fate, NodeId, Tree};
 use crate::pipeline::engine::Standing;
-use crate::reporting::state::ShutOut;
 use p2p::{BlockVerdict, Progress, Want};
 use primitives::{BlockHash, Height};
 use std::collections::HashSet;
@@ -53,6 +74,7 @@ pub(crate) struct SyncDriver {
     asks_past: bool,
     /// The past is at work.
     is_past_at_work: bool,
+    past_coins: PastCoins,
     /// Where the run ends that is under way.
     run_to: Option<NodeId>,
     /// The tip when the engine last rested, and since when it is the tip.
@@ -72,10 +94,22 @@ pub(crate) struct SyncDriver {
     /// Whether the feed was told to hold blocks back.
     awaits_headers: bool,
     /// Headers on marked blocks that peers offered, of each block the most.
-    offered: Vec<Offered>,
+    offered: Vec<OfferedHeaders>,
     is_stopping: bool,
     is_load_asked: bool,
     doing: Doing,
+}
+
+/// Where the coins are of the blocks below a snapshot, once all of these are connected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum PastCoins {
+    /// Not hashed.
+    #[default]
+    Open,
+    /// Being hashed, beside the work at the tip.
+    Hashing,
+    /// Their hash is known.
+    Hashed,
 }
 
 /// Offers that are remembered.
@@ -94,6 +128,7 @@ impl SyncDriver {
             is_held_back: false,
             asks_past: false,
             is_past_at_work: false,
+            past_coins: PastCoins::default(),
             run_to: None,
             tip,
             tip_since: Duration::ZERO,
@@ -125,6 +160,10 @@ impl SyncDriver {
             Input::Judged { hash, verdict, bytes } => self.on_judged(hash, verdict, bytes, view, &mut actions),
             Input::Refused { node, hash, why } => self.on_refused(node, hash, why, view, &mut actions),
             Input::Lost => self.begin_anew(view, &mut actions),
+            Input::PastHashed => {
+                self.past_coins = PastCoins::Hashed;
+                actions.push(Action::Hurry);
+            }
             Input::Rested { tip, past } => self.on_rested(tip, past, view, now, &mut actions),
             Input::LoadAsked => self.is_load_asked = true,
             Input::Clock { local, is_paused } => self.on_clock(local, is_paused, view, &mut actions),
@@ -234,6 +273,10 @@ impl SyncDriver {
         };
         let has_past = past.is_some_and(|past| past.wanted != past.tip);
         let step = match run_to {
+            _ if self.must_hash_past(past.as_ref(), view) => {
+                self.past_coins = PastCoins::Hashing;
+                Action::HashPast
+            }
             _ if must_activate => Action::Activate,
             Some(end) if !has_past || has_next(end) => {
                 self.run_to = Some(end);
@@ -255,7 +298,7 @@ impl SyncDriver {
             return None;
         }
         let tree = view.index.headers();
-        let run_to = request::next_run(tree, self.tip, &self.open_targets(tree))?;
+        let run_to = request::next_run(tree, self.tip, &self.open_targets(tree), self.settings.run_blocks_max)?;
         (!self.waits_for_headers(run_to, tree, now)).then_some(run_to)
     }
 
@@ -287,7 +330,13 @@ impl SyncDriver {
             return Some(Outcome::Stopped);
         }
         let tree = view.index.headers();
-        let is_past_done = |base: NodeId| past.is_none_or(|past| finish::is_past_done(tree, base, past.tip));
+        let is_past_done = |base: NodeId| {
+            past.is_none_or(|past| match finish::past(tree, base, past.tip) {
+                Past::Going => false,
+                Past::Reached => self.past_coins == PastCoins::Hashed,
+                Past::Refused => true,
+            })
+        };
         let is_reached = match (self.goal, self.settings.snapshot) {
             (Goal::Headers(wanted), _) => finish::has_headers(tree, &wanted, &self.network),
             (Goal::Hinted, _) => view.hinted.is_none_or(|hinted| hinted.is_at_end()),
@@ -300,6 +349,14 @@ impl SyncDriver {
             (Goal::Tip, None) => self.settings.ends_at_tip && self.is_at_tip(standing, tree, now),
         };
         is_reached.then_some(Outcome::Reached)
+    }
+
+    /// Whether the blocks below the snapshot are all connected, and the hash of their coins is to be made.
+    fn must_hash_past(&self, past: Option<&Standing>, view: View<'_>) -> bool {
+        let base = self.past_end(view.index.headers()).zip(past);
+        let is_reached =
+            base.is_some_and(|(base, past)| finish::past(view.index.headers(), base, past.tip) == Past::Reached);
+        is_reached && self.past_coins == PastCoins::Open
     }
 
     fn is_suspect(&self, standing: &Standing) -> bool {
@@ -432,7 +489,7 @@ impl SyncDriver {
                 Doing::AwaitingBlock { node, since }
             }
             None if next.is_some() || *step == Action::Activate => Doing::Connecting,
-            None if *step == Action::RunPast => Doing::ValidatingPast,
+            None if matches!(step, Action::RunPast | Action::HashPast) => Doing::ValidatingPast,
             None if !self.network.headers_done => Doing::AwaitingHeaders,
             None => Doing::AtTip,
         };
@@ -450,6 +507,7 @@ impl SyncDriver {
         (self.tip, self.told, self.run_to) = (tip, tip, None);
         (self.is_unsettled, self.is_held_back, self.is_load_asked) = (false, false, false);
         (self.asks_past, self.is_past_at_work) = (false, false);
+        self.past_coins = PastCoins::Open;
         self.wanted_to = Height::GENESIS;
     }
 
@@ -459,21 +517,16 @@ impl SyncDriver {
     }
 
     /// A peer offered headers on a marked block.
-    pub(crate) fn note_offered(&mut self, offered: Offered) {
+    pub(crate) fn note_offered(&mut self, offered: OfferedHeaders) {
         self.offered.retain(|known| known.on != offered.on || known.work > offered.work);
         if self.offered.len() < OFFERED_MAX && self.offered.iter().all(|known| known.on != offered.on) {
             self.offered.push(offered);
         }
     }
 
-    /// A better chain that an older mark shuts out.
-    pub(crate) fn shut_out(&self, index: &BlockIndex) -> Option<ShutOut> {
-        finish::shut_out(index, index.tip(), &self.judged, &self.offered)
-    }
-
-    /// Whether a block broke a rule in this run.
-    pub(crate) fn has_judged(&self, tree: &Tree, hash: &BlockHash) -> bool {
-        tree.find(hash).is_some_and(|node| self.judged.contains(&node))
+    /// Headers on marked blocks that peers offered, of each block the most.
+    pub(crate) fn offered(&self) -> &[OfferedHeaders] {
+        &self.offered
     }
 
     /// What it is about.
@@ -523,5 +576,7 @@ impl SyncDriver {
     }
 }
 
+#[cfg(test)]
+mod step_cost;
 #[cfg(test)]
 mod tests;

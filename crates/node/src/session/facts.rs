@@ -1,6 +1,7 @@
 //! The facts that the state of a session is made of, gathered where they are known: the block index, and the network.
 
-use crate::chain::tree::{NodeId, Tree};
+use crate::chain::index::{BlockIndex, OfferedHeaders};
+use crate::chain::tree::NodeId;
 use crate::datadir::DataDir;
 use crate::datadir::earlier::shut_out;
 use crate::options::unix_seconds;
@@ -18,8 +19,18 @@ pub(crate) struct FactsSeen {
     peers_since: Option<Instant>,
     /// Whether peers told headers.
     has_headers: bool,
-    /// The marked chain's end and its first marked block: to be walked once.
-    shut_out: Option<(NodeId, ShutOut)>,
+    /// The chain that a mark shuts out, and what it follows from: to be looked for again where that changes.
+    shut_out: (Marks, Option<ShutOut>),
+}
+
+/// What a chain that is shut out follows from.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Marks {
+    tip: Option<NodeId>,
+    /// End of the marked chain of most work.
+    end: Option<NodeId>,
+    refused_count: usize,
+    offered: Vec<OfferedHeaders>,
 }
 
 /// How the network was set up.
@@ -32,8 +43,8 @@ pub(crate) struct NetworkSetup {
 }
 
 impl FactsSeen {
-    /// What the block index knows.
-    pub(crate) fn of_chain(&mut self, datadir: &DataDir<'_>) -> SessionFacts {
+    /// What the block index knows; `offered` are headers that peers sent on marked blocks.
+    pub(crate) fn of_chain(&mut self, datadir: &DataDir<'_>, offered: Vec<OfferedHeaders>) -> SessionFacts {
         let index = datadir.index.read();
         let tree = index.headers();
         let tip = index.tip();
@@ -47,18 +58,21 @@ impl FactsSeen {
             is_current: !datadir.is_initial(tree, tip),
             headers: if has_work { tree.height(best) } else { tree.height(tip) },
             stop_height: datadir.options.stop_at_height,
-            shut_out: self.shut_out(tree),
+            shut_out: self.shut_out(&index, offered),
             assumed_elsewhere: datadir.assumed_elsewhere(tree),
             ..SessionFacts::default()
         }
     }
 
-    fn shut_out(&mut self, tree: &Tree) -> Option<ShutOut> {
-        let end = tree.shut_out_end();
-        if self.shut_out.map(|(end, _)| end) != end {
-            self.shut_out = end.and_then(|end| Some((end, shut_out(tree)?)));
+    fn shut_out(&mut self, index: &BlockIndex, offered: Vec<OfferedHeaders>) -> Option<ShutOut> {
+        let tip = index.tip();
+        let end = index.headers().shut_out_end();
+        let marks = Marks { tip: Some(tip), end, refused_count: index.refused().len(), offered };
+        if self.shut_out.0 != marks {
+            let found = shut_out(index, tip, &marks.offered);
+            self.shut_out = (marks, found);
         }
-        self.shut_out.map(|(_, shut_out)| shut_out)
+        self.shut_out.1
     }
 
     /// What the network knows; the chain is connected up to `height`.

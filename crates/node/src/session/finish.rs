@@ -4,12 +4,11 @@
 //! displays.
 
 use crate::chain::index::BlockIndex;
-use crate::chain::tree::{Fate, GENESIS, NodeId, Tree};
+use crate::chain::tree::{Fate, NodeId, Tree};
 use crate::fault::Message;
 use crate::reporting::state::{SHUT_OUT_ADVICE, ShutOut};
 use p2p::Progress;
 use primitives::{BlockHash, Height, Work};
-use std::collections::HashSet;
 use std::time::Duration;
 
 /// How long a tip is no end while a header with more work is known that no peer withholds: the peer that announced it may
@@ -48,15 +47,30 @@ pub(crate) fn is_suspect(is_on_snapshot: bool, has_refused: bool, is_held: bool)
     is_on_snapshot && (has_refused || is_held)
 }
 
-/// Whether the chain up to the base block of a snapshot is done, or never will be.
-pub(crate) fn is_past_done(tree: &Tree, base: NodeId, past_tip: NodeId) -> bool {
-    past_tip == base || tree.fate(base) != Fate::Open
+/// How far the chain up to the base block of a snapshot is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Past {
+    /// Blocks are missing.
+    Going,
+    /// The base block is connected.
+    Reached,
+    /// The base block is part of an invalid chain.
+    Refused,
+}
+
+/// How far the chain up to the base block of a snapshot is, of which `past_tip` is the last connected block.
+pub(crate) fn past(tree: &Tree, base: NodeId, past_tip: NodeId) -> Past {
+    match tree.fate(base) {
+        Fate::Open if past_tip == base => Past::Reached,
+        Fate::Open => Past::Going,
+        Fate::Failed | Fate::FailedParent => Past::Refused,
+    }
 }
 
 /// Why a sync ends although a better header chain is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum EndReason {
-    /// A chain with more work has a block that is marked invalid, and was not judged in this run.
+    /// A chain with more work has a block that is marked invalid, and ffwd did not find that it breaks a rule.
     ShutOut(ShutOut),
     /// No connected peer gives the blocks of the best header chain.
     Unreached {
@@ -79,52 +93,6 @@ impl EndReason {
     }
 }
 
-/// Headers on top of a marked block that a peer offered and that are not kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Offered {
-    /// The block that is marked, or that stands on a marked one.
-    pub(crate) on: NodeId,
-    /// Headers above it.
-    pub(crate) blocks: u32,
-    /// Work of the chain with them.
-    pub(crate) work: Work,
-}
-
-/// A chain with more work than `tip` that a mark shuts out which was not made for a block judged in this run (`judged`); the
-/// one of most work. `offered` are headers that peers sent and the tree does not keep.
-pub(crate) fn shut_out(
-    index: &BlockIndex,
-    tip: NodeId,
-    judged: &HashSet<NodeId>,
-    offered: &[Offered],
-) -> Option<ShutOut> {
-    let tree = index.headers();
-    if tree.shut_out_end().is_none() && offered.is_empty() {
-        return None;
-    }
-    let least = tree.work(tip);
-    let marked = |id: &NodeId| tree.fate(*id) != Fate::Open && tree.work(*id) > least;
-    let known = tree.ids().filter(marked).map(|id| Offered { on: id, blocks: 0, work: tree.work(id) });
-    let offered = offered.iter().copied().filter(|offered| offered.work > least);
-    let of_mark = |offered: Offered| Some((offered, lowest_marked(tree, offered.on)?));
-    let all = known.chain(offered).filter_map(of_mark).filter(|(_, mark)| !judged.contains(mark));
-    let (best, mark) = all.max_by_key(|(offered, _)| offered.work)?;
-    let end = tree.height(best.on).saturating_add(best.blocks);
-    let height = tree.height(mark);
-    Some(ShutOut { hash: tree.hash(mark), height, blocks: end.blocks_above(height) + 1 })
-}
-
-/// The lowest ancestor of a marked block that is marked.
-fn lowest_marked(tree: &Tree, mut id: NodeId) -> Option<NodeId> {
-    if tree.fate(id) == Fate::Open {
-        return None;
-    }
-    while let Some(parent) = tree.parent(id).filter(|&parent| parent != GENESIS && tree.fate(parent) != Fate::Open) {
-        id = parent;
-    }
-    Some(id)
-}
-
 /// Why a sync that was not stopped ends at `tip` although a better header chain is known; none where the best chain is
 /// connected, or a chain with more work is withheld by all that announced it and another peer has this tip.
 pub(crate) fn end_reason(
@@ -145,12 +113,13 @@ pub(crate) fn end_reason(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::datadir::earlier::shut_out;
     use crate::session::testing::{Chains, claim};
     use p2p::Want;
 
     const LONG: Duration = Duration::from_secs(3600);
 
-    fn told(chains: &Chains, best: NodeId) -> Progress {
+    fn heard(chains: &Chains, best: NodeId) -> Progress {
         Progress { headers_done: true, best_claim: Some(claim(chains, best)), ..Progress::default() }
     }
 
@@ -161,11 +130,11 @@ mod tests {
         let at = |network: &Progress, tip: usize, tip_for: Duration| {
             is_at_tip(chains.index().headers(), main[tip], network, Work::ZERO, tip_for)
         };
-        let network = told(&chains, main[4]);
+        let network = heard(&chains, main[4]);
         assert!(at(&network, 4, Duration::ZERO));
         assert!(!at(&network, 3, LONG), "a peer has more");
         assert!(!at(&Progress { headers_done: false, ..network.clone() }, 4, LONG), "not all are told");
-        let lower = told(&chains, main[3]);
+        let lower = heard(&chains, main[3]);
         assert!(!at(&lower, 3, Duration::ZERO), "the one that announced the last may come again");
         assert!(at(&lower, 3, LONG));
         let undelivered = vec![Want { hash: chains.hash(main[4]), height: Height::new(5) }];
@@ -176,7 +145,7 @@ mod tests {
     fn the_tip_needs_the_minimum_work_and_is_not_refused() {
         let mut chains = Chains::new();
         let main = chains.grow(None, 5);
-        let network = told(&chains, main[4]);
+        let network = heard(&chains, main[4]);
         let more = chains.work(main[4]).saturating_add(chains.work(main[0]));
         assert!(!is_at_tip(chains.index().headers(), main[4], &network, more, LONG));
         chains.refuse(main[4]);
@@ -187,7 +156,7 @@ mod tests {
     fn a_claim_of_as_much_work_is_reached() {
         let mut chains = Chains::new();
         let (main, side) = (chains.grow(None, 3), chains.grow(None, 3));
-        let network = told(&chains, side[2]);
+        let network = heard(&chains, side[2]);
         assert!(is_at_tip(chains.index().headers(), main[2], &network, Work::ZERO, Duration::ZERO));
     }
 
@@ -197,7 +166,7 @@ mod tests {
         let main = chains.grow(None, 3);
         let (known, unknown) = (chains.hash(main[2]), BlockHash::from_bytes([7; 32]));
         let has = |hash: &BlockHash, network: &Progress| has_headers(chains.index().headers(), hash, network);
-        let network = told(&chains, main[2]);
+        let network = heard(&chains, main[2]);
         assert!(has(&known, &network) && has(&unknown, &network), "it is for the load to refuse");
         assert!(!has(&unknown, &Progress { best_claim: None, ..network.clone() }));
         assert!(!has(&known, &Progress { headers_done: false, ..network }));
@@ -219,61 +188,31 @@ mod tests {
     fn the_past_ends_at_the_base_or_where_that_is_refused() {
         let mut chains = Chains::new();
         let main = chains.grow(None, 4);
-        let done = |chains: &Chains, tip: usize| is_past_done(chains.index().headers(), main[3], main[tip]);
-        assert!(!done(&chains, 2) && done(&chains, 3));
+        let at = |chains: &Chains, tip: usize| past(chains.index().headers(), main[3], main[tip]);
+        assert_eq!((at(&chains, 2), at(&chains, 3)), (Past::Going, Past::Reached));
         chains.refuse(main[1]);
-        assert!(done(&chains, 0));
+        assert_eq!(at(&chains, 0), Past::Refused);
     }
 
     #[test]
-    fn an_old_mark_shuts_out_a_better_chain() {
+    fn a_mark_that_is_no_broken_rule_is_named_with_what_helps() {
         let mut chains = Chains::new();
         let main = chains.grow(None, 10);
-        chains.refuse(main[5]);
-        let none = HashSet::new();
-        let found = shut_out(chains.index(), main[4], &none, &[]).unwrap();
-        let hash = chains.hash(main[5]);
-        assert_eq!(found, ShutOut { hash, height: Height::new(6), blocks: 5 });
-        let reason = end_reason(chains.index(), main[4], &Progress::default(), Some(found)).unwrap();
+        chains.mark(main[5]);
+        let index = chains.index();
+        let shut_out = shut_out(index, main[4], &[]);
+        let reason = end_reason(index, main[4], &Progress::default(), shut_out).unwrap();
         let text = reason.message().to_string();
-        for word in [&hash.to_string(), "6", "5", "reconsiderblock", "reindex"] {
+        for word in [&chains.hash(main[5]).to_string(), "height 6", "5 blocks", "reconsiderblock", "reindex"] {
             assert!(text.contains(word), "{word}: {text}");
         }
-    }
-
-    #[test]
-    fn a_block_that_was_judged_in_this_run_shuts_out_nothing() {
-        let mut chains = Chains::new();
-        let main = chains.grow(None, 10);
-        chains.refuse(main[5]);
-        assert_eq!(shut_out(chains.index(), main[4], &HashSet::from([main[5]]), &[]), None);
-    }
-
-    #[test]
-    fn a_marked_chain_with_less_work_is_of_no_interest() {
-        let mut chains = Chains::new();
-        let (main, side) = (chains.grow(None, 5), chains.grow(None, 4));
-        chains.refuse(side[0]);
-        assert_eq!(shut_out(chains.index(), main[4], &HashSet::new(), &[]), None);
-    }
-
-    #[test]
-    fn headers_that_a_peer_offers_on_a_mark_count() {
-        let mut chains = Chains::new();
-        let main = chains.grow(None, 6);
-        chains.refuse(main[5]);
-        let one = chains.work(main[0]);
-        let work = (0..100).fold(chains.work(main[5]), |sum, _| sum.saturating_add(one));
-        let offered = [Offered { on: main[5], blocks: 100, work }];
-        let found = shut_out(chains.index(), main[4], &HashSet::new(), &offered).unwrap();
-        assert_eq!((found.height, found.blocks), (Height::new(6), 101));
     }
 
     #[test]
     fn the_best_header_chain_is_connected_or_named() {
         let mut chains = Chains::new();
         let main = chains.grow(None, 5);
-        let network = told(&chains, main[4]);
+        let network = heard(&chains, main[4]);
         let reason = |tip: usize, network: &Progress| end_reason(chains.index(), main[tip], network, None);
         assert_eq!(reason(4, &network), None);
         let unreached = reason(2, &network).unwrap();

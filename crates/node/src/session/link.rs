@@ -5,7 +5,6 @@
 
 use super::driver::{Action, Input, SyncDriver, View};
 use super::facts::NetworkSetup;
-use super::finish::Offered;
 use crate::chain::tree::NodeId;
 use crate::datadir::DataDir;
 use crate::datadir::feed::Inbox;
@@ -20,7 +19,7 @@ use crate::snapshot::hints::run::HintedBlocks;
 use crate::snapshot::hints::run::HintedRun;
 use crate::threads::locks::lock;
 use p2p::{BlockVerdict, Network, Progress, Want};
-use primitives::BlockHash;
+use primitives::{BlockHash, Hash256};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -97,6 +96,8 @@ pub(super) struct Session<'f, 'e> {
     /// Blocks were stored since the index was written.
     pub(super) is_dirty: AtomicBool,
     pub(super) ending: Mutex<Ending>,
+    /// The hash of the coins below a snapshot, once that is known.
+    pub(super) past_hash: Mutex<Option<Hash256>>,
 }
 
 /// How the threads of a session end.
@@ -241,7 +242,7 @@ impl Session<'_, '_> {
 
     /// Headers on marked blocks that peers offered go to the driver.
     pub(super) fn take_offers(&self) {
-        let offers: Vec<Offered> = self.chain.take_offers();
+        let offers = self.chain.take_offers();
         let mut driver = lock(self.driver);
         offers.into_iter().for_each(|offered| driver.note_offered(offered));
     }

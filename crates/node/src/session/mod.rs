@@ -38,6 +38,7 @@ mod world;
 use crate::chain::headers::AssumeValid;
 use crate::chain::tree::NodeId;
 use crate::datadir::DataDir;
+use crate::datadir::earlier::shut_out;
 use crate::fault::{Fault, Message};
 use crate::handle::{Live, Published};
 use crate::offline::open::{Existing, Purpose, Which, open_existing};
@@ -56,13 +57,13 @@ use inbox::Arrivals;
 use link::{Line, Session};
 use p2p::{Event, Want};
 use past::Past;
-use primitives::{BlockHash, Height};
+use primitives::{BlockHash, Hash256, Height};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use store::private_files::PrivateDir;
 use threads::{Conduct, Wanted};
-use work::{Engines, First};
+use work::{Engines, First, PastEngine};
 
 /// File of what was downloaded of a day's bytes, and its size.
 const DOWNLOADED: &str = "downloaded";
@@ -81,6 +82,8 @@ struct Run<'o> {
     tip: NodeId,
     /// The chain below a snapshot that is not validated.
     past: Option<Past<'o>>,
+    /// The hash of its coins, once all its blocks are connected.
+    past_hash: Option<Hash256>,
     own: PrivateDir,
     driver: Mutex<SyncDriver>,
     inbox: Arc<Arrivals>,
@@ -142,6 +145,7 @@ impl<'o> Run<'o> {
             datadir: Some(datadir),
             tip,
             past,
+            past_hash: None,
             own,
             driver: Mutex::new(driver),
             inbox,
@@ -200,7 +204,7 @@ impl<'o> Run<'o> {
                 None => self.published = Some(handle.publish(live)),
             }
         }
-        datadir.reporter.ready(phase_name(goal));
+        datadir.reporter.ready();
         let session = Session {
             datadir,
             past: self.past.as_ref(),
@@ -217,13 +221,19 @@ impl<'o> Run<'o> {
             clock: self.conduct.clock(),
             is_dirty: AtomicBool::new(false),
             ending: Mutex::default(),
+            past_hash: Mutex::default(),
         };
         session.begin();
         self.conduct.prepare(&mut engine);
         past_engine.iter_mut().for_each(|engine| self.conduct.prepare(engine));
         let stats = engine.pipeline.stats();
         let first = if goal == Goal::Past { First::Past } else { First::Tip };
-        let engines = Engines { tip: &mut engine, past: past_engine.as_mut(), budget_bytes, first };
+        let engines = Engines {
+            tip: &mut engine,
+            past: past_engine.as_mut().map_or(PastEngine::None, PastEngine::Here),
+            budget_bytes,
+            first,
+        };
         let outcome = self.conduct.follow(&session, engines, &mut self.receiver, &self.own)?;
         if let (Some(past), Some(engine)) = (&self.past, past_engine.as_mut()) {
             offline::finish_past(past, engine)?;
@@ -233,6 +243,7 @@ impl<'o> Run<'o> {
         offline::finish(datadir, &mut engine)?;
         self.tip = engine.tip();
         self.stats = stats.snapshot().after(&self.stats);
+        self.past_hash = session.past_hash.into_inner().unwrap_or_else(PoisonError::into_inner);
         let hinted = session.hinted.map_or(Ok(None), |hinted| hinted.finish(&datadir.reporter))?;
         Ok(Part { outcome, hinted })
     }
@@ -266,7 +277,8 @@ impl<'o> Run<'o> {
     fn end_reason(&self) -> Option<Message> {
         let driver = lock(&self.driver);
         let index = self.datadir().index.read();
-        let reason = finish::end_reason(&index, index.tip(), driver.network(), driver.shut_out(&index));
+        let shut_out = shut_out(&index, index.tip(), driver.offered());
+        let reason = finish::end_reason(&index, index.tip(), driver.network(), shut_out);
         reason.map(|reason| reason.message())
     }
 
@@ -278,15 +290,6 @@ impl<'o> Run<'o> {
     }
 }
 
-/// A part of a sync in a word or two.
-fn phase_name(goal: Goal) -> &'static str {
-    match goal {
-        Goal::Headers(_) => "headers",
-        Goal::Tip | Goal::Hinted => "following the chain",
-        Goal::Past => "validating the snapshot's past",
-    }
-}
-
 /// What the driver is told of the options.
 fn settings(datadir: &DataDir<'_>, sync: &SyncOptions) -> Settings {
     let options = datadir.options;
@@ -295,6 +298,7 @@ fn settings(datadir: &DataDir<'_>, sync: &SyncOptions) -> Settings {
         ends_at_tip: sync.exit_at_tip,
         stop_at: options.stop_at_height,
         minimum_work: options.minimum_chain_work,
+        run_blocks_max: options.sizes.run_blocks_max,
         prune_target: match options.prune {
             Prune::Target { bytes } => Some(bytes),
             Prune::Off | Prune::Manual => None,

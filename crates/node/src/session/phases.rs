@@ -20,7 +20,7 @@ use crate::session::options::SyncOptions;
 use crate::snapshot::file::SnapshotFile;
 use crate::snapshot::hints::file::HintsFile;
 use crate::snapshot::load::load_into;
-use crate::snapshot::validate::{state, validate};
+use crate::snapshot::validate::{PastSet, state, validate};
 use primitives::Hash256;
 use std::path::{Path, PathBuf};
 
@@ -240,7 +240,9 @@ impl Run<'_> {
     fn validate(&mut self, hash: Option<Hash256>) -> Result<(), Fault> {
         let Some(past) = self.leave_past() else { return Ok(()) };
         let datadir = self.datadir.take().expect("it is open between two parts");
-        self.datadir = Some(validate(datadir, past, self.tip, hash)?);
+        let set = PastSet { tip: past.past_tip.get(), hash: self.past_hash.take() };
+        drop(past);
+        self.datadir = Some(validate(datadir, set, self.tip, hash)?);
         Ok(())
     }
 }

@@ -5,9 +5,9 @@ use super::budget::Allowance;
 use super::driver::Doing;
 use super::facts::FactsSeen;
 use super::link::Session;
-use super::request::RUN_BLOCKS_MAX;
 use crate::chain::tree::NodeId;
 use crate::datadir::DataDir;
+use crate::options::RUN_BLOCKS_MAX;
 use crate::pipeline::stats::Snapshot;
 use crate::reporting::state::{SessionFacts, Stage};
 use crate::threads::locks::lock;
@@ -15,19 +15,17 @@ use primitives::Height;
 
 /// What the state of the sync is made of.
 pub(super) fn facts(session: &Session<'_, '_>, seen: &mut FactsSeen) -> SessionFacts {
-    let facts = seen.of_chain(session.datadir);
+    let offered = lock(session.driver).offered().to_vec();
+    let facts = seen.of_chain(session.datadir, offered);
     let progress = session.network.progress();
     let (network, block_wait) = seen.of_network(session.setup, &progress, facts.height);
-    let (doing, shut_out, pause) = {
+    let (doing, pause) = {
         let driver = lock(session.driver);
-        let index = session.datadir.index.read();
-        // A block that was judged in this run is refused for good reason.
-        let shut_out = facts.shut_out.filter(|shut_out| !driver.has_judged(index.headers(), &shut_out.hash));
         let pause = match driver.budget().allowance() {
             Allowance::All => None,
             Allowance::NearTip(pause) | Allowance::Nothing(pause) => Some(pause),
         };
-        (driver.doing(), shut_out, pause)
+        (driver.doing(), pause)
     };
     let is_past_first = matches!(doing, Doing::ValidatingPast | Doing::AtTip);
     let past = session.past.filter(|_| is_past_first).and_then(|past| {
@@ -37,7 +35,7 @@ pub(super) fn facts(session: &Session<'_, '_>, seen: &mut FactsSeen) -> SessionF
     });
     let network = Some(network).filter(|_| !session.is_alone);
     let stage = if session.is_alone { Stage::AtRest } else { Stage::Working };
-    SessionFacts { stage, block_wait, past, network, shut_out, pause, ..facts }
+    SessionFacts { stage, block_wait, past, network, pause, ..facts }
 }
 
 /// What there is to do: the blocks of the best header chain.

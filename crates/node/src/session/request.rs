@@ -14,8 +14,6 @@ use primitives::{BlockHash, Height, Work};
 
 /// Blocks asked for in one list.
 pub(crate) const WANTS_MAX: usize = 4096;
-/// Blocks that are planned for one run of the pipeline: what is planned costs memory and time for each.
-pub(crate) const RUN_BLOCKS_MAX: u32 = 16_384;
 /// Part of the pruning target that blocks may take which are stored and not connected.
 const AHEAD_SHARE: u64 = 8;
 /// Fewest blocks ahead of the tip, however large blocks are.
@@ -113,10 +111,10 @@ pub(crate) fn is_short(tip: Height, wanted_to: Height, ahead: u32, end: Height) 
     wanted_to < end && wanted_to.blocks_above(tip) < ahead - ahead / 8
 }
 
-/// The last block of the next run: of the first chain that stands on the tip, there or still to come.
-pub(crate) fn next_run(tree: &Tree, tip: NodeId, targets: &[NodeId]) -> Option<NodeId> {
+/// The last block of the next run, of at most `blocks_max`: of the first chain that stands on the tip, there or still to come.
+pub(crate) fn next_run(tree: &Tree, tip: NodeId, targets: &[NodeId], blocks_max: u32) -> Option<NodeId> {
     let target = targets.iter().copied().find(|&target| target != tip && tree.is_ancestor(tip, target))?;
-    let end = tree.height(target).min(tree.height(tip).saturating_add(RUN_BLOCKS_MAX));
+    let end = tree.height(target).min(tree.height(tip).saturating_add(blocks_max));
     Some(tree.ancestor(target, end))
 }
 
@@ -245,7 +243,7 @@ mod tests {
         let mut chains = Chains::new();
         let main = chains.grow(None, 6);
         let side = chains.grow(Some(main[1]), 9);
-        let run = |tip: NodeId, targets: &[NodeId]| next_run(chains.index().headers(), tip, targets);
+        let run = |tip: NodeId, targets: &[NodeId]| next_run(chains.index().headers(), tip, targets, 99);
         assert_eq!(run(main[2], &[side[8], main[5]]), Some(main[5]), "the other one does not stand on it");
         assert_eq!(run(main[1], &[side[8], main[5]]), Some(side[8]));
         assert_eq!(run(main[5], &[main[5]]), None, "it is reached");
@@ -255,9 +253,10 @@ mod tests {
     #[test]
     fn a_run_is_limited() {
         let mut chains = Chains::new();
-        let main = chains.grow(None, RUN_BLOCKS_MAX as usize + 3);
-        let last = *main.last().unwrap();
-        let end = next_run(chains.index().headers(), chains.genesis(), &[last]).unwrap();
-        assert_eq!(chains.index().headers().height(end), Height::new(RUN_BLOCKS_MAX));
+        let main = chains.grow(None, 20);
+        let end = |tip: NodeId| next_run(chains.index().headers(), tip, &main[19..], 8);
+        assert_eq!(end(chains.genesis()), Some(main[7]));
+        assert_eq!(end(main[7]), Some(main[15]));
+        assert_eq!(end(main[15]), Some(main[19]));
     }
 }

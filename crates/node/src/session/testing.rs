@@ -1,93 +1,9 @@
-//! Chains of headers for the unit tests of this folder.
+//! What peers say of the chains of the unit tests of this folder.
 
-use crate::chain::index::BlockIndex;
-use crate::chain::tree::{GENESIS, NodeId};
-use consensus::{Chain, Params};
+pub(crate) use crate::chain::testing::Chains;
+
+use crate::chain::tree::NodeId;
 use p2p::{HeaderInfo, Want};
-use primitives::{BlockHash, Hash256, Header, Work};
-use store::blockfiles::BlockAt;
-use store::{IndexEntry, Status};
-
-/// A block index that grows by headers without proof of work.
-pub(crate) struct Chains {
-    index: BlockIndex,
-    count: u32,
-}
-
-impl Chains {
-    pub(crate) fn new() -> Chains {
-        Chains { index: BlockIndex::new(&Params::new(Chain::Regtest)), count: 0 }
-    }
-
-    pub(crate) fn index(&self) -> &BlockIndex {
-        &self.index
-    }
-
-    pub(crate) fn genesis(&self) -> NodeId {
-        GENESIS
-    }
-
-    /// So many headers on this block, or on the genesis block.
-    pub(crate) fn grow(&mut self, on: Option<NodeId>, count: usize) -> Vec<NodeId> {
-        let mut parent = on.unwrap_or(GENESIS);
-        let mut grown = Vec::with_capacity(count);
-        for _ in 0..count {
-            self.count += 1;
-            let tree = self.index.headers();
-            let time = tree.time(parent) + 600;
-            let height = tree.height(parent) + 1;
-            let header = Header::new(4, tree.hash(parent), Hash256::ZERO, time, 0x207f_ffff, self.count);
-            let entry = IndexEntry {
-                hash: header.hash(),
-                header,
-                height,
-                status: Status(0),
-                tx_count: 0,
-                file: 0,
-                data_offset: 0,
-                undo_offset: 0,
-            };
-            parent = self.index.insert_known(&entry).expect("its parent is there");
-            grown.push(parent);
-        }
-        grown
-    }
-
-    /// Their bodies are there.
-    pub(crate) fn store(&mut self, nodes: &[NodeId]) {
-        for &node in nodes {
-            let at = BlockAt { file: 0, offset: 8 + 1000 * node.index() as u64, size: 900 };
-            self.index.found(node, at);
-            self.index.checked(node, 1);
-        }
-    }
-
-    /// They are connected, one after the other.
-    pub(crate) fn connect(&mut self, nodes: &[NodeId]) {
-        for &node in nodes {
-            self.index.connected(node, 1, Some(8));
-        }
-    }
-
-    /// The chain up to this block counts as connected, by a snapshot.
-    pub(crate) fn assume(&mut self, base: NodeId) {
-        self.index.assume(base);
-        self.index.set_active(base);
-        self.index.complete_active();
-    }
-
-    pub(crate) fn refuse(&mut self, node: NodeId) {
-        self.index.invalid(node);
-    }
-
-    pub(crate) fn hash(&self, node: NodeId) -> BlockHash {
-        self.index.headers().hash(node)
-    }
-
-    pub(crate) fn work(&self, node: NodeId) -> Work {
-        self.index.headers().work(node)
-    }
-}
 
 /// What a peer claims as its best block.
 pub(crate) fn claim(chains: &Chains, node: NodeId) -> HeaderInfo {

@@ -4,13 +4,14 @@
 //! - `arrive` takes what the network says, and stores blocks; with many processors `arrive.NN` store them.
 //! - `tell` looks every tenth of a second how far the sync is.
 //! - The thread that calls the job runs the engine (`work`).
+//! - `hash` hashes the coins below a snapshot at the end of its validation.
 
 use super::driver::{Input, Outcome};
 use super::facts::FactsSeen;
 use super::link::{Ending, Line, Session};
 use super::progress;
 use super::receive::{self, Arrived};
-use super::work::{self, Engines};
+use super::work::{self, DoAside, Engines};
 use crate::datadir::DataDir;
 use crate::fault::{Fault, Message};
 use crate::offline::{AtEnd, FollowingCache};
@@ -62,10 +63,10 @@ pub(super) trait Conduct {
     /// # Errors
     ///
     /// What the system says.
-    fn follow(
+    fn follow<'s>(
         &mut self,
-        session: &Session<'_, '_>,
-        engines: Engines<'_, '_>,
+        session: &'s Session<'_, '_>,
+        engines: Engines<'s, '_>,
         receiver: &mut Receiver<Event>,
         own: &PrivateDir,
     ) -> Result<Outcome, Fault>;
@@ -107,16 +108,16 @@ impl Conduct for Threads {
         Arc::new(move || start.elapsed())
     }
 
-    fn follow(
+    fn follow<'s>(
         &mut self,
-        session: &Session<'_, '_>,
-        engines: Engines<'_, '_>,
+        session: &'s Session<'_, '_>,
+        engines: Engines<'s, '_>,
         receiver: &mut Receiver<Event>,
         own: &PrivateDir,
     ) -> Result<Outcome, Fault> {
         let stats = engines.tip.pipeline.stats();
         let cache = FollowingCache::of(session.datadir, engines.tip);
-        with_threads(session, &stats, cache, receiver, own, || work::follow(session, engines))
+        with_threads(session, &stats, cache, receiver, own, |aside| work::follow(session, engines, aside))
     }
 }
 
@@ -141,19 +142,20 @@ fn start_network(wanted: Wanted<'_, '_>, sender: Sender<Event>) -> Result<Networ
     Ok(network)
 }
 
-/// Does `work`, which has an engine with these counters, while two other threads receive what arrives and tell how far it is.
+/// Does `work`, which has an engine with these counters, while two other threads receive what arrives and tell how far it is, and
+/// another does what `work` wants done beside.
 /// What the network said and was not received stays in `receiver`.
 ///
 /// # Errors
 ///
 /// Those of `work`, and what another thread met.
-fn with_threads<T>(
-    session: &Session<'_, '_>,
+fn with_threads<'s, T>(
+    session: &'s Session<'_, '_>,
     stats: &Stats,
     cache: FollowingCache,
     receiver: &mut Receiver<Event>,
     own: &PrivateDir,
-    work: impl FnOnce() -> Result<T, Fault>,
+    work: impl FnOnce(DoAside<'_, 's>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
     std::thread::scope(|scope| {
         let telling = spawn(scope, "tell", || tell(session, stats, cache))?;
@@ -168,7 +170,7 @@ fn with_threads<T>(
             session.network.echo(); // The thread that takes what arrives looks now, not at the end of its time.
         });
         let receiving = spawn(scope, "arrive", move || take(session, receiver, own))?;
-        let result = work();
+        let result = work(&mut |aside| spawn(scope, "hash", aside).map(drop));
         drop(end);
         receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         session.take_fault()?;

@@ -6,19 +6,32 @@ use crate::datadir::DataDir;
 use crate::datadir::feed::Inbox;
 use crate::fault::Fault;
 use crate::handle::{Handle, Quiet};
-use crate::pipeline::engine::Engine;
+use crate::offline;
+use crate::pipeline::engine::{Engine, Standing};
 use crate::session::inbox::Arrivals;
+use crate::threads::locks::lock;
+use crate::utxo_stats::SetHash;
+use crate::utxo_stats::setinfo::set_info_while;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// Work that is done beside the engine's thread.
+pub(super) type Aside<'s> = Box<dyn FnOnce() + Send + 's>;
+/// Has it done.
+pub(super) type DoAside<'a, 's> = &'a mut dyn FnMut(Aside<'s>) -> Result<(), Fault>;
 
 /// Connects what arrives until this part of the sync is over.
 ///
 /// # Errors
 ///
 /// What another thread met, or what the system says. Nothing that peers do is one.
-pub(super) fn follow(session: &Session<'_, '_>, mut engines: Engines<'_, '_>) -> Result<Outcome, Fault> {
+pub(super) fn follow<'s>(
+    session: &'s Session<'_, '_>,
+    mut engines: Engines<'s, '_>,
+    aside: DoAside<'_, 's>,
+) -> Result<Outcome, Fault> {
     engines.begin();
     loop {
-        if let Some(outcome) = step(session, &mut engines)? {
+        if let Some(outcome) = step(session, &mut engines, aside)? {
             return Ok(outcome);
         }
     }
@@ -29,7 +42,11 @@ pub(super) fn follow(session: &Session<'_, '_>, mut engines: Engines<'_, '_>) ->
 /// # Errors
 ///
 /// As [`follow`].
-pub(super) fn step(session: &Session<'_, '_>, engines: &mut Engines<'_, '_>) -> Result<Option<Outcome>, Fault> {
+pub(super) fn step<'s>(
+    session: &'s Session<'_, '_>,
+    engines: &mut Engines<'s, '_>,
+    aside: DoAside<'_, 's>,
+) -> Result<Option<Outcome>, Fault> {
     let datadir = session.datadir;
     // A call to hurry, or to yield, from here on is heard.
     session.inboxes().for_each(Arrivals::calm);
@@ -43,11 +60,11 @@ pub(super) fn step(session: &Session<'_, '_>, engines: &mut Engines<'_, '_>) -> 
         session.tell(Input::LoadAsked);
     }
     tell_news(session, engines.tip);
-    if let Some(past) = engines.past.as_deref_mut() {
+    if let PastEngine::Here(past) = &mut engines.past {
         tell_news(session, past);
     }
     let seen = session.inbox.arrived_count();
-    let past = engines.past.as_deref().map(Engine::standing);
+    let past = engines.past.standing();
     for action in session.drive(Input::Rested { tip: engines.tip.standing(), past }) {
         match action {
             Action::NewTip { last, tip } => {
@@ -60,6 +77,7 @@ pub(super) fn step(session: &Session<'_, '_>, engines: &mut Engines<'_, '_>) -> 
             Action::Activate => drop(engines.tip.activate()?),
             Action::RunTo(end) => drop(engines.tip.stream(end)?),
             Action::RunPast => engines.run_past(session)?,
+            Action::HashPast => engines.hash_past(session, aside)?,
             Action::Wait => {
                 engines.tip.rest(true)?;
                 session.inbox.wait(&|| datadir.turn.is_asked() || session.inbox.arrived_count() != seen);
@@ -76,40 +94,94 @@ pub(super) struct Engines<'s, 'f> {
     /// On the best chain.
     pub(super) tip: &'s mut Engine<'f>,
     /// On the chain below a snapshot.
-    pub(super) past: Option<&'s mut Engine<'f>>,
+    pub(super) past: PastEngine<'s, 'f>,
     /// Memory for both.
     pub(super) budget_bytes: usize,
     /// The one that has most of it.
     pub(super) first: First,
 }
 
-impl Engines<'_, '_> {
+/// The engine on the chain below a snapshot.
+pub(super) enum PastEngine<'s, 'f> {
+    /// There is no such chain.
+    None,
+    /// It connects.
+    Here(&'s mut Engine<'f>),
+    /// It has connected all and stands there: its coins are hashed beside.
+    Aside(Standing),
+}
+
+impl PastEngine<'_, '_> {
+    fn standing(&self) -> Option<Standing> {
+        match self {
+            PastEngine::None => None,
+            PastEngine::Here(engine) => Some(engine.standing()),
+            PastEngine::Aside(standing) => Some(*standing),
+        }
+    }
+}
+
+impl<'s> Engines<'s, '_> {
     /// Shares the memory out.
     pub(super) fn begin(&self) {
-        share_out(self.tip, self.past.as_deref(), self.budget_bytes, self.first);
+        if let PastEngine::Here(past) = &self.past {
+            share_out(self.tip, past, self.budget_bytes, self.first);
+        }
     }
 
     fn commit_if_due(&mut self, session: &Session<'_, '_>) -> Result<(), Fault> {
         session.datadir.commit_if_due(self.tip)?;
-        match (session.past, self.past.as_deref_mut()) {
-            (Some(below), Some(past)) => below.commit_if_due(past),
+        match (session.past, &mut self.past) {
+            (Some(below), PastEngine::Here(past)) => below.commit_if_due(past),
             _ => Ok(()),
         }
     }
 
     /// Validates what is stored of the past.
     fn run_past(&mut self, session: &Session<'_, '_>) -> Result<(), Fault> {
-        let past = self.past.as_deref_mut().expect("there is a past where the driver runs it");
+        let PastEngine::Here(past) = &mut self.past else { unreachable!("the driver runs a past that connects") };
         if self.first == First::Tip {
             self.first = First::Past;
             say_past(session);
-            share_out(self.tip, Some(past), self.budget_bytes, First::Past);
+            share_out(self.tip, past, self.budget_bytes, First::Past);
             self.tip.pipeline.make_room(self.tip.tip_and_hash())?;
         }
         past.activate()?;
         session.tell_past_height();
         Ok(())
     }
+
+    /// The blocks below the snapshot are connected: beside the work at the tip, their coins are committed and hashed.
+    fn hash_past(&mut self, session: &'s Session<'_, '_>, aside: DoAside<'_, 's>) -> Result<(), Fault> {
+        let standing = self.past.standing().expect("the driver hashes a past that is there");
+        let PastEngine::Here(past) = std::mem::replace(&mut self.past, PastEngine::Aside(standing)) else {
+            unreachable!("the driver hashes the past once");
+        };
+        self.first = First::Tip;
+        share_out(self.tip, past, self.budget_bytes, First::Tip);
+        aside(Box::new(move || {
+            let _alarm = session.alarm("hashes the coins below the snapshot");
+            if let Err(fault) = hash_past(session, past) {
+                session.end_by(fault);
+            }
+        }))
+    }
+}
+
+/// Commits the coins below the snapshot, hashes them, and tells the driver; ends early with the session.
+fn hash_past(session: &Session<'_, '_>, past: &mut Engine<'_>) -> Result<(), Fault> {
+    let datadir = session.past.expect("there is a past where its engine is");
+    offline::finish_past(datadir, past)?;
+    // None of them is asked for again.
+    past.pipeline.make_room(past.tip_and_hash())?;
+    datadir.reporter.note("[snapshot] computing UTXO stats for background chainstate to validate snapshot");
+    let goes_on = || !session.is_ending() && !datadir.reporter.is_stop_asked();
+    let set = set_info_while(&datadir.coins.view(), SetHash::Serialized, false, datadir.options.par, &goes_on)?;
+    if let Some((_, hash)) = set.and_then(|set| set.hash) {
+        *lock(&session.past_hash) = Some(hash);
+        session.tell(Input::PastHashed);
+    }
+    Ok(())
 }
 
 /// Which of two engines has most of the memory.
@@ -123,8 +195,7 @@ pub(super) enum First {
 
 /// The memory is that of the engine that works most; the other one has an eighth.
 /// Source: Bitcoin Core b88bffe, `MaybeRebalanceCaches`, with other shares.
-fn share_out(tip: &Engine<'_>, past: Option<&Engine<'_>>, budget_bytes: usize, first: First) {
-    let Some(past) = past else { return };
+fn share_out(tip: &Engine<'_>, past: &Engine<'_>, budget_bytes: usize, first: First) {
     let least = budget_bytes / 8;
     let most = budget_bytes - budget_bytes / 8;
     let of_tip = if first == First::Tip { most } else { least };

@@ -9,7 +9,6 @@ use crate::fault::Fault;
 use crate::options::Options;
 use crate::reporting::Events;
 use crate::reporting::Reporter;
-use crate::utxo_stats::SetHash;
 use primitives::{BlockHash, Hash256, Height};
 use store::chainstate::{self, Chainstate};
 use store::index::{BlockTreeDb, LoadedIndex};
@@ -68,29 +67,37 @@ pub(crate) fn state(options: &Options, events: Events<'_>) -> Result<Option<Unva
     Ok(Some(Unvalidated { base, height, past }))
 }
 
-/// The past has reached the base, or cannot: compares the coins, and makes the data directory an ordinary one. `past` is the chain
-/// below the snapshot; the coins of both are committed, and no engine works on them.
+/// The set of coins of the chain below a snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PastSet {
+    /// The last connected block of that chain.
+    pub(crate) tip: NodeId,
+    /// The hash of its coins; none where the chain does not go up to the snapshot.
+    pub(crate) hash: Option<Hash256>,
+}
+
+/// The past has reached the base, or cannot: compares the hashes of the coins, and makes the data directory an ordinary one. The
+/// coins of both chains are committed, and no engine works on them; those of the past are closed.
 ///
 /// # Errors
 ///
 /// The snapshot was false: it is out of use, and the next sync goes on without. What the system says.
 pub(crate) fn validate<'e>(
     datadir: DataDir<'e>,
-    past: DataDir<'_>,
+    past: PastSet,
     tip: NodeId,
     users_hash: Option<Hash256>,
 ) -> Result<DataDir<'e>, Fault> {
     let Some(assumed) = datadir.assumed else { return Ok(datadir) };
-    let past_tip = past.past_tip.get();
     let (height, base) = datadir.height_and_hash(assumed.base);
     let fate = datadir.headers().fate(assumed.base);
     if fate != Fate::Open {
         let why = format!("its base block {base} at height {height} is part of an invalid chain");
-        return Err(refuse(datadir, past_tip, &why));
+        return Err(refuse(datadir, past.tip, &why));
     }
-    if past_tip != assumed.base {
+    let Some(got) = past.hash.filter(|_| past.tip == assumed.base) else {
         return Err(Fault::internal(format!("the past ends below the snapshot's base block {base}")));
-    }
+    };
     let private = PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
     let wanted = match known(datadir.params, &base) {
         Some(known) => Some(known.hash_serialized),
@@ -100,13 +107,8 @@ pub(crate) fn validate<'e>(
         let why = format!("the hash of the snapshot at block {base} is not known here any more");
         Fault::refused(why, "Give it again, with ffwd sync --snapshot-hash")
     })?;
-    datadir.reporter.note("[snapshot] computing UTXO stats for background chainstate to validate snapshot");
-    let set =
-        crate::utxo_stats::setinfo::set_info(&past.coins.view(), SetHash::Serialized, false, datadir.options.par)?;
-    drop(past);
-    let got = set.hash.map_or(Hash256::ZERO, |(_, hash)| hash);
     if got != wanted {
-        return Err(refuse(datadir, past_tip, &format!("[snapshot] hash mismatch: actual={got}, expected={wanted}")));
+        return Err(refuse(datadir, past.tip, &format!("[snapshot] hash mismatch: actual={got}, expected={wanted}")));
     }
     datadir.reporter.note(format!("[snapshot] snapshot beginning at {base} has been fully validated"));
     let disk = datadir.disk.clone();

@@ -176,10 +176,29 @@ impl Whole {
 ///
 /// A damaged table or coin, or what the system says.
 pub(crate) fn set_info(view: &CoinsView, hash: SetHash, wants_stats: bool, par: usize) -> Result<SetInfo, Fault> {
+    let info = set_info_while(view, hash, wants_stats, par, &|| true)?;
+    Ok(info.expect("it goes on to the end"))
+}
+
+/// The same while `goes_on`, which says no for good once it did; nothing where that ended first.
+///
+/// # Errors
+///
+/// As [`set_info`].
+pub(crate) fn set_info_while(
+    view: &CoinsView,
+    hash: SetHash,
+    wants_stats: bool,
+    par: usize,
+    goes_on: &(dyn Fn() -> bool + Sync),
+) -> Result<Option<SetInfo>, Fault> {
     let shares = Shares::of(view.table_bytes());
     let mut whole = Whole::new(hash);
     let work = |share| {
         let mut part = Part::new(hash, wants_stats, view.kernels());
+        if !goes_on() {
+            return Ok(part);
+        }
         let range = shares.range(share);
         let mut coins = view.coins_between(*range.start(), *range.end())?;
         while let Some((outpoint, stored)) = coins.next_coin()? {
@@ -191,7 +210,7 @@ pub(crate) fn set_info(view: &CoinsView, hash: SetHash, wants_stats: bool, par: 
         whole.add(part);
         Ok(())
     })?;
-    Ok(SetInfo { disk_size: view.table_bytes(), ..whole.finish() })
+    Ok(goes_on().then(|| SetInfo { disk_size: view.table_bytes(), ..whole.finish() }))
 }
 
 /// A stored coin.

@@ -86,15 +86,13 @@ pub(crate) struct Far {
     gate: Gate,
     bend: Bend,
     manner: Manner,
-    /// It takes so long for each block.
-    pace: Duration,
 }
 
 impl Far {
     /// An honest one.
     pub(crate) fn new(blocks: &Blocks) -> Far {
         let shared = Arc::new(Shared { served: RwLock::new(Served::new(blocks)), streams: Mutex::default() });
-        Far { shared, gate: open(), bend: honest(), manner: Arc::new(|_: &str| None), pace: Duration::ZERO }
+        Far { shared, gate: open(), bend: honest(), manner: Arc::new(|_: &str| None) }
     }
 
     /// One that answers as it likes.
@@ -107,11 +105,6 @@ impl Far {
         let bend: Bend = Arc::new(move |asked| (*asked == hash).then(Vec::new));
         self.bend = bend;
         self
-    }
-
-    /// One that takes its time for each block.
-    pub(crate) fn with_pace(self, pace: Duration) -> Far {
-        Far { pace, ..self }
     }
 
     /// Listens until the test ends; the address.
@@ -151,9 +144,6 @@ impl Far {
             for (command, payload) in answers {
                 if command == "block" && payload.is_empty() {
                     continue;
-                }
-                if command == "block" {
-                    std::thread::sleep(self.pace);
                 }
                 send(&out, command, &payload)?;
             }

@@ -70,6 +70,7 @@ impl BlockIndex {
         failed.extend(self.headers.descendants(&failed));
         failed.retain(|&id| self.headers.fate(id) == Fate::Failed);
         for id in self.headers.reopen(&failed) {
+            self.refused.remove(&id);
             self.change(id);
         }
         self.candidates.reopened(&self.headers);

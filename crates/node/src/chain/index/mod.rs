@@ -16,6 +16,7 @@ mod body;
 mod core_rules;
 mod hinted;
 mod load;
+mod marks;
 mod orphans;
 mod prune_height;
 mod shared;
@@ -23,6 +24,7 @@ mod shared;
 mod tests;
 
 pub use body::{Body, Validity};
+pub(crate) use marks::OfferedHeaders;
 pub(crate) use orphans::Uncounted;
 pub use prune_height::PruneHeight;
 pub use shared::{Headers, SharedIndex};
@@ -33,7 +35,7 @@ use crate::chain::tree::{Fate, GENESIS, NodeId, Tree};
 use consensus::Params;
 use consensus::assume_valid::proof_equivalent_time_s;
 use primitives::{BlockHash, Height};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use store::blockfiles::{BlockAt, FoundBlock};
 use store::{FilePos, IndexEntry, Status};
 
@@ -72,6 +74,8 @@ pub struct BlockIndex {
     active: Vec<NodeId>,
     /// Whose entries must be written.
     dirty: Vec<NodeId>,
+    /// Blocks that ffwd found to break a rule, in this run or an earlier one. Other marks are a person's or bitcoind's.
+    refused: BTreeSet<NodeId>,
     /// The base block of a snapshot whose past is not validated: the blocks up to it count as connected without their
     /// bodies.
     assumed: Option<NodeId>,
@@ -113,6 +117,7 @@ impl BlockIndex {
             moved_count: 0,
             active: vec![GENESIS],
             dirty: Vec::new(),
+            refused: BTreeSet::new(),
             assumed: None,
             segwit_height: params.segwit_height,
         };
@@ -210,9 +215,10 @@ impl BlockIndex {
     pub fn missing_from(&self, mut from: NodeId, best: NodeId, height: Height, limit: usize) -> Vec<NodeId> {
         let headers = &self.headers;
         let mut missing = Vec::new();
-        // Piece by piece: there may be a million headers, and few are wanted.
+        // Piece by piece: there may be a million headers, and few are wanted; or one, above thousands that are there.
+        let piece = (limit as u32).max(256);
         while headers.height(from) < height && missing.len() < limit {
-            let to = headers.ancestor(best, height.min(headers.height(from).saturating_add(limit as u32)));
+            let to = headers.ancestor(best, height.min(headers.height(from).saturating_add(piece)));
             let absent = headers.path(from, to).into_iter().filter(|&id| self.body(id).location().is_none());
             missing.extend(absent.take(limit - missing.len()));
             from = to;
@@ -354,8 +360,7 @@ impl BlockIndex {
         self.active.pop();
     }
 
-    /// A block broke a rule: neither it nor what builds on it is a candidate any more. Where it was not
-    /// [`BlockIndex::checked`] before, its entry names no body: Core stores none that is refused on arrival.
+    /// A block is marked as invalid, whoever says so: neither it nor what builds on it is a candidate any more.
     pub fn invalid(&mut self, id: NodeId) {
         self.list(id);
         for marked in self.headers.fail(id) {
@@ -367,6 +372,7 @@ impl BlockIndex {
     /// Marks that blocks are invalid are taken back: see [`Tree::reconsider`].
     pub fn reconsider(&mut self, id: NodeId) {
         for changed in self.headers.reconsider(id) {
+            self.refused.remove(&changed);
             self.change(changed);
         }
         self.candidates.reopened(&self.headers);
@@ -550,5 +556,6 @@ impl BlockIndex {
         let is_better = |work: &primitives::Work| *work > headers.work(headers.best());
         let shut_out = headers.shut_out().map(|(_, end)| headers.work(end));
         assert_eq!(shut_out, marked.filter(is_better), "the chain that a mark shuts out");
+        assert!(self.refused.iter().all(|&id| headers.fate(id) != Fate::Open), "what was refused is marked");
     }
 }

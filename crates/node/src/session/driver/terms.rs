@@ -32,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) stop_at: Option<Height>,
     /// Work that a chain must have to be followed.
     pub(crate) minimum_work: Work,
+    /// Blocks that are planned for one run of the pipeline.
+    pub(crate) run_blocks_max: u32,
     /// Bytes to which files are pruned.
     pub(crate) prune_target: Option<u64>,
     /// Whose scripts are assumed valid.
@@ -86,6 +88,8 @@ pub(crate) enum Input {
         /// Where that of the chain below a snapshot does.
         past: Option<Standing>,
     },
+    /// The hash of the coins below a snapshot is known: see [`Action::HashPast`].
+    PastHashed,
     /// A snapshot is to be loaded.
     LoadAsked,
     /// The local time, and whether a person paused the download.
@@ -135,6 +139,9 @@ pub(crate) enum Action {
     RunTo(NodeId),
     /// The step: validate what is stored of the snapshot's past.
     RunPast,
+    /// The step: begin to hash the coins below the snapshot, all of whose blocks are connected. The work at the tip goes on
+    /// meanwhile.
+    HashPast,
     /// The step: wait for something new.
     Wait,
     /// The step: this part of the sync is over.
@@ -154,7 +161,7 @@ pub(crate) enum Outcome {
     Suspect,
     /// A snapshot is to be loaded.
     Load,
-    /// The past of the snapshot has reached its base block, or never will.
+    /// The past of the snapshot has reached its base block and its coins are hashed, or it never will.
     PastDone,
 }
 

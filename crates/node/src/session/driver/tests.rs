@@ -25,6 +25,7 @@ fn settings() -> Settings {
         ends_at_tip: true,
         stop_at: None,
         minimum_work: Work::ZERO,
+        run_blocks_max: crate::options::RUN_BLOCKS_MAX,
         prune_target: None,
         assume: AssumeValid { hash: BlockHash::ZERO, minimum_chain_work: Work::ZERO },
         spacing_s: 600,
@@ -92,7 +93,10 @@ fn standing(tip: NodeId, wanted: NodeId) -> Standing {
 }
 
 fn is_step(action: &Action) -> bool {
-    matches!(action, Action::Activate | Action::RunTo(_) | Action::RunPast | Action::Wait | Action::Done(_))
+    matches!(
+        action,
+        Action::Activate | Action::RunTo(_) | Action::RunPast | Action::HashPast | Action::Wait | Action::Done(_)
+    )
 }
 
 fn wanted(actions: &[Action]) -> Option<Vec<Vec<u32>>> {
@@ -363,10 +367,38 @@ fn a_past_that_reached_the_base_is_done() {
     let (mut bench, main) = on_snapshot(3, 3);
     assert_eq!(bench.step(main[2], main[2]), Action::Wait);
     bench.past = Some(standing(main[2], main[2]));
+    assert_eq!(bench.step(main[2], main[2]), Action::HashPast);
+    assert_eq!(bench.step(main[2], main[2]), Action::Wait, "once");
+    assert!(bench.on(Input::PastHashed).contains(&Action::Hurry));
     assert_eq!(bench.step(main[2], main[2]), Action::Done(Outcome::PastDone));
     bench.driver.enter(Goal::Tip, main[2], None);
     bench.past = None;
     assert_eq!(bench.step(main[2], main[2]), Action::Wait, "an ordinary chain");
+}
+
+#[test]
+fn the_tip_goes_on_while_the_coins_of_the_past_are_hashed() {
+    let (mut bench, main) = on_snapshot(3, 3);
+    bench.past = Some(standing(main[2], main[2]));
+    assert_eq!(bench.step(main[2], main[2]), Action::HashPast);
+    let more = bench.chains.grow(Some(main[2]), 2);
+    assert_eq!(wanted(&bench.targets(&more[1..])), Some(vec![vec![4, 5]]));
+    assert_eq!(bench.step(main[2], main[2]), Action::RunTo(more[1]));
+    bench.connected(&more);
+    let actions = bench.rested(more[1], more[1]);
+    assert!(actions.contains(&Action::NewTip { last: main[2], tip: more[1] }), "{actions:?}");
+    assert_eq!(actions.last(), Some(&Action::Wait));
+    bench.on(Input::PastHashed);
+    assert_eq!(bench.step(more[1], more[1]), Action::Done(Outcome::PastDone));
+}
+
+#[test]
+fn a_past_that_begins_again_is_hashed_again() {
+    let (mut bench, main) = on_snapshot(3, 3);
+    bench.past = Some(standing(main[2], main[2]));
+    assert_eq!(bench.step(main[2], main[2]), Action::HashPast);
+    bench.driver.enter(Goal::Past, main[2], Some(main[2]));
+    assert_eq!(bench.step(main[2], main[2]), Action::HashPast);
 }
 
 #[test]
@@ -552,32 +584,20 @@ fn offers_on_marked_blocks_have_a_bound_and_the_most_counts() {
     let mut bench = Bench::tip();
     let main = bench.chains.grow(None, 40);
     bench.connected(&main[..1]);
-    bench.chains.refuse(main[1]);
+    bench.chains.mark(main[1]);
     let one = bench.chains.work(main[0]);
     for &on in &main[1..] {
         let work = (0..50).fold(bench.chains.work(on), |sum, _| sum.saturating_add(one));
-        bench.driver.note_offered(Offered { on, blocks: 50, work });
-        bench.driver.note_offered(Offered { on, blocks: 1, work: one });
+        bench.driver.note_offered(OfferedHeaders { on, blocks: 50, work });
+        bench.driver.note_offered(OfferedHeaders { on, blocks: 1, work: one });
     }
     bench.driver.invariants(bench.chains.index());
-    let found = bench.driver.shut_out(bench.chains.index()).unwrap();
+    let found = bench.chains.index().shut_out(main[0], bench.driver.offered()).unwrap();
     assert_eq!(
-        (found.height, found.blocks),
-        (Height::new(2), 66),
+        (found.mark, found.blocks),
+        (main[1], 66),
         "16 offers: the highest is on block 17, with 50 above; the fork is at 1"
     );
-}
-
-#[test]
-fn a_block_refused_on_arrival_counts_as_judged() {
-    let mut bench = Bench::tip();
-    let main = bench.chains.grow(None, 9);
-    bench.connected(&main[..1]);
-    bench.chains.refuse(main[1]);
-    assert!(bench.driver.shut_out(bench.chains.index()).is_some(), "an older mark");
-    let hash = bench.chains.hash(main[1]);
-    bench.on(Input::Judged { hash, verdict: BlockVerdict::Invalid("bad".to_owned()), bytes: None });
-    assert_eq!(bench.driver.shut_out(bench.chains.index()), None);
 }
 
 #[test]

@@ -1,38 +1,39 @@
 //! A world for the session: a simulated network, a simulated disk, the deterministic pipeline and a simulated clock, by one thread
 //! and driven by one seed. What fails is played again by SEED=number; SEEDS=number plays so many (1,000 without).
 //!
+//! `scripted` plays stories that are written down, each for one behaviour; `seeds` plays stories that a number makes up.
+//!
 //! A seed plays a sync of one kind (plain, pruned, from a snapshot with its past, with hints) from several peers with latency,
 //! bandwidth and loss; some of them are hostile. On the way the machine stops at any write, the disk is full, the peers go to
 //! another chain (reorg). After each stop the sync is begun again on what the disk kept. In the end the UTXO set is that of a reindex
 //! of the best chain.
 
 mod net;
+mod scripted;
+mod seeds;
 
 use super::driver::{Input, Outcome};
+use super::facts::FactsSeen;
 use super::link::{Line, Session};
-use super::phases::{FromSnapshot, sync_with};
-use super::receive;
 use super::threads::{Conduct, Wanted};
-use super::work::{self, Engines};
+use super::work::{self, Aside, Engines};
+use super::{progress, receive};
 use crate::fault::Fault;
 use crate::offline;
 use crate::options::{Options, OwnFiles, Prune, Sizes};
 use crate::pipeline::engine::Engine;
-use crate::reporting::Event;
 use crate::session::options::SyncOptions;
 use crate::snapshot::{self, DumpOut, DumpTarget};
 use crate::utxo_stats::SetHash;
 use consensus::{Chain, Params};
-use disk::{Disk, Fault as Accident, Loss, SimDisk};
-use net::{Manner, Net, Peer, SimLine};
+use disk::{Disk, SimDisk};
+use net::{Blocks, Manner, Net, Peer, SimLine};
 use p2p::ChainView;
 use primitives::{BlockHash, Hash256, Height, Work};
-use std::collections::BTreeMap;
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::blockfiles::Limits;
 use store::private_files::PrivateDir;
@@ -42,8 +43,6 @@ use testkit::blocks;
 const DATADIR: &str = "/no-such-directory";
 const SNAPSHOT: &str = "/out/snapshot.dat";
 const HINTS: &str = "/out/hints";
-/// Seeds that are played without SEEDS.
-const SEEDS: u64 = 1_000;
 /// Blocks of the chain, of the other branch, and where that leaves the first.
 const BLOCKS: u32 = 112;
 const BRANCH: u32 = 114;
@@ -53,13 +52,16 @@ const BASE: u32 = 104;
 /// Blocks of the chain with hints, which need 288 above them.
 const LONG: u32 = 310;
 const HINTED: u32 = 16;
-/// Simulated time of one round, and the rounds that a sync may take.
+/// Simulated time of one round; of one after some rounds in which the network said nothing.
 const STEP_MS: u64 = 50;
+const IDLE_STEP_MS: u64 = 500;
+const IDLE_ROUNDS: u32 = 8;
+/// The rounds that a sync may take.
 const ROUNDS_MAX: u32 = 8_000;
 
 /// A chain, and the set at its end.
 struct Known {
-    blocks: Arc<Vec<Vec<u8>>>,
+    blocks: Blocks,
     set: Hash256,
 }
 
@@ -100,7 +102,13 @@ fn options(disk: &SimDisk) -> Options {
         dbcache_bytes: 4 << 30,
         par: 32,
         assumevalid: BlockHash::ZERO,
-        sizes: Sizes { arrival_patience: Duration::ZERO, check_block_index: 1, limits, ..Sizes::default() },
+        sizes: Sizes {
+            run_blocks_max: 48,
+            arrival_patience: Duration::ZERO,
+            check_block_index: 1,
+            limits,
+            ..Sizes::default()
+        },
         blocksxor: false,
         own_files: OwnFiles { log: Some(PathBuf::new()), ..OwnFiles::default() },
         ..Options::new(PathBuf::from(DATADIR), Params::new(Chain::Regtest), clock)
@@ -165,102 +173,9 @@ fn scene() -> &'static Scene {
     })
 }
 
-/// Which sync a seed plays.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    Plain,
-    Pruned,
-    Snapshot,
-    Hints,
-}
-
-/// One seed's story.
-struct Story {
-    kind: Kind,
-    peers: Vec<Peer>,
-    /// When the peers go to the other branch.
-    reorg_ms: Option<u64>,
-    /// Operations until the machine stops, one start after the other.
-    crashes: Vec<u64>,
-    /// When the disk is full for a few operations.
-    full: Option<u64>,
-    rng: Rng,
-}
-
-impl Story {
-    fn new(seed: u64) -> Story {
-        let mut rng = Rng::new(seed);
-        let kind = match rng.below(40) {
-            0 => Kind::Hints,
-            1..9 => Kind::Snapshot,
-            9..19 => Kind::Pruned,
-            _ => Kind::Plain,
-        };
-        let scene = scene();
-        let chain = if kind == Kind::Hints { &scene.long.blocks } else { &scene.main.blocks };
-        let peers = (0..1 + rng.below(5)).map(|place| any_peer(&mut rng, chain, place == 0)).collect();
-        let crashes = (0..rng.below(4)).map(|_| 1 + rng.below(400) as u64).collect();
-        let has_reorg = kind != Kind::Hints && rng.one_in(3);
-        let reorg_ms = has_reorg.then(|| rng.below(8_000) as u64);
-        let full = rng.one_in(6).then(|| rng.below(300) as u64);
-        Story { kind, peers, reorg_ms, crashes, full, rng }
-    }
-
-    fn end(&self) -> &'static Known {
-        match (self.kind, self.reorg_ms) {
-            (Kind::Hints, _) => &scene().long,
-            (_, Some(_)) => &scene().branch,
-            (_, None) => &scene().main,
-        }
-    }
-
-    /// What the sync is told.
-    fn options(&self, disk: &SimDisk) -> Options {
-        let mut options = options(disk);
-        match self.kind {
-            Kind::Plain | Kind::Snapshot => {}
-            Kind::Pruned => options.prune = Prune::Target { bytes: 12_000 },
-            Kind::Hints => {
-                options.prune = Prune::Manual;
-                options.params.pow_target_spacing = 60 * 60 * 24;
-                options.assumevalid = blocks::hash_of(&scene().long.blocks[HINTED as usize + 1]);
-            }
-        }
-        options
-    }
-
-    fn from(&self) -> FromSnapshot {
-        match self.kind {
-            Kind::Snapshot => {
-                let hash = Some(scene().snapshot_hash);
-                FromSnapshot { file: Some(SNAPSHOT.into()), hash, hints: None }
-            }
-            Kind::Hints => FromSnapshot { hints: Some(HINTS.into()), ..FromSnapshot::default() },
-            Kind::Plain | Kind::Pruned => FromSnapshot::default(),
-        }
-    }
-}
-
-/// A peer; the first one is honest, and has all.
-fn any_peer(rng: &mut Rng, chain: &Arc<Vec<Vec<u8>>>, is_first: bool) -> Peer {
-    let height = 1 + rng.below(chain.len() - 1);
-    let manner = match rng.below(9) {
-        _ if is_first => Manner::Honest,
-        0 => Manner::Withholds(height),
-        1 => Manner::BadBody(height),
-        2 => Manner::Garbage(height),
-        3 => Manner::Dribbles,
-        4 => Manner::Leaves(200 + rng.below(4_000) as u64),
-        _ => Manner::Honest,
-    };
-    Peer {
-        chain: chain.clone(),
-        manner,
-        latency_ms: [1, 20, 50, 200][rng.below(4)],
-        rate: [1, 10, 1000][rng.below(3)],
-        loss_percent: [0, 0, 5, 20][rng.below(4)],
-        message: [7, 40, 2000][rng.below(3)],
-    }
+/// A sync from the peers of the story to their tip.
+fn to_tip() -> SyncOptions {
+    SyncOptions { connect: Some(vec!["peer".to_owned()]), exit_at_tip: true, ..SyncOptions::alone() }
 }
 
 /// One thread that plays the session and its network.
@@ -268,17 +183,108 @@ struct Alone {
     net: Net,
     chain: Option<Arc<dyn ChainView>>,
     events: Option<Sender<p2p::Event>>,
-    reorg_ms: Option<u64>,
-    other: Arc<Vec<Vec<u8>>>,
+    /// When the honest peers go over to another chain, and to which.
+    switch: Option<(When, Blocks)>,
+    /// What the network says of addresses in the end.
+    addresses: Vec<u8>,
+    /// When the job is told to stop.
+    stop_ms: Option<u64>,
+    /// How long the coins below a snapshot take to be hashed.
+    hash_ms: u64,
+    /// The tip when that begins and when it ends.
+    tips_of_hash: Vec<Height>,
+    /// How often it is told how far it is.
+    tells_every: u32,
     rng: Rng,
     rounds: u32,
+    /// Rounds since the network said something.
+    idle_rounds: u32,
+}
+
+/// A moment of a story.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum When {
+    /// After so many milliseconds.
+    At(u64),
+    /// When the coins below a snapshot begin to be hashed.
+    Hashing,
+}
+
+impl Alone {
+    /// With these peers, of whom nothing else happens.
+    fn new(peers: Vec<Peer>, rng: &mut Rng) -> Alone {
+        Alone {
+            net: Net::new(peers, Rng::new(rng.u64())),
+            chain: None,
+            events: None,
+            switch: None,
+            addresses: Vec::new(),
+            stop_ms: None,
+            hash_ms: 0,
+            tips_of_hash: Vec::new(),
+            tells_every: 16,
+            rng: Rng::new(rng.u64()),
+            rounds: 0,
+            idle_rounds: 0,
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.net.now().as_millis() as u64
+    }
+
+    /// The peers go over to their other chain, where this is the moment.
+    fn switch_at(&mut self, moment: Option<When>) {
+        let now_ms = self.now_ms();
+        let is_now = |when: When| match when {
+            When::At(at) => at <= now_ms,
+            When::Hashing => moment == Some(when),
+        };
+        if let Some((_, chain)) = self.switch.take_if(|(when, _)| is_now(*when)) {
+            self.net.switch(&chain);
+        }
+    }
+
+    /// What other threads do between two steps of the engine.
+    fn hear(
+        &mut self,
+        session: &Session<'_, '_>,
+        receiver: &mut Receiver<p2p::Event>,
+        own: &PrivateDir,
+    ) -> Result<(), Fault> {
+        let chain = self.chain.clone().unwrap();
+        let events = self.events.clone().unwrap();
+        let unix = (session.datadir.options.clock)().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        self.switch_at(None);
+        if self.stop_ms.is_some_and(|at| self.now_ms() >= at) {
+            session.datadir.options.stop.store(true, Relaxed);
+        }
+        let step_ms = if self.idle_rounds < IDLE_ROUNDS { STEP_MS } else { IDLE_STEP_MS };
+        self.net.tick(step_ms, &*chain, unix, &events);
+        self.idle_rounds += 1;
+        while let Ok(event) = receiver.try_recv() {
+            self.idle_rounds = 0;
+            if let Some(arrived) = receive::take_event(session, event, own)? {
+                receive::store(session, arrived)?;
+            }
+        }
+        session.tell(Input::Network(Box::new(session.network.progress())));
+        session.tell_clock();
+        session.tell(Input::Tick);
+        session.take_offers();
+        if self.rng.one_in(40) {
+            session.datadir.write_index(None)?;
+        }
+        Ok(())
+    }
 }
 
 impl Conduct for Alone {
     fn connect(&mut self, wanted: Wanted<'_, '_>, sender: Sender<p2p::Event>) -> Result<Arc<dyn Line>, Fault> {
-        self.events = Some(sender);
+        self.events = Some(sender.clone());
         self.chain = Some(wanted.chain.clone());
-        Ok(Arc::new(SimLine { net: self.net.clone(), chain: wanted.chain }))
+        let (events, addresses) = (Mutex::new(sender), self.addresses.clone());
+        Ok(Arc::new(SimLine { net: self.net.clone(), chain: wanted.chain, events, addresses }))
     }
 
     fn prepare(&mut self, engine: &mut Engine<'_>) {
@@ -291,37 +297,41 @@ impl Conduct for Alone {
         Arc::new(move || net.now())
     }
 
-    fn follow(
+    fn follow<'s>(
         &mut self,
-        session: &Session<'_, '_>,
-        mut engines: Engines<'_, '_>,
+        session: &'s Session<'_, '_>,
+        mut engines: Engines<'s, '_>,
         receiver: &mut Receiver<p2p::Event>,
         own: &PrivateDir,
     ) -> Result<Outcome, Fault> {
+        let stats = engines.tip.pipeline.stats();
+        let mut seen = FactsSeen::default();
         engines.begin();
-        let chain = self.chain.clone().unwrap();
-        let events = self.events.clone().unwrap();
-        let unix = clock().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        // What is done beside, and when it is done.
+        let mut beside: Option<(u64, Aside<'s>)> = None;
         loop {
-            if self.reorg_ms.is_some_and(|at| self.net.now().as_millis() as u64 >= at) {
-                self.reorg_ms = None;
-                self.net.switch(&self.other);
+            self.hear(session, receiver, own)?;
+            if self.rounds.is_multiple_of(self.tells_every) {
+                progress::measure(session, &stats.snapshot());
+                session.datadir.reporter.session(progress::facts(session, &mut seen));
+                session.datadir.reporter.last_progress(stats.snapshot());
             }
-            self.net.tick(STEP_MS, &*chain, unix, &events);
-            while let Ok(event) = receiver.try_recv() {
-                if let Some(arrived) = receive::take_event(session, event, own)? {
-                    receive::store(session, arrived)?;
-                }
+            let mut wanted = None;
+            let outcome = work::step(session, &mut engines, &mut |aside| {
+                wanted = Some(aside);
+                Ok(())
+            })?;
+            if let Some(aside) = wanted {
+                self.tips_of_hash = vec![session.datadir.tip_height()];
+                self.switch_at(Some(When::Hashing));
+                beside = Some((self.now_ms() + self.hash_ms, aside));
             }
-            session.tell(Input::Network(Box::new(session.network.progress())));
-            session.tell_clock();
-            session.tell(Input::Tick);
-            session.take_offers();
-            if self.rng.one_in(40) {
-                session.datadir.write_index(None)?;
-            }
-            if let Some(outcome) = work::step(session, &mut engines)? {
+            if let Some(outcome) = outcome {
                 return Ok(outcome);
+            }
+            if let Some((_, aside)) = beside.take_if(|(at, _)| *at <= self.now_ms()) {
+                self.tips_of_hash.push(session.datadir.tip_height());
+                aside();
             }
             self.rounds += 1;
             assert!(
@@ -333,138 +343,5 @@ impl Conduct for Alone {
                 crate::threads::locks::lock(session.driver)
             );
         }
-    }
-}
-
-/// Plays a seed; says how many starts it took.
-fn play(seed: u64) -> usize {
-    let mut story = Story::new(seed);
-    let mut disk = SimDisk::new(0);
-    disk.create_dir_all(Path::new(DATADIR)).unwrap();
-    put(&disk, Path::new(SNAPSHOT), &scene().snapshot);
-    put(&disk, Path::new(HINTS), &scene().hints);
-    let crashes = std::mem::take(&mut story.crashes);
-    let mut starts = 0;
-    for crash in crashes.into_iter().map(Some).chain([None]) {
-        starts += 1;
-        disk.heal();
-        let stops_at = crash.map(|after| disk.operations() + after);
-        stops_at.into_iter().for_each(|at| disk.fail_at(at, 1, Accident::Stop));
-        if let Some(after) = story.full.take() {
-            disk.fail_at(disk.operations() + after, 2, Accident::NoSpace);
-        }
-        let full = disk.clone();
-        // Someone frees space as soon as it is missed.
-        let events = move |event: Event| {
-            if matches!(&event, Event::Warning(text) if text.contains("space")) {
-                full.heal();
-                stops_at.into_iter().for_each(|at| full.fail_at(at.max(full.operations() + 1), 1, Accident::Stop));
-            }
-        };
-        // The peers are where they were: on the other branch, once they went there.
-        let mut alone = Alone {
-            net: Net::new(story.peers.clone(), Rng::new(story.rng.u64())),
-            chain: None,
-            events: None,
-            reorg_ms: story.reorg_ms,
-            other: scene().branch.blocks.clone(),
-            rng: Rng::new(story.rng.u64()),
-            rounds: 0,
-        };
-        let options = story.options(&disk);
-        let sync = SyncOptions { connect: Some(vec!["peer".to_owned()]), exit_at_tip: true, ..SyncOptions::alone() };
-        let done = sync_with(&options, &sync, &story.from(), &mut alone, &events);
-        match done {
-            Ok(report) if alone.reorg_ms.is_none() => {
-                assert_eq!(report.height, net::height_of(&story.end().blocks), "seed {seed}: {report:?}");
-                let (height, set) = set_of(&disk);
-                assert_eq!((height, set), (report.height, story.end().set), "seed {seed}: the set");
-                return starts;
-            }
-            // It was done before the peers went to the other branch: that is there at the next start.
-            Ok(_) => story.reorg_ms = Some(0),
-            // A sync that found no space is never tried again: the next start goes on.
-            Err(fault) => {
-                let is_full = fault.to_string().contains("space");
-                assert!(crash.is_some() || is_full, "seed {seed}: {fault}");
-                let loss = match story.rng.below(3) {
-                    0 => Loss::Nothing,
-                    1 => Loss::Unsynced,
-                    _ => Loss::Random(story.rng.u64()),
-                };
-                disk = disk.reopen(loss);
-            }
-        }
-    }
-    starts + finish(&mut story, &disk, seed)
-}
-
-/// One more start: the last one was before the reorganization, or found the disk full.
-fn finish(story: &mut Story, disk: &SimDisk, seed: u64) -> usize {
-    disk.heal();
-    let mut alone = Alone {
-        net: Net::new(story.peers.clone(), Rng::new(story.rng.u64())),
-        chain: None,
-        events: None,
-        reorg_ms: story.reorg_ms.map(|_| 0),
-        other: scene().branch.blocks.clone(),
-        rng: Rng::new(story.rng.u64()),
-        rounds: 0,
-    };
-    let sync = SyncOptions { connect: Some(vec!["peer".to_owned()]), exit_at_tip: true, ..SyncOptions::alone() };
-    let report = sync_with(&story.options(disk), &sync, &story.from(), &mut alone, &|_| ())
-        .unwrap_or_else(|fault| panic!("seed {seed}: {fault}"));
-    let (height, set) = set_of(disk);
-    assert_eq!((height, set), (report.height, story.end().set), "seed {seed}: the set");
-    1
-}
-
-fn seeds() -> std::ops::Range<u64> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match number("SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("SEEDS").unwrap_or(SEEDS),
-    }
-}
-
-#[test]
-fn every_seed_ends_with_the_set_of_the_best_chain() {
-    let mut starts: usize = 0;
-    let mut kinds = BTreeMap::<String, u32>::new();
-    for seed in seeds() {
-        *kinds.entry(format!("{:?}", Story::new(seed).kind)).or_default() += 1;
-    }
-    // Seeds know nothing of each other: several are played at a time.
-    let next = AtomicU64::new(seeds().start);
-    let play_some = || {
-        let mut starts = 0;
-        loop {
-            let seed = next.fetch_add(1, Relaxed);
-            if !seeds().contains(&seed) {
-                return starts;
-            }
-            let played = std::panic::catch_unwind(|| play(seed));
-            starts +=
-                played.unwrap_or_else(|_| panic!("play it again: SEED={seed} cargo test -p ffwd-node --lib world"));
-        }
-    };
-    std::thread::scope(|scope| {
-        let count = std::thread::available_parallelism().map_or(1, usize::from).min(8);
-        let players: Vec<_> = (0..count).map(|_| scope.spawn(play_some)).collect();
-        starts = players.into_iter().map(|player| player.join().unwrap_or_else(|why| resume_unwind(why))).sum();
-    });
-    eprintln!("{} seeds, {starts} starts, {kinds:?}", seeds().count());
-    assert!(starts > 0);
-}
-
-/// The same seed gives the same story, to the number of operations of the disk.
-#[test]
-fn a_seed_is_played_the_same_way_again() {
-    let operations = |seed: u64| {
-        let story = Story::new(seed);
-        (story.kind, story.peers.len(), story.reorg_ms, story.crashes.clone(), story.full)
-    };
-    for seed in 0..50 {
-        assert_eq!(operations(seed), operations(seed));
     }
 }

@@ -30,13 +30,20 @@ pub(super) enum Manner {
     Dribbles,
     /// It leaves after this time, in milliseconds, and comes again.
     Leaves(u64),
+    /// It has no headers, and says so.
+    HasNothing,
+    /// It stays on its chain when the honest ones leave it.
+    Dishonest,
 }
+
+/// Blocks of a chain, genesis first.
+pub(super) type Blocks = Arc<Vec<Vec<u8>>>;
 
 /// A peer.
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
-    /// Its blocks, genesis first.
-    pub(super) chain: Arc<Vec<Vec<u8>>>,
+    /// Its blocks.
+    pub(super) chain: Blocks,
     pub(super) manner: Manner,
     pub(super) latency_ms: u64,
     /// Bytes a millisecond.
@@ -129,7 +136,7 @@ impl Net {
     }
 
     /// A reorganization: every honest peer has this chain now.
-    pub(super) fn switch(&self, chain: &Arc<Vec<Vec<u8>>>) {
+    pub(super) fn switch(&self, chain: &Blocks) {
         let state = &mut *self.state();
         for (place, peer) in state.peers.iter_mut().enumerate() {
             if peer.manner == Manner::Honest {
@@ -155,6 +162,9 @@ impl Net {
 }
 
 fn places_of(peer: &Peer) -> HashMap<BlockHash, usize> {
+    if peer.manner == Manner::HasNothing {
+        return HashMap::new();
+    }
     peer.chain.iter().enumerate().map(|(place, block)| (testkit::blocks::hash_of(block), place)).collect()
 }
 
@@ -180,6 +190,10 @@ impl NetState {
         }
         let (count, pause_ms) = match peer.manner {
             Manner::Dribbles => (1, 20_000),
+            Manner::HasNothing => {
+                of.has_all_told = true;
+                return;
+            }
             _ => (peer.message, peer.latency_ms * 2),
         };
         let from = of.told + 1;
@@ -302,6 +316,9 @@ impl NetState {
 pub(super) struct SimLine {
     pub(super) net: Net,
     pub(super) chain: Arc<dyn ChainView>,
+    pub(super) events: Mutex<Sender<Event>>,
+    /// What it says last.
+    pub(super) addresses: Vec<u8>,
 }
 
 impl Line for SimLine {
@@ -361,7 +378,11 @@ impl Line for SimLine {
         }
     }
 
-    fn halt(&self) {}
+    fn halt(&self) {
+        if !self.addresses.is_empty() {
+            let _ = self.events.lock().unwrap().send(Event::Addresses(self.addresses.clone()));
+        }
+    }
 }
 
 /// Height of the last block of a chain.
