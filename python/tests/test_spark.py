@@ -106,6 +106,24 @@ def test_a_chain_is_audited_and_exported(spark: Any, ffwd: str, chain: Path, tmp
     assert made > spent > 0
 
 
+def test_blocks_are_a_dataframe(spark: Any, chain: Path) -> None:
+    pytest.importorskip("ffwd", reason="the module ffwd is not installed (pip install ./python/ffwd-py)")
+    blocks = ffwd_spark.table(spark, chain, "blocks", 3, chain="regtest").orderBy("number").collect()
+    assert [row["number"] for row in blocks] == list(range(len(blocks)))
+    assert len(blocks[-1]["hash"]) == 32 and blocks[-1]["timestamp"].year >= 2009
+    inputs = ffwd_spark.table(spark, chain, "inputs", [(0, len(blocks) - 1)], chain="regtest")
+    outputs = ffwd_spark.table(spark, chain, "outputs", 4, chain="regtest")
+    made, spent = (frame.agg({"value": "sum"}).first()[0] for frame in (outputs, inputs))
+    assert made > spent > 0 and inputs.filter("length(spent_transaction_hash) = 32").count() == inputs.count()
+    few = ffwd_spark.table(spark, chain, "transactions", 2, chain="regtest", first=1, last=2)
+    assert {row["block_number"] for row in few.collect()} == {1, 2}
+    for wrong in ({"name": "coins"}, {"ranges": 0}, {"first": 5, "last": 4}):
+        with pytest.raises(FfwdError):
+            ffwd_spark.table(spark, chain, chain="regtest", **wrong)
+    with pytest.raises(FfwdError, match="object stores"):
+        ffwd_spark.table(spark, "s3://bucket/chain")
+
+
 def test_a_chain_in_an_object_store_is_audited_and_exported(spark: Any, ffwd: str, chain: Path, s3: dict[str, Any]) -> None:
     import fsspec
 
