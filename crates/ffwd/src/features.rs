@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 
 /// Every feature, and whether it is in this program.
-const FEATURES: [(&str, bool); 13] = [
+const FEATURES: [(&str, bool); 14] = [
     ("ablation", cfg!(feature = "ablation")),
     ("audit", cfg!(feature = "audit")),
     ("demo", cfg!(feature = "demo")),
@@ -18,6 +18,7 @@ const FEATURES: [(&str, bool); 13] = [
     ("regtest-tools", cfg!(feature = "regtest-tools")),
     ("server", cfg!(feature = "server")),
     ("top", cfg!(feature = "top")),
+    ("unproven", cfg!(feature = "unproven")),
     ("zstd", cfg!(feature = "zstd")),
 ];
 

@@ -29,9 +29,7 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the kernels of {} need {}, which this processor lacks", self.0.name(), self.0.needs())?;
         if self.0 == Cpu::Neon && !cfg!(feature = "unproven") {
-            f.write_str(
-                "; and a build with the feature unproven of ffwd-kernels, for no processor has proven them yet",
-            )?;
+            f.write_str("; they also need a build with --features unproven")?;
         }
         Ok(())
     }
