@@ -53,6 +53,7 @@ pub struct Context {
     #[cfg(feature = "descriptors")]
     pub scan: Scan,
     /// The search of the blocks that runs.
+    #[cfg(feature = "descriptors")]
     pub block_scan: Scan,
     active: Mutex<BTreeMap<u64, (String, Instant)>>,
     next_active: AtomicU64,
@@ -76,6 +77,7 @@ impl Context {
             program,
             #[cfg(feature = "descriptors")]
             scan: Scan::default(),
+            #[cfg(feature = "descriptors")]
             block_scan: Scan::default(),
             active: Mutex::default(),
             next_active: AtomicU64::new(0),
