@@ -45,7 +45,7 @@ pub fn coins(options: &Options, salt: &Salt, keys: Keys, hash: SetHash) -> Resul
         Ok(())
     };
     let done = |adder: Adder| sums = sums.plus(&adder.finish().0);
-    let found = set.sum((hash, options.par), keys.0..=keys.1, || Adder::new(salt, options.kernels), count, done)?;
+    let found = set.sum(hash, options.par, keys.0..=keys.1, || Adder::new(salt, options.kernels), count, done)?;
     Ok(Record::Coins(CoinsRecord {
         audit: salt.name(),
         chain: options.params.chain.name().to_owned(),

@@ -549,7 +549,7 @@ mod tests {
             let salt = Salt::from_hex(&"07".repeat(32)).unwrap();
             let add = |adder: &mut Adder, side, (name, height, value): Coin| {
                 let outpoint = OutPoint { txid: Txid::from_bytes([name; 32]), vout: 0 };
-                adder.add(side, &outpoint, (Height::new(height), false), Amount(value), &[0x51]);
+                adder.add(side, &outpoint, Height::new(height), false, Amount(value), &[0x51]);
             };
             let mut all = good();
             for (range, record) in all[..4].iter_mut().enumerate() {

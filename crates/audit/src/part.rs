@@ -86,19 +86,19 @@ impl Tally {
                     continue;
                 }
                 let outpoint = OutPoint { txid, vout };
-                self.adder.add(Side::Made, &outpoint, (height, coinbase), value, script);
+                self.adder.add(Side::Made, &outpoint, height, coinbase, value, script);
                 self.made = (self.made.0 + 1, self.made.1.saturating_add(value.0 as u64));
                 if let Some(below) = overwritten.filter(|_| coinbase) {
                     // The same transaction made the same coins there: they end here.
-                    self.adder.add(Side::Spent, &outpoint, (below, true), value, script);
+                    self.adder.add(Side::Spent, &outpoint, below, true, value, script);
                     self.spent = (self.spent.0 + 1, self.spent.1.saturating_add(value.0 as u64));
                 }
             }
             if !coinbase {
                 for (input, number) in tx.inputs().zip(tx.first_input() - 1..) {
                     let coin = judged.spent(number);
-                    let place = (coin.height, coin.coinbase);
-                    self.adder.add(Side::Spent, &input.prevout(), place, coin.value, coin.script);
+                    let outpoint = input.prevout();
+                    self.adder.add(Side::Spent, &outpoint, coin.height, coin.coinbase, coin.value, coin.script);
                     self.spent = (self.spent.0 + 1, self.spent.1.saturating_add(coin.value.0 as u64));
                 }
             }
@@ -118,7 +118,7 @@ impl Tally {
 /// # Errors
 ///
 /// The first thing that is wrong, with the range.
-pub fn part(options: &Options, salt: &Salt, (from, to): (u32, u32), plan: Option<&Path>) -> Result<Record, Finding> {
+pub fn part(options: &Options, salt: &Salt, from: u32, to: u32, plan: Option<&Path>) -> Result<Record, Finding> {
     let finding = |height: Option<Height>, kind, why| Finding {
         range: (from, to),
         height: height.map(Height::to_u32),
@@ -126,8 +126,8 @@ pub fn part(options: &Options, salt: &Salt, (from, to): (u32, u32), plan: Option
         why,
     };
     let fault = |fault: Fault| finding(None, kind_of(&fault), fault.to_string());
-    let range = (Height::new(from), Some(Height::new(to)));
-    let chain = ChainFiles::open(options, range, Needs::Rules, plan).map_err(fault)?;
+    let chain =
+        ChainFiles::open(options, Height::new(from), Some(Height::new(to)), Needs::Rules, plan).map_err(fault)?;
     let mut tallies: Vec<Tally> = Vec::new();
     let judged =
         judge_all(&chain, options.par, || Tally::new(salt, options.kernels), Tally::count, |tally| tallies.push(tally));

@@ -162,7 +162,8 @@ impl Adder {
         &mut self,
         side: Side,
         outpoint: &OutPoint,
-        (height, coinbase): (Height, bool),
+        height: Height,
+        coinbase: bool,
         value: Amount,
         script: &[u8],
     ) {
@@ -266,7 +267,7 @@ mod tests {
         let mut adder = Adder::new(&salt(7), Kernels::AUTO);
         for (outpoint, code, value, script) in &coins {
             let place = (Height::new(code / 2), code & 1 == 1);
-            adder.add(Side::Made, outpoint, place, Amount(*value), script);
+            adder.add(Side::Made, outpoint, place.0, place.1, Amount(*value), script);
         }
         let (made, spent) = adder.finish();
         assert_eq!((made, spent), (plain(&salt(7), &coins), Sums::default()));
@@ -301,7 +302,7 @@ mod tests {
             let mut bytes = Vec::new();
             primitives::coin::put_coin(&mut bytes, *code, Amount(*value), script);
             stored.add_stored(Side::Spent, outpoint, &CoinRef::decode(&bytes).unwrap());
-            bare.add(Side::Spent, outpoint, (Height::new(code / 2), code & 1 == 1), Amount(*value), script);
+            bare.add(Side::Spent, outpoint, Height::new(code / 2), code & 1 == 1, Amount(*value), script);
         }
         assert_eq!(stored.finish(), bare.finish());
     }

@@ -89,9 +89,7 @@ impl DiskError {
     #[must_use]
     pub fn of_last_try(mut self) -> DiskError {
         if self.is_no_space() {
-            let why =
-                format!("{} in a sync, which is never tried again: free disk space, then start again", self.source);
-            self.source = io::Error::other(why);
+            self.source = io::Error::other(FullInSync(self.source));
         }
         self
     }
@@ -116,6 +114,22 @@ impl DiskError {
     pub fn is_immovable(&self) -> bool {
         let kind = self.source.kind();
         matches!(kind, io::ErrorKind::Unsupported | io::ErrorKind::ResourceBusy | io::ErrorKind::CrossesDevices)
+    }
+}
+
+/// A full disk in a sync. It is of no kind that has the work repeated; the system's error is its source.
+#[derive(Debug)]
+struct FullInSync(io::Error);
+
+impl fmt::Display for FullInSync {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in a sync, which is never tried again: free disk space, then start again", self.0)
+    }
+}
+
+impl std::error::Error for FullInSync {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
     }
 }
 

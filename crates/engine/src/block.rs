@@ -35,7 +35,7 @@ impl Blocks {
             return Ok(Blocks { options, chain: None, heights: 0..0 });
         }
         let last = end.map(|end| Height::new(end - 1));
-        let open = || ChainFiles::open(&options, (Height::new(first), last), Needs::Blocks, None);
+        let open = || ChainFiles::open(&options, Height::new(first), last, Needs::Blocks, None);
         let chain = at_rest(&options, "getblock HASH 3", open)?;
         let heights = first..chain.last().to_u32() + 1;
         Ok(Blocks { options, chain: Some(chain), heights })

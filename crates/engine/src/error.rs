@@ -3,6 +3,7 @@
 use node::Fault;
 use std::error;
 use std::fmt;
+use std::io;
 use std::path::Path;
 use store::FaultKind;
 
@@ -93,6 +94,12 @@ fn kind_of(fault: &Fault) -> ErrorKind {
             FaultKind::Refused => ErrorKind::Refused,
         },
         Fault::Refused(_) => ErrorKind::Refused,
+        Fault::System(_, source) => match source.kind() {
+            io::ErrorKind::NotFound => ErrorKind::Missing,
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::Permission,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+            _ => ErrorKind::Io,
+        },
         Fault::Rebuild(_) => ErrorKind::NeedsReindex,
         Fault::Stopped => ErrorKind::Stopped,
         Fault::Internal(_) => ErrorKind::Internal,
@@ -145,6 +152,8 @@ mod tests {
         }
         for (fault, want) in [
             (Fault::refused("no", "Say yes"), ErrorKind::Refused),
+            (Fault::system("no", "Say yes", io::Error::from_raw_os_error(13)), ErrorKind::Permission),
+            (Fault::system("no", "Say yes", io::Error::from_raw_os_error(98)), ErrorKind::Io),
             (Fault::Rebuild("it is old".to_owned()), ErrorKind::NeedsReindex),
             (Fault::Stopped, ErrorKind::Stopped),
             (Fault::internal("1 is 2"), ErrorKind::Internal),

@@ -35,7 +35,7 @@ fn range(name: &str) -> Option<(u32, u32)> {
 }
 
 /// A file that stands in the way of a range.
-fn in_the_way(path: &Path, (first, last): (u32, u32), (from, to): (u32, u32)) -> Fault {
+fn in_the_way(path: &Path, first: u32, last: u32, from: u32, to: u32) -> Fault {
     let path = path.display();
     if (first, last) == (from, to) {
         let why = format!("{path}: blocks {from} to {to} are exported already");
@@ -80,7 +80,7 @@ pub(crate) fn check_free(out: &Path, tables: &[Table], ranges: &[(u32, u32)], ov
                 let Some(known) = entry.file_name().to_str().and_then(range) else { continue };
                 let is_allowed = known == (from, to) && overwrite;
                 if known.0 <= to && known.1 >= from && !is_allowed {
-                    return Err(in_the_way(&entry.path(), known, (from, to)));
+                    return Err(in_the_way(&entry.path(), known.0, known.1, from, to));
                 }
             }
         }
@@ -97,7 +97,7 @@ pub(crate) struct Partial {
 }
 
 impl Partial {
-    pub(crate) fn create(out: &Path, table: Table, format: &Format, (from, to): (u32, u32)) -> Result<Partial, Fault> {
+    pub(crate) fn create(out: &Path, table: Table, format: &Format, from: u32, to: u32) -> Result<Partial, Fault> {
         let dir = partition(out, table, from);
         fs::create_dir_all(&dir).map_err(|why| failed(&dir, why))?;
         let path = dir.join(name(from, to));

@@ -93,8 +93,8 @@ struct Done {
 ///
 /// Blocks that are missing or damaged, files that are in the way, or what the system says.
 pub fn export(options: &Options, request: &Request<'_>, mut progress: impl FnMut(u32)) -> Result<ExportReport, Fault> {
-    let range = (Height::new(request.from), request.to.map(Height::new));
-    let chain = ChainFiles::open(options, range, Needs::Blocks, request.plan)?;
+    let last = request.to.map(Height::new);
+    let chain = ChainFiles::open(options, Height::new(request.from), last, Needs::Blocks, request.plan)?;
     let from = chain.first().to_u32();
     let to = chain.last().to_u32();
     let selection = request.selection;
@@ -113,7 +113,8 @@ pub fn export(options: &Options, request: &Request<'_>, mut progress: impl FnMut
         if open.as_ref().is_none_or(|(file, _)| *file != done.chunk.file) {
             close(open.take(), &mut report)?;
             let tables = selection.tables().iter().zip(&formats);
-            let files = tables.map(|(table, format)| Partial::create(out, *table, format, files[done.chunk.file]));
+            let (from, to) = files[done.chunk.file];
+            let files = tables.map(|(table, format)| Partial::create(out, *table, format, from, to));
             open = Some((done.chunk.file, files.collect::<Result<_, _>>()?));
         }
         let (_, files) = open.as_mut().expect("it was opened just now");

@@ -114,7 +114,7 @@ fn part(given: &AuditPart) -> Result<ExitCode, Failure> {
     let settings = settings(&given.common, &given.files)?;
     let salt = salt(&given.secret)?;
     let reporter = begin_read_only(&settings)?;
-    let done = audit::part(&settings.options, &salt, (given.from, given.to), given.plan.as_deref());
+    let done = audit::part(&settings.options, &salt, given.from, given.to, given.plan.as_deref());
     reporter.finish();
     let record = match done {
         Ok(record) => record,

@@ -1,7 +1,7 @@
 //! One block of a table: entries in key order, each sharing a prefix with the one before.
 //!
 //! Block:  entries | restart offsets u32 LE | their count u32 LE
-//! BlockEntry:  shared varint | rest varint | value bytes varint | rest of the key | value
+//! Entry:  shared varint | rest varint | value bytes varint | rest of the key | value
 //! At a restart offset nothing is shared, so that a search can begin there.
 //!
 //! Every `None` of this module means: the bytes are not a valid block. No input panics.

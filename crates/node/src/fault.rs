@@ -1,6 +1,7 @@
 //! Faults: the world is wrong, or we are. Never about a block's validity.
 
 use std::fmt;
+use std::io;
 
 /// The last line of [`Fault::Rebuild`], in Core's words. Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
 pub const REBUILD_ADVICE: &str = "Please restart with -reindex or -reindex-chainstate to recover.";
@@ -36,6 +37,15 @@ impl fmt::Display for Message {
     }
 }
 
+/// How work ended that may be stopped on demand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// It is done.
+    Done,
+    /// It was stopped before: what it did stands, and it is taken up from there.
+    Stopped,
+}
+
 /// What keeps the engine from going on.
 #[derive(Debug)]
 pub enum Fault {
@@ -43,6 +53,8 @@ pub enum Fault {
     Store(store::fault::Fault),
     /// Something between programs or options.
     Refused(Message),
+    /// The system has no thread, port or output file for this program. The error behind it has the system's number.
+    System(Message, io::Error),
     /// The data directory needs a rebuild: why, in Core's words. Core shows it without a prefix.
     Rebuild(String),
     /// Stopped on demand, before anything was changed.
@@ -67,6 +79,11 @@ impl Fault {
         Fault::Refused(Message::new(why, advice))
     }
 
+    /// The system refused what is no file of the data directory: why, in its words too, and what to do about it.
+    pub fn system(why: impl Into<String>, advice: impl Into<String>, source: io::Error) -> Fault {
+        Fault::System(Message::new(why, advice), source)
+    }
+
     /// The same as a reindex meets it: that a reindex helps is not said.
     #[must_use]
     pub fn within_reindex(self) -> Fault {
@@ -79,7 +96,7 @@ impl Fault {
     /// What happened, without the advice where that is apart from it: the words that Core's calls answer with.
     pub fn what(&self) -> String {
         match self {
-            Fault::Refused(message) => message.what().to_owned(),
+            Fault::Refused(message) | Fault::System(message, _) => message.what().to_owned(),
             other => other.to_string(),
         }
     }
@@ -89,7 +106,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::Store(fault) => fmt::Display::fmt(fault, f),
-            Fault::Refused(message) => fmt::Display::fmt(message, f),
+            Fault::Refused(message) | Fault::System(message, _) => fmt::Display::fmt(message, f),
             Fault::Stopped => f.write_str("stopped before anything was changed"),
             Fault::Rebuild(why) => write!(f, "{why}.\n{REBUILD_ADVICE}"),
             Fault::Internal(what) => write!(
@@ -104,7 +121,8 @@ impl std::error::Error for Fault {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Fault::Store(fault) => fault.source(),
-            _ => None,
+            Fault::System(_, source) => Some(source),
+            Fault::Refused(_) | Fault::Rebuild(_) | Fault::Stopped | Fault::Internal(_) => None,
         }
     }
 }
@@ -135,10 +153,17 @@ mod tests {
 
     #[test]
     fn fault_of_the_system_keeps_its_number() {
-        let error = std::io::Error::from_raw_os_error(28);
-        let fault = Fault::from(store::Fault::from(disk::DiskError::new("write", Path::new("/d"), error)));
-        let source = fault.source().and_then(|source| source.downcast_ref::<std::io::Error>());
-        assert_eq!(source.and_then(std::io::Error::raw_os_error), Some(28), "{fault}");
+        let full = || disk::DiskError::new("write", Path::new("/d"), io::Error::from_raw_os_error(28));
+        let port = Fault::system("no port", "Give another", io::Error::from_raw_os_error(98));
+        for (row, fault, want) in [
+            ("of a file", store::Fault::from(full()).into(), 28),
+            ("of a sync", store::Fault::from(full().of_last_try()).into(), 28),
+            ("of no file", port, 98),
+        ] {
+            let sources = std::iter::successors(fault.source(), |&source| source.source());
+            let mut numbers = sources.filter_map(|source| source.downcast_ref::<io::Error>()?.raw_os_error());
+            assert_eq!(numbers.next(), Some(want), "{row}: {fault}");
+        }
         assert!(Fault::refused("no", "Say yes").source().is_none());
     }
 }

@@ -80,7 +80,7 @@ pub mod snapshot;
 mod threads;
 pub mod utxo_stats;
 
-pub use fault::{Fault, Message, REBUILD_ADVICE};
+pub use fault::{Ended, Fault, Message, REBUILD_ADVICE};
 pub use pipeline::{histogram, machine_memory, stats};
 pub use reporting::log::{LOG_CATEGORIES, ReopenLog};
 pub use reporting::{Counted, Figures};

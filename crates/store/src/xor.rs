@@ -144,12 +144,12 @@ fn unreadable(path: &Path, magic: [u8; 4], first: [u8; 4]) -> Fault {
 pub fn key_of_foreign(disk: &dyn Disk, file: &Path, network: &Network) -> Result<Key> {
     let open = disk.open(file)?;
     let start = work_out::start_of(&*open)?;
-    Ok(key_of_start(disk, file, (&start, open.len()?), network))
+    Ok(key_of_start(disk, file, &start, open.len()?, network))
 }
 
 /// The same of a stream that `path` names, unpacked as far as it was packed. `start` holds its first bytes: all of it, or more
 /// than a record. `bytes` is the length of the stream; [`u64::MAX`] where it is not known.
-pub fn key_of_start(disk: &dyn Disk, path: &Path, (start, bytes): (&[u8], u64), network: &Network) -> Key {
+pub fn key_of_start(disk: &dyn Disk, path: &Path, start: &[u8], bytes: u64, network: &Network) -> Key {
     // A key cut short says nothing, and so does one that belongs to other files.
     let stored = path.parent().map(|dir| read_key(disk, dir)).and_then(|read| read.ok().flatten());
     let magic = network.magic;

@@ -1,6 +1,6 @@
 //! Odd multiples of the generator, a table for each window of its scalar, made once, and the way from a table into lanes.
 //!
-//! TablePoint: x and y, four 64-bit words each, the lowest first: one cache line. Place `i` holds `2 i + 1` times the base.
+//! Entry: x and y, four 64-bit words each, the lowest first: one cache line. Place `i` holds `2 i + 1` times the base.
 
 use super::digits::{BASE_BITS, BASE_WINDOWS, Digits};
 use super::field::Fe;

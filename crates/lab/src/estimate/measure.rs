@@ -168,7 +168,7 @@ impl Lab<'_> {
             (false, _) => ERA_BLOCKS,
         };
         let coins = if self.options.quick { chain::UTXOS_MIN } else { ERA_COINS };
-        let (datadir, _) = self.chain("era", (blocks, coins), profile, Signatures::Real)?;
+        let (datadir, _) = self.chain("era", blocks, coins, profile, Signatures::Real)?;
         let runs = self.times(|| self.reindex(&datadir, BlockHash::ZERO, 1 << 30))?;
         std::fs::remove_dir_all(&datadir).map_err(Error::io(&datadir))?;
         let rate = |stage: Stage, units: fn(&JobReport) -> u64| {
@@ -186,7 +186,7 @@ impl Lab<'_> {
     /// The rates of the coin set, of a chain whose scripts are assumed valid.
     fn set(&self, rates: &mut Rates) -> Result<(), Error> {
         let (blocks, coins) = if self.options.quick { (2, 20_000) } else { (SET_BLOCKS, SET_COINS) };
-        let (datadir, tip) = self.chain("set", (blocks, coins), Profile::Mainnet2025, Signatures::Fake)?;
+        let (datadir, tip) = self.chain("set", blocks, coins, Profile::Mainnet2025, Signatures::Fake)?;
         let cache = if self.options.quick { 4 << 20 } else { SET_CACHE_BYTES };
         let runs = self.times(|| self.reindex(&datadir, tip, cache))?;
         std::fs::remove_dir_all(&datadir).map_err(Error::io(&datadir))?;
@@ -212,7 +212,8 @@ impl Lab<'_> {
     fn chain(
         &self,
         name: &str,
-        (blocks, utxos): (u32, u64),
+        blocks: u32,
+        utxos: u64,
         profile: Profile,
         signatures: Signatures,
     ) -> Result<(std::path::PathBuf, BlockHash), Error> {

@@ -3,8 +3,8 @@
 //! - `eras`: what there is to do, counted from real blocks and cited. `measure`: what this machine does in a second.
 //!   `model`: both together.
 //!
-//! Absent on purpose: a promise. The error says what is known; [`EstimateOptions::made`] gives the time of a chain that can be made
-//! and reindexed on the same machine, to hold the estimate to.
+//! Absent on purpose: a promise. The error says what is known; [`EstimateOptions::made`] gives the time of a chain that can be
+//! made and reindexed on the same machine, to hold the estimate to.
 
 mod eras;
 mod measure;
@@ -226,7 +226,7 @@ pub fn estimate(options: &EstimateOptions, say: &mut dyn FnMut(&str)) -> Result<
         memory_ns: measured.memory_ns,
         coin_ns: scaled(rates.apply, 1e9),
         look_up_us: scaled(rates.look_up, 1e6),
-        eras: eras::ERAS.iter().zip(&rates.eras).map(figures).collect(),
+        eras: eras::ERAS.iter().zip(&rates.eras).map(|(era, rates)| figures(era, rates)).collect(),
         machine,
         ways: ways.into(),
         seconds: start.elapsed().as_secs_f64(),
@@ -237,7 +237,7 @@ fn scaled(rate: model::Rate, factor: f64) -> Figure {
     model::Rate { value: rate.value * factor, ..rate }.into()
 }
 
-fn figures((era, rates): (&eras::Era, &model::EraRates)) -> EraFigures {
+fn figures(era: &eras::Era, rates: &model::EraRates) -> EraFigures {
     EraFigures {
         profile: era.profile.name(),
         scripts_us: scaled(rates.scripts, 1e6),

@@ -61,13 +61,13 @@ pub(super) fn chains(
             Err(what) => problems.push(Problem { line: Some(chain.line), what: format!("{}: {what}", chain.label) }),
         }
     }
-    for work in plan.works.iter().enumerate().filter(|(_, work)| work.stopatheight.is_some()) {
-        problems.extend(too_high(plan, &found, work));
+    for (at, work) in plan.works.iter().enumerate().filter(|(_, work)| work.stopatheight.is_some()) {
+        problems.extend(too_high(plan, &found, at, work));
     }
     if problems.is_empty() { Ok(found) } else { Err(problems) }
 }
 
-fn too_high(plan: &Plan, chains: &[Option<Surveyed>], (at, work): (usize, &super::plan::Work)) -> Option<Problem> {
+fn too_high(plan: &Plan, chains: &[Option<Surveyed>], at: usize, work: &super::plan::Work) -> Option<Problem> {
     let wanted = work.stopatheight?;
     let used = plan.cells.iter().filter(|cell| cell.work == at).filter_map(|cell| chains.get(cell.chain)?.as_ref());
     let short = used.into_iter().find(|chain| chain.facts.height < wanted)?;

@@ -192,7 +192,7 @@ impl Engine<'_> {
         let exe = &self.programs.exes[cell.program];
         let network = self.chains[cell.chain].network;
         let file = loaded.map_or_else(|| datadir.join(DUMPED), |loaded| loaded.file.clone());
-        let driver = Driver::new(exe, (datadir, network), (work.kind, work.stopatheight), &file);
+        let driver = Driver::new(exe, datadir, network, work.kind, work.stopatheight, &file);
         driver.map(Some).map_err(|error| RunError::io(Path::new("127.0.0.1"), error))
     }
 

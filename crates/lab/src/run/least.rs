@@ -21,7 +21,7 @@ impl Engine<'_> {
         let mut found = Vec::new();
         for cell in plan.cells.iter().filter(|cell| is_wanted(only, &cell.name)) {
             let mut stopped = false;
-            let searched = search(limits, |mib| {
+            let searched = search(limits.0, limits.1, |mib| {
                 let turn = Turn { number: mib as usize, repeat: 1, cell };
                 match self.try_with(&turn, mib)? {
                     Some(done) => Ok(Some(done)),
@@ -66,7 +66,8 @@ impl Engine<'_> {
 /// Halves between the limits: the least that was enough, and the most that was not (0 where the least limit was enough).
 /// `ends` says whether the work ends; nothing where the search is stopped.
 fn search<E>(
-    (from, to): (u64, u64),
+    from: u64,
+    to: u64,
     mut ends: impl FnMut(u64) -> Result<Option<Result<bool, String>>, E>,
 ) -> Result<Result<(u64, u64), String>, E> {
     let mut asked = |mib: u64| ends(mib).map(|answer| answer.unwrap_or(Err("stopped".to_owned())));
@@ -106,7 +107,7 @@ mod tests {
             (5000, (64, 4096), Err("does not end with 4096 MiB")),
         ] {
             let mut tries = 0;
-            let found = search::<()>(limits, |mib| {
+            let found = search::<()>(limits.0, limits.1, |mib| {
                 tries += 1;
                 Ok(Some(Ok(mib >= least)))
             });
@@ -119,7 +120,7 @@ mod tests {
             }
             assert!(tries <= 10, "{tries} tries");
         }
-        let unlimited = search::<()>((64, 128), |_| Ok(Some(Err("memory 64 MiB: not limited".to_owned()))));
+        let unlimited = search::<()>(64, 128, |_| Ok(Some(Err("memory 64 MiB: not limited".to_owned()))));
         assert_eq!(unlimited, Ok(Err("memory 64 MiB: not limited".to_owned())));
     }
 }

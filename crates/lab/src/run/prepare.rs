@@ -77,7 +77,7 @@ impl Engine<'_> {
         }
         let server = match (work.kind, work.server) {
             (WorkKind::Sync, Some(server)) => {
-                Some(self.behind_line(self.plan.limits.link, (cell.chain, server), record)?)
+                Some(self.behind_line(self.plan.limits.link, cell.chain, server, record)?)
             }
             _ => None,
         };
@@ -89,7 +89,8 @@ impl Engine<'_> {
     fn behind_line(
         &mut self,
         link: Link,
-        (chain, program): (usize, usize),
+        chain: usize,
+        program: usize,
         record: &mut RunRecord,
     ) -> Result<Serving, SetUp> {
         let (server, at) = self.serve(chain, program)?;
@@ -197,7 +198,7 @@ impl Engine<'_> {
         let out = self.out.join("prepared").join(slug(&label));
         wipe(&out)?;
         fs::create_dir_all(&out).map_err(|error| RunError::io(&out, error))?;
-        let mut made = snapshot::dump(self.ffwd, &out, (&source, network, height));
+        let mut made = snapshot::dump(self.ffwd, &out, &source, network, height);
         if made.is_ok() {
             let (server, at) = self.serve(chain, program)?;
             made = snapshot::headers(self.ffwd, &out, network, at).and(made);

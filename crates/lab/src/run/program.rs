@@ -359,7 +359,7 @@ mod tests {
         let peer = SocketAddr::from(([127, 0, 0, 1], 8));
         let prepared = Prepared { directory: "/h".into(), file: "/s".into(), hash: "cc".into() };
         let of = (WorkKind::Load, Some(7));
-        let driver = Driver::new(Path::new("p"), (Path::new("/w"), Chain::Regtest), of, Path::new("/s")).unwrap();
+        let driver = Driver::new(Path::new("p"), Path::new("/w"), Chain::Regtest, of.0, of.1, Path::new("/s")).unwrap();
         let loading = format!(
             "p -datadir=/w -chain=regtest -listen=0 -printtoconsole=0 -logtimemicros=1 -dnsseed=0 -fixedseeds=0 {} -connect=0 -dbcache=100 -par=2 -x",
             driver.options().join(" ")

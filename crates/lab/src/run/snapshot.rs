@@ -37,11 +37,7 @@ pub(super) struct Prepared {
 /// # Errors
 ///
 /// In words: what the program said.
-pub(super) fn dump(
-    ffwd: &Path,
-    out: &Path,
-    (source, network, height): (&Path, Chain, u32),
-) -> Result<Prepared, String> {
+pub(super) fn dump(ffwd: &Path, out: &Path, source: &Path, network: Chain, height: u32) -> Result<Prepared, String> {
     let directory = out.join("headers");
     let file = out.join("snapshot.dat");
     let mut command = Command::new(ffwd);
@@ -96,8 +92,10 @@ impl Driver {
     /// No port is free.
     pub(super) fn new(
         exe: &Path,
-        (directory, network): (&Path, Chain),
-        (kind, height): (WorkKind, Option<u32>),
+        directory: &Path,
+        network: Chain,
+        kind: WorkKind,
+        height: Option<u32>,
         file: &Path,
     ) -> std::io::Result<Driver> {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
@@ -161,7 +159,7 @@ mod tests {
     fn calls_are_those_of_the_works() {
         let driver = |kind, height| {
             let at = (Path::new("/w"), Chain::Regtest);
-            Driver::new(Path::new("/bin/bitcoind"), at, (kind, height), Path::new("/f")).unwrap()
+            Driver::new(Path::new("/bin/bitcoind"), at.0, at.1, kind, height, Path::new("/f")).unwrap()
         };
         for (kind, height, want) in [
             (WorkKind::Load, Some(299), "loadtxoutset /f"),

@@ -5,6 +5,7 @@
 mod best_chain;
 pub mod block;
 pub mod deployments;
+mod fate;
 pub mod headers;
 pub mod index;
 #[cfg(test)]

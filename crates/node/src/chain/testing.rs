@@ -41,7 +41,8 @@ impl Chains {
         for _ in 0..count {
             self.count += 1;
             let tree = self.index.headers();
-            let (time, height) = (tree.time(parent) + 600, tree.height(parent) + 1);
+            let time = tree.time(parent) + 600;
+            let height = tree.height(parent) + 1;
             let header = Header::new(4, tree.hash(parent), Hash256::ZERO, time, 0x207f_ffff, self.count);
             let entry = IndexEntry {
                 hash: header.hash(),

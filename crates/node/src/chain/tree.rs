@@ -6,6 +6,9 @@
 //!
 //! Absent on purpose: rules (`consensus`), bodies (`index`), files (`store`).
 
+pub use super::fate::Fate;
+
+use super::fate::HeightAndFate;
 use crate::threads::locks::lock;
 use consensus::Deployment;
 use consensus::deployments::ThresholdState;
@@ -42,19 +45,6 @@ const SLOTS_MIN: usize = 1024;
 /// There become more by this part of them: it wastes little memory, and a header is linked four times more on average.
 const SLOTS_GROWTH: usize = 4;
 
-/// What is known of a header's fate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(u8)]
-pub enum Fate {
-    /// Nothing against it.
-    #[default]
-    Open,
-    /// The block itself broke a rule.
-    Failed,
-    /// An ancestor did.
-    FailedParent,
-}
-
 #[derive(Debug)]
 struct Node {
     hash: BlockHash,
@@ -77,9 +67,9 @@ const ANCHOR_STEP: u32 = 16;
 #[derive(Debug)]
 struct Anchor {
     id: NodeId,
-    /// HeightAndFate of the anchor below, sixteen blocks lower; of the genesis block its own.
+    /// Place of the anchor below, sixteen blocks lower; of the genesis block its own.
     below: u32,
-    /// HeightAndFate of one further down, for jumps.
+    /// Place of one further down, for jumps.
     skip: u32,
     /// Work of the chain up to and with it.
     work: PackedWork,
@@ -98,33 +88,6 @@ impl PackedWork {
 
     fn get(self) -> u128 {
         self.0.iter().rev().fold(0, |work, &word| work << 32 | u128::from(word))
-    }
-}
-
-/// A height, and a fate in the two bits above it.
-#[derive(Clone, Copy, Debug)]
-struct HeightAndFate(u32);
-
-/// Heights are below 2^30: that number of headers needs 100 GB.
-const FATE_SHIFT: u32 = 30;
-
-impl HeightAndFate {
-    fn new(height: Height, fate: Fate) -> HeightAndFate {
-        let height = height.to_u32();
-        assert!(height < 1 << FATE_SHIFT, "no chain is that high");
-        HeightAndFate((fate as u32) << FATE_SHIFT | height)
-    }
-
-    fn height(self) -> Height {
-        Height::new(self.0 & ((1 << FATE_SHIFT) - 1))
-    }
-
-    fn fate(self) -> Fate {
-        match self.0 >> FATE_SHIFT {
-            0 => Fate::Open,
-            1 => Fate::Failed,
-            _ => Fate::FailedParent,
-        }
     }
 }
 
@@ -337,7 +300,7 @@ impl Tree {
         id
     }
 
-    /// HeightAndFate of an anchor.
+    /// Place of an anchor.
     fn anchor(&self, id: NodeId) -> usize {
         // While there is one chain they lie in the order of their heights.
         let guess = (self.height(id).to_u32() / ANCHOR_STEP) as usize;
@@ -619,15 +582,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn node_packs_work_height_and_fate() {
+    fn node_packs_work() {
         for work in [0, 1, u128::from(u32::MAX), 1 << 32, 0x0123_4567_89ab_cdef_fedc_ba98_7654_3210, u128::MAX] {
             assert_eq!(PackedWork::new(work).get(), work);
-        }
-        for height in [0, 1, 950_000, (1 << FATE_SHIFT) - 1] {
-            for fate in [Fate::Open, Fate::Failed, Fate::FailedParent] {
-                let place = HeightAndFate::new(Height::new(height), fate);
-                assert_eq!((place.height(), place.fate()), (Height::new(height), fate));
-            }
         }
     }
 

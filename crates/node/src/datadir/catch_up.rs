@@ -5,7 +5,7 @@
 
 use super::DataDir;
 use crate::chain::tree::NodeId;
-use crate::fault::{Fault, Message};
+use crate::fault::{Ended, Fault, Message};
 use crate::indexing::{IndexedBlock, Indexing};
 use crate::pipeline::engine::EngineBackend;
 use crate::pipeline::stages::block_place;
@@ -43,15 +43,14 @@ struct Ahead {
 }
 
 impl DataDir<'_> {
-    /// Opens the indexes that the options ask for and brings them to `tip`, at which the coins stand. Says whether it was
-    /// stopped on demand.
+    /// Opens the indexes that the options ask for and brings them to `tip`, at which the coins stand.
     ///
     /// # Errors
     ///
     /// An index that is damaged or does not go with the chain, blocks that are pruned or damaged, or what the system says.
-    pub(crate) fn open_indexes(&self, kinds: &[IndexKind], tip: NodeId) -> Result<bool, Fault> {
+    pub(crate) fn open_indexes(&self, kinds: &[IndexKind], tip: NodeId) -> Result<Ended, Fault> {
         if kinds.is_empty() || self.indexing.get().is_some() {
-            return Ok(false);
+            return Ok(Ended::Done);
         }
         self.say_old(kinds)?;
         let opened =
@@ -60,20 +59,20 @@ impl DataDir<'_> {
         self.bring_indexes_up(indexing, tip)
     }
 
-    /// Brings indexes that are open to `tip`, at which the coins stand. Says whether it was stopped on demand.
+    /// Brings indexes that are open to `tip`, at which the coins stand.
     ///
     /// # Errors
     ///
     /// As [`DataDir::open_indexes`].
-    pub(crate) fn bring_indexes_up(&self, indexing: &Indexing, tip: NodeId) -> Result<bool, Fault> {
+    pub(crate) fn bring_indexes_up(&self, indexing: &Indexing, tip: NodeId) -> Result<Ended, Fault> {
         let from = self.take_up(indexing, tip)?;
         indexing.repair_filters(&self.reporter, &|hash, file| self.filter_again(hash, file))?;
-        if self.rewind_indexes(indexing, tip)? {
-            return Ok(true);
+        if self.rewind_indexes(indexing, tip)? == Ended::Stopped {
+            return Ok(Ended::Stopped);
         }
-        let stopped = self.index_up_to(indexing, &from, tip)?;
+        let ended = self.index_up_to(indexing, &from, tip)?;
         self.commit_indexes(tip)?;
-        Ok(stopped)
+        Ok(ended)
     }
 
     /// Names an index that no program of today reads. Source: Bitcoin Core b88bffe, `CoinStatsIndex::CoinStatsIndex`.
@@ -150,8 +149,8 @@ impl DataDir<'_> {
         Ok(from)
     }
 
-    /// Takes back what is off the chain of `tip`, the highest block first. Says whether it was stopped on demand.
-    fn rewind_indexes(&self, indexing: &Indexing, tip: NodeId) -> Result<bool, Fault> {
+    /// Takes back what is off the chain of `tip`, the highest block first.
+    fn rewind_indexes(&self, indexing: &Indexing, tip: NodeId) -> Result<Ended, Fault> {
         loop {
             let off = {
                 let positions = indexing.positions();
@@ -159,9 +158,9 @@ impl DataDir<'_> {
                 let best = positions.iter().filter_map(|(.., best)| tree.find(best.as_ref()?));
                 best.filter(|&node| !tree.is_ancestor(node, tip)).max_by_key(|&node| tree.height(node))
             };
-            let Some(node) = off else { return Ok(false) };
+            let Some(node) = off else { return Ok(Ended::Done) };
             if self.reporter.is_stopping() {
-                return Ok(true);
+                return Ok(Ended::Stopped);
             }
             self.disconnect_indexed(indexing, node)?;
         }
@@ -179,12 +178,12 @@ impl DataDir<'_> {
     }
 
     /// Reads the blocks from the lowest of `from` up to `tip`, and feeds them.
-    fn index_up_to(&self, indexing: &Indexing, from: &[From], tip: NodeId) -> Result<bool, Fault> {
-        let Some(first) = from.iter().map(|from| from.first).min() else { return Ok(false) };
+    fn index_up_to(&self, indexing: &Indexing, from: &[From], tip: NodeId) -> Result<Ended, Fault> {
+        let Some(first) = from.iter().map(|from| from.first).min() else { return Ok(Ended::Done) };
         let nodes = {
             let tree = self.headers();
             if first > tree.height(tip) {
-                return Ok(false);
+                return Ok(Ended::Done);
             }
             match first.to_u32().checked_sub(1) {
                 Some(below) => tree.path(tree.ancestor(tip, Height::new(below)), tip),
@@ -236,14 +235,14 @@ impl DataDir<'_> {
         })
     }
 
-    /// Takes blocks in order. Says whether it was stopped on demand; what is done then is committed.
+    /// Takes blocks in order. Where it is stopped on demand, what is done is committed.
     fn feed_indexes(
         &self,
         indexing: &Indexing,
         nodes: &[NodeId],
         ahead: &Mutex<Ahead>,
         changed: &Condvar,
-    ) -> Result<bool, Fault> {
+    ) -> Result<Ended, Fault> {
         let mut committed = Instant::now();
         for (at, &node) in nodes.iter().enumerate() {
             let made = {
@@ -268,10 +267,10 @@ impl DataDir<'_> {
                 committed = Instant::now();
             }
             if stops {
-                return Ok(true);
+                return Ok(Ended::Stopped);
             }
         }
-        Ok(false)
+        Ok(Ended::Done)
     }
 
     /// Says no where a block that is needed is pruned, in Core's words.

@@ -223,7 +223,7 @@ impl Quiet<'_, '_, '_> {
     /// What the system says.
     pub fn reconsider(&mut self, id: NodeId) -> Result<(), Fault> {
         self.datadir.index.write().reconsider(id);
-        self.activate().map(|_| ())
+        self.activate()
     }
 
     /// Prefers a block to others with as much work, and goes to the best chain.
@@ -234,7 +234,7 @@ impl Quiet<'_, '_, '_> {
     pub fn prefer(&mut self, id: NodeId) -> Result<(), Fault> {
         let (tip, _) = self.tip();
         self.datadir.index.write().precious(id, tip);
-        self.activate().map(|_| ())
+        self.activate()
     }
 
     /// Removes block and undo files of which every block lies at or below `height`; the last 288 blocks stay. Gives the height

@@ -70,17 +70,17 @@ impl Quiet<'_, '_, '_> {
         self.datadir.write_index(None)
     }
 
-    /// Brings the chain to its best block. Says no when the job is to end first.
+    /// Brings the chain to its best block, unless the job is to end first.
     ///
     /// # Errors
     ///
     /// As [`Engine::activate`].
-    pub fn activate(&mut self) -> Result<bool, Fault> {
+    pub fn activate(&mut self) -> Result<(), Fault> {
         loop {
             match self.engine.activate()? {
                 // Others wait: they are next.
                 Activated::Asked => {}
-                ended => return Ok(ended != Activated::Stopped),
+                Activated::Tip | Activated::StopHeight | Activated::Stopped => return Ok(()),
             }
         }
     }

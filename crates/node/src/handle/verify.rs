@@ -67,7 +67,8 @@ impl Live {
         &self,
         view: CoinsView,
         tip: NodeId,
-        (level, depth): (i32, i32),
+        level: i32,
+        depth: i32,
         bytes_max: usize,
     ) -> Result<Verified, Fault> {
         let chain: Vec<NodeId> = {

@@ -111,21 +111,21 @@ impl Forecast {
                 self.blocks.dir.display().to_string(),
                 self.blocks.expected_bytes.div_ceil(GIB)
             );
-            return Some(Message::new(what, ADVICE));
+            return Some(Message::new(what, SPACE_ADVICE));
         }
         if !self.is_one_place() && !fits(self.coins.missing_bytes(), self.coins.free_bytes) {
             let dir = self.coins.dir.display();
             let missing = human::bytes(self.coins.missing_bytes());
             let what =
                 format!("Disk space for {dir} may not accommodate the UTXO set: about {missing} more are stored there");
-            return Some(Message::new(what, ADVICE));
+            return Some(Message::new(what, SPACE_ADVICE));
         }
         None
     }
 }
 
 /// What helps.
-const ADVICE: &str = "Free disk space, prune (--prune MiB), or put the blocks elsewhere (--blocksdir). A full disk pauses the work, \
+const SPACE_ADVICE: &str = "Free disk space, prune (--prune MiB), or put the blocks elsewhere (--blocksdir). A full disk pauses the work, \
                       and nothing is lost";
 
 impl fmt::Display for Forecast {

@@ -1,7 +1,7 @@
 //! `index`: Core's optional indexes from the block and undo files that are there.
 
 use super::open::{Purpose, Which, open_existing};
-use crate::fault::Fault;
+use crate::fault::{Ended, Fault};
 use crate::options::Options;
 use crate::reporting::Reporter;
 use crate::reporting::{Events, JobReport};
@@ -46,7 +46,7 @@ pub fn index(options: &Options, kinds: &[IndexKind], events: Events<'_>) -> Resu
         let advice = "Name one with --only, or set txindex=1, blockfilterindex=1, txospenderindex=1 or coinstatsindex=1 in bitcoin.conf";
         return Err(Fault::refused("no index is asked for and none is there", advice));
     }
-    let stopped = datadir.open_indexes(kinds, tip)?;
+    let stopped = datadir.open_indexes(kinds, tip)? == Ended::Stopped;
     if !stopped {
         datadir.finish_indexes(tip)?;
     }

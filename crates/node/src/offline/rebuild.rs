@@ -13,10 +13,8 @@ use store::index::{self, BlockTreeDb};
 
 pub(super) fn run(options: &Options, events: Events<'_>) -> Result<JobReport, Fault> {
     if options.prune != Prune::Off {
-        return Err(Fault::refused(
-            "Prune mode is incompatible with -reindex-chainstate.",
-            "Use full -reindex instead.",
-        ));
+        let why = "Prune mode is incompatible with -reindex-chainstate.";
+        return Err(Fault::refused(why, "Use full -reindex instead."));
     }
     let locked = lock::lock(options, events, true)?;
     let disk = locked.disk.clone();
@@ -48,8 +46,8 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<JobReport, Fa
     let (height_before, coins_before) = reindex_preflight::old_coins(&locked, &loaded, &reporter)?;
     let coins = reporter.with_room(|| Chainstate::open(&host, &layout.rebuilt_chainstate_dir()))?;
     let best = coins.best_block()?;
-    let infos = FileInfos::new(loaded.files.clone());
-    let mut datadir = DataDir::new(options, reporter, locked, block_index, coins, infos)?;
+    let mut datadir =
+        DataDir::new(options, reporter, locked, block_index, coins, FileInfos::new(loaded.files.clone()))?;
     datadir.mode = Mode::RebuildCoins;
     datadir.take_index(&loaded)?;
     let start = start_of(&datadir.headers(), best).ok_or_else(|| {

@@ -8,7 +8,7 @@ use super::{activate, engine_for_set, flush, report};
 use crate::chain::tree::{GENESIS, NodeId};
 use crate::datadir::DataDir;
 use crate::datadir::{lock, prune, scan, start_of};
-use crate::fault::{Fault, Message};
+use crate::fault::{Ended, Fault, Message};
 use crate::options::Options;
 use crate::pipeline::engine::Activated;
 use crate::reporting::{Events, JobReport};
@@ -105,7 +105,7 @@ fn work(datadir: &DataDir<'_>, before: &Before) -> Result<JobReport, Fault> {
         stopped = activate(datadir, &mut engine)? == Activated::Stopped;
         found_count = Some(datadir.index.read().found_count());
         if !stopped {
-            stopped = engine.check_stale_blocks()?;
+            stopped = engine.check_stale_blocks()? == Ended::Stopped;
         }
     }
     flush(datadir, &engine)?;

@@ -7,7 +7,7 @@ use crate::chain::block::{BlockContext, Refusal};
 use crate::chain::headers::{self, AssumeValid, ChainContext};
 use crate::chain::index::{Headers, SharedIndex};
 use crate::chain::tree::NodeId;
-use crate::fault::Fault;
+use crate::fault::{Ended, Fault};
 use crate::pipeline::recheck::{self, Answer, Question};
 use crate::pipeline::scratch;
 use crate::pipeline::stages;
@@ -258,7 +258,7 @@ impl<'w> Engine<'w> {
                 self.rest(true)?;
                 return Ok(if at_stop { Activated::StopHeight } else { Activated::Tip });
             }
-            if self.connect_to(target)? {
+            if self.connect_to(target)? == Ended::Stopped {
                 return Ok(Activated::Stopped);
             }
             if self.world.is_asked() {
@@ -267,15 +267,14 @@ impl<'w> Engine<'w> {
         }
     }
 
-    /// Says whether it was stopped on demand.
-    fn connect_to(&mut self, target: NodeId) -> Result<bool, Fault> {
+    fn connect_to(&mut self, target: NodeId) -> Result<Ended, Fault> {
         let fork = self.headers().fork(self.tip, target);
         if self.tip != fork {
             self.pipeline.stats().add_reorg();
         }
         while self.tip != fork {
             if self.world.stopping() {
-                return Ok(true);
+                return Ok(Ended::Stopped);
             }
             self.disconnect_tip()?;
         }
@@ -287,7 +286,7 @@ impl<'w> Engine<'w> {
         }
         match outcome {
             Outcome::Done => {}
-            Outcome::Stopped => return Ok(true),
+            Outcome::Stopped => return Ok(Ended::Stopped),
             Outcome::Refused { node, error, .. } if error.mutated() => {
                 self.lose_mutated(node, &error)?;
             }
@@ -299,7 +298,7 @@ impl<'w> Engine<'w> {
                 self.lose(node, "record contains a different block than the index says")?;
             }
         }
-        Ok(false)
+        Ok(Ended::Done)
     }
 
     fn plan(&mut self, target: NodeId) -> Vec<BlockContext> {
@@ -465,7 +464,7 @@ impl<'w> Engine<'w> {
     ///
     /// As [`Engine::activate`].
     pub fn reconnect(&mut self, target: NodeId) -> Result<bool, Fault> {
-        Ok(!self.connect_to(target)? && self.tip == target)
+        Ok(self.connect_to(target)? == Ended::Done && self.tip == target)
     }
 
     /// Checks a block as far as that goes without coins, and gives the number of its transactions.
@@ -486,37 +485,36 @@ impl<'w> Engine<'w> {
     }
 
     /// Connects blocks up to `target`, which stands on the tip, as their bodies come; ends when the world has no next one.
-    /// Says whether it was stopped on demand.
     ///
     /// # Errors
     ///
     /// As [`Engine::activate`].
-    pub fn stream(&mut self, target: NodeId) -> Result<bool, Fault> {
+    pub fn stream(&mut self, target: NodeId) -> Result<Ended, Fault> {
         let target = match self.stop_at {
             Some(stop) if self.headers().height(target) > stop => self.headers().ancestor(target, stop),
             _ => target,
         };
         if target == self.tip {
-            return Ok(false);
+            return Ok(Ended::Done);
         }
         self.connect_to(target)
     }
 
     /// Checks blocks off the chain as far as they can be checked without coins: those with a body, not connected, no
-    /// ancestor of which was refused on arrival. Says whether it was stopped on demand.
+    /// ancestor of which was refused on arrival.
     ///
     /// # Errors
     ///
     /// What the system says; or the two checks of a block that is about to be marked disagree.
-    pub fn check_stale_blocks(&mut self) -> Result<bool, Fault> {
+    pub fn check_stale_blocks(&mut self) -> Result<Ended, Fault> {
         let waiting = self.index.read().unchecked_stale_blocks(self.tip);
         for node in waiting {
             if self.world.stopping() {
-                return Ok(true);
+                return Ok(Ended::Stopped);
             }
             while self.index.read().is_acceptable(node) && self.check_stale(node)? {}
         }
-        Ok(false)
+        Ok(Ended::Done)
     }
 
     /// Says whether the body was damaged and another copy of it waits.

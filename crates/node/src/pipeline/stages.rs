@@ -139,19 +139,29 @@ pub(crate) struct CoinAnswers<'a> {
     pub(crate) exists: bool,
 }
 
+/// What judging a block takes besides it and its coins.
+#[derive(Clone, Copy)]
+pub(crate) struct Judging<'a> {
+    /// Median times past by height along the block's chain.
+    pub(crate) times: &'a [MedianTime],
+    /// The magic of undo records, where one is wanted of a block that is good.
+    pub(crate) undo: Option<[u8; 4]>,
+    /// What the optional indexes want of such a block.
+    pub(crate) indexes: Option<&'a Wanted>,
+    /// Where what is too large for memory goes.
+    pub(crate) spill: &'a SpillFiles,
+}
+
 /// Gathers the coins that a block spends and checks every rule that needs them, but for scripts.
-///
-/// `times` are median times past by height along the block's chain; `undo` is the magic of undo records, where one is
-/// wanted, `wanted` what the optional indexes want of a block that is good.
 pub(crate) fn judge(
     params: &Params,
     context: &BlockContext,
-    (prepared, block): (&Prepared, &Block<'_>),
+    prepared: &Prepared,
+    block: &Block<'_>,
     answers: &CoinAnswers<'_>,
-    times: &[MedianTime],
-    (undo, wanted): (Option<[u8; 4]>, Option<&Wanted>),
-    spill: &SpillFiles,
+    judging: Judging<'_>,
 ) -> Result<Judged, BlockError> {
+    let Judging { times, spill, .. } = judging;
     bip30::check(context.bip30 == Bip30::Enforced, answers.exists)?;
     let runs = context.scripts().is_some();
     // Found once, for each answer lies elsewhere in memory.
@@ -171,13 +181,13 @@ pub(crate) fn judge(
         spent.push(gather(*coin, gathers, &mut scripts, &mut taken));
     }
     let time_at = |height: Height| times[height.to_usize()];
-    let totals = spend(params, context, (prepared, block), (&spent, &scripts), time_at)?;
-    let undo = undo.map(|magic| undo_of(magic, block, &coins, coin_bytes, spill));
+    let totals = spend(params, context, prepared, block, &spent, &scripts, time_at)?;
+    let undo = judging.undo.map(|magic| undo_of(magic, block, &coins, coin_bytes, spill));
     if !runs {
         scripts = Spill::new();
     }
     let change = made(context, prepared, block).minus(taken);
-    let records = wanted.map(|wanted| records(params, context, (prepared, block), &coins, wanted, spill));
+    let records = judging.indexes.map(|wanted| records(params, context, prepared, block, &coins, wanted, spill));
     Ok(Judged { spent, scripts, undo, change, totals, records: Mutex::new(records) })
 }
 
@@ -197,7 +207,8 @@ fn made(context: &BlockContext, prepared: &Prepared, block: &Block<'_>) -> coins
 pub(crate) fn judge_coins(
     params: &Params,
     context: &BlockContext,
-    (checked, block): (&Checked, &Block<'_>),
+    checked: &Checked,
+    block: &Block<'_>,
     coins: &[CoinRef<'_>],
     time_at: impl Fn(Height) -> MedianTime,
     spill: &SpillFiles,
@@ -205,7 +216,7 @@ pub(crate) fn judge_coins(
     let script_bytes = coins.iter().map(|coin| coin.script.script_bytes()).sum();
     let mut scripts = spill.with_capacity(script_bytes);
     let spent: Vec<Spent> = coins.iter().map(|coin| gather_coin(coin, true, &mut scripts)).collect();
-    let totals = spend(params, context, (checked, block), (&spent, &scripts), time_at)?;
+    let totals = spend(params, context, checked, block, &spent, &scripts, time_at)?;
     let change = coins::Totals::default();
     Ok(Judged { spent, scripts, undo: None, change, totals, records: Default::default() })
 }
@@ -214,8 +225,10 @@ pub(crate) fn judge_coins(
 fn spend(
     params: &Params,
     context: &BlockContext,
-    (checked, block): (&Checked, &Block<'_>),
-    (spent, scripts): (&[Spent], &[u8]),
+    checked: &Checked,
+    block: &Block<'_>,
+    spent: &[Spent],
+    scripts: &[u8],
     time_at: impl Fn(Height) -> MedianTime,
 ) -> Result<Totals, BlockError> {
     let mut spend =
@@ -239,7 +252,8 @@ fn spend(
 fn records(
     params: &Params,
     context: &BlockContext,
-    (prepared, block): (&Prepared, &Block<'_>),
+    prepared: &Prepared,
+    block: &Block<'_>,
     coins: &[Option<&[u8]>],
     wanted: &Wanted,
     spill: &SpillFiles,
@@ -343,7 +357,8 @@ fn parts(block: &Block<'_>, first: usize, end: usize) -> Vec<Part> {
 /// Of the first of them that fails.
 pub(crate) fn scripts(
     flags: Flags,
-    (checked, block): (&Checked, &Block<'_>),
+    checked: &Checked,
+    block: &Block<'_>,
     judged: &Judged,
     inputs: Range<usize>,
     scratch: &mut ScriptScratch,

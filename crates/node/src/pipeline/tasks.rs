@@ -6,7 +6,7 @@ use super::{Connected, Pipeline};
 use crate::chain::block::{Bip30, Job, Judged, Prepared, Refusal};
 use crate::fault::Fault;
 use crate::pipeline::scratch;
-use crate::pipeline::stages::{self, CoinAnswers};
+use crate::pipeline::stages::{self, CoinAnswers, Judging};
 use crate::pipeline::stats::Stage;
 use crate::threads::locks::{lock, read};
 use coins::{SHARD_GROUPS, ShardGroup};
@@ -189,8 +189,9 @@ impl Pipeline<'_> {
         let exists = flight.probes().exists;
         let answers = CoinAnswers { spends: std::array::from_fn(|group| &*answers[group]), exists };
         let Job { context, undo, .. } = flight.job();
-        let block = (flight.prepared(), &flight.block());
-        stages::judge(self.params, context, block, &answers, times, (*undo, self.backend.wanted_records()), &self.spill)
+        let indexes = self.backend.wanted_records();
+        let judging = Judging { times, undo: *undo, indexes, spill: &self.spill };
+        stages::judge(self.params, context, flight.prepared(), &flight.block(), &answers, judging)
     }
 
     fn run_scripts(&self, seq: Seq, flight: &Flight, chunk: usize) {
@@ -272,8 +273,9 @@ fn scripts_of(flight: &Flight, inputs: Range<usize>) -> Result<usize, BlockError
     let judged = flight.judged();
     let flags = flight.context().scripts().expect("there are such tasks only where scripts run");
     let count = inputs.len();
-    let block = (&**flight.prepared(), &flight.block());
-    scratch::with_scripts(|scratch| stages::scripts(flags, block, judged, inputs, scratch)).map(|()| count)
+    let block = flight.block();
+    let run = |scratch: &mut _| stages::scripts(flags, flight.prepared(), &block, judged, inputs, scratch);
+    scratch::with_scripts(run).map(|()| count)
 }
 
 #[cfg(test)]

@@ -191,7 +191,7 @@ impl<'e> Reporter<'e> {
 
     /// A block that is not taken; `counts` says that the block is refused, and not this body of it alone.
     pub(crate) fn refused(&self, height: Height, hash: BlockHash, error: &dyn std::fmt::Display, counts: bool) {
-        self.say_refused((height, hash), error.to_string(), counts, true);
+        self.say_refused(height, hash, error.to_string(), counts, true);
     }
 
     /// A body that is not taken, from a peer where it is known: it says so of the first of a connection, and of a number of
@@ -204,10 +204,10 @@ impl<'e> Reporter<'e> {
         error: &dyn std::fmt::Display,
     ) {
         let is_shown = self.peer_lines.allow(PeerLine::Refused(peer));
-        self.say_refused((height, hash), error.to_string(), false, is_shown);
+        self.say_refused(height, hash, error.to_string(), false, is_shown);
     }
 
-    fn say_refused(&self, (height, hash): (Height, BlockHash), why: String, counts: bool, is_shown: bool) {
+    fn say_refused(&self, height: Height, hash: BlockHash, why: String, counts: bool, is_shown: bool) {
         if is_shown {
             self.log.line(&format!("[error] Block validation error: {why}"));
         }

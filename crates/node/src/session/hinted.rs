@@ -148,7 +148,8 @@ pub(super) fn take(
     datadir: &DataDir<'_>,
     run: &HintedRun<'_>,
     node: NodeId,
-    (bytes, checked): (&[u8], &Checked),
+    bytes: &[u8],
+    checked: &Checked,
 ) -> Result<(), Fault> {
     let (height, hash) = datadir.height_and_hash(node);
     let block = checked.block(bytes);

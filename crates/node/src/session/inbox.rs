@@ -110,7 +110,8 @@ impl Arrivals {
     /// for it is free again when it is gone from here.
     pub(crate) fn keep(
         &self,
-        (height, id): (Height, NodeId),
+        height: Height,
+        id: NodeId,
         bytes: BlockBytes,
         checked: Arc<Checked>,
         held: p2p::Reservation,
@@ -224,7 +225,7 @@ mod tests {
     fn keep(arrivals: &Arrivals, height: Height, bytes: usize) {
         let checked = Checked { tables: primitives::Tables::new(), txids: Vec::new(), sigops: Vec::new() };
         let bytes = BlockBytes::from(vec![height.to_u32() as u8; bytes]);
-        arrivals.keep((height, node(height.to_u32())), bytes, Arc::new(checked), p2p::Reservation::none());
+        arrivals.keep(height, node(height.to_u32()), bytes, Arc::new(checked), p2p::Reservation::none());
         arrivals.arrived();
     }
 

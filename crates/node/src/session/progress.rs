@@ -56,18 +56,18 @@ pub(super) fn measure(session: &Session<'_, '_>, stats: &Snapshot) {
     if let Some(hinted) = &session.hinted {
         let end = hinted.height();
         let each = || (end.to_usize() - hinted.done()) as u64 * block_bytes;
-        return set_left(datadir, (Height::from_index(hinted.done()), end), stats, each);
+        return set_left(datadir, Height::from_index(hinted.done()), end, stats, each);
     }
     if work >= datadir.options.minimum_chain_work {
         let end = best.min(datadir.options.stop_at_height.unwrap_or(Height::MAX));
         let height = datadir.tip_height();
-        set_left(datadir, (height, end), stats, || bytes_left(&datadir.index.read(), end, block_bytes));
+        set_left(datadir, height, end, stats, || bytes_left(&datadir.index.read(), end, block_bytes));
     }
 }
 
 /// The work goes from one height to another: by the transactions that the network is known to have had until its end, for early
 /// blocks say nothing of the size of later ones; near the end by `bytes`, for the blocks of late say more.
-fn set_left(datadir: &DataDir<'_>, (height, end): (Height, Height), stats: &Snapshot, bytes: impl FnOnce() -> u64) {
+fn set_left(datadir: &DataDir<'_>, height: Height, end: Height, stats: &Snapshot, bytes: impl FnOnce() -> u64) {
     let reporter = &datadir.reporter;
     reporter.set_end(end);
     let time = {

@@ -83,11 +83,11 @@ pub(super) fn store(session: &Session<'_, '_>, Arrived { peer, hash, bytes }: Ar
     let stored = match &session.hinted {
         Some(hinted) if !hinted.wants(height, id) => Ok(()),
         Some(hinted) => match datadir.check_block(id, &bytes, Source::Peer)? {
-            Ok(checked) => Ok(hinted::take(datadir, hinted, id, (&bytes, &checked))?),
+            Ok(checked) => Ok(hinted::take(datadir, hinted, id, &bytes, &checked)?),
             Err(why) => Err(why),
         },
         None => {
-            let keep = |checked| session.inbox_of(id).keep((height, id), bytes.clone(), checked, held);
+            let keep = |checked| session.inbox_of(id).keep(height, id, bytes.clone(), checked, held);
             datadir.store_block(id, &bytes, Source::Peer, keep)?
         }
     };
@@ -97,13 +97,13 @@ pub(super) fn store(session: &Session<'_, '_>, Arrived { peer, hash, bytes }: Ar
             let bytes = Some(bytes.len() as u64);
             session.tell(Input::Judged { hash, verdict: BlockVerdict::Stored, bytes });
         }
-        Err(why) => refuse(session, peer, (height, hash), why),
+        Err(why) => refuse(session, peer, height, hash, why),
     }
     Ok(())
 }
 
 /// Says why a block was not stored: to the user, and to the network.
-fn refuse(session: &Session<'_, '_>, peer: PeerId, (height, hash): (Height, BlockHash), why: NotStored) {
+fn refuse(session: &Session<'_, '_>, peer: PeerId, height: Height, hash: BlockHash, why: NotStored) {
     let reporter = &session.datadir.reporter;
     let this_body = |why: &str| format!("{why} (this body only, from a peer: its header is not marked)");
     let verdict = match why {

@@ -126,7 +126,7 @@ fn start_network(wanted: Wanted<'_, '_>, sender: Sender<Event>) -> Result<Networ
     let Wanted { datadir, chain, config, peers } = wanted;
     let network = Network::start_for(peers, config, chain, sender).map_err(|why| {
         if why.kind() == std::io::ErrorKind::WouldBlock {
-            return threads::refused("ffwd-net", &why);
+            return threads::refused("ffwd-net", why);
         }
         let is_taken = why.kind() == std::io::ErrorKind::AddrInUse;
         let advice = if is_taken {
@@ -134,7 +134,7 @@ fn start_network(wanted: Wanted<'_, '_>, sender: Sender<Event>) -> Result<Networ
         } else {
             "Give --listen and --bind addresses of this machine and ports that this user may open"
         };
-        Fault::refused(format!("the network cannot be started: {why}"), advice)
+        Fault::system(format!("the network cannot be started: {why}"), advice, why)
     })?;
     for address in network.listening() {
         datadir.reporter.note(format!("Bound to {address}"));

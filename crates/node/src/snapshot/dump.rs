@@ -37,12 +37,13 @@ const PIECE_BYTES: usize = 1 << 20;
 const READER_PAUSE: Duration = Duration::from_millis(20);
 
 /// What helps where blocks that are to be rolled back are pruned.
-const PRUNED: &str = "Name a block above the pruned range, or use a data directory that has all blocks";
+const PRUNED_ADVICE: &str = "Name a block above the pruned range, or use a data directory that has all blocks";
 
-fn not_written(why: &std::io::Error) -> Fault {
-    Fault::refused(
+fn not_written(why: std::io::Error) -> Fault {
+    Fault::system(
         format!("the snapshot cannot be written: {why}"),
         "Write it to a drive with room, or to a reader that takes it all",
+        why,
     )
 }
 
@@ -156,7 +157,8 @@ pub fn dump(options: &Options, target: DumpTarget, out: DumpOut<'_>, events: Eve
 pub fn dump_live(
     live: &Live,
     view: CoinsView,
-    (tip, target): (NodeId, NodeId),
+    tip: NodeId,
+    target: NodeId,
     nchaintx: u64,
     path: &Path,
 ) -> Result<DumpReport, Fault> {
@@ -180,7 +182,7 @@ pub fn dump_live(
         for (id, entry) in above.iter().rev() {
             let (Some(bytes), Some(undo)) = (live.block(*id)?, live.undo(*id)?) else {
                 let why = "Could not roll back to requested height since necessary block data is already pruned.";
-                return Err(Fault::refused(why, PRUNED));
+                return Err(Fault::refused(why, PRUNED_ADVICE));
             };
             rollback.disconnect(entry, &bytes, &undo)?;
         }
@@ -247,7 +249,7 @@ pub(super) fn with_end(path: &Path, end: &str) -> PathBuf {
 /// It is there; what the system says.
 pub(super) fn new_file(disk: &dyn Disk, path: &Path) -> Result<PathBuf, Fault> {
     let path = std::path::absolute(path)
-        .map_err(|why| Fault::refused(format!("{}: {why}", path.display()), "Name a file that can be made"))?;
+        .map_err(|why| Fault::system(format!("{}: {why}", path.display()), "Name a file that can be made", why))?;
     if disk.metadata(&path).map_err(store::Fault::from)?.is_some() {
         let why = format!("{} already exists.", path.display());
         return Err(Fault::refused(why, "If you are sure this is what you want, move it out of the way first"));
@@ -344,7 +346,7 @@ impl Set {
                      {} has no block or undo data)",
                     entry.hash, entry.height
                 );
-                return Err(Fault::refused(why, PRUNED));
+                return Err(Fault::refused(why, PRUNED_ADVICE));
             };
             let bytes = locked.files.read_block(data)?;
             let undo = undo_files.read(undo, &entry.header.prev())?;
@@ -500,11 +502,11 @@ impl Source {
         let mut put = |piece: &[u8]| {
             sha.update(piece);
             bytes += piece.len() as u64;
-            out.write_all(piece).map_err(|why| not_written(&why))
+            out.write_all(piece).map_err(not_written)
         };
         put(&SnapshotHeader { coins, ..header }.encode())?;
         let (_, hash) = self.write_body(par, &mut put)?;
-        out.flush().map_err(|why| not_written(&why))?;
+        out.flush().map_err(not_written)?;
         Ok(Written { coins, hash, sha256: sha.finalize(), bytes, path: None })
     }
 }
@@ -541,7 +543,7 @@ impl Unfinished {
         }
         let file = disk.create(path).map_err(|why| {
             let text = format!("Couldn't open file {} for writing. ({})", path.display(), why.source);
-            Fault::refused(text, "Name a file in a directory that this user may write to")
+            Fault::system(text, "Name a file in a directory that this user may write to", why.source)
         })?;
         Ok(Unfinished { disk: disk.clone(), file, is_finished: false })
     }

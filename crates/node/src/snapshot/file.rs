@@ -28,8 +28,8 @@ pub(crate) struct SnapshotFile {
 /// Why a file is not read as a snapshot.
 #[derive(Debug)]
 pub(crate) enum NoSnapshot {
-    /// It cannot be opened, for this reason.
-    Unopened(String),
+    /// It cannot be opened: where, and what the system says.
+    Unopened(String, io::Error),
     /// It does not begin as a snapshot does.
     Metadata(String),
 }
@@ -37,7 +37,7 @@ pub(crate) enum NoSnapshot {
 impl From<NoSnapshot> for Fault {
     fn from(why: NoSnapshot) -> Fault {
         match why {
-            NoSnapshot::Unopened(why) => Fault::refused(why, "Name a snapshot file that this user may read"),
+            NoSnapshot::Unopened(what, why) => Fault::system(what, "Name a snapshot file that this user may read", why),
             NoSnapshot::Metadata(why) => Fault::refused(unparsable(&why), NO_SNAPSHOT),
         }
     }
@@ -64,7 +64,10 @@ impl SnapshotFile {
         let no_metadata = |why: &dyn fmt::Display| NoSnapshot::Metadata(format!("{why} ({})", path.display()));
         let file = disk.open(path).map_err(|why| match why.source.kind() {
             io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput => no_metadata(&why.source),
-            _ => NoSnapshot::Unopened(format!("Couldn't open file {} for reading. ({})", path.display(), why.source)),
+            _ => {
+                let what = format!("Couldn't open file {} for reading. ({})", path.display(), why.source);
+                NoSnapshot::Unopened(what, why.source)
+            }
         })?;
         let bytes = file.len().map_err(|why| no_metadata(&why.source))?;
         let mut start = [0; HEADER_BYTES];

@@ -156,7 +156,7 @@ fn not_recognized(params: &Params, base: &BlockHash) -> String {
 /// Source: Bitcoin Core b88bffe, `loadtxoutset`, `ChainstateManager::ActivateSnapshot`.
 pub fn check_snapshot(live: &Live, mempool: &Mempool, path: &Path) -> Result<(), NotLoaded> {
     let file = SnapshotFile::open(&*live.options.disk, path).map_err(|why| match why {
-        NoSnapshot::Unopened(_) => NotLoaded::Unopened,
+        NoSnapshot::Unopened(..) => NotLoaded::Unopened,
         NoSnapshot::Metadata(why) => NotLoaded::Metadata(why),
     })?;
     file.metadata_of(live.params()).map_err(NotLoaded::Metadata)?;

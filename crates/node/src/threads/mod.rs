@@ -13,19 +13,19 @@ use std::thread::{Builder, Scope, ScopedJoinHandle};
 ///
 /// # Errors
 ///
-/// [`Fault::Refused`]: the system has no thread for it.
+/// [`Fault::System`]: the system has no thread for it.
 pub(crate) fn spawn<'s, T: Send + 's>(
     scope: &'s Scope<'s, '_>,
     name: impl Into<String>,
     work: impl FnOnce() -> T + Send + 's,
 ) -> Result<ScopedJoinHandle<'s, T>, Fault> {
     let name = name.into();
-    Builder::new().name(name.clone()).spawn_scoped(scope, work).map_err(|why| refused(&name, &why))
+    Builder::new().name(name.clone()).spawn_scoped(scope, work).map_err(|why| refused(&name, why))
 }
 
 /// The fault of a thread that did not start.
-pub(crate) fn refused(name: &str, why: &io::Error) -> Fault {
+pub(crate) fn refused(name: &str, why: io::Error) -> Fault {
     let advice = "Raise the limit of processes and threads (ulimit -u, RLIMIT_NPROC) or of address space (ulimit -v, \
                   RLIMIT_AS), or lower --par";
-    Fault::refused(format!("the thread {name} cannot be started ({why})"), advice)
+    Fault::system(format!("the thread {name} cannot be started ({why})"), advice, why)
 }

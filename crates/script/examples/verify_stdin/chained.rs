@@ -20,7 +20,9 @@ impl Generator {
     /// A script of several checks, each in a part of its own.
     pub(crate) fn chained_checks(&mut self) -> Case {
         let place = self.pick(&PLACES);
-        let (mut script, mut items, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        let mut script = Vec::new();
+        let mut items = Vec::new();
+        let mut kept = Vec::new();
         for _ in 0..1 + self.below(5) {
             let part = self.part(place);
             script.extend(part.script);
@@ -96,7 +98,8 @@ impl Generator {
     }
 
     fn single(&mut self, place: Place, number: usize) -> Part {
-        let (mut script, expected) = (Vec::new(), !self.one_in(3));
+        let mut script = Vec::new();
+        let expected = !self.one_in(3);
         let items = vec![self.signature_that(expected, number)];
         self.put_key(&mut script, place, number);
         script.push(OP_CHECKSIG);
@@ -117,7 +120,8 @@ impl Generator {
 
     /// A result says how many signatures a CHECKMULTISIG wants.
     fn counted_by_a_check(&mut self, number: usize) -> Part {
-        let (mut script, one) = (Vec::new(), self.one_in(2));
+        let mut script = Vec::new();
+        let one = self.one_in(2);
         let first = self.signature_that(one, number);
         self.put_key(&mut script, Place::Bare, number);
         script.push(OP_CHECKSIG);
@@ -143,7 +147,8 @@ impl Generator {
             let at = self.below(chosen.len());
             chosen.remove(at);
         }
-        let (mut bad, mut expected) = (None, true);
+        let mut bad = None;
+        let mut expected = true;
         match self.below(8) {
             0 if needed > 1 => {
                 let at = self.below(needed - 1);
@@ -175,7 +180,9 @@ impl Generator {
 
     /// CHECKSIGADD over a few keys, compared with the sum.
     fn sum_of_checks(&mut self, number: usize) -> Part {
-        let (mut script, mut items, mut sum) = (vec![OP_0], Vec::new(), 0);
+        let mut script = vec![OP_0];
+        let mut items = Vec::new();
+        let mut sum = 0;
         for n in 0..1 + self.below(4) {
             let holds = !self.one_in(3);
             let item =

@@ -154,8 +154,10 @@ impl Generator {
         if rest.len() < 4 {
             return signature; // A Schnorr signature that happens to begin like DER.
         }
-        let (s, hash_type) = (&rest[2..rest.len() - 1], rest[rest.len() - 1]);
-        let (mut r, mut s) = (r.to_vec(), s.to_vec());
+        let s = &rest[2..rest.len() - 1];
+        let hash_type = rest[rest.len() - 1];
+        let mut r = r.to_vec();
+        let mut s = s.to_vec();
         match how % 9 {
             0 => return Vec::new(),
             1 => r.insert(0, 0),

@@ -59,7 +59,7 @@ pub(crate) fn state(tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash
         after_kept_inputs(tx, input, script_code, outputs)
     } else {
         let mut writer = Writer::new();
-        put_inputs(&mut writer, transaction, input, script_code, (is_alone(hash_type), outputs));
+        put_inputs(&mut writer, transaction, input, script_code, is_alone(hash_type), outputs);
         writer
     };
     put_outputs(&mut writer, tx, input, outputs);
@@ -91,7 +91,7 @@ pub(crate) fn put_short(
         out.put(before);
         put_signed_and_later(out, tx, input, script_code, outputs);
     } else {
-        put_inputs(out, transaction, input, script_code, (is_alone(hash_type), outputs));
+        put_inputs(out, transaction, input, script_code, is_alone(hash_type), outputs);
     }
     put_outputs(out, tx, input, outputs);
     out.put(&transaction.lock_time().to_le_bytes());
@@ -149,7 +149,8 @@ fn put_inputs(
     tx: Transaction<'_>,
     signed: usize,
     script_code: &[u8],
-    (alone, outputs): (bool, Outputs),
+    alone: bool,
+    outputs: Outputs,
 ) {
     if alone {
         writer.put(&tx.version().to_le_bytes());

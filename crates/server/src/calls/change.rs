@@ -217,7 +217,7 @@ fn verify_chain(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     let depth = if args.is_given(1) { args.int(1)? } else { CHECK_BLOCKS };
     let live = context.live()?;
     let (view, tip) = context.ask(|quiet| Ok((quiet.coins()?, quiet.tip().0)))?;
-    let verified = live.verify(view, tip, (level.clamp(0, 4), depth), live.options.dbcache_bytes)?;
+    let verified = live.verify(view, tip, level.clamp(0, 4), depth, live.options.dbcache_bytes)?;
     let line = match &verified {
         Verified::Whole => None,
         Verified::MissingBlocks(height) => Some(format!("Block verification stopping at height {height} (no data).")),

@@ -194,7 +194,7 @@ impl Template {
         let time = u32::try_from(least_time(params, tree, tip).max(now)).unwrap_or(u32::MAX);
         let bits = bits_at(params, tree, tip, time);
         let reward = spend::subsidy(params, height).0 + fees;
-        let coinbase = Coinbase::new(params, height, (reward, script), &commitment(&others));
+        let coinbase = Coinbase::new(params, height, reward, script, &commitment(&others));
         let mut txids = vec![Hash256(hash_twice(&coinbase.plain))];
         txids.extend(others.iter().map(|tx| txid(tx)));
         let root = merkle::root(kernels::Kernels::AUTO, &mut txids).0;
@@ -273,7 +273,7 @@ struct Coinbase {
 
 impl Coinbase {
     /// Pays `reward` satoshis to `script`. The commitment to the witnesses is there before segwit too, as in Core.
-    fn new(params: &Params, height: Height, (reward, script): (i64, &[u8]), commitment: &[u8; 32]) -> Coinbase {
+    fn new(params: &Params, height: Height, reward: i64, script: &[u8], commitment: &[u8; 32]) -> Coinbase {
         let (push, length) = block::height_push(height);
         let mut script_sig = push[..length].to_vec();
         if height.to_u32() <= 16 {

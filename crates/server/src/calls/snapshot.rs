@@ -86,7 +86,7 @@ fn dump_tx_out_set(context: &Context, args: &Args<'_>) -> Result<Json, RpcError>
         }
         (target, known_transactions(&live, &index, target).unwrap_or(0))
     };
-    let report = dump_live(&live, view, (tip, target), transactions, &path);
+    let report = dump_live(&live, view, tip, target, transactions, &path);
     let report = report.map_err(|why| RpcError::misc(why.what()))?;
     Ok(Json::object()
         .put("coins_written", report.coins_written)

@@ -84,7 +84,7 @@ fn tip(context: &Context) -> Result<(u32, BlockHash), RpcError> {
     Ok((index.headers().height(id).to_u32(), index.headers().hash(id)))
 }
 
-fn shown((height, hash): (u32, BlockHash)) -> Json {
+fn shown(height: u32, hash: BlockHash) -> Json {
     Json::object().put("hash", hash).put("height", height).end()
 }
 
@@ -92,9 +92,12 @@ fn wait(deadline: Option<Instant>, is_it: impl Fn(u32, BlockHash) -> bool + Send
     Wait {
         until: Box::new(move |context| {
             let tip = tip(context)?;
-            Ok(is_it(tip.0, tip.1).then(|| shown(tip)))
+            Ok(is_it(tip.0, tip.1).then(|| shown(tip.0, tip.1)))
         }),
         deadline,
-        otherwise: Box::new(|context| Ok(Some(shown(tip(context)?)))),
+        otherwise: Box::new(|context| {
+            let (height, hash) = tip(context)?;
+            Ok(Some(shown(height, hash)))
+        }),
     }
 }

@@ -133,7 +133,7 @@ fn verifychain_says_whether_all_was_checked() {
     assert_eq!(text(site.call("verifychain", "[4, 0]")), "true", "before it is pruned");
     for (level, want) in [(2, Verified::Whole), (3, Verified::MissingCoins), (4, Verified::MissingCoins)] {
         let (view, tip) = site.handle.ask(|quiet| Ok((quiet.coins()?, quiet.tip().0))).unwrap();
-        let small = site.handle.live().unwrap().verify(view, tip, (level, 0), 10_000);
+        let small = site.handle.live().unwrap().verify(view, tip, level, 0, 10_000);
         assert_eq!(small.unwrap(), want, "{level}");
     }
     let last = text(site.call("pruneblockchain", "[300]"));

@@ -270,7 +270,7 @@ impl Scanner<'_> {
         }
         while at < self.view.end() {
             let reason = match self.files.head(&mut self.view, at)? {
-                Head::Record { size, header, hash } => match self.judge(at, size, (header, hash), by_hop)? {
+                Head::Record { size, header, hash } => match self.judge(at, size, header, hash, by_hop)? {
                     Ok((end, is_parsed)) => {
                         let offset = at + u64::from(RECORD_HEADER_BYTES);
                         let place = BlockAt { file: self.file, offset, size };
@@ -325,7 +325,8 @@ impl Scanner<'_> {
         &mut self,
         at: u64,
         size: u32,
-        (header, hash): (Header, BlockHash),
+        header: Header,
+        hash: BlockHash,
         by_hop: bool,
     ) -> Result<std::result::Result<(u64, bool), Reason>> {
         let offset = at + u64::from(RECORD_HEADER_BYTES);

@@ -120,7 +120,7 @@ pub(super) fn ratio(
                 }
             };
             compared += usize::from(!std::ptr::eq(run, base));
-            series.push(line(run, color, &curve(run, base, common)));
+            series.push(line(run, color, &curve(run, base, common.0, common.1)));
             let at = |share: f64| Some(human::figure(ratio_at(run, base, common.0 + (common.1 - common.0) * share)?.1));
             rows.push(row(&run.label, color, QUARTERS.map(|(share, _)| or_dash(at(share)))));
         }
@@ -208,7 +208,7 @@ fn tip_at(run: &Run, height: u32) -> Option<&Point> {
     run.points.iter().rev().find(|point| point.height == height)
 }
 
-fn curve(run: &Run, base: &Run, (from, to): (f64, f64)) -> Vec<(f64, f64)> {
+fn curve(run: &Run, base: &Run, from: f64, to: f64) -> Vec<(f64, f64)> {
     let end = base.reached(to).unwrap_or(0.0);
     let begin = base.reached(from).unwrap_or(0.0).max(end * RATIO_FROM);
     let step = |at: usize| base.height_at(begin + (end - begin) * at as f64 / RATIO_POINTS as f64);

@@ -90,8 +90,8 @@ fn both(report: &Report, setting: &Setting, suffix: &str) -> Vec<Chart> {
     let time = (format!("Time by {}", setting.name), "seconds", Unit::Seconds);
     let memory = (format!("Peak memory by {}", setting.name), "RssAnon, bytes", Unit::Bytes);
     vec![
-        chart(&lines, setting, (&format!("time-by-{}{suffix}", setting.id), time), |cell| cell.mean_seconds),
-        chart(&lines, setting, (&format!("memory-by-{}{suffix}", setting.id), memory), |cell| {
+        chart(&lines, setting, &format!("time-by-{}{suffix}", setting.id), time, |cell| cell.mean_seconds),
+        chart(&lines, setting, &format!("memory-by-{}{suffix}", setting.id), memory, |cell| {
             cell.peak_rss_anon_bytes.map(|bytes| bytes as f64)
         }),
     ]
@@ -100,9 +100,11 @@ fn both(report: &Report, setting: &Setting, suffix: &str) -> Vec<Chart> {
 fn chart(
     lines: &[Line<'_>],
     setting: &Setting,
-    (id, (title, label, unit)): (&str, (String, &str, Unit)),
+    id: &str,
+    heading: (String, &str, Unit),
     value: fn(&Cell) -> Option<f64>,
 ) -> Chart {
+    let (title, label, unit) = heading;
     let series = lines.iter().enumerate().map(|(color, line)| Series {
         name: line.name.clone(),
         group: line.name.clone(),

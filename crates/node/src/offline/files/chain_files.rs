@@ -93,7 +93,8 @@ impl ChainFiles {
     /// system says.
     pub fn open(
         options: &Options,
-        (first, last): (Height, Option<Height>),
+        first: Height,
+        last: Option<Height>,
         needs: Needs,
         plan: Option<&Path>,
     ) -> Result<ChainFiles, Fault> {
@@ -351,7 +352,7 @@ fn rules(options: &Options, source: &dyn ChainSource, first: Height, places: &[C
     })?;
     let count = first.to_usize() + places.len();
     let ancestors = source.ancestors(count)?;
-    check_headers(params, &ancestors, (first, places), now).map_err(|bad| {
+    check_headers(params, &ancestors, first, places, now).map_err(|bad| {
         let (height, hash, error) = *bad;
         let why = format!("the header {hash} at height {height} of the block index breaks a rule: {error}");
         Fault::refused(why, "Name the right network with --chain, or run ffwd reindex")

@@ -26,13 +26,14 @@ pub(crate) fn median_time_past(ancestors: &[Ancestor], height: Height) -> Median
 pub(crate) fn check_headers(
     params: &Params,
     ancestors: &[Ancestor],
-    (first, places): (Height, &[ChainBlock]),
+    first: Height,
+    places: &[ChainBlock],
     now: i64,
 ) -> Result<(), Box<(Height, BlockHash, BlockError)>> {
     let mut below: Option<BlockHash> = None;
     for (height, place) in (first.to_usize()..).zip(places) {
         let at = Height::from_index(height);
-        let checked = check_header(params, ancestors, (at, place), below, now);
+        let checked = check_header(params, ancestors, at, place, below, now);
         checked.map_err(|error| Box::new((at, place.hash, error)))?;
         below = Some(place.hash);
     }
@@ -42,7 +43,8 @@ pub(crate) fn check_headers(
 fn check_header(
     params: &Params,
     ancestors: &[Ancestor],
-    (height, place): (Height, &ChainBlock),
+    height: Height,
+    place: &ChainBlock,
     below: Option<BlockHash>,
     now: i64,
 ) -> Result<(), BlockError> {
@@ -170,8 +172,9 @@ mod tests {
                 if from > 40 && first_bad.is_some() {
                     continue;
                 }
-                let range = (Height::from_index(from), &places[from..=to]);
-                let found = check_headers(&params, &ancestors[..=to], range, now).map_err(|bad| bad.0.to_usize());
+                let first = Height::from_index(from);
+                let found = check_headers(&params, &ancestors[..=to], first, &places[from..=to], now)
+                    .map_err(|bad| bad.0.to_usize());
                 let want = first_bad.filter(|at| (from..=to).contains(at));
                 // The parent of a range's first header is compared by join; that of the next one is not its hash.
                 let want = match (row, from) {

@@ -84,7 +84,7 @@ impl SetFiles {
     ///
     /// As [`SetFiles::sum`].
     pub fn info(&self, hash: SetHash, par: usize) -> Result<SetInfo, Fault> {
-        Ok(self.sum((hash, par), 0..=u16::MAX, || (), |(), _, _| Ok(()), |()| ())?.info)
+        Ok(self.sum(hash, par, 0..=u16::MAX, || (), |(), _, _| Ok(()), |()| ())?.info)
     }
 
     /// Goes through the coins whose txids begin with one of `keys` (their first two bytes, big endian) by `par` threads.
@@ -95,7 +95,8 @@ impl SetFiles {
     /// A damaged table or coin, what `count` says, or what the system says.
     pub fn sum<T: Send>(
         &self,
-        (hash, par): (SetHash, usize),
+        hash: SetHash,
+        par: usize,
         keys: RangeInclusive<u16>,
         new: impl Fn() -> T + Sync,
         count: impl Fn(&mut T, &OutPoint, &CoinRef<'_>) -> Result<(), Fault> + Sync,

@@ -132,7 +132,7 @@ pub fn judge(chain: &ChainFiles, height: Height) -> Result<JudgedBlock, Wrong> {
     };
     check_heights(height, &block, &checked.txids, &coins)?;
     let times = |height| chain.median_time_past(height);
-    let judged = stages::judge_coins(params, &context, (&checked, &block), &coins, times, &chain.host.spill)?;
+    let judged = stages::judge_coins(params, &context, &checked, &block, &coins, times, &chain.host.spill)?;
     Ok(JudgedBlock { context, bytes, checked, judged })
 }
 
@@ -168,7 +168,7 @@ pub fn scripts(judged: &JudgedBlock, inputs: Range<usize>) -> Result<(), Wrong> 
     let block = judged.block();
     let flags = judged.context.flags;
     let done = scratch::with_scripts(|scratch| {
-        stages::scripts(flags, (&judged.checked, &block), &judged.judged, inputs, scratch)
+        stages::scripts(flags, &judged.checked, &block, &judged.judged, inputs, scratch)
     });
     Ok(done?)
 }

@@ -148,7 +148,7 @@ impl Stream {
             }
         };
         let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(unpack);
-        thread.map_err(|why| threads::refused(THREAD, &why))?;
+        thread.map_err(|why| threads::refused(THREAD, why))?;
         Ok(Some(Stream { path: path.to_path_buf(), chunks, key: None, bytes: 0, broken: None }))
     }
 
@@ -192,7 +192,7 @@ impl Stream {
         let new = &mut piece[start..];
         let (disk, network) = source;
         let total = if filled == Filled::Last { new.len() as u64 } else { u64::MAX };
-        let key = *self.key.get_or_insert_with(|| xor::key_of_start(disk, &self.path, (new, total), network));
+        let key = *self.key.get_or_insert_with(|| xor::key_of_start(disk, &self.path, new, total, network));
         kernels::xor::xor(new, key, self.bytes);
         self.bytes += new.len() as u64;
         filled

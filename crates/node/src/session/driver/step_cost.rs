@@ -48,7 +48,8 @@ impl Bench {
         };
         let driver = SyncDriver::new(settings, Goal::Tip, main[tip]);
         let mut bench = Bench { chains, driver, main, tip };
-        let (targets, told) = (bench.targets(), bench.progress());
+        let targets = bench.targets();
+        let told = bench.progress();
         bench.on(targets);
         bench.on(told);
         bench
@@ -90,7 +91,8 @@ impl Bench {
 
     /// Microseconds a step with this input, the median of some rounds; the actions of the last one.
     fn cost_us(&mut self, make: impl Fn(&Bench) -> Input) -> (f64, Vec<Action>) {
-        let (mut times, mut last) = (Vec::new(), Vec::new());
+        let mut times = Vec::new();
+        let mut last = Vec::new();
         for _ in 0..50 {
             let inputs: Vec<Input> = (0..20).map(|_| make(self)).collect();
             let count = inputs.len() as f64;

@@ -283,7 +283,8 @@ impl Conduct for Alone {
     fn connect(&mut self, wanted: Wanted<'_, '_>, sender: Sender<p2p::Event>) -> Result<Arc<dyn Line>, Fault> {
         self.events = Some(sender.clone());
         self.chain = Some(wanted.chain.clone());
-        let (events, addresses) = (Mutex::new(sender), self.addresses.clone());
+        let events = Mutex::new(sender);
+        let addresses = self.addresses.clone();
         Ok(Arc::new(SimLine { net: self.net.clone(), chain: wanted.chain, events, addresses }))
     }
 

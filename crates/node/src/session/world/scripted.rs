@@ -106,7 +106,8 @@ fn damage(disk: &SimDisk, block: &[u8]) {
 #[test]
 fn a_damaged_body_is_requested_again() {
     for number in NUMBERS {
-        let (disk, mut rng) = (empty(), Rng::new(number));
+        let disk = empty();
+        let mut rng = Rng::new(number);
         // All but the first come, and stay in the files.
         let withholds = peer(first(40), Manner::Withholds(1));
         let mut alone = Alone { stop_ms: Some(9_000), ..Alone::new(vec![withholds], &mut rng) };
@@ -133,7 +134,8 @@ fn a_damaged_body_is_requested_again() {
 #[test]
 fn a_sync_reaches_the_honest_chain_where_better_headers_were_kept() {
     for number in NUMBERS {
-        let (disk, mut rng) = (empty(), Rng::new(number));
+        let disk = empty();
+        let mut rng = Rng::new(number);
         let teller = peer(&scene().branch.blocks, Manner::Withholds(FORK + 1));
         let options = options(&disk);
         let low = Options { stop_at_height: Some(Height::from_index(FORK)), ..options.clone() };
@@ -170,7 +172,8 @@ fn a_sync_on_a_full_disk_does_not_wait_for_addresses() {
     };
     let disk = empty();
     run(&disk);
-    let (from, twin) = (disk.operations(), disk.reopen(Loss::Nothing));
+    let from = disk.operations();
+    let twin = disk.reopen(Loss::Nothing);
     let last = twin.operations() + {
         run(&disk);
         disk.operations() - from
@@ -247,7 +250,8 @@ fn invalid_chains() -> [Vec<Vec<u8>>; 2] {
 #[test]
 fn an_invalid_chain_is_no_better_one_before_and_after_a_restart() {
     for (number, bad) in invalid_chains().into_iter().enumerate() {
-        let (disk, mut rng) = (empty(), Rng::new(number as u64));
+        let disk = empty();
+        let mut rng = Rng::new(number as u64);
         let peers = vec![honest(first(10)), peer(&bad, Manner::Dishonest)];
         let (report, _) = sync(&options(&disk), &mut Alone::new(peers.clone(), &mut rng));
         assert_eq!((report.height.to_u32(), report.blocks_invalid, report.end_reason), (10, 1, None), "{number}");

@@ -35,7 +35,11 @@ impl HintsFile {
         let advice = "Make the file again with ffwd hints make, copy it again, or sync without --hints";
         let refused =
             |why: String| Fault::refused(format!("the hints {} cannot be used: {why}", path.display()), advice);
-        let file = disk.open(path).map_err(|why| refused(why.source.to_string()))?;
+        let unopened = |why: disk::DiskError| {
+            let what = format!("the hints {} cannot be used: {}", path.display(), why.source);
+            Fault::system(what, advice, why.source)
+        };
+        let file = disk.open(path).map_err(unopened)?;
         let bytes = file.len().map_err(store::Fault::from)?;
         let mut sha = Sha256::new();
         let mut buffer = Vec::new();

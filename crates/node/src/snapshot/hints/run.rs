@@ -171,7 +171,7 @@ impl<'h> HintedRun<'h> {
         let mut next = indices.iter().peekable();
         for (index, output) in (0..).zip(counted_outputs(block, txids, height, &hash)) {
             if next.next_if(|unspent| **unspent == index).is_some() {
-                piece.push(&output.outpoint, height, output.coinbase, (output.value, output.script));
+                piece.push(&output.outpoint, height, output.coinbase, output.value, output.script);
             } else {
                 sums.create(&self.salt, &output.outpoint);
             }

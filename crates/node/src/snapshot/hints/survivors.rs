@@ -16,13 +16,7 @@ pub(super) struct Piece {
 
 impl Piece {
     /// A coin of the block at `height`.
-    pub(super) fn push(
-        &mut self,
-        outpoint: &OutPoint,
-        height: Height,
-        coinbase: bool,
-        (value, script): (Amount, &[u8]),
-    ) {
+    pub(super) fn push(&mut self, outpoint: &OutPoint, height: Height, coinbase: bool, value: Amount, script: &[u8]) {
         let start = self.bytes.len();
         self.bytes.resize(start + coin_bytes_max(script.len()), 0);
         let bytes = write_coin(&mut self.bytes[start..], code(height, coinbase), value, script);
@@ -134,7 +128,7 @@ mod tests {
                 let mut stored = Vec::new();
                 put_coin(&mut stored, code(Height::new(height), height % 2 == 0), value, &script);
                 if model.insert(CoinKey::new(&outpoint), stored).is_none() {
-                    piece.push(&outpoint, Height::new(height), height % 2 == 0, (value, &script));
+                    piece.push(&outpoint, Height::new(height), height % 2 == 0, value, &script);
                 }
             }
             piece.shrink();

@@ -118,7 +118,7 @@ impl Branch {
         }
         let said_height = if flaw == Flaw::OtherHeight { height + 1 } else { height };
         let reward = fees + u64::from(flaw == Flaw::TooMuchReward);
-        let header = self.mined(random, (height, said_height), reward, &mut transactions, &mut set);
+        let header = self.mined(random, height, said_height, reward, &mut transactions, &mut set);
         if flaw == Flaw::OtherBody {
             let last = transactions.last_mut().expect("there is a coinbase");
             let at = last.1.len() - 1; // A byte of its lock time.
@@ -138,7 +138,8 @@ impl Branch {
     fn mined(
         &self,
         random: &mut Rng,
-        (height, said_height): (u32, u32),
+        height: u32,
+        said_height: u32,
         fees: u64,
         transactions: &mut Vec<(Txid, Vec<u8>)>,
         set: &mut UtxoSet,

@@ -261,7 +261,7 @@ impl BlockDownload {
             // As in Core, what was asked for is kept.
             Arrival::Late => {
                 let height = cx.chain.header(&hash).filter(|info| !info.invalid).map(|info| info.height);
-                self.hand_over(cx, id, received, (hash, height), now);
+                self.hand_over(cx, id, received, hash, height, now);
             }
             Arrival::Unasked => {
                 if let Some(peer) = cx.peers.get_mut(&id) {
@@ -287,7 +287,8 @@ impl BlockDownload {
         cx: &mut Context,
         id: PeerId,
         received: Received,
-        (hash, height): (BlockHash, Option<Height>),
+        hash: BlockHash,
+        height: Option<Height>,
         now: Now,
     ) {
         let bytes = received.payload().len();
@@ -333,7 +334,7 @@ impl BlockDownload {
         let has_room = self.budget.held_bytes() <= cx.config.window_bytes;
         let is_taken = |info: &HeaderInfo| has_room && !info.invalid && (is_direct || self.takes_unasked(cx, info));
         let height = cx.chain.header(&hash).filter(is_taken).map(|info| info.height);
-        self.hand_over(cx, id, received, (hash, height), now);
+        self.hand_over(cx, id, received, hash, height, now);
     }
 
     /// Whether a block is taken that was not asked for: it can end the best chain, and is not far ahead of the tip.

@@ -202,7 +202,8 @@ impl<'a> Visit<'a> for Finder<'_> {
                 let what: Vec<String> = pairs.collect();
                 self.add(Section::File, &what, advice);
             }
-            ("Fault::refused" | "Failure::fault" | "Message::new", [what, advice]) => {
+            ("Fault::refused" | "Failure::fault" | "Message::new", [what, advice])
+            | ("Fault::system", [what, advice, _]) => {
                 let what = self.texts(what);
                 self.add(Section::Command, &what, advice);
             }

@@ -11,12 +11,15 @@ mod references;
 mod situations;
 mod source;
 mod text;
+mod tuples;
 
 use source::{Kind, Source};
 use std::path::{Path, PathBuf};
 
 const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 70;
+/// Functions whose parameters may be tuple patterns: pairs of the kernels that are one thing.
+const TUPLE_PARAMETERS_MAX: usize = 4;
 /// Rows with a public source that docs/situations.md has at least.
 const SITUATIONS_MIN: usize = 120;
 /// Crates that may ask the system for the time: the others get it as a value.
@@ -79,6 +82,20 @@ fn time_is_a_value() {
         lines.map(|(line, _)| format!("{}:{}", source.name, line + 1)).collect()
     });
     none(&format!("only {CLOCK_CRATES:?} read the system's clock"), &clocks);
+}
+
+/// A line for each value, and a struct for values that belong together.
+#[test]
+fn tuples_dodge_no_limit() {
+    let lets = places(&[Kind::Code], |source| {
+        tuples::lets(&source.code).into_iter().map(|found| format!("{}:{found}", source.name)).collect()
+    });
+    none("one binding a let", &lets);
+    let parameters = places(&[Kind::Code], |source| {
+        tuples::parameters(&source.code).into_iter().map(|found| format!("{}:{found}", source.name)).collect()
+    });
+    let rule = format!("at most {TUPLE_PARAMETERS_MAX} functions take a tuple apart in their parameters");
+    none(&rule, if parameters.len() > TUPLE_PARAMETERS_MAX { &parameters } else { &[] });
 }
 
 /// What the engine decides it decides by its own state: the counters of a job are for those who show them.
