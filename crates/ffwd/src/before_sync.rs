@@ -28,14 +28,14 @@ impl Files {
     ///
     /// [`Failure`].
     pub(crate) fn before_sync(&mut self, given: &Before) -> Result<BeforeSync, Failure> {
-        let reindex = self.value(given.reindex, "reindex", |setting| Ok(setting.value.truth()))?;
-        let coins = self.value(given.reindex_chainstate, "reindex-chainstate", |setting| Ok(setting.value.truth()))?;
+        let reindex = self.flag(given, "reindex")?;
+        let coins = self.flag(given, "reindex-chainstate")?;
         let of_files = self.paths("loadblock").into_iter().filter(|path| path.exists());
         Ok(BeforeSync {
             reindex: reindex == Some(true),
             chainstate_only: coins == Some(true),
             // What is not there is said by `Files::missing_blocks`.
-            import: given.loadblock.iter().cloned().chain(of_files).collect(),
+            import: given.many("loadblock").into_iter().chain(of_files).collect(),
         })
     }
 }

@@ -48,7 +48,9 @@ fn info(given: &CoinsInfo) -> Result<ExitCode, Failure> {
 fn file_info(given: &CoinsInfo, file: &Path) -> Result<ExitCode, Failure> {
     let info =
         jobs::file_info(&*real_disk(), file, given.hash().into(), crate::settings::kernels(&given.common, None)?)?;
-    if let Some(wanted) = given.common.chain.filter(|wanted| info.chain != Some(*wanted)) {
+    if let Some(wanted) =
+        given.common.core.one::<consensus::Chain>("chain").filter(|wanted| info.chain != Some(*wanted))
+    {
         let found = info.chain.map_or("an unrecognized network", |chain| chain.name());
         let why = format!("{}: a snapshot of {found}, not of {wanted}", file.display());
         return Err(Failure::fault(why, "Name the network with --chain"));
@@ -211,7 +213,7 @@ fn load_lines(common: &Common, report: &LoadReport) -> String {
         "ffwd sync: to the tip, then the past"
     };
     let height = human::count(report.base_height.to_u32().into());
-    let chain = common.chain.map_or_else(String::new, |chain| format!(" of {chain}"));
+    let chain = common.core.one::<consensus::Chain>("chain").map_or_else(String::new, |chain| format!(" of {chain}"));
     [
         format!("snapshot{chain} at height {height}, block {}, is loaded", report.tip_hash),
         row("coins", human::count(report.coins_loaded)),

@@ -4,9 +4,9 @@
 //! verified; `report.html` is drawn from its debug.log.
 //! Absent on purpose: anything that `lab chain`, `reindex` and `lab plot` do not do.
 
-use crate::args::Dbcache;
 use crate::args::demo::Demo;
 use crate::block_bar::BlockBar;
+use crate::options::values::Dbcache;
 use crate::progress::{Reporter, say};
 use crate::signals::Hangup;
 use crate::{Failure, heed_ctrl_c, output, settings};

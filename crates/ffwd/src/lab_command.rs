@@ -1,8 +1,8 @@
 //! `ffwd lab`: its options in, a job of the lab out.
 
-use crate::args::Dbcache;
 use crate::args::lab::{Lab, LabChain, LabCommit, LabEstimate, LabPlot, LabRun, PlotX};
 use crate::demo_command::{LAB_ADVICE, make};
+use crate::options::values::Dbcache;
 use crate::progress::say;
 use crate::signals;
 use crate::{Failure, INTERRUPTED, output, settings};

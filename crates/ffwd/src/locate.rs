@@ -37,11 +37,11 @@ pub(crate) struct Wanted {
 impl From<&Common> for Wanted {
     fn from(common: &Common) -> Wanted {
         Wanted {
-            datadir: common.datadir.clone(),
-            conf: common.conf.clone(),
-            settings: common.settings.clone(),
-            chain: common.chain,
-            allowignoredconf: common.allowignoredconf,
+            datadir: common.core.one::<PathBuf>("datadir"),
+            conf: common.core.one::<PathBuf>("conf"),
+            settings: common.core.one::<PathBuf>("settings"),
+            chain: common.core.one::<Chain>("chain"),
+            allowignoredconf: common.core.one::<bool>("allowignoredconf"),
             noincludeconf: common.noincludeconf,
         }
     }

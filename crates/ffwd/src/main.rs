@@ -355,7 +355,7 @@ fn verify(given: &Verify) -> Result<ExitCode, Failure> {
 fn info(given: &Info) -> Result<ExitCode, Failure> {
     let mut settings = load(&given.common, None)?;
     // For the forecast of disk space alone; a value that is none is for those to refuse who prune.
-    let prune = settings.files.value(None, "prune", |setting| args::prune(setting.value.text()));
+    let prune = settings.files.value(None, "prune", |setting| options::values::prune(setting.value.text()));
     settings.options.prune = prune.ok().flatten().unwrap_or_default();
     let reporter = begin_read_only(&settings)?;
     let done = jobs::info(&settings.options);

@@ -58,6 +58,7 @@ fn write(dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::{Category, TABLE};
 
     #[test]
     fn every_command_has_a_page_and_every_shell_its_completions() {
@@ -74,9 +75,13 @@ mod tests {
             let page = read(&format!("man/ffwd-{}.1", command.get_name()));
             assert!(page.contains(".TH ffwd-"), "{page}");
         }
-        assert!(read("man/ffwd-sync.1").contains("dbcache"));
-        for name in ["ffwd.bash", "_ffwd", "ffwd.fish"] {
-            assert!(read(&format!("completions/{name}")).contains("dbcache"), "{name}");
+        let page = read("man/ffwd-sync.1").replace("\\-", "-");
+        let shells = ["ffwd.bash", "_ffwd", "ffwd.fish"].map(|name| read(&format!("completions/{name}")));
+        let shown = TABLE.iter().filter(|option| option.line.is_some_and(|line| !line.is_hidden));
+        let has_server = cfg!(feature = "server");
+        for option in shown.filter(|option| has_server || option.category != Category::Rpc) {
+            assert!(page.contains(&format!("--{}", option.name)), "{}", option.name);
+            assert!(shells.iter().all(|shell| shell.contains(option.name)), "{}", option.name);
         }
     }
 }

@@ -3,12 +3,18 @@
 //! The command line (`spelling`), bitcoin.conf and settings.json (`conf`), what bitcoind refuses (`checks`) and the warnings read it.
 //! Source: Bitcoin Core b88bffe, init.cpp, `SetupServerArgs`; init/common.cpp, `AddLoggingArgs`; chainparamsbase.cpp,
 //! `SetupChainParamsBaseOptions`; wallet/init.cpp, `AddWalletOptions`.
-//! Absent on purpose: the help, which stays with clap's arguments (`args`); a test says that both have the same names.
+//! `--help`, man pages and shell completions read it too: clap's arguments of bitcoind's options are made of it (`given`).
+//! Absent on purpose: the arguments that are ffwd's own, which are clap's (`args`).
 
+pub(crate) mod given;
+pub(crate) mod logging;
 mod table;
+pub(crate) mod values;
 
 pub(crate) use table::TABLE;
 
+use clap::builder::ValueParser;
+use given::Place;
 use table::OWN;
 
 /// Kind of a value.
@@ -94,8 +100,29 @@ pub(crate) enum Category {
     Hidden,
 }
 
+/// How an option is given on ffwd's command line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OnCommandLine {
+    /// The group of arguments that it is in.
+    pub(crate) place: Place,
+    /// What the help calls its value.
+    pub(crate) value: &'static str,
+    /// What reads its value.
+    pub(crate) parser: fn() -> ValueParser,
+    /// What the help says of it.
+    pub(crate) help: &'static str,
+    /// Whether it may be given again, and all values count.
+    pub(crate) is_repeatable: bool,
+    /// Whether the help leaves it out, as Core's does: options for tests.
+    pub(crate) is_hidden: bool,
+    /// Whether its value may begin with a dash.
+    pub(crate) may_be_negative: bool,
+    /// Whether the help leaves its possible values out, because another option has the same.
+    pub(crate) hides_values: bool,
+}
+
 /// An option of bitcoind's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct CoreOption {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
@@ -105,6 +132,8 @@ pub(crate) struct CoreOption {
     pub(crate) shown: Shown,
     pub(crate) effect: Effect,
     pub(crate) category: Category,
+    /// None for what ffwd does not use, and for what is written otherwise: networks, help, version.
+    pub(crate) line: Option<OnCommandLine>,
 }
 
 impl CoreOption {
@@ -118,7 +147,63 @@ impl CoreOption {
             shown: Shown::Yes,
             effect,
             category,
+            line: None,
         }
+    }
+
+    const fn line(
+        mut self,
+        place: Place,
+        value: &'static str,
+        parser: fn() -> ValueParser,
+        help: &'static str,
+    ) -> CoreOption {
+        self.line = Some(OnCommandLine {
+            place,
+            value,
+            parser,
+            help,
+            is_repeatable: false,
+            is_hidden: false,
+            may_be_negative: false,
+            hides_values: false,
+        });
+        self
+    }
+
+    const fn lines(
+        self,
+        place: Place,
+        value: &'static str,
+        parser: fn() -> ValueParser,
+        help: &'static str,
+    ) -> CoreOption {
+        let mut option = self.line(place, value, parser, help);
+        if let Some(line) = &mut option.line {
+            line.is_repeatable = true;
+        }
+        option
+    }
+
+    const fn hidden(mut self) -> CoreOption {
+        if let Some(line) = &mut self.line {
+            line.is_hidden = true;
+        }
+        self
+    }
+
+    const fn negative(mut self) -> CoreOption {
+        if let Some(line) = &mut self.line {
+            line.may_be_negative = true;
+        }
+        self
+    }
+
+    const fn values_hidden(mut self) -> CoreOption {
+        if let Some(line) = &mut self.line {
+            line.hides_values = true;
+        }
+        self
     }
 
     const fn many(mut self) -> CoreOption {
@@ -209,6 +294,8 @@ mod tests {
     use crate::args::Cli;
     use clap::CommandFactory;
     use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
 
     /// Names of `bitcoind -help-debug`, of a build with wallet and ZeroMQ, then those that its help hides.
     const CORES_NAMES: &str = include_str!("../testdata/bitcoind_options.txt");
@@ -262,6 +349,45 @@ mod tests {
             .collect();
         let missing = own.iter().filter(|name| !all.contains(**name)).collect::<Vec<_>>();
         assert!(missing.is_empty(), "own options that no command has: {missing:?}");
+    }
+
+    /// The text of every source file but the table's.
+    fn sources(directory: &Path, into: &mut String) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&path, into);
+            } else if !path.ends_with("options/table.rs") {
+                into.push_str(&fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+
+    /// A row that is used has its argument, and its name stands where it takes effect.
+    #[test]
+    fn table_is_complete() {
+        let mut code = String::new();
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut code);
+        let indexes = node::options::IndexKind::ALL.map(node::options::IndexKind::name);
+        for option in TABLE {
+            let name = option.name;
+            let is_used = matches!(option.effect, Effect::Used | Effect::LineOnly);
+            let is_written_otherwise = matches!(
+                name,
+                "regtest" | "signet" | "testnet" | "testnet4" | "help" | "help-debug" | "?" | "h" | "version"
+            );
+            assert_eq!(option.line.is_some(), is_used && !is_written_otherwise, "{name}");
+            let Some(line) = option.line else { continue };
+            assert!(
+                line.help.len() > 10 && !line.help.ends_with('.') && !line.value.is_empty(),
+                "{name}: {}",
+                line.help
+            );
+            assert!(
+                code.contains(&format!("\"{name}\"")) || indexes.contains(&name),
+                "{name} takes effect nowhere: no file names it"
+            );
+        }
     }
 
     #[test]

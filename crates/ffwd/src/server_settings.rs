@@ -23,41 +23,39 @@ impl Settings {
     /// [`Failure`].
     pub(crate) fn server(&mut self, given: &Server, is_wanted: bool) -> Result<Option<settings::Settings>, Failure> {
         let files = &mut self.files;
-        let wanted = files.value(given.server, "server", |setting| Ok(setting.value.truth()))?;
+        let wanted = files.flag(given, "server")?;
         if !wanted.unwrap_or(is_wanted) {
             return Ok(None);
         }
         let net_dir = self.options.datadir.join(self.options.params.chain.net_dir());
-        let whole = |name: &str, value: Option<u16>, files: &mut Files| {
-            files.value(value.map(i64::from), name, |setting| Ok(number(setting).clamp(1, 65_535)))
+        let whole = |name: &str, files: &mut Files| {
+            files.value(given.one::<u16>(name).map(i64::from), name, |setting| Ok(number(setting).clamp(1, 65_535)))
         };
         let mut made = settings::Settings {
-            user: secret(given.rpcuser.clone(), "rpcuser", files),
-            password: secret(given.rpcpassword.clone(), "rpcpassword", files),
-            auth: secrets(&given.rpcauth, "rpcauth", files),
-            whitelist: list(&given.rpcwhitelist, "rpcwhitelist", files),
-            whitelist_default: files
-                .value(given.rpcwhitelistdefault, "rpcwhitelistdefault", |setting| Ok(setting.value.truth()))?,
-            rest: files.value(given.rest, "rest", |setting| Ok(setting.value.truth()))?.unwrap_or(false),
+            user: secret(given, "rpcuser", files),
+            password: secret(given, "rpcpassword", files),
+            auth: secrets(given, "rpcauth", files),
+            whitelist: list(given, "rpcwhitelist", files),
+            whitelist_default: files.flag(given, "rpcwhitelistdefault")?,
+            rest: files.flag(given, "rest")?.unwrap_or(false),
             ..settings::Settings::default()
         };
         let number_of = |value: i64| usize::try_from(value).unwrap_or(1);
-        if let Some(threads) = whole("rpcthreads", given.rpcthreads, files)? {
+        if let Some(threads) = whole("rpcthreads", files)? {
             made.threads = number_of(threads).min(256);
         }
-        if let Some(depth) = whole("rpcworkqueue", given.rpcworkqueue, files)? {
+        if let Some(depth) = whole("rpcworkqueue", files)? {
             made.work_queue = number_of(depth);
         }
-        if let Some(most) = whole("rpcmaxconnections", given.rpcmaxconnections, files)? {
+        if let Some(most) = whole("rpcmaxconnections", files)? {
             made.max_connections = number_of(most);
         }
-        if let Some(seconds) = whole("rpcservertimeout", given.rpcservertimeout, files)? {
+        if let Some(seconds) = whole("rpcservertimeout", files)? {
             made.timeout = Duration::from_secs(number_of(seconds) as u64);
         }
-        made.allow = allowed(&list(&given.rpcallowip, "rpcallowip", files))?;
+        made.allow = allowed(&list(given, "rpcallowip", files))?;
         made.cookie_file = cookie(given, files, &net_dir)?;
-        let permissions = files
-            .value(given.rpccookieperms.clone(), "rpccookieperms", |setting| Ok(setting.value.text().to_owned()))?;
+        let permissions = files.option(given, "rpccookieperms", |setting| Ok(setting.value.text().to_owned()))?;
         if let Some(name) = permissions {
             made.cookie_permissions = CookiePermissions::parse(&name).ok_or_else(|| {
                 Failure::Usage(format!("Invalid -rpccookieperms={name}; must be one of 'owner', 'group', or 'all'."))
@@ -69,9 +67,9 @@ impl Settings {
 
     fn rpc_addresses(&mut self, given: &Server, has_allowed: bool) -> Result<Vec<SocketAddr>, Failure> {
         let files = &mut self.files;
-        let port = files.port(given.rpcport, "rpcport")?;
+        let port = files.port(given.one::<u16>("rpcport"), "rpcport")?;
         let port = port.unwrap_or(self.options.params.rpc_port);
-        let bind = list(&given.rpcbind, "rpcbind", files);
+        let bind = list(given, "rpcbind", files);
         if let Some(text) = bind.iter().find(|text| !has_good_port(text)) {
             return Err(Failure::Usage(format!("Invalid port specified in -rpcbind: '{text}'")));
         }
@@ -117,8 +115,7 @@ fn allowed(texts: &[String]) -> Result<Vec<Subnet>, Failure> {
 }
 
 fn cookie(given: &Server, files: &mut Files, net_dir: &Path) -> Result<Option<std::path::PathBuf>, Failure> {
-    let file =
-        files.value(given.rpccookiefile.clone(), "rpccookiefile", |setting| Ok(setting.value.text().to_owned()))?;
+    let file = files.option(given, "rpccookiefile", |setting| Ok(setting.value.text().to_owned()))?;
     Ok(match file.as_deref() {
         Some("" | "0") => None,
         file => Some(net_dir.join(file.unwrap_or(COOKIE_FILE))),
@@ -126,19 +123,19 @@ fn cookie(given: &Server, files: &mut Files, net_dir: &Path) -> Result<Option<st
 }
 
 /// The command line's values, and those of the files.
-fn list(given: &[String], name: &str, files: &mut Files) -> Vec<String> {
-    given.iter().cloned().chain(files.list(name)).collect()
+fn list(given: &Server, name: &str, files: &mut Files) -> Vec<String> {
+    given.many(name).into_iter().chain(files.list(name)).collect()
 }
 
 /// The same, of which nothing is said.
-fn secrets(given: &[String], name: &str, files: &Files) -> Vec<String> {
+fn secrets(given: &Server, name: &str, files: &Files) -> Vec<String> {
     let of_files = files.conf.list(name, files.chain);
-    given.iter().cloned().chain(of_files.into_iter().map(|setting| setting.value.text().to_owned())).collect()
+    given.many(name).into_iter().chain(of_files.into_iter().map(|setting| setting.value.text().to_owned())).collect()
 }
 
-fn secret(given: Option<String>, name: &str, files: &Files) -> String {
+fn secret(given: &Server, name: &str, files: &Files) -> String {
     let of_files = || files.conf.get(name, files.chain).map(|setting| setting.value.text().to_owned());
-    given.or_else(of_files).unwrap_or_default()
+    given.one(name).or_else(of_files).unwrap_or_default()
 }
 
 #[cfg(test)]

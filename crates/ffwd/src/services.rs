@@ -14,15 +14,15 @@ use watch::service::Service;
 impl Files {
     /// The commands of the command line, and those of the files.
     pub(crate) fn commands(&mut self, given: &Notify) -> Commands {
-        let mut all = |given: &[String], name: &str| {
-            let empty = |command: &String| !command.is_empty();
-            given.iter().cloned().chain(self.list(name)).filter(empty).collect()
+        let mut all = |name: &str| {
+            let is_command = |command: &String| !command.is_empty();
+            given.many(name).into_iter().chain(self.list(name)).filter(is_command).collect()
         };
         Commands {
-            block: all(&given.blocknotify, "blocknotify"),
-            alert: all(&given.alertnotify, "alertnotify"),
-            startup: all(&given.startupnotify, "startupnotify"),
-            shutdown: all(&given.shutdownnotify, "shutdownnotify"),
+            block: all("blocknotify"),
+            alert: all("alertnotify"),
+            startup: all("startupnotify"),
+            shutdown: all("shutdownnotify"),
         }
     }
 }
@@ -34,11 +34,10 @@ impl Settings {
     ///
     /// The log cannot be opened.
     pub(crate) fn own_files(&mut self, given: &OwnFiles) -> Result<(), Failure> {
-        let mut file =
-            |given: &Option<PathBuf>, name| self.files.value(given.clone(), name, |setting| Ok(setting.path()));
+        let mut file = |name| self.files.option(given, name, |setting| Ok(setting.path()));
         let off = |path: PathBuf| if path.as_os_str() == "0" { PathBuf::new() } else { path };
-        let log = file(&given.debuglogfile, "debuglogfile")?.map(off);
-        let pid = file(&given.pid, "pid")?.map(off);
+        let log = file("debuglogfile")?.map(off);
+        let pid = file("pid")?.map(off);
         let pid = pid.unwrap_or_else(|| PathBuf::from(node::datadir::pid_file::FILE));
         let pid = Some(pid).filter(|path| !path.as_os_str().is_empty());
         self.options.own_files =

@@ -4,14 +4,18 @@
 //! file is a fault, and names the line.
 
 use crate::Failure;
-use crate::args::indexes::{Flags, filter_type};
-use crate::args::{self, Common, Dbcache, PAR_MAX, Testing, Writing, logging};
+use crate::args::indexes::Flags;
+use crate::args::{self, Common, Writing};
 use crate::checks;
 use crate::clock;
 use crate::conf::OnLine;
 use crate::conf::{Answers, Conf, Setting, Value};
 use crate::limits;
 use crate::locate::{Located, Wanted, default_datadir, locate};
+use crate::options::given::{Given, Place};
+use crate::options::logging;
+use crate::options::values::{self, Activation, Challenge, Dbcache, PAR_MAX, TestOption, filter_type};
+use consensus::params::VersionBitsTimes;
 use consensus::{Chain, Params};
 use kernels::Kernels;
 use kernels::cpu::Cpu;
@@ -80,6 +84,21 @@ impl Files {
         Ok(Some(value))
     }
 
+    /// The value of an option: the command line's, or the files'.
+    pub(crate) fn option<T: Clone + Send + Sync + 'static, const PLACE: u8>(
+        &mut self,
+        given: &Given<PLACE>,
+        name: &str,
+        read: impl FnOnce(&Setting) -> Result<T, String>,
+    ) -> Result<Option<T>, Failure> {
+        self.value(given.one(name), name, read)
+    }
+
+    /// Whether an option is on: the command line's word, or the files'.
+    pub(crate) fn flag<const PLACE: u8>(&mut self, given: &Given<PLACE>, name: &str) -> Result<Option<bool>, Failure> {
+        self.option(given, name, |setting| Ok(setting.value.truth()))
+    }
+
     /// A port: the command line's, or the files'.
     pub(crate) fn port(&mut self, given: Option<u16>, name: &str) -> Result<Option<u16>, Failure> {
         self.value(given, name, |setting| {
@@ -97,7 +116,7 @@ impl Files {
     pub(crate) fn indexes(&mut self, given: &Flags) -> Result<Vec<IndexKind>, Failure> {
         let mut wanted = Vec::new();
         for kind in IndexKind::ALL {
-            let is_wanted = self.value(given.of(kind), kind.name(), |setting| match (kind, &setting.value) {
+            let is_wanted = self.option(given, kind.name(), |setting| match (kind, &setting.value) {
                 (IndexKind::BlockFilter, Value::Text(text)) => filter_type(text),
                 (_, value) => Ok(value.truth()),
             })?;
@@ -198,8 +217,8 @@ fn load_located(
     if matches!(role, Role::Job | Role::Serve) {
         refuse(&files.conf, chain)?;
     }
-    let console = files
-        .value(writing.and_then(|given| given.printtoconsole), "printtoconsole", |setting| Ok(setting.value.truth()))?;
+    let console = writing.and_then(|given| given.core.one("printtoconsole"));
+    let console = files.value(console, "printtoconsole", |setting| Ok(setting.value.truth()))?;
     let is_quiet = writing.is_some() && console == Some(false);
     let options = options(common, writing, &mut files, params, datadir, stop)?;
     refuse_with_prune(&options)?;
@@ -226,27 +245,27 @@ fn options(
 ) -> Result<Options, Failure> {
     let none = Writing::default();
     let given = writing.unwrap_or(&none);
-    let blocksdir = files.value(common.blocksdir.clone(), "blocksdir", |setting| Ok(setting.path()))?;
+    let blocksdir = files.option(&common.core, "blocksdir", |setting| Ok(setting.path()))?;
     let blocksdir = blocksdir.filter(|dir: &PathBuf| !dir.as_os_str().is_empty());
     // Source: Bitcoin Core b88bffe, init.cpp, `AppInitParameterInteraction`.
     if let Some(dir) = blocksdir.as_ref().filter(|dir| writing.is_some() && !dir.is_dir()) {
         let why = format!("Specified blocks directory \"{}\" does not exist.", dir.display());
         return Err(Failure::fault(why, "Is the drive mounted? To start a new one, make the directory"));
     }
-    let dbcache = files.value(common.dbcache, "dbcache", |setting| {
+    let dbcache = files.option(&common.core, "dbcache", |setting| {
         let mib = number(setting).try_into().unwrap_or(0);
-        Ok(Dbcache::Mib(mib.clamp(args::DBCACHE_MIB_MIN, args::DBCACHE_MIB_MAX)))
+        Ok(Dbcache::Mib(mib.clamp(values::DBCACHE_MIB_MIN, values::DBCACHE_MIB_MAX)))
     })?;
     let dbcache = dbcache.unwrap_or(Dbcache::Auto);
-    let par = files.value(common.par, "par", |setting| Ok(number(setting).clamp(-PAR_MAX, PAR_MAX)))?;
-    let assumevalid = files.value(common.assumevalid, "assumevalid", |setting| assumed_valid(setting.value.text()))?;
+    let par = files.option(&common.core, "par", |setting| Ok(number(setting).clamp(-PAR_MAX, PAR_MAX)))?;
+    let assumevalid = files.option(&common.core, "assumevalid", |setting| assumed_valid(setting.value.text()))?;
     let par = workers(par.unwrap_or(0));
-    let mut testing = testing(&common.testing, files)?;
+    let mut testing = testing(&common.core, files)?;
     testing.sizes.dbcache_follows = dbcache == Dbcache::Auto;
     params.prune_after_height = testing.prune_after_height.unwrap_or(params.prune_after_height);
-    let work = files.value(common.minimumchainwork, "minimumchainwork", |setting| {
+    let work = files.option(&common.core, "minimumchainwork", |setting| {
         let text = setting.value.text();
-        args::work(if text.is_empty() { "0" } else { text })
+        values::work(if text.is_empty() { "0" } else { text })
     })?;
     let mut stop_at = None;
     let mut prune = Prune::Off;
@@ -255,12 +274,15 @@ fn options(
     let mut micros = None;
     let mut indexes = Vec::new();
     if writing.is_some() {
-        stop_at = files.value(given.stopatheight, "stopatheight", |setting| {
+        stop_at = files.option(&given.core, "stopatheight", |setting| {
             u32::try_from(number(setting)).map(Height::new).map_err(|_| "expected a height".to_owned())
         })?;
-        prune = files.value(given.prune, "prune", |setting| args::prune_of(number(setting)))?.unwrap_or_default();
-        blocksxor = files.value(given.blocksxor, "blocksxor", |setting| Ok(setting.value.truth()))?;
-        micros = files.value(given.logtimemicros, "logtimemicros", |setting| Ok(setting.value.truth()))?;
+        prune = {
+            let given = given.prune.or_else(|| given.core.one("prune"));
+            files.value(given, "prune", |setting| values::prune_of(number(setting)))?.unwrap_or_default()
+        };
+        blocksxor = files.flag(&given.core, "blocksxor")?;
+        micros = files.flag(&given.core, "logtimemicros")?;
         indexes = files.indexes(&given.indexes)?;
         bench = categories(given, files)?.on.contains(&"bench");
     }
@@ -298,7 +320,7 @@ pub(crate) fn kernels(common: &Common, writing: Option<&Writing>) -> Result<Kern
 fn assumed_valid(text: &str) -> Result<BlockHash, String> {
     let why =
         |_| format!("Invalid assumevalid block hash specified ({text}), must be up to 64 hex digits (or 0 to disable)");
-    args::hash(if text.is_empty() { "0" } else { text }).map_err(why)
+    values::hash(if text.is_empty() { "0" } else { text }).map_err(why)
 }
 
 /// What Core's options for tests change.
@@ -313,24 +335,24 @@ struct Tested {
 const FAST_PRUNE_LIMITS: Limits = Limits { file_bytes_max: 0x1_0000, chunk_bytes: 0x4000 };
 const FAST_PRUNE_AFTER_HEIGHT: Height = Height::new(100);
 
-fn testing(given: &Testing, files: &mut Files) -> Result<Tested, Failure> {
+fn testing(given: &Given<{ Place::Common as u8 }>, files: &mut Files) -> Result<Tested, Failure> {
     let seconds = |setting: &Setting| u64::try_from(number(setting)).map_err(|_| "expected seconds".to_owned());
-    let mock = files.value(given.mocktime, "mocktime", seconds)?.filter(|&time| time > 0);
+    let mock = files.option(given, "mocktime", seconds)?.filter(|&time| time > 0);
     if mock.is_some() && files.chain != Chain::Regtest {
         return Err(Failure::Usage(format!("--mocktime is for regtest: this is {}", files.chain)));
     }
     let mut sizes = Sizes::default();
-    if let Some(age) = files.value(given.maxtipage, "maxtipage", seconds)? {
+    if let Some(age) = files.option(given, "maxtipage", seconds)? {
         sizes.tip_age_max_s = age;
     }
-    if let Some(every) = files.value(given.checkblockindex, "checkblockindex", |setting| {
+    if let Some(every) = files.option(given, "checkblockindex", |setting| {
         // Without a value it is 1, as in Core.
         let every = if setting.value.text().is_empty() { 1 } else { number(setting) };
         u32::try_from(every).map_err(|_| "expected a number from 0".to_owned())
     })? {
         sizes.check_block_index = every;
     }
-    let fast = files.value(given.fastprune, "fastprune", |setting| Ok(setting.value.truth()))?.unwrap_or(false);
+    let fast = files.flag(given, "fastprune")?.unwrap_or(false);
     if fast {
         sizes.limits = FAST_PRUNE_LIMITS;
     }
@@ -370,9 +392,10 @@ fn categories(given: &Writing, files: &Files) -> Result<Categories, Failure> {
     for setting in files.conf.list("loglevel", files.chain) {
         logging::level(setting.value.text()).map_err(Failure::Conf)?;
     }
-    let debug = if given.debug.is_empty() { of_files("debug") } else { given.debug.clone() };
-    let excluded = &given.logging.debugexclude;
-    let excluded = if excluded.is_empty() { of_files("debugexclude") } else { excluded.clone() };
+    let debug = given.core.many("debug");
+    let debug = if debug.is_empty() { of_files("debug") } else { debug };
+    let excluded = given.core.many("debugexclude");
+    let excluded = if excluded.is_empty() { of_files("debugexclude") } else { excluded };
     if debug.iter().chain(&excluded).any(|one| *one == logging::REMOVED) {
         // Core's words.
         let removed = logging::REMOVED;
@@ -387,25 +410,25 @@ fn params(common: &Common, files: &mut Files) -> Result<Params, Failure> {
     let chain = files.chain;
     let mut params = Params::new(chain);
     let usage = |why: consensus::params::ParamsError| Failure::Usage(why.to_string());
-    if chain == Chain::Signet || common.signetchallenge.is_some() {
-        let challenge = files.value(common.signetchallenge.clone(), "signetchallenge", |setting| {
-            args::challenge(setting.value.text())
-        })?;
+    if chain == Chain::Signet || common.core.one::<Challenge>("signetchallenge").is_some() {
+        let challenge =
+            files.option(&common.core, "signetchallenge", |setting| values::challenge(setting.value.text()))?;
         if let Some(challenge) = challenge {
             params = params.with_signet_challenge(&challenge.0).map_err(usage)?;
         }
     }
-    for moved in &common.testactivationheight {
+    let moved_by_line = common.core.many::<Activation>("testactivationheight");
+    for moved in &moved_by_line {
         params = params.with_activation_height(&moved.name, moved.height).map_err(usage)?;
     }
-    if !common.test.is_empty() {
+    if !common.core.many::<TestOption>("test").is_empty() {
         params = params.with_bip94().map_err(usage)?;
     }
     if chain == Chain::Regtest {
         for text in files.list("testactivationheight") {
             let fault = |why: String| Failure::Conf(format!("testactivationheight={text} in the configuration: {why}"));
-            let moved = args::activation(&text).map_err(fault)?;
-            if common.testactivationheight.iter().all(|given| given.name != moved.name) {
+            let moved = values::activation(&text).map_err(fault)?;
+            if moved_by_line.iter().all(|given| given.name != moved.name) {
                 params =
                     params.with_activation_height(&moved.name, moved.height).map_err(|why| fault(why.to_string()))?;
             }
@@ -417,10 +440,10 @@ fn params(common: &Common, files: &mut Files) -> Result<Params, Failure> {
     // The command line's come last, and so count.
     for text in files.list("vbparams") {
         let fault = |why: String| Failure::Conf(format!("vbparams={text} in the configuration: {why}"));
-        let moved = args::version_bits(&text).map_err(fault)?;
+        let moved = values::version_bits(&text).map_err(fault)?;
         params = params.with_version_bits(&moved).map_err(usage)?;
     }
-    for moved in &common.testing.vbparams {
+    for moved in &common.core.many::<VersionBitsTimes>("vbparams") {
         params = params.with_version_bits(moved).map_err(usage)?;
     }
     Ok(params)
@@ -476,7 +499,7 @@ pub(crate) fn dbcache_bytes(dbcache: Dbcache, workers: usize) -> usize {
         Dbcache::Auto => {
             let left = MachineMemory::default().cache_bytes(0);
             let space = limits::cache_bytes_max(workers).unwrap_or(u64::MAX);
-            left.min(space).max(args::DBCACHE_MIB_MIN << 20) >> 20 << 20
+            left.min(space).max(values::DBCACHE_MIB_MIN << 20) >> 20 << 20
         }
     };
     usize::try_from(bytes).unwrap_or(usize::MAX)
@@ -552,7 +575,7 @@ mod tests {
             (options.prune, options.blocksxor, options.debug_bench),
             (Prune::Target { bytes: 600 << 20 }, false, true)
         );
-        assert_eq!(options.assumevalid, args::hash("ff").unwrap());
+        assert_eq!(options.assumevalid, values::hash("ff").unwrap());
         assert_eq!(options.minimum_chain_work, Work(U256::from_u64(16)));
         assert!(said.contains("settings from files: dbcache=100 (DIR/bitcoin.conf line 1), par=3"), "{said}");
 

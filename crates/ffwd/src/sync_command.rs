@@ -45,7 +45,7 @@ pub(crate) fn prepare(given: &Sync, line: &OnLine) -> Result<Prepared, Failure> 
             sync.download.switch = handle.download().clone();
         }
         let read = |setting: &_| Ok(settings::number(setting));
-        let seconds = settings.files.value(given.bantime, "bantime", read)?;
+        let seconds = settings.files.option(&given.core, "bantime", read)?;
         seconds.into_iter().for_each(|seconds| sync.peers.control.bans().set_default(seconds));
     }
     settings.commands = settings.files.commands(&given.notify);
@@ -279,8 +279,14 @@ mod tests {
         let Ok(Cli { command: Command::Sync(given) }) = Cli::try_parse_from(rewrite(words).unwrap().words) else {
             panic!("{unit}")
         };
-        assert_eq!(given.common.conf.as_deref(), Some(Path::new("/etc/bitcoin/bitcoin.conf")));
-        assert_eq!(given.common.datadir.as_deref(), Some(Path::new("/var/lib/bitcoind")));
+        assert_eq!(
+            given.common.core.one::<std::path::PathBuf>("conf").as_deref(),
+            Some(Path::new("/etc/bitcoin/bitcoin.conf"))
+        );
+        assert_eq!(
+            given.common.core.one::<std::path::PathBuf>("datadir").as_deref(),
+            Some(Path::new("/var/lib/bitcoind"))
+        );
         for (name, want) in [
             ("ExecStartPre=", "!/bin/chgrp bitcoin /etc/bitcoin"),
             ("ConfigurationDirectory=", "bitcoin"),

@@ -5,7 +5,8 @@
 //! Absent on purpose: connecting (`p2p`).
 
 use crate::Failure;
-use crate::args::{self, CONNECTIONS_MAX, Sync};
+use crate::args::Sync;
+use crate::options::values::{CONNECTIONS_MAX, user_agent_comment};
 use crate::settings::{Files, Settings, number};
 use node::jobs::{
     Download, DownloadLimits, OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet, Reachable, SyncOptions,
@@ -31,15 +32,15 @@ impl Settings {
     /// [`Failure`].
     pub(crate) fn sync(&mut self, given: &Sync) -> Result<SyncOptions, Failure> {
         let default_port = self.options.params.default_port;
-        let connections = self.files.value(given.maxconnections, "maxconnections", |setting| {
+        let connections = self.files.option(&given.core, "maxconnections", |setting| {
             u16::try_from(number(setting).min(CONNECTIONS_MAX.into()))
                 .map_err(|_| "-maxconnections must be greater or equal than zero".to_owned())
         })?;
         let files = &mut self.files;
         let connect = files.connect(given, connections == Some(0));
-        let mut addnode = given.addnode.clone();
+        let mut addnode = given.core.many::<String>("addnode");
         addnode.extend(files.list("addnode"));
-        let mut seed_nodes = given.seeds.seednode.clone();
+        let mut seed_nodes = given.core.many::<String>("seednode");
         seed_nodes.extend(files.list("seednode"));
         check_peers(given, connect.as_deref().unwrap_or_default(), &addnode, &seed_nodes, default_port)?;
         let no_peers = connect.as_ref().is_some_and(Vec::is_empty) && addnode.is_empty();
@@ -47,18 +48,20 @@ impl Settings {
             return Err(Failure::Usage(NO_PEERS.to_owned()));
         }
         self.check_network()?;
-        let whitebind = permitted(&given.whitebind, self.files.list("whitebind"), parse_whitebind)?;
-        let whitelist = permitted(&given.whitelist, self.files.list("whitelist"), PermittedNet::parse)?;
+        let whitebind =
+            permitted(&given.core.many::<String>("whitebind"), self.files.list("whitebind"), parse_whitebind)?;
+        let whitelist =
+            permitted(&given.core.many::<String>("whitelist"), self.files.list("whitelist"), PermittedNet::parse)?;
         let listen = without_duplicate(self.listen(given, &whitebind)?, &whitebind)?;
         let files = &mut self.files;
         let proxy = proxy(given, files)?;
-        let v2transport = files.value(given.v2transport, "v2transport", |setting| Ok(setting.value.truth()))?;
+        let v2transport = files.flag(&given.core, "v2transport")?;
         let only_networks = only_networks(given, files, proxy.is_some())?;
         let is_clear = |network: &Reachable| *network != Reachable::Onion;
         let clear = only_networks.is_empty() || only_networks.iter().any(is_clear);
-        let fixedseeds = files.value(given.seeds.fixedseeds, "fixedseeds", |setting| Ok(setting.value.truth()))?;
+        let fixedseeds = files.flag(&given.core, "fixedseeds")?;
         let (dnsseed, force_dns_seed) = dns_seeds(given, files, connect.is_some(), clear)?;
-        let log_ips = files.value(given.writing.logging.logips, "logips", |setting| Ok(setting.value.truth()))?;
+        let log_ips = files.flag(&given.writing.core, "logips")?;
         let debug_net = self.categories.contains(&"net");
         let log_ips = log_ips == Some(true);
         let peer_block_filters = self.peer_block_filters(given)?;
@@ -77,9 +80,7 @@ impl Settings {
             timeout: peer_timeout(given, files)?,
             debug_net,
             log_ips,
-            no_log_rate_limit: files
-                .value(given.logratelimit, "logratelimit", |setting| Ok(setting.value.truth()))?
-                .is_some_and(|is_on| !is_on),
+            no_log_rate_limit: files.flag(&given.core, "logratelimit")?.is_some_and(|is_on| !is_on),
             inbound_max: connections.map(|count| usize::from(count).saturating_sub(OUTBOUND_RESERVED)),
         };
         let outbound = usize::from(given.maxoutbound).min(usize::from(connections.unwrap_or(u16::MAX)).max(1));
@@ -100,13 +101,12 @@ impl Settings {
 
     /// Whether filters are served, which needs their index. Source: Bitcoin Core b88bffe, `AppInitParameterInteraction`.
     fn peer_block_filters(&mut self, given: &Sync) -> Result<bool, Failure> {
-        let is_wanted =
-            self.files.value(given.peerblockfilters, "peerblockfilters", |setting| Ok(setting.value.truth()))?;
+        let is_wanted = self.files.flag(&given.core, "peerblockfilters")?;
         if is_wanted != Some(true) || self.options.indexes.contains(&IndexKind::BlockFilter) {
             return Ok(is_wanted == Some(true));
         }
         let why = "Cannot set -peerblockfilters without -blockfilterindex.".to_owned();
-        Err(if given.peerblockfilters.is_some() { Failure::Usage(why) } else { Failure::Conf(why) })
+        Err(if given.core.one::<bool>("peerblockfilters").is_some() { Failure::Usage(why) } else { Failure::Conf(why) })
     }
 
     /// Refuses what would be the contrary of what is wanted: peers where there are to be none.
@@ -125,11 +125,11 @@ impl Settings {
     /// The addresses to accept connections on.
     fn listen(&mut self, given: &Sync, whitebind: &[(SocketAddr, Permissions)]) -> Result<Vec<SocketAddr>, Failure> {
         let files = &mut self.files;
-        let port_given = files.port(given.port, "port")?;
+        let port_given = files.port(given.core.one::<u16>("port"), "port")?;
         let port = port_given.unwrap_or(self.options.params.default_port);
-        let (switches, mut texts): (Vec<&String>, Vec<&String>) =
-            given.listen.iter().partition(|text| matches!(text.as_str(), "0" | "1"));
-        texts.extend(&given.bind);
+        let (switches, mut texts): (Vec<String>, Vec<String>) =
+            given.core.many::<String>("listen").into_iter().partition(|text| matches!(text.as_str(), "0" | "1"));
+        texts.extend(given.core.many::<String>("bind"));
         let mut addresses = texts.iter().map(|text| listen_address(text, port)).collect::<Result<Vec<_>, _>>();
         if let Ok(addresses) = &mut addresses {
             for text in files.list("bind") {
@@ -145,7 +145,7 @@ impl Settings {
                 Err(Failure::Usage("Cannot set -bind or -whitebind together with -listen=0".to_owned()))
             }
             Some(true) if addresses.is_empty() && whitebind.is_empty() => Ok(every_address(port)),
-            _ if addresses.is_empty() && whitebind.is_empty() && given.port.is_some() => {
+            _ if addresses.is_empty() && whitebind.is_empty() && given.core.one::<u16>("port").is_some() => {
                 Err(Failure::Usage(format!("--port {port} is the port of --listen and --bind: give one of them")))
             }
             _ => {
@@ -163,14 +163,14 @@ impl Files {
     /// be no connection. `--connect 0` is Core's -noconnect, behind which the files do not count.
     /// Source: Bitcoin Core b88bffe, common/settings.cpp, `GetSettingsList`; init.cpp, `m_specified_outgoing`.
     fn connect(&mut self, given: &Sync, none: bool) -> Option<Vec<String>> {
-        let by_files =
-            !given.connect.iter().any(|address| address == "0") && self.conf.get("connect", self.chain).is_some();
-        let mut list = given.connect.clone();
+        let given = given.core.many::<String>("connect");
+        let by_files = !given.iter().any(|address| address == "0") && self.conf.get("connect", self.chain).is_some();
+        let mut list = given.clone();
         if by_files {
             list.extend(self.list("connect"));
         }
         list.retain(|address| address != "0");
-        (by_files || none || !given.connect.is_empty()).then_some(list)
+        (by_files || none || !given.is_empty()).then_some(list)
     }
 }
 
@@ -183,9 +183,9 @@ fn check_peers(
     port: u16,
 ) -> Result<(), Failure> {
     for (option, list, ours) in [
-        ("connect", connect, &given.connect),
-        ("addnode", addnode, &given.addnode),
-        ("seednode", seed_nodes, &given.seeds.seednode),
+        ("connect", connect, &given.core.many::<String>("connect")),
+        ("addnode", addnode, &given.core.many::<String>("addnode")),
+        ("seednode", seed_nodes, &given.core.many::<String>("seednode")),
     ] {
         for text in list {
             check_peer_address(text, port).map_err(|why| match ours.contains(text) {
@@ -225,7 +225,8 @@ fn permitted<T>(
 
 /// The networks of `-onlynet`, of the command line and the files. Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
 fn only_networks(given: &Sync, files: &mut Files, has_proxy: bool) -> Result<Vec<Reachable>, Failure> {
-    let mut names = given.onlynet.clone();
+    let of_line = given.core.many::<String>("onlynet");
+    let mut names = of_line.clone();
     names.extend(files.list("onlynet"));
     let network = |name: &String| {
         match name.to_ascii_lowercase().as_str() {
@@ -237,14 +238,13 @@ fn only_networks(given: &Sync, files: &mut Files, has_proxy: bool) -> Result<Vec
         _ => Err(format!("Unknown network specified in -onlynet: '{name}'")),
     }
     };
-    let failure =
-        |name: &String, why| if given.onlynet.contains(name) { Failure::Usage(why) } else { Failure::Conf(why) };
+    let failure = |name: &String, why| if of_line.contains(name) { Failure::Usage(why) } else { Failure::Conf(why) };
     names.iter().map(|name| network(name).map_err(|why| failure(name, why))).collect()
 }
 
 /// The proxy of the command line, else the last of the files. Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
 fn proxy(given: &Sync, files: &mut Files) -> Result<Option<String>, Failure> {
-    let last = match &given.proxy {
+    let last = match &given.core.one::<String>("proxy") {
         Some(text) => {
             one_proxy(text).map_err(Failure::Usage)?;
             let is_proxy = |text: &&String| !matches!(text.as_str(), "" | "0");
@@ -295,7 +295,8 @@ fn download(given: &Sync) -> Download {
 
 /// `-peertimeout`. Source: Bitcoin Core b88bffe, init.cpp, `AppInitParameterInteraction`.
 fn peer_timeout(given: &Sync, files: &mut Files) -> Result<Option<Duration>, Failure> {
-    let seconds = files.value(given.peertimeout.map(u64::from), "peertimeout", |setting| {
+    let seconds = given.core.one::<u32>("peertimeout").map(u64::from);
+    let seconds = files.value(seconds, "peertimeout", |setting| {
         let seconds = u64::try_from(number(setting)).ok().filter(|&seconds| seconds > 0);
         seconds.ok_or_else(|| "peertimeout must be a positive integer.".to_owned())
     })?;
@@ -304,7 +305,7 @@ fn peer_timeout(given: &Sync, files: &mut Files) -> Result<Option<Duration>, Fai
 
 /// Whether DNS seeds are asked, and whether in any case. Source: Bitcoin Core b88bffe, init.cpp, `AppInitParameterInteraction`.
 fn dns_seeds(given: &Sync, files: &mut Files, connects_only: bool, clear: bool) -> Result<(bool, bool), Failure> {
-    let wanted = files.value(given.seeds.dnsseed, "dnsseed", |setting| Ok(setting.value.truth()))?;
+    let wanted = files.flag(&given.core, "dnsseed")?;
     if wanted == Some(true) && !clear {
         return Err(Failure::Usage(
             "Incompatible options: -dnsseed=1 was explicitly specified, but -onlynet forbids connections to IPv4/IPv6"
@@ -312,7 +313,7 @@ fn dns_seeds(given: &Sync, files: &mut Files, connects_only: bool, clear: bool) 
         ));
     }
     let is_asked = wanted.unwrap_or(!connects_only && clear);
-    let forced = files.value(given.seeds.forcednsseed, "forcednsseed", |setting| Ok(setting.value.truth()))?;
+    let forced = files.flag(&given.core, "forcednsseed")?;
     if forced == Some(true) && !is_asked {
         let why = "Cannot set -forcednsseed to true when setting -dnsseed to false.";
         return Err(Failure::Conf(why.to_owned()));
@@ -321,9 +322,9 @@ fn dns_seeds(given: &Sync, files: &mut Files, connects_only: bool, clear: bool) 
 }
 
 fn user_agent_comments(given: &Sync, files: &mut Files) -> Result<Vec<String>, Failure> {
-    let mut comments = given.uacomment.clone();
+    let mut comments = given.core.many::<String>("uacomment");
     for text in files.list("uacomment") {
-        comments.push(args::user_agent_comment(&text).map_err(Failure::Conf)?);
+        comments.push(user_agent_comment(&text).map_err(Failure::Conf)?);
     }
     let bytes = format!("/ffwd:{}({})/", env!("CARGO_PKG_VERSION"), comments.join("; ")).len();
     if bytes > USER_AGENT_BYTES_MAX {

@@ -1,7 +1,8 @@
 //! The options of `ffwd coins`.
 
 use super::indexes::block;
-use super::{Common, HashType, hash, prune};
+use super::{Common, HashType};
+use crate::options::values::{hash, prune};
 use clap::builder::TypedValueParser;
 use clap::{Args, Subcommand};
 use node::jobs::BlockId;

@@ -1,6 +1,6 @@
 //! Options of `ffwd demo`.
 
-use super::PAR_MAX;
+use crate::options::values::PAR_MAX;
 use clap::Args;
 use std::path::PathBuf;
 

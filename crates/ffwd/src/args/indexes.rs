@@ -1,41 +1,15 @@
 //! The options about Core's optional indexes, and the commands that look things up in them.
 
-use super::{Common, zero_or_one};
+use super::Common;
+use crate::options::given::{Given, Place};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use node::jobs::BlockId;
 use node::options::IndexKind;
 use primitives::{BlockHash, Height, OutPoint, Txid};
 
-/// Which indexes are kept with the chain, as Core's options of these names.
-#[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Indexes")]
-pub(crate) struct Flags {
-    /// Maintain an index of all transactions [default: 0]
-    #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
-    pub(crate) txindex: Option<bool>,
-    /// Maintain an index of compact filters by block; basic is the one type [default: 0]
-    #[arg(long, value_name = "TYPE|0|1", value_parser = super::cores(filter_type))]
-    pub(crate) blockfilterindex: Option<bool>,
-    /// Maintain an index of the spenders of transaction outputs [default: 0]
-    #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
-    pub(crate) txospenderindex: Option<bool>,
-    /// Maintain an index of statistics of the UTXO set at every height [default: 0]
-    #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
-    pub(crate) coinstatsindex: Option<bool>,
-}
-
-impl Flags {
-    /// What the command line says of an index.
-    pub(crate) fn of(&self, kind: IndexKind) -> Option<bool> {
-        match kind {
-            IndexKind::Tx => self.txindex,
-            IndexKind::BlockFilter => self.blockfilterindex,
-            IndexKind::TxoSpender => self.txospenderindex,
-            IndexKind::CoinStats => self.coinstatsindex,
-        }
-    }
-}
+/// Which indexes are kept with the chain.
+pub(crate) type Flags = Given<{ Place::Indexes as u8 }>;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Index {
@@ -80,15 +54,6 @@ fn kind_parser() -> impl TypedValueParser<Value = IndexKind> {
     })
 }
 
-/// What `-blockfilterindex` says. Source: Bitcoin Core b88bffe, init.cpp.
-pub(crate) fn filter_type(text: &str) -> Result<bool, String> {
-    match text.trim() {
-        "" | "1" | "basic" => Ok(true),
-        "0" => Ok(false),
-        _ => Err(format!("Unknown -blockfilterindex value {text}.")),
-    }
-}
-
 fn txid(text: &str) -> Result<Txid, String> {
     Txid::from_display(text).ok_or_else(|| format!("{text:?} is not a txid: expected 64 hexadecimal digits"))
 }
@@ -128,7 +93,7 @@ mod tests {
         assert_eq!(got.block, BlockId::Hash(BlockHash::from_bytes([0x11; 32])));
         let line = "reindex --txindex=1 --blockfilterindex=basic --coinstatsindex=0";
         let Ok(Command::Reindex(got)) = parse(line) else { panic!("reindex") };
-        let flags = IndexKind::ALL.map(|kind| got.writing.indexes.of(kind));
+        let flags = IndexKind::ALL.map(|kind| got.writing.indexes.one(kind.name()));
         assert_eq!(flags, [Some(true), Some(true), None, Some(false)]);
         for (line, want) in [
             ("index --only filters", "blockfilterindex"),

@@ -1,6 +1,7 @@
 //! Options of `ffwd lab`.
 
-use super::{Dbcache, Overwrite, PAR_MAX, chain_parser, dbcache};
+use super::Overwrite;
+use crate::options::values::{Dbcache, PAR_MAX, chain_parser, dbcache};
 use ::demo::chain::{Profile, Signatures};
 use clap::{Args, Subcommand, ValueEnum};
 use consensus::Chain;

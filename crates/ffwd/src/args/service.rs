@@ -1,40 +1,18 @@
 //! Options for who runs ffwd as a service, and the commands that serve a person: what is run when something happens, the
 //! full screen, man pages.
 
-use super::{Overwrite, chain_parser};
+use super::Overwrite;
+use crate::options::given::{Given, Place};
+use crate::options::values::chain_parser;
 use clap::Args;
 use consensus::Chain;
 use std::path::PathBuf;
 
-/// Commands that are run when something happens, with Core's names.
-#[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Commands that are told")]
-pub(crate) struct Notify {
-    /// Run this command when the best block changes, after the initial block download; %s is its hash (repeatable)
-    #[arg(long, value_name = "COMMAND")]
-    pub(crate) blocknotify: Vec<String>,
-    /// Run this command when a warning is given; %s is the message (repeatable)
-    #[arg(long, value_name = "COMMAND")]
-    pub(crate) alertnotify: Vec<String>,
-    /// Run this command when the program is ready (repeatable)
-    #[arg(long, value_name = "COMMAND")]
-    pub(crate) startupnotify: Vec<String>,
-    /// Run this command when the program is to end, and wait for it (repeatable)
-    #[arg(long, value_name = "COMMAND")]
-    pub(crate) shutdownnotify: Vec<String>,
-}
+/// Commands that are run when something happens.
+pub(crate) type Notify = Given<{ Place::Notify as u8 }>;
 
-/// Files of the program, with Core's names.
-#[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Files of the program")]
-pub(crate) struct OwnFiles {
-    /// Log, relative to the network's directory; 0: write none [default: debug.log]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) debuglogfile: Option<PathBuf>,
-    /// File with the number of the process, relative to the network's directory; 0: write none [default: bitcoind.pid]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) pid: Option<PathBuf>,
-}
+/// Files of the program.
+pub(crate) type OwnFiles = Given<{ Place::OwnFiles as u8 }>;
 
 /// `ffwd top`.
 #[derive(Args, Clone, Debug)]

@@ -6,6 +6,15 @@ use super::Category::{
 use super::CoreOption;
 use super::Effect::{FileOnly, Instead, LineOnly, Removed, Unused, Used};
 use super::Kind::{Flag, FlagOrText, Number, Path, Text};
+use super::Place::{Before, Common, Indexes, Notify, OwnFiles, Server, Sync, Writing};
+use super::logging::{category_parser, level};
+use super::values::{
+    CONNECTIONS_MAX, PAR_MAX, TestOption, activation, chain_parser, challenge, cores, dbcache, filter_type, hash,
+    peer_timeout, port, prune, user_agent_comment, version_bits, work, zero_or_one,
+};
+use clap::builder::{TypedValueParser, ValueParser};
+use primitives::Height;
+use std::path::PathBuf;
 
 const WALLET: super::Effect = Unused("ffwd has no wallet");
 const TRANSACTIONS: super::Effect = Unused("ffwd takes and relays no transactions");
@@ -24,89 +33,143 @@ const ZEROMQ: super::Effect = Instead(
 const AFTER_IMPORT: super::Effect =
     Instead("ffwd import FILE and ffwd reindex end when the blocks are connected: run one of them");
 
+fn yes_or_no() -> ValueParser {
+    ValueParser::new(zero_or_one)
+}
+
+fn text() -> ValueParser {
+    clap::value_parser!(String).into()
+}
+
+fn path() -> ValueParser {
+    clap::value_parser!(PathBuf).into()
+}
+
 const fn o(name: &'static str, kind: super::Kind, category: super::Category, effect: super::Effect) -> CoreOption {
     CoreOption::new(name, kind, category, effect)
 }
 
 /// Every option of bitcoind's.
 pub(crate) static TABLE: &[CoreOption] = &[
-    o("alertnotify", Text, Options, Used).many(),
-    o("allowignoredconf", Flag, Options, Used),
-    o("assumevalid", Text, Options, Used),
-    o("blockfilterindex", FlagOrText, Options, Used).many(),
-    o("blocknotify", Text, Options, Used).many(),
+    o("alertnotify", Text, Options, Used).many()
+        .lines(Notify, "COMMAND", text, "Run this command when a warning is given; %s is the message (repeatable)"),
+    o("allowignoredconf", Flag, Options, Used)
+        .line(Common, "0|1", yes_or_no, "Go on where the data directory has a bitcoin.conf that is not the one in use [default: 0]"),
+    o("assumevalid", Text, Options, Used)
+        .line(Common, "HASH|0", || ValueParser::new(hash), "Assume the scripts of this block and its ancestors valid; 0: verify all [default: Core's]"),
+    o("blockfilterindex", FlagOrText, Options, Used).many()
+        .line(Indexes, "TYPE|0|1", || ValueParser::new(cores(filter_type)), "Maintain an index of compact filters by block; basic is the one type [default: 0]"),
+    o("blocknotify", Text, Options, Used).many()
+        .lines(Notify, "COMMAND", text, "Run this command when the best block changes, after the initial block download; %s is its hash (repeatable)"),
     o("blockreconstructionextratxn", Number, Options, TRANSACTIONS),
-    o("blocksdir", Path, Options, Used),
+    o("blocksdir", Path, Options, Used)
+        .line(Common, "DIR", path, "Directory that holds blocks/ [default: the data directory]"),
     o("blocksonly", Flag, Options, TRANSACTIONS),
-    o("blocksxor", Flag, Options, Used),
-    o("coinstatsindex", Flag, Options, Used),
-    o("conf", Path, Options, LineOnly),
+    o("blocksxor", Flag, Options, Used)
+        .line(Writing, "0|1", yes_or_no, "Obfuscate the block files of a new data directory [default: 1]"),
+    o("coinstatsindex", Flag, Options, Used)
+        .line(Indexes, "0|1", yes_or_no, "Maintain an index of statistics of the UTXO set at every height [default: 0]"),
+    o("conf", Path, Options, LineOnly)
+        .line(Common, "FILE", path, "Configuration file, relative to the data directory; 0: read none [default: bitcoin.conf]"),
     o("daemon", Flag, Options, DAEMON),
     o("daemonwait", Flag, Options, DAEMON),
-    o("datadir", Path, Options, Used).never_negated(),
+    o("datadir", Path, Options, Used).never_negated()
+        .line(Common, "DIR", path, "Data directory [default: Core's]"),
     o("dbbatchsize", Number, Options, PROGRAM),
-    o("dbcache", Number, Options, Used),
-    o("debuglogfile", Path, Options, Used),
+    o("dbcache", Number, Options, Used)
+        .line(Common, "MiB|auto", || ValueParser::new(dbcache), "Memory for coins, blocks in flight and tables, at least 4; auto: half of what is left, and less when others need it [default: auto]"),
+    o("debuglogfile", Path, Options, Used)
+        .line(OwnFiles, "FILE", path, "Log, relative to the network's directory; 0: write none [default: debug.log]"),
     o("help", Flag, Options, LineOnly),
     o("includeconf", Path, Options, FileOnly).many(),
-    o("loadblock", Path, Options, Used).many(),
+    o("loadblock", Path, Options, Used).many()
+        .lines(Before, "FILE", path, "Import the blocks of this file first, as `import` does (repeatable)"),
     o("maxmempool", Number, Options, TRANSACTIONS),
     o("mempoolexpiry", Number, Options, TRANSACTIONS),
-    o("minimumchainwork", Text, Options, Used),
-    o("par", Number, Options, Used),
+    o("minimumchainwork", Text, Options, Used)
+        .line(Common, "HEX", || ValueParser::new(cores(work)), "Minimum work of a chain, in hexadecimal [default: Core's]"),
+    o("par", Number, Options, Used)
+        .line(Common, "N", || clap::value_parser!(i64).range(-PAR_MAX..=PAR_MAX).into(), "Worker threads; 0: one per core, -N: all cores but N [default: 0]").negative(),
     o("persistmempool", Flag, Options, TRANSACTIONS),
     o("persistmempoolv1", Flag, Options, TRANSACTIONS),
-    o("pid", Path, Options, Used),
+    o("pid", Path, Options, Used)
+        .line(OwnFiles, "FILE", path, "File with the number of the process, relative to the network's directory; 0: write none [default: bitcoind.pid]"),
     o("prevoutfetchthreads", Number, Options, PROGRAM),
-    o("prune", Number, Options, Used),
-    o("reindex", Flag, Options, Used),
-    o("reindex-chainstate", Flag, Options, Used),
-    o("settings", Path, Options, Used),
-    o("shutdownnotify", Text, Options, Used).many(),
-    o("startupnotify", Text, Options, Used).many(),
-    o("txindex", Flag, Options, Used),
-    o("txospenderindex", Flag, Options, Used),
+    o("prune", Number, Options, Used)
+        .line(Writing, "MiB", || ValueParser::new(cores(prune)), "Target size of block and undo files, at least 550; 0: keep all, 1: manual pruning [default: 0]").negative(),
+    o("reindex", Flag, Options, Used)
+        .line(Before, "0|1", yes_or_no, "Rebuild block index, undo files and UTXO set from the block files first, as `reindex` does [default: 0]"),
+    o("reindex-chainstate", Flag, Options, Used)
+        .line(Before, "0|1", yes_or_no, "Rebuild the UTXO set alone first, as `reindex --chainstate-only` does [default: 0]"),
+    o("settings", Path, Options, Used)
+        .line(Common, "FILE", path, "bitcoind's file of settings made at run time, relative to the network's directory; 0: read none [default: settings.json]"),
+    o("shutdownnotify", Text, Options, Used).many()
+        .lines(Notify, "COMMAND", text, "Run this command when the program is to end, and wait for it (repeatable)"),
+    o("startupnotify", Text, Options, Used).many()
+        .lines(Notify, "COMMAND", text, "Run this command when the program is ready (repeatable)"),
+    o("txindex", Flag, Options, Used)
+        .line(Indexes, "0|1", yes_or_no, "Maintain an index of all transactions [default: 0]"),
+    o("txospenderindex", Flag, Options, Used)
+        .line(Indexes, "0|1", yes_or_no, "Maintain an index of the spenders of transaction outputs [default: 0]"),
     o("version", Flag, Options, LineOnly),
     // Connection options.
-    o("addnode", Text, Connection, Used).many().networks_own(),
+    o("addnode", Text, Connection, Used).many().networks_own()
+        .lines(Sync, "ADDR", text, "Connect to this node as well, and again when it disconnects (repeatable)"),
     o("asmap", FlagOrText, Connection, NETWORK),
-    o("bantime", Number, Connection, Used),
-    o("bind", Text, Connection, Used).many().networks_own(),
+    o("bantime", Number, Connection, Used)
+        .line(Sync, "SECONDS", || clap::value_parser!(i64).into(), "Seconds that a ban lasts of which setban says nothing [default: 86400]"),
+    o("bind", Text, Connection, Used).many().networks_own()
+        .lines(Sync, "ADDR", text, "Address to accept connections on, IP or IP:PORT (repeatable)"),
     o("cjdnsreachable", Flag, Connection, NETWORK),
-    o("connect", Text, Connection, Used).many().networks_own(),
+    o("connect", Text, Connection, Used).many().networks_own()
+        .lines(Sync, "ADDR", text, "Connect only to this node (repeatable); 0: connect to none"),
     o("discover", Flag, Connection, NETWORK),
     o("dns", Flag, Connection, NETWORK),
-    o("dnsseed", Flag, Connection, Used),
+    o("dnsseed", Flag, Connection, Used)
+        .line(Sync, "0|1", yes_or_no, "Query DNS seeds for peers [default: 1, with --connect 0]"),
     o("externalip", Text, Connection, NETWORK).many(),
-    o("fixedseeds", Flag, Connection, Used),
-    o("forcednsseed", Flag, Connection, Used),
+    o("fixedseeds", Flag, Connection, Used)
+        .line(Sync, "0|1", yes_or_no, "Use fixed seeds where DNS seeds bring no peers [default: 1]"),
+    o("forcednsseed", Flag, Connection, Used)
+        .line(Sync, "0|1", yes_or_no, "Query them all at once, whatever addresses are known [default: 0]"),
     o("i2pacceptincoming", Flag, Connection, NETWORK),
     o("i2psam", Text, Connection, NETWORK),
     o("inboundrelaypercent", Number, Connection, NETWORK),
-    o("listen", Flag, Connection, Used),
+    o("listen", Flag, Connection, Used)
+        .lines(Sync, "ADDR|0|1", text, "Accept connections on IP or IP:PORT (repeatable); 1: on every address, 0: none [default: 0, with --bind 1]"),
     o("listenonion", Flag, Connection, NETWORK),
-    o("maxconnections", Number, Connection, Used),
+    o("maxconnections", Number, Connection, Used)
+        .line(Sync, "N", || clap::value_parser!(u16).range(..=i64::from(CONNECTIONS_MAX)).into(), "Most connections, inbound and outbound; 11 of them are outbound [default: 200]"),
     o("maxreceivebuffer", Number, Connection, NETWORK),
     o("maxsendbuffer", Number, Connection, NETWORK),
     o("maxuploadtarget", Text, Connection, NETWORK),
     o("natpmp", Flag, Connection, NETWORK),
     o("networkactive", Flag, Connection, Instead("ffwd serve works without peers, and so does ffwd sync -connect=0")),
     o("onion", Text, Connection, ONE_PROXY),
-    o("onlynet", Text, Connection, Used).many(),
-    o("peerblockfilters", Flag, Connection, Used),
+    o("onlynet", Text, Connection, Used).many()
+        .lines(Sync, "NET", text, "Seek peers in this network alone: ipv4, ipv6 or onion (repeatable) [default: every network]"),
+    o("peerblockfilters", Flag, Connection, Used)
+        .line(Sync, "0|1", yes_or_no, "Serve compact block filters to peers (BIP 157); needs --blockfilterindex [default: 0]"),
     o("peerbloomfilters", Flag, Connection, TRANSACTIONS),
-    o("peertimeout", Number, Connection, Used),
-    o("port", Number, Connection, Used).networks_own(),
-    o("proxy", Text, Connection, Used).many(),
+    o("peertimeout", Number, Connection, Used)
+        .line(Sync, "SECONDS", || ValueParser::new(cores(peer_timeout)), "Seconds for a peer to end its handshake, and within which it is not yet taken for dead, at least 1 [default: 60]"),
+    o("port", Number, Connection, Used).networks_own()
+        .line(Sync, "PORT", || ValueParser::new(cores(port)), "Port of --listen and --bind without one [default: the network's]"),
+    o("proxy", Text, Connection, Used).many()
+        .line(Sync, "ADDR", text, "SOCKS5 proxy for every connection, HOST:PORT [default: no proxy]"),
     o("proxyrandomize", Flag, Connection, NETWORK),
-    o("seednode", Text, Connection, Used).many(),
+    o("seednode", Text, Connection, Used).many()
+        .lines(Sync, "ADDR", text, "Connect to this node for addresses of others, and leave it (repeatable)"),
     o("timeout", Number, Connection, NETWORK),
     o("torcontrol", Text, Connection, NETWORK),
     o("torpassword", Text, Connection, NETWORK).secret(),
     o("txreconciliation", Flag, Connection, TRANSACTIONS),
-    o("v2transport", Flag, Connection, Used),
-    o("whitebind", Text, Connection, Used).many(),
-    o("whitelist", Text, Connection, Used).many(),
+    o("v2transport", Flag, Connection, Used)
+        .line(Sync, "0|1", yes_or_no, "Use BIP 324 v2 transport where the peer supports it [default: 1]"),
+    o("whitebind", Text, Connection, Used).many()
+        .lines(Sync, "ADDR", text, "As --bind, with permissions for who connects there: PERMISSIONS@IP:PORT or IP:PORT (repeatable)"),
+    o("whitelist", Text, Connection, Used).many()
+        .lines(Sync, "NET", text, "Permissions for peers of a network: PERMISSIONS@IP/BITS, each part but IP optional (repeatable); noban (the default), download, addr; in, out"),
     // Wallet options.
     o("addresstype", Text, Wallet, WALLET),
     o("avoidpartialspends", Flag, Wallet, WALLET),
@@ -144,50 +207,68 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("acceptstalefeeestimates", Flag, DebugTest, TRANSACTIONS),
     o("capturemessages", Flag, DebugTest, CAPTURE),
     o("checkaddrman", Number, DebugTest, PROGRAM),
-    o("checkblockindex", FlagOrText, DebugTest, Used),
+    o("checkblockindex", FlagOrText, DebugTest, Used)
+        .line(Common, "N", || clap::value_parser!(u32).into(), "Check the block index after every N changes of the chain; 0: never [default: 0]").hidden(),
     o("checkblocks", Number, DebugTest, Unused("ffwd verify checks blocks again: it takes --blocks and --level")),
     o("checklevel", Number, DebugTest, Unused("ffwd verify checks blocks again: it takes --blocks and --level")),
     o("checkmempool", Number, DebugTest, TRANSACTIONS),
-    o("debug", FlagOrText, DebugTest, Used).many(),
-    o("debugexclude", Text, DebugTest, Used).many(),
+    o("debug", FlagOrText, DebugTest, Used).many()
+        .lines(Writing, "CATEGORY", || ValueParser::new(category_parser()), "Additional output (repeatable)"),
+    o("debugexclude", Text, DebugTest, Used).many()
+        .lines(Writing, "CATEGORY", || ValueParser::new(category_parser()), "Leave this category of --debug out (repeatable)").values_hidden(),
     o("deprecatedrpc", Text, DebugTest, PROGRAM).many(),
-    o("fastprune", Flag, DebugTest, Used),
+    o("fastprune", Flag, DebugTest, Used)
+        .line(Common, "0|1", yes_or_no, "Block files of 64 KiB, and pruning from height 100 on regtest [default: 0]").hidden(),
     o("help-debug", Flag, DebugTest, LineOnly),
     o("limitancestorcount", Number, DebugTest, TRANSACTIONS),
     o("limitclustercount", Number, DebugTest, TRANSACTIONS),
     o("limitclustersize", Number, DebugTest, TRANSACTIONS),
     o("limitdescendantcount", Number, DebugTest, TRANSACTIONS),
-    o("logips", Flag, DebugTest, Used),
-    o("loglevel", Text, DebugTest, Used).many().never_negated(),
+    o("logips", Flag, DebugTest, Used)
+        .line(Writing, "0|1", yes_or_no, "Addresses of peers in lines of the category net about their version [default: 0]"),
+    o("loglevel", Text, DebugTest, Used).many().never_negated()
+        .lines(Writing, "LEVEL|CATEGORY:LEVEL", || ValueParser::new(cores(level)), "Checked as bitcoind does: lines of ffwd's debug.log have one level (repeatable)").hidden(),
     o("loglevelalways", Flag, DebugTest, LOG),
-    o("logratelimit", Flag, DebugTest, Used),
+    o("logratelimit", Flag, DebugTest, Used)
+        .line(Sync, "0|1", yes_or_no, "Leave lines about inbound connections out of debug.log beyond 30 a minute [default: 1]"),
     o("logsourcelocations", Flag, DebugTest, LOG),
     o("logthreadnames", Flag, DebugTest, LOG),
-    o("logtimemicros", Flag, DebugTest, Used),
+    o("logtimemicros", Flag, DebugTest, Used)
+        .line(Writing, "0|1", yes_or_no, "Times of debug.log in microseconds [default: 0]"),
     o("logtimestamps", Flag, DebugTest, LOG),
     o("maxsigcachesize", Number, DebugTest, PROGRAM),
-    o("maxtipage", Number, DebugTest, Used),
+    o("maxtipage", Number, DebugTest, Used)
+        .line(Common, "SECONDS", || clap::value_parser!(u64).into(), "Age of the tip above which the initial block download goes on [default: 86400]").hidden(),
     o("maxtxfee", Text, DebugTest, WALLET),
-    o("mocktime", Number, DebugTest, Used),
+    o("mocktime", Number, DebugTest, Used)
+        .line(Common, "SECONDS", || clap::value_parser!(u64).into(), "Unix time in place of the clock's, on regtest; 0: the clock's [default: 0]").hidden(),
     o("printpriority", Flag, DebugTest, TRANSACTIONS),
-    o("printtoconsole", Flag, DebugTest, Used),
+    o("printtoconsole", Flag, DebugTest, Used)
+        .line(Writing, "0|1", yes_or_no, "Progress, notes and warnings on standard error; 0: errors alone, the rest is in debug.log [default: 1]"),
     o("shrinkdebugfile", Flag, DebugTest, LOG),
     o("stopafterblockimport", Flag, DebugTest, AFTER_IMPORT),
-    o("stopatheight", Number, DebugTest, Used),
-    o("test", Text, DebugTest, Used).many(),
-    o("testactivationheight", Text, DebugTest, Used).many(),
-    o("uacomment", Text, DebugTest, Used).many(),
+    o("stopatheight", Number, DebugTest, Used)
+        .line(Writing, "HEIGHT", || ValueParser::new(clap::value_parser!(u32).map(Height::new)), "Stop at exactly this height; 0: do not stop [default: 0]"),
+    o("test", Text, DebugTest, Used).many()
+        .lines(Common, "OPTION", || clap::value_parser!(TestOption).into(), "Test option on regtest; bip94: enforce BIP 94 (repeatable)"),
+    o("testactivationheight", Text, DebugTest, Used).many()
+        .lines(Common, "NAME@H", || ValueParser::new(cores(activation)), "Activation height of segwit, bip34, dersig, cltv or csv on regtest (repeatable)"),
+    o("uacomment", Text, DebugTest, Used).many()
+        .lines(Sync, "TEXT", || ValueParser::new(cores(user_agent_comment)), "Text added to the user agent (repeatable)"),
     // Chain selection options.
-    o("chain", Text, ChainParams, Used),
+    o("chain", Text, ChainParams, Used)
+        .line(Common, "CHAIN", || ValueParser::new(chain_parser()), "Network [default: main]"),
     o("regtest", Flag, ChainParams, Used),
     o("signet", Flag, ChainParams, Used),
-    o("signetchallenge", Text, ChainParams, Used).many().never_negated(),
+    o("signetchallenge", Text, ChainParams, Used).many().never_negated()
+        .line(Common, "HEX", || ValueParser::new(cores(challenge)), "Script that the blocks of a signet satisfy [default: the public signet's]"),
     o("signetseednode", Text, ChainParams, Unused("-seednode=HOST names a node that is asked for addresses"))
         .many()
         .never_negated(),
     o("testnet", Flag, ChainParams, Used),
     o("testnet4", Flag, ChainParams, Used),
-    o("vbparams", Text, ChainParams, Used).many(),
+    o("vbparams", Text, ChainParams, Used).many()
+        .lines(Common, "NAME:START:END[:HEIGHT]", || ValueParser::new(cores(version_bits)), "Start, end and activation height of a version bits deployment (repeatable)").hidden(),
     // Node relay options.
     o("acceptnonstdtxn", Flag, NodeRelay, TRANSACTIONS),
     o("bytespersigop", Number, NodeRelay, TRANSACTIONS),
@@ -207,23 +288,39 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("blockreservedweight", Number, BlockCreation, TRANSACTIONS),
     o("blockversion", Number, BlockCreation, TRANSACTIONS),
     // RPC server options.
-    o("rest", Flag, Rpc, Used),
-    o("rpcallowip", Text, Rpc, Used).many(),
-    o("rpcauth", Text, Rpc, Used).many().secret(),
-    o("rpcbind", Text, Rpc, Used).many().networks_own(),
-    o("rpccookiefile", Path, Rpc, Used),
-    o("rpccookieperms", Text, Rpc, Used),
+    o("rest", Flag, Rpc, Used)
+        .line(Server, "0|1", yes_or_no, "Answer REST requests, which need no password [default: 0]"),
+    o("rpcallowip", Text, Rpc, Used).many()
+        .lines(Server, "NET", text, "Let clients of this network connect: IP, IP/BITS or IP/NETMASK (repeatable) [default: this machine alone]"),
+    o("rpcauth", Text, Rpc, Used).many().secret()
+        .lines(Server, "LINE", text, "User with the hash of a password, USER:SALT$HASH, as Core's share/rpcauth makes it (repeatable)"),
+    o("rpcbind", Text, Rpc, Used).many().networks_own()
+        .lines(Server, "ADDR", text, "Address of the server, IP or IP:PORT; takes --rpcallowip too (repeatable) [default: 127.0.0.1 and ::1]"),
+    o("rpccookiefile", Path, Rpc, Used)
+        .line(Server, "FILE", text, "File of the cookie, relative to the network's directory; 0: make none [default: .cookie]"),
+    o("rpccookieperms", Text, Rpc, Used)
+        .line(Server, "WHO", text, "Who may read the cookie: owner, group or all [default: owner]"),
     o("rpcdoccheck", Flag, Rpc, PROGRAM),
-    o("rpcmaxconnections", Number, Rpc, Used),
-    o("rpcpassword", Text, Rpc, Used).secret(),
-    o("rpcport", Number, Rpc, Used).networks_own(),
-    o("rpcservertimeout", Number, Rpc, Used),
-    o("rpcthreads", Number, Rpc, Used),
-    o("rpcuser", Text, Rpc, Used).secret(),
-    o("rpcwhitelist", Text, Rpc, Used).many(),
-    o("rpcwhitelistdefault", Flag, Rpc, Used),
-    o("rpcworkqueue", Number, Rpc, Used),
-    o("server", Flag, Rpc, Used),
+    o("rpcmaxconnections", Number, Rpc, Used)
+        .line(Server, "N", || clap::value_parser!(u16).range(1..).into(), "Clients that are connected at the same time; more wait until one has gone. Above 128 it is 128 [default: 16]"),
+    o("rpcpassword", Text, Rpc, Used).secret()
+        .line(Server, "PASSWORD", text, "Password in place of the cookie; every program of this machine may see it [default: none]"),
+    o("rpcport", Number, Rpc, Used).networks_own()
+        .line(Server, "PORT", || clap::value_parser!(u16).range(1..).into(), "Port of the server [default: the network's]"),
+    o("rpcservertimeout", Number, Rpc, Used)
+        .line(Server, "SECONDS", || clap::value_parser!(u16).range(1..).into(), "Seconds for a client to send a request [default: 30]"),
+    o("rpcthreads", Number, Rpc, Used)
+        .line(Server, "N", || clap::value_parser!(u16).range(1..=256).into(), "Calls at the same time [default: 16]"),
+    o("rpcuser", Text, Rpc, Used).secret()
+        .line(Server, "USER", text, "User of --rpcpassword [default: none]"),
+    o("rpcwhitelist", Text, Rpc, Used).many()
+        .lines(Server, "LINE", text, "What a user may call, USER:CALL,CALL (repeatable) [default: everything]"),
+    o("rpcwhitelistdefault", Flag, Rpc, Used)
+        .line(Server, "0|1", yes_or_no, "Who is in no --rpcwhitelist may call nothing [default: 1 with --rpcwhitelist, else 0]"),
+    o("rpcworkqueue", Number, Rpc, Used)
+        .line(Server, "N", || clap::value_parser!(u16).range(1..).into(), "Calls that wait for a thread [default: 64]"),
+    o("server", Flag, Rpc, Used)
+        .line(Server, "0|1", yes_or_no, "Answer JSON-RPC calls [default: 0; of serve 1]"),
     // What bitcoind takes and its help hides.
     o("?", Flag, Hidden, LineOnly),
     o(

@@ -3,8 +3,6 @@
 //! Source: Bitcoin Core b88bffe, logging.cpp, `LOG_CATEGORIES_BY_STR`; init/common.cpp, `SetLoggingLevel`, `SetLoggingCategories`.
 //! Absent on purpose: levels of lines. Those of ffwd have one, so that `-loglevel` is checked and changes nothing.
 
-use super::{cores, zero_or_one};
-use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use node::LOG_CATEGORIES;
 
@@ -19,20 +17,6 @@ const ALL: &str = "all";
 /// Drops the categories before it.
 const NONE: &str = "none";
 
-/// Options of debug.log.
-#[derive(Args, Clone, Debug, Default)]
-pub(crate) struct Logging {
-    /// Leave this category of --debug out (repeatable)
-    #[arg(long, value_name = "CATEGORY", value_parser = category_parser(), hide_possible_values = true)]
-    pub(crate) debugexclude: Vec<&'static str>,
-    /// Checked as bitcoind does: lines of ffwd's debug.log have one level (repeatable)
-    #[arg(long, value_name = "LEVEL|CATEGORY:LEVEL", value_parser = cores(level), hide = true)]
-    pub(crate) loglevel: Vec<String>,
-    /// Addresses of peers in lines of the category net about their version [default: 0]
-    #[arg(long, value_name = "0|1", value_parser = zero_or_one)]
-    pub(crate) logips: Option<bool>,
-}
-
 /// A category by its name: one of those that there are, `all` or `none`.
 pub(crate) fn category(name: &str) -> Option<&'static str> {
     match name {
@@ -45,7 +29,7 @@ pub(crate) fn category(name: &str) -> Option<&'static str> {
 }
 
 /// Reads a category of the command line.
-pub(super) fn category_parser() -> impl TypedValueParser<Value = &'static str> {
+pub(crate) fn category_parser() -> impl TypedValueParser<Value = &'static str> {
     let shown = |name: &str| match name {
         "bench" => Some("Time of each stage, in debug.log"),
         HEAP => Some("Allocations, in dhat-heap.json beside debug.log; needs feature heap; slow"),
