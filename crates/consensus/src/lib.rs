@@ -12,6 +12,7 @@ pub mod block;
 pub mod cleanup;
 pub mod deployments;
 pub mod flags;
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod fuzz;
 pub mod header;
@@ -24,6 +25,7 @@ pub mod version_bits;
 pub use assume_valid::{ScriptCheckReason, script_check_reason};
 pub use cleanup::Cleanup;
 pub use deployments::Deployment;
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub use fuzz::{fuzz_recipe, fuzz_rules};
 pub use params::{Chain, Params};

@@ -4,9 +4,9 @@
 //! operation on which file failed. What it must never know: what the bytes mean; no LevelDB, no Bitcoin.
 //!
 //! [`Disk`] is a file system, [`DiskFile`] one open file. [`RealDisk`] is the machine's own;
-//! [`ServedDisk`] has another program read files, of an object store for one;
-//! [`SimDisk`] lives in memory and can stop, tear, forget and refuse, so that tests can prove what
-//! a directory looks like after every kind of accident.
+//! [`ServedDisk`] has another program read files, of an object store for one; [`MemoryFile`] is a file on no disk.
+//! With the feature `testing` there is `SimDisk`: it lives in memory and can stop, tear, forget and refuse, so that tests can
+//! prove what a directory looks like after every kind of accident.
 //!
 //! Rules that both keep:
 //! - What was written is durable only after [`DiskFile::sync`]; that a name exists, moved or went is
@@ -20,10 +20,12 @@
 
 mod left;
 mod lock;
+mod memory_file;
 mod real;
 mod regular;
 #[cfg(unix)]
 mod served;
+#[cfg(any(test, feature = "testing"))]
 mod sim;
 mod system;
 #[cfg(test)]
@@ -38,9 +40,11 @@ use std::sync::Arc;
 
 pub use left::{is_still_open, remove_tree};
 pub use lock::{LockError, LockGuard, lock_file};
+pub use memory_file::MemoryFile;
 pub use real::RealDisk;
 #[cfg(unix)]
 pub use served::ServedDisk;
+#[cfg(any(test, feature = "testing"))]
 pub use sim::{Fault, Kind, Loss, SimDisk};
 
 /// What a file says that the system makes when it is read, such as those of /proc and of control groups; `None` without it.
@@ -466,6 +470,7 @@ pub struct Bytes(Inner);
 enum Inner {
     Owned(Vec<u8>),
     /// Of a simulated file that counts as open as long as this lives, as a mapped one does.
+    #[cfg(any(test, feature = "testing"))]
     Open {
         bytes: Vec<u8>,
         _file: Arc<dyn DiskFile>,
@@ -496,7 +501,9 @@ impl Bytes {
     /// Whether a part is in memory, so that to read it waits for no disk; yes where the system does not tell.
     pub fn is_resident(&self, range: Range<usize>) -> bool {
         match &self.0 {
-            Inner::Owned(_) | Inner::Open { .. } => true,
+            Inner::Owned(_) => true,
+            #[cfg(any(test, feature = "testing"))]
+            Inner::Open { .. } => true,
             Inner::Mapped(map) => map.is_resident(range),
         }
     }
@@ -526,7 +533,9 @@ impl Deref for Bytes {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Inner::Owned(bytes) | Inner::Open { bytes, .. } => bytes,
+            Inner::Owned(bytes) => bytes,
+            #[cfg(any(test, feature = "testing"))]
+            Inner::Open { bytes, .. } => bytes,
             Inner::Mapped(map) => map,
         }
     }

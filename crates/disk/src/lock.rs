@@ -13,9 +13,8 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use crate::DiskFile;
 use crate::regular::open_regular;
 use crate::system::{self, FileId};
 
@@ -31,7 +30,8 @@ enum Guarded {
     /// A file of this machine.
     Machine(Option<Held>),
     /// A file of a disk that no other program sees: open as long as this lives.
-    Own { _file: Arc<dyn DiskFile> },
+    #[cfg(any(test, feature = "testing"))]
+    Own { _file: std::sync::Arc<dyn crate::DiskFile> },
 }
 
 #[derive(Debug)]
@@ -41,9 +41,10 @@ struct Held {
     id: FileId,
 }
 
+#[cfg(any(test, feature = "testing"))]
 impl LockGuard {
     /// A guard that only keeps a file open: for disks that no other program can see.
-    pub(super) fn of(file: Arc<dyn DiskFile>) -> LockGuard {
+    pub(super) fn of(file: std::sync::Arc<dyn crate::DiskFile>) -> LockGuard {
         LockGuard(Guarded::Own { _file: file })
     }
 }

@@ -23,6 +23,7 @@ mod disk_look_up;
 mod edit;
 mod error;
 mod format;
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod fuzz;
 mod index;
@@ -42,6 +43,7 @@ mod version;
 pub use compaction::Compaction;
 pub use db::Db;
 pub use error::{Error, Result};
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub use fuzz::{fuzz_history, fuzz_open};
 pub use install::{Installed, begin_install, can_move_files, forget_install, install, is_installing};

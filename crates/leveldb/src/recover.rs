@@ -4,7 +4,7 @@
 //! for writing puts it into a file.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -16,7 +16,7 @@ use crate::format::RECORD_BYTES_MAX;
 use crate::log::LogReader;
 use crate::names::{CURRENT, Name};
 use crate::version::{Shared, TableFile, Version};
-use disk::{DirEntry, Disk, SimDisk};
+use disk::{DirEntry, MemoryFile};
 
 /// CURRENT holds one short name.
 const CURRENT_BYTES_MAX: u64 = 1024;
@@ -181,8 +181,7 @@ fn read_batch<'a>(batch: &'a [u8], memory: &mut Memory<'a>) -> Option<u64> {
 
 /// A table in memory, with the number that its file is to have.
 fn table_of(shared: &Shared, memory: &Memory<'_>, has_filters: bool) -> Result<MemoryTable> {
-    let disk = SimDisk::new(0);
-    let sink = Sink::new(disk.create(Path::new("table"))?, false);
+    let sink = Sink::new(Arc::new(MemoryFile::new("table")), false);
     let mut part = Part::new(has_filters, shared.kernels);
     for (key, (tag, value)) in memory {
         part.put(key, *tag, value);

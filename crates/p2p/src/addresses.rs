@@ -388,7 +388,8 @@ impl Addresses {
         put_sum(out)
     }
 
-    /// A file with these bytes behind magic and version, and the right checksum, for [`crate::fuzz_codec`].
+    /// A file with these bytes behind magic and version, and the right checksum, for `fuzz::fuzz_codec`.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn file_of(contents: &[u8]) -> Vec<u8> {
         put_sum([&MAGIC[..], &VERSION.to_le_bytes(), contents].concat())
     }

@@ -31,6 +31,7 @@ pub mod download;
 pub mod facts;
 pub mod filter_request;
 pub mod fixed_seeds;
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod fuzz;
 pub mod hub;
@@ -46,6 +47,7 @@ pub mod permissions;
 mod pongs;
 pub mod reason;
 pub mod rng;
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod sim;
 pub mod socks5;
@@ -61,6 +63,7 @@ pub use api::{BlockBytes, BlockVerdict, Config, Event, Outbound, PeerId, PeerInf
 pub use budget::{BufferPool, InFlightBudget, Reservation};
 pub use chain::{ChainView, FilterHeader, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
 pub use facts::NetworkFacts;
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub use fuzz::{fuzz_codec, fuzz_peer};
 pub use net::{AddedPeer, Network, Peers};

@@ -8,6 +8,7 @@ pub mod amount;
 pub mod block;
 pub mod coin;
 pub mod encode;
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod fuzz;
 pub mod hash;
@@ -29,6 +30,7 @@ pub use amount::Amount;
 pub use block::{Block, Input, Output, Transaction};
 pub use coin::{CoinKey, CoinRef};
 pub use encode::{DecodeError, Reader};
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub use fuzz::{fuzz_block, fuzz_hints, fuzz_snapshot};
 pub use hash::Hash256;

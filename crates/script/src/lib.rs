@@ -12,6 +12,7 @@ pub mod deferred;
 mod encoding;
 pub mod error;
 pub mod flags;
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod fuzz;
 mod interpreter;
@@ -30,6 +31,7 @@ pub use deferred::{Deferred, verify_all};
 pub use encoding::is_strict_der;
 pub use error::ScriptError;
 pub use flags::Flags;
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub use fuzz::fuzz_script;
 pub use lanes::Lanes;

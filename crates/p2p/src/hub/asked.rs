@@ -145,6 +145,7 @@ impl Hub {
     }
 
     /// Blocks that are asked of a peer beside those of the download: for fuzzing.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn direct_count(&self, id: PeerId) -> usize {
         self.blocks.direct_count(id)
     }

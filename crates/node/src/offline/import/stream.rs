@@ -226,6 +226,13 @@ fn send_all(mut reader: Box<dyn Read + Send>, chunk_bytes: usize, to: &SyncSende
             let what = packing.map_or("reading it failed".to_owned(), |packing| {
                 format!("it cannot be unpacked further ({})", packing.name())
             });
+            let what = match (packing, why.kind()) {
+                (Some(Packing::Xz), io::ErrorKind::OutOfMemory) => format!(
+                    "{what}, which takes more than {} MiB of memory; unpack it by `xz -d` first",
+                    XZ_KIB_MAX >> 10
+                ),
+                _ => what,
+            };
             return drop(to.send(Err(io::Error::new(why.kind(), format!("{what}: {why}")))));
         }
         if is_last {
@@ -311,5 +318,20 @@ mod tests {
                 assert!(came.len() <= 64 << 20, "what comes is bounded by the piece, whatever it says of its size");
             }
         }
+    }
+    /// The size of the dictionary stands in the file: the greatest there is asks for 4 GiB.
+    #[test]
+    fn xz_takes_no_more_memory_than_its_bound() {
+        let mut packed = xz(b"a block");
+        // Stream header, then the block's: its size, flags, the id of LZMA2, one byte of properties, padding, CRC32.
+        let header = 12..12 + (usize::from(packed[12]) + 1) * 4;
+        assert_eq!(packed[14..16], [0x21, 1]);
+        packed[16] = 40;
+        let mut sum = flate2::Crc::new();
+        sum.update(&packed[header.start..header.end - 4]);
+        packed[header.end - 4..header.end].copy_from_slice(&sum.sum().to_le_bytes());
+        let (came, broken) = read(&packed, None, 100).unwrap();
+        let broken = broken.expect("it is not unpacked");
+        assert!(came.is_empty() && broken.contains("more than 256 MiB") && broken.contains("xz -d"), "{broken}");
     }
 }

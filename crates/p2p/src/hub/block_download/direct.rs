@@ -77,6 +77,7 @@ impl BlockDownload {
     }
 
     /// How many such blocks a peer was asked for.
+    #[cfg(any(test, feature = "testing"))]
     pub(in super::super) fn direct_count(&self, id: PeerId) -> usize {
         self.givers.get(&id).map_or(0, |giver| giver.direct.len())
     }
