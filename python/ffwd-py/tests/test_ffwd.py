@@ -15,7 +15,7 @@ import pytest
 
 import ffwd
 
-CHAIN = Path(__file__).resolve().parents[3] / "crates/engine/examples/chain/regtest_0_107.blk"
+CHAIN = Path(__file__).resolve().parents[3] / "crates/ffwd-engine/examples/chain/regtest_0_107.blk"
 # What bitcoind says of the chain's UTXO set: gettxoutsetinfo.
 BEST = "2539af599d8b5c64cde25f5f795c112d6dcd026b8d4b2a203080b721f324a26b"
 HASH = "be8a56a52755a51d2a607ab1a23990223c5fa0cc4a9b8a814817039410fc35b9"

@@ -80,7 +80,8 @@ impl DataDir {
 
     /// The blocks of a range of heights, each with the coins that it spends: `..` for all, `100..200`, `100..=199`, `100..`.
     ///
-    /// The chain is that of the block index with the most work; of a pruned data directory only some blocks are there.
+    /// The chain is the one that the UTXO set stands on; where there is none, the connected one of most work. Of a pruned data
+    /// directory only some blocks are there.
     ///
     /// # Errors
     ///

@@ -9,6 +9,9 @@ use primitives::Height;
 use std::fmt;
 use std::ops::{Bound, Range, RangeBounds};
 
+/// The call that asks a program at work for the same.
+const QUESTION: &str = "getblock HASH 3";
+
 /// The blocks of a range of heights, in order: [`crate::DataDir::blocks`].
 ///
 /// A block is read when it is asked for. Each is compared with its header in the block index, and its undo data with its
@@ -36,7 +39,7 @@ impl Blocks {
         }
         let last = end.map(|end| Height::new(end - 1));
         let open = || ChainFiles::open(&options, Height::new(first), last, Needs::Blocks, None);
-        let chain = at_rest(&options, "getblock HASH 3", open)?;
+        let chain = at_rest(&options, QUESTION, open)?;
         let heights = first..chain.last().to_u32() + 1;
         Ok(Blocks { options, chain: Some(chain), heights })
     }
@@ -53,8 +56,9 @@ impl Iterator for Blocks {
     fn next(&mut self) -> Option<Result<Block, Error>> {
         let chain = self.chain.as_ref()?;
         let height = self.heights.next()?;
-        let whole = at_rest(&self.options, "getblock HASH 3", || chain.read_whole(Height::new(height)));
-        Some(whole.map(|whole| Block::new(height, whole)).map_err(Error::from))
+        let whole = chain.read_whole(Height::new(height));
+        let failed = |fault| Error::of_reading(&self.options, QUESTION, fault);
+        Some(whole.map(|whole| Block::new(height, whole)).map_err(failed))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -3,7 +3,6 @@
 use crate::error::Error;
 use crate::ids::{BlockHash, OutPoint, SetHash};
 use crate::script::ScriptType;
-use node::Fault;
 use node::offline::files::{SetCoins, SetFiles, at_rest};
 use node::options::Options;
 use node::utxo_stats::{SetHash as Wanted, SetInfo};
@@ -91,7 +90,8 @@ impl Coins {
     ///
     /// A damaged table, or what the system says.
     pub fn get(&self, outpoint: &OutPoint) -> Result<Option<Coin>, Error> {
-        let stored = at_rest(&self.options, QUESTION, || self.set.get(&outpoint.inner()))?;
+        let failed = |fault| Error::of_reading(&self.options, QUESTION, fault);
+        let stored = self.set.get(&outpoint.inner()).map_err(failed)?;
         let coin = |stored: Vec<u8>| Coin::new(*outpoint, &CoinRef::decode(&stored).expect("it was decoded once"));
         Ok(stored.map(coin))
     }
@@ -102,7 +102,8 @@ impl Coins {
     ///
     /// A damaged table, or what the system says.
     pub fn iter(&self) -> Result<CoinsIter, Error> {
-        let coins = at_rest(&self.options, QUESTION, || self.set.coins())?;
+        let failed = |fault| Error::of_reading(&self.options, QUESTION, fault);
+        let coins = self.set.coins().map_err(failed)?;
         Ok(CoinsIter { options: self.options.clone(), coins: Some(coins) })
     }
 }
@@ -129,10 +130,7 @@ impl Iterator for CoinsIter {
         let coins = self.coins.as_mut()?;
         let next = match coins.next_coin() {
             Ok(next) => next.map(|(outpoint, coin)| Ok(Coin::new(outpoint.into(), &coin))),
-            // The cause may be a program that was started meanwhile: it is named.
-            Err(fault) => {
-                at_rest(&self.options, QUESTION, || Err::<(), Fault>(fault)).err().map(|fault| Err(fault.into()))
-            }
+            Err(fault) => Some(Err(Error::of_reading(&self.options, QUESTION, fault))),
         };
         if !matches!(next, Some(Ok(_))) {
             self.coins = None;

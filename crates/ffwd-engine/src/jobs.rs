@@ -56,6 +56,16 @@ pub enum Ended {
     Incomplete(String),
 }
 
+/// A record of a block file that is no block, or whose body is not its header's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct DamagedRecord {
+    /// The file.
+    pub path: PathBuf,
+    /// The byte of the file at which the damage begins: a record with its magic, or a body.
+    pub offset: u64,
+}
+
 /// What a reindex or a sync did.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
@@ -76,8 +86,8 @@ pub struct JobReport {
     pub bytes: u64,
     /// Blocks that were refused because they break a rule.
     pub blocks_invalid: u64,
-    /// Damaged records of block files, of many the first ones: the file, and the byte at which the damage begins.
-    pub damaged: Vec<(PathBuf, u64)>,
+    /// Damaged records of block files, of many the first ones.
+    pub damaged: Vec<DamagedRecord>,
     /// Seconds that it took.
     pub seconds: f64,
 }
@@ -89,6 +99,8 @@ impl JobReport {
             Some(why) => Ended::Incomplete(why.to_string()),
             None => Ended::Complete,
         };
+        let damaged = report.damaged.into_iter();
+        let damaged = damaged.map(|record| DamagedRecord { path: record.path, offset: record.offset });
         JobReport {
             ended,
             height: report.height.to_u32(),
@@ -98,7 +110,7 @@ impl JobReport {
             transactions: report.transactions,
             bytes: report.bytes,
             blocks_invalid: report.blocks_invalid,
-            damaged: report.damaged.into_iter().map(|record| (record.path, record.offset)).collect(),
+            damaged: damaged.collect(),
             seconds: report.seconds,
         }
     }

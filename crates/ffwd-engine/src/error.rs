@@ -1,6 +1,8 @@
 //! Why a call failed: what sort of failure, the message with what to do, and the system's error behind it.
 
 use node::Fault;
+use node::offline::files::at_rest;
+use node::options::Options;
 use std::error;
 use std::fmt;
 use std::io;
@@ -71,6 +73,12 @@ impl Error {
     /// What was asked for cannot be had: why, and what to do.
     pub(crate) fn refused(why: impl Into<String>, advice: &str) -> Error {
         Fault::refused(why, advice).into()
+    }
+
+    /// A failure to read files without their locks. The cause may be a program that was started meanwhile: it is named.
+    pub(crate) fn of_reading(options: &Options, question: &str, fault: Fault) -> Error {
+        let failed = at_rest(options, question, || Err::<(), Fault>(fault));
+        failed.expect_err("it failed").into()
     }
 
     /// The same failure of a job that was told to stop, and stopped for that reason.

@@ -60,6 +60,6 @@ pub use datadir::{DataDir, DataDirBuilder};
 pub use error::{Error, ErrorKind};
 pub use events::{Event, Progress, Stop};
 pub use ids::{BlockHash, OutPoint, ParseHashError, SetHash, Txid};
-pub use jobs::{Ended, Index, JobReport, ReindexJob, SyncJob, VerifyJob, VerifyReport};
+pub use jobs::{DamagedRecord, Ended, Index, JobReport, ReindexJob, SyncJob, VerifyJob, VerifyReport};
 pub use network::{Network, ParseNetworkError};
 pub use script::{ScriptError, ScriptFlags, ScriptType, SpentOutput, verify_script};

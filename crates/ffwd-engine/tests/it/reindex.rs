@@ -137,6 +137,6 @@ fn damaged_records_are_in_the_report() {
         .unwrap();
     assert!(report.height > 20 && report.height < 107, "{report:?}");
     assert!(matches!(&report.ended, Ended::Incomplete(why) if !why.is_empty()), "{report:?}");
-    assert_eq!(report.damaged.first().map(|(file, _)| file), Some(&path), "{report:?}");
+    assert_eq!(report.damaged.first().map(|record| &record.path), Some(&path), "{report:?}");
     assert!(!told.into_inner().unwrap().is_empty());
 }
