@@ -5,8 +5,17 @@
 //!
 //! Source: Bitcoin Core b88bffe, versionbits.cpp, `AbstractThresholdConditionChecker`; deploymentinfo.cpp.
 
-use crate::version_bits::bits;
 use primitives::{Height, MedianTime};
+
+/// What the top bits of a version of bits are. Source: Core's `VERSIONBITS_TOP_BITS`.
+pub const TOP_BITS: u32 = 0x2000_0000;
+const TOP_MASK: u32 = 0xe000_0000;
+
+/// The bits of a version, where it is one of bits.
+pub fn bits(version: i32) -> Option<u32> {
+    let bits = version.cast_unsigned();
+    (bits & TOP_MASK == TOP_BITS).then_some(bits)
+}
 
 /// A deployment that has not been buried.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

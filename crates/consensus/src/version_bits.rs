@@ -4,21 +4,12 @@
 //!
 //! Source: Bitcoin Core b88bffe, versionbits.cpp, `WarningBitsConditionChecker`, `CheckUnknownActivations`.
 
-use crate::deployments::{ThresholdState, fixed_state};
+use crate::deployments::{ThresholdState, bits, fixed_state};
 use crate::params::{Chain, Params};
 use primitives::Height;
 
 /// Bits of a version that announce deployments; miners may roll those above (BIP-0323). Source: Core's `VERSIONBITS_NUM_BITS`.
 const BIT_COUNT: usize = 5;
-/// What the top bits of a version of bits are. Source: Core's `VERSIONBITS_TOP_BITS`.
-pub const TOP_BITS: u32 = 0x2000_0000;
-const TOP_MASK: u32 = 0xe000_0000;
-
-/// The bits of a version, where it is one of bits.
-pub fn bits(version: i32) -> Option<u32> {
-    let bits = version.cast_unsigned();
-    (bits & TOP_MASK == TOP_BITS).then_some(bits)
-}
 
 /// Rules that are not known, by the bit that announced them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,7 +8,7 @@ use crate::args::Params as Given;
 use crate::output;
 use consensus::deployments::{VersionBits, fixed_state};
 use consensus::params::{AssumeUtxo, Chain, Params};
-use consensus::{Deployment, version_bits};
+use consensus::{Deployment, deployments};
 use primitives::{hex, human};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -192,7 +192,7 @@ impl fmt::Display for Text<'_> {
                 Some(state) => writeln!(f, "{:<20}{}, bit {}", one.name(), state.name(), by.bit)?,
                 None => {
                     let of = by.period;
-                    let top = version_bits::TOP_BITS;
+                    let top = deployments::TOP_BITS;
                     let need = by.threshold;
                     writeln!(f, "{:<20}bit {} of versions {top:#x}, {need} of {of} blocks", one.name(), by.bit)?;
                 }

@@ -81,8 +81,9 @@ mod threads;
 pub mod utxo_stats;
 
 pub use fault::{Ended, Fault, Message, REBUILD_ADVICE};
+pub use options::ReopenLog;
 pub use pipeline::{histogram, machine_memory, stats};
-pub use reporting::log::{LOG_CATEGORIES, ReopenLog};
+pub use reporting::log::LOG_CATEGORIES;
 pub use reporting::{Counted, Figures};
 
 /// The engine's jobs: one function a command. Options in, report out, events on the way.

@@ -1,6 +1,5 @@
 //! What the engine's jobs are told: options. Plain values. What they tell is in `reporting`.
 
-use crate::reporting::log::ReopenLog;
 use consensus::Params;
 use disk::{Disk, RealDisk};
 pub use indexes::IndexKind;
@@ -8,7 +7,7 @@ pub use kernels::Kernels;
 use primitives::{BlockHash, Height, Work};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::Host;
 pub use store::blockfiles::Limits;
@@ -91,6 +90,24 @@ pub struct Options {
     pub stop: Arc<AtomicBool>,
     /// How files grow.
     pub sizes: Sizes,
+}
+
+/// Asks a job to open its debug.log again, after a log rotation renamed the file. A clone asks the same job.
+#[derive(Clone, Debug, Default)]
+pub struct ReopenLog(Arc<AtomicU32>);
+
+impl ReopenLog {
+    /// The file is opened by its name before the next line.
+    ///
+    /// Source: Bitcoin Core b88bffe, `HandleSIGHUP`, `m_reopen_file`.
+    pub fn ask(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    /// How often that was asked for.
+    pub(crate) fn count(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
 }
 
 /// Files of the program, beside those of the chain. Names are relative to the network's directory.

@@ -4,7 +4,7 @@
 //! A log that cannot be written is no reason to stop: it is given up; on a full disk only the lines are for which there is
 //! no room.
 
-use crate::options::{Clock, unix_seconds};
+use crate::options::{Clock, ReopenLog, unix_seconds};
 use disk::Disk;
 use primitives::{BlockHash, Height, Work};
 use std::io::{BufWriter, ErrorKind, Write};
@@ -64,23 +64,6 @@ struct LogFile {
     reopen: ReopenLog,
     /// How often that was asked for when the file was opened.
     opened: AtomicU32,
-}
-
-/// Asks a job to open its debug.log again, after a log rotation renamed the file. A clone asks the same job.
-#[derive(Clone, Debug, Default)]
-pub struct ReopenLog(Arc<AtomicU32>);
-
-impl ReopenLog {
-    /// The file is opened by its name before the next line.
-    ///
-    /// Source: Bitcoin Core b88bffe, `HandleSIGHUP`, `m_reopen_file`.
-    pub fn ask(&self) {
-        self.0.fetch_add(1, Relaxed);
-    }
-
-    fn count(&self) -> u32 {
-        self.0.load(Relaxed)
-    }
 }
 
 type Out = BufWriter<Box<dyn Write + Send>>;

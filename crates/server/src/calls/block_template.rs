@@ -3,16 +3,16 @@
 //! All of it follows from headers: the job is not asked, and who waits for a new tip (BIP-0022, long polling) occupies no thread.
 //! Source: BIP-0022, BIP-0023, BIP-0145; Bitcoin Core b88bffe, rpc/mining.cpp.
 
-use super::generate::empty_commitment;
 use super::mining::{bits_at, least_time};
 use super::view::target;
+use super::witness_commitment::empty_commitment;
 use crate::args::{Args, text};
 use crate::context::Context;
 use crate::error::{Code, RpcError};
 use crate::json::Json;
 use crate::registry::{Arg, Call, Kind, Run, Wait};
+use consensus::deployments::TOP_BITS;
 use consensus::deployments::ThresholdState;
-use consensus::version_bits::TOP_BITS;
 use consensus::{Chain, Deployment, Params, spend};
 use node::chain::deployments::state_after;
 use node::chain::tree::{NodeId, Tree};

@@ -6,6 +6,7 @@
 
 use super::block_template::next_version;
 use super::mining::{BLOCK_MIN_FEE, bits_at, least_time};
+use super::witness_commitment::{commitment, commitment_script, hash_twice};
 use crate::args::{Args, int, text};
 use crate::context::Context;
 use crate::descriptor::{Descriptors, Known};
@@ -16,7 +17,6 @@ use crate::output::Prefixes;
 use crate::registry::{Arg, Call, Kind, Run};
 use consensus::header::check_proof_of_work;
 use consensus::{Chain, MAX_BLOCK_SIGOPS_COST, MAX_BLOCK_WEIGHT, Params, block, spend};
-use kernels::sha256::sha256;
 use node::Fault;
 use node::chain::tree::{NodeId, Tree};
 use node::handle::{Live, Quiet, Submitted};
@@ -232,28 +232,6 @@ impl Template {
         }
         false
     }
-}
-
-/// What the coinbase says of the witnesses of these transactions, which stand behind it. Source: BIP-0141.
-fn commitment(others: &[Vec<u8>]) -> [u8; 32] {
-    let mut wtxids = vec![Hash256::ZERO];
-    wtxids.extend(others.iter().map(|tx| Hash256(hash_twice(tx))));
-    let mut both = merkle::root(kernels::Kernels::AUTO, &mut wtxids).0.0.to_vec();
-    both.extend_from_slice(&[0; 32]);
-    hash_twice(&both)
-}
-
-fn commitment_script(commitment: &[u8; 32]) -> Vec<u8> {
-    [&[0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed], &commitment[..]].concat()
-}
-
-/// The output of a block without transactions that says so.
-pub(super) fn empty_commitment() -> Vec<u8> {
-    commitment_script(&commitment(&[]))
-}
-
-fn hash_twice(bytes: &[u8]) -> [u8; 32] {
-    sha256(&sha256(bytes))
 }
 
 /// The id of a transaction that was parsed before.

@@ -34,6 +34,8 @@ mod snapshot;
 pub(crate) mod transaction;
 pub mod view;
 mod waits;
+#[cfg(feature = "regtest-tools")]
+mod witness_commitment;
 
 use crate::registry::Call;
 

@@ -10,8 +10,10 @@ pub(super) fn parameters(code: &str) -> Vec<String> {
     let functions = words(code, "fn").filter_map(|start| {
         let open = parameters_of(code, start)?;
         let end = closing(code, open)?;
+        // A pattern of a type with a name is none: that type exists.
         let is_tuple = |part: &str| {
-            part.starts_with('(') && closing(part, 0).is_some_and(|end| part[end..].trim_start().starts_with(':'))
+            let of = closing(part, 0).and_then(|end| part[end..].trim_start().strip_prefix(':'));
+            of.is_some_and(|of| of.trim_start().starts_with('('))
         };
         parts(&code[open + 1..end - 1]).into_iter().any(is_tuple).then(|| place(code, start, open))
     });
@@ -119,6 +121,7 @@ fn tuples_are_told_from_what_looks_like_them() {
         ("one value in brackets", "let (a) = (1 + f(2, 3));", 0, 0),
         ("what follows the tuple", "let (a, b) = (x, y).pair();", 0, 0),
         ("a parameter", "fn f<F: Fn(u8) -> u8>(x: F, (a, b): (u8, u8)) {}", 0, 1),
+        ("a type with a name", "fn f((a, b): &Pair) {}", 0, 0),
         ("a tuple that is left whole", "fn f(pair: (u8, u8), g: impl Fn((u8, u8))) { g(pair) }", 0, 0),
         ("a closure", "fn f() { x.map(|(a, b)| a + b) }", 0, 0),
     ] {
