@@ -159,7 +159,7 @@ mod tests {
     fn block(count: usize) -> (Header, Vec<Txid>) {
         let txids: Vec<Txid> = (0..count).map(|at| Txid::from_bytes(sha256d(&at.to_le_bytes()))).collect();
         let mut leaves = txids.iter().map(|txid| txid.to_hash256()).collect();
-        let (root, _) = merkle::root(kernels::Kernels::AUTO, &mut leaves);
+        let (root, _) = merkle::root(kernels::Kernels::PLAIN, &mut leaves);
         (Header::new(1, BlockHash::ZERO, root, 2, 3, 4), txids)
     }
 

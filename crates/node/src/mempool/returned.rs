@@ -18,6 +18,7 @@ use super::entry::PoolEntry;
 use super::pool::Pool;
 use super::queue::{QUEUE_BYTES_MAX, Queue};
 use crate::threads::locks::lock;
+use kernels::Kernels;
 use primitives::{OutPoint, Tables, Txid};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -94,7 +95,7 @@ impl Mempool {
 
     /// The last block of the chain was disconnected.
     pub(crate) fn disconnected(&self, block: &[u8]) {
-        let mut tables = Tables::new();
+        let mut tables = Tables::with(Kernels::PLAIN);
         let Ok(block) = tables.parse_block(block) else { return };
         let mut state = lock(&self.state);
         state.queue.disconnected(&block, QUEUE_BYTES_MAX);

@@ -128,7 +128,7 @@ pub(crate) fn shown_block(
     transactions: Transactions,
 ) -> Result<JsonText, RpcError> {
     let view = HeaderView::of(&live.index.read(), id);
-    let mut tables = Tables::new();
+    let mut tables = Tables::with(live.options.kernels);
     let block = parsed(&mut tables, bytes)?;
     let undo = if transactions == Transactions::Ids { None } else { undo_where_there(live, id)? };
     let spent = undo.as_deref().map(|undo| spent(undo, &block)).transpose()?;
@@ -159,7 +159,7 @@ fn get_block_stats(context: &Context, args: &Args<'_>) -> Result<Json, RpcError>
     let is_genesis = view.prev.is_none();
     // Genesis has none.
     let undo = if is_genesis { Spill::from(&[0][..]) } else { undo_bytes(&live, id)? };
-    let mut tables = Tables::new();
+    let mut tables = Tables::with(live.options.kernels);
     let block = parsed(&mut tables, &bytes)?;
     let spent = if is_genesis { Vec::new() } else { spent(&undo, &block)? };
     let hash = view.hash.to_string();

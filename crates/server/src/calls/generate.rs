@@ -197,7 +197,7 @@ impl Template {
         let coinbase = Coinbase::new(params, height, reward, script, &commitment(&others));
         let mut txids = vec![Hash256(hash_twice(&coinbase.plain))];
         txids.extend(others.iter().map(|tx| txid(tx)));
-        let root = merkle::root(kernels::Kernels::AUTO, &mut txids).0;
+        let root = merkle::root(kernels::Kernels::PLAIN, &mut txids).0;
         let header = Header::new(next_version(params, tree, tip), tree.hash(tip), root, time, bits, 0);
         let transactions = std::iter::once(coinbase.whole).chain(others).collect();
         Template { header, transactions }

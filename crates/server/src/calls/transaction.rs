@@ -129,7 +129,7 @@ pub(crate) struct Found {
 /// A damaged file.
 fn in_block(live: &Live, txid: &Txid, id: NodeId) -> Result<Option<Found>, RpcError> {
     let Some(bytes) = live.block(id)? else { return Ok(None) };
-    let mut tables = Tables::new();
+    let mut tables = Tables::with(live.options.kernels);
     let mut txids = Vec::new();
     let block = parsed(&mut tables, &bytes)?;
     block.txids_into(&mut txids);
@@ -242,7 +242,7 @@ fn put_found(
         false => None,
     };
     let body = if undo.is_some() { live.block(id)? } else { None };
-    let mut block_tables = Tables::new();
+    let mut block_tables = Tables::with(live.options.kernels);
     let coins: Option<Vec<CoinRef<'_>>> = match undo.as_deref().zip(body.as_deref()) {
         Some((undo, body)) => {
             let block = parsed(&mut block_tables, body)?;
@@ -331,7 +331,7 @@ fn get_tx_out_proof(context: &Context, args: &Args<'_>) -> Result<Json, RpcError
     }
     let id = id.ok_or_else(|| RpcError::not_found("Transaction not yet in block"))?;
     let bytes = block_bytes(&live, id)?;
-    let mut tables = Tables::new();
+    let mut tables = Tables::with(live.options.kernels);
     let mut all = Vec::new();
     let block = parsed(&mut tables, &bytes)?;
     block.txids_into(&mut all);

@@ -7,7 +7,7 @@ use primitives::{Hash256, merkle};
 pub(super) fn commitment(others: &[Vec<u8>]) -> [u8; 32] {
     let mut wtxids = vec![Hash256::ZERO];
     wtxids.extend(others.iter().map(|tx| Hash256(hash_twice(tx))));
-    let mut both = merkle::root(kernels::Kernels::AUTO, &mut wtxids).0.0.to_vec();
+    let mut both = merkle::root(kernels::Kernels::PLAIN, &mut wtxids).0.0.to_vec();
     both.extend_from_slice(&[0; 32]);
     hash_twice(&both)
 }
