@@ -41,7 +41,8 @@ fn every_kind_of_processor_gives_the_same_set() {
 fn version_names_commit_and_compiler() {
     let directory = tempfile::tempdir().unwrap();
     let version = run(directory.path(), "--version").out;
-    let (_, build) = version.trim_end().trim_end_matches(')').split_once(" (").unwrap();
+    let first = version.lines().next().unwrap();
+    let (_, build) = first.trim_end_matches(')').split_once(" (").unwrap();
     let (commit, compiler) = build.split_once(", ").unwrap();
     let digits = commit.trim_end_matches("-dirty");
     let is_commit = (7..=40).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
