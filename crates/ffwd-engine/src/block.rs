@@ -74,7 +74,7 @@ impl fmt::Debug for Blocks {
     }
 }
 
-/// What an input spends, with its script as a range of [`Block::scripts`].
+/// The coin that an input spends, with its script as a range of [`Block::scripts`].
 struct Spent {
     value: i64,
     script: Range<usize>,
@@ -82,7 +82,7 @@ struct Spent {
     is_coinbase: bool,
 }
 
-/// A block of the best chain, with what its inputs spend.
+/// A block of the best chain, with the coins that its inputs spend.
 ///
 /// It holds its bytes, and the scripts that it spends: mostly less than a megabyte of them, at most 244 MB.
 pub struct Block {
@@ -245,7 +245,7 @@ impl<'b> Transaction<'b> {
         self.tx.outputs().map(|output| Output { value: output.value().0, script: output.script() })
     }
 
-    /// What its inputs spend, in order, as [`crate::verify_script`] takes it; nothing of a coinbase.
+    /// The outputs that its inputs spend, in order, as [`crate::verify_script`] takes them; empty for a coinbase.
     pub fn spent_outputs(&self) -> Vec<SpentOutput<'b>> {
         self.inputs()
             .filter_map(|input| input.prevout())
@@ -325,7 +325,7 @@ pub struct Prevout<'b> {
 }
 
 impl Prevout<'_> {
-    /// What its script is.
+    /// The type of its script.
     pub fn script_type(&self) -> ScriptType {
         ScriptType::of(self.script)
     }
@@ -342,7 +342,7 @@ pub struct Output<'b> {
 }
 
 impl Output<'_> {
-    /// What its script is.
+    /// The type of its script.
     pub fn script_type(&self) -> ScriptType {
         ScriptType::of(self.script)
     }

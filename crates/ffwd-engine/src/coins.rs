@@ -68,7 +68,7 @@ impl Coins {
         self.hash(Wanted::Muhash)
     }
 
-    /// What the set adds up to. Reads the whole set.
+    /// Counts and sums of the set. Reads the whole set.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ impl fmt::Debug for Coins {
     }
 }
 
-/// The coins of a set, one after the other. After an error there is none.
+/// The coins of a set, one after the other. An error ends them.
 pub struct CoinsIter {
     options: Options,
     coins: Option<SetCoins>,
@@ -172,13 +172,13 @@ impl Coin {
         }
     }
 
-    /// What its script is.
+    /// The type of its script.
     pub fn script_type(&self) -> ScriptType {
         ScriptType::of(&self.script)
     }
 }
 
-/// What a UTXO set adds up to, by the names of Core's gettxoutsetinfo.
+/// Counts and sums of a UTXO set, as Core's gettxoutsetinfo has them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CoinsInfo {

@@ -39,7 +39,7 @@ impl DataDir {
         DataDir::builder(path, network).open()
     }
 
-    /// The same with more to say: where block files lie, how many threads work.
+    /// The same with options: a directory of block files, a number of threads.
     ///
     /// ```no_run
     /// use ffwd_engine::{DataDir, Network};
@@ -80,7 +80,7 @@ impl DataDir {
 
     /// The blocks of a range of heights, each with the coins that it spends: `..` for all, `100..200`, `100..=199`, `100..`.
     ///
-    /// The chain is the one that the UTXO set stands on; where there is none, the connected one of most work. Of a pruned data
+    /// The chain is the one of the UTXO set; without a UTXO set, the connected chain with the most work. Of a pruned data
     /// directory only some blocks are there.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl DataDir {
         Coins::open(self.options())
     }
 
-    /// What the engine is told.
+    /// The options of the engine.
     pub(crate) fn options(&self) -> Options {
         let mut options = Options::new(self.path.clone(), self.params.clone(), SystemTime::now);
         options.blocksdir = self.blocks_dir.clone();
@@ -127,7 +127,7 @@ pub struct DataDirBuilder {
 }
 
 impl DataDirBuilder {
-    /// Where block files lie, when not in the data directory: Core's `-blocksdir`, the directory that holds `blocks/`.
+    /// The directory of block files outside of the data directory: Core's `-blocksdir`, the directory that holds `blocks/`.
     pub fn blocks_dir(mut self, path: impl AsRef<Path>) -> DataDirBuilder {
         self.blocks_dir = Some(path.as_ref().to_path_buf());
         self
@@ -139,7 +139,7 @@ impl DataDirBuilder {
         self
     }
 
-    /// How many threads work at a time, from 1; without it one for each processor.
+    /// Number of worker threads, from 1 (default: one for each processor).
     pub fn threads(mut self, threads: usize) -> DataDirBuilder {
         self.threads = Some(threads.max(1));
         self

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use store::FaultKind;
 
-/// What sort of failure an [`Error`] is: what a program may do about it without reading the message.
+/// The sort of failure that an [`Error`] is, for programs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -29,7 +29,7 @@ pub enum ErrorKind {
     OtherFormat,
     /// The data directory belongs to another network.
     OtherNetwork,
-    /// What was asked for and the state of the data directory do not go together.
+    /// The request does not fit the state of the data directory, or its own options contradict each other.
     Refused,
     /// The block index or the UTXO set must be rebuilt: [`crate::DataDir::reindex`].
     NeedsReindex,
@@ -57,7 +57,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// What sort of failure it is.
+    /// The sort of failure.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -70,7 +70,7 @@ impl Error {
         }
     }
 
-    /// What was asked for cannot be had: why, and what to do.
+    /// A refused request: why, and what to do.
     pub(crate) fn refused(why: impl Into<String>, advice: &str) -> Error {
         Fault::refused(why, advice).into()
     }

@@ -1,4 +1,4 @@
-//! What a job tells while it works, and what tells it to stop.
+//! The events of a running job, and the token that stops it.
 
 use crate::ids::BlockHash;
 use node::reporting::{Event as Told, Progress as Figures};
@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// One that says: go on.
+    /// A token that stops nothing yet.
     pub fn new() -> Stop {
         Stop::default()
     }
@@ -50,7 +50,7 @@ impl Stop {
     }
 }
 
-/// What a job tells while it works. Events come from several threads, one at a time for each.
+/// An event of a running job. Several threads send events.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -70,7 +70,7 @@ pub enum Event {
     },
     /// A sync accepts connections, and looks for peers.
     Ready,
-    /// The chain has come to rest at another block.
+    /// The active chain has a new tip.
     #[non_exhaustive]
     Tip {
         /// Its height.
@@ -80,7 +80,7 @@ pub enum Event {
         /// Whether the initial block download goes on.
         is_initial_download: bool,
     },
-    /// How far the job is; a few times a second.
+    /// The progress of the job, a few times a second.
     Progress(Progress),
 }
 
@@ -101,7 +101,7 @@ impl Event {
     }
 }
 
-/// How far a job is.
+/// The progress of a job.
 #[derive(Clone, PartialEq, Debug, Default)]
 #[non_exhaustive]
 pub struct Progress {
@@ -117,7 +117,7 @@ pub struct Progress {
     pub seconds: f64,
     /// Peers, of a sync.
     pub peers: Option<u32>,
-    /// What the job does, or waits for: a sentence for people.
+    /// The present work, or what it waits for: a sentence for people.
     pub state: String,
 }
 
@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn events_say_what_the_engine_tells() {
-        let (height, hash) = (Height::new(7), Hash::from_bytes([3; 32]));
+        let height = Height::new(7);
+        let hash = Hash::from_bytes([3; 32]);
         let refused = Told::Refused { height, hash, why: "bad-txns".to_owned(), is_shown: false };
         assert!(matches!(Event::of(refused), Event::BlockRefused { height: 7, reason, .. } if reason == "bad-txns"));
         let tip = Told::Tip { height, hash, initial_download: true };

@@ -1,4 +1,4 @@
-//! What names a block, a transaction, an output, and what a UTXO set hashes to: 32 bytes each, one type for each meaning.
+//! Hashes of blocks, transactions and UTXO sets: 32 bytes each, one type for each meaning. And names of outputs.
 
 use std::error;
 use std::fmt;
@@ -76,7 +76,7 @@ hash! {
     Txid, primitives::Txid
 }
 hash! {
-    /// What a UTXO set hashes to.
+    /// The hash of a UTXO set: `hash_serialized_3` or `muhash`.
     SetHash, primitives::Hash256
 }
 

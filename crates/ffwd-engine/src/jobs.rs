@@ -50,7 +50,7 @@ impl Index {
 pub enum Ended {
     /// All there was to do is done.
     Complete,
-    /// It was told to stop. What was connected is committed, and the next job goes on from there.
+    /// A [`Stop`] ended it. All connected blocks are committed; the next job goes on from there.
     Stopped,
     /// The chain ends below the best one that is known: why, and what to do.
     Incomplete(String),
@@ -66,7 +66,7 @@ pub struct DamagedRecord {
     pub offset: u64,
 }
 
-/// What a reindex or a sync did.
+/// The result of a reindex or a sync.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct JobReport {
@@ -116,7 +116,7 @@ impl JobReport {
     }
 }
 
-/// What is told of a job.
+/// The event callback of a job.
 type Callback<'a> = Box<dyn Fn(Event) + Send + Sync + 'a>;
 
 /// What all jobs can be told.
@@ -154,13 +154,13 @@ impl Job<'_> {
 macro_rules! shared_methods {
     ($job:ident) => {
         impl<'a> $job<'a> {
-            /// Called with what the job does, from several threads. A slow callback makes the job slow.
+            /// Calls `callback` with each event, from several threads. A slow callback slows the job down.
             pub fn on_event(mut self, callback: impl Fn(Event) + Send + Sync + 'a) -> Self {
                 self.job.on_event = Some(Box::new(callback));
                 self
             }
 
-            /// Ends the job early where it is told to.
+            /// Ends the job early when this token is stopped.
             pub fn stop(mut self, stop: &Stop) -> Self {
                 self.job.stop = stop.clone();
                 self
@@ -289,7 +289,7 @@ impl ReindexJob<'_> {
     /// # Errors
     ///
     /// The data directory is in use, has no block files, or its block files reach less far than its UTXO set; what the system
-    /// says. A block that breaks a rule is none: [`JobReport::blocks_invalid`].
+    /// says. A block that breaks a rule is no error: [`JobReport::blocks_invalid`].
     ///
     /// Source: Bitcoin Core b88bffe, node/blockstorage.cpp, `ImportBlocks`.
     pub fn run(mut self) -> Result<JobReport, Error> {
@@ -382,8 +382,8 @@ impl SyncJob<'_> {
     ///
     /// # Errors
     ///
-    /// The data directory cannot be used, an address is none, a snapshot is refused; what the system says. Nothing that peers
-    /// do is one.
+    /// The data directory cannot be used, an address is malformed, a snapshot is refused; what the system says. Peers cause no
+    /// error.
     pub fn run(mut self) -> Result<JobReport, Error> {
         check(&self.job.options)?;
         self.check_peers()?;
@@ -457,14 +457,14 @@ impl VerifyJob<'_> {
         VerifyJob { job: Job::new(options), level: CHECK_LEVEL, blocks: CHECK_BLOCKS }
     }
 
-    /// How thorough, as Core's `checklevel` (3 by default): 0 reads blocks, 1 checks them alone, 2 reads their undo data, 3
+    /// Thoroughness, as Core's `checklevel` (default 3): 0 reads blocks, 1 checks them alone, 2 reads their undo data, 3
     /// disconnects them in memory, 4 connects them again, with all scripts that are not assumed valid.
     pub fn level(mut self, level: u8) -> Self {
         self.level = level;
         self
     }
 
-    /// How many blocks below and with the tip, as Core's `nblocks` (6 by default).
+    /// Number of blocks, the tip included, as Core's `nblocks` (default 6).
     pub fn blocks(mut self, blocks: u32) -> Self {
         self.blocks = blocks.max(1);
         self

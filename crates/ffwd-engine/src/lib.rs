@@ -33,9 +33,9 @@
 //! - It has no state outside of its values: any number of data directories can be open at a time, and worked on by several
 //!   threads. One data directory is changed by one job at a time; Core's lock files keep other programs out.
 //! - A job runs on the thread that calls it and starts its own threads, which end with it. [`Stop`] ends a job early.
-//! - It prints nothing. Jobs that write append to `debug.log` in the data directory, as bitcoind does, and tell an
-//!   [event callback](ReindexJob::on_event) what they do.
-//! - Tables are read through memory maps. Where a drive fails under one, the operating system ends the process with SIGBUS.
+//! - It prints nothing. Jobs that write append to `debug.log` in the data directory, as bitcoind does. Jobs send
+//!   [events](ReindexJob::on_event).
+//! - Tables are mapped into memory. If the drive fails under one, the system ends the process with SIGBUS.
 //! - New files have the permissions of the process's umask; bitcoind sets 077.
 //!
 //! # Stability

@@ -1,4 +1,4 @@
-//! Scripts: does an input's script accept it, and what is a script.
+//! Verification of an input's scripts, and types of scripts.
 
 use crate::ids::BlockHash;
 use crate::network::Network;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::BitOr;
 use std::str::FromStr;
 
-/// The output that an input spends: what [`verify_script`] must know of it.
+/// The output that an input spends, for [`verify_script`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpentOutput<'a> {
     value: i64,
@@ -109,7 +109,7 @@ pub enum ScriptError {
     },
     /// Flags that need others: WITNESS needs P2SH.
     Flags,
-    /// A name that is none of a flag: the text.
+    /// The text does not name flags.
     UnknownFlags(String),
 }
 
@@ -204,7 +204,7 @@ impl FromStr for ScriptFlags {
     }
 }
 
-/// What a script is, by the names of Core's RPCs.
+/// The type of a script, with the names of Core's RPCs.
 ///
 /// Source: Bitcoin Core b88bffe, script/solver.cpp, `Solver`, `GetTxnOutputType`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Bytes of a hash.
 const HASH_BYTES: i32 = 32;
 
-/// What a column holds.
+/// The kind of a column's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// A whole number.

@@ -91,7 +91,8 @@ impl Connecting {
 /// A job with these options: both of the engine's have methods of the same names.
 macro_rules! with {
     ($job:expr, $options:expr, $stop:expr, $tell:expr) => {{
-        let (mut job, options) = ($job.stop($stop).on_event($tell), $options);
+        let mut job = $job.stop($stop).on_event($tell);
+        let options = $options;
         if options.verify_all_scripts {
             job = job.verify_all_scripts();
         }
@@ -168,7 +169,8 @@ impl DataDir {
         let coins_only = given.is_true("coins_only")?;
         let on_event = given.take("on_event")?;
         given.done()?;
-        let (dir, stop) = (&self.0, Stop::new());
+        let dir = &self.0;
+        let stop = Stop::new();
         let work = |tell: Tell| {
             let job = with!(dir.reindex(), connecting, &stop, tell);
             if coins_only { job.coins_only().run() } else { job.run() }
@@ -188,7 +190,8 @@ impl DataDir {
         let snapshot: Option<PathBuf> = given.take("snapshot")?;
         let on_event = given.take("on_event")?;
         given.done()?;
-        let (dir, stop) = (&self.0, Stop::new());
+        let dir = &self.0;
+        let stop = Stop::new();
         let work = |tell: Tell| {
             let mut job = with!(dir.sync(), connecting, &stop, tell);
             if let Some(peers) = connect {
@@ -227,7 +230,8 @@ impl DataDir {
         let cache_bytes: Option<usize> = given.take("cache_bytes")?;
         let on_event = given.take("on_event")?;
         given.done()?;
-        let (dir, stop) = (&self.0, Stop::new());
+        let dir = &self.0;
+        let stop = Stop::new();
         let work = |tell: Tell| {
             let mut job = dir.verify().level(level).stop(&stop).on_event(tell);
             job = match blocks {

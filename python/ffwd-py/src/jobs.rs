@@ -7,10 +7,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How often signals are looked at.
+/// Interval at which signal handlers are run.
 const SIGNALS_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What a job tells while it works.
+/// An event of a running job.
 #[pyclass(frozen, get_all, module = "ffwd")]
 #[derive(Default)]
 pub(crate) struct Event {
@@ -63,7 +63,7 @@ impl Event {
     }
 }
 
-/// What a reindex or a sync did.
+/// The result of a reindex or a sync.
 #[pyclass(frozen, get_all, module = "ffwd")]
 pub(crate) struct JobReport {
     ended: &'static str,
@@ -112,7 +112,7 @@ impl From<ffwd_engine::JobReport> for JobReport {
     }
 }
 
-/// What was verified.
+/// The result of a verification.
 #[pyclass(frozen, get_all, module = "ffwd")]
 pub(crate) struct VerifyReport {
     blocks: u32,
@@ -143,7 +143,7 @@ impl From<ffwd_engine::VerifyReport> for VerifyReport {
     }
 }
 
-/// What a job tells: to be given to the engine.
+/// The event callback that the engine gets.
 pub(crate) type Tell = Box<dyn Fn(ffwd_engine::Event) + Send + Sync>;
 
 /// Does `work` on another thread, and calls `on_event` on this one, the only one that Python runs signal handlers on.

@@ -21,7 +21,7 @@ fn verify_script(py: Python<'_>, tx: &[u8], input: usize, spent: Vec<(i64, Vec<u
     ffwd_engine::verify_script(tx, input, &spent, flags).map_err(|why| errors::script(py, &why))
 }
 
-/// What a script is.
+/// The type of a script.
 #[pyfunction]
 fn script_type(script: &[u8]) -> &'static str {
     ScriptType::of(script).name()

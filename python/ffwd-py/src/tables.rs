@@ -220,7 +220,8 @@ impl ArrowTable {
     }
 
     fn batches(&self) -> Result<Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>, Error> {
-        let (table, rows) = (self.table, Rows::new(self.table.columns()));
+        let table = self.table;
+        let rows = Rows::new(table.columns());
         Ok(match &self.source {
             Source::Blocks { dir, start, stop, opened } => {
                 let opened = opened.lock().unwrap_or_else(PoisonError::into_inner).take();

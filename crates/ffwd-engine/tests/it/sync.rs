@@ -14,7 +14,8 @@ fn a_sync_takes_the_chain_of_its_peer() {
     let (_served, server) = indexed();
     let folder = tempfile::tempdir().unwrap();
     let client = DataDir::open(folder.path(), Network::Regtest).unwrap();
-    let (stop, address) = (Stop::new(), free_address());
+    let stop = Stop::new();
+    let address = free_address();
     let (ready, is_ready) = mpsc::channel();
     let ready = Mutex::new(ready);
     let say_ready = |event: Event| {
