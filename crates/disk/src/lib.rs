@@ -174,6 +174,20 @@ pub struct DirEntry {
     pub is_dir: bool,
 }
 
+/// What a program may do with a file or directory of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights {
+    /// It may write there.
+    pub may_write: bool,
+    /// It belongs to the user who runs the program, who may change its permissions.
+    pub is_owner: bool,
+}
+
+impl Rights {
+    /// Everything.
+    pub const ALL: Rights = Rights { may_write: true, is_owner: true };
+}
+
 /// A file system: names of files and directories. Shared by all threads.
 pub trait Disk: Send + Sync + fmt::Debug {
     /// Opens a file that exists, for reading only.
@@ -275,6 +289,12 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn read_link(&self, path: &Path) -> DiskResult<Option<PathBuf>> {
         let _ = path;
         Ok(None)
+    }
+
+    /// What this program may do with what lies at `path`, without trying it: everything, where that is not known.
+    fn rights(&self, path: &Path) -> Rights {
+        let _ = path;
+        Rights::ALL
     }
 
     /// Makes the names in a directory durable: those that came, moved, and went. A file system that cannot do this at all

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::lock::holder_of;
-use super::{Bytes, DirEntry, Disk, DiskError, DiskFile, DiskResult, LockError, LockGuard, Metadata, lock_file};
+use super::{
+    Bytes, DirEntry, Disk, DiskError, DiskFile, DiskResult, LockError, LockGuard, Metadata, Rights, lock_file,
+};
 use crate::regular::open_regular;
 use crate::system;
 
@@ -120,6 +122,10 @@ impl Disk for RealDisk {
             Err(why) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => Ok(None),
             Err(why) => Err(DiskError::new("look at", path, why)),
         }
+    }
+
+    fn rights(&self, path: &Path) -> Rights {
+        system::rights(path)
     }
 
     fn sync_dir(&self, path: &Path) -> DiskResult<()> {

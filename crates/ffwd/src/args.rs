@@ -7,10 +7,12 @@ pub(crate) mod audit;
 pub(crate) mod coins;
 #[cfg(feature = "demo")]
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod download;
 #[cfg(feature = "export")]
 pub(crate) mod export;
 pub(crate) mod hints;
+pub(crate) mod import;
 pub(crate) mod indexes;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
@@ -69,13 +71,17 @@ pub(crate) enum Command {
     /// Rebuild block index, undo files and UTXO set from the block files of the data directory
     Reindex(Reindex),
     /// Import blocks from files such as bootstrap.dat
-    Import(Import),
+    Import(import::Import),
     /// Check the last blocks again, as Core's verifychain does
     Verify(Verify),
     /// Show what the data directory holds, and the next step
     Info(Info),
     /// Show a network's parameters: assumed-valid block, minimum work, snapshots, deployments, port
     Params(Params),
+    /// Say what is wrong with the data directory, what that means and what helps; changes nothing
+    Doctor(doctor::Doctor),
+    /// Mend the data directory with the least work: what can be read stays, what is damaged or missing is fetched
+    Repair(doctor::Repair),
     /// Build Core's optional indexes from the blocks of the data directory
     Index(indexes::Index),
     /// Show a transaction, found by txindex
@@ -155,6 +161,9 @@ pub(crate) struct Writing {
 pub(crate) struct Sync {
     #[command(flatten)]
     pub(crate) core: Given<{ Place::Sync as u8 }>,
+    /// Use the blocks of this data directory, of its directory blocks, or of this block file beside those of peers (repeatable); it is only read, with any key, plain or packed (gzip, xz, zstd), and its node may run
+    #[arg(long, value_name = "PATH")]
+    pub(crate) from: Vec<PathBuf>,
     /// Blocks that may be asked for beyond the lowest that has not arrived [default: 1024, as in Core]
     #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) window: Option<u32>,
@@ -207,26 +216,6 @@ pub(crate) struct Reindex {
     pub(crate) writing: Writing,
     #[command(flatten)]
     pub(crate) common: Common,
-}
-
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Import {
-    /// Block files, bootstrap.dat, pipes (repeatable; "-": standard input): plain or packed (gzip, xz, zstd), obfuscated
-    /// with the xor.dat beside them or plain
-    #[arg(required = true, value_name = "FILE")]
-    pub(crate) files: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) writing: Writing,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
-impl Import {
-    /// The files, standard input by the name that the system gives it.
-    pub(crate) fn sources(&self) -> Vec<PathBuf> {
-        let source = |file: &PathBuf| if file.as_os_str() == "-" { "/dev/stdin".into() } else { file.clone() };
-        self.files.iter().map(source).collect()
-    }
 }
 
 #[derive(Args, Clone, Debug)]

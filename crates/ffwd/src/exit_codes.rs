@@ -31,6 +31,8 @@ const CODES: [(u8, &[&str]); 5] = [
             "So too where a mark of invalidateblock or of bitcoind shuts out a better chain: such a mark may be wrong.",
             "verify, audit: something is not valid.",
             "coins diff: the two files differ.",
+            "doctor: something is wrong with the data directory.",
+            "repair: something is left that it cannot mend.",
         ],
     ),
     (

@@ -18,6 +18,7 @@ mod coins_command;
 mod conf;
 #[cfg(feature = "demo")]
 mod demo_command;
+mod doctor_command;
 mod exit_codes;
 #[cfg(feature = "export")]
 mod export_command;
@@ -189,6 +190,8 @@ fn run(command: Command, line: &OnLine) -> Result<ExitCode, Failure> {
         Command::Verify(given) => verify(&given),
         Command::Info(given) => info(&given),
         Command::Params(given) => params_command::run(&given),
+        Command::Doctor(given) => doctor_command::run(&given),
+        Command::Repair(given) => doctor_command::repair(&given, line),
         Command::Index(given) => look_up::index(&given),
         Command::Tx(given) => look_up::tx(&given),
         Command::Filter(given) => look_up::filter(&given),

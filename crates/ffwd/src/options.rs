@@ -342,7 +342,7 @@ mod tests {
                 option.name
             );
         }
-        let all: BTreeSet<String> = ["sync", "reindex", "import", "serve", "info", "verify"]
+        let all: BTreeSet<String> = ["sync", "reindex", "import", "serve", "info", "verify", "doctor"]
             .into_iter()
             .filter(|name| Cli::command().find_subcommand(name).is_some())
             .flat_map(long_names)

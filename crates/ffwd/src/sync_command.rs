@@ -19,8 +19,8 @@ use std::process::ExitCode;
 
 /// Everything that a sync is begun with.
 pub(crate) struct Prepared {
-    settings: Settings,
-    sync: SyncOptions,
+    pub(crate) settings: Settings,
+    pub(crate) sync: SyncOptions,
     before: BeforeSync,
     #[cfg(feature = "server")]
     server: serve::Wanted,

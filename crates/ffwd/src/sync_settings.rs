@@ -44,7 +44,7 @@ impl Settings {
         seed_nodes.extend(files.list("seednode"));
         check_peers(given, connect.as_deref().unwrap_or_default(), &addnode, &seed_nodes, default_port)?;
         let no_peers = connect.as_ref().is_some_and(Vec::is_empty) && addnode.is_empty();
-        if given.exit_at_tip && no_peers && self.options.stop_at_height.is_none() {
+        if given.exit_at_tip && no_peers && given.from.is_empty() && self.options.stop_at_height.is_none() {
             return Err(Failure::Usage(NO_PEERS.to_owned()));
         }
         self.check_network()?;
@@ -96,6 +96,7 @@ impl Settings {
             peers,
             download: download(given),
             handle: None,
+            from: given.from.clone(),
         })
     }
 

@@ -88,6 +88,7 @@ pub use reporting::{Counted, Figures};
 
 /// The engine's jobs: one function a command. Options in, report out, events on the way.
 pub mod jobs {
+    pub use crate::offline::doctor::{Depth, Examination, Finding, Kind, Texts, doctor};
     pub use crate::offline::{
         BlockId, DataDirInfo, Failed, Filter, Forecast, FoundTx, InUse, IndexReport, SetAt, Share, Spender, Unindexed,
         VerifyReport, check_free, file_system_warning, filter, import, index, info, reindex, set_after, set_details,
@@ -98,6 +99,7 @@ pub mod jobs {
         Reachable, SyncOptions, check_peer_address, parse_whitebind,
     };
     pub use crate::session::phases::{FromSnapshot, sync, sync_from};
+    pub use crate::session::repair::{RepairReport, repair};
     pub use crate::snapshot::{
         DiffReport, Difference, DumpOut, DumpReport, DumpTarget, FileInfo, HintsReport, LoadReport, check_snapshot,
         diff, dump, dump_live, file_info, load, make_hints,

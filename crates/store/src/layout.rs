@@ -244,6 +244,24 @@ fn files_bytes(disk: &dyn Disk, dir: &Path) -> Result<u64> {
 /// and a bound on what a name or an index entry can make this program allocate.
 pub const FILE_NUMBER_MAX: u32 = 999_999;
 
+/// The block files of a directory, packed ones too (blk00000.dat.gz), by their names; none where it is no directory.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn block_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>> {
+    if disk.metadata(dir)?.is_none_or(|known| !known.is_dir) {
+        return Ok(Vec::new());
+    }
+    let is_block_file = |name: &std::ffi::OsStr| {
+        let whole = name.to_str().unwrap_or_default();
+        let packed = [".gz", ".xz", ".zst"].iter().find_map(|end| whole.strip_suffix(end));
+        block_file_number(std::ffi::OsStr::new(packed.unwrap_or(whole))).is_some()
+    };
+    let entries = disk.list(dir)?.into_iter().filter(|entry| !entry.is_dir && is_block_file(&entry.name));
+    Ok(entries.map(|entry| dir.join(entry.name)).collect())
+}
+
 /// Path of a block file in `blocks_dir`.
 pub(crate) fn block_file(blocks_dir: &Path, number: u32) -> PathBuf {
     blocks_dir.join(format!("blk{number:05}.dat"))

@@ -26,6 +26,7 @@ pub mod private_files;
 pub mod prune;
 mod record;
 pub mod reindex;
+pub mod restore;
 pub mod survey;
 pub mod undofiles;
 pub mod xor;

@@ -7,7 +7,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{CWD, FallocateFlags, FlockOperation, OFlags, RenameFlags};
+use crate::Rights;
+use rustix::fs::{Access, CWD, FallocateFlags, FlockOperation, OFlags, RenameFlags};
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType};
 
@@ -104,6 +105,14 @@ pub(crate) fn sync_dir(path: &Path) -> io::Result<bool> {
 pub(crate) fn free_space_bytes(path: &Path) -> io::Result<u64> {
     let known = rustix::fs::statvfs(path)?;
     Ok(known.f_bavail.saturating_mul(known.f_frsize))
+}
+
+/// What this program may do with what lies at `path`.
+pub(crate) fn rights(path: &Path) -> Rights {
+    let may_write =
+        !matches!(rustix::fs::access(path, Access::WRITE_OK), Err(Errno::ACCESS | Errno::PERM | Errno::ROFS));
+    let is_owner = std::fs::metadata(path).map_or(true, |known| known.uid() == rustix::process::geteuid().as_raw());
+    Rights { may_write, is_owner }
 }
 
 /// Reserves room and grows the file to its end; false where the file system has no reservations.

@@ -78,6 +78,11 @@ pub(crate) fn free_space_bytes(_: &Path) -> io::Result<u64> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Nothing is known of permissions.
+pub(crate) fn rights(_: &Path) -> crate::Rights {
+    crate::Rights::ALL
+}
+
 /// A file has a name here.
 pub(crate) fn unnamed_file(_: &Path) -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())

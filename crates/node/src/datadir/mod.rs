@@ -13,7 +13,7 @@ pub(crate) mod feed;
 mod load;
 pub mod lock;
 pub(crate) mod look;
-mod mounts;
+pub(crate) mod mounts;
 mod on_snapshot;
 pub mod pid_file;
 pub(crate) mod prune;

@@ -5,10 +5,11 @@
 
 pub(crate) mod cache;
 pub(crate) mod common;
+pub mod doctor;
 mod file_system;
 pub mod files;
 mod forecast;
-mod import;
+pub(crate) mod import;
 mod index;
 mod info;
 mod look_up;

@@ -5,6 +5,7 @@
 
 use super::driver::{Action, Input, SyncDriver, View};
 use super::facts::NetworkSetup;
+use super::sources::Sources;
 use crate::chain::tree::NodeId;
 use crate::datadir::DataDir;
 use crate::datadir::feed::Inbox;
@@ -84,6 +85,8 @@ pub(super) struct Session<'f, 'e> {
     /// The chain as peers see it.
     pub(super) chain: Arc<SharedChain>,
     pub(super) network: Arc<dyn Line>,
+    /// Files that have blocks too.
+    pub(super) sources: Option<Arc<Sources>>,
     pub(super) setup: NetworkSetup,
     pub(super) download: &'f Download,
     /// A data directory is served, and no peer is sought.
@@ -153,6 +156,19 @@ impl Session<'_, '_> {
         let waits = lock(self.driver).waits_at_begin();
         self.datadir.awaits_headers.store(waits, Relaxed);
         self.tell(Input::Begun);
+        if let Some(sources) = &self.sources {
+            self.tell_targets(Vec::new());
+            sources.told();
+        }
+    }
+
+    /// The driver hears where the peers' chains end, and those of the files.
+    pub(super) fn tell_targets(&self, peers: Vec<BlockHash>) {
+        let targets = match &self.sources {
+            Some(sources) => sources.with_ends(peers),
+            None => peers,
+        };
+        self.tell(Input::Targets(targets));
     }
 
     /// The same as [`Session::drive`] for what never gives the engine's thread anything to do.

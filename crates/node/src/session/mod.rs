@@ -12,11 +12,13 @@
 //!
 //! `facts` gathers the facts of which `reporting::state` makes the one state that everybody is shown.
 
+mod bring;
 pub mod budget;
 pub(crate) mod chainview;
 mod config;
 pub(crate) mod driver;
 pub(crate) mod facts;
+mod fetch;
 pub(crate) mod finish;
 mod hinted;
 pub(crate) mod inbox;
@@ -26,7 +28,9 @@ mod past;
 pub(crate) mod phases;
 mod progress;
 mod receive;
+pub mod repair;
 pub(crate) mod request;
+mod sources;
 #[cfg(test)]
 mod testing;
 mod threads;
@@ -49,6 +53,7 @@ use crate::reporting::{Events, JobReport};
 use crate::session::options::SyncOptions;
 use crate::snapshot::hints::file::HintsFile;
 use crate::threads::locks::lock;
+use bring::WithSources;
 use budget::Budget;
 use chainview::{SharedChain, Unserved};
 use driver::{Goal, Outcome, Settings, SyncDriver};
@@ -58,6 +63,7 @@ use link::{Line, Session};
 use p2p::{Event, Want};
 use past::Past;
 use primitives::{BlockHash, Hash256, Height};
+use sources::Sources;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -89,6 +95,7 @@ struct Run<'o> {
     inbox: Arc<Arrivals>,
     chain: Arc<SharedChain>,
     network: Arc<dyn Line>,
+    sources: Option<Arc<Sources>>,
     receiver: Receiver<Event>,
     conduct: &'o mut dyn Conduct,
     published: Option<Published<'o>>,
@@ -134,6 +141,14 @@ impl<'o> Run<'o> {
         let chain = Arc::new(shared_chain(&datadir));
         let wanted = Wanted { datadir: &datadir, chain: chain.clone(), config, peers: sync.peers.control.clone() };
         let network = conduct.connect(wanted, sender)?;
+        let sources = match &sync.from[..] {
+            [] => None,
+            paths => Some(Arc::new(Sources::open(&datadir, paths, sync.seeks_none())?)),
+        };
+        let network: Arc<dyn Line> = match &sources {
+            Some(sources) => Arc::new(WithSources { network, sources: sources.clone() }),
+            None => network,
+        };
         let height_start = datadir.headers().height(tip);
         let mut driver = SyncDriver::new(settings(&datadir, sync), Goal::Tip, tip);
         if let Some(kept) = own.read(DOWNLOADED, DOWNLOADED_BYTES)? {
@@ -151,6 +166,7 @@ impl<'o> Run<'o> {
             inbox,
             chain,
             network,
+            sources,
             receiver,
             conduct,
             published: None,
@@ -213,6 +229,7 @@ impl<'o> Run<'o> {
             inbox: self.inbox.clone(),
             chain: self.chain.clone(),
             network: self.network.clone(),
+            sources: self.sources.clone(),
             download: &self.sync.download,
             setup: NetworkSetup { listens: !self.sync.listen.is_empty(), has_proxy: self.sync.proxy.is_some() },
             is_alone: self.sync.is_alone(),

@@ -9,6 +9,7 @@ use core::net::SocketAddr;
 use p2p::Peers;
 pub use p2p::api::{OUTBOUND_RESERVED, Reachable};
 pub use p2p::permissions::{Permissions, PermittedNet, parse_whitebind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,9 +38,16 @@ pub struct SyncOptions {
     pub download: Download,
     /// Who may look at the sync and ask it things.
     pub handle: Option<Arc<Handle>>,
+    /// `--from`: data directories or block files whose blocks are used beside those of peers.
+    pub from: Vec<PathBuf>,
 }
 
 impl SyncOptions {
+    /// Whether no peer is sought at all.
+    pub(crate) fn seeks_none(&self) -> bool {
+        self.connect.as_ref().is_some_and(Vec::is_empty) && self.addnode.is_empty()
+    }
+
     /// Whether there is no peer, neither way.
     pub(crate) fn is_alone(&self) -> bool {
         self.outbound == 0 && self.connect.as_ref().is_some_and(Vec::is_empty)
@@ -59,6 +67,7 @@ impl SyncOptions {
             peers: PeerSettings::default(),
             download: Download::default(),
             handle: None,
+            from: Vec::new(),
         }
     }
 }

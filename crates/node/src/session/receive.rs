@@ -3,11 +3,13 @@
 use super::driver::Input;
 use super::hinted;
 use super::link::Session;
+use crate::chain::tree::NodeId;
 use crate::datadir::store_block::{NotStored, Source};
 use crate::fault::Fault;
 use crate::reporting::peer_lines::PeerLine;
 use p2p::{BlockVerdict, Event, PeerId};
 use primitives::{BlockHash, Height};
+use std::path::Path;
 use std::sync::Arc;
 use store::blockfiles::BlockBytes;
 use store::private_files::PrivateDir;
@@ -44,7 +46,7 @@ pub(super) fn take_event(session: &Session<'_, '_>, event: Event, own: &PrivateD
             let line = if inbound { PeerLine::InboundSays } else { PeerLine::OutboundSays };
             reporter.peer_note(line, || text);
         }
-        Event::Targets(targets) => session.tell(Input::Targets(targets)),
+        Event::Targets(targets) => session.tell_targets(targets),
         Event::WantMore => session.tell(Input::WantMore),
         Event::Headers { .. } => {
             if reporter.peer_lines().allow(PeerLine::Headers) {
@@ -76,10 +78,40 @@ pub(super) fn store(session: &Session<'_, '_>, Arrived { peer, hash, bytes }: Ar
         session.tell(Input::Judged { hash, verdict: BlockVerdict::Stored, bytes: None });
         return Ok(());
     };
-    let height = datadir.headers().height(id);
     let (bytes, start, held) = bytes.into_parts();
     let buffers = held.buffers();
     let bytes = BlockBytes::lent(bytes, start, Arc::new(move |done| buffers.give(done)));
+    put(session, Brought { by: Bringer::Peer(peer), id, hash, bytes, held }).map(drop)
+}
+
+/// Where a block comes from.
+#[derive(Clone, Copy)]
+pub(super) enum Bringer<'b> {
+    /// A peer.
+    Peer(PeerId),
+    /// A file of `--from`.
+    File(&'b Path),
+}
+
+/// A block that is not stored yet.
+pub(super) struct Brought<'b> {
+    pub(super) by: Bringer<'b>,
+    pub(super) id: NodeId,
+    pub(super) hash: BlockHash,
+    pub(super) bytes: BlockBytes,
+    /// What it holds of the download window.
+    pub(super) held: p2p::Reservation,
+}
+
+/// Checks a block and stores it; says whether it is the block of its header.
+///
+/// # Errors
+///
+/// As [`store`].
+pub(super) fn put(session: &Session<'_, '_>, brought: Brought<'_>) -> Result<bool, Fault> {
+    let Brought { by, id, hash, bytes, held } = brought;
+    let datadir = session.datadir;
+    let height = datadir.headers().height(id);
     let stored = match &session.hinted {
         Some(hinted) if !hinted.wants(height, id) => Ok(()),
         Some(hinted) => match datadir.check_block(id, &bytes, Source::Peer)? {
@@ -96,23 +128,37 @@ pub(super) fn store(session: &Session<'_, '_>, Arrived { peer, hash, bytes }: Ar
             session.note_dirty(session.hinted.is_none());
             let bytes = Some(bytes.len() as u64);
             session.tell(Input::Judged { hash, verdict: BlockVerdict::Stored, bytes });
+            Ok(true)
         }
-        Err(why) => refuse(session, peer, height, hash, why),
+        Err(why) => {
+            let is_body = matches!(why, NotStored::Body(_) | NotStored::Unreadable(_));
+            refuse(session, by, height, hash, why);
+            Ok(!is_body)
+        }
     }
-    Ok(())
 }
 
 /// Says why a block was not stored: to the user, and to the network.
-fn refuse(session: &Session<'_, '_>, peer: PeerId, height: Height, hash: BlockHash, why: NotStored) {
+fn refuse(session: &Session<'_, '_>, by: Bringer<'_>, height: Height, hash: BlockHash, why: NotStored) {
     let reporter = &session.datadir.reporter;
+    let peer = match (by, &why) {
+        // No peer is to blame: another one may be about to send it.
+        (Bringer::File(path), NotStored::Body(error) | NotStored::Unreadable(error)) => {
+            let path = path.display();
+            let text = format!("{error} (this body only, from {path}: its header is not marked)");
+            return reporter.refused_body(None, height, hash, &text);
+        }
+        (Bringer::File(_), _) => None,
+        (Bringer::Peer(peer), _) => Some(peer),
+    };
     let this_body = |why: &str| format!("{why} (this body only, from a peer: its header is not marked)");
     let verdict = match why {
         NotStored::Body(error) => {
-            reporter.refused_body(Some(peer), height, hash, &this_body(&error));
+            reporter.refused_body(peer, height, hash, &this_body(&error));
             BlockVerdict::BadBody(error)
         }
         NotStored::Unreadable(why) => {
-            reporter.refused_body(Some(peer), height, hash, &this_body(&why));
+            reporter.refused_body(peer, height, hash, &this_body(&why));
             BlockVerdict::Unreadable(why)
         }
         NotStored::Known(error) => BlockVerdict::Invalid(error.to_string()),

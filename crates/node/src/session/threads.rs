@@ -6,6 +6,7 @@
 //! - The thread that calls the job runs the engine (`work`).
 //! - `hash` hashes the coins below a snapshot at the end of its validation.
 
+use super::bring;
 use super::driver::{Input, Outcome};
 use super::facts::FactsSeen;
 use super::link::{Ending, Line, Session};
@@ -170,6 +171,12 @@ fn with_threads<'s, T>(
             session.network.echo(); // The thread that takes what arrives looks now, not at the end of its time.
         });
         let receiving = spawn(scope, "arrive", move || take(session, receiver, own))?;
+        if let Some(sources) = session.sources.as_deref() {
+            for n in 0..storer_count(session).max(1) {
+                spawn(scope, format!("source.{n:02}"), move || bring::bring(session, sources))?;
+            }
+            spawn(scope, "unpack", move || bring::unpack(session, sources))?;
+        }
         let result = work(&mut |aside| spawn(scope, "hash", aside).map(drop));
         drop(end);
         receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -12,6 +12,7 @@ mod clock;
 mod crash;
 mod damaged_records;
 mod data_directory;
+mod doctor;
 mod existing;
 mod failed_run_ends;
 mod file_systems;

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use store::blockfiles::{BlockAt, BlockFiles, FileScan, FoundBlock, Note, RECORD_HEADER_BYTES, Reason, SCAN_SIZE_MAX};
 use store::xor::{self, Key};
 use store::{FilePos, Network};
-use stream::{Filled, Stream};
+pub(crate) use stream::{Filled, Stream};
 
 /// Bytes of a stream's blocks that wait for their parents: more than the thousand blocks by which a download is out of order.
 const ORPHAN_BYTES_MAX: usize = 128 << 20;
@@ -283,7 +283,7 @@ impl Rest {
 }
 
 /// Takes what may go on behind the end of a piece out of its scan, and says where that begins.
-fn split_off_cut(scan: &mut FileScan, piece_bytes: u64) -> Option<u64> {
+pub(crate) fn split_off_cut(scan: &mut FileScan, piece_bytes: u64) -> Option<u64> {
     let record_bytes_max = u64::from(SCAN_SIZE_MAX) + u64::from(RECORD_HEADER_BYTES);
     let near_end = piece_bytes.saturating_sub(record_bytes_max);
     let is_cut = |note: &&Note| matches!(note.reason, Reason::Cut { .. }) && note.bytes.start >= near_end;

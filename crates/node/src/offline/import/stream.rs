@@ -93,7 +93,7 @@ impl Read for InOrder {
 
 /// How far a piece was filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Filled {
+pub(crate) enum Filled {
     /// There may be more behind it.
     More,
     /// Nothing comes behind it.
@@ -103,7 +103,7 @@ pub(super) enum Filled {
 }
 
 /// Records that come one after another.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     path: PathBuf,
     chunks: Receiver<io::Result<Vec<u8>>>,
     /// Known once the first piece is there.
@@ -121,7 +121,7 @@ impl Stream {
     /// # Errors
     ///
     /// It is not there, cannot be read, or the system has no thread for it.
-    pub(super) fn open(disk: &Arc<dyn Disk>, path: &Path, piece_bytes: usize) -> Result<Option<Stream>, Fault> {
+    pub(crate) fn open(disk: &Arc<dyn Disk>, path: &Path, piece_bytes: usize) -> Result<Option<Stream>, Fault> {
         let is_pipe = disk.is_pipe(path).map_err(store::Fault::from)?;
         if !is_pipe {
             let mut head = [0; HEAD_BYTES];
@@ -153,22 +153,22 @@ impl Stream {
     }
 
     /// Its name.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Bytes that came of it, unpacked.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Why it ended before its end, if it did.
-    pub(super) fn broken(&self) -> Option<&str> {
+    pub(crate) fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
     }
 
     /// Appends the next `bytes` and up to a chunk more to `piece`, obfuscation undone.
-    pub(super) fn fill(
+    pub(crate) fn fill(
         &mut self,
         piece: &mut Vec<u8>,
         bytes: usize,

@@ -1,0 +1,217 @@
+//! `ffwd doctor`: what is wrong with a data directory, as text and JSON; `ffwd repair`: what was done about it.
+//!
+//! Absent on purpose: what can be wrong, and how it is found (`node`).
+
+use crate::args::doctor::{Doctor, Repair};
+use crate::conf::OnLine;
+use crate::exit_codes::{FAULT, INTERRUPTED};
+use crate::options::values;
+use crate::sync_command::{Prepared, prepare};
+use crate::{Failure, begin, begin_read_only, limits, load, output, private_files};
+use node::Fault;
+use node::jobs::{self, Depth, Examination, Finding, RepairReport};
+use primitives::human;
+use serde::Serialize;
+use std::process::ExitCode;
+
+#[derive(Serialize)]
+struct FindingObject<'a> {
+    kind: &'static str,
+    what: &'static str,
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    height: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash: Option<String>,
+    found: &'a str,
+    meaning: &'static str,
+    command: &'a str,
+    seconds: u64,
+}
+
+#[derive(Serialize)]
+struct DoctorObject<'a> {
+    chain: &'static str,
+    datadir: String,
+    deep: bool,
+    findings: Vec<FindingObject<'a>>,
+    findings_left_off: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_use: Option<&'a str>,
+}
+
+impl<'a> From<&'a Finding> for FindingObject<'a> {
+    fn from(finding: &'a Finding) -> FindingObject<'a> {
+        let texts = finding.kind.texts();
+        FindingObject {
+            kind: texts.name,
+            what: texts.what,
+            path: finding.path.display().to_string(),
+            offset: finding.offset,
+            height: finding.height.map(|height| height.to_u32()),
+            hash: finding.hash.map(|hash| hash.to_string()),
+            found: &finding.detail,
+            meaning: texts.meaning,
+            command: &finding.command,
+            seconds: finding.seconds,
+        }
+    }
+}
+
+/// `ffwd doctor`.
+///
+/// # Errors
+///
+/// [`Failure`].
+pub(crate) fn run(given: &Doctor) -> Result<ExitCode, Failure> {
+    let mut settings = load(&given.common, None)?;
+    // Whether pruning is known to the configuration; a value that is none is for those to refuse who prune.
+    let prune = settings.files.value(None, "prune", |setting| values::prune(setting.value.text()));
+    settings.options.prune = prune.ok().flatten().unwrap_or_default();
+    let reporter = begin_read_only(&settings)?;
+    let depth = if given.deep { Depth::Deep } else { Depth::Quick };
+    let done = jobs::doctor(&settings.options, depth, &|event| reporter.event(event));
+    reporter.finish();
+    let found = done?;
+    if given.common.json {
+        let object = DoctorObject {
+            chain: settings.options.params.chain.name(),
+            datadir: settings.options.datadir.display().to_string(),
+            deep: given.deep,
+            findings: found.findings.iter().map(FindingObject::from).collect(),
+            findings_left_off: found.left_off,
+            in_use: found.in_use.as_deref(),
+        };
+        output::print(&output::json(&object));
+    } else {
+        output::print(&lines(&found, depth));
+    }
+    Ok(if found.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAULT) })
+}
+
+#[derive(Serialize)]
+struct RepairObject<'a> {
+    chain: &'static str,
+    datadir: String,
+    done: &'a [String],
+    blocks_fetched: u64,
+    left: &'a [String],
+}
+
+/// `ffwd repair`.
+///
+/// # Errors
+///
+/// [`Failure`].
+pub(crate) fn repair(given: &Repair, line: &OnLine) -> Result<ExitCode, Failure> {
+    let Prepared { settings, sync, .. } = prepare(&given.sync, line)?;
+    private_files();
+    let options = &settings.options;
+    limits::check(options.par, options.dbcache_bytes)?;
+    let reporter = begin(&settings)?;
+    let done = jobs::repair(options, &sync, &|event| reporter.event(event));
+    reporter.finish();
+    let report = match done {
+        Err(fault @ Fault::Stopped) => {
+            reporter.say(&fault.to_string());
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        done => done?,
+    };
+    if given.sync.common.json {
+        output::print(&output::json(&RepairObject {
+            chain: options.params.chain.name(),
+            datadir: options.datadir.display().to_string(),
+            done: &report.done,
+            blocks_fetched: report.fetched,
+            left: &report.left,
+        }));
+    } else {
+        output::print(&repair_lines(&report));
+    }
+    Ok(if report.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAULT) })
+}
+
+fn repair_lines(report: &RepairReport) -> String {
+    if report.done.is_empty() && report.left.is_empty() {
+        return "nothing was to be mended".to_owned();
+    }
+    let left = report.left.iter().map(|left| format!("left: {left}"));
+    report.done.iter().cloned().chain(left).collect::<Vec<_>>().join("\n")
+}
+
+/// The findings for people.
+fn lines(found: &Examination, depth: Depth) -> String {
+    let mut lines: Vec<String> = found.findings.iter().map(finding_lines).collect();
+    if found.left_off > 0 {
+        lines.push(format!("and {} more findings", human::count(found.left_off)));
+    }
+    if let Some(program) = &found.in_use {
+        lines.push(format!("in use by {program}: what it is writing was not looked at"));
+    }
+    if found.findings.is_empty() {
+        let more = if depth == Depth::Quick { "; --deep reads every byte" } else { "" };
+        lines.push(format!("nothing is wrong as far as was looked{more}"));
+    }
+    lines.join("\n")
+}
+
+fn finding_lines(finding: &Finding) -> String {
+    let texts = finding.kind.texts();
+    let at = finding.offset.map_or_else(String::new, |offset| format!(" at byte {offset}"));
+    format!(
+        "{}{at}: {}: {}\n    {}\n    {}    (about {})",
+        finding.path.display(),
+        texts.what,
+        finding.detail,
+        texts.meaning,
+        finding.command,
+        human::duration(finding.seconds as f64)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use node::jobs::Kind;
+    use primitives::Height;
+
+    fn finding(kind: Kind) -> Finding {
+        Finding {
+            kind,
+            path: "/d/blocks/blk00007.dat".into(),
+            offset: Some(8),
+            height: Some(Height::new(5)),
+            hash: None,
+            detail: "150 blocks".to_owned(),
+            command: "ffwd x".to_owned(),
+            seconds: 12,
+        }
+    }
+
+    #[test]
+    fn each_finding_says_what_where_and_what_helps() {
+        for kind in Kind::ALL {
+            let found = finding(kind);
+            let text = finding_lines(&found);
+            let object = output::json(&FindingObject::from(&found));
+            for want in ["blk00007.dat", "ffwd x", kind.texts().what, kind.texts().meaning] {
+                assert!(text.contains(want) && object.contains(want), "{kind:?}: {want}");
+            }
+            assert!(object.contains("\"seconds\":12") && object.contains("\"height\":5"), "{object}");
+        }
+    }
+
+    #[test]
+    fn a_healthy_directory_is_said_to_be_so() {
+        let none = Examination::default();
+        assert!(lines(&none, Depth::Quick).contains("--deep"));
+        assert_eq!(lines(&none, Depth::Deep), "nothing is wrong as far as was looked");
+        let findings = vec![finding(Kind::KeyLost)];
+        let some = Examination { findings, left_off: 3, in_use: Some("ffwd".into()), ..none };
+        let text = lines(&some, Depth::Deep);
+        assert!(text.contains("and 3 more findings") && text.contains("in use by ffwd"), "{text}");
+    }
+}

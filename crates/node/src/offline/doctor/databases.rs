@@ -1,0 +1,192 @@
+//! Block index, chainstate and optional indexes: can they be opened, and do they go together.
+
+use super::{At, Depth, Files, Kind, Look, read_through, rebuilt};
+use crate::chain::index::BlockIndex;
+use crate::chain::tree::NodeId;
+use crate::datadir::lock;
+use crate::options::{IndexKind, Prune};
+use crate::utxo_stats::{SetHash, set_totals, setinfo};
+use primitives::{BlockHash, Height};
+use store::chainstate::{self, Chainstate};
+use store::index::{BlockTreeDb, LoadedIndex};
+use store::indexes::IndexDb;
+use store::private_files::PrivateDir;
+use store::{FaultKind, Status};
+
+/// The block index, and the tree that it makes.
+pub(super) struct Indexed {
+    pub(super) loaded: LoadedIndex,
+    pub(super) tree: BlockIndex,
+}
+
+impl Indexed {
+    /// Blocks of the chain that ends with `tip`, as the index lists them, lowest first.
+    pub(super) fn block_bytes(&self) -> u64 {
+        self.loaded.files.iter().map(|file| u64::from(file.size)).sum()
+    }
+
+    /// Whether a block was ever connected.
+    fn has_connected(&self) -> bool {
+        let is_connected = |status: Status| status.level() >= Status::SCRIPTS.level() && !status.is_failed();
+        self.loaded.entries.iter().any(|entry| entry.height > Height::GENESIS && is_connected(entry.status))
+    }
+}
+
+impl Look<'_> {
+    /// The block index; `None` where there is none that can be read.
+    pub(super) fn index(&mut self, files: &Files) -> Option<Indexed> {
+        let disk = self.options.disk.clone();
+        let dir = self.layout.index_dir();
+        let network = lock::network(&self.options.params);
+        let seconds = self.time_to_index(files);
+        let exists = match BlockTreeDb::exists(&*disk, &self.layout) {
+            Ok(exists) => exists,
+            Err(fault) => {
+                self.index_fault(&fault, seconds);
+                return None;
+            }
+        };
+        if !exists {
+            let what = match disk.metadata(&dir) {
+                Ok(Some(_)) => "the directory has no file CURRENT",
+                _ => "nothing is there",
+            };
+            self.find(Kind::IndexMissing, &dir, At::ALL, format!("block index: {what}"), seconds);
+            return None;
+        }
+        let loaded = BlockTreeDb::open_read_only(disk, &self.layout).and_then(|index| index.load(&network));
+        let loaded = match loaded {
+            Ok(loaded) => loaded,
+            Err(fault) => {
+                self.index_fault(&fault, seconds);
+                return None;
+            }
+        };
+        if loaded.is_reindexing {
+            self.find(Kind::ReindexUnfinished, &dir, At::ALL, "block index: its flag for a reindex is set", seconds);
+        }
+        if loaded.is_pruned && self.options.prune == Prune::Off {
+            self.find(Kind::PrunedUnsaid, &dir, At::ALL, "block index: block files were pruned", 1);
+        }
+        let mut tree = BlockIndex::new(&self.options.params);
+        tree.reserve(loaded.entries.len());
+        for entry in &loaded.entries {
+            tree.load(entry);
+        }
+        Some(Indexed { loaded, tree })
+    }
+
+    /// Says where in `blocks/index` it is, whatever file of it.
+    fn index_fault(&mut self, fault: &store::Fault, seconds: u64) {
+        let kind = match fault.kind() {
+            FaultKind::OtherForm => Kind::IndexOfOtherForm,
+            FaultKind::OtherNetwork => Kind::IndexOfOtherNetwork,
+            _ => Kind::IndexDamaged,
+        };
+        self.fault(kind, fault, At::ALL, seconds);
+    }
+
+    /// Seconds for an index made of the files.
+    fn time_to_index(&self, files: &Files) -> u64 {
+        let numbers = files.blocks.numbers().unwrap_or_default().there;
+        1 + numbers.len() as u64 / 50
+    }
+
+    /// The block that the coins stand at, where index and coins go together.
+    pub(super) fn coins(&mut self, known: Option<&Indexed>) -> Option<NodeId> {
+        let disk = self.options.disk.clone();
+        let seconds = known.map_or(1, |known| rebuilt(known.block_bytes()));
+        let dir = match chainstate::snapshot_base(&*disk, &self.layout) {
+            Ok(Some(_)) => self.layout.snapshot_dir(),
+            Ok(None) => self.layout.chainstate_dir(),
+            Err(fault) => {
+                self.fault(Kind::CoinsDamaged, &fault, At::ALL, seconds);
+                return None;
+            }
+        };
+        match Chainstate::exists(&*disk, &dir) {
+            Ok(true) => {}
+            Ok(false) => {
+                if known.is_some_and(Indexed::has_connected) {
+                    self.find(Kind::CoinsMissing, &dir, At::ALL, "chainstate: nothing is there", seconds);
+                }
+                return None;
+            }
+            Err(fault) => {
+                self.fault(Kind::CoinsDamaged, &fault, At::ALL, seconds);
+                return None;
+            }
+        }
+        let stands = Chainstate::open_read_only(disk, &dir).and_then(|coins| {
+            let heads = coins.head_blocks()?;
+            Ok((coins.best_block()?, heads.is_some(), coins))
+        });
+        let (best, is_half, coins) = match stands {
+            Ok(stands) => stands,
+            Err(fault) => {
+                self.fault(Kind::CoinsDamaged, &fault, At::ALL, seconds);
+                return None;
+            }
+        };
+        if is_half {
+            self.find(
+                Kind::CoinsHalfWritten,
+                &dir,
+                At::ALL,
+                "chainstate: a flush of bitcoind's is unfinished",
+                seconds,
+            );
+            return None;
+        }
+        if self.depth == Depth::Deep && !self.is_beside {
+            self.every_coin(&coins, best, seconds);
+        }
+        let best = best?;
+        let tip = known?.tree.headers().find(&best);
+        if tip.is_none() {
+            let what = format!("chainstate: its best block {best} is not in the block index");
+            self.find(Kind::CoinsApart, &dir, At { hash: Some(best), ..At::ALL }, what, seconds);
+        }
+        tip
+    }
+
+    /// Reads every coin, and compares what they add up to with what an earlier run counted at this block.
+    fn every_coin(&mut self, coins: &Chainstate, best: Option<BlockHash>, seconds: u64) {
+        let info = match setinfo::set_info(&coins.view(), SetHash::None, false, self.options.par) {
+            Ok(info) => info,
+            Err(crate::fault::Fault::Store(fault)) => {
+                self.fault(Kind::CoinsDamaged, &fault, At::ALL, seconds);
+                return;
+            }
+            Err(_) => return,
+        };
+        let own = PrivateDir::new(self.options.disk.clone(), self.layout.private_dir());
+        let counted = best.and_then(|best| set_totals::read(&own, &best));
+        if counted.is_some_and(|counted| counted != info.totals()) {
+            let what = "chainstate: its coins do not add up to what they did when they were written";
+            let dir = coins.path().to_path_buf();
+            self.find(Kind::CoinsDamaged, &dir, At::ALL, what, seconds);
+        }
+    }
+
+    /// Core's optional indexes, those that are there.
+    pub(super) fn optional_indexes(&mut self) {
+        let bytes: u64 = self.layout.used_space(&*self.options.disk).map_or(0, |used| used.blocks);
+        for kind in IndexKind::ALL {
+            let disk = self.options.disk.clone();
+            let there = IndexDb::open_read_only(disk, &self.layout, kind);
+            let looked = there.and_then(|db| {
+                let Some(db) = db else { return Ok(()) };
+                db.best_block()?;
+                if self.depth == Depth::Deep && !self.is_beside {
+                    let mut records = db.with_prefix(&[])?;
+                    while records.next_record()?.is_some() {}
+                }
+                Ok(())
+            });
+            if let Err(fault) = looked {
+                self.fault(Kind::OptionalIndexDamaged, &fault, At::ALL, read_through(bytes));
+            }
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! What a look at a data directory can find: each kind with its name, what it is, what it means for the user, and the one
+//! command that helps.
+//!
+//! Absent on purpose: where and how much, which a [`super::Finding`] says.
+
+/// What is wrong.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// Nothing of this network is there.
+    Empty,
+    /// It is no data directory of this network.
+    OtherDirectory,
+    /// A drive that /etc/fstab names is not mounted.
+    NotMounted,
+    /// A directory that should be there is not.
+    DirectoryMissing,
+    /// A link whose target is gone.
+    DanglingLink,
+    /// The system does not let this program read.
+    NotReadable,
+    /// The system does not let this program write.
+    NotWritable,
+    /// The drive fails.
+    DriveFails,
+    /// There is no room.
+    NoSpace,
+    /// The clock cannot be right.
+    ClockWrong,
+    /// xor.dat is gone, and the block files give the key away.
+    KeyLost,
+    /// xor.dat cannot be used, or is gone and nothing gives the key away.
+    KeyUnusable,
+    /// A block file that the index names is gone.
+    BlockFileMissing,
+    /// It ends before the blocks that it should hold.
+    BlockFileCut,
+    /// It holds nothing.
+    BlockFileEmpty,
+    /// It is plain, beside a key.
+    BlockFilePlain,
+    /// It holds blocks of another network.
+    BlockFileForeign,
+    /// It holds the blocks of another block file.
+    BlockFileSwapped,
+    /// It holds none of the blocks that it should.
+    BlockFileReplaced,
+    /// One block is damaged.
+    BlockDamaged,
+    /// The index knows a block of the chain, and not where it lies.
+    BlockAbsent,
+    /// Records that the index does not know.
+    NotIndexed,
+    /// An undo file is gone.
+    UndoFileMissing,
+    /// It ends before what it should hold.
+    UndoFileCut,
+    /// The undo data of one block is damaged.
+    UndoDamaged,
+    /// There is no block index.
+    IndexMissing,
+    /// It is damaged.
+    IndexDamaged,
+    /// It has blocks of another chain, or another form.
+    IndexOfOtherForm,
+    /// It is another network's.
+    IndexOfOtherNetwork,
+    /// A reindex was not finished.
+    ReindexUnfinished,
+    /// There is no chainstate.
+    CoinsMissing,
+    /// It is damaged.
+    CoinsDamaged,
+    /// bitcoind was stopped while it wrote it.
+    CoinsHalfWritten,
+    /// It stands at a block that the index does not know.
+    CoinsApart,
+    /// An optional index is damaged.
+    OptionalIndexDamaged,
+    /// What interrupted work left.
+    Leftover,
+    /// A mark for invalid blocks shuts out a better chain.
+    ShutOut,
+    /// It is pruned, and the configuration does not say so.
+    PrunedUnsaid,
+}
+
+/// What a kind is called and means.
+#[derive(Clone, Copy, Debug)]
+pub struct Texts {
+    /// Its name in JSON.
+    pub name: &'static str,
+    /// What it is.
+    pub what: &'static str,
+    /// What it means for the user.
+    pub meaning: &'static str,
+    /// The command that helps: `{at}` stands for the options that name the data directory, `{path}` for the file, `{other}` for
+    /// what the finding names besides.
+    pub command: &'static str,
+}
+
+const fn texts(name: &'static str, what: &'static str, meaning: &'static str, command: &'static str) -> Texts {
+    Texts { name, what, meaning, command }
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 38] = [
+        Kind::Empty,
+        Kind::OtherDirectory,
+        Kind::NotMounted,
+        Kind::DirectoryMissing,
+        Kind::DanglingLink,
+        Kind::NotReadable,
+        Kind::NotWritable,
+        Kind::DriveFails,
+        Kind::NoSpace,
+        Kind::ClockWrong,
+        Kind::KeyLost,
+        Kind::KeyUnusable,
+        Kind::BlockFileMissing,
+        Kind::BlockFileCut,
+        Kind::BlockFileEmpty,
+        Kind::BlockFilePlain,
+        Kind::BlockFileForeign,
+        Kind::BlockFileSwapped,
+        Kind::BlockFileReplaced,
+        Kind::BlockDamaged,
+        Kind::BlockAbsent,
+        Kind::NotIndexed,
+        Kind::UndoFileMissing,
+        Kind::UndoFileCut,
+        Kind::UndoDamaged,
+        Kind::IndexMissing,
+        Kind::IndexDamaged,
+        Kind::IndexOfOtherForm,
+        Kind::IndexOfOtherNetwork,
+        Kind::ReindexUnfinished,
+        Kind::CoinsMissing,
+        Kind::CoinsDamaged,
+        Kind::CoinsHalfWritten,
+        Kind::CoinsApart,
+        Kind::OptionalIndexDamaged,
+        Kind::Leftover,
+        Kind::ShutOut,
+        Kind::PrunedUnsaid,
+    ];
+
+    /// What it is called and means.
+    pub fn texts(self) -> Texts {
+        let of_files = || self.block_files().or_else(|| self.records());
+        self.place().or_else(of_files).or_else(|| self.index()).unwrap_or_else(|| self.coins())
+    }
+
+    /// Of the directory itself.
+    fn place(self) -> Option<Texts> {
+        Some(match self {
+            Kind::Empty => {
+                texts("empty", "nothing of this network is there", "There is no chain yet", "ffwd sync {at}")
+            }
+            Kind::OtherDirectory => texts(
+                "other-directory",
+                "it is no data directory of this network",
+                "bitcoind would begin a new chain inside it",
+                "ffwd doctor {other}",
+            ),
+            Kind::NotMounted => texts(
+                "not-mounted",
+                "the drive of the data directory is not mounted",
+                "The chain is on that drive, and nothing is wrong with it as far as is known",
+                "mount {other}",
+            ),
+            Kind::DirectoryMissing => texts(
+                "directory-missing",
+                "a directory is not there",
+                "The path is wrong, or the drive is not mounted",
+                "mount -a",
+            ),
+            Kind::DanglingLink => texts(
+                "dangling-link",
+                "a link leads to nothing",
+                "The drive that it leads to is not mounted, or the target was moved",
+                "ln -sfn NEW-PLACE {path}",
+            ),
+            Kind::NotReadable => texts(
+                "not-readable",
+                "this user has no permission to read it",
+                "Neither ffwd nor bitcoind starts for this user",
+                "chmod -R u+rwX {path}",
+            ),
+            Kind::NotWritable => texts(
+                "not-writable",
+                "this user has no permission to write there",
+                "It can be looked at; neither ffwd nor bitcoind can go on with it for this user without write permission",
+                "chmod -R u+rwX {path}",
+            ),
+            Kind::DriveFails => texts(
+                "drive-fails",
+                "the system cannot read it",
+                "The drive or its cable fails: copy what can be read before anything else",
+                "cp -a {path} NEW-PLACE",
+            ),
+            Kind::NoSpace => texts(
+                "no-space",
+                "the file system is full",
+                "Neither ffwd nor bitcoind can write until there is room",
+                "ffwd sync {at} --prune 550",
+            ),
+            Kind::ClockWrong => texts(
+                "clock-wrong",
+                "the clock cannot be right",
+                "Blocks are judged by the clock: good ones would be refused",
+                "timedatectl set-ntp true && ffwd doctor {at}",
+            ),
+            _ => return None,
+        })
+    }
+
+    /// Of whole block files, and of their key.
+    fn block_files(self) -> Option<Texts> {
+        Some(match self {
+            Kind::KeyLost => texts(
+                "key-lost",
+                "xor.dat is missing, and the block files are obfuscated",
+                "bitcoind cannot read any block. The files give the key away",
+                "ffwd repair {at}",
+            ),
+            Kind::KeyUnusable => texts(
+                "key-unusable",
+                "the key of the block files is not known",
+                "No block can be read. Put the xor.dat back from where the block files came from, where there is a copy",
+                "cp COPY/blocks/xor.dat {path}",
+            ),
+            Kind::BlockFileMissing => texts(
+                "block-file-missing",
+                "a block file is missing",
+                "bitcoind does not start. The blocks of this file alone are fetched again",
+                "ffwd repair {at}",
+            ),
+            Kind::BlockFileCut => texts(
+                "block-file-cut",
+                "a block file is cut short",
+                "Blocks at its end cannot be read. They alone are fetched again",
+                "ffwd repair {at}",
+            ),
+            Kind::BlockFileEmpty => texts(
+                "block-file-empty",
+                "a block file holds nothing but zeros",
+                "Its blocks cannot be read. They alone are fetched again",
+                "ffwd repair {at}",
+            ),
+            Kind::BlockFilePlain => texts(
+                "block-file-plain",
+                "a block file is plain, and xor.dat holds a key",
+                "bitcoind cannot read its blocks. Nothing is fetched: the file is written again with the key",
+                "ffwd repair {at}",
+            ),
+            Kind::BlockFileForeign => texts(
+                "block-file-foreign",
+                "a block file is of another network",
+                "The blocks that belong there are fetched again; the file is moved aside",
+                "ffwd repair {at}",
+            ),
+            Kind::BlockFileSwapped => texts(
+                "block-file-swapped",
+                "a block file holds the blocks of another one",
+                "It was renamed or copied over. Nothing is fetched that lies in a file",
+                "ffwd repair {at}",
+            ),
+            Kind::BlockFileReplaced => texts(
+                "block-file-replaced",
+                "a block file does not hold the blocks that it should",
+                "Its blocks cannot be read. They alone are fetched again",
+                "ffwd repair {at}",
+            ),
+            _ => return None,
+        })
+    }
+
+    /// Of single records, and of undo files.
+    fn records(self) -> Option<Texts> {
+        Some(match self {
+            Kind::BlockDamaged => texts(
+                "block-damaged",
+                "a block is damaged",
+                "It cannot be served, or read in a reindex. It alone is fetched again",
+                "ffwd repair {at}",
+            ),
+            Kind::BlockAbsent => texts(
+                "block-absent",
+                "a block of the chain is in no file",
+                "It cannot be served, or read in a reindex. It alone is fetched",
+                "ffwd repair {at}",
+            ),
+            Kind::NotIndexed => texts(
+                "not-indexed",
+                "a block file holds records that the index does not name",
+                "bitcoind may write over them, or leave them unused. ffwd uses what of them belongs to the chain",
+                "ffwd repair {at}",
+            ),
+            Kind::UndoFileMissing => texts(
+                "undo-file-missing",
+                "an undo file is missing",
+                "Its blocks cannot be disconnected. The undo data is made again from the blocks",
+                "ffwd repair {at}",
+            ),
+            Kind::UndoFileCut => texts(
+                "undo-file-cut",
+                "an undo file is cut short",
+                "Blocks at its end cannot be disconnected. Their undo data is made again from the blocks",
+                "ffwd repair {at}",
+            ),
+            Kind::UndoDamaged => texts(
+                "undo-damaged",
+                "the undo data of a block is damaged",
+                "The block cannot be disconnected. Its undo data is made again from the blocks",
+                "ffwd repair {at}",
+            ),
+            _ => return None,
+        })
+    }
+
+    /// Of the block index, and of what it says.
+    fn index(self) -> Option<Texts> {
+        Some(match self {
+            Kind::IndexMissing => texts(
+                "index-missing",
+                "there is no block index",
+                "It is made again from the block files",
+                "ffwd repair {at}",
+            ),
+            Kind::IndexDamaged => texts(
+                "index-damaged",
+                "the block index is damaged",
+                "bitcoind does not start. It is made again from the block files",
+                "ffwd repair {at}",
+            ),
+            Kind::IndexOfOtherForm => texts(
+                "index-of-other-form",
+                "the block index is of another chain or of a newer program",
+                "Use the program that wrote it; or have the index made again from the block files",
+                "ffwd repair {at}",
+            ),
+            Kind::IndexOfOtherNetwork => texts(
+                "index-of-other-network",
+                "the block index is of another network",
+                "Name the network that it belongs to",
+                "ffwd doctor {at} --chain NETWORK",
+            ),
+            Kind::ReindexUnfinished => texts(
+                "reindex-unfinished",
+                "a reindex was stopped half-way",
+                "It goes on from there",
+                "ffwd reindex {at}",
+            ),
+            Kind::ShutOut => texts(
+                "shut-out",
+                "a block is marked invalid, and the best known chain stands on it",
+                "The node follows a chain with less work. The block is judged again, and the mark goes where it is valid",
+                "ffwd repair {at}",
+            ),
+            Kind::PrunedUnsaid => texts(
+                "pruned-unsaid",
+                "the data directory is pruned, and the configuration has no prune=",
+                "bitcoind does not start without it",
+                "bitcoind -prune=1 {at}",
+            ),
+            _ => return None,
+        })
+    }
+
+    /// Of the chainstate, optional indexes, and what work left.
+    fn coins(self) -> Texts {
+        match self {
+            Kind::CoinsMissing => texts(
+                "chainstate-missing",
+                "there is no chainstate",
+                "bitcoind would connect the whole chain again. The UTXO set is made again from the block files",
+                "ffwd repair {at}",
+            ),
+            Kind::CoinsDamaged => texts(
+                "chainstate-damaged",
+                "the chainstate is damaged",
+                "bitcoind does not start, or fails later. The UTXO set is made again from the block files",
+                "ffwd repair {at}",
+            ),
+            Kind::CoinsHalfWritten => texts(
+                "chainstate-half-written",
+                "bitcoind was stopped while it wrote the chainstate",
+                "The last blocks are replayed at the next start, of ffwd or of bitcoind",
+                "ffwd repair {at}",
+            ),
+            Kind::CoinsApart => texts(
+                "chainstate-apart",
+                "the chainstate stands at a block that the index does not know",
+                "One of the two was put back from a copy. bitcoind does not start",
+                "ffwd repair {at}",
+            ),
+            Kind::OptionalIndexDamaged => texts(
+                "optional-index-damaged",
+                "an optional index is damaged",
+                "The chain is not concerned. This index alone is made again",
+                "ffwd repair {at}",
+            ),
+            Kind::Leftover => texts(
+                "leftover",
+                "interrupted work left a directory behind",
+                "It takes room, and nothing needs it",
+                "ffwd repair {at}",
+            ),
+            _ => unreachable!("the lists before have it"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_kind_has_its_texts_and_one_command() {
+        let mut names = BTreeSet::new();
+        let mut kinds = BTreeSet::new();
+        for kind in Kind::ALL {
+            let Texts { name, what, meaning, command } = kind.texts();
+            assert!(kinds.insert(kind) && names.insert(name), "{kind:?} is listed once");
+            assert!(!name.contains(' ') && !what.is_empty() && !meaning.is_empty(), "{kind:?}");
+            assert!(what.starts_with(char::is_lowercase) && meaning.starts_with(char::is_alphabetic), "{kind:?}");
+            let program = command.split(' ').next().unwrap();
+            let programs = ["ffwd", "bitcoind", "mount", "chmod", "chown", "cp", "ln", "timedatectl"];
+            assert!(programs.contains(&program), "{kind:?}: {command}");
+        }
+        // The last one of the enum is the last one of the list: none is left out.
+        assert_eq!(Kind::ALL.len(), Kind::PrunedUnsaid as usize + 1);
+    }
+}

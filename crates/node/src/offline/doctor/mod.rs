@@ -1,0 +1,256 @@
+//! `doctor`: what is wrong with a data directory, what that means, and the one command that helps.
+//!
+//! Nothing is written and no lock is taken, so that it works on any directory: beside a program at work, for who may only
+//! read, on what no program can open. A fault of a file is a finding here; the look goes on with the next file.
+//!
+//! `place` looks at the directory itself, `files` at block and undo files by the places that the index names, `databases` at
+//! index, chainstate and optional indexes, `marks` at marks for invalid blocks, `deep` reads every byte. `kinds` has the texts.
+//! Absent on purpose: mending.
+
+mod databases;
+mod deep;
+mod files;
+mod kinds;
+mod marks;
+mod place;
+
+pub use kinds::{Kind, Texts};
+
+use crate::datadir::{lock, look};
+use crate::fault::Fault;
+use crate::options::Options;
+use crate::reporting::log::Log;
+use crate::reporting::{Events, Reporter};
+use primitives::{BlockHash, Height};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use store::blockfiles::BlockFiles;
+use store::undofiles::UndoFiles;
+use store::{FaultKind, Layout, xor};
+
+/// How often files are read again beside a program at work, and after what time.
+const TRIES_BESIDE: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(50);
+/// Findings that are told one by one; the others are counted.
+const FINDINGS_MAX: usize = 1000;
+
+/// How much is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Depth {
+    /// Sizes, first and last records, tables' footers, marks: it takes seconds.
+    Quick,
+    /// Every byte: blocks, undo data, tables.
+    Deep,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// What it is.
+    pub kind: Kind,
+    /// The file or directory.
+    pub path: PathBuf,
+    /// Where in the file, in bytes.
+    pub offset: Option<u64>,
+    /// Height of the block that is concerned; the lowest of several.
+    pub height: Option<Height>,
+    /// Its hash.
+    pub hash: Option<BlockHash>,
+    /// What was found.
+    pub detail: String,
+    /// The command that helps.
+    pub command: String,
+    /// How long that takes here, about.
+    pub seconds: u64,
+}
+
+/// What a look found.
+#[derive(Clone, Debug, Default)]
+pub struct Examination {
+    /// What is wrong, in the order in which it should be mended.
+    pub findings: Vec<Finding>,
+    /// Findings beyond those.
+    pub left_off: u64,
+    /// The program at work in the data directory.
+    pub in_use: Option<String>,
+    /// Of a deep look: blocks that are not where the index says.
+    pub blocks: Vec<BlockHash>,
+    /// Of a deep look: blocks whose undo data is not where the index says.
+    pub undo: Vec<BlockHash>,
+}
+
+/// Looks at a data directory.
+///
+/// # Errors
+///
+/// It was stopped, or the system has no threads. What is wrong with the directory is a finding.
+pub fn doctor(options: &Options, depth: Depth, events: Events<'_>) -> Result<Examination, Fault> {
+    let reporter = Reporter::new(events, Log::none(), &options.stop);
+    let mut tries = 0;
+    loop {
+        let holder = look::holder(options);
+        let found = examine(options, depth, holder.is_some(), &reporter)?;
+        // A program that writes while it is read gives torn pictures now and then, each time others.
+        let in_use = holder.or_else(|| look::holder(options)).map(|holder| look::named(&holder));
+        if in_use.is_none() || found.findings.is_empty() || tries == TRIES_BESIDE {
+            return Ok(Examination { in_use, ..found });
+        }
+        tries += 1;
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn examine(options: &Options, depth: Depth, is_beside: bool, reporter: &Reporter<'_>) -> Result<Examination, Fault> {
+    let mut look =
+        Look { options, layout: lock::layout(options), reporter, depth, is_beside, found: Examination::default() };
+    if let Some(files) = look.place() {
+        let known = look.index(&files);
+        look.leftovers();
+        look.block_files(&files, known.as_ref());
+        let tip = look.coins(known.as_ref());
+        look.optional_indexes();
+        if let Some(known) = &known {
+            look.marks(known, tip, &files);
+            if depth == Depth::Deep {
+                look.every_byte(known, tip, &files)?;
+            }
+        }
+    }
+    look.found.findings.sort_by_key(|finding| finding.kind);
+    Ok(look.found)
+}
+
+/// The block and undo files of a directory whose key is known.
+struct Files {
+    blocks: Arc<BlockFiles>,
+    undo: UndoFiles,
+    key: xor::Key,
+}
+
+/// A look in progress.
+struct Look<'l> {
+    options: &'l Options,
+    layout: Layout,
+    reporter: &'l Reporter<'l>,
+    depth: Depth,
+    /// A program is at work in the data directory.
+    is_beside: bool,
+    found: Examination,
+}
+
+/// Where a finding is.
+#[derive(Clone, Copy, Debug, Default)]
+struct At {
+    offset: Option<u64>,
+    height: Option<Height>,
+    hash: Option<BlockHash>,
+}
+
+impl At {
+    const ALL: At = At { offset: None, height: None, hash: None };
+
+    fn height(height: Height) -> At {
+        At { height: Some(height), ..At::ALL }
+    }
+}
+
+impl Look<'_> {
+    /// Notes a finding, whose command names the file and the data directory alone.
+    fn find(&mut self, kind: Kind, path: &Path, at: At, detail: impl Into<String>, seconds: u64) {
+        self.find_other(kind, path, at, detail, seconds, "");
+    }
+
+    /// The same, with what the command names besides.
+    fn find_other(&mut self, kind: Kind, path: &Path, at: At, detail: impl Into<String>, seconds: u64, other: &str) {
+        let command = self.command(kind, path, other);
+        let At { offset, height, hash } = at;
+        let path = path.to_path_buf();
+        self.add(Finding { kind, path, offset, height, hash, detail: detail.into(), command, seconds });
+    }
+
+    fn add(&mut self, finding: Finding) {
+        let found = &mut self.found;
+        let is_known = found.findings.iter().any(|known| {
+            (known.kind, &known.path, known.offset, known.hash)
+                == (finding.kind, &finding.path, finding.offset, finding.hash)
+        });
+        if is_known {
+            return;
+        }
+        if found.findings.len() < FINDINGS_MAX {
+            found.findings.push(finding);
+        } else {
+            found.left_off += 1;
+        }
+    }
+
+    fn command(&self, kind: Kind, path: &Path, other: &str) -> String {
+        let options = self.options;
+        let mut at = format!("--datadir={}", quoted(&options.datadir));
+        if let Some(dir) = &options.blocksdir {
+            at.push_str(&format!(" --blocksdir={}", quoted(dir)));
+        }
+        at.push_str(&format!(" --chain={}", options.params.chain.name()));
+        let rights = options.disk.rights(path);
+        let is_of_other = matches!(kind, Kind::NotReadable | Kind::NotWritable) && !rights.is_owner;
+        let command = if is_of_other { "chown -R USER {path}" } else { kind.texts().command };
+        command.replace("{at}", &at).replace("{path}", &quoted(path)).replace("{other}", other)
+    }
+
+    /// Notes what kept a file from being read: as `kind`, unless the system says why.
+    fn fault(&mut self, kind: Kind, fault: &store::Fault, at: At, seconds: u64) {
+        let detail = fault.detail();
+        let kind = match detail.kind {
+            FaultKind::Permission => Kind::NotReadable,
+            FaultKind::Io => Kind::DriveFails,
+            _ => kind,
+        };
+        let what = format!("wanted {}, found {}", detail.wanted, detail.found);
+        let path = detail.path.clone();
+        self.find(kind, &path, At { offset: at.offset.or(detail.offset), ..at }, what, seconds);
+    }
+
+    fn has(&self, kinds: &[Kind], path: &Path) -> bool {
+        self.found.findings.iter().any(|finding| kinds.contains(&finding.kind) && finding.path == path)
+    }
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// Seconds for bytes that come from peers.
+fn fetched(bytes: u64) -> u64 {
+    2 + bytes / (5 << 20)
+}
+
+/// Seconds for bytes of blocks whose chain is read and connected again.
+fn rebuilt(bytes: u64) -> u64 {
+    1 + bytes / (60 << 20)
+}
+
+/// Seconds for bytes that are read through.
+fn read_through(bytes: u64) -> u64 {
+    1 + bytes / (150 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_quoted_as_a_shell_takes_them() {
+        for (path, want) in [
+            ("/d/regtest/blocks/blk00001.dat", "/d/regtest/blocks/blk00001.dat"),
+            ("/my disk", "'/my disk'"),
+            ("/it's", r"'/it'\''s'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quoted(Path::new(path)), want);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The directory itself: is it one, of this network, mounted, readable; its key, its leftovers, its room; the clock.
+
+use super::{At, Files, Kind, Look, quoted};
+use crate::datadir::{lock, mounts, seems};
+use crate::fault::Fault;
+use std::path::Path;
+use std::sync::Arc;
+use store::FaultKind;
+use store::blockfiles::BlockFiles;
+use store::survey::Seems;
+use store::undofiles::UndoFiles;
+use store::xor::{self, BlocksKey, Origin};
+
+/// What Core keeps free. Source: Bitcoin Core b88bffe, util/fs_helpers.cpp, `CheckDiskSpace`.
+const SPARE_BYTES: u64 = 50 << 20;
+/// What needs a person and no time of the machine.
+const ADVICE_SECONDS: u64 = 1;
+
+impl Look<'_> {
+    /// Looks at the directory; what its block files are read with, where there is anything to read.
+    pub(super) fn place(&mut self) -> Option<Files> {
+        self.clock();
+        if let Err(fault) = self.layout.check(&*self.options.disk) {
+            self.no_directory(&fault);
+            return None;
+        }
+        match seems::seems(self.options, &self.layout) {
+            Ok(None) => {}
+            Ok(Some(seems)) => {
+                self.other_directory(&seems);
+                return None;
+            }
+            Err(fault) => {
+                self.any_fault(Kind::DirectoryMissing, &fault);
+                return None;
+            }
+        }
+        match self.layout.is_unused(&*self.options.disk) {
+            Ok(false) => {}
+            Ok(true) => {
+                self.nothing();
+                return None;
+            }
+            Err(fault) => {
+                self.fault(Kind::DirectoryMissing, &fault, At::ALL, ADVICE_SECONDS);
+                return None;
+            }
+        }
+        self.rights_and_room();
+        self.key()
+    }
+
+    fn clock(&mut self) {
+        if let Err(fault) = lock::clock(self.options) {
+            let dir = self.options.datadir.clone();
+            self.find(Kind::ClockWrong, &dir, At::ALL, fault.what(), ADVICE_SECONDS);
+        }
+    }
+
+    fn no_directory(&mut self, fault: &store::Fault) {
+        let path = fault.detail().path.clone();
+        let kind = match self.options.disk.read_link(&path) {
+            Ok(Some(_)) => Kind::DanglingLink,
+            _ => Kind::DirectoryMissing,
+        };
+        self.fault(kind, fault, At::ALL, ADVICE_SECONDS);
+    }
+
+    fn any_fault(&mut self, kind: Kind, fault: &Fault) {
+        match fault {
+            Fault::Store(fault) => self.fault(kind, fault, At::ALL, ADVICE_SECONDS),
+            other => {
+                let dir = self.options.datadir.clone();
+                self.find(kind, &dir, At::ALL, other.what(), ADVICE_SECONDS);
+            }
+        }
+    }
+
+    fn other_directory(&mut self, seems: &Seems) {
+        let chain = self.options.params.chain.name();
+        let at = |owner: &Path, chain: &str| format!("--datadir={} --chain={chain}", quoted(owner));
+        let other = match seems {
+            Seems::Blocks { owner, is_blocksdir: true } => {
+                format!("--datadir=DIR --blocksdir={} --chain={chain}", quoted(owner))
+            }
+            Seems::Blocks { owner, .. } | Seems::Database { owner, .. } => at(owner, chain),
+            Seems::Network { owner, chain } => at(owner, chain),
+            Seems::Foreign { chain, .. } => at(&self.options.datadir, chain),
+            Seems::OtherNetworks(others) => {
+                at(&self.options.datadir, others.first().map_or(chain, |(chain, _)| *chain))
+            }
+            Seems::LooseFiles { blocks_dir, .. } => {
+                let above = blocks_dir.parent().unwrap_or(blocks_dir);
+                format!("--datadir={} after the files were moved to {}", quoted(above), quoted(blocks_dir))
+            }
+        };
+        let dir = self.options.datadir.clone();
+        self.find_other(Kind::OtherDirectory, &dir, At::ALL, seems.to_string(), ADVICE_SECONDS, &other);
+    }
+
+    fn nothing(&mut self) {
+        let dir = self.options.datadir.clone();
+        let disk = &*self.options.disk;
+        let is_empty = disk.list(&dir).is_ok_and(|entries| entries.is_empty());
+        if let Some(point) = mounts::unmounted(disk, &dir).filter(|_| is_empty) {
+            let what = format!("/etc/fstab names {}, and nothing is mounted there", point.display());
+            self.find_other(Kind::NotMounted, &dir, At::ALL, what, ADVICE_SECONDS, &quoted(&point));
+            return;
+        }
+        let gb = self.options.params.assumed_blockchain_gb;
+        let net_dir = self.layout.net_dir().to_path_buf();
+        self.find(Kind::Empty, &net_dir, At::ALL, "neither blocks nor a chainstate", super::fetched(gb << 30));
+    }
+
+    fn rights_and_room(&mut self) {
+        let disk = self.options.disk.clone();
+        let dirs = [
+            self.layout.net_dir().to_path_buf(),
+            self.layout.blocks_dir().to_path_buf(),
+            self.layout.index_dir(),
+            self.layout.chainstate_dir(),
+        ];
+        let there = |dir: &Path| matches!(disk.metadata(dir), Ok(Some(_)));
+        if let Some(dir) = dirs.iter().find(|dir| there(dir) && !disk.rights(dir).may_write) {
+            self.find(Kind::NotWritable, dir, At::ALL, "no permission to write for this user", ADVICE_SECONDS);
+        }
+        for dir in dirs.iter().take(2).filter(|dir| there(dir)) {
+            if let Ok(free) = disk.free_space_bytes(dir)
+                && free < SPARE_BYTES
+            {
+                let what = format!("{free} bytes are free, {SPARE_BYTES} are wanted");
+                self.find(Kind::NoSpace, dir, At::ALL, what, ADVICE_SECONDS);
+                return;
+            }
+        }
+    }
+
+    /// The key; `None` where no block can be read.
+    fn key(&mut self) -> Option<Files> {
+        let disk = self.options.disk.clone();
+        let network = lock::network(&self.options.params);
+        let dir = self.layout.blocks_dir().to_path_buf();
+        let path = dir.join("xor.dat");
+        let key = match xor::find_key(&*disk, &dir, &network) {
+            Ok(BlocksKey { key, origin: Origin::WorkedOut(file) }) => {
+                let key_text = primitives::hex::encode(&key);
+                let what = format!("{} gives the key {key_text} away", file.display());
+                self.find(Kind::KeyLost, &path, At::ALL, what, ADVICE_SECONDS);
+                key
+            }
+            Ok(BlocksKey { key, .. }) => key,
+            Err(fault) => {
+                let kind = if fault.kind() == FaultKind::Refused { Kind::OtherDirectory } else { Kind::KeyUnusable };
+                self.fault(kind, &fault, At::ALL, ADVICE_SECONDS);
+                return None;
+            }
+        };
+        let blocks = Arc::new(BlockFiles::new(disk.clone(), &dir, &network, key));
+        let undo = UndoFiles::new(disk, &dir, &network, key);
+        Some(Files { blocks, undo, key })
+    }
+
+    /// What a rebuild, a snapshot or hints that were interrupted left, and nothing goes on with.
+    pub(super) fn leftovers(&mut self) {
+        if self.is_beside {
+            return;
+        }
+        let disk = self.options.disk.clone();
+        let index_dir = self.layout.index_dir();
+        let dirs = [
+            self.layout.private_dir().join("chainstate.old"),
+            self.layout.private_dir().join("repair"),
+            index_dir.with_file_name("ffwd-index.new"),
+            index_dir.with_file_name("ffwd-index.old"),
+        ];
+        for dir in dirs {
+            if matches!(disk.metadata(&dir), Ok(Some(_))) {
+                self.find(Kind::Leftover, &dir, At::ALL, "left by work that was interrupted", ADVICE_SECONDS);
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Blocks fetched from peers by their hashes, whatever the chain that is connected: for a repair.
+//!
+//! No driver, no engine: the network is asked for the blocks, and what comes goes to the caller, who says whether it is good.
+//! It ends when all are there, or when no peer gives more.
+
+use super::config;
+use crate::chain::tree::NodeId;
+use crate::fault::Fault;
+use crate::options::Options;
+use crate::reporting::Reporter;
+use crate::session::chainview::SharedChain;
+use crate::session::options::SyncOptions;
+use p2p::{BlockVerdict, Event, Network, Want};
+use primitives::BlockHash;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// Blocks that are asked for in one list.
+const WANTS_MAX: usize = 4096;
+/// Bytes of blocks that may be on their way.
+const WINDOW_BYTES: usize = 64 << 20;
+/// How long nothing may come before the fetch ends.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the network may say nothing before other things are looked at.
+const EVENT_PATIENCE: Duration = Duration::from_millis(50);
+
+/// What a fetch has to do with.
+pub(super) struct Fetching<'f> {
+    pub(super) options: &'f Options,
+    pub(super) sync: &'f SyncOptions,
+    pub(super) reporter: &'f Reporter<'f>,
+    /// The chain as peers see it.
+    pub(super) chain: Arc<SharedChain>,
+}
+
+/// Fetches the blocks of `nodes`, lowest first. `take` is given each; it says why it is not the block. Gives those that no
+/// peer gave.
+///
+/// # Errors
+///
+/// The network cannot be started, what `take` meets, or it was stopped.
+pub(super) fn fetch(with: &Fetching<'_>, nodes: &[NodeId], take: &mut Take<'_>) -> Result<Vec<NodeId>, Fault> {
+    if nodes.is_empty() || with.sync.seeks_none() {
+        return Ok(nodes.to_vec());
+    }
+    let (sender, receiver) = channel();
+    let config = config::config(with.options, with.sync, WINDOW_BYTES, Vec::new());
+    let network =
+        Network::start_for(with.sync.peers.control.clone(), config, with.chain.clone(), sender).map_err(|why| {
+            Fault::refused(
+                format!("the network cannot be started: {why}"),
+                "Give --listen and --bind addresses of this machine",
+            )
+        })?;
+    let mut fetch = Fetch { with, network, wanted: nodes.to_vec(), last: Instant::now() };
+    let done = fetch.run(&receiver, take);
+    fetch.network.halt();
+    done.map(|()| fetch.wanted)
+}
+
+/// Takes a block; says why it is not the one that was asked for.
+pub(super) type Take<'t> = dyn FnMut(NodeId, &[u8]) -> Result<Result<(), String>, Fault> + 't;
+
+struct Fetch<'d, 'f> {
+    with: &'d Fetching<'f>,
+    network: Network,
+    /// Those that have not come.
+    wanted: Vec<NodeId>,
+    /// When a block came last.
+    last: Instant,
+}
+
+impl Fetch<'_, '_> {
+    fn run(&mut self, receiver: &Receiver<Event>, take: &mut Take<'_>) -> Result<(), Fault> {
+        let reporter = self.with.reporter;
+        self.ask();
+        while !self.wanted.is_empty() {
+            if reporter.is_stopping() {
+                return Err(Fault::Stopped);
+            }
+            match receiver.recv_timeout(EVENT_PATIENCE) {
+                Ok(Event::Block { hash, bytes, .. }) => self.take(hash, &bytes, take)?,
+                Ok(Event::Targets(_) | Event::WantMore) => self.ask(),
+                Ok(Event::Note(text)) => reporter.note(text),
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) if self.is_over() => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(Fault::internal("the network's thread ended")),
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, hash: BlockHash, bytes: &[u8], take: &mut Take<'_>) -> Result<(), Fault> {
+        let known = self.with.chain.index.headers().find(&hash);
+        let Some(id) = known.filter(|id| self.wanted.contains(id)) else {
+            self.network.verdict(hash, BlockVerdict::Stored);
+            return Ok(());
+        };
+        match take(id, bytes)? {
+            Ok(()) => {
+                self.wanted.retain(|&wanted| wanted != id);
+                self.last = Instant::now();
+                self.network.verdict(hash, BlockVerdict::Stored);
+            }
+            Err(why) => self.network.verdict(hash, BlockVerdict::BadBody(why)),
+        }
+        Ok(())
+    }
+
+    /// For each chain that peers have the same blocks: which of them has them is not known.
+    fn ask(&self) {
+        let tree = self.with.chain.index.headers();
+        let list = self.wanted.iter().take(WANTS_MAX);
+        self.network.want(vec![list.map(|&id| Want { hash: tree.hash(id), height: tree.height(id) }).collect()]);
+    }
+
+    /// Whether no more is to be hoped for: all that is left was announced and not given, or nothing came for long.
+    fn is_over(&self) -> bool {
+        let undelivered: HashSet<BlockHash> =
+            self.network.progress().undelivered.iter().map(|want| want.hash).collect();
+        let tree = self.with.chain.index.headers();
+        let is_given_up = !undelivered.is_empty() && self.wanted.iter().all(|&id| undelivered.contains(&tree.hash(id)));
+        is_given_up || self.last.elapsed() > PATIENCE
+    }
+}

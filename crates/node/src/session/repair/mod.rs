@@ -1,0 +1,394 @@
+//! `repair`: does what `doctor` advises, the least first.
+//!
+//! Each step opens the data directory, does one thing, and lets it go; what helps next is looked up anew. So a kill at any
+//! instant costs what the step under way had done, and the same command goes on.
+//!
+//! ```text
+//! the key ─> files under the right names ─> block index ─> blocks ─> undo data ─> coins ─> what is left ─> indexes ─> marks
+//! ```
+//!
+//! A damaged or missing block is written back where the index says that it lay; nothing else in the files changes. What cannot
+//! be mended so is rebuilt from the files, and what they lack is fetched.
+//! Absent on purpose: what can be wrong (`offline::doctor`).
+
+mod blocks;
+mod index;
+mod undo;
+mod whole;
+
+use super::options::SyncOptions;
+use crate::chain::tree::{Fate, NodeId};
+use crate::datadir::{lock, look};
+use crate::fault::{Fault, Message};
+use crate::offline;
+use crate::offline::common::engine;
+use crate::offline::doctor::{Depth, Examination, Finding, Kind, doctor};
+use crate::offline::open::{Purpose, Which, open_existing};
+use crate::options::{IndexKind, Options};
+use crate::reporting::{Event, Events};
+use primitives::BlockHash;
+use std::collections::{BTreeMap, HashSet};
+use store::indexes::{self, IndexDb};
+use store::restore::{self, Moves};
+
+/// Steps until a repair is given up that goes on and on.
+const STEPS_MAX: u32 = 64;
+
+/// What was done.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RepairReport {
+    /// What each step did.
+    pub done: Vec<String>,
+    /// Blocks that were fetched from peers and put back.
+    pub fetched: u64,
+    /// What is left that no program can mend, each as a sentence.
+    pub left: Vec<String>,
+}
+
+/// Mends the data directory.
+///
+/// # Errors
+///
+/// What is wrong cannot be mended: what would be needed; another program uses the directory; what the system says.
+pub fn repair(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result<RepairReport, Fault> {
+    lock::clock(options)?;
+    let mut repair =
+        Repair { options, sync, events, report: RepairReport::default(), judged: HashSet::new(), wants_sync: false };
+    repair.run()?;
+    Ok(repair.report)
+}
+
+struct Repair<'r> {
+    options: &'r Options,
+    sync: &'r SyncOptions,
+    events: Events<'r>,
+    report: RepairReport,
+    /// Marked blocks that were judged again, and are invalid.
+    judged: HashSet<BlockHash>,
+    /// Blocks of the best chain are missing, which a sync fetches.
+    wants_sync: bool,
+}
+
+/// What helps against these kinds, in the order of the steps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Step {
+    Key,
+    Names,
+    Reindex,
+    Index,
+    Blocks,
+    Undo,
+    Coins,
+    Settle,
+    OptionalIndexes,
+    Marks,
+}
+
+fn step_of(kind: Kind) -> Option<Step> {
+    Some(match kind {
+        Kind::KeyLost => Step::Key,
+        Kind::BlockFilePlain | Kind::BlockFileForeign | Kind::BlockFileSwapped | Kind::BlockFileReplaced => Step::Names,
+        Kind::ReindexUnfinished => Step::Reindex,
+        Kind::IndexMissing | Kind::IndexDamaged | Kind::IndexOfOtherForm | Kind::CoinsApart => Step::Index,
+        Kind::BlockFileMissing | Kind::BlockFileCut | Kind::BlockFileEmpty | Kind::BlockDamaged | Kind::BlockAbsent => {
+            Step::Blocks
+        }
+        Kind::UndoFileMissing | Kind::UndoFileCut | Kind::UndoDamaged => Step::Undo,
+        Kind::CoinsMissing | Kind::CoinsDamaged => Step::Coins,
+        Kind::CoinsHalfWritten | Kind::Leftover | Kind::NotIndexed => Step::Settle,
+        Kind::OptionalIndexDamaged => Step::OptionalIndexes,
+        Kind::ShutOut => Step::Marks,
+        _ => return None,
+    })
+}
+
+impl Repair<'_> {
+    fn run(&mut self) -> Result<(), Fault> {
+        look::at_rest(self.options, "getblockchaininfo", || Ok(()))?;
+        let mut deep: Option<Examination> = None;
+        let mut last = None;
+        for _ in 0..STEPS_MAX {
+            let quick = self.look(Depth::Quick)?;
+            let next = self.next(&quick);
+            // Bytes are read once what they are read by is in order.
+            if deep.is_none() && next.is_none_or(|step| step > Step::Index) {
+                deep = Some(self.look(Depth::Deep)?);
+            }
+            let found = deep.take().unwrap_or(quick);
+            let Some(step) = self.next(&found) else { break };
+            let now = (step, found.findings.clone(), found.blocks.len());
+            if last.as_ref() == Some(&now) {
+                return Err(not_mended(&found.findings));
+            }
+            last = Some(now);
+            self.step(step, &found)?;
+            // What was found deeply and is not mended yet is found again by what comes next.
+            deep = self.rest(found, step)?;
+        }
+        self.sync()
+    }
+
+    fn look(&mut self, depth: Depth) -> Result<Examination, Fault> {
+        let found = doctor(self.options, depth, self.events)?;
+        let helpless = found.findings.iter().find(|finding| is_for_the_user(finding.kind));
+        match helpless {
+            Some(finding) => Err(for_the_user(finding)),
+            None => Ok(found),
+        }
+    }
+
+    /// The next step that helps against something that was found.
+    fn next(&self, found: &Examination) -> Option<Step> {
+        let open = found.findings.iter().filter(|finding| !self.is_settled(finding));
+        open.filter_map(|finding| step_of(finding.kind)).min()
+    }
+
+    /// A mark that was judged again stays.
+    fn is_settled(&self, finding: &Finding) -> bool {
+        finding.kind == Kind::ShutOut && finding.hash.is_some_and(|hash| self.judged.contains(&hash))
+    }
+
+    /// What is left of a deep look when a step was done.
+    fn rest(&self, found: Examination, done: Step) -> Result<Option<Examination>, Fault> {
+        let is_left = |finding: &Finding| step_of(finding.kind).is_some_and(|step| step > done);
+        let findings: Vec<Finding> = found.findings.into_iter().filter(is_left).collect();
+        let blocks = if done >= Step::Blocks { Vec::new() } else { found.blocks };
+        let undo = if done >= Step::Undo { Vec::new() } else { found.undo };
+        let is_over = findings.is_empty() && blocks.is_empty() && undo.is_empty();
+        Ok((!is_over && done > Step::Index).then_some(Examination { findings, blocks, undo, ..found }))
+    }
+
+    fn step(&mut self, step: Step, found: &Examination) -> Result<(), Fault> {
+        match step {
+            Step::Key => self.key(),
+            Step::Names => self.names(found),
+            Step::Reindex => self.whole_reindex(),
+            Step::Index => self.index(found),
+            Step::Blocks => self.blocks(&found.blocks),
+            Step::Undo => self.undo(&found.undo),
+            Step::Coins => self.coins(),
+            Step::Settle => self.settle(),
+            Step::OptionalIndexes => self.optional_indexes(found),
+            Step::Marks => self.marks(found),
+        }
+    }
+
+    fn done(&mut self, what: impl Into<String>) {
+        let what = what.into();
+        (self.events)(Event::Note(what.clone()));
+        self.report.done.push(what);
+    }
+
+    /// Opening it to write stores the key that the files give away.
+    fn key(&mut self) -> Result<(), Fault> {
+        drop(lock::lock(self.options, self.events, false)?);
+        self.done("The key was worked out from the block files and stored in xor.dat");
+        Ok(())
+    }
+
+    /// Block files that are plain, under another's name, or not of this chain.
+    fn names(&mut self, found: &Examination) -> Result<(), Fault> {
+        let locked = lock::lock(self.options, self.events, false)?;
+        let disk = &*locked.disk;
+        let dir = locked.layout.blocks_dir();
+        Moves::finish(disk, dir)?;
+        let mut moves = BTreeMap::new();
+        let of_kind = |kind: Kind| found.findings.iter().filter(move |finding| finding.kind == kind);
+        for finding in of_kind(Kind::BlockFilePlain) {
+            restore::obfuscate(disk, &finding.path, locked.key)?;
+            self.done(format!("{}: written again with the key", finding.path.display()));
+        }
+        for finding in of_kind(Kind::BlockFileSwapped) {
+            let number = |path: &std::path::Path| number_of(path);
+            let owner =
+                finding.detail.split(' ').find_map(|word| number(std::path::Path::new(word.trim_end_matches(';'))));
+            if let (Some(from), Some(to)) = (number(&finding.path), owner) {
+                moves.insert(from, to);
+            }
+        }
+        // A file moves where another one moves away, or where none is.
+        loop {
+            let is_free = |to: u32| {
+                moves.contains_key(&to)
+                    || disk.metadata(&locked.layout.block_file(to)).is_ok_and(|known| known.is_none())
+            };
+            let targets: Vec<u32> = moves.values().copied().collect();
+            let is_double = |to: u32| targets.iter().filter(|&&other| other == to).count() > 1;
+            let stuck: Vec<u32> =
+                moves.iter().filter(|&(_, &to)| !is_free(to) || is_double(to)).map(|(&from, _)| from).collect();
+            if stuck.is_empty() {
+                break;
+            }
+            moves.retain(|from, _| !stuck.contains(from));
+        }
+        let pairs: Vec<(u32, u32)> = moves.iter().map(|(&from, &to)| (from, to)).collect();
+        if !pairs.is_empty() {
+            Moves::begin(disk, dir, &pairs)?;
+            self.done(format!("{} block files got their own names back", pairs.len()));
+        }
+        let others = [Kind::BlockFileForeign, Kind::BlockFileReplaced, Kind::BlockFileSwapped];
+        for finding in found.findings.iter().filter(|finding| others.contains(&finding.kind)) {
+            let is_moved = number_of(&finding.path).is_some_and(|number| moves.contains_key(&number));
+            if !is_moved && disk.metadata(&finding.path).map_err(store::Fault::from)?.is_some() {
+                let went = restore::aside(disk, &locked.layout, &finding.path)?;
+                self.done(format!("{}: moved aside to {}", finding.path.display(), went.display()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The coins from the blocks that the index knows.
+    fn coins(&mut self) -> Result<(), Fault> {
+        self.not_pruned("the chainstate")?;
+        offline::reindex(&self.plain_options(), true, self.events)?;
+        self.done("The UTXO set was made again from the block files");
+        Ok(())
+    }
+
+    /// These options, without what only a sync may be told.
+    fn plain_options(&self) -> Options {
+        Options { prune: crate::options::Prune::Off, indexes: Vec::new(), stop_at_height: None, ..self.options.clone() }
+    }
+
+    /// Says no where blocks were pruned that a rebuild needs.
+    fn not_pruned(&self, what: &str) -> Result<(), Fault> {
+        let looked = offline::read_only::load(self.options);
+        if !looked.is_ok_and(|(loaded, _)| loaded.is_pruned) {
+            return Ok(());
+        }
+        let why = format!("{what} cannot be made again: the blocks that it takes were pruned. Nothing was changed");
+        let advice = "Put it back from a copy; or begin anew in an empty data directory, with ffwd sync --prune";
+        Err(Fault::refused(why, advice))
+    }
+
+    /// Opens it to work, which finishes what was interrupted and takes in what the index does not name.
+    fn settle(&mut self) -> Result<(), Fault> {
+        let private = lock::layout(self.options).private_dir().join("repair");
+        let existing = open_existing(self.options, self.events, "repair", Purpose::Work, Which::Active)?;
+        let datadir = &existing.datadir;
+        datadir.open_indexes(datadir.kept_indexes(), existing.tip)?;
+        let mut engine = engine(datadir, existing.tip);
+        engine.activate()?;
+        offline::finish(datadir, &mut engine)?;
+        if datadir.disk.metadata(&private).map_err(store::Fault::from)?.is_some() {
+            disk::remove_tree(&*datadir.disk, &private).map_err(store::Fault::from)?;
+        }
+        drop(engine);
+        drop(existing);
+        self.done("What interrupted work left was finished or removed, and all records of the block files are listed");
+        Ok(())
+    }
+
+    fn optional_indexes(&mut self, found: &Examination) -> Result<(), Fault> {
+        let layout = lock::layout(self.options);
+        let is_of = |kind: IndexKind, finding: &Finding| finding.path.starts_with(indexes::root(&layout, kind));
+        let damaged = found.findings.iter().filter(|finding| finding.kind == Kind::OptionalIndexDamaged);
+        let damaged: Vec<&Finding> = damaged.collect();
+        for kind in IndexKind::ALL {
+            if !damaged.iter().any(|finding| is_of(kind, finding)) {
+                continue;
+            }
+            self.not_pruned(kind.name())?;
+            {
+                let locked = lock::lock(self.options, self.events, false)?;
+                IndexDb::remove(&*locked.disk, &locked.layout, kind)?;
+            }
+            offline::index(&self.plain_options(), &[kind], self.events)?;
+            self.done(format!("{} was made again", kind.name()));
+        }
+        Ok(())
+    }
+
+    /// Marks that shut out a better chain: its blocks are judged again.
+    fn marks(&mut self, found: &Examination) -> Result<(), Fault> {
+        let hashes: Vec<BlockHash> = found
+            .findings
+            .iter()
+            .filter(|finding| finding.kind == Kind::ShutOut)
+            .filter_map(|finding| finding.hash)
+            .collect();
+        let existing = open_existing(self.options, self.events, "repair", Purpose::Work, Which::Active)?;
+        let datadir = &existing.datadir;
+        let nodes: Vec<NodeId> = hashes.iter().filter_map(|hash| datadir.headers().find(hash)).collect();
+        datadir.open_indexes(datadir.kept_indexes(), existing.tip)?;
+        nodes.iter().for_each(|&node| datadir.index.write().reconsider(node));
+        let mut engine = engine(datadir, existing.tip);
+        engine.activate()?;
+        offline::finish(datadir, &mut engine)?;
+        let tree_says = |node: NodeId| datadir.headers().fate(node) == Fate::Open;
+        let good = nodes.iter().filter(|&&node| tree_says(node)).count();
+        self.judged.extend(hashes.iter().zip(&nodes).filter(|&(_, &node)| !tree_says(node)).map(|(hash, _)| *hash));
+        let (tip, best) = (engine.tip(), datadir.headers().best());
+        let is_behind = datadir.headers().work(best) > datadir.headers().work(tip);
+        drop(engine);
+        drop(existing);
+        self.wants_sync |= is_behind;
+        self.done(match good {
+            0 => "The marked block was judged again: it is invalid, and the mark stays".to_owned(),
+            _ => "The marked block was judged again: it is valid, and the mark is gone".to_owned(),
+        });
+        Ok(())
+    }
+
+    /// Fetches what the best chain lacks, where peers are there.
+    fn sync(&mut self) -> Result<(), Fault> {
+        if !self.wants_sync {
+            return Ok(());
+        }
+        if self.sync.seeks_none() {
+            self.report.left.push("Blocks of the best chain are in no file: ffwd sync fetches them".to_owned());
+            return Ok(());
+        }
+        let sync = SyncOptions { exit_at_tip: true, ..self.sync.clone() };
+        let report = super::phases::sync(self.options, &sync, self.events)?;
+        self.done(format!("The chain is at height {}", report.height));
+        if let Some(why) = report.end_reason {
+            return Err(Fault::Refused(why));
+        }
+        Ok(())
+    }
+}
+
+/// The number in the name of a block file.
+fn number_of(path: &std::path::Path) -> Option<u32> {
+    let name = path.file_name()?.to_str()?;
+    name.strip_prefix("blk")?.strip_suffix(".dat")?.parse().ok()
+}
+
+/// What no program mends.
+fn is_for_the_user(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Empty
+            | Kind::OtherDirectory
+            | Kind::NotMounted
+            | Kind::DirectoryMissing
+            | Kind::DanglingLink
+            | Kind::NotReadable
+            | Kind::NotWritable
+            | Kind::DriveFails
+            | Kind::NoSpace
+            | Kind::ClockWrong
+            | Kind::KeyUnusable
+            | Kind::IndexOfOtherNetwork
+    )
+}
+
+fn for_the_user(finding: &Finding) -> Fault {
+    let texts = finding.kind.texts();
+    let why = format!(
+        "{}: {}: {}. Nothing was changed or fetched for it",
+        finding.path.display(),
+        texts.what,
+        finding.detail
+    );
+    Fault::Refused(Message::new(why, format!("What helps: {}", finding.command)))
+}
+
+fn not_mended(findings: &[Finding]) -> Fault {
+    let first = findings.first().map_or_else(String::new, |finding| {
+        format!("{}: {}: {}", finding.path.display(), finding.kind.texts().what, finding.detail)
+    });
+    let why = format!("{} findings are left after the step that mends them, the first: {first}", findings.len());
+    Fault::refused(why, "Run ffwd doctor --deep, and report what it says")
+}

@@ -1,0 +1,154 @@
+//! Undo data made again from the blocks, and written back where the index says that it lies.
+//!
+//! What a block spent was made by blocks below it, or by itself: they are read downwards from the highest block concerned, until
+//! each output is found. Most are young; at worst all blocks are read once.
+
+use super::Repair;
+use super::blocks::{Opened, Slots};
+use crate::chain::tree::NodeId;
+use crate::fault::Fault;
+use primitives::coin::{code, put_coin};
+use primitives::{BlockHash, Height, OutPoint, Tables, Txid, undo};
+use std::collections::HashMap;
+use store::undofiles::undo_record;
+
+/// One block whose undo data is to be made.
+struct Spender {
+    node: NodeId,
+    height: Height,
+    prev: BlockHash,
+    /// For each transaction but the first what it spends.
+    spends: Vec<Vec<OutPoint>>,
+    found: HashMap<OutPoint, Vec<u8>>,
+    wanted: usize,
+}
+
+impl Spender {
+    fn is_done(&self) -> bool {
+        self.found.len() >= self.wanted
+    }
+
+    /// The payload, once all is found.
+    fn payload(&self) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        undo::put_count(&mut out, self.spends.len());
+        for spends in &self.spends {
+            undo::put_count(&mut out, spends.len());
+            for outpoint in spends {
+                undo::put_entry(&mut out, self.found.get(outpoint)?).ok()?;
+            }
+        }
+        Some(out)
+    }
+}
+
+impl Repair<'_> {
+    /// Makes the undo data of these blocks again.
+    pub(super) fn undo(&mut self, hashes: &[BlockHash]) -> Result<(), Fault> {
+        let opened = Opened::new(self.options, self.events)?;
+        let nodes = hashes.iter().filter_map(|hash| opened.index.headers().find(hash));
+        let mut spenders = Vec::new();
+        for node in nodes.collect::<Vec<_>>() {
+            spenders.push(spender(&opened, node)?);
+        }
+        spenders.sort_by_key(|spender| std::cmp::Reverse(spender.height));
+        let slots = Slots::new(&opened, |entry| entry.undo());
+        let mut restorer = opened.restorer();
+        let count = spenders.len();
+        while let Some(highest) = spenders.first() {
+            let top = highest.node;
+            // Those on the same chain are done in one go; a stale branch has its own.
+            let (mut here, others): (Vec<Spender>, Vec<Spender>) =
+                spenders.into_iter().partition(|spender| opened.index.headers().is_ancestor(spender.node, top));
+            spenders = others;
+            find_coins(&opened, top, &mut here)?;
+            for spender in here {
+                let Some(payload) = spender.payload() else { return Err(not_found(&opened, &spender)) };
+                let record = undo_record(self.options.params.magic, &spender.prev, &payload);
+                // Magic and size lie before the place.
+                let Some(at) = slots.get(spender.node, record.len() - 8) else {
+                    drop(opened);
+                    return self.whole("undo data does not fit where the index says that it lies");
+                };
+                restorer.undo(at, &record)?;
+            }
+        }
+        restorer.sync()?;
+        drop(opened);
+        self.done(format!("The undo data of {count} blocks was made again from the blocks"));
+        Ok(())
+    }
+}
+
+fn not_found(opened: &Opened<'_>, spender: &Spender) -> Fault {
+    let hash = opened.index.headers().hash(spender.node);
+    let why = format!(
+        "the undo data of block {hash} at height {} cannot be made again: {} of the outputs that it spends are in no block \
+         that is there",
+        spender.height,
+        spender.wanted - spender.found.len()
+    );
+    let advice = "Put the undo file back from a copy; where blocks were pruned, begin anew with ffwd sync --prune in an empty data directory";
+    Fault::refused(why, advice)
+}
+
+fn read(opened: &Opened<'_>, node: NodeId) -> Result<Option<Vec<u8>>, Fault> {
+    let at = opened.index.read().body(node).location();
+    Ok(at.map(|at| opened.locked.files.read_block(at)).transpose()?)
+}
+
+fn spender(opened: &Opened<'_>, node: NodeId) -> Result<Spender, Fault> {
+    let (height, hash, prev) = {
+        let tree = opened.index.headers();
+        (tree.height(node), tree.hash(node), tree.header(node).prev())
+    };
+    let unreadable = || Fault::refused(format!("block {hash} cannot be read"), "Run ffwd repair again");
+    let bytes = read(opened, node)?.ok_or_else(unreadable)?;
+    let mut tables = Tables::new();
+    let block = tables.parse_block(&bytes).map_err(|_| unreadable())?;
+    let mut spends: Vec<Vec<OutPoint>> = Vec::new();
+    for tx in block.transactions().skip(1) {
+        spends.push(tx.inputs().map(|input| input.prevout()).collect());
+    }
+    let wanted = spends.iter().map(Vec::len).sum();
+    Ok(Spender { node, height, prev, spends, found: HashMap::new(), wanted })
+}
+
+/// Reads the blocks from `top` down until every coin that `spenders` spend is found, or no block is left.
+fn find_coins(opened: &Opened<'_>, top: NodeId, spenders: &mut [Spender]) -> Result<(), Fault> {
+    let mut wanted: HashMap<Txid, Vec<(usize, OutPoint)>> = HashMap::new();
+    for (number, spender) in spenders.iter().enumerate() {
+        for outpoint in spender.spends.iter().flatten() {
+            wanted.entry(outpoint.txid).or_default().push((number, *outpoint));
+        }
+    }
+    let mut next = Some(top);
+    let mut txids = Vec::new();
+    let mut tables = Tables::new();
+    while let Some(node) = next.filter(|_| spenders.iter().any(|spender| !spender.is_done())) {
+        if opened.reporter.is_stopping() {
+            return Err(Fault::Stopped);
+        }
+        let height = opened.index.headers().height(node);
+        next = opened.index.headers().parent(node);
+        let Some(bytes) = read(opened, node)? else { continue };
+        let Ok(block) = tables.parse_block(&bytes) else { continue };
+        txids.clear();
+        block.txids_into(&mut txids);
+        for (index, (tx, txid)) in block.transactions().zip(&txids).enumerate() {
+            for (number, outpoint) in wanted.get(txid).into_iter().flatten() {
+                let spender = &mut spenders[*number];
+                // An older coin of the same name, which BIP 30 is about, was overwritten.
+                if spender.height < height || spender.found.contains_key(outpoint) {
+                    continue;
+                }
+                if let Some(output) = tx.outputs().nth(outpoint.vout as usize) {
+                    let mut coin = Vec::new();
+                    put_coin(&mut coin, code(height, index == 0), output.value(), output.script());
+                    spender.found.insert(*outpoint, coin);
+                }
+            }
+        }
+    }
+    Ok(())
+}

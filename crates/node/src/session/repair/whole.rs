@@ -1,0 +1,55 @@
+//! What is left where nothing smaller helps: index and coins from the block files, then what these lack from peers.
+//!
+//! The old index and the old coins go into `ffwd/repair` until that is done. A kill leaves them there: the next repair finds
+//! neither in its place, and goes on.
+
+use super::Repair;
+use crate::datadir::lock;
+use crate::fault::Fault;
+use crate::offline;
+use crate::options::{IndexKind, Options};
+use std::path::Path;
+use store::indexes::IndexDb;
+
+impl Repair<'_> {
+    /// Rebuilds everything but the block files.
+    pub(super) fn whole(&mut self, why: &str) -> Result<(), Fault> {
+        self.not_pruned("the block index")?;
+        {
+            let locked = lock::lock(self.options, self.events, true)?;
+            let disk = &*locked.disk;
+            let aside = locked.layout.private_dir().join("repair");
+            disk.create_dir_all(&aside).map_err(store::Fault::from)?;
+            let move_away = |from: &Path, name: &str| -> Result<(), store::Fault> {
+                let to = aside.join(name);
+                if disk.metadata(from)?.is_some() && disk.metadata(&to)?.is_none() {
+                    disk.rename(from, &to)?;
+                    disk.sync_dir_once(&aside)?;
+                    disk.sync_dir_once(from.parent().unwrap_or(Path::new(".")))?;
+                }
+                Ok(())
+            };
+            move_away(&locked.layout.chainstate_dir(), "chainstate")?;
+            move_away(&locked.layout.index_dir(), "index")?;
+        }
+        self.done(format!("Index and UTXO set are made again from the block files: {why}"));
+        self.whole_reindex()
+    }
+
+    /// A reindex, with the optional indexes that are there; what the files lack is fetched at the end.
+    pub(super) fn whole_reindex(&mut self) -> Result<(), Fault> {
+        let layout = lock::layout(self.options);
+        let disk = &*self.options.disk;
+        let mut indexes = Vec::new();
+        for kind in IndexKind::ALL {
+            if IndexDb::exists(disk, &layout, kind)? {
+                indexes.push(kind);
+            }
+        }
+        let options = Options { indexes, ..self.plain_options() };
+        offline::reindex(&options, false, self.events)?;
+        self.wants_sync = true;
+        self.done("The block files were indexed, and their chain was connected");
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! Packed files of blocks (gzip, xz, zstd): gone through from the front, once for the headers, then for the blocks.
+
+use crate::datadir::{DataDir, lock};
+use crate::fault::Fault;
+use crate::offline::import::{Filled, Stream, split_off_cut};
+use primitives::BlockHash;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use store::FilePos;
+use store::blockfiles::{BlockFiles, FoundBlock};
+
+/// The packed files, and what blocks they have.
+#[derive(Debug, Default)]
+pub(in crate::session) struct Packed {
+    files: Vec<PathBuf>,
+    hashes: HashSet<BlockHash>,
+}
+
+impl Packed {
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// Takes a file that is packed; leaves a plain one.
+    ///
+    /// # Errors
+    ///
+    /// A pipe, which cannot be read twice; or what the system says.
+    pub(super) fn takes(&mut self, datadir: &DataDir<'_>, path: &Path) -> Result<bool, Fault> {
+        if datadir.disk.is_pipe(path).map_err(store::Fault::from)? {
+            let why = format!("{}: a pipe or a device cannot be read twice, as --from does", path.display());
+            return Err(Fault::refused(why, "Give it to ffwd import"));
+        }
+        let is_packed = Stream::open(&datadir.disk, path, 1)?.is_some();
+        if is_packed {
+            self.files.push(path.to_path_buf());
+        }
+        Ok(is_packed)
+    }
+
+    pub(super) fn has(&self, hash: &BlockHash) -> bool {
+        self.hashes.contains(hash)
+    }
+
+    /// The blocks of all packed files, for their headers; where they lie says nothing.
+    ///
+    /// # Errors
+    ///
+    /// It was stopped, or the system has no thread.
+    pub(super) fn headers(&mut self, datadir: &DataDir<'_>) -> Result<Vec<FoundBlock>, Fault> {
+        let mut all = Vec::new();
+        for file in &self.files {
+            let is_stopping = || datadir.reporter.is_stopping();
+            let broken = each_piece(datadir, file, &is_stopping, &mut |_, blocks| {
+                all.extend_from_slice(blocks);
+                Ok(())
+            })?;
+            if let Some(why) = broken {
+                datadir.reporter.note(format!("{}: {why}: what came before is used", file.display()));
+            }
+        }
+        self.hashes.extend(all.iter().map(|block| block.hash));
+        Ok(all)
+    }
+
+    /// Goes through all packed files and gives `take` the blocks that `is_wanted`; says how many it took.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, and what `take` meets.
+    pub(in crate::session) fn pass(
+        &self,
+        datadir: &DataDir<'_>,
+        is_stopping: &dyn Fn() -> bool,
+        is_wanted: &dyn Fn(&BlockHash) -> bool,
+        take: &mut TakeBlock<'_>,
+    ) -> Result<usize, Fault> {
+        let mut count = 0;
+        for file in &self.files {
+            each_piece(datadir, file, is_stopping, &mut |piece, blocks| {
+                for block in blocks.iter().filter(|block| is_wanted(&block.hash)) {
+                    if is_stopping() {
+                        break;
+                    }
+                    let Some(at) = block.location.file_pos() else { continue };
+                    let bytes = piece.read_block(FilePos { ..at })?;
+                    count += usize::from(take(file, block.hash, bytes)?);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(count)
+    }
+}
+
+/// Takes a block of a file; says whether it is one.
+pub(in crate::session) type TakeBlock<'t> = dyn FnMut(&Path, BlockHash, Vec<u8>) -> Result<bool, Fault> + 't;
+
+/// What is done with the blocks of a piece.
+type OfPiece<'p> = dyn FnMut(&BlockFiles, &[FoundBlock]) -> Result<(), Fault> + 'p;
+
+/// Unpacks a file in pieces; says why it ended before its end, if it did.
+fn each_piece(
+    datadir: &DataDir<'_>,
+    path: &Path,
+    is_stopping: &dyn Fn() -> bool,
+    take: &mut OfPiece<'_>,
+) -> Result<Option<String>, Fault> {
+    let piece_bytes = datadir.options.sizes.import_piece_bytes;
+    let network = lock::network(datadir.params);
+    let Some(mut stream) = Stream::open(&datadir.disk, path, piece_bytes)? else { return Ok(None) };
+    let mut cut = Vec::new();
+    loop {
+        let mut piece = std::mem::take(&mut cut);
+        let filled = stream.fill(&mut piece, piece_bytes, (&*datadir.disk, &network), is_stopping);
+        if filled == Filled::Stopped {
+            return Ok(None);
+        }
+        let files = BlockFiles::piece(datadir.disk.clone(), path.to_path_buf(), piece, &network);
+        let mut scan = files.scan(0)?;
+        let from = if filled == Filled::More { split_off_cut(&mut scan, files.file_bytes(0)?) } else { None };
+        take(&files, &scan.blocks)?;
+        if filled == Filled::Last {
+            return Ok(stream.broken().map(str::to_owned));
+        }
+        if let Some(from) = from {
+            cut = files.read_range(0, from, files.file_bytes(0)? - from)?;
+        }
+    }
+}

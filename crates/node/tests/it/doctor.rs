@@ -1,0 +1,329 @@
+//! A data directory that is damaged: each damage is named, a repair ends with the right set, and no block is fetched that can
+//! be read. Damages are combined by seed; a repair is stopped at its operations, and goes on.
+//!
+//! `DOCTOR_RUNS=1000` plays more seeds; with `SLOW=1` every operation of a repair is a row. A run that fails says its seed.
+
+use crate::chain::{chain, file, hash_of, put};
+use crate::data_directory::{self, DATADIR};
+use crate::peers::{Bend, Blocks, Far, Until, open, sync_options};
+use disk::{Disk, Fault as Accident, Loss, SimDisk};
+use node::jobs::{self, Depth, Kind, SyncOptions};
+use node::options::Options;
+use node::utxo_stats::SetHash;
+use primitives::BlockHash;
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use testkit::Rng;
+
+const TIP: usize = 140;
+const PER_FILE: usize = 20;
+const KEY: [u8; 8] = [0x5a, 0xc3, 0x0f, 0x87, 0x11, 0x42, 0xd9, 0x6b];
+/// Seeds that are played where none are asked for.
+const RUNS: u64 = 12;
+
+fn options(disk: &SimDisk) -> Options {
+    Options { blocksxor: true, ..data_directory::options(disk, false) }
+}
+
+fn net(name: &str) -> PathBuf {
+    Path::new(DATADIR).join("regtest").join(name)
+}
+
+fn block_file(number: usize, kind: &str) -> PathBuf {
+    net(&format!("blocks/{kind}{number:05}.dat"))
+}
+
+fn hidden(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte ^= KEY[at % 8]);
+    bytes
+}
+
+fn read(disk: &SimDisk, path: &Path) -> Vec<u8> {
+    disk.open(path).unwrap().bytes().unwrap().to_vec()
+}
+
+fn replace(disk: &SimDisk, path: &Path, bytes: &[u8]) {
+    let _ = disk.remove_file(path);
+    put(disk, path, bytes);
+}
+
+/// The chain, a whole data directory with it, and its set.
+struct Known {
+    blocks: Blocks,
+    heights: HashMap<BlockHash, usize>,
+    set: String,
+}
+
+impl Known {
+    fn new() -> Known {
+        let blocks = chain(TIP as u32);
+        let heights = blocks.iter().enumerate().map(|(height, block)| (hash_of(block), height)).collect();
+        let mut known = Known { blocks, heights, set: String::new() };
+        known.set = set_of(&known.whole());
+        known
+    }
+
+    /// A new disk with the whole data directory on it.
+    fn whole(&self) -> SimDisk {
+        let disk = SimDisk::new(0);
+        put(&disk, &net("blocks/xor.dat"), &KEY);
+        for (number, blocks) in self.blocks.chunks(PER_FILE).enumerate() {
+            put(&disk, &block_file(number, "blk"), &hidden(file(blocks)));
+        }
+        jobs::reindex(&options(&disk), false, &|_| ()).unwrap();
+        disk
+    }
+
+    /// Where the record of a block lies in its file.
+    fn place(&self, height: usize) -> usize {
+        let first = height / PER_FILE * PER_FILE;
+        file(&self.blocks[first..height]).len()
+    }
+}
+
+fn set_of(disk: &SimDisk) -> String {
+    format!("{:?}", jobs::set_info(&options(disk), SetHash::Serialized, &|_| ()).unwrap().hash)
+}
+
+fn flip(disk: &SimDisk, path: &Path, at: usize) {
+    let file = disk.modify(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(at as u64, &mut byte).unwrap();
+    file.write_at(at as u64, &[byte[0] ^ 1]).unwrap();
+    file.sync().unwrap();
+}
+
+/// A damage: its name, the kinds of findings of which one names it, and the heights that may be fetched for it.
+struct Damage {
+    name: &'static str,
+    kinds: &'static [Kind],
+    fetch: BTreeSet<usize>,
+}
+
+fn of_file(number: usize) -> BTreeSet<usize> {
+    (number * PER_FILE..(number + 1) * PER_FILE).collect()
+}
+
+const DAMAGES: usize = 16;
+
+/// Does one of the damages to file `number`, so that several do not meet in one file.
+fn damage(disk: &SimDisk, known: &Known, which: usize, number: usize, random: &mut Rng) -> Damage {
+    let path = block_file(number, "blk");
+    let height = number * PER_FILE + random.below(PER_FILE);
+    let place = known.place(height);
+    let one = BTreeSet::from([height]);
+    let is = |name, kinds, fetch| Damage { name, kinds, fetch };
+    match which {
+        0 => {
+            flip(disk, &path, place + 8 + 90);
+            is("body", &[Kind::BlockDamaged], one)
+        }
+        1 => {
+            flip(disk, &path, place + 8 + 40);
+            is("header", &[Kind::BlockDamaged], one)
+        }
+        2 => {
+            flip(disk, &path, place + 4);
+            // Where the index is made again too, a scan does not see the block.
+            is("size", &[Kind::BlockDamaged], one)
+        }
+        3 => {
+            disk.remove_file(&path).unwrap();
+            is("missing", &[Kind::BlockFileMissing], of_file(number))
+        }
+        4 => {
+            let bytes = read(disk, &path);
+            replace(disk, &path, &bytes[..place + 50]);
+            is("cut", &[Kind::BlockFileCut], (height..(number + 1) * PER_FILE).collect())
+        }
+        5 => {
+            let len = read(disk, &path).len();
+            replace(disk, &path, &vec![0; len]);
+            is("zeros", &[Kind::BlockFileEmpty], of_file(number))
+        }
+        6 => {
+            replace(disk, &path, &[]);
+            is("empty", &[Kind::BlockFileEmpty], of_file(number))
+        }
+        7 => {
+            let plain = hidden(read(disk, &path));
+            replace(disk, &path, &plain);
+            is("plain", &[Kind::BlockFilePlain], BTreeSet::new())
+        }
+        8 => {
+            put(disk, &block_file(TIP / PER_FILE + 1 + number, "blk"), &read(disk, &path));
+            is("twice", &[Kind::NotIndexed], BTreeSet::new())
+        }
+        9 => {
+            let _ = disk.remove_file(&net("blocks/xor.dat"));
+            is("key lost", &[Kind::KeyLost], BTreeSet::new())
+        }
+        10 => {
+            flip(disk, &block_file(number, "rev"), 9);
+            is("undo", &[Kind::UndoDamaged], BTreeSet::new())
+        }
+        11 => {
+            disk.remove_file(&block_file(number, "rev")).unwrap();
+            is("undo missing", &[Kind::UndoFileMissing], BTreeSet::new())
+        }
+        12 => {
+            replace(disk, &net("blocks/index/CURRENT"), &[0; 16]);
+            is("index", &[Kind::IndexDamaged, Kind::IndexMissing], BTreeSet::new())
+        }
+        13 => {
+            let _ = disk.remove_dir_all(&net("chainstate"));
+            is("chainstate gone", &[Kind::CoinsMissing, Kind::IndexDamaged, Kind::IndexMissing], BTreeSet::new())
+        }
+        14 => {
+            put(disk, &net("ffwd/chainstate.old/CURRENT"), b"x");
+            is("leftover", &[Kind::Leftover], BTreeSet::new())
+        }
+        _ => {
+            let _ = disk.remove_dir_all(&net("blocks/index"));
+            is("index gone", &[Kind::IndexMissing], BTreeSet::new())
+        }
+    }
+}
+
+/// A peer that notes what it is asked for.
+fn peer(known: &Known) -> (SyncOptions, Arc<Mutex<BTreeSet<BlockHash>>>) {
+    let asked = Arc::new(Mutex::new(BTreeSet::new()));
+    let noted = asked.clone();
+    let bend: Bend = Arc::new(move |hash: &BlockHash| {
+        noted.lock().unwrap().insert(*hash);
+        None
+    });
+    let address = Far::listen(&known.blocks, bend, &open());
+    (sync_options(&[address], Until::Tip), asked)
+}
+
+fn check_whole(disk: &SimDisk, known: &Known, row: &str) {
+    let left = jobs::doctor(&options(disk), Depth::Deep, &|_| ()).unwrap().findings;
+    assert!(left.is_empty(), "{row}: {left:?}");
+    assert_eq!(set_of(disk), known.set, "{row}");
+}
+
+fn play(known: &Known, seed: u64) {
+    let mut random = Rng::new(seed);
+    let disk = known.whole();
+    let count = 1 + random.below(3);
+    let mut damages = Vec::new();
+    for number in 1..=count {
+        let which = if seed < DAMAGES as u64 && number == 1 { seed as usize } else { random.below(DAMAGES) };
+        damages.push(damage(&disk, known, which, 2 * number - 1, &mut random));
+    }
+    let names: Vec<&str> = damages.iter().map(|damage| damage.name).collect();
+    let row = format!("seed {seed}: {}", names.join(", "));
+    let found = jobs::doctor(&options(&disk), Depth::Deep, &|_| ()).unwrap().findings;
+    // Without an index, or without a key, no place is known.
+    let is_blind =
+        found.iter().any(|finding| finding.kind >= Kind::IndexMissing && finding.kind <= Kind::IndexOfOtherNetwork);
+    for damage in &damages {
+        let is_named = found.iter().any(|finding| damage.kinds.contains(&finding.kind));
+        assert!(is_named || is_blind, "{row}: {} is not named in {found:?}", damage.name);
+    }
+    assert!(!found.is_empty(), "{row}");
+    let (sync, asked) = peer(known);
+    let report = jobs::repair(&options(&disk), &sync, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+    assert!(report.left.is_empty() && !report.done.is_empty(), "{row}: {report:?}");
+    let may: BTreeSet<usize> = damages.iter().flat_map(|damage| damage.fetch.iter().copied()).collect();
+    let did: BTreeSet<usize> = asked.lock().unwrap().iter().map(|hash| known.heights[hash]).collect();
+    assert!(did.is_subset(&may), "{row}: fetched {:?}", did.difference(&may).collect::<Vec<_>>());
+    check_whole(&disk, known, &row);
+}
+
+#[test]
+fn damages_are_named_and_mended_with_the_least_work() {
+    let known = Known::new();
+    let runs = std::env::var("DOCTOR_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(RUNS);
+    (0..runs.max(DAMAGES as u64)).for_each(|seed| play(&known, seed));
+}
+
+#[test]
+fn a_repair_that_is_stopped_at_any_operation_goes_on() {
+    let known = Known::new();
+    let hurt = || {
+        let disk = known.whole();
+        let mut random = Rng::new(3);
+        for (number, which) in [(1, 0), (2, 3), (3, 10), (4, 7)] {
+            damage(&disk, &known, which, number, &mut random);
+        }
+        disk.sync_dir(&net("blocks")).unwrap();
+        disk
+    };
+    let (sync, _) = peer(&known);
+    let disk = hurt();
+    let before = disk.operations();
+    jobs::repair(&options(&disk), &sync, &|_| ()).unwrap();
+    let operations = disk.operations() - before;
+    check_whole(&disk, &known, "never stopped");
+    let stride = if testkit::is_slow() { 1 } else { (operations / 12).max(1) };
+    for at in (0..operations).step_by(stride as usize) {
+        let disk = hurt();
+        disk.fail_at(disk.operations() + at, 1, Accident::Stop);
+        let stopped = jobs::repair(&options(&disk), &sync, &|_| ());
+        for loss in [Loss::Nothing, Loss::Unsynced] {
+            let row = format!("stopped at operation {at} of {operations}, {loss:?}, {:?}", stopped.is_ok());
+            let disk = disk.reopen(loss);
+            jobs::repair(&options(&disk), &sync, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+            check_whole(&disk, &known, &row);
+        }
+    }
+}
+
+#[test]
+fn what_no_program_mends_is_said_and_nothing_is_fetched() {
+    let known = Known::new();
+    let disk = known.whole();
+    disk.remove_file(&block_file(2, "blk")).unwrap();
+    let alone = SyncOptions::alone();
+    let why = jobs::repair(&options(&disk), &alone, &|_| ()).unwrap_err().to_string();
+    assert!(why.contains("20 damaged or missing blocks") && why.contains("height 40"), "{why}");
+    let empty = SimDisk::new(0);
+    empty.create_dir_all(Path::new(DATADIR)).unwrap();
+    let why = jobs::repair(&options(&empty), &alone, &|_| ()).unwrap_err().to_string();
+    assert!(why.contains("nothing of this network") && why.contains("ffwd sync"), "{why}");
+}
+
+/// Another directory's blocks, read where they lie; what it lacks comes from a peer, and no more than that.
+#[test]
+fn a_sync_from_files_takes_what_they_have_and_the_rest_from_peers() {
+    let known = Known::new();
+    let lay = |gone: &[usize]| {
+        let disk = SimDisk::new(0);
+        disk.create_dir_all(Path::new(DATADIR)).unwrap();
+        put(&disk, Path::new("/other/regtest/blocks/xor.dat"), &KEY);
+        for (number, blocks) in known.blocks.chunks(PER_FILE).enumerate() {
+            let path = PathBuf::from(format!("/other/regtest/blocks/blk{number:05}.dat"));
+            if !gone.contains(&number) {
+                put(&disk, &path, &hidden(file(blocks)));
+            }
+        }
+        disk
+    };
+    let with = |sync: SyncOptions, path: &str| SyncOptions { from: vec![path.into()], exit_at_tip: true, ..sync };
+    for path in ["/other", "/other/regtest", "/other/regtest/blocks"] {
+        let disk = lay(&[]);
+        let report = jobs::sync(&options(&disk), &with(SyncOptions::alone(), path), &|_| ()).unwrap();
+        assert_eq!((report.height.to_u32() as usize, report.end_reason), (TIP, None), "{path}");
+        assert_eq!(set_of(&disk), known.set, "{path}");
+    }
+    let disk = lay(&[2, 4]);
+    let before = read(&disk, Path::new("/other/regtest/blocks/blk00003.dat"));
+    let (sync, asked) = peer(&known);
+    let report = jobs::sync(&options(&disk), &with(sync, "/other"), &|_| ()).unwrap();
+    assert_eq!(report.height.to_u32() as usize, TIP);
+    let asked: BTreeSet<usize> = asked.lock().unwrap().iter().map(|hash| known.heights[hash]).collect();
+    assert_eq!(asked, of_file(2).union(&of_file(4)).copied().collect(), "no more than what is missing");
+    assert_eq!(
+        (set_of(&disk), read(&disk, Path::new("/other/regtest/blocks/blk00003.dat"))),
+        (known.set.clone(), before)
+    );
+    // Alone it ends below the gap, and says so.
+    let disk = lay(&[2]);
+    let report = jobs::sync(&options(&disk), &with(SyncOptions::alone(), "/other"), &|_| ()).unwrap();
+    assert_eq!(report.height.to_u32() as usize, 2 * PER_FILE - 1);
+    let why = jobs::sync(&options(&lay(&[])), &with(SyncOptions::alone(), "/nothing"), &|_| ()).unwrap_err();
+    assert!(why.to_string().contains("for --from"), "{why}");
+}
