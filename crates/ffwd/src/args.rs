@@ -22,7 +22,8 @@ pub(crate) mod service;
 
 pub(crate) use coins::{Coins, CoinsInfo};
 
-use crate::options::given::{Given, Place};
+use crate::options::Place;
+use crate::options::given::Given;
 use crate::options::values::{CoresWords, chain_parser};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ErrorKind};

@@ -14,8 +14,44 @@ pub(crate) mod values;
 pub(crate) use table::TABLE;
 
 use clap::builder::ValueParser;
-use given::Place;
 use table::OWN;
+
+/// A group of arguments: commands have them all or none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Place {
+    /// Of every command on a data directory.
+    Common,
+    /// Of every command that writes blocks and coins.
+    Writing,
+    /// Which indexes those keep.
+    Indexes,
+    /// Of the command that stands in for bitcoind.
+    Sync,
+    /// What that does first.
+    Before,
+    /// Of the commands with a server.
+    Server,
+    /// Commands that are run when something happens.
+    Notify,
+    /// Files of the program.
+    OwnFiles,
+}
+
+impl Place {
+    /// The heading in the help; none for those that stand under the command itself.
+    pub(crate) fn heading(self) -> Option<&'static str> {
+        match self {
+            Place::Common => Some("Data directory and network"),
+            Place::Writing => Some("Validation and storage"),
+            Place::Indexes => Some("Indexes"),
+            Place::Sync | Place::Before => None,
+            Place::Server => Some("Server"),
+            Place::Notify => Some("Notifications"),
+            Place::OwnFiles => Some("Files of the program"),
+        }
+    }
+}
 
 /// Kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,8 @@
 //! The options about Core's optional indexes, and the commands that look things up in them.
 
 use super::Common;
-use crate::options::given::{Given, Place};
+use crate::options::Place;
+use crate::options::given::Given;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use node::jobs::BlockId;

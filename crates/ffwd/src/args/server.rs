@@ -1,7 +1,8 @@
 //! The options of the server, with Core's names, and the command that serves a data directory without peers.
 
 use super::{Common, Writing};
-use crate::options::given::{Given, Place};
+use crate::options::Place;
+use crate::options::given::Given;
 use clap::Args;
 
 /// Who may ask, and where.

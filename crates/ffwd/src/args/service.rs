@@ -2,7 +2,8 @@
 //! full screen, man pages.
 
 use super::Overwrite;
-use crate::options::given::{Given, Place};
+use crate::options::Place;
+use crate::options::given::Given;
 use crate::options::values::chain_parser;
 use clap::Args;
 use consensus::Chain;

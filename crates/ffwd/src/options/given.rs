@@ -5,44 +5,7 @@ use clap::error::Error;
 use clap::parser::MatchesError;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-/// A group of arguments: commands have them all or none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub(crate) enum Place {
-    /// Of every command on a data directory.
-    Common,
-    /// Of every command that writes blocks and coins.
-    Writing,
-    /// Which indexes those keep.
-    Indexes,
-    /// Of the command that stands in for bitcoind.
-    Sync,
-    /// What that does first.
-    Before,
-    /// Of the commands with a server.
-    Server,
-    /// Commands that are run when something happens.
-    Notify,
-    /// Files of the program.
-    OwnFiles,
-}
-
-impl Place {
-    /// The heading in the help; none for those that stand under the command itself.
-    fn heading(self) -> Option<&'static str> {
-        match self {
-            Place::Common => Some("Data directory and network"),
-            Place::Writing => Some("Validation and storage"),
-            Place::Indexes => Some("Indexes"),
-            Place::Sync | Place::Before => None,
-            Place::Server => Some("Server"),
-            Place::Notify => Some("Notifications"),
-            Place::OwnFiles => Some("Files of the program"),
-        }
-    }
-}
-
-/// The options of one [`Place`], as the command line gives them.
+/// The options of one [`super::Place`], as the command line gives them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given<const PLACE: u8>(ArgMatches);
 

@@ -208,8 +208,7 @@ impl<'o> Run<'o> {
         let budget_bytes = all_bytes.saturating_sub(self.window_bytes).max(all_bytes / 2);
         let mut engine = engine_with(datadir, self.tip, budget_bytes);
         let mut past_engine = self.past.as_ref().map(|past| engine_with(past, past.past_tip.get(), budget_bytes));
-        let connects = goal == Goal::Tip && snapshot.is_none();
-        self.chain.connects.store(connects, Relaxed);
+        self.chain.connects.store(goal == Goal::Tip && snapshot.is_none(), Relaxed);
         self.chain.is_pruned.store(datadir.is_pruning(), Relaxed);
         let handle = self.sync.handle.as_deref();
         if let Some(handle) = handle {
