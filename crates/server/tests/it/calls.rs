@@ -80,7 +80,8 @@ fn a_chain_is_submitted_taken_back_and_preferred() {
 /// A waiter takes no thread: more of them than there are threads, and the block that ends their wait is taken.
 #[test]
 fn waiters_hear_of_a_block() {
-    let site = Site::new(None);
+    // Of them and those that ask: more than `-rpcmaxconnections` allows by default.
+    let site = Site::with(server::settings::Settings { max_connections: 100, ..Default::default() });
     let genesis = BlockHash::literal("0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206");
     let (a, a_hash) = block(genesis, 1, 1_296_688_700);
     std::thread::scope(|scope| {
