@@ -224,7 +224,7 @@ fn bitcoind_finishes_a_reindex_that_store_began() {
                 store::chainstate::empty(&*disk(), &layout).unwrap();
                 BlockTreeDb::open(disk(), &layout).unwrap().clear_for_reindex().unwrap();
             }
-            _ => drop(reindex::begin(&disk(), &layout, &[]).unwrap()),
+            _ => drop(reindex::begin(disk(), &layout, &[]).unwrap()),
         }
         let core = Core::start(made.path(), &[]).unwrap();
         for _ in 0..300 {
