@@ -110,6 +110,8 @@ struct JobObject<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     end_reason: Option<String>,
     state: &'static str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    warnings: &'a [String],
     stages: Stages<'a>,
 }
 
@@ -158,7 +160,7 @@ pub(crate) fn job_json(chain: &str, kernels: Kernels, report: &JobReport, set: O
         seconds: seconds(report.seconds),
         height_start: report.height_start.to_u32(),
         blocks_invalid: report.blocks_invalid,
-        bytes: stats.bytes,
+        bytes: report.bytes,
         scripts_verified: stats.scripts,
         coins_asked: stats.asked,
         coins_spent: stats.spends,
@@ -180,6 +182,7 @@ pub(crate) fn job_json(chain: &str, kernels: Kernels, report: &JobReport, set: O
             .collect(),
         end_reason: report.end_reason.as_ref().map(Message::to_string),
         state: report.state.name(),
+        warnings: &report.warnings,
         stages: Stages(report),
     })
 }
@@ -211,7 +214,7 @@ pub(crate) fn job_lines(title: &str, chain: &str, report: &JobReport, set: Optio
         String::new()
     };
     lines.push(row("blocks", format!("{} connected{refused}{from}", human::count(report.blocks))));
-    lines.push(row("transactions", human::count(stats.transactions)));
+    lines.push(row("transactions", human::count(report.transactions)));
     lines.push(row("inputs", format!("{}; scripts verified: {}", human::count(stats.inputs), scripts(stats))));
     lines.push(row("outputs", human::count(stats.outputs)));
     lines.extend(set.map(set_rows).into_iter().flatten());
@@ -220,6 +223,7 @@ pub(crate) fn job_lines(title: &str, chain: &str, report: &JobReport, set: Optio
     lines.push(row("queues", queues(report)));
     lines.push(row("look-ups", look_ups(stats)));
     lines.push(row("memory", memory(stats)));
+    lines.extend(report.warnings.iter().map(|warning| row("warning", warning)));
     if let Some(why) = &report.end_reason {
         lines.push(row(
             "incomplete",
@@ -503,6 +507,8 @@ struct InfoObject<'a> {
     lost_xor_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     remark: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    warnings: &'a [String],
     next_step: &'a str,
 }
 
@@ -567,6 +573,7 @@ pub(crate) fn info_json(info: &DataDirInfo) -> String {
         in_use: info.in_use.as_ref().map(InUseObject::from),
         lost_xor_key: info.lost_key.as_deref(),
         remark: info.remark.as_deref(),
+        warnings: &info.warnings,
         next_step: &info.next_step,
     })
 }

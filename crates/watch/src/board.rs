@@ -294,6 +294,7 @@ impl Board {
             log: said.log.iter().rev().take(LOG_LINES_MAX / 2).rev().cloned().collect(),
             reorgs: progress.stats.reorgs,
             refused: said.refused.iter().map(|(reason, count)| (reason.clone(), *count)).collect(),
+            warnings: progress.warnings.clone(),
         }
     }
 }

@@ -77,8 +77,8 @@ fn chain(out: &mut Exposition, sight: &Sight<'_>) {
 fn work(out: &mut Exposition, sight: &Sight<'_>) {
     let stats = &sight.progress.stats;
     for (name, help, value) in [
-        ("ffwd_blocks_decoded_total", "Blocks taken apart.", stats.blocks),
-        ("ffwd_block_bytes_total", "Bytes of those blocks.", stats.bytes),
+        ("ffwd_blocks_decoded_total", "Blocks taken apart, connected or not.", stats.blocks),
+        ("ffwd_block_bytes_total", "Bytes of connected blocks.", stats.bytes),
         ("ffwd_transactions_total", "Transactions of connected blocks.", stats.transactions),
         ("ffwd_inputs_total", "Inputs of connected blocks, coinbases' not counted.", stats.inputs),
         ("ffwd_outputs_total", "Outputs of connected blocks.", stats.outputs),

@@ -59,6 +59,9 @@ pub struct View {
     pub reorgs: u64,
     /// Blocks refused, by Core's reason.
     pub refused: Vec<(String, u64)>,
+    /// What a person must know of the chain, while it holds; an older ffwd does not say it.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// The state of the session: see `node::reporting::state`.

@@ -11,6 +11,9 @@ use watch::view::PeerView;
 
 /// Lines of the head: state in two, height, bar, rates.
 const HEAD: u16 = 6;
+/// Warnings that are shown, and lines for each.
+const WARNINGS_MAX: usize = 2;
+const WARNING: u16 = 3;
 /// Lines of stages and cache, with their frame.
 const MIDDLE: u16 = 13;
 /// Columns of a terminal that has room for two boxes beside each other.
@@ -27,8 +30,10 @@ fn framed(title: String) -> Block<'static> {
 /// Draws a view, or why there is none; `state` says what is wrong, if anything.
 pub(super) fn draw(frame: &mut Frame<'_>, view: Option<&View>, state: &str) {
     let area = frame.area();
+    let warnings = view.map_or(Vec::new(), warnings);
+    let warnings_height = WARNING * warnings.len() as u16;
     let [head, middle, peers, log, foot] = Layout::vertical([
-        Constraint::Length(HEAD),
+        Constraint::Length(HEAD + warnings_height),
         Constraint::Length(MIDDLE),
         Constraint::Fill(2),
         Constraint::Fill(1),
@@ -37,7 +42,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: Option<&View>, state: &str) {
     .areas(area);
     frame.render_widget(Paragraph::new(foot_line(view, state)), foot);
     let Some(view) = view else { return };
+    let [head, below] = Layout::vertical([Constraint::Length(HEAD), Constraint::Length(warnings_height)]).areas(head);
     draw_head(frame, head, view);
+    let lines: Vec<Line<'_>> = warnings.into_iter().map(Line::raw).collect();
+    let yellow = Style::default().fg(Color::Yellow);
+    frame.render_widget(Paragraph::new(lines).style(yellow).wrap(Wrap { trim: true }), below);
     if area.width >= WIDE {
         let [left, right] = Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)]).areas(middle);
         draw_stages(frame, left, view);
@@ -47,6 +56,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: Option<&View>, state: &str) {
     }
     draw_peers(frame, peers, view);
     draw_log(frame, log, view);
+}
+
+/// Warnings that the state does not say already.
+fn warnings(view: &View) -> Vec<&str> {
+    let texts = view.warnings.iter().map(String::as_str).filter(|text| *text != view.state.sentence);
+    texts.take(WARNINGS_MAX).collect()
 }
 
 fn foot_line(view: Option<&View>, state: &str) -> Line<'static> {

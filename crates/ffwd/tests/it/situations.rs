@@ -841,7 +841,7 @@ fn counters_count_connected_blocks() {
     assert_eq!(all["height"], HEIGHT);
     let stop = data::directory("regtest", &good);
     let want = run(stop.path(), &format!("reindex --datadir @ --chain regtest --json --stopatheight {height}")).good();
-    for field in ["blocks", "transactions", "inputs", "outputs"] {
+    for field in ["blocks", "transactions", "inputs", "outputs", "bytes"] {
         assert_eq!(got[field], want[field], "{field}: {got}");
     }
 }

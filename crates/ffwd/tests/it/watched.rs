@@ -272,6 +272,54 @@ fn a_sync_is_seen_and_tells_who_wants_to_be_told() {
     assert_eq!(running.ended().code, Some(0));
 }
 
+/// Assumed valid is the last block of a chain that lost by one block: it is said where a person or a program looks.
+#[test]
+fn assumed_block_beside_the_best_chain_is_in_every_display() {
+    let Some(directory) = data::real("regtest", "regtest_1_206") else { return };
+    let assumed = run(directory.path(), "reindex --datadir @ --chain regtest --json").good()["bestblock"].clone();
+    let (mut running, server) = served(directory.path());
+    let fork = server.result("getblockhash", &json!([200]));
+    server.result("invalidateblock", &json!([fork]));
+    server.result("generatetodescriptor", &json!([8, "raw(51)"]));
+    server.result("reconsiderblock", &json!([fork]));
+    assert_eq!(server.result("getblockcount", &json!([])), 207);
+    running.signal("TERM");
+    running.ended();
+    let at = format!("--datadir @ --chain regtest --assumevalid {}", assumed.as_str().unwrap());
+    let want =
+        format!("Block {} at height 206, assumed valid, is not on the best header chain", assumed.as_str().unwrap());
+    let is_said = |row: &str, text: &str| {
+        assert!(text.contains(&want) && text.contains("bitcoin-cli getchaintips"), "{row}: {text}");
+    };
+    let lists_it = |row: &str, value: &Value| is_said(row, &value["warnings"].to_string());
+    let info = run(directory.path(), &format!("info {at}"));
+    is_said("info", &info.out);
+    lists_it("info --json", &run(directory.path(), &format!("info {at} --json")).good());
+    let port = free_port();
+    let mut running = start(directory.path(), &format!("sync --server {at} --connect 0 --rpcport {port}"));
+    let server = Answering::on(directory.path(), port);
+    for method in ["getblockchaininfo", "getnetworkinfo", "getmininginfo"] {
+        lists_it(method, &server.result(method, &json!([])));
+    }
+    let events = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    std::io::Write::write_all(&mut &events, b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    events.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(events)).map_while(Result::ok);
+    let mut views = lines.filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
+    let view = views.find(|view| view["warnings"].as_array().is_some_and(|all| !all.is_empty()));
+    lists_it("/events", &view.expect("a view with the warning"));
+    running.signal("TERM");
+    let ended = running.ended();
+    is_said("sync", &ended.err);
+    is_said("the end of sync", &ended.out);
+    let ended = run(directory.path(), &format!("sync {at} --connect 0 --exit-at-tip --stopatheight 207 --json"));
+    lists_it("sync --json", &ended.json());
+    let ended = run(directory.path(), &format!("reindex {at} --json"));
+    is_said("reindex", &ended.err);
+    lists_it("reindex --json", &ended.good());
+    assert!(ended.good()["end_reason"].is_null(), "the best chain is connected: {ended:?}");
+}
+
 #[test]
 fn top_without_a_terminal_says_where_to_look() {
     let directory = tempfile::tempdir().unwrap();

@@ -126,6 +126,7 @@ impl Checked {
     pub(crate) fn counts(&self, bytes: &[u8]) -> BlockCounts {
         let block = self.block(bytes);
         BlockCounts {
+            bytes: block.bytes().len() as u64,
             transactions: block.transaction_count() as u64,
             inputs: block.input_count() as u64 - 1,
             outputs: block.output_count() as u64,
@@ -136,6 +137,7 @@ impl Checked {
 /// How much is in a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockCounts {
+    pub(crate) bytes: u64,
     pub(crate) transactions: u64,
     /// The coinbase's is not counted.
     pub(crate) inputs: u64,

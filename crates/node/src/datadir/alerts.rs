@@ -25,8 +25,11 @@ impl DataDir<'_> {
             }
             (self.unknown_rules(&index, tip), has_longer_invalid_chain(&index, tip))
         };
-        self.reporter.alert(AlertKind::UnknownRules, rules.as_deref());
-        self.reporter.alert(AlertKind::InvalidChain, is_longer.then_some(INVALID_CHAIN));
+        let advice = "Look for a newer ffwd: blocks are checked by the rules that it knows";
+        self.reporter.alert(AlertKind::UnknownRules, rules.as_deref(), advice);
+        let advice =
+            "Look for a newer ffwd, and compare the tip with another node's; reconsiderblock removes an old mark";
+        self.reporter.alert(AlertKind::InvalidChain, is_longer.then_some(INVALID_CHAIN), advice);
     }
 
     /// It is the same up to the end of a period, and looked for again behind another last block of one alone.

@@ -297,6 +297,7 @@ impl DataDir<'_> {
     /// Whether the next block's scripts would run only because headers are not known yet that are about to come.
     fn next_awaits_headers(&self) -> bool {
         self.awaits_headers.load(Relaxed)
+            && !self.is_asked_to_connect.load(Relaxed)
             && self.feed.first().is_some_and(|node| {
                 let index = self.index.read();
                 self.script_reason(index.headers(), node).is_some_and(may_vanish)

@@ -230,6 +230,7 @@ impl DataDir<'_> {
                 }
             }
             let done = self.feed_indexes(indexing, &nodes, &ahead, &changed);
+            self.reporter.end_indexing();
             end(&ahead);
             done
         })
@@ -259,7 +260,7 @@ impl DataDir<'_> {
             let (block, records) = made?;
             indexing.connected(&self.reporter, &block, records)?;
             self.reporter.set_height(block.height);
-            self.reporter.add_bytes(self.index.read().body(node).size() as usize);
+            self.reporter.add_indexed(self.index.read().body(node).size() as usize);
             self.reporter.progress(Snapshot::default);
             let stops = self.reporter.is_stopping();
             if stops || indexing.is_full() || committed.elapsed() > COMMIT_INTERVAL {

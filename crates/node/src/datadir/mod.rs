@@ -17,7 +17,7 @@ pub(crate) mod mounts;
 mod on_snapshot;
 pub mod pid_file;
 pub(crate) mod prune;
-mod refused;
+pub(crate) mod refused;
 pub(crate) mod scan;
 pub(crate) mod seems;
 pub mod store_block;
@@ -129,6 +129,8 @@ pub(crate) struct DataDir<'e> {
     pub(crate) yields: Arc<AtomicBool>,
     /// Blocks wait whose scripts would run only because headers are not known yet.
     pub(crate) awaits_headers: AtomicBool,
+    /// A call is at work, which does not wait for headers.
+    pub(crate) is_asked_to_connect: AtomicBool,
     /// Where transactions of disconnected blocks wait, for a job that others look at.
     #[cfg(feature = "regtest-tools")]
     pub(crate) mempool: Option<Arc<Mempool>>,
@@ -177,6 +179,7 @@ impl<'e> DataDir<'e> {
             past_tip: Arc::default(),
             yields: Arc::default(),
             awaits_headers: AtomicBool::new(false),
+            is_asked_to_connect: AtomicBool::new(false),
             #[cfg(feature = "regtest-tools")]
             mempool: None,
             files,

@@ -92,6 +92,7 @@ impl<'e> DataDir<'e> {
             past_tip: self.past_tip.clone(),
             yields: self.yields.clone(),
             awaits_headers: AtomicBool::new(false),
+            is_asked_to_connect: AtomicBool::new(false),
             #[cfg(feature = "regtest-tools")]
             mempool: None,
         }

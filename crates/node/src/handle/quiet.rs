@@ -76,13 +76,18 @@ impl Quiet<'_, '_, '_> {
     ///
     /// As [`Engine::activate`].
     pub fn activate(&mut self) -> Result<(), Fault> {
-        loop {
-            match self.engine.activate()? {
+        // What a person asks for is not held back for headers that may come: nothing else goes on meanwhile.
+        self.datadir.is_asked_to_connect.store(true, Relaxed);
+        let done = loop {
+            match self.engine.activate() {
                 // Others wait: they are next.
-                Activated::Asked => {}
-                Activated::Tip | Activated::StopHeight | Activated::Stopped => return Ok(()),
+                Ok(Activated::Asked) => {}
+                Ok(Activated::Tip | Activated::StopHeight | Activated::Stopped) => break Ok(()),
+                Err(fault) => break Err(fault),
             }
-        }
+        };
+        self.datadir.is_asked_to_connect.store(false, Relaxed);
+        done
     }
 
     /// Puts a line into debug.log.

@@ -100,6 +100,7 @@ pub(crate) fn report(
     let reporter = &datadir.reporter;
     datadir.tell_pruned();
     datadir.check_index();
+    datadir.end_earlier_state(tip);
     let best = datadir.height_and_hash(tip).1;
     let (height, headers, end_reason) = {
         let index = datadir.index.read();

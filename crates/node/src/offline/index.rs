@@ -56,6 +56,7 @@ pub fn index(options: &Options, kinds: &[IndexKind], events: Events<'_>) -> Resu
 }
 
 fn report(kinds: &[IndexKind], reporter: &Reporter<'_>, height: Height, best: BlockHash, stopped: bool) -> IndexReport {
-    let JobReport { bytes, seconds, .. } = reporter.report(JobReport::default());
+    let JobReport { seconds, .. } = reporter.report(JobReport::default());
+    let bytes = reporter.bytes_indexed();
     IndexReport { indexes: kinds.to_vec(), height, best, bytes, seconds, stopped }
 }

@@ -1,11 +1,17 @@
 //! `info`: what is in a data directory, without changing it.
 
 use super::forecast::Forecast;
+use crate::chain::index::{self, SharedIndex};
+use crate::chain::tree::Tree;
+use crate::datadir::earlier::shut_out;
 use crate::datadir::look::{self, Hold};
+use crate::datadir::refused::RefusedFile;
 use crate::datadir::unindexed::{Unindexed, unindexed};
 use crate::datadir::{lock, seems};
-use crate::fault::Fault;
+use crate::fault::{Fault, Message};
 use crate::options::{Options, Prune};
+use crate::reporting::assumed::AssumedElsewhere;
+use crate::reporting::pruned_fork::PrunedFork;
 use primitives::{BlockHash, Height, hex, human};
 use std::collections::HashMap;
 use std::fmt;
@@ -13,6 +19,7 @@ use std::time::Duration;
 use store::FaultKind;
 use store::chainstate::{self, Chainstate};
 use store::index::{BlockTreeDb, LoadedIndex};
+use store::private_files::PrivateDir;
 use store::xor::Origin;
 
 /// How often files are read again beside a program at work, and after what time.
@@ -54,6 +61,8 @@ pub struct DataDirInfo {
     pub lost_key: Option<String>,
     /// What it is instead of a data directory of this network that can be read: then the rest says nothing.
     pub remark: Option<String>,
+    /// What a person must know of the chain: a mark that shuts out a better one, an assumed-valid block beside the best one.
+    pub warnings: Vec<String>,
     /// What would be done next.
     pub next_step: String,
 }
@@ -80,7 +89,7 @@ pub struct Failed {
     pub hash: BlockHash,
     /// Blocks and headers that are marked because they stand on it.
     pub descendants: u64,
-    /// Whether the marked chain is longer than the one that the coins stand at.
+    /// Whether the marked chain has more work than any other.
     pub shuts_out: bool,
 }
 
@@ -102,22 +111,15 @@ impl fmt::Display for DataDirInfo {
         if let Some(base) = self.snapshot_base {
             writeln!(f, "snapshot     the coins came from one at block {base}; the past is not validated yet")?;
         }
-        for Failed { height, hash, descendants, shuts_out } in &self.failed {
+        for Failed { height, hash, descendants, .. } in &self.failed {
             write!(f, "invalid      block {hash} at height {height}")?;
             match descendants {
                 0 => writeln!(f)?,
                 above => writeln!(f, ", and what stands on it: {above}")?,
             }
-            if *shuts_out {
-                writeln!(
-                    f,
-                    "             it shuts out a longer chain. If the mark is wrong, remove it: bitcoin-cli reconsiderblock {hash}"
-                )?;
-                writeln!(
-                    f,
-                    "             while ffwd or bitcoind runs, or ffwd reindex, which judges all blocks again"
-                )?;
-            }
+        }
+        for warning in &self.warnings {
+            writeln!(f, "warning      {warning}")?;
         }
         if let Some(key) = &self.lost_key {
             writeln!(
@@ -244,9 +246,9 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
             (info.best, info.height) = (best, super::height_of(&loaded, best)?);
         }
     }
-    info.failed = failed(&loaded, info.height);
     info.unindexed = if info.reindexing { None } else { unindexed(&locked.files, &loaded)? };
     info.prune_height = loaded.is_pruned.then(|| prune_height(&loaded, info.best));
+    look_at_headers(&mut info, &loaded, options, PrivateDir::new(disk.clone(), layout.private_dir()));
     info.snapshot_base = base;
     info.next_step = next_step(&info, half, loaded.is_pruned);
     if let Some(missing) = missing {
@@ -277,10 +279,44 @@ fn next_step(info: &DataDirInfo, half: bool, is_pruned: bool) -> String {
     }
 }
 
+/// What the headers say: marked blocks, and what a person must know.
+fn look_at_headers(info: &mut DataDirInfo, loaded: &LoadedIndex, options: &Options, own: PrivateDir) {
+    let headers = headers_of(loaded, options, own);
+    info.failed = failed(loaded, &headers.headers());
+    info.warnings = warnings(&headers.read(), info, options);
+}
+
+/// The headers of an index, what is marked, and which marks ffwd made for a broken rule. An entry without its parent, as one
+/// read beside a program at work may be, is left out.
+fn headers_of(loaded: &LoadedIndex, options: &Options, own: PrivateDir) -> SharedIndex {
+    let mut index = index::BlockIndex::new(&options.params);
+    // Parents stand before their children.
+    for entry in &loaded.entries {
+        let _ = index.load(entry);
+    }
+    let index = SharedIndex::new(index);
+    RefusedFile::new(own).load(&index);
+    index
+}
+
+/// What an earlier run left that decides the next one, as it is said when the data directory is opened.
+fn warnings(index: &index::BlockIndex, info: &DataDirInfo, options: &Options) -> Vec<String> {
+    let tree = index.headers();
+    let Some(tip) = tree.find(&info.best) else { return Vec::new() };
+    let kept_from = info.prune_height.unwrap_or(Height::GENESIS);
+    let messages = [
+        shut_out(index, tip, &[]).map(|shut_out| shut_out.message()),
+        PrunedFork::find(tree, tip, tree.best(), || kept_from).map(|fork| fork.message()),
+        AssumedElsewhere::find(tree, &options.assumevalid).map(|assumed| assumed.message()),
+    ];
+    messages.iter().flatten().map(Message::to_string).collect()
+}
+
 /// Blocks that are marked, without those that stand on another of them.
-fn failed(loaded: &LoadedIndex, height: Height) -> Vec<Failed> {
+fn failed(loaded: &LoadedIndex, tree: &Tree) -> Vec<Failed> {
     let mut failed = Vec::<Failed>::new();
     let mut root_of = HashMap::<BlockHash, usize>::new();
+    let best_work = tree.work(tree.best());
     // Parents stand before their children.
     for entry in loaded.entries.iter().filter(|entry| entry.status.is_failed()) {
         let root = root_of.get(&entry.header.prev()).copied().unwrap_or_else(|| {
@@ -288,7 +324,7 @@ fn failed(loaded: &LoadedIndex, height: Height) -> Vec<Failed> {
             failed.len() - 1
         });
         failed[root].descendants += u64::from(failed[root].hash != entry.hash);
-        failed[root].shuts_out |= entry.height > height;
+        failed[root].shuts_out |= tree.find(&entry.hash).is_some_and(|id| tree.work(id) > best_work);
         root_of.insert(entry.hash, root);
     }
     failed

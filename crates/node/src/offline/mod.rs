@@ -187,6 +187,7 @@ pub fn check_free(options: &Options, events: Events<'_>) -> Result<(), Fault> {
 
 /// Brings the chain up to date and commits it; tells how far it is meanwhile.
 fn activate(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<Activated, Fault> {
+    datadir.say_assumed_elsewhere();
     telling(datadir, engine, Engine::activate)
 }
 

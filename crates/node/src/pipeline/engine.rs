@@ -12,6 +12,7 @@ use crate::pipeline::recheck::{self, Answer, Question};
 use crate::pipeline::scratch;
 use crate::pipeline::stages;
 use crate::pipeline::{Backend, Outcome, Pipeline, Settings};
+use crate::reporting::pruned_fork::PrunedFork;
 use coins::table::HashKey;
 use consensus::{BlockError, Params, ScriptCheckReason, bip30};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};
@@ -270,6 +271,7 @@ impl<'w> Engine<'w> {
     fn connect_to(&mut self, target: NodeId) -> Result<Ended, Fault> {
         let fork = self.headers().fork(self.tip, target);
         if self.tip != fork {
+            self.check_kept(target)?;
             self.pipeline.stats().add_reorg();
         }
         while self.tip != fork {
@@ -299,6 +301,16 @@ impl<'w> Engine<'w> {
             }
         }
         Ok(Ended::Done)
+    }
+
+    /// Says no where blocks would have to be taken off the chain that are not there any more.
+    fn check_kept(&self, target: NodeId) -> Result<(), Fault> {
+        if !matches!(self.aim, Aim::Best) {
+            return Ok(());
+        }
+        let index = self.index.read();
+        let found = PrunedFork::find(index.headers(), self.tip, target, || index.prune_height());
+        found.map_or(Ok(()), |fork| Err(Fault::Refused(fork.message())))
     }
 
     fn plan(&mut self, target: NodeId) -> Vec<BlockContext> {

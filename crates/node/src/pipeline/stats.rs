@@ -108,11 +108,11 @@ pub struct Snapshot {
     pub waited: [Duration; STAGES.len()],
     /// Tasks of each stage.
     pub tasks: [u64; STAGES.len()],
-    /// Bytes of blocks that arrived.
-    pub bytes: u64,
-    /// Blocks decoded.
+    /// Blocks decoded, connected or not.
     pub blocks: u64,
-    /// Transactions of connected blocks.
+    /// Bytes of connected blocks.
+    pub bytes: u64,
+    /// Their transactions.
     pub transactions: u64,
     /// Their inputs, coinbases' not counted.
     pub inputs: u64,
@@ -176,6 +176,11 @@ impl Snapshot {
         self.coin_bytes_max = self.coin_bytes_max.max(earlier.coin_bytes_max);
         self
     }
+
+    /// None of the blocks is connected any more: the hints that they were connected by proved wrong.
+    pub(crate) fn forget_connected(&mut self) {
+        (self.bytes, self.transactions, self.inputs, self.outputs) = (0, 0, 0, 0);
+    }
 }
 
 impl Stats {
@@ -222,10 +227,6 @@ impl Stats {
         self.waited_ns[stage as usize].fetch_add(waited.as_nanos() as u64, Relaxed);
     }
 
-    pub(crate) fn add_bytes(&self, bytes: usize) {
-        self.bytes.fetch_add(bytes as u64, Relaxed);
-    }
-
     /// A block was taken apart.
     pub(crate) fn add_decoded(&self) {
         self.blocks.fetch_add(1, Relaxed);
@@ -233,6 +234,7 @@ impl Stats {
 
     /// A block was connected.
     pub(crate) fn add_connected(&self, block: BlockCounts) {
+        self.bytes.fetch_add(block.bytes, Relaxed);
         self.transactions.fetch_add(block.transactions, Relaxed);
         self.inputs.fetch_add(block.inputs, Relaxed);
         self.outputs.fetch_add(block.outputs, Relaxed);

@@ -120,7 +120,6 @@ impl Pipeline<'_> {
         let busy = self.stats.add_read(now - begun, waited);
         match next {
             Ok(Some(job)) => {
-                self.stats.add_bytes(job.bytes.len());
                 let flight = Arc::new(Flight::new(job));
                 flight.times().add(Stage::Read, busy);
                 let bytes = flight.memory_bytes();

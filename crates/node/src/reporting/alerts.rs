@@ -16,27 +16,14 @@ pub(crate) enum AlertKind {
     InvalidChain,
     /// A chain with more work than the active one is shut out by a mark.
     ChainShutOut,
-    /// The block of `--assumevalid` is not on the best chain.
+    /// A chain with more work begins below the pruned blocks.
+    PrunedFork,
+    /// The assumed-valid block is not on the best header chain.
     AssumedElsewhere,
+    /// The chain is above `--stopatheight`.
+    AboveStopHeight,
     /// The state of the session is one that a person may mend.
     State,
-}
-
-impl AlertKind {
-    /// What helps.
-    pub(crate) fn advice(self) -> &'static str {
-        match self {
-            AlertKind::UnknownRules => "Look for a newer ffwd: blocks are checked by the rules that it knows",
-            AlertKind::InvalidChain => {
-                "Look for a newer ffwd, and compare the tip with another node's; reconsiderblock removes an old mark"
-            }
-            AlertKind::ChainShutOut => crate::reporting::state::SHUT_OUT_ADVICE,
-            AlertKind::AssumedElsewhere => {
-                "Every script is run. Name a block of the best chain with --assumevalid, or leave that out"
-            }
-            AlertKind::State => "See docs/server.md, states",
-        }
-    }
 }
 
 /// Alerts that hold.
@@ -47,6 +34,12 @@ impl Alerts {
     /// The texts of those that hold.
     pub fn texts(&self) -> Vec<String> {
         lock(&self.0).values().cloned().collect()
+    }
+
+    /// The texts of those that are about the chain, and not about what the session waits for at the moment.
+    pub fn of_chain(&self) -> Vec<String> {
+        let is_of_chain = |(kind, _): &(&AlertKind, &String)| **kind != AlertKind::State;
+        lock(&self.0).iter().filter(is_of_chain).map(|(_, text)| text.clone()).collect()
     }
 
     /// Sets or ends one; says whether it is new.
@@ -73,6 +66,9 @@ mod tests {
         assert!(!alerts.set(AlertKind::InvalidChain, Some("b")));
         assert!(alerts.set(AlertKind::UnknownRules, Some("a")));
         assert_eq!(alerts.texts(), ["a", "b"]);
+        alerts.set(AlertKind::State, Some("no peer"));
+        assert_eq!((alerts.texts().len(), alerts.of_chain()), (3, vec!["a".to_owned(), "b".to_owned()]));
+        alerts.set(AlertKind::State, None);
         assert!(!alerts.set(AlertKind::InvalidChain, None));
         assert_eq!(alerts.texts(), ["a"]);
         assert!(alerts.set(AlertKind::InvalidChain, Some("b")), "it holds again");

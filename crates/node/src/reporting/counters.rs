@@ -21,6 +21,9 @@ pub(crate) struct Counters {
     bytes: AtomicU64,
     /// Bytes of blocks there are to do.
     bytes_end: AtomicU64,
+    /// Bytes of blocks that were read for indexes: `bytes` has those of the present pass, until it ends.
+    indexing: AtomicU64,
+    indexed: AtomicU64,
     /// Blocks connected.
     blocks: AtomicU64,
     /// Transactions of them.
@@ -46,6 +49,8 @@ impl Default for Counters {
             height_end: AtomicHeight::default(),
             bytes: AtomicU64::new(0),
             bytes_end: AtomicU64::new(0),
+            indexing: AtomicU64::new(0),
+            indexed: AtomicU64::new(0),
             blocks: AtomicU64::new(0),
             connected: AtomicU64::new(0),
             invalid: AtomicU64::new(0),
@@ -75,6 +80,25 @@ impl Counters {
         self.bytes.fetch_add(bytes as u64, Relaxed);
     }
 
+    /// A block that is connected was read for indexes.
+    pub(crate) fn add_indexed(&self, bytes: usize) {
+        self.add_bytes(bytes);
+        self.indexing.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// No more is read for indexes: what was does not count as connected.
+    pub(crate) fn end_indexing(&self) {
+        let bytes = self.indexing.swap(0, Relaxed);
+        self.indexed.fetch_add(bytes, Relaxed);
+        self.bytes.fetch_sub(bytes, Relaxed);
+        self.bytes_end.store(0, Relaxed);
+    }
+
+    /// Bytes of blocks that were read for indexes.
+    pub(super) fn indexed_bytes(&self) -> u64 {
+        self.indexed.load(Relaxed)
+    }
+
     /// So many bytes of blocks are still to do.
     pub(crate) fn set_bytes_left(&self, bytes: u64) {
         self.bytes_end.store(self.bytes.load(Relaxed) + bytes, Relaxed);
@@ -94,6 +118,13 @@ impl Counters {
         self.blocks.fetch_add(1, Relaxed);
         self.connected.fetch_add(transactions, Relaxed);
         self.transactions.fetch_add(transactions, Relaxed);
+    }
+
+    /// None of the blocks is connected any more.
+    pub(crate) fn forget_blocks(&self) {
+        for count in [&self.bytes, &self.blocks, &self.connected] {
+            count.store(0, Relaxed);
+        }
     }
 
     /// The last block was taken off the chain, which ends at `height` now.
@@ -231,6 +262,10 @@ mod tests {
         let counted = figures.counted();
         assert_eq!((counted.height, counted.blocks, counted.connected), (Height::new(1), 2, 5));
         assert_eq!((counted.bytes, counted.bytes_end, counted.transactions, counted.peers), (800, 900, 12, Some(2)));
+        counters.add_indexed(700);
+        assert_eq!(figures.counted().bytes, 1500, "while it goes on");
+        counters.end_indexing();
+        assert_eq!((figures.counted().bytes, counters.indexed_bytes()), (800, 700));
         counters.set_transactions_left(12.0 + 1e6, 1_000_000, 560_000_000);
         assert_eq!(figures.counted().bytes_end, 800 + 560_000_000);
     }

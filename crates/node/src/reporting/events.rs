@@ -21,7 +21,7 @@ pub struct JobReport {
     pub blocks: u64,
     /// Transactions of them.
     pub transactions: u64,
-    /// Bytes of them; of a job that only reads, of the blocks that it read.
+    /// Bytes of them.
     pub bytes: u64,
     /// Seconds from the start to the last commit durable.
     pub seconds: f64,
@@ -39,6 +39,8 @@ pub struct JobReport {
     pub end_reason: Option<Message>,
     /// What the session did or waited for when it ended.
     pub state: SessionState,
+    /// What a person must know of the chain, as it held at the end.
+    pub warnings: Vec<String>,
     /// Where the time went.
     pub stats: Snapshot,
 }
@@ -110,6 +112,8 @@ pub struct Progress {
     pub recent: Vec<RecentBlock>,
     /// Whether the initial block download is over, of a job that follows the chain.
     pub is_current: bool,
+    /// What a person must know: the alerts that hold.
+    pub warnings: Vec<String>,
     /// What limits the work, once measured.
     pub limit: Option<Limit>,
     /// What the session does, or waits for: what everybody is shown.

@@ -3,9 +3,11 @@
 //! For the engine it is write-only: nothing that is decided reads it.
 //!
 //! `reporter` is what the engine talks to, with `counters`; `state` makes the one state that everybody is shown from plain
-//! facts, `sentence` puts it into words, `limit` measures what the work waits for.
+//! facts, `sentence` puts it into words, `limit` measures what the work waits for; `assumed` finds an assumed-valid block that
+//! is not on the best header chain, `pruned_fork` a better chain that begins below the pruned blocks.
 
 pub mod alerts;
+pub mod assumed;
 pub(crate) mod bench_lines;
 mod counters;
 pub(crate) mod disk_space;
@@ -13,6 +15,7 @@ mod events;
 pub mod limit;
 pub(crate) mod log;
 pub(crate) mod peer_lines;
+pub mod pruned_fork;
 mod reporter;
 mod sentence;
 mod shortfall;

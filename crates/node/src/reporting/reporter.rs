@@ -15,7 +15,7 @@ use crate::reporting::limit::LimitWindow;
 use crate::reporting::log::{Log, Tip};
 use crate::reporting::peer_lines::{PeerLine, PeerLines};
 use crate::reporting::shortfall::Shortfall;
-use crate::reporting::state::{SessionFacts, SessionState, ShutOut, Stage, state_of};
+use crate::reporting::state::{SessionFacts, SessionState, Stage, state_of};
 use crate::reporting::{Event, Events, JobReport, Progress, RecentBlock};
 use crate::threads::locks::lock;
 use consensus::ScriptCheckReason;
@@ -133,29 +133,23 @@ impl<'e> Reporter<'e> {
         Arc::clone(&self.alerts)
     }
 
-    /// An alert holds, or no longer does. It is a warning when it begins.
-    pub(crate) fn alert(&self, kind: AlertKind, text: Option<&str>) {
+    /// An alert of Core's holds, in its words, or no longer does. It is a warning when it begins, with what helps.
+    pub(crate) fn alert(&self, kind: AlertKind, text: Option<&str>, advice: &str) {
         if self.alerts.set(kind, text)
             && let Some(text) = text
         {
-            self.warn(Message::new(text, kind.advice()));
+            self.warn(Message::new(text, advice));
         }
     }
 
-    /// A mark shuts out a better chain, or no longer does: a warning when that begins.
-    pub(crate) fn shut_out(&self, shut_out: Option<ShutOut>) {
-        let sentence = shut_out.map(|shut_out| shut_out.sentence());
-        if self.alerts.set(AlertKind::ChainShutOut, sentence.as_deref())
-            && let Some(shut_out) = shut_out
+    /// What a message says holds, or no longer does: a warning when it begins. The alert has the advice, too.
+    pub(crate) fn say_while(&self, kind: AlertKind, message: Option<Message>) {
+        let text = message.as_ref().map(Message::to_string);
+        if self.alerts.set(kind, text.as_deref())
+            && let Some(message) = message
         {
-            self.warn(Message::new(shut_out.what(), AlertKind::ChainShutOut.advice()));
+            self.warn(message);
         }
-    }
-
-    /// The block of `--assumevalid` is known and not on the best chain, or no longer so.
-    pub(crate) fn assumed_elsewhere(&self, block: Option<BlockHash>) {
-        let text = block.map(|hash| format!("Block {hash}, assumed valid, is not on the best chain"));
-        self.alert(AlertKind::AssumedElsewhere, text.as_deref());
     }
 
     /// Something that happens.
@@ -316,12 +310,13 @@ impl<'e> Reporter<'e> {
                 session.state = state.clone();
             }
             let facts = &session.facts;
-            let known = facts.network.is_some().then_some((facts.shut_out, facts.assumed_elsewhere));
+            // Jobs without a session say it themselves.
+            let is_session = facts.network.is_some() || facts.stage == Stage::AtRest;
+            let known = is_session.then(|| facts.alerts());
             (state.clone(), session.is_line_due(&state), known)
         };
-        if let Some((shut_out, assumed_elsewhere)) = known {
-            self.shut_out(shut_out);
-            self.assumed_elsewhere(assumed_elsewhere);
+        for (kind, message) in known.into_iter().flatten() {
+            self.say_while(kind, message);
         }
         // A chain that is shut out has an alert of its own, whatever else holds.
         let is_warning = state.is_trouble() && !matches!(state, SessionState::ChainShutOut(_));
@@ -351,12 +346,18 @@ impl<'e> Reporter<'e> {
             presync: counted.presync,
             limit: lock(&self.session).facts.limit,
             state,
+            warnings: self.alerts.of_chain(),
         })));
     }
 
     /// Core's line for a new tip; `tip` is given the number of transactions up to it.
     pub(crate) fn update_tip(&self, tip: impl FnOnce(u64) -> Tip) {
         self.log.update_tip(&tip(self.figures.counted().transactions));
+    }
+
+    /// Bytes of blocks that were read for indexes.
+    pub(crate) fn bytes_indexed(&self) -> u64 {
+        self.figures.counters().indexed_bytes()
     }
 
     /// What was done, in the end: `ended` with what the reporter knows.
@@ -369,10 +370,11 @@ impl<'e> Reporter<'e> {
             other_chain_records: self.shortfall.other_chain_count(),
             blocks_invalid: counted.invalid,
             blocks: counted.blocks,
-            transactions: counted.connected,
-            bytes: counted.bytes,
+            transactions: ended.stats.transactions,
+            bytes: ended.stats.bytes,
             seconds: self.seconds(),
             state: self.state(),
+            warnings: self.alerts.of_chain(),
             ..ended
         }
     }

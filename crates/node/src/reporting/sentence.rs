@@ -2,7 +2,8 @@
 //!
 //! A sentence claims an end ("following") for a current tip alone; numbers in it may change from one look to the next.
 
-use super::state::{BlockWait, Pause, SHUT_OUT_ADVICE, SessionState, ShutOut};
+use super::state::{BlockWait, Pause, SessionState, ShutOut};
+use crate::fault::Message;
 use primitives::{Height, human};
 
 impl SessionState {
@@ -81,7 +82,7 @@ impl SessionState {
             SessionState::Serving => "Serving a data directory, without peers".to_owned(),
             SessionState::DiskFull => "The disk is full: the work goes on when there is space".to_owned(),
             SessionState::Paused(pause) => pause.sentence(),
-            SessionState::ChainShutOut(shut_out) => shut_out.sentence(),
+            SessionState::ChainShutOut(shut_out) => shut_out.message().to_string(),
             SessionState::AtStopHeight { stop, height } if height > stop => {
                 format!("The chain is at height {}, already above --stopatheight {}", height, stop)
             }
@@ -204,17 +205,17 @@ impl Pause {
 }
 
 impl ShutOut {
-    /// What is shut out.
-    pub fn what(&self) -> String {
+    /// What is shut out, and what helps.
+    pub fn message(&self) -> Message {
         let ShutOut { hash, height, blocks } = self;
-        format!(
-            "A chain with more work is shut out: block {hash} at height {height} is marked invalid, with {blocks} blocks from it on"
+        Message::new(
+            format!(
+                "A chain with more work is shut out: block {hash} at height {height} is marked invalid, with {blocks} blocks \
+                 from it on"
+            ),
+            "If the mark is wrong, remove it: bitcoin-cli reconsiderblock with that hash, or ffwd reindex, which judges all \
+             blocks again",
         )
-    }
-
-    /// The same, and what helps.
-    pub fn sentence(&self) -> String {
-        format!("{}. {SHUT_OUT_ADVICE}", self.what())
     }
 }
 

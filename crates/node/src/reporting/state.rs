@@ -5,15 +5,16 @@
 //!
 //! Absent on purpose: the sentences (`super::sentence`), where the facts come from, and who is told.
 
+use super::alerts::AlertKind;
+use super::assumed::AssumedElsewhere;
+use super::pruned_fork::PrunedFork;
+use crate::fault::Message;
 use primitives::{BlockHash, Height};
 
 /// How long peers may take for their first headers before that is the state, in seconds.
 pub const HEADERS_PATIENCE_S: u64 = 5;
 /// How long a block that a peer was asked for may take before that is the state, in seconds.
 pub const BLOCK_PATIENCE_S: u64 = 5;
-
-/// What helps where a chain is shut out.
-pub(crate) const SHUT_OUT_ADVICE: &str = "If the mark is wrong, remove it: bitcoin-cli reconsiderblock with that hash, or ffwd reindex, which judges all blocks again";
 
 /// What a session does at the moment, or waits for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -226,8 +227,10 @@ pub struct SessionFacts {
     pub pause: Option<Pause>,
     /// A better chain that a mark shuts out.
     pub shut_out: Option<ShutOut>,
-    /// The block of `--assumevalid`, where it is known and not on the best chain.
-    pub assumed_elsewhere: Option<BlockHash>,
+    /// The block of `--assumevalid`, where it is not on the best header chain.
+    pub assumed_elsewhere: Option<AssumedElsewhere>,
+    /// A better chain that begins below the pruned blocks.
+    pub pruned_fork: Option<PrunedFork>,
     /// What limits the work, once measured.
     pub limit: Option<Limit>,
     /// The lowest missing block that was asked for.
@@ -283,6 +286,15 @@ pub struct DialFailures {
 }
 
 impl SessionFacts {
+    /// What a person must know of the chain, as far as it holds.
+    pub(crate) fn alerts(&self) -> [(AlertKind, Option<Message>); 3] {
+        [
+            (AlertKind::ChainShutOut, self.shut_out.map(|shut_out| shut_out.message())),
+            (AlertKind::PrunedFork, self.pruned_fork.map(|fork| fork.message())),
+            (AlertKind::AssumedElsewhere, self.assumed_elsewhere.map(|assumed| assumed.message())),
+        ]
+    }
+
     /// Height where the work ends, as far as is known.
     fn end(&self) -> Height {
         self.headers.min(self.stop_height.unwrap_or(Height::MAX))
@@ -646,7 +658,7 @@ mod tests {
             ),
             (
                 "mark",
-                shut_out().unwrap().sentence(),
+                shut_out().unwrap().message().to_string(),
                 "at height 201 is marked invalid, with 7 blocks from it on. If the mark is wrong",
             ),
             (

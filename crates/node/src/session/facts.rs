@@ -1,15 +1,16 @@
 //! The facts that the state of a session is made of, gathered where they are known: the block index, and the network.
 
 use crate::chain::index::{BlockIndex, OfferedHeaders};
-use crate::chain::tree::NodeId;
+use crate::chain::tree::{NodeId, Tree};
 use crate::datadir::DataDir;
 use crate::datadir::earlier::shut_out;
 use crate::options::unix_seconds;
+use crate::reporting::assumed::AssumedElsewhere;
 use crate::reporting::state::{BlockWait, DialFailures, NetworkFacts, SessionFacts, ShutOut, Stage};
 use p2p::facts::PeerFacts;
 use p2p::trouble::{Trouble, TroubleKind};
 use p2p::wire::Target;
-use primitives::Height;
+use primitives::{BlockHash, Height};
 use std::time::Instant;
 
 /// What is remembered from one look to the next.
@@ -59,7 +60,6 @@ impl FactsSeen {
             headers: if has_work { tree.height(best) } else { tree.height(tip) },
             stop_height: datadir.options.stop_at_height,
             shut_out: self.shut_out(&index, offered),
-            assumed_elsewhere: datadir.assumed_elsewhere(tree),
             ..SessionFacts::default()
         }
     }
@@ -109,6 +109,17 @@ impl FactsSeen {
         });
         (network, wait)
     }
+}
+
+/// The assumed-valid block, where it is not on the best header chain; one that is unknown counts once the peers told all
+/// headers, and these are of a chain with enough work.
+pub(crate) fn assumed_elsewhere(datadir: &DataDir<'_>, progress: &p2p::Progress) -> Option<AssumedElsewhere> {
+    let tree = datadir.headers();
+    let has_told = progress.headers_done && progress.facts.peers.headers_count > 0;
+    let has_work = tree.work(tree.best()) >= datadir.options.minimum_chain_work;
+    let find: fn(&Tree, &BlockHash) -> Option<AssumedElsewhere> =
+        if has_told && has_work { AssumedElsewhere::find_in_all } else { AssumedElsewhere::find };
+    find(&tree, &datadir.options.assumevalid)
 }
 
 /// Where no peer has the next block, because all keep their last ones alone: the lowest block that one has.

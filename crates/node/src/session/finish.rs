@@ -6,7 +6,7 @@
 use crate::chain::index::BlockIndex;
 use crate::chain::tree::{Fate, NodeId, Tree};
 use crate::fault::Message;
-use crate::reporting::state::{SHUT_OUT_ADVICE, ShutOut};
+use crate::reporting::state::ShutOut;
 use p2p::Progress;
 use primitives::{BlockHash, Height, Work};
 use std::time::Duration;
@@ -83,7 +83,7 @@ impl EndReason {
     /// What happened, and what helps.
     pub(crate) fn message(&self) -> Message {
         match self {
-            EndReason::ShutOut(shut_out) => Message::new(shut_out.what(), SHUT_OUT_ADVICE),
+            EndReason::ShutOut(shut_out) => shut_out.message(),
             EndReason::Unreached { height } => {
                 let what = "the best known header chain goes up to height";
                 let text = format!("{what} {height}, and no connected peer gives its blocks");

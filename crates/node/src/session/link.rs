@@ -12,6 +12,7 @@ use crate::datadir::feed::Inbox;
 use crate::fault::Fault;
 use crate::handle::Handle;
 use crate::offline::AtEnd;
+use crate::pipeline::stats::Stats;
 use crate::session::chainview::SharedChain;
 use crate::session::inbox::Arrivals;
 use crate::session::options::Download;
@@ -94,6 +95,8 @@ pub(super) struct Session<'f, 'e> {
     /// Lines about inbound connections are all in the log.
     pub(super) no_log_rate_limit: bool,
     pub(super) driver: &'f Mutex<SyncDriver>,
+    /// Of the engine at the tip.
+    pub(super) stats: Arc<Stats>,
     /// The time since the start.
     pub(super) clock: Arc<dyn Fn() -> Duration + Send + Sync>,
     /// Blocks were stored since the index was written.

@@ -49,6 +49,7 @@ use crate::offline::open::{Existing, Purpose, Which, open_existing};
 use crate::offline::{self, engine_with, report};
 use crate::options::{Options, Prune};
 use crate::pipeline::stats::Snapshot;
+use crate::reporting::alerts::AlertKind;
 use crate::reporting::{Events, JobReport};
 use crate::session::options::SyncOptions;
 use crate::snapshot::hints::file::HintsFile;
@@ -234,6 +235,7 @@ impl<'o> Run<'o> {
             is_alone: self.sync.is_alone(),
             no_log_rate_limit: self.sync.peers.no_log_rate_limit,
             driver: &self.driver,
+            stats: engine.pipeline.stats(),
             clock: self.conduct.clock(),
             is_dirty: AtomicBool::new(false),
             ending: Mutex::default(),
@@ -242,13 +244,11 @@ impl<'o> Run<'o> {
         session.begin();
         self.conduct.prepare(&mut engine);
         past_engine.iter_mut().for_each(|engine| self.conduct.prepare(engine));
-        let stats = engine.pipeline.stats();
-        let first = if goal == Goal::Past { First::Past } else { First::Tip };
         let engines = Engines {
             tip: &mut engine,
             past: past_engine.as_mut().map_or(PastEngine::None, PastEngine::Here),
             budget_bytes,
-            first,
+            first: if goal == Goal::Past { First::Past } else { First::Tip },
         };
         let outcome = self.conduct.follow(&session, engines, &mut self.receiver, &self.own)?;
         if let (Some(past), Some(engine)) = (&self.past, past_engine.as_mut()) {
@@ -258,7 +258,7 @@ impl<'o> Run<'o> {
         }
         offline::finish(datadir, &mut engine)?;
         self.tip = engine.tip();
-        self.stats = stats.snapshot().after(&self.stats);
+        self.stats = engine.pipeline.stats().snapshot().after(&self.stats);
         self.past_hash = session.past_hash.into_inner().unwrap_or_else(PoisonError::into_inner);
         let hinted = session.hinted.map_or(Ok(None), |hinted| hinted.finish(&datadir.reporter))?;
         Ok(Part { outcome, hinted })
@@ -272,6 +272,7 @@ impl<'o> Run<'o> {
     fn end(mut self, outcome: Outcome) -> Result<JobReport, Fault> {
         let is_at_end = outcome == Outcome::Reached;
         let undelivered = undelivered(&*self.network, self.datadir(), is_at_end);
+        let assumed_elsewhere = facts::assumed_elsewhere(self.datadir(), &self.network.progress());
         let end_reason = self.end_reason().filter(|_| is_at_end);
         self.network.halt();
         self.leave_past();
@@ -279,6 +280,8 @@ impl<'o> Run<'o> {
         keep_last_addresses(datadir, &self.own, &self.receiver)?;
         keep_budget(datadir, &self.own, lock(&self.driver).budget())?;
         let is_stopped = outcome == Outcome::Stopped;
+        let message = assumed_elsewhere.map(|assumed| assumed.message());
+        datadir.reporter.say_while(AlertKind::AssumedElsewhere, message);
         let report = report(datadir, self.tip, self.height_start, self.stats.clone(), is_stopped);
         let end_reason = report.end_reason.clone().or(end_reason);
         let blocks = report.blocks + self.past_blocks;

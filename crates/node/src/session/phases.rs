@@ -158,7 +158,9 @@ impl Run<'_> {
             None if part.outcome == Outcome::Stopped => return Ok(Outcome::Stopped),
             None => {}
         }
+        self.stats.forget_connected();
         let datadir = self.datadir();
+        datadir.reporter.forget_blocks();
         hinted::forget_in(&datadir.reporter, &datadir.disk, &datadir.layout)?;
         Ok(part.outcome)
     }

@@ -3,7 +3,7 @@
 
 use super::budget::Allowance;
 use super::driver::Doing;
-use super::facts::FactsSeen;
+use super::facts::{FactsSeen, assumed_elsewhere};
 use super::link::Session;
 use crate::chain::tree::NodeId;
 use crate::datadir::DataDir;
@@ -34,8 +34,11 @@ pub(super) fn facts(session: &Session<'_, '_>, seen: &mut FactsSeen) -> SessionF
         Some((tree.height(past.past_tip.get()), tree.height(base)))
     });
     let network = Some(network).filter(|_| !session.is_alone);
+    let assumed_elsewhere = assumed_elsewhere(session.datadir, &progress);
+    let tip = session.datadir.index.read().tip();
+    let pruned_fork = session.datadir.pruned_fork(tip);
     let stage = if session.is_alone { Stage::AtRest } else { Stage::Working };
-    SessionFacts { stage, block_wait, past, network, pause, ..facts }
+    SessionFacts { stage, block_wait, past, network, assumed_elsewhere, pruned_fork, pause, ..facts }
 }
 
 /// What there is to do: the blocks of the best header chain.

@@ -115,7 +115,12 @@ pub(super) fn put(session: &Session<'_, '_>, brought: Brought<'_>) -> Result<boo
     let stored = match &session.hinted {
         Some(hinted) if !hinted.wants(height, id) => Ok(()),
         Some(hinted) => match datadir.check_block(id, &bytes, Source::Peer)? {
-            Ok(checked) => Ok(hinted::take(datadir, hinted, id, &bytes, &checked)?),
+            Ok(checked) => {
+                hinted::take(datadir, hinted, id, &bytes, &checked)?;
+                session.stats.add_decoded();
+                session.stats.add_connected(checked.counts(&bytes));
+                Ok(())
+            }
             Err(why) => Err(why),
         },
         None => {

@@ -18,6 +18,8 @@ pub(crate) const HEADERS_PATIENCE: Duration = Duration::from_secs(60);
 /// Whether blocks wait for headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HeadersGate {
+    /// Something is assumed valid, and peers are to come.
+    may_wait: bool,
     /// A peer that was chosen has more headers, or none has told its chain yet.
     is_coming: bool,
     /// Since the first block that waited: when no block waits any more.
@@ -27,12 +29,12 @@ pub(crate) struct HeadersGate {
 impl HeadersGate {
     /// Before the first header; open where nothing is assumed valid, or no peer is to come.
     pub(crate) fn new(may_wait: bool) -> HeadersGate {
-        HeadersGate { is_coming: may_wait, until: None }
+        HeadersGate { may_wait, is_coming: may_wait, until: None }
     }
 
     /// The network has heard more: whether every peer that was chosen has told its whole chain, and one did.
     pub(crate) fn heard(&mut self, is_settled: bool) {
-        self.is_coming = !is_settled;
+        self.is_coming = self.may_wait && !is_settled;
     }
 
     /// Whether a block whose scripts run for this reason waits.
@@ -103,5 +105,13 @@ mod tests {
     fn nothing_waits_where_nothing_is_assumed_or_no_peer_comes() {
         let mut gate = HeadersGate::new(false);
         assert!(!gate.waits(UNKNOWN, at(0)) && !gate.is_closed(at(0)));
+    }
+
+    /// A network without peers says that nobody has told his headers: nothing waits for that.
+    #[test]
+    fn gate_that_is_open_from_the_begin_stays_open() {
+        let mut gate = HeadersGate::new(false);
+        gate.heard(false);
+        assert!(!gate.is_closed(at(0)) && !gate.waits(UNKNOWN, at(1)) && !gate.is_closed(at(2)));
     }
 }

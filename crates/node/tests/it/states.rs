@@ -3,9 +3,9 @@
 use crate::chain::hash_of;
 use crate::following::{blocks, fresh};
 use crate::peers::{Blocks, Far, MINUTE, Manner, Until, extend, honest, open, sync_options};
-use node::handle::Handle;
+use node::handle::{Handle, Live, Quiet};
 use node::jobs::{self, SyncOptions};
-use node::options::Options;
+use node::options::{Options, Prune, Sizes};
 use node::reporting::state::SessionState;
 use node::reporting::{Event, JobReport};
 use primitives::{BlockHash, Height, Work};
@@ -13,29 +13,30 @@ use std::net::TcpListener;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use store::blockfiles::Limits;
 
 /// What a sync told until one state was reached, or it ended.
-struct Told {
+pub(crate) struct Told {
     states: Vec<SessionState>,
-    warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
     notes: Vec<String>,
-    report: JobReport,
+    pub(crate) report: JobReport,
 }
 
 impl Told {
     /// The state of this name, which must have been reached.
-    fn state(&self, name: &str) -> &SessionState {
+    pub(crate) fn state(&self, name: &str) -> &SessionState {
         let found = self.states.iter().rev().find(|state| state.name() == name);
         found.unwrap_or_else(|| panic!("{name} is not among {:?}; {:?}", self.states, self.notes))
     }
 
-    fn warned(&self, of: &str) {
+    pub(crate) fn warned(&self, of: &str) {
         assert!(self.warnings.iter().any(|text| text.contains(of)), "{of} is not in {:#?}", self.warnings);
     }
 }
 
 /// Syncs until the state `name` is told.
-fn until(name: &str, options: &Options, sync: &SyncOptions) -> Told {
+pub(crate) fn until(name: &str, options: &Options, sync: &SyncOptions) -> Told {
     let options = Options { stop: Arc::default(), ..options.clone() };
     let (begin, told) = (Instant::now(), Mutex::new((Vec::new(), Vec::new(), Vec::new())));
     let report = jobs::sync(&options, sync, &|event| {
@@ -60,7 +61,7 @@ fn until(name: &str, options: &Options, sync: &SyncOptions) -> Told {
 }
 
 /// A sync from these peers that goes on.
-fn from(peers: &[String]) -> SyncOptions {
+pub(crate) fn from(peers: &[String]) -> SyncOptions {
     sync_options(peers, Until::Seen(u32::MAX))
 }
 
@@ -69,12 +70,12 @@ fn closed() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
-fn serving(blocks: &Blocks) -> String {
+pub(crate) fn serving(blocks: &Blocks) -> String {
     Far::listen(blocks, honest(), &open())
 }
 
 /// A directory that was synced to the end of this chain.
-fn synced(blocks: &Blocks) -> Options {
+pub(crate) fn synced(blocks: &Blocks) -> Options {
     let options = fresh();
     let report = jobs::sync(&options, &sync_options(&[serving(blocks)], Until::Tip), &|_| ()).unwrap();
     assert_eq!(report.best, hash_of(blocks.last().unwrap()));
@@ -186,7 +187,15 @@ fn old_tip_waits_for_newer_blocks_and_claims_no_end() {
 }
 
 /// Marks a block of a directory by the call, as a person would.
-fn invalidate(options: &Options, hash: BlockHash) {
+pub(crate) fn invalidate(options: &Options, hash: BlockHash) {
+    ask(options, move |live, quiet| {
+        let id = live.index.headers().find(&hash).unwrap();
+        quiet.invalidate(id).unwrap().unwrap();
+    });
+}
+
+/// Has a served data directory do what a call would.
+pub(crate) fn ask(options: &Options, call: impl FnOnce(&Live, &mut Quiet<'_, '_, '_>) + Send + 'static) {
     let handle = Arc::new(Handle::default());
     let asked = handle.clone();
     let stop = options.stop.clone();
@@ -196,8 +205,7 @@ fn invalidate(options: &Options, hash: BlockHash) {
             std::thread::yield_now();
         }
         let live = asked.live().unwrap();
-        let id = live.index.headers().find(&hash).unwrap();
-        asked.ask(move |quiet| quiet.invalidate(id)).unwrap().unwrap();
+        asked.ask(move |quiet| Ok(call(&live, quiet))).unwrap();
         stop.store(true, Ordering::Relaxed);
     });
     let sync = SyncOptions { handle: Some(handle), ..SyncOptions::alone() };
@@ -220,7 +228,7 @@ fn mark_of_an_earlier_run_that_shuts_out_a_better_chain_is_said() {
     assert!(why.contains(&name) && why.contains("reconsiderblock"), "{why}");
     assert_eq!(told.report.height, Height::new(29));
     let info = jobs::info(&options).unwrap().to_string();
-    assert!(info.contains(&name) && info.contains("it shuts out a longer chain"), "{info}");
+    assert!(info.contains(&name) && info.contains("A chain with more work is shut out"), "{info}");
 }
 
 #[test]
@@ -230,16 +238,6 @@ fn stop_height_below_the_tip_is_said() {
     let told = until("at_stop_height", &options, &sync_options(&[serving(&chain)], Until::Stop(15)));
     told.warned("The chain is at height 40, already above --stopatheight 15");
     assert_eq!(told.report.end_reason, None, "it was asked for");
-}
-
-#[test]
-fn assumed_block_that_is_not_on_the_best_chain_is_said() {
-    let (short, mut long) = (blocks(30), blocks(10));
-    extend(&mut long, 40, 1);
-    let assumed = hash_of(&short[30]);
-    let options = Options { assumevalid: assumed, ..synced(&short) };
-    let told = until("waiting_for_newer_blocks", &options, &from(&[serving(&long)]));
-    told.warned(&format!("Block {assumed}, assumed valid, is not on the best chain"));
 }
 
 #[test]
@@ -254,4 +252,35 @@ fn block_files_without_an_index_are_said_to_be_indexed_first() {
     let told = until("no_connections", &options, &from(&[]));
     assert!(told.notes.iter().any(|text| text.contains("no index lists")), "{:#?}", told.notes);
     assert_eq!(told.report.height, Height::new(20));
+}
+
+/// A chain with more work that begins below the pruned blocks: bitcoind ends with "Failed to disconnect block".
+#[test]
+fn better_chain_that_begins_below_the_pruned_blocks_is_said() {
+    let limits = Limits { file_bytes_max: 16 << 10, chunk_bytes: 4 << 10 };
+    let fresh = fresh();
+    let sizes = Sizes { limits, ..fresh.sizes };
+    let options = Options { prune: Prune::Manual, sizes, stop: Arc::default(), ..fresh };
+    let short = blocks(700);
+    jobs::sync(&options, &sync_options(&[serving(&short)], Until::Tip), &|_| ()).unwrap();
+    ask(&options, |_, quiet| assert!(quiet.prune_to(Height::new(400)).unwrap() > Some(Height::new(100))));
+    let options = Options { stop: Arc::default(), ..options };
+    assert_eq!(jobs::info(&options).unwrap().warnings, [""; 0]);
+    let mut long = blocks(50);
+    extend(&mut long, 800, 1);
+    let warnings = Mutex::new(Vec::new());
+    let first = format!("leaves the connected chain at height 51, block {}", hash_of(&long[51]));
+    for row in ["offered by a peer", "offered again"] {
+        let sync = sync_options(&[serving(&long)], Until::Tip);
+        let said = jobs::sync(&options, &sync, &|event| {
+            if let Event::Warning(text) = event {
+                warnings.lock().unwrap().push(text);
+            }
+        });
+        let why = said.expect_err(row).to_string();
+        assert!(why.contains(&first) && why.contains("ffwd sync --datadir DIR"), "{row}: {why}");
+        let told = std::mem::take(&mut *warnings.lock().unwrap());
+        assert!(told.iter().any(|text| text.contains(&first)), "{row}: {told:#?}");
+    }
+    assert_eq!(jobs::info(&options).unwrap().best, hash_of(&short[700]), "what is connected stays");
 }
