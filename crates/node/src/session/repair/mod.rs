@@ -105,6 +105,19 @@ fn step_of(kind: Kind) -> Option<Step> {
 impl Repair<'_> {
     fn run(&mut self) -> Result<(), Fault> {
         look::at_rest(self.options, "getblockchaininfo", || Ok(()))?;
+        // A rebuild that was stopped before its end has not fetched what the files lack.
+        self.wants_sync = self.options.disk.metadata(&self.aside()).map_err(store::Fault::from)?.is_some();
+        self.mend()?;
+        if !self.wants_sync {
+            return Ok(());
+        }
+        self.sync()?;
+        // What waited for its parents is listed from here on, and looked at.
+        self.mend()
+    }
+
+    /// One step after another, until nothing is found that a step helps against.
+    fn mend(&mut self) -> Result<(), Fault> {
         let mut deep: Option<Examination> = None;
         let mut last = None;
         for _ in 0..STEPS_MAX {
@@ -125,7 +138,7 @@ impl Repair<'_> {
             // What was found deeply and is not mended yet is found again by what comes next.
             deep = self.rest(found, step)?;
         }
-        self.sync()
+        Ok(())
     }
 
     fn look(&mut self, depth: Depth) -> Result<Examination, Fault> {
@@ -143,8 +156,16 @@ impl Repair<'_> {
         open.filter_map(|finding| step_of(finding.kind)).min()
     }
 
-    /// A mark that was judged again stays.
+    /// Where the old index and coins lie until a rebuild is over.
+    fn aside(&self) -> std::path::PathBuf {
+        lock::layout(self.options).private_dir().join("repair")
+    }
+
+    /// A mark that was judged again stays; what a rebuild keeps goes at its end.
     fn is_settled(&self, finding: &Finding) -> bool {
+        if finding.kind == Kind::Leftover && finding.path == self.aside() {
+            return true;
+        }
         finding.kind == Kind::ShutOut && finding.hash.is_some_and(|hash| self.judged.contains(&hash))
     }
 
@@ -263,16 +284,12 @@ impl Repair<'_> {
 
     /// Opens it to work, which finishes what was interrupted and takes in what the index does not name.
     fn settle(&mut self) -> Result<(), Fault> {
-        let private = lock::layout(self.options).private_dir().join("repair");
         let existing = open_existing(self.options, self.events, "repair", Purpose::Work, Which::Active)?;
         let datadir = &existing.datadir;
         datadir.open_indexes(datadir.kept_indexes(), existing.tip)?;
         let mut engine = engine(datadir, existing.tip);
         engine.activate()?;
         offline::finish(datadir, &mut engine)?;
-        if datadir.disk.metadata(&private).map_err(store::Fault::from)?.is_some() {
-            disk::remove_tree(&*datadir.disk, &private).map_err(store::Fault::from)?;
-        }
         drop(engine);
         drop(existing);
         self.done("What interrupted work left was finished or removed, and all records of the block files are listed");
@@ -332,18 +349,40 @@ impl Repair<'_> {
 
     /// Fetches what the best chain lacks, where peers are there.
     fn sync(&mut self) -> Result<(), Fault> {
-        if !self.wants_sync {
-            return Ok(());
-        }
         if self.sync.seeks_none() {
+            self.forget_aside()?;
             self.report.left.push("Blocks of the best chain are in no file: ffwd sync fetches them".to_owned());
             return Ok(());
         }
         let sync = SyncOptions { exit_at_tip: true, ..self.sync.clone() };
-        let report = super::phases::sync(self.options, &sync, self.events)?;
+        let report = super::phases::sync(&self.with_indexes()?, &sync, self.events)?;
         self.done(format!("The chain is at height {}", report.height));
         if let Some(why) = report.end_reason {
             return Err(Fault::Refused(why));
+        }
+        if report.stopped {
+            return Err(Fault::Stopped);
+        }
+        self.forget_aside()
+    }
+
+    /// These options, with the optional indexes that are there.
+    fn with_indexes(&self) -> Result<Options, Fault> {
+        let layout = lock::layout(self.options);
+        let mut indexes = Vec::new();
+        for kind in IndexKind::ALL {
+            if IndexDb::exists(&*self.options.disk, &layout, kind)? {
+                indexes.push(kind);
+            }
+        }
+        Ok(Options { indexes, ..self.options.clone() })
+    }
+
+    /// A rebuild is over: what it replaced goes.
+    fn forget_aside(&self) -> Result<(), Fault> {
+        let aside = self.aside();
+        if self.options.disk.metadata(&aside).map_err(store::Fault::from)?.is_some() {
+            disk::remove_tree(&*self.options.disk, &aside).map_err(store::Fault::from)?;
         }
         Ok(())
     }

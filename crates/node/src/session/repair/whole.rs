@@ -7,9 +7,8 @@ use super::Repair;
 use crate::datadir::lock;
 use crate::fault::Fault;
 use crate::offline;
-use crate::options::{IndexKind, Options};
+use crate::options::Options;
 use std::path::Path;
-use store::indexes::IndexDb;
 
 impl Repair<'_> {
     /// Rebuilds everything but the block files.
@@ -38,14 +37,7 @@ impl Repair<'_> {
 
     /// A reindex, with the optional indexes that are there; what the files lack is fetched at the end.
     pub(super) fn whole_reindex(&mut self) -> Result<(), Fault> {
-        let layout = lock::layout(self.options);
-        let disk = &*self.options.disk;
-        let mut indexes = Vec::new();
-        for kind in IndexKind::ALL {
-            if IndexDb::exists(disk, &layout, kind)? {
-                indexes.push(kind);
-            }
-        }
+        let indexes = self.with_indexes()?.indexes;
         let options = Options { indexes, ..self.plain_options() };
         offline::reindex(&options, false, self.events)?;
         self.wants_sync = true;
