@@ -39,8 +39,8 @@
 //! - The pipeline's workers, `-par` of them, live for one run. They do the work on blocks, and in the background what
 //!   makes coins durable: sync, writing parts of a commit, compaction.
 //! - A sync has besides: the network's thread (`p2p`), `arrive` (takes what it says; with many processors `arrive.NN` check
-//!   and store blocks for it), and `tell` (progress). `session::threads` starts them; each gives what happened to the sync
-//!   driver, and does what it answers.
+//!   and store blocks for it), `tell` (progress), and at the end of a snapshot's validation `hash` (its coins).
+//!   `session::threads` starts them; each gives what happened to the sync driver, and does what it answers.
 //! - Optional indexes are brought up from the files by `index.NN`; a commit of several is written by one thread for each.
 //!
 //! # Lock order
@@ -54,6 +54,7 @@
 //! 6. [`chain::index::SharedIndex`]: the block index, which no thread asks for twice at a time;
 //! 7. those of one file that take no other: the session's inbox, reporter, log, `mempool`.
 //!
+//! `datadir::refused`, which one thread writes at a time, comes before the index.
 //! The sync driver's lock comes before that of the index, and is held for one decision.
 //!
 //! The coins' lock is taken with no other held, and takes none but what LevelDB's files need. But for the feed's and the turn

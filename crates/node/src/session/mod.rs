@@ -70,7 +70,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use store::private_files::PrivateDir;
 use threads::{Conduct, Wanted};
-use work::{Engines, First, PastEngine};
+use work::{Engines, First};
 
 /// File of what was downloaded of a day's bytes, and its size.
 const DOWNLOADED: &str = "downloaded";
@@ -244,12 +244,8 @@ impl<'o> Run<'o> {
         session.begin();
         self.conduct.prepare(&mut engine);
         past_engine.iter_mut().for_each(|engine| self.conduct.prepare(engine));
-        let engines = Engines {
-            tip: &mut engine,
-            past: past_engine.as_mut().map_or(PastEngine::None, PastEngine::Here),
-            budget_bytes,
-            first: if goal == Goal::Past { First::Past } else { First::Tip },
-        };
+        let first = if goal == Goal::Past { First::Past } else { First::Tip };
+        let engines = Engines { tip: &mut engine, past: past_engine.as_mut().into(), budget_bytes, first };
         let outcome = self.conduct.follow(&session, engines, &mut self.receiver, &self.own)?;
         if let (Some(past), Some(engine)) = (&self.past, past_engine.as_mut()) {
             offline::finish_past(past, engine)?;

@@ -177,9 +177,15 @@ fn with_threads<'s, T>(
             }
             spawn(scope, "unpack", move || bring::unpack(session, sources))?;
         }
-        let result = work(&mut |aside| spawn(scope, "hash", aside).map(drop));
+        let mut beside = Vec::new();
+        let result = work(&mut |aside| {
+            beside.push(spawn(scope, "hash", aside)?);
+            Ok(())
+        });
         drop(end);
-        receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        for thread in beside.into_iter().chain([receiving]) {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
         session.take_fault()?;
         result
     })

@@ -111,6 +111,12 @@ pub(super) enum PastEngine<'s, 'f> {
     Aside(Standing),
 }
 
+impl<'s, 'f> From<Option<&'s mut Engine<'f>>> for PastEngine<'s, 'f> {
+    fn from(engine: Option<&'s mut Engine<'f>>) -> PastEngine<'s, 'f> {
+        engine.map_or(PastEngine::None, PastEngine::Here)
+    }
+}
+
 impl PastEngine<'_, '_> {
     fn standing(&self) -> Option<Standing> {
         match self {
