@@ -62,6 +62,8 @@ impl Publisher {
                 let _ = self.sender.send(self.board.view_json());
                 std::thread::sleep(INTERVAL);
             }
+            // The next reader's first event is a new one.
+            self.sender.send_replace("".into());
             self.is_running.store(false, SeqCst);
             // One may have come before that was said.
             if self.sender.receiver_count() == 0 || self.is_running.swap(true, SeqCst) {
@@ -74,7 +76,12 @@ impl Publisher {
 async fn next(receiver: &mut Receiver<Arc<str>>, is_over: &impl Fn() -> bool) -> Option<Arc<str>> {
     while !is_over() {
         match tokio::time::timeout(INTERVAL / 4, receiver.changed()).await {
-            Ok(Ok(())) => return Some(receiver.borrow_and_update().clone()),
+            Ok(Ok(())) => {
+                let text = receiver.borrow_and_update().clone();
+                if !text.is_empty() {
+                    return Some(text);
+                }
+            }
             Ok(Err(_)) => return None,
             Err(_) => {}
         }
@@ -113,5 +120,10 @@ mod tests {
             std::thread::sleep(Duration::from_millis(10));
         }
         assert!(!publisher.is_running.load(SeqCst), "no reader is left");
+        publisher.board.stopping();
+        runtime.block_on(async {
+            let first = pin!(publisher.events(|| false).unwrap()).next().await.unwrap();
+            assert!(first.contains("\"state\":{\"name\":\"stopping\""), "not what the last reader saw: {first}");
+        });
     }
 }

@@ -13,6 +13,9 @@ use crate::reporting::state::{SessionFacts, Stage};
 use crate::threads::locks::lock;
 use primitives::Height;
 
+/// Blocks from which on a mean of their sizes says something.
+const BLOCKS_OF_MEAN: u64 = 16;
+
 /// What the state of the sync is made of.
 pub(super) fn facts(session: &Session<'_, '_>, seen: &mut FactsSeen) -> SessionFacts {
     let offered = lock(session.driver).offered().to_vec();
@@ -47,7 +50,7 @@ pub(super) fn measure(session: &Session<'_, '_>, stats: &Snapshot) {
     let reporter = &session.datadir.reporter;
     let progress = session.network.progress();
     reporter.set_peers((progress.outbound_count + progress.inbound_count) as u32);
-    let block_bytes = lock(session.driver).block_bytes();
+    let block_bytes = mean_block_bytes(&progress, lock(session.driver).block_bytes());
     let (best, work, is_initial) = {
         let index = datadir.index.read();
         let tree = index.headers();
@@ -66,6 +69,12 @@ pub(super) fn measure(session: &Session<'_, '_>, stats: &Snapshot) {
         let height = datadir.tip_height();
         set_left(datadir, height, end, stats, || bytes_left(&datadir.index.read(), end, block_bytes));
     }
+}
+
+/// What a block that is to come is taken to have: the mean of this run, with what came of blocks under way; `of_late` while there
+/// are few. Large blocks among small ones would move a mean of the last ones to and fro.
+fn mean_block_bytes(progress: &p2p::Progress, of_late: u64) -> u64 {
+    if progress.blocks_count < BLOCKS_OF_MEAN { of_late } else { progress.received_bytes / progress.blocks_count }
 }
 
 /// The work goes from one height to another: by the transactions that the network is known to have had until its end, for early
@@ -97,4 +106,20 @@ fn bytes_left(index: &crate::chain::index::BlockIndex, end: Height, block_bytes:
         bytes = path.into_iter().map(|node| size(node).unwrap_or(block_bytes)).sum();
     }
     bytes + u64::from(end.blocks_above(near.max(tree.height(tip)))) * block_bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_to_come_is_as_large_as_those_of_this_run() {
+        let after = |blocks_count: u64, received_bytes: u64| {
+            let progress = p2p::Progress { blocks_count, received_bytes, ..p2p::Progress::default() };
+            mean_block_bytes(&progress, 1_000_000)
+        };
+        assert_eq!(after(0, 300_000), 1_000_000);
+        assert_eq!(after(15, 15 * 200), 1_000_000, "too few");
+        assert_eq!(after(100, 100 * 300 + 1_500_000), 15_300, "with what came of a large one");
+    }
 }
