@@ -258,6 +258,9 @@ impl NetState {
     fn ask(&mut self, events: &Sender<Event>) {
         let now = self.now_ms;
         let lists = self.wants.clone();
+        // What was lost of an earlier list takes no place of the window.
+        let is_listed = |hash: &BlockHash| lists.iter().flatten().any(|want| want.hash == *hash);
+        self.asked.retain(|hash, (_, again)| *again > now || is_listed(hash));
         let mut open = 0;
         for want in lists.iter().flatten() {
             if self.unjudged.contains(&want.hash) || self.done.contains(&want.hash) {
