@@ -56,7 +56,6 @@ pub(crate) struct Cli {
 }
 
 #[derive(Subcommand, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one, made once")]
 pub(crate) enum Command {
     /// Generate a realistic chain, validate it, and draw a report; needs no network and no data
     #[cfg(feature = "demo")]

@@ -146,12 +146,12 @@ impl ScanTurn<'_> {
         let mut coins: BTreeMap<OutPoint, FoundCoin> = BTreeMap::new();
         walk_coins(view, |outpoint, stored| {
             found.looked_at += 1;
-            if found.looked_at % PROGRESS_INTERVAL == 0 {
+            if found.looked_at.is_multiple_of(PROGRESS_INTERVAL) {
                 let [a, b, ..] = *outpoint.txid.as_bytes();
                 let high = f64::from(u16::from_be_bytes([a, b]));
                 scan.percent.store((high * 100.0 / 65536.0 + 0.5) as u32, Relaxed);
             }
-            if found.looked_at % LOOK_INTERVAL == 0 && (scan.is_aborted.load(Relaxed) || is_ending()) {
+            if found.looked_at.is_multiple_of(LOOK_INTERVAL) && (scan.is_aborted.load(Relaxed) || is_ending()) {
                 found.is_complete = false;
                 return false;
             }

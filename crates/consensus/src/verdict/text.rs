@@ -127,7 +127,7 @@ impl fmt::Display for Money {
         let whole = satoshis / 100_000_000;
         let mut part = satoshis % 100_000_000;
         let mut digits = 8;
-        while digits > 2 && part % 10 == 0 {
+        while digits > 2 && part.is_multiple_of(10) {
             part /= 10;
             digits -= 1;
         }

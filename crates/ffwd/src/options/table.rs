@@ -38,11 +38,11 @@ fn yes_or_no() -> ValueParser {
 }
 
 fn text() -> ValueParser {
-    clap::value_parser!(String).into()
+    clap::value_parser!(String)
 }
 
 fn path() -> ValueParser {
-    clap::value_parser!(PathBuf).into()
+    clap::value_parser!(PathBuf)
 }
 
 const fn o(name: &'static str, kind: super::Kind, category: super::Category, effect: super::Effect) -> CoreOption {

@@ -249,7 +249,7 @@ impl Making<'_> {
         let (Some((level, meta)), Some((_, other))) = (self.tables.get_mut(which % count), other) else { return };
         match self.flaw {
             Flaw::Level => *level = usize::from(how) % LEVELS,
-            Flaw::Bounds if how % 2 == 0 => meta.smallest = other.largest,
+            Flaw::Bounds if how.is_multiple_of(2) => meta.smallest = other.largest,
             Flaw::Bounds => meta.largest = other.smallest,
             Flaw::Missing => {
                 let name = format!("{:06}.ldb", meta.number);

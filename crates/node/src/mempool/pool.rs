@@ -124,7 +124,7 @@ impl Pool {
             before.insert(entry.txid);
         }
         let inputs: usize = self.entries().map(|entry| entry.inputs.len()).sum();
-        let bytes: usize = self.entries().map(|entry| memory_bytes(&entry)).sum();
+        let bytes: usize = self.entries().map(|entry| memory_bytes(entry)).sum();
         assert_eq!((self.places.len(), self.spenders.len(), self.bytes), (self.entries.len(), inputs, bytes));
     }
 }

@@ -205,7 +205,11 @@ pub(crate) fn ask(options: &Options, call: impl FnOnce(&Live, &mut Quiet<'_, '_,
             std::thread::yield_now();
         }
         let live = asked.live().unwrap();
-        asked.ask(move |quiet| Ok(call(&live, quiet))).unwrap();
+        let done = asked.ask(move |quiet| {
+            call(&live, quiet);
+            Ok(())
+        });
+        done.unwrap();
         stop.store(true, Ordering::Relaxed);
     });
     let sync = SyncOptions { handle: Some(handle), ..SyncOptions::alone() };

@@ -412,7 +412,7 @@ impl Play {
             10 => Message::GetCFHeaders(range),
             11 => Message::GetCFCheckpt(range.kind, hash),
             12 => Message::GetBlocks(vec![hash, headers[0].prev()], BlockHash::ZERO),
-            13 => Message::Feature((number % 8 > 0).then(|| b"a feature".to_vec())),
+            13 => Message::Feature((!number.is_multiple_of(8)).then(|| b"a feature".to_vec())),
             _ => Message::AddrV2((0..number % 1100).map(entry).collect()),
         };
         self.say_message(peer, &message);

@@ -161,7 +161,7 @@ impl Range {
             if at == self.last {
                 break;
             }
-            at = at + 1;
+            at += 1;
         }
         Ok(Json::object()
             .put("from_height", self.first)

@@ -108,12 +108,15 @@ impl Bench {
     }
 }
 
+/// Makes the input whose step is measured.
+type MakeInput = fn(&Bench) -> Input;
+
 #[test]
 fn step_cost_is_below_twenty_microseconds() {
     let count = if std::env::var_os("SLOW").is_some() { 950_000 } else { 20_000 };
     for (row, prune_target) in [("all blocks kept", None), ("pruned", Some(550 << 20))] {
         let mut bench = Bench::new(count, prune_target);
-        let inputs: [(&str, fn(&Bench) -> Input); 6] = [
+        let inputs: [(&str, MakeInput); 6] = [
             ("block stored", Bench::stored),
             ("tick", |_| Input::Tick),
             ("network's state", Bench::progress),
