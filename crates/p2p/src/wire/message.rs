@@ -487,7 +487,7 @@ mod tests {
             ("the other form alone", vec![], 2, Some(0)),
             ("one of each", vec![&ours], 1, Some(1)),
             ("a negative version in 80 bytes", vec![&ours, &negative], 0, Some(2)),
-            ("a negative version before the other form", vec![&negative], 1, None),
+            ("a negative version before the other form", vec![&negative], 1, Some(1)),
         ] {
             let parsed = Message::parse(Command::Headers, &payload(&short, long));
             let count = parsed.ok().map(|message| match message {
