@@ -58,8 +58,11 @@ fn param(arg: &Arg) -> Json {
 fn schema(arg: &Arg) -> Json {
     let of_type = |name: &'static str| Json::object().put("type", name);
     let one_of = |all: Vec<Json>| Json::object().put("oneOf", all).end();
-    if !arg.is_checked {
-        return Json::object().end();
+    match (arg.is_checked, arg.kind) {
+        (true, _) => {}
+        // Such as a hash or a height.
+        (false, Kind::Num) => return one_of(vec![of_type("integer").end(), of_type("string").end()]),
+        (false, _) => return Json::object().end(),
     }
     match arg.kind {
         Kind::Str => of_type("string").end(),
@@ -69,7 +72,8 @@ fn schema(arg: &Arg) -> Json {
         Kind::Amount => one_of(vec![of_type("number").end(), of_type("string").end()]),
         Kind::Range => {
             let number = of_type("number").end();
-            let both = of_type("array").put("items", number.clone()).put("minItems", 2).put("maxItems", 2);
+            let both = of_type("array").put("items", vec![number.clone(), number.clone()]);
+            let both = both.put("additionalItems", false).put("minItems", 2).put("maxItems", 2);
             one_of(vec![number, both.end()])
         }
         Kind::Arr => of_type("array").put("items", Json::object().end()).end(),

@@ -6,6 +6,7 @@
 
 mod audit;
 mod bad_input;
+mod bip54;
 mod bitcoind;
 mod both_ways;
 mod commands;

@@ -31,7 +31,7 @@ pub fn state_after(tree: &Tree, params: &Params, which: Deployment, parent: Node
     let mut below = last_of_period(tree, deployment, parent);
     let mut state = loop {
         let Some(last) = below else { break ThresholdState::Defined };
-        if let Some(state) = tree.kept_state(which, last) {
+        if let Some(state) = tree.states.get(which, last) {
             break state;
         }
         unknown.push(last);
@@ -44,7 +44,7 @@ pub fn state_after(tree: &Tree, params: &Params, which: Deployment, parent: Node
     for last in unknown.into_iter().rev() {
         let signals = || signals_up_to(tree, deployment, last);
         state = next_state(deployment, state, tree.height(last), tree.median_time_past(last), signals);
-        tree.keep_state(which, last, state);
+        tree.states.keep(which, last, state);
     }
     state
 }

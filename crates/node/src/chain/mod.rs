@@ -8,6 +8,7 @@ pub mod deployments;
 mod fate;
 pub mod headers;
 pub mod index;
+mod kept;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod tree;

@@ -9,12 +9,8 @@
 pub use super::fate::Fate;
 
 use super::fate::HeightAndFate;
-use crate::threads::locks::lock;
-use consensus::Deployment;
-use consensus::deployments::ThresholdState;
+use super::kept::{Kept, skip_number};
 use primitives::{BlockHash, Hash256, Header, Height, MedianTime, U256, Work};
-use std::collections::HashMap;
-use std::sync::Mutex;
 
 /// Number of a header in the tree; the genesis block has the first one, and a parent a lower one than its children.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -108,7 +104,7 @@ pub struct Tree {
     /// The last bits, and the work of one block with them: the division is dear.
     proof: (u32, u128),
     /// States of deployments, each of the period behind a block: see [`crate::chain::deployments`].
-    states: Mutex<HashMap<(Deployment, NodeId), ThresholdState>>,
+    pub(crate) states: Kept<NodeId>,
 }
 
 impl Tree {
@@ -121,7 +117,7 @@ impl Tree {
         let shut_out = (GENESIS, 0);
         let nodes = Vec::new();
         let anchors = Vec::new();
-        let states = Mutex::default();
+        let states = Kept::default();
         let mut tree = Tree { nodes, anchors, slots, best, shut_out, last: best, proof, states };
         tree.push(genesis, genesis.hash(), NONE, Height::GENESIS, work);
         tree
@@ -151,16 +147,6 @@ impl Tree {
     pub fn memory_bytes(&self) -> usize {
         let nodes = self.nodes.capacity() * size_of::<Node>();
         nodes + self.anchors.capacity() * size_of::<Anchor>() + self.slots.len() * 4
-    }
-
-    /// The state of a deployment in the period behind a block, where it was kept.
-    pub(crate) fn kept_state(&self, which: Deployment, last: NodeId) -> Option<ThresholdState> {
-        lock(&self.states).get(&(which, last)).copied()
-    }
-
-    /// Keeps it: one entry a deployment and period.
-    pub(crate) fn keep_state(&self, which: Deployment, last: NodeId, state: ThresholdState) {
-        lock(&self.states).insert((which, last), state);
     }
 
     /// The header with this hash.
@@ -564,17 +550,6 @@ impl Tree {
 /// Work of one block with these bits.
 fn proof_of(bits: u32) -> u128 {
     Work::of_bits(bits).0.saturating_u128()
-}
-
-/// The jump of the anchor of this number: to a lower one that has more zero bits at its end.
-/// Any choice is right; this one makes every walk logarithmic.
-fn skip_number(number: u32) -> u32 {
-    let clear = |n: u32| n & n.wrapping_sub(1);
-    match number {
-        0 | 1 => 0,
-        odd if odd & 1 == 1 => (clear(clear(odd - 1)) + 1).min(odd - 1),
-        even => clear(even),
-    }
 }
 
 #[cfg(test)]

@@ -124,6 +124,18 @@ const ON_CHAIN: &[Row] = &[
         "[\"start\", [\"addr(@ADDRESS)\"]]",
         Has(&["\"success\":true,\"txouts\":399,\"height\":399", "\"amount\":49.99968800", "\"confirmations\":191"]),
     ),
+    (
+        "scanblocks",
+        "[\"start\", [\"addr(@ADDRESS)\"], 0, 399, \"basic\", {\"filter_false_positives\":true}]",
+        Has(&["\"from_height\":0,\"to_height\":399,\"relevant_blocks\":[\"", "\"completed\":true"]),
+    ),
+    (
+        "scanblocks",
+        "[\"start\", [\"addr(@ADDRESS)\"], 1, 1]",
+        Has(&["\"to_height\":1,\"relevant_blocks\":[],\"completed\":true"]),
+    ),
+    ("scanblocks", "[\"status\"]", Is("null")),
+    ("scanblocks", "[\"abort\"]", Is("false")),
     ("verifychain", "[4, 0]", Is("true")),
     (
         "getmininginfo",
@@ -141,6 +153,13 @@ const ON_CHAIN: &[Row] = &[
         Has(&[TIP, "\"coinbasevalue\":1250000000", "\"height\":400,\"default_witness_commitment\":\"6a24aa21a9ed"]),
     ),
     ("estimatesmartfee", "[6]", Is("{\"errors\":[\"Insufficient data or no feerate found\"],\"blocks\":0}")),
+    (
+        "estimatesmartfee",
+        "[6, null, {\"fee_rate_estimator\":\"mempool_policy\",\"verbosity\":2}]",
+        Has(&["\"blocks\":0,\"mempool_health_statistics\":[]"]),
+    ),
+    ("getopenrpcinfo", "[true]", Has(&["{\"openrpc\":\"1.4.1\",", "\"name\":\"setmocktime\""])),
+    ("rpc.discover", "[]", Has(&["{\"openrpc\":\"1.4.1\",", "\"name\":\"getblock\""])),
     ("getmempoolinfo", "[]", Has(&["\"loaded\":true,\"size\":0,\"bytes\":0"])),
     ("getrawmempool", "[]", Is("[]")),
     (

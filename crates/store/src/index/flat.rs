@@ -31,7 +31,7 @@ const HEADERS: &str = "headers.dat";
 const BLOCK_FILES: &str = "blockfiles.dat";
 const LOG: &str = "log.dat";
 const REINDEXING: &str = "reindex.dat";
-const PRUNED: &str = "prune.dat";
+const PRUNE_FLAG: &str = "prune.dat";
 
 const HEADERS_MAGIC: u32 = 0x1d5e_2eb2;
 const BLOCK_FILES_MAGIC: u32 = 0x6e2e_2f44;
@@ -52,7 +52,7 @@ const ADVICE: &str =
 pub(super) fn load(disk: &dyn Disk, dir: &Path, network: &Network) -> Result<LoadedIndex> {
     let mut loaded = LoadedIndex {
         is_reindexing: flag(disk, dir, REINDEXING)?,
-        is_pruned: flag(disk, dir, PRUNED)?,
+        is_pruned: flag(disk, dir, PRUNE_FLAG)?,
         ..LoadedIndex::default()
     };
     let headers = dir.join(HEADERS);
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!((heights, got.is_pruned, got.is_reindexing), (vec![0, 1, 2, 3, 4], false, false));
         assert_eq!(got.entries[3].data().map(|at| at.offset), Some(11));
         assert_eq!((got.files[0].size, got.files[0].time_last, got.files[0].height_last), (900, 9, Height::new(4)));
-        write(PRUNED, b"");
+        write(PRUNE_FLAG, b"");
         write(REINDEXING, b"\0");
         let got = load(&*disk, dir.path(), &network).unwrap();
         assert_eq!((got.is_pruned, got.is_reindexing), (true, false));

@@ -398,3 +398,49 @@ fn ports_of_other_services_are_not_dialed() {
     world.honest(&named, &served);
     world.sync_to(served.tip().hash, 20 * S);
 }
+
+/// bitcoinknots/bitcoin 29.4.1 advertises service bit 28 since it left Bitcoin's rules at height 961,640.
+#[test]
+fn peer_of_another_chain_is_asked_for_nothing() {
+    let served = served();
+    let other = "4.4.4.4:18444";
+    let honest = "5.5.5.5:18444";
+    let mut world = World::new(Chain::new(), &[other, honest]);
+    let asked = Rc::new(RefCell::new(Vec::new()));
+    let chain = Arc::clone(&served);
+    let seen = Rc::clone(&asked);
+    world.place(other, move || {
+        let seen = Rc::clone(&seen);
+        let bend: Bend = Box::new(move |_, message, _| {
+            if matches!(message, Message::GetHeaders(..) | Message::GetData(_)) {
+                seen.borrow_mut().push(message.clone());
+            }
+            false
+        });
+        let mut server = Server::bent(Arc::clone(&chain), bend);
+        server.services |= services::OTHER_CHAIN;
+        Box::new(server)
+    });
+    world.honest(honest, &served);
+    world.sync_to(served.tip().hash, 20 * S);
+    world.run(5 * S);
+    assert!(world.hub.progress().headers_done, "it is not waited for");
+    assert_eq!(*asked.borrow(), [], "no header and no block is asked of it");
+    assert_eq!(world.gone, [], "who was named stays connected");
+}
+
+#[test]
+fn automatic_peer_of_another_chain_is_left() {
+    let served = served();
+    let peer = address(30, 1);
+    let mut world = World::with_config(Chain::new(), automatic(memory(&[peer])));
+    let chain = Arc::clone(&served);
+    world.place(&peer.to_string(), move || {
+        let mut server = Server::new(Arc::clone(&chain));
+        server.services |= services::OTHER_CHAIN;
+        Box::new(server)
+    });
+    world.run(20 * S);
+    let why = world.reason(&peer.to_string()).map(ToString::to_string).unwrap_or_default();
+    assert!(why.contains("follows another chain"), "{why}");
+}
