@@ -8,7 +8,6 @@ use crate::context::Context;
 use crate::error::RpcError;
 use crate::json::{Fields, Json};
 use crate::registry::{Arg, Call, Kind, Run};
-use consensus::deployments::TOP_BITS;
 use consensus::deployments::{ThresholdState, VersionBits, fixed_state};
 use consensus::{Deployment, Params, flags};
 use node::chain::deployments::{signals, since, state_after};

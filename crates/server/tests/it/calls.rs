@@ -4,7 +4,6 @@ use crate::site::Site;
 use node::handle::Verified;
 use primitives::{BlockHash, Hash256, Header, hex};
 use server::json::Json;
-use server::settings::Settings;
 
 /// A block of regtest with nothing but a coinbase, and its hash.
 fn block(prev: BlockHash, height: u8, time: u32) -> (Vec<u8>, BlockHash) {
