@@ -37,7 +37,7 @@ const REFUSED: [(&str, &str); 3] = [
 ];
 
 /// Note about `-prune=1`.
-const MANUAL: &str = "prune=1 is Core's manual pruning: ffwd accepts a pruned data directory and removes no block file; bitcoind's pruneblockchain does";
+const MANUAL: &str = "prune=1 is Core's manual pruning: block files are removed by the call pruneblockchain alone, ffwd's with --server or bitcoind's";
 
 /// All options of a command on a data directory.
 #[derive(Debug)]

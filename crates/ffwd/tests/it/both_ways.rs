@@ -114,7 +114,10 @@ fn half_flushed_chainstate_of_core_is_replayed() {
         copy(&half, &directory);
         let got = ffwd(&directory, &line);
         assert_eq!(got["bestblock"], want["bestblock"], "{row}: {got}");
-        assert_eq!(set(&directory), want, "{row}");
+        // `verify` replays it in memory, and changes nothing.
+        if row != "verify" {
+            assert_eq!(set(&directory), want, "{row}");
+        }
         core_finds(&directory, &want, row);
     }
 }

@@ -14,6 +14,7 @@ mod cpu;
 mod data;
 mod databases;
 mod disk_errors;
+mod doctor;
 #[cfg(feature = "export")]
 mod export;
 mod file_systems;
