@@ -14,7 +14,7 @@ use crate::blockfiles::RECORD_HEADER_BYTES;
 use crate::fault::{Fault, FaultKind, Result};
 use crate::layout::{self, Layout};
 use crate::xor::Key;
-use disk::Disk;
+use disk::{Disk, DiskError};
 use kernels::xor::xor;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -199,13 +199,14 @@ impl Moves {
     /// What the system says; [`Moves::finish`] ends what was begun.
     pub fn begin(disk: &dyn Disk, blocks_dir: &Path, moves: &[(u32, u32)]) -> Result<()> {
         for &(from, to) in moves {
-            let to = beside(&layout::block_file(blocks_dir, to), ON_ITS_WAY);
-            disk.rename(&layout::block_file(blocks_dir, from), &to)?;
+            let on_its_way = beside(&layout::block_file(blocks_dir, to), &format!("{ON_ITS_WAY}{from}-"));
+            disk.rename(&layout::block_file(blocks_dir, from), &on_its_way)?;
         }
         Moves::finish(disk, blocks_dir)
     }
 
-    /// Gives each file that is on its way the name that it goes to, where that is free.
+    /// Gives each file that is on its way the name that it goes to. Where one of these is taken, the moves were stopped
+    /// before all had begun: then they get the names back that they had.
     ///
     /// # Errors
     ///
@@ -214,11 +215,25 @@ impl Moves {
         if disk.metadata(blocks_dir)?.is_none() {
             return Ok(());
         }
+        let mut begun = Vec::new();
         for entry in disk.list(blocks_dir)? {
             let Some(name) = entry.name.to_str().and_then(|name| name.strip_prefix(ON_ITS_WAY)) else { continue };
-            let to = blocks_dir.join(name);
-            if disk.metadata(&to)?.is_none() {
-                disk.rename(&blocks_dir.join(&entry.name), &to)?;
+            let Some((from, to)) = name.split_once('-') else { continue };
+            let Ok(from) = from.parse() else { continue };
+            begun.push((blocks_dir.join(&entry.name), layout::block_file(blocks_dir, from), blocks_dir.join(to)));
+        }
+        let is_free = |path: &Path| Ok::<_, DiskError>(disk.metadata(path)?.is_none());
+        let mut all_free = true;
+        for (_, _, to) in &begun {
+            all_free &= is_free(to)?;
+        }
+        for (file, from, to) in &begun {
+            let names = if all_free { [to, from] } else { [from, to] };
+            for name in names {
+                if is_free(name)? {
+                    disk.rename(file, name)?;
+                    break;
+                }
             }
         }
         Ok(disk.sync_dir_once(blocks_dir)?)

@@ -1,8 +1,10 @@
 //! Prometheus' text format, version 0.0.4: families of series, each with help and type in front.
 //!
-//!     # HELP name help
-//!     # TYPE name counter
-//!     name{label="value"} 17
+//! ```text
+//! # HELP name help
+//! # TYPE name counter
+//! name{label="value"} 17
+//! ```
 //!
 //! Source: <https://prometheus.io/docs/instrumenting/exposition_formats/>. Absent on purpose: a registry, time stamps, exemplars.
 

@@ -9,6 +9,7 @@ mod fate;
 pub mod headers;
 pub mod index;
 mod kept;
+pub mod pruned_fork;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod tree;

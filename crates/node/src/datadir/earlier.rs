@@ -5,11 +5,11 @@
 
 use super::{DataDir, Mode};
 use crate::chain::index::{BlockIndex, OfferedHeaders};
+use crate::chain::pruned_fork::PrunedFork;
 use crate::chain::tree::NodeId;
 use crate::fault::Message;
 use crate::reporting::alerts::AlertKind;
 use crate::reporting::assumed::AssumedElsewhere;
-use crate::reporting::pruned_fork::PrunedFork;
 use crate::reporting::state::ShutOut;
 use primitives::Height;
 

@@ -2,6 +2,7 @@
 
 use super::forecast::Forecast;
 use crate::chain::index::{self, SharedIndex};
+use crate::chain::pruned_fork::PrunedFork;
 use crate::chain::tree::Tree;
 use crate::datadir::earlier::shut_out;
 use crate::datadir::look::{self, Hold};
@@ -11,7 +12,6 @@ use crate::datadir::{lock, seems};
 use crate::fault::{Fault, Message};
 use crate::options::{Options, Prune};
 use crate::reporting::assumed::AssumedElsewhere;
-use crate::reporting::pruned_fork::PrunedFork;
 use primitives::{BlockHash, Height, hex, human};
 use std::collections::HashMap;
 use std::fmt;

@@ -6,13 +6,13 @@
 use crate::chain::block::{BlockContext, Refusal};
 use crate::chain::headers::{self, AssumeValid, ChainContext};
 use crate::chain::index::{Headers, SharedIndex};
+use crate::chain::pruned_fork::PrunedFork;
 use crate::chain::tree::NodeId;
 use crate::fault::{Ended, Fault};
 use crate::pipeline::recheck::{self, Answer, Question};
 use crate::pipeline::scratch;
 use crate::pipeline::stages;
 use crate::pipeline::{Backend, Outcome, Pipeline, Settings};
-use crate::reporting::pruned_fork::PrunedFork;
 use coins::table::HashKey;
 use consensus::{BlockError, Params, ScriptCheckReason, bip30};
 use primitives::coin::{CoinRef, code, is_unspendable, put_coin};

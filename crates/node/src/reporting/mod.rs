@@ -4,7 +4,7 @@
 //!
 //! `reporter` is what the engine talks to, with `counters`; `state` makes the one state that everybody is shown from plain
 //! facts, `sentence` puts it into words, `limit` measures what the work waits for; `assumed` finds an assumed-valid block that
-//! is not on the best header chain, `pruned_fork` a better chain that begins below the pruned blocks.
+//! is not on the best header chain.
 
 pub mod alerts;
 pub mod assumed;
@@ -15,7 +15,6 @@ mod events;
 pub mod limit;
 pub(crate) mod log;
 pub(crate) mod peer_lines;
-pub mod pruned_fork;
 mod reporter;
 mod sentence;
 mod shortfall;

@@ -7,7 +7,7 @@
 
 use super::alerts::AlertKind;
 use super::assumed::AssumedElsewhere;
-use super::pruned_fork::PrunedFork;
+use crate::chain::pruned_fork::PrunedFork;
 use crate::fault::Message;
 use primitives::{BlockHash, Height};
 

@@ -130,7 +130,8 @@ impl Look<'_> {
         }
         let dir = self.layout.index_dir();
         for id in absent.into_iter().rev() {
-            let (height, hash) = (tree.height(id), tree.hash(id));
+            let height = tree.height(id);
+            let hash = tree.hash(id);
             let what = format!("block {hash} at height {height} is in no block file");
             self.find(Kind::BlockAbsent, &dir, At { hash: Some(hash), ..At::height(height) }, what, 2);
         }

@@ -180,7 +180,8 @@ impl Repair<'_> {
         let mut nodes: Vec<NodeId> = hashes.iter().filter_map(|hash| opened.index.headers().find(hash)).collect();
         nodes.sort_unstable_by_key(|&id| opened.index.headers().height(id));
         let slots = Slots::new(&opened, |entry| entry.data());
-        let (index, restorer) = (opened.index.clone(), opened.restorer());
+        let index = opened.index.clone();
+        let restorer = opened.restorer();
         let mut mender = Mender { options: self.options, index, slots, restorer, unsynced: 0, misfits: 0 };
         let count = nodes.len();
         let left = from_themselves(&opened, &mut mender, nodes)?;

@@ -335,7 +335,8 @@ impl Repair<'_> {
         let tree_says = |node: NodeId| datadir.headers().fate(node) == Fate::Open;
         let good = nodes.iter().filter(|&&node| tree_says(node)).count();
         self.judged.extend(hashes.iter().zip(&nodes).filter(|&(_, &node)| !tree_says(node)).map(|(hash, _)| *hash));
-        let (tip, best) = (engine.tip(), datadir.headers().best());
+        let tip = engine.tip();
+        let best = datadir.headers().best();
         let is_behind = datadir.headers().work(best) > datadir.headers().work(tip);
         drop(engine);
         drop(existing);
