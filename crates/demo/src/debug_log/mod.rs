@@ -1,10 +1,10 @@
 //! debug.log, of ffwd and of any Bitcoin Core that writes UpdateTip lines: bytes in, runs out.
 //!
 //! A run is what one start of a program wrote. A new one begins at a line that names a version; in a log without such lines,
-//! where the height falls by more than [`REORG_MAX`] blocks in one step (Core steps back block by block) or the clock goes back
-//! by more than [`CLOCK_BACK_MAX_US`]. Lines that are cut or damaged are counted and passed over.
+//! where the height falls by more than `REORG_MAX` blocks in one step (Core steps back block by block) or the clock goes back
+//! by more than `CLOCK_BACK_MAX_US`. Lines that are cut or damaged are counted and passed over.
 //!
-//! The log is read in pieces, so its size does not matter; what is kept of it is bounded by [`TIPS_MAX`].
+//! The log is read in pieces, so its size does not matter; what is kept of it is bounded by `TIPS_MAX`.
 //! Absent on purpose: which file, how it is drawn.
 
 mod line;

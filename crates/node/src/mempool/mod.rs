@@ -1,7 +1,7 @@
 //! Transactions that wait for a block. Only a reorg brings some: no peer and no call gives one.
 //!
-//! With the feature `regtest-tools` they are kept and judged as Core does ([`returned`]), for the calls that make blocks. Without
-//! it they are dropped: [`none`] is empty at all times.
+//! With the feature `regtest-tools` they are kept and judged as Core does (`returned`), for the calls that make blocks. Without
+//! it they are dropped: `none` is empty at all times.
 
 #[cfg(feature = "regtest-tools")]
 mod accept;
