@@ -330,14 +330,16 @@ fn failed(loaded: &LoadedIndex, tree: &Tree) -> Vec<Failed> {
     failed
 }
 
-/// Lowest height from which on all blocks up to `best` are there. Source: Core's getblockchaininfo, `pruneheight`.
+/// Lowest height from which on all blocks up to `best` are there, with their undo data; genesis has none.
+/// Source: Core's getblockchaininfo, `pruneheight`.
 fn prune_height(loaded: &LoadedIndex, best: BlockHash) -> Height {
     let mut wanted = best;
     let mut lowest = None;
     // Parents stand before their children.
     for entry in loaded.entries.iter().rev() {
         if entry.hash == wanted {
-            if entry.data().is_none() {
+            let has_undo = entry.undo().is_some() || entry.height == Height::GENESIS;
+            if entry.data().is_none() || !has_undo {
                 return entry.height + 1;
             }
             (wanted, lowest) = (entry.header.prev(), Some(entry.height));

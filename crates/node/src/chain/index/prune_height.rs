@@ -1,7 +1,7 @@
 //! From which height on all blocks of the connected chain are there: looked at as a whole, and again at what changed since.
 
 use super::BlockIndex;
-use crate::chain::tree::NodeId;
+use crate::chain::tree::{GENESIS, NodeId};
 use primitives::Height;
 
 /// What [`BlockIndex::prune_height`] was, and of which chain: for who asks often.
@@ -16,7 +16,7 @@ pub struct PruneHeight {
 }
 
 impl BlockIndex {
-    /// Lowest height from which on all blocks of the connected chain are there.
+    /// Lowest height from which on all blocks of the connected chain are there, with their undo data.
     pub fn prune_height(&self) -> Height {
         Height::from_index(self.active.len() - self.there_above(0))
     }
@@ -35,8 +35,13 @@ impl BlockIndex {
         Height::from_index(absent)
     }
 
-    /// Blocks from the tip down that are there, at most down to a height.
+    /// Blocks from the tip down that are there with their undo data, at most down to a height: a block that was asked of a peer
+    /// again has none. Source: Bitcoin Core b88bffe, rpc/blockchain.cpp, `GetPruneHeight`.
     fn there_above(&self, height: usize) -> usize {
-        self.active[height..].iter().rev().take_while(|&&id| self.body(id).location().is_some()).count()
+        let is_whole = |id: NodeId| {
+            let body = self.body(id);
+            body.location().is_some() && (id == GENESIS || body.undo().is_some())
+        };
+        self.active[height..].iter().rev().take_while(|&&id| is_whole(id)).count()
     }
 }
