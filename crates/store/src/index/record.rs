@@ -71,6 +71,11 @@ impl Status {
         self.0 & flags == flags
     }
 
+    /// The block was connected once, and is not marked invalid.
+    pub fn is_connected(self) -> bool {
+        self.level() >= Status::SCRIPTS.level() && !self.is_failed()
+    }
+
     /// Marked invalid.
     pub fn is_failed(self) -> bool {
         self.0 & (Status::FAILED_VALID | Status::FAILED_CHILD) != 0

@@ -7,11 +7,11 @@ use crate::datadir::lock;
 use crate::options::{IndexKind, Prune};
 use crate::utxo_stats::{SetHash, set_totals, setinfo};
 use primitives::{BlockHash, Height};
+use store::FaultKind;
 use store::chainstate::{self, Chainstate};
 use store::index::{BlockTreeDb, LoadedIndex};
 use store::indexes::IndexDb;
 use store::private_files::PrivateDir;
-use store::{FaultKind, Status};
 
 /// The block index, and the tree that it makes.
 pub(super) struct Indexed {
@@ -20,15 +20,14 @@ pub(super) struct Indexed {
 }
 
 impl Indexed {
-    /// Blocks of the chain that ends with `tip`, as the index lists them, lowest first.
+    /// Bytes of all block files, as the index has them.
     pub(super) fn block_bytes(&self) -> u64 {
         self.loaded.files.iter().map(|file| u64::from(file.size)).sum()
     }
 
     /// Whether a block was ever connected.
     fn has_connected(&self) -> bool {
-        let is_connected = |status: Status| status.level() >= Status::SCRIPTS.level() && !status.is_failed();
-        self.loaded.entries.iter().any(|entry| entry.height > Height::GENESIS && is_connected(entry.status))
+        self.loaded.entries.iter().any(|entry| entry.height > Height::GENESIS && entry.status.is_connected())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Block and undo files by the places that the index names: presence, links, sizes, first and last records.
 
 use super::databases::Indexed;
-use super::{At, Files, Kind, Look, fetched, read_through};
+use super::{At, Files, Kind, Look, Swapped, fetched, read_through};
 use primitives::{BlockHash, Height};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -38,6 +38,13 @@ enum There {
         len: u64,
         raw: [u8; 4],
     },
+}
+
+/// What is wrong with the first bytes of a block file.
+struct Begin {
+    kind: Kind,
+    what: String,
+    seconds: u64,
 }
 
 /// What all findings about one block file share.
@@ -133,15 +140,8 @@ impl Look<'_> {
         let seconds = fetched(*size);
         let read = self.is_absent(path, at, &of_file.words(), Kind::BlockFileMissing, seconds);
         let Some((len, raw)) = read else { return };
-        if let Some(other) = self.other_network(files, raw) {
-            let what = format!("it begins with the magic of {other}; {}", of_file.words());
-            self.find(Kind::BlockFileForeign, path, at, what, seconds);
-            return;
-        }
-        let magic = files.blocks.magic();
-        if raw == magic && files.key[..4] != [0; 4] {
-            let what = format!("it begins with the plain magic; {}", of_file.words());
-            self.find(Kind::BlockFilePlain, path, at, what, read_through(len));
+        if let Some(Begin { kind, what, seconds }) = self.wrong_begin(files, raw, len, seconds) {
+            self.find(kind, path, at, format!("{what}; {}", of_file.words()), seconds);
             return;
         }
         let beyond = records.partition_point(|entry| u64::from(entry.data_offset) < len);
@@ -162,10 +162,17 @@ impl Look<'_> {
         }
     }
 
-    fn other_network(&self, files: &Files, raw: [u8; 4]) -> Option<&'static str> {
+    /// What is wrong with a file that begins with these bytes; `fetch_seconds` is for what it should hold.
+    fn wrong_begin(&self, files: &Files, raw: [u8; 4], len: u64, fetch_seconds: u64) -> Option<Begin> {
         let chain = self.options.params.chain.name();
         let plain: [u8; 4] = std::array::from_fn(|i| raw[i] ^ files.key[i]);
-        [raw, plain].into_iter().filter_map(network_of_magic).find(|&name| name != chain)
+        if let Some(other) = [raw, plain].into_iter().filter_map(network_of_magic).find(|&name| name != chain) {
+            let what = format!("it begins with the magic of {other}");
+            return Some(Begin { kind: Kind::BlockFileForeign, what, seconds: fetch_seconds });
+        }
+        let is_plain = raw == files.blocks.magic() && files.key[..4] != [0; 4];
+        let what = "it begins with the plain magic".to_owned();
+        is_plain.then(|| Begin { kind: Kind::BlockFilePlain, what, seconds: read_through(len) })
     }
 
     /// Whether the block of an entry lies where the entry says.
@@ -212,6 +219,9 @@ impl Look<'_> {
                 let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 let what = format!("it begins with a block of {name}; {}", of_file.words());
                 self.find(Kind::BlockFileSwapped, path, at, what, 1);
+                if let Some(found) = self.found.findings.last_mut().filter(|found| found.path == *path) {
+                    found.swapped = Some(Swapped { number: *number, owner });
+                }
             }
             None => self.find(Kind::BlockFileReplaced, path, at, of_file.words(), seconds),
         }
@@ -291,12 +301,8 @@ impl Look<'_> {
             There::Dangling(_) => self.dangling(&path),
             There::Unreadable(fault) => self.fault(Kind::BlockFileReplaced, &fault, At::ALL, 1),
             There::File { raw, len } => {
-                if let Some(other) = self.other_network(files, raw) {
-                    let what = format!("it begins with the magic of {other}");
-                    self.find(Kind::BlockFileForeign, &path, At::ALL, what, fetched(len));
-                } else if raw == files.blocks.magic() && files.key[..4] != [0; 4] {
-                    let what = "it begins with the plain magic";
-                    self.find(Kind::BlockFilePlain, &path, At::ALL, what, read_through(len));
+                if let Some(Begin { kind, what, seconds }) = self.wrong_begin(files, raw, len, fetched(len)) {
+                    self.find(kind, &path, At::ALL, what, seconds);
                 }
             }
         }

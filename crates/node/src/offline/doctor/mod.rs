@@ -29,6 +29,11 @@ use store::blockfiles::BlockFiles;
 use store::undofiles::UndoFiles;
 use store::{FaultKind, Layout, xor};
 
+/// Where `repair` keeps the old index and coins until a rebuild is over.
+pub(crate) fn rebuild_dir(layout: &Layout) -> PathBuf {
+    layout.private_dir().join("repair")
+}
+
 /// How often files are read again beside a program at work, and after what time.
 const TRIES_BESIDE: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
@@ -63,6 +68,17 @@ pub struct Finding {
     pub command: String,
     /// How long that takes here, about.
     pub seconds: u64,
+    /// Of a block file that holds the blocks of another one: which file it is, and whose blocks it holds.
+    pub swapped: Option<Swapped>,
+}
+
+/// Numbers of block files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Swapped {
+    /// That of its name.
+    pub number: u32,
+    /// That of the file whose blocks it holds.
+    pub owner: u32,
 }
 
 /// What a look found.
@@ -166,7 +182,8 @@ impl Look<'_> {
         let command = self.command(kind, path, other);
         let At { offset, height, hash } = at;
         let path = path.to_path_buf();
-        self.add(Finding { kind, path, offset, height, hash, detail: detail.into(), command, seconds });
+        let detail = detail.into();
+        self.add(Finding { kind, path, offset, height, hash, detail, command, seconds, swapped: None });
     }
 
     fn add(&mut self, finding: Finding) {

@@ -1,6 +1,6 @@
 //! The directory itself: is it one, of this network, mounted, readable; its key, its leftovers, its room; the clock.
 
-use super::{At, Files, Kind, Look, quoted};
+use super::{At, Files, Kind, Look, quoted, rebuild_dir};
 use crate::datadir::{lock, mounts, seems};
 use crate::fault::Fault;
 use std::path::Path;
@@ -169,7 +169,7 @@ impl Look<'_> {
         let index_dir = self.layout.index_dir();
         let dirs = [
             self.layout.private_dir().join("chainstate.old"),
-            self.layout.private_dir().join("repair"),
+            rebuild_dir(&self.layout),
             index_dir.with_file_name("ffwd-index.new"),
             index_dir.with_file_name("ffwd-index.old"),
         ];

@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use store::index::{BlockTreeDb, LoadedIndex};
 use store::restore::Restorer;
-use store::{FileInfos, FilePos, Status};
+use store::{FileInfos, FilePos};
 
 /// No block is larger.
 const BLOCK_BYTES_MAX: u64 = 4_000_000;
@@ -49,10 +49,7 @@ impl<'o> Opened<'o> {
         for entry in &loaded.entries {
             index.load(entry);
         }
-        let connected = loaded
-            .entries
-            .iter()
-            .filter(|entry| entry.status.level() >= Status::SCRIPTS.level() && !entry.status.is_failed());
+        let connected = loaded.entries.iter().filter(|entry| entry.status.is_connected());
         let tip =
             connected.filter_map(|entry| index.headers().find(&entry.hash)).max_by_key(|&id| index.headers().work(id));
         tip.into_iter().for_each(|tip| index.set_active(tip));

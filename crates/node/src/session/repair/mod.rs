@@ -12,7 +12,6 @@
 //! Absent on purpose: what can be wrong (`offline::doctor`).
 
 mod blocks;
-mod index;
 mod undo;
 mod whole;
 
@@ -22,7 +21,7 @@ use crate::datadir::{lock, look};
 use crate::fault::{Fault, Message};
 use crate::offline;
 use crate::offline::common::engine;
-use crate::offline::doctor::{Depth, Examination, Finding, Kind, doctor};
+use crate::offline::doctor::{Depth, Examination, Finding, Kind, Swapped, doctor, rebuild_dir};
 use crate::offline::open::{Purpose, Which, open_existing};
 use crate::options::{IndexKind, Options};
 use crate::reporting::{Event, Events};
@@ -158,7 +157,7 @@ impl Repair<'_> {
 
     /// Where the old index and coins lie until a rebuild is over.
     fn aside(&self) -> std::path::PathBuf {
-        lock::layout(self.options).private_dir().join("repair")
+        rebuild_dir(&lock::layout(self.options))
     }
 
     /// A mark that was judged again stays; what a rebuild keeps goes at its end.
@@ -184,7 +183,7 @@ impl Repair<'_> {
             Step::Key => self.key(),
             Step::Names => self.names(found),
             Step::Reindex => self.whole_reindex(),
-            Step::Index => self.index(found),
+            Step::Index => self.whole("the block index cannot be read, or does not go with the chainstate"),
             Step::Blocks => self.blocks(&found.blocks),
             Step::Undo => self.undo(&found.undo),
             Step::Coins => self.coins(),
@@ -219,14 +218,8 @@ impl Repair<'_> {
             restore::obfuscate(disk, &finding.path, locked.key)?;
             self.done(format!("{}: written again with the key", finding.path.display()));
         }
-        for finding in of_kind(Kind::BlockFileSwapped) {
-            let number = |path: &std::path::Path| number_of(path);
-            let owner =
-                finding.detail.split(' ').find_map(|word| number(std::path::Path::new(word.trim_end_matches(';'))));
-            if let (Some(from), Some(to)) = (number(&finding.path), owner) {
-                moves.insert(from, to);
-            }
-        }
+        let swapped = found.findings.iter().filter_map(|finding| finding.swapped);
+        moves.extend(swapped.map(|Swapped { number, owner }| (number, owner)));
         // A file moves where another one moves away, or where none is.
         loop {
             let is_free = |to: u32| {
@@ -249,7 +242,7 @@ impl Repair<'_> {
         }
         let others = [Kind::BlockFileForeign, Kind::BlockFileReplaced, Kind::BlockFileSwapped];
         for finding in found.findings.iter().filter(|finding| others.contains(&finding.kind)) {
-            let is_moved = number_of(&finding.path).is_some_and(|number| moves.contains_key(&number));
+            let is_moved = finding.swapped.is_some_and(|swapped| moves.contains_key(&swapped.number));
             if !is_moved && disk.metadata(&finding.path).map_err(store::Fault::from)?.is_some() {
                 let went = restore::aside(disk, &locked.layout, &finding.path)?;
                 self.done(format!("{}: moved aside to {}", finding.path.display(), went.display()));
@@ -387,12 +380,6 @@ impl Repair<'_> {
         }
         Ok(())
     }
-}
-
-/// The number in the name of a block file.
-fn number_of(path: &std::path::Path) -> Option<u32> {
-    let name = path.file_name()?.to_str()?;
-    name.strip_prefix("blk")?.strip_suffix(".dat")?.parse().ok()
 }
 
 /// What no program mends.

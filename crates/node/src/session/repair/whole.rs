@@ -17,7 +17,7 @@ impl Repair<'_> {
         {
             let locked = lock::lock(self.options, self.events, true)?;
             let disk = &*locked.disk;
-            let aside = locked.layout.private_dir().join("repair");
+            let aside = self.aside();
             disk.create_dir_all(&aside).map_err(store::Fault::from)?;
             let move_away = |from: &Path, name: &str| -> Result<(), store::Fault> {
                 let to = aside.join(name);

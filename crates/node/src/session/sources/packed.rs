@@ -6,7 +6,6 @@ use crate::offline::import::{Filled, Stream, split_off_cut};
 use primitives::BlockHash;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use store::FilePos;
 use store::blockfiles::{BlockFiles, FoundBlock};
 
 /// The packed files, and what blocks they have.
@@ -83,7 +82,7 @@ impl Packed {
                         break;
                     }
                     let Some(at) = block.location.file_pos() else { continue };
-                    let bytes = piece.read_block(FilePos { ..at })?;
+                    let bytes = piece.read_block(at)?;
                     count += usize::from(take(file, block.hash, bytes)?);
                 }
                 Ok(())
