@@ -105,7 +105,15 @@ fn of_file(number: usize) -> BTreeSet<usize> {
     (number * PER_FILE..(number + 1) * PER_FILE).collect()
 }
 
-const DAMAGES: usize = 16;
+const DAMAGES: usize = 17;
+
+/// A file and the one behind it under each other's names.
+fn swap(disk: &SimDisk, number: usize) {
+    let paths = [block_file(number, "blk"), block_file(number + 1, "blk")];
+    let [first, second] = paths.each_ref().map(|path| read(disk, path));
+    replace(disk, &paths[0], &second);
+    replace(disk, &paths[1], &first);
+}
 
 /// Does one of the damages to file `number`, so that several do not meet in one file.
 fn damage(disk: &SimDisk, known: &Known, which: usize, number: usize, random: &mut Rng) -> Damage {
@@ -178,6 +186,10 @@ fn damage(disk: &SimDisk, known: &Known, which: usize, number: usize, random: &m
         14 => {
             put(disk, &net("ffwd/chainstate.old/CURRENT"), b"x");
             is("leftover", &[Kind::Leftover], BTreeSet::new())
+        }
+        15 => {
+            swap(disk, number);
+            is("swapped", &[Kind::BlockFileSwapped], BTreeSet::new())
         }
         _ => {
             let _ = disk.remove_dir_all(&net("blocks/index"));
@@ -268,6 +280,33 @@ fn a_repair_that_is_stopped_at_any_operation_goes_on() {
             let disk = disk.reopen(loss);
             jobs::repair(&options(&disk), &sync, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
             check_whole(&disk, &known, &row);
+        }
+    }
+}
+
+/// A stop between two moves leaves a file under a name that only says where it goes.
+#[test]
+fn files_that_were_being_moved_get_their_names_and_nothing_is_fetched() {
+    let known = Known::new();
+    let alone = SyncOptions::alone();
+    let names = [block_file(2, "blk"), block_file(3, "blk")];
+    let mut times = 0;
+    for at in 0.. {
+        let disk = known.whole();
+        swap(&disk, 2);
+        disk.sync_dir(&net("blocks")).unwrap();
+        disk.fail_at(disk.operations() + at, 1, Accident::Stop);
+        let is_done = jobs::repair(&options(&disk), &alone, &|_| ()).is_ok();
+        let disk = disk.reopen(Loss::Nothing);
+        let row = format!("stopped at {at}");
+        if names.iter().any(|name| disk.metadata(name).unwrap().is_none()) {
+            times += 1;
+            jobs::repair(&options(&disk), &alone, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+            check_whole(&disk, &known, &row);
+        }
+        if is_done {
+            assert!(times > 0, "no stop was between two moves");
+            return check_whole(&disk, &known, &row);
         }
     }
 }

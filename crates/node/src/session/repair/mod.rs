@@ -104,6 +104,7 @@ fn step_of(kind: Kind) -> Option<Step> {
 impl Repair<'_> {
     fn run(&mut self) -> Result<(), Fault> {
         look::at_rest(self.options, "getblockchaininfo", || Ok(()))?;
+        self.finish_moves()?;
         // A rebuild that was stopped before its end has not fetched what the files lack.
         self.wants_sync = self.options.disk.metadata(&self.aside()).map_err(store::Fault::from)?.is_some();
         self.mend()?;
@@ -113,6 +114,16 @@ impl Repair<'_> {
         self.sync()?;
         // What waited for its parents is listed from here on, and looked at.
         self.mend()
+    }
+
+    /// Block files that an earlier repair was stopped in moving get their names.
+    fn finish_moves(&self) -> Result<(), Fault> {
+        let layout = lock::layout(self.options);
+        if Moves::is_under_way(&*self.options.disk, layout.blocks_dir())? {
+            let locked = lock::lock(self.options, self.events, false)?;
+            Moves::finish(&*locked.disk, locked.layout.blocks_dir())?;
+        }
+        Ok(())
     }
 
     /// One step after another, until nothing is found that a step helps against.
@@ -211,7 +222,6 @@ impl Repair<'_> {
         let locked = lock::lock(self.options, self.events, false)?;
         let disk = &*locked.disk;
         let dir = locked.layout.blocks_dir();
-        Moves::finish(disk, dir)?;
         let mut moves = BTreeMap::new();
         let of_kind = |kind: Kind| found.findings.iter().filter(move |finding| finding.kind == kind);
         for finding in of_kind(Kind::BlockFilePlain) {
