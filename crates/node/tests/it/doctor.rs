@@ -184,7 +184,7 @@ fn damage(disk: &SimDisk, known: &Known, which: usize, number: usize, random: &m
             is("chainstate gone", &[Kind::CoinsMissing, Kind::IndexDamaged, Kind::IndexMissing], BTreeSet::new())
         }
         14 => {
-            put(disk, &net("ffwd/chainstate.old/CURRENT"), b"x");
+            replace(disk, &net("ffwd/chainstate.old/CURRENT"), b"x");
             is("leftover", &[Kind::Leftover], BTreeSet::new())
         }
         15 => {
