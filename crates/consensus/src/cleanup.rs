@@ -1,8 +1,8 @@
 //! BIP-0054, the consensus cleanup: worst-case validation time, the timewarp and Murch-Zawy attacks, duplicate coinbases,
 //! and transactions that look like a node of the merkle tree.
 //!
-//! Each rule is asked with [`Cleanup`], which says whether the deployment holds for the block; where it does not, no rule
-//! looks at anything.
+//! [`Cleanup`] says whether the deployment holds for a block. Callers ask it first: where it does not hold, no rule here is
+//! called.
 //!
 //! Source: BIP-0054; the reject strings and the lock time of a coinbase (height - 1) are those of bitcoin/bitcoin#35793,
 //! which is not merged.
@@ -53,9 +53,21 @@ impl Cleanup {
 ///
 /// `height` and `time` are the block's.
 pub fn check_timewarp(params: &Params, height: Height, time: u32, parent_time: u32) -> Result<(), Rule> {
+    check_period_start(params, height, time, parent_time, MAX_TIMEWARP_S)
+}
+
+/// The first block of a period MUST NOT be more than `most_s` seconds before its parent: BIP-0094 and BIP-0054 differ in
+/// these seconds alone.
+pub(crate) fn check_period_start(
+    params: &Params,
+    height: Height,
+    time: u32,
+    parent_time: u32,
+    most_s: i64,
+) -> Result<(), Rule> {
     let first = height.is_multiple_of(params.difficulty_adjustment_interval());
-    if first && i64::from(time) < i64::from(parent_time) - MAX_TIMEWARP_S {
-        return Err(Rule::TimeTimewarpAttack { time, parent_time, most_s: MAX_TIMEWARP_S });
+    if first && i64::from(time) < i64::from(parent_time) - most_s {
+        return Err(Rule::TimeTimewarpAttack { time, parent_time, most_s });
     }
     Ok(())
 }
@@ -88,7 +100,7 @@ pub fn check_coinbase(coinbase: &Transaction<'_>, height: Height) -> Result<(), 
     if coinbase.input(0).sequence() == SEQUENCE_FINAL { Err(Rule::BadCbSequence) } else { Ok(()) }
 }
 
-/// No transaction MUST have 64 bytes without its witnesses: `bad-txns-size`.
+/// A transaction MUST NOT have exactly 64 bytes without its witnesses: `bad-txns-size`.
 pub fn check_sizes(block: &Block<'_>, txids: &[Txid]) -> Result<(), BlockError> {
     match block.transactions().position(|tx| tx.stripped_bytes() == FORBIDDEN_TX_BYTES) {
         Some(index) => Err(BlockError::in_transaction(Rule::BadTxnsSize, index, txids[index])),
@@ -96,8 +108,8 @@ pub fn check_sizes(block: &Block<'_>, txids: &[Txid]) -> Result<(), BlockError> 
     }
 }
 
-/// The scripts of a transaction's inputs, and what these spend, MUST NOT have more than 2,500 signature operations:
-/// `bad-txns-legacy-sigops`. `sum` are those of the inputs before this one.
+/// The scripts of a transaction's inputs and those of the outputs that they spend, redeem scripts included, MUST NOT have
+/// more than 2,500 signature operations together: `bad-txns-legacy-sigops`. `sum` counts the inputs before this one.
 ///
 /// Source: Bitcoin Core b88bffe, policy/policy.cpp, `CheckSigopsBIP54`.
 #[inline]

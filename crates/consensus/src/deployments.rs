@@ -1,7 +1,7 @@
 //! Deployments by version bits (BIP-0009): rules that begin to hold once miners have signalled for them.
 //!
 //! The state of a block is that of its period, and follows from the blocks of the period before it: [`next_state`].
-//! Absent on purpose: the header tree, and remembering states (`node::deployments`).
+//! Absent on purpose: the header tree, and remembering states (`node::chain::deployments`).
 //!
 //! Source: Bitcoin Core b88bffe, versionbits.cpp, `AbstractThresholdConditionChecker`; deploymentinfo.cpp.
 

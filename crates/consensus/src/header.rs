@@ -101,12 +101,10 @@ pub fn check_time_not_too_old(header: &Header, parent: &Parent) -> Result<(), Ru
 /// Under BIP-0094 the first header of a period MUST NOT be more than 600 seconds before its parent:
 /// `time-timewarp-attack`.
 pub fn check_timewarp(params: &Params, header: &Header, parent: &Parent) -> Result<(), Rule> {
-    let first = (parent.height + 1).is_multiple_of(params.difficulty_adjustment_interval());
-    let least = i64::from(parent.time) - MAX_TIMEWARP_S;
-    if params.enforce_bip94 && first && i64::from(header.time()) < least {
-        return Err(Rule::TimeTimewarpAttack { time: header.time(), parent_time: parent.time, most_s: MAX_TIMEWARP_S });
+    if !params.enforce_bip94 {
+        return Ok(());
     }
-    Ok(())
+    cleanup::check_period_start(params, parent.height + 1, header.time(), parent.time, MAX_TIMEWARP_S)
 }
 
 /// The rules of BIP-0054 about the times of a period's first and last block, where it holds.

@@ -16,7 +16,7 @@ const GRACE: Duration = Duration::from_millis(200);
 /// answered, and each guess still costs a place for this long.
 const WRONG_GRACE: Duration = Duration::from_millis(50);
 
-/// How long is waited for an end or an idle connection before it is looked again, where all places are busy.
+/// Where all places are busy: time until the table is looked at again, if no connection ends or becomes idle before.
 const BUSY_PAUSE: Duration = Duration::from_millis(500);
 
 /// All of them.

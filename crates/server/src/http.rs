@@ -156,6 +156,7 @@ async fn accept(
             Ok((stream, client)) => {
                 let Ok(server) = stream.local_addr() else { continue };
                 let ends = Ends { client, server };
+                // An idle connection may have become busy since, and another listener may have taken its place.
                 connections.room().await;
                 // Small answers are not to wait for more.
                 let _ = stream.set_nodelay(true);

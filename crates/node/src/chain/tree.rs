@@ -184,17 +184,7 @@ impl Tree {
         id
     }
 
-    /// A chain with more work than [`Tree::best`]'s that a mark shuts out: its lowest marked block, and its end.
-    pub fn shut_out(&self) -> Option<(NodeId, NodeId)> {
-        if self.shut_out.1 <= self.best.1 {
-            return None;
-        }
-        let chain = std::iter::successors(Some(self.shut_out.0), |&id| self.parent(id));
-        let lowest = chain.take_while(|&id| self.fate(id) != Fate::Open).last()?;
-        Some((lowest, self.shut_out.0))
-    }
-
-    /// The end of such a chain.
+    /// The end of a chain with more work than [`Tree::best`]'s that a mark shuts out; of several the one with the most.
     pub fn shut_out_end(&self) -> Option<NodeId> {
         (self.shut_out.1 > self.best.1).then_some(self.shut_out.0)
     }

@@ -5,7 +5,7 @@
 
 use consensus::spend::input_sigop_cost;
 use consensus::transaction::legacy_sigops;
-use consensus::{SpentCoin, WITNESS_SCALE_FACTOR};
+use consensus::{SpentCoin, WITNESS_SCALE_FACTOR, cleanup};
 use primitives::coin::is_unspendable;
 use primitives::script_type::ScriptType;
 use primitives::{Output, Transaction};
@@ -29,8 +29,6 @@ const DUST_OUTPUTS_MAX: usize = 1;
 const DUST_FEE: u64 = 3;
 /// Bytes of the input that spends an output, with a witness and without. Source: `GetDustThreshold`.
 const INPUT_BYTES: (u64, u64) = (67, 148);
-/// Source: BIP-0054; `MAX_TX_LEGACY_SIGOPS`.
-const LEGACY_SIGOPS_MAX: u32 = 2500;
 /// Source: `MAX_P2SH_SIGOPS`.
 const P2SH_SIGOPS_MAX: u32 = 15;
 /// Source: `MAX_STANDARD_TX_SIGOPS_COST`.
@@ -102,12 +100,12 @@ pub(super) fn are_inputs_standard(tx: &Transaction<'_>, coins: &[SpentCoin<'_>])
     for (input, coin) in tx.inputs().zip(coins) {
         let script_sig = input.script_sig();
         let script = coin.script;
-        let redeem = sigops::p2sh(script_sig, script);
-        let own = if p2sh(script).is_some() { redeem } else { sigops::count(script, true) };
-        legacy += sigops::count(script_sig, true) + own;
+        // BIP-0054's limit is one of policy already.
+        let Ok(sum) = cleanup::add_sigops(legacy, &input, script) else { return false };
+        legacy = sum;
         let kind = ScriptType::of_script(script);
         let is_known = !matches!(kind, ScriptType::NonStandard | ScriptType::WitnessUnknown);
-        if legacy > LEGACY_SIGOPS_MAX || redeem > P2SH_SIGOPS_MAX || !is_known {
+        if sigops::p2sh(script_sig, script) > P2SH_SIGOPS_MAX || !is_known {
             return false;
         }
     }

@@ -15,7 +15,7 @@ const BURST_BYTES_MIN: f64 = 16.0 * 1024.0;
 const PIECE_BYTES_MIN: f64 = 2048.0;
 
 /// Bytes a second while the download is paused: pings, headers and the rest of a block that is under way. TCP tells a peer of free
-/// room in pieces of up to 64 KiB, so that what arrives comes in such pieces, each half a minute.
+/// room in steps of up to 64 KiB: so much then arrives at once, and nothing for half a minute.
 const PAUSED_BYTES_PER_S: f64 = 2.0 * 1024.0;
 
 /// How much may be read.

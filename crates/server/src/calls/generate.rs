@@ -6,7 +6,7 @@
 
 use super::block_template::next_version;
 use super::mining::{BLOCK_MIN_FEE, bits_at, least_time};
-use super::witness_commitment::{commitment, commitment_script, hash_twice};
+use super::witness_commitment::{commitment, commitment_script};
 use crate::args::{Args, int, text};
 use crate::context::Context;
 use crate::descriptor::{Descriptors, Known};
@@ -17,6 +17,7 @@ use crate::output::Prefixes;
 use crate::registry::{Arg, Call, Kind, Run};
 use consensus::header::check_proof_of_work;
 use consensus::{Chain, MAX_BLOCK_SIGOPS_COST, MAX_BLOCK_WEIGHT, Params, block, spend};
+use kernels::sha256::sha256d;
 use node::Fault;
 use node::chain::tree::{NodeId, Tree};
 use node::handle::{Live, Quiet, Submitted};
@@ -195,7 +196,7 @@ impl Template {
         let bits = bits_at(params, tree, tip, time);
         let reward = spend::subsidy(params, height).0 + fees;
         let coinbase = Coinbase::new(params, height, reward, script, &commitment(&others));
-        let mut txids = vec![Hash256(hash_twice(&coinbase.plain))];
+        let mut txids = vec![Hash256(sha256d(&coinbase.plain))];
         txids.extend(others.iter().map(|tx| txid(tx)));
         let root = merkle::root(kernels::Kernels::PLAIN, &mut txids).0;
         let header = Header::new(next_version(params, tree, tip), tree.hash(tip), root, time, bits, 0);

@@ -133,9 +133,10 @@ impl Range {
         let count = u64::from(self.last.blocks_above(self.first));
         let scripts: Vec<&[u8]> = wanted.needles.iter().map(Vec::as_slice).collect();
         let mut found = Vec::new();
-        let mut at = self.first;
+        // The last one that was searched; the first where none was, as in Core.
+        let mut last = self.first;
         let mut is_complete = true;
-        loop {
+        for at in (self.first.to_u32()..=self.last.to_u32()).map(Height::new) {
             let done = u64::from(at.blocks_above(self.first));
             let percent = (done * 100).checked_div(count).unwrap_or(100) as u32;
             if context.is_stopping() {
@@ -158,14 +159,11 @@ impl Range {
             if matches && (!wanted.is_exact || has_script(live, id, wanted.needles)?) {
                 found.push(Json::from(hash));
             }
-            if at == self.last {
-                break;
-            }
-            at += 1;
+            last = at;
         }
         Ok(Json::object()
             .put("from_height", self.first)
-            .put("to_height", at)
+            .put("to_height", last)
             .put("relevant_blocks", found)
             .put("completed", is_complete)
             .end())

@@ -1,15 +1,15 @@
 //! The commitment of a coinbase to the witnesses of its block (BIP-0141).
 
-use kernels::sha256::sha256;
+use kernels::sha256::sha256d;
 use primitives::{Hash256, merkle};
 
 /// What the coinbase says of the witnesses of these transactions, which stand behind it. Source: BIP-0141.
 pub(super) fn commitment(others: &[Vec<u8>]) -> [u8; 32] {
     let mut wtxids = vec![Hash256::ZERO];
-    wtxids.extend(others.iter().map(|tx| Hash256(hash_twice(tx))));
+    wtxids.extend(others.iter().map(|tx| Hash256(sha256d(tx))));
     let mut both = merkle::root(kernels::Kernels::PLAIN, &mut wtxids).0.0.to_vec();
     both.extend_from_slice(&[0; 32]);
-    hash_twice(&both)
+    sha256d(&both)
 }
 
 /// The script of the coinbase output that has it.
@@ -20,9 +20,4 @@ pub(super) fn commitment_script(commitment: &[u8; 32]) -> Vec<u8> {
 /// The output of a block without transactions that says so.
 pub(super) fn empty_commitment() -> Vec<u8> {
     commitment_script(&commitment(&[]))
-}
-
-/// SHA-256 of SHA-256.
-pub(super) fn hash_twice(bytes: &[u8]) -> [u8; 32] {
-    sha256(&sha256(bytes))
 }

@@ -52,7 +52,8 @@ pub struct FoundBlock {
 pub struct FileScan {
     /// The blocks, in order of their places.
     pub blocks: Vec<FoundBlock>,
-    /// What lies between them and does not deserialize as a block; one note for each stretch of one kind.
+    /// What lies between them and does not deserialize as a block: a note for each gap, and in it one for each run of records
+    /// of another chain.
     pub notes: Vec<Note>,
     /// Where the last of them ends.
     pub end: FileEnd,

@@ -13,15 +13,15 @@
 //! the form still moves.
 //! Source: bitcoin/bitcoin#32427, which is not merged.
 
-use super::load::{sorted, without_parent};
-use super::{BLOCK_TRANSACTIONS_MAX, IndexEntry, LoadedIndex, Status};
+use super::load::{check_numbers, check_work, sorted, without_parent};
+use super::{IndexEntry, LoadedIndex, Status};
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfo;
 use crate::layout::{FILE_NUMBER_MAX, Network};
 use disk::{Disk, DiskFile};
-use kernels::crc32c::crc32c;
+use kernels::crc32c::{append, crc32c};
 use primitives::header::HEADER_BYTES;
-use primitives::{Header, Height, Target};
+use primitives::{Header, Height};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ const CHECKSUM_BYTES: usize = 4;
 /// Rows that are read at a time.
 const ROWS_AT_ONCE: usize = 4096;
 
-/// What ffwd does about a damaged row.
+/// What helps where a file is damaged, or of a version that is not known.
 const ADVICE: &str =
     "Use the bitcoind that wrote it, or run ffwd reindex, which makes a block index from the block files";
 
@@ -58,9 +58,9 @@ pub(super) fn load(disk: &dyn Disk, dir: &Path, network: &Network) -> Result<Loa
     let headers = dir.join(HEADERS);
     rows::<HEADER_ROW_BYTES>(disk, &headers, HEADERS_MAGIC, |at, row| {
         let entry = entry_of(row);
-        let wanted = check(&entry, network);
+        let judged = check_numbers(&entry).and_then(|()| check_work(network, &entry));
         loaded.entries.push(entry);
-        wanted.map_err(|found| damaged(&headers, at, "a header of this network's chain", found))
+        judged.map_err(|(wanted, found)| damaged(&headers, at, wanted, found))
     })?;
     let files = dir.join(BLOCK_FILES);
     rows::<FILE_ROW_BYTES>(disk, &files, BLOCK_FILES_MAGIC, |at, row| {
@@ -139,7 +139,7 @@ fn rows<const BYTES: usize>(
 
 /// Of a row and its place.
 fn checksum(row: &[u8], at: u64) -> u32 {
-    crc32c(&[row, &at.to_le_bytes()].concat())
+    append(crc32c(row), &at.to_le_bytes())
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -169,21 +169,6 @@ fn entry_of(row: &[u8; HEADER_ROW_BYTES]) -> IndexEntry {
     }
 }
 
-/// What is wrong with an entry by itself.
-fn check(entry: &IndexEntry, network: &Network) -> std::result::Result<(), String> {
-    match Target::from_compact(entry.header.bits()) {
-        Some(target) if target <= network.pow_limit && target.is_met_by(&entry.hash) => {}
-        _ => return Err(format!("{}, which does not meet nBits {:08x}", entry.hash, entry.header.bits())),
-    }
-    if entry.file > FILE_NUMBER_MAX {
-        return Err(format!("file number {}", entry.file));
-    }
-    if entry.tx_count > BLOCK_TRANSACTIONS_MAX {
-        return Err(format!("{} transactions", entry.tx_count));
-    }
-    Ok(())
-}
-
 fn file_of(row: &[u8; FILE_ROW_BYTES]) -> FileInfo {
     FileInfo {
         blocks: u32_at(row, 0),
@@ -200,7 +185,7 @@ fn file_of(row: &[u8; FILE_ROW_BYTES]) -> FileInfo {
 mod tests {
     use super::*;
     use disk::RealDisk;
-    use primitives::{BlockHash, Hash256};
+    use primitives::{BlockHash, Hash256, Target};
 
     const EASY: u32 = 0x207f_ffff;
 

@@ -72,14 +72,7 @@ impl BlockTreeDb {
             Some(height) => self.of_the_split(height),
             None => self.store.bad_record(key, "a block index entry", why.to_string()),
         })?;
-        if entry.file > FILE_NUMBER_MAX {
-            let wanted = format!("a file number of at most {FILE_NUMBER_MAX}");
-            return Err(self.store.bad_record(key, wanted, entry.file.to_string()));
-        }
-        if entry.tx_count > BLOCK_TRANSACTIONS_MAX {
-            let wanted = format!("at most {BLOCK_TRANSACTIONS_MAX} transactions in a block");
-            return Err(self.store.bad_record(key, wanted, entry.tx_count.to_string()));
-        }
+        check_numbers(&entry).map_err(|(wanted, found)| self.store.bad_record(key, wanted, found))?;
         Ok(entry)
     }
 
@@ -147,16 +140,13 @@ impl BlockTreeDb {
         self.store.db.kernels().sha256d_80(&headers, &mut hashes);
         for ((entry, key), hash) in entries[from..].iter_mut().zip(keys.drain(..)).zip(hashes) {
             entry.hash = BlockHash::from_bytes(hash);
-            let bad = |wanted: &str, found: String| {
-                Err(self.store.bad_record(&[&[ENTRY], &key.as_bytes()[..]].concat(), wanted, found))
+            let judged = match entry.hash == key {
+                true => check_work(network, entry),
+                false => Err(("the header that it is named after".to_owned(), format!("header {}", entry.hash))),
             };
-            if entry.hash != key {
-                return bad("the header that it is named after", format!("header {}", entry.hash));
-            }
-            match Target::from_compact(entry.header.bits()) {
-                Some(target) if target <= network.pow_limit && target.is_met_by(&entry.hash) => {}
-                _ => return bad("a header that meets its own nBits", format!("nBits {:08x}", entry.header.bits())),
-            }
+            judged.map_err(|(wanted, found)| {
+                self.store.bad_record(&[&[ENTRY], &key.as_bytes()[..]].concat(), wanted, found)
+            })?;
         }
         Ok(())
     }
@@ -190,6 +180,26 @@ impl BlockTreeDb {
             files.resize(files.len().max(last as usize + 1), FileInfo::default());
         }
         Ok(files)
+    }
+}
+
+/// Checks the numbers of an entry: what was wanted, and what was found instead.
+pub(super) fn check_numbers(entry: &IndexEntry) -> std::result::Result<(), (String, String)> {
+    if entry.file > FILE_NUMBER_MAX {
+        return Err((format!("a file number of at most {FILE_NUMBER_MAX}"), entry.file.to_string()));
+    }
+    if entry.tx_count > BLOCK_TRANSACTIONS_MAX {
+        let wanted = format!("at most {BLOCK_TRANSACTIONS_MAX} transactions in a block");
+        return Err((wanted, entry.tx_count.to_string()));
+    }
+    Ok(())
+}
+
+/// Checks the proof of work of an entry whose hash is known; what it says is that of [`check_numbers`].
+pub(super) fn check_work(network: &Network, entry: &IndexEntry) -> std::result::Result<(), (String, String)> {
+    match Target::from_compact(entry.header.bits()) {
+        Some(target) if target <= network.pow_limit && target.is_met_by(&entry.hash) => Ok(()),
+        _ => Err(("a header that meets its own nBits".to_owned(), format!("nBits {:08x}", entry.header.bits()))),
     }
 }
 

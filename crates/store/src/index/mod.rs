@@ -208,9 +208,9 @@ fn check_form(disk: &dyn Disk, dir: &Path) -> Result<()> {
 }
 
 /// What is said of the newer form.
-pub const FLAT_FOUND: &str = "one in Core's newer flat form (headers.dat, blockfiles.dat, log.dat)";
+const FLAT_FOUND: &str = "one in Core's newer flat form (headers.dat, blockfiles.dat, log.dat)";
 /// What helps there.
-pub const FLAT_ADVICE: &str = "Use the bitcoind that wrote it. ffwd reindex makes a block index that ffwd and earlier releases \
+const FLAT_ADVICE: &str = "Use the bitcoind that wrote it. ffwd reindex makes a block index that ffwd and earlier releases \
                                read, from the block files";
 
 fn is_flat(disk: &dyn Disk, dir: &Path) -> Result<bool> {

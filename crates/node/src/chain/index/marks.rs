@@ -5,11 +5,11 @@
 //! ffwd found to break a rule is no better chain. A mark of a person, or one that bitcoind left, may be wrong.
 
 use super::BlockIndex;
-use crate::chain::tree::{Fate, GENESIS, NodeId, Tree};
+use crate::chain::tree::{Fate, NodeId, Tree};
 use primitives::{BlockHash, Work};
 use std::collections::BTreeSet;
 
-/// Headers on top of a marked block that a peer offered and that are not kept.
+/// The end of a chain: known, or headers on top of a marked block that a peer offered and that are not kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OfferedHeaders {
     /// The block that is marked, or that stands on a marked one.
@@ -48,40 +48,44 @@ impl BlockIndex {
         self.refused.extend(marked);
     }
 
-    /// The chain of most work, above that of `tip`, that only a mark shuts out which ffwd did not make for a broken rule.
-    /// `offered` are headers that peers sent and the tree does not keep.
+    /// Of the chains that have more work than `tip` and than the best header without a mark, the one with the most. A chain
+    /// whose lowest mark ffwd made for a broken rule does not count. `offered` are headers that peers sent and the tree does
+    /// not keep.
     pub(crate) fn shut_out(&self, tip: NodeId, offered: &[OfferedHeaders]) -> Option<MarkedChain> {
         let tree = &self.headers;
         if tree.shut_out_end().is_none() && offered.is_empty() {
             return None;
         }
-        let least = tree.work(tip);
-        let marked = |id: &NodeId| tree.fate(*id) != Fate::Open && tree.work(*id) > least;
-        let known = tree.ids().filter(marked).map(|id| OfferedHeaders { on: id, blocks: 0, work: tree.work(id) });
-        let offered = offered.iter().copied().filter(|offered| offered.work > least);
-        let of_mark = |end: OfferedHeaders| Some((end, lowest_marked(tree, end.on)?));
-        let all = known.chain(offered).filter_map(of_mark).filter(|(_, mark)| !self.refused.contains(mark));
-        let (best, mark) = all.max_by_key(|(end, _)| end.work)?;
+        let least = tree.work(tip).max(tree.work(tree.best()));
+        // One pass over the headers, whatever number of them stands on a mark.
+        let mut marked: Vec<NodeId> = tree.ids().filter(|&id| is_lowest_mark(tree, id)).collect();
+        marked.retain(|mark| !self.refused.contains(mark));
+        marked.extend(tree.descendants(&marked));
+        let known = marked.into_iter().map(|id| OfferedHeaders { on: id, blocks: 0, work: tree.work(id) });
+        let is_ours = |end: &OfferedHeaders| lowest_mark(tree, end.on).is_none_or(|mark| self.refused.contains(&mark));
+        let offered = offered.iter().copied().filter(|end| !is_ours(end));
+        let best = known.chain(offered).filter(|end| end.work > least).max_by_key(|end| end.work)?;
+        let mark = lowest_mark(tree, best.on)?;
         let end = tree.height(best.on).saturating_add(best.blocks);
         Some(MarkedChain { mark, blocks: end.blocks_above(tree.height(mark)) + 1 })
     }
 }
 
-/// The lowest ancestor of a marked block that is marked.
-fn lowest_marked(tree: &Tree, mut id: NodeId) -> Option<NodeId> {
-    if tree.fate(id) == Fate::Open {
-        return None;
-    }
-    while let Some(parent) = tree.parent(id).filter(|&parent| parent != GENESIS && tree.fate(parent) != Fate::Open) {
-        id = parent;
-    }
-    Some(id)
+/// Whether a block is marked, and none below it.
+fn is_lowest_mark(tree: &Tree, id: NodeId) -> bool {
+    tree.fate(id) != Fate::Open && tree.parent(id).is_none_or(|parent| tree.fate(parent) == Fate::Open)
+}
+
+/// The lowest mark at or below a block: itself, or one that it stands on.
+fn lowest_mark(tree: &Tree, id: NodeId) -> Option<NodeId> {
+    std::iter::successors(Some(id), |&id| tree.parent(id)).take_while(|&id| tree.fate(id) != Fate::Open).last()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::chain::testing::Chains;
+    use std::time::Instant;
 
     #[test]
     fn a_mark_shuts_out_a_better_chain_unless_the_block_broke_a_rule() {
@@ -118,6 +122,44 @@ mod tests {
         let offered = [OfferedHeaders { on: main[5], blocks: 100, work }];
         let found = chains.index().shut_out(main[4], &offered);
         assert_eq!(found, Some(MarkedChain { mark: main[5], blocks: 101 }));
+    }
+
+    #[test]
+    fn a_marked_chain_with_less_work_than_the_best_header_is_no_better_one() {
+        let mut chains = Chains::new();
+        let main = chains.grow(None, 20);
+        let side = chains.grow(Some(main[3]), 6);
+        chains.mark(side[1]);
+        let found = chains.index().shut_out(main[5], &[]);
+        assert_eq!(found, None, "the blocks of a better chain are still to come");
+        let offered = [OfferedHeaders { on: side[5], blocks: 1, work: chains.work(main[10]) }];
+        assert_eq!(chains.index().shut_out(main[5], &offered), None, "and an offer of less work changes nothing");
+        let offered = [OfferedHeaders { on: side[5], blocks: 11, work: chains.work(main[19]).saturating_add(chains.work(main[0])) }];
+        let found = chains.index().shut_out(main[5], &offered);
+        assert_eq!(found, Some(MarkedChain { mark: side[1], blocks: 16 }));
+    }
+
+    /// A walk down to the mark for each of the headers on it would take 1,250 million steps.
+    #[test]
+    fn a_mark_far_below_the_tip_is_found_in_a_few_passes() {
+        let mut chains = Chains::new();
+        let main = chains.grow(None, 50_000);
+        chains.mark(main[9]);
+        let least_time = |what: &dyn Fn()| {
+            let times = (0..3).map(|_| {
+                let begin = Instant::now();
+                what();
+                begin.elapsed()
+            });
+            times.min().unwrap()
+        };
+        let tree = chains.index().headers();
+        let pass = least_time(&|| assert_eq!(tree.ids().map(|id| tree.work(id)).max(), Some(chains.work(main[49_999]))));
+        let search = least_time(&|| {
+            let want = MarkedChain { mark: main[9], blocks: 49_991 };
+            assert_eq!(chains.index().shut_out(main[8], &[]), Some(want));
+        });
+        assert!(search < 100 * pass, "{search:?}, one pass {pass:?}");
     }
 
     #[test]

@@ -554,7 +554,7 @@ impl BlockIndex {
         assert_eq!(Some(headers.work(headers.best())), best.map(|id| headers.work(id)), "the best header");
         let marked = headers.ids().filter(|&id| headers.fate(id) != Fate::Open).map(|id| headers.work(id)).max();
         let is_better = |work: &primitives::Work| *work > headers.work(headers.best());
-        let shut_out = headers.shut_out().map(|(_, end)| headers.work(end));
+        let shut_out = headers.shut_out_end().map(|end| headers.work(end));
         assert_eq!(shut_out, marked.filter(is_better), "the chain that a mark shuts out");
         assert!(self.refused.iter().all(|&id| headers.fate(id) != Fate::Open), "what was refused is marked");
     }
