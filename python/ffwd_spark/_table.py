@@ -39,6 +39,8 @@ def table(
     """
     if ffwd is None:
         raise FfwdError("tables need the Python module ffwd: pip install ./python/ffwd-py, on every worker too")
+    from pyspark.sql.pandas.types import from_arrow_schema
+
     path = local_path(source)
     if path is None:
         raise FfwdError(f"{os.fspath(source)}: tables are read from a path that every worker sees; export reads object stores")
@@ -50,7 +52,8 @@ def table(
     frame = spark.createDataFrame([(at, *cut) for at, cut in enumerate(cuts)], "at int, first long, last long")
     # One task a range: their order is that of the first column.
     tasks = frame.repartitionByRange(max(1, len(cuts)), "at")
-    return tasks.mapInArrow(_reader(path, chain, name), _spark_schema(path, chain, name))
+    schema = _schema(path, chain, name)
+    return tasks.mapInArrow(_reader(path, chain, name, schema), from_arrow_schema(schema))
 
 
 def _even(first: int, last: int, count: int) -> list[tuple[int, int]]:
@@ -87,14 +90,8 @@ def _schema(path: str, chain: Chain, name: Table) -> Any:
     return pyarrow.schema([known(field) for field in pyarrow.schema(_rows(path, chain, name, 0, 0))])
 
 
-def _spark_schema(path: str, chain: Chain, name: Table) -> Any:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(_schema(path, chain, name))
-
-
-def _reader(path: str, chain: Chain, name: Table) -> Any:
-    """What a task does: it is given its ranges."""
+def _reader(path: str, chain: Chain, name: Table, schema: Any) -> Any:
+    """What a task does: it is given its ranges, and gives rows with the columns of ``schema``."""
 
     # Workers have no ffwd_spark: what they are given is pickled whole, and names nothing of it.
     def read(batches: Iterator[Any]) -> Iterator[Any]:
@@ -105,13 +102,7 @@ def _reader(path: str, chain: Chain, name: Table) -> Any:
         for cut in (row for batch in batches for row in batch.to_pylist()):
             rows = getattr(opened, name)(cut["first"], cut["last"] + 1)
             for batch in pyarrow.RecordBatchReader.from_stream(rows):
-                columns = []
-                for column in batch.columns:
-                    if pyarrow.types.is_fixed_size_binary(column.type):
-                        column = column.cast(pyarrow.binary())
-                    elif pyarrow.types.is_timestamp(column.type):
-                        column = column.cast(pyarrow.timestamp("us", column.type.tz))
-                    columns.append(column)
-                yield pyarrow.RecordBatch.from_arrays(columns, names=batch.schema.names)
+                columns = [column.cast(field.type) for column, field in zip(batch.columns, schema)]
+                yield pyarrow.RecordBatch.from_arrays(columns, names=schema.names)
 
     return read

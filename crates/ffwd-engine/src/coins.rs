@@ -91,9 +91,7 @@ impl Coins {
     /// A damaged table, or what the system says.
     pub fn get(&self, outpoint: &OutPoint) -> Result<Option<Coin>, Error> {
         let failed = |fault| Error::of_reading(&self.options, QUESTION, fault);
-        let stored = self.set.get(&outpoint.inner()).map_err(failed)?;
-        let coin = |stored: Vec<u8>| Coin::new(*outpoint, &CoinRef::decode(&stored).expect("it was decoded once"));
-        Ok(stored.map(coin))
+        self.set.get(&outpoint.inner(), |coin| Coin::new(*outpoint, coin)).map_err(failed)
     }
 
     /// All coins, in the order of their transactions' ids.

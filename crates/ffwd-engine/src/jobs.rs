@@ -11,6 +11,7 @@ use primitives::Height;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 /// Outbound connections of a sync, as in Core. Source: Bitcoin Core b88bffe, net.h, `MAX_OUTBOUND_FULL_RELAY_CONNECTIONS`.
 const OUTBOUND_CONNECTIONS: usize = 8;
@@ -122,7 +123,6 @@ type Callback<'a> = Box<dyn Fn(Event) + Send + Sync + 'a>;
 /// What all jobs can be told.
 struct Job<'a> {
     options: Options,
-    stop: Stop,
     on_event: Option<Callback<'a>>,
 }
 
@@ -130,7 +130,7 @@ impl Job<'_> {
     fn new(mut options: Options) -> Self {
         options.dbcache_bytes = usize::try_from(MachineMemory::default().cache_bytes(0)).unwrap_or(usize::MAX);
         options.sizes.dbcache_follows = true;
-        Job { options, stop: Stop::new(), on_event: None }
+        Job { options, on_event: None }
     }
 
     fn tell(&self, told: Told) {
@@ -139,14 +139,12 @@ impl Job<'_> {
         }
     }
 
-    /// The options of a job that writes, after what is lacking in the file system was told.
-    fn writing(&mut self) -> &Options {
-        self.options.stop = self.stop.flag();
+    /// Warns of what the file system lacks for a job that writes, and has debug.log say it.
+    fn tell_lacking(&mut self) {
         if let Some(lacking) = jobs::file_system_warning(&self.options) {
             self.tell(Told::Warning(lacking.to_string()));
             self.options.warnings.push(lacking.to_string());
         }
-        &self.options
     }
 }
 
@@ -162,7 +160,7 @@ macro_rules! shared_methods {
 
             /// Ends the job early when this token is stopped.
             pub fn stop(mut self, stop: &Stop) -> Self {
-                self.job.stop = stop.clone();
+                self.job.options.stop = stop.flag();
                 self
             }
 
@@ -224,21 +222,13 @@ macro_rules! connecting_methods {
     };
 }
 
-/// Least of Core's `-prune`. Source: Bitcoin Core b88bffe, validation.h, `MIN_DISK_SPACE_FOR_BLOCK_FILES`.
-const PRUNE_BYTES_MIN: u64 = 550 << 20;
-
-/// Says no to options that do not go together, in Core's words. Source: Bitcoin Core b88bffe, init.cpp,
-/// `AppInitParameterInteraction`.
+/// Says no to options that do not go together, in Core's words.
 fn check(options: &Options) -> Result<(), Error> {
-    let Prune::Target { bytes } = options.prune else { return Ok(()) };
-    if bytes < PRUNE_BYTES_MIN {
-        let why = "Prune configured below the minimum of 550 MiB";
+    if matches!(options.prune, Prune::Target { bytes } if bytes < Prune::TARGET_BYTES_MIN) {
+        let why = format!("Prune configured below the minimum of {} MiB", Prune::TARGET_BYTES_MIN >> 20);
         return Err(Error::refused(why, "Use a higher number"));
     }
-    options.indexes.iter().find(|kind| !kind.allows_prune()).map_or(Ok(()), |kind| {
-        let why = format!("Prune mode is incompatible with -{}", kind.name());
-        Err(Error::refused(why, "Leave one of them out"))
-    })
+    options.prune_conflict().map_or(Ok(()), |why| Err(Error::refused(why, "Leave one of them out")))
 }
 
 /// Rebuilds a data directory from its block files: [`crate::DataDir::reindex`].
@@ -294,7 +284,7 @@ impl ReindexJob<'_> {
     /// Source: Bitcoin Core b88bffe, node/blockstorage.cpp, `ImportBlocks`.
     pub fn run(mut self) -> Result<JobReport, Error> {
         check(&self.job.options)?;
-        self.job.writing();
+        self.job.tell_lacking();
         let done = jobs::reindex(&self.job.options, self.coins_only, &|told| self.job.tell(told));
         Ok(JobReport::of(done?))
     }
@@ -387,7 +377,7 @@ impl SyncJob<'_> {
     pub fn run(mut self) -> Result<JobReport, Error> {
         check(&self.job.options)?;
         self.check_peers()?;
-        self.job.writing();
+        self.job.tell_lacking();
         let from = jobs::FromSnapshot { file: self.snapshot.clone(), ..jobs::FromSnapshot::default() };
         let done = jobs::sync_from(&self.job.options, &self.sync, &from, &|told| self.job.tell(told));
         Ok(JobReport::of(done?))
@@ -400,9 +390,7 @@ impl SyncJob<'_> {
             let refused = |why: String| Error::refused(format!("{address}: {why}"), "Name a peer as HOST or HOST:PORT");
             jobs::check_peer_address(address, port).map_err(refused)?;
         }
-        let has_peers =
-            self.sync.connect.as_ref().is_none_or(|peers| !peers.is_empty()) || !self.sync.addnode.is_empty();
-        if self.sync.exit_at_tip && !has_peers && self.job.options.stop_at_height.is_none() {
+        if self.sync.exit_at_tip && self.sync.seeks_none() && self.job.options.stop_at_height.is_none() {
             let why = "a sync without peers never reaches the tip of their chain";
             return Err(Error::refused(why, "Name a peer, or follow the chain until the sync is told to stop"));
         }
@@ -489,15 +477,14 @@ impl VerifyJob<'_> {
     /// The first thing that is wrong; [`ErrorKind::Stopped`] where it was told to stop before the end.
     ///
     /// Source: Bitcoin Core b88bffe, validation.cpp, `CVerifyDB::VerifyDB`.
-    pub fn run(mut self) -> Result<VerifyReport, Error> {
+    pub fn run(self) -> Result<VerifyReport, Error> {
         if self.level > 4 {
             let why = format!("there is no level {} of verification", self.level);
             return Err(Error::refused(why, "Name one from 0 to 4"));
         }
-        self.job.options.stop = self.job.stop.flag();
         let done = jobs::verify(&self.job.options, self.level, self.blocks, &|told| self.job.tell(told));
         let report = done.map_err(Error::from).map_err(|why| match why.kind() {
-            ErrorKind::Refused if self.job.stop.is_stopped() => why.into_stopped(),
+            ErrorKind::Refused if self.job.options.stop.load(Ordering::SeqCst) => why.into_stopped(),
             _ => why,
         })?;
         Ok(VerifyReport {

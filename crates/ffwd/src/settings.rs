@@ -222,7 +222,7 @@ fn load_located(
     let console = files.value(console, "printtoconsole", |setting| Ok(setting.value.truth()))?;
     let is_quiet = writing.is_some() && console == Some(false);
     let options = options(common, writing, &mut files, params, datadir, stop)?;
-    refuse_with_prune(&options)?;
+    options.prune_conflict().map_or(Ok(()), |why| Err(Failure::Conf(why)))?;
     if options.prune == Prune::Manual {
         notes.push(MANUAL.to_owned());
     }
@@ -465,13 +465,6 @@ fn refuse(conf: &Conf, chain: Chain) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Refuses the indexes that Core refuses with `-prune`, in Core's words.
-fn refuse_with_prune(options: &Options) -> Result<(), Failure> {
-    let lost = options.indexes.iter().filter(|kind| !kind.allows_prune());
-    let why: Vec<String> = lost.map(|kind| format!("Prune mode is incompatible with -{}.", kind.name())).collect();
-    if options.prune == Prune::Off || why.is_empty() { Ok(()) } else { Err(Failure::Conf(why.join(" "))) }
 }
 
 impl Settings {

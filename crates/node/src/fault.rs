@@ -1,7 +1,10 @@
 //! Faults: the world is wrong, or we are. Never about a block's validity.
 
+use primitives::{BlockHash, Height};
 use std::fmt;
 use std::io;
+use store::blockfiles::BlockFiles;
+use store::{FaultKind, FilePos};
 
 /// The last line of [`Fault::Rebuild`], in Core's words. Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
 pub const REBUILD_ADVICE: &str = "Please restart with -reindex or -reindex-chainstate to recover.";
@@ -64,6 +67,21 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// The files do not hold the block that the index has at this place.
+    pub(crate) fn damaged_block(
+        files: &BlockFiles,
+        at: FilePos,
+        hash: &BlockHash,
+        height: Height,
+        found: &str,
+    ) -> Fault {
+        let path = files.path(at.file);
+        let wanted = format!("block {hash} at height {height}");
+        let advice = "The block file is damaged: look at the drive, then put the file back, or run ffwd reindex and then ffwd \
+                      sync, which fetches the block again";
+        store::Fault::new(FaultKind::Damaged, &path, wanted, found, advice).at_offset(u64::from(at.offset)).into()
+    }
+
     /// The disk is full: with room, the same work can be done.
     pub fn is_no_space(&self) -> bool {
         matches!(self, Fault::Store(fault) if fault.is_no_space())

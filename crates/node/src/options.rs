@@ -158,6 +158,15 @@ impl Options {
         Host::new(self.disk.clone(), self.kernels)
     }
 
+    /// Which of the indexes cannot be kept with `-prune`, in Core's words; `None` where all can.
+    ///
+    /// Source: Bitcoin Core b88bffe, init.cpp, `AppInitParameterInteraction`.
+    pub fn prune_conflict(&self) -> Option<String> {
+        let lost = self.indexes.iter().filter(|kind| self.prune != Prune::Off && !kind.allows_prune());
+        let why: Vec<String> = lost.map(|kind| format!("Prune mode is incompatible with -{}.", kind.name())).collect();
+        (!why.is_empty()).then(|| why.join(" "))
+    }
+
     /// Where debug.log lies; `None` where none is written.
     pub fn log_path(&self) -> Option<PathBuf> {
         let name = self.own_files.log.clone().unwrap_or_else(|| PathBuf::from("debug.log"));
@@ -176,9 +185,14 @@ pub enum Prune {
     Manual,
     /// Files are removed so that about this much block and undo data stays.
     Target {
-        /// Bytes; Core takes 550 MiB and more.
+        /// Bytes; Core takes [`Prune::TARGET_BYTES_MIN`] and more.
         bytes: u64,
     },
+}
+
+impl Prune {
+    /// Least target of Core's. Source: Bitcoin Core b88bffe, validation.h, `MIN_DISK_SPACE_FOR_BLOCK_FILES`.
+    pub const TARGET_BYTES_MIN: u64 = 550 << 20;
 }
 
 /// How files grow, how long a sync waits, and whether the cache follows the machine. What is Core's is so by default; tests take less, or more.

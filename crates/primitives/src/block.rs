@@ -8,6 +8,7 @@ use crate::amount::Amount;
 use crate::encode::{DecodeError, Reader, compact_size_bytes};
 use crate::header::{HEADER_BYTES, Header};
 use crate::ids::{OutPoint, Txid, Wtxid};
+use crate::merkle;
 use crate::tables::{InputAt, OutputAt, Tables, TransactionAt, offset_fits};
 use kernels::Kernels;
 use kernels::sha256::{Pieces, Sha256, sha256};
@@ -150,6 +151,16 @@ impl<'a> Block<'a> {
         self.kernels().sha256d_many(&pieces, &mut hashes);
         out.clear();
         out.extend(hashes.into_iter().map(Txid::from_bytes));
+    }
+
+    /// Ids of all transactions, in order, if they are those of the header; `None` where the body is that of another header,
+    /// or a changed one with the same merkle root (CVE-2012-2459).
+    pub fn txids_of_header(&self) -> Option<Vec<Txid>> {
+        let mut txids = Vec::new();
+        self.txids_into(&mut txids);
+        let mut leaves = txids.iter().map(|txid| txid.to_hash256()).collect();
+        let is_its = merkle::root(self.kernels(), &mut leaves) == (self.header().merkle_root(), false);
+        is_its.then_some(txids)
     }
 
     /// Witness ids of all transactions, in order, the coinbase's real one included; `out` is cleared first.
@@ -471,6 +482,25 @@ mod tests {
         block.wtxids_into(&txids, &mut wtxids);
         assert_eq!((txids, wtxids), (vec![Txid::from_hash256(root)], vec![Wtxid::from_hash256(root)]));
         assert_eq!((block.stripped_bytes(), block.weight()), (285, 1140));
+    }
+
+    #[test]
+    fn txids_of_a_header_are_those_of_its_own_body_alone() {
+        let good = genesis();
+        let coinbase = &good[HEADER_BYTES + 1..];
+        let mut other = good.clone();
+        other[HEADER_BYTES + 60] ^= 1;
+        // Of a block with one transaction, the merkle root is its id.
+        let txid = Header(*good.first_chunk().unwrap()).merkle_root();
+        let root = merkle::root(Kernels::AUTO, &mut vec![txid; 2]).0;
+        let changed = [&good[..36], &root.0, &good[68..HEADER_BYTES], &[2], coinbase, coinbase].concat();
+        for (row, bytes, is_its) in [("its own", good, true), ("another", other, false), ("twice", changed, false)] {
+            let mut tables = Tables::new();
+            let block = tables.parse_block(&bytes).unwrap();
+            let mut txids = Vec::new();
+            block.txids_into(&mut txids);
+            assert_eq!(block.txids_of_header(), is_its.then_some(txids), "{row}");
+        }
     }
 
     #[test]

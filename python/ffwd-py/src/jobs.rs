@@ -3,12 +3,14 @@
 use crate::errors;
 use ffwd_engine::{Ended, Stop};
 use pyo3::prelude::*;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 /// Interval at which signal handlers are run.
 const SIGNALS_INTERVAL: Duration = Duration::from_millis(50);
+/// Events that wait for the callback. With more of them, the job waits for it.
+const EVENTS_MAX: usize = 1_000;
 
 /// An event of a running job.
 #[pyclass(frozen, get_all, module = "ffwd")]
@@ -156,7 +158,7 @@ pub(crate) fn run<T: Send>(
     on_event: Option<Py<PyAny>>,
     work: impl FnOnce(Tell) -> Result<T, ffwd_engine::Error> + Send,
 ) -> PyResult<T> {
-    let (events, told) = channel();
+    let (events, told) = sync_channel(EVENTS_MAX);
     let wants_events = on_event.is_some();
     let tell: Tell = Box::new(move |event| {
         if wants_events {
@@ -171,11 +173,8 @@ pub(crate) fn run<T: Send>(
                 let event = match told.recv_timeout(SIGNALS_INTERVAL) {
                     Ok(event) => Some(event),
                     Err(RecvTimeoutError::Timeout) => None,
-                    // The job is about to end.
-                    Err(RecvTimeoutError::Disconnected) => {
-                        thread::park_timeout(SIGNALS_INTERVAL);
-                        None
-                    }
+                    // The job has ended, and its thread does at once.
+                    Err(RecvTimeoutError::Disconnected) => break,
                 };
                 if raised.is_none() {
                     raised = Python::attach(|py| look(py, on_event.as_ref(), event)).err();

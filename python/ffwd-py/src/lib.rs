@@ -18,7 +18,8 @@ use pyo3::prelude::*;
 fn verify_script(py: Python<'_>, tx: &[u8], input: usize, spent: Vec<(i64, Vec<u8>)>, flags: &str) -> PyResult<()> {
     let flags: ScriptFlags = flags.parse().map_err(|why| errors::script(py, &why))?;
     let spent: Vec<SpentOutput<'_>> = spent.iter().map(|(value, script)| SpentOutput::new(*value, script)).collect();
-    ffwd_engine::verify_script(tx, input, &spent, flags).map_err(|why| errors::script(py, &why))
+    let verified = py.detach(|| ffwd_engine::verify_script(tx, input, &spent, flags));
+    verified.map_err(|why| errors::script(py, &why))
 }
 
 /// The type of a script.

@@ -97,7 +97,8 @@ fn damaged_files_are_errors_of_their_blocks() {
         let read: Vec<_> = dir.blocks(..).unwrap().collect();
         let bad: Vec<_> = read.iter().filter_map(|block| block.as_ref().err()).collect();
         assert_eq!((read.len(), bad.len()), (108, 1), "{file}: {bad:?}");
-        assert!(matches!(bad[0].kind(), ErrorKind::Refused | ErrorKind::Damaged), "{}", bad[0]);
+        let path = folder.path().join("regtest/blocks").join(file);
+        assert_eq!((bad[0].kind(), bad[0].path()), (ErrorKind::Damaged, Some(&*path)), "{}", bad[0]);
     }
 }
 

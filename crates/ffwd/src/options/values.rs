@@ -16,8 +16,8 @@ pub(crate) const PAR_MAX: i64 = 1024;
 pub(crate) const DBCACHE_MIB_MIN: u64 = 4;
 /// Most of it, in MiB: 16 TiB, so that bytes never overflow.
 pub(crate) const DBCACHE_MIB_MAX: u64 = 16 << 20;
-/// Least of `-prune`, in MiB. Source: Bitcoin Core b88bffe, validation.h, `MIN_DISK_SPACE_FOR_BLOCK_FILES`.
-const PRUNE_MIB_MIN: i64 = 550;
+/// Least of `-prune`, in MiB.
+const PRUNE_MIB_MIN: i64 = (Prune::TARGET_BYTES_MIN >> 20) as i64;
 /// Most of `-maxconnections`: more need more file descriptors than a process has.
 pub(crate) const CONNECTIONS_MAX: u16 = 1000;
 

@@ -15,7 +15,7 @@ use crate::threads::locks::{lock, wait};
 use indexes::block::BlockFilter;
 use indexes::{BlockRecords, IndexKind, Wanted, locator};
 use primitives::undo::spent_coins;
-use primitives::{BlockHash, Hash256, Height, Tables, merkle};
+use primitives::{BlockHash, Height, Tables};
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -324,18 +324,13 @@ impl DataDir<'_> {
         // Every program has this one, whatever its files hold.
         let is_genesis = block.height == Height::GENESIS;
         let bytes = if is_genesis { self.params.genesis.clone() } else { self.read(node)? };
-        let bad = |found: &str| self.damaged_block(&block, found);
+        let bad = |found: &str| Fault::damaged_block(&self.files, block.pos, &block.hash, block.height, found);
         let mut tables = Tables::with(self.options.kernels);
         let parsed = tables.parse_block(&bytes).map_err(|why| bad(&why.to_string()))?;
         if parsed.header().hash() != block.hash {
             return Err(bad("a block with another header"));
         }
-        let mut txids = Vec::new();
-        parsed.txids_into(&mut txids);
-        let mut leaves: Vec<Hash256> = txids.iter().map(|txid| Hash256(*txid.as_bytes())).collect();
-        if merkle::root(parsed.kernels(), &mut leaves) != (parsed.header().merkle_root(), false) {
-            return Err(bad("transactions that are not those of its header"));
-        }
+        let txids = parsed.txids_of_header().ok_or_else(|| bad("transactions that are not those of its header"))?;
         let needs_undo = (wanted.filter || wanted.stats) && block.height > Height::GENESIS;
         let undo = if needs_undo { self.read_undo(node, block.prev)? } else { Spill::new() };
         let spent = match needs_undo {
@@ -364,15 +359,6 @@ impl DataDir<'_> {
         let pos = index.body(node).location().unwrap_or(FilePos { file: 0, offset: 0 });
         let tree = index.headers();
         IndexedBlock { hash: tree.hash(node), prev: tree.header(node).prev(), height: tree.height(node), pos }
-    }
-
-    fn damaged_block(&self, block: &IndexedBlock, found: &str) -> Fault {
-        let path = self.files.path(block.pos.file);
-        let wanted = format!("block {} at height {}", block.hash, block.height);
-        let advice = "The block file is damaged: look at the drive, then put the file back, or run ffwd reindex and then ffwd \
-                      sync, which fetches the block again";
-        let fault = store::Fault::new(FaultKind::Damaged, &path, wanted, found, advice);
-        fault.at_offset(u64::from(block.pos.offset)).into()
     }
 }
 

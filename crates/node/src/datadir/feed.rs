@@ -83,8 +83,8 @@ impl BlockFeed {
         BlockFeed { arrivals: None, dbcache_bytes: dbcache_bytes as u64, pool, state: Mutex::new(state) }
     }
 
-    /// Whether this many bytes of blocks, if not a few, are more than the memory that is left to the page cache: then blocks that were read
-    /// are not kept there, which the tables of coins need.
+    /// Whether blocks of this many bytes are more than the page cache has room for. Then they do not stay there after they
+    /// were read: the tables of coins need the room. A small run always stays.
     fn exceed_memory(&self, bytes: u64) -> bool {
         bytes > CACHED_BYTES_MIN
             && MachineMemory::default().left().is_some_and(|left| bytes > left.saturating_sub(self.dbcache_bytes))

@@ -308,7 +308,6 @@ impl<'o> Run<'o> {
 /// What the driver is told of the options.
 fn settings(datadir: &DataDir<'_>, sync: &SyncOptions) -> Settings {
     let options = datadir.options;
-    let seeks_none = sync.connect.as_ref().is_some_and(Vec::is_empty) && sync.addnode.is_empty();
     Settings {
         ends_at_tip: sync.exit_at_tip,
         stop_at: options.stop_at_height,
@@ -320,7 +319,7 @@ fn settings(datadir: &DataDir<'_>, sync: &SyncOptions) -> Settings {
         },
         assume: AssumeValid { hash: options.assumevalid, minimum_chain_work: options.minimum_chain_work },
         spacing_s: datadir.params.pow_target_spacing,
-        expects_peers: !seeks_none,
+        expects_peers: !sync.seeks_none(),
         snapshot: datadir.assumed.map(|assumed| assumed.base),
         limits: sync.download.limits,
     }

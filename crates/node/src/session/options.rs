@@ -44,7 +44,7 @@ pub struct SyncOptions {
 
 impl SyncOptions {
     /// Whether no peer is sought at all.
-    pub(crate) fn seeks_none(&self) -> bool {
+    pub fn seeks_none(&self) -> bool {
         self.connect.as_ref().is_some_and(Vec::is_empty) && self.addnode.is_empty()
     }
 

@@ -11,7 +11,7 @@ use crate::pipeline::engine::undo_coins;
 use crate::threads::shares::Shares;
 use kernels::Kernels;
 use primitives::coin::{code, is_unspendable};
-use primitives::{CoinKey, CoinRef, Hash256, OutPoint, Tables, Txid, merkle};
+use primitives::{CoinKey, CoinRef, OutPoint, Tables, Txid};
 use std::collections::HashMap;
 use std::path::Path;
 use store::Host;
@@ -49,14 +49,8 @@ impl Rollback {
         };
         let mut tables = Tables::with(self.kernels);
         let block = tables.parse_block(bytes).map_err(|why| damaged(&why.to_string()))?;
-        let mut txids = Vec::new();
-        block.txids_into(&mut txids);
-        let mut leaves: Vec<Hash256> = txids.iter().map(|txid| Hash256(*txid.as_bytes())).collect();
-        if block.header().hash() != entry.hash
-            || merkle::root(block.kernels(), &mut leaves).0 != entry.header.merkle_root()
-        {
-            return Err(damaged("its place has another block"));
-        }
+        let txids = block.txids_of_header().filter(|_| block.header().hash() == entry.hash);
+        let txids = txids.ok_or_else(|| damaged("its place has another block"))?;
         let spent = undo_coins(undo, &block).ok_or_else(|| damaged("its undo data does not fit it"))?;
         for (index, tx) in block.transactions().enumerate().collect::<Vec<_>>().into_iter().rev() {
             for (vout, _) in tx.outputs().enumerate().filter(|(_, output)| !is_unspendable(output.script())) {

@@ -16,12 +16,12 @@ use consensus::header::Ancestor;
 use consensus::{Cleanup, Params, ScriptCheckReason, bip30, flags};
 use kernels::Kernels;
 use primitives::undo::spent_coins;
-use primitives::{Block, BlockHash, CoinRef, Hash256, Header, Height, MedianTime, Tables, Txid, Work, merkle};
+use primitives::{Block, BlockHash, CoinRef, Header, Height, MedianTime, Tables, Txid, Work};
 use std::path::Path;
-use store::Host;
 use store::blockfiles::BlockFiles;
 use store::undofiles::UndoFiles;
 use store::xor;
+use store::{FilePos, Host};
 use sys::spill::Spill;
 
 /// What a chain is opened for.
@@ -215,25 +215,21 @@ impl ChainFiles {
     /// As [`ChainFiles::read_block`]; the files hold something else.
     pub fn read_whole(&self, height: Height) -> Result<WholeBlock, Fault> {
         let bytes = self.read_block(height)?;
-        let bad = |why: &str| {
-            let why = format!("block {} at height {height}: {why}", self.hash(height));
-            Fault::refused(why, "Run ffwd reindex; if it says the same, look at the drive")
-        };
+        let place = self.place(height);
+        let at = place.data.unwrap_or(FilePos { file: 0, offset: 0 });
+        let bad = |found: &str| Fault::damaged_block(&self.files, at, &place.hash, height, found);
         let mut tables = Tables::with(self.host.kernels);
-        let mut txids = Vec::new();
         let block = tables.parse_block(&bytes).map_err(|why| bad(&why.to_string()))?;
-        block.txids_into(&mut txids);
-        let mut leaves: Vec<Hash256> = txids.iter().map(|txid| Hash256(*txid.as_bytes())).collect();
-        let is_its = block.header() == self.header(height);
-        if !is_its || merkle::root(block.kernels(), &mut leaves) != (block.header().merkle_root(), false) {
-            return Err(bad("the block file holds other transactions or another header"));
+        if block.header() != place.header {
+            return Err(bad("a block with another header"));
         }
+        let txids = block.txids_of_header().ok_or_else(|| bad("transactions that are not those of its header"))?;
         let undo = if height == Height::GENESIS { Spill::from(&[0][..]) } else { self.read_undo(height)? };
         if spent_coins(&undo, &block).is_none() {
-            return Err(bad("its undo data is that of another block"));
+            return Err(bad("undo data that does not fit it"));
         }
         if !block.transaction(0).is_coinbase() {
-            return Err(bad("its first transaction is no coinbase"));
+            return Err(bad("a first transaction that is no coinbase"));
         }
         Ok(WholeBlock { bytes, tables, txids, undo })
     }

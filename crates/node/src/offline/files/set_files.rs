@@ -56,16 +56,15 @@ impl SetFiles {
         Ok(SetFiles { height: entry.height, coins, best })
     }
 
-    /// The stored bytes of a coin; `None` where it is not in the set.
+    /// What `take` makes of a coin; `None` where it is not in the set.
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
-    pub fn get(&self, outpoint: &OutPoint) -> Result<Option<Vec<u8>>, Fault> {
+    /// A damaged table or coin, or what the system says.
+    pub fn get<T>(&self, outpoint: &OutPoint, take: impl FnOnce(&CoinRef<'_>) -> T) -> Result<Option<T>, Fault> {
         let view = self.coins.view();
         let Some(stored) = view.get(outpoint)? else { return Ok(None) };
-        decode(&view, outpoint, &stored)?;
-        Ok(Some(stored))
+        Ok(Some(take(&decode(&view, outpoint, &stored)?)))
     }
 
     /// All coins, for one thread.
