@@ -53,7 +53,7 @@ impl Look<'_> {
             self.find(Kind::IndexMissing, &dir, At::ALL, format!("block index: {what}"), seconds);
             return None;
         }
-        let loaded = BlockTreeDb::open_read_only(disk, &self.layout).and_then(|index| index.load(&network));
+        let loaded = BlockTreeDb::open_read_only(self.options.host(), &self.layout).and_then(|index| index.load(&network));
         let loaded = match loaded {
             Ok(loaded) => loaded,
             Err(fault) => {
@@ -116,7 +116,7 @@ impl Look<'_> {
                 return None;
             }
         }
-        let stands = Chainstate::open_read_only(disk, &dir).and_then(|coins| {
+        let stands = Chainstate::open_read_only(self.options.host(), &dir).and_then(|coins| {
             let heads = coins.head_blocks()?;
             Ok((coins.best_block()?, heads.is_some(), coins))
         });
@@ -172,8 +172,7 @@ impl Look<'_> {
     pub(super) fn optional_indexes(&mut self) {
         let bytes: u64 = self.layout.used_space(&*self.options.disk).map_or(0, |used| used.blocks);
         for kind in IndexKind::ALL {
-            let disk = self.options.disk.clone();
-            let there = IndexDb::open_read_only(disk, &self.layout, kind);
+            let there = IndexDb::open_read_only(self.options.host(), &self.layout, kind);
             let looked = there.and_then(|db| {
                 let Some(db) = db else { return Ok(()) };
                 db.best_block()?;

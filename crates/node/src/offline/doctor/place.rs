@@ -155,8 +155,9 @@ impl Look<'_> {
                 return None;
             }
         };
-        let blocks = Arc::new(BlockFiles::new(disk.clone(), &dir, &network, key));
-        let undo = UndoFiles::new(disk, &dir, &network, key);
+        let host = self.options.host();
+        let blocks = Arc::new(BlockFiles::new(&host, &dir, &network, key));
+        let undo = UndoFiles::new(host, &dir, &network, key);
         Some(Files { blocks, undo, key })
     }
 

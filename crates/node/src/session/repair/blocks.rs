@@ -43,7 +43,7 @@ impl<'o> Opened<'o> {
     pub(super) fn new(options: &'o Options, events: crate::reporting::Events<'o>) -> Result<Opened<'o>, Fault> {
         let locked = lock::lock(options, events, false)?;
         let reporter = lock::reporter(events, options, "repair");
-        let db = reporter.with_room(|| BlockTreeDb::open(locked.disk.clone(), &locked.layout))?;
+        let db = reporter.with_room(|| BlockTreeDb::open(&locked.host, &locked.layout))?;
         let loaded = db.load(&lock::network(&options.params))?;
         let mut index = BlockIndex::new(&options.params);
         for entry in &loaded.entries {

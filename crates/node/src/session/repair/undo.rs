@@ -124,7 +124,7 @@ fn find_coins(opened: &Opened<'_>, top: NodeId, spenders: &mut [Spender]) -> Res
     }
     let mut next = Some(top);
     let mut txids = Vec::new();
-    let mut tables = Tables::new();
+    let mut tables = Tables::with(opened.options.kernels);
     while let Some(node) = next.filter(|_| spenders.iter().any(|spender| !spender.is_done())) {
         if opened.reporter.is_stopping() {
             return Err(Fault::Stopped);

@@ -93,7 +93,7 @@ impl Sources {
                 }
             }
         }
-        let plain = BlockFiles::foreign(disk.clone(), plain, &network);
+        let plain = BlockFiles::foreign(&datadir.host, plain, &network);
         let count = plain.numbers()?.there.len();
         let scans = scan::scan_each(count, datadir.options.par, &datadir.reporter, |at| plain.scan(at as u32))?;
         let mut unreadable = 0;
