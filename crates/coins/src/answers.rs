@@ -41,7 +41,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Room for `spends` answers; many coins lie in a file of `spill`.
+    /// Room for `spends` answers; the bytes of many coins go to a file of `spill`.
     pub fn with_capacity(spends: usize, spill: &SpillFiles) -> Answers {
         let bytes = spill.with_capacity((spends * 36).min(IN_MEMORY));
         Answers { answers: Vec::with_capacity(spends), bytes, misses: Vec::new() }

@@ -41,7 +41,7 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// None; `kernels` says of which pages they will be.
+    /// No chunks yet; `kernels` chooses the size of their pages.
     pub(crate) fn new(kernels: Kernels) -> Chunks {
         Chunks { kernels, chunks: Vec::new(), used: 0, free: Vec::new(), bytes: 0 }
     }

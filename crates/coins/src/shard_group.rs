@@ -68,9 +68,9 @@ pub struct Probe {
 pub struct RunSetup {
     /// The secret of their hashes.
     pub secret: HashKey,
-    /// What they ask for memory with.
+    /// Kernels for prefetches and the memory of tables.
     pub kernels: Kernels,
-    /// Where the coins lie that a block spends, where they are many.
+    /// Files for the coins that a block spends, where they are many.
     pub spill: SpillFiles,
 }
 

@@ -1,6 +1,6 @@
-//! The features that this program was built with, and which one brings what it lacks.
+//! The features of this program, and the feature that a missing command or option needs.
 //!
-//! crates/ffwd/Cargo.toml says what each of them is.
+//! crates/ffwd/Cargo.toml describes each of them.
 
 use std::ffi::OsString;
 
@@ -22,12 +22,21 @@ const FEATURES: [(&str, bool); 14] = [
     ("zstd", cfg!(feature = "zstd")),
 ];
 
-/// Commands that a feature of another name brings; the others bear the name of theirs.
-const COMMANDS: [(&str, &str); 2] = [("serve", "server"), ("stop", "server")];
-/// Options that a feature brings.
+/// Commands that need a feature, and which. `lab micro` needs `micro` as well.
+const COMMANDS: [(&str, &str); 8] = [
+    ("audit", "audit"),
+    ("demo", "demo"),
+    ("export", "export"),
+    ("lab", "lab"),
+    ("manuals", "manuals"),
+    ("serve", "server"),
+    ("stop", "server"),
+    ("top", "top"),
+];
+/// Options that need a feature.
 const OPTIONS: [(&str, &str); 2] = [("--server", "server"), ("--without", "ablation")];
 
-/// The names of those that are there.
+/// The names of the features of this program.
 fn present() -> impl Iterator<Item = &'static str> {
     FEATURES.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name)
 }
@@ -43,18 +52,16 @@ fn lacks(feature: &str) -> bool {
     FEATURES.contains(&(feature, false))
 }
 
-/// Why a command line cannot be run by this program, where a feature would make it right. `words` are as clap reads them.
+/// Why this program cannot run a command line that needs a feature. `words` are as clap reads them.
 pub(crate) fn missing(words: &[OsString]) -> Option<String> {
     let words: Vec<&str> = words.iter().skip(1).map(|word| word.to_str().unwrap_or_default()).collect();
     let mut named = words.iter().copied().filter(|word| *word != "help");
     let command = named.next()?;
-    let feature = match (command, named.next()) {
-        ("lab", Some("micro")) if !lacks("lab") => "micro",
-        _ => COMMANDS.iter().find(|(name, _)| *name == command).map_or(command, |(_, feature)| feature),
-    };
-    if lacks(feature) {
-        let part = if feature == "micro" { "lab micro" } else { command };
-        return Some(told(&format!("the command {part}"), feature));
+    if let Some((_, feature)) = COMMANDS.iter().find(|(name, feature)| *name == command && lacks(feature)) {
+        return Some(told(&format!("the command {command}"), feature));
+    }
+    if command == "lab" && named.next() == Some("micro") && lacks("micro") {
+        return Some(told("the command lab micro", "micro"));
     }
     let is_option = |word: &&&str, name: &str| word.split('=').next() == Some(name);
     let (option, feature) =
@@ -110,7 +117,10 @@ mod tests {
             let feature = if feature == "micro" && lacks("lab") { "lab" } else { feature };
             assert!(said.is_none_or(|why| why.contains(&format!("--features {feature}`"))), "{line}");
         }
-        for line in ["", "sync", "reindex --par 1", "import lab", "help", "nothing"] {
+        // Features whose names are no commands are no commands either.
+        for line in
+            ["", "sync", "reindex --par 1", "import lab", "help", "nothing", "heap", "unproven", "micro", "zstd"]
+        {
             assert_eq!(of(line), None, "{line}");
         }
     }

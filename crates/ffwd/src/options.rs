@@ -168,7 +168,7 @@ pub(crate) struct CoreOption {
     pub(crate) shown: Shown,
     pub(crate) effect: Effect,
     pub(crate) category: Category,
-    /// None for what ffwd does not use, and for what is written otherwise: networks, help, version.
+    /// None for options that ffwd does not use, and for those of another form: networks, help, version.
     pub(crate) line: Option<OnCommandLine>,
 }
 

@@ -129,7 +129,7 @@ struct DamagedObject<'a> {
     offset: u64,
 }
 
-/// The names of what a job left out: nothing, where this program cannot.
+/// The names of the optimizations that a job left out; none without the feature `ablation`.
 fn left_out(kernels: Kernels) -> Vec<&'static str> {
     #[cfg(feature = "ablation")]
     return kernels.left_out();

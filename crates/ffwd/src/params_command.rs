@@ -1,7 +1,7 @@
-//! `ffwd params`: what a network's rules and limits are, as this program has them compiled in.
+//! `ffwd params`: the rules and limits of a network, as compiled into this program.
 //!
 //! Names and groups are those of Core's `bitcoin-util getchainparams` where it has them. No data directory and no
-//! configuration is looked at: what options and bitcoin.conf change is not in it.
+//! configuration is read: changes by options and bitcoin.conf do not show.
 
 use crate::Failure;
 use crate::args::Params as Given;

@@ -35,7 +35,7 @@ impl Settings {
             user: secret(given, "rpcuser", files),
             password: secret(given, "rpcpassword", files),
             auth: secrets(given, "rpcauth", files),
-            whitelist: list(given, "rpcwhitelist", files),
+            whitelist: files.texts(given, "rpcwhitelist"),
             whitelist_default: files.flag(given, "rpcwhitelistdefault")?,
             rest: files.flag(given, "rest")?.unwrap_or(false),
             ..settings::Settings::default()
@@ -53,7 +53,7 @@ impl Settings {
         if let Some(seconds) = whole("rpcservertimeout", files)? {
             made.timeout = Duration::from_secs(number_of(seconds) as u64);
         }
-        made.allow = allowed(&list(given, "rpcallowip", files))?;
+        made.allow = allowed(&files.texts(given, "rpcallowip"))?;
         made.cookie_file = cookie(given, files, &net_dir)?;
         let permissions = files.option(given, "rpccookieperms", |setting| Ok(setting.value.text().to_owned()))?;
         if let Some(name) = permissions {
@@ -67,9 +67,9 @@ impl Settings {
 
     fn rpc_addresses(&mut self, given: &Server, has_allowed: bool) -> Result<Vec<SocketAddr>, Failure> {
         let files = &mut self.files;
-        let port = files.port(given.one::<u16>("rpcport"), "rpcport")?;
+        let port = files.port(given, "rpcport")?;
         let port = port.unwrap_or(self.options.params.rpc_port);
-        let bind = list(given, "rpcbind", files);
+        let bind = files.texts(given, "rpcbind");
         if let Some(text) = bind.iter().find(|text| !has_good_port(text)) {
             return Err(Failure::Usage(format!("Invalid port specified in -rpcbind: '{text}'")));
         }
@@ -122,12 +122,7 @@ fn cookie(given: &Server, files: &mut Files, net_dir: &Path) -> Result<Option<st
     })
 }
 
-/// The command line's values, and those of the files.
-fn list(given: &Server, name: &str, files: &mut Files) -> Vec<String> {
-    given.many(name).into_iter().chain(files.list(name)).collect()
-}
-
-/// The same, of which nothing is said.
+/// As [`Files::texts`], without a note that names the values.
 fn secrets(given: &Server, name: &str, files: &Files) -> Vec<String> {
     let of_files = files.conf.list(name, files.chain);
     given.many(name).into_iter().chain(of_files.into_iter().map(|setting| setting.value.text().to_owned())).collect()

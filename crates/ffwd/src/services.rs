@@ -16,7 +16,7 @@ impl Files {
     pub(crate) fn commands(&mut self, given: &Notify) -> Commands {
         let mut all = |name: &str| {
             let is_command = |command: &String| !command.is_empty();
-            given.many(name).into_iter().chain(self.list(name)).filter(is_command).collect()
+            self.texts(given, name).into_iter().filter(is_command).collect()
         };
         Commands {
             block: all("blocknotify"),

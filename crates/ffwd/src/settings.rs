@@ -101,8 +101,8 @@ impl Files {
     }
 
     /// A port: the command line's, or the files'.
-    pub(crate) fn port(&mut self, given: Option<u16>, name: &str) -> Result<Option<u16>, Failure> {
-        self.value(given, name, |setting| {
+    pub(crate) fn port<const PLACE: u8>(&mut self, given: &Given<PLACE>, name: &str) -> Result<Option<u16>, Failure> {
+        self.option(given, name, |setting| {
             let text = setting.value.text();
             let port = text.parse().ok().filter(|&port| port > 0);
             port.ok_or_else(|| format!("Invalid port specified in -{name}: '{text}'"))
@@ -128,18 +128,25 @@ impl Files {
         Ok(wanted)
     }
 
-    /// The same as paths.
-    pub(crate) fn paths(&mut self, name: &str) -> Vec<PathBuf> {
-        let settings = self.conf.list(name, self.chain);
-        settings.iter().for_each(|setting| self.took(name, setting));
-        settings.iter().map(Setting::path).collect()
+    /// The values of a repeatable option: the command line's, then the files'.
+    pub(crate) fn texts<const PLACE: u8>(&mut self, given: &Given<PLACE>, name: &str) -> Vec<String> {
+        given.many(name).into_iter().chain(self.list(name)).collect()
     }
 
     /// The files' values of a repeatable option.
     pub(crate) fn list(&mut self, name: &str) -> Vec<String> {
+        self.settings_of(name).iter().map(|setting| setting.value.text().to_owned()).collect()
+    }
+
+    /// The same as paths.
+    pub(crate) fn paths(&mut self, name: &str) -> Vec<PathBuf> {
+        self.settings_of(name).iter().map(Setting::path).collect()
+    }
+
+    fn settings_of(&mut self, name: &str) -> Vec<Setting> {
         let settings = self.conf.list(name, self.chain);
         settings.iter().for_each(|setting| self.took(name, setting));
-        settings.into_iter().map(|setting| setting.value.text().to_owned()).collect()
+        settings
     }
 }
 
@@ -221,7 +228,7 @@ fn load_located(
     let console = writing.and_then(|given| given.core.one("printtoconsole"));
     let console = files.value(console, "printtoconsole", |setting| Ok(setting.value.truth()))?;
     let is_quiet = writing.is_some() && console == Some(false);
-    let options = options(common, writing, &mut files, params, datadir, stop)?;
+    let mut options = options(common, writing, &mut files, params, datadir, stop)?;
     options.prune_conflict().map_or(Ok(()), |why| Err(Failure::Conf(why)))?;
     if options.prune == Prune::Manual {
         notes.push(MANUAL.to_owned());
@@ -232,6 +239,7 @@ fn load_located(
     let Categories { on: categories, warnings: unknown } =
         writing.map_or(Ok(Categories::default()), |given| categories(given, &files))?;
     warnings.extend(unknown);
+    options.debug_bench = categories.contains(&"bench");
     let heap = categories.contains(&logging::HEAP);
     Ok(Settings { options, is_quiet, heap, categories, notes, warnings, files, commands: Commands::default() })
 }
@@ -271,7 +279,6 @@ fn options(
     let mut stop_at = None;
     let mut prune = Prune::Off;
     let mut blocksxor = None;
-    let mut bench = false;
     let mut micros = None;
     let mut indexes = Vec::new();
     if writing.is_some() {
@@ -285,7 +292,6 @@ fn options(
         blocksxor = files.flag(&given.core, "blocksxor")?;
         micros = files.flag(&given.core, "logtimemicros")?;
         indexes = files.indexes(&given.indexes)?;
-        bench = categories(given, files)?.on.contains(&"bench");
     }
     Ok(Options {
         kernels: kernels(common, writing)?,
@@ -298,7 +304,6 @@ fn options(
         prune,
         blocksxor: blocksxor.unwrap_or(true),
         indexes,
-        debug_bench: bench,
         log_time_micros: micros.unwrap_or(false),
         build: args::BUILD,
         stop,
@@ -307,13 +312,13 @@ fn options(
     })
 }
 
-/// `--cpu`, and what is left out of a job.
+/// The kernels that `--cpu` and `--without` ask for.
 pub(crate) fn kernels(common: &Common, writing: Option<&Writing>) -> Result<Kernels, Failure> {
     let kernels = Kernels::of(common.cpu.unwrap_or(Cpu::Auto))
         .map_err(|why| Failure::fault(format!("--cpu: {why}"), "Leave --cpu out, or name what this processor has"))?;
     #[cfg(feature = "ablation")]
     let kernels = kernels.without(writing.map_or(&[], |given| &given.without));
-    let _ = writing; // It is looked at with that feature alone.
+    let _ = writing; // Read with that feature only.
     Ok(kernels)
 }
 
@@ -365,7 +370,7 @@ fn testing(given: &Given<{ Place::Common as u8 }>, files: &mut Files) -> Result<
 #[derive(Default)]
 struct Categories {
     on: Vec<&'static str>,
-    /// What is said of those that there are not.
+    /// Warnings about categories that do not exist.
     warnings: Vec<String>,
 }
 

@@ -38,10 +38,8 @@ impl Settings {
         })?;
         let files = &mut self.files;
         let connect = files.connect(given, connections == Some(0));
-        let mut addnode = given.core.many::<String>("addnode");
-        addnode.extend(files.list("addnode"));
-        let mut seed_nodes = given.core.many::<String>("seednode");
-        seed_nodes.extend(files.list("seednode"));
+        let addnode = files.texts(&given.core, "addnode");
+        let seed_nodes = files.texts(&given.core, "seednode");
         check_peers(given, connect.as_deref().unwrap_or_default(), &addnode, &seed_nodes, default_port)?;
         let no_peers = connect.as_ref().is_some_and(Vec::is_empty) && addnode.is_empty();
         if given.exit_at_tip && no_peers && given.from.is_empty() && self.options.stop_at_height.is_none() {
@@ -126,7 +124,7 @@ impl Settings {
     /// The addresses to accept connections on.
     fn listen(&mut self, given: &Sync, whitebind: &[(SocketAddr, Permissions)]) -> Result<Vec<SocketAddr>, Failure> {
         let files = &mut self.files;
-        let port_given = files.port(given.core.one::<u16>("port"), "port")?;
+        let port_given = files.port(&given.core, "port")?;
         let port = port_given.unwrap_or(self.options.params.default_port);
         let (switches, mut texts): (Vec<String>, Vec<String>) =
             given.core.many::<String>("listen").into_iter().partition(|text| matches!(text.as_str(), "0" | "1"));
@@ -227,8 +225,7 @@ fn permitted<T>(
 /// The networks of `-onlynet`, of the command line and the files. Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
 fn only_networks(given: &Sync, files: &mut Files, has_proxy: bool) -> Result<Vec<Reachable>, Failure> {
     let of_line = given.core.many::<String>("onlynet");
-    let mut names = of_line.clone();
-    names.extend(files.list("onlynet"));
+    let names = files.texts(&given.core, "onlynet");
     let network = |name: &String| {
         match name.to_ascii_lowercase().as_str() {
         "ipv4" => Ok(Reachable::Ipv4),

@@ -1,7 +1,7 @@
-//! The kernels that a job uses: a value that its options hold and that is handed down to whatever hashes or multiplies.
+//! The kernels of a job: a value in its options, handed down to all code that hashes or multiplies.
 //!
-//! Two jobs of one process may use different ones. A value is one byte: a [`Cpu`], whose kernels are found out when they are
-//! first asked for, and never change. With the feature `ablation` it also says which ideas are left out.
+//! Two jobs of one process may use different kernels. A value is one byte, a [`Cpu`]: its kernels are selected on first use,
+//! and never change. With the feature `ablation` it has a set of optimizations to leave out as well.
 //!
 //! Absent on purpose: libraries that look at the processor by themselves (`sha2`, `memchr`, libsecp256k1); loops that ask
 //! for memory ahead inside a kernel.
@@ -16,7 +16,7 @@ use crate::{crc32c, muhash, ripemd160, secp256k1, xor};
 use std::sync::LazyLock;
 use sys::memory::{Array, Buffer};
 
-/// Which kernels a job uses. The default are the fastest of this processor.
+/// The kernels of a job. The default is the fastest of this processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kernels {
     cpu: Cpu,
@@ -24,7 +24,7 @@ pub struct Kernels {
     without: Ideas,
 }
 
-/// One kernel of each sort.
+/// One kernel for each task.
 struct Set {
     sha256: sha256::Kernel,
     widest: sha256::Lanes,
@@ -36,7 +36,7 @@ struct Set {
 }
 
 impl Set {
-    /// The fastest ones that are allowed where `cpu` is chosen, and that this processor has.
+    /// The fastest that `cpu` allows and this processor has.
     fn of(cpu: Cpu) -> Set {
         Set {
             sha256: sha256::Kernel::best(cpu),
@@ -50,7 +50,7 @@ impl Set {
     }
 }
 
-/// Of each kind of processor, in the order of [`Cpu::ALL`].
+/// A set for each kind of processor, in the order of [`Cpu::ALL`].
 static SETS: [LazyLock<Set>; Cpu::ALL.len()] = [
     LazyLock::new(|| Set::of(Cpu::Auto)),
     LazyLock::new(|| Set::of(Cpu::Plain)),
@@ -72,7 +72,7 @@ impl Kernels {
     /// Portable code, which every processor runs.
     pub const PLAIN: Kernels = Kernels::unchecked(Cpu::Plain);
 
-    /// Those of a kind of processor: to measure and to test.
+    /// The kernels of one kind of processor, to measure and to test.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl Kernels {
         if cpu.is_here() { Ok(Kernels::unchecked(cpu)) } else { Err(Missing(cpu)) }
     }
 
-    /// Safe where this processor lacks what `cpu` needs: each kernel is one that it has.
+    /// Safe also where this processor lacks what `cpu` needs: every kernel of a set is one that this processor has.
     const fn unchecked(cpu: Cpu) -> Kernels {
         Kernels {
             cpu,
@@ -101,7 +101,7 @@ impl Kernels {
         self.cpu
     }
 
-    /// The lanes that hash most messages at a time; fewer are left to narrower ones.
+    /// The widest lanes of SHA-256; narrower lanes hash what does not fill them.
     #[must_use]
     pub fn widest_sha256(self) -> sha256::Lanes {
         self.set().widest
@@ -203,7 +203,7 @@ impl Kernels {
         crc32c::append_with(self.set().crc32c, crc, data)
     }
 
-    /// The product of no numbers, to multiply many by.
+    /// An empty product, to multiply numbers into.
     #[must_use]
     pub fn muhash(self) -> Accumulator {
         self.set().muhash.accumulator()
@@ -250,7 +250,7 @@ impl Kernels {
         Buffer::new(bytes)
     }
 
-    /// Zero bytes that share huge pages with others: [`Buffer::cut`].
+    /// Zero bytes that share huge pages with other buffers: [`Buffer::cut`].
     #[must_use]
     pub fn cut(self, bytes: usize) -> Buffer {
         #[cfg(feature = "ablation")]
@@ -260,29 +260,29 @@ impl Kernels {
         Buffer::cut(bytes)
     }
 
-    /// Empty buckets of a hash table, of memory as [`Kernels::cut`] gives it.
+    /// Empty buckets of a hash table, in memory of [`Kernels::cut`].
     #[must_use]
     pub fn buckets(self, count: usize) -> Buckets {
         Array::of(self.cut(Buckets::bytes_of(count)))
     }
 }
 
-/// What is left out, to measure what it gives.
+/// Optimizations that are left out, to measure their effect.
 #[cfg(feature = "ablation")]
 impl Kernels {
-    /// The same without these ideas.
+    /// The same without these optimizations.
     #[must_use]
     pub fn without(self, ideas: &[Idea]) -> Kernels {
         Kernels { without: self.without.and(ideas), ..self }
     }
 
-    /// The names of what is left out.
+    /// The names of the optimizations that are left out.
     #[must_use]
     pub fn left_out(self) -> Vec<&'static str> {
         Idea::ALL.into_iter().filter(|idea| self.lacks(*idea)).map(Idea::name).collect()
     }
 
-    /// Whether this idea is left out.
+    /// Whether this optimization is left out.
     #[inline(always)]
     #[must_use]
     pub fn lacks(self, idea: Idea) -> bool {
@@ -295,7 +295,7 @@ mod tests {
     use super::*;
     use testkit::{Rng, rounds};
 
-    /// Those of all kinds of processor that this one can stand in for.
+    /// The kernels of every kind of processor that this one can stand in for.
     fn all() -> Vec<Kernels> {
         Cpu::ALL.into_iter().filter_map(|cpu| Kernels::of(cpu).ok()).collect()
     }
@@ -344,7 +344,7 @@ mod tests {
         }
     }
 
-    /// A choice holds for what it is handed to, whatever others use at the same time.
+    /// A choice holds for its own job, whatever other jobs use at the same time.
     #[test]
     fn choices_live_side_by_side() {
         let plain = Kernels::of(Cpu::Plain).unwrap();

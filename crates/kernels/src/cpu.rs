@@ -11,7 +11,7 @@ pub enum Cpu {
     Auto,
     /// Nothing: portable code.
     Plain,
-    /// NEON, which every ARM of 64 bits has; with the feature `unproven` alone.
+    /// NEON, which every ARM of 64 bits has; only with the feature `unproven`.
     Neon,
     /// AVX2 and FMA; SHA-NI, SSE 4.2 and PCLMULQDQ where they are there.
     Avx2,
@@ -27,8 +27,14 @@ pub struct Missing(pub Cpu);
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the kernels of {} need {}, which this processor lacks", self.0.name(), self.0.needs())?;
-        if self.0 == Cpu::Neon && !cfg!(feature = "unproven") {
+        let Missing(cpu) = *self;
+        write!(f, "the kernels of {} need ", cpu.name())?;
+        // Every ARM of 64 bits has NEON: there the build alone lacks it.
+        if cpu == Cpu::Neon && cfg!(target_arch = "aarch64") {
+            return f.write_str("a build with --features unproven");
+        }
+        write!(f, "{}, which this processor lacks", cpu.needs())?;
+        if cpu == Cpu::Neon && !cfg!(feature = "unproven") {
             f.write_str("; they also need a build with --features unproven")?;
         }
         Ok(())

@@ -1,10 +1,10 @@
 //! Arithmetic and hashing behind safe functions, each with a reference implementation that it is tested against.
 //!
-//! In: bytes. Out: bytes. With [`sys`] the only crate of the workspace with `unsafe`; which instructions the processor has is
-//! asked at run time, so that one program runs on every machine.
+//! In: bytes. Out: bytes. This crate and [`sys`] alone have `unsafe`. The instructions of the processor are detected at run
+//! time, so that one program runs on every machine.
 //!
-//! - [`Kernels`]: those that a job uses, handed down to it; [`cpu`]: kinds of processors. With the feature `ablation`
-//!   `ideas`: what a job can leave out, to measure what it gives.
+//! - [`Kernels`]: the choice of a job, handed down; [`cpu`]: kinds of processors. With the feature `ablation`, `ideas`:
+//!   optimizations that a job can leave out, to measure their effect.
 //! - [`sha256`]: single, double and incremental SHA-256, many messages at a time in vector lanes.
 //! - [`ripemd160`]: RIPEMD-160 of digests, many at a time in vector lanes.
 //! - [`xor`]: the 8-byte obfuscation of block files and the chainstate.

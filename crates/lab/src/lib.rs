@@ -4,7 +4,7 @@
 //! - `estimate`: how long mainnet would take on this machine.
 //! - `run`: whole programs, by a plan.
 //!
-//! The chains that it runs them on, and the report that is drawn of them, are crate `demo`'s.
+//! Crate `demo` makes the chains that programs run on, and draws the report.
 //! Absent on purpose: anything that the engine needs, and the small experiments, which are crate `micro`.
 
 pub mod commit;

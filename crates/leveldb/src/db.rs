@@ -114,15 +114,16 @@ impl Db {
     /// # Errors
     /// Something is damaged or missing, or the disk.
     pub fn open_read_only(disk: Arc<dyn Disk>, dir: &Path) -> Result<Db> {
-        Db::open_read_only_with(disk, dir, Options::default())
+        Db::open_read_only_with(disk, dir, Kernels::AUTO)
     }
 
-    /// The same; of the options the kernels count alone.
+    /// The same, with these kernels.
     ///
     /// # Errors
     /// As [`Db::open_read_only`].
-    pub fn open_read_only_with(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Db> {
-        let shared = Arc::new(Shared::new(disk, dir, options.kernels));
+    pub fn open_read_only_with(disk: Arc<dyn Disk>, dir: &Path, kernels: Kernels) -> Result<Db> {
+        let options = Options { kernels, ..Options::default() };
+        let shared = Arc::new(Shared::new(disk, dir, kernels));
         let Recovered { mut version, from_logs, .. } = recover(&shared, false)?;
         if let Some((meta, bytes)) = from_logs {
             let path = dir.join("(log)");
@@ -132,7 +133,7 @@ impl Db {
         Ok(Db::new(shared, options, version, None, None))
     }
 
-    /// What computes its checksums.
+    /// The kernels that it was opened with.
     pub fn kernels(&self) -> Kernels {
         self.0.options.kernels
     }

@@ -12,7 +12,7 @@ pub struct Options {
     /// Whether new tables get filters, which serve point look-ups and nothing else. Tables that are there are read with
     /// what they have.
     pub has_filters: bool,
-    /// What computes checksums.
+    /// Kernels for checksums, prefetches, and the memory of filters.
     pub kernels: Kernels,
 }
 

@@ -211,7 +211,7 @@ impl Table {
         &self.path
     }
 
-    /// What computes checksums, and asks for memory ahead.
+    /// Kernels for checksums, prefetches, and the memory of filters.
     pub(crate) fn kernels(&self) -> Kernels {
         self.kernels
     }

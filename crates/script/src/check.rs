@@ -166,7 +166,7 @@ pub trait Batch: Sync {
         false
     }
 
-    /// What hashes for it.
+    /// The kernels that hash for it.
     fn kernels(&self) -> Kernels {
         Kernels::AUTO
     }

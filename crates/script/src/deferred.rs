@@ -96,12 +96,12 @@ impl Deferred {
         Deferred { pairs: true, ..Deferred::default() }
     }
 
-    /// Records what `batch` likes to be given.
+    /// Records checks in the form that suits `batch`.
     pub fn for_batch(batch: &dyn Batch) -> Deferred {
         Deferred { pairs: batch.takes_pairs(), ..Deferred::default() }
     }
 
-    /// From now on records what `batch` likes to be given.
+    /// From now on records checks in the form that suits `batch`.
     pub fn suit(&mut self, batch: &dyn Batch) {
         self.pairs = batch.takes_pairs();
     }

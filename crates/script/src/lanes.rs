@@ -76,7 +76,7 @@ impl Batch for Best {
 #[derive(Clone, Copy, Debug)]
 pub struct Lanes {
     lanes: secp256k1::Lanes,
-    /// What hashes challenges.
+    /// The kernels that hash challenges.
     kernels: Kernels,
 }
 

@@ -69,8 +69,7 @@ impl Obfuscated {
 
     /// Opens a database that is there, without a lock, to read it only.
     pub(crate) fn open_read_only(host: Host, dir: &Path) -> Result<Obfuscated> {
-        let options = Options { kernels: host.kernels, ..Options::default() };
-        Obfuscated::with_stored_key(Db::open_read_only_with(host.disk, dir, options)?)
+        Obfuscated::with_stored_key(Db::open_read_only_with(host.disk, dir, host.kernels)?)
     }
 
     /// Opens a database, or makes an empty one where it is missing. The remains of one do not count as missing.

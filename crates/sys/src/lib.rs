@@ -1,7 +1,7 @@
 //! Calls of the operating system behind safe functions.
 //!
-//! With `kernels` the only crate of the workspace with `unsafe`. Each module has an implementation for systems that lack the
-//! call: no huge pages, no io_uring, no signals.
+//! This crate and `kernels` alone have `unsafe`. Each module has an implementation for systems that lack the call: no huge
+//! pages, no io_uring, no signals.
 //!
 //! - [`memory`]: zeroed memory on huge pages. [`map`]: a file as a slice. [`spill`]: bytes that lie in a file where they are
 //!   many. [`ring`]: many reads at once (io_uring). [`faults`]: how often a thread waited for a page.

@@ -21,7 +21,7 @@ use crate::bus_error::{self, Named};
 /// Makes a file without a name of that many bytes, all zero, for which the disk has room.
 type Make = dyn Fn(u64) -> io::Result<File> + Send + Sync;
 
-/// Files for many bytes: those of one directory, or, by default, none. A clone makes the same ones.
+/// Makes files for many bytes, in one directory; the default makes none. A clone makes them in the same place.
 #[derive(Clone, Default)]
 pub struct SpillFiles(Option<Arc<Source>>);
 
@@ -39,7 +39,7 @@ impl SpillFiles {
         SpillFiles(Some(Arc::new(Source { name: dir.join("(a file without a name)"), make: Box::new(make) })))
     }
 
-    /// No bytes; they are in memory up to a limit of the type, and beyond it in a file of these.
+    /// An empty spill: its bytes stay in memory up to the limit of the type, and go to a file beyond it.
     #[must_use]
     pub fn empty<const IN_MEMORY: usize>(&self) -> Spill<IN_MEMORY> {
         Spill { held: Held::Memory(Vec::new()), limit: IN_MEMORY, files: self.clone() }
@@ -114,7 +114,7 @@ impl FileBytes {
 }
 
 impl<const IN_MEMORY: usize> Spill<IN_MEMORY> {
-    /// No bytes; they will all be in memory.
+    /// An empty spill that never has a file.
     #[must_use]
     pub const fn new() -> Spill<IN_MEMORY> {
         Spill { held: Held::Memory(Vec::new()), limit: IN_MEMORY, files: SpillFiles(None) }

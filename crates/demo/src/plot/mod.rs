@@ -3,7 +3,7 @@
 //! In: debug.log files of ffwd and of any Bitcoin Core that writes UpdateTip lines, and results of `lab run`.
 //! Out: one HTML file with everything inside; beside it, when asked for, an SVG and a CSV file for each chart.
 //! Of runs that were profiled `flames` draws flame graphs, with the feature of that name.
-//! Absent on purpose: measuring (`run`), and any network: the page works from disk.
+//! Absent on purpose: measuring (crate `lab`), and any network: the page works from disk.
 
 mod charts;
 mod csv;

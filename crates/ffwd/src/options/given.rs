@@ -1,4 +1,4 @@
-//! What the command line gives of bitcoind's options: clap's arguments, made of the table.
+//! bitcoind's options on the command line: clap's arguments, made of the table.
 
 use super::{CoreOption, OnCommandLine, TABLE};
 use clap::error::Error;
@@ -50,7 +50,7 @@ impl<const PLACE: u8> Given<PLACE> {
     }
 }
 
-/// A name is asked of the group that it is in.
+/// Panics where no option of this place has the name: a mistake of the caller.
 fn check(name: &str, place: u8) {
     assert!(rows(place).any(|(option, _)| option.name == name), "the table has --{name} elsewhere");
 }

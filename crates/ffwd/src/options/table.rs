@@ -117,7 +117,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
         .lines(Sync, "ADDR", text, "Connect to this node as well, and again when it disconnects (repeatable)"),
     o("asmap", FlagOrText, Connection, NETWORK),
     o("bantime", Number, Connection, Used)
-        .line(Sync, "SECONDS", || clap::value_parser!(i64).into(), "Seconds that a ban lasts of which setban says nothing [default: 86400]"),
+        .line(Sync, "SECONDS", || clap::value_parser!(i64).into(), "Duration of a ban for which setban names none, in seconds [default: 86400]"),
     o("bind", Text, Connection, Used).many().networks_own()
         .lines(Sync, "ADDR", text, "Address to accept connections on, IP or IP:PORT (repeatable)"),
     o("cjdnsreachable", Flag, Connection, NETWORK),
@@ -302,7 +302,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
         .line(Server, "WHO", text, "Who may read the cookie: owner, group or all [default: owner]"),
     o("rpcdoccheck", Flag, Rpc, PROGRAM),
     o("rpcmaxconnections", Number, Rpc, Used)
-        .line(Server, "N", || clap::value_parser!(u16).range(1..).into(), "Clients that are connected at the same time; more wait until one has gone. Above 128 it is 128 [default: 16]"),
+        .line(Server, "N", || clap::value_parser!(u16).range(1..).into(), "Most connections of clients at the same time, never more than 128; further clients wait [default: 16]"),
     o("rpcpassword", Text, Rpc, Used).secret()
         .line(Server, "PASSWORD", text, "Password in place of the cookie; every program of this machine may see it [default: none]"),
     o("rpcport", Number, Rpc, Used).networks_own()
@@ -316,7 +316,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("rpcwhitelist", Text, Rpc, Used).many()
         .lines(Server, "LINE", text, "What a user may call, USER:CALL,CALL (repeatable) [default: everything]"),
     o("rpcwhitelistdefault", Flag, Rpc, Used)
-        .line(Server, "0|1", yes_or_no, "Who is in no --rpcwhitelist may call nothing [default: 1 with --rpcwhitelist, else 0]"),
+        .line(Server, "0|1", yes_or_no, "Users without --rpcwhitelist may call nothing [default: 1 with --rpcwhitelist, else 0]"),
     o("rpcworkqueue", Number, Rpc, Used)
         .line(Server, "N", || clap::value_parser!(u16).range(1..).into(), "Calls that wait for a thread [default: 64]"),
     o("server", Flag, Rpc, Used)

@@ -7,7 +7,7 @@
 //! `plan`: TOML to a plan. `check`, `survey`: what is wrong before anything runs; `build`: programs that are a commit. `engine`,
 //! `state`, `prepare`, `program`, `process`, `sample`, `limits`, `link`, `copy`, `snapshot`: the runs; `profile`: their stacks; `least`: runs with
 //! less and less memory. `compare`: what came of them, as `demo::result` has it.
-//! Absent on purpose: pictures (`plot` draws a result), and any judgement of a block.
+//! Absent on purpose: pictures (`demo::plot` draws a result), and any judgement of a block.
 
 mod build;
 mod check;

@@ -76,7 +76,7 @@ impl Quiet<'_, '_, '_> {
     ///
     /// As [`Engine::activate`].
     pub fn activate(&mut self) -> Result<(), Fault> {
-        // What a person asks for is not held back for headers that may come: nothing else goes on meanwhile.
+        // A request does not wait for headers that may still come: nothing else goes on meanwhile.
         self.datadir.is_asked_to_connect.store(true, Relaxed);
         let done = loop {
             match self.engine.activate() {

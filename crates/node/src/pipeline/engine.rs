@@ -167,7 +167,7 @@ impl<'w> Engine<'w> {
         Engine { params, world, index, assume, stop_at, tip, aim, times, news, pipeline }
     }
 
-    /// Where many bytes of a block lie.
+    /// Files for the coins and scripts that a block spends, where they are many.
     pub fn spill_files(&self) -> SpillFiles {
         self.world.spill_files()
     }

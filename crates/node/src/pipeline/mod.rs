@@ -118,12 +118,12 @@ pub trait Backend: Sync {
         Ok(has_any)
     }
 
-    /// What hashes, and asks for memory ahead.
+    /// Kernels for hashes and prefetches.
     fn kernels(&self) -> Kernels {
         Kernels::AUTO
     }
 
-    /// Where the coins and scripts that a block spends lie, where they are many.
+    /// Files for the coins and scripts that a block spends, where they are many.
     fn spill_files(&self) -> SpillFiles {
         SpillFiles::default()
     }

@@ -27,7 +27,7 @@ pub(crate) struct Question<'a> {
     pub bytes: &'a [u8],
     /// Median times past by height along its chain.
     pub times: &'a [MedianTime],
-    /// Where the scripts lie that it spends, where they are many.
+    /// Files for the scripts that it spends, where they are many.
     pub spill: &'a SpillFiles,
 }
 

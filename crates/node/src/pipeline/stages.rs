@@ -31,7 +31,7 @@ const SCRIPT_BYTES: usize = 26;
 /// Memory for checking blocks, used again for each.
 #[derive(Default)]
 pub(crate) struct CheckScratch {
-    /// What hashes.
+    /// Kernels for hashes.
     pub(super) kernels: Kernels,
     block: block::Scratch,
     wtxids: Vec<Wtxid>,
@@ -148,7 +148,7 @@ pub(crate) struct Judging<'a> {
     pub(crate) undo: Option<[u8; 4]>,
     /// What the optional indexes want of such a block.
     pub(crate) indexes: Option<&'a Wanted>,
-    /// Where what is too large for memory goes.
+    /// Files for what is too large for memory.
     pub(crate) spill: &'a SpillFiles,
 }
 

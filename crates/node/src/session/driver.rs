@@ -100,7 +100,7 @@ pub(crate) struct SyncDriver {
     doing: Doing,
 }
 
-/// Where the coins are of the blocks below a snapshot, once all of these are connected.
+/// Whether the coins of the chain below a snapshot are hashed, once its blocks are all connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum PastCoins {
     /// Not hashed.

@@ -5,7 +5,7 @@
 //! and the last slabs become empty first; an empty one goes back to the system. (Slabs with pieces of one size each were
 //! measured: tables of all sizes that a small set grows through kept four times their bytes.)
 //!
-//! The slabs are one pool of the process: what one job gives back another takes. One lock guards all of it: buffers are large and live long.
+//! All jobs of the process share one pool of slabs. One lock guards it: buffers are large and live long.
 
 use super::{Buffer, CutMemory, HUGE_PAGE_BYTES, Memory, Pages};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

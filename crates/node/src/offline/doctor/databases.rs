@@ -53,7 +53,8 @@ impl Look<'_> {
             self.find(Kind::IndexMissing, &dir, At::ALL, format!("block index: {what}"), seconds);
             return None;
         }
-        let loaded = BlockTreeDb::open_read_only(self.options.host(), &self.layout).and_then(|index| index.load(&network));
+        let loaded =
+            BlockTreeDb::open_read_only(self.options.host(), &self.layout).and_then(|index| index.load(&network));
         let loaded = match loaded {
             Ok(loaded) => loaded,
             Err(fault) => {
