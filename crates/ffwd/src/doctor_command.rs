@@ -190,6 +190,7 @@ mod tests {
             height: Some(Height::new(5)),
             hash: None,
             detail: "150 blocks".to_owned(),
+            swapped: None,
             command: "ffwd x".to_owned(),
             seconds: 12,
         }
