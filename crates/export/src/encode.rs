@@ -1,6 +1,5 @@
 //! Rows to the pages of a Parquet file, by any thread; put into the file by one.
 
-use crate::tables::{Selection, Table};
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, SchemaRef};
 use node::Fault;
@@ -31,8 +30,12 @@ pub(crate) fn fault(why: impl std::fmt::Display) -> Fault {
 }
 
 impl Format {
-    pub(crate) fn new(selection: &Selection, table: Table) -> Result<Format, Fault> {
-        let schema = selection.schema(table);
+    /// Files of these columns.
+    ///
+    /// # Errors
+    ///
+    /// What Parquet says of such columns.
+    pub(crate) fn of(schema: SchemaRef) -> Result<Format, Fault> {
         let mut properties = properties(&schema);
         add_encoded_arrow_schema_to_metadata(&schema, &mut properties);
         let properties = Arc::new(properties);
@@ -62,7 +65,7 @@ impl Format {
     }
 }
 
-/// zstd 1. Hashes and scripts hardly repeat: for them there is neither a dictionary nor statistics.
+/// zstd 1. Hashes and scripts hardly repeat: for them there is neither a dictionary nor statistics. A hash has nothing to compress.
 fn properties(schema: &SchemaRef) -> WriterProperties {
     let mut properties = WriterProperties::builder()
         .set_created_by(format!("ffwd {}", env!("CARGO_PKG_VERSION")))
@@ -74,6 +77,9 @@ fn properties(schema: &SchemaRef) -> WriterProperties {
         if hardly_repeats {
             let path = ColumnPath::new(path);
             let with = std::mem::take(&mut properties);
+            let is_hash = matches!(kind, DataType::FixedSizeBinary(_));
+            let with =
+                if is_hash { with.set_column_compression(path.clone(), Compression::UNCOMPRESSED) } else { with };
             properties = with
                 .set_column_dictionary_enabled(path.clone(), false)
                 .set_column_statistics_enabled(path, EnabledStatistics::None);

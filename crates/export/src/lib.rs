@@ -5,16 +5,20 @@
 //! (docs/export.md). Nothing is judged but that a block is its header's: what is exported is what the files hold.
 //!
 //! [`mod@run`] cuts a range into groups of rows that workers make side by side; [`rows`] fills the columns of [`tables`].
+//! [`coins`] makes one table of a UTXO set, as Parquet, CSV or SQLite.
 //! Absent on purpose: Parquet itself (crate `parquet`), queries.
 
 #![warn(clippy::missing_errors_doc)]
 
 pub mod address;
+mod aside;
+pub mod coins;
 mod encode;
 mod output;
 pub mod rows;
 pub mod run;
 pub mod tables;
 
+pub use coins::{CoinsFormat, CoinsReport, CoinsRequest, export_coins};
 pub use run::{ExportReport, Request, export};
 pub use tables::{Selection, Table};

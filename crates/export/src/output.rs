@@ -7,6 +7,7 @@
 //! A file is written under a hidden name beside its own, synced, and renamed: a task that runs twice, or dies, leaves whole
 //! files alone. A range that was exported before is written again where that is asked for; one that overlaps another is refused.
 
+use crate::aside::{Aside, failed};
 use crate::encode::{Format, Group, fault};
 use crate::tables::Table;
 use node::Fault;
@@ -43,10 +44,6 @@ fn in_the_way(path: &Path, first: u32, last: u32, from: u32, to: u32) -> Fault {
     }
     let why = format!("{path}: it holds blocks {first} to {last} already, and blocks {from} to {to} overlap them");
     Fault::refused(why, "Remove it, or export to another directory")
-}
-
-fn failed(path: &Path, why: impl std::fmt::Display) -> Fault {
-    Fault::refused(format!("{}: {why}", path.display()), "Give --out a directory that this user may write to")
 }
 
 /// The ranges of the files of a range of blocks: one for each thousand that it touches.
@@ -91,9 +88,7 @@ pub(crate) fn check_free(out: &Path, tables: &[Table], ranges: &[(u32, u32)], ov
 /// A file that is being written.
 pub(crate) struct Partial {
     writer: SerializedFileWriter<File>,
-    aside: PathBuf,
-    path: PathBuf,
-    is_done: bool,
+    aside: Aside,
 }
 
 impl Partial {
@@ -101,39 +96,25 @@ impl Partial {
         let dir = partition(out, table, from);
         fs::create_dir_all(&dir).map_err(|why| failed(&dir, why))?;
         let path = dir.join(name(from, to));
-        let aside = dir.join(format!(".{}.{}", name(from, to), std::process::id()));
-        let file = File::create(&aside).map_err(|why| failed(&aside, why))?;
-        let writer = format.writer(file).map_err(|why| failed(&aside, why))?;
-        Ok(Partial { writer, aside, path, is_done: false })
+        let aside = Aside::new(dir.join(format!(".{}.{}", name(from, to), std::process::id())), path)?;
+        let writer = format.writer(aside.create()?).map_err(|why| failed(aside.place(), why))?;
+        Ok(Partial { writer, aside })
     }
 
     /// Appends a group of rows.
     pub(crate) fn append(&mut self, group: Group) -> Result<(), Fault> {
         let mut rows = self.writer.next_row_group().map_err(fault)?;
         for column in group {
-            column.append_to_row_group(&mut rows).map_err(|why| failed(&self.aside, why))?;
+            column.append_to_row_group(&mut rows).map_err(|why| failed(self.aside.place(), why))?;
         }
-        rows.close().map_err(|why| failed(&self.aside, why))?;
+        rows.close().map_err(|why| failed(self.aside.place(), why))?;
         Ok(())
     }
 
     /// Ends the file and gives it its name; says how long it is.
     pub(crate) fn finish(mut self) -> Result<u64, Fault> {
-        self.writer.finish().map_err(|why| failed(&self.aside, why))?;
-        let file = self.writer.inner();
-        let bytes = file.sync_all().and_then(|()| file.metadata()).map_err(|why| failed(&self.aside, why))?.len();
-        fs::rename(&self.aside, &self.path).map_err(|why| failed(&self.path, why))?;
-        self.is_done = true;
-        Ok(bytes)
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        if !self.is_done {
-            // What is left of a task that failed is removed as far as that can be.
-            let _ = fs::remove_file(&self.aside);
-        }
+        self.writer.finish().map_err(|why| failed(self.aside.place(), why))?;
+        self.aside.finish()
     }
 }
 

@@ -439,7 +439,7 @@ mod tests {
             Selection::new(&owned(&["transactions"]), &owned(&["outputs", "inputs.value"]), true).unwrap(),
         ] {
             for (table, batch) in batches(&selection).0 {
-                let format = Format::new(&selection, table).unwrap();
+                let format = Format::of(selection.schema(table)).unwrap();
                 let path = tempfile::NamedTempFile::new().unwrap();
                 let mut writer = format.writer(path.reopen().unwrap()).unwrap();
                 for _ in 0..2 {

@@ -105,7 +105,7 @@ pub fn export(options: &Options, request: &Request<'_>, mut progress: impl FnMut
     let most = (ALL_GROUPS_BYTES / par as u64).clamp(GROUP_BYTES_MIN, GROUP_BYTES_MAX);
     let chunks = chunks(&files, from, &chain.block_bytes(), most);
     let formats: Vec<Format> =
-        selection.tables().iter().map(|table| Format::new(selection, *table)).collect::<Result<_, _>>()?;
+        selection.tables().iter().map(|table| Format::of(selection.schema(*table))).collect::<Result<_, _>>()?;
     let mut report = ExportReport { from, to, ..ExportReport::default() };
     let mut open: Option<(usize, Vec<Partial>)> = None;
     let work = |at: usize| encode(&chain, selection, &formats, chunks[at]);

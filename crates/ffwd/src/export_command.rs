@@ -2,11 +2,13 @@
 
 use crate::args::export::{Export, Format};
 use crate::output::{self, row, seconds};
-use crate::{Failure, audit_command, begin_read_only};
-use export::{ExportReport, Request, Selection};
+use crate::{Failure, audit_command, begin_read_only, load, out_file};
+use export::{CoinsFormat, CoinsReport, CoinsRequest, ExportReport, Request, Selection};
+use node::jobs::{CoinsOf, DumpTarget};
 use node::reporting::{Event, Progress};
 use primitives::{Height, human};
 use serde::Serialize;
+use serde_json::value::RawValue;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -26,7 +28,14 @@ struct ExportObject {
 
 /// Runs the command.
 pub(crate) fn run(given: &Export) -> Result<ExitCode, Failure> {
-    let Format::Parquet = given.format;
+    if given.table.coins {
+        return coins(given);
+    }
+    if given.format != Format::Parquet {
+        return Err(Failure::Usage(
+            "blocks are exported as parquet alone: --format csv and sqlite need --coins".into(),
+        ));
+    }
     let selection = Selection::new(&given.tables, &given.columns, given.nested);
     let selection = selection.map_err(|why| Failure::Usage(why.to_string()))?;
     let settings = audit_command::settings(&given.common, &given.files)?;
@@ -73,6 +82,82 @@ fn lines(report: &ExportReport, given: &Export, time: f64) -> String {
         row("outputs", human::count(report.counts.outputs)),
         row("files", format!("{}, {}", human::count(report.files), human::bytes(report.bytes_out))),
         row("time", format!("{}: {rate} MB of blocks per second", human::duration(time))),
+    ]
+    .join("\n")
+}
+
+/// Names are those of `coins info`.
+#[derive(Serialize)]
+struct CoinsObject {
+    chain: &'static str,
+    bestblock: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    height: Option<u32>,
+    txouts: u64,
+    total_amount: Box<RawValue>,
+    path: String,
+    bytes_out: u64,
+    seconds: f64,
+}
+
+fn coins(given: &Export) -> Result<ExitCode, Failure> {
+    let format = match given.format {
+        Format::Parquet => CoinsFormat::Parquet,
+        Format::Csv => CoinsFormat::Csv,
+        #[cfg(feature = "sqlite")]
+        Format::Sqlite => CoinsFormat::Sqlite,
+        #[cfg(not(feature = "sqlite"))]
+        Format::Sqlite => return Err(Failure::Usage(crate::features::told("--format sqlite", "sqlite"))),
+    };
+    out_file::check_free(&given.out, given.overwrite.force)?;
+    if given.out.is_dir() {
+        let why = format!("{}: a directory, and --coins makes one file", given.out.display());
+        return Err(Failure::fault(why, "Name a file with --out"));
+    }
+    let settings = load(&given.common, None)?;
+    let of = match (&given.table.snapshot, given.table.height) {
+        (Some(path), _) => CoinsOf::File { path, chain: given.common.core.one("chain") },
+        (None, Some(height)) => CoinsOf::Block(DumpTarget::Height(height)),
+        (None, None) => CoinsOf::Block(DumpTarget::Tip),
+    };
+    let reporter = begin_read_only(&settings)?;
+    let begun = Instant::now();
+    let request = CoinsRequest { of, format, out: &given.out };
+    let done = export::export_coins(&settings.options, &request, &|event| reporter.event(event));
+    reporter.finish();
+    let report = done?;
+    let time = begun.elapsed().as_secs_f64();
+    output::print(&if given.common.json {
+        coins_json(&report, given, time)
+    } else {
+        coins_lines(&report, given, time)
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn coins_json(report: &CoinsReport, given: &Export, time: f64) -> String {
+    output::json(&CoinsObject {
+        chain: report.chain.name(),
+        bestblock: report.base.to_string(),
+        height: report.height.map(Height::to_u32),
+        txouts: report.sums.coins,
+        total_amount: output::amount(report.sums.amount),
+        path: given.out.display().to_string(),
+        bytes_out: report.bytes_out,
+        seconds: seconds(time),
+    })
+}
+
+fn coins_lines(report: &CoinsReport, given: &Export, time: f64) -> String {
+    let rate = human::figure(report.sums.coins as f64 / time.max(1e-6));
+    let at =
+        report.height.map_or_else(String::new, |height| format!(" at height {}", human::count(height.to_u32().into())));
+    [
+        format!("UTXO set of {}{at}, block {}, is exported to {}", report.chain, report.base, given.out.display()),
+        row("coins", human::count(report.sums.coins)),
+        row("amount", format!("{} BTC", human::btc(report.sums.amount))),
+        row("file", human::bytes(report.bytes_out)),
+        row("time", format!("{}: {rate} coins per second", human::duration(time))),
     ]
     .join("\n")
 }

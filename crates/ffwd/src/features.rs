@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 
 /// Every feature, and whether it is in this program.
-const FEATURES: [(&str, bool); 14] = [
+const FEATURES: [(&str, bool); 15] = [
     ("ablation", cfg!(feature = "ablation")),
     ("audit", cfg!(feature = "audit")),
     ("demo", cfg!(feature = "demo")),
@@ -17,6 +17,7 @@ const FEATURES: [(&str, bool); 14] = [
     ("micro", cfg!(feature = "micro")),
     ("regtest-tools", cfg!(feature = "regtest-tools")),
     ("server", cfg!(feature = "server")),
+    ("sqlite", cfg!(feature = "sqlite")),
     ("top", cfg!(feature = "top")),
     ("unproven", cfg!(feature = "unproven")),
     ("zstd", cfg!(feature = "zstd")),
@@ -69,7 +70,8 @@ pub(crate) fn missing(words: &[OsString]) -> Option<String> {
     Some(told(&format!("the option {option}"), feature))
 }
 
-fn told(what: &str, feature: &str) -> String {
+/// That something is not in this program, and how to get one that has it.
+pub(crate) fn told(what: &str, feature: &str) -> String {
     format!(
         "{what} is not in this program: it was built without the feature `{feature}`. \
          Build one with `cargo install --path crates/ffwd --features {feature}`"

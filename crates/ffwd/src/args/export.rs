@@ -2,24 +2,49 @@
 
 use super::audit::Files;
 use super::{Common, Overwrite};
+use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
+use primitives::Height;
 use std::path::PathBuf;
 
 /// Formats of an export.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Format {
-    /// Apache Parquet, compressed with zstd.
+    /// Apache Parquet, compressed with zstd
     #[default]
     Parquet,
+    /// Text with a line for each coin; for --coins alone
+    Csv,
+    /// A database of SQLite with the table utxos; for --coins alone, needs the feature `sqlite`
+    Sqlite,
+}
+
+/// The UTXO set as a table.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CoinsTable {
+    /// Export the UTXO set to one file, in place of blocks: txid, vout, height, coinbase, amount, script, type, address
+    #[arg(
+        long,
+        conflicts_with_all = ["from", "to", "tables", "columns", "nested", "plan", "files"]
+    )]
+    pub(crate) coins: bool,
+    /// With --coins the UTXO set at this height of the chain, made with undo data beside the file [default: the tip]
+    #[arg(long, value_name = "HEIGHT", requires = "coins", conflicts_with = "snapshot", value_parser = clap::value_parser!(u32).map(Height::new))]
+    pub(crate) height: Option<Height>,
+    /// With --coins the UTXO set of this snapshot file, in place of the data directory's [default: none]
+    #[arg(long, value_name = "FILE", requires = "coins")]
+    pub(crate) snapshot: Option<PathBuf>,
 }
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Export {
-    /// Directory to write to: in it one for each table, and in that one for every thousand blocks
-    #[arg(long, value_name = "DIR")]
+    /// Directory to write to: in it one for each table, and in that one for every thousand blocks. With --coins the file to write
+    #[arg(long, value_name = "DIR|FILE")]
     pub(crate) out: PathBuf,
     #[command(flatten)]
     pub(crate) overwrite: Overwrite,
+    #[command(flatten)]
+    pub(crate) table: CoinsTable,
     /// Height of the first block
     #[arg(long, value_name = "HEIGHT", default_value_t = 0)]
     pub(crate) from: u32,

@@ -17,6 +17,8 @@ mod disk_errors;
 mod doctor;
 #[cfg(feature = "export")]
 mod export;
+mod export_coins;
+mod export_page;
 mod file_systems;
 mod first_steps;
 mod gaps;

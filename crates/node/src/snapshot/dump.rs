@@ -258,16 +258,20 @@ pub(super) fn new_file(disk: &dyn Disk, path: &Path) -> Result<PathBuf, Fault> {
 }
 
 /// The set that is dumped, or rolled back.
-struct Set {
-    view: CoinsView,
+pub(super) struct Set {
+    pub(super) view: CoinsView,
     tip: Height,
-    target: Height,
+    pub(super) target: Height,
 }
 
 impl Set {
     /// The chainstate that has the wanted block, and its chain by height. Of two, while a snapshot is not validated, the one
     /// from the snapshot where that reaches.
-    fn find<'i>(
+    ///
+    /// # Errors
+    ///
+    /// There is no such block on the chain; damage; what the system says.
+    pub(super) fn find<'i>(
         locked: &Locked,
         loaded: &'i LoadedIndex,
         target: DumpTarget,
@@ -321,7 +325,11 @@ impl Set {
     }
 
     /// Reads the blocks above the target, the highest first.
-    fn roll_back(
+    ///
+    /// # Errors
+    ///
+    /// Blocks or undo data that are missing or damaged; no room for what differs.
+    pub(super) fn roll_back(
         &self,
         locked: &Locked,
         options: &Options,
@@ -405,18 +413,27 @@ struct Written {
 }
 
 /// Where the coins come from.
-struct Source {
-    view: CoinsView,
-    rolled_back: Option<RolledBack>,
+pub(super) struct Source {
+    pub(super) view: CoinsView,
+    pub(super) rolled_back: Option<RolledBack>,
 }
 
 impl Source {
-    fn shares(&self) -> Shares {
+    /// How the set is divided.
+    pub(super) fn shares(&self) -> Shares {
         Shares::of(self.view.table_bytes())
     }
 
-    /// Gives each coin of a share to `each`, in order.
-    fn coins(&self, share: usize, mut each: impl FnMut(&OutPoint, &[u8]) -> Result<(), Fault>) -> Result<(), Fault> {
+    /// Gives each coin of a share to `each`, in the order of their keys.
+    ///
+    /// # Errors
+    ///
+    /// Damaged tables; what the system or `each` says.
+    pub(super) fn coins(
+        &self,
+        share: usize,
+        mut each: impl FnMut(&OutPoint, &[u8]) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         if let Some(rolled_back) = &self.rolled_back {
             return rolled_back.coins(&self.view, share, each);
         }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Bytes read at a time.
-const PIECE_BYTES: usize = 1 << 20;
+pub(super) const PIECE_BYTES: usize = 1 << 20;
 
 /// What helps where a file is no snapshot, or a damaged one.
 const NO_SNAPSHOT: &str = "Compare the file's SHA-256 with that of its source, and copy it again";

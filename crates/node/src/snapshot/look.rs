@@ -28,7 +28,7 @@ pub struct FileInfo {
 }
 
 /// The greatest height that a coin of a file can have: its base block's, where that is known.
-fn height_max(file: &SnapshotFile) -> (Height, Option<consensus::params::AssumeUtxo>) {
+pub(super) fn height_max(file: &SnapshotFile) -> (Height, Option<consensus::params::AssumeUtxo>) {
     let params = network_of(file.header.network).map(Params::new);
     let known =
         params.and_then(|params| params.assumeutxo.iter().find(|one| one.block_hash == file.header.base).copied());
@@ -72,7 +72,17 @@ pub fn file_info(disk: &dyn Disk, path: &Path, hash: SetHash, kernels: Kernels) 
 }
 
 /// Says no to a coin that does not stand behind the one before.
-fn in_order(last: &mut Option<CoinKey>, outpoint: &OutPoint, after: u64, near: u64, path: &Path) -> Result<(), Fault> {
+///
+/// # Errors
+///
+/// Which one, and where.
+pub(super) fn in_order(
+    last: &mut Option<CoinKey>,
+    outpoint: &OutPoint,
+    after: u64,
+    near: u64,
+    path: &Path,
+) -> Result<(), Fault> {
     let key = CoinKey::new(outpoint);
     if last.replace(key).is_some_and(|last| last >= key) {
         let why = format!(

@@ -10,6 +10,7 @@ pub(crate) mod hints;
 pub(crate) mod load;
 mod look;
 mod make_hints;
+mod parts;
 mod rollback;
 mod runs;
 pub(crate) mod validate;
@@ -18,6 +19,7 @@ pub use dump::{DumpOut, DumpReport, DumpTarget, dump, dump_live};
 pub use load::{LoadReport, check_snapshot, load};
 pub use look::{DiffReport, Difference, FileInfo, diff, file_info};
 pub use make_hints::{HintsReport, make_hints};
+pub use parts::{CoinParts, CoinsOf, coins_in_parts};
 
 /// What helps where a snapshot is not loaded.
 const LOAD_ADVICE: &str = "Nothing was changed: give the snapshot that this reason asks for, or sync without one";

@@ -55,20 +55,29 @@ const SYMBOLS: [u8; 256] = {
     table
 };
 
-/// The residue after another symbol. Source: Core's `PolyMod`.
+/// What the five bits that leave a residue stand for. Source: Core's `PolyMod`.
+const LEAVING: [u32; 32] = {
+    const GENERATOR: [u32; 5] = [0x3b6a_57b2, 0x2650_8e6d, 0x1ea1_19fa, 0x3d42_33dd, 0x2a14_62b3];
+    let mut table = [0; 32];
+    let mut top = 0;
+    while top < 32 {
+        let mut bit = 0;
+        while bit < 5 {
+            if top >> bit & 1 == 1 {
+                table[top] ^= GENERATOR[bit];
+            }
+            bit += 1;
+        }
+        top += 1;
+    }
+    table
+};
+
+/// The residue, of 30 bits, after another symbol. Source: Core's `PolyMod`.
 #[inline]
 const fn step(residue: u32, symbol: u8) -> u32 {
-    const GENERATOR: [u32; 5] = [0x3b6a_57b2, 0x2650_8e6d, 0x1ea1_19fa, 0x3d42_33dd, 0x2a14_62b3];
-    let top = residue >> 25;
-    let mut next = (residue & 0x1ff_ffff) << 5 ^ symbol as u32;
-    let mut bit = 0;
-    while bit < 5 {
-        if top >> bit & 1 == 1 {
-            next ^= GENERATOR[bit];
-        }
-        bit += 1;
-    }
-    next
+    let top = residue >> 25 & 31;
+    (residue & 0x1ff_ffff) << 5 ^ symbol as u32 ^ LEAVING[top as usize]
 }
 
 fn residue(hrp: &str, symbols: &[u8]) -> u32 {

@@ -1,0 +1,198 @@
+//! The UTXO set as one table, in one file: Parquet, CSV or SQLite.
+//!
+//! ```text
+//! txid | vout | height | coinbase | amount | script | type | address
+//! ```
+//!
+//! In: a set in parts ([`node::snapshot::coins_in_parts`]): of the tip, of an earlier block, or of a snapshot file. Out: rows in the
+//! order of the bytes of their txids, and of vout within a transaction. Workers make and encode rows of a part each; one thread
+//! writes them in order, so that what is in memory does not grow with the set.
+
+mod csv;
+mod parquet;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+use crate::address::Addresses;
+use crate::aside::Aside;
+use node::Fault;
+use node::offline::files::in_order;
+use node::options::Options;
+use node::reporting::Events;
+use node::snapshot::{CoinParts, CoinsOf, coins_in_parts};
+use primitives::{BlockHash, CoinRef, Height, OutPoint};
+use show::output::Payee;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Names of the columns, in their order.
+pub const COLUMNS: [&str; 8] = ["txid", "vout", "height", "coinbase", "amount", "script", "type", "address"];
+
+/// Bytes of tables, or of a snapshot, whose rows are one work: at most, and with many workers at least.
+const PART_BYTES_MAX: u64 = 8 << 20;
+const PART_BYTES_MIN: u64 = 1 << 20;
+/// The same of all works that are under way at a time. Rows take some five times as much.
+const ALL_PARTS_BYTES: u64 = 16 << 20;
+
+/// The format of the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CoinsFormat {
+    /// Apache Parquet, compressed with zstd.
+    Parquet,
+    /// Text, a line for each coin, names of the columns in the first.
+    Csv,
+    /// A database of SQLite with the table `utxos`.
+    #[cfg(feature = "sqlite")]
+    Sqlite,
+}
+
+/// Which set is to be exported, and where to.
+#[derive(Clone, Debug)]
+pub struct CoinsRequest<'a> {
+    /// The set.
+    pub of: CoinsOf<'a>,
+    /// The format.
+    pub format: CoinsFormat,
+    /// The file, which is written over where it is there.
+    pub out: &'a Path,
+}
+
+/// What coins add up to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sums {
+    /// How many they are.
+    pub coins: u64,
+    /// What they are worth, in satoshi.
+    pub amount: i64,
+}
+
+impl Sums {
+    fn add(&mut self, other: Sums) {
+        self.coins += other.coins;
+        self.amount = self.amount.saturating_add(other.amount);
+    }
+}
+
+/// What was exported.
+#[derive(Clone, Debug)]
+pub struct CoinsReport {
+    /// The block of the set.
+    pub base: BlockHash,
+    /// Its height; `None` where only a snapshot names the block.
+    pub height: Option<Height>,
+    /// The network.
+    pub chain: consensus::Chain,
+    /// What the coins add up to.
+    pub sums: Sums,
+    /// Bytes of the file.
+    pub bytes_out: u64,
+}
+
+/// A row.
+struct Row<'a> {
+    outpoint: &'a OutPoint,
+    coin: &'a CoinRef<'a>,
+    script: &'a [u8],
+    payee: &'a Payee<'a>,
+    address: Option<&'a str>,
+}
+
+impl Row<'_> {
+    /// The txid as it is printed: its last byte first.
+    fn shown_txid(&self) -> [u8; 32] {
+        let mut shown = *self.outpoint.txid.as_bytes();
+        shown.reverse();
+        shown
+    }
+}
+
+/// A file of rows in one format. Workers make pieces of parts side by side; they are appended in order.
+trait Writer: Sized {
+    /// The rows of a part, ready to be written.
+    type Piece: Send;
+    /// Makes pieces.
+    type Maker: Sync;
+
+    /// Makes pieces of the file that `self` writes.
+    fn maker(&self) -> Self::Maker;
+    /// The rows of a part.
+    fn piece(maker: &Self::Maker, rows: &mut Rows<'_, '_>) -> Result<Self::Piece, Fault>;
+    /// Writes a piece.
+    fn append(&mut self, piece: Self::Piece) -> Result<(), Fault>;
+    /// Writes what stands behind the last one, and closes the file.
+    fn close(self) -> Result<(), Fault>;
+}
+
+/// Exports a set.
+///
+/// # Errors
+///
+/// The set cannot be read or made; the file cannot be written; what the system says.
+pub fn export_coins(options: &Options, request: &CoinsRequest<'_>, events: Events<'_>) -> Result<CoinsReport, Fault> {
+    let out = std::path::absolute(request.out).map_err(|why| crate::aside::failed(request.out, why))?;
+    let par = options.par.max(1);
+    let part_bytes = match request.format {
+        CoinsFormat::Parquet => (ALL_PARTS_BYTES / par as u64).clamp(PART_BYTES_MIN, PART_BYTES_MAX),
+        // There are no groups of rows.
+        _ => PART_BYTES_MIN,
+    };
+    coins_in_parts(options, request.of, &out, part_bytes, events, |parts| {
+        let aside = Aside::new(with_end(&out, ".incomplete"), out.clone())?;
+        let sums = match request.format {
+            CoinsFormat::Parquet => write(options, parts, parquet::ParquetWriter::create(&aside)?)?,
+            CoinsFormat::Csv => write(options, parts, csv::CsvWriter::create(&aside)?)?,
+            #[cfg(feature = "sqlite")]
+            CoinsFormat::Sqlite => write(options, parts, sqlite::SqliteWriter::create(&aside)?)?,
+        };
+        let bytes_out = aside.finish()?;
+        Ok(CoinsReport { base: parts.base, height: parts.height, chain: parts.chain, sums, bytes_out })
+    })
+}
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.to_path_buf().into_os_string();
+    name.push(end);
+    PathBuf::from(name)
+}
+
+fn write<W: Writer>(options: &Options, parts: &CoinParts<'_>, mut out: W) -> Result<Sums, Fault> {
+    let mut sums = Sums::default();
+    let maker = out.maker();
+    let work = |part| {
+        if options.stop.load(Relaxed) {
+            return Err(Fault::Stopped);
+        }
+        let mut rows = Rows { parts, part, sums: Sums::default() };
+        let piece = W::piece(&maker, &mut rows)?;
+        Ok((piece, rows.sums))
+    };
+    in_order(options.par.max(1), parts.count(), work, |(piece, of_part)| {
+        sums.add(of_part);
+        out.append(piece)
+    })?;
+    out.close()?;
+    Ok(sums)
+}
+
+/// The rows of a part, to be gone through once.
+struct Rows<'p, 'f> {
+    parts: &'p CoinParts<'f>,
+    part: usize,
+    sums: Sums,
+}
+
+impl Rows<'_, '_> {
+    fn each(&mut self, mut each: impl FnMut(&Row<'_>) -> Result<(), Fault>) -> Result<(), Fault> {
+        let mut addresses = Addresses::of(self.parts.chain);
+        let mut script = Vec::new();
+        let sums = &mut self.sums;
+        self.parts.coins(self.part, |outpoint, coin| {
+            script.clear();
+            coin.script.append_to(&mut script);
+            sums.add(Sums { coins: 1, amount: coin.value.0 });
+            let payee = Payee::of(&script);
+            let address = addresses.of_payee(&payee);
+            each(&Row { outpoint, coin, script: &script, payee: &payee, address })
+        })
+    }
+}
