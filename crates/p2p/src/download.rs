@@ -8,11 +8,16 @@
 //!   much that the bytes held and those expected exceed `window_bytes`; but that lowest block always is, if the
 //!   node has done with what came: everything in the window may stand on it.
 //! - A peer has as many requests in flight as it can answer in [`HORIZON`] (or two round trips, if they
-//!   are longer) at the speed it shows: [`IN_FLIGHT_COUNT_MIN`] to [`IN_FLIGHT_COUNT_MAX`],
-//!   [`IN_FLIGHT_COUNT_START`] at first.
-//! - When a peer could deliver more, but everything in the window is in flight, the lowest block is held
-//!   up: after [`REPEAT_AFTER`], or four times what the other would need, the other is asked too; one more each
-//!   [`THIRD_AFTER`] while all who were asked hold it up. After the stall timeout (2 s, doubled with each peer
+//!   are longer) at the speed it shows: [`IN_FLIGHT_COUNT_MIN`] to [`IN_FLIGHT_COUNT_MAX`]. Until its speed is known these are
+//!   [`IN_FLIGHT_COUNT_START`] and one more for each block that came, so they double with each round trip (slow start, Jacobson
+//!   1988): a slow line does not begin with a queue of many seconds.
+//! - A peer that owes blocks and sent nothing useful for [`QUIET_AFTER`] and two round trips is quiet: what it owes is asked of
+//!   others ([`repeat`]) and takes no room, and nothing more is asked of it but the lowest block.
+//! - When a peer could deliver more, but everything in the window is in flight, it is asked for what slower ones owe and it
+//!   would deliver in less than half of their time, lowest first ([`repeat`]): the slowest line holds up neither the window nor
+//!   the end of a download. (End game, Cohen 2003.)
+//! - A lowest block that is held up all the same is asked of another peer too after [`REPEAT_AFTER`], or four times what the
+//!   other would need; of one more each [`THIRD_AFTER`] while all who were asked hold it up. After the stall timeout (2 s, doubled with each peer
 //!   disconnected up to 64 s, times 0.85 with each block stored) a peer that holds it up is disconnected, unless its speed is at
 //!   least half the others' mean or theirs is not known, or it was named by a person.
 //! - A peer that connected to us is asked only for what no peer has that we connected to and may still ask:
@@ -29,6 +34,7 @@
 
 mod link;
 mod list;
+mod repeat;
 mod seen;
 mod stalling;
 
@@ -39,8 +45,9 @@ use primitives::{BlockHash, Height};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-/// Requests in flight of a peer whose speed is not known. Source: Core's `MAX_BLOCKS_IN_TRANSIT_PER_PEER`.
-pub const IN_FLIGHT_COUNT_START: usize = 16;
+/// Requests in flight of a peer that has given nothing. Core asks each for 16 (`MAX_BLOCKS_IN_TRANSIT_PER_PEER`): on a line of
+/// 1 Mbit/s these take 13 s where blocks have 100 kB, and fill a window that faster lines could use.
+pub const IN_FLIGHT_COUNT_START: usize = 4;
 /// A slow peer still has one block coming and one behind it.
 pub const IN_FLIGHT_COUNT_MIN: usize = 2;
 /// Enough for 10,000 blocks a second at 50 ms: the chain's first years have blocks of 250 bytes.
@@ -82,8 +89,11 @@ pub const DELIVERY_TIMEOUT: Duration = Duration::from_secs(90);
 /// While it sends that block faster than this, in bytes a second, only [`BLOCK_TIMEOUT`] counts. A chain grows by blocks of 2 MB
 /// or so in 600 s: what is slower than this never brings a node to the tip, and only its say is lost, not what it sends.
 pub const DELIVERY_RATE_MIN: f64 = 4000.0;
-/// Requests of a peer that has sent nothing for this time are not counted as bytes that will come.
-pub const SILENT_AFTER: Duration = Duration::from_secs(10);
+/// A peer that owes blocks is quiet when for this time, and two round trips, it completed none and sent less than
+/// [`DELIVERY_RATE_MIN`].
+pub const QUIET_AFTER: Duration = Duration::from_secs(1);
+/// How often it is seen whether an idle peer is asked for what slower ones owe.
+pub const TAKE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Size that is assumed of blocks before the first arrives.
 const BLOCK_BYTES_START: f64 = 100_000.0;
@@ -160,7 +170,9 @@ pub struct Download {
     unjudged_bytes: usize,
     links: BTreeMap<PeerId, Link>,
     version: u64,
+    /// Mean of the sizes of blocks that came of late, and of how many it is made.
     block_bytes: f64,
+    arrived_count: u32,
     stall_timeout: Duration,
     sampled_at: Duration,
     /// Nothing was read for a time since then.
@@ -171,6 +183,8 @@ pub struct Download {
     may_take_over: bool,
     /// The lowest block of the preferred list that has not arrived, since it is that.
     head: Option<(BlockHash, Duration)>,
+    /// When it was last seen what idle peers can take from slower ones.
+    taken_at: Duration,
 }
 
 impl Default for Download {
@@ -183,6 +197,7 @@ impl Default for Download {
             links: BTreeMap::new(),
             version: 0,
             block_bytes: BLOCK_BYTES_START,
+            arrived_count: 0,
             stall_timeout: STALL_TIMEOUT_MIN,
             sampled_at: Duration::ZERO,
             was_paused: false,
@@ -190,6 +205,7 @@ impl Default for Download {
             window_full: false,
             may_take_over: false,
             head: None,
+            taken_at: Duration::ZERO,
         }
     }
 }
@@ -328,12 +344,13 @@ impl Download {
         let mut out: BTreeMap<PeerId, Vec<Want>> = BTreeMap::new();
         self.window_full = false;
         self.note_head(now);
-        let silent = self.silent_request_count(now);
         for list in 0..self.lists.len() {
-            let room = |of: &Download| of.has_room(silent, held_bytes, limits);
-            if self.assign_list(list, limits.window_count, room, &mut out, now) {
+            let mut quiet_count = self.quiet_request_count();
+            let room = |of: &Download, quiet: usize| of.has_room(quiet, held_bytes, limits);
+            if self.assign_list(list, limits.window_count, room, &mut quiet_count, &mut out, now) {
                 self.lists[list].held_up = None;
             } else {
+                self.take_from_slower(list, limits.window_count, &mut out, now);
                 self.repeat(list, &mut out, now);
             }
         }
@@ -345,7 +362,8 @@ impl Download {
         &mut self,
         list: usize,
         window_count: usize,
-        has_room: impl Fn(&Download) -> bool,
+        has_room: impl Fn(&Download, usize) -> bool,
+        quiet_count: &mut usize,
         out: &mut BTreeMap<PeerId, Vec<Want>>,
         now: Duration,
     ) -> bool {
@@ -353,23 +371,24 @@ impl Download {
         let mut asked = false;
         let mut from = first;
         let end = first.saturating_add(window_count.max(1));
-        while let Some(place) = self.lists[list].first_missing(from..end) {
-            let all_busy =
-                self.links.values().filter(|link| link.list == list).all(|link| link.in_flight.len() >= link.limit);
+        while let Some(place) = self.lists[list].first_to_ask(from..end) {
+            let all_busy = self.links.values().filter(|link| link.list == list).all(|link| !link.is_free());
             if place != first && all_busy {
                 break;
             }
             let is_lowest = place == first && self.node_waits();
-            if !(is_lowest || has_room(self)) {
+            if !(is_lowest || has_room(self, *quiet_count)) {
                 self.window_full = true;
                 break;
             }
             from = place + 1;
-            let Some(peer) = self.soonest(list, place, &[]) else { continue };
-            let want = self.lists[list].at(place).expect("a missing one is in the list");
+            let want = self.lists[list].at(place).expect("what is to be asked for is in the list");
+            let owners = self.requests.get(&want.hash).map_or_else(Vec::new, |request| request.owners.clone());
+            let Some(peer) = self.soonest(list, place, &owners) else { continue };
+            // What quiet peers owed is on its way again.
+            *quiet_count = quiet_count.saturating_sub(usize::from(!owners.is_empty()));
             self.set_state(&want.hash, WantState::Requested);
-            self.requests.insert(want.hash, Request { want, asked_at: now, owners: vec![peer] });
-            self.ask(peer, want, now);
+            self.add_owner(want, peer, now);
             out.entry(peer).or_default().push(want);
             asked = true;
         }
@@ -396,24 +415,16 @@ impl Download {
         self.block_bytes as usize
     }
 
-    /// Requests of peers that have sent nothing for [`SILENT_AFTER`]: they take no room from the others' blocks.
-    fn silent_request_count(&self, now: Duration) -> usize {
-        let is_silent = |link: &Link| now.saturating_sub(link.progress_at.max(link.bytes_at)) > SILENT_AFTER;
-        let owed = |(id, link): (&PeerId, &Link)| {
-            let is_owed = |hash: &&BlockHash| self.requests.get(*hash).is_some_and(|r| r.owners.contains(id));
-            link.in_flight.iter().filter(is_owed).count()
-        };
-        self.links.iter().filter(|(_, link)| is_silent(link)).map(owed).sum()
-    }
-
-    fn has_room(&self, silent_count: usize, held_bytes: usize, limits: Limits) -> bool {
-        let expected = (self.requests.len().saturating_sub(silent_count) + 1) as f64 * self.block_bytes;
+    fn has_room(&self, quiet_count: usize, held_bytes: usize, limits: Limits) -> bool {
+        let expected = (self.requests.len().saturating_sub(quiet_count) + 1) as f64 * self.block_bytes;
         held_bytes as f64 + expected <= limits.window_bytes as f64
     }
 
-    fn ask(&mut self, peer: PeerId, want: Want, now: Duration) {
-        let link = self.links.get_mut(&peer).expect("chosen among the links");
-        link.ask(want.hash, now);
+    /// A peer is asked for a block, be it the first that is or one more.
+    fn add_owner(&mut self, want: Want, peer: PeerId, now: Duration) {
+        let request = self.requests.entry(want.hash);
+        request.or_insert_with(|| Request { want, asked_at: now, owners: Vec::new() }).owners.push(peer);
+        self.links.get_mut(&peer).expect("chosen among the links").ask(want.hash, now);
     }
 
     /// The peer that has the block and is expected to deliver it first, if one has a free place;
@@ -422,57 +433,16 @@ impl Download {
     fn soonest(&self, list: usize, place: usize, except: &[PeerId]) -> Option<PeerId> {
         let height = self.lists[list].at(place)?.height;
         let first = self.lists[list].first_open();
-        let is_free = |link: &Link| link.in_flight.len() < link.limit || (place == first && except.is_empty());
+        let is_free = |link: &Link| link.is_free() || (place == first && except.is_empty());
         let has = |id: &PeerId, link: &Link| !except.contains(id) && link.has(list, place, height);
         let is_sought = |link: &Link| link.source != Source::Inbound;
         let from_sought = self.links.iter().any(|(id, link)| is_sought(link) && has(id, link));
+        let expected = |link: &Link| link.expected_s(self.block_bytes);
         self.links
             .iter()
             .filter(|(id, link)| has(id, link) && is_free(link) && (is_sought(link) || !from_sought))
-            .min_by(|(_, a), (_, b)| a.expected_s(self.block_bytes).total_cmp(&b.expected_s(self.block_bytes)))
+            .min_by(|(_, a), (_, b)| a.is_quiet.cmp(&b.is_quiet).then(expected(a).total_cmp(&expected(b))))
             .map(|(id, _)| *id)
-    }
-
-    /// Nothing of a list could be asked for: sees whether its lowest block is held up, and asks for it twice.
-    fn repeat(&mut self, list: usize, out: &mut BTreeMap<PeerId, Vec<Want>>, now: Duration) {
-        let first = self.lists[list].first_open();
-        let Some(head) = self.lists[list].head().map(|want| want.hash) else {
-            self.lists[list].held_up = None;
-            return;
-        };
-        let owners = self.requests.get(&head).map_or_else(Vec::new, |request| request.owners.clone());
-        let (Some(&owner), Some(other)) = (owners.first(), self.soonest(list, first, &owners)) else {
-            // Asked twice already: it stays held up, by all.
-            if owners.len() < 2 {
-                self.lists[list].held_up = None;
-            }
-            return;
-        };
-        let since = match self.lists[list].held_up {
-            Some((hash, since)) if hash == head => since,
-            _ => {
-                self.lists[list].held_up = Some((head, now));
-                now
-            }
-        };
-        let expected = self.links[&other].expected_s(self.block_bytes);
-        let after = Duration::try_from_secs_f64(4.0 * expected).unwrap_or(STALL_TIMEOUT_MAX).max(REPEAT_AFTER);
-        let third_after = THIRD_AFTER * u32::try_from(owners.len() - 1).unwrap_or(u32::MAX);
-        if now.saturating_sub(since) < after.max(third_after) {
-            return;
-        }
-        let count = if owners.len() == 1 { REPEAT_COUNT_MAX } else { 1 };
-        for place in first..first + count {
-            let Some(want) = self.lists[list].at(place) else { return };
-            let link = &self.links[&other];
-            let free = link.in_flight.len() < link.limit && link.has(list, place, want.height);
-            let same = |r: &&mut Request| r.owners == owners || r.owners == [owner];
-            if let Some(request) = self.requests.get_mut(&want.hash).filter(|r| free && same(r)) {
-                request.owners.push(other);
-                self.ask(other, want, now);
-                out.entry(other).or_default().push(want);
-            }
-        }
     }
 
     /// Whether a block of this peer waits for the node's verdict.
@@ -512,7 +482,9 @@ impl Download {
             return Arrival::Unasked;
         }
         link.gave();
-        self.block_bytes += (bytes as f64 - self.block_bytes) / 16.0;
+        // The first blocks say more of the size than what was assumed.
+        self.arrived_count = self.arrived_count.saturating_add(1);
+        self.block_bytes += (bytes as f64 - self.block_bytes) / f64::from(self.arrived_count.min(16));
         // It may be about to be asked of another.
         let missing = || self.lists.iter().find_map(|list| list.missing(hash));
         let asked = self.requests.remove(hash).map(|request| request.want);
@@ -581,6 +553,7 @@ impl Download {
             link.set_limit(self.block_bytes);
             link.forget_lacks(now);
         }
+        self.ask_again_for_quiet();
         if paused {
             self.lists.iter_mut().for_each(|list| list.held_up = None);
         }

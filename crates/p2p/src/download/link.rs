@@ -2,7 +2,7 @@
 
 use super::{
     BLOCK_TIMEOUT, DELIVERY_RATE_MIN, DELIVERY_TIMEOUT, HORIZON, IN_FLIGHT_COUNT_MAX, IN_FLIGHT_COUNT_MIN,
-    IN_FLIGHT_COUNT_START, LACKS_MAX, LACKS_MIN, Reach, STALL_TIMEOUT_MIN, Source,
+    IN_FLIGHT_COUNT_START, LACKS_MAX, LACKS_MIN, QUIET_AFTER, Reach, STALL_TIMEOUT_MIN, Source,
 };
 use crate::api::Want;
 use primitives::{BlockHash, Height};
@@ -15,6 +15,9 @@ const SPEED_START: f64 = 1e6;
 const OVERHEAD_BYTES: f64 = 61.0;
 /// A peer that has nothing to do for less than this is still measured: it answers faster than it is asked.
 const IDLE_MIN: Duration = Duration::from_millis(10);
+/// So many first samples count only where they say more than those before: a line that is asked for more and more, and begins
+/// in the middle of a sample, is no slower than it once was.
+const SAMPLES_RISING: u32 = 8;
 
 #[derive(Debug)]
 pub(super) struct Link {
@@ -36,6 +39,12 @@ pub(super) struct Link {
     pub(super) progress_at: Duration,
     /// When bytes last came.
     pub(super) bytes_at: Duration,
+    /// When as many came as are of use: [`DELIVERY_RATE_MIN`].
+    flow_at: Duration,
+    /// It owes blocks, and sends nothing of use.
+    pub(super) is_quiet: bool,
+    /// Samples in which it had something to send all along.
+    busy_samples: u32,
     pub(super) slow_since: Option<Duration>,
     /// Blocks below this height it said it does not have.
     pub(super) lacks_below: Height,
@@ -62,6 +71,9 @@ impl Link {
             idle_since: Some(now),
             progress_at: now,
             bytes_at: now,
+            flow_at: now,
+            is_quiet: false,
+            busy_samples: 0,
             slow_since: None,
             lacks_below: Height::GENESIS,
             lacks_until: Duration::ZERO,
@@ -74,6 +86,11 @@ impl Link {
     /// Whether it has the block at this place of this list.
     pub(super) fn has(&self, list: usize, place: usize, height: Height) -> bool {
         list == self.list && place < self.reach.count && height >= self.reach.height_min && height >= self.lacks_below
+    }
+
+    /// Whether more may be asked of it.
+    pub(super) fn is_free(&self) -> bool {
+        !self.is_quiet && self.in_flight.len() < self.limit
     }
 
     pub(super) fn ask(&mut self, hash: BlockHash, now: Duration) {
@@ -91,6 +108,7 @@ impl Link {
         let Some(at) = self.in_flight.iter().position(|asked| asked == hash) else { return false };
         self.in_flight.remove(at);
         self.progress_at = now;
+        self.is_quiet = false;
         if self.in_flight.is_empty() {
             self.idle_since = Some(now);
         }
@@ -109,6 +127,9 @@ impl Link {
 
     /// It gave a block: what it lacked before it only lacked for a moment.
     pub(super) fn gave(&mut self) {
+        if self.speed.is_none() {
+            self.limit = (self.limit + 1).min(IN_FLIGHT_COUNT_MAX);
+        }
         if self.lacks_below == Height::GENESIS {
             self.lacks_for = Duration::ZERO;
         }
@@ -154,6 +175,12 @@ impl Link {
         bytes / self.speed.unwrap_or(SPEED_START).max(1.0) + self.round_trip.as_secs_f64()
     }
 
+    /// Seconds until the block at this place of its queue is there, if it goes on as it does.
+    pub(super) fn due_s(&self, place: usize, block_bytes: f64) -> f64 {
+        let bytes = (place + 1) as f64 * (block_bytes + OVERHEAD_BYTES);
+        bytes / self.speed.unwrap_or(SPEED_START).max(1.0)
+    }
+
     /// Measures the time from `since` on, which is `passed` ago.
     pub(super) fn measure(&mut self, bytes: u64, since: Duration, passed: Duration, paused: bool, now: Duration) {
         let busy_all_along = self.is_busy() && self.busy_since.is_some_and(|busy| busy <= since);
@@ -173,16 +200,26 @@ impl Link {
             self.owed = None;
             self.progress_at = now;
             self.bytes_at = now;
+            self.flow_at = now;
+            self.is_quiet = false;
             self.slow_since = None;
             return;
         }
         let sample = came as f64 / passed.as_secs_f64();
+        if sample >= DELIVERY_RATE_MIN {
+            self.flow_at = now;
+        }
+        let quiet_for = now.saturating_sub(self.flow_at.max(self.progress_at));
+        self.is_quiet = self.is_busy() && quiet_for > QUIET_AFTER + self.round_trip * 2;
+        self.busy_samples = self.busy_samples.saturating_add(u32::from(busy_all_along && came > 0));
         self.speed = match self.speed {
             // While little is asked for, what comes says only that it could be as much.
             Some(speed) if !busy_all_along => Some(speed.max(sample)),
             None if !busy_all_along => None,
             None if came == 0 && now.saturating_sub(self.progress_at) < STALL_TIMEOUT_MIN => None,
             None => Some(sample),
+            Some(speed) if sample < speed && came > 0 && self.busy_samples < SAMPLES_RISING => Some(speed),
+            Some(_) if came > 0 && self.busy_samples < SAMPLES_RISING => Some(sample),
             Some(speed) => Some(speed + (sample - speed) / 4.0),
         };
     }

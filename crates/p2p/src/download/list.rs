@@ -29,6 +29,8 @@ pub(super) struct List {
     index: HashMap<BlockHash, usize>,
     /// Places in `entries` that are neither in flight nor there.
     missing: BTreeSet<usize>,
+    /// Places of blocks that are in flight from quiet peers alone: they are asked of others.
+    pub(super) again: BTreeSet<usize>,
     first_open: usize,
     /// The lowest block, and since when it has been held up.
     pub(super) held_up: Option<(BlockHash, Duration)>,
@@ -94,9 +96,18 @@ impl List {
         self.at(self.place(hash).filter(|place| self.missing.contains(place))?)
     }
 
-    /// The first place of these where a block is missing.
-    pub(super) fn first_missing(&self, places: Range<usize>) -> Option<usize> {
-        self.missing.range(places).next().copied()
+    /// The first place of these whose block is to be asked for: it is missing, or owed by quiet peers alone.
+    pub(super) fn first_to_ask(&self, places: Range<usize>) -> Option<usize> {
+        let missing = self.missing.range(places.clone()).next();
+        missing.into_iter().chain(self.again.range(places).next()).min().copied()
+    }
+
+    /// A block in flight is asked of another peer.
+    pub(super) fn ask_again(&mut self, hash: &BlockHash) {
+        let is_open = |place: &usize| !self.entries[*place].arrived && !self.missing.contains(place);
+        if let Some(place) = self.place(hash).filter(is_open) {
+            self.again.insert(place);
+        }
     }
 
     fn skip_arrived(&mut self) {
@@ -114,6 +125,7 @@ impl List {
     pub(super) fn set(&mut self, hash: &BlockHash, state: WantState) {
         let Some(&place) = self.index.get(hash) else { return };
         self.entries[place].arrived = state == WantState::Arrived;
+        self.again.remove(&place);
         if state == WantState::Missing {
             self.missing.insert(place);
             self.first_open = self.first_open.min(place);
@@ -143,16 +155,16 @@ mod tests {
             [WantState::Arrived, WantState::Requested, WantState::Missing][usize::from(of.as_bytes()[0].min(2))]
         };
         let mut list = List::new(wants(5), state);
-        assert_eq!((list.first_open(), list.first_missing(0..5), list.open_count()), (1, Some(2), 4));
+        assert_eq!((list.first_open(), list.first_to_ask(0..5), list.open_count()), (1, Some(2), 4));
         list.set(&hash(1), WantState::Arrived);
         list.set(&hash(2), WantState::Requested);
-        assert_eq!((list.first_open(), list.first_missing(0..5)), (2, Some(3)));
+        assert_eq!((list.first_open(), list.first_to_ask(0..5)), (2, Some(3)));
         list.held_up = Some((hash(2), Duration::ZERO));
         list.set(&hash(2), WantState::Arrived);
         assert_eq!((list.head().map(|want| want.height), list.held_up), (Some(Height::new(3)), None));
         // A body that proved bad is missing again.
         list.set(&hash(0), WantState::Missing);
-        assert_eq!((list.first_open(), list.first_missing(0..5), list.missing_count()), (0, Some(0), 3));
+        assert_eq!((list.first_open(), list.first_to_ask(0..5), list.missing_count()), (0, Some(0), 3));
         // What is not in the list is of another one.
         list.set(&hash(9), WantState::Missing);
         assert_eq!((list.contains(&hash(9)), list.last(), list.len()), (false, Some(hash(4)), 5));

@@ -7,6 +7,7 @@ use primitives::{BlockHash, Height};
 const A: PeerId = PeerId(1);
 const B: PeerId = PeerId(2);
 const C: PeerId = PeerId(3);
+const D: PeerId = PeerId(4);
 const LIMITS: Limits = Limits { window_bytes: 100_000_000, window_count: 1024 };
 
 fn hash(i: usize) -> BlockHash {
@@ -49,23 +50,23 @@ fn all(assigned: &[(PeerId, Vec<Want>)]) -> Vec<usize> {
 fn lowest_blocks_are_asked_first_and_once() {
     let mut download = download(100, &[A, B]);
     let assigned = download.assign(0, LIMITS, at(0));
-    assert_eq!(all(&assigned), (0..32).collect::<Vec<_>>(), "two peers of sixteen");
+    assert_eq!(all(&assigned), (0..8).collect::<Vec<_>>(), "two peers of four");
     assert_eq!(asked(&assigned, A).len(), IN_FLIGHT_COUNT_START);
     assert!(download.assign(0, LIMITS, at(1)).is_empty(), "nothing is free");
     let first = asked(&assigned, A)[0];
     assert!(matches!(download.arrived(A, &hash(first), 1000, at(2)), Arrival::Wanted(_)));
-    assert_eq!(all(&download.assign(0, LIMITS, at(2))), [32]);
+    assert_eq!(all(&download.assign(0, LIMITS, at(2))), [8, 9], "one more for each that came");
 }
 
 #[test]
 fn window_bounds_requests_but_never_the_lowest_block() {
     let mut by_count = download(100, &[A]);
-    let limits = Limits { window_count: 5, ..LIMITS };
-    assert_eq!(all(&by_count.assign(0, limits, at(0))), [0, 1, 2, 3, 4]);
-    by_count.arrived(A, &hash(3), 10, at(1));
+    let limits = Limits { window_count: 3, ..LIMITS };
+    assert_eq!(all(&by_count.assign(0, limits, at(0))), [0, 1, 2]);
+    by_count.arrived(A, &hash(2), 10, at(1));
     assert!(by_count.assign(0, limits, at(1)).is_empty(), "the lowest has not arrived");
     by_count.arrived(A, &hash(0), 10, at(2));
-    assert_eq!(all(&by_count.assign(0, limits, at(2))), [5]);
+    assert_eq!(all(&by_count.assign(0, limits, at(2))), [3]);
 
     let mut by_bytes = download(100, &[A]);
     let limits = Limits { window_bytes: 350_000, ..LIMITS };
@@ -92,7 +93,7 @@ fn lowest_block_is_asked_beyond_the_peer_limit() {
     assert_eq!(download.turn_of_first(other), Turn::Elsewhere);
     download.remove_peer(owner);
     assert_eq!(download.turn_of_first(other), Turn::Next, "no peer was asked for it: any may free a place");
-    assert_eq!(asked(&download.assign(0, LIMITS, at(1)), other), [0], "beyond its sixteen");
+    assert_eq!(asked(&download.assign(0, LIMITS, at(1)), other), [0], "beyond its four");
     assert_eq!(download.turn_of_first(other), Turn::Queued);
     assert_eq!(download.first_is_queued_at(), Some(other));
     assert!(download.assign(0, LIMITS, at(2)).is_empty());
@@ -114,19 +115,19 @@ fn arrivals_are_classified() {
 
 #[test]
 fn new_list_does_not_repeat_requests() {
-    let mut download = download(10, &[A]);
+    let mut download = download(3, &[A]);
     download.assign(0, LIMITS, at(0));
     download.arrived(A, &hash(0), 10, at(1));
     download.want(vec![list(0..20)]);
     download.set_reach(A, 0, Reach { count: 20, height_min: Height::GENESIS });
-    assert_eq!(all(&download.assign(0, LIMITS, at(2))), (10..17).collect::<Vec<_>>(), "nine are in flight");
+    assert_eq!(all(&download.assign(0, LIMITS, at(2))), [3, 4, 5], "two are in flight");
     assert_eq!(download.judged(&hash(0)), Some(A));
     assert_eq!(download.judged(&hash(0)), None);
 }
 
 #[test]
 fn more_is_requested_once_for_each_list() {
-    let mut download = download(20, &[A]);
+    let mut download = download(20, &[A, B, C, D]);
     assert!(!download.wants_more());
     download.assign(0, LIMITS, at(0));
     assert!(download.wants_more(), "16 of 20 are asked for");
@@ -154,14 +155,14 @@ fn bad_body_is_asked_of_another_peer() {
 
 #[test]
 fn requests_of_a_lost_peer_go_to_others() {
-    let mut download = download(8, &[A]);
-    assert_eq!(all(&download.assign(0, LIMITS, at(0))).len(), 8);
+    let mut download = download(4, &[A]);
+    assert_eq!(all(&download.assign(0, LIMITS, at(0))).len(), 4);
     download.add_peer(B, Source::Sought, 0, at(0));
-    download.set_reach(B, 0, Reach { count: 8, height_min: Height::GENESIS });
+    download.set_reach(B, 0, Reach { count: 4, height_min: Height::GENESIS });
     download.not_found(A, &hash(3), at(1));
     assert_eq!(asked(&download.assign(0, LIMITS, at(1)), B), [3], "A lacks it");
     download.remove_peer(A);
-    assert_eq!(asked(&download.assign(0, LIMITS, at(2)), B), [0, 1, 2, 4, 5, 6, 7]);
+    assert_eq!(asked(&download.assign(0, LIMITS, at(2)), B), [0, 1, 2]);
 }
 
 #[test]
@@ -191,21 +192,21 @@ fn notfound_is_forgotten_after_its_backoff() {
 #[test]
 fn inbound_peers_are_asked_only_for_what_others_lack() {
     let mut download = Download::default();
-    download.want(vec![list(0..40)]);
-    for (peer, source, count) in [(A, Source::Inbound, 40), (B, Source::Named, 10), (C, Source::Inbound, 40)] {
+    download.want(vec![list(0..10)]);
+    for (peer, source, count) in [(A, Source::Inbound, 10), (B, Source::Named, 3), (C, Source::Inbound, 10)] {
         download.add_peer(peer, source, 0, at(0));
         download.set_reach(peer, 0, Reach { count, height_min: Height::GENESIS });
     }
     let assigned = download.assign(0, LIMITS, at(0));
-    assert_eq!(asked(&assigned, B), (0..10).collect::<Vec<_>>());
-    assert_eq!(all(&assigned), (0..40).collect::<Vec<_>>(), "and the others for the rest");
+    assert_eq!(asked(&assigned, B), (0..3).collect::<Vec<_>>());
+    assert_eq!(all(&assigned), (0..10).collect::<Vec<_>>(), "and the others for the rest");
     // What the named one holds up is asked of them, too.
-    for i in 10..40 {
+    for i in 3..10 {
         let owner = if asked(&assigned, A).contains(&i) { A } else { C };
         download.arrived(owner, &hash(i), 10, at(1));
     }
     download.assign(0, LIMITS, at(2));
-    assert_eq!(all(&download.assign(0, LIMITS, at(2000))), (0..10).collect::<Vec<_>>());
+    assert_eq!(all(&download.assign(0, LIMITS, at(2000))), (0..3).collect::<Vec<_>>());
 }
 
 #[test]
@@ -239,8 +240,8 @@ fn headers_before_the_first_request_do_not_lower_speed() {
 #[test]
 fn limited_peer_is_asked_from_its_lowest_height() {
     let mut download = download(50, &[A]);
-    download.set_reach(A, 0, Reach { count: 45, height_min: Height::new(40) });
-    assert_eq!(all(&download.assign(0, LIMITS, at(0))), (40..45).collect::<Vec<_>>());
+    download.set_reach(A, 0, Reach { count: 45, height_min: Height::new(41) });
+    assert_eq!(all(&download.assign(0, LIMITS, at(0))), (41..45).collect::<Vec<_>>());
     assert_eq!(download.peer_count(), 0, "no peer has the lowest");
 }
 
@@ -319,13 +320,15 @@ fn pauses_in_reading_do_not_lower_speed() {
     };
     download.assign(0, LIMITS, at(0));
     download.sample(true, at(250), |_| Some((2_500_000, None)));
-    assert_eq!(next(&mut download, 0, 251), 100 - 15, "ten megabytes a second");
+    assert_eq!(next(&mut download, 0, 251), 100 - 3, "ten megabytes a second");
     // A pause before it is time to measure counts as well.
     download.sample(true, at(400), |_| Some((2_510_000, None)));
     download.sample(false, at(500), |_| Some((2_525_000, None)));
     assert_eq!(next(&mut download, 1, 501), 1);
-    download.sample(false, at(750), |_| Some((2_550_000, None)));
-    assert_eq!(next(&mut download, 2, 751), 0, "it was read, and sent less");
+    for i in 1..20 {
+        download.sample(false, at(500 + 250 * i), |_| Some((2_525_000 + 25_000 * i, None)));
+    }
+    assert_eq!(next(&mut download, 2, 5300), 0, "it was read, and sent less");
     assert_eq!(download.unjudged_bytes(), 300_000);
     download.judged(&hash(1));
     download.bad_body(&hash(2));
@@ -344,7 +347,7 @@ fn stalling_peer_is_disconnected_unless_it_keeps_pace() {
         for i in asked(&assigned, fast) {
             download.arrived(fast, &hash(i), 1000, at(now));
         }
-        let limits = Limits { window_count: 32, ..LIMITS };
+        let limits = Limits { window_count: 8, ..LIMITS };
         download.assign(0, limits, at(now));
         assert_eq!(download.peer_to_disconnect(false, at(now + 100)), None, "{row}: not at once");
         download.assign(0, limits, at(now + 1500));
@@ -422,7 +425,7 @@ fn what_inbound_peers_owe_is_asked_of_a_sought_one_at_once() {
             download.set_reach(peer, 0, Reach { count: 64, height_min: Height::GENESIS });
         }
         let owed = download.assign(0, LIMITS, at(0));
-        assert_eq!(all(&owed).len(), 32, "{row}");
+        assert_eq!(all(&owed).len(), 2 * IN_FLIGHT_COUNT_START, "{row}");
         let (first, second) = (hash(asked(&owed, A)[0]), hash(asked(&owed, A)[1]));
         if delivers {
             assert!(matches!(download.arrived(A, &first, 1000, at(asked_at - 100)), Arrival::Wanted(_)), "{row}");
@@ -450,5 +453,85 @@ fn what_inbound_peers_owe_is_asked_of_a_sought_one_at_once() {
         let left: Vec<_> =
             (0..64).filter(|i| download.requests.get(&hash(*i)).is_some_and(|r| r.owners == [A])).collect();
         assert_eq!(left, [] as [usize; 0], "{row}");
+    }
+}
+
+/// Bytes of 250 ms that each peer gave, over and over until `until`; what was asked for meanwhile.
+fn go_on(download: &mut Download, rates: &[(PeerId, u64)], from: u64, until: u64) -> Vec<(PeerId, Vec<Want>)> {
+    let mut all_asked = Vec::new();
+    for now in (from + 250..=until).step_by(250) {
+        measure(download, rates, now - 250, 1);
+        all_asked.extend(download.assign(0, LIMITS, at(now)));
+    }
+    all_asked
+}
+
+#[test]
+fn what_a_quiet_peer_owes_is_asked_of_others() {
+    for (row, rate, is_quiet) in [("silent", 0, true), ("drips", 100, true), ("slow", 8_000, false)] {
+        let mut download = download(4, &[A]);
+        assert_eq!(asked(&download.assign(0, LIMITS, at(0)), A), [0, 1, 2, 3], "{row}");
+        download.add_peer(B, Source::Sought, 0, at(0));
+        download.set_reach(B, 0, Reach { count: 4, height_min: Height::GENESIS });
+        let again = go_on(&mut download, &[(A, rate)], 0, 1000);
+        assert_eq!(all(&again), [] as [usize; 0], "{row}: not yet");
+        let again = go_on(&mut download, &[(A, rate)], 1000, 1500);
+        assert_eq!(download.links[&A].is_quiet, is_quiet, "{row}");
+        assert_eq!(asked(&again, B), [0, 1, 2, 3], "{row}: what is quiet, or holds up the lowest block for a second");
+        assert_eq!(download.quiet_request_count(), 0, "{row}: what B was asked for takes room again");
+        assert_eq!(asked(&again, A), [] as [usize; 0], "{row}");
+        // What it gives all the same is taken, once.
+        assert!(matches!(download.arrived(A, &hash(1), 1000, at(1600)), Arrival::Wanted(_)), "{row}");
+        assert_eq!(download.arrived(B, &hash(1), 1000, at(1700)), Arrival::Twice, "{row}");
+    }
+}
+
+#[test]
+fn quiet_peer_takes_no_room_and_is_asked_for_nothing_more() {
+    let mut download = download(100, &[A, B]);
+    let limits = Limits { window_bytes: 850_000, ..LIMITS };
+    let assigned = download.assign(0, limits, at(0));
+    assert_eq!(all(&assigned), (0..8).collect::<Vec<_>>());
+    measure(&mut download, &[(A, 0), (B, 0)], 0, 6);
+    assert_eq!(download.quiet_request_count(), 8);
+    assert!(download.assign(0, limits, at(1500)).is_empty(), "both are quiet: there is none to ask");
+    download.add_peer(C, Source::Sought, 0, at(1500));
+    download.set_reach(C, 0, Reach { count: 100, height_min: Height::GENESIS });
+    assert_eq!(asked(&download.assign(0, limits, at(1500)), C), [0, 1, 2, 3], "the lowest first");
+    for i in 0..4 {
+        download.arrived(C, &hash(i), 100_000, at(1600));
+        download.judged(&hash(i));
+    }
+    assert_eq!(asked(&download.assign(0, limits, at(1600)), C), (4..12).collect::<Vec<_>>());
+    // It goes on: it is as any other.
+    assert!(!download.links[&A].is_free());
+    assert_eq!(download.arrived(A, &hash(asked(&assigned, A)[0]), 100_000, at(1700)), Arrival::Twice);
+    assert!(download.links[&A].is_free() && !download.links[&B].is_free());
+}
+
+/// The end of a list, of which a slow peer owes two blocks: the fast one has nothing else to do.
+#[test]
+fn idle_peer_takes_over_what_a_slower_one_owes() {
+    for (row, slow, taken) in [("slower", 50_000, vec![2, 3]), ("hardly slower", 700_000, vec![])] {
+        let mut download = download(4, &[A, B]);
+        download.links.get_mut(&A).unwrap().limit = 2;
+        download.links.get_mut(&B).unwrap().limit = 2;
+        let assigned = download.assign(0, LIMITS, at(0));
+        let fast = if asked(&assigned, A).contains(&0) { A } else { B };
+        let other = if fast == A { B } else { A };
+        let of_other = asked(&assigned, other);
+        let now = measure(&mut download, &[(fast, 1_000_000), (other, slow)], 0, 4);
+        for i in asked(&assigned, fast) {
+            download.arrived(fast, &hash(i), 100_000, at(now));
+            assert!(
+                download.assign(0, LIMITS, at(now + 100)).is_empty(),
+                "{row}: the node has not done with what came"
+            );
+            download.judged(&hash(i));
+        }
+        let again = download.assign(0, LIMITS, at(now + 200));
+        let taken: Vec<usize> = if taken.is_empty() { vec![] } else { of_other };
+        assert_eq!((asked(&again, fast), asked(&again, other)), (taken, vec![]), "{row}");
+        assert!(download.assign(0, LIMITS, at(now + 300)).is_empty(), "{row}: once");
     }
 }

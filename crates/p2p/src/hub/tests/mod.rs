@@ -6,6 +6,7 @@ mod filters;
 mod good;
 mod hostile;
 mod kinds;
+mod lines;
 mod queues;
 mod seeds;
 mod slow;
