@@ -20,7 +20,7 @@ const OUTBOUND_CONNECTIONS: usize = 8;
 const CHECK_LEVEL: u8 = 3;
 const CHECK_BLOCKS: u32 = 6;
 
-/// An optional index of Core's that is kept with the chain.
+/// An optional index that is kept with the chain.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Index {
@@ -32,6 +32,8 @@ pub enum Index {
     CoinStats,
     /// `-txospenderindex`: what spends an output.
     Spenders,
+    /// `--silentpaymentindex`, which Core does not have: tweaks for receivers of silent payments. Source: BIP 352.
+    SilentPayments,
 }
 
 impl Index {
@@ -41,6 +43,7 @@ impl Index {
             Index::BlockFilters => IndexKind::BlockFilter,
             Index::CoinStats => IndexKind::CoinStats,
             Index::Spenders => IndexKind::TxoSpender,
+            Index::SilentPayments => IndexKind::SilentPayments,
         }
     }
 }

@@ -82,7 +82,7 @@ pub(crate) enum Command {
     Doctor(doctor::Doctor),
     /// Mend the data directory with the least work: what can be read stays, what is damaged or missing is fetched
     Repair(doctor::Repair),
-    /// Build Core's optional indexes from the blocks of the data directory
+    /// Build optional indexes from the blocks of the data directory
     Index(indexes::Index),
     /// Show a transaction, found by txindex
     Tx(indexes::Tx),
@@ -90,6 +90,8 @@ pub(crate) enum Command {
     Filter(indexes::Filter),
     /// Show the transaction that spends an output, from txospenderindex
     Spender(indexes::Spender),
+    /// Show the tweaks of a block for receivers of silent payments (BIP 352), from silentpaymentindex
+    Silentpayments(indexes::SilentPayments),
     /// Show a running sync on a full screen
     #[cfg(feature = "top")]
     Top(service::Top),

@@ -1,8 +1,8 @@
-//! The commands on Core's optional indexes: `index`, `tx`, `filter`, `spender`, and `coins info` at a height.
+//! The commands on the optional indexes: `index`, `tx`, `filter`, `spender`, `silentpayments`, and `coins info` at a height.
 //!
 //! Names in JSON are those of getrawtransaction, getblockfilter, gettxspendingprevout and gettxoutsetinfo.
 
-use crate::args::indexes::{Filter, Flags, Index, Spender, Tx};
+use crate::args::indexes::{Filter, Flags, Index, SilentPayments, Spender, Tx};
 use crate::args::{CoinsInfo, Common, HashType};
 use crate::output::{amount, json, print, row};
 use crate::settings::Settings;
@@ -225,6 +225,77 @@ pub(crate) fn spender(given: &Spender) -> Result<ExitCode, Failure> {
     };
     let ask = |options: &Options, events: Events<'_>| jobs::spender(options, given.outpoint, events);
     look_up(&given.common, ask, |found| json(&object(found)), lines)
+}
+
+#[derive(Serialize)]
+struct SilentPaymentsObject {
+    blockhash: String,
+    height: u32,
+    bip352_tweaks: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transactions: Option<Vec<SilentTxObject>>,
+}
+
+#[derive(Serialize)]
+struct SilentTxObject {
+    txid: String,
+    outputs: Vec<SilentOutputObject>,
+}
+
+#[derive(Serialize)]
+struct SilentOutputObject {
+    vout: u32,
+    pubkey: String,
+    value: Box<RawValue>,
+    spent: bool,
+}
+
+impl SilentTxObject {
+    fn new(tx: &jobs::SilentTx) -> SilentTxObject {
+        let output = |output: &jobs::SilentOutput| SilentOutputObject {
+            vout: output.vout,
+            pubkey: hex::encode(&output.key),
+            value: amount(output.value.0),
+            spent: !output.is_unspent,
+        };
+        SilentTxObject { txid: tx.txid.to_string(), outputs: tx.outputs.iter().map(output).collect() }
+    }
+}
+
+/// Shows the tweaks of a block, with the name that getsilentpaymentblockdata has for them.
+pub(crate) fn silent_payments(given: &SilentPayments) -> Result<ExitCode, Failure> {
+    let question =
+        jobs::SilentQuestion { dust_limit: given.dust_limit, only_unspent: given.unspent, with_outputs: given.outputs };
+    let object = |found: &jobs::SilentPayments| SilentPaymentsObject {
+        blockhash: found.block.to_string(),
+        height: found.height.to_u32(),
+        bip352_tweaks: found.entries.iter().map(|entry| hex::encode(&entry.tweak)).collect(),
+        transactions: found.transactions.as_ref().map(|all| all.iter().map(SilentTxObject::new).collect()),
+    };
+    let ask = |options: &Options, events: Events<'_>| jobs::silent_payments(options, &given.block, &question, events);
+    look_up(&given.common, ask, |found| json(&object(found)), silent_payments_lines)
+}
+
+fn silent_payments_lines(found: &jobs::SilentPayments) -> String {
+    let height = human::count(found.height.to_u32().into());
+    let count = human::count(found.entries.len() as u64);
+    let mut lines = vec![format!("block {} at height {height}: {count} transactions may pay silently", found.block)];
+    match &found.transactions {
+        None => lines.extend(found.entries.iter().map(|entry| row("tweak", hex::encode(&entry.tweak)))),
+        Some(transactions) => {
+            for tx in transactions {
+                lines.push(row("transaction", tx.txid.to_string()));
+                lines.push(row("tweak", hex::encode(&tx.entry.tweak)));
+                for output in &tx.outputs {
+                    let spent = if output.is_unspent { "unspent" } else { "spent" };
+                    let value = human::btc(output.value.0);
+                    let key = hex::encode(&output.key);
+                    lines.push(row(&format!("output {}", output.vout), format!("{value} to {key}, {spent}")));
+                }
+            }
+        }
+    }
+    lines.join("\n")
 }
 
 #[derive(Serialize)]

@@ -196,6 +196,7 @@ fn run(command: Command, line: &OnLine) -> Result<ExitCode, Failure> {
         Command::Tx(given) => look_up::tx(&given),
         Command::Filter(given) => look_up::filter(&given),
         Command::Spender(given) => look_up::spender(&given),
+        Command::Silentpayments(given) => look_up::silent_payments(&given),
         #[cfg(feature = "top")]
         Command::Top(given) => top::run(&given),
         #[cfg(feature = "manuals")]

@@ -6,7 +6,7 @@
 use crate::coinstats::{BlockStats, CoinbaseKind, bogosize};
 use crate::filter;
 use crate::siphash::SipKey;
-use crate::{IndexKind, spender, txindex};
+use crate::{IndexKind, silentpayments, spender, txindex};
 use primitives::coin::{CoinRef, code, is_unspendable};
 use primitives::encode::put_compact_size;
 use primitives::muhash::Product;
@@ -27,6 +27,8 @@ pub struct Wanted {
     pub filter: bool,
     /// `coinstatsindex`.
     pub stats: bool,
+    /// `silentpaymentindex`.
+    pub tweaks: bool,
 }
 
 impl Wanted {
@@ -37,7 +39,13 @@ impl Wanted {
             IndexKind::BlockFilter => self.filter,
             IndexKind::TxoSpender => self.spender.is_some(),
             IndexKind::CoinStats => self.stats,
+            IndexKind::SilentPayments => self.tweaks,
         }
+    }
+
+    /// Whether the coins that a block spends are looked at.
+    pub fn needs_coins(&self) -> bool {
+        self.filter || self.stats || self.tweaks
     }
 
     /// Whether none is.
@@ -79,6 +87,8 @@ pub struct BlockRecords {
     pub filter: Option<BlockFilter>,
     /// What it does to the UTXO set.
     pub stats: Option<Box<BlockStats>>,
+    /// The row of `silentpaymentindex`.
+    pub tweaks: Option<Vec<u8>>,
 }
 
 impl BlockRecords {
@@ -101,8 +111,13 @@ impl BlockRecords {
         if wanted.tx.is_some() || wanted.spender.is_some() {
             records.add_places(wanted, place, block, txids);
         }
-        if wanted.filter || wanted.stats {
+        if wanted.needs_coins() {
             assert_eq!(spent.len() + 1, block.input_count(), "a coin for each input but the coinbase's");
+        }
+        if wanted.tweaks {
+            records.tweaks = Some(silentpayments::encode(&silentpayments::entries(block, spent)));
+        }
+        if wanted.filter || wanted.stats {
             let scripts = Scripts::of(spent, spill);
             if wanted.filter {
                 let bytes = filter_of(&place.hash, block, &scripts);
@@ -143,6 +158,7 @@ impl BlockRecords {
             + self.spenders.as_ref().map_or(0, |spenders| spenders.capacity() * size_of::<(u64, u32)>())
             + self.filter.as_ref().map_or(0, |filter| filter.bytes.capacity())
             + self.stats.as_ref().map_or(0, |_| size_of::<BlockStats>())
+            + self.tweaks.as_ref().map_or(0, Vec::capacity)
     }
 }
 

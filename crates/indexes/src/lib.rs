@@ -1,12 +1,14 @@
-//! Core's optional indexes: what a block adds to each of them, and the bytes of their records.
+//! The optional indexes, four of Core's and one more: what a block adds to each of them, and the bytes of their records.
 //!
 //! In: a block, the coins that it spends, its height and hash. Out: records of `txindex`, `blockfilterindex` (basic),
-//! `txospenderindex` and `coinstatsindex`, as Bitcoin Core b88bffe has them on disk.
+//! `txospenderindex` and `coinstatsindex`, as Bitcoin Core b88bffe has them on disk; of `silentpaymentindex` in a form of our
+//! own, because Core has none.
 //! Must never know: files, databases, threads, which chain.
 //!
 //! - [`block`]: a block's part of each index, made by any worker in any order.
 //! - [`filter`]: basic filters of BIP-0158, their hashes and headers.
 //! - [`coinstats`]: running totals of the UTXO set, block after block.
+//! - [`silentpayments`]: which transactions may pay silently, and their rows; [`tweaks`]: what a receiver needs of them.
 //! - [`txindex`], [`spender`], [`heights`], [`locator`]: keys and values.
 //! - [`siphash`]: the keyed hashes of all of them.
 
@@ -15,14 +17,16 @@ pub mod coinstats;
 pub mod filter;
 pub mod heights;
 pub mod locator;
+pub mod silentpayments;
 pub mod siphash;
 pub mod spender;
+pub mod tweaks;
 pub mod txindex;
 
 pub use block::{BlockRecords, Wanted};
 pub use siphash::SipKey;
 
-/// The four indexes.
+/// The five indexes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum IndexKind {
     /// Where each transaction lies.
@@ -33,11 +37,17 @@ pub enum IndexKind {
     TxoSpender,
     /// Statistics of the UTXO set at every height.
     CoinStats,
+    /// Tweaks of transactions that may pay silently (BIP 352).
+    SilentPayments,
 }
 
 impl IndexKind {
     /// All of them, in the order in which they are named.
-    pub const ALL: [IndexKind; 4] =
+    pub const ALL: [IndexKind; 5] =
+        [IndexKind::Tx, IndexKind::BlockFilter, IndexKind::TxoSpender, IndexKind::CoinStats, IndexKind::SilentPayments];
+
+    /// Those that Core has, too.
+    pub const OF_CORE: [IndexKind; 4] =
         [IndexKind::Tx, IndexKind::BlockFilter, IndexKind::TxoSpender, IndexKind::CoinStats];
 
     /// Name of the option that asks for it, which is the index's own name.
@@ -47,6 +57,7 @@ impl IndexKind {
             IndexKind::BlockFilter => "blockfilterindex",
             IndexKind::TxoSpender => "txospenderindex",
             IndexKind::CoinStats => "coinstatsindex",
+            IndexKind::SilentPayments => "silentpaymentindex",
         }
     }
 
@@ -58,8 +69,9 @@ impl IndexKind {
         }
     }
 
-    /// Whether it may be kept with `-prune`. Source: Bitcoin Core b88bffe, `AllowPrune` of each index.
+    /// Whether it may be kept with `-prune`. Source: Bitcoin Core b88bffe, `AllowPrune` of each index; tweaks answer without
+    /// their block, too.
     pub fn allows_prune(self) -> bool {
-        matches!(self, IndexKind::BlockFilter | IndexKind::CoinStats)
+        matches!(self, IndexKind::BlockFilter | IndexKind::CoinStats | IndexKind::SilentPayments)
     }
 }

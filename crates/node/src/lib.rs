@@ -89,11 +89,12 @@ pub use reporting::{Counted, Figures};
 
 /// The engine's jobs: one function a command. Options in, report out, events on the way.
 pub mod jobs {
+    pub use crate::indexing::{SilentOutput, SilentTx, without_dust};
     pub use crate::offline::doctor::{Depth, Examination, Finding, Kind, Texts, doctor};
     pub use crate::offline::{
-        BlockId, DataDirInfo, Failed, Filter, Forecast, FoundTx, InUse, IndexReport, SetAt, Share, Spender, Unindexed,
-        VerifyReport, check_free, file_system_warning, filter, import, index, info, reindex, set_after, set_details,
-        set_info, set_info_at, spender, tx, verify,
+        BlockId, DataDirInfo, Failed, Filter, Forecast, FoundTx, InUse, IndexReport, SetAt, Share, SilentPayments,
+        SilentQuestion, Spender, Unindexed, VerifyReport, check_free, file_system_warning, filter, import, index, info,
+        reindex, set_after, set_details, set_info, set_info_at, silent_payments, spender, tx, verify,
     };
     pub use crate::session::options::{
         Download, DownloadLimits, DownloadSwitch, Hours, OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet,

@@ -23,8 +23,10 @@ fn index(name: &str) -> PyResult<Index> {
         "blockfilterindex" => Ok(Index::BlockFilters),
         "coinstatsindex" => Ok(Index::CoinStats),
         "txospenderindex" => Ok(Index::Spenders),
+        "silentpaymentindex" => Ok(Index::SilentPayments),
         _ => Err(PyValueError::new_err(format!(
-            "no index is called {name:?}: use one of txindex, blockfilterindex, coinstatsindex, txospenderindex"
+            "no index is called {name:?}: use one of txindex, blockfilterindex, coinstatsindex, txospenderindex, \
+             silentpaymentindex"
         ))),
     }
 }

@@ -96,14 +96,14 @@ fn coins_alone_are_rebuilt() {
 #[test]
 fn optional_indexes_are_kept() {
     let (folder, dir) = small();
-    let all = [Index::Transactions, Index::BlockFilters, Index::CoinStats, Index::Spenders];
+    let all = [Index::Transactions, Index::BlockFilters, Index::CoinStats, Index::Spenders, Index::SilentPayments];
     let job = all.into_iter().fold(dir.reindex(), |job, index| job.index(index).index(index));
     assert_eq!(job.run().unwrap().ended, Ended::Complete);
     let found: Vec<String> = std::fs::read_dir(folder.path().join("regtest/indexes"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
-    assert_eq!(found.len(), 4, "{found:?}");
+    assert_eq!(found.len(), 5, "{found:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The options about Core's optional indexes, and the commands that look things up in them.
+//! The options about the optional indexes, and the commands that look things up in them.
 
 use super::Common;
 use crate::options::Place;
@@ -48,6 +48,24 @@ pub(crate) struct Spender {
     pub(crate) common: Common,
 }
 
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SilentPayments {
+    /// The block
+    #[arg(value_name = "HASH|HEIGHT", value_parser = block)]
+    pub(crate) block: BlockId,
+    /// Leave out transactions without a taproot output of so many satoshi or more
+    #[arg(long, value_name = "SATOSHI", default_value_t = 0)]
+    pub(crate) dust_limit: u64,
+    /// Leave out transactions whose taproot outputs are all spent (cut-through)
+    #[arg(long)]
+    pub(crate) unspent: bool,
+    /// Show id and taproot outputs of each transaction, too, from the block
+    #[arg(long)]
+    pub(crate) outputs: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
 fn kind_parser() -> impl TypedValueParser<Value = IndexKind> {
     PossibleValuesParser::new(IndexKind::ALL.map(IndexKind::name)).map(|name| {
         let kind = IndexKind::ALL.into_iter().find(|kind| kind.name() == name);
@@ -88,6 +106,11 @@ mod tests {
         assert_eq!(got.only, [IndexKind::Tx, IndexKind::CoinStats]);
         let Ok(Command::Spender(got)) = parse(&format!("spender {id}:7")) else { panic!("spender") };
         assert_eq!((got.outpoint.vout, got.outpoint.txid), (7, Txid::from_bytes([0x11; 32])));
+        let Ok(Command::Silentpayments(got)) = parse("silentpayments 200 --dust-limit 546 --unspent") else {
+            panic!("silentpayments")
+        };
+        assert_eq!((got.block, got.dust_limit), (BlockId::Height(Height::new(200)), 546));
+        assert!(got.unspent && !got.outputs);
         let Ok(Command::Filter(got)) = parse("filter 200") else { panic!("filter") };
         assert_eq!(got.block, BlockId::Height(Height::new(200)));
         let Ok(Command::Filter(got)) = parse(&format!("filter {id}")) else { panic!("filter") };
@@ -95,7 +118,7 @@ mod tests {
         let line = "reindex --txindex=1 --blockfilterindex=basic --coinstatsindex=0";
         let Ok(Command::Reindex(got)) = parse(line) else { panic!("reindex") };
         let flags = IndexKind::ALL.map(|kind| got.writing.indexes.one(kind.name()));
-        assert_eq!(flags, [Some(true), Some(true), None, Some(false)]);
+        assert_eq!(flags, [Some(true), Some(true), None, Some(false), None]);
         for (line, want) in [
             ("index --only filters", "blockfilterindex"),
             ("tx 12", "is not a txid"),

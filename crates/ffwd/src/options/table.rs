@@ -49,7 +49,7 @@ const fn o(name: &'static str, kind: super::Kind, category: super::Category, eff
     CoreOption::new(name, kind, category, effect)
 }
 
-/// Every option of bitcoind's.
+/// Every option of bitcoind's, and silentpaymentindex: bitcoind says that it ignores it in bitcoin.conf, and goes on.
 pub(crate) static TABLE: &[CoreOption] = &[
     o("alertnotify", Text, Options, Used).many()
         .lines(Notify, "COMMAND", text, "Run this command when a warning is given; %s is the message (repeatable)"),
@@ -107,6 +107,8 @@ pub(crate) static TABLE: &[CoreOption] = &[
         .lines(Notify, "COMMAND", text, "Run this command when the program is to end, and wait for it (repeatable)"),
     o("startupnotify", Text, Options, Used).many()
         .lines(Notify, "COMMAND", text, "Run this command when the program is ready (repeatable)"),
+    o("silentpaymentindex", Flag, Options, Used)
+        .line(Indexes, "0|1", yes_or_no, "Maintain an index of tweaks for receivers of silent payments (BIP 352), which Core does not have [default: 0]"),
     o("txindex", Flag, Options, Used)
         .line(Indexes, "0|1", yes_or_no, "Maintain an index of all transactions [default: 0]"),
     o("txospenderindex", Flag, Options, Used)

@@ -23,7 +23,7 @@ fn filters_and_statistics_of_chains_are_cores() {
 
 fn check(name: &str, blocks: &[&[u8]], rows: &[serde_json::Value]) {
     let key = SipKey { k0: 1, k1: 2 };
-    let wanted = Wanted { tx: Some(key), spender: Some(key), filter: true, stats: true };
+    let wanted = Wanted { tx: Some(key), spender: Some(key), filter: true, stats: true, tweaks: false };
     let mut coins: HashMap<OutPoint, Vec<u8>> = HashMap::new();
     let (mut header, mut totals) = (Hash256([0; 32]), Totals::default());
     let (mut sums, mut steps) = (Vec::new(), Vec::new());

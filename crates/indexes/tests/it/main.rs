@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod bip158;
+mod bip352;
 mod chains;
 mod passing;

@@ -150,7 +150,7 @@ fn of_points<V: Vector>(like: V, part: &[Question], way: usize) -> Fe<V> {
 
 /// g, the square of the y of a point with this x.
 #[inline(always)]
-fn right_side<V: Vector>(x: &Fe<V>) -> Fe<V> {
+pub(super) fn right_side<V: Vector>(x: &Fe<V>) -> Fe<V> {
     mul_columns(&square(x), x).plus(&Fe::small(x.like(), 7)).carry()
 }
 

@@ -192,6 +192,12 @@ impl Recoded {
     #[inline(always)]
     pub(super) fn set_all<V: Vector>(&mut self, bits: &LaneBits<V>) {
         bits.base(&mut self.base);
+        self.set_key(bits);
+    }
+
+    /// Sets what multiplies the key's point in all lanes.
+    #[inline(always)]
+    pub(super) fn set_key<V: Vector>(&mut self, bits: &LaneBits<V>) {
         let [one, lambda] = &mut self.key;
         bits.half::<{ KEY_BITS as u32 }, { 64 - KEY_BITS as u32 }, KEY_WINDOWS>(0, one);
         bits.half::<{ KEY_BITS as u32 }, { 64 - KEY_BITS as u32 }, KEY_WINDOWS>(1, lambda);

@@ -246,6 +246,45 @@ impl<V: Vector> Room<V> {
         self.sums[..unknown.len()].to_vec()
     }
 
+    /// The multiples of keys (x and y) alone, on the keys' curves: as [`sums`] without the generator.
+    #[inline(always)]
+    pub(super) fn key_multiples(
+        &mut self,
+        like: V,
+        keys: &[Coordinates<V>],
+        digits: &[Ways<Recoded>],
+        unknown: &mut [Ways<u8>],
+    ) -> Vec<Ways<Point<V>>> {
+        self.begin_tables(keys);
+        for level in 0..LEVELS {
+            let count = multiples_at(level);
+            let operands = &self.operands;
+            add_or_double_all(
+                &mut self.inversions,
+                count,
+                #[inline(always)]
+                |_| (),
+                #[inline(always)]
+                |at, way, axis| {
+                    let (a, b, _) = multiple_of(level, at % count);
+                    let operands = &operands[at / count];
+                    [operands[a][way].coordinate(axis), operands[b][way].coordinate(axis)]
+                },
+                #[inline(always)]
+                |at| is_double(level, at % count),
+                &mut self.sums,
+                unknown,
+            );
+            for pair in 0..keys.len() {
+                for place in 0..count {
+                    let (_, _, to) = multiple_of(level, place);
+                    self.put_multiple(pair, to, pair * count + place);
+                }
+            }
+        }
+        self.key_sums(like, digits, unknown)
+    }
+
     /// The keys' multiples, where their tables are made.
     #[inline(always)]
     fn key_sums(&mut self, like: V, digits: &[Ways<Recoded>], unknown: &mut [Ways<u8>]) -> Vec<Ways<Point<V>>> {

@@ -24,6 +24,8 @@
 //! - `together`: from claims to multiples of points, with random coefficients. `buckets`: whether their sum is zero.
 //!   `pairs`: sums of two points, a list of them at a time.
 //!
+//! Points themselves come out of [`Lanes::sum_keys`] and [`Lanes::multiply`]: `multiples`.
+//!
 //! Absent on purpose: constant time (nothing here is secret), signing, hashing, encodings, and what a claim is for.
 
 #[cfg(target_arch = "x86_64")]
@@ -39,6 +41,7 @@ mod field;
 mod inversions;
 mod kept;
 mod ladder;
+mod multiples;
 #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
 mod neon;
 mod pairs;
@@ -58,6 +61,7 @@ mod vector;
 mod words;
 
 use crate::cpu::Cpu;
+pub use multiples::CurvePoint;
 use portable::Portable;
 use std::fmt;
 use vector::Vector;
@@ -266,6 +270,57 @@ impl Lanes {
             Kind::Avx512 => prove_together_in::<avx512::Avx512>(claims, secret),
         }
     }
+
+    /// The sum of each group of compressed keys. `counts` has the numbers of keys of the groups, one group behind the other.
+    ///
+    /// `None` says nothing: a key may be no point, or a group empty, or points may have been opposite on the way, or their
+    /// sum may be infinity. A sum that is given is right.
+    ///
+    /// # Panics
+    ///
+    /// Where the counts do not sum to the number of keys.
+    #[must_use]
+    pub fn sum_keys(self, keys: &[[u8; 33]], counts: &[usize]) -> Vec<Option<CurvePoint>> {
+        match self.0 {
+            Kind::Portable => multiples::sum_keys(detected::<Portable>(), keys, counts),
+            #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
+            Kind::Neon => multiples::sum_keys(detected::<neon::Neon>(), keys, counts),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => multiples::sum_keys(detected::<avx2::Avx2>(), keys, counts),
+            #[cfg(target_arch = "x86_64")]
+            Kind::AvxIfma => multiples::sum_keys(detected::<avx2::AvxIfma>(), keys, counts),
+            #[cfg(target_arch = "x86_64")]
+            Kind::AvxIfmaOfAvx512 => multiples::sum_keys(detected::<avx2::AvxIfmaOfAvx512>(), keys, counts),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => multiples::sum_keys(detected::<avx512::Avx512>(), keys, counts),
+        }
+    }
+
+    /// Each point times a number of 32 bytes, the highest first.
+    ///
+    /// `None` where the number is zero, or not below the order, or where the lanes met an exception, which says nothing. A
+    /// point that is given is right.
+    #[must_use]
+    pub fn multiply(self, factors: &[(CurvePoint, [u8; 32])]) -> Vec<Option<CurvePoint>> {
+        match self.0 {
+            Kind::Portable => multiples::multiply(detected::<Portable>(), factors),
+            #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
+            Kind::Neon => multiples::multiply(detected::<neon::Neon>(), factors),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => multiples::multiply(detected::<avx2::Avx2>(), factors),
+            #[cfg(target_arch = "x86_64")]
+            Kind::AvxIfma => multiples::multiply(detected::<avx2::AvxIfma>(), factors),
+            #[cfg(target_arch = "x86_64")]
+            Kind::AvxIfmaOfAvx512 => multiples::multiply(detected::<avx2::AvxIfmaOfAvx512>(), factors),
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx512 => multiples::multiply(detected::<avx512::Avx512>(), factors),
+        }
+    }
+}
+
+/// Vectors of a kind that a value of [`Lanes`] has.
+fn detected<V: Vector>() -> V {
+    V::detect().expect("a value of Lanes is made only where they were detected")
 }
 
 impl fmt::Debug for Lanes {
@@ -275,9 +330,9 @@ impl fmt::Debug for Lanes {
 }
 
 fn prove_in<V: Vector>(claims: &[Claim]) -> Vec<bool> {
-    batch::prove(V::detect().expect("a value of Lanes is made only where they were detected"), claims)
+    batch::prove(detected::<V>(), claims)
 }
 
 fn prove_together_in<V: Vector>(claims: &[Claim], secret: &[u8; 32]) -> bool {
-    together::all_hold(V::detect().expect("a value of Lanes is made only where they were detected"), claims, secret)
+    together::all_hold(detected::<V>(), claims, secret)
 }

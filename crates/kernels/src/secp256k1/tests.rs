@@ -3,6 +3,7 @@
 mod bounds;
 mod combs;
 mod keys;
+mod multiples;
 mod scalars;
 mod steps;
 mod together;

@@ -331,7 +331,7 @@ impl DataDir<'_> {
             return Err(bad("a block with another header"));
         }
         let txids = parsed.txids_of_header().ok_or_else(|| bad("transactions that are not those of its header"))?;
-        let needs_undo = (wanted.filter || wanted.stats) && block.height > Height::GENESIS;
+        let needs_undo = wanted.needs_coins() && block.height > Height::GENESIS;
         let undo = if needs_undo { self.read_undo(node, block.prev)? } else { Spill::new() };
         let spent = match needs_undo {
             true => spent_coins(&undo, &parsed).ok_or_else(|| bad("undo data that does not fit it"))?,
@@ -370,5 +370,6 @@ fn wanted_at(from: &[From], all: &Wanted, height: Height) -> Wanted {
         spender: all.spender.filter(|_| has(IndexKind::TxoSpender)),
         filter: has(IndexKind::BlockFilter),
         stats: has(IndexKind::CoinStats),
+        tweaks: has(IndexKind::SilentPayments),
     }
 }

@@ -1,17 +1,19 @@
 //! Look-ups in the optional indexes and in the coins, for other threads while a job works.
 //!
 //! An index answers for what was committed of it: who wants the last blocks asks the job to commit first (`Quiet::flush`).
+//! Those of silent payments are of no call of Core's.
 //! Source: Bitcoin Core b88bffe, index/txindex.cpp (`FindTx`), index/txospenderindex.cpp (`FindSpender`),
 //! index/blockfilterindex.cpp, index/coinstatsindex.cpp.
 
 use super::Live;
 use crate::chain::tree::NodeId;
 use crate::fault::Fault;
-use crate::indexing::{spender_places, stored_row, tx_places};
+use crate::indexing::{SilentTx, silent_entries, silent_transactions, spender_places, stored_row, tx_places};
 use crate::utxo_stats::{SetHash, SetInfo};
 use indexes::IndexKind;
 use indexes::coinstats::StatsRow;
 use indexes::heights::FilterRow;
+use indexes::silentpayments::Entry;
 use primitives::{CoinRef, Hash256, Header, OutPoint, Tables, Txid};
 use store::FilePos;
 use store::chainstate::CoinsView;
@@ -139,6 +141,28 @@ impl Live {
         let Some(db) = self.index_db(IndexKind::CoinStats) else { return Ok(None) };
         let (hash, height) = self.hash_and_height(id);
         Ok(stored_row(&db, hash, height, StatsRow::decode)?)
+    }
+
+    /// The transactions of a block that may pay silently; `None` where silentpaymentindex has none of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Live::indexed_tip`].
+    pub fn silent_entries(&self, id: NodeId) -> Result<Option<Vec<Entry>>, Fault> {
+        let Some(db) = self.index_db(IndexKind::SilentPayments) else { return Ok(None) };
+        let (hash, height) = self.hash_and_height(id);
+        silent_entries(&db, hash, height)
+    }
+
+    /// These of a block with their ids and outputs; `None` where the block is not there (any more).
+    ///
+    /// # Errors
+    ///
+    /// As [`Live::transaction`].
+    pub fn silent_transactions(&self, id: NodeId, entries: &[Entry]) -> Result<Option<Vec<SilentTx>>, Fault> {
+        let Some(db) = self.index_db(IndexKind::SilentPayments) else { return Ok(None) };
+        let Some(bytes) = self.block(id)? else { return Ok(None) };
+        silent_transactions(&db, self.index.headers().hash(id), &bytes, entries).map(Some)
     }
 
     fn hash_and_height(&self, id: NodeId) -> (primitives::BlockHash, primitives::Height) {

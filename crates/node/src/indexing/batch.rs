@@ -72,7 +72,7 @@ pub(super) fn write(
     match &mut lock(part).state {
         PartState::Tx { next } => *next = batch.next_sequence,
         PartState::Stats { muhash, .. } => **muhash = batch.muhash.unwrap_or_default(),
-        PartState::Filter { .. } | PartState::Spender => {}
+        PartState::Filter { .. } | PartState::Spender | PartState::SilentPayments => {}
     }
     Ok(())
 }
@@ -105,6 +105,7 @@ enum Start {
     Spender,
     Filter,
     Stats(Box<MuHash>),
+    SilentPayments,
 }
 
 impl Part {
@@ -114,6 +115,7 @@ impl Part {
             PartState::Spender => Start::Spender,
             PartState::Filter { .. } => Start::Filter,
             PartState::Stats { muhash, .. } => Start::Stats(muhash.clone()),
+            PartState::SilentPayments => Start::SilentPayments,
         }
     }
 }
@@ -178,6 +180,18 @@ fn filter_batch(db: &IndexDb, due: &Due) -> Result<Batch, Fault> {
     Ok(batch)
 }
 
+fn tweaks_batch(db: &IndexDb, due: &Due) -> Result<Batch, Fault> {
+    let mut batch = Batch::default();
+    for event in &due.events {
+        match &event.payload {
+            Payload::Tweaks(row) => put_row(&mut batch, &event.block, row),
+            Payload::TweaksOff => move_row(&mut batch, db, &event.block)?,
+            _ => {}
+        }
+    }
+    Ok(batch)
+}
+
 fn stats_batch(db: &IndexDb, due: &Due, start: &MuHash) -> Result<Batch, Fault> {
     let mut batch = Batch::default();
     let steps: Vec<(&MuHash, &MuHash)> = due
@@ -233,6 +247,7 @@ impl Batch {
             Start::Spender => spender_batch(due),
             Start::Filter => filter_batch(db, due)?,
             Start::Stats(muhash) => stats_batch(db, due, muhash)?,
+            Start::SilentPayments => tweaks_batch(db, due)?,
         };
         let (key, value) = best_block_record(db.kind(), locator);
         batch.few.insert(key, Some(value));

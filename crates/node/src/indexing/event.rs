@@ -34,6 +34,10 @@ pub(super) enum Payload {
     FilterOff { next: FilterPos },
     /// What the block does to the UTXO set, and the sums behind it.
     Stats { block: Box<BlockStats>, totals: Box<Totals> },
+    /// The row of silent payments of the block.
+    Tweaks(Vec<u8>),
+    /// The block was disconnected.
+    TweaksOff,
 }
 
 impl Event {
@@ -49,6 +53,8 @@ impl Event {
                 Payload::Tx(places) => places.len() * (size_of::<u64>() + 16),
                 Payload::Spenders(entries) => entries.len() * (size_of::<(u64, u32)>() + 24),
                 Payload::Filter { .. } | Payload::FilterOff { .. } => 256,
+                Payload::Tweaks(row) => row.capacity() + 256,
+                Payload::TweaksOff => 256,
                 Payload::Stats { .. } => size_of::<BlockStats>() + size_of::<Totals>() + 1024,
             }
     }

@@ -1,11 +1,11 @@
-//! Core's optional indexes, kept up with the chain: what each block adds, in order, and when it becomes durable.
+//! The optional indexes, kept up with the chain: what each block adds, in order, and when it becomes durable.
 //!
 //! A [`Part`] is one index: its database, the block that it stands at, and what was done since its last commit. Blocks come
 //! in the order of the chain, from the pipeline's commit stage or from the files (`datadir::catch_up`); what they add is made by any
 //! worker before ([`indexes::BlockRecords`]). A commit takes what was done up to the block that the coins stand at, and
 //! nothing beyond it: an index is never ahead of the flushed chainstate.
 //!
-//! What a reorg leaves is what Core leaves: rows of filters and statistics of disconnected blocks under their hash,
+//! What a reorg leaves is what Core leaves: rows of filters and statistics (and tweaks) of disconnected blocks under their hash,
 //! transactions of them where they are, no spenders.
 //!
 //! Absent on purpose: formats (`store::indexes`, crate `indexes`), and which chain.
@@ -17,6 +17,7 @@ mod part;
 mod read;
 mod repair;
 mod serve;
+mod silent;
 
 use crate::fault::Fault;
 use crate::reporting::Reporter;
@@ -28,6 +29,8 @@ use part::Part;
 pub(crate) use part::{stored_row, stored_secret};
 use primitives::{BlockHash, Height};
 pub(crate) use read::{spender_places, tx_places};
+pub use silent::{SilentOutput, SilentTx, without_dust};
+pub(crate) use silent::{silent_entries, silent_transactions};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -110,7 +113,7 @@ impl Indexing {
             }
         }
         // A row that moves needs neither the block nor its filter, and of transactions nothing changes.
-        (!wanted.is_none()).then_some(Wanted { filter: false, tx: None, ..wanted })
+        (!wanted.is_none()).then_some(Wanted { filter: false, tx: None, tweaks: false, ..wanted })
     }
 
     /// Memory of what waits for a commit, in bytes.

@@ -5,7 +5,7 @@ use crate::fault::Fault;
 use crate::reporting::Reporter;
 use indexes::coinstats::{self, StatsRow, Totals};
 use indexes::heights::{self, FilterPos, FilterRow};
-use indexes::{BlockRecords, IndexKind, SipKey, Wanted, filter, locator, spender, txindex};
+use indexes::{BlockRecords, IndexKind, SipKey, Wanted, filter, locator, silentpayments, spender, txindex};
 use primitives::encode::DecodeError;
 use primitives::muhash::MuHash;
 use primitives::{BlockHash, Hash256, Height};
@@ -42,6 +42,7 @@ pub(super) enum PartState {
         totals: Box<Totals>,
         muhash: Box<MuHash>,
     },
+    SilentPayments,
 }
 
 impl Part {
@@ -75,6 +76,10 @@ impl Part {
                 let muhash = decoded(&db, coinstats::MUHASH, coinstats::decode_muhash)?.unwrap_or_default();
                 PartState::Stats { totals: Box::default(), muhash: Box::new(muhash) }
             }
+            IndexKind::SilentPayments => {
+                wanted.tweaks = true;
+                PartState::SilentPayments
+            }
         };
         Ok(Part { db, root: root(layout, kind), best, events: Vec::new(), state })
     }
@@ -106,6 +111,8 @@ impl Part {
                 }
                 **totals = row.totals;
             }
+            // The newest row has to be there, and to be one.
+            IndexKind::SilentPayments => drop(self.stored_row(best, height, silentpayments::decode)?),
         }
         Ok(())
     }
@@ -122,6 +129,7 @@ impl Part {
             IndexKind::TxoSpender => wanted.spender = all.spender,
             IndexKind::BlockFilter => wanted.filter = true,
             IndexKind::CoinStats => wanted.stats = true,
+            IndexKind::SilentPayments => wanted.tweaks = true,
         }
     }
 
@@ -135,6 +143,7 @@ impl Part {
         let payload = match &mut self.state {
             PartState::Tx { .. } => Payload::Tx(records.tx.take().expect("it was asked for")),
             PartState::Spender => Payload::Spenders(records.spenders.take().expect("it was asked for")),
+            PartState::SilentPayments => Payload::Tweaks(records.tweaks.take().expect("it was asked for")),
             PartState::Filter { files, header } => {
                 let made = records.filter.take().expect("it was asked for");
                 let pos = reporter.with_room(|| files.append(&block.hash, &made.bytes))?;
@@ -163,6 +172,7 @@ impl Part {
         let payload = match self.db.kind() {
             IndexKind::Tx => Payload::Tx(Vec::new()),
             IndexKind::TxoSpender => Payload::Spenders(records.spenders.take().expect("it was asked for")),
+            IndexKind::SilentPayments => Payload::TweaksOff,
             IndexKind::BlockFilter => {
                 let row = below.map(|height| self.filter_row(prev, height)).transpose()?;
                 let PartState::Filter { header, files } = &mut self.state else { unreachable!("it is the filters'") };

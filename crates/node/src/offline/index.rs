@@ -1,4 +1,4 @@
-//! `index`: Core's optional indexes from the block and undo files that are there.
+//! `index`: the optional indexes from the block and undo files that are there.
 
 use super::open::{Purpose, Which, open_existing};
 use crate::fault::{Ended, Fault};
@@ -43,7 +43,7 @@ pub fn index(options: &Options, kinds: &[IndexKind], events: Events<'_>) -> Resu
     }
     let kinds = if kinds.is_empty() { &there[..] } else { kinds };
     if kinds.is_empty() {
-        let advice = "Name one with --only, or set txindex=1, blockfilterindex=1, txospenderindex=1 or coinstatsindex=1 in bitcoin.conf";
+        let advice = "Name one with --only, or set txindex=1, blockfilterindex=1, txospenderindex=1, coinstatsindex=1 or silentpaymentindex=1 in bitcoin.conf";
         return Err(Fault::refused("no index is asked for and none is there", advice));
     }
     let stopped = datadir.open_indexes(kinds, tip)? == Ended::Stopped;

@@ -1,4 +1,4 @@
-//! Look-ups in the optional indexes: `tx`, `filter`, `spender`, and `coins info` at a height.
+//! Look-ups in the optional indexes: `tx`, `filter`, `spender`, `silentpayments`, and `coins info` at a height.
 //!
 //! What an index answers is compared with the block that it names, so that a damaged index gives a fault and no other answer.
 //! Nothing is written. Source: Bitcoin Core b88bffe, rpc/rawtransaction.cpp, rpc/blockchain.cpp, rpc/mempool.cpp.
@@ -6,11 +6,14 @@
 use crate::datadir::lock::{self, Locked};
 use crate::datadir::look::{self, Hold};
 use crate::fault::Fault;
-use crate::indexing::{spender_places, stored_row, tx_places};
+use crate::indexing::{
+    SilentTx, silent_entries, silent_transactions, spender_places, stored_row, tx_places, without_dust,
+};
 use crate::options::Options;
 use crate::reporting::Events;
 use indexes::coinstats::StatsRow;
 use indexes::heights::{self, FilterRow};
+use indexes::silentpayments::Entry;
 use indexes::txindex::DiskTxPos;
 use indexes::{IndexKind, txindex};
 use primitives::undo::spent_coins;
@@ -82,6 +85,30 @@ pub struct SetAt {
     pub before: StatsRow,
 }
 
+/// What of a block is asked of silentpaymentindex.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SilentQuestion {
+    /// A transaction without a taproot output of so many satoshi or more is left out.
+    pub dust_limit: u64,
+    /// A transaction whose taproot outputs are all spent is left out.
+    pub only_unspent: bool,
+    /// Ids and outputs are wanted, too, for which the block is read.
+    pub with_outputs: bool,
+}
+
+/// The transactions of a block that may pay silently.
+#[derive(Clone, Debug)]
+pub struct SilentPayments {
+    /// The block.
+    pub block: BlockHash,
+    /// Its height.
+    pub height: Height,
+    /// They, in the order of the block.
+    pub entries: Vec<Entry>,
+    /// Ids and outputs of the same, where they were asked for.
+    pub transactions: Option<Vec<SilentTx>>,
+}
+
 /// A data directory, to be looked at.
 ///
 /// Entries of the block index are read one by one, as they are asked for: mainnet has a million. Which blocks are on the
@@ -89,6 +116,7 @@ pub struct SetAt {
 /// the entries from the tip down are read, and where those would be too many, all of them.
 struct View {
     locked: Locked,
+    coins: Chainstate,
     index: BlockTreeDb,
     network: Network,
     tip: IndexEntry,
@@ -123,8 +151,8 @@ impl View {
         let best = coins.best_block()?.unwrap_or(options.params.genesis_hash);
         let tip = index.find(&network, &best)?.ok_or_else(|| super::apart(best))?;
         let upper = RefCell::new(vec![best]);
-        let mut view = View { locked, index, network, tip, rows: None, upper, active: OnceCell::new() };
-        for kind in [IndexKind::BlockFilter, IndexKind::CoinStats] {
+        let mut view = View { locked, coins, index, network, tip, rows: None, upper, active: OnceCell::new() };
+        for kind in [IndexKind::BlockFilter, IndexKind::CoinStats, IndexKind::SilentPayments] {
             // One that is damaged is for those to name who ask it.
             let db = IndexDb::open_read_only(&view.locked.host, &view.locked.layout, kind).unwrap_or(None);
             let at = db.as_ref().map(|db| view.active_best(db)).transpose()?.flatten();
@@ -203,6 +231,24 @@ impl View {
 
     fn is_active(&self, entry: &IndexEntry) -> Result<bool, Fault> {
         Ok(self.active_at(entry.height)? == Some(entry.hash))
+    }
+
+    /// The transactions that entries of a block are of, and which of their outputs are unspent.
+    fn silent_transactions(&self, db: &IndexDb, of: &IndexEntry, entries: &[Entry]) -> Result<Vec<SilentTx>, Fault> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let pos = of.data().ok_or_else(|| {
+            let why = format!("Block not available (pruned data): ids and outputs of block {} are asked for", of.hash);
+            Fault::refused(why, "Ask for tweaks alone, without --outputs and --unspent, or for a newer block")
+        })?;
+        let bytes = self.locked.files.read_block(pos)?;
+        let mut transactions = silent_transactions(db, of.hash, &bytes, entries)?;
+        let coins = self.coins.view();
+        for transaction in &mut transactions {
+            transaction.look_up(|outpoint| Ok::<_, Fault>(coins.get(outpoint)?.is_some()))?;
+        }
+        Ok(transactions)
     }
 
     /// Says no where an index lacks blocks of the chain: that it has no answer means nothing then.
@@ -354,6 +400,48 @@ fn find_filter(options: &Options, block: &BlockId) -> Result<Filter, Fault> {
         return Err(db.bad_record(b"t", format!("the filter of block {}", entry.hash), found).into());
     }
     Ok(Filter { block: entry.hash, height: entry.height, filter: bytes, header: row.header })
+}
+
+/// The transactions of a block that may pay silently.
+///
+/// # Errors
+///
+/// There is no silentpaymentindex, it is damaged or lacks the block; the block is not known; or it is pruned, and outputs are
+/// asked for.
+pub fn silent_payments(
+    options: &Options,
+    block: &BlockId,
+    question: &SilentQuestion,
+    _: Events<'_>,
+) -> Result<SilentPayments, Fault> {
+    let call = format!("getsilentpaymentblockdata {}", block.question());
+    look::at_rest(options, &call, || find_silent_payments(options, block, question))
+}
+
+fn find_silent_payments(
+    options: &Options,
+    block: &BlockId,
+    question: &SilentQuestion,
+) -> Result<SilentPayments, Fault> {
+    let view = View::open(options)?;
+    let db = view.db(IndexKind::SilentPayments)?;
+    let entry = view.find(block)?;
+    let Some(mut entries) = silent_entries(&db, entry.hash, entry.height)? else {
+        view.check_synced(&db)?;
+        let why = format!("block {} was not connected: silentpaymentindex has no row of it", entry.hash);
+        return Err(Fault::refused(why, "Name a block that is or was on the main chain"));
+    };
+    without_dust(&mut entries, question.dust_limit);
+    let mut found = SilentPayments { block: entry.hash, height: entry.height, entries, transactions: None };
+    if question.only_unspent || question.with_outputs {
+        let mut transactions = view.silent_transactions(&db, &entry, &found.entries)?;
+        if question.only_unspent {
+            transactions.retain(SilentTx::has_unspent);
+            found.entries = transactions.iter().map(|tx| tx.entry).collect();
+        }
+        found.transactions = question.with_outputs.then_some(transactions);
+    }
+    Ok(found)
 }
 
 /// How a block is named.

@@ -28,7 +28,10 @@ pub use forecast::{Forecast, Share};
 pub use import::import;
 pub use index::{IndexReport, index};
 pub use info::{DataDirInfo, Failed, InUse, info};
-pub use look_up::{BlockId, Filter, FoundTx, SetAt, Spender, filter, set_info_at, spender, tx};
+pub use look_up::{
+    BlockId, Filter, FoundTx, SetAt, SilentPayments, SilentQuestion, Spender, filter, set_info_at, silent_payments,
+    spender, tx,
+};
 pub use verify::{VerifyReport, verify};
 
 pub(crate) use self::cache::FollowingCache;

@@ -259,7 +259,7 @@ fn records(
     spill: &SpillFiles,
 ) -> BlockRecords {
     // The other indexes do not look at them.
-    let coins = if wanted.filter || wanted.stats { coins } else { &[] };
+    let coins = if wanted.needs_coins() { coins } else { &[] };
     let coin = |stored| CoinRef::decode(stored).expect("coins are checked where they come from");
     let spent: Vec<CoinRef<'_>> = coins.iter().map(|stored| coin(stored.expect("every coin was found"))).collect();
     let place = block_place(params, context.height, context.hash);

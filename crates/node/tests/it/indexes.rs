@@ -28,7 +28,7 @@ use crate::data_directory::{DATADIR, options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use indexes::locator;
 use indexes::txindex::{self, DiskTxPos};
-use node::jobs::{self, BlockId};
+use node::jobs::{self, BlockId, SilentQuestion};
 use node::options::{IndexKind, Options};
 use node::utxo_stats::SetHash;
 use primitives::{BlockHash, Height, OutPoint, Tables, Txid};
@@ -397,11 +397,12 @@ fn txindex_of_the_older_format_is_read_and_gone_on_with() {
 }
 
 /// Where the tables of an index lie.
-const TABLES: [(IndexKind, &str); 4] = [
+const TABLES: [(IndexKind, &str); 5] = [
     (IndexKind::Tx, "txindex"),
     (IndexKind::BlockFilter, "blockfilter/basic/db"),
     (IndexKind::TxoSpender, "txospenderindex/db"),
     (IndexKind::CoinStats, "coinstatsindex/db"),
+    (IndexKind::SilentPayments, "silentpayments/db"),
 ];
 
 /// The tables of an index, with their bytes.
@@ -424,7 +425,7 @@ fn tables_have_filters_where_cores_have_them() {
     let disk = disk_with(&chain(BLOCKS));
     jobs::reindex(&all(&disk, true), false, &|_| ()).unwrap();
     for (kind, dir) in TABLES {
-        let wanted = matches!(kind, IndexKind::BlockFilter | IndexKind::CoinStats);
+        let wanted = matches!(kind, IndexKind::BlockFilter | IndexKind::CoinStats | IndexKind::SilentPayments);
         let tables = tables(&disk, dir);
         assert!(!tables.is_empty(), "{dir}");
         for (path, bytes) in tables {
@@ -448,6 +449,9 @@ fn damaged_table_is_named_or_does_not_matter() {
         IndexKind::BlockFilter => jobs::filter(&options, &at, &|_| ()).map(|found| format!("{found:?}")),
         IndexKind::TxoSpender => jobs::spender(&options, spent[0], &|_| ()).map(|found| format!("{found:?}")),
         IndexKind::CoinStats => jobs::set_info_at(&options, &at, &|_| ()).map(|found| format!("{found:?}")),
+        IndexKind::SilentPayments => {
+            jobs::silent_payments(&options, &at, &SilentQuestion::default(), &|_| ()).map(|found| format!("{found:?}"))
+        }
     };
     assert!(ask(IndexKind::Tx).unwrap().contains(&format!("{hash:?}")));
     for (kind, dir) in TABLES {

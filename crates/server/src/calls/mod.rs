@@ -30,6 +30,7 @@ mod program;
 mod scan_blocks;
 #[cfg(feature = "descriptors")]
 mod scan_coins;
+pub(crate) mod silent_payments;
 mod snapshot;
 pub(crate) mod transaction;
 pub mod view;
@@ -83,6 +84,7 @@ pub fn all() -> Vec<Call> {
         scan_blocks::CALLS,
         #[cfg(feature = "descriptors")]
         scan_coins::CALLS,
+        silent_payments::CALLS,
         snapshot::CALLS,
         transaction::CALLS,
         waits::CALLS,

@@ -67,7 +67,9 @@ fn get_index_info(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> 
         let entry = Json::object().put("synced", *best == Some(tip)).put("best_block_height", height).end();
         fields.put(name, entry)
     };
-    let kinds = [IndexKind::Tx, IndexKind::CoinStats, IndexKind::TxoSpender, IndexKind::BlockFilter];
+    // In Core's order; the last is not among Core's.
+    let kinds =
+        [IndexKind::Tx, IndexKind::CoinStats, IndexKind::TxoSpender, IndexKind::BlockFilter, IndexKind::SilentPayments];
     Ok(kinds.into_iter().fold(Json::object(), one).end())
 }
 

@@ -43,6 +43,12 @@ const ON_CHAIN: &[Row] = &[
     ),
     ("getblockhash", "[200]", Has(&[BLOCK])),
     (
+        "getsilentpaymentblockdata",
+        "[\"@BLOCK\", 4999968800, true]",
+        // By the reference code of BIP 352, from the transaction and what it spends.
+        Is("{\"bip352_tweaks\":[\"02cde96698518b659a8a65c54f26abb14757fdd15400b35fe312bb83b9db51a694\"]}"),
+    ),
+    (
         "getblockheader",
         "[\"@TIP\"]",
         Has(&[

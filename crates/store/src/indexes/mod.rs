@@ -1,8 +1,9 @@
-//! Core's optional indexes on disk: their databases, and the files of the filters.
+//! The optional indexes on disk: their databases, and the files of the filters.
 //!
 //! ```text
 //! indexes/txindex/                    database        indexes/txospenderindex/db/    database
 //! indexes/blockfilter/basic/db/       database        indexes/coinstatsindex/db/     database
+//! indexes/silentpayments/db/          database, which Core does not have
 //! indexes/blockfilter/basic/          fltr?????.dat: see [`FilterFiles`]
 //! ```
 //!
@@ -40,6 +41,7 @@ pub struct IndexDb {
 pub fn root(layout: &Layout, kind: IndexKind) -> PathBuf {
     let name = match kind {
         IndexKind::BlockFilter => "blockfilter",
+        IndexKind::SilentPayments => "silentpayments",
         other => other.name(),
     };
     layout.indexes_dir().join(name)
@@ -50,7 +52,7 @@ pub(crate) fn database(layout: &Layout, kind: IndexKind) -> PathBuf {
     match kind {
         IndexKind::Tx => root,
         IndexKind::BlockFilter => root.join("basic").join("db"),
-        IndexKind::TxoSpender | IndexKind::CoinStats => root.join("db"),
+        IndexKind::TxoSpender | IndexKind::CoinStats | IndexKind::SilentPayments => root.join("db"),
     }
 }
 
@@ -92,7 +94,7 @@ impl IndexDb {
         }
         // As Core has it: what is looked up by a prefix finds no use for filters, entries of the older format do.
         let has_filters = match kind {
-            IndexKind::BlockFilter | IndexKind::CoinStats => true,
+            IndexKind::BlockFilter | IndexKind::CoinStats | IndexKind::SilentPayments => true,
             IndexKind::TxoSpender => false,
             IndexKind::Tx => {
                 let there = IndexDb::open_read_only(host.clone(), layout, kind)?;

@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 _Network = Literal["main", "test", "testnet4", "signet", "regtest"]
-_Index = Literal["txindex", "blockfilterindex", "coinstatsindex", "txospenderindex"]
+_Index = Literal["txindex", "blockfilterindex", "coinstatsindex", "txospenderindex", "silentpaymentindex"]
 
 class Error(Exception):
     """Why a call failed: what happened, to which file, and what to do."""

@@ -1,0 +1,110 @@
+//! getsilentpaymentblockdata, for receivers of silent payments (BIP 352). Core has no such call: its name, its first argument and
+//! the name of what it gives are those of bitcoin/bitcoin#28241, which was closed; the other arguments are those that
+//! clients of its last form send.
+
+use super::indexed::is_index_ready;
+use super::view::known_block;
+use crate::args::Args;
+use crate::context::Context;
+use crate::error::RpcError;
+use crate::json::Json;
+use crate::registry::{Arg, Call, Kind, Run};
+use crate::text::JsonText;
+use indexes::IndexKind;
+use indexes::silentpayments::Entry;
+use node::chain::index::Validity;
+use node::chain::tree::NodeId;
+use node::handle::Live;
+use node::jobs::{SilentTx, without_dust};
+
+/// These calls.
+pub(super) const CALLS: &[Call] = &[Call {
+    category: "blockchain",
+    name: "getsilentpaymentblockdata",
+    about: "Returns the tweaked sums of public keys (BIP 352) of the transactions of a block that may pay silently.",
+    args: &[
+        Arg::needed("blockhash", Kind::Hex, "The hash of the block"),
+        Arg::optional(
+            "dust_limit",
+            Kind::Num,
+            "Leave out transactions without a taproot output of so many satoshi or more",
+        )
+        .shown_as("0"),
+        Arg::optional("filter_spent", Kind::Bool, "Leave out transactions whose taproot outputs are all spent")
+            .shown_as("false"),
+    ],
+    run: Run::Now(get_silent_payment_block_data),
+}];
+
+fn get_silent_payment_block_data(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    args.block_hash(0, "blockhash")?;
+    let dust_limit = match args.get(1) {
+        Json::Null => 0,
+        value => crate::args::int::<u64>(value)?,
+    };
+    let only_unspent = args.bool_or(2, false)?;
+    let live = context.live()?;
+    let (_, id) = known_block(context, args, 0, "blockhash")?;
+    let mut entries = entries(context, &live, id)?;
+    without_dust(&mut entries, dust_limit);
+    if only_unspent {
+        let transactions = transactions(context, &live, id, &entries)?;
+        entries = transactions.iter().filter(|tx| tx.has_unspent()).map(|tx| tx.entry).collect();
+    }
+    let mut json = JsonText::new();
+    json.open();
+    json.key("bip352_tweaks");
+    json.open_list();
+    entries.iter().for_each(|entry| {
+        json.hex(&entry.tweak);
+    });
+    json.close_list();
+    json.close();
+    Ok(json.into_json())
+}
+
+/// The entries of a block.
+///
+/// # Errors
+///
+/// The index is not kept, or does not have the block; a damaged index.
+pub(crate) fn entries(context: &Context, live: &Live, id: NodeId) -> Result<Vec<Entry>, RpcError> {
+    if !live.has_index(IndexKind::SilentPayments) {
+        return Err(RpcError::misc("Index is not enabled: start with -silentpaymentindex=1"));
+    }
+    let is_ready = is_index_ready(context, live, IndexKind::SilentPayments)?;
+    match live.silent_entries(id)? {
+        Some(entries) => Ok(entries),
+        None if live.index.read().body(id).validity() < Validity::Scripts => {
+            Err(RpcError::not_found("Tweaks not found. Block was not connected to active chain."))
+        }
+        None if !is_ready => {
+            Err(RpcError::misc("Tweaks not found. Silent payments are still in the process of being indexed."))
+        }
+        None => Err(RpcError::misc("Tweaks not found. This error is unexpected and indicates index corruption.")),
+    }
+}
+
+/// The transactions that entries of a block are of, and which of their outputs are unspent.
+///
+/// # Errors
+///
+/// The block is pruned; a damaged index or block.
+pub(crate) fn transactions(
+    context: &Context,
+    live: &Live,
+    id: NodeId,
+    entries: &[Entry],
+) -> Result<Vec<SilentTx>, RpcError> {
+    if entries.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = live.silent_transactions(id, entries)?;
+    let mut found = found.ok_or_else(|| RpcError::misc("Block not available (pruned data)"))?;
+    context.ask(move |quiet| {
+        for transaction in &mut found {
+            transaction.look_up(|outpoint| Ok::<_, node::Fault>(quiet.coin(outpoint)?.is_some()))?;
+        }
+        Ok(found)
+    })
+}
