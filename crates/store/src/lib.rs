@@ -28,6 +28,7 @@ mod record;
 pub mod reindex;
 pub mod restore;
 pub mod survey;
+pub mod undo_places;
 pub mod undofiles;
 pub mod xor;
 

@@ -184,16 +184,30 @@ pub fn remove_undo_files(disk: &dyn Disk, layout: &Layout) -> Result<()> {
 
 /// A new index with `R` takes the place of one that cannot be read. bitcoind could not start on the old one either.
 fn replace_damaged_index(host: &Host, layout: &Layout) -> Result<BlockTreeDb> {
+    replace_index(host, layout, &IndexChanges { reindexing: Some(true), ..IndexChanges::default() })
+}
+
+/// A new index that says `content` takes the place of the one that is there, if there is one, in one step; the old one goes
+/// once that is durable. It may not be open.
+///
+/// # Errors
+///
+/// What the system says; the old index is there then, or the new one, whole. Can be called again.
+pub fn replace_index(host: impl Into<Host>, layout: &Layout, content: &IndexChanges<'_>) -> Result<BlockTreeDb> {
+    let host = &host.into();
     let disk = &host.disk;
+    finish_index_swap(disk, layout)?;
     let new = new_index_dir(layout);
     let dir = layout.index_dir();
-    if disk.metadata(&new)?.is_some() {
-        remove_tree(&**disk, &new)?;
-    }
     let index = BlockTreeDb::open_dir(host.clone(), &new)?;
-    set_reindexing(&index)?;
+    index.write(content)?;
     drop(index);
     let parent = dir.parent().ok_or_else(|| no_parent(&dir))?;
+    if disk.metadata(&dir)?.is_none() && disk.read_link(&dir)?.is_none() {
+        disk.rename(&new, &dir)?;
+        disk.sync_dir_once(parent)?;
+        return BlockTreeDb::open(host, layout);
+    }
     match disk.exchange(&new, &dir) {
         Ok(()) => disk.sync_dir_once(parent)?,
         // File by file, then: at every instant there is the old index, or the new one.

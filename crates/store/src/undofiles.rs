@@ -25,14 +25,14 @@ use std::path::Path;
 use sys::spill::{Spill, SpillFiles};
 
 /// Bytes before a payload: magic and size.
-const HEADER_BYTES: usize = 8;
+pub(crate) const HEADER_BYTES: usize = 8;
 /// Bytes behind a payload.
-const CHECKSUM_BYTES: usize = 32;
+pub(crate) const CHECKSUM_BYTES: usize = 32;
 /// Bytes of a record beside its payload. Source: Core's `UNDO_DATA_DISK_OVERHEAD`.
 pub const UNDO_OVERHEAD_BYTES: usize = HEADER_BYTES + CHECKSUM_BYTES;
 /// More than any block can spend: 1,000,000 bytes without witnesses hold 24,390 inputs of 41 bytes, each of a coin with a
 /// script of at most 10,000.
-const PAYLOAD_BYTES_MAX: usize = 256 * 1024 * 1024;
+pub(crate) const PAYLOAD_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// What is read first of undo data that does not say how long it is.
 const FIRST_READ_BYTES: usize = 1024 * 1024;
 /// Space is reserved in pieces of this many bytes.
@@ -46,6 +46,11 @@ fn checksum(prev: &BlockHash, payload: &[u8]) -> [u8; CHECKSUM_BYTES] {
     first.update(prev.as_bytes());
     first.update(payload);
     sha256(&first.finalize())
+}
+
+/// Whether this is the checksum of a payload for the block with this parent.
+pub(crate) fn is_of(prev: &BlockHash, payload: &[u8], there: &[u8]) -> bool {
+    checksum(prev, payload)[..] == *there
 }
 
 /// A whole record but for the obfuscation, to be made by any thread and appended by one.
@@ -271,12 +276,12 @@ impl UndoFiles {
     /// Cuts the checksum off, and says whether it fits.
     fn is_sound(&self, payload: &mut Spill, prev: &BlockHash) -> bool {
         let (bytes, there) = payload.split_at(payload.len() - CHECKSUM_BYTES);
-        let is_sound = checksum(prev, bytes)[..] == *there;
+        let is_sound = is_of(prev, bytes, there);
         payload.truncate(payload.len() - CHECKSUM_BYTES);
         is_sound
     }
 
-    fn read_bytes(&self, file: &RecordFile, offset: u64, bytes: usize) -> Result<Spill> {
+    pub(crate) fn read_bytes(&self, file: &RecordFile, offset: u64, bytes: usize) -> Result<Spill> {
         let mut buffer = self.spill.zeroed(bytes);
         file.read_exact_at(offset, &mut buffer)?;
         Ok(buffer)
@@ -285,6 +290,16 @@ impl UndoFiles {
     fn damaged(&self, at: FilePos, wanted: &str, found: String) -> Fault {
         let advice = "The undo file was damaged: look at the drive, then run reindex, which rewrites it";
         Fault::new(FaultKind::Damaged, &self.files.path(at.file), wanted, found, advice).at_offset(u64::from(at.offset))
+    }
+
+    /// The undo file with this number, open.
+    pub(crate) fn record_file(&self, file: u32) -> Result<RecordFile> {
+        self.files.open(file)
+    }
+
+    /// The magic before every record.
+    pub(crate) fn magic(&self) -> [u8; 4] {
+        self.files.keys.magic
     }
 
     /// Forgets open files: those of removed or replaced files must be opened again.

@@ -14,7 +14,7 @@
 pub mod bulk;
 mod pool;
 pub mod scan;
-mod view;
+pub(crate) mod view;
 pub mod write;
 
 use crate::FilePos;

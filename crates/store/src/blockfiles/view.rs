@@ -5,7 +5,7 @@ use crate::open_files::RecordFile;
 use crate::xor::Key;
 
 /// Bytes of a file as they were before obfuscation, read in pieces as wide as the reader wants them.
-pub(super) struct View {
+pub(crate) struct View {
     file: RecordFile,
     end: u64,
     buffer: Vec<u8>,
@@ -17,22 +17,22 @@ pub(super) struct View {
 
 impl View {
     /// A view of the first `end` bytes of `file`.
-    pub(super) fn new(file: RecordFile, end: u64) -> View {
+    pub(crate) fn new(file: RecordFile, end: u64) -> View {
         View { file, end, buffer: Vec::new(), start: 0, read_bytes: 0 }
     }
 
     /// Where the view ends; less than first asked for if the file turned out to be shorter.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
     /// Says how many bytes a read brings in at least.
-    pub(super) fn set_read_bytes(&mut self, bytes: usize) {
+    pub(crate) fn set_read_bytes(&mut self, bytes: usize) {
         self.read_bytes = bytes;
     }
 
     /// Up to `want` bytes at `offset`; fewer only at the end.
-    pub(super) fn peek(&mut self, offset: u64, want: usize) -> Result<&[u8]> {
+    pub(crate) fn peek(&mut self, offset: u64, want: usize) -> Result<&[u8]> {
         let want = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX).min(want);
         let is_held = offset >= self.start && offset + want as u64 <= self.start + self.buffer.len() as u64;
         if !is_held {
@@ -57,12 +57,12 @@ impl View {
     }
 
     /// Whether `bytes`, seen at `offset`, are zeros in the file itself: room that was reserved and never written.
-    pub(super) fn is_untouched(key: Key, offset: u64, bytes: &[u8]) -> bool {
+    pub(crate) fn is_untouched(key: Key, offset: u64, bytes: &[u8]) -> bool {
         bytes.iter().zip(offset..).all(|(&byte, at)| byte == key[(at % 8) as usize])
     }
 
     /// The key of the obfuscation.
-    pub(super) fn key(&self) -> Key {
+    pub(crate) fn key(&self) -> Key {
         self.file.key()
     }
 }
