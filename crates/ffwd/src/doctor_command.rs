@@ -106,10 +106,6 @@ struct RepairObject<'a> {
 ///
 /// [`Failure`].
 pub(crate) fn repair(given: &Repair, line: &OnLine) -> Result<ExitCode, Failure> {
-    if !given.sync.from.is_empty() {
-        let why = "repair takes blocks from peers alone; ffwd sync --from takes them from files, once repair is done";
-        return Err(Failure::Usage(why.to_owned()));
-    }
     let Prepared { settings, sync, .. } = prepare(&given.sync, line)?;
     private_files();
     let options = &settings.options;

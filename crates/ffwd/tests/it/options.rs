@@ -17,7 +17,6 @@ fn wrong_use_exits_with_2() {
         ("sync --listen here", "IP or IP:PORT"),
         ("lab chain --out @/new --blocks 1 --utxos 5", "--utxos"),
         ("lab micro no-such-experiment", "--list"),
-        ("repair --from .", "from peers alone"),
     ] {
         let ran = run(directory.path(), line);
         assert_eq!(ran.code, Some(2), "{line}: {ran:?}");

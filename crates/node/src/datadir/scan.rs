@@ -133,14 +133,14 @@ impl Scan {
 }
 
 /// Does `count` scans with all threads; gives what they found in their order.
-pub(crate) fn scan_each(
+pub(crate) fn scan_each<T: Send>(
     count: usize,
     par: usize,
     reporter: &Reporter<'_>,
-    scan: impl Fn(usize) -> store::Result<FileScan> + Sync,
-) -> Result<Vec<FileScan>, Fault> {
+    scan: impl Fn(usize) -> store::Result<T> + Sync,
+) -> Result<Vec<T>, Fault> {
     let next = AtomicUsize::new(0);
-    let found: Mutex<Vec<Option<store::Result<FileScan>>>> = Mutex::new((0..count).map(|_| None).collect());
+    let found: Mutex<Vec<Option<store::Result<T>>>> = Mutex::new((0..count).map(|_| None).collect());
     std::thread::scope(|scope| {
         for n in 0..par.clamp(1, count.max(1)) {
             let started = threads::spawn(scope, format!("scan.{n:02}"), || {

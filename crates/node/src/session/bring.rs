@@ -5,7 +5,7 @@
 use super::driver::Input;
 use super::link::{Line, Session};
 use super::receive::{Bringer, Brought, put};
-use super::sources::{Next, Sources};
+use super::sources::{Next, Reading, Sources};
 use crate::fault::Fault;
 use p2p::{BlockVerdict, Progress, Want};
 use primitives::BlockHash;
@@ -106,7 +106,7 @@ pub(super) fn unpack(session: &Session<'_, '_>, sources: &Sources) {
         }
         let mut take = |path: &Path, hash: BlockHash, bytes: Vec<u8>| bring_bytes(session, path, hash, bytes);
         let is_wanted = |hash: &BlockHash| sources.is_for_pass(session.datadir, hash);
-        match sources.packed().pass(session.datadir, &|| session.is_ending(), &is_wanted, &mut take) {
+        match sources.packed().pass(Reading::of(session.datadir), &|| session.is_ending(), &is_wanted, &mut take) {
             Ok(0) if !session.is_ending() => sources.packed_over(),
             Ok(_) => {}
             Err(fault) => return session.end_by(fault),

@@ -1,4 +1,4 @@
-//! Blocks fetched from peers by their hashes, whatever the chain that is connected: for a repair.
+//! Blocks fetched from peers by their hashes, and headers, whatever the chain that is connected: for a repair.
 //!
 //! No driver, no engine: the network is asked for the blocks, and what comes goes to the caller, who says whether it is good.
 //! It ends when all are there, or when no peer gives more.
@@ -45,6 +45,58 @@ pub(super) fn fetch(with: &Fetching<'_>, nodes: &[NodeId], take: &mut Take<'_>) 
     if nodes.is_empty() || with.sync.seeks_none() {
         return Ok(nodes.to_vec());
     }
+    let (network, receiver) = start(with)?;
+    let mut fetch = Fetch { with, network, wanted: nodes.to_vec(), last: Instant::now() };
+    let done = fetch.run(&receiver, take);
+    fetch.network.halt();
+    done.map(|()| fetch.wanted)
+}
+
+/// Takes the headers of peers into the index, until there are enough, or every peer has told its chain.
+///
+/// # Errors
+///
+/// The network cannot be started, or it was stopped.
+pub(super) fn headers(with: &Fetching<'_>, is_enough: &dyn Fn() -> bool) -> Result<(), Fault> {
+    if with.sync.seeks_none() {
+        return Ok(());
+    }
+    let (network, receiver) = start(with)?;
+    let done = wait_for_headers(with, &network, &receiver, is_enough);
+    network.halt();
+    done
+}
+
+fn wait_for_headers(
+    with: &Fetching<'_>,
+    network: &Network,
+    receiver: &Receiver<Event>,
+    is_enough: &dyn Fn() -> bool,
+) -> Result<(), Fault> {
+    let mut count = 0;
+    let mut last = Instant::now();
+    while !is_enough() {
+        if with.reporter.is_stopping() {
+            return Err(Fault::Stopped);
+        }
+        match receiver.recv_timeout(EVENT_PATIENCE) {
+            Ok(Event::Note(text)) => with.reporter.note(text),
+            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(Fault::internal("the network's thread ended")),
+        }
+        let now = with.chain.index.headers().len();
+        if now > count {
+            (count, last) = (now, Instant::now());
+        }
+        if network.progress().headers_done || last.elapsed() > PATIENCE {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// The network, and what it tells.
+fn start(with: &Fetching<'_>) -> Result<(Network, Receiver<Event>), Fault> {
     let (sender, receiver) = channel();
     let config = config::config(with.options, with.sync, WINDOW_BYTES, Vec::new());
     let network =
@@ -54,10 +106,7 @@ pub(super) fn fetch(with: &Fetching<'_>, nodes: &[NodeId], take: &mut Take<'_>) 
                 "Give --listen and --bind addresses of this machine",
             )
         })?;
-    let mut fetch = Fetch { with, network, wanted: nodes.to_vec(), last: Instant::now() };
-    let done = fetch.run(&receiver, take);
-    fetch.network.halt();
-    done.map(|()| fetch.wanted)
+    Ok((network, receiver))
 }
 
 /// Takes a block; says why it is not the one that was asked for.

@@ -5,15 +5,19 @@
 
 use crate::chain::{chain, file, hash_of, put};
 use crate::data_directory::{self, DATADIR};
+use crate::indexes::branch;
 use crate::peers::{Bend, Blocks, Far, Until, open, sync_options};
 use disk::{Disk, Fault as Accident, Loss, SimDisk};
 use node::jobs::{self, Depth, Kind, SyncOptions};
-use node::options::Options;
+use node::options::{IndexKind, Options};
 use node::utxo_stats::SetHash;
-use primitives::BlockHash;
-use std::collections::{BTreeSet, HashMap};
+use primitives::{BlockHash, Header, Height};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use store::index::IndexChanges;
+use store::indexes::IndexDb;
+use store::{BlockTreeDb, FileInfo, IndexEntry, Layout, Status};
 use testkit::Rng;
 
 const TIP: usize = 140;
@@ -255,31 +259,36 @@ fn damages_are_named_and_mended_with_the_least_work() {
 #[test]
 fn a_repair_that_is_stopped_at_any_operation_goes_on() {
     let known = Known::new();
+    stopped_at_any_operation(&known, "index whole", &[(1, 0), (2, 3), (3, 10), (4, 7)]);
+    stopped_at_any_operation(&known, "index gone", &[(1, 16), (2, 3), (3, 11), (4, 0)]);
+}
+
+fn stopped_at_any_operation(known: &Known, what: &str, damages: &[(usize, usize)]) {
     let hurt = || {
         let disk = known.whole();
         let mut random = Rng::new(3);
-        for (number, which) in [(1, 0), (2, 3), (3, 10), (4, 7)] {
-            damage(&disk, &known, which, number, &mut random);
+        for &(number, which) in damages {
+            damage(&disk, known, which, number, &mut random);
         }
         disk.sync_dir(&net("blocks")).unwrap();
         disk
     };
-    let (sync, _) = peer(&known);
+    let (sync, _) = peer(known);
     let disk = hurt();
     let before = disk.operations();
     jobs::repair(&options(&disk), &sync, &|_| ()).unwrap();
     let operations = disk.operations() - before;
-    check_whole(&disk, &known, "never stopped");
+    check_whole(&disk, known, "never stopped");
     let stride = if testkit::is_slow() { 1 } else { (operations / 12).max(1) };
     for at in (0..operations).step_by(stride as usize) {
         let disk = hurt();
         disk.fail_at(disk.operations() + at, 1, Accident::Stop);
         let stopped = jobs::repair(&options(&disk), &sync, &|_| ());
         for loss in [Loss::Nothing, Loss::Unsynced] {
-            let row = format!("stopped at operation {at} of {operations}, {loss:?}, {:?}", stopped.is_ok());
+            let row = format!("{what}, stopped at operation {at} of {operations}, {loss:?}, {:?}", stopped.is_ok());
             let disk = disk.reopen(loss);
             jobs::repair(&options(&disk), &sync, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
-            check_whole(&disk, &known, &row);
+            check_whole(&disk, known, &row);
         }
     }
 }
@@ -323,6 +332,228 @@ fn what_no_program_mends_is_said_and_nothing_is_fetched() {
     empty.create_dir_all(Path::new(DATADIR)).unwrap();
     let why = jobs::repair(&options(&empty), &alone, &|_| ()).unwrap_err().to_string();
     assert!(why.contains("nothing of this network") && why.contains("ffwd sync"), "{why}");
+}
+
+/// What the block index says, and the files of the coins.
+type Kept = (Vec<IndexEntry>, Vec<FileInfo>, BTreeMap<String, Vec<u8>>);
+
+fn kept(disk: &SimDisk) -> Kept {
+    let options = options(disk);
+    let layout = Layout::new(Path::new(DATADIR), "regtest", None);
+    let network = node::datadir::lock::network(&options.params);
+    let loaded = BlockTreeDb::open_read_only(disk.shared(), &layout).unwrap().load(&network).unwrap();
+    let dir = net("chainstate");
+    let tables = disk.list(&dir).unwrap().into_iter().filter(|entry| entry.name.to_string_lossy().ends_with(".ldb"));
+    let coins = tables.map(|entry| (entry.name.to_string_lossy().into_owned(), read(disk, &dir.join(&entry.name))));
+    (loaded.entries, loaded.files, coins.collect())
+}
+
+/// The index from the files is the one that was lost, record by record, and the coins are not touched.
+#[test]
+fn an_index_is_made_of_the_files_and_the_coins_stay() {
+    let known = Known::new();
+    let alone = SyncOptions::alone();
+    for row in ["gone", "damaged", "half written before"] {
+        let disk = known.whole();
+        let before = kept(&disk);
+        match row {
+            "damaged" => replace(&disk, &net("blocks/index/CURRENT"), &[0; 16]),
+            _ => disk.remove_dir_all(&net("blocks/index")).unwrap(),
+        }
+        if row == "half written before" {
+            put(&disk, &net("blocks/ffwd-index.new/CURRENT"), b"x");
+        }
+        let report = jobs::repair(&options(&disk), &alone, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+        assert!(report.done.iter().any(|done| done.contains("the UTXO set stays as it is")), "{row}: {report:?}");
+        let (entries, files, coins) = kept(&disk);
+        assert_eq!(entries, before.0, "{row}");
+        assert_eq!(files, before.1, "{row}");
+        assert!(coins == before.2, "{row}: the coins were rewritten");
+        check_whole(&disk, &known, row);
+    }
+}
+
+/// Without an index, and without some of what it named: that alone is made or fetched again.
+#[test]
+fn what_the_files_lack_beside_a_lost_index_is_fetched_and_the_coins_stay() {
+    let known = Known::new();
+    let number = 3;
+    let height = number * PER_FILE + 7;
+    let rows: [(&str, &dyn Fn(&SimDisk), BTreeSet<usize>); 6] = [
+        ("a block file", &|disk| disk.remove_file(&block_file(number, "blk")).unwrap(), of_file(number)),
+        ("the first block file", &|disk| disk.remove_file(&block_file(0, "blk")).unwrap(), (1..PER_FILE).collect()),
+        ("an undo file", &|disk| disk.remove_file(&block_file(number, "rev")).unwrap(), BTreeSet::new()),
+        ("undo data of a block", &|disk| flip(disk, &block_file(number, "rev"), 9), BTreeSet::new()),
+        (
+            "a block's number of transactions",
+            &|disk| flip(disk, &block_file(number, "blk"), known.place(height) + 8 + 80),
+            BTreeSet::from([height]),
+        ),
+        (
+            "both that number and the undo data",
+            &|disk| {
+                flip(disk, &block_file(number, "blk"), known.place(height) + 8 + 80);
+                disk.remove_file(&block_file(number, "rev")).unwrap();
+            },
+            BTreeSet::from([height]),
+        ),
+    ];
+    for (row, hurt, may) in rows {
+        let disk = known.whole();
+        let before = kept(&disk);
+        hurt(&disk);
+        disk.remove_dir_all(&net("blocks/index")).unwrap();
+        let (sync, asked) = peer(&known);
+        jobs::repair(&options(&disk), &sync, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+        let did: BTreeSet<usize> = asked.lock().unwrap().iter().map(|hash| known.heights[hash]).collect();
+        assert_eq!(did, may, "{row}: fetched");
+        let after = kept(&disk);
+        assert!(after.2 == before.2, "{row}: the coins were rewritten");
+        let facts = |entry: &IndexEntry| (entry.hash, entry.status, entry.tx_count);
+        assert!(after.0.iter().map(facts).eq(before.0.iter().map(facts)), "{row}");
+        check_whole(&disk, &known, row);
+    }
+    // Alone it says what is needed, and touches no coin.
+    let disk = known.whole();
+    let before = kept(&disk);
+    disk.remove_file(&block_file(number, "blk")).unwrap();
+    disk.remove_dir_all(&net("blocks/index")).unwrap();
+    let why = jobs::repair(&options(&disk), &SyncOptions::alone(), &|_| ()).unwrap_err().to_string();
+    assert!(why.contains("--from") && why.contains("was not touched"), "{why}");
+    let (sync, _) = peer(&known);
+    jobs::repair(&options(&disk), &sync, &|_| ()).unwrap();
+    assert!(kept(&disk).2 == before.2);
+}
+
+#[test]
+fn the_index_of_a_pruned_directory_is_not_made_of_what_is_left() {
+    let known = Known::new();
+    let disk = known.whole();
+    for number in 0..3 {
+        disk.remove_file(&block_file(number, "blk")).unwrap();
+        disk.remove_file(&block_file(number, "rev")).unwrap();
+    }
+    disk.remove_dir_all(&net("blocks/index")).unwrap();
+    let (sync, asked) = peer(&known);
+    let why = jobs::repair(&options(&disk), &sync, &|_| ()).unwrap_err().to_string();
+    assert!(why.contains("pruned") && why.contains("Nothing was changed"), "{why}");
+    assert!(asked.lock().unwrap().is_empty());
+}
+
+/// A mark on a block above which the index has no header: what peers have above it is asked for, and judged.
+#[test]
+fn a_mark_below_headers_that_are_not_known_is_judged_with_the_chain_of_peers() {
+    let known = Known::new();
+    let height = 95;
+    // The coins stand on another branch, with as much work as the marked block has.
+    let other = branch(&known.blocks, height as u32, 1, 7);
+    let begun = |bad: bool| {
+        let disk = SimDisk::new(0);
+        put(&disk, &net("blocks/blk00000.dat"), &file(&other));
+        let options = data_directory::options(&disk, false);
+        jobs::reindex(&options, false, &|_| ()).unwrap();
+        let layout = Layout::new(Path::new(DATADIR), "regtest", None);
+        let index = BlockTreeDb::open(disk.shared(), &layout).unwrap();
+        let header = Header(*known.blocks[height].first_chunk().unwrap());
+        let at = Height::new(height as u32);
+        let mut entry = IndexEntry::header_only(header, header.hash(), at);
+        entry.status = entry.status.with(Status::FAILED_VALID);
+        index.write(&IndexChanges { entries: &[entry], ..IndexChanges::default() }).unwrap();
+        if bad {
+            put(&disk, &net("ffwd/refused"), header.hash().as_bytes());
+        }
+        (disk, options, header.hash())
+    };
+    let (disk, options, marked) = begun(false);
+    let (sync, _) = peer(&known);
+    let report = jobs::repair(&options, &sync, &|_| ()).unwrap();
+    assert!(report.done.iter().any(|done| done.contains(&marked.to_string())), "{report:?}");
+    let left = jobs::doctor(&options, Depth::Deep, &|_| ()).unwrap().findings;
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(set_of(&disk), known.set);
+    // Without anybody to ask, and where ffwd itself found that the block breaks a rule, the mark stays.
+    let (disk, options, _) = begun(false);
+    let before = set_of(&disk);
+    jobs::repair(&options, &SyncOptions::alone(), &|_| ()).unwrap();
+    assert_eq!(set_of(&disk), before);
+    let (disk, options, _) = begun(true);
+    jobs::repair(&options, &sync, &|_| ()).unwrap();
+    assert_eq!(set_of(&disk), before);
+}
+
+/// A rebuild removes the optional indexes: stopped anywhere, the next repair knows which there were.
+#[test]
+fn an_optional_index_is_not_forgotten_by_a_repair_that_is_stopped() {
+    let known = Known::new();
+    let hurt = || {
+        let disk = known.whole();
+        jobs::index(&options(&disk), &[IndexKind::Tx], &|_| ()).unwrap();
+        disk.remove_dir_all(&net("blocks/index")).unwrap();
+        disk.remove_dir_all(&net("chainstate")).unwrap();
+        disk.sync_dir(&net("blocks")).unwrap();
+        disk.sync_dir(&net("")).unwrap();
+        disk
+    };
+    let alone = SyncOptions::alone();
+    let layout = Layout::new(Path::new(DATADIR), "regtest", None);
+    let at_tip = |disk: &SimDisk| {
+        let index = IndexDb::open_read_only(disk.shared(), &layout, IndexKind::Tx).unwrap();
+        index.and_then(|index| index.best_block().unwrap()) == Some(hash_of(&known.blocks[TIP]))
+    };
+    let disk = hurt();
+    let before = disk.operations();
+    jobs::repair(&options(&disk), &alone, &|_| ()).unwrap();
+    let operations = disk.operations() - before;
+    assert!(at_tip(&disk), "never stopped");
+    let stride = if testkit::is_slow() { 1 } else { (operations / 16).max(1) };
+    for at in (0..operations).step_by(stride as usize) {
+        let disk = hurt();
+        disk.fail_at(disk.operations() + at, 1, Accident::Stop);
+        let _ = jobs::repair(&options(&disk), &alone, &|_| ());
+        let disk = disk.reopen(Loss::Unsynced);
+        jobs::repair(&options(&disk), &alone, &|_| ()).unwrap_or_else(|why| panic!("stopped at {at}: {why}"));
+        assert!(at_tip(&disk), "stopped at {at} of {operations}");
+        assert!(disk.metadata(&net("ffwd/repair-indexes")).unwrap().is_none(), "stopped at {at}: it is over");
+        check_whole(&disk, &known, "stopped");
+    }
+}
+
+/// Files that have what is damaged: no peer is asked for it.
+#[test]
+fn a_repair_takes_blocks_from_files_that_are_given() {
+    let known = Known::new();
+    let lay = |disk: &SimDisk, gone: &[usize]| {
+        put(disk, Path::new("/other/regtest/blocks/xor.dat"), &[9; 8]);
+        for (number, blocks) in known.blocks.chunks(PER_FILE).enumerate().filter(|(number, _)| !gone.contains(number)) {
+            let bytes: Vec<u8> = file(blocks).iter().map(|byte| byte ^ 9).collect();
+            put(disk, &PathBuf::from(format!("/other/regtest/blocks/blk{number:05}.dat")), &bytes);
+        }
+    };
+    for (row, has_index, gone) in [("all", true, &[][..]), ("all, no index", false, &[]), ("but one", true, &[4])] {
+        let disk = known.whole();
+        lay(&disk, gone);
+        flip(&disk, &block_file(1, "blk"), known.place(PER_FILE + 3) + 8 + 90);
+        for number in [2, 4] {
+            disk.remove_file(&block_file(number, "blk")).unwrap();
+        }
+        if !has_index {
+            disk.remove_dir_all(&net("blocks/index")).unwrap();
+        }
+        let (peer, asked) = peer(&known);
+        let sync = if gone.is_empty() { SyncOptions::alone() } else { peer };
+        let sync = SyncOptions { from: vec!["/other".into()], ..sync };
+        let report = jobs::repair(&options(&disk), &sync, &|_| ()).unwrap_or_else(|why| panic!("{row}: {why}"));
+        let did: BTreeSet<usize> = asked.lock().unwrap().iter().map(|hash| known.heights[hash]).collect();
+        let may: BTreeSet<usize> = gone.iter().flat_map(|&number| of_file(number)).collect();
+        assert_eq!((did, report.fetched as usize), (may.clone(), may.len()), "{row}");
+        check_whole(&disk, &known, row);
+    }
+    let disk = known.whole();
+    lay(&disk, &[2]);
+    disk.remove_file(&block_file(2, "blk")).unwrap();
+    let sync = SyncOptions { from: vec!["/other".into()], ..SyncOptions::alone() };
+    let why = jobs::repair(&options(&disk), &sync, &|_| ()).unwrap_err().to_string();
+    assert!(why.contains("20 damaged or missing blocks") && why.contains("--from"), "{why}");
 }
 
 /// Another directory's blocks, read where they lie; what it lacks comes from a peer, and no more than that.

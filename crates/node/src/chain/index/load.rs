@@ -127,6 +127,17 @@ impl BlockIndex {
         self.candidates.connected(&self.headers, &self.active);
     }
 
+    /// The index on disk gets an entry of each known header.
+    pub(crate) fn list_all(&mut self) {
+        let all: Vec<NodeId> = self.headers.ids().collect();
+        all.into_iter().for_each(|id| self.list(id));
+    }
+
+    /// Every entry that the index on disk has or gets: for a new one.
+    pub(crate) fn listed_entries(&self) -> Vec<IndexEntry> {
+        self.headers.ids().filter(|id| self.bodies[id.index()].is_listed()).map(|id| self.entry(id)).collect()
+    }
+
     pub(super) fn add_bodies(&mut self, are_listed: bool) {
         for index in self.bodies.len()..self.headers.len() {
             self.bodies.push(Body::absent(are_listed));

@@ -336,6 +336,23 @@ impl BlockIndex {
         body.set_checked(body.validity().max(Validity::Transactions), transactions);
     }
 
+    /// The block of a known header was written again, with this number of transactions. One of the connected chain was
+    /// connected once.
+    pub(crate) fn restored(&mut self, id: NodeId, transactions: u32) {
+        let is_connected = id != GENESIS && self.is_active(id);
+        let validity = if is_connected { Validity::Scripts } else { Validity::Transactions };
+        let body = *self.body(id);
+        if body.validity() < validity || body.transactions() != transactions {
+            self.list(id);
+            self.change(id).set_checked(body.validity().max(validity), transactions);
+        }
+    }
+
+    /// The undo data of a block was made again, and lies there.
+    pub(crate) fn undo_made(&mut self, id: NodeId, offset: u32) {
+        self.change(id).set_undo(offset);
+    }
+
     /// The genesis block is never connected, and has no undo data.
     pub fn checked_genesis(&mut self) {
         let body = self.change(GENESIS);

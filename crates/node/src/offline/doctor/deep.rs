@@ -6,14 +6,14 @@ use super::files::by_file;
 use super::{At, Files, Finding, Kind, Look, read_through};
 use crate::chain::block::Refusal;
 use crate::chain::headers;
-use crate::chain::tree::NodeId;
+use crate::chain::tree::{GENESIS, NodeId};
 use crate::fault::Fault;
 use crate::options::Options;
 use crate::pipeline::engine::undo_coins;
 use crate::pipeline::{scratch, stages};
 use crate::threads;
 use crate::threads::locks::{into_inner, lock};
-use primitives::{Height, Tables};
+use primitives::Tables;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -115,25 +115,29 @@ impl Look<'_> {
         findings.iter().any(|finding| OF_FILE.contains(&finding.kind) && finding.path == path && says(finding))
     }
 
-    /// Blocks of the chain that the index knows, and that are in no file.
+    /// Blocks of the chain that the index knows, and that are in no file; and those whose undo data it does not name.
     fn absent(&mut self, known: &Indexed, tip: Option<NodeId>) {
         let has_snapshot = store::chainstate::snapshot_base(&*self.options.disk, &self.layout);
         let (Some(tip), false, Ok(None)) = (tip, known.loaded.is_pruned, has_snapshot) else { return };
         let tree = known.tree.headers();
-        let mut absent = Vec::new();
-        let mut next = Some(tip);
-        while let Some(id) = next.filter(|&id| tree.height(id) > Height::GENESIS) {
-            if known.tree.body(id).location().is_none() {
-                absent.push(id);
-            }
-            next = tree.parent(id);
-        }
-        let dir = self.layout.index_dir();
-        for id in absent.into_iter().rev() {
+        let chain = tree.path(GENESIS, tip);
+        for id in [GENESIS].into_iter().chain(chain) {
+            let body = known.tree.body(id);
             let height = tree.height(id);
             let hash = tree.hash(id);
-            let what = format!("block {hash} at height {height} is in no block file");
-            self.find(Kind::BlockAbsent, &dir, At { hash: Some(hash), ..At::height(height) }, what, 2);
+            let at = At { hash: Some(hash), ..At::height(height) };
+            if body.location().is_none() {
+                self.found.blocks.push(hash);
+                let what = format!("block {hash} at height {height} is in no block file");
+                let dir = self.layout.index_dir();
+                self.find(Kind::BlockAbsent, &dir, at, what, 2);
+            }
+            if body.undo().is_none() && id != GENESIS {
+                self.found.undo.push(hash);
+                let what = format!("the block index names no undo data of the block at height {height}");
+                let file = self.layout.undo_file(body.file());
+                self.find(Kind::UndoDamaged, &file, at, what, read_through(known.block_bytes()));
+            }
         }
     }
 }
@@ -187,7 +191,14 @@ fn why_damaged(options: &Options, known: &Indexed, entry: &IndexEntry, bytes: &[
     }) {
         Ok(checked) => {
             let size = checked.block_bytes(bytes);
-            (size != bytes.len()).then(|| format!("its record says {} bytes, and the block has {size}", bytes.len()))
+            let transactions = checked.txids.len() as u32;
+            if size != bytes.len() {
+                return Some(format!("its record says {} bytes, and the block has {size}", bytes.len()));
+            }
+            let is_counted = entry.tx_count == transactions;
+            (!is_counted).then(|| {
+                format!("the index says that it has {} transactions, and it has {transactions}", entry.tx_count)
+            })
         }
         Err(Refusal::Unparsable(why)) => Some(format!("it does not deserialize: {why}")),
         Err(Refusal::WrongBody) => Some("another header lies there".to_owned()),

@@ -1,12 +1,13 @@
 //! Damaged and missing blocks, written back where the index says that they lie.
 //!
 //! In this order: from the damaged record itself, where only its size was wrong; from block files that the index does not name;
-//! from peers. What none of them gives is left, and said.
+//! from the files of `--from`; from peers. What none of them gives is left, and said. A block without a place in the index,
+//! or without room there, is appended, and the index names the new place.
 
 use super::Repair;
 use crate::chain::headers;
-use crate::chain::index::{BlockIndex, SharedIndex};
-use crate::chain::tree::NodeId;
+use crate::chain::index::{BlockIndex, OfferedHeaders, SharedIndex};
+use crate::chain::tree::{GENESIS, NodeId};
 use crate::datadir::lock;
 use crate::datadir::lock::Locked;
 use crate::datadir::writer::{BlockFileSetup, Writer};
@@ -15,11 +16,14 @@ use crate::options::Options;
 use crate::pipeline::{scratch, stages};
 use crate::reporting::Reporter;
 use crate::session::chainview::{SharedChain, Unserved};
-use crate::session::fetch::{Fetching, fetch};
-use primitives::{BlockHash, Height};
+use crate::session::fetch::{self, Fetching};
+use crate::session::options::SyncOptions;
+use crate::session::sources::{Found, Reading};
+use primitives::{BlockHash, Header, Height};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use store::blockfiles::BlockAt;
 use store::index::{BlockTreeDb, LoadedIndex};
 use store::restore::Restorer;
 use store::{FileInfos, FilePos};
@@ -36,7 +40,8 @@ pub(super) struct Opened<'o> {
     pub(super) index: Arc<SharedIndex>,
     pub(super) loaded: LoadedIndex,
     pub(super) locked: Locked,
-    db: BlockTreeDb,
+    /// Appends what has no place, and writes what that changes in the index.
+    pub(super) writer: Arc<Writer>,
 }
 
 impl<'o> Opened<'o> {
@@ -53,7 +58,17 @@ impl<'o> Opened<'o> {
         let tip =
             connected.filter_map(|entry| index.headers().find(&entry.hash)).max_by_key(|&id| index.headers().work(id));
         tip.into_iter().for_each(|tip| index.set_active(tip));
-        Ok(Opened { options, reporter, index: Arc::new(SharedIndex::new(index)), loaded, locked, db })
+        let index = Arc::new(SharedIndex::new(index));
+        let setup = BlockFileSetup {
+            host: options.host(),
+            blocks_dir: locked.layout.blocks_dir().to_path_buf(),
+            network: lock::network(&options.params),
+            key: locked.key,
+            limits: options.sizes.limits,
+        };
+        let writer = Writer::new(setup, db, index.clone(), FileInfos::new(loaded.files.clone()))?;
+        writer.set_pruned(loaded.is_pruned);
+        Ok(Opened { options, reporter, index, loaded, locked, writer: Arc::new(writer) })
     }
 
     pub(super) fn restorer(&self) -> Restorer {
@@ -62,34 +77,68 @@ impl<'o> Opened<'o> {
     }
 
     /// The chain as peers see it.
-    fn chain(self) -> Result<(Arc<SharedChain>, Reporter<'o>, Locked), Fault> {
-        let Opened { options, reporter, index, loaded, locked, db } = self;
-        let Locked { disk, layout, key, files, .. } = &locked;
-        let setup = BlockFileSetup {
-            host: options.host(),
-            blocks_dir: layout.blocks_dir().to_path_buf(),
-            network: lock::network(&options.params),
-            key: *key,
-            limits: options.sizes.limits,
-        };
-        let writer = Arc::new(Writer::new(setup, db, index.clone(), FileInfos::new(loaded.files.clone()))?);
-        let chain = SharedChain {
-            params: options.params.clone(),
-            minimum_work: options.minimum_chain_work,
-            index,
+    fn chain(&self) -> Arc<SharedChain> {
+        let Locked { disk, layout, files, .. } = &self.locked;
+        Arc::new(SharedChain {
+            params: self.options.params.clone(),
+            minimum_work: self.options.minimum_chain_work,
+            index: self.index.clone(),
             files: files.clone(),
-            writer,
+            writer: self.writer.clone(),
             is_pruned: AtomicBool::new(true),
-            clock: options.clock,
-            tip_age_max_s: options.sizes.tip_age_max_s,
+            clock: self.options.clock,
+            tip_age_max_s: self.options.sizes.tip_age_max_s,
             unserved: Arc::<Unserved>::default(),
             offers: Mutex::default(),
             connects: AtomicBool::new(false),
             indexing: Arc::default(),
             disk: disk.clone(),
             layout: layout.clone(),
-        };
-        Ok((Arc::new(chain), reporter, locked))
+        })
+    }
+
+    /// The files of `--from`; nothing where none are given.
+    fn open_given(&self, sync: &SyncOptions) -> Result<Option<Found>, Fault> {
+        if sync.from.is_empty() {
+            return Ok(None);
+        }
+        let with = Reading { options: self.options, host: &self.locked.host, reporter: &self.reporter };
+        Found::open(with, &sync.from).map(Some)
+    }
+
+    /// Takes in the headers that the files of `--from` have.
+    pub(super) fn headers_from_files(&self, sync: &SyncOptions) -> Result<(), Fault> {
+        let Some(found) = self.open_given(sync)? else { return Ok(()) };
+        let now = lock::clock(self.options)?;
+        let mut waiting: HashMap<BlockHash, Vec<Header>> = HashMap::new();
+        for block in found.blocks {
+            waiting.entry(block.header.prev()).or_default().push(block.header);
+        }
+        let mut index = self.index.write();
+        let mut next: Vec<BlockHash> =
+            waiting.keys().filter(|parent| index.headers().find(parent).is_some()).copied().collect();
+        while let Some(parent) = next.pop() {
+            for header in waiting.remove(&parent).unwrap_or_default() {
+                let hash = header.hash();
+                // One that breaks a rule is on no chain.
+                if index.accept(&self.options.params, &header, hash, now).is_ok() {
+                    next.push(hash);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks peers for their headers; gives what they have on marked blocks.
+    pub(super) fn headers_from_peers(
+        &self,
+        sync: &SyncOptions,
+        is_enough: &dyn Fn(&Opened<'_>) -> bool,
+    ) -> Result<Vec<OfferedHeaders>, Fault> {
+        let chain = self.chain();
+        let with = Fetching { options: self.options, sync, reporter: &self.reporter, chain: chain.clone() };
+        fetch::headers(&with, &|| is_enough(self))?;
+        Ok(chain.take_offers())
     }
 }
 
@@ -130,38 +179,48 @@ impl Slots {
 
 /// Puts blocks back that are the right ones.
 struct Mender<'m> {
-    options: &'m Options,
-    index: Arc<SharedIndex>,
+    opened: &'m Opened<'m>,
     slots: Slots,
     restorer: Restorer,
     unsynced: usize,
-    /// Blocks that are larger than the room that the index has for them.
-    misfits: usize,
+    /// Blocks that were appended: they had no place, or no room there.
+    appended: usize,
 }
 
 impl Mender<'_> {
     /// Puts `bytes` back as the block of `id`, or says why they are not.
     fn take(&mut self, id: NodeId, bytes: &[u8]) -> Result<Result<(), String>, Fault> {
-        let context = headers::context(&self.index.headers(), &self.options.params, id);
-        let params = &self.options.params;
-        let checked = scratch::with_check(self.options.kernels, |scratch| {
-            stages::check_arrived(params, &context, bytes, scratch)
+        let Opened { options, index, writer, reporter, .. } = self.opened;
+        let context = headers::context(&index.headers(), &options.params, id);
+        let checked = scratch::with_check(options.kernels, |scratch| {
+            stages::check_arrived(&options.params, &context, bytes, scratch)
         });
-        let size = match checked {
-            Ok(checked) => checked.block_bytes(bytes),
+        let checked = match checked {
+            Ok(checked) => checked,
             Err(refusal) => return Ok(Err(format!("{refusal:?}"))),
         };
-        let Some(at) = self.slots.get(id, size) else {
-            self.misfits += 1;
-            return Ok(Ok(()));
-        };
-        self.restorer.block(at, &bytes[..size])?;
+        let size = checked.block_bytes(bytes);
+        if let Some(at) = self.slots.get(id, size) {
+            self.restorer.block(at, &bytes[..size])?;
+        } else {
+            let FilePos { file, offset } =
+                writer.append_block(reporter, &bytes[..size], context.height, context.header.time())?;
+            index.write().prefer(id, BlockAt { file, offset: offset.into(), size: size as u32 });
+            self.appended += 1;
+        }
+        index.write().restored(id, checked.txids.len() as u32);
         self.unsynced += 1;
         if self.unsynced >= SYNC_EVERY {
             self.unsynced = 0;
-            self.restorer.sync()?;
+            self.sync()?;
         }
         Ok(Ok(()))
+    }
+
+    /// Makes durable what was put back, and then what the index says of it.
+    fn sync(&mut self) -> Result<(), Fault> {
+        self.restorer.sync()?;
+        self.opened.writer.commit(&self.opened.reporter, None)
     }
 }
 
@@ -169,39 +228,41 @@ impl Repair<'_> {
     /// Puts these blocks back.
     pub(super) fn blocks(&mut self, hashes: &[BlockHash]) -> Result<(), Fault> {
         let opened = Opened::new(self.options, self.events)?;
-        if hashes.is_empty() {
-            // The index lists blocks of the chain without a place: only a rebuild gives them one.
+        let mut nodes: Vec<NodeId> = hashes.iter().filter_map(|hash| opened.index.headers().find(hash)).collect();
+        if nodes.is_empty() {
             drop(opened);
             return self.whole("blocks of the chain have no place in the index");
         }
-        let mut nodes: Vec<NodeId> = hashes.iter().filter_map(|hash| opened.index.headers().find(hash)).collect();
         nodes.sort_unstable_by_key(|&id| opened.index.headers().height(id));
         let slots = Slots::new(&opened, |entry| entry.data());
-        let index = opened.index.clone();
         let restorer = opened.restorer();
-        let mut mender = Mender { options: self.options, index, slots, restorer, unsynced: 0, misfits: 0 };
+        let mut mender = Mender { opened: &opened, slots, restorer, unsynced: 0, appended: 0 };
         let count = nodes.len();
         let left = from_themselves(&opened, &mut mender, nodes)?;
         let left = from_unnamed_files(&opened, &mut mender, left)?;
         let here = count - left.len();
-        let (chain, reporter, locked) = opened.chain()?;
-        let with = Fetching { options: self.options, sync: self.sync, reporter: &reporter, chain: chain.clone() };
-        let missing = fetch(&with, &left, &mut |id, bytes| mender.take(id, bytes))?;
-        mender.restorer.sync()?;
-        locked.files.forget_open_files();
+        let left = from_given_files(&opened, self.sync, &mut mender, left)?;
+        let given = count - here - left.len();
+        let with =
+            Fetching { options: self.options, sync: self.sync, reporter: &opened.reporter, chain: opened.chain() };
+        let missing = fetch::fetch(&with, &left, &mut |id, bytes| mender.take(id, bytes))?;
+        mender.sync()?;
+        opened.locked.files.forget_open_files();
         let fetched = left.len() - missing.len();
         self.report.fetched += fetched as u64;
-        let lowest = missing.first().map(|&id| (chain.index.headers().height(id), chain.index.headers().hash(id)));
-        let misfits = mender.misfits;
-        drop(with);
-        drop((chain, locked));
-        if let Some((height, hash)) = lowest {
-            return Err(not_given(missing.len(), height, hash));
+        if let Some(&id) = missing.first() {
+            let headers = opened.index.headers();
+            return Err(not_given(missing.len(), headers.height(id), headers.hash(id)));
         }
-        if misfits > 0 {
-            return self.whole("blocks do not fit where the index says that they lie");
-        }
-        self.done(format!("{count} blocks were put back: {here} from the files, {fetched} from peers"));
+        let elsewhere = match mender.appended {
+            0 => String::new(),
+            appended => format!("; {appended} of them lie behind the others now"),
+        };
+        let from =
+            if self.sync.from.is_empty() { String::new() } else { format!("{given} from the files of --from, ") };
+        self.done(format!(
+            "{count} blocks were put back: {here} from the files, {from}{fetched} from peers{elsewhere}"
+        ));
         Ok(())
     }
 }
@@ -210,13 +271,18 @@ fn not_given(count: usize, height: Height, hash: BlockHash) -> Fault {
     let why = format!(
         "{count} damaged or missing blocks were not to be had, the lowest at height {height} ({hash}): no peer gave them"
     );
-    Fault::refused(why, "Run ffwd repair with peers that have the whole chain (--connect); what was put back stays")
+    let advice = "Run ffwd repair with peers that have the whole chain (--connect), or with files that have these blocks (--from); \
+                  what was put back stays";
+    Fault::refused(why, advice)
 }
 
 /// Where only the size of the record was wrong the block is there.
 fn from_themselves(opened: &Opened<'_>, mender: &mut Mender<'_>, nodes: Vec<NodeId>) -> Result<Vec<NodeId>, Fault> {
     let mut left = Vec::new();
     for id in nodes {
+        if id == GENESIS && mender.take(id, &opened.options.params.genesis)?.is_ok() {
+            continue;
+        }
         let room = mender.slots.room(id);
         let read = room.and_then(|(at, room)| {
             let offset = u64::from(at.offset);
@@ -253,5 +319,45 @@ fn from_unnamed_files(opened: &Opened<'_>, mender: &mut Mender<'_>, nodes: Vec<N
             _ => left.push(id),
         }
     }
+    Ok(left)
+}
+
+/// What the files of `--from` have of them.
+fn from_given_files(
+    opened: &Opened<'_>,
+    sync: &SyncOptions,
+    mender: &mut Mender<'_>,
+    nodes: Vec<NodeId>,
+) -> Result<Vec<NodeId>, Fault> {
+    if nodes.is_empty() {
+        return Ok(nodes);
+    }
+    let Some(found) = opened.open_given(sync)? else { return Ok(nodes) };
+    let mut left: BTreeMap<NodeId, BlockHash> = BTreeMap::new();
+    for id in nodes {
+        let hash = opened.index.headers().hash(id);
+        let at = found.places.get(&hash).and_then(|at| at.file_pos());
+        let read = at.and_then(|at| found.plain.read_block(at).ok());
+        match read {
+            Some(bytes) if mender.take(id, &bytes)?.is_ok() => {}
+            _ => drop(left.insert(id, hash)),
+        }
+    }
+    if !left.is_empty() && !found.packed.is_empty() {
+        let with = Reading { options: opened.options, host: &opened.locked.host, reporter: &opened.reporter };
+        let is_packed: HashMap<BlockHash, NodeId> = left.iter().map(|(&id, &hash)| (hash, id)).collect();
+        let is_wanted = |hash: &BlockHash| is_packed.contains_key(hash);
+        found.packed.pass(with, &|| opened.reporter.is_stopping(), &is_wanted, &mut |_, hash, bytes| {
+            let Some(&id) = is_packed.get(&hash).filter(|id| left.contains_key(id)) else { return Ok(false) };
+            let is_good = mender.take(id, &bytes)?.is_ok();
+            if is_good {
+                left.remove(&id);
+            }
+            Ok(is_good)
+        })?;
+    }
+    let tree = opened.index.headers();
+    let mut left: Vec<NodeId> = left.into_keys().collect();
+    left.sort_unstable_by_key(|&id| tree.height(id));
     Ok(left)
 }

@@ -12,22 +12,23 @@
 //! Absent on purpose: what can be wrong (`offline::doctor`).
 
 mod blocks;
+mod index;
+mod marks;
+mod optional;
 mod undo;
 mod whole;
 
 use super::options::SyncOptions;
-use crate::chain::tree::{Fate, NodeId};
 use crate::datadir::{lock, look};
 use crate::fault::{Fault, Message};
 use crate::offline;
 use crate::offline::common::engine;
 use crate::offline::doctor::{Depth, Examination, Finding, Kind, Swapped, doctor, rebuild_dir};
 use crate::offline::open::{Purpose, Which, open_existing};
-use crate::options::{IndexKind, Options};
+use crate::options::Options;
 use crate::reporting::{Event, Events};
 use primitives::BlockHash;
 use std::collections::{BTreeMap, HashSet};
-use store::indexes::{self, IndexDb};
 use store::restore::{self, Moves};
 
 /// Steps until a repair is given up that goes on and on.
@@ -51,8 +52,15 @@ pub struct RepairReport {
 /// What is wrong cannot be mended: what would be needed; another program uses the directory; what the system says.
 pub fn repair(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result<RepairReport, Fault> {
     lock::clock(options)?;
-    let mut repair =
-        Repair { options, sync, events, report: RepairReport::default(), judged: HashSet::new(), wants_sync: false };
+    let mut repair = Repair {
+        options,
+        sync,
+        events,
+        report: RepairReport::default(),
+        judged: HashSet::new(),
+        wants_sync: false,
+        wants_settle: false,
+    };
     repair.run()?;
     Ok(repair.report)
 }
@@ -66,6 +74,8 @@ struct Repair<'r> {
     judged: HashSet<BlockHash>,
     /// Blocks of the best chain are missing, which a sync fetches.
     wants_sync: bool,
+    /// The index was made again, and blocks of the files beside the chain are not listed yet.
+    wants_settle: bool,
 }
 
 /// What helps against these kinds, in the order of the steps.
@@ -108,12 +118,17 @@ impl Repair<'_> {
         // A rebuild that was stopped before its end has not fetched what the files lack.
         self.wants_sync = self.options.disk.metadata(&self.aside()).map_err(store::Fault::from)?.is_some();
         self.mend()?;
-        if !self.wants_sync {
-            return Ok(());
+        if std::mem::take(&mut self.wants_settle) {
+            self.settle()?;
+            self.mend()?;
         }
-        self.sync()?;
-        // What waited for its parents is listed from here on, and looked at.
-        self.mend()
+        self.marks_below_unknown_headers()?;
+        if self.wants_sync {
+            self.sync()?;
+            // What waited for its parents is listed from here on, and looked at.
+            self.mend()?;
+        }
+        self.finish_indexes()
     }
 
     /// Block files that an earlier repair was stopped in moving get their names.
@@ -194,7 +209,7 @@ impl Repair<'_> {
             Step::Key => self.key(),
             Step::Names => self.names(found),
             Step::Reindex => self.whole_reindex(),
-            Step::Index => self.whole("the block index cannot be read, or does not go with the chainstate"),
+            Step::Index => self.index(),
             Step::Blocks => self.blocks(&found.blocks),
             Step::Undo => self.undo(&found.undo),
             Step::Coins => self.coins(),
@@ -287,79 +302,36 @@ impl Repair<'_> {
 
     /// Opens it to work, which finishes what was interrupted and takes in what the index does not name.
     fn settle(&mut self) -> Result<(), Fault> {
+        let is_whole = self.stand().is_some_and(|stand| stand.from.is_none());
         let existing = open_existing(self.options, self.events, "repair", Purpose::Work, Which::Active)?;
         let datadir = &existing.datadir;
         datadir.open_indexes(datadir.kept_indexes(), existing.tip)?;
         let mut engine = engine(datadir, existing.tip);
         engine.activate()?;
-        offline::finish(datadir, &mut engine)?;
+        if is_whole && engine.tip() == existing.tip {
+            // Coins that are as they were are not written.
+            datadir.write_index(None)?;
+            datadir.with_room(|| datadir.writer.settle())?;
+            datadir.finish_indexes(existing.tip)?;
+        } else {
+            offline::finish(datadir, &mut engine)?;
+        }
         drop(engine);
         drop(existing);
         self.done("What interrupted work left was finished or removed, and all records of the block files are listed");
         Ok(())
     }
 
-    fn optional_indexes(&mut self, found: &Examination) -> Result<(), Fault> {
-        let layout = lock::layout(self.options);
-        let is_of = |kind: IndexKind, finding: &Finding| finding.path.starts_with(indexes::root(&layout, kind));
-        let damaged = found.findings.iter().filter(|finding| finding.kind == Kind::OptionalIndexDamaged);
-        let damaged: Vec<&Finding> = damaged.collect();
-        for kind in IndexKind::ALL {
-            if !damaged.iter().any(|finding| is_of(kind, finding)) {
-                continue;
-            }
-            self.not_pruned(kind.name())?;
-            {
-                let locked = lock::lock(self.options, self.events, false)?;
-                IndexDb::remove(&*locked.disk, &locked.layout, kind)?;
-            }
-            offline::index(&self.plain_options(), &[kind], self.events)?;
-            self.done(format!("{} was made again", kind.name()));
-        }
-        Ok(())
-    }
-
-    /// Marks that shut out a better chain: its blocks are judged again.
-    fn marks(&mut self, found: &Examination) -> Result<(), Fault> {
-        let hashes: Vec<BlockHash> = found
-            .findings
-            .iter()
-            .filter(|finding| finding.kind == Kind::ShutOut)
-            .filter_map(|finding| finding.hash)
-            .collect();
-        let existing = open_existing(self.options, self.events, "repair", Purpose::Work, Which::Active)?;
-        let datadir = &existing.datadir;
-        let nodes: Vec<NodeId> = hashes.iter().filter_map(|hash| datadir.headers().find(hash)).collect();
-        datadir.open_indexes(datadir.kept_indexes(), existing.tip)?;
-        nodes.iter().for_each(|&node| datadir.index.write().reconsider(node));
-        let mut engine = engine(datadir, existing.tip);
-        engine.activate()?;
-        offline::finish(datadir, &mut engine)?;
-        let tree_says = |node: NodeId| datadir.headers().fate(node) == Fate::Open;
-        let good = nodes.iter().filter(|&&node| tree_says(node)).count();
-        self.judged.extend(hashes.iter().zip(&nodes).filter(|&(_, &node)| !tree_says(node)).map(|(hash, _)| *hash));
-        let tip = engine.tip();
-        let best = datadir.headers().best();
-        let is_behind = datadir.headers().work(best) > datadir.headers().work(tip);
-        drop(engine);
-        drop(existing);
-        self.wants_sync |= is_behind;
-        self.done(match good {
-            0 => "The marked block was judged again: it is invalid, and the mark stays".to_owned(),
-            _ => "The marked block was judged again: it is valid, and the mark is gone".to_owned(),
-        });
-        Ok(())
-    }
-
     /// Fetches what the best chain lacks, where peers are there.
     fn sync(&mut self) -> Result<(), Fault> {
-        if self.sync.seeks_none() {
+        if self.is_alone() {
             self.forget_aside()?;
             self.report.left.push("Blocks of the best chain are in no file: ffwd sync fetches them".to_owned());
             return Ok(());
         }
         let sync = SyncOptions { exit_at_tip: true, ..self.sync.clone() };
-        let report = super::phases::sync(&self.with_indexes()?, &sync, self.events)?;
+        let options = Options { indexes: self.indexes()?, ..self.options.clone() };
+        let report = super::phases::sync(&options, &sync, self.events)?;
         self.done(format!("The chain is at height {}", report.height));
         if let Some(why) = report.end_reason {
             return Err(Fault::Refused(why));
@@ -368,18 +340,6 @@ impl Repair<'_> {
             return Err(Fault::Stopped);
         }
         self.forget_aside()
-    }
-
-    /// These options, with the optional indexes that are there.
-    fn with_indexes(&self) -> Result<Options, Fault> {
-        let layout = lock::layout(self.options);
-        let mut indexes = Vec::new();
-        for kind in IndexKind::ALL {
-            if IndexDb::exists(&*self.options.disk, &layout, kind)? {
-                indexes.push(kind);
-            }
-        }
-        Ok(Options { indexes, ..self.options.clone() })
     }
 
     /// A rebuild is over: what it replaced goes.

@@ -1,4 +1,4 @@
-//! Undo data made again from the blocks, and written back where the index says that it lies.
+//! Undo data made again from the blocks, and written back where the index says that it lies, or behind the others.
 //!
 //! What a block spent was made by blocks below it, or by itself: they are read downwards from the highest block concerned, until
 //! each output is found. Most are young; at worst all blocks are read once.
@@ -66,14 +66,19 @@ impl Repair<'_> {
                 let Some(payload) = spender.payload() else { return Err(not_found(&opened, &spender)) };
                 let record = undo_record(self.options.params.magic, &spender.prev, &payload);
                 // Magic and size lie before the place.
-                let Some(at) = slots.get(spender.node, record.len() - 8) else {
-                    drop(opened);
-                    return self.whole("undo data does not fit where the index says that it lies");
-                };
-                restorer.undo(at, &record)?;
+                match slots.get(spender.node, record.len() - 8) {
+                    Some(at) => restorer.undo(at, &record)?,
+                    // It has no place, or no room there: it goes behind the others, and the index names the new place.
+                    None => {
+                        let file = opened.index.read().body(spender.node).file();
+                        let offset = opened.writer.append_undo(&opened.reporter, file, &record)?;
+                        opened.index.write().undo_made(spender.node, offset);
+                    }
+                }
             }
         }
         restorer.sync()?;
+        opened.writer.commit(&opened.reporter, None)?;
         drop(opened);
         self.done(format!("The undo data of {count} blocks was made again from the blocks"));
         Ok(())

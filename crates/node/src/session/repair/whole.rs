@@ -37,7 +37,7 @@ impl Repair<'_> {
 
     /// A reindex, with the optional indexes that are there; what the files lack is fetched at the end.
     pub(super) fn whole_reindex(&mut self) -> Result<(), Fault> {
-        let indexes = self.with_indexes()?.indexes;
+        let indexes = self.keep_indexes()?;
         let options = Options { indexes, ..self.plain_options() };
         offline::reindex(&options, false, self.events)?;
         self.wants_sync = true;

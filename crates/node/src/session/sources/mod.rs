@@ -11,27 +11,31 @@
 //!
 //! Plain block files are read in place, each with the key beside it or the one that it gives away; packed ones are unpacked
 //! twice, for the headers and for the blocks ([`packed`]).
-//! `bring` beside this has the threads.
+//! `files` below this opens them; `bring` beside this has the threads.
 //! Absent on purpose: trust. Every check of a block from a peer is made.
 
+mod files;
 mod packed;
+mod reading;
+
+pub(super) use files::Found;
+pub(super) use reading::Reading;
 
 use crate::chain::tree::NodeId;
 use crate::datadir::DataDir;
 use crate::datadir::lock;
-use crate::datadir::scan::{self, Ordered};
+use crate::datadir::scan::Ordered;
 use crate::fault::Fault;
 use crate::options::Prune;
 use crate::threads::locks::{Signal, lock as locked};
 use p2p::{Progress, Want};
 use packed::Packed;
-use primitives::{BlockHash, human};
+use primitives::BlockHash;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 use store::blockfiles::{BlockAt, BlockFiles, FoundBlock};
-use store::{FaultKind, xor};
 
 /// How long a source thread waits before it looks whether the session ends.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -78,52 +82,10 @@ impl Sources {
     ///
     /// A path that is not there or has no blocks, or what the system says.
     pub(super) fn open(datadir: &DataDir<'_>, paths: &[PathBuf], is_alone: bool) -> Result<Sources, Fault> {
-        let network = lock::network(datadir.params);
-        let disk = &datadir.disk;
-        let mut plain = Vec::new();
-        let mut packed = Packed::default();
-        for path in paths {
-            for file in files_of(datadir, path)? {
-                if packed.takes(datadir, &file)? {
-                    continue;
-                }
-                match xor::key_of_foreign(&**disk, &file, &network) {
-                    Ok(key) => plain.push((file, key)),
-                    Err(why) => datadir.reporter.note(format!("{}: left out: {why}", file.display())),
-                }
-            }
-        }
-        let plain = BlockFiles::foreign(&datadir.host, plain, &network);
-        let count = plain.numbers()?.there.len();
-        let scans = scan::scan_each(count, datadir.options.par, &datadir.reporter, |at| plain.scan(at as u32))?;
-        let mut unreadable = 0;
-        let mut blocks: Vec<FoundBlock> = Vec::new();
-        for scan in scans {
-            unreadable += scan.notes.len();
-            blocks.extend(scan.blocks);
-        }
-        let mut found = HashMap::with_capacity(blocks.len());
-        for block in &blocks {
-            found.entry(block.hash).or_insert(block.location);
-        }
-        let from_packed = packed.headers(datadir)?;
-        let all = blocks.len() + from_packed.len();
-        if all == 0 {
-            let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-            let chain = datadir.params.chain.name();
-            let why = format!("no block of {chain} could be read from {}", names.join(", "));
-            let advice = "Give --from a data directory, its directory blocks, or block files of this network";
-            return Err(Fault::refused(why, advice));
-        }
-        blocks.extend(from_packed);
+        let Found { plain, places, packed, blocks } = Found::open(Reading::of(datadir), paths)?;
         let ends = take_headers(datadir, blocks)?;
-        let bytes = found.values().map(|at: &BlockAt| u64::from(at.size)).sum();
-        datadir.reporter.note(format!(
-            "{all} blocks lie in the files of --from ({} of them in plain files); {unreadable} places in them cannot be read",
-            human::bytes(bytes)
-        ));
         let state = Mutex::new(SourcesState { is_packed_over: packed.is_empty(), ..SourcesState::default() });
-        Ok(Sources { plain, found, packed, ends, is_alone, state, changed: Signal::default() })
+        Ok(Sources { plain, found: places, packed, ends, is_alone, state, changed: Signal::default() })
     }
 
     /// The ends of the peers' chains, with those of the files behind them.
@@ -202,29 +164,6 @@ fn take_headers(datadir: &DataDir<'_>, blocks: Vec<FoundBlock>) -> Result<Vec<Bl
     let mut ends: Vec<NodeId> = ends.into_iter().collect();
     ends.sort_unstable_by_key(|&id| std::cmp::Reverse(tree.work(id)));
     Ok(ends.into_iter().take(TARGETS_MAX).map(|id| tree.hash(id)).collect())
-}
-
-/// The block files that a path of `--from` stands for: itself, those in it, or in its directory blocks.
-fn files_of(datadir: &DataDir<'_>, path: &Path) -> Result<Vec<PathBuf>, Fault> {
-    let disk = &*datadir.disk;
-    let missing = |found: &str| {
-        let advice = "Give a data directory, its directory blocks, or block files";
-        Fault::from(store::Fault::new(FaultKind::Missing, path, "block files, for --from", found, advice))
-    };
-    let Some(known) = disk.metadata(path).map_err(store::Fault::from)? else { return Err(missing("nothing")) };
-    if !known.is_dir {
-        return Ok(vec![path.to_path_buf()]);
-    }
-    let net_dir = datadir.params.chain.net_dir();
-    let mut places = vec![path.join(net_dir).join("blocks"), path.join("blocks"), path.to_path_buf()];
-    places.dedup();
-    for place in places {
-        let files = store::layout::block_files(disk, &place)?;
-        if !files.is_empty() {
-            return Ok(files);
-        }
-    }
-    Err(missing("none"))
 }
 
 /// What a source thread does next.

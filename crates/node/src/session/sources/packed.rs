@@ -1,6 +1,7 @@
 //! Packed files of blocks (gzip, xz, zstd): gone through from the front, once for the headers, then for the blocks.
 
-use crate::datadir::{DataDir, lock};
+use super::reading::Reading;
+use crate::datadir::lock;
 use crate::fault::Fault;
 use crate::offline::import::{Filled, Stream, split_off_cut};
 use primitives::BlockHash;
@@ -16,7 +17,7 @@ pub(in crate::session) struct Packed {
 }
 
 impl Packed {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::session) fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
@@ -25,12 +26,12 @@ impl Packed {
     /// # Errors
     ///
     /// A pipe, which cannot be read twice; or what the system says.
-    pub(super) fn takes(&mut self, datadir: &DataDir<'_>, path: &Path) -> Result<bool, Fault> {
-        if datadir.disk.is_pipe(path).map_err(store::Fault::from)? {
+    pub(super) fn takes(&mut self, with: Reading<'_>, path: &Path) -> Result<bool, Fault> {
+        if with.host.disk.is_pipe(path).map_err(store::Fault::from)? {
             let why = format!("{}: a pipe or a device cannot be read twice, as --from does", path.display());
             return Err(Fault::refused(why, "Give it to ffwd import"));
         }
-        let is_packed = Stream::open(&datadir.disk, path, 1)?.is_some();
+        let is_packed = Stream::open(&with.host.disk, path, 1)?.is_some();
         if is_packed {
             self.files.push(path.to_path_buf());
         }
@@ -46,16 +47,16 @@ impl Packed {
     /// # Errors
     ///
     /// It was stopped, or the system has no thread.
-    pub(super) fn headers(&mut self, datadir: &DataDir<'_>) -> Result<Vec<FoundBlock>, Fault> {
+    pub(in crate::session) fn headers(&mut self, with: Reading<'_>) -> Result<Vec<FoundBlock>, Fault> {
         let mut all = Vec::new();
         for file in &self.files {
-            let is_stopping = || datadir.reporter.is_stopping();
-            let broken = each_piece(datadir, file, &is_stopping, &mut |_, blocks| {
+            let is_stopping = || with.reporter.is_stopping();
+            let broken = each_piece(with, file, &is_stopping, &mut |_, blocks| {
                 all.extend_from_slice(blocks);
                 Ok(())
             })?;
             if let Some(why) = broken {
-                datadir.reporter.note(format!("{}: {why}: what came before is used", file.display()));
+                with.reporter.note(format!("{}: {why}: what came before is used", file.display()));
             }
         }
         self.hashes.extend(all.iter().map(|block| block.hash));
@@ -69,14 +70,14 @@ impl Packed {
     /// What the system says, and what `take` meets.
     pub(in crate::session) fn pass(
         &self,
-        datadir: &DataDir<'_>,
+        with: Reading<'_>,
         is_stopping: &dyn Fn() -> bool,
         is_wanted: &dyn Fn(&BlockHash) -> bool,
         take: &mut TakeBlock<'_>,
     ) -> Result<usize, Fault> {
         let mut count = 0;
         for file in &self.files {
-            each_piece(datadir, file, is_stopping, &mut |piece, blocks| {
+            each_piece(with, file, is_stopping, &mut |piece, blocks| {
                 for block in blocks.iter().filter(|block| is_wanted(&block.hash)) {
                     if is_stopping() {
                         break;
@@ -100,22 +101,22 @@ type OfPiece<'p> = dyn FnMut(&BlockFiles, &[FoundBlock]) -> Result<(), Fault> + 
 
 /// Unpacks a file in pieces; says why it ended before its end, if it did.
 fn each_piece(
-    datadir: &DataDir<'_>,
+    with: Reading<'_>,
     path: &Path,
     is_stopping: &dyn Fn() -> bool,
     take: &mut OfPiece<'_>,
 ) -> Result<Option<String>, Fault> {
-    let piece_bytes = datadir.options.sizes.import_piece_bytes;
-    let network = lock::network(datadir.params);
-    let Some(mut stream) = Stream::open(&datadir.disk, path, piece_bytes)? else { return Ok(None) };
+    let piece_bytes = with.options.sizes.import_piece_bytes;
+    let network = lock::network(&with.options.params);
+    let Some(mut stream) = Stream::open(&with.host.disk, path, piece_bytes)? else { return Ok(None) };
     let mut cut = Vec::new();
     loop {
         let mut piece = std::mem::take(&mut cut);
-        let filled = stream.fill(&mut piece, piece_bytes, (&*datadir.disk, &network), is_stopping);
+        let filled = stream.fill(&mut piece, piece_bytes, (&*with.host.disk, &network), is_stopping);
         if filled == Filled::Stopped {
             return Ok(None);
         }
-        let files = BlockFiles::piece(datadir.disk.clone(), path.to_path_buf(), piece, &network);
+        let files = BlockFiles::piece(with.host.disk.clone(), path.to_path_buf(), piece, &network);
         let mut scan = files.scan(0)?;
         let from = if filled == Filled::More { split_off_cut(&mut scan, files.file_bytes(0)?) } else { None };
         take(&files, &scan.blocks)?;

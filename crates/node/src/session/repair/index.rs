@@ -1,0 +1,290 @@
+//! A block index made again from the block files, while the coins stay.
+//!
+//! Of each block its header and the size of its record are read, of the chain up to the coins' best block also how many
+//! transactions each has, and where its undo data lies, which checksums prove. Nothing is connected. Blocks beside that chain and
+//! above it are listed once the rest is in order, each checked.
+//!
+//! Where the files lack a block of that chain its header is not in them either: headers come from `--from` and from peers, and
+//! the block is fetched like one that is damaged.
+//! Absent on purpose: whether the blocks are whole. The look at every byte behind this finds those that are not.
+
+use super::Repair;
+use super::blocks::Opened;
+use crate::chain::index::BlockIndex;
+use crate::chain::tree::{GENESIS, NodeId};
+use crate::datadir::lock::{self, Locked};
+use crate::datadir::scan::{self, Scan};
+use crate::fault::Fault;
+use crate::options::Prune;
+use crate::reporting::Reporter;
+use primitives::encode::Reader;
+use primitives::header::HEADER_BYTES;
+use primitives::{BlockHash, Height};
+use std::collections::{BTreeMap, HashMap};
+use store::blockfiles::BlockFiles;
+use store::chainstate::{self, Chainstate};
+use store::index::{BLOCK_TRANSACTIONS_MAX, BlockTreeDb, IndexChanges, LoadedIndex};
+use store::undo_places::{Owner, UndoPlaces};
+use store::undofiles::UndoFiles;
+use store::{FileInfos, FilePos, Layout, prune};
+
+/// Bytes of the longest CompactSize.
+const COUNT_BYTES: usize = 9;
+/// Block files missing from the first one on, from which number on they count as pruned: one alone may be lost.
+const PRUNED_FILES_MIN: u32 = 2;
+
+/// What came of making the index again.
+enum Remade {
+    /// It is there, and goes up to the coins' best block.
+    Whole { height: Height, blocks: usize, absent: usize },
+    /// The files do not link the coins' best block to the genesis block. An index of the headers is there.
+    Gap,
+}
+
+/// Where the coins stand.
+#[derive(Clone, Copy)]
+pub(super) struct Stand {
+    best: BlockHash,
+    /// Half-way through a flush of Core's: where it came from.
+    pub(super) from: Option<BlockHash>,
+}
+
+/// A block of the chain up to the coins' best block, that lies in a file.
+struct OfChain {
+    node: NodeId,
+    at: FilePos,
+    prev: BlockHash,
+}
+
+/// What a pair of files says of the blocks of the chain that lie there.
+struct OfFile {
+    /// For each: its transactions, and the place of its undo data.
+    blocks: Vec<(NodeId, u32, Option<u32>)>,
+    /// Number of the files.
+    file: u32,
+    /// Where the last of this undo data ends.
+    undo_end: u32,
+}
+
+impl Repair<'_> {
+    /// Makes the block index again, and leaves the coins as they are where they are good.
+    pub(super) fn index(&mut self) -> Result<(), Fault> {
+        let Some(stand) = self.stand() else {
+            return self.whole("the block index cannot be read, or does not go with the chainstate");
+        };
+        let mut remade = self.remake(stand)?;
+        if matches!(remade, Remade::Gap) {
+            if self.is_alone() {
+                return Err(lacks_headers(stand.best));
+            }
+            self.headers(&stand.best)?;
+            remade = self.remake(stand)?;
+        }
+        match remade {
+            Remade::Whole { height, blocks, absent } => {
+                let lacking =
+                    if absent == 0 { String::new() } else { format!("; {absent} of its blocks are in no file") };
+                self.done(format!(
+                    "The block index was made again from {blocks} blocks of the block files, and the UTXO set stays as it is, at \
+                     height {height}{lacking}"
+                ));
+                self.wants_settle = true;
+                Ok(())
+            }
+            Remade::Gap => self.whole("no peer knows the block that the UTXO set stands at"),
+        }
+    }
+
+    /// Whether nobody else is asked for headers and blocks.
+    pub(super) fn is_alone(&self) -> bool {
+        self.sync.seeks_none() && self.sync.from.is_empty()
+    }
+
+    /// Where the coins stand; nothing where there are none that are worth to be kept, or a snapshot lies over them.
+    pub(super) fn stand(&self) -> Option<Stand> {
+        let layout = lock::layout(self.options);
+        let disk = &*self.options.disk;
+        if chainstate::snapshot_base(disk, &layout).ok()?.is_some() {
+            return None;
+        }
+        let coins = Chainstate::open_read_only(self.options.host(), &layout.chainstate_dir()).ok()?;
+        let stand = match coins.head_blocks().ok()? {
+            Some(heads) => Stand { best: heads.new, from: heads.old },
+            None => Stand { best: coins.best_block().ok()??, from: None },
+        };
+        (stand.best != self.options.params.genesis_hash).then_some(stand)
+    }
+
+    fn remake(&self, stand: Stand) -> Result<Remade, Fault> {
+        let options = self.options;
+        let now = lock::clock(options)?;
+        let locked = lock::lock(options, self.events, true)?;
+        let reporter = lock::reporter(self.events, options, "repair");
+        let Locked { host, layout, files, .. } = &locked;
+        let network = lock::network(&options.params);
+        let known = BlockTreeDb::open_read_only(host, layout).and_then(|db| db.load(&network)).ok();
+        not_pruned(options.prune, known.as_ref(), files, layout)?;
+        let Scan { blocks: found, ends, .. } = scan::scan(files, options.par, &reporter)?;
+        let count = found.len();
+        let mut index = BlockIndex::new(&options.params);
+        index.reserve(count);
+        known.iter().for_each(|known| take_known(&mut index, known));
+        index.take_in(&options.params, found, now);
+        let mut infos = FileInfos::default();
+        let stands = index.headers().find(&stand.best).filter(|&tip| {
+            let is_below =
+                |from: BlockHash| index.headers().find(&from).is_some_and(|at| index.headers().is_ancestor(at, tip));
+            stand.from.is_none_or(is_below)
+        });
+        let absent = match stands {
+            Some(tip) => {
+                let undo = UndoFiles::new(host, layout.blocks_dir(), &network, locked.key);
+                let from = FromFiles { blocks: files, undo: &undo, par: options.par, reporter: &reporter };
+                from.connect(&mut index, &mut infos, tip)?
+            }
+            None => {
+                index.list_all();
+                0
+            }
+        };
+        infos.cover_all(&ends);
+        let entries = index.listed_entries();
+        let changes = IndexChanges {
+            entries: &entries,
+            files: &infos.take_changed(),
+            last_file: Some(infos.last_file()),
+            pruned: known.is_some_and(|known| known.is_pruned).then_some(true),
+            ..IndexChanges::default()
+        };
+        reporter.with_room(|| store::reindex::replace_index(host, layout, &changes)?.settle())?;
+        reporter.with_room(|| store::reindex::forget(&locked.disk, layout))?;
+        Ok(match stands {
+            Some(tip) => Remade::Whole { height: index.headers().height(tip), blocks: count, absent },
+            None => Remade::Gap,
+        })
+    }
+
+    /// Takes headers of `--from` and of peers into the index that is there, until one of them is that of `wanted`.
+    fn headers(&self, wanted: &BlockHash) -> Result<(), Fault> {
+        let opened = Opened::new(self.options, self.events)?;
+        let is_there = |opened: &Opened<'_>| opened.index.headers().find(wanted).is_some();
+        opened.headers_from_files(self.sync)?;
+        if !is_there(&opened) {
+            opened.headers_from_peers(self.sync, &|opened| is_there(opened))?;
+        }
+        opened.writer.commit(&opened.reporter, None)
+    }
+}
+
+/// Says no where the directory is pruned, and no index says what of its blocks there was.
+fn not_pruned(prune: Prune, known: Option<&LoadedIndex>, files: &BlockFiles, layout: &Layout) -> Result<(), Fault> {
+    let numbers = files.numbers()?;
+    let first = numbers.there.first().copied().unwrap_or_default();
+    if known.is_some() || (prune == Prune::Off && first < PRUNED_FILES_MIN) {
+        return Ok(());
+    }
+    let why = format!(
+        "{}: the block index of a pruned data directory cannot be made again: how many transactions the blocks had that were \
+         pruned is known to it alone (the first block file is number {first}). Nothing was changed",
+        layout.index_dir().display()
+    );
+    let advice =
+        "Put the block index back from a copy; or begin anew in an empty data directory, with ffwd sync --prune";
+    Err(Fault::refused(why, advice))
+}
+
+fn lacks_headers(best: BlockHash) -> Fault {
+    let why = format!(
+        "the block index is made again from the block files, and these lack blocks below {best}, which the UTXO set stands at. \
+         The UTXO set was not touched"
+    );
+    Fault::refused(
+        why,
+        "Run ffwd repair with peers that have the whole chain (--connect), or with files that have it (--from)",
+    )
+}
+
+/// What an index says that can be read and does not reach the coins: headers, marks, and what was pruned.
+fn take_known(index: &mut BlockIndex, known: &LoadedIndex) {
+    for entry in &known.entries {
+        let Some(id) = index.insert_known(entry) else { continue };
+        if prune::is_block_pruned(known, entry) {
+            index.load_pruned(id, entry);
+        } else if entry.status.is_failed() {
+            index.invalid(id);
+        }
+    }
+}
+
+/// What the files are read with.
+struct FromFiles<'f> {
+    blocks: &'f BlockFiles,
+    undo: &'f UndoFiles,
+    par: usize,
+    reporter: &'f Reporter<'f>,
+}
+
+impl FromFiles<'_> {
+    /// The chain up to `tip` is connected, with what the files say of its blocks. Says how many lie in none.
+    fn connect(&self, index: &mut BlockIndex, infos: &mut FileInfos, tip: NodeId) -> Result<usize, Fault> {
+        let chain = index.headers().path(GENESIS, tip);
+        let mut by_file: BTreeMap<u32, Vec<OfChain>> = BTreeMap::new();
+        for &node in &chain {
+            if let Some(at) = index.body(node).location() {
+                let prev = index.headers().header(node).prev();
+                by_file.entry(at.file).or_default().push(OfChain { node, at, prev });
+            }
+        }
+        let by_file: Vec<(u32, Vec<OfChain>)> = by_file.into_iter().collect();
+        let look = |at: usize| self.look(by_file[at].0, &by_file[at].1);
+        let mut of_chain: HashMap<NodeId, (u32, Option<u32>)> = HashMap::with_capacity(chain.len());
+        for OfFile { blocks, file, undo_end } in scan::scan_each(by_file.len(), self.par, self.reporter, look)? {
+            infos.change(file, |info| info.undo_size = undo_end);
+            of_chain.extend(blocks.into_iter().map(|(node, transactions, undo)| (node, (transactions, undo))));
+        }
+        if index.body(GENESIS).location().is_some() {
+            index.checked_genesis();
+        }
+        let mut absent = 0;
+        for &node in &chain {
+            match of_chain.get(&node) {
+                Some(&(transactions, undo)) => index.connected(node, transactions, undo),
+                None => {
+                    absent += usize::from(!index.body(node).is_pruned());
+                    index.connected(node, index.body(node).transactions(), None);
+                }
+            }
+        }
+        for node in [GENESIS].into_iter().chain(chain) {
+            let body = *index.body(node);
+            if let Some(at) = body.location() {
+                infos.add_existing(at, body.size(), index.headers().height(node), index.headers().time(node));
+            }
+        }
+        Ok(absent)
+    }
+
+    /// What the files say of the blocks of one of them.
+    fn look(&self, file: u32, blocks: &[OfChain]) -> store::Result<OfFile> {
+        let mut owners = Vec::with_capacity(blocks.len());
+        for OfChain { at, prev, .. } in blocks {
+            owners.push(Owner { prev: *prev, transactions: transactions(self.blocks, *at)? });
+        }
+        let UndoPlaces { places, end } = self.undo.places(file, &owners)?;
+        let found = blocks.iter().zip(owners).zip(places);
+        let found = found.map(|((block, owner), undo)| {
+            // Where the undo data says how many there are, that is proven; the block itself is not.
+            let transactions = undo.map_or(owner.transactions, |undo| undo.transactions);
+            (block.node, transactions, undo.map(|undo| undo.offset))
+        });
+        Ok(OfFile { blocks: found.collect(), file, undo_end: end })
+    }
+}
+
+/// How many transactions a block has, as it says itself; 1 for what no block has.
+fn transactions(files: &BlockFiles, at: FilePos) -> store::Result<u32> {
+    let count = files.read_block_part(at, HEADER_BYTES, COUNT_BYTES)?;
+    let count = count.and_then(|bytes| Reader::new(&bytes).compact_size().ok());
+    let count = count.and_then(|count| u32::try_from(count).ok());
+    Ok(count.filter(|count| (1..=BLOCK_TRANSACTIONS_MAX).contains(count)).unwrap_or(1))
+}

@@ -1,0 +1,101 @@
+//! Marks for invalid blocks that shut out a better chain: the marked blocks are judged again.
+//!
+//! `doctor` names such a mark where the block index has the headers of the better chain. Where it has not, `--from` and peers
+//! are asked for them here.
+
+use super::Repair;
+use super::blocks::Opened;
+use crate::chain::tree::{Fate, NodeId};
+use crate::datadir::refused::RefusedFile;
+use crate::fault::Fault;
+use crate::offline;
+use crate::offline::common::engine;
+use crate::offline::doctor::{Examination, Kind};
+use crate::offline::open::{Purpose, Which, open_existing};
+use primitives::BlockHash;
+use store::private_files::PrivateDir;
+
+impl Repair<'_> {
+    /// Marks that shut out a better chain: its blocks are judged again.
+    pub(super) fn marks(&mut self, found: &Examination) -> Result<(), Fault> {
+        let hashes: Vec<BlockHash> = found
+            .findings
+            .iter()
+            .filter(|finding| finding.kind == Kind::ShutOut)
+            .filter_map(|finding| finding.hash)
+            .collect();
+        let existing = open_existing(self.options, self.events, "repair", Purpose::Work, Which::Active)?;
+        let datadir = &existing.datadir;
+        let nodes: Vec<NodeId> = hashes.iter().filter_map(|hash| datadir.headers().find(hash)).collect();
+        datadir.open_indexes(datadir.kept_indexes(), existing.tip)?;
+        nodes.iter().for_each(|&node| datadir.index.write().reconsider(node));
+        let mut engine = engine(datadir, existing.tip);
+        engine.activate()?;
+        offline::finish(datadir, &mut engine)?;
+        let tree_says = |node: NodeId| datadir.headers().fate(node) == Fate::Open;
+        let good = nodes.iter().filter(|&&node| tree_says(node)).count();
+        self.judged.extend(hashes.iter().zip(&nodes).filter(|&(_, &node)| !tree_says(node)).map(|(hash, _)| *hash));
+        let tip = engine.tip();
+        let best = datadir.headers().best();
+        let is_behind = datadir.headers().work(best) > datadir.headers().work(tip);
+        drop(engine);
+        drop(existing);
+        self.wants_sync |= is_behind;
+        self.done(match good {
+            0 => "The marked block was judged again: it is invalid, and the mark stays".to_owned(),
+            _ => "The marked block was judged again: it is valid, and the mark is gone".to_owned(),
+        });
+        Ok(())
+    }
+
+    /// A mark may shut out a better chain whose headers the index does not have.
+    pub(super) fn marks_below_unknown_headers(&mut self) -> Result<(), Fault> {
+        if self.is_alone() {
+            return Ok(());
+        }
+        let Some(mark) = self.mark_below_unknown_headers()? else { return Ok(()) };
+        let existing = open_existing(self.options, self.events, "repair", Purpose::Work, Which::Active)?;
+        let datadir = &existing.datadir;
+        let Some(node) = datadir.headers().find(&mark) else { return Ok(()) };
+        let height = datadir.headers().height(node);
+        datadir.index.write().reconsider(node);
+        datadir.write_index(None)?;
+        drop(existing);
+        self.wants_sync = true;
+        self.done(format!(
+            "The mark on block {mark} at height {height} was taken off: there is a chain on it with more work. Its blocks are fetched \
+             and judged"
+        ));
+        Ok(())
+    }
+
+    /// The lowest mark below the chain with the most work, where that has more than the chain that is connected.
+    fn mark_below_unknown_headers(&self) -> Result<Option<BlockHash>, Fault> {
+        // Nothing is written of what is changed here.
+        let opened = Opened::new(self.options, self.events)?;
+        let own = PrivateDir::new(opened.locked.disk.clone(), opened.locked.layout.private_dir());
+        RefusedFile::new(own).load(&opened.index);
+        let marked: Vec<NodeId> = {
+            let index = opened.index.read();
+            let tree = index.headers();
+            let is_lowest = |&id: &NodeId| {
+                tree.fate(id) != Fate::Open && tree.parent(id).is_none_or(|parent| tree.fate(parent) == Fate::Open)
+            };
+            tree.ids().filter(is_lowest).filter(|id| !index.refused().contains(id)).collect()
+        };
+        let is_judged = |&id: &NodeId| self.judged.contains(&opened.index.headers().hash(id));
+        let marked: Vec<NodeId> = marked.into_iter().filter(|id| !is_judged(id)).collect();
+        if marked.is_empty() {
+            return Ok(None);
+        }
+        marked.iter().for_each(|&id| opened.index.write().reconsider(id));
+        opened.headers_from_files(self.sync)?;
+        opened.headers_from_peers(self.sync, &|_| false)?;
+        let index = opened.index.read();
+        let tree = index.headers();
+        if tree.work(tree.best()) <= tree.work(index.tip()) {
+            return Ok(None);
+        }
+        Ok(marked.into_iter().find(|&id| tree.is_ancestor(id, tree.best())).map(|id| tree.hash(id)))
+    }
+}
