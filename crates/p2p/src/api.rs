@@ -291,6 +291,8 @@ pub enum Event {
     Note(String),
     /// The same, where peers can cause as many as they like.
     PeerNote {
+        /// The connection, where there is one.
+        peer: Option<PeerId>,
         /// Whether the peer connected to us.
         inbound: bool,
         /// The line.

@@ -150,6 +150,8 @@ fn peers(out: &mut Exposition, sight: &Sight<'_>) {
     out.counter("ffwd_peer_stalls_total", help, network.stalled_count as f64);
     let help = "Connections ended because the peer misbehaved.";
     out.counter("ffwd_peer_misbehaviours_total", help, network.misbehaved_count as f64);
+    let help = "Lines that peers caused and that were left out of debug.log and standard output: they are limited.";
+    out.counter("ffwd_log_lines_left_out_total", help, sight.progress.lines_left_out as f64);
     let help = "Peers that were asked for the next block and have kept it waiting.";
     let stalling = sight.peers.iter().filter(|peer| peer.stalls.is_some()).count();
     out.gauge("ffwd_peers_stalling", help, stalling as f64);

@@ -257,7 +257,8 @@ impl EngineBackend for DataDir<'_> {
 
     fn refused(&self, node: NodeId, error: &BlockError) {
         let (height, hash) = self.height_and_hash(node);
-        self.reporter.refused(height, hash, error, true);
+        // Which peer gave it is not known here: it was stored long ago.
+        self.reporter.refused_block(None, height, hash, error);
     }
 
     fn lost(&self, node: NodeId, why: &str) -> Result<bool, Fault> {

@@ -5,6 +5,7 @@ use crate::chain::tree::{GENESIS, NodeId, Tree};
 use crate::fault::Fault;
 use crate::options::unix_seconds;
 use crate::pipeline::engine::Engine;
+use crate::reporting::peer_lines::PeerLine;
 use crate::threads::locks::lock;
 use crate::utxo_stats::set_totals;
 use coins::Totals;
@@ -47,7 +48,9 @@ impl DataDir<'_> {
             let done = 100.0 * f64::from(height) / (f64::from(height) + left as f64).max(1.0);
             format!("Synchronizing blockheaders, height: {height} (~{done:.2}%)")
         };
-        self.reporter.log().line(&line);
+        if self.reporter.peer_lines().allow(PeerLine::Headers, None, &line) {
+            self.reporter.log().line(&line);
+        }
     }
 
     /// The chain has come to rest at `tip`, and was at `last` before: tells of it, and after the initial download of the blocks

@@ -30,6 +30,8 @@ pub(crate) struct Counters {
     connected: AtomicU64,
     /// Blocks refused.
     invalid: AtomicU64,
+    /// Lines that peers caused and that were left out of the log.
+    lines_left_out: AtomicU64,
     /// Transactions up to the last connected block, genesis included.
     transactions: AtomicU64,
     /// Peers; the greatest number for a job without them.
@@ -54,6 +56,7 @@ impl Default for Counters {
             blocks: AtomicU64::new(0),
             connected: AtomicU64::new(0),
             invalid: AtomicU64::new(0),
+            lines_left_out: AtomicU64::new(0),
             transactions: AtomicU64::new(0),
             peers: AtomicU32::new(NO_NETWORK),
             is_current: AtomicBool::new(false),
@@ -143,6 +146,11 @@ impl Counters {
         self.invalid.fetch_add(1, Relaxed);
     }
 
+    /// So many lines that peers caused were left out of the log.
+    pub(super) fn set_lines_left_out(&self, count: u64) {
+        self.lines_left_out.store(count, Relaxed);
+    }
+
     /// So many peers are there.
     pub(crate) fn set_peers(&self, count: u32) {
         self.peers.store(count.min(NO_NETWORK - 1), Relaxed);
@@ -189,6 +197,8 @@ pub struct Counted {
     pub connected: u64,
     /// Blocks refused.
     pub invalid: u64,
+    /// Lines that peers caused and that were left out of the log.
+    pub lines_left_out: u64,
     /// Transactions up to the last connected block.
     pub transactions: u64,
     /// Peers, of a job with a network.
@@ -222,6 +232,7 @@ impl Figures {
             blocks: counters.blocks.load(Relaxed),
             connected: counters.connected.load(Relaxed),
             invalid: counters.invalid.load(Relaxed),
+            lines_left_out: counters.lines_left_out.load(Relaxed),
             transactions: counters.transactions.load(Relaxed),
             peers: Some(counters.peers.load(Relaxed)).filter(|&peers| peers != NO_NETWORK),
             is_current: counters.is_current.load(Relaxed),

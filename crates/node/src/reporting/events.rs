@@ -114,6 +114,8 @@ pub struct Progress {
     pub is_current: bool,
     /// What a person must know: the alerts that hold.
     pub warnings: Vec<String>,
+    /// Lines that peers caused and that were left out of the log.
+    pub lines_left_out: u64,
     /// What limits the work, once measured.
     pub limit: Option<Limit>,
     /// What the session does, or waits for: what everybody is shown.

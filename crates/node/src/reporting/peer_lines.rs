@@ -1,25 +1,50 @@
 //! Lines that peers can cause, as many as they like: how many of them are written, to the log and to the user alike.
 //!
-//! - Each kind of line ([`PeerLine`]) has a budget of its own, so that a flood of one kind hides no other: what peers that
-//!   connected to us do hides nothing of those that we chose, and neither hides a line that no peer can cause.
+//! - Each kind of line ([`PeerLine`]) has a budget of bytes of its own (token bucket, Turner 1986), so that a flood of one kind
+//!   hides no other: what peers that connected to us do hides nothing of those that we chose, and neither hides a line that no
+//!   peer can cause. All kinds together write [`HOUR_BYTES_MAX`] an hour at most, log and standard output together.
+//! - Of each budget the peers of one network group take half at most: a flood from one network hides no other network's peers.
 //! - Of the bodies that one connection sends and that are refused, the first alone is told of: its sender is let go.
-//! - What was left out is counted, and the count is written when the minute is over.
+//! - What was left out is counted, and the count is written when the minute is over, and at the end.
 //!
-//! `-logratelimit=0` switches this off. Debug lines (`-debug=net`) are not limited, as in Core.
+//! `-logratelimit=0` switches this off, and jobs without peers never switch it on. Debug lines (`-debug=net`) and those of new
+//! tips are not limited, as in Core.
 //! Source: Bitcoin Core b88bffe, logging.cpp, `LogRateLimiter`, which limits bytes an hour by place in the source; CVE-2025-54604,
 //! CVE-2025-54605.
 
 use crate::threads::locks::lock;
 use p2p::PeerId;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Time after which each budget is new.
+/// Time after which it is said what was left out.
 const WINDOW: Duration = Duration::from_secs(60);
+/// What peers can write in an hour, log and standard output together.
+const HOUR_BYTES_MAX: u64 = 1 << 20;
+/// What a kind of line may take at once, and an hour later once more twice over: most honest networks never come near it.
+const BURST_BYTES: u64 = 32 << 10;
+const REFILL_BYTES_PER_HOUR: u64 = 64 << 10;
+/// A header chain of a million headers is 500 messages, each with a line of 70 bytes.
+const HEADERS_BURST_BYTES: u64 = 128 << 10;
+/// The share of one network group is a half.
+const GROUP_DIVISOR: f64 = 2.0;
+/// Each line is written twice, with the time before it.
+const LINE_COPIES: u64 = 2;
+const LINE_OVERHEAD_BYTES: u64 = 32;
+/// Room for the lines that say what was left out.
+const LEFT_OUT_LINE_BYTES: u64 = LINE_COPIES * (112 + LINE_OVERHEAD_BYTES);
+const _: () = {
+    let kinds = KINDS.len() as u64;
+    let lines = (kinds - 1) * BURST_BYTES + HEADERS_BURST_BYTES + kinds * REFILL_BYTES_PER_HOUR;
+    assert!(lines + kinds * 60 * LEFT_OUT_LINE_BYTES <= HOUR_BYTES_MAX);
+};
 /// Connections that are remembered because a refused body of theirs was told of.
 const TOLD_COUNT_MAX: usize = 1024;
+/// Network groups whose share of a kind is remembered, of all kinds together.
+const GROUP_COUNT_MAX: usize = 1024;
 
 /// A kind of line that peers can cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,55 +57,40 @@ pub(crate) enum PeerLine {
     InboundSays,
     /// Something that a peer said which we connected to.
     OutboundSays,
-    /// A body that is refused, of this connection where it is known; its header is not.
-    Refused(Option<PeerId>),
+    /// A body that is refused; its header is not.
+    RefusedBody,
+    /// A block that is refused, with its header.
+    RefusedBlock,
     /// New headers.
     Headers,
 }
 
-/// What the budgets are for: the sender of a body makes no difference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    Inbound,
-    Outbound,
-    InboundSays,
-    OutboundSays,
-    Refused,
-    Headers,
-}
+/// All kinds.
+const KINDS: [PeerLine; 7] = [
+    PeerLine::Inbound,
+    PeerLine::Outbound,
+    PeerLine::InboundSays,
+    PeerLine::OutboundSays,
+    PeerLine::RefusedBody,
+    PeerLine::RefusedBlock,
+    PeerLine::Headers,
+];
 
 impl PeerLine {
-    fn kind(self) -> Kind {
-        match self {
-            PeerLine::Inbound => Kind::Inbound,
-            PeerLine::Outbound => Kind::Outbound,
-            PeerLine::InboundSays => Kind::InboundSays,
-            PeerLine::OutboundSays => Kind::OutboundSays,
-            PeerLine::Refused(_) => Kind::Refused,
-            PeerLine::Headers => Kind::Headers,
-        }
-    }
-}
-
-impl Kind {
-    /// Lines in a [`WINDOW`].
-    fn count_max(self) -> u32 {
-        match self {
-            // A header chain of a million headers is 500 messages.
-            Kind::Headers => 600,
-            Kind::Inbound | Kind::Outbound | Kind::InboundSays | Kind::OutboundSays | Kind::Refused => 30,
-        }
+    fn burst_bytes(self) -> f64 {
+        (if self == PeerLine::Headers { HEADERS_BURST_BYTES } else { BURST_BYTES }) as f64
     }
 
     /// What the lines are about.
     fn name(self) -> &'static str {
         match self {
-            Kind::Inbound => "inbound connections",
-            Kind::Outbound => "outbound connections",
-            Kind::InboundSays => "what inbound peers sent",
-            Kind::OutboundSays => "what outbound peers sent",
-            Kind::Refused => "refused block bodies",
-            Kind::Headers => "new headers",
+            PeerLine::Inbound => "inbound connections",
+            PeerLine::Outbound => "outbound connections",
+            PeerLine::InboundSays => "what inbound peers sent",
+            PeerLine::OutboundSays => "what outbound peers sent",
+            PeerLine::RefusedBody => "refused block bodies",
+            PeerLine::RefusedBlock => "refused blocks",
+            PeerLine::Headers => "new headers",
         }
     }
 }
@@ -88,28 +98,82 @@ impl Kind {
 /// The budgets.
 #[derive(Default)]
 pub(crate) struct PeerLines {
-    is_off: AtomicBool,
+    is_on: AtomicBool,
+    left_out: AtomicU64,
     state: Mutex<LineCounts>,
 }
 
 #[derive(Default)]
 struct LineCounts {
     since: Option<Instant>,
-    /// Lines that were written, and that were left out.
-    counts: BTreeMap<Kind, (u32, u64)>,
+    /// Of each kind.
+    budgets: BTreeMap<PeerLine, Bucket>,
+    /// What peers of a network group have taken of a kind.
+    shares: BTreeMap<(PeerLine, String), Bucket>,
+    /// Lines that were left out since it was last said.
+    left_out: BTreeMap<PeerLine, u64>,
+    /// Network groups of the connections.
+    groups: BTreeMap<PeerId, String>,
     /// Connections of which a refused body was told.
     told: BTreeSet<PeerId>,
 }
 
-impl PeerLines {
-    /// Limits nothing from here on: `-logratelimit=0`.
-    pub(crate) fn switch_off(&self) {
-        self.is_off.store(true, Relaxed);
+/// Bytes that may be written.
+#[derive(Clone, Copy, Debug)]
+struct Bucket {
+    bytes: f64,
+    bytes_max: f64,
+    bytes_per_s: f64,
+    at: Instant,
+}
+
+impl Bucket {
+    /// A full one of this share of a kind's budget.
+    fn new(line: PeerLine, divisor: f64, now: Instant) -> Bucket {
+        let bytes_max = line.burst_bytes() / divisor;
+        Bucket { bytes: bytes_max, bytes_max, bytes_per_s: REFILL_BYTES_PER_HOUR as f64 / 3600.0 / divisor, at: now }
     }
 
-    /// Whether this line is written.
-    pub(crate) fn allow(&self, line: PeerLine) -> bool {
-        self.is_off.load(Relaxed) || lock(&self.state).allow(line)
+    fn fill(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.bytes = (self.bytes + passed * self.bytes_per_s).min(self.bytes_max);
+        self.at = now;
+    }
+}
+
+impl PeerLines {
+    /// Limits lines from here on: a job with peers begins, without `-logratelimit=0`.
+    pub(crate) fn switch_on(&self) {
+        self.is_on.store(true, Relaxed);
+    }
+
+    /// A connection to a peer at `address`: its lines have a share of the budgets.
+    pub(crate) fn came(&self, peer: PeerId, address: &str) {
+        lock(&self.state).groups.insert(peer, group(address));
+    }
+
+    /// It ended.
+    pub(crate) fn went(&self, peer: PeerId) {
+        lock(&self.state).groups.remove(&peer);
+    }
+
+    /// Whether this line is written, which `peer` caused where that is known.
+    pub(crate) fn allow(&self, line: PeerLine, peer: Option<PeerId>, text: &str) -> bool {
+        self.allow_at(line, peer, text, Instant::now())
+    }
+
+    fn allow_at(&self, line: PeerLine, peer: Option<PeerId>, text: &str, now: Instant) -> bool {
+        if !self.is_on.load(Relaxed) {
+            return true;
+        }
+        let may = lock(&self.state).allow(line, peer, text.len() as u64, now);
+        self.left_out.fetch_add(u64::from(!may), Relaxed);
+        may
+    }
+
+    /// Lines that were left out since the start.
+    pub(crate) fn left_out_count(&self) -> u64 {
+        self.left_out.load(Relaxed)
     }
 
     /// Where a minute is over, what was left out in it. To be asked again and again, whether or not lines come.
@@ -119,43 +183,89 @@ impl PeerLines {
 
     fn left_out_at(&self, now: Instant) -> Vec<String> {
         let mut state = lock(&self.state);
-        let is_over = state.since.is_some_and(|since| now.duration_since(since) >= WINDOW);
-        if state.since.is_none() || is_over {
-            state.since = Some(now);
-        }
-        if !is_over {
+        let since = *state.since.get_or_insert(now);
+        if now.saturating_duration_since(since) < WINDOW {
             return Vec::new();
         }
-        let counts = std::mem::take(&mut state.counts);
-        let left_out = counts.into_iter().filter(|(_, (_, left_out))| *left_out > 0);
-        left_out
-            .map(|(kind, (_, count))| {
-                let seconds = WINDOW.as_secs();
-                format!("{count} more lines about {} in {seconds} s were not logged: they are limited", kind.name())
-            })
-            .collect()
+        state.since = Some(now);
+        drop(state);
+        self.take_left_out()
+    }
+
+    /// What was left out since it was last said.
+    pub(crate) fn take_left_out(&self) -> Vec<String> {
+        let left_out = std::mem::take(&mut lock(&self.state).left_out);
+        let line = |(kind, count): (PeerLine, u64)| {
+            format!("{count} more lines about {} were left out of the log: they are limited", kind.name())
+        };
+        left_out.into_iter().map(line).collect()
     }
 }
 
 impl LineCounts {
-    fn allow(&mut self, line: PeerLine) -> bool {
-        let kind = line.kind();
-        let is_first = match line {
-            PeerLine::Refused(Some(peer)) => !self.told.contains(&peer),
-            _ => true,
-        };
-        let (written, left_out) = self.counts.entry(kind).or_default();
-        let may = is_first && *written < kind.count_max();
-        *written += u32::from(may);
-        *left_out += u64::from(!may);
-        if let (PeerLine::Refused(Some(peer)), true) = (line, may) {
+    fn allow(&mut self, line: PeerLine, peer: Option<PeerId>, text_bytes: u64, now: Instant) -> bool {
+        let is_body = line == PeerLine::RefusedBody;
+        let is_again = is_body && peer.is_some_and(|peer| self.told.contains(&peer));
+        let bytes = (LINE_COPIES * (text_bytes + LINE_OVERHEAD_BYTES)) as f64;
+        if is_again || !self.take(line, peer, bytes, now) {
+            *self.left_out.entry(line).or_default() += 1;
+            return false;
+        }
+        if is_body && let Some(peer) = peer {
             self.told.insert(peer);
             if self.told.len() > TOLD_COUNT_MAX {
                 // The oldest connection has the lowest number.
                 self.told.pop_first();
             }
         }
-        may
+        true
+    }
+
+    /// Takes bytes of the kind's budget, and of the share that the peer's network group has of it.
+    fn take(&mut self, line: PeerLine, peer: Option<PeerId>, bytes: f64, now: Instant) -> bool {
+        let budget = self.budgets.entry(line).or_insert_with(|| Bucket::new(line, 1.0, now));
+        budget.fill(now);
+        if budget.bytes < bytes {
+            return false;
+        }
+        if let Some(group) = peer.and_then(|peer| self.groups.get(&peer)) {
+            let key = (line, group.clone());
+            if self.shares.len() >= GROUP_COUNT_MAX && !self.shares.contains_key(&key) {
+                self.forget_full_shares(now);
+            }
+            let share = self.shares.entry(key).or_insert_with(|| Bucket::new(line, GROUP_DIVISOR, now));
+            share.fill(now);
+            if share.bytes < bytes {
+                return false;
+            }
+            share.bytes -= bytes;
+        }
+        let budget = self.budgets.get_mut(&line).expect("it was just seen");
+        budget.bytes -= bytes;
+        true
+    }
+
+    /// Shares that are whole again say nothing; if all others have to go too, the kinds' budgets still hold.
+    fn forget_full_shares(&mut self, now: Instant) {
+        self.shares.retain(|_, share| {
+            share.fill(now);
+            share.bytes < share.bytes_max
+        });
+        if self.shares.len() >= GROUP_COUNT_MAX {
+            self.shares.clear();
+        }
+    }
+}
+
+/// The network of an address, as text: 16 bits of IPv4, 32 of IPv6, else the name.
+fn group(address: &str) -> String {
+    match address.parse::<SocketAddr>().map(|socket| socket.ip()) {
+        Ok(IpAddr::V4(ip)) => format!("{}.{}", ip.octets()[0], ip.octets()[1]),
+        Ok(IpAddr::V6(ip)) => match ip.to_ipv4_mapped() {
+            Some(ip) => format!("{}.{}", ip.octets()[0], ip.octets()[1]),
+            None => format!("{:x}:{:x}", ip.segments()[0], ip.segments()[1]),
+        },
+        Err(_) => address.rsplit_once(':').map_or(address, |(name, _)| name).to_owned(),
     }
 }
 
@@ -163,54 +273,124 @@ impl LineCounts {
 mod tests {
     use super::*;
 
-    fn allowed(lines: &PeerLines, line: impl Fn(u64) -> PeerLine, count: u64) -> usize {
-        (0..count).filter(|i| lines.allow(line(*i))).count()
+    const TEXT: &str = "Peer 12: connected from 203.0.113.7:51234 /Satoshi:31.0.0/ (v2)";
+
+    fn limited() -> PeerLines {
+        let lines = PeerLines::default();
+        lines.switch_on();
+        lines
+    }
+
+    /// How many of `count` lines are written, each caused by the peer that `from` names.
+    fn allowed(
+        lines: &PeerLines,
+        line: PeerLine,
+        count: u64,
+        from: impl Fn(u64) -> Option<PeerId>,
+        now: Instant,
+    ) -> usize {
+        (0..count).filter(|i| lines.allow_at(line, from(*i), TEXT, now)).count()
     }
 
     #[test]
     fn a_flood_of_one_kind_hides_no_other() {
-        let lines = PeerLines::default();
+        let lines = limited();
         let start = Instant::now();
         assert_eq!(lines.left_out_at(start), [] as [&str; 0]);
-        assert_eq!(allowed(&lines, |_| PeerLine::Inbound, 100_000), 30);
-        assert_eq!(allowed(&lines, |i| PeerLine::Refused(Some(PeerId(i))), 100_000), 30);
-        for line in [PeerLine::Outbound, PeerLine::InboundSays, PeerLine::OutboundSays, PeerLine::Headers] {
-            assert!(lines.allow(line), "{line:?}");
+        let written = allowed(&lines, PeerLine::Inbound, 100_000, |_| None, start);
+        assert_eq!(written, 32 * 1024 / (2 * (TEXT.len() + 32)));
+        for kind in KINDS.into_iter().filter(|kind| *kind != PeerLine::Inbound) {
+            assert!(lines.allow_at(kind, None, TEXT, start), "{kind:?}");
         }
         assert_eq!(lines.left_out_at(start + WINDOW / 2), [] as [&str; 0], "not yet");
         let said = lines.left_out_at(start + WINDOW);
-        assert_eq!(said.len(), 2, "{said:?}");
-        assert!(said[0].starts_with("99970 more lines about inbound connections in 60 s"), "{said:?}");
-        assert!(said[1].starts_with("99970 more lines about refused block bodies"), "{said:?}");
-        assert_eq!(allowed(&lines, |_| PeerLine::Inbound, 100), 30, "a new minute");
+        let want = format!("{} more lines about inbound connections were left out", 100_000 - written);
+        assert!(said.len() == 1 && said[0].starts_with(&want), "{said:?}");
+        assert_eq!(lines.left_out_count(), 100_000 - written as u64);
+        let later = allowed(&lines, PeerLine::Inbound, 100, |_| None, start + WINDOW);
+        assert!((3..10).contains(&later), "a few in each minute: {later}");
         assert_eq!(lines.left_out_at(start + WINDOW + WINDOW / 2), [] as [&str; 0], "which began then");
+        assert_eq!(lines.take_left_out().len(), 1, "at the end");
+        assert_eq!(lines.take_left_out().len(), 0);
+    }
+
+    /// Whatever peers do in an hour, of every kind and from every network.
+    #[test]
+    fn an_hour_of_every_flood_writes_a_megabyte_at_most() {
+        let lines = limited();
+        let start = Instant::now();
+        let mut bytes = 0;
+        let mut said = 0;
+        for second in 0..3600 {
+            let now = start + Duration::from_secs(second);
+            for kind in KINDS {
+                let text = "x".repeat(60 + (second % 300) as usize);
+                for peer in 0..40 {
+                    lines.came(PeerId(peer), &format!("{}.1.1.1:8333", second % 200));
+                    if lines.allow_at(kind, Some(PeerId(second * 40 + peer)), &text, now) {
+                        bytes += 2 * (text.len() + 22);
+                    }
+                }
+            }
+            for line in lines.left_out_at(now) {
+                said += 1;
+                bytes += 2 * (line.len() + 22);
+            }
+        }
+        assert!(bytes <= 1 << 20 && bytes > 1 << 19 && said >= 59 * KINDS.len(), "{bytes} bytes, {said} counts");
+    }
+
+    #[test]
+    fn a_flood_of_one_network_hides_no_other_peers_line() {
+        let lines = limited();
+        let start = Instant::now();
+        for peer in 0..100 {
+            lines.came(PeerId(peer), &format!("20.1.{peer}.1:8333"));
+        }
+        lines.came(PeerId(200), "30.1.1.1:8333");
+        lines.came(PeerId(201), "pg6mmjiyjmcrsslvykfwnntlaru7p5svn6y2ymmju6nubxndf4pscryd.onion:8333");
+        let flood = allowed(&lines, PeerLine::InboundSays, 10_000, |i| Some(PeerId(i % 100)), start);
+        assert_eq!(flood, 16 * 1024 / (2 * (TEXT.len() + 32)), "half of the budget");
+        for peer in [200, 201] {
+            assert!(lines.allow_at(PeerLine::InboundSays, Some(PeerId(peer)), TEXT, start), "{peer}");
+        }
+        // Another connection of the same network has no share of its own; a kind has.
+        lines.went(PeerId(5));
+        lines.came(PeerId(300), "[::ffff:20.1.9.9]:1");
+        assert!(!lines.allow_at(PeerLine::InboundSays, Some(PeerId(300)), TEXT, start));
+        assert!(lines.allow_at(PeerLine::Inbound, Some(PeerId(300)), TEXT, start));
+        // As many networks as anybody has: what is remembered has a bound.
+        for peer in 1000..4000 {
+            lines.came(PeerId(peer), &format!("[{peer:x}::1]:8333"));
+            lines.allow_at(PeerLine::OutboundSays, Some(PeerId(peer)), TEXT, start);
+        }
+        assert!(lock(&lines.state).shares.len() <= GROUP_COUNT_MAX);
     }
 
     #[test]
     fn the_first_refused_body_of_a_connection_alone_is_told() {
-        let lines = PeerLines::default();
-        let peer = |id: u64| PeerLine::Refused(Some(PeerId(id)));
-        assert_eq!(allowed(&lines, |_| peer(1), 500), 1);
-        assert_eq!(allowed(&lines, |_| peer(2), 500), 1, "another has its own");
-        assert_eq!(allowed(&lines, |_| PeerLine::Refused(None), 5), 5, "whose it is is not known");
+        let lines = limited();
         let start = Instant::now();
-        lines.left_out_at(start);
-        lines.left_out_at(start + 2 * WINDOW);
-        assert!(!lines.allow(peer(1)), "also in another minute");
-        // What is remembered has a bound: each minute thirty more.
-        let start = start + 2 * WINDOW;
-        for minute in 0..100 {
-            allowed(&lines, |i| peer(1000 + u64::from(minute) * 30 + i), 30);
-            lines.left_out_at(start + minute * WINDOW);
+        let body = |peer: u64, count, now| allowed(&lines, PeerLine::RefusedBody, count, |_| Some(PeerId(peer)), now);
+        assert_eq!(body(1, 500, start), 1);
+        assert_eq!(body(2, 500, start), 1, "another has its own");
+        assert_eq!(allowed(&lines, PeerLine::RefusedBody, 5, |_| None, start), 5, "whose it is is not known");
+        assert_eq!(body(1, 1, start + 2 * WINDOW), 0, "also later");
+        // What is remembered has a bound.
+        let mut now = start;
+        for peer in 1000..3100 {
+            now += WINDOW;
+            assert_eq!(body(peer, 2, now), 1, "{peer}");
         }
-        assert!(!lines.allow(peer(1000 + 99 * 30)) && lines.allow(peer(1)), "the oldest is forgotten first");
+        assert_eq!((body(3099, 1, now), body(1, 1, now)), (0, 1), "the oldest is forgotten first");
         assert_eq!(lock(&lines.state).told.len(), TOLD_COUNT_MAX);
     }
 
     #[test]
     fn limit_that_is_off_leaves_nothing_out() {
         let lines = PeerLines::default();
-        lines.switch_off();
-        assert_eq!(allowed(&lines, |_| PeerLine::Refused(Some(PeerId(1))), 1000), 1000);
+        let now = Instant::now();
+        assert_eq!(allowed(&lines, PeerLine::RefusedBody, 1000, |_| Some(PeerId(1)), now), 1000);
+        assert_eq!(lines.left_out_count(), 0);
     }
 }

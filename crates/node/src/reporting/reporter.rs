@@ -31,6 +31,10 @@ use std::time::{Duration, Instant};
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 /// Blocks that are told of as the last ones.
 const RECENT_MAX: usize = 12;
+/// What a refused block costs in the log beside the reason, for the limit of such lines: two lines there and one on standard
+/// output, which have its hash.
+const REFUSED_WORDS: &str = "[error] Block validation error: InvalidChainFound: invalid block= height=1000000 \
+    0000000000000000000000000000000000000000000000000000000000000000";
 /// Time between two lines about the state in debug.log.
 const STATE_LINE_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -171,21 +175,41 @@ impl<'e> Reporter<'e> {
         &self.peer_lines
     }
 
-    /// Something that a peer caused: told of unless there were too many such lines.
-    pub(crate) fn peer_note(&self, line: PeerLine, text: impl FnOnce() -> String) {
-        if self.peer_lines.allow(line) {
-            self.note(text());
+    /// Something that a peer caused, `peer` where it is known: told of unless there were too many such lines.
+    pub(crate) fn peer_note(&self, line: PeerLine, peer: Option<PeerId>, text: String) {
+        if self.peer_lines.allow(line, peer, &text) {
+            self.note(text);
         }
     }
 
     /// Says how many lines that peers caused were left out. To be called again and again.
     pub(crate) fn say_left_out(&self) {
         self.peer_lines.left_out().into_iter().for_each(|text| self.note(text));
+        self.set_lines_left_out(self.peer_lines.left_out_count());
+    }
+
+    /// The same at the end of the part that has peers.
+    pub(crate) fn say_last_left_out(&self) {
+        self.peer_lines.take_left_out().into_iter().for_each(|text| self.note(text));
     }
 
     /// A block that is not taken; `counts` says that the block is refused, and not this body of it alone.
     pub(crate) fn refused(&self, height: Height, hash: BlockHash, error: &dyn std::fmt::Display, counts: bool) {
         self.say_refused(height, hash, error.to_string(), counts, true);
+    }
+
+    /// A block that peers gave, most likely, and that is refused, with its header. All are counted; a person may have given it
+    /// too, and is answered.
+    pub(crate) fn refused_block(
+        &self,
+        peer: Option<PeerId>,
+        height: Height,
+        hash: BlockHash,
+        error: &dyn std::fmt::Display,
+    ) {
+        let why = error.to_string();
+        let is_shown = self.peer_lines.allow(PeerLine::RefusedBlock, peer, &[REFUSED_WORDS, &why].concat());
+        self.say_refused(height, hash, why, true, is_shown);
     }
 
     /// A body that is not taken, from a peer where it is known: it says so of the first of a connection, and of a number of
@@ -197,8 +221,9 @@ impl<'e> Reporter<'e> {
         hash: BlockHash,
         error: &dyn std::fmt::Display,
     ) {
-        let is_shown = self.peer_lines.allow(PeerLine::Refused(peer));
-        self.say_refused(height, hash, error.to_string(), false, is_shown);
+        let why = error.to_string();
+        let is_shown = self.peer_lines.allow(PeerLine::RefusedBody, peer, &[REFUSED_WORDS, &why].concat());
+        self.say_refused(height, hash, why, false, is_shown);
     }
 
     fn say_refused(&self, height: Height, hash: BlockHash, why: String, counts: bool, is_shown: bool) {
@@ -206,7 +231,9 @@ impl<'e> Reporter<'e> {
             self.log.line(&format!("[error] Block validation error: {why}"));
         }
         if counts {
-            self.log.line(&format!("InvalidChainFound: invalid block={hash} height={height}"));
+            if is_shown {
+                self.log.line(&format!("InvalidChainFound: invalid block={hash} height={height}"));
+            }
             self.add_invalid();
             self.shortfall.refused();
         }
@@ -347,6 +374,7 @@ impl<'e> Reporter<'e> {
             limit: lock(&self.session).facts.limit,
             state,
             warnings: self.alerts.of_chain(),
+            lines_left_out: counted.lines_left_out,
         })));
     }
 

@@ -32,26 +32,28 @@ pub(super) fn take_event(session: &Session<'_, '_>, event: Event, own: &PrivateD
         Event::PeerConnected { peer, info } => {
             let way = if info.inbound { "from" } else { "to" };
             let transport = if info.v2 { "v2" } else { "v1" };
-            reporter.peer_note(connection_line(info.inbound), || {
-                format!("Peer {peer}: connected {way} {} {} ({transport})", info.address, info.agent)
-            });
+            reporter.peer_lines().came(peer, &info.address);
+            let text = format!("Peer {peer}: connected {way} {} {} ({transport})", info.address, info.agent);
+            reporter.peer_note(connection_line(info.inbound), Some(peer), text);
         }
         Event::PeerGone { peer, address, inbound, reason } => {
-            reporter.peer_note(connection_line(inbound), || format!("Peer {peer}: {address} gone: {reason}"));
+            // It may have gone before its handshake.
+            reporter.peer_lines().came(peer, &address);
+            let text = format!("Peer {peer}: {address} gone: {reason}");
+            reporter.peer_note(connection_line(inbound), Some(peer), text);
+            reporter.peer_lines().went(peer);
         }
         Event::Log(text) => reporter.log().line(&text),
         Event::Debug(text) => reporter.log().line(&format!("[net] {text}")),
         Event::Note(text) => reporter.note(text),
-        Event::PeerNote { inbound, text } => {
+        Event::PeerNote { peer, inbound, text } => {
             let line = if inbound { PeerLine::InboundSays } else { PeerLine::OutboundSays };
-            reporter.peer_note(line, || text);
+            reporter.peer_note(line, peer, text);
         }
         Event::Targets(targets) => session.tell_targets(targets),
         Event::WantMore => session.tell(Input::WantMore),
         Event::Headers { .. } => {
-            if reporter.peer_lines().allow(PeerLine::Headers) {
-                session.datadir.say_headers();
-            }
+            session.datadir.say_headers();
             session.tell(Input::Headers);
         }
         Event::HeadersDone | Event::Echo => {}
@@ -172,7 +174,7 @@ fn refuse(session: &Session<'_, '_>, by: Bringer<'_>, height: Height, hash: Bloc
                 hinted.set_wrong(format!("block {hash} at height {height} is invalid: {error}"));
             }
             session.note_dirty(true);
-            reporter.refused(height, hash, &error, true);
+            reporter.refused_block(peer, height, hash, &error);
             BlockVerdict::Invalid(error.to_string())
         }
     };

@@ -265,8 +265,8 @@ fn take_events(
     storers: &[Sender<Arrived>],
 ) -> Result<(), Fault> {
     let reporter = &session.datadir.reporter;
-    if session.no_log_rate_limit {
-        reporter.peer_lines().switch_off();
+    if !session.no_log_rate_limit {
+        reporter.peer_lines().switch_on();
     }
     let mut last_index = Instant::now();
     let mut last_look: Option<Instant> = None;
@@ -301,5 +301,6 @@ fn take_events(
             last_index = Instant::now();
         }
     }
+    reporter.say_last_left_out();
     Ok(())
 }

@@ -323,7 +323,7 @@ impl Hub {
         }
         let text = format!("Peer {id}: not punished, it has the permission noban: {reason}");
         let inbound = !peer.is_outbound();
-        self.context.event(Event::PeerNote { inbound, text });
+        self.context.event(Event::PeerNote { peer: Some(id), inbound, text });
     }
 
     /// Ends a connection.

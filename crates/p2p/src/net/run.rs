@@ -402,7 +402,7 @@ impl Runner {
                     // Peers can bring that about, ten times a second: it is said once, until it is over.
                     if !std::mem::replace(&mut self.accept_failed, true) {
                         let text = format!("cannot accept connections: {why}. Repeats are not logged");
-                        let _ = self.events.send(Event::PeerNote { inbound: true, text });
+                        let _ = self.events.send(Event::PeerNote { peer: None, inbound: true, text });
                     }
                     return;
                 }

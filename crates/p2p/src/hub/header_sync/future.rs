@@ -56,7 +56,7 @@ impl HeaderSync {
             now.unix
         );
         let inbound = cx.peers.get(&peer).is_some_and(|peer| !peer.is_outbound());
-        cx.event(Event::PeerNote { inbound, text });
+        cx.event(Event::PeerNote { peer: Some(peer), inbound, text });
     }
 
     /// Makes a place for one more list, if there is none: a peer has one at a time, and those that connected to us give
