@@ -60,7 +60,10 @@ impl BeforeSync {
     pub(crate) fn run(&self, options: &Options, events: Events<'_>) -> Result<Option<JobReport>, Fault> {
         tell_space(options, events);
         if self.reindex || self.chainstate_only {
-            let report = jobs::reindex(options, !self.reindex, events)?;
+            let report = match self.reindex {
+                true => jobs::reindex_before_sync(options, events)?,
+                false => jobs::reindex(options, true, events)?,
+            };
             if report.stopped {
                 return Ok(Some(report));
             }

@@ -15,7 +15,8 @@ use crate::conf::{Conf, Place, Setting};
 use consensus::Chain;
 use p2p::bad_ports;
 use std::path::{Path, PathBuf};
-use values::{byte_units, is_amount, is_rpcauth, looked_up, split_host_port};
+pub(crate) use values::byte_units;
+use values::{is_amount, is_rpcauth, looked_up, split_host_port};
 
 /// Bounds of Core's. Source: policy/policy.h, consensus/consensus.h, txgraph.h.
 const BLOCK_WEIGHT_MAX: i64 = 4_000_000;

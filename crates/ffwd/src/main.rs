@@ -28,6 +28,7 @@ mod hints_command;
 #[cfg(feature = "lab")]
 mod lab_command;
 mod limits;
+mod listening;
 mod locate;
 mod look_up;
 #[cfg(feature = "manuals")]

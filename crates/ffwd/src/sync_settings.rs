@@ -6,19 +6,21 @@
 
 use crate::Failure;
 use crate::args::Sync;
-use crate::options::values::{CONNECTIONS_MAX, user_agent_comment};
+use crate::listening::{Listening, check_duplicates};
+use crate::options::values::{CONNECTIONS_MAX, upload_target, user_agent_comment};
 use crate::settings::{Files, Settings, number};
 use node::jobs::{
-    Download, DownloadLimits, OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet, Reachable, SyncOptions,
+    self, Download, DownloadLimits, OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet, Reachable, SyncOptions,
     check_peer_address, parse_whitebind,
 };
 use node::options::IndexKind;
-use std::collections::HashSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Port of a proxy without one: Tor's.
 const TOR_PORT: u16 = 9050;
+/// Longest path of a socket: what the system's `sun_path` holds, with the zero behind it.
+const UNIX_PATH_BYTES_MAX: usize = 107;
 /// Longest user agent. Source: Bitcoin Core b88bffe, net.h, `MAX_SUBVERSION_LENGTH`.
 const USER_AGENT_BYTES_MAX: usize = 256;
 /// Why `--exit-at-tip` would never end.
@@ -43,6 +45,8 @@ impl Settings {
         check_peers(given, connect.as_deref().unwrap_or_default(), &addnode, &seed_nodes, default_port)?;
         let no_peers = connect.as_ref().is_some_and(Vec::is_empty) && addnode.is_empty();
         if given.exit_at_tip && no_peers && given.from.is_empty() && self.options.stop_at_height.is_none() {
+            // What nobody could sync is named first: peers would not help.
+            jobs::check_index_form(&self.options)?;
             return Err(Failure::Usage(NO_PEERS.to_owned()));
         }
         self.check_network()?;
@@ -50,7 +54,8 @@ impl Settings {
             permitted(&given.core.many::<String>("whitebind"), self.files.list("whitebind"), parse_whitebind)?;
         let whitelist =
             permitted(&given.core.many::<String>("whitelist"), self.files.list("whitelist"), PermittedNet::parse)?;
-        let listen = without_duplicate(self.listen(given, &whitebind)?, &whitebind)?;
+        let Listening { addresses, onion, onion_default } = self.listen(given, &whitebind)?;
+        check_duplicates(addresses.iter().chain(&onion).chain(whitebind.iter().map(|(address, _)| address)))?;
         let files = &mut self.files;
         let proxy = proxy(given, files)?;
         let v2transport = files.flag(&given.core, "v2transport")?;
@@ -72,6 +77,11 @@ impl Settings {
             only_networks,
             whitelist,
             whitebind,
+            onion,
+            onion_default,
+            upload_max: files
+                .option(&given.core, "maxuploadtarget", |setting| upload_target(setting.value.text()))?
+                .unwrap_or(0),
             control: std::sync::Arc::default(),
             peer_block_filters,
             window_blocks: given.window.map(|blocks| blocks as usize),
@@ -86,7 +96,7 @@ impl Settings {
             dnsseed,
             connect,
             addnode,
-            listen,
+            listen: addresses,
             proxy,
             exit_at_tip: given.exit_at_tip,
             v2transport: v2transport.unwrap_or(true),
@@ -122,36 +132,37 @@ impl Settings {
     }
 
     /// The addresses to accept connections on.
-    fn listen(&mut self, given: &Sync, whitebind: &[(SocketAddr, Permissions)]) -> Result<Vec<SocketAddr>, Failure> {
+    fn listen(&mut self, given: &Sync, whitebind: &[(SocketAddr, Permissions)]) -> Result<Listening, Failure> {
         let files = &mut self.files;
         let port_given = files.port(&given.core, "port")?;
         let port = port_given.unwrap_or(self.options.params.default_port);
         let (switches, mut texts): (Vec<String>, Vec<String>) =
             given.core.many::<String>("listen").into_iter().partition(|text| matches!(text.as_str(), "0" | "1"));
         texts.extend(given.core.many::<String>("bind"));
-        let mut addresses = texts.iter().map(|text| listen_address(text, port)).collect::<Result<Vec<_>, _>>();
-        if let Ok(addresses) = &mut addresses {
-            for text in files.list("bind") {
-                let fault = |why| Failure::Conf(format!("bind={text} in the configuration: {why}"));
-                addresses.push(listen_address(&text, port).map_err(fault)?);
-            }
+        let mut found = Listening::default();
+        for text in &texts {
+            found.take(text, port).map_err(Failure::Usage)?;
         }
-        let addresses = addresses.map_err(Failure::Usage)?;
+        for text in files.list("bind") {
+            let fault = |why| Failure::Conf(format!("bind={text} in the configuration: {why}"));
+            found.take(&text, port).map_err(fault)?;
+        }
         let switch = switches.last().map(|text| *text == "1");
         let switch = files.value(switch, "listen", |setting| Ok(setting.value.truth()))?;
+        let is_unnamed = found.addresses.is_empty() && found.onion.is_empty() && whitebind.is_empty();
         match switch {
-            Some(false) if !(addresses.is_empty() && whitebind.is_empty()) => {
+            Some(false) if !is_unnamed => {
                 Err(Failure::Usage("Cannot set -bind or -whitebind together with -listen=0".to_owned()))
             }
-            Some(true) if addresses.is_empty() && whitebind.is_empty() => Ok(every_address(port)),
-            _ if addresses.is_empty() && whitebind.is_empty() && given.core.one::<u16>("port").is_some() => {
+            Some(true) if is_unnamed => Ok(Listening::everywhere(port)),
+            _ if is_unnamed && given.core.one::<u16>("port").is_some() => {
                 Err(Failure::Usage(format!("--port {port} is the port of --listen and --bind: give one of them")))
             }
             _ => {
-                if addresses.is_empty() && port_given.is_some() {
+                if is_unnamed && port_given.is_some() {
                     self.notes.push("port has no effect: ffwd listens with listen=1 or bind alone".to_owned());
                 }
-                Ok(addresses)
+                Ok(found)
             }
         }
     }
@@ -196,22 +207,6 @@ fn check_peers(
     Ok(())
 }
 
-/// Refuses an address that is to be listened on twice. Source: Bitcoin Core b88bffe, init.cpp, `CheckBindingConflicts`.
-fn without_duplicate(
-    listen: Vec<SocketAddr>,
-    whitebind: &[(SocketAddr, Permissions)],
-) -> Result<Vec<SocketAddr>, Failure> {
-    let mut seen = HashSet::new();
-    let mut all = listen.iter().chain(whitebind.iter().map(|(address, _)| address));
-    match all.find(|address| !seen.insert(**address)) {
-        None => Ok(listen),
-        Some(address) => Err(Failure::Usage(format!(
-            "Duplicate binding configuration for address {address}. Please check your -bind, -bind=...=onion and -whitebind \
-             settings."
-        ))),
-    }
-}
-
 /// What is permitted by an option of the command line and the files, one as the other.
 fn permitted<T>(
     given: &[String],
@@ -245,7 +240,7 @@ fn proxy(given: &Sync, files: &mut Files) -> Result<Option<String>, Failure> {
     let last = match &given.core.one::<String>("proxy") {
         Some(text) => {
             one_proxy(text).map_err(Failure::Usage)?;
-            let is_proxy = |text: &&String| !matches!(text.as_str(), "" | "0");
+            let is_proxy = |text: &&String| !matches!(text.as_str(), "" | "0") && !text.starts_with("unix:");
             Some(text).filter(is_proxy).map_or(Ok(()), |text| {
                 check_peer_address(text, TOR_PORT).map_err(|why| Failure::Usage(format!("--proxy {text}: {why}")))
             })?;
@@ -271,8 +266,8 @@ fn one_proxy(text: &str) -> Result<(), String> {
             Err(format!("-proxy={text}: {only}: write -proxy={address}"))
         }
         Some((_, network)) => Err(format!("Unrecognized network in -proxy='{text}': '{network}'")),
-        None if text.starts_with("unix:") => {
-            Err(format!("-proxy={text}: ffwd reaches a proxy by TCP alone: write -proxy=HOST:PORT"))
+        None if text.strip_prefix("unix:").is_some_and(|path| path.is_empty() || path.len() > UNIX_PATH_BYTES_MAX) => {
+            Err(format!("Invalid -proxy address or hostname: '{text}'"))
         }
         None => Ok(()),
     }
@@ -333,29 +328,6 @@ fn user_agent_comments(given: &Sync, files: &mut Files) -> Result<Vec<String>, F
     Ok(comments)
 }
 
-/// Every address of this machine: where IPv6 sockets take IPv4 connections too, one socket does.
-fn every_address(port: u16) -> Vec<SocketAddr> {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let has_v6 = !read("/proc/net/if_inet6").is_empty();
-    let v6_only = read("/proc/sys/net/ipv6/bindv6only").trim() == "1";
-    let v4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
-    let v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);
-    match (has_v6, v6_only) {
-        (false, _) => vec![v4],
-        (true, false) => vec![v6],
-        (true, true) => vec![v6, v4],
-    }
-}
-
-/// Core flags what comes in by `=onion`: such an address is listened on like any other.
-fn listen_address(text: &str, port: u16) -> Result<SocketAddr, String> {
-    let text = text.strip_suffix("=onion").unwrap_or(text);
-    let address = text.parse::<SocketAddr>().ok();
-    let bare = || text.trim_matches(['[', ']']).parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, port));
-    let why = || format!("cannot listen on {text}: expected IP or IP:PORT, with [] around IPv6");
-    address.or_else(bare).ok_or_else(why)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -407,42 +379,6 @@ mod tests {
             ("never", "", "--connect 0", true),
         ] {
             assert_eq!(sync(conf, line).is_ok(), ends, "{row}");
-        }
-    }
-
-    #[test]
-    fn listen_addresses_follow_cores_switches() {
-        let any = every_address(8333);
-        let one = vec!["127.0.0.1:8333".parse().unwrap()];
-        let moved = vec!["127.0.0.1:5".parse().unwrap()];
-        for (row, conf, line, want) in [
-            ("by default", "", "", Ok(vec![])),
-            ("switched on", "", "--listen 1", Ok(any.clone())),
-            ("switched on by the file", "listen=1", "", Ok(any)),
-            ("off above the file", "listen=1", "--listen 0", Ok(vec![])),
-            ("bind", "", "--bind 127.0.0.1", Ok(one.clone())),
-            ("bind of the file", "bind=127.0.0.1", "", Ok(one.clone())),
-            ("bind and port of the file", "bind=127.0.0.1\nport=5", "", Ok(moved.clone())),
-            ("the command line's port", "bind=127.0.0.1\nport=6", "--port 5", Ok(moved.clone())),
-            ("bind and that of the file", "bind=127.0.0.1", "--bind 127.0.0.1:5", Ok([&moved[..], &one[..]].concat())),
-            ("off, and bind of the file", "bind=127.0.0.1", "--listen 0", Err("Cannot set -bind")),
-            ("bind, and off", "listen=0", "--bind 127.0.0.1", Err("Cannot set -bind")),
-            (
-                "twice",
-                "",
-                "--bind 127.0.0.1 --bind 127.0.0.1:8333",
-                Err("Duplicate binding configuration for address 127"),
-            ),
-            ("twice, with permissions", "", "--bind [::1]:5 --whitebind noban@[::1]:5", Err("Duplicate binding")),
-            ("a port for nothing", "", "--port 5", Err("--port 5 is the port of")),
-            ("a wrong port", "port=0\nlisten=1", "", Err("Invalid port specified in -port: '0'")),
-            ("a name", "bind=here", "", Err("bind=here in the configuration")),
-        ] {
-            match (sync(conf, line).map(|options| options.listen), want) {
-                (Ok(got), Ok(want)) => assert_eq!(got, want, "{row}"),
-                (Err(why), Err(want)) => assert!(why.to_string().contains(want), "{row}: {why}"),
-                (got, want) => panic!("{row}: got {got:?}, want {want:?}"),
-            }
         }
     }
 

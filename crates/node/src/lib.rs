@@ -93,8 +93,9 @@ pub mod jobs {
     pub use crate::offline::doctor::{Depth, Examination, Finding, Kind, Texts, doctor};
     pub use crate::offline::{
         BlockId, DataDirInfo, Failed, Filter, Forecast, FoundTx, InUse, IndexReport, SetAt, Share, SilentPayments,
-        SilentQuestion, Spender, Unindexed, VerifyReport, check_free, file_system_warning, filter, import, index, info,
-        reindex, set_after, set_details, set_info, set_info_at, silent_payments, spender, tx, verify,
+        SilentQuestion, Spender, Unindexed, VerifyReport, check_free, check_index_form, file_system_warning, filter,
+        import, index, info, reindex, reindex_before_sync, set_after, set_details, set_info, set_info_at,
+        silent_payments, spender, tx, verify,
     };
     pub use crate::session::options::{
         Download, DownloadLimits, DownloadSwitch, Hours, OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet,

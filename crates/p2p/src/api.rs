@@ -72,6 +72,12 @@ pub struct Config {
     pub whitelist: Vec<PermittedNet>,
     /// `--whitebind`: sockets besides `listen`, and what who connects there may do.
     pub whitebind: Vec<(SocketAddr, Permissions)>,
+    /// `-bind=ADDRESS=onion`: sockets to which a Tor service on this machine connects.
+    pub onion: Vec<SocketAddr>,
+    /// The same, where no address is named: it may be taken by another program.
+    pub onion_default: Option<SocketAddr>,
+    /// `-maxuploadtarget`: bytes that may be sent in a day; 0: any number.
+    pub upload_max: u64,
     /// `--seednode`: nodes that are asked for addresses, and then left, with the forms of [`Outbound::Only`].
     pub seed_nodes: Vec<String>,
     /// Whether DNS seeds may be asked (`--dnsseed`).
@@ -125,6 +131,9 @@ impl Config {
             peer_timeout: HANDSHAKE_TIMEOUT,
             whitelist: Vec::new(),
             whitebind: Vec::new(),
+            onion: Vec::new(),
+            onion_default: None,
+            upload_max: 0,
             seed_nodes: Vec::new(),
             dns_seed: true,
             force_dns_seed: false,

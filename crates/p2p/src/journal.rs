@@ -66,6 +66,7 @@ pub(crate) fn of_end(reason: &Reason, peer: PeerId) -> String {
         Reason::BlockStalled(_) => "Peer is stalling block download".to_owned(),
         Reason::BlockTimeout(hash) => format!("Timeout downloading block {hash}"),
         Reason::BeyondOffer(_) => "Ignore block request below NODE_NETWORK_LIMITED threshold".to_owned(),
+        Reason::UploadLimit => "historical block serving limit reached".to_owned(),
         Reason::FilterType(kind) => format!("peer requested unsupported block filter type: {kind}"),
         Reason::FilterStop(hash) => format!("peer requested invalid block hash: {hash}"),
         Reason::FilterRange { start, stop } => {

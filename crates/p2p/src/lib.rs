@@ -54,6 +54,7 @@ pub mod socks5;
 pub mod stats;
 pub mod transport;
 pub mod trouble;
+pub mod upload_target;
 pub mod v2;
 pub mod wire;
 

@@ -142,6 +142,8 @@ pub struct Peer {
     pub(crate) journal: Journal,
     /// Whether its address is in the line about its version.
     is_address_logged: bool,
+    /// A Tor service brought it: its address is that of the service's end here.
+    is_from_onion: bool,
     /// Whether new blocks are announced to it by headers.
     wants_headers: bool,
     /// Whether it takes `addrv2`.
@@ -197,6 +199,7 @@ impl Peer {
             pongs: Pongs::default(),
             journal: Journal::default(),
             is_address_logged: false,
+            is_from_onion: false,
             wants_headers: false,
             wants_addrv2: false,
             round_trip: None,
@@ -232,6 +235,11 @@ impl Peer {
         self.journal = Journal::new(config.debug_net);
         self.is_address_logged = config.log_ips;
         self
+    }
+
+    /// It came by a socket to which a Tor service connects.
+    pub(crate) fn note_onion(&mut self) {
+        self.is_from_onion = true;
     }
 
     /// Whether the handshake is done.

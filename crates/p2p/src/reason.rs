@@ -78,6 +78,8 @@ pub enum Reason {
     },
     /// It asked for a block that the services we offer do not include.
     BeyondOffer(BlockHash),
+    /// It asked for an old block, and the day's upload is for new ones (`-maxuploadtarget`).
+    UploadLimit,
     /// It asked for filters of a type that we do not offer.
     FilterType(u8),
     /// It asked for filters up to a block that is unknown, or not shown.
@@ -227,6 +229,9 @@ impl fmt::Display for Reason {
                 write!(f, "slow: {bytes_per_s} bytes/s where the others' mean is {mean_bytes_per_s}")
             }
             Reason::BeyondOffer(hash) => write!(f, "asked for block {hash}, which we do not offer"),
+            Reason::UploadLimit => {
+                write!(f, "asked for an old block, and the upload of the day (-maxuploadtarget) is for new ones")
+            }
             Reason::FilterType(kind) => write!(f, "asked for filters of type {kind}, which we do not offer"),
             Reason::FilterStop(hash) => write!(f, "asked for filters up to block {hash}, which we do not show"),
             Reason::FilterRange { start, stop } => {

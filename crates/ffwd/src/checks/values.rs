@@ -28,7 +28,7 @@ pub(super) fn is_amount(text: &str) -> bool {
 }
 
 /// Bytes of `5`, `5M` or `5g`; M without a unit.
-pub(super) fn byte_units(text: &str) -> Option<u64> {
+pub(crate) fn byte_units(text: &str) -> Option<u64> {
     let (digits, unit) = match text.char_indices().last()? {
         (at, unit) if unit.is_ascii_alphabetic() => (&text[..at], unit),
         _ => (text, 'M'),

@@ -10,7 +10,7 @@ use super::Place::{Before, Common, Indexes, Notify, OwnFiles, Server, Sync, Writ
 use super::logging::{category_parser, level};
 use super::values::{
     CONNECTIONS_MAX, PAR_MAX, TestOption, activation, chain_parser, challenge, cores, dbcache, filter_type, hash,
-    peer_timeout, port, prune, user_agent_comment, version_bits, work, zero_or_one,
+    peer_timeout, port, prune, upload_target, user_agent_comment, version_bits, work, zero_or_one,
 };
 use clap::builder::{TypedValueParser, ValueParser};
 use primitives::Height;
@@ -144,7 +144,8 @@ pub(crate) static TABLE: &[CoreOption] = &[
         .line(Sync, "N", || clap::value_parser!(u16).range(..=i64::from(CONNECTIONS_MAX)).into(), "Most connections, inbound and outbound; 11 of them are outbound [default: 200]"),
     o("maxreceivebuffer", Number, Connection, NETWORK),
     o("maxsendbuffer", Number, Connection, NETWORK),
-    o("maxuploadtarget", Text, Connection, NETWORK),
+    o("maxuploadtarget", Text, Connection, Used)
+        .line(Sync, "SIZE", || ValueParser::new(cores(upload_target)), "Most bytes sent to peers in 24 hours, with k, K, m, M, g, G, t or T [default: 0, no limit; unit M]"),
     o("natpmp", Flag, Connection, NETWORK),
     o("networkactive", Flag, Connection, Instead("ffwd serve works without peers, and so does ffwd sync -connect=0")),
     o("onion", Text, Connection, ONE_PROXY),
@@ -158,7 +159,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("port", Number, Connection, Used).networks_own()
         .line(Sync, "PORT", || ValueParser::new(cores(port)), "Port of --listen and --bind without one [default: the network's]"),
     o("proxy", Text, Connection, Used).many()
-        .line(Sync, "ADDR", text, "SOCKS5 proxy for every connection, HOST:PORT [default: no proxy]"),
+        .line(Sync, "ADDR", text, "SOCKS5 proxy for every connection, HOST:PORT or unix:PATH [default: no proxy]"),
     o("proxyrandomize", Flag, Connection, NETWORK),
     o("seednode", Text, Connection, Used).many()
         .lines(Sync, "ADDR", text, "Connect to this node for addresses of others, and leave it (repeatable)"),
@@ -272,7 +273,8 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("vbparams", Text, ChainParams, Used).many()
         .lines(Common, "NAME:START:END[:HEIGHT]", || ValueParser::new(cores(version_bits)), "Start, end and activation height of a version bits deployment (repeatable)").hidden(),
     // Node relay options.
-    o("acceptnonstdtxn", Flag, NodeRelay, TRANSACTIONS),
+    o("acceptnonstdtxn", Flag, NodeRelay, Used)
+        .line(Server, "0|1", yes_or_no, "Take transactions that are not standard from calls, on test networks [default: 0]").hidden(),
     o("bytespersigop", Number, NodeRelay, TRANSACTIONS),
     o("datacarrier", Flag, NodeRelay, TRANSACTIONS),
     o("datacarriersize", Number, NodeRelay, TRANSACTIONS),

@@ -2,6 +2,7 @@
 //!
 //! Absent on purpose: what a file's value may look like (`conf`), and what a value means (`settings`).
 
+use crate::checks::byte_units;
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use consensus::params::VersionBitsTimes;
@@ -92,6 +93,11 @@ where
 pub(crate) fn port(text: &str) -> Result<u16, String> {
     let port = text.parse().ok().filter(|&port| port > 0);
     port.ok_or_else(|| format!("Invalid port specified in -port: '{text}'"))
+}
+
+/// `-maxuploadtarget`, in bytes.
+pub(crate) fn upload_target(text: &str) -> Result<u64, String> {
+    byte_units(text).ok_or_else(|| format!("Unable to parse -maxuploadtarget: '{text}'"))
 }
 
 /// Seconds of `-peertimeout`.

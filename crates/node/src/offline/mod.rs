@@ -32,6 +32,7 @@ pub use look_up::{
     BlockId, Filter, FoundTx, SetAt, SilentPayments, SilentQuestion, Spender, filter, set_info_at, silent_payments,
     spender, tx,
 };
+pub use open_look::check_index_form;
 pub use verify::{VerifyReport, verify};
 
 pub(crate) use self::cache::FollowingCache;
@@ -62,7 +63,7 @@ use store::private_files::PrivateDir;
 pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> Result<JobReport, Fault> {
     // What a reindex mends is not advised to who runs one.
     if !chainstate_only {
-        return reindex::run(options, events).map_err(Fault::within_reindex);
+        return reindex::run(options, reindex::Pruned::Refuse, events).map_err(Fault::within_reindex);
     }
     let report = rebuild::run(options, events)?;
     // The coins are exchanged in one step at the end; the indexes follow.
@@ -70,6 +71,17 @@ pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> 
         index(options, &options.indexes, events)?;
     }
     Ok(report)
+}
+
+/// `-reindex` as bitcoind takes it: of a pruned data directory, with pruning on, no block stays, and nothing is connected. A
+/// sync downloads all again. Everything else is as with [`reindex`].
+/// Source: Bitcoin Core b88bffe, node/blockstorage.cpp, `CleanupBlockRevFiles`.
+///
+/// # Errors
+///
+/// As [`reindex`].
+pub fn reindex_before_sync(options: &Options, events: Events<'_>) -> Result<JobReport, Fault> {
+    reindex::run(options, reindex::Pruned::BeginAnew, events).map_err(Fault::within_reindex)
 }
 
 /// Counts and hashes the set of coins as it lies in the tables; of two, while a snapshot is not validated, the one from the

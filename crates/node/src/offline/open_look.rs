@@ -13,6 +13,15 @@ use store::FileInfos;
 use store::chainstate::{self, Chainstate};
 use store::index::{self, BlockTreeDb};
 
+/// Says no where the block index is one that no job reads; nothing else is looked at.
+///
+/// # Errors
+///
+/// Another form of the index; what the system says.
+pub fn check_index_form(options: &Options) -> Result<(), Fault> {
+    Ok(index::check_form(&*options.disk, &lock::layout(options).index_dir())?)
+}
+
 /// Opens what counts: of two chainstates the one from the snapshot. Others are kept out meanwhile where that is possible.
 ///
 /// # Errors

@@ -18,14 +18,23 @@ use store::chainstate::Chainstate;
 use store::index::BlockTreeDb;
 use store::indexes::IndexDb;
 
-pub(super) fn run(options: &Options, events: Events<'_>) -> Result<JobReport, Fault> {
+/// What becomes of a pruned data directory, of which no index can be made again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pruned {
+    /// It stays as it is.
+    Refuse,
+    /// Its block and undo files go, where pruning is on: the blocks are downloaded again.
+    BeginAnew,
+}
+
+pub(super) fn run(options: &Options, pruned: Pruned, events: Events<'_>) -> Result<JobReport, Fault> {
     let now = lock::clock(options)?;
     let locked = lock::lock(options, events, true)?;
     let disk = locked.disk.clone();
     let host = locked.host.clone();
     let layout = locked.layout.clone();
     let reporter = lock::reporter(events, options, "reindex");
-    let before = Before::look(&locked, options, &reporter)?;
+    let before = Before::look(&locked, options, pruned, &reporter)?;
     prune::check(options, &*disk, &layout)?.into_iter().for_each(|warning| reporter.warn(warning));
     let scan = match &before.loaded {
         // Only a run of this command that was stopped leaves both: its gaps are known.

@@ -1,5 +1,6 @@
 //! What lay in a data directory before a reindex of it, and whether the block files reach as far: looked at before anything goes.
 
+use super::reindex::Pruned;
 use crate::chain::index::Validity;
 use crate::chain::tree::{GENESIS, NodeId, Tree};
 use crate::datadir::lock::{self, Locked};
@@ -51,7 +52,12 @@ enum Wanted {
 
 impl Before {
     /// Looks, and says no to a pruned data directory; changes nothing but what a crash left half.
-    pub(super) fn look(locked: &Locked, options: &Options, reporter: &Reporter<'_>) -> Result<Before, Fault> {
+    pub(super) fn look(
+        locked: &Locked,
+        options: &Options,
+        pruned: Pruned,
+        reporter: &Reporter<'_>,
+    ) -> Result<Before, Fault> {
         let Locked { disk, layout, .. } = locked;
         reporter.with_room(|| store::reindex::finish_index_swap(disk, layout))?;
         reporter.with_room(|| store::chainstate::finish_swap(disk, layout))?;
@@ -71,8 +77,30 @@ impl Before {
             // Stopped between the first steps: they are done again. And what Core left half starts over.
             before.resumes = is_reindexing && !coins.is_half && !store::reindex::is_beginning(&**disk, layout)?;
         }
+        if pruned == Pruned::BeginAnew && options.prune != Prune::Off && before.is_pruned_by_another_run() {
+            return Before::without_blocks(locked, reporter);
+        }
         before.check_pruned(locked, options)?;
         Ok(before)
+    }
+
+    /// Whether blocks were pruned, and not by a reindex that goes on.
+    fn is_pruned_by_another_run(&self) -> bool {
+        !self.resumes && self.loaded.as_ref().is_some_and(|loaded| loaded.is_pruned)
+    }
+
+    /// Removes every block and undo file: what a pruned directory has gives no chain from the first block on. The index says
+    /// that blocks were pruned until a new one takes its place, so that a run that was stopped here can be repeated.
+    fn without_blocks(locked: &Locked, reporter: &Reporter<'_>) -> Result<Before, Fault> {
+        let Locked { disk, layout, .. } = locked;
+        reporter.warn(Message::new(
+            "The data directory is pruned: -reindex removes its blocks, and downloads the chain again",
+            "Nothing is to be done",
+        ));
+        let numbers = locked.files.numbers()?.there;
+        reporter.with_room(|| store::prune::remove_files(&**disk, layout, &numbers))?;
+        reporter.with_room(|| store::reindex::remove_undo_files(&**disk, layout))?;
+        Ok(Before { loaded: None, best: None, coins: 0, resumes: false, is_of_the_split: false })
     }
 
     fn check_pruned(&self, locked: &Locked, options: &Options) -> Result<(), Fault> {

@@ -27,6 +27,8 @@ pub(super) fn config(options: &Options, sync: &SyncOptions, window_bytes: usize,
     config.listen = sync.listen.clone();
     config.proxy = sync.proxy.clone();
     (config.whitelist, config.whitebind) = (sync.peers.whitelist.clone(), sync.peers.whitebind.clone());
+    (config.onion, config.onion_default) = (sync.peers.onion.clone(), sync.peers.onion_default);
+    config.upload_max = sync.peers.upload_max;
     config.only_networks = sync.peers.only_networks.clone();
     config.compact_filters = sync.peers.peer_block_filters;
     config.v2transport = sync.v2transport;

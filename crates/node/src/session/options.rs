@@ -114,6 +114,12 @@ pub struct PeerSettings {
     pub whitelist: Vec<PermittedNet>,
     /// `-whitebind`: where to listen besides.
     pub whitebind: Vec<(SocketAddr, Permissions)>,
+    /// `-bind=ADDRESS=onion`: where a Tor service connects to.
+    pub onion: Vec<SocketAddr>,
+    /// The same, where none is named: it is left out where it is taken.
+    pub onion_default: Option<SocketAddr>,
+    /// `-maxuploadtarget`: bytes of a day; 0: any number.
+    pub upload_max: u64,
     /// `-peerblockfilters`: basic block filters are served, of blockfilterindex.
     pub peer_block_filters: bool,
     /// `-peertimeout`; the network's default without.

@@ -23,6 +23,7 @@ use crate::session::inbox::Arrivals;
 use crate::threads::locks::lock;
 use crate::threads::{self, spawn};
 use p2p::{BlockVerdict, Config, Event, Network, Peers};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -122,6 +123,11 @@ impl Conduct for Threads {
     }
 }
 
+/// Whether every address of IPv4 is listened on by a socket of its own.
+fn has_v4(listening: &[SocketAddr], port: u16) -> bool {
+    listening.contains(&SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port))
+}
+
 /// Starts the network's threads, which see the chain through the index.
 fn start_network(wanted: Wanted<'_, '_>, sender: Sender<Event>) -> Result<Network, Fault> {
     let Wanted { datadir, chain, config, peers } = wanted;
@@ -139,6 +145,10 @@ fn start_network(wanted: Wanted<'_, '_>, sender: Sender<Event>) -> Result<Networ
     })?;
     for address in network.listening() {
         datadir.reporter.note(format!("Bound to {address}"));
+        // One socket takes connections by IPv4 too.
+        if address.ip() == Ipv6Addr::UNSPECIFIED && !has_v4(network.listening(), address.port()) {
+            datadir.reporter.note(format!("Bound to 0.0.0.0:{} by the same socket", address.port()));
+        }
     }
     Ok(network)
 }

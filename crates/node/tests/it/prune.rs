@@ -129,6 +129,41 @@ fn refusal(done: Result<impl std::fmt::Debug, node::Fault>) -> String {
     done.unwrap_err().to_string()
 }
 
+/// Core's feature_remove_pruned_files_on_startup: a pruned directory begins anew where bitcoind's option says so, and what comes
+/// then is connected from the first block on.
+#[test]
+fn reindex_before_a_sync_begins_a_pruned_directory_anew() {
+    let blocks = chain(BLOCKS);
+    let directory = tempfile::tempdir().unwrap();
+    let pruned = options(directory.path(), real_disk(), Prune::Target { bytes: TARGET_BYTES });
+    write_files(&pruned, &blocks);
+    jobs::reindex(&pruned, false, &|_| {}).unwrap();
+    check_at_tip(&pruned, &blocks, "pruned");
+    let names = || {
+        let all = std::fs::read_dir(directory.path().join("regtest/blocks")).unwrap();
+        let names = all.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name.starts_with("blk") || name.starts_with("rev")).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    assert!(before.len() > 4, "{before:?}");
+    let plain = Options { prune: Prune::Off, ..pruned.clone() };
+    let why = jobs::reindex_before_sync(&plain, &|_| {}).unwrap_err().to_string();
+    assert!(why.contains("a pruned data directory") && names() == before, "without pruning it stays: {why}");
+
+    // As often as it is asked for.
+    for _ in 0..2 {
+        let report = jobs::reindex_before_sync(&pruned, &|_| {}).unwrap();
+        assert_eq!((report.height, report.stopped), (Height::GENESIS, false));
+        assert_eq!(names().first().map(String::as_str), Some("blk00000.dat"));
+        assert!(names().len() <= 2 && jobs::info(&pruned).unwrap().prune_height.is_none(), "{:?}", names());
+    }
+    write_files(&pruned, &blocks);
+    assert_eq!(jobs::reindex_before_sync(&pruned, &|_| {}).unwrap().best, hash_of(blocks.last().unwrap()));
+    check_at_tip(&pruned, &blocks, "again");
+}
+
 #[test]
 fn reindex_with_prune_stays_near_its_target() {
     let blocks = chain(BLOCKS);

@@ -11,6 +11,7 @@ use crate::peer::Kind;
 use crate::reason::Reason;
 use crate::stats::PeerStats;
 use crate::time::Now;
+use crate::upload_target::UploadState;
 use crate::wire::{AddressEntry, PeerAddress, Target, services};
 use primitives::{BlockHash, Height};
 use std::time::Duration;
@@ -35,6 +36,11 @@ pub enum Purpose {
 const ONE_TRY: Kind = Kind::Manual(usize::MAX);
 
 impl Hub {
+    /// Where `-maxuploadtarget` stands.
+    pub fn upload(&self) -> UploadState {
+        self.context.upload.state()
+    }
+
     /// Every connection.
     pub(crate) fn peer_stats(&self, now: Now) -> Vec<PeerStats> {
         self.context

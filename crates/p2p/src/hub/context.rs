@@ -8,6 +8,7 @@ use crate::chain::ChainView;
 use crate::peer::Peer;
 use crate::rng::Rng;
 use crate::time::Now;
+use crate::upload_target::UploadTarget;
 use crate::wire::{Message, NetAddress};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, PoisonError};
@@ -21,6 +22,7 @@ pub(super) struct Context {
     pub(super) peers: BTreeMap<PeerId, Peer>,
     /// A person wants no connections at the moment.
     pub(super) is_off: bool,
+    pub(super) upload: UploadTarget,
     actions: VecDeque<Action>,
     next_id: u64,
 }
@@ -29,7 +31,8 @@ impl Context {
     pub(super) fn new(config: Config, chain: Arc<dyn ChainView>, rng: Rng) -> Context {
         let peers = BTreeMap::new();
         let actions = VecDeque::new();
-        Context { config, chain, rng, peers, is_off: false, actions, next_id: 0 }
+        let upload = UploadTarget::new(config.upload_max);
+        Context { config, chain, rng, peers, is_off: false, upload, actions, next_id: 0 }
     }
 
     /// What is to be done next.

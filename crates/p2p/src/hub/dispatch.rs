@@ -13,7 +13,7 @@ use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::time::Now;
 use crate::transport::Received;
-use crate::wire::{Message, Target};
+use crate::wire::{Message, PeerAddress, Target};
 use primitives::Header;
 
 /// With more blocks than these in flight there is a bulk of them, which no pong waits for. Source: Bitcoin Core b88bffe,
@@ -21,6 +21,13 @@ use primitives::Header;
 pub const BULK_COUNT_MIN: usize = 16;
 
 impl Hub {
+    /// A peer connected to us, as in [`Hub::accepted_with`], on a socket to which a Tor service connects.
+    pub fn accepted_from_onion(&mut self, remote: PeerAddress, now: Now) -> Option<PeerId> {
+        let id = self.accepted_with(Permissions::NONE, remote, now)?;
+        self.context.peers.get_mut(&id).into_iter().for_each(Peer::note_onion);
+        Some(id)
+    }
+
     /// Deals with the messages of a peer that came, as long as there is room for answers.
     pub(super) fn dispatch(&mut self, id: PeerId, now: Now) {
         loop {

@@ -401,6 +401,7 @@ impl Hub {
         peer.transport.sent(bytes);
         peer.note_sent(now);
         self.sent_bytes += bytes as u64;
+        self.context.upload.sent(bytes, now.since_start);
         self.dispatch_waiting(id, now);
         self.serve_next(id, now);
     }
@@ -571,6 +572,7 @@ impl Hub {
     /// Looks at the clock. To be called every 100 ms or so, and before [`Hub::schedule`].
     pub fn tick(&mut self, now: Now) {
         self.ticked_at = now.since_start;
+        self.context.upload.tick(now.since_start);
         for id in self.peer_ids() {
             let Some(peer) = self.context.peers.get_mut(&id) else { continue };
             match peer.tick(self.serving.hearing(id), now, &mut self.context.rng) {

@@ -8,10 +8,14 @@ use crate::trouble::{DialError, TroubleKind};
 use crate::wire::Target;
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// How long a connection may take to be made. Source: Core's `DEFAULT_CONNECT_TIMEOUT`.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Before the path of a proxy's socket. Source: Core's `ADDR_PREFIX_UNIX`.
+pub(super) const UNIX_PREFIX: &str = "unix:";
 /// How long a proxy may take for each answer. Source: Core's `SOCKS5_RECV_TIMEOUT`.
 pub(super) const PROXY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Addresses of a name that are tried.
@@ -64,7 +68,10 @@ fn connect(target: &Target, proxy: Option<&str>) -> Result<TcpStream, DialError>
             }
         },
     };
-    prepare(&stream).map_err(of_peer)?;
+    let is_unix = proxy.is_some_and(|proxy| proxy.starts_with(UNIX_PREFIX)) && target.is_proxied();
+    // Only TCP holds bytes back.
+    let prepared = if is_unix { stream.set_nonblocking(true) } else { prepare(&stream) };
+    prepared.map_err(of_peer)?;
     Ok(stream)
 }
 
@@ -76,6 +83,15 @@ fn of_peer(error: io::Error) -> DialError {
 pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_nonblocking(true)
+}
+
+/// Connects to a proxy on a socket of this machine. Source: Bitcoin Core b88bffe, `ConnectDirectly`, `ADDR_PREFIX_UNIX`.
+///
+/// What is done with the stream (reads, writes, timeouts, waiting) is the same for a socket of either kind, and what is of TCP
+/// alone gives an error, so that it is handed on as the one that everything else has.
+fn to_unix(path: &str) -> io::Result<TcpStream> {
+    let stream = UnixStream::connect(path)?;
+    Ok(TcpStream::from(OwnedFd::from(stream)))
 }
 
 /// The first addresses of a name, at least one.
@@ -106,20 +122,24 @@ fn through_proxy(target: &Target, proxy: &str) -> Result<TcpStream, DialError> {
         }
     };
     let unreachable = |why: String| DialError::of(TroubleKind::ProxyUnreachable, proxy, why);
-    let addresses = match proxy.parse::<SocketAddr>() {
-        Ok(address) => vec![address],
-        // It was parsed when the network began: a port stands behind the last colon.
-        Err(_) => {
-            let (name, port) = proxy.rsplit_once(':').unwrap_or((proxy, ""));
-            look_up(name, port.parse().unwrap_or_default()).map_err(unreachable)?
-        }
-    };
     let unreachable_io = |why: io::Error| unreachable(why.to_string());
-    let mut stream = to_any(&addresses).map_err(unreachable_io)?;
+    let mut stream = match proxy.strip_prefix(UNIX_PREFIX) {
+        Some(path) => to_unix(path).map_err(unreachable_io)?,
+        None => to_any(&proxy_addresses(proxy).map_err(unreachable)?).map_err(unreachable_io)?,
+    };
     stream.set_read_timeout(Some(PROXY_TIMEOUT)).map_err(unreachable_io)?;
     stream.set_write_timeout(Some(PROXY_TIMEOUT)).map_err(unreachable_io)?;
     socks5::connect(&mut stream, &host, port, Rng::System.number()).map_err(|why| of_proxy(proxy, &why))?;
     Ok(stream)
+}
+
+/// The addresses of a proxy. It was parsed when the network began: a port stands behind the last colon.
+fn proxy_addresses(proxy: &str) -> Result<Vec<SocketAddr>, String> {
+    if let Ok(address) = proxy.parse::<SocketAddr>() {
+        return Ok(vec![address]);
+    }
+    let (name, port) = proxy.rsplit_once(':').unwrap_or((proxy, ""));
+    look_up(name, port.parse().unwrap_or_default())
 }
 
 /// What a proxy says of the peer is of the peer; everything else is of the proxy.
@@ -190,5 +210,37 @@ mod tests {
             assert_eq!(error("9.9.9.9:8333", Some(&proxy)).kind, want, "{code:#x}");
             answers.join().unwrap();
         }
+    }
+
+    /// A proxy on a socket of this machine is asked as one by TCP, and what comes behind its answer is the peer's.
+    #[test]
+    fn proxy_on_a_unix_socket_is_reached() {
+        let path = std::env::temp_dir().join(format!("ffwd-proxy-{}", std::process::id()));
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let proxy = format!("unix:{}", path.display());
+        let served = std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let mut greeting = [0; 2];
+            socket.read_exact(&mut greeting).unwrap();
+            let mut methods = vec![0; usize::from(greeting[1])];
+            socket.read_exact(&mut methods).unwrap();
+            socket.write_all(&[5, 0]).unwrap();
+            let mut request = [0; 10];
+            socket.read_exact(&mut request).unwrap();
+            socket.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).unwrap();
+            socket.write_all(b"peer").unwrap();
+            request
+        });
+        let target = Target::parse("9.9.9.9:8333", 8333).unwrap();
+        let mut stream = connect(&target, Some(&proxy)).unwrap();
+        stream.set_nonblocking(false).unwrap();
+        let mut said = [0; 4];
+        stream.read_exact(&mut said).unwrap();
+        assert_eq!(&said, b"peer");
+        // Source: RFC 1928.
+        assert_eq!(served.join().unwrap(), [5, 1, 0, 1, 9, 9, 9, 9, 0x20, 0x8d]);
+        std::fs::remove_file(&path).unwrap();
+        let gone = error("9.9.9.9", Some("unix:/nowhere/proxy"));
+        assert_eq!((gone.kind, gone.subject.as_str()), (TroubleKind::ProxyUnreachable, "unix:/nowhere/proxy"));
     }
 }

@@ -7,6 +7,7 @@ use crate::bans::{BanList, Subnet};
 use crate::hub::{Hub, Purpose};
 use crate::stats::PeerStats;
 use crate::time::Now;
+use crate::upload_target::UploadState;
 use crate::wire::{AddressEntry, PeerAddress, Target};
 use primitives::BlockHash;
 use std::sync::mpsc::channel;
@@ -230,6 +231,11 @@ impl Peers {
         let Some((received, sent)) = self.ask(|hub, _| hub.totals()) else { return self.totals() };
         let before = self.state().before;
         (received + before.0, sent + before.1)
+    }
+
+    /// Where `-maxuploadtarget` stands; nothing without a network.
+    pub fn upload(&self) -> Option<UploadState> {
+        self.ask(|hub, _| hub.upload())
     }
 
     /// Adds a peer to the list of those to which connections are kept up; `false`: it is there already.

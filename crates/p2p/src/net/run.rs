@@ -1,5 +1,6 @@
 //! The thread that polls, and the one that reads blocks and filters for peers.
 
+use super::dial::UNIX_PREFIX;
 use super::rate::RateLimit;
 use super::{LoopMessage, LoopSender, Network, descriptors, dial};
 use crate::api::{Config, Event, PeerId, Progress};
@@ -32,6 +33,15 @@ const READ_BYTES_MAX: usize = 2 << 20;
 /// Connections that are taken from one listening socket before the peers have their turn.
 const ACCEPT_COUNT_MAX: usize = 8;
 
+/// What a listening socket is for.
+#[derive(Clone, Copy)]
+enum Gate {
+    /// For everyone, who gets these permissions.
+    Plain(Permissions),
+    /// For a Tor service.
+    Onion,
+}
+
 struct ReadJob {
     peer: PeerId,
     request: ReadRequest,
@@ -42,8 +52,7 @@ struct Runner {
     budget: Arc<InFlightBudget>,
     proxy: Option<String>,
     sockets: BTreeMap<PeerId, TcpStream>,
-    /// With what each gives who connects there.
-    listeners: Vec<(TcpListener, Permissions)>,
+    listeners: Vec<(TcpListener, Gate)>,
     /// A listening socket failed: it rests until the next tick.
     accept_paused: bool,
     /// The last look at one failed.
@@ -60,9 +69,7 @@ struct Runner {
 }
 
 pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sender<Event>) -> io::Result<Network> {
-    let plain = config.listen.iter().map(|address| (*address, Permissions::NONE));
-    let sockets = plain.chain(config.whitebind.iter().copied());
-    let listeners = sockets.map(|(address, given)| Ok((listen(&address)?, given))).collect::<io::Result<Vec<_>>>()?;
+    let listeners = listeners(&config, &events)?;
     if let Some(note) = descriptors::fit(&mut config) {
         // The receiver may be gone already: then nothing is to be said.
         let _ = events.send(Event::Note(note));
@@ -113,6 +120,26 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
     Ok(Network { inbox_sender, budget, progress, listening, thread: Mutex::new(Some(thread)), peers: None, is_paused })
 }
 
+/// The sockets on which connections are taken.
+fn listeners(config: &Config, events: &Sender<Event>) -> io::Result<Vec<(TcpListener, Gate)>> {
+    let plain = config.listen.iter().map(|address| (*address, Gate::Plain(Permissions::NONE)));
+    let permitted = config.whitebind.iter().map(|(address, given)| (*address, Gate::Plain(*given)));
+    let onion = config.onion.iter().map(|address| (*address, Gate::Onion));
+    let sockets = plain.chain(permitted).chain(onion);
+    let mut listeners = sockets.map(|(address, gate)| Ok((listen(&address)?, gate))).collect::<io::Result<Vec<_>>>()?;
+    match config.onion_default.map(|address| listen(&address)) {
+        Some(Ok(socket)) => listeners.push((socket, Gate::Onion)),
+        Some(Err(why)) => {
+            let text = format!(
+                "No connections from a Tor service are taken: {why}. -bind=IP:PORT=onion names another address"
+            );
+            let _ = events.send(Event::Note(text));
+        }
+        None => {}
+    }
+    Ok(listeners)
+}
+
 fn listen(address: &SocketAddr) -> io::Result<TcpListener> {
     // Source of the words: Bitcoin Core b88bffe, `CConnman::BindListenPort`.
     let why = |why: io::Error| {
@@ -124,9 +151,12 @@ fn listen(address: &SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Host and port of the proxy; Tor's port where none is given.
+/// Host and port of the proxy, or the path of its socket behind `unix:`; Tor's port where none is given.
 fn proxy_address(text: &str) -> io::Result<String> {
     const TOR_PORT: u16 = 9050;
+    if text.starts_with(UNIX_PREFIX) {
+        return Ok(text.to_owned());
+    }
     let target = Target::parse(text, TOR_PORT)
         .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, format!("--proxy: {why}")))?;
     Ok(target.to_string())
@@ -410,12 +440,21 @@ impl Runner {
             self.accept_failed = false;
             let now = self.now();
             if dial::prepare(&stream).is_ok()
-                && let Some(id) = self.hub.accepted_with(self.listeners[listener].1, PeerAddress::from(remote), now)
+                && let Some(id) = self.accepted(self.listeners[listener].1, PeerAddress::from(remote), now)
             {
                 let local = stream.local_addr().ok();
                 self.sockets.insert(id, stream);
                 self.note_local(id, local);
             }
+        }
+    }
+}
+
+impl Runner {
+    fn accepted(&mut self, gate: Gate, remote: PeerAddress, now: Now) -> Option<PeerId> {
+        match gate {
+            Gate::Plain(given) => self.hub.accepted_with(given, remote, now),
+            Gate::Onion => self.hub.accepted_from_onion(remote, now),
         }
     }
 }

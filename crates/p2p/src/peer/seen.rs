@@ -16,7 +16,7 @@ impl Peer {
             id: self.id,
             address: info.address,
             local: self.local,
-            network: self.target.network_name(),
+            network: if self.is_from_onion { "onion" } else { self.target.network_name() },
             services: info.services,
             last_send: self.sent_at.map_or(0, unix),
             last_receive: if received_bytes > 0 { unix(self.last_received) } else { 0 },

@@ -9,6 +9,7 @@ use crate::registry::{Call, Run};
 use node::options::Prune;
 use p2p::PeerStats;
 use p2p::api::Reachable;
+use p2p::upload_target::{CYCLE, UploadTarget};
 use p2p::wire::{PROTOCOL_VERSION, services};
 use primitives::hex;
 use std::time::{Duration, UNIX_EPOCH};
@@ -63,14 +64,14 @@ fn get_connection_count(context: &Context, _args: &Args<'_>) -> Result<Json, Rpc
 fn get_net_totals(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
     let (received, sent) = context.program.peers.totals_now();
     let since = (context.live()?.clock())().duration_since(UNIX_EPOCH).unwrap_or_default();
-    // There is no -maxuploadtarget.
+    let upload = context.program.peers.upload().unwrap_or_else(|| UploadTarget::default().state());
     let target = Json::object()
-        .put("timeframe", 86_400_u32)
-        .put("target", 0_u32)
-        .put("target_reached", false)
-        .put("serve_historical_blocks", true)
-        .put("bytes_left_in_cycle", 0_u32)
-        .put("time_left_in_cycle", 0_u32)
+        .put("timeframe", CYCLE.as_secs())
+        .put("target", upload.target)
+        .put("target_reached", upload.is_reached)
+        .put("serve_historical_blocks", upload.serves_old_blocks)
+        .put("bytes_left_in_cycle", upload.bytes_left)
+        .put("time_left_in_cycle", upload.seconds_left)
         .end();
     Ok(Json::object()
         .put("totalbytesrecv", received)

@@ -200,7 +200,11 @@ impl BlockTreeDb {
 }
 
 /// Says no to a block index in Core's newer flat form, which must not be taken for an empty one.
-fn check_form(disk: &dyn Disk, dir: &Path) -> Result<()> {
+///
+/// # Errors
+///
+/// [`FaultKind::OtherForm`]; what the system says.
+pub fn check_form(disk: &dyn Disk, dir: &Path) -> Result<()> {
     if is_flat(disk, dir)? {
         return Err(Fault::new(FaultKind::OtherForm, dir, "a block index of LevelDB", FLAT_FOUND, FLAT_ADVICE));
     }

@@ -14,9 +14,10 @@ use crate::api::PeerId;
 use crate::budget::BufferPool;
 use crate::chain::HeaderInfo;
 use crate::filter_request::FilterRequest;
-use crate::peer::{Hearing, SEND_PAUSE_BYTES};
+use crate::peer::{Hearing, Peer, SEND_PAUSE_BYTES};
 use crate::permissions::Permissions;
 use crate::reason::Reason;
+use crate::upload_target::OLD_BLOCK_S;
 use crate::wire::{Inventory, Message, PAYLOAD_BYTES_MAX};
 use memory::Takers;
 use primitives::{BlockHash, Header};
@@ -142,6 +143,9 @@ impl Serving {
         if let Some(beyond) = blocks.iter().filter_map(Inventory::block).find(|hash| is_beyond_offer(cx, hash)) {
             return Err(Reason::BeyondOffer(beyond));
         }
+        if has_no_upload_for(cx, peer, &blocks) {
+            return Err(Reason::UploadLimit);
+        }
         match asker.filters {
             _ if !blocks.is_empty() => self.begin_to_read(cx, id, Asked::Blocks(blocks)),
             Some(request) => self.begin_to_read(cx, id, Asked::Filters(request)),
@@ -163,7 +167,9 @@ impl Serving {
         let (Some(peer), Served::Blocks(blocks)) = (cx.peers.get(&id), served) else { return };
         let Some(asker) = self.askers.get(&id) else { return };
         let bytes: usize = blocks.iter().flatten().map(Payload::bytes).sum();
-        let has_room = peer.transport.out_bytes() < SEND_PAUSE_BYTES
+        // Near the upload target each block waits until those before it are counted.
+        let has_room = !cx.upload.is_reached_for_old_blocks()
+            && peer.transport.out_bytes() < SEND_PAUSE_BYTES
             && queued_bytes(cx).saturating_add(bytes) < SEND_TOTAL_BYTES_MAX
             && self.has_room_to_read(cx);
         let next: Vec<_> = asker.blocks.iter().skip(blocks.len()).take(READ_COUNT_MAX).copied().collect();
@@ -260,6 +266,16 @@ impl Serving {
         let asker = &self.askers[&id];
         (asker.blocks.len(), asker.is_reading)
     }
+}
+
+/// Whether one of these blocks is old, and what is left of `-maxuploadtarget` is for new ones.
+fn has_no_upload_for(cx: &Context, peer: &Peer, blocks: &[Inventory]) -> bool {
+    if !cx.upload.is_reached_for_old_blocks() || peer.permissions().has(Permissions::DOWNLOAD) {
+        return false;
+    }
+    let best = cx.chain.best_header().header.time();
+    let mut times = blocks.iter().filter_map(Inventory::block).filter_map(|hash| cx.chain.header(&hash));
+    times.any(|block| best.saturating_sub(block.header.time()) > OLD_BLOCK_S)
 }
 
 /// A node that offers its last blocks only shows no more, so that peers do not learn what it has.
