@@ -35,12 +35,14 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// With these settings; `categories` are those of the log.
     pub(crate) fn of(settings: Option<Settings>, is_served: bool, categories: &[&'static str]) -> Wanted {
-        Wanted {
-            server: settings.map(|settings| (settings, Arc::default())),
-            peers: Arc::default(),
-            is_served,
-            categories: categories.to_vec(),
-        }
+        let with_handle = |settings: Settings| {
+            let handle: Arc<Handle> = Arc::default();
+            if settings.accepts_nonstandard {
+                handle.mempool().accept_nonstandard();
+            }
+            (settings, handle)
+        };
+        Wanted { server: settings.map(with_handle), peers: Arc::default(), is_served, categories: categories.to_vec() }
     }
 
     /// What the job's connections are asked through.

@@ -38,6 +38,7 @@ impl Settings {
             whitelist: files.texts(given, "rpcwhitelist"),
             whitelist_default: files.flag(given, "rpcwhitelistdefault")?,
             rest: files.flag(given, "rest")?.unwrap_or(false),
+            accepts_nonstandard: files.flag(given, "acceptnonstdtxn")?.unwrap_or(false),
             ..settings::Settings::default()
         };
         let number_of = |value: i64| usize::try_from(value).unwrap_or(1);

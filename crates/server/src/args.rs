@@ -201,10 +201,102 @@ pub fn bytes(value: &Json, name: &str) -> Result<Vec<u8>, RpcError> {
     bytes.ok_or_else(|| RpcError::parameter(format!("{name} must be hexadecimal string (not '{text}')")))
 }
 
+/// An amount in bitcoins, as a number or text, in satoshis. Source: Core's `AmountFromValue`, `ParseFixedPoint`.
+///
+/// # Errors
+///
+/// Another type, no number with at most eight decimals, or no amount of money.
+#[cfg(feature = "regtest-tools")]
+pub fn amount(value: &Json) -> Result<i64, RpcError> {
+    let wrong = |why: &str| RpcError::new(crate::error::Code::Type, why);
+    let whole;
+    let text = match value {
+        Json::Int(value) => {
+            whole = value.to_string();
+            &whole
+        }
+        Json::Num(text) | Json::Str(text) => text,
+        _ => return Err(wrong("Amount is not a number or string")),
+    };
+    let satoshis = fixed_point(text).ok_or_else(|| wrong("Invalid amount"))?;
+    match (0..=primitives::Amount::MAX.0).contains(&satoshis) {
+        true => Ok(satoshis),
+        false => Err(wrong("Amount out of range")),
+    }
+}
+
+/// A decimal number times 100,000,000, where that is whole and has at most 18 digits.
+#[cfg(feature = "regtest-tools")]
+fn fixed_point(text: &str) -> Option<i64> {
+    let are_digits = |digits: &str| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => {
+            let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+            let size: i64 = digits.parse().ok().filter(|_| are_digits(digits))?;
+            (mantissa, if exponent.starts_with('-') { -size } else { size })
+        }
+        None => (text, 0),
+    };
+    let (sign, mantissa) = mantissa.strip_prefix('-').map_or((1, mantissa), |rest| (-1, rest));
+    let (whole, part) = mantissa.split_once('.').map_or((mantissa, None), |(whole, part)| (whole, Some(part)));
+    let is_good = are_digits(whole) && (whole == "0" || !whole.starts_with('0')) && part.is_none_or(are_digits);
+    let digits = format!("{whole}{}", part.unwrap_or_default());
+    let (digits, zeros) = (digits.trim_end_matches('0'), digits.len() - digits.trim_end_matches('0').len());
+    let places = exponent.checked_sub(part.map_or(0, str::len) as i64)?.checked_add(zeros as i64 + 8)?;
+    let value: i64 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
+    let power = u32::try_from(places).ok().filter(|&places| is_good && places < 18)?;
+    value.checked_mul(10_i64.pow(power)).filter(|value| *value < 1_000_000_000_000_000_000).map(|value| sign * value)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::error::Code;
+
+    /// Rows of Core's `rpc_parse_monetary_values` (test/rpc_tests.cpp), and of its ranges.
+    #[cfg(feature = "regtest-tools")]
+    #[test]
+    fn amounts_are_read_as_core_reads_them() {
+        for (text, want) in [
+            ("-0.00000001", Err("Amount out of range")),
+            ("0", Ok(0)),
+            ("0.00000000", Ok(0)),
+            ("0.00000001", Ok(1)),
+            ("0.17622195", Ok(17_622_195)),
+            ("0.5", Ok(50_000_000)),
+            ("20999999.9999999", Ok(2_099_999_999_999_990)),
+            ("20999999.99999999", Ok(2_099_999_999_999_999)),
+            ("21000000.00000001", Err("Amount out of range")),
+            ("1e-8", Ok(1)),
+            ("0.1e-7", Ok(1)),
+            ("0.01e-6", Ok(1)),
+            ("0.00000000000000000000000000000000000001e+30", Ok(1)),
+            ("1e+7", Ok(1_000_000_000_000_000)),
+            ("1e-9", Err("Invalid amount")),
+            ("0.000000019", Err("Invalid amount")),
+            ("0.00000001000000", Ok(1)),
+            ("19e-9", Err("Invalid amount")),
+            ("0.19e-6", Ok(19)),
+            ("92233720368.54775808", Err("Invalid amount")),
+            ("1e+11", Err("Invalid amount")),
+            ("1e11", Err("Invalid amount")),
+            ("93e+9", Err("Invalid amount")),
+            ("", Err("Invalid amount")),
+            ("-", Err("Invalid amount")),
+            ("01", Err("Invalid amount")),
+            ("1.", Err("Invalid amount")),
+            (".5", Err("Invalid amount")),
+            ("1e", Err("Invalid amount")),
+            ("1e+", Err("Invalid amount")),
+            ("1 ", Err("Invalid amount")),
+            ("1e99999999999999999999", Err("Invalid amount")),
+        ] {
+            let found = amount(&Json::from(text.to_owned())).map_err(|why| why.message);
+            assert_eq!(found, want.map_err(str::to_owned), "{text}");
+        }
+        assert_eq!(amount(&Json::Int(2)), Ok(200_000_000));
+        assert_eq!(amount(&Json::Bool(true)).unwrap_err().message, "Amount is not a number or string");
+    }
 
     #[test]
     fn parameters_are_read_with_cores_errors() {

@@ -44,6 +44,8 @@ pub enum Code {
     Verify = -25,
     /// A block or transaction that a rule refuses.
     VerifyRejected = -26,
+    /// The outputs of a transaction are in the UTXO set.
+    AlreadyInUtxoSet = -27,
     /// The program is starting.
     InWarmup = -28,
     /// No such peer.

@@ -44,6 +44,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// `-rest`.
     pub rest: bool,
+    /// `-acceptnonstdtxn`: transactions that calls give need not be standard.
+    pub accepts_nonstandard: bool,
 }
 
 impl Default for Settings {
@@ -63,6 +65,7 @@ impl Default for Settings {
             max_connections: MAX_CONNECTIONS,
             timeout: TIMEOUT,
             rest: false,
+            accepts_nonstandard: false,
         }
     }
 }

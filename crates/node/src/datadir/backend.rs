@@ -242,17 +242,7 @@ impl EngineBackend for DataDir<'_> {
     #[cfg(feature = "regtest-tools")]
     fn rested(&self, tip: NodeId, adds: bool, coin: &LookUp<'_>) -> Result<(), Fault> {
         let Some(mempool) = self.mempool.as_ref().filter(|mempool| mempool.is_stale()) else { return Ok(()) };
-        let median_times = |height: primitives::Height| {
-            let tree = self.headers();
-            tree.median_time_past(tree.ancestor(tip, height))
-        };
-        let (height, median_time_past) = {
-            let tree = self.headers();
-            (tree.height(tip) + 1, tree.median_time_past(tip))
-        };
-        let now = unix_seconds(self.options.clock);
-        let next = Next { height, median_time_past, median_times: &median_times, now };
-        mempool.rest(adds, &next, coin)
+        self.with_next(tip, |next| mempool.rest(adds, next, coin))
     }
 
     fn refused(&self, node: NodeId, error: &BlockError) {
@@ -283,6 +273,21 @@ impl EngineBackend for DataDir<'_> {
 }
 
 impl DataDir<'_> {
+    /// Gives `work` what a transaction is judged by that may be mined on this tip.
+    #[cfg(feature = "regtest-tools")]
+    pub(crate) fn with_next<R>(&self, tip: NodeId, work: impl FnOnce(&Next<'_>) -> R) -> R {
+        let median_times = |height: primitives::Height| {
+            let tree = self.headers();
+            tree.median_time_past(tree.ancestor(tip, height))
+        };
+        let (height, median_time_past) = {
+            let tree = self.headers();
+            (tree.height(tip) + 1, tree.median_time_past(tip))
+        };
+        let now = unix_seconds(self.options.clock);
+        work(&Next { height, median_time_past, median_times: &median_times, now })
+    }
+
     /// Why the scripts of a block run, by the headers that are known now.
     fn script_reason(&self, tree: &Tree, node: NodeId) -> Option<ScriptCheckReason> {
         let assume =

@@ -12,7 +12,7 @@ use crate::chain::tree::{Fate, GENESIS, NodeId};
 use crate::datadir::store_block::{NotStored, Source};
 use crate::fault::Fault;
 use crate::options::unix_seconds;
-use crate::pipeline::recheck::{self, Answer, Check, Question};
+use crate::pipeline::recheck::{self, Alone, Answer, Check, Question};
 use consensus::{BlockError, Cleanup, Rule, ScriptCheckReason, flags};
 use primitives::{Header, Height, MedianTime};
 
@@ -165,7 +165,8 @@ impl Quiet<'_, '_, '_> {
             let context = BlockContext { at, script_reason, flags, bip30: Bip30::Enforced, overwrites: false };
             (context, headers::median_times(&tree, tip))
         };
-        let question = Question { params, context: &context, bytes, times: &times, spill: &self.engine.spill_files() };
+        let spill = &self.engine.spill_files();
+        let question = Question { params, context: &context, bytes, times: &times, spill, alone: Alone::Judge };
         Ok(match recheck::judge(&question, |outpoint| self.engine.coin(outpoint))? {
             Answer::Good => None,
             Answer::Refused { error, .. } => Some(error.to_string()),

@@ -4,10 +4,14 @@ use crate::chain::index::SharedIndex;
 use crate::chain::tree::NodeId;
 use crate::datadir::DataDir;
 use crate::fault::Fault;
+#[cfg(feature = "regtest-tools")]
+use crate::mempool::{Offer, PoolEntry, Refusal};
 use crate::options::unix_seconds;
 use crate::pipeline::engine::{Activated, Engine};
 use consensus::Params;
 use primitives::{BlockHash, OutPoint};
+#[cfg(feature = "regtest-tools")]
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use store::chainstate::CoinsView;
 
@@ -88,6 +92,18 @@ impl Quiet<'_, '_, '_> {
         };
         self.datadir.is_asked_to_connect.store(false, Relaxed);
         done
+    }
+
+    /// Judges transactions for the next block, each behind those before it, up to the first that is refused, and has them wait
+    /// for it if `offer` says so. Whether the network is one for this the caller knows.
+    ///
+    /// # Errors
+    ///
+    /// A damaged table, or what the system says.
+    #[cfg(feature = "regtest-tools")]
+    pub fn offer(&self, offered: &[Vec<u8>], offer: Offer) -> Result<Vec<Result<Arc<PoolEntry>, Refusal>>, Fault> {
+        let Some(mempool) = &self.datadir.mempool else { return Ok(Vec::new()) };
+        self.datadir.with_next(self.tip().0, |next| mempool.offer(offered, offer, next, |outpoint| self.coin(outpoint)))
     }
 
     /// Puts a line into debug.log.

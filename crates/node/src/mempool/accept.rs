@@ -1,17 +1,90 @@
-//! Whether a transaction may wait for the next block: what Core asks of one that comes back from a disconnected block.
+//! Whether a transaction may wait for the next block: what Core asks of one that comes back from a disconnected block, and of
+//! one that a call gives.
 //!
-//! Its fee may be any, and any number of ancestors fits that a cluster holds (`bypass_limits`). No transaction here ever
-//! conflicts with another: what a block spends is taken out when the block is connected, so that nothing is replaced.
+//! Of the former its fee may be any, and any number of ancestors fits that a cluster holds (`bypass_limits`). No transaction
+//! replaces another: what a block spends is taken out when the block is connected, and a call that gives one that spends what
+//! another one spends is refused. Rules about version 3 (TRUC) are absent.
 //! Source: Bitcoin Core b88bffe, `MemPoolAccept::PreChecks`, `PolicyScriptChecks`, `AcceptSingleTransactionInternal`.
 
-use super::entry::PoolEntry;
+use super::entry::{MIN_FEE_RATE, PoolEntry, fee_at};
 use super::policy;
 use super::pool::Pool;
-use consensus::SpentCoin;
 use consensus::spend::{SequenceLocks, add_value_in, check_maturity, fee};
-use consensus::transaction::{is_final, value_out};
+use consensus::transaction::{self, is_final, value_out};
+use consensus::{Rule, SpentCoin};
 use primitives::{Amount, CoinRef, Height, MedianTime, OutPoint, Tables, Transaction};
-use script::{Immediate, Precomputed, Scratch, SpentOutput};
+use script::{Immediate, Precomputed, Scratch, ScriptError, SpentOutput};
+use std::borrow::Cow;
+
+/// Where a transaction comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Origin<'k> {
+    /// From a block that was disconnected.
+    Disconnected,
+    /// It waits already: its scripts are not verified again.
+    Waiting(&'k PoolEntry),
+    /// From a call.
+    Given,
+}
+
+/// Whether a transaction has to be standard. Source: Core's `-acceptnonstdtxn`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Standard {
+    Required,
+    NotRequired,
+}
+
+/// Why a transaction is not taken, in Core's words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// What it breaks.
+    pub reason: Cow<'static, str>,
+    /// More about that; may be empty.
+    pub details: String,
+}
+
+impl Refusal {
+    /// The reason where a coin of it is not known. Source: Core's `TX_MISSING_INPUTS`.
+    const MISSING: &'static str = "bad-txns-inputs-missingorspent";
+
+    fn new(reason: impl Into<Cow<'static, str>>) -> Refusal {
+        Refusal { reason: reason.into(), details: String::new() }
+    }
+
+    fn with(reason: impl Into<Cow<'static, str>>, details: impl Into<String>) -> Refusal {
+        Refusal { reason: reason.into(), details: details.into() }
+    }
+
+    /// There is no room.
+    pub(super) fn full() -> Refusal {
+        Refusal::new("mempool full")
+    }
+
+    /// A coin of it is not known: another transaction may make it.
+    pub fn is_missing_input(&self) -> bool {
+        self.reason == Refusal::MISSING
+    }
+
+    /// Reason and details on one line. Source: Core's `ValidationState::ToString`.
+    pub fn line(&self) -> String {
+        match self.details.is_empty() {
+            true => self.reason.to_string(),
+            false => format!("{}, {}", self.reason, self.details),
+        }
+    }
+}
+
+impl From<Rule> for Refusal {
+    fn from(rule: Rule) -> Refusal {
+        // Core has details for these alone.
+        match rule {
+            Rule::BadTxnsPrematureSpendOfCoinbase { .. } | Rule::BadTxnsInBelowout { .. } => {
+                Refusal::with(rule.reject_reason(), rule.to_string())
+            }
+            _ => Refusal::new(rule.reject_reason()),
+        }
+    }
+}
 
 /// The next block, and when a transaction comes.
 pub(crate) struct Next<'a> {
@@ -44,87 +117,154 @@ impl Coin {
     }
 }
 
-/// Judges a transaction that may be mined behind all of `pool`; `None` where it may not. `known` is what it was here before:
-/// then its scripts are not verified again. `coin` gives the stored bytes of a coin of the tip's UTXO set.
+/// Judges a transaction that may be mined behind all of `pool`. `coin` gives the stored bytes of a coin of the tip's UTXO set.
 ///
 /// # Errors
 ///
-/// What `coin` says.
+/// What `coin` says. The inner error says why the transaction may not be mined.
 pub(super) fn judge<E>(
     bytes: &[u8],
-    known: Option<&PoolEntry>,
+    origin: Origin<'_>,
+    standard: Standard,
     pool: &Pool,
     next: &Next<'_>,
     coin: impl Fn(&OutPoint) -> Result<Option<Vec<u8>>, E>,
-) -> Result<Option<PoolEntry>, E> {
+) -> Result<Result<PoolEntry, Refusal>, E> {
     let mut tables = Tables::new();
-    let Ok(tx) = tables.parse_transaction(bytes) else { return Ok(None) };
-    let cutoff = next.median_time_past.to_u32();
-    if tx.is_coinbase() || !policy::is_standard(&tx) || !is_final(&tx, next.height, cutoff) {
-        return Ok(None);
+    let Ok(tx) = tables.parse_transaction(bytes) else { return Ok(Err(Refusal::new("TX decode failed"))) };
+    let judge = Judge { tx, origin, standard, pool, next };
+    if let Err(refusal) = judge.check_itself() {
+        return Ok(Err(refusal));
     }
-    let txid = tx.txid();
-    let inputs = tx.inputs().map(|input| input.prevout()).collect::<Vec<_>>();
-    if pool.get(&txid).is_some() || inputs.iter().any(|outpoint| pool.spender(outpoint).is_some()) {
-        return Ok(None);
-    }
-    let mut coins = Vec::with_capacity(inputs.len());
-    for outpoint in &inputs {
+    let mut coins = Vec::with_capacity(tx.input_count());
+    for input in tx.inputs() {
+        let outpoint = input.prevout();
         let found = match pool.get(&outpoint.txid) {
             // It counts as a coin of the next block.
             Some(parent) => parent.output(outpoint.vout).map(|(value, script)| {
                 let height = next.height;
                 Coin { height, coinbase: false, value, script }
             }),
-            None => coin(outpoint)?.and_then(|stored| Coin::of_stored(&stored)),
+            None => coin(&outpoint)?.and_then(|stored| Coin::of_stored(&stored)),
         };
-        let Some(found) = found else { return Ok(None) };
+        let Some(found) = found else { return Ok(Err(Refusal::new(Refusal::MISSING))) };
         coins.push(found);
     }
     let coins: Vec<SpentCoin<'_>> = coins.iter().map(Coin::view).collect();
-    let Some(paid) = paid(&tx, &coins, next) else { return Ok(None) };
-    let entry = PoolEntry {
-        txid,
-        wtxid: tx.wtxid(),
-        bytes: bytes.to_vec(),
-        fee: paid,
-        weight: policy::weight(&tx),
-        sigop_cost: policy::sigop_cost(&tx, &coins),
-        time: known.map_or(next.now, |known| known.time),
-        height: known.map_or(next.height - 1, |known| known.height),
-        inputs,
-    };
-    let is_good = entry.sigop_cost <= policy::SIGOP_COST_MAX
-        && policy::are_inputs_standard(&tx, &coins)
-        && policy::are_witnesses_standard(&tx, &coins)
-        && (paid == Amount(0) || policy::dust_outputs(&tx) == 0)
-        && pool.has_room_in_cluster(&entry.inputs, entry.adjusted_weight())
-        && (known.is_some() || do_scripts_hold(tx, &coins));
-    Ok(is_good.then_some(entry))
+    Ok(judge.entry(bytes, &coins))
 }
 
-/// The fee, where the coins may be spent in the next block. Source: Core's `CheckSequenceLocksAtTip`, `CheckTxInputs`.
-fn paid(tx: &Transaction<'_>, coins: &[SpentCoin<'_>], next: &Next<'_>) -> Option<Amount> {
-    if SequenceLocks::apply(tx.version()) {
-        let mut locks = SequenceLocks::NONE;
-        for (input, coin) in tx.inputs().zip(coins) {
-            locks.add(input.sequence(), coin.height, next.median_times);
+/// A transaction that is judged.
+struct Judge<'a> {
+    tx: Transaction<'a>,
+    origin: Origin<'a>,
+    standard: Standard,
+    pool: &'a Pool,
+    next: &'a Next<'a>,
+}
+
+impl Judge<'_> {
+    /// What needs no coin.
+    fn check_itself(&self) -> Result<(), Refusal> {
+        transaction::check(&self.tx, &mut transaction::Scratch::default())?;
+        if self.tx.is_coinbase() {
+            return Err(Refusal::new("coinbase"));
         }
-        locks.check(next.height, next.median_time_past).ok()?;
+        if self.standard == Standard::Required {
+            policy::check_standard(&self.tx).map_err(Refusal::new)?;
+        }
+        if !policy::is_large_enough(&self.tx) {
+            return Err(Refusal::new("tx-size-small"));
+        }
+        if !is_final(&self.tx, self.next.height, self.next.median_time_past.to_u32()) {
+            return Err(Refusal::new("non-final"));
+        }
+        match self.pool.get(&self.tx.txid()) {
+            Some(known) if known.wtxid == self.tx.wtxid() => return Err(Refusal::new("txn-already-in-mempool")),
+            Some(_) => return Err(Refusal::new("txn-same-nonwitness-data-in-mempool")),
+            None => {}
+        }
+        if self.tx.inputs().any(|input| self.pool.spender(&input.prevout()).is_some()) {
+            return Err(Refusal::new("bip125-replacement-disallowed"));
+        }
+        Ok(())
     }
-    let mut value_in = Amount(0);
-    for coin in coins {
-        check_maturity(coin, next.height).ok()?;
-        value_in = add_value_in(value_in, coin).ok()?;
-    }
-    fee(value_in, value_out(tx).ok()?).ok()
-}
 
-fn do_scripts_hold(tx: Transaction<'_>, coins: &[SpentCoin<'_>]) -> bool {
-    let outputs: Vec<SpentOutput<'_>> =
-        coins.iter().map(|coin| SpentOutput { value: coin.value, script: coin.script }).collect();
-    let precomputed = Precomputed::new(tx, &outputs);
-    let mut scratch = Scratch::default();
-    let mut holds = |input| script::verify(&precomputed, input, policy::flags(), &mut Immediate, &mut scratch).is_ok();
-    (0..tx.input_count()).all(&mut holds)
+    /// What it is as one that waits, where all holds with these coins.
+    fn entry(&self, bytes: &[u8], coins: &[SpentCoin<'_>]) -> Result<PoolEntry, Refusal> {
+        let known = if let Origin::Waiting(known) = self.origin { Some(known) } else { None };
+        let paid = self.paid(coins)?;
+        let is_strict = self.standard == Standard::Required;
+        if is_strict {
+            let check = policy::check_inputs_standard(&self.tx, coins);
+            check.map_err(|details| Refusal::with("bad-txns-nonstandard-inputs", details))?;
+            if !policy::are_witnesses_standard(&self.tx, coins) {
+                return Err(Refusal::new("bad-witness-nonstandard"));
+            }
+            if paid != Amount(0) && policy::dust_outputs(&self.tx) != 0 {
+                return Err(Refusal::with("dust", "tx with dust output must be 0-fee"));
+            }
+        }
+        let entry = PoolEntry {
+            txid: self.tx.txid(),
+            wtxid: self.tx.wtxid(),
+            bytes: bytes.to_vec(),
+            fee: paid,
+            weight: policy::weight(&self.tx),
+            sigop_cost: policy::sigop_cost(&self.tx, coins),
+            time: known.map_or(self.next.now, |known| known.time),
+            height: known.map_or(self.next.height - 1, |known| known.height),
+            inputs: self.tx.inputs().map(|input| input.prevout()).collect(),
+        };
+        if entry.sigop_cost > policy::SIGOP_COST_MAX {
+            return Err(Refusal::with("bad-txns-too-many-sigops", entry.sigop_cost.to_string()));
+        }
+        let least = fee_at(MIN_FEE_RATE, entry.vsize());
+        if matches!(self.origin, Origin::Given) && paid.0 < least {
+            return Err(Refusal::with("min relay fee not met", format!("{} < {least}", paid.0)));
+        }
+        if !self.pool.has_room_in_cluster(&entry.inputs, entry.adjusted_weight()) {
+            return Err(Refusal::new("too-large-cluster"));
+        }
+        if known.is_none() {
+            self.check_scripts(coins)?;
+        }
+        Ok(entry)
+    }
+
+    /// The fee, where the coins may be spent in the next block. Source: Core's `CheckSequenceLocksAtTip`, `CheckTxInputs`.
+    fn paid(&self, coins: &[SpentCoin<'_>]) -> Result<Amount, Refusal> {
+        if SequenceLocks::apply(self.tx.version()) {
+            let mut locks = SequenceLocks::NONE;
+            for (input, coin) in self.tx.inputs().zip(coins) {
+                locks.add(input.sequence(), coin.height, self.next.median_times);
+            }
+            let check = locks.check(self.next.height, self.next.median_time_past);
+            check.map_err(|_| Refusal::new("non-BIP68-final"))?;
+        }
+        let mut value_in = Amount(0);
+        for coin in coins {
+            check_maturity(coin, self.next.height)?;
+            value_in = add_value_in(value_in, coin)?;
+        }
+        Ok(fee(value_in, value_out(&self.tx)?)?)
+    }
+
+    fn check_scripts(&self, coins: &[SpentCoin<'_>]) -> Result<(), Refusal> {
+        let outputs: Vec<SpentOutput<'_>> =
+            coins.iter().map(|coin| SpentOutput { value: coin.value, script: coin.script }).collect();
+        let precomputed = Precomputed::new(self.tx, &outputs);
+        let mut scratch = Scratch::default();
+        let mut verify = |input| script::verify(&precomputed, input, policy::flags(), &mut Immediate, &mut scratch);
+        for (index, input) in self.tx.inputs().enumerate() {
+            let failed = |error: ScriptError| {
+                let OutPoint { txid, vout } = input.prevout();
+                let details =
+                    format!("input {index} of {} (wtxid {}), spending {txid}:{vout}", self.tx.txid(), self.tx.wtxid());
+                Refusal::with(format!("mempool-script-verify-flag-failed ({error})"), details)
+            };
+            verify(index).map_err(failed)?;
+        }
+        Ok(())
+    }
 }

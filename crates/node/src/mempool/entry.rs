@@ -4,8 +4,16 @@ use primitives::{Amount, Height, OutPoint, Tables, Txid, Wtxid};
 
 /// Most transactions that hang together. Source: Bitcoin Core b88bffe, `DEFAULT_CLUSTER_LIMIT`.
 pub const CLUSTER_MAX: usize = 64;
+/// What a transaction pays at least that a call gives, in satoshis for 1,000 vbytes. Source: Core's `DEFAULT_MIN_RELAY_TX_FEE`.
+pub const MIN_FEE_RATE: i64 = 100;
 /// Weight that a signature operation counts for at least. Source: Core's `DEFAULT_BYTES_PER_SIGOP`.
 const SIGOP_WEIGHT: u64 = 20;
+
+/// What `vsize` vbytes pay at `rate` satoshis for 1,000, rounded up. Source: Core's `CFeeRate::GetFee`.
+pub fn fee_at(rate: i64, vsize: u64) -> i64 {
+    let fee = i128::from(rate) * i128::from(vsize);
+    i64::try_from(fee.div_euclid(1000) + i128::from(fee.rem_euclid(1000) != 0)).unwrap_or(i64::MAX)
+}
 
 /// A transaction that waits.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,6 +47,11 @@ impl PoolEntry {
     /// A quarter of that, rounded up.
     pub fn vsize(&self) -> u64 {
         self.adjusted_weight().div_ceil(4)
+    }
+
+    /// A quarter of its weight, rounded up. Source: BIP-0141.
+    pub fn vsize_bip141(&self) -> u64 {
+        self.weight.div_ceil(4)
     }
 
     /// Value and script of an output; `None` where it has no such output.

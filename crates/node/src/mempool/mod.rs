@@ -1,4 +1,4 @@
-//! Transactions that wait for a block. Only a reorg brings some: no peer and no call gives one.
+//! Transactions that wait for a block. A reorg brings some, and on regtest a call; no peer gives one.
 //!
 //! With the feature `regtest-tools` they are kept and judged as Core does (`returned`), for the calls that make blocks. Without
 //! it they are dropped: `none` is empty at all times.
@@ -19,8 +19,10 @@ mod returned;
 
 #[cfg(feature = "regtest-tools")]
 pub(crate) use accept::Next;
-pub use entry::{CLUSTER_MAX, PoolEntry};
+#[cfg(feature = "regtest-tools")]
+pub use accept::Refusal;
+pub use entry::{CLUSTER_MAX, MIN_FEE_RATE, PoolEntry, fee_at};
 #[cfg(not(feature = "regtest-tools"))]
 pub use none::Mempool;
 #[cfg(feature = "regtest-tools")]
-pub use returned::Mempool;
+pub use returned::{Mempool, Offer};

@@ -24,6 +24,9 @@ impl Mempool {
         None
     }
 
+    /// Transactions need not be standard: there are none.
+    pub fn accept_nonstandard(&self) {}
+
     /// Memory that they take.
     pub fn memory_bytes(&self) -> usize {
         0

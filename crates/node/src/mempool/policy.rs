@@ -1,6 +1,6 @@
 //! Which transactions Core mines by default: rules of policy, not of consensus. Values in, verdict out.
 //!
-//! Of Core's options about them those by default hold here; `-acceptnonstdtxn` is one of them, off on every network.
+//! Of Core's options about them the defaults hold here, but for `-acceptnonstdtxn` (`returned`).
 //! Source: Bitcoin Core b88bffe, policy/policy.cpp.
 
 use consensus::spend::input_sigop_cost;
@@ -55,26 +55,41 @@ pub(super) fn weight(tx: &Transaction<'_>) -> u64 {
     (tx.stripped_bytes() * (WITNESS_SCALE_FACTOR - 1) + tx.bytes().len()) as u64
 }
 
-/// Whether a transaction is standard as far as it says itself. Source: `IsStandardTx`, and the size that `PreChecks` wants.
-pub(super) fn is_standard(tx: &Transaction<'_>) -> bool {
-    if !VERSIONS.contains(&tx.version()) || weight(tx) > WEIGHT_MAX || tx.stripped_bytes() < STRIPPED_BYTES_MIN {
-        return false;
+/// Whether a transaction is standard as far as it says itself; Core's reason where it is not. Source: `IsStandardTx`.
+pub(super) fn check_standard(tx: &Transaction<'_>) -> Result<(), &'static str> {
+    if !VERSIONS.contains(&tx.version()) {
+        return Err("version");
     }
-    let is_plain = |script: &[u8]| script.len() <= SCRIPT_SIG_BYTES_MAX && is_push_only(script);
-    if !tx.inputs().all(|input| is_plain(input.script_sig())) {
-        return false;
+    if weight(tx) > WEIGHT_MAX {
+        return Err("tx-size");
+    }
+    for input in tx.inputs() {
+        if input.script_sig().len() > SCRIPT_SIG_BYTES_MAX {
+            return Err("scriptsig-size");
+        }
+        if !is_push_only(input.script_sig()) {
+            return Err("scriptsig-not-pushonly");
+        }
     }
     let mut data_bytes = 0;
     for script in tx.outputs().map(|output| output.script()) {
         match ScriptType::of_script(script) {
-            ScriptType::NonStandard => return false,
+            ScriptType::NonStandard => return Err("scriptpubkey"),
             // The number of keys stands before the last opcode, as OP_1 to OP_3.
-            ScriptType::Multisig if !matches!(script, [.., 0x51..=0x53, _]) => return false,
+            ScriptType::Multisig if !matches!(script, [.., 0x51..=0x53, _]) => return Err("scriptpubkey"),
             ScriptType::NullData => data_bytes += script.len(),
             _ => {}
         }
+        if data_bytes > DATA_BYTES_MAX {
+            return Err("datacarrier");
+        }
     }
-    data_bytes <= DATA_BYTES_MAX && dust_outputs(tx) <= DUST_OUTPUTS_MAX
+    if dust_outputs(tx) > DUST_OUTPUTS_MAX { Err("dust") } else { Ok(()) }
+}
+
+/// Whether a transaction is large enough that no node of a Merkle tree is taken for it. Source: `PreChecks`.
+pub(super) fn is_large_enough(tx: &Transaction<'_>) -> bool {
+    tx.stripped_bytes() >= STRIPPED_BYTES_MIN
 }
 
 /// Source: `GetDustThreshold`.
@@ -93,23 +108,31 @@ pub(super) fn dust_outputs(tx: &Transaction<'_>) -> usize {
     tx.outputs().filter(is_dust).count()
 }
 
-/// Whether what a transaction spends, without its witnesses, is standard. `coins` are those of its inputs.
-/// Source: `ValidateInputsStandardness`.
-pub(super) fn are_inputs_standard(tx: &Transaction<'_>, coins: &[SpentCoin<'_>]) -> bool {
+/// Whether what a transaction spends, without its witnesses, is standard; what is not, in Core's words. `coins` are those of its
+/// inputs. Source: `ValidateInputsStandardness`.
+pub(super) fn check_inputs_standard(tx: &Transaction<'_>, coins: &[SpentCoin<'_>]) -> Result<(), String> {
     let mut legacy = 0;
     for (input, coin) in tx.inputs().zip(coins) {
-        let script_sig = input.script_sig();
-        let script = coin.script;
         // BIP-0054's limit is one of policy already.
-        let Ok(sum) = cleanup::add_sigops(legacy, &input, script) else { return false };
-        legacy = sum;
-        let kind = ScriptType::of_script(script);
-        let is_known = !matches!(kind, ScriptType::NonStandard | ScriptType::WitnessUnknown);
-        if sigops::p2sh(script_sig, script) > P2SH_SIGOPS_MAX || !is_known {
-            return false;
+        let sum = cleanup::add_sigops(legacy, &input, coin.script);
+        legacy = sum.map_err(|_| "non-witness sigops exceed bip54 limit")?;
+    }
+    for (index, (input, coin)) in tx.inputs().zip(coins).enumerate() {
+        match ScriptType::of_script(coin.script) {
+            ScriptType::NonStandard => return Err(format!("input {index} script unknown")),
+            ScriptType::WitnessUnknown => return Err(format!("input {index} witness program is undefined")),
+            _ => {}
+        }
+        if p2sh(coin.script).is_some() && Instructions::new(input.script_sig()).next().is_none() {
+            return Err(format!("input {index} P2SH redeemscript missing"));
+        }
+        let sigops = sigops::p2sh(input.script_sig(), coin.script);
+        if sigops > P2SH_SIGOPS_MAX {
+            let found = format!("input {index}: {sigops} > {P2SH_SIGOPS_MAX}");
+            return Err(format!("p2sh redeemscript sigops exceed limit ({found})"));
         }
     }
-    true
+    Ok(())
 }
 
 /// Whether its witnesses are. Source: `IsWitnessStandard`.
@@ -180,7 +203,8 @@ mod tests {
 
     fn is(tx: &Tx) -> bool {
         let (bytes, mut tables) = (tx.bytes(), Tables::new());
-        is_standard(&tables.parse_transaction(&bytes).unwrap())
+        let tx = tables.parse_transaction(&bytes).unwrap();
+        check_standard(&tx).is_ok() && is_large_enough(&tx)
     }
 
     /// Each row is on one side of a limit of Core's.
@@ -247,7 +271,7 @@ mod tests {
             let tx = Tx { inputs: vec![In { script_sig: script_sig.clone(), ..In::of(outpoint()) }], ..paying(vec![]) };
             let (bytes, mut tables) = (tx.bytes(), Tables::new());
             let tx = tables.parse_transaction(&bytes).unwrap();
-            assert_eq!(are_inputs_standard(&tx, &[coin(&script)]), want, "{row}");
+            assert_eq!(check_inputs_standard(&tx, &[coin(&script)]).is_ok(), want, "{row}");
         }
     }
 

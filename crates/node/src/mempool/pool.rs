@@ -18,7 +18,7 @@ fn memory_bytes(entry: &PoolEntry) -> usize {
 }
 
 /// The transactions, in an order in which each may be mined after those before it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pool {
     entries: BTreeMap<u64, Arc<PoolEntry>>,
     places: HashMap<Txid, u64>,

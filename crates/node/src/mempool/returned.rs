@@ -1,7 +1,8 @@
 //! What comes back from blocks that are disconnected: transactions that the new chain lacks wait here until a block has them.
+//! On regtest calls give some too ([`Mempool::offer`]).
 //!
-//! Nothing else fills it: no peer and no call gives a transaction. Where nothing was disconnected it is empty, and costs a look
-//! at one flag for each block. Nothing of it is written to disk. A job without a [`crate::handle::Handle`] has none.
+//! No peer gives a transaction. Where nothing was disconnected or given it is empty, and costs a look at one flag for each
+//! block. Nothing of it is written to disk. A job without a [`crate::handle::Handle`] has none.
 //!
 //! Blocks that are disconnected go into a queue; when the chain rests again, `Mempool::rest` judges what the new blocks did
 //! not take, on the coins of the new tip, then again what waited before.
@@ -13,7 +14,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::accept::{self, Next};
+use super::accept::{self, Next, Origin, Refusal, Standard};
 use super::entry::PoolEntry;
 use super::pool::Pool;
 use super::queue::{QUEUE_BYTES_MAX, Queue};
@@ -28,7 +29,16 @@ const POOL_BYTES_MAX: usize = 3 * QUEUE_BYTES_MAX;
 /// Seconds after which a transaction goes. Source: Core's `DEFAULT_MEMPOOL_EXPIRY_HOURS`.
 const EXPIRY_S: u64 = 336 * 3600;
 
-/// Transactions that were confirmed once and are not now.
+/// What becomes of a transaction that a call gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Offer {
+    /// It is judged.
+    Test,
+    /// It is judged, and waits if it is good.
+    Take,
+}
+
+/// Transactions that wait for a block.
 #[derive(Debug)]
 pub struct Mempool {
     /// Neither queue nor pool has anything.
@@ -36,6 +46,8 @@ pub struct Mempool {
     state: Mutex<MempoolState>,
     /// Memory that what waits may take.
     bytes_max: usize,
+    /// `-acceptnonstdtxn`.
+    accepts_nonstandard: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -50,7 +62,12 @@ struct MempoolState {
 
 impl Default for Mempool {
     fn default() -> Mempool {
-        Mempool { is_empty: AtomicBool::new(true), state: Mutex::default(), bytes_max: POOL_BYTES_MAX }
+        Mempool {
+            is_empty: AtomicBool::new(true),
+            state: Mutex::default(),
+            bytes_max: POOL_BYTES_MAX,
+            accepts_nonstandard: AtomicBool::new(false),
+        }
     }
 }
 
@@ -83,6 +100,51 @@ impl Mempool {
     /// One, and one more for each transaction that came or went. Source: Core's `CTxMemPool::GetSequence`.
     pub fn sequence(&self) -> u64 {
         1 + lock(&self.state).changes
+    }
+
+    /// From now on transactions need not be standard. Source: Core's `-acceptnonstdtxn`.
+    pub fn accept_nonstandard(&self) {
+        self.accepts_nonstandard.store(true, Relaxed);
+    }
+
+    fn standard(&self) -> Standard {
+        if self.accepts_nonstandard.load(Relaxed) { Standard::NotRequired } else { Standard::Required }
+    }
+
+    /// Judges transactions that a call gives, each behind those before it, up to the first that is refused. With
+    /// [`Offer::Take`] those that are good wait from now on. `coin` is as in [`Mempool::rest`]; the chain is at rest.
+    ///
+    /// # Errors
+    ///
+    /// What `coin` says.
+    pub(crate) fn offer<E>(
+        &self,
+        offered: &[Vec<u8>],
+        offer: Offer,
+        next: &Next<'_>,
+        coin: impl Fn(&OutPoint) -> Result<Option<Vec<u8>>, E>,
+    ) -> Result<Vec<Result<Arc<PoolEntry>, Refusal>>, E> {
+        let mut state = lock(&self.state);
+        let mut pool = state.pool.clone();
+        let mut results = Vec::new();
+        for bytes in offered {
+            let judged = accept::judge(bytes, Origin::Given, self.standard(), &pool, next, &coin)?;
+            let judged = judged.and_then(|entry| match pool.memory_bytes() + bytes.len() < self.bytes_max {
+                true => Ok(Arc::new(entry)),
+                false => Err(Refusal::full()),
+            });
+            results.push(judged);
+            match &results[results.len() - 1] {
+                Ok(entry) => pool.insert(entry.clone()),
+                Err(_) => break,
+            }
+        }
+        if offer == Offer::Take {
+            state.changes += results.iter().filter(|judged| judged.is_ok()).count() as u64;
+            state.pool = pool;
+            self.note_whether_empty(&state);
+        }
+        Ok(results)
     }
 
     /// Another set of coins is at work: what waited for a block of the other one is dropped.
@@ -150,10 +212,11 @@ impl Mempool {
             state.is_stale = false;
             (state.queue.take(), state.pool.entries().cloned().collect::<Vec<_>>())
         };
+        let standard = self.standard();
         let mut pool = Pool::default();
         let mut come = 0;
         for bytes in queued.iter().filter(|_| adds) {
-            if let Some(entry) = accept::judge(bytes, None, &pool, next, &coin)?
+            if let Ok(entry) = accept::judge(bytes, Origin::Disconnected, standard, &pool, next, &coin)?
                 && pool.memory_bytes() + bytes.len() < self.bytes_max
             {
                 pool.insert(Arc::new(entry));
@@ -162,7 +225,7 @@ impl Mempool {
         }
         let mut stayed = 0;
         for known in &old {
-            if let Some(entry) = accept::judge(&known.bytes, Some(known), &pool, next, &coin)?
+            if let Ok(entry) = accept::judge(&known.bytes, Origin::Waiting(known), standard, &pool, next, &coin)?
                 && pool.memory_bytes() + known.bytes.len() < self.bytes_max
             {
                 pool.insert(Arc::new(entry));

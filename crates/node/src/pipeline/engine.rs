@@ -9,7 +9,7 @@ use crate::chain::index::{Headers, SharedIndex};
 use crate::chain::pruned_fork::PrunedFork;
 use crate::chain::tree::NodeId;
 use crate::fault::{Ended, Fault};
-use crate::pipeline::recheck::{self, Answer, Question};
+use crate::pipeline::recheck::{self, Alone, Answer, Question};
 use crate::pipeline::scratch;
 use crate::pipeline::stages;
 use crate::pipeline::{Backend, Outcome, Pipeline, Settings};
@@ -334,8 +334,14 @@ impl<'w> Engine<'w> {
             let context = BlockContext { script_reason, ..context };
             let times = headers::median_times(&tree, node);
             let spill = self.world.spill_files();
-            let question =
-                Question { params: self.params, context: &context, bytes: &bytes, times: &times, spill: &spill };
+            let question = Question {
+                params: self.params,
+                context: &context,
+                bytes: &bytes,
+                times: &times,
+                spill: &spill,
+                alone: Alone::Judge,
+            };
             recheck::judge(&question, |outpoint| self.coin(outpoint))?
         };
         let (height, hash) = self.height_and_hash(node);

@@ -29,6 +29,17 @@ pub(crate) struct Question<'a> {
     pub times: &'a [MedianTime],
     /// Files for the scripts that it spends, where they are many.
     pub spill: &'a SpillFiles,
+    /// Whether the rules of the block alone are among the question.
+    pub alone: Alone,
+}
+
+/// What is to be done about the rules of a block that need no coin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Alone {
+    /// They are judged too.
+    Judge,
+    /// The caller judged them.
+    Judged,
 }
 
 /// What the second judgement says.
@@ -106,7 +117,9 @@ pub(crate) fn judge(
         return Ok(Answer::WrongBody);
     }
     let txids = plain_txids(&parsed);
-    if let Some((error, _)) = alone(question.params, &question.context.at, &parsed, &txids) {
+    if question.alone == Alone::Judge
+        && let Some((error, _)) = alone(question.params, &question.context.at, &parsed, &txids)
+    {
         return Ok(Answer::Refused { error, transactions: None });
     }
     let transactions = Some(txids.len() as u32);

@@ -15,11 +15,9 @@ use crate::json::Json;
 use crate::registry::{Arg, Call, Kind, Run};
 use indexes::IndexKind;
 use node::handle::Live;
-use node::mempool::CLUSTER_MAX;
+use node::mempool::{CLUSTER_MAX, MIN_FEE_RATE};
 use primitives::{BlockHash, OutPoint, Tables, Txid, hex};
 
-/// Core's `-minrelaytxfee` by default, in satoshis for 1,000 vbytes.
-const RELAY_FEE: i64 = 100;
 /// Core's `-maxmempool` by default.
 const MEMPOOL_BYTES: u64 = 300_000_000;
 
@@ -50,7 +48,7 @@ pub(super) const CALLS: &[Call] = &[
         category: "blockchain",
         name: "getmempoolinfo",
         about: "Returns details on the active state of the TX memory pool.\n\
-                ffwd takes no transactions: those of blocks that a reorg took off the chain alone are in it.",
+                ffwd relays no transactions: those of blocks that a reorg took off the chain, and those that calls gave on regtest.",
         args: &[],
         run: Run::Now(get_mempool_info),
     },
@@ -58,7 +56,7 @@ pub(super) const CALLS: &[Call] = &[
         category: "blockchain",
         name: "getrawmempool",
         about: "Returns all transaction ids in memory pool as a json array of string transaction ids.\n\
-                ffwd takes no transactions: those of blocks that a reorg took off the chain alone are in it.",
+                ffwd relays no transactions: those of blocks that a reorg took off the chain, and those that calls gave on regtest.",
         args: &[
             Arg::optional("verbose", Kind::Bool, "True for a json object, false for array of transaction ids"),
             Arg::optional(
@@ -114,9 +112,9 @@ fn get_mempool_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcErro
         .put("usage", mempool.memory_bytes())
         .put("total_fee", Json::amount(entries.iter().map(|entry| entry.fee.0).sum()))
         .put("maxmempool", MEMPOOL_BYTES)
-        .put("mempoolminfee", Json::amount(RELAY_FEE))
-        .put("minrelaytxfee", Json::amount(RELAY_FEE))
-        .put("incrementalrelayfee", Json::amount(RELAY_FEE))
+        .put("mempoolminfee", Json::amount(MIN_FEE_RATE))
+        .put("minrelaytxfee", Json::amount(MIN_FEE_RATE))
+        .put("incrementalrelayfee", Json::amount(MIN_FEE_RATE))
         .put("unbroadcastcount", 0)
         .put("permitbaremultisig", true)
         .put("maxdatacarriersize", 100_000)

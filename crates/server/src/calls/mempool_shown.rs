@@ -78,7 +78,7 @@ fn shown(graph: &Graph, index: usize) -> Json {
     Json::object()
         .put("vsize_adjusted", entry.vsize())
         .put("vsize", entry.vsize())
-        .put("vsize_bip141", entry.weight.div_ceil(4))
+        .put("vsize_bip141", entry.vsize_bip141())
         .put("weight", entry.weight)
         .put("time", entry.time)
         .put("height", entry.height)

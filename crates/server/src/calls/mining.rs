@@ -61,7 +61,27 @@ pub(super) const CALLS: &[Call] = &[
         ],
         run: Run::Now(estimate_smart_fee),
     },
+    Call {
+        category: "hidden",
+        name: "estimaterawfee",
+        about: "Estimates the approximate fee per kilobyte needed for a transaction to begin\n\
+                confirmation within conf_target blocks if possible, by time horizon. ffwd sees no transactions outside of blocks: it has no estimate.",
+        args: &[
+            Arg::needed("conf_target", Kind::Num, "Confirmation target in blocks (1 - 1008)"),
+            Arg::optional(
+                "threshold",
+                Kind::Num,
+                "The proportion of transactions that must have been confirmed (default: 0.95)",
+            ),
+        ],
+        run: Run::Now(estimate_raw_fee),
+    },
 ];
+
+/// Core's time horizons: name, decay, scale, and the blocks that each looks ahead. Source: Bitcoin Core b88bffe,
+/// policy/fees/block_policy_estimator.h.
+const FEE_HORIZONS: [(&str, f64, i64, i64); 3] =
+    [("short", 0.962, 1, 12), ("medium", 0.9952, 2, 48), ("long", 0.99931, 24, TARGET_MAX)];
 
 /// Core's `-blockmintxfee` by default, in satoshis for 1,000 vbytes.
 pub(super) const BLOCK_MIN_FEE: i64 = 1;
@@ -168,11 +188,41 @@ fn hash_rate(params: &Params, index: &BlockIndex, lookup: i32, height: i32) -> R
     Ok(work.0.to_f64() / f64::from(most - least))
 }
 
-fn estimate_smart_fee(_context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
-    if !(1..=TARGET_MAX).contains(&i64::from(args.int(0)?)) {
-        let why = format!("Invalid conf_target, must be between 1 and {TARGET_MAX}");
-        return Err(RpcError::parameter(why));
+/// Source: Core's `ParseConfirmTarget`.
+fn confirmation_target(args: &Args<'_>) -> Result<i64, RpcError> {
+    let target = i64::from(args.int(0)?);
+    match (1..=TARGET_MAX).contains(&target) {
+        true => Ok(target),
+        false => Err(RpcError::parameter(format!("Invalid conf_target, must be between 1 and {TARGET_MAX}"))),
     }
+}
+
+/// What Core's estimator says that has seen no transaction.
+fn estimate_raw_fee(_context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    let target = confirmation_target(args)?;
+    let threshold = match args.get(1) {
+        Json::Null => 0.95,
+        Json::Int(value) => *value as f64,
+        Json::Num(text) => text.parse().unwrap_or(f64::NAN),
+        other => return Err(RpcError::of_type(other, "number")),
+    };
+    if !(0.0..=1.0).contains(&threshold) {
+        return Err(RpcError::parameter("Invalid threshold"));
+    }
+    let horizons = FEE_HORIZONS.into_iter().filter(|(.., ahead)| target <= *ahead);
+    let fields = horizons.fold(Json::object(), |fields, (name, decay, scale, _)| {
+        let counts = ["withintarget", "totalconfirmed", "inmempool", "leftmempool"];
+        let bucket = Json::object().put("startrange", 0).put("endrange", Json::double(1e99));
+        let bucket = counts.into_iter().fold(bucket, |bucket, count| bucket.put(count, 0));
+        let errors = vec![Json::from("Insufficient data or no feerate found which meets threshold")];
+        let horizon = Json::object().put("decay", Json::double(decay)).put("scale", scale);
+        fields.put(name, horizon.put("fail", bucket.end()).put("errors", errors).end())
+    });
+    Ok(fields.end())
+}
+
+fn estimate_smart_fee(_context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
+    confirmation_target(args)?;
     let mode = args.maybe_text(1)?.unwrap_or("economical").to_ascii_lowercase();
     if !matches!(mode.as_str(), "unset" | "economical" | "conservative") {
         let why = "Invalid estimate_mode parameter, must be one of: \"unset\", \"economical\", \"conservative\"";

@@ -30,6 +30,8 @@ mod program;
 mod scan_blocks;
 #[cfg(feature = "descriptors")]
 mod scan_coins;
+#[cfg(feature = "regtest-tools")]
+mod send;
 pub(crate) mod silent_payments;
 mod snapshot;
 pub(crate) mod transaction;
@@ -41,7 +43,7 @@ mod witness_commitment;
 use crate::registry::Call;
 
 /// Calls of a program with more features, and the feature that brings each.
-const ELSEWHERE: [(&str, &str); 8] = [
+const ELSEWHERE: [(&str, &str); 10] = [
     ("deriveaddresses", "descriptors"),
     ("generateblock", "regtest-tools"),
     ("generatetoaddress", "regtest-tools"),
@@ -50,6 +52,8 @@ const ELSEWHERE: [(&str, &str); 8] = [
     ("getdescriptorinfo", "descriptors"),
     ("scanblocks", "descriptors"),
     ("scantxoutset", "descriptors"),
+    ("sendrawtransaction", "regtest-tools"),
+    ("testmempoolaccept", "regtest-tools"),
 ];
 
 /// The feature that would bring a call.
@@ -84,6 +88,8 @@ pub fn all() -> Vec<Call> {
         scan_blocks::CALLS,
         #[cfg(feature = "descriptors")]
         scan_coins::CALLS,
+        #[cfg(feature = "regtest-tools")]
+        send::CALLS,
         silent_payments::CALLS,
         snapshot::CALLS,
         transaction::CALLS,

@@ -185,3 +185,82 @@ fn coins_are_shown_as_they_are_once_what_waits_is_mined() {
     );
     assert!(story.say("getmininginfo", "[]").contains("\"pooledtx\":3,"));
 }
+
+/// Words and numbers are bitcoind's (b88bffe) for the same transactions.
+#[test]
+fn transactions_that_calls_give_are_judged_wait_and_are_mined() {
+    let story = Story::new();
+    let tip = word(story.site.call("getbestblockhash", "[]").ok().as_ref());
+    let (raw, txid) = spend(&story.child.1, 0, &[4_999_900_000, 1000]);
+    let say = |call: &str, params: &str| story.say(call, params);
+    let tested = say("testmempoolaccept", &format!("[[\"{raw}\"]]"));
+    assert_eq!(
+        tested,
+        format!(
+            "[{{\"txid\":\"{txid}\",\"wtxid\":\"{txid}\",\"allowed\":true,\"vsize_adjusted\":77,\"vsize\":77,\
+             \"vsize_bip141\":77,\"fees\":{{\"base\":0.00069000,\"effective-feerate\":0.00896103,\
+             \"effective-includes\":[\"{txid}\"]}}}}]"
+        )
+    );
+    assert_eq!(say("getrawmempool", "[]"), "[]", "a test takes nothing");
+    let too_dear = "-25 Fee exceeds maximum configured by user (e.g. -maxtxfee, maxfeerate)";
+    assert_eq!(say("sendrawtransaction", &format!("[\"{raw}\", 0.00001]")), too_dear);
+    assert_eq!(say("getrawmempool", "[]"), "[]");
+    let refused = say("testmempoolaccept", &format!("[[\"{raw}\"], 0.00001]"));
+    assert!(refused.ends_with("\"allowed\":false,\"reject-reason\":\"max-fee-exceeded\"}]"), "{refused}");
+    assert_eq!(say("sendrawtransaction", &format!("[\"{raw}\"]")), format!("\"{txid}\""));
+    assert_eq!(say("sendrawtransaction", &format!("[\"{raw}\"]")), format!("\"{txid}\""), "again");
+    assert_eq!(say("getrawmempool", "[]"), format!("[\"{txid}\"]"));
+    let again = say("testmempoolaccept", &format!("[[\"{raw}\"]]"));
+    assert!(
+        again.contains("\"reject-reason\":\"txn-already-in-mempool\",\"reject-details\":\"txn-already-in-mempool\"")
+    );
+    // What waits is mined, and then it is in the UTXO set.
+    assert!(say("generatetoaddress", &format!("[1, \"{ADDRESS}\"]")).starts_with('['));
+    let block = say("getblock", &format!("[{}]", story.site.call("getbestblockhash", "[]").unwrap().text()));
+    assert!(block.contains(&txid) && !block.contains(&tip.repeat(2)), "{block}");
+    let there = "-27 Transaction outputs already in utxo set";
+    assert_eq!(say("sendrawtransaction", &format!("[\"{raw}\"]")), there);
+}
+
+#[test]
+fn transactions_are_refused_with_cores_codes_and_words() {
+    let story = Story::new();
+    let (lost, _) = spend(&"11".repeat(32), 0, &[5000, 5000]);
+    let (dear, _) = spend(&story.child.1, 0, &[5000, 5000]);
+    let (poor, _) = spend(&story.child.1, 0, &[4_999_970_000, 0]);
+    let burnt = dear.replacen("0451024e73", "046a024e73", 1);
+    for (call, params, want) in [
+        ("sendrawtransaction", "[\"00\"]".to_owned(), "-22 TX decode failed. Make sure the tx has at least one input."),
+        ("sendrawtransaction", format!("[\"{lost}\"]"), "-25 bad-txns-inputs-missingorspent"),
+        ("sendrawtransaction", format!("[\"{dear}\"]"), "-25 Fee exceeds maximum configured by user"),
+        ("sendrawtransaction", format!("[\"{dear}\", 0]"), "\""),
+        (
+            "sendrawtransaction",
+            format!("[\"{dear}\", 1]"),
+            "-8 Fee rates larger than or equal to 1BTC/kvB are not accepted",
+        ),
+        ("sendrawtransaction", format!("[\"{dear}\", -1]"), "-3 Amount out of range"),
+        ("sendrawtransaction", format!("[\"{dear}\", []]"), "-3 Amount is not a number or string"),
+        ("sendrawtransaction", format!("[\"{poor}\"]"), "-26 bip125-replacement-disallowed"),
+        (
+            "sendrawtransaction",
+            format!("[\"{burnt}\"]"),
+            "-25 Unspendable output exceeds maximum configured by user (maxburnamount)",
+        ),
+        ("sendrawtransaction", format!("[\"{burnt}\", 0, 0.00005]"), "-26 bip125-replacement-disallowed"),
+        ("testmempoolaccept", "[[]]".to_owned(), "-8 Array must contain between 1 and 25 transactions."),
+        (
+            "testmempoolaccept",
+            "[[\"00\"]]".to_owned(),
+            "-22 TX decode failed: 00 Make sure the tx has at least one input.",
+        ),
+        ("testmempoolaccept", format!("[[\"{lost}\", \"{dear}\"]]"), "[{\"txid\":"),
+    ] {
+        let said = story.say(call, &params);
+        assert!(said.starts_with(want), "{call} {params}: {said}");
+    }
+    let both = story.say("testmempoolaccept", &format!("[[\"{lost}\", \"{dear}\"]]"));
+    assert_eq!(both.matches("\"allowed\":").count(), 1, "nothing is said of what comes behind: {both}");
+    assert!(both.contains("\"allowed\":false,\"reject-reason\":\"missing-inputs\"},{"), "{both}");
+}

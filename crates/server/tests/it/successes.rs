@@ -158,6 +158,20 @@ const ON_CHAIN: &[Row] = &[
         "[{\"rules\":[\"segwit\"]}]",
         Has(&[TIP, "\"coinbasevalue\":1250000000", "\"height\":400,\"default_witness_commitment\":\"6a24aa21a9ed"]),
     ),
+    (
+        "estimaterawfee",
+        "[100, 0.5]",
+        Is(
+            "{\"long\":{\"decay\":0.99931,\"scale\":24,\"fail\":{\"startrange\":0,\"endrange\":1e+99,\"withintarget\":0,\
+            \"totalconfirmed\":0,\"inmempool\":0,\"leftmempool\":0},\
+            \"errors\":[\"Insufficient data or no feerate found which meets threshold\"]}}",
+        ),
+    ),
+    (
+        "estimaterawfee",
+        "[12]",
+        Has(&["{\"short\":{\"decay\":0.962,\"scale\":1,", "\"medium\":{\"decay\":0.9952,\"scale\":2,"]),
+    ),
     ("estimatesmartfee", "[6]", Is("{\"errors\":[\"Insufficient data or no feerate found\"],\"blocks\":0}")),
     (
         "estimatesmartfee",
@@ -239,6 +253,8 @@ const APART: &[(&str, &str)] = &[
     ("addconnection", include_str!("successes.rs")),
     ("getblockfrompeer", include_str!("successes.rs")),
     ("pruneblockchain", include_str!("successes.rs")),
+    ("sendrawtransaction", include_str!("mempool.rs")),
+    ("testmempoolaccept", include_str!("mempool.rs")),
     ("getmempoolentry", include_str!("mempool.rs")),
     ("getmempoolancestors", include_str!("mempool.rs")),
     ("getmempooldescendants", include_str!("mempool.rs")),

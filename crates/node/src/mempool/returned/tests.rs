@@ -71,6 +71,19 @@ impl Chain {
         lock(&self.mempool.state).pool.invariants();
     }
 
+    /// What is said of transactions that a call gives.
+    fn offer(&self, txs: &[Tx], offer: Offer) -> Vec<String> {
+        let median_times = |height: Height| MedianTime::new(height.to_u32() * 600);
+        let tip = Height::new(self.height);
+        let next =
+            Next { height: tip + 1, median_time_past: median_times(tip), median_times: &median_times, now: self.now };
+        let coin = |outpoint: &OutPoint| Ok::<_, Infallible>(self.coins.get(outpoint).cloned());
+        let offered: Vec<Vec<u8>> = txs.iter().map(Tx::bytes).collect();
+        let judged = self.mempool.offer(&offered, offer, &next, coin).unwrap();
+        lock(&self.mempool.state).pool.invariants();
+        judged.into_iter().map(|judged| judged.map_or_else(|why| why.line(), |entry| entry.fee.0.to_string())).collect()
+    }
+
     fn waiting(&self) -> Vec<Txid> {
         self.mempool.entries().iter().map(|entry| entry.txid).collect()
     }
@@ -304,4 +317,97 @@ fn what_is_too_much_or_too_old_goes() {
     chain.mempool.clear();
     assert!(chain.waiting().is_empty());
     assert_eq!(chain.mempool.sequence(), sequence + 1);
+}
+
+/// What a call gives is judged as Core judges it, with Core's reasons (validation.cpp, `PreChecks`; policy/policy.cpp).
+#[test]
+fn offered_transactions_are_refused_with_cores_reasons() {
+    let good = spend(known(2), 1_000_000);
+    let with = |outputs: Vec<(i64, Vec<u8>)>| Tx { outputs, ..good.clone() };
+    let to = |value: i64| (value, ANCHOR.to_vec());
+    let of = |inputs: Vec<In>| Tx { inputs, ..good.clone() };
+    let signed = |script_sig: Vec<u8>| of(vec![In { script_sig, ..In::of(known(2)) }]);
+    for (row, tx, want) in [
+        ("good", good.clone(), "1000"),
+        ("least fee", with(vec![to(999_000 - 8), to(1000)]), "8"),
+        ("less than that", with(vec![to(999_000 - 7), to(1000)]), "min relay fee not met, 7 < 8"),
+        ("no output", with(vec![]), "bad-txns-vout-empty"),
+        ("a coin twice", of(vec![In::of(known(2)), In::of(known(2))]), "bad-txns-inputs-duplicate"),
+        ("a coinbase", Tx::coinbase(201, 0), "coinbase"),
+        ("version 4", Tx { version: 4, ..good.clone() }, "version"),
+        ("scriptSig that does more than push", signed(vec![0x61]), "scriptsig-not-pushonly"),
+        ("long scriptSig", signed(vec![0; 1651]), "scriptsig-size"),
+        ("to anyone", with(vec![to(5000), (5000, vec![0x51])]), "scriptpubkey"),
+        ("two of dust", with(vec![to(1), to(1)]), "dust"),
+        ("one of dust, and a fee", with(vec![to(1), to(5000)]), "dust, tx with dust output must be 0-fee"),
+        ("64 bytes", with(vec![to(5000)]), "tx-size-small"),
+        (
+            "locked",
+            Tx { lock_time: 201, inputs: vec![In { sequence: 0, ..In::of(known(2)) }], ..good.clone() },
+            "non-final",
+        ),
+        ("locked to its coin", of(vec![In { sequence: 52, ..In::of(known(2)) }]), "non-BIP68-final"),
+        ("a coin that is not there", of(vec![In::of(known(7))]), "bad-txns-inputs-missingorspent"),
+        (
+            "more than it has",
+            with(vec![to(1_000_001), to(1000)]),
+            "bad-txns-in-belowout, value in (0.01) < value out (0.01001001)",
+        ),
+        (
+            "a witness for an anchor",
+            of(vec![In { witness: vec![vec![1]], ..In::of(known(2)) }]),
+            "bad-witness-nonstandard",
+        ),
+    ] {
+        let chain = Chain::new();
+        assert_eq!(chain.offer(std::slice::from_ref(&tx), Offer::Test), [want], "{row}");
+        assert!(chain.waiting().is_empty(), "{row}");
+    }
+    let mut chain = Chain::new();
+    chain.height = 199;
+    let young = chain.offer(&[spend(known(1), 1_000_000)], Offer::Test);
+    let want = "bad-txns-premature-spend-of-coinbase, tried to spend coinbase at depth 99";
+    assert_eq!(young, [want]);
+}
+
+#[test]
+fn offered_transactions_wait_once_and_keep_what_they_spend() {
+    let chain = Chain::new();
+    let parent = spend(known(0), 1_000_000);
+    let child = spend(parent.out(0), 998_000);
+    let both = [parent.clone(), child.clone()];
+    assert_eq!(chain.offer(&[child.clone(), parent.clone()], Offer::Test), ["bad-txns-inputs-missingorspent"]);
+    assert_eq!(chain.offer(&both, Offer::Test), ["1000", "1000"]);
+    assert!(chain.waiting().is_empty() && chain.mempool.sequence() == 1);
+    assert_eq!(chain.offer(&both, Offer::Take), ["1000", "1000"]);
+    assert_eq!((chain.waiting(), chain.mempool.sequence()), (ids(&[&parent, &child]), 3));
+    assert_eq!(chain.offer(&both, Offer::Take), ["txn-already-in-mempool"]);
+    let mut other = parent.clone();
+    other.inputs[0].witness = vec![vec![1]];
+    assert_eq!(chain.offer(&[other], Offer::Take), ["txn-same-nonwitness-data-in-mempool"]);
+    let instead = with_fee(known(0), 900_000);
+    assert_eq!(chain.offer(&[instead], Offer::Take), ["bip125-replacement-disallowed"]);
+    assert_eq!(chain.waiting(), ids(&[&parent, &child]));
+}
+
+/// Spends an output of a million satoshis, and pays much.
+fn with_fee(prevout: OutPoint, fee: i64) -> Tx {
+    Tx { outputs: vec![(1_000_000 - fee, ANCHOR.to_vec()), (0, vec![0x6a])], ..Tx::spend(prevout, 0) }
+}
+
+#[test]
+fn what_is_not_standard_waits_where_that_is_allowed() {
+    let mut chain = Chain::new();
+    let odd = Tx { version: 7, ..spend(known(2), 1_000_000) };
+    assert_eq!(chain.offer(std::slice::from_ref(&odd), Offer::Test), ["version"]);
+    chain.mempool.accept_nonstandard();
+    assert_eq!(chain.offer(std::slice::from_ref(&odd), Offer::Take), ["1000"]);
+    chain.disconnect(&[]);
+    chain.connect(&[]);
+    chain.rest(true);
+    assert_eq!(chain.waiting(), ids(&[&odd]), "a reorg asks for no more");
+    let small = Tx { outputs: vec![(900_000, ANCHOR.to_vec())], ..Tx::spend(known(0), 0) };
+    assert_eq!(chain.offer(&[small], Offer::Test), ["tx-size-small"], "as in Core, always");
+    chain.mempool.bytes_max = chain.mempool.memory_bytes() + 10;
+    assert_eq!(chain.offer(&[spend(known(0), 1_000_000)], Offer::Take), ["mempool full"]);
 }
