@@ -41,6 +41,14 @@ pub const ASSUMED_VALID: &str = "assumed valid";
 pub struct Machine {
     /// Name of the processor.
     pub cpu: String,
+    /// Numbers of its family, model and stepping, as /proc/cpuinfo has them; empty where it has none (ARM).
+    pub cpu_family: String,
+    /// See [`Machine::cpu_family`].
+    pub cpu_model: String,
+    /// See [`Machine::cpu_family`].
+    pub cpu_stepping: String,
+    /// What it can, as /proc/cpuinfo names it: `flags`, or `Features` on ARM.
+    pub cpu_flags: Vec<String>,
     /// Logical processors that were usable.
     pub cores: usize,
     /// Bytes of memory.
@@ -49,6 +57,8 @@ pub struct Machine {
     pub system: String,
     /// How the processors' clock rate is chosen.
     pub clock_rate: String,
+    /// File system and disk of the directory in which the programs worked.
+    pub disk: String,
 }
 
 /// The settings of a cell, as the plan gave them.

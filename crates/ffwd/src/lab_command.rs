@@ -1,6 +1,6 @@
 //! `ffwd lab`: its options in, a job of the lab out.
 
-use crate::args::lab::{Lab, LabChain, LabCommit, LabCores, LabEstimate, LabPlot, LabRun, PlotX};
+use crate::args::lab::{Lab, LabChain, LabCommit, LabCores, LabEstimate, LabPlot, LabRun, LabWorst, PlotX};
 use crate::demo_command::{LAB_ADVICE, make};
 use crate::options::values::Dbcache;
 use crate::progress::say;
@@ -25,6 +25,7 @@ const QUICK_UTXOS: u64 = 20_000;
 pub(crate) fn run(given: &Lab) -> Result<ExitCode, Failure> {
     match given {
         Lab::Chain(given) => chain(given),
+        Lab::Worst(given) => worst(given),
         #[cfg(feature = "micro")]
         Lab::Micro(given) => crate::micro_command::run(given),
         Lab::Run(given) => plan(given),
@@ -74,6 +75,32 @@ fn lines(options: &demo::chain::Options, report: &demo::chain::Report) -> String
         human::count(report.inputs),
         human::count(report.outputs),
         human::count(report.txouts),
+        human::duration(report.seconds)
+    )
+}
+
+fn worst(given: &LabWorst) -> Result<ExitCode, Failure> {
+    let made = demo::worst::generate(&given.out, given.kind);
+    let report = made.map_err(|why| Failure::fault(why.to_string(), LAB_ADVICE))?;
+    output::print(&if given.json { output::json(&report) } else { worst_lines(given, &report) });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn worst_lines(given: &LabWorst, report: &demo::worst::Report) -> String {
+    let valid = if report.height_valid == report.height {
+        "valid".to_owned()
+    } else {
+        format!("invalid: a node ends at height {}", human::count(report.height_valid.into()))
+    };
+    format!(
+        "chain in {} to height {}, block {}\n  {} of the kind {}, {valid}\n  {} in all, the largest block has {}\n  made in {}",
+        given.out.display(),
+        human::count(report.height.into()),
+        report.bestblock,
+        human::plural(report.blocks_worst.into(), "block", "blocks"),
+        report.kind,
+        human::bytes(report.bytes),
+        human::bytes(report.largest_block_bytes),
         human::duration(report.seconds)
     )
 }
@@ -283,9 +310,14 @@ fn results_of(plan: &Path) -> PathBuf {
 
 /// A Markdown table of the cells, and where the rest is.
 fn cells(report: &demo::result::Report, out: &Path) -> String {
+    let has_least = report.cells.iter().any(|cell| cell.least_memory_mib.is_some());
+    let least = |text: &str| if has_least { text.to_owned() } else { String::new() };
     let mut lines = vec![
-        "| cell | runs | seconds | min .. max | ratio | peak memory | written |".to_owned(),
-        "|---|--:|--:|--:|--:|--:|--:|".to_owned(),
+        format!(
+            "| cell | runs | seconds | min .. max | ratio (95 %) | peak memory | written |{}",
+            least(" least memory |")
+        ),
+        format!("|---|--:|--:|--:|--:|--:|--:|{}", least("--:|")),
     ];
     let or_none = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     let waiting = report.cells.iter().filter(|cell| cell.runs + cell.failed == 0).count();
@@ -293,18 +325,20 @@ fn cells(report: &demo::result::Report, out: &Path) -> String {
         let spread = cell.stddev_seconds.map(|spread| format!(" ± {}", human::figure(spread))).unwrap_or_default();
         let range = cell.min_seconds.zip(cell.max_seconds);
         lines.push(format!(
-            "| {} | {}{} | {} | {} | {} | {} | {} |",
+            "| {} | {}{} | {} | {} | {} | {} | {} |{}",
             cell.cell,
             cell.runs,
             if cell.failed > 0 { format!(", {} failed", cell.failed) } else { String::new() },
             or_none(cell.mean_seconds.map(|mean| format!("{}{spread}", human::figure(mean)))),
             or_none(range.map(|(min, max)| format!("{} .. {}", human::figure(min), human::figure(max)))),
-            or_none(cell.ratio.map(human::figure)),
+            or_none(ratio(cell)),
             or_none(cell.peak_rss_anon_bytes.map(human::bytes)),
             or_none(cell.bytes_written.map(human::bytes)),
+            least(&format!(" {} |", or_none(least_memory(cell)))),
         ));
-        lines.extend(cell.not_compared.iter().map(|why| format!("|   not compared: {why} | | | | | | |")));
-        lines.extend(cell.failures.iter().map(|one| format!("|   run {}: {} | | | | | | |", one.run, one.why)));
+        let rest = format!("| | | | | | |{}", least(" |"));
+        lines.extend(cell.not_compared.iter().map(|why| format!("|   not compared: {why} {rest}")));
+        lines.extend(cell.failures.iter().map(|one| format!("|   run {}: {} {rest}", one.run, one.why)));
     }
     if !report.complete {
         let cells = if waiting > 0 { human::plural(waiting as u64, "cell", "cells") } else { "some runs".to_owned() };
@@ -313,6 +347,21 @@ fn cells(report: &demo::result::Report, out: &Path) -> String {
     lines.extend(report.notes.iter().map(|note| format!("note: {note}")));
     lines.push(format!("results: {0}; draw them with: ffwd lab plot {0}", out.display()));
     lines.join("\n")
+}
+
+/// A ratio and where it lies with 95 % confidence.
+fn ratio(cell: &demo::result::Cell) -> Option<String> {
+    let between = cell.ratio_low.zip(cell.ratio_high);
+    let between = between.map(|(low, high)| format!(" [{} to {}]", human::figure(low), human::figure(high)));
+    cell.ratio.map(|ratio| human::figure(ratio) + &between.unwrap_or_default())
+}
+
+/// The least memory that was enough, and the most that was not.
+fn least_memory(cell: &demo::result::Cell) -> Option<String> {
+    cell.least_memory_mib.map(|(enough, not)| match not {
+        0 => format!("{enough} MiB or less"),
+        not => format!("{enough} MiB, {not} are too few"),
+    })
 }
 
 fn plot(given: &LabPlot) -> Result<ExitCode, Failure> {
@@ -378,6 +427,9 @@ mod tests {
             min_seconds: Some(11.5),
             max_seconds: Some(12.6),
             ratio: Some(0.15),
+            ratio_low: Some(0.13),
+            ratio_high: Some(0.17),
+            least_memory_mib: Some((70, 64)),
             peak_rss_anon_bytes: Some(300_000_000),
             bytes_written: Some(2_000_000_000),
             ..Cell::default()
@@ -397,8 +449,8 @@ mod tests {
         assert!(!whole.contains("--resume"), "{whole}");
         for want in [
             "not all of the plan: 1 cell to come with --resume",
-            "| ffwd reindex | 3 | 12.0 ± 0.50 | 11.5 .. 12.6 | 0.15 | 300 MB | 2.00 GB |",
-            "| bitcoind reindex | 0, 1 failed | - | - | - | - | - |",
+            "| ffwd reindex | 3 | 12.0 ± 0.50 | 11.5 .. 12.6 | 0.15 [0.13 to 0.17] | 300 MB | 2.00 GB | 70 MiB, 64 are too few |",
+            "| bitcoind reindex | 0, 1 failed | - | - | - | - | - | - |",
             "not compared: no run did the work",
             "run 2: exit code 1",
             "note: no cgroup",

@@ -4,13 +4,17 @@
 
 use demo::result::Machine;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// Where the system tells how each processor's clock rate is chosen.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// This machine.
-pub(crate) fn here() -> Machine {
+/// Where the system has block devices by their numbers.
+const DEVICES: &str = "/sys/dev/block";
+
+/// This machine, for programs that work in `directory`.
+pub(crate) fn here(directory: &Path) -> Machine {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str, separator: char| {
         let line = text.lines().find(|line| line.starts_with(name)).and_then(|line| line.split_once(separator));
@@ -20,8 +24,15 @@ pub(crate) fn here() -> Machine {
     let kib: u64 = memory.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0);
     let os = field(&text("/etc/os-release"), "PRETTY_NAME", '=');
     let kernel = text("/proc/sys/kernel/osrelease").trim().to_owned();
+    let cpuinfo = text("/proc/cpuinfo");
+    let cpu = |name: &str| of_cpuinfo(&cpuinfo, name).unwrap_or_default().to_owned();
+    let flags = of_cpuinfo(&cpuinfo, "flags").or_else(|| of_cpuinfo(&cpuinfo, "Features")).unwrap_or_default();
     Machine {
-        cpu: field(&text("/proc/cpuinfo"), "model name", ':'),
+        cpu: cpu("model name"),
+        cpu_family: cpu("cpu family"),
+        cpu_model: cpu("model"),
+        cpu_stepping: cpu("stepping"),
+        cpu_flags: flags.split_whitespace().map(str::to_owned).collect(),
         cores: std::thread::available_parallelism().map_or(0, usize::from),
         memory_bytes: kib * 1024,
         system: [os, format!("Linux {kernel}")]
@@ -30,7 +41,48 @@ pub(crate) fn here() -> Machine {
             .collect::<Vec<_>>()
             .join(", "),
         clock_rate: clock_rate(Path::new(CPUS)),
+        disk: disk(directory),
     }
+}
+
+/// What /proc/cpuinfo says of its first processor under this name.
+fn of_cpuinfo<'t>(cpuinfo: &'t str, name: &str) -> Option<&'t str> {
+    let pairs = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+    pairs.into_iter().find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
+}
+
+/// The file system of a directory, and the disk below it as far as the system tells.
+fn disk(directory: &Path) -> String {
+    let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let kind = file_system(&mounts, &directory).unwrap_or_else(|| "a file system that is not told".to_owned());
+    let Ok(meta) = fs::metadata(&directory) else { return kind };
+    let device = meta.dev();
+    let own = PathBuf::from(format!("{DEVICES}/{}:{}", rustix::fs::major(device), rustix::fs::minor(device)));
+    let Ok(own) = own.canonicalize() else { return format!("{kind}, on no block device") };
+    // A partition lies below its disk.
+    let whole = if own.join("partition").exists() { own.parent().unwrap_or(&own) } else { &own };
+    let read = |file: &str| fs::read_to_string(whole.join(file)).map(|text| text.trim().to_owned()).unwrap_or_default();
+    let name = whole.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let model = Some(read("device/model")).filter(|model| !model.is_empty()).map(|model| format!(" ({model})"));
+    let gigabytes = read("size").parse::<u64>().unwrap_or(0) / 2_000_000;
+    let turns = match &read("queue/rotational")[..] {
+        "1" => ", rotational",
+        "0" => ", not rotational",
+        _ => "",
+    };
+    format!("{kind} on disk {name}{}, {gigabytes} GB{turns}", model.unwrap_or_default())
+}
+
+/// The kind of the file system that a directory is in, by the lines of /proc/self/mountinfo.
+fn file_system(mounts: &str, directory: &Path) -> Option<String> {
+    let mounted = mounts.lines().filter_map(|line| {
+        let (place, kind) = line.split_once(" - ")?;
+        let place = Path::new(place.split(' ').nth(4)?);
+        directory.starts_with(place).then(|| (place.as_os_str().len(), kind.split(' ').next().unwrap_or_default()))
+    });
+    // Of two at one place the later one is seen.
+    mounted.max_by_key(|(length, _)| *length).map(|(_, kind)| kind.to_owned())
 }
 
 /// Governor of the clock rate, and whether it may go beyond the nominal one.
@@ -53,8 +105,24 @@ mod tests {
 
     #[test]
     fn machine_is_described() {
-        let here = here();
-        assert!(here.cores > 0 && here.memory_bytes > 0 && !here.clock_rate.is_empty());
+        let here = here(Path::new("."));
+        assert!(here.cores > 0 && here.memory_bytes > 0 && !here.clock_rate.is_empty() && !here.disk.is_empty());
+        assert!(!here.cpu_flags.is_empty(), "{here:?}");
+    }
+
+    #[test]
+    fn processor_and_file_system_are_told_by_name() {
+        let text =
+            "processor\t: 0\ncpu family\t: 6\nmodel\t\t: 143\nmodel name\t: A B\nflags\t\t: fpu avx2\n\nmodel\t: 7\n";
+        for (name, want) in [("model", "143"), ("model name", "A B"), ("cpu family", "6"), ("flags", "fpu avx2")] {
+            assert_eq!(of_cpuinfo(text, name), Some(want), "{name}");
+        }
+        assert_eq!(of_cpuinfo(text, "stepping"), None);
+        let mounts =
+            "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:5 / /tmp rw - tmpfs none rw\n3 1 0:6 / /tm rw - xfs b rw\n";
+        for (directory, want) in [("/tmp/x", "tmpfs"), ("/tm/y", "xfs"), ("/home", "ext4"), ("/tmpx", "ext4")] {
+            assert_eq!(file_system(mounts, Path::new(directory)).as_deref(), Some(want), "{directory}");
+        }
     }
 
     #[test]

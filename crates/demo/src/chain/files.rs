@@ -23,16 +23,16 @@ const VERSION: i32 = 0x2000_0000;
 
 /// A block but for its header.
 #[derive(Debug)]
-pub(super) struct Body<'a> {
-    pub(super) merkle_root: Hash256,
-    pub(super) transactions: usize,
+pub(crate) struct Body<'a> {
+    pub(crate) merkle_root: Hash256,
+    pub(crate) transactions: usize,
     /// All transactions, in pieces.
-    pub(super) pieces: &'a [&'a [u8]],
+    pub(crate) pieces: &'a [&'a [u8]],
 }
 
 /// The block files of one chain.
 #[derive(Debug)]
-pub(super) struct BlockFiles {
+pub(crate) struct BlockFiles {
     directory: PathBuf,
     magic: [u8; 4],
     bits: u32,
@@ -54,7 +54,7 @@ impl BlockFiles {
     /// # Errors
     ///
     /// [`Error::Taken`] when `directory` has blocks, undo data, an index or a key already; [`Error::Io`].
-    pub(super) fn create(directory: &Path, params: &Params, spacing: u32) -> Result<BlockFiles, Error> {
+    pub(crate) fn create(directory: &Path, params: &Params, spacing: u32) -> Result<BlockFiles, Error> {
         fs::create_dir_all(directory).map_err(|why| Error::io("make the directory", directory, why))?;
         refuse_taken(directory)?;
         let genesis = Header(*params.genesis.first_chunk().expect("a genesis block has a header"));
@@ -79,7 +79,7 @@ impl BlockFiles {
     }
 
     /// Appends the next block of the chain.
-    pub(super) fn append(&mut self, body: &Body<'_>) -> Result<(), Error> {
+    pub(crate) fn append(&mut self, body: &Body<'_>) -> Result<(), Error> {
         self.time += self.spacing;
         let (header, hash) = self.mine(body.merkle_root);
         let mut head = header.0.to_vec();
@@ -125,17 +125,17 @@ impl BlockFiles {
     }
 
     /// Hands everything to the system.
-    pub(super) fn flush(&mut self) -> Result<(), Error> {
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
         self.file.flush().map_err(|why| Error::io("write to", &self.path, why))
     }
 
     /// Hash of the last block.
-    pub(super) fn tip(&self) -> BlockHash {
+    pub(crate) fn tip(&self) -> BlockHash {
         self.tip
     }
 
     /// Bytes of all files.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 }

@@ -229,7 +229,7 @@ pub(super) fn hash160(data: &[u8]) -> [u8; 20] {
 }
 
 /// A hasher that has taken in the tag. Source: BIP-0340.
-pub(super) fn tagged(tag: &str) -> Sha256 {
+pub(crate) fn tagged(tag: &str) -> Sha256 {
     let tag = sha256(tag.as_bytes());
     let mut hasher = Sha256::new();
     hasher.update(&tag);
@@ -258,7 +258,7 @@ fn tapbranch(a: [u8; 32], b: [u8; 32]) -> [u8; 32] {
 /// The pair tweaked with a merkle root (or nothing), its public half, and the parity that the control block tells.
 ///
 /// Source: BIP-0341.
-fn tweak(pair: Keypair, root: &[u8]) -> (Keypair, [u8; 32], Parity) {
+pub(crate) fn tweak(pair: Keypair, root: &[u8]) -> (Keypair, [u8; 32], Parity) {
     let mut hasher = tagged("TapTweak");
     hasher.update(&pair.x_only_public_key().0.to_byte_array());
     hasher.update(root);

@@ -13,9 +13,9 @@
 mod build;
 mod coin;
 mod coins;
-mod files;
+pub(crate) mod files;
 mod ids;
-mod keys;
+pub(crate) mod keys;
 mod pipeline;
 mod plan;
 pub mod profile;

@@ -385,10 +385,12 @@ impl Reader {
     /// `FlushStateToDisk: write coins cache to disk (N coins, ..kB) completed (1.00s)` since v0.21,
     /// `Committed N changed transaction outputs (out of M) to coin database...` in all. The latter comes before the first's end
     /// and after no other, so that the two are one flush. `FlushSnapshotToDisk: completed (12.00ms)` is a flush of a snapshot
-    /// that is loaded; it names no coins.
+    /// that is loaded; it names no coins. Nor do `BatchWrite took=12ms, maxMem=317MiB` and `BatchWrite: completed in 12ms`, of patched
+    /// programs in threads about flushes.
     fn flush(&mut self, line: &Line<'_>) {
         const TITLE: &[u8] = b"write coins cache to disk (";
         const COMPLETED: &[u8] = b" completed (";
+        const TOOK: [&[u8]; 2] = [b"BatchWrite took=", b"BatchWrite: completed in "];
         const SNAPSHOT: &[u8] = b"FlushSnapshotToDisk: completed (";
         let (coins, ms) = if let Some(rest) = line.message.strip_prefix(b"Committed ") {
             if memmem::find(rest, b" changed transaction outputs").is_none() {
@@ -403,6 +405,10 @@ impl Reader {
             (line::leading(rest), Some(if in_seconds { value * 1000.0 } else { value }))
         } else if let Some(done) = line.message.strip_prefix(SNAPSHOT) {
             let Some(value) = line::decimal(done) else { return };
+            (None, Some(value))
+        } else if let Some(took) = TOOK.iter().find_map(|start| line.message.strip_prefix(*start)) {
+            let is_whole = memmem::find(took, b"ms").is_some();
+            let Some(value) = line::decimal(took).filter(|_| is_whole) else { return };
             (None, Some(value))
         } else if line.message.starts_with(b"Writing partial batch") {
             self.run().partial_batches += 1;

@@ -178,3 +178,24 @@ fn flushes_of_a_snapshot_and_partial_batches_are_read() {
     assert_eq!(flushes, [(Some(1550.25), None), (Some(10.0), Some(7))]);
     assert_eq!(run.partial_batches, 2);
 }
+
+/// Lines of threads about flushes, alone in a log: each is one flush, and cut anywhere none or the same.
+#[test]
+fn flushes_of_patched_programs_are_read() {
+    for (message, ms) in [
+        ("FlushSnapshotToDisk: completed (1234.25ms)", 1234.25),
+        ("BatchWrite took=2345ms, maxMem=317MiB", 2345.0),
+        ("BatchWrite: completed in 3456ms", 3456.0),
+    ] {
+        let text = format!("2026-01-01T00:00:01Z {message}\n");
+        let log = read(text.as_bytes()).unwrap();
+        let flush = Flush { time_us: log.runs[0].flushes[0].time_us, height: 0, ms: Some(ms), coins: None };
+        assert_eq!(log.runs[0].flushes, [flush], "{message}");
+        for cut in 0..text.len() - 1 {
+            let log = read(&text.as_bytes()[..cut]).unwrap();
+            let found: Vec<_> = log.runs.iter().flat_map(|run| &run.flushes).map(|flush| flush.ms).collect();
+            let is_same = found.is_empty() || found == [Some(ms)] || message.starts_with("Flush");
+            assert!(is_same, "{message} cut at {cut}: {found:?}");
+        }
+    }
+}

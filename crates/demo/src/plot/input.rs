@@ -221,11 +221,14 @@ fn one(path: &Path, inputs: &mut Inputs) -> Result<(), PlotError> {
     let wrong = |error| PlotError::Read { path: path.to_owned(), error };
     let log = debug_log::read(File::open(path).map_err(wrong)?).map_err(wrong)?;
     (inputs.lines, inputs.bytes) = (inputs.lines + log.lines, inputs.bytes + log.bytes);
-    if log.runs.iter().all(|run| run.tips.is_empty() && run.background.is_empty()) {
+    if !log.runs.iter().any(is_drawn) {
         let why = if log.timed == 0 {
             "no line begins with a time: not a debug.log".to_owned()
         } else {
-            format!("{} of {} lines begin with a time, none is a whole \"UpdateTip: new best=\"", log.timed, log.lines)
+            format!(
+                "{} of {} lines begin with a time, none is a whole \"UpdateTip: new best=\" or tells of a flush",
+                log.timed, log.lines
+            )
         };
         inputs.skipped.push(Skipped { path: path.to_owned(), why });
         return Ok(());
@@ -239,12 +242,12 @@ fn one(path: &Path, inputs: &mut Inputs) -> Result<(), PlotError> {
         }
     }
     let name = name_of(path);
-    let drawn = log.runs.iter().filter(|run| !run.tips.is_empty()).count();
+    let drawn = log.runs.iter().filter(|run| has_own(run)).count();
     let mut number = 0;
     for run in log.runs {
         inputs.damaged += run.damaged;
         inputs.starts_without_blocks += usize::from(run.tips.is_empty() && run.start_us.is_some());
-        if run.tips.is_empty() && run.background.is_empty() {
+        if !is_drawn(&run) {
             continue;
         }
         number += 1;
@@ -252,6 +255,16 @@ fn one(path: &Path, inputs: &mut Inputs) -> Result<(), PlotError> {
         push(run, label, inputs);
     }
     Ok(())
+}
+
+/// Whether a run of a log has something to draw of its own: tips, or flushes alone, as a load of a snapshot has them.
+fn has_own(run: &LogRun) -> bool {
+    !run.tips.is_empty() || !run.flushes.is_empty()
+}
+
+/// Whether anything of a run of a log is drawn.
+fn is_drawn(run: &LogRun) -> bool {
+    has_own(run) || !run.background.is_empty()
 }
 
 /// The file's name, with its directory's where the name is that of every log.
@@ -289,7 +302,7 @@ fn push(mut log: LogRun, label: String, inputs: &mut Inputs) {
             ..Run::default()
         });
     }
-    if log.tips.is_empty() {
+    if !has_own(&log) {
         return;
     }
     let ending = if log.shut_down { "shut down" } else { "log ends" };

@@ -253,17 +253,30 @@ impl<'a> Drawing<'a> {
             put(&mut path, format_args!("{}{x:.1} {y:.1}", if at == 0 { 'M' } else { 'L' }));
             before = y;
         }
-        let dash = if palette::dashed(self.chart, series.color) { " stroke-dasharray=\"6 4\"" } else { "" };
-        let fill = if self.chart.kind == Kind::Steps {
-            "fill=\"currentColor\" fill-opacity=\"0.12\""
-        } else {
-            "fill=\"none\""
-        };
         let named = self.named(series);
+        if self.chart.kind == Kind::Steps {
+            self.area(series, &path, &named, out);
+        }
+        let dash = if palette::dashed(self.chart, series.color) { " stroke-dasharray=\"6 4\"" } else { "" };
         put(
             out,
             format_args!(
-                "<path {named} {fill} stroke=\"currentColor\" stroke-width=\"2\" stroke-linejoin=\"round\"{dash} d=\"{path}\"/>\n"
+                "<path {named} fill=\"none\" stroke=\"currentColor\" stroke-width=\"2\" stroke-linejoin=\"round\"{dash} d=\"{path}\"/>\n"
+            ),
+        );
+    }
+
+    /// What lies below the steps of `path`: from the baseline and back to it, whatever the first step's value.
+    fn area(&self, series: &Series, path: &str, named: &str, out: &mut String) {
+        let (Some(&(first, _)), Some(&(last, _))) = (series.points.first(), series.points.last()) else { return };
+        let base = self.y.place_from;
+        let steps = path.replacen('M', "L", 1);
+        put(
+            out,
+            format_args!(
+                "<path {named} fill=\"currentColor\" fill-opacity=\"0.12\" d=\"M{:.1} {base:.1}{steps}L{:.1} {base:.1}\"/>\n",
+                self.x.place(first),
+                self.x.place(last)
             ),
         );
     }

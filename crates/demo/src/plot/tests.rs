@@ -195,6 +195,73 @@ fn unplottable_inputs_are_named() {
     }
 }
 
+/// A load of a snapshot has flushes and no tip.
+#[test]
+fn log_of_flushes_alone_is_drawn() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = |name: &str| scratch.path().join(name);
+    for (name, line) in [
+        ("a", "FlushSnapshotToDisk: completed (1234.25ms)"),
+        ("b", "BatchWrite took=2345ms, maxMem=317MiB"),
+        ("c", "BatchWrite: completed in 3456ms"),
+    ] {
+        let at = |second: u32| format!("2026-01-01T00:00:0{second}Z {line}\n");
+        fs::write(path(&format!("{name}.log")), at(1) + &at(2)).unwrap();
+    }
+    let options = PlotOptions {
+        overwrite: true,
+        inputs: vec![path("a.log"), path("b.log"), path("c.log")],
+        out: path("report.html"),
+        svg: true,
+        csv: true,
+        baseline: None,
+        height_across: false,
+        from_height: 0,
+    };
+    plot(&options).unwrap();
+    let csv = fs::read_to_string(path("report-flush-times.csv")).unwrap();
+    for want in ["1234.25", "2345", "3456"] {
+        assert!(csv.contains(want), "{want} in {csv}");
+    }
+    plot(&PlotOptions { height_across: true, ..options }).unwrap();
+}
+
+/// What is filled begins and ends at the line of zero, also where the first step does not.
+#[test]
+fn areas_begin_and_end_at_the_baseline() {
+    let scratch = tempfile::tempdir().unwrap();
+    let fast: String =
+        (1..400).map(|height| format!("2026-01-01T00:00:00.{:06}Z {}\n", height * 3, tip(height))).collect();
+    fs::write(scratch.path().join("fast.log"), fast).unwrap();
+    let options = PlotOptions {
+        overwrite: true,
+        inputs: vec![scratch.path().join("fast.log")],
+        out: scratch.path().join("report.html"),
+        svg: true,
+        csv: false,
+        baseline: None,
+        height_across: false,
+        from_height: 0,
+    };
+    let report = plot(&options).unwrap();
+    let mut areas = 0;
+    for file in report.files.iter().filter(|file| file.extension().is_some_and(|end| end == "svg")) {
+        let svg = fs::read_to_string(file).unwrap();
+        let places = |path: &str| -> Vec<f64> {
+            let steps = path.split(['M', 'L']).filter(|step| !step.is_empty());
+            steps.map(|step| step.split(' ').nth(1).unwrap().trim_end_matches('"').parse().unwrap()).collect()
+        };
+        for path in svg.split("<path ").filter(|path| path.contains("fill-opacity")) {
+            let ys = places(path.split("d=\"").nth(1).unwrap().split('"').next().unwrap());
+            let lowest = ys.iter().copied().fold(0.0, f64::max);
+            assert!((ys[0] - lowest).abs() < 0.2 && (ys[ys.len() - 1] - lowest).abs() < 0.2, "{}", file.display());
+            assert!(svg.contains(&format!(" {lowest:.1}H")), "a line of the grid is there: {lowest}");
+            areas += 1;
+        }
+    }
+    assert!(areas > 0);
+}
+
 /// What a person does to a picture: points at its middle, drags over its second quarter, goes back, hides its first name.
 const HANDS: &str = "
 for (const live of document.querySelectorAll('.live')) {

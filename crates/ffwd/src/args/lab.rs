@@ -3,6 +3,8 @@
 use super::Overwrite;
 use crate::options::values::{Dbcache, PAR_MAX, chain_parser, dbcache};
 use ::demo::chain::{Profile, Signatures};
+use ::demo::worst::Kind;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use consensus::Chain;
 use std::num::NonZeroUsize;
@@ -13,6 +15,8 @@ use std::time::Duration;
 pub(crate) enum Lab {
     /// Generate a valid regtest chain like mainnet's, as block files
     Chain(LabChain),
+    /// Generate a regtest chain whose last blocks take long to verify for their size, as block files
+    Worst(LabWorst),
     /// Run microbenchmarks; every variant is checked and timed
     #[cfg(feature = "micro")]
     Micro(LabMicro),
@@ -54,6 +58,19 @@ pub(crate) struct LabChain {
     /// Threads that make transactions; the chain is the same with any number [default: one per core]
     #[arg(long, value_name = "N")]
     pub(crate) par: Option<NonZeroUsize>,
+    /// Print the result as one JSON object on one line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LabWorst {
+    /// Data directory to make; blocks go to its regtest/blocks
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// What makes the blocks slow (docs/lab.md)
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Kind::ALL.map(Kind::name)).try_map(|name| name.parse::<Kind>()))]
+    pub(crate) kind: Kind,
     /// Print the result as one JSON object on one line
     #[arg(long)]
     pub(crate) json: bool,
@@ -220,6 +237,7 @@ mod tests {
             ("lab chain --out x --blocks 5 --signatures good", ValueValidation, "real or fake"),
             ("lab chain --out x --blocks 5 --profile moon", ValueValidation, "mainnet-2025"),
             ("lab chain --out x --blocks 5 --par 0", ValueValidation, "0"),
+            ("lab worst --out x --kind slow", InvalidValue, "quadratic-legacy"),
             ("lab micro --min-time=-1", ValueValidation, "seconds"),
             ("lab run", MissingRequiredArgument, "PLAN.toml"),
             ("lab estimate --download 0", ValueValidation, "megabits a second"),

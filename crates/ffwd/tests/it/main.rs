@@ -45,3 +45,4 @@ mod sync;
 mod watched;
 #[cfg(feature = "ablation")]
 mod without;
+mod worst;

@@ -198,7 +198,7 @@ pub fn estimate(options: &EstimateOptions, say: &mut dyn FnMut(&str)) -> Result<
     let removed = std::fs::remove_dir_all(&directory).map_err(Error::io(&directory));
     let measured = measured?;
     removed?;
-    let machine = machine::here();
+    let machine = machine::here(&options.directory);
     let (chain, parts) = match options.made {
         None => (format!("mainnet to height {}", human::count(eras::HEIGHT.into())), eras::mainnet(ASSUMED_TO)),
         Some((blocks, utxos)) => {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::copy;
 use super::plan::{Plan, Problem, Source, WorkKind};
-use super::program::{is_executable, net_dir, version};
+use super::program::{is_executable, net_dir, takes, version};
 use super::survey::{Surveyed, survey};
 
 /// What a work adds to the bytes it is given: index, undo and coins, as a share of the block files.
@@ -34,7 +34,29 @@ pub(super) fn programs(plan: &Plan, own: &Path, built: &[Option<PathBuf>]) -> Re
         }
         found.exes.push(exe);
     }
+    if problems.is_empty() {
+        problems = arguments(plan, &found);
+    }
     if problems.is_empty() { Ok(found) } else { Err(problems) }
+}
+
+/// Arguments of programs that they do not take in one of their works.
+fn arguments(plan: &Plan, programs: &Programs) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut asked: Vec<(usize, WorkKind)> = Vec::new();
+    for cell in &plan.cells {
+        let work = plan.works[cell.work].kind;
+        let program = &plan.programs[cell.program];
+        if program.args.is_empty() || asked.contains(&(cell.program, work)) {
+            continue;
+        }
+        asked.push((cell.program, work));
+        if let Err(why) = takes(&programs.exes[cell.program], program.kind, work, &program.args) {
+            let what = format!("{} does not take its args in the work {}: {why}", program.label, work.name());
+            problems.push(Problem { line: Some(program.line), what });
+        }
+    }
+    problems
 }
 
 /// Looks at every chain that is there already; one that has to be made gives `None`. `made` is where those lie that were made.

@@ -153,7 +153,7 @@ impl Engine<'_> {
             loaded: loaded.as_ref(),
             driver: driver.as_ref(),
         };
-        let asked = Limits { memory_mib: self.memory_mib.or(plan.limits.memory_mib), ..plan.limits.clone() };
+        let asked = Limits { memory_mib: self.memory_mib.or(work.limits.memory_mib), ..work.limits.clone() };
         let limits = Applied::new(&asked, &datadir);
         record.limits.extend_from_slice(&limits.said);
         record.command = job.command();
@@ -170,7 +170,7 @@ impl Engine<'_> {
             return Ok(None);
         }
         self.judge(&mut record, &job, &ended, &limits, directory)?;
-        if work.kind.has_snapshot() {
+        if work.kind.is_a_call() {
             let said = program::object_in(&directory.join("stdout.txt"));
             snapshot::take_seconds(&mut record, call, said.and_then(|object| object.get("seconds")?.as_f64()));
         }
@@ -186,7 +186,7 @@ impl Engine<'_> {
         loaded: Option<&Prepared>,
     ) -> Result<Option<Driver>, RunError> {
         let work = &self.plan.works[cell.work];
-        if self.plan.programs[cell.program].kind != ProgramKind::Bitcoind || !work.kind.has_snapshot() {
+        if self.plan.programs[cell.program].kind != ProgramKind::Bitcoind || !work.kind.is_a_call() {
             return Ok(None);
         }
         let exe = &self.programs.exes[cell.program];
@@ -339,7 +339,7 @@ impl Engine<'_> {
             title: self.plan.title.clone(),
             baseline: self.plan.programs[self.plan.baseline].label.clone(),
             complete,
-            machine: machine::here(),
+            machine: machine::here(self.out),
             page_cache: self.page_cache.to_owned(),
             notes,
             cells,
@@ -360,7 +360,7 @@ impl Engine<'_> {
         limits.dedup();
         notes.extend(limits);
         notes.extend(self.profiler.as_ref().map(Profiler::said));
-        if self.plan.limits.cpus.is_none() {
+        if self.plan.works.iter().any(|work| work.limits.cpus.is_none()) {
             notes.push("Programs were not bound to processors ([limits] cpus).".to_owned());
         }
         for cell in cells {
@@ -381,7 +381,7 @@ impl Engine<'_> {
             );
         }
         if self.plan.page_cache == PageCache::Kept
-            && self.chains.iter().any(|chain| chain.facts.bytes > machine::here().memory_bytes / 2)
+            && self.chains.iter().any(|chain| chain.facts.bytes > machine::here(self.out).memory_bytes / 2)
         {
             notes.push("A chain is larger than half of the memory: the page cache cannot hold all of it.".to_owned());
         }

@@ -15,11 +15,11 @@ const APART: f64 = 1.1;
 impl Engine<'_> {
     /// Searches for every cell that is wanted, where the plan asks for it.
     pub(super) fn least_memory(&mut self) -> Result<Vec<Least>, RunError> {
-        let Some(limits) = self.plan.limits.least_memory_mib else { return Ok(Vec::new()) };
         let plan = self.plan;
         let only = self.only;
         let mut found = Vec::new();
         for cell in plan.cells.iter().filter(|cell| is_wanted(only, &cell.name)) {
+            let Some(limits) = plan.works[cell.work].limits.least_memory_mib else { continue };
             let mut stopped = false;
             let searched = search(limits.0, limits.1, |mib| {
                 let turn = Turn { number: mib as usize, repeat: 1, cell };

@@ -129,6 +129,12 @@ pub(super) enum WorkKind {
     Audit,
     /// All blocks written to Parquet files.
     Export,
+    /// Every byte of a data directory looked at.
+    Doctor,
+    /// Optional indexes built from the blocks that are there.
+    Index,
+    /// MuHash of the set.
+    Muhash,
     /// A snapshot of the set.
     Dump,
     /// A snapshot loaded beside the chainstate.
@@ -138,7 +144,7 @@ pub(super) enum WorkKind {
 impl WorkKind {
     /// Whether a bitcoind has no such work.
     pub(super) fn is_ffwds_alone(self) -> bool {
-        matches!(self, Self::Commit | Self::Audit | Self::Export)
+        matches!(self, Self::Commit | Self::Audit | Self::Export | Self::Doctor | Self::Index)
     }
 
     /// Whether blocks are connected, so that the log says which scripts were run.
@@ -155,14 +161,22 @@ impl WorkKind {
             Self::Commit => "commit",
             Self::Audit => "audit",
             Self::Export => "export",
+            Self::Doctor => "doctor",
+            Self::Index => "index",
+            Self::Muhash => "muhash",
             Self::Dump => "dump",
             Self::Load => "load",
         }
     }
 
-    /// Whether it is about a snapshot: a bitcoind is told by a call then.
+    /// Whether it is about a snapshot.
     pub(super) fn has_snapshot(self) -> bool {
         matches!(self, Self::Dump | Self::Load)
+    }
+
+    /// Whether a bitcoind is told to do it by a call.
+    pub(super) fn is_a_call(self) -> bool {
+        self.has_snapshot() || self == Self::Muhash
     }
 }
 
@@ -176,6 +190,8 @@ pub(super) struct Work {
     /// Of a verify.
     pub(super) level: u32,
     pub(super) blocks: u32,
+    /// Those of the plan, and its own in their place.
+    pub(super) limits: Limits,
     pub(super) line: usize,
 }
 
@@ -186,7 +202,7 @@ pub(super) enum PageCache {
     Dropped,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Limits {
     pub(super) memory_mib: Option<u64>,
     /// Processors as a list: `0-1,4`.
@@ -201,6 +217,56 @@ pub(super) struct Limits {
     pub(super) link: Link,
     /// From and to which memory in MiB the least is sought with which a work ends.
     pub(super) least_memory_mib: Option<(u64, u64)>,
+}
+
+impl Limits {
+    /// Those that are set here, and else those of `other`.
+    pub(super) fn or(self, other: &Limits) -> Limits {
+        let link = Link {
+            mbit_per_s: self.link.mbit_per_s.or(other.link.mbit_per_s),
+            round_trip_ms: self.link.round_trip_ms.or(other.link.round_trip_ms),
+            loss_percent: self.link.loss_percent.or(other.link.loss_percent),
+            cut_every_s: self.link.cut_every_s.or(other.link.cut_every_s),
+        };
+        Limits {
+            memory_mib: self.memory_mib.or(other.memory_mib),
+            cpus: self.cpus.or_else(|| other.cpus.clone()),
+            read_mib_per_s: self.read_mib_per_s.or(other.read_mib_per_s),
+            write_mib_per_s: self.write_mib_per_s.or(other.write_mib_per_s),
+            reads_per_s: self.reads_per_s.or(other.reads_per_s),
+            writes_per_s: self.writes_per_s.or(other.writes_per_s),
+            cpu_percent: self.cpu_percent.or(other.cpu_percent),
+            link,
+            least_memory_mib: self.least_memory_mib.or(other.least_memory_mib),
+        }
+    }
+
+    /// Words for the name of a cell.
+    fn words(&self) -> Vec<String> {
+        let word = |value: Option<String>, unit: &str| value.map(|value| format!("{value} {unit}"));
+        let number = |value: Option<u64>, unit: &str| word(value.map(|value| value.to_string()), unit);
+        let decimal = |value: Option<f64>, unit: &str| word(value.map(|value| value.to_string()), unit);
+        let Limits {
+            memory_mib, cpus, read_mib_per_s, write_mib_per_s, reads_per_s, writes_per_s, cpu_percent, ..
+        } = self;
+        let cpus = cpus.as_ref().map(|cpus| cpus.len().to_string());
+        [
+            number(*memory_mib, "MiB of memory"),
+            word(cpus, "processors"),
+            number(*cpu_percent, "percent of a processor"),
+            number(*read_mib_per_s, "MiB read a second"),
+            number(*write_mib_per_s, "MiB written a second"),
+            number(*reads_per_s, "reads a second"),
+            number(*writes_per_s, "writes a second"),
+            number(self.link.round_trip_ms, "ms"),
+            decimal(self.link.mbit_per_s, "Mbit a second"),
+            decimal(self.link.loss_percent, "percent lost"),
+            word(self.link.cut_every_s.map(|seconds| format!("cut every {seconds}")), "s"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
 }
 
 /// A line that is not as good as one within a machine.
@@ -277,6 +343,10 @@ fn name_cells(plan: &mut Plan) {
         let mut name = format!("{} {}", plan.programs[cell.program].label, work.kind.name());
         if let Some(height) = work.stopatheight {
             name += &format!(" {} {height}", if work.kind.has_snapshot() { "at" } else { "to" });
+        }
+        if work.limits != plan.limits {
+            let own = work.limits.words().into_iter().filter(|word| !plan.limits.words().contains(word));
+            own.for_each(|word| name += &format!(", {word}"));
         }
         if !one_chain {
             name += &format!(", {}", plan.chains[cell.chain].label);

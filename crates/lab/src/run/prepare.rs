@@ -12,7 +12,7 @@ use super::RunError;
 use super::copy::{self, What};
 use super::limits::Applied;
 use super::link::{self, Line};
-use super::plan::{Link, PlannedCell, Work, WorkKind};
+use super::plan::{Limits, Link, PlannedCell, Work, WorkKind};
 use super::process::{self, Server};
 use super::program::{self, Job, SALT_FILE, net_dir};
 use super::snapshot::{self, Prepared};
@@ -76,9 +76,7 @@ impl Engine<'_> {
             fs::write(datadir.join(SALT_FILE), "5a".repeat(32)).map_err(wrong)?;
         }
         let server = match (work.kind, work.server) {
-            (WorkKind::Sync, Some(server)) => {
-                Some(self.behind_line(self.plan.limits.link, cell.chain, server, record)?)
-            }
+            (WorkKind::Sync, Some(server)) => Some(self.behind_line(work.limits.link, cell.chain, server, record)?),
             _ => None,
         };
         self.page_cache = copy::page_cache(&to, self.plan.page_cache).map_err(wrong)?;
@@ -140,7 +138,15 @@ impl Engine<'_> {
             return Ok(Ok(()));
         }
         let settings = Settings { assumevalid: Some("tip".to_owned()), ..Settings::default() };
-        let work = Work { kind: WorkKind::Reindex, stopatheight: None, server: None, level: 0, blocks: 0, line: 0 };
+        let work = Work {
+            kind: WorkKind::Reindex,
+            stopatheight: None,
+            server: None,
+            level: 0,
+            blocks: 0,
+            limits: Limits::default(),
+            line: 0,
+        };
         let exe = &self.programs.exes[program];
         let extra = &planned.args;
         let job = Job {

@@ -21,8 +21,8 @@ const HERTZ: &str = "197";
 /// Bytes of stack that are kept with a sample: frames are found in them afterwards, for optimised code keeps no frame pointers.
 const STACK: &str = "dwarf,16384";
 
-/// What is tried, in this order.
-const EVENTS: [&str; 2] = ["cycles:u", "cpu-clock:u"];
+/// What is tried, in this order: with the kernel's part, in which pages are zeroed, where that is allowed.
+const EVENTS: [&str; 4] = ["cycles", "cycles:u", "cpu-clock", "cpu-clock:u"];
 
 /// What keeps a processor busy while it is tried whether that is seen.
 const BUSY: &str = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
@@ -34,6 +34,8 @@ const GRACE: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub(super) struct Profiler {
     event: &'static str,
+    /// What was sampled when it was asked for the event: where there are no counters, perf takes the clock.
+    sampled: String,
 }
 
 impl Profiler {
@@ -49,7 +51,7 @@ impl Profiler {
             let works = works(event, &data);
             let _ = std::fs::remove_file(&data);
             match works {
-                Ok(()) => return Ok(Profiler { event }),
+                Ok(sampled) => return Ok(Profiler { event, sampled }),
                 Err(why) => tried.push(format!("perf record -e {event}: {why}")),
             }
         }
@@ -61,7 +63,7 @@ impl Profiler {
 
     /// What is said of runs that are profiled.
     pub(super) fn said(&self) -> String {
-        format!("Profiled by perf, {} at {HERTZ} Hz: times of these runs are for no record.", self.event)
+        format!("Profiled by perf, {} at {HERTZ} Hz: times of these runs are for no record.", self.sampled)
     }
 
     /// Samples the threads of a process, those that it starts later too, into `data`.
@@ -73,8 +75,8 @@ impl Profiler {
     }
 }
 
-/// Whether an event gives samples.
-fn works(event: &str, data: &Path) -> Result<(), String> {
+/// Whether an event gives samples; what was sampled.
+fn works(event: &str, data: &Path) -> Result<String, String> {
     let mut record = Command::new("perf");
     record.args(["record", "-q", "-e", event, "-F", "997", "--call-graph", STACK, "-o"]).arg(data);
     let output = record.args(["--", "sh", "-c", BUSY]).stdin(Stdio::null()).output();
@@ -86,9 +88,17 @@ fn works(event: &str, data: &Path) -> Result<(), String> {
     }
     match script(data, |lines| io::read_to_string(lines).map(|text| text.lines().count())) {
         Ok(0) => Err("no samples of a busy program".to_owned()),
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(sampled(data).unwrap_or_else(|| event.to_owned())),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// The event of samples, as perf names it.
+fn sampled(data: &Path) -> Option<String> {
+    let output = Command::new("perf").args(["evlist", "-i"]).arg(data).stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let name = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'))?;
+    Some(name.to_owned())
 }
 
 /// A profiler at work; ends when dropped.

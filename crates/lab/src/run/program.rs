@@ -77,22 +77,16 @@ impl Job<'_> {
             add(&["coins", "dump", &text(&self.directory.join(DUMPED))]);
             height.iter().for_each(|height| add(&["--height", height]));
         }
-        add(match self.work.kind {
-            WorkKind::Dump | WorkKind::Load => &[],
-            WorkKind::Reindex => &["reindex"],
-            WorkKind::Rebuild => &["reindex", "--chainstate-only"],
-            WorkKind::Sync => &["sync"],
-            WorkKind::Verify => &["verify"],
-            WorkKind::Commit => &["lab", "commit"],
-            WorkKind::Audit => &["audit", "part", "--from", "0"],
-            WorkKind::Export => &["export"],
-        });
+        if !self.work.kind.has_snapshot() {
+            add(command_words(self.work.kind));
+        }
         add(&["--datadir", &directory, "--chain", network, "--json"]);
         if self.work.kind == WorkKind::Verify {
             add(&["--level", &self.work.level.to_string(), "--blocks", &self.work.blocks.to_string()]);
             return;
         }
         match self.work.kind {
+            WorkKind::Muhash => add(&["--hash", "muhash"]),
             WorkKind::Audit => {
                 add(&["--to", &self.target().to_string(), "--salt", &text(&self.directory.join(SALT_FILE))])
             }
@@ -105,7 +99,7 @@ impl Job<'_> {
         if let Some(par) = self.settings.par {
             add(&["--par", &par.to_string()]);
         }
-        if self.work.kind.is_ffwds_alone() || self.work.kind.has_snapshot() {
+        if self.work.kind.is_ffwds_alone() || self.work.kind.is_a_call() {
             return;
         }
         if let Some(hash) = self.assumevalid() {
@@ -123,7 +117,9 @@ impl Job<'_> {
         let mut add = |word: String| command.push(word);
         add(format!("-datadir={}", text(self.directory)));
         add(format!("-chain={}", self.chain.network.name()));
-        for word in ["-listen=0", "-printtoconsole=0", "-logtimemicros=1", "-dnsseed=0", "-fixedseeds=0"] {
+        // Without transactions of peers: bitcoind lets coins have the memory that its mempool does not use, 286 MiB beside -dbcache.
+        for word in ["-blocksonly", "-listen=0", "-printtoconsole=0", "-logtimemicros=1", "-dnsseed=0", "-fixedseeds=0"]
+        {
             add(word.to_owned());
         }
         self.driver.map_or(vec!["-server=0".to_owned()], Driver::options).into_iter().for_each(&mut add);
@@ -136,6 +132,9 @@ impl Job<'_> {
             | WorkKind::Commit
             | WorkKind::Audit
             | WorkKind::Export
+            | WorkKind::Doctor
+            | WorkKind::Index
+            | WorkKind::Muhash
             | WorkKind::Dump
             | WorkKind::Load => {}
             WorkKind::Verify => {
@@ -143,7 +142,7 @@ impl Job<'_> {
                 add(format!("-checkblocks={}", self.work.blocks));
             }
         }
-        if !self.work.kind.has_snapshot() {
+        if !self.work.kind.is_a_call() {
             // It would go on for ever; the height is where the work is done.
             add(format!("-stopatheight={}", self.target()));
         }
@@ -182,6 +181,45 @@ impl Job<'_> {
     pub(super) fn log(&self) -> PathBuf {
         net_dir(self.directory, self.chain.network).join("debug.log")
     }
+}
+
+/// The words with which ffwd is told to do a work, but for what each run has of its own.
+fn command_words(kind: WorkKind) -> &'static [&'static str] {
+    match kind {
+        WorkKind::Dump => &["coins", "dump"],
+        WorkKind::Load => &["coins", "load"],
+        WorkKind::Muhash => &["coins", "info"],
+        WorkKind::Reindex => &["reindex"],
+        WorkKind::Rebuild => &["reindex", "--chainstate-only"],
+        WorkKind::Sync => &["sync"],
+        WorkKind::Verify => &["verify"],
+        WorkKind::Commit => &["lab", "commit"],
+        WorkKind::Audit => &["audit", "part", "--from", "0"],
+        WorkKind::Export => &["export"],
+        WorkKind::Doctor => &["doctor", "--deep"],
+        WorkKind::Index => &["index"],
+    }
+}
+
+/// Whether a program takes these arguments in a work. Nothing is run: behind them it is asked for its help, or its version, which
+/// comes after the arguments have been read.
+///
+/// # Errors
+///
+/// In the program's words.
+pub(super) fn takes(exe: &Path, program: ProgramKind, work: WorkKind, args: &[String]) -> Result<(), String> {
+    let mut command = Command::new(exe);
+    match program {
+        ProgramKind::Ffwd => command.args(command_words(work)).args(args).arg("--help"),
+        ProgramKind::Bitcoind => command.args(args).arg("-version"),
+    };
+    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("it does not start: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing said");
+    Err(line.trim().trim_start_matches("error: ").to_owned())
 }
 
 /// The network's directory of a data directory.
@@ -224,12 +262,14 @@ pub(super) fn version(exe: &Path) -> Result<String, String> {
     Ok(first.chars().take(120).collect())
 }
 
-/// The commit that a version names: 7 to 40 hexadecimal digits between other characters, and `-dirty` behind them.
+/// The commit that a version names: 7 to 40 hexadecimal digits between other characters, and `-dirty` behind them. `git describe`
+/// has a g before them.
 pub(super) fn commit(version: &str) -> Option<String> {
     let is_commit = |word: &&str| {
         (7..=40).contains(&word.len()) && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     };
-    let word = version.split(|c: char| !c.is_ascii_alphanumeric()).find(is_commit)?;
+    let words = version.split(|c: char| !c.is_ascii_alphanumeric());
+    let word = words.map(|word| word.strip_prefix('g').unwrap_or(word)).find(|word| is_commit(word))?;
     let dirty = if version.contains(&format!("{word}-dirty")) { "-dirty" } else { "" };
     Some(format!("{word}{dirty}"))
 }
@@ -336,6 +376,7 @@ fn text(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::Limits;
     use super::*;
     use demo::result::ChainFacts;
 
@@ -355,13 +396,21 @@ mod tests {
             assumevalid: assumevalid.map(str::to_owned),
             ..Settings::default()
         };
-        let work = |kind, stopatheight| Work { kind, stopatheight, server: None, level: 3, blocks: 6, line: 1 };
+        let work = |kind, stopatheight| Work {
+            kind,
+            stopatheight,
+            server: None,
+            level: 3,
+            blocks: 6,
+            limits: Limits::default(),
+            line: 1,
+        };
         let peer = SocketAddr::from(([127, 0, 0, 1], 8));
         let prepared = Prepared { directory: "/h".into(), file: "/s".into(), hash: "cc".into() };
         let of = (WorkKind::Load, Some(7));
         let driver = Driver::new(Path::new("p"), Path::new("/w"), Chain::Regtest, of.0, of.1, Path::new("/s")).unwrap();
         let loading = format!(
-            "p -datadir=/w -chain=regtest -listen=0 -printtoconsole=0 -logtimemicros=1 -dnsseed=0 -fixedseeds=0 {} -connect=0 -dbcache=100 -par=2 -x",
+            "p -datadir=/w -chain=regtest -blocksonly -listen=0 -printtoconsole=0 -logtimemicros=1 -dnsseed=0 -fixedseeds=0 {} -connect=0 -dbcache=100 -par=2 -x",
             driver.options().join(" ")
         );
         for (kind, work, assumevalid, connect, want, trust) in [
@@ -443,7 +492,7 @@ mod tests {
                 work(WorkKind::Rebuild, None),
                 Some("tip"),
                 None,
-                "p -datadir=/w -chain=regtest -listen=0 -printtoconsole=0 -logtimemicros=1 -dnsseed=0 -fixedseeds=0 -server=0 -connect=0 -reindex-chainstate -stopatheight=9 -dbcache=100 -par=2 -assumevalid=aa -x",
+                "p -datadir=/w -chain=regtest -blocksonly -listen=0 -printtoconsole=0 -logtimemicros=1 -dnsseed=0 -fixedseeds=0 -server=0 -connect=0 -reindex-chainstate -stopatheight=9 -dbcache=100 -par=2 -assumevalid=aa -x",
                 ASSUMED_VALID,
             ),
         ] {
@@ -463,6 +512,19 @@ mod tests {
                 driver,
             };
             assert_eq!((job.command().join(" ").as_str(), job.trust()), (want, trust));
+        }
+    }
+
+    #[test]
+    fn commit_is_found_in_every_form_of_a_version() {
+        for (version, want) in [
+            ("Bitcoin Core daemon version v31.99.0-gb88bffe550a3 bitcoind", Some("b88bffe550a3")),
+            ("Bitcoin Core daemon version v31.99.0-b88bffe550a3 bitcoind", Some("b88bffe550a3")),
+            ("ffwd 0.1.0 (0123456789ab-dirty)", Some("0123456789ab-dirty")),
+            ("Bitcoin Core version v31.0.0 (release build)", None),
+            ("ffwd 0.1.0 g (release)", None),
+        ] {
+            assert_eq!(commit(version).as_deref(), want, "{version}");
         }
     }
 

@@ -1,4 +1,5 @@
-//! The works `dump` and `load`: a snapshot of the UTXO set written, or loaded beside a chainstate.
+//! The works `dump` and `load`: a snapshot of the UTXO set written, or loaded beside a chainstate. And `muhash` of a bitcoind, which
+//! is told in the same way.
 //!
 //! Of ffwd one command does it, and says its seconds. A bitcoind is started as a server, told by `bitcoin-cli` beside it, and
 //! stopped; the seconds are those of the one call, while memory and bytes are the whole program's, its start and end included.
@@ -108,6 +109,7 @@ impl Driver {
         let file = file.display().to_string();
         let call = match (kind, height) {
             (WorkKind::Load, _) => vec!["loadtxoutset".to_owned(), file],
+            (WorkKind::Muhash, _) => vec!["gettxoutsetinfo".to_owned(), "muhash".to_owned()],
             (_, None) => vec!["dumptxoutset".to_owned(), file, "latest".to_owned()],
             (_, Some(height)) => ["-named", "dumptxoutset", &format!("path={file}"), &format!("rollback={height}")]
                 .map(str::to_owned)

@@ -12,6 +12,10 @@ use std::time::{Duration, Instant};
 const FAKE: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 [ "$1" = --version ] && { echo "ffwd 0.0.0 (0123456789ab-dirty, stand-in)"; exit 0; }
+case " $* " in
+  *" --wrong "*" --help "*) echo "error: unexpected argument '--wrong' found" >&2; exit 2;;
+  *" --help "*) exit 0;;
+esac
 first=$1; second=$2
 while [ $# -gt 0 ]; do
   case "$1" in
@@ -116,6 +120,19 @@ const HEAD: &str = "repeats = 2\nsample_ms = 20\n[[chain]]\nlabel = \"c\"\ndatad
 
 fn program(label: &str, fake: &str) -> String {
     format!("[[program]]\nlabel = \"{label}\"\nargs = [\"--fake\", \"{fake}\"]\n")
+}
+
+#[test]
+fn arguments_that_a_program_does_not_take_end_the_plan_before_any_run() {
+    let bench = Bench::new();
+    let wrong = "[[program]]\nlabel = \"b\"\nargs = [\"--wrong\", \"x\"]\n";
+    let options = bench.plan(&format!("{HEAD}{}{wrong}[[work]]\nkind = \"reindex\"\n", program("a", "")));
+    let why = run(&options).unwrap_err().to_string();
+    assert!(why.contains("b does not take its args in the work reindex") && why.contains("'--wrong'"), "{why}");
+    assert!(bench.works().is_empty() && !bench.path("out").exists());
+    // Where no work has the program, its arguments are of no account.
+    let only = format!("{HEAD}{}{wrong}[[work]]\nkind = \"reindex\"\nprograms = [\"a\"]\n", program("a", ""));
+    assert!(run(&bench.plan(&only)).unwrap().complete);
 }
 
 #[test]

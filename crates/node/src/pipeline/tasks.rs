@@ -14,7 +14,6 @@ use consensus::BlockError;
 use primitives::{CoinKey, MedianTime};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// The fewest inputs whose scripts one task checks, where there are workers for more tasks: a millisecond of signatures.
 const SCRIPTS_PER_TASK_MIN: usize = 256;
@@ -148,16 +147,14 @@ impl Pipeline<'_> {
 
     /// Looks up a block's misses where that waits for the disk; the worker that goes on with the block has the names left.
     pub(super) fn look_up_from_disk(&self, seq: Seq, flight: &Flight) -> Result<usize, Fault> {
-        let begun = Instant::now();
-        let mut waiting = flight.misses();
-        let mut result = Ok(());
-        if let Some(misses) = waiting.as_mut() {
-            result = self.backend.look_up_from_disk(&misses.keys, &mut misses.filler(flight));
+        // Counted as the workers' look-ups are: of what is not in memory this is nearly all.
+        let (result, now) = self.stats.timed_for(Stage::LookUp, flight.times(), || {
+            let mut waiting = flight.misses();
+            let Some(misses) = waiting.as_mut() else { return Ok(()) };
+            let result = self.backend.look_up_from_disk(&misses.keys, &mut misses.filler(flight));
             (misses.keys, misses.places) = (Vec::new(), Vec::new());
-        }
-        drop(waiting);
-        let now = Instant::now();
-        flight.times().add(Stage::LookUp, now - begun);
+            result
+        });
         let mut scheduler = self.scheduler();
         match result {
             Ok(()) => Ok(scheduler.read(seq, now)),

@@ -107,6 +107,7 @@ struct RawWork {
     server: Option<Spanned<String>>,
     level: Option<Spanned<u32>>,
     blocks: Option<u32>,
+    limits: Option<RawLimits>,
 }
 
 #[derive(Deserialize)]
@@ -355,12 +356,14 @@ impl Reader<'_> {
         }
         let line = line_of(self.text, raw.kind.span().start);
         let level = raw.level.map_or(3, Spanned::into_inner);
+        let limits = raw.limits.map(|limits| self.limits(limits)).unwrap_or_default().or(&plan.limits);
         plan.works.push(Work {
             kind,
             stopatheight: raw.stopatheight,
             server,
             level,
             blocks: raw.blocks.unwrap_or(6),
+            limits,
             line,
         });
         let work = plan.works.len() - 1;
@@ -410,10 +413,14 @@ impl Reader<'_> {
             "commit" => Some(WorkKind::Commit),
             "audit" => Some(WorkKind::Audit),
             "export" => Some(WorkKind::Export),
+            "doctor" => Some(WorkKind::Doctor),
+            "index" => Some(WorkKind::Index),
+            "muhash" => Some(WorkKind::Muhash),
             "dump" => Some(WorkKind::Dump),
             "load" => Some(WorkKind::Load),
             other => {
-                let known = "reindex, rebuild, sync, verify, commit, audit, export, dump or load";
+                let known =
+                    "reindex, rebuild, sync, verify, commit, audit, export, doctor, index, muhash, dump or load";
                 self.wrong(kind.span(), format!("unknown work {other:?}: {known}"));
                 None
             }
@@ -620,6 +627,24 @@ mod tests {
     }
 
     #[test]
+    fn work_has_the_limits_of_the_plan_but_for_its_own() {
+        let text = format!(
+            "{GOOD}[[work]]\nkind = \"sync\"\nserver = \"a\"\nlimits = {{ round_trip_ms = 50, mbit_per_s = 100.0 }}\n\
+             [[work]]\nkind = \"sync\"\nserver = \"a\"\n[limits]\nround_trip_ms = 5\nmemory_mib = 512\n"
+        );
+        let plan = parse(&text, Path::new("/plans")).unwrap();
+        let of = |at: usize| {
+            let limits = &plan.works[at].limits;
+            (limits.memory_mib, limits.link.round_trip_ms, limits.link.mbit_per_s)
+        };
+        assert_eq!((of(0), of(1)), ((Some(512), Some(5), None), (Some(512), Some(50), Some(100.0))));
+        let names: Vec<_> = plan.cells.iter().map(|cell| cell.name.as_str()).collect();
+        assert_eq!(names, ["a reindex", "a sync, 50 ms, 100 Mbit a second", "a sync"]);
+        let wrong = text.replace("round_trip_ms = 50", "round_trip_ms = 500000");
+        assert!(parse(&wrong, Path::new("/plans")).unwrap_err()[0].what.contains("round_trip_ms"));
+    }
+
+    #[test]
     fn bad_plan_is_refused_with_its_line() {
         for (row, from, to, line, want) in [
             ("unknown key", "repeats = 2", "repeat = 2", 1, "unknown field `repeat`"),
@@ -633,7 +658,7 @@ mod tests {
                 "\"reindex\"",
                 "\"reindx\"",
                 8,
-                "reindex, rebuild, sync, verify, commit, audit, export, dump or load",
+                "reindex, rebuild, sync, verify, commit, audit, export, doctor, index, muhash, dump or load",
             ),
             ("unknown kind", "label = \"a\"", "label = \"a\"\nkind = \"btcd\"", 4, "\"ffwd\" or \"bitcoind\""),
             (

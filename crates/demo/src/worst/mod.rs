@@ -1,0 +1,133 @@
+//! Blocks that take long to verify for their size: what a hostile miner would make.
+//!
+//! In: a kind. Out: block files as those of [`crate::chain`], regtest, whose last blocks are of that kind. All but those of
+//! [`Kind::SigopsBadLast`] are valid by consensus, most of them against policy: no signature hash is the same twice, so that
+//! what a node keeps of one input is of no use for the next.
+//!
+//! Absent on purpose: judging them, and how long they take (`lab run`, docs/lab.md).
+
+mod blocks;
+mod kinds;
+mod scripts;
+mod tx;
+
+use serde::Serialize;
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Instant;
+
+use crate::chain::Error;
+use blocks::Blocks;
+
+/// What makes the blocks slow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Legacy inputs in one transaction as large as a block: each signature hashes all of it.
+    QuadraticLegacy,
+    /// 80,000 signatures of witness version 0, of which the last one is wrong: the block is invalid.
+    SigopsBadLast,
+    /// Legacy scripts of 10,000 bytes that every check of a signature searches for the signature (FindAndDelete).
+    FindAndDelete,
+    /// CHECKMULTISIG of 20 keys, of which the one that fits is tried last.
+    Multisig,
+    /// Legacy scripts with an OP_CODESEPARATOR before each check: no hash of an input is used twice.
+    CodeSeparator,
+    /// Taproot scripts 128 levels deep in their Merkle trees.
+    DeepMast,
+    /// As many checks of Schnorr signatures as the budget of tapscript allows.
+    Tapscript,
+    /// Transactions of the least size, each with a script and a witness of its own: an entry in every cache, found in none.
+    ScriptCache,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 8] = [
+        Kind::QuadraticLegacy,
+        Kind::SigopsBadLast,
+        Kind::FindAndDelete,
+        Kind::Multisig,
+        Kind::CodeSeparator,
+        Kind::DeepMast,
+        Kind::Tapscript,
+        Kind::ScriptCache,
+    ];
+
+    /// The name that `--kind` takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::QuadraticLegacy => "quadratic-legacy",
+            Kind::SigopsBadLast => "sigops-bad-last",
+            Kind::FindAndDelete => "find-and-delete",
+            Kind::Multisig => "multisig",
+            Kind::CodeSeparator => "code-separator",
+            Kind::DeepMast => "deep-mast",
+            Kind::Tapscript => "tapscript",
+            Kind::ScriptCache => "script-cache",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Kind, String> {
+        let names = || Kind::ALL.map(Kind::name).join(", ");
+        Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| format!("kinds are {}", names()))
+    }
+}
+
+/// What was made.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Report {
+    /// The kind.
+    pub kind: &'static str,
+    /// Height of the last block in the files.
+    pub height: u32,
+    /// Its hash, as RPC prints it.
+    pub bestblock: String,
+    /// Height of the last valid block: one less where the last one is invalid.
+    pub height_valid: u32,
+    /// Blocks of the kind.
+    pub blocks_worst: u32,
+    /// Bytes of the largest block.
+    pub largest_block_bytes: u64,
+    /// Bytes of the block files.
+    pub bytes: u64,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Makes a chain whose last blocks are of `kind`, in `out`, the data directory to be.
+///
+/// # Errors
+///
+/// [`Error`]. What was written before a failure stays where it is.
+pub fn generate(out: &Path, kind: Kind) -> Result<Report, Error> {
+    let start = Instant::now();
+    let mut blocks = Blocks::new(out)?;
+    let blocks_worst = kinds::append(kind, &mut blocks)?;
+    let height = blocks.height();
+    let largest_block_bytes = blocks.largest_block_bytes;
+    let (bestblock, bytes) = blocks.finish()?;
+    Ok(Report {
+        kind: kind.name(),
+        height,
+        bestblock,
+        height_valid: height - u32::from(kind == Kind::SigopsBadLast),
+        blocks_worst,
+        largest_block_bytes,
+        bytes,
+        seconds: start.elapsed().as_secs_f64(),
+    })
+}
+
+#[cfg(test)]
+mod tests;
