@@ -12,11 +12,22 @@ pub(crate) fn failed(path: &Path, why: impl std::fmt::Display) -> Fault {
     )
 }
 
+/// What becomes of a file that is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It is not whole: it is removed.
+    Removed,
+    /// It has its name.
+    Kept,
+    /// It is a pipe or a device, which is written to as it is.
+    Special,
+}
+
 /// The name of a file that is not whole; the file is removed where it does not become so.
 pub(crate) struct Aside {
     aside: PathBuf,
     path: PathBuf,
-    is_done: bool,
+    fate: Fate,
 }
 
 impl Aside {
@@ -26,9 +37,12 @@ impl Aside {
     ///
     /// What the system says.
     pub(crate) fn new(aside: PathBuf, path: PathBuf) -> Result<Aside, Fault> {
+        if fs::metadata(&path).is_ok_and(|known| !known.is_file() && !known.is_dir()) {
+            return Ok(Aside { aside: path.clone(), path, fate: Fate::Special });
+        }
         match fs::remove_file(&aside) {
             Err(why) if why.kind() != std::io::ErrorKind::NotFound => Err(failed(&aside, why)),
-            _ => Ok(Aside { aside, path, is_done: false }),
+            _ => Ok(Aside { aside, path, fate: Fate::Removed }),
         }
     }
 
@@ -43,26 +57,39 @@ impl Aside {
     ///
     /// What the system says.
     pub(crate) fn create(&self) -> Result<File, Fault> {
-        File::create(&self.aside).map_err(|why| failed(&self.aside, why))
+        File::options()
+            .write(true)
+            .create(self.fate != Fate::Special)
+            .truncate(self.fate != Fate::Special)
+            .open(&self.aside)
+            .map_err(|why| failed(&self.aside, why))
     }
 
-    /// It is whole: makes it durable and gives it its name; says how long it is.
+    /// Whether it is a pipe or a device.
+    pub(crate) fn is_special(&self) -> bool {
+        self.fate == Fate::Special
+    }
+
+    /// It is whole: makes it durable and gives it its name; says how long it is, or 0 of a pipe.
     ///
     /// # Errors
     ///
     /// What the system says.
     pub(crate) fn finish(mut self) -> Result<u64, Fault> {
+        if self.is_special() {
+            return Ok(0);
+        }
         let file = File::open(&self.aside).map_err(|why| failed(&self.aside, why))?;
         let bytes = file.sync_all().and_then(|()| file.metadata()).map_err(|why| failed(&self.aside, why))?.len();
         fs::rename(&self.aside, &self.path).map_err(|why| failed(&self.path, why))?;
-        self.is_done = true;
+        self.fate = Fate::Kept;
         Ok(bytes)
     }
 }
 
 impl Drop for Aside {
     fn drop(&mut self) {
-        if !self.is_done {
+        if self.fate == Fate::Removed {
             // What is left of a task that failed is removed as far as that can be.
             let _ = fs::remove_file(&self.aside);
         }

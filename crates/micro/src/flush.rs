@@ -7,7 +7,7 @@
 //! the batch, and what the table writers hold.
 //!
 //! A commit is durable: its time includes the drive's. Batches of Core's, which copy what they hold, are measured in whole
-//! runs: `plans/batch.toml`.
+//! runs: `plans/batches.toml`.
 
 use crate::bench::Bench;
 use crate::input::{self, Digest, Inputs, Mix, Rng};

@@ -172,14 +172,22 @@ impl Report {
     }
 }
 
+/// A way that is so many times as fast does not do the work: it was done before, with other work. A ratio would be of nothing.
+const NO_WORK_RATIO: f64 = 1000.0;
+
 impl Row {
+    /// How fast it is beside the plain way, in words.
+    fn relative(&self) -> String {
+        if self.ratio > NO_WORK_RATIO { "no work".to_owned() } else { format!("{:.1}%", self.ratio * 100.0) }
+    }
+
     fn put(&self, out: &mut String, has_memory: bool, is_counted: bool) {
         let variant = if self.shipped { format!("**{}**", self.variant) } else { self.variant.clone() };
         let disagrees = if self.agrees { "" } else { " DOES NOT AGREE" };
         let _ = write!(
             out,
             "| {:>8} | {:>20} | {:>20} | {:>7} |",
-            format!("{:.1}%", self.ratio * 100.0),
+            self.relative(),
             grouped(self.ns_per_op),
             grouped(self.ops_per_second),
             // One epoch says nothing about its error.

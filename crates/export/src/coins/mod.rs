@@ -84,7 +84,7 @@ pub struct CoinsReport {
     pub chain: consensus::Chain,
     /// What the coins add up to.
     pub sums: Sums,
-    /// Bytes of the file.
+    /// Bytes of the file; 0 of a pipe.
     pub bytes_out: u64,
 }
 

@@ -60,6 +60,10 @@ pub(super) struct SqliteWriter {
 impl SqliteWriter {
     pub(super) fn create(aside: &Aside) -> Result<SqliteWriter, Fault> {
         let path = aside.place().to_path_buf();
+        if aside.is_special() {
+            let why = format!("{}: a pipe or a device, and SQLite writes a file in no order", path.display());
+            return Err(Fault::refused(why, "Name a file, or give --format csv or parquet"));
+        }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let made = Connection::open_with_flags(&path, flags).and_then(|database| {
             database.execute_batch(&format!(

@@ -51,6 +51,22 @@ fn earlier_set_is_that_of_cores_snapshot_in_every_format() {
     assert!(bytes.windows(64).any(|digits| digits == last.as_bytes()));
 }
 
+/// A rename onto /dev/null would take the device's place.
+#[test]
+fn device_or_pipe_is_written_to_as_it_is() {
+    use std::os::unix::fs::FileTypeExt as _;
+    let Some(directory) = chain("regtest_assumeutxo_0_399.blk.xz") else { return };
+    let top = directory.path();
+    let on = "--datadir @ --chain regtest --json";
+    for format in ["csv", "parquet"] {
+        let said = run(top, &format!("export --coins --format {format} --out /dev/null {on}")).good();
+        assert_eq!((&said["txouts"], &said["bytes_out"]), (&399.into(), &0.into()));
+    }
+    assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    let ran = run(top, &format!("export --coins --format sqlite --out /dev/null {on}"));
+    assert!(ran.code == Some(1) && ran.err.contains("a pipe or a device"), "{ran:?}");
+}
+
 /// LevelDB has output 16512 before 256.
 #[test]
 fn outputs_come_by_their_numbers() {
