@@ -19,6 +19,7 @@ GENESIS_TIME = 1296688602
 NETWORK, WITNESS = 1, 8
 BLOCK, WITNESS_BLOCK = 2, 0x40000002
 COUNT_MAX = 50_000
+HONEST_COUNT = 200  # Blocks of the honest chain of peers.py.
 
 
 def header(prev, root, when, bits=BITS, is_met=True):
@@ -322,6 +323,84 @@ def say(name, payload=b"", times=1):
     return once(lambda c: [c.send(name, payload) for _ in range(times)])
 
 
+def says_all(*messages):
+    """These messages, each (name, payload, times)."""
+    return once(lambda c: [c.send(name, payload) for name, payload, times in messages for _ in range(times)])
+
+
+def talks_before_verack(c):
+    c.send(b"version", version())
+    c.send(b"headers", headers(one_chain(5, b"x")))
+    c.send(b"block", c.peer.chain.blocks[0])
+    c.send(b"getheaders", locator([GENESIS]))
+    return False
+
+
+def junk_first(c):
+    for _ in range(100):
+        c.send(b"junk", b"\7" * 500)
+    c.send(b"version", version())
+
+
+def reversed_blocks(c, name, payload):
+    if name == b"getdata":
+        c.give(listed(payload, 36, 4)[::-1])
+    return name == b"getdata"
+
+
+def silent_with_invs(c, name, payload):
+    if name == b"ping":
+        c.send(b"inv", inventory(c.peer.chain.hashes))
+    return name in (b"getheaders", b"getdata")
+
+
+def forks_everywhere(c):
+    c.send(b"headers", headers(c.peer.chain.headers_after([])))
+    for place, block in enumerate(c.peer.chain.blocks[:60]):
+        prev, out = block[:80], []
+        for i in range(3):
+            when = struct.unpack_from("<I", prev, 68)[0] + 1
+            out.append(header(hash256(prev), hashlib.sha256(b"%d %d" % (place, i)).digest(), when))
+            prev = out[-1]
+        c.send(b"headers", headers(out))
+
+
+def closes_inside(c):
+    c.left = 60
+    c.send(b"block", c.peer.chain.blocks[0])
+    c.socket.shutdown(2)
+
+
+def with_transactions(c):
+    heads = [block[:80] + b"\xfd\xff\xff" for block in c.peer.chain.blocks]
+    c.send(b"headers", compact(len(heads)) + b"".join(heads))
+
+
+def low_then_none(c):
+    c.send(b"headers", headers([] if c.state.get("sent") else REPEATED))
+    c.state["sent"] = True
+
+
+def doubled(block):
+    """The block with its coinbase twice: its Merkle root is another, as that of any odd tree is the same (CVE-2012-2459)."""
+    return block[:80] + b"\2" + block[81:] * 2
+
+
+def old_address(when, ip):
+    return struct.pack("<I", when) + b"\xff" * 8 + bytes(10) + b"\xff\xff" + bytes(ip) + struct.pack(">H", 8333)
+
+
+def of_kind(kind, payload):
+    return struct.pack("<I", kind) + payload
+
+
+def filter_range(c):
+    return b"\0" + struct.pack("<I", 1) + c.peer.chain.hashes[-1]
+
+
+TOR_V2 = bytes(4) + b"\x09\3\x0a" + b"\x08" * 10 + b"\x20\x8d"
+THINGS = b"".join(of_kind(0x1000 + i, b"\6" * 32) for i in range(1000))
+
 UNKNOWN = [hashlib.sha256(b"%d" % n).digest() for n in range(COUNT_MAX)]
 STRAY = Chain(120, b"stray", end=GENESIS_TIME + 90_000)
 REPEATED = one_chain(2000, b"again")
@@ -409,6 +488,64 @@ KINDS = [
     Kind("sends half of a message and no more", once(lambda c: (setattr(c, "left", 100), c.send(b"headers", bytes(2000))), instead=True)),
     Kind("sends a packet with a changed bit", once(lambda c: c.write(c.transport.packet(b"\x12" + bytes(8))[:-1] + b"!")), transports="2"),
     Kind("sends 10,000 decoy packets", once(lambda c: c.write(b"".join(c.transport.packet(bytes(300), is_decoy=True) for _ in range(10_000)))), transports="2"),
+    # The rest of the table that the simulated network plays.
+    Kind("talks before it has said verack", hello=talks_before_verack),
+    Kind("answers pings that were not sent", say(b"pong", bytes(8), 1000)),
+    Kind("gives blocks in reverse order", reversed_blocks),
+    Kind("has more work, and gives all but the last", gives(below=HONEST_COUNT - 1), chain="longer"),
+    Kind("sends an empty packet", once(lambda c: c.write(c.transport.packet(b""))), transports="2"),
+    Kind("asks with a locator of 101 hashes 1,000 times", say(b"getheaders", locator([bytes(32)] * 101), 1000)),
+    Kind("sends an address of a wrong length", say(b"addrv2", bytes([1, 0, 0, 0, 0, 9, 1, 3, 1, 2, 3, 0, 1]))),
+    Kind("sends addresses of unknown networks", say(b"addrv2", compact(1000) + bytes([0, 0, 0, 0, 9, 99, 2, 3, 1, 0, 1]) * 1000)),
+    Kind("pings without a nonce, answers with one byte", says_all((b"ping", b"", 1), (b"pong", b"\1", 1))),
+    Kind("sends messages of other services", says_all(*((n, b"\3" * 40, 1) for n in (b"wtxidrelay", b"sendtxrcncl", b"filterload", b"mempool", b"getblocktxn", b"feature")))),
+    Kind("sends compact blocks that were not asked for", once(lambda c: [c.send(n, b[:80] + bytes(9)) for b in c.peer.chain.blocks[:40] for n in (b"cmpctblock", b"blocktxn")])),
+    Kind("asks for filtered blocks", say(b"getdata", compact(100) + of_kind(3, b"\4" * 32) * 100)),
+    Kind("counts transactions behind its headers", each(with_transactions)),
+    Kind("announces the honest chain, and gives nothing", silent_with_invs),
+    Kind("forks off at each height", each(forks_everywhere)),
+    Kind("closes inside a block", once(closes_inside, b"getdata", instead=True)),
+    # Messages of other services, counts and lengths that cannot be, blocks that only look like blocks.
+    Kind("has line ends and escapes in its user agent", hello=plain(agent=b"/x/\r\n2026-01-01T00:00:00Z \x1b[2J%n%s\0")),
+    Kind("speaks a protocol of the year 3000", hello=plain(number=0x7FFFFFFF)),
+    Kind("offers every service", hello=plain(services=(1 << 64) - 1)),
+    Kind("sends unknown messages before its version", hello=junk_first),
+    Kind("says sendheaders 10,000 times", say(b"sendheaders", b"", 10_000)),
+    Kind("says wtxidrelay after verack", say(b"wtxidrelay")),
+    Kind("says sendtxrcncl after verack", say(b"sendtxrcncl", b"\1" * 12, 3)),
+    Kind("wants a fee of more than all money", say(b"feefilter", b"\xff" * 8, 100)),
+    Kind("clears a bloom filter", say(b"filterclear")),
+    Kind("adds to a bloom filter", say(b"filteradd", b"\4\1\2\3\4")),
+    Kind("loads an empty bloom filter", say(b"filterload", bytes(10))),
+    Kind("asks for the mempool", say(b"mempool")),
+    Kind("asks for compact filters that are not offered", once(lambda c: c.send(b"getcfilters", filter_range(c)))),
+    Kind("asks for filter headers that are not offered", once(lambda c: c.send(b"getcfheaders", filter_range(c)))),
+    Kind("asks for filter checkpoints that are not offered", say(b"getcfcheckpt", bytes(33))),
+    Kind("sends alerts", say(b"alert", b"\x60" * 200, 100)),
+    Kind("sends 10,000 transactions that do not deserialize", say(b"tx", b"\xfd" * 60, 10_000)),
+    Kind("sends a transaction of 3.9 MB", say(b"tx", b"\1" * 3_900_000)),
+    Kind("asks for transactions at places beyond the end of a block", once(lambda c: [c.send(b"getblocktxn", c.peer.chain.hashes[0] + b"\2\xfe\xff\xff\xff\xff\xfd\xff\xff") for _ in range(100)])),
+    Kind("sends compact blocks whose short ids are all the same", once(lambda c: [c.send(b"cmpctblock", c.peer.chain.blocks[0][:80] + b"\x09" * 8 + compact(10_000) + b"\5" * 60_000) for _ in range(10)])),
+    Kind("sends transactions of a block that were not asked for", once(lambda c: [c.send(b"blocktxn", c.peer.chain.hashes[0] + b"\xfd\xff\xff") for _ in range(100)])),
+    Kind("announces the same block 50,000 times", once(lambda c: c.send(b"inv", inventory(UNKNOWN[:1] * 50_000)))),
+    Kind("announces and asks for things of unknown kinds", says_all((b"inv", compact(1000) + THINGS, 1), (b"getdata", compact(1000) + THINGS, 1))),
+    Kind("sends empty inventories 10,000 times", says_all(*((n, b"\0", 10_000) for n in (b"inv", b"getdata", b"notfound")))),
+    Kind("counts 4 billion announcements", say(b"inv", b"\xfe\xff\xff\xff\xff\2")),
+    Kind("counts 4 billion addresses", say(b"addr", b"\xfe\xff\xff\xff\xff\2")),
+    Kind("writes a count in more bytes than it needs", say(b"headers", b"\xfd\1\0\7")),
+    Kind("asks for headers with an empty locator 1,000 times", say(b"getheaders", locator([])[:-32] + b"\7" * 32, 1000)),
+    Kind("asks by getblocks with a locator of 102 hashes", say(b"getblocks", locator([bytes(32)] * 102))),
+    Kind("sends addresses of the year 2106 and of this machine", say(b"addr", b"\3" + old_address(0xFFFFFFFF, [60, 1, 2, 3]) + old_address(0, [127, 0, 0, 1]) + old_address(1, [0] * 4), 100)),
+    Kind("sends addresses of the second version of Tor", say(b"addrv2", compact(1000) + TOR_V2 * 1000)),
+    Kind("pings and answers pings with 3.9 MB", says_all((b"ping", b"\1" * 3_900_000, 1), (b"pong", b"\1" * 3_900_000, 1))),
+    Kind("says verack with 3.9 MB", say(b"verack", b"\1" * 3_900_000)),
+    Kind("sends a message of another network", raw(b"\xf9\xbe\xb4\xd9" + frame(b"ping", bytes(8))[4:]), transports="1"),
+    Kind("sends 2,000 headers of low work, and then none", each(low_then_none)),
+    Kind("gives the first block for every block", lambda c, n, p: n == b"getdata" and not [c.send(b"block", c.peer.chain.blocks[0]) for _ in listed(p, 36, 4)] or n == b"getdata"),
+    Kind("gives blocks whose last transaction is there twice", gives(change=doubled)),
+    Kind("gives blocks without a transaction", gives(change=lambda b: b[:80] + b"\0")),
+    Kind("gives blocks that count 4 billion transactions", gives(change=lambda b: b[:80] + b"\xfe\xff\xff\xff\xff\1")),
+    Kind("gives the same block 1,000 times, unasked", once(lambda c: [c.send(b"block", c.peer.chain.blocks[5]) for _ in range(1000)])),
 ]
 
 # The twenty that matter most: they cost time, memory or a connection in one of the programs, or did once.

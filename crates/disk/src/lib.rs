@@ -44,6 +44,8 @@ pub use memory_file::MemoryFile;
 pub use real::RealDisk;
 #[cfg(unix)]
 pub use served::ServedDisk;
+#[cfg(all(unix, any(test, feature = "testing")))]
+pub use served::fuzz_served;
 #[cfg(any(test, feature = "testing"))]
 pub use sim::{Fault, Kind, Loss, SimDisk};
 

@@ -147,27 +147,53 @@ fn question(below: &Path, ask: Ask) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
+/// Reads `data` as the answer to each kind of question: nothing panics, nor asks for memory for more than is there.
+#[cfg(any(test, feature = "testing"))]
+pub fn fuzz_served(mut data: &[u8]) {
+    let (Ok(kind), Ok(status)) = (byte(&mut data), byte(&mut data)) else { return };
+    match (status, kind % 3) {
+        (2, _) => _ = short_bytes(&mut data),
+        (_, 0) => _ = (byte(&mut data), array::<8>(&mut data)),
+        (_, 1) => {
+            let there = data.len();
+            if let Ok(names) = names(&mut data) {
+                assert!(names.len() * 3 <= there, "each name takes three bytes at least");
+            }
+        }
+        _ => _ = fill(&mut data, &mut [0; 1000]),
+    }
+}
+
 fn malformed(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the program that serves files sent {what}"))
 }
 
-fn array<const N: usize>(stream: &mut UnixStream) -> io::Result<[u8; N]> {
+fn array<const N: usize>(stream: &mut impl Read) -> io::Result<[u8; N]> {
     let mut out = [0; N];
     stream.read_exact(&mut out)?;
     Ok(out)
 }
 
-fn byte(stream: &mut UnixStream) -> io::Result<u8> {
+fn byte(stream: &mut impl Read) -> io::Result<u8> {
     Ok(array::<1>(stream)?[0])
 }
 
-fn short_bytes(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
+fn short_bytes(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut out = vec![0; u16::from_le_bytes(array(stream)?).into()];
     stream.read_exact(&mut out)?;
     Ok(out)
 }
 
-fn names(stream: &mut UnixStream) -> io::Result<Vec<DirEntry>> {
+/// The bytes of an answer, as many as were asked for.
+fn fill(stream: &mut impl Read, piece: &mut [u8]) -> io::Result<()> {
+    let bytes = u32::from_le_bytes(array(stream)?) as usize;
+    if bytes != piece.len() {
+        return Err(malformed(&format!("{bytes} bytes in place of {}", piece.len())));
+    }
+    stream.read_exact(piece)
+}
+
+fn names(stream: &mut impl Read) -> io::Result<Vec<DirEntry>> {
     let count = u32::from_le_bytes(array(stream)?);
     if count > NAMES_MAX {
         return Err(malformed(&format!("{count} names of a directory")));
@@ -277,13 +303,7 @@ impl DiskFile for ServedFile {
         let mut at = offset;
         for piece in buffer[..have].chunks_mut(READ_BYTES_MAX) {
             let ask = Ask::Read { offset: at, bytes: piece.len() as u32 };
-            let read = self.link.ask(&self.path, ask, |stream| {
-                let bytes = u32::from_le_bytes(array(stream)?) as usize;
-                if bytes != piece.len() {
-                    return Err(malformed(&format!("{bytes} bytes in place of {}", piece.len())));
-                }
-                stream.read_exact(piece)
-            });
+            let read = self.link.ask(&self.path, ask, |stream| fill(stream, piece));
             let done = read.and_then(|done| done.ok_or_else(not_found));
             done.map_err(|why| DiskError::new("read", &self.path, why).at_offset(at))?;
             at += piece.len() as u64;
@@ -292,9 +312,17 @@ impl DiskFile for ServedFile {
     }
 
     fn bytes(&self) -> DiskResult<Bytes> {
-        let too_long = |_| DiskError::new("read", &self.path, io::Error::from(io::ErrorKind::FileTooLarge));
-        let mut bytes = vec![0; usize::try_from(self.len).map_err(too_long)?];
-        self.read_exact_at(0, &mut bytes)?;
+        // The length is what the other program says: memory is taken for what came, piece by piece.
+        let no_room = |kind: io::ErrorKind| DiskError::new("read", &self.path, io::Error::from(kind));
+        let len = usize::try_from(self.len).map_err(|_| no_room(io::ErrorKind::FileTooLarge))?;
+        let mut bytes = Vec::new();
+        while bytes.len() < len {
+            let start = bytes.len();
+            let more = READ_BYTES_MAX.min(len - start);
+            bytes.try_reserve(more).map_err(|_| no_room(io::ErrorKind::OutOfMemory))?;
+            bytes.resize(start + more, 0);
+            self.read_exact_at(start as u64, &mut bytes[start..])?;
+        }
         Ok(bytes.into())
     }
 
@@ -353,6 +381,33 @@ mod tests {
 
     fn read_of(path: &str, offset: u64, bytes: u32) -> Vec<u8> {
         asked(b'R', path, &[&offset.to_le_bytes()[..], &bytes.to_le_bytes()].concat())
+    }
+
+    /// A program that says that a file has 4 EiB: memory is taken for what it gives, not for what it says.
+    #[test]
+    fn length_that_cannot_be_takes_no_memory() {
+        let path = Path::new("/store/chain/blocks/blk00000.dat");
+        let length = [&[0, 0][..], &(1u64 << 62).to_le_bytes()].concat();
+        let (_dir, disk, server) = serving(vec![
+            (asked(b'M', "blocks/blk00000.dat", &[]), length),
+            (read_of("blocks/blk00000.dat", 0, READ_BYTES_MAX as u32), [&[2, 4, 0][..], b"away"].concat()),
+        ]);
+        let why = disk.open(path).unwrap().bytes().unwrap_err().to_string();
+        assert!(why.contains("away"), "{why}");
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn any_bytes_are_read_as_an_answer_or_refused() {
+        let mut state = 1u64;
+        for _ in 0..2000 {
+            let mut byte = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 56) as u8
+            };
+            let bytes: Vec<u8> = (0..byte()).map(|i| if i < 6 { byte() % 4 } else { byte() }).collect();
+            fuzz_served(&bytes);
+        }
     }
 
     #[test]

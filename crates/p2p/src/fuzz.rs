@@ -65,6 +65,22 @@ pub fn fuzz_codec(data: &[u8]) {
     }
 }
 
+/// Gives `data` to the reader of a proxy's answers, for hosts of each kind: it ends, and reads no more than is there.
+pub fn fuzz_socks5(data: &[u8]) {
+    let hosts = [
+        socks5::Host::Name("host".to_owned()),
+        socks5::Host::Name("n".repeat(255)),
+        socks5::Host::Ip([9, 9, 9, 9].into()),
+        socks5::Host::Ip([7_u16; 8].into()),
+    ];
+    for host in hosts {
+        // A refusal and an answer have words.
+        if let Err(why) = socks5::connect(&mut Says(data), &host, 8333, 7) {
+            assert!(why.to_string().starts_with("proxy: "), "{why}");
+        }
+    }
+}
+
 /// Payload of an encrypted message; more would only take time.
 const V2_BYTES_MAX: usize = 2000;
 
@@ -183,12 +199,13 @@ mod tests {
                 data.iter_mut().for_each(|byte| *byte &= 0x1f);
             }
             fuzz_codec(&data);
+            fuzz_socks5(&data);
         }
     }
 
     #[test]
     fn seeds_of_the_fuzzer_hold() {
-        for (target, run) in [("codec", fuzz_codec as fn(&[u8])), ("peer", fuzz_peer)] {
+        for (target, run) in [("codec", fuzz_codec as fn(&[u8])), ("peer", fuzz_peer), ("socks5", fuzz_socks5)] {
             for seed in testkit::fuzz_seeds(target) {
                 run(&seed);
             }

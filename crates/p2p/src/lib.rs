@@ -66,7 +66,7 @@ pub use chain::{ChainView, FilterHeader, HEADERS_COUNT_MAX, HeaderInfo, HeaderRe
 pub use facts::NetworkFacts;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
-pub use fuzz::{fuzz_codec, fuzz_peer};
+pub use fuzz::{fuzz_codec, fuzz_peer, fuzz_socks5};
 pub use net::{AddedPeer, Network, Peers};
 pub use packet::Packet;
 pub use params::NetworkParams;

@@ -238,6 +238,11 @@ impl Transport {
         &mut self.staging[self.filled..]
     }
 
+    /// Bytes that [`Transport::space`] will take for a message that no one asked for, beyond what it has.
+    pub fn growth(&self) -> usize {
+        self.partial.as_ref().filter(|_| !self.block_owed).map_or(0, |partial| partial.growth(false))
+    }
+
     /// `bytes` bytes were put into [`Transport::space`].
     pub fn received(&mut self, bytes: usize) {
         self.received_bytes += bytes as u64;
@@ -595,16 +600,23 @@ impl Handshake {
 }
 
 impl Partial {
+    /// Bytes that the next room takes beyond what it has: none while there is some.
+    fn growth(&self, in_full: bool) -> usize {
+        if self.bytes.len() > self.have_bytes {
+            return 0;
+        }
+        let want = self.want_bytes - self.have_bytes;
+        if in_full { want } else { want.min(self.have_bytes.max(STEP_BYTES)) }
+    }
+
     /// Room for at least one byte and at most what is wanted.
     fn space(&mut self, in_full: bool) -> &mut [u8] {
-        let have = self.have_bytes;
-        if self.bytes.len() == have {
-            let want = self.want_bytes - have;
-            let more = if in_full { want } else { want.min(have.max(STEP_BYTES)) };
+        let more = self.growth(in_full);
+        if more > 0 {
             self.bytes.reserve_exact(more);
-            self.bytes.resize(have + more, 0);
+            self.bytes.resize(self.have_bytes + more, 0);
         }
-        &mut self.bytes[have..]
+        &mut self.bytes[self.have_bytes..]
     }
 }
 

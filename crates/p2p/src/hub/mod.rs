@@ -385,6 +385,17 @@ impl Hub {
         self.blocks.may_read(&self.context.config, id)
     }
 
+    /// Where the next bytes of a connection are to be put: see [`Transport::space`]. Before an unfinished message of a peer that
+    /// connected to us takes more memory, there is room for it; nothing, where this peer had to give its place up for that.
+    pub fn space(&mut self, id: PeerId, now: Now) -> Option<&mut [u8]> {
+        let peer = self.context.peers.get(&id)?;
+        let growth = if peer.is_outbound() { 0 } else { peer.transport.growth() };
+        if growth > 0 {
+            self.drop_who_holds_most(growth, now);
+        }
+        self.context.peers.get_mut(&id).map(|peer| peer.transport.space())
+    }
+
     /// `bytes` bytes were put into the space of a connection's transport.
     pub fn received(&mut self, id: PeerId, bytes: usize, now: Now) {
         let Some(peer) = self.context.peers.get_mut(&id) else { return };
@@ -430,20 +441,21 @@ impl Hub {
     fn bound_unfinished(&mut self, id: PeerId, now: Now) {
         let block_bytes = self.blocks.mean_block_bytes();
         if self.context.peers.get(&id).is_some_and(|peer| memory::is_large(peer, block_bytes)) {
-            self.drop_who_holds_most(now);
+            self.drop_who_holds_most(0, now);
         }
     }
 
-    fn drop_who_holds_most(&mut self, now: Now) {
+    /// Until all unfinished messages have room, and `more` bytes besides.
+    fn drop_who_holds_most(&mut self, more: usize, now: Now) {
         let block_bytes = self.blocks.mean_block_bytes();
-        while let Some((id, reason)) = memory::who_holds_most(&self.context, block_bytes) {
+        while let Some((id, reason)) = memory::who_holds_most(&self.context, more, block_bytes) {
             self.drop_peer(id, reason, now);
         }
     }
 
     /// Sees whether a bound of memory is reached, and disconnects who holds most until it is not.
     fn tick_memory(&mut self, now: Now) {
-        self.drop_who_holds_most(now);
+        self.drop_who_holds_most(0, now);
         self.serving.look_at_memory(&self.context, self.blocks.mean_block_bytes(), now);
         while let Some((id, reason)) = self.serving.who_reads_little(&self.context) {
             self.drop_peer(id, reason, now);

@@ -393,8 +393,7 @@ impl Runner {
         let now = self.now();
         let mut left = READ_BYTES_MAX.min(self.rate.available(now.since_start));
         while left > 0 && self.hub.may_read(id) {
-            let (Some(socket), Some(peer)) = (self.sockets.get(&id), self.hub.peer_mut(id)) else { return };
-            let space = peer.transport.space();
+            let (Some(socket), Some(space)) = (self.sockets.get(&id), self.hub.space(id, now)) else { return };
             let room = space.len().min(left);
             let result = rustix::io::read(socket, &mut space[..room]);
             let now = self.now();

@@ -1,8 +1,8 @@
 //! Memory that inbound peers hold: who gives it back when a bound is reached.
 //!
 //! - Unfinished messages: a peer may begin a message of 4 MB and never end it. While those of all inbound peers take more
-//!   than [`UNFINISHED_BYTES_MAX`], the one with the largest is disconnected: at once, when bytes came that have room reserved,
-//!   so that many at once do not take more. Core bounds each peer (`-maxreceivebuffer`,
+//!   than [`UNFINISHED_BYTES_MAX`], or would with the room that one more needs, the one with the largest is disconnected: before
+//!   that room is taken, so that many at once do not take more. Core bounds each peer (`-maxreceivebuffer`,
 //!   5 MB), and not all together.
 //! - Answers that are not read: while the send queues are full ([`super::room::SEND_TOTAL_BYTES_MAX`]), the one with the
 //!   longest queue of those that have taken nothing for [`UNREAD_TIMEOUT`] is disconnected. Core waits for 20 minutes. Where
@@ -106,10 +106,10 @@ impl Serving {
     }
 }
 
-/// Which peer gives its place up because all unfinished messages take too much; to be asked until none does.
-/// `block_bytes` is the mean of blocks.
-pub(in super::super) fn who_holds_most(cx: &Context, block_bytes: usize) -> Option<(PeerId, Reason)> {
-    let is_full = unfinished_bytes(cx, block_bytes) > UNFINISHED_BYTES_MAX;
+/// Which peer gives its place up because all unfinished messages take too much, or would with `more` bytes; to be asked until
+/// none does. `block_bytes` is the mean of blocks.
+pub(in super::super) fn who_holds_most(cx: &Context, more: usize, block_bytes: usize) -> Option<(PeerId, Reason)> {
+    let is_full = unfinished_bytes(cx, block_bytes) + more > UNFINISHED_BYTES_MAX;
     let (id, bytes) = most_of(cx, |peer| unfinished(peer, block_bytes)).filter(|_| is_full)?;
     Some((id, Reason::Unfinished(bytes)))
 }

@@ -20,7 +20,7 @@ pub(super) const HONEST_COUNT: usize = 60;
 /// The peer is kept.
 pub(super) const KEPT: &str = "";
 /// Core disconnects who asks for bloom filters, which it does not offer by default.
-const BLOOM: &str = "bloom filters are not offered";
+pub(super) const BLOOM: &str = "bloom filters are not offered";
 
 /// How a peer greets; whether it says verack then.
 type Hello = fn(&mut Server, Now) -> bool;
@@ -43,20 +43,20 @@ pub(super) struct Row {
     pub(super) bend: fn() -> Bend,
 }
 
-const fn row(name: &'static str, outbound: &'static str, inbound: &'static str, bend: fn() -> Bend) -> Row {
+pub(super) const fn row(name: &'static str, outbound: &'static str, inbound: &'static str, bend: fn() -> Bend) -> Row {
     Row { name, outbound, inbound, within_s: 5, bytes_max: 400_000, transports: [true; 2], hello: greets, bend }
 }
 
 /// A kind that is peculiar in how it greets.
-const fn hello(name: &'static str, outbound: &'static str, inbound: &'static str, hello: Hello) -> Row {
+pub(super) const fn hello(name: &'static str, outbound: &'static str, inbound: &'static str, hello: Hello) -> Row {
     Row { hello, ..row(name, outbound, inbound, || Box::new(|_, _, _| false)) }
 }
 
 impl Row {
-    const fn within(self, within_s: u64) -> Row {
+    pub(super) const fn within(self, within_s: u64) -> Row {
         Row { within_s, ..self }
     }
-    const fn bytes(self, bytes_max: usize) -> Row {
+    pub(super) const fn bytes(self, bytes_max: usize) -> Row {
         Row { bytes_max, ..self }
     }
     /// What it does with each message: to our version message it greets, unless it did before, and `said` whether it says
@@ -74,7 +74,7 @@ impl Row {
         })
     }
     /// With bytes of v1: in v2 whether and when they fail to decrypt is a matter of chance.
-    const fn v1(self) -> Row {
+    pub(super) const fn v1(self) -> Row {
         Row { transports: [true, false], ..self }
     }
     const fn v2(self) -> Row {
@@ -88,7 +88,7 @@ fn greets(server: &mut Server, now: Now) -> bool {
 }
 
 /// Greets with another version message.
-fn version(server: &mut Server, now: Now, change: impl Fn(&mut Version)) {
+pub(super) fn version(server: &mut Server, now: Now, change: impl Fn(&mut Version)) {
     let mut version = server.version(now);
     change(&mut version);
     server.send(&Message::Version(version));
@@ -118,7 +118,7 @@ fn cut_block(part: usize) -> Bend {
 }
 
 /// A payload that counts this many entries and has them.
-fn counted(count: usize, entry: &[u8]) -> Vec<u8> {
+pub(super) fn counted(count: usize, entry: &[u8]) -> Vec<u8> {
     let mut payload = Vec::new();
     primitives::encode::put_compact_size(&mut payload, count as u64);
     payload.extend(entry.repeat(count));
@@ -126,7 +126,7 @@ fn counted(count: usize, entry: &[u8]) -> Vec<u8> {
 }
 
 /// A getheaders with this many hashes.
-fn locator_of(count: usize) -> Vec<u8> {
+pub(super) fn locator_of(count: usize) -> Vec<u8> {
     [&70016u32.to_le_bytes()[..], &counted(count, &[7; 32]), &[0; 32]].concat()
 }
 
@@ -177,7 +177,7 @@ fn on_get_headers(act: impl Fn(&mut Server) + 'static) -> Bend {
 }
 
 /// Does something when it is asked for headers the first time, and then serves as an honest peer does.
-fn once(act: impl Fn(&mut Server) + 'static) -> Bend {
+pub(super) fn once(act: impl Fn(&mut Server) + 'static) -> Bend {
     let mut done = false;
     Box::new(move |server, message, _| {
         if matches!(message, Message::GetHeaders(..)) && !std::mem::replace(&mut done, true) {
@@ -217,7 +217,7 @@ pub(super) fn shows(made: &'static Made, given: usize) -> Bend {
 }
 
 /// Changes every block that it gives.
-fn gives(change: fn(&mut Vec<u8>)) -> Bend {
+pub(super) fn gives(change: fn(&mut Vec<u8>)) -> Bend {
     Box::new(move |server, message, _| {
         let Message::GetData(list) = message else { return false };
         for hash in list.iter().filter_map(Inventory::block) {
@@ -277,7 +277,7 @@ fn prefix(count: usize) -> Made {
 }
 
 /// As [`on_get_headers`], with a memory.
-fn on_get_headers_mut(mut act: impl FnMut(&mut Server) + 'static) -> Bend {
+pub(super) fn on_get_headers_mut(mut act: impl FnMut(&mut Server) + 'static) -> Bend {
     Box::new(move |server, message, _| {
         let is = matches!(message, Message::GetHeaders(..));
         if is {

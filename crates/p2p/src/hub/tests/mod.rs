@@ -7,6 +7,7 @@ mod good;
 mod hostile;
 mod kinds;
 mod lines;
+mod more_kinds;
 mod queues;
 mod seeds;
 mod slow;

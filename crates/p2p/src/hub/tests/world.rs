@@ -290,8 +290,7 @@ impl World {
             if credit == 0 {
                 break;
             }
-            let Some(peer) = self.hub.peer_mut(id) else { break };
-            let space = peer.transport.space();
+            let Some(space) = self.hub.space(id, now) else { break };
             let count = bytes.len().min(credit).min(space.len());
             space[..count].copy_from_slice(&bytes[..count]);
             bytes.drain(..count);
