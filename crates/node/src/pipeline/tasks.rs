@@ -20,6 +20,11 @@ const SCRIPTS_PER_TASK_MIN: usize = 256;
 /// The most: a block of ordinary transactions has fewer inputs. Signatures that are checked together take less time each the
 /// more they are.
 const SCRIPTS_PER_TASK_MAX: usize = 8192;
+/// A block with more bytes for each input has few scripts that are long or check much: a task has fewer of them, by bytes, so that
+/// every worker has some, and none takes so long that Ctrl-C waits for it. An ordinary block has 230.
+const BYTES_PER_INPUT_ORDINARY: usize = 1024;
+const SCRIPT_TASK_BYTES_MIN: usize = 32 << 10;
+const SCRIPT_TASK_BYTES_MAX: usize = 128 << 10;
 /// Blocks that one worker applies in a shard group before other work may go first.
 const GROUP_BLOCKS_MAX: usize = 8;
 
@@ -170,7 +175,8 @@ impl Pipeline<'_> {
         let (result, now) = self.stats.timed_for(Stage::Judge, flight.times(), || self.judge_flight(flight, &times));
         let chunks = result.map(|judged| {
             let inputs = if flight.context().scripts().is_some() { judged.inputs() } else { 0 };
-            let tasks = script_tasks(inputs, self.scheduler().workers_per_block());
+            let bytes = flight.job().bytes.len();
+            let tasks = script_tasks(inputs, bytes, self.scheduler().workers_per_block());
             flight.set_judged(judged, tasks);
             tasks
         });
@@ -256,8 +262,13 @@ fn sorted_misses(flight: &Flight) -> (Vec<CoinKey>, Vec<(u32, u32)>) {
 }
 
 /// Tasks that check the scripts of a block: one for each worker that it has, as far as they have enough to do and not too much.
-fn script_tasks(inputs: usize, workers: usize) -> usize {
-    inputs.div_ceil(inputs.div_ceil(workers.max(1)).clamp(SCRIPTS_PER_TASK_MIN, SCRIPTS_PER_TASK_MAX))
+fn script_tasks(inputs: usize, block_bytes: usize, workers: usize) -> usize {
+    let in_bytes = |bytes: usize| ((bytes as u64 * inputs as u64 / block_bytes.max(1) as u64) as usize).max(1);
+    let limits = match block_bytes > inputs * BYTES_PER_INPUT_ORDINARY {
+        true => in_bytes(SCRIPT_TASK_BYTES_MIN)..=in_bytes(SCRIPT_TASK_BYTES_MAX),
+        false => SCRIPTS_PER_TASK_MIN..=SCRIPTS_PER_TASK_MAX,
+    };
+    inputs.div_ceil(inputs.div_ceil(workers.max(1)).clamp(*limits.start(), *limits.end()))
 }
 
 /// The inputs of one of so many tasks; all have as many, or one less.
@@ -281,21 +292,34 @@ mod tests {
 
     #[test]
     fn tasks_cover_all_inputs_once() {
-        for (inputs, workers, want) in [
-            (0, 2, 0),
-            (1, 2, 1),
-            (256, 8, 1),
-            (257, 8, 2),
-            (8192, 1, 1),
-            (8193, 1, 2),
-            (7000, 2, 2),
-            (17000, 2, 3),
-            (7000, 16, 16),
-            (7000, 64, 28),
-            (7000, 0, 1),
-        ] {
-            let tasks = script_tasks(inputs, workers);
-            assert_eq!(tasks, want, "{inputs} inputs, {workers} workers");
+        const ORDINARY: usize = 230;
+        for (inputs, bytes, workers, want) in [
+            // Few long scripts: 80 that hash a megabyte each, 40 with 2,000 checks each, an input of 4 MB.
+            (80, 960_000, 2, 8),
+            (80, 960_000, 16, 16),
+            (40, 3_925_000, 1, 40),
+            (1, 3_925_000, 2, 1),
+            (800, 2_970_000, 1, 23),
+        ]
+        .into_iter()
+        .chain(
+            [
+                (0, 2, 0),
+                (1, 2, 1),
+                (256, 8, 1),
+                (257, 8, 2),
+                (8192, 1, 1),
+                (8193, 1, 2),
+                (7000, 2, 2),
+                (17000, 2, 3),
+                (7000, 16, 16),
+                (7000, 64, 28),
+                (7000, 0, 1),
+            ]
+            .map(|(inputs, workers, want)| (inputs, inputs * ORDINARY, workers, want)),
+        ) {
+            let tasks = script_tasks(inputs, bytes, workers);
+            assert_eq!(tasks, want, "{inputs} inputs, {bytes} bytes, {workers} workers");
             let mut next = 0;
             for task in 0..tasks {
                 let part = inputs_of_task(inputs, tasks, task);
