@@ -6,9 +6,11 @@
 use crate::fault::Result;
 use crate::fileinfo::FileInfo;
 use crate::index::{IndexEntry, LoadedIndex};
-use crate::layout::Layout;
+use crate::layout::{self, Layout};
+use crate::restore::resolved;
 use disk::Disk;
 use primitives::Height;
+use std::path::{Path, PathBuf};
 
 /// Blocks below the tip that are always kept.
 pub const BLOCKS_KEPT_MIN: u32 = 288;
@@ -113,16 +115,34 @@ pub fn is_block_pruned(index: &LoadedIndex, entry: &IndexEntry) -> bool {
     index.is_pruned && entry.data().is_none() && entry.tx_count > 0
 }
 
-/// Removes the block and undo files with these numbers, as far as they are there.
+/// A file that stays where it lies although the link to it was pruned.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stayed {
+    /// The file.
+    pub path: PathBuf,
+    /// Why it stays.
+    pub why: String,
+}
+
+/// Removes the block and undo files with these numbers, as far as they are there. Where one is a link, the file that it leads
+/// to goes with it: `stayed` has those that cannot go.
 ///
 /// To be called when coins, index and `prunedblockfiles` are durable; can be called again after a crash.
 ///
 /// # Errors
 ///
 /// What the system says.
-pub fn remove_files(disk: &dyn Disk, layout: &Layout, files: &[u32]) -> Result<()> {
+pub fn remove_files(disk: &dyn Disk, layout: &Layout, files: &[u32], stayed: &mut Vec<Stayed>) -> Result<()> {
     for &file in files {
         for path in [layout.block_file(file), layout.undo_file(file)] {
+            // What a link leads to goes first: after a crash the link still says where that is.
+            let target = resolved(disk, &path)?;
+            if target != path
+                && let Some(why) = remove_target(disk, &target)
+            {
+                stayed.retain(|other| other.path != target);
+                stayed.push(Stayed { path: target, why });
+            }
             match disk.remove_file(&path) {
                 Ok(()) => {}
                 Err(why) if why.is_not_found() => {}
@@ -136,13 +156,24 @@ pub fn remove_files(disk: &dyn Disk, layout: &Layout, files: &[u32]) -> Result<(
     Ok(())
 }
 
+/// Removes what a link leads to; says why it stays. What does not bear the name of a block or undo file may be anything.
+fn remove_target(disk: &dyn Disk, target: &Path) -> Option<String> {
+    let name = target.file_name().unwrap_or_default();
+    let is_ours = layout::block_file_number(name).is_some() || layout::undo_file_number(name).is_some();
+    match disk.metadata(target) {
+        Ok(None) => None,
+        Ok(Some(known)) if known.is_dir || !is_ours => Some("its name is not that of a block or undo file".to_owned()),
+        Ok(Some(_)) => disk.remove_file(target).err().filter(|why| !why.is_not_found()).map(|why| why.to_string()),
+        Err(why) => Some(why.to_string()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Status;
     use disk::SimDisk;
     use primitives::{BlockHash, Header};
-    use std::path::Path;
 
     const MIB: u32 = 1024 * 1024;
 
@@ -227,8 +258,10 @@ mod tests {
         for path in [layout.block_file(1), layout.undo_file(1), layout.block_file(2)] {
             disk.create(&path).unwrap();
         }
-        remove_files(&*disk, &layout, &[1, 7]).unwrap();
-        remove_files(&*disk, &layout, &[1]).unwrap();
+        let mut stayed = Vec::new();
+        remove_files(&*disk, &layout, &[1, 7], &mut stayed).unwrap();
+        remove_files(&*disk, &layout, &[1], &mut stayed).unwrap();
+        assert!(stayed.is_empty());
         assert_eq!(disk.list(layout.blocks_dir()).unwrap().len(), 1);
     }
 
@@ -249,5 +282,38 @@ mod tests {
         );
         let never = LoadedIndex { is_pruned: false, ..index };
         assert!(already_pruned(&never).is_empty() && !is_block_pruned(&never, &gone));
+    }
+
+    /// The space of a linked file is freed where it lies, unless it may be something else.
+    #[cfg(unix)]
+    #[test]
+    fn files_that_links_lead_to_go_with_the_links_or_are_named() {
+        use std::os::unix::fs::symlink;
+        let top = tempfile::tempdir().unwrap();
+        let far = top.path().join("far");
+        let layout = Layout::new(&top.path().join("d"), "", None);
+        let disk = disk::RealDisk::default();
+        layout.create(&disk).unwrap();
+        std::fs::create_dir(&far).unwrap();
+        for name in ["blk00001.dat", "rev00001.dat", "notes"] {
+            std::fs::write(far.join(name), b"bytes").unwrap();
+        }
+        symlink(far.join("blk00001.dat"), far.join("hop")).unwrap();
+        symlink(far.join("hop"), layout.block_file(1)).unwrap();
+        symlink(far.join("rev00001.dat"), layout.undo_file(1)).unwrap();
+        symlink(far.join("notes"), layout.block_file(2)).unwrap();
+        symlink(far.join("gone"), layout.block_file(3)).unwrap();
+        let mut stayed = Vec::new();
+        remove_files(&disk, &layout, &[1, 2, 3], &mut stayed).unwrap();
+        remove_files(&disk, &layout, &[1, 2, 3], &mut stayed).unwrap();
+        let why = "its name is not that of a block or undo file".to_owned();
+        assert_eq!(stayed, [Stayed { path: far.join("notes"), why }]);
+        for name in ["blk00001.dat", "rev00001.dat"] {
+            assert!(!far.join(name).exists(), "{name}");
+        }
+        assert!(far.join("notes").exists());
+        for path in [layout.block_file(1), layout.undo_file(1), layout.block_file(2), layout.block_file(3)] {
+            assert!(path.symlink_metadata().is_err(), "{}", path.display());
+        }
     }
 }

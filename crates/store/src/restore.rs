@@ -139,7 +139,7 @@ pub fn obfuscate(disk: &dyn Disk, path: &Path, key: Key) -> Result<()> {
 }
 
 /// Where a chain of links ends; it is short, or it is none.
-fn resolved(disk: &dyn Disk, path: &Path) -> Result<PathBuf> {
+pub(crate) fn resolved(disk: &dyn Disk, path: &Path) -> Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..8 {
         let Some(target) = disk.read_link(&path)? else { return Ok(path) };

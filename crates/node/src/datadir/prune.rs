@@ -11,11 +11,12 @@ use crate::chain::index::BlockIndex;
 use crate::chain::tree::NodeId;
 use crate::fault::{Fault, Message};
 use crate::options::{Options, Prune};
+use crate::reporting::Reporter;
 use disk::Disk;
 use primitives::Height;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use store::index::LoadedIndex;
-use store::prune::{self, Selection};
+use store::prune::{self, Selection, Stayed};
 use store::{FileInfo, Layout};
 
 /// Where far more lies than the target allows, as at the start of a reindex, a commit is made early only for this much, or
@@ -57,8 +58,29 @@ pub(crate) fn check(options: &Options, disk: &dyn Disk, layout: &Layout) -> Resu
 }
 
 /// Removes files that the index lists as pruned: a crash may have left them.
-pub(crate) fn finish_removal(disk: &dyn Disk, layout: &Layout, loaded: &LoadedIndex) -> Result<(), Fault> {
-    Ok(prune::remove_files(disk, layout, &prune::already_pruned(loaded))?)
+pub(crate) fn finish_removal(
+    disk: &dyn Disk,
+    layout: &Layout,
+    loaded: &LoadedIndex,
+    reporter: &Reporter<'_>,
+) -> Result<(), Fault> {
+    remove_files(disk, layout, &prune::already_pruned(loaded), reporter)
+}
+
+/// Removes files, those that links lead to too; says which of these stay.
+pub(crate) fn remove_files(
+    disk: &dyn Disk,
+    layout: &Layout,
+    files: &[u32],
+    reporter: &Reporter<'_>,
+) -> Result<(), Fault> {
+    let mut stayed = Vec::new();
+    let done = reporter.with_room(|| prune::remove_files(disk, layout, files, &mut stayed));
+    for Stayed { path, why } in stayed {
+        let what = format!("{}: the link to it was pruned, and the file stays and takes room: {why}", path.display());
+        reporter.warn(Message::new(what, "Remove the file, unless it is needed elsewhere"));
+    }
+    done
 }
 
 impl DataDir<'_> {
@@ -152,7 +174,7 @@ impl DataDir<'_> {
         self.writer.forget_undo(&selected.files);
         self.undo_files.forget_open_files();
         self.files.forget_open_files();
-        self.with_room(|| prune::remove_files(&*self.disk, &self.layout, &selected.files))?;
+        remove_files(&*self.disk, &self.layout, &selected.files, &self.reporter)?;
         if self.pruning.files.fetch_add(selected.files.len() as u64, Relaxed) == 0 {
             let kept = prune::BLOCKS_KEPT_MIN;
             self.reporter

@@ -71,7 +71,7 @@ pub(crate) fn open_existing<'e>(
             index::check_not_pruned(&loaded, &layout)?;
         }
         prune::check(options, &*disk, &layout)?.into_iter().for_each(|warning| reporter.warn(warning));
-        reporter.with_room(|| prune::finish_removal(&*disk, &layout, &loaded))?;
+        prune::finish_removal(&*disk, &layout, &loaded, &reporter)?;
     }
     index::check_files_exist(&loaded, &locked.files.numbers()?, &layout)?;
     let is_past = base.is_some() && which == Which::Past;

@@ -39,7 +39,7 @@ pub(super) fn run(options: &Options, pruned: Pruned, events: Events<'_>) -> Resu
     let scan = match &before.loaded {
         // Only a run of this command that was stopped leaves both: its gaps are known.
         Some(loaded) if loaded.is_pruned => {
-            reporter.with_room(|| prune::finish_removal(&*disk, &layout, loaded))?;
+            prune::finish_removal(&*disk, &layout, loaded, &reporter)?;
             scan::scan_files(&locked.files, &locked.files.numbers()?.there, options.par, &reporter)?
         }
         _ => scan::scan(&locked.files, options.par, &reporter)?,

@@ -4,6 +4,7 @@ use super::reindex::Pruned;
 use crate::chain::index::Validity;
 use crate::chain::tree::{GENESIS, NodeId, Tree};
 use crate::datadir::lock::{self, Locked};
+use crate::datadir::prune;
 use crate::fault::{Fault, Message};
 use crate::options::{Options, Prune};
 use crate::reporting::Reporter;
@@ -98,7 +99,7 @@ impl Before {
             "Nothing is to be done",
         ));
         let numbers = locked.files.numbers()?.there;
-        reporter.with_room(|| store::prune::remove_files(&**disk, layout, &numbers))?;
+        prune::remove_files(&**disk, layout, &numbers, reporter)?;
         reporter.with_room(|| store::reindex::remove_undo_files(&**disk, layout))?;
         Ok(Before { loaded: None, best: None, coins: 0, resumes: false, is_of_the_split: false })
     }

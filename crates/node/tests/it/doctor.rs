@@ -518,6 +518,29 @@ fn an_optional_index_is_not_forgotten_by_a_repair_that_is_stopped() {
     }
 }
 
+/// Without an index the blocks of the files are read all the same, and what is damaged is named by its place.
+#[test]
+fn damaged_blocks_are_named_without_an_index() {
+    let known = Known::new();
+    let disk = known.whole();
+    let body = 3 * PER_FILE + 7;
+    flip(&disk, &block_file(3, "blk"), known.place(body) + 8 + 90);
+    let header = 5 * PER_FILE + 4;
+    flip(&disk, &block_file(5, "blk"), known.place(header) + 8 + 40);
+    disk.remove_dir_all(&net("blocks/index")).unwrap();
+    let found = jobs::doctor(&options(&disk), Depth::Deep, &|_| ()).unwrap().findings;
+    let named: BTreeSet<(PathBuf, u64)> = found
+        .iter()
+        .filter(|finding| finding.kind == Kind::BlockDamaged)
+        .map(|finding| (finding.path.clone(), finding.offset.unwrap()))
+        .collect();
+    let want = [(3, known.place(body) + 8), (5, known.place(header))];
+    let want = want.map(|(number, at)| (block_file(number, "blk"), at as u64));
+    assert_eq!(named, BTreeSet::from(want), "{found:?}");
+    let quick = jobs::doctor(&options(&disk), Depth::Quick, &|_| ()).unwrap().findings;
+    assert!(quick.iter().all(|finding| finding.kind == Kind::IndexMissing), "{quick:?}");
+}
+
 /// Files that have what is damaged: no peer is asked for it.
 #[test]
 fn a_repair_takes_blocks_from_files_that_are_given() {

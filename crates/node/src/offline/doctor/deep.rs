@@ -3,22 +3,26 @@
 
 use super::databases::Indexed;
 use super::files::by_file;
-use super::{At, Files, Finding, Kind, Look, read_through};
+use super::{At, Files, Finding, Kind, Look, fetched, read_through};
 use crate::chain::block::Refusal;
 use crate::chain::headers;
+use crate::chain::index::BlockIndex;
 use crate::chain::tree::{GENESIS, NodeId};
+use crate::datadir::lock;
+use crate::datadir::scan::scan_each;
 use crate::fault::Fault;
 use crate::options::Options;
 use crate::pipeline::engine::undo_coins;
 use crate::pipeline::{scratch, stages};
 use crate::threads;
-use crate::threads::locks::{into_inner, lock};
+use crate::threads::locks::{into_inner, lock as locked};
 use primitives::Tables;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use store::FaultKind;
-use store::index::IndexEntry;
+use store::blockfiles::Reason;
+use store::index::{IndexEntry, LoadedIndex, Status};
+use store::{FaultKind, FilePos};
 
 /// What is wrong with one block.
 enum Wrong {
@@ -61,7 +65,7 @@ impl Look<'_> {
                     while let Some((_, records)) = named.get(next.fetch_add(1, Relaxed)) {
                         for entry in records.iter().take_while(|_| !reporter.is_stopping()) {
                             let found = look_at(options, known, entry, files);
-                            lock(&wrong).extend(found.into_iter().map(|found| (*entry, found)));
+                            locked(&wrong).extend(found.into_iter().map(|found| (*entry, found)));
                         }
                     }
                 })?;
@@ -77,6 +81,37 @@ impl Look<'_> {
             self.note(entry, wrong, known, files);
         }
         Ok(())
+    }
+
+    /// Reads all blocks that are found in the files, where no index names them. What repairs them makes the index first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Look::every_byte`].
+    pub(super) fn every_byte_without_index(&mut self, files: &Files) -> Result<(), Fault> {
+        let Ok(now) = lock::clock(self.options) else { return Ok(()) };
+        let Ok(numbers) = files.blocks.numbers() else { return Ok(()) };
+        let there = numbers.there;
+        let looked = scan_each(there.len(), self.options.par, self.reporter, |at| Ok(files.blocks.scan(there[at])))?;
+        let mut tree = BlockIndex::new(&self.options.params);
+        // A file that cannot be read is a finding already.
+        for scan in looked.into_iter().flatten() {
+            for note in scan.notes.iter().filter(|note| note.reason != Reason::Split) {
+                if !self.is_noted(&note.path, u32::try_from(note.bytes.start).unwrap_or(u32::MAX)) {
+                    let at = At { offset: Some(note.bytes.start), ..At::ALL };
+                    let path = note.path.clone();
+                    self.find(Kind::BlockDamaged, &path, at, note.to_string(), fetched(4 << 20));
+                }
+            }
+            tree.take_in(&self.options.params, scan.blocks, now);
+        }
+        let of = |(id, at, _): (NodeId, FilePos, u32)| {
+            let headers = tree.headers();
+            let entry = IndexEntry::header_only(headers.header(id), headers.hash(id), headers.height(id));
+            IndexEntry { status: entry.status.with(Status::HAVE_DATA), file: at.file, data_offset: at.offset, ..entry }
+        };
+        let entries = tree.places().map(of).collect();
+        self.every_byte(&Indexed { loaded: LoadedIndex { entries, ..LoadedIndex::default() }, tree }, None, files)
     }
 
     fn note(&mut self, entry: &IndexEntry, wrong: Wrong, known: &Indexed, files: &Files) {
@@ -195,7 +230,7 @@ fn why_damaged(options: &Options, known: &Indexed, entry: &IndexEntry, bytes: &[
             if size != bytes.len() {
                 return Some(format!("its record says {} bytes, and the block has {size}", bytes.len()));
             }
-            let is_counted = entry.tx_count == transactions;
+            let is_counted = entry.tx_count == transactions || entry.status.level() < Status::TRANSACTIONS.level();
             (!is_counted).then(|| {
                 format!("the index says that it has {} transactions, and it has {transactions}", entry.tx_count)
             })

@@ -131,6 +131,8 @@ fn examine(options: &Options, depth: Depth, is_beside: bool, reporter: &Reporter
             if depth == Depth::Deep {
                 look.every_byte(known, tip, &files)?;
             }
+        } else if depth == Depth::Deep {
+            look.every_byte_without_index(&files)?;
         }
     }
     look.found.findings.sort_by_key(|finding| finding.kind);
