@@ -223,6 +223,8 @@ async fn call(context: &Arc<Context>, method: String, params: Json) -> Result<Js
         // A thread of the pool would cost more than the call.
         Run::AtOnce(run) => run_now(context, &method, run, &values),
         Run::Later(run) => {
+            // It takes no thread, and counts all the same: clients that wait without end are turned away as in Core.
+            let _place = context.place().await;
             let _active = context.begin(&method);
             let wait = run(context, &Args::new(&values))?;
             wait_for(context, &wait).await

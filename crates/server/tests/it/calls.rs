@@ -98,6 +98,24 @@ fn waiters_hear_of_a_block() {
     });
 }
 
+/// Two that wait for a block fill a queue of one beside one thread, as in Core (interface_rpc): more is turned away until they end.
+#[test]
+fn calls_that_wait_count_for_the_queue() {
+    let small = server::settings::Settings { threads: 1, work_queue: 1, ..Default::default() };
+    let site = Site::with(small);
+    let status = || site.post("{\"method\":\"getblockcount\",\"id\":1}".to_owned()).0;
+    assert_eq!(status(), 200);
+    std::thread::scope(|scope| {
+        let waiters: Vec<_> = (0..2).map(|_| scope.spawn(|| text(site.call("waitfornewblock", "[5000]")))).collect();
+        let mut seen = 200;
+        while seen == 200 && !waiters.iter().all(|waiter| waiter.is_finished()) {
+            seen = status();
+        }
+        assert_eq!(seen, 503);
+    });
+    assert_eq!(status(), 200);
+}
+
 /// It is said without waiting for the files' writer, and is the sum of what the files hold all the same.
 #[test]
 fn size_on_disk_counts_blocks_and_undo_data() {

@@ -144,7 +144,8 @@ impl Site {
             bans: BanFile::new(PrivateDir::new(real_disk(), dir.path().join("regtest"))),
             version: "test",
         };
-        let context = Context::new(handle.clone(), Registry::new(server::calls::all()), program);
+        let context = Context::new(handle.clone(), Registry::new(server::calls::all()), program)
+            .with_room(settings.threads, settings.work_queue);
         let settings = Settings {
             bind: match settings.bind.is_empty() {
                 true => vec!["127.0.0.1:0".parse().unwrap()],
