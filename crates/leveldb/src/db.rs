@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::coding::SEQUENCE_MAX;
-use crate::edit::{Edit, FileMeta};
+use crate::edit::{Edit, FileMeta, LEVELS};
 use crate::error::{Damage, Error, Result};
 use crate::levels::{Limits, Placement, RunSize, level0_count};
 use crate::lookup::{Iter, Snapshot};
@@ -13,7 +13,7 @@ use crate::manifest::Manifest;
 use crate::names::{CURRENT, LOCK, Name};
 use crate::options::Options;
 use crate::recover::{Recovered, manifest_named, recover};
-use crate::run::{Outputs, Run, RunSlot};
+use crate::run::{Outputs, Run, RunPlace, RunSlot};
 use crate::version::{Shared, SortedRun, TableFile, Version};
 use disk::{Appender, Disk, LockGuard};
 use kernels::Kernels;
@@ -216,19 +216,32 @@ impl Db {
     /// # Panics
     /// If another run is open.
     pub fn begin_run(&self, bytes: u64) -> Result<Run> {
+        let (slot, sequence) = self.0.next_run()?;
         let inner = &self.0;
-        let was_open = inner.has_run.swap(true, Ordering::Acquire);
-        assert!(!was_open, "a database has one open run at a time");
-        let slot = RunSlot(inner.has_run.clone());
-        let sequence = inner.manifest()?.last_sequence + 1;
-        if sequence > SEQUENCE_MAX {
-            let wanted = "a sequence below 2^56 - 1";
-            return Err(Damage::new(0, wanted, "the last one there is").of(&inner.shared.dir));
-        }
         let sizes = inner.version().sizes();
         let Placement { level, .. } = inner.limits.place(&sizes, bytes).ok_or_else(|| inner.compact_first(&sizes))?;
         let outputs = Outputs::new(&inner.shared, &inner.options, level == 0)?;
-        Ok(Run { outputs, sequence, level, bytes_planned: bytes, _slot: slot })
+        Ok(Run { outputs, sequence, level, place: RunPlace::Above, bytes_planned: bytes, _slot: slot })
+    }
+
+    /// Begins a run whose keys all lie behind those of the database, which has one run or none: it becomes the end of
+    /// that run. So a set that comes in order is committed piece by piece, each byte written once.
+    ///
+    /// # Errors
+    /// [`Error::CompactFirst`] if there are several runs, or one in level 0; [`Error::ReadOnly`]; the disk.
+    ///
+    /// # Panics
+    /// If another run is open.
+    pub fn begin_run_behind(&self) -> Result<Run> {
+        let (slot, sequence) = self.0.next_run()?;
+        let inner = &self.0;
+        let level = match &inner.version().runs[..] {
+            [] => LEVELS - 1,
+            [one] if one.level > 0 => one.level,
+            _ => return Err(inner.compact_first(&inner.version().sizes())),
+        };
+        let outputs = Outputs::new(&inner.shared, &inner.options, false)?;
+        Ok(Run { outputs, sequence, level, place: RunPlace::Behind, bytes_planned: 0, _slot: slot })
     }
 
     /// Commits a run: its tables and their names made durable, then one edit of the manifest, made
@@ -240,7 +253,8 @@ impl Db {
     /// records settles nothing.
     ///
     /// # Panics
-    /// If a writer of the run is still open or was not finished, or two overlap.
+    /// If a writer of the run is still open or was not finished, or two overlap; if a run of [`Db::begin_run_behind`]
+    /// begins before the database ends.
     pub fn commit(&self, run: Run) -> Result<()> {
         let inner = &self.0;
         run.outputs.close()?;
@@ -252,15 +266,24 @@ impl Db {
         let mut manifest = inner.manifest()?;
         let version = inner.version();
         manifest.make_ready(&inner.shared, &version)?;
-        let sizes = version.sizes();
-        let Placement { level, moves } = inner.place_now(&run, &sizes)?;
-        let files = run.outputs.take();
         let mut runs = version.runs.clone();
         let mut edit = inner.edit(run.sequence);
+        let Placement { level, moves } = match run.place {
+            RunPlace::Above => inner.place_now(&run, &version.sizes())?,
+            RunPlace::Behind => Placement { level: run.level, moves: None },
+        };
+        if run.place == RunPlace::Behind {
+            let last = runs.first().and_then(|run| run.files.last()).map(|file| file.last_key().to_vec());
+            assert!(last < run.outputs.first_key(), "a run behind another begins where that has ended");
+        }
+        let files = run.outputs.take();
         move_runs(&mut runs, moves, &mut edit);
         edit.added.extend(files.iter().map(|file| (level, file.meta.clone())));
         manifest.append(&edit, &files)?;
-        runs.insert(0, SortedRun { level, files });
+        match runs.first_mut().filter(|_| run.place == RunPlace::Behind) {
+            Some(first) => first.files.extend(files),
+            None => runs.insert(0, SortedRun { level, files }),
+        }
         inner.set_version(Version { runs });
         drop(manifest);
         inner.shared.remove_garbage();
@@ -296,6 +319,19 @@ impl Db {
 }
 
 impl Inner {
+    /// The right to make the next run, and its sequence number.
+    fn next_run(&self) -> Result<(RunSlot, u64)> {
+        let was_open = self.has_run.swap(true, Ordering::Acquire);
+        assert!(!was_open, "a database has one open run at a time");
+        let slot = RunSlot(self.has_run.clone());
+        let sequence = self.manifest()?.last_sequence + 1;
+        if sequence > SEQUENCE_MAX {
+            let wanted = "a sequence below 2^56 - 1";
+            return Err(Damage::new(0, wanted, "the last one there is").of(&self.shared.dir));
+        }
+        Ok((slot, sequence))
+    }
+
     pub(crate) fn version(&self) -> Arc<Version> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -157,6 +157,11 @@ impl Outputs {
         self.state().record_count
     }
 
+    /// The first key of all tables; `None` without a table. After [`Outputs::close`].
+    pub(crate) fn first_key(&self) -> Option<Vec<u8>> {
+        self.state().files.first().map(|file| user_key(&file.meta.smallest).to_vec())
+    }
+
     /// The tables, synced and in key order; from now on they are the caller's to remove.
     pub(crate) fn take(&self) -> Vec<Arc<TableFile>> {
         let mut state = self.state();
@@ -273,8 +278,18 @@ pub struct Run {
     pub(crate) outputs: Arc<Outputs>,
     pub(crate) sequence: u64,
     pub(crate) level: usize,
+    pub(crate) place: RunPlace,
     pub(crate) bytes_planned: u64,
     pub(crate) _slot: RunSlot,
+}
+
+/// Where a run goes among the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RunPlace {
+    /// Above all others, as newer records must.
+    Above,
+    /// It becomes the end of the one run that there is: all its keys lie behind.
+    Behind,
 }
 
 /// The right to be the one run of a database; given back when dropped.

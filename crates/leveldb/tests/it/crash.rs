@@ -117,6 +117,66 @@ fn stop_at_any_operation_loses_nothing_committed() {
     }
 }
 
+/// Commits that lie behind each other, each of several tables, with a new start in the middle.
+fn pieces(disk: &Arc<dyn Disk>, states: &mut States) -> leveldb::Result<()> {
+    let mut db = Db::create(disk.clone(), &dir(), TINY)?;
+    let mut keys: Vec<Vec<u8>> = (0..KEYS).map(crate::support::key).collect();
+    keys.sort();
+    for (index, some) in keys.chunks(9).enumerate() {
+        let mut next = states.acknowledged.clone();
+        let run = db.begin_run_behind()?;
+        let mut table = run.table();
+        for key in some {
+            table.put(key, &[index as u8; 200])?;
+            next.insert(key.clone(), vec![index as u8; 200]);
+        }
+        table.finish()?;
+        states.possible = vec![next.clone()];
+        db.commit(run)?;
+        states.acknowledged = next;
+        states.possible.clear();
+        if index == 3 {
+            drop(db);
+            db = Db::open(disk.clone(), &dir(), TINY)?;
+        }
+    }
+    db.settle()
+}
+
+#[test]
+fn commits_behind_each_other_are_one_run_and_lose_nothing() {
+    let (disk, begun) = prepared(0);
+    let mut states = first();
+    pieces(&disk.shared(), &mut states).unwrap();
+    let db = Db::open(disk.shared(), &dir(), TINY).unwrap();
+    check(&db.snapshot(), &states.acknowledged, KEYS);
+    assert!(!db.compact_now().unwrap(), "one run: nothing is compacted");
+    drop(db);
+    for operation in 0..disk.operations() - begun {
+        let (disk, begun) = prepared(operation);
+        disk.fail_at(begun + operation, 1, Fault::Stop);
+        let mut states = first();
+        if pieces(&disk.shared(), &mut states).is_ok() {
+            break;
+        }
+        for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(operation)] {
+            check_left(&disk.reopen(loss), &states, &format!("stopped at {operation}, {loss:?}"));
+        }
+    }
+}
+
+#[test]
+fn commit_behind_another_is_refused_where_there_are_more_runs() {
+    let (disk, _) = prepared(0);
+    let db = Db::create(disk.shared(), &dir(), TINY).unwrap();
+    for number in 0..2 {
+        db.write(&[(crate::support::key(number), Some(b"x"))]).unwrap();
+    }
+    assert!(matches!(db.begin_run_behind(), Err(Error::CompactFirst { .. })));
+    while db.compact_now().unwrap() {}
+    drop(db.begin_run(100).unwrap());
+}
+
 /// Does the series; where an operation fails, tries the commit or compaction again on the same database.
 fn stubborn(disk: &SimDisk, states: &mut States, losses: &mut impl FnMut(&SimDisk, &States)) {
     let again = |result: leveldb::Result<()>| match result {
