@@ -104,7 +104,8 @@ pub mod jobs {
     pub use crate::session::phases::{FromSnapshot, sync, sync_from};
     pub use crate::session::repair::{RepairReport, repair};
     pub use crate::snapshot::{
-        CoinParts, CoinsOf, DiffReport, Difference, DumpOut, DumpReport, DumpTarget, FileInfo, HintsReport, LoadReport,
-        check_snapshot, coins_in_parts, diff, dump, dump_live, file_info, load, make_hints,
+        CoinParts, CoinsOf, DiffReport, Difference, DumpOut, DumpReport, DumpTarget, FileInfo, Got, HintsReport,
+        LoadReport, SharedStream, SnapshotStream, check_snapshot, coins_in_parts, diff, dump, dump_live, file_info,
+        load, make_hints,
     };
 }

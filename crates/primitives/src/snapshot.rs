@@ -246,6 +246,17 @@ pub enum Next<'a> {
     End,
 }
 
+/// A place between two coins of a snapshot, from which on the rest can be read later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CoinsMark {
+    /// In bytes from the start of the file.
+    pub offset: u64,
+    /// Coins before it.
+    pub count: u64,
+    /// Coins behind it that are of the same txid as the last one.
+    pub left_in_group: u64,
+}
+
 /// Reads the coins behind the header, piece by piece, in memory that does not grow.
 #[derive(Clone, Debug)]
 pub struct CoinsParser {
@@ -264,6 +275,21 @@ impl CoinsParser {
         let txid = Txid::from_bytes([0; 32]);
         let offset = HEADER_BYTES as u64;
         CoinsParser { coins: header.coins, left: header.coins, height_max, txid, left_in_group: 0, offset }
+    }
+
+    /// The same from a mark on: `last` is the txid of the last coin that was read. `None` for a mark that no file has.
+    pub fn resume(header: &SnapshotHeader, height_max: Height, mark: &CoinsMark, last: Txid) -> Option<CoinsParser> {
+        let left = header.coins.checked_sub(mark.count)?;
+        let left_in_group = usize::try_from(mark.left_in_group).ok()?;
+        let is_sound =
+            mark.left_in_group <= left && left_in_group <= GROUP_COINS_MAX && mark.offset >= HEADER_BYTES as u64;
+        let start = CoinsParser::new(header, height_max);
+        is_sound.then_some(CoinsParser { left, txid: last, left_in_group, offset: mark.offset, ..start })
+    }
+
+    /// The place between two coins that was reached.
+    pub fn mark(&self) -> CoinsMark {
+        CoinsMark { offset: self.offset, count: self.count(), left_in_group: self.left_in_group as u64 }
     }
 
     /// Where the next coin starts, in bytes from the start of the file.

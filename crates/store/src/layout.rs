@@ -96,6 +96,11 @@ impl Layout {
         self.private_dir().join("chainstate_snapshot")
     }
 
+    /// The same, of a snapshot that is on its way: it is kept when the program ends.
+    pub fn coming_snapshot_dir(&self) -> PathBuf {
+        self.private_dir().join("chainstate_coming")
+    }
+
     /// Core's optional indexes: [`crate::indexes`].
     pub fn indexes_dir(&self) -> PathBuf {
         self.net_dir.join("indexes")

@@ -15,7 +15,7 @@ use crate::reporting::limit::LimitWindow;
 use crate::reporting::log::{Log, Tip};
 use crate::reporting::peer_lines::{PeerLine, PeerLines};
 use crate::reporting::shortfall::Shortfall;
-use crate::reporting::state::{SessionFacts, SessionState, Stage, state_of};
+use crate::reporting::state::{Loading, SessionFacts, SessionState, Stage, state_of};
 use crate::reporting::{Event, Events, JobReport, Progress, RecentBlock};
 use crate::threads::locks::lock;
 use consensus::ScriptCheckReason;
@@ -306,6 +306,11 @@ impl<'e> Reporter<'e> {
     /// What is known of the session now: the state that everybody is shown follows from it.
     pub(crate) fn session(&self, facts: SessionFacts) {
         lock(&self.session).facts = facts;
+    }
+
+    /// How far a snapshot is loaded; none where that is over.
+    pub(crate) fn loading(&self, loading: Option<Loading>) {
+        lock(&self.session).facts.loading = loading;
     }
 
     /// The state, as it was last shown.

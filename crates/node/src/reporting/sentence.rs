@@ -2,13 +2,13 @@
 //!
 //! A sentence claims an end ("following") for a current tip alone; numbers in it may change from one look to the next.
 
-use super::state::{BlockWait, Pause, SessionState, ShutOut};
+use super::state::{BlockWait, Loading, Pause, SessionState, ShutOut};
 use crate::fault::Message;
 use primitives::{Height, human};
 
 impl SessionState {
     /// The names of all states: stable, for programs.
-    pub const NAMES: [&str; 28] = [
+    pub const NAMES: [&str; 29] = [
         "opening",
         "stopping",
         "serving",
@@ -34,6 +34,7 @@ impl SessionState {
         "network_bound",
         "cpu_bound",
         "disk_bound",
+        "loading_snapshot",
         "validating_past",
         "following",
         "waiting_for_newer_blocks",
@@ -67,6 +68,7 @@ impl SessionState {
             SessionState::NetworkBound => "network_bound",
             SessionState::CpuBound => "cpu_bound",
             SessionState::DiskBound => "disk_bound",
+            SessionState::LoadingSnapshot(_) => "loading_snapshot",
             SessionState::ValidatingPast { .. } => "validating_past",
             SessionState::Following { .. } => "following",
             SessionState::WaitingForNewerBlocks { .. } => "waiting_for_newer_blocks",
@@ -132,6 +134,7 @@ impl SessionState {
             }
             SessionState::CpuBound => "Connecting blocks, CPU-bound".to_owned(),
             SessionState::DiskBound => "Connecting blocks, disk-bound".to_owned(),
+            SessionState::LoadingSnapshot(loading) => loading.sentence(),
             SessionState::ValidatingPast { height, end } => {
                 format!("Validating the blocks below the snapshot: height {} of {}", count(height), count(end))
             }
@@ -172,6 +175,7 @@ impl SessionState {
             | SessionState::NetworkBound
             | SessionState::CpuBound
             | SessionState::DiskBound
+            | SessionState::LoadingSnapshot(_)
             | SessionState::ValidatingPast { .. }
             | SessionState::Following { .. }
             | SessionState::WaitingForNewerBlocks { .. } => false,
@@ -187,8 +191,21 @@ impl SessionState {
                 | SessionState::NetworkBound
                 | SessionState::CpuBound
                 | SessionState::DiskBound
+                | SessionState::LoadingSnapshot(_)
                 | SessionState::ValidatingPast { .. }
         )
+    }
+}
+
+impl Loading {
+    fn sentence(self) -> String {
+        let bytes = human::bytes(self.bytes);
+        let end = self.bytes_end.filter(|&end| end > 0).map(|end| {
+            let percent = u128::from(self.bytes) * 100 / u128::from(end);
+            format!(" of {} ({percent} %)", human::bytes(end))
+        });
+        let left = self.seconds_left.map(|left| format!(", about {} left", human::duration(left as f64)));
+        format!("Loading the snapshot: {bytes}{}{}", end.unwrap_or_default(), left.unwrap_or_default())
     }
 }
 

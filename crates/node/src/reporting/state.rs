@@ -110,6 +110,8 @@ pub enum SessionState {
     CpuBound,
     /// The disk limits the work.
     DiskBound,
+    /// The coins of a snapshot become tables.
+    LoadingSnapshot(Loading),
     /// The tip is there, and the blocks below a snapshot are validated.
     ValidatingPast {
         /// Height of the last validated block.
@@ -129,6 +131,17 @@ pub enum SessionState {
         /// Age of it in seconds.
         age_s: u64,
     },
+}
+
+/// How far a snapshot is loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Loading {
+    /// Bytes of the file that became tables.
+    pub bytes: u64,
+    /// Bytes of the file; none where its end is not known before it comes.
+    pub bytes_end: Option<u64>,
+    /// Seconds that the rest takes at the speed so far.
+    pub seconds_left: Option<u64>,
 }
 
 /// Why blocks are not downloaded.
@@ -235,6 +248,8 @@ pub struct SessionFacts {
     pub limit: Option<Limit>,
     /// The lowest missing block that was asked for.
     pub block_wait: Option<BlockWait>,
+    /// How far a snapshot is loaded, while that goes on.
+    pub loading: Option<Loading>,
     /// Height of the validated blocks below a snapshot, and of the snapshot, while that goes on.
     pub past: Option<(Height, Height)>,
     /// The network; none for a job without one.
@@ -317,6 +332,9 @@ pub fn state_of(facts: &SessionFacts) -> SessionState {
         Stage::Working if facts.is_disk_full => return SessionState::DiskFull,
         Stage::AtRest => return SessionState::Serving,
         Stage::Working => {}
+    }
+    if let Some(loading) = facts.loading {
+        return SessionState::LoadingSnapshot(loading);
     }
     if let Some(pause) = facts.pause.filter(|_| facts.lacks_blocks()) {
         return SessionState::Paused(pause);
@@ -575,11 +593,18 @@ mod tests {
         ]
     }
 
+    fn loading() -> Loading {
+        Loading { bytes: 3_200_000_000, bytes_end: Some(9_100_000_000), seconds_left: Some(240) }
+    }
+
     fn rows_of_work() -> Vec<Row> {
         let limited = |limit| SessionFacts { limit: Some(limit), ..downloading() };
         let past = |f: &mut SessionFacts| f.past = Some((height(10), height(150)));
         let job = || SessionFacts { network: None, ..downloading() };
+        let loading = |f: &mut SessionFacts| f.loading = Some(loading());
         vec![
+            ("a snapshot is loaded", changed(downloading(), loading), "loading_snapshot"),
+            ("while there is no peer", network(changed(downloading(), loading), |n| n.peers = 0), "loading_snapshot"),
             ("a block does not come", changed(downloading(), |f| f.block_wait = wait(5)), "waiting_for_block"),
             ("it hides a limit", changed(limited(Limit::Disk), |f| f.block_wait = wait(5)), "waiting_for_block"),
             ("a block comes soon", changed(limited(Limit::Network), |f| f.block_wait = wait(4)), "network_bound"),
@@ -660,6 +685,16 @@ mod tests {
                 "mark",
                 shut_out().unwrap().message().to_string(),
                 "at height 201 is marked invalid, with 7 blocks from it on. If the mark is wrong",
+            ),
+            (
+                "a snapshot",
+                SessionState::LoadingSnapshot(loading()).sentence(),
+                "Loading the snapshot: 3.20 GB of 9.10 GB (35 %), about 4 min 00 s left",
+            ),
+            (
+                "a snapshot from a pipe",
+                SessionState::LoadingSnapshot(Loading { bytes_end: None, seconds_left: None, ..loading() }).sentence(),
+                "Loading the snapshot: 3.20 GB",
             ),
             (
                 "stop",

@@ -17,18 +17,22 @@ use crate::offline::read_only::apart;
 use crate::options::Options;
 use crate::reporting::{Events, JobReport};
 use crate::session::options::SyncOptions;
-use crate::snapshot::file::SnapshotFile;
+use crate::snapshot::coming;
+use crate::snapshot::given::Given;
 use crate::snapshot::hints::file::HintsFile;
 use crate::snapshot::load::load_into;
+use crate::snapshot::stream::SharedStream;
 use crate::snapshot::validate::{PastSet, state, validate};
 use primitives::Hash256;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What a sync begins with.
 #[derive(Clone, Debug, Default)]
 pub struct FromSnapshot {
     /// `--snapshot`: this file, unless one is loaded or the chain is beyond it.
     pub file: Option<PathBuf>,
+    /// `--snapshot` that is no file: mirrors, standard input, a pipe; in place of `file`.
+    pub stream: Option<SharedStream>,
     /// `--snapshot-hash`: what the user vouches for where Core knows no hash of its base block.
     pub hash: Option<Hash256>,
     /// `--hints`: this file of hints, up to its height, in a data directory without blocks.
@@ -82,36 +86,33 @@ pub(super) fn sync_with(
         }
     };
     let has_snapshot = state(options, events)?.is_some();
-    let file = from.file.as_deref().filter(|_| !has_snapshot).map(|path| Given::open(options, path)).transpose()?;
+    let given = match (&from.file, &from.stream) {
+        _ if has_snapshot => None,
+        (_, Some(stream)) => Some(Given::stream(options, stream)?),
+        (file, None) => file.as_deref().map(|path| Given::file(options, path)).transpose()?,
+    };
     let mut run = Run::new(options, sync, conduct, events)?;
-    let outcome = run.work(hints, file, from.hash)?;
-    run.end(outcome)
-}
-
-/// A snapshot that the user gave.
-struct Given {
-    file: SnapshotFile,
-    path: PathBuf,
-}
-
-impl Given {
-    fn open(options: &Options, path: &Path) -> Result<Given, Fault> {
-        let file = SnapshotFile::open(&*options.disk, path)?;
-        file.check_network(&options.params)?;
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-        Ok(Given { file, path })
+    if !matches!(given, Some(Given::Stream(_))) {
+        run.forget_coming()?;
     }
+    let outcome = run.work(hints, given, from.hash)?;
+    run.end(outcome)
 }
 
 impl Run<'_> {
     /// All parts of a sync; how the last one ended.
-    fn work(&mut self, hints: Option<HintsFile>, file: Option<Given>, hash: Option<Hash256>) -> Result<Outcome, Fault> {
+    fn work(
+        &mut self,
+        hints: Option<HintsFile>,
+        given: Option<Given>,
+        hash: Option<Hash256>,
+    ) -> Result<Outcome, Fault> {
         if let Some(hints) = hints
             && self.with_hints(&hints)? == Outcome::Stopped
         {
             return Ok(Outcome::Stopped);
         }
-        if let Some(given) = file
+        if let Some(given) = given
             && self.begin_on(&given, hash)? == Outcome::Stopped
         {
             return Ok(Outcome::Stopped);
@@ -167,15 +168,15 @@ impl Run<'_> {
 
     /// Headers up to the base of a snapshot, then the load.
     fn begin_on(&mut self, given: &Given, hash: Option<Hash256>) -> Result<Outcome, Fault> {
-        let base = given.file.header.base;
+        let base = given.header().base;
         let reporter = &self.datadir().reporter;
         let is_beyond = {
             let index = self.datadir().index.read();
             index.headers().find(&base).map(|id| index.is_active(id))
         };
         if is_beyond == Some(true) {
-            let path = given.path.display();
-            reporter.note(format!("The chain has block {base} already: {path} is not needed"));
+            reporter.note(format!("The chain has block {base} already: {} is not needed", given.name()));
+            self.forget_coming()?;
             return Ok(Outcome::Reached);
         }
         if is_beyond.is_none() {
@@ -192,7 +193,7 @@ impl Run<'_> {
     fn load(&mut self, given: &Given, hash: Option<Hash256>) -> Result<Loaded, Fault> {
         // Nobody takes blocks meanwhile.
         self.network.want(Vec::new());
-        let loaded = load_into(self.datadir(), self.tip, &given.file, given.path.clone(), hash)?;
+        let loaded = load_into(self.datadir(), self.tip, given, hash, &self.stats)?;
         let datadir = self.datadir.take().expect("it is open between two parts");
         let dir = datadir.layout.snapshot_dir();
         let mut datadir = datadir.with_other_coins(&dir, || Ok(()))?;
@@ -206,11 +207,17 @@ impl Run<'_> {
         Ok(Loaded { coins: loaded.coins_loaded, base: loaded.tip_hash, height: loaded.base_height })
     }
 
+    /// What came of a snapshot that was fetched is not needed any more.
+    fn forget_coming(&self) -> Result<(), Fault> {
+        let datadir = self.datadir();
+        datadir.with_room(|| coming::forget(&self.own, &*datadir.disk, &datadir.layout))
+    }
+
     /// A call asks for a snapshot: what is wrong with the file is its answer, and the sync goes on.
     fn load_asked(&mut self) -> Result<(), Fault> {
         let Some(handle) = self.sync.handle.as_deref() else { return Ok(()) };
         let Some(request) = handle.take_load() else { return Ok(()) };
-        let loaded = Given::open(self.options, &request.path).and_then(|given| self.load(&given, None));
+        let loaded = Given::file(self.options, &request.path).and_then(|given| self.load(&given, None));
         if self.datadir.is_none() {
             // The directories were moved half-way: there is nothing to go on with.
             return loaded.map(drop);

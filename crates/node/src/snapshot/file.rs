@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(super) const PIECE_BYTES: usize = 1 << 20;
 
 /// What helps where a file is no snapshot, or a damaged one.
-const NO_SNAPSHOT: &str = "Compare the file's SHA-256 with that of its source, and copy it again";
+pub(super) const NO_SNAPSHOT: &str = "Compare the file's SHA-256 with that of its source, and copy it again";
 
 /// An open snapshot file.
 #[derive(Debug)]
@@ -44,13 +44,41 @@ impl From<NoSnapshot> for Fault {
 }
 
 /// Core's words before the reason.
-fn unparsable(why: &str) -> String {
+pub(super) fn unparsable(why: &str) -> String {
     format!("Unable to parse metadata: {why}")
 }
 
 /// The network of a magic.
 pub(crate) fn network_of(magic: [u8; 4]) -> Option<Chain> {
     Chain::ALL.into_iter().find(|chain| Params::new(*chain).magic == magic)
+}
+
+/// Says no to a snapshot of another network; `name` is what it is called.
+///
+/// # Errors
+///
+/// Whose it is.
+pub(super) fn check_network(header: &SnapshotHeader, params: &Params, name: &dyn fmt::Display) -> Result<(), Fault> {
+    let advice = "Name the snapshot's network with --chain, or a snapshot of this one";
+    metadata_of(header, params, name).map_err(|why| Fault::refused(unparsable(&why), advice))
+}
+
+/// Source: Bitcoin Core b88bffe, `SnapshotMetadata::Unserialize`.
+fn metadata_of(header: &SnapshotHeader, params: &Params, name: &dyn fmt::Display) -> Result<(), String> {
+    if header.network == params.magic {
+        return Ok(());
+    }
+    Err(match network_of(header.network) {
+        Some(chain) => format!(
+            "The network of the snapshot ({chain}) does not match the network of this node ({}). \
+             ({name}, byte 7)",
+            params.chain
+        ),
+        None => format!(
+            "This snapshot has been created for an unrecognized network. This could be a custom \
+             signet, a new testnet or possibly caused by data corruption. ({name}, byte 7)"
+        ),
+    })
 }
 
 impl SnapshotFile {
@@ -82,29 +110,12 @@ impl SnapshotFile {
     ///
     /// Whose it is.
     pub(crate) fn check_network(&self, params: &Params) -> Result<(), Fault> {
-        let advice = "Name the snapshot's network with --chain, or a snapshot of this one";
-        self.metadata_of(params).map_err(|why| Fault::refused(unparsable(&why), advice))
+        check_network(&self.header, params, &self.file.path().display())
     }
 
     /// The same; the reason alone.
-    ///
-    /// Source: Bitcoin Core b88bffe, `SnapshotMetadata::Unserialize`.
     pub(crate) fn metadata_of(&self, params: &Params) -> Result<(), String> {
-        if self.header.network == params.magic {
-            return Ok(());
-        }
-        let path = self.file.path().display();
-        Err(match network_of(self.header.network) {
-            Some(chain) => format!(
-                "The network of the snapshot ({chain}) does not match the network of this node ({}). \
-                 ({path}, byte 7)",
-                params.chain
-            ),
-            None => format!(
-                "This snapshot has been created for an unrecognized network. This could be a custom \
-                 signet, a new testnet or possibly caused by data corruption. ({path}, byte 7)"
-            ),
-        })
+        metadata_of(&self.header, params, &self.file.path().display())
     }
 
     /// Its length.

@@ -4,7 +4,9 @@
 //! A file whose coins are not in the order of the tables, which Core does not write but reads, is sorted piece by piece.
 
 use crate::fault::{Fault, Message};
+use crate::pipeline::stats::Snapshot;
 use crate::reporting::Reporter;
+use crate::reporting::state::Loading;
 use crate::snapshot::file::SnapshotFile;
 use crate::threads;
 use crate::utxo_stats::SetHash;
@@ -22,7 +24,7 @@ use store::Layout;
 use store::chainstate::{Chainstate, CoinsCommit, CoinsPart};
 
 /// What stands before the reason where a file is refused, as in Core.
-const FAILED: &str = "Unable to load UTXO snapshot: Population failed: ";
+pub(super) const FAILED: &str = "Unable to load UTXO snapshot: Population failed: ";
 /// Batches between the thread that reads and the one that writes.
 const BATCHES_AHEAD: usize = 4;
 /// Coins of a file in no order, sorted in memory at a time.
@@ -47,25 +49,27 @@ pub(super) struct Wanted<'a> {
     /// The hash that its coins must have.
     pub(super) hash: Hash256,
     pub(super) par: usize,
+    /// Of the parts of the sync that are over, for the displays.
+    pub(super) stats: &'a Snapshot,
 }
 
 /// Coins on their way to the tables: keys and stored bytes, one after the other.
 #[derive(Default)]
-struct Batch {
+pub(super) struct Batch {
     bytes: Vec<u8>,
     /// Ends of key and coin.
     ends: Vec<(u32, u32)>,
 }
 
 impl Batch {
-    fn push(&mut self, key: &CoinKey, coin: &SnapshotCoin<'_>) {
+    pub(super) fn push(&mut self, key: &CoinKey, coin: &SnapshotCoin<'_>) {
         self.bytes.extend_from_slice(key.as_bytes());
         let key_end = self.bytes.len() as u32;
         coin.stored_into(&mut self.bytes);
         self.ends.push((key_end, self.bytes.len() as u32));
     }
 
-    fn write(&self, part: &mut CoinsPart) -> Result<(), store::Fault> {
+    pub(super) fn write(&self, part: &mut CoinsPart) -> Result<(), store::Fault> {
         let mut start = 0;
         for &(key_end, end) in &self.ends {
             let key = &self.bytes[start..key_end as usize];
@@ -83,8 +87,9 @@ impl Batch {
 ///
 /// The file is not whole, or its hash is another; a stop on demand; no space, or what the system says. Nothing is left.
 pub(super) fn fill(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
-    look_at_room(wanted, reporter)?;
+    look_at_room(wanted.host, wanted.layout, wanted.file.bytes(), reporter)?;
     let done = reporter.with_room(|| try_fill(wanted, reporter));
+    reporter.loading(None);
     if done.is_err() {
         let _ = store::chainstate::begin_snapshot(&*wanted.host.disk, wanted.layout);
     }
@@ -114,11 +119,11 @@ fn table_bytes(wanted: &Wanted<'_>) -> u64 {
     wanted.file.bytes() + KEY_BYTES * wanted.file.header.coins.min(wanted.file.bytes() / 5)
 }
 
-/// Warns where the tables would not fit; a disk that fills is waited for in any case.
-fn look_at_room(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
-    let free = wanted.host.disk.free_space_bytes(wanted.layout.net_dir()).map_err(store::Fault::from)?;
+/// Warns where the tables of a snapshot of `bytes` bytes would not fit; a disk that fills is waited for in any case.
+pub(super) fn look_at_room(host: &Host, layout: &Layout, bytes: u64, reporter: &Reporter<'_>) -> Result<(), Fault> {
+    let free = host.disk.free_space_bytes(layout.net_dir()).map_err(store::Fault::from)?;
     // Keys are written once a table block in full: what they share is left out.
-    let needed = wanted.file.bytes().saturating_mul(5) / 4 + SPARE_BYTES;
+    let needed = bytes.saturating_mul(5) / 4 + SPARE_BYTES;
     if free < needed {
         let needed = human::bytes(needed);
         let free = human::bytes(free);
@@ -229,6 +234,9 @@ fn read_sorted(
         sha.update(hashed.ready());
         hashed.ready().clear();
         tell(reporter, before, reader.count(), wanted.file.header.coins);
+        let bytes_end = Some(wanted.file.bytes());
+        reporter.loading(Some(Loading { bytes: reader.offset(), bytes_end, seconds_left: None }));
+        reporter.progress(|| wanted.stats.clone());
         // The writer has ended with a fault, which its join gives.
         if batches.send(batch).is_err() || !goes_on {
             break;
@@ -238,7 +246,7 @@ fn read_sorted(
     Ok(Some(hashed::finish(sha)))
 }
 
-fn tell(reporter: &Reporter<'_>, before: u64, now: u64, all: u64) {
+pub(super) fn tell(reporter: &Reporter<'_>, before: u64, now: u64, all: u64) {
     if before / TOLD_COINS < now / TOLD_COINS {
         let share = now as f64 * 100.0 / all.max(1) as f64;
         reporter.log().line(&format!("[snapshot] {now} coins loaded ({share:.2}%)"));

@@ -4,7 +4,9 @@
 //! directory as it was.
 //! Source: Bitcoin Core b88bffe, `ChainstateManager::ActivateSnapshot`, `PopulateAndValidateSnapshot`.
 
+use super::coming::{self, fill_coming};
 use super::fill::{Wanted, fill};
+use super::given::Given;
 use crate::chain::tree::{Fate, NodeId, Tree};
 use crate::datadir::DataDir;
 use crate::fault::{Fault, Message};
@@ -12,6 +14,7 @@ use crate::handle::{Live, NotLoaded};
 use crate::mempool::Mempool;
 use crate::offline::open::{Purpose, Which, open_existing};
 use crate::options::{Options, Prune};
+use crate::pipeline::stats::Snapshot;
 use crate::reporting::Events;
 use crate::snapshot::file::{NoSnapshot, SnapshotFile};
 use consensus::Params;
@@ -74,18 +77,17 @@ pub fn load(
     users_hash: Option<Hash256>,
     events: Events<'_>,
 ) -> Result<LoadReport, Fault> {
-    let file = SnapshotFile::open(&*options.disk, path)?;
-    file.check_network(&options.params)?;
-    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let given = Given::file(options, path)?;
     // Nothing is removed here, and a pruned data directory is as good as any.
     let prune = if options.prune == Prune::Off { Prune::Manual } else { options.prune };
     let options = Options { prune, ..options.clone() };
     let existing = open_existing(&options, events, "coins load", Purpose::Work, Which::Active)?;
-    load_into(&existing.datadir, existing.tip, &file, path, users_hash)
+    load_into(&existing.datadir, existing.tip, &given, users_hash, &Snapshot::default())
 }
 
 /// The same into a data directory that is open, with its chain at `tip`: its coins stay those that were there, until the
-/// directory is opened anew or [`DataDir::with_other_coins`] takes the loaded ones.
+/// directory is opened anew or [`DataDir::with_other_coins`] takes the loaded ones. `stats` are of the work before, for the
+/// displays.
 ///
 /// # Errors
 ///
@@ -93,14 +95,16 @@ pub fn load(
 pub(crate) fn load_into(
     datadir: &DataDir<'_>,
     tip: NodeId,
-    file: &SnapshotFile,
-    path: PathBuf,
+    given: &Given,
     users_hash: Option<Hash256>,
+    stats: &Snapshot,
 ) -> Result<LoadReport, Fault> {
     let begun = std::time::Instant::now();
     let options = datadir.options;
-    let base = file.header.base;
-    let failed = |why: String| Fault::refused(refusal(&why, &path), super::LOAD_ADVICE);
+    let header = given.header();
+    let base = header.base;
+    let name = given.name();
+    let failed = |why: String| Fault::refused(refusal(&why, &name), super::LOAD_ADVICE);
     if datadir.assumed.is_some() {
         return Err(failed(MORE_THAN_ONCE.to_owned()));
     }
@@ -118,23 +122,33 @@ pub(crate) fn load_into(
             "Run ffwd sync, which validates the past; bitcoind does not start on this data directory before that";
         datadir.reporter.warn(Message::new(why, advice));
     }
-    let wanted =
-        Wanted { host: &datadir.host, layout: &datadir.layout, file, path: &path, height, hash, par: options.par };
-    fill(&wanted, &datadir.reporter)?;
-    install(datadir, node, base, hash)?;
+    let host = &datadir.host;
+    let layout = &datadir.layout;
+    let dir = match given {
+        Given::File(file, path) => {
+            fill(&Wanted { host, layout, file, path, height, hash, par: options.par, stats }, &datadir.reporter)?;
+            layout.new_snapshot_dir()
+        }
+        Given::Stream(given) => {
+            fill_coming(&coming::Wanted { host, layout, given, height, hash, stats }, &datadir.reporter)?;
+            layout.coming_snapshot_dir()
+        }
+    };
+    install(datadir, &dir, node, base, hash)?;
     datadir.reporter.note(format!("[snapshot] successfully activated snapshot {base}"));
     let seconds = begun.elapsed().as_secs_f64();
-    let coins_loaded = file.header.coins;
+    let coins_loaded = header.coins;
     let tip_hash = base;
     let base_height = height;
     let txoutset_hash = hash;
     let is_known = known.is_some();
+    let path = PathBuf::from(name);
     Ok(LoadReport { coins_loaded, tip_hash, base_height, path, txoutset_hash, is_known, seconds })
 }
 
 /// Core's words about a snapshot that is not loaded.
-fn refusal(why: &str, path: &Path) -> String {
-    format!("Unable to load UTXO snapshot: {why}. ({})", path.display())
+fn refusal(why: &str, name: &dyn std::fmt::Display) -> String {
+    format!("Unable to load UTXO snapshot: {why}. ({name})")
 }
 
 fn not_recognized(params: &Params, base: &BlockHash) -> String {
@@ -160,7 +174,7 @@ pub fn check_snapshot(live: &Live, mempool: &Mempool, path: &Path) -> Result<(),
         NoSnapshot::Metadata(why) => NotLoaded::Metadata(why),
     })?;
     file.metadata_of(live.params()).map_err(NotLoaded::Metadata)?;
-    let refused = |why: String| NotLoaded::Refused(refusal(&why, path));
+    let refused = |why: String| NotLoaded::Refused(refusal(&why, &path.display()));
     if live.assumed().is_some() {
         return Err(refused(MORE_THAN_ONCE.to_owned()));
     }
@@ -206,7 +220,7 @@ fn is_above(tree: &Tree, tip: NodeId, base: NodeId) -> bool {
 }
 
 /// Makes the filled directory count.
-fn install(datadir: &DataDir<'_>, node: NodeId, base: BlockHash, hash: Hash256) -> Result<(), Fault> {
+fn install(datadir: &DataDir<'_>, dir: &Path, node: NodeId, base: BlockHash, hash: Hash256) -> Result<(), Fault> {
     let private = PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
     let memory = [*base.as_bytes(), hash.0].concat();
     datadir.with_room(|| private.write(TRUSTED, &memory))?;
@@ -214,5 +228,6 @@ fn install(datadir: &DataDir<'_>, node: NodeId, base: BlockHash, hash: Hash256) 
     datadir.index.write().list_assumed();
     datadir.write_index(None)?;
     datadir.with_room(|| datadir.writer.settle())?;
-    datadir.with_room(|| store::chainstate::install_snapshot(&datadir.disk, &datadir.layout, base))
+    datadir.with_room(|| store::chainstate::install_snapshot(&datadir.disk, &datadir.layout, dir, base))?;
+    datadir.with_room(|| coming::forget(&private, &*datadir.disk, &datadir.layout))
 }

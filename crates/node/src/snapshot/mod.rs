@@ -3,9 +3,11 @@
 //! Absent on purpose: the formats (`primitives::snapshot`, `primitives::hints`), the directory of a loaded snapshot
 //! (`store::chainstate`).
 
+pub(crate) mod coming;
 mod dump;
 pub(crate) mod file;
 mod fill;
+pub(crate) mod given;
 pub(crate) mod hints;
 pub(crate) mod load;
 mod look;
@@ -13,6 +15,7 @@ mod make_hints;
 mod parts;
 mod rollback;
 mod runs;
+pub(crate) mod stream;
 pub(crate) mod validate;
 
 pub use dump::{DumpOut, DumpReport, DumpTarget, dump, dump_live};
@@ -20,6 +23,7 @@ pub use load::{LoadReport, check_snapshot, load};
 pub use look::{DiffReport, Difference, FileInfo, diff, file_info};
 pub use make_hints::{HintsReport, make_hints};
 pub use parts::{CoinParts, CoinsOf, coins_in_parts};
+pub use stream::{Got, SharedStream, SnapshotStream};
 
 /// What helps where a snapshot is not loaded.
 const LOAD_ADVICE: &str = "Nothing was changed: give the snapshot that this reason asks for, or sync without one";

@@ -92,7 +92,7 @@ pub(crate) fn sync(
     at: impl Fn(&str) -> bool + Sync,
 ) -> (Result<JobReport, String>, Vec<String>) {
     let (said, start) = (Mutex::new(Vec::new()), Instant::now());
-    let from = FromSnapshot { file: Some(FILE.into()), hash, hints: None };
+    let from = FromSnapshot { file: Some(FILE.into()), hash, ..FromSnapshot::default() };
     let report =
         jobs::sync_from(&options, &sync_options(&[peer.to_owned()], Until::Tip), &from, &|event| match event {
             Event::Note(text) | Event::Warning(text) => {

@@ -67,6 +67,24 @@ impl Chainstate {
         }))
     }
 
+    /// Begins a commit of coins that all lie behind those of the set: for a set that is made in the order of its keys, piece
+    /// by piece. No byte of the earlier pieces is written again. The first one has `best_block`.
+    ///
+    /// # Errors
+    ///
+    /// The set was not made this way; or what the system says.
+    ///
+    /// # Panics
+    ///
+    /// As [`Chainstate::begin_commit`].
+    pub fn begin_commit_behind(&self, best_block: BlockHash) -> Result<CoinsCommit> {
+        assert!(!best_block.is_zero(), "a set stands at a block");
+        let has_best = self.best_block()?.is_some();
+        let run = self.store.db.begin_run_behind()?;
+        let has_first = AtomicBool::new(has_best);
+        Ok(CoinsCommit { chainstate: self.clone(), run, best_block, has_heads: false, has_first })
+    }
+
     /// Whether a commit of this size finds its level without a compaction.
     pub fn has_room(&self, record_count: u64, bytes: u64) -> bool {
         self.store.db.has_room(bytes + record_count * RECORD_OVERHEAD_BYTES + 1024)
@@ -106,6 +124,15 @@ impl CoinsCommit {
             obfuscation: self.chainstate.store.obfuscation(),
             plain: Vec::with_capacity(128),
         }
+    }
+
+    /// The one part of a commit that lies behind the others ([`Chainstate::begin_commit_behind`]).
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn next_part(&self) -> Result<CoinsPart> {
+        if self.has_first.load(Ordering::Acquire) { Ok(self.part()) } else { self.first_part() }
     }
 
     /// The part with the lowest keys, which holds the best block too. Asked for at most once; without it

@@ -7,6 +7,7 @@
 //! chainstate_todelete/               the former chainstate/, while Core lets one take the place of the other
 //! chainstate_snapshot_INVALID/       a snapshot that proved false
 //! ffwd/chainstate_snapshot/          one that is being written
+//! ffwd/chainstate_coming/            one whose file comes from elsewhere: kept when the program ends
 //! ffwd/chainstate_snapshot.old/      the former chainstate/, until it is removed
 //! ```
 //!
@@ -158,27 +159,36 @@ pub fn begin_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Moves the whole and closed chainstate of [`begin_snapshot`] into its place; from here on it counts.
+/// Removes what came so far of a snapshot that comes from elsewhere; does nothing most of the time.
+///
+/// # Errors
+///
+/// What the system says; can be called again.
+pub fn forget_coming(disk: &dyn Disk, layout: &Layout) -> Result<()> {
+    remove_if_there(disk, &layout.coming_snapshot_dir())
+}
+
+/// Moves the whole and closed chainstate in `dir` into its place: that of [`begin_snapshot`], or one that came from
+/// elsewhere ([`Layout::coming_snapshot_dir`]). From here on it counts.
 ///
 /// # Errors
 ///
 /// What the system says.
-pub fn install_snapshot(disk: &Arc<dyn Disk>, layout: &Layout, base: BlockHash) -> Result<()> {
-    let dir = layout.new_snapshot_dir();
+pub fn install_snapshot(disk: &Arc<dyn Disk>, layout: &Layout, dir: &Path, base: BlockHash) -> Result<()> {
     let place = layout.snapshot_dir();
     let write_base = |dir: &Path| -> Result<()> {
         let beside = dir.join("base_blockhash.new");
         write_whole(&**disk, &dir.join(BASE_BLOCKHASH), &beside, base.as_bytes())?;
         Ok(disk.sync_dir_once(dir)?)
     };
-    write_base(&dir)?;
-    match disk.rename(&dir, &place) {
+    write_base(dir)?;
+    match disk.rename(dir, &place) {
         Ok(()) => {}
         Err(why) if why.is_immovable() => {
-            leveldb::install(disk, &dir, &place)?;
+            leveldb::install(disk, dir, &place)?;
             disk.sync_dir_once(layout.net_dir())?;
             write_base(&place)?;
-            return remove_if_there(&**disk, &dir);
+            return remove_if_there(&**disk, dir);
         }
         Err(why) => return Err(why.into()),
     }
@@ -287,7 +297,7 @@ mod tests {
             for at in 0.. {
                 let sim = prepared(at);
                 let disk = sim.shared();
-                install_snapshot(&disk, &layout(), BASE).unwrap();
+                install_snapshot(&disk, &layout(), &layout().new_snapshot_dir(), BASE).unwrap();
                 assert_eq!(snapshot_base(&*disk, &layout()).unwrap(), Some(BASE));
                 be(&sim);
                 sim.fail_at(sim.operations() + at, 1, Accident::Stop);
@@ -331,7 +341,7 @@ mod tests {
     fn a_chainstate_that_core_went_on_with_meanwhile_stands() {
         let sim = prepared(0);
         let disk = sim.shared();
-        install_snapshot(&disk, &layout(), BASE).unwrap();
+        install_snapshot(&disk, &layout(), &layout().new_snapshot_dir(), BASE).unwrap();
         leveldb::begin_install(&disk, &layout().snapshot_dir(), &layout().chainstate_dir()).unwrap();
         // While it counts the plan is nothing.
         finish_snapshot(&disk, &layout()).unwrap();
@@ -350,7 +360,7 @@ mod tests {
         for (scene, be) in SCENES {
             let sim = prepared(1);
             let disk = sim.shared();
-            install_snapshot(&disk, &layout(), BASE).unwrap();
+            install_snapshot(&disk, &layout(), &layout().new_snapshot_dir(), BASE).unwrap();
             be(&sim);
             let kept = invalid_snapshot(&*disk, &layout()).unwrap();
             assert_eq!(kept.is_some(), scene != "a lower layer");
@@ -373,7 +383,7 @@ mod tests {
             let sim = prepared(at);
             be(&sim);
             sim.fail_at(sim.operations() + at, 1, Accident::Stop);
-            let done = install_snapshot(&sim.shared(), &layout(), BASE);
+            let done = install_snapshot(&sim.shared(), &layout(), &layout().new_snapshot_dir(), BASE);
             for loss in [Loss::Nothing, Loss::Unsynced, Loss::Random(at)] {
                 let sim = sim.reopen(loss);
                 let disk = sim.shared();
@@ -394,7 +404,7 @@ mod tests {
     fn leftovers_of_core_are_understood() {
         let sim = prepared(1);
         let disk = sim.shared();
-        install_snapshot(&disk, &layout(), BASE).unwrap();
+        install_snapshot(&disk, &layout(), &layout().new_snapshot_dir(), BASE).unwrap();
         // Cut between Core's two renames.
         disk.rename(&layout().chainstate_dir(), &to_delete(&layout())).unwrap();
         finish_snapshot(&disk, &layout()).unwrap();

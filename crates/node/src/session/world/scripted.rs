@@ -201,7 +201,7 @@ fn the_tip_is_followed_while_the_coins_below_a_snapshot_are_hashed() {
         let alone = Alone::new(vec![honest(first(110))], &mut Rng::new(number));
         let mut alone = Alone { switch, hash_ms: 10_000, ..alone };
         let hash = Some(scene().snapshot_hash);
-        let from = FromSnapshot { file: Some(SNAPSHOT.into()), hash, hints: None };
+        let from = FromSnapshot { file: Some(SNAPSHOT.into()), hash, ..FromSnapshot::default() };
         let report = sync_with(&options(&disk), &to_tip(), &from, &mut alone, &|_| ()).unwrap();
         assert_eq!(alone.tips_of_hash, [Height::new(110), Height::new(BLOCKS)], "when it begins, and when it ends");
         assert_eq!(set_of(&disk), (report.height, scene().main.set));
@@ -219,7 +219,11 @@ fn a_snapshot_with_another_hash_is_refused_after_its_past_is_hashed() {
     put(&disk, Path::new(SNAPSHOT), &snapshot);
     let kernels = options(&disk).kernels;
     let file = snapshot::file_info(&disk, Path::new(SNAPSHOT), SetHash::Serialized, kernels).unwrap();
-    let from = FromSnapshot { file: Some(SNAPSHOT.into()), hash: file.set.hash.map(|(_, hash)| hash), hints: None };
+    let from = FromSnapshot {
+        file: Some(SNAPSHOT.into()),
+        hash: file.set.hash.map(|(_, hash)| hash),
+        ..FromSnapshot::default()
+    };
     let mut alone = Alone::new(vec![honest(first(110))], &mut Rng::new(0));
     let fault = sync_with(&options(&disk), &to_tip(), &from, &mut alone, &|_| ()).unwrap_err().to_string();
     assert!(fault.contains("hash mismatch") && fault.contains("the snapshot is false"), "{fault}");

@@ -92,7 +92,7 @@ impl Story {
         match self.kind {
             Kind::Snapshot => {
                 let hash = Some(scene().snapshot_hash);
-                FromSnapshot { file: Some(SNAPSHOT.into()), hash, hints: None }
+                FromSnapshot { file: Some(SNAPSHOT.into()), hash, ..FromSnapshot::default() }
             }
             Kind::Hints => FromSnapshot { hints: Some(HINTS.into()), ..FromSnapshot::default() },
             Kind::Plain | Kind::Pruned => FromSnapshot::default(),

@@ -1,0 +1,454 @@
+//! A chainstate made of a snapshot that comes as a stream: its bytes become tables as they come, and no file holds a copy.
+//!
+//! ```text
+//! ffwd/snapshot_coming:  version u8 = 1 | header of the snapshot 51 | hash wanted 32 | bytes of the file u64 LE (0: not known)
+//!                        | mark before the last commit | mark behind it | first 4 bytes of the SHA-256 of all this
+//! mark:                  offset u64 LE | coins u64 LE | coins left of the last txid u64 LE
+//! ```
+//!
+//! The tables in `ffwd/chainstate_coming/` grow by commits that lie behind each other. Both marks of a commit are written
+//! before it, so that a stop anywhere leaves tables of one of them. Whoever goes on reads the coins back, and hashes them: what
+//! counts is what the tables hold, not what was once read. A stream that cannot seek begins anew each time.
+
+use super::stream::{Got, READ_PATIENCE, SnapshotStream, StreamedSnapshot};
+use crate::fault::{Fault, Message};
+use crate::pipeline::stats::Snapshot;
+use crate::reporting::Reporter;
+use crate::reporting::state::Loading;
+use crate::snapshot::fill::{Batch, FAILED, look_at_room, tell};
+use crate::threads;
+use crate::utxo_stats::hashed::{self, HashedCoins};
+use kernels::sha256::Sha256;
+use primitives::snapshot::{CoinsMark, CoinsParser, ENTRY_BYTES_MAX, HEADER_BYTES, Next, SnapshotHeader};
+use primitives::{CoinKey, CoinRef, Hash256, Height, Txid, human};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+use store::chainstate::Chainstate;
+use store::private_files::PrivateDir;
+use store::{Host, Layout};
+
+/// Private file of how far it came.
+const COMING: &str = "snapshot_coming";
+const VERSION: u8 = 1;
+const MARK_BYTES: usize = 24;
+const CHECKSUM_BYTES: usize = 4;
+const COMING_BYTES: usize = 1 + HEADER_BYTES + 32 + 8 + 2 * MARK_BYTES + CHECKSUM_BYTES;
+/// Bytes that are read at a time.
+const PIECE_BYTES: usize = 128 << 10;
+/// Pieces between the thread that reads and the one that writes.
+const PIECES_AHEAD: usize = 8;
+/// A commit is due after this share of the file, within these bounds, and after this time: what a kill may cost.
+const COMMIT_SHARE: u64 = 64;
+const COMMIT_BYTES_MIN: u64 = 256 << 10;
+const COMMIT_BYTES_MAX: u64 = 128 << 20;
+const COMMIT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What is to be loaded.
+pub(super) struct Wanted<'a> {
+    pub(super) host: &'a Host,
+    pub(super) layout: &'a Layout,
+    pub(super) given: &'a StreamedSnapshot,
+    /// Height of the base block.
+    pub(super) height: Height,
+    /// The hash that its coins must have.
+    pub(super) hash: Hash256,
+    /// Of the parts of the sync that are over, for the displays.
+    pub(super) stats: &'a Snapshot,
+}
+
+/// How a try ended.
+enum Ended {
+    /// The set is whole, and the wanted one.
+    Whole,
+    /// The bytes are not those of the set that is wanted.
+    Wrong {
+        /// Why.
+        why: String,
+        /// Whether coins of an earlier run are among them.
+        has_resumed: bool,
+    },
+}
+
+/// Removes what came of a snapshot that is not wanted any more.
+///
+/// # Errors
+///
+/// What the system says.
+pub(crate) fn forget(private: &PrivateDir, disk: &dyn disk::Disk, layout: &Layout) -> Result<(), store::Fault> {
+    private.remove(COMING)?;
+    store::chainstate::forget_coming(disk, layout)
+}
+
+/// Makes the chainstate in [`Layout::coming_snapshot_dir`], closed and durable.
+///
+/// # Errors
+///
+/// No more bytes come, or a stop on demand: what came is kept where the stream can go on from it. The bytes are another set's:
+/// nothing is kept. What the system says.
+pub(super) fn fill_coming(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
+    let base = wanted.given.header.base;
+    reporter.note(format!(
+        "[snapshot] loading {} coins from snapshot {base} ({})",
+        wanted.given.header.coins, wanted.given.name
+    ));
+    let bytes = wanted.given.stream.lock().bytes();
+    if let Some(bytes) = bytes.filter(|_| wanted.kept().is_empty()) {
+        look_at_room(wanted.host, wanted.layout, bytes, reporter)?;
+    }
+    let done = tries(wanted, reporter);
+    reporter.loading(None);
+    done
+}
+
+fn tries(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
+    let can_seek = wanted.given.stream.lock().can_seek();
+    loop {
+        let ended = match can_seek {
+            true => reporter.with_room(|| try_fill(wanted, reporter)),
+            false => try_fill(wanted, reporter),
+        };
+        let why = match ended {
+            Ok(Ended::Whole) => return Ok(()),
+            Ok(Ended::Wrong { why, has_resumed: true }) => {
+                wanted.forget()?;
+                let advice =
+                    "Nothing is to be done: it is begun anew, for what an earlier run left may be what is wrong";
+                reporter.warn(Message::new(format!("{FAILED}{why}"), advice));
+                continue;
+            }
+            Ok(Ended::Wrong { why, has_resumed: false }) => why,
+            Err(fault) if can_seek => return Err(fault),
+            Err(fault) => {
+                wanted.forget()?;
+                return Err(fault);
+            }
+        };
+        wanted.forget()?;
+        let again = wanted.given.stream.lock().try_others();
+        say_notes(&mut *wanted.given.stream.lock(), reporter);
+        match again {
+            Some(how) => reporter.warn(Message::new(format!("{FAILED}{why}"), how)),
+            None => return Err(Fault::refused(format!("{FAILED}{why}. ({})", wanted.given.name), super::LOAD_ADVICE)),
+        }
+    }
+}
+
+impl Wanted<'_> {
+    fn private(&self) -> PrivateDir {
+        PrivateDir::new(self.host.disk.clone(), self.layout.private_dir())
+    }
+
+    fn forget(&self) -> Result<(), Fault> {
+        Ok(forget(&self.private(), &*self.host.disk, self.layout)?)
+    }
+
+    /// What a file of this snapshot says that came so far, before its marks.
+    fn head(&self) -> Vec<u8> {
+        let bytes = self.given.stream.lock().bytes().unwrap_or(0);
+        [&[VERSION][..], &self.given.header.encode(), &self.hash.0, &bytes.to_le_bytes()].concat()
+    }
+
+    /// The marks of what came of this snapshot before, if anything did.
+    fn kept(&self) -> Vec<CoinsMark> {
+        let head = self.head();
+        let kept = self.private().read(COMING, COMING_BYTES).ok().flatten().unwrap_or_default();
+        let (note, sum) = kept.split_at(kept.len().saturating_sub(CHECKSUM_BYTES));
+        let is_sound = kept.len() == COMING_BYTES && note.starts_with(&head) && sum == checksum(note);
+        let marks = note.get(head.len()..).filter(|_| is_sound).unwrap_or_default();
+        marks.chunks_exact(MARK_BYTES).map(decode_mark).collect()
+    }
+}
+
+fn checksum(note: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    *kernels::sha256::sha256(note).first_chunk().expect("4 of 32 bytes")
+}
+
+fn encode_mark(mark: &CoinsMark) -> [u8; MARK_BYTES] {
+    let mut out = [0; MARK_BYTES];
+    for (place, number) in out.chunks_exact_mut(8).zip([mark.offset, mark.count, mark.left_in_group]) {
+        place.copy_from_slice(&number.to_le_bytes());
+    }
+    out
+}
+
+fn decode_mark(bytes: &[u8]) -> CoinsMark {
+    let number = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().expect("a mark has 24 bytes"));
+    CoinsMark { offset: number(0), count: number(8), left_in_group: number(16) }
+}
+
+/// Where the coins are read, and what they add up to so far.
+struct Reading {
+    parser: CoinsParser,
+    sha: Sha256,
+    hashed: HashedCoins,
+    last: Option<CoinKey>,
+    /// What was read and not parsed.
+    buffer: Vec<u8>,
+}
+
+impl Reading {
+    fn new(header: &SnapshotHeader, height: Height) -> Reading {
+        Reading {
+            parser: CoinsParser::new(header, height),
+            sha: Sha256::new(),
+            hashed: HashedCoins::default(),
+            last: None,
+            buffer: Vec::new(),
+        }
+    }
+
+    fn hash_ready(&mut self) {
+        self.sha.update(self.hashed.ready());
+        self.hashed.ready().clear();
+    }
+
+    /// Parses what is there, as far as it goes; whether all coins are read.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are no coins, or coins in another order: why.
+    fn parse(&mut self, batch: &mut Batch, is_last: bool) -> Result<bool, String> {
+        let mut at = 0;
+        let is_end = loop {
+            let rest = &self.buffer[at..];
+            // Always enough for an answer, so that nothing is parsed twice.
+            if !is_last && rest.len() < ENTRY_BYTES_MAX {
+                break false;
+            }
+            let (next, taken) = self.parser.next(rest, is_last).map_err(|why| why.to_string())?;
+            at += taken;
+            match next {
+                Next::Coin(coin) => {
+                    let key = CoinKey::new(&coin.outpoint);
+                    if self.last.is_some_and(|last| last >= key) {
+                        return Err(format!(
+                            "coin {} stands behind one that belongs after it (not far from byte {}): not in the order that \
+                             Core writes, which a stream must have; a file may have any order",
+                            coin.outpoint,
+                            self.parser.offset()
+                        ));
+                    }
+                    self.last = Some(key);
+                    self.hashed.push(&coin.outpoint, &coin.coin);
+                    batch.push(&key, &coin);
+                }
+                Next::More => break false,
+                Next::End => break true,
+            }
+        };
+        self.buffer.drain(..at);
+        self.hash_ready();
+        Ok(is_end)
+    }
+
+    fn finish(mut self) -> Hash256 {
+        self.sha.update(&self.hashed.take());
+        hashed::finish(self.sha)
+    }
+}
+
+/// Coins on their way to the tables; `mark` says that they are committed with it, and is the place behind them.
+struct Piece {
+    batch: Batch,
+    mark: Option<CoinsMark>,
+}
+
+fn try_fill(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<Ended, Fault> {
+    let mut reading = match go_on(wanted, reporter)? {
+        Some(reading) => reading,
+        None => {
+            wanted.forget()?;
+            Reading::new(&wanted.given.header, wanted.height)
+        }
+    };
+    let dir = wanted.layout.coming_snapshot_dir();
+    let coins = Chainstate::open(wanted.host, &dir)?;
+    let mark = reading.parser.mark();
+    let has_resumed = mark.count > 0;
+    let head = wanted.head();
+    let read = std::thread::scope(|scope| {
+        let (pieces, receiver) = sync_channel::<Piece>(PIECES_AHEAD);
+        let coins = &coins;
+        let head = &head[..];
+        let writing = threads::spawn(scope, "coins.write", move || write_pieces(wanted, head, coins, mark, receiver))?;
+        let read = read_coins(wanted, &mut reading, pieces, reporter);
+        writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        read
+    })?;
+    if let Some(why) = read {
+        let why = format!("{why}. The hash of the coins is to be {}", wanted.hash);
+        return Ok(Ended::Wrong { why, has_resumed });
+    }
+    let got = reading.finish();
+    if got != wanted.hash {
+        let why = format!("Bad snapshot content hash: expected {}, got {got}", wanted.hash);
+        return Ok(Ended::Wrong { why, has_resumed });
+    }
+    coins.settle()?;
+    Ok(Ended::Whole)
+}
+
+/// What the tables hold of this snapshot; `None` where that is nothing, or nothing to go on from.
+fn go_on(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<Option<Reading>, Fault> {
+    let dir = wanted.layout.coming_snapshot_dir();
+    let marks = wanted.kept();
+    if marks.is_empty() || !wanted.given.stream.lock().can_seek() || !Chainstate::exists(&*wanted.host.disk, &dir)? {
+        return Ok(None);
+    }
+    reporter.note("[snapshot] reading back what came before");
+    let (mut reading, count) = match read_back(wanted, reporter) {
+        Ok(read) => read,
+        Err(Fault::Store(why)) if !why.is_no_space() => {
+            reporter.note(format!("[snapshot] what came before is damaged, and begun anew: {why}"));
+            return Ok(None);
+        }
+        Err(fault) => return Err(fault),
+    };
+    let header = &wanted.given.header;
+    let resumed = marks.iter().find(|mark| mark.count == count).and_then(|mark| {
+        let last = reading.last.map_or(Txid::from_bytes([0; 32]), |last| last.outpoint().txid);
+        Some((mark, CoinsParser::resume(header, wanted.height, mark, last)?))
+    });
+    let Some((mark, parser)) = resumed else { return Ok(None) };
+    reading.parser = parser;
+    wanted.given.stream.lock().seek(mark.offset).map_err(Fault::Refused)?;
+    reporter.note(format!("[snapshot] going on at byte {}, behind {} coins", mark.offset, human::count(mark.count)));
+    Ok(Some(reading))
+}
+
+/// Reads and hashes the coins in the tables; how many there are comes second.
+fn read_back(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(Reading, u64), Fault> {
+    let coins = Chainstate::open_read_only(wanted.host, &wanted.layout.coming_snapshot_dir())?;
+    let mut records = coins.view().coins()?;
+    let mut reading = Reading::new(&wanted.given.header, wanted.height);
+    let mut count = 0_u64;
+    while let Some((outpoint, stored)) = records.next_coin()? {
+        let Ok(coin) = CoinRef::decode(stored) else { break };
+        reading.hashed.push(&outpoint, &coin);
+        reading.last = Some(CoinKey::new(&outpoint));
+        count += 1;
+        if count.is_multiple_of(1 << 12) {
+            reading.hash_ready();
+            if reporter.is_stopping() {
+                return Err(stopped());
+            }
+        }
+    }
+    Ok((reading, count))
+}
+
+fn stopped() -> Fault {
+    Fault::refused("stopped while the snapshot came", "The same command goes on from what came")
+}
+
+/// Reads to the end of the file; what was wrong with its bytes. What was read so far is committed whatever ends it.
+fn read_coins(
+    wanted: &Wanted<'_>,
+    reading: &mut Reading,
+    pieces: SyncSender<Piece>,
+    reporter: &Reporter<'_>,
+) -> Result<Option<String>, Fault> {
+    let mut stream = wanted.given.stream.lock();
+    let can_seek = stream.can_seek();
+    if can_seek {
+        stream.seek(reading.parser.offset()).map_err(Fault::Refused)?;
+    }
+    let mut pace = Pace::new(reading.parser.offset());
+    loop {
+        let kept = reading.buffer.len();
+        reading.buffer.resize(kept + PIECE_BYTES, 0);
+        let got = match reporter.is_stopping() {
+            true => Err(stopped()),
+            false => stream
+                .read(&mut reading.buffer[kept..], READ_PATIENCE)
+                .map_err(|why| Fault::refused(format!("{FAILED}{}", why.what()), why.advice())),
+        };
+        let bytes = if let Ok(Got::Bytes(bytes)) = got { bytes } else { 0 };
+        reading.buffer.truncate(kept + bytes);
+        say_notes(&mut *stream, reporter);
+        let mut batch = Batch::default();
+        let before = reading.parser.count();
+        let is_end = match reading.parse(&mut batch, matches!(got, Ok(Got::End))) {
+            Ok(is_end) => is_end,
+            Err(why) => return Ok(Some(why)),
+        };
+        tell(reporter, before, reading.parser.count(), wanted.given.header.coins);
+        let all = stream.bytes();
+        pace.show(reading.parser.offset(), all, wanted.stats, reporter);
+        let is_due = is_end || got.is_err() && can_seek || can_seek && pace.is_commit_due(reading.parser.offset(), all);
+        // The writer has ended with a fault, which its join gives.
+        if pieces.send(Piece { batch, mark: is_due.then(|| reading.parser.mark()) }).is_err() {
+            return Ok(None);
+        }
+        if got? == Got::End || is_end {
+            return Ok(None);
+        }
+    }
+}
+
+fn say_notes(stream: &mut dyn SnapshotStream, reporter: &Reporter<'_>) {
+    stream.notes().into_iter().for_each(|note| reporter.note(format!("[snapshot] {note}")));
+}
+
+/// Writes tables, and commits them where a piece says so. `mark` is what the tables hold already.
+fn write_pieces(
+    wanted: &Wanted<'_>,
+    head: &[u8],
+    coins: &Chainstate,
+    mut mark: CoinsMark,
+    pieces: Receiver<Piece>,
+) -> Result<(), store::Fault> {
+    let private = wanted.private();
+    let base = wanted.given.header.base;
+    let mut commit = coins.begin_commit_behind(base)?;
+    let mut part = commit.next_part()?;
+    for piece in pieces {
+        piece.batch.write(&mut part)?;
+        let Some(behind) = piece.mark else { continue };
+        part.finish()?;
+        let note = [head, &encode_mark(&mark), &encode_mark(&behind)].concat();
+        private.write(COMING, &[&note[..], &checksum(&note)].concat())?;
+        commit.finish()?;
+        mark = behind;
+        commit = coins.begin_commit_behind(base)?;
+        part = commit.next_part()?;
+    }
+    Ok(())
+}
+
+/// How fast it comes, and when a commit is due.
+struct Pace {
+    begun: Instant,
+    offset_begun: u64,
+    committed: Instant,
+    offset_committed: u64,
+}
+
+impl Pace {
+    fn new(offset: u64) -> Pace {
+        let now = Instant::now();
+        Pace { begun: now, offset_begun: offset, committed: now, offset_committed: offset }
+    }
+
+    fn is_commit_due(&mut self, offset: u64, all: Option<u64>) -> bool {
+        let bytes = all.map_or(COMMIT_BYTES_MAX, |all| all / COMMIT_SHARE).clamp(COMMIT_BYTES_MIN, COMMIT_BYTES_MAX);
+        let new = offset - self.offset_committed;
+        let is_due = new >= bytes || new >= COMMIT_BYTES_MIN && self.committed.elapsed() >= COMMIT_INTERVAL;
+        if is_due {
+            self.committed = Instant::now();
+            self.offset_committed = offset;
+        }
+        is_due
+    }
+
+    fn show(&self, offset: u64, all: Option<u64>, stats: &Snapshot, reporter: &Reporter<'_>) {
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let rate = (offset - self.offset_begun) as f64 / seconds.max(1e-3);
+        let left = all.map(|all| all.saturating_sub(offset) as f64 / rate).filter(|_| seconds >= 1.0 && rate > 0.0);
+        reporter.loading(Some(Loading { bytes: offset, bytes_end: all, seconds_left: left.map(|left| left as u64) }));
+        reporter.progress(|| stats.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests;

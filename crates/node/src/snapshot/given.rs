@@ -1,0 +1,56 @@
+//! A snapshot that somebody gave: a file, or a stream.
+
+use super::file::SnapshotFile;
+use super::stream::{SharedStream, StreamedSnapshot};
+use crate::fault::Fault;
+use crate::options::Options;
+use primitives::snapshot::SnapshotHeader;
+use std::path::{Path, PathBuf};
+
+/// An open snapshot of this network.
+#[derive(Debug)]
+pub(crate) enum Given {
+    /// A file, and its absolute name.
+    File(SnapshotFile, PathBuf),
+    /// A stream.
+    Stream(StreamedSnapshot),
+}
+
+impl Given {
+    /// Opens a file.
+    ///
+    /// # Errors
+    ///
+    /// It is missing, no snapshot, or another network's; what the system says.
+    pub(crate) fn file(options: &Options, path: &Path) -> Result<Given, Fault> {
+        let file = SnapshotFile::open(&*options.disk, path)?;
+        file.check_network(&options.params)?;
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+        Ok(Given::File(file, path))
+    }
+
+    /// Waits for the header of a stream.
+    ///
+    /// # Errors
+    ///
+    /// As [`StreamedSnapshot::open`].
+    pub(crate) fn stream(options: &Options, stream: &SharedStream) -> Result<Given, Fault> {
+        StreamedSnapshot::open(options, stream).map(Given::Stream)
+    }
+
+    /// What stands before the coins.
+    pub(crate) fn header(&self) -> &SnapshotHeader {
+        match self {
+            Given::File(file, _) => &file.header,
+            Given::Stream(streamed) => &streamed.header,
+        }
+    }
+
+    /// What it is called, for people.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Given::File(_, path) => path.display().to_string(),
+            Given::Stream(streamed) => streamed.name.clone(),
+        }
+    }
+}
