@@ -177,9 +177,12 @@ pub(crate) struct Sync {
     /// Say what becomes of each line of bitcoin.conf and settings.json, and exit
     #[arg(long)]
     pub(crate) check_configuration: bool,
-    /// Begin with this snapshot of the UTXO set: headers, then its coins, the blocks from there to the tip, then validate the past in the same run [default: none]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) snapshot: Option<PathBuf>,
+    /// Begin with this snapshot of the UTXO set: headers, then its coins, the blocks from there to the tip, then validate the past in the same run [default: none]. A file; a pipe; -: standard input; http:// or https://: a mirror of the file (repeatable: all of them at once), of which no copy is kept, and which is gone on with after a break; auto: the mirrors of the highest snapshot of --snapshot-list that this program knows
+    #[arg(long, value_name = "FILE|URL|-|auto")]
+    pub(crate) snapshot: Vec<String>,
+    /// List of network, height and URL, one a line, for --snapshot auto [default: snapshots.txt in the data directory]
+    #[arg(long, value_name = "FILE", requires = "snapshot")]
+    pub(crate) snapshot_list: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) trust: coins::Trust,
     /// Make the UTXO set with these hints (BIP 456) up to their height, without looking a coin up [default: none]; with --prune, in a data directory without blocks, below the assumed-valid block alone. There amounts, maturity and locks of spent coins are not checked, as scripts are not. Wrong hints are found out: then the sync goes the ordinary way

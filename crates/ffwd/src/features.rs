@@ -5,12 +5,13 @@
 use std::ffi::OsString;
 
 /// Every feature, and whether it is in this program.
-const FEATURES: [(&str, bool); 15] = [
+const FEATURES: [(&str, bool); 16] = [
     ("ablation", cfg!(feature = "ablation")),
     ("audit", cfg!(feature = "audit")),
     ("demo", cfg!(feature = "demo")),
     ("descriptors", cfg!(feature = "descriptors")),
     ("export", cfg!(feature = "export")),
+    ("fetch", cfg!(feature = "fetch")),
     ("heap", cfg!(feature = "heap")),
     ("lab", cfg!(feature = "lab")),
     ("manuals", cfg!(feature = "manuals")),

@@ -48,6 +48,7 @@ mod server_settings;
 mod services;
 mod settings;
 mod signals;
+mod snapshot_source;
 mod spelling;
 mod sync_command;
 mod sync_settings;

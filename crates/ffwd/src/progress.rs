@@ -101,6 +101,8 @@ struct Figures {
     headers: Height,
     presync: Option<Height>,
     bytes: u64,
+    /// Bytes of a snapshot that became tables.
+    loaded: u64,
 }
 
 impl Pace {
@@ -108,7 +110,8 @@ impl Pace {
     /// or so, of what was written once an hour.
     fn is_due(&mut self, progress: &Progress, now: Instant) -> bool {
         let &Progress { height, headers, presync, bytes, .. } = progress;
-        let figures = Figures { height, headers, presync, bytes };
+        let loaded = if let SessionState::LoadingSnapshot(loading) = &progress.state { loading.bytes } else { 0 };
+        let figures = Figures { height, headers, presync, bytes, loaded };
         let (at, last) = *self.last.get_or_insert((now, figures));
         let name = progress.state.name();
         let is_new_state = limit(&progress.state).is_none() && !self.written.contains(name);

@@ -8,6 +8,7 @@ use crate::conf::OnLine;
 use crate::conf::{Conf, Entry};
 use crate::options::{self, CoreOption, Effect, Shown, Times};
 use crate::settings::{Role, Settings};
+use crate::snapshot_source::{Asked, source};
 use crate::{Failure, coins_command, load_as, output, work};
 #[cfg(feature = "server")]
 use crate::{serve, settings};
@@ -78,7 +79,14 @@ pub(crate) fn run(given: &Sync, line: &OnLine) -> Result<ExitCode, Failure> {
     // A sync that follows the chain has no end of its own: stopping it is success.
     let ends = given.exit_at_tip;
     let hash = given.trust.snapshot_hash.map(coins_command::as_hash);
-    let from = FromSnapshot { file: given.snapshot.clone(), hash, hints: given.hints.clone() };
+    let asked = Asked {
+        values: &given.snapshot,
+        list: given.snapshot_list.as_deref(),
+        datadir: &settings.options.datadir,
+        params: &settings.options.params,
+        proxy: sync.proxy.as_deref(),
+    };
+    let from = FromSnapshot { hash, hints: given.hints.clone(), ..source(&asked)? };
     work("sync", settings, &given.common, HashType::None, ends, |options, events| {
         let job = |options: &Options, events: Events<'_>| match before.run(options, events)? {
             Some(stopped) => Ok(stopped),

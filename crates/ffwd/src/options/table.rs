@@ -380,6 +380,7 @@ pub(crate) static OWN: &[(&str, &str)] = &[
     ("noincludeconf", "bitcoind's -noincludeconf"),
     ("snapshot", "where a sync begins"),
     ("snapshot-hash", "where a sync begins"),
+    ("snapshot-list", "where a sync begins"),
     ("window", "blocks in flight"),
     ("without", "measuring"),
 ];

@@ -1,7 +1,8 @@
 //! Snapshots by the command, and a half-validated data directory handed over between ffwd and bitcoind.
 
 use crate::bitcoind::{Bitcoind, copy, is_there, set};
-use crate::run::{Running, run, start};
+use crate::run::{Running, command, run, start};
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -133,5 +134,76 @@ fn a_half_validated_data_directory_is_finished_by_the_other_program() {
     let core = Bitcoind::start(&theirs, &["-checkblocks=0", "-checklevel=4", "-checkblockindex=1"]);
     assert_eq!(core.set()["hash_serialized_3"], TIP_HASH);
     core.stop();
+    drop(server);
+}
+
+/// A mirror of one file without ranges: the whole of it each time.
+fn mirror(file: Vec<u8>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/utxo.dat", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut head = Vec::new();
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|count| count == 1) {
+                head.push(byte[0]);
+            }
+            let _ = stream.write_all(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", file.len()).as_bytes());
+            let _ = stream.write_all(&file);
+        }
+    });
+    url
+}
+
+/// Standard input, a named pipe, a mirror, and the mirror of a list: each sync ends at the tip, its past validated.
+#[test]
+fn a_snapshot_comes_from_a_pipe_a_mirror_and_a_list() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(()) = directories(dir.path()) else { return };
+    let (server, address) = serving(dir.path());
+    let snapshot = std::fs::read(dir.path().join("snapshot")).unwrap();
+    let url = mirror(snapshot.clone());
+    let list = format!("# mine\nregtest 299 {url}\nregtest 110 http://127.0.0.1:1/none\n");
+    let made = std::process::Command::new("mkfifo").arg(dir.path().join("pipe")).status().unwrap();
+    assert!(made.success());
+    for (row, from) in [("stdin", "-"), ("pipe", "@/../pipe"), ("mirror", &url), ("list", "auto")] {
+        let folder = dir.path().join(row);
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("snapshots.txt"), &list).unwrap();
+        let line = format!("sync {ON} --connect {address} --exit-at-tip --snapshot {from}");
+        let mut child = command(&folder, &line);
+        child.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut child = child.stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let (bytes, pipe) = (snapshot.clone(), dir.path().join("pipe"));
+        let writer = std::thread::spawn(move || match row {
+            "stdin" => input.write_all(&bytes),
+            "pipe" => std::fs::write(pipe, bytes),
+            _ => Ok(()),
+        });
+        let done = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        writer.join().unwrap().unwrap();
+        assert!(done.status.success() && said.contains("fully validated"), "{row}: {said}");
+        assert!(said.contains("[snapshot] loading 299 coins"), "{row}: {said}");
+        assert_eq!(set(&folder)["hash_serialized_3"], TIP_HASH, "{row}");
+        let left = std::fs::read_dir(folder.join("regtest/ffwd")).unwrap().flatten();
+        let left: Vec<_> = left.map(|one| one.file_name()).filter(|name| *name != "addresses").collect();
+        assert!(left.iter().all(|name| !name.to_string_lossy().contains("coming")), "{row}: {left:?}");
+    }
+    // Another file of the same header: refused, and nothing is left of it.
+    let mut wrong = snapshot.clone();
+    *wrong.last_mut().unwrap() ^= 1;
+    let folder = dir.path().join("wrong");
+    std::fs::create_dir(&folder).unwrap();
+    let line = format!("sync {ON} --connect {address} --exit-at-tip --snapshot {}", mirror(wrong));
+    let refused = run(&folder, &line);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.err.contains(&format!("expected {BASE_HASH}, got ")), "{refused:?}");
+    assert!(!is_half(&folder) && !folder.join("regtest/ffwd/chainstate_coming").exists());
+    // A transfer whose end never came goes when the snapshot is not wanted any more.
+    std::fs::create_dir(folder.join("regtest/ffwd/chainstate_coming")).unwrap();
+    run(&folder, &format!("sync {ON} --connect {address} --exit-at-tip")).good();
+    assert!(!folder.join("regtest/ffwd/chainstate_coming").exists());
     drop(server);
 }

@@ -17,7 +17,7 @@ use text::{Consts, texts};
 
 pub(super) const PAGE: &str = "docs/messages.md";
 /// Crates whose messages a user of the command sees.
-const CRATES: [&str; 6] = ["audit", "disk", "export", "ffwd", "node", "store"];
+const CRATES: [&str; 7] = ["audit", "disk", "export", "fetch", "ffwd", "node", "store"];
 
 /// What a message is about, which says how it is shown.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

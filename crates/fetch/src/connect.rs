@@ -1,0 +1,256 @@
+//! Connections to mirrors: TCP or TLS, past a SOCKS5 proxy where one is given, with an end to every silence.
+
+use crate::http::{self, Failure, HEAD_BYTES_MAX, Head};
+use crate::url::{Scheme, Url};
+use p2p::socks5::{self, Host};
+use p2p::wire::Target;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// How long a connection may take to be made, and each answer of a proxy.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const PROXY_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a mirror may send nothing.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// Between two looks whether the transfer has ended.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// Addresses of a name that are tried.
+const ADDRESS_COUNT_MAX: usize = 4;
+/// Bytes that are read at a time.
+pub(crate) const READ_BYTES: usize = 64 << 10;
+
+/// What all connections of a transfer have in common.
+pub(crate) struct Dialer {
+    /// `--proxy`.
+    pub(crate) proxy: Option<String>,
+    /// Who asks.
+    pub(crate) agent: String,
+    /// Made when a mirror has HTTPS.
+    pub(crate) tls: Option<Result<Arc<ClientConfig>, String>>,
+    /// The transfer is over.
+    pub(crate) has_ended: AtomicBool,
+}
+
+/// The authorities that are trusted: the system's, or those of SSL_CERT_FILE and SSL_CERT_DIR.
+///
+/// # Errors
+///
+/// There are none.
+pub(crate) fn tls_config() -> Result<Arc<ClientConfig>, String> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (count, _) = roots.add_parsable_certificates(found.certs);
+    if count == 0 {
+        let why = found.errors.first().map_or(String::new(), |why| format!(" ({why})"));
+        return Err(format!(
+            "this system has no certificates of authorities{why}: install them (ca-certificates), or name a file with \
+             SSL_CERT_FILE"
+        ));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.map_err(|why| why.to_string())?;
+    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+}
+
+enum Socket {
+    Plain(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+/// A connection to one server.
+pub(crate) struct Connection<'d> {
+    dialer: &'d Dialer,
+    url: Url,
+    socket: Socket,
+    /// What was read and not used.
+    buffer: Vec<u8>,
+}
+
+fn later(why: impl std::fmt::Display) -> Failure {
+    Failure::Later(why.to_string())
+}
+
+impl Dialer {
+    /// Connects to the server of a URL.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be reached, or has no certificate that is trusted.
+    pub(crate) fn connect(&self, url: &Url) -> Result<Connection<'_>, Failure> {
+        let tcp = self.tcp(url)?;
+        let settle = || {
+            tcp.set_nodelay(true)?;
+            tcp.set_read_timeout(Some(LOOK_INTERVAL))?;
+            tcp.set_write_timeout(Some(CONNECT_TIMEOUT))
+        };
+        settle().map_err(later)?;
+        let socket = match (&self.tls, url.scheme) {
+            (_, Scheme::Http) => Socket::Plain(tcp),
+            (Some(Ok(config)), Scheme::Https) => Socket::Tls(Box::new(handshake(self, config, url, tcp)?)),
+            (Some(Err(why)), Scheme::Https) => return Err(Failure::Never(why.clone())),
+            (None, Scheme::Https) => match tls_config() {
+                Ok(config) => Socket::Tls(Box::new(handshake(self, &config, url, tcp)?)),
+                Err(why) => return Err(Failure::Never(why)),
+            },
+        };
+        Ok(Connection { dialer: self, url: url.clone(), socket, buffer: Vec::new() })
+    }
+
+    fn tcp(&self, url: &Url) -> Result<TcpStream, Failure> {
+        let target = Target::parse(&format!("{}:{}", url.host_in_url(), url.port), url.port);
+        let is_proxied = target.as_ref().is_ok_and(Target::is_proxied);
+        let Some(proxy) = self.proxy.as_deref().filter(|_| is_proxied) else {
+            return to_any((url.host.as_str(), url.port));
+        };
+        let mut tcp = to_any(proxy).map_err(|why| match why {
+            Failure::Later(why) | Failure::Never(why) => later(format!("proxy {proxy}: {why}")),
+        })?;
+        tcp.set_read_timeout(Some(PROXY_TIMEOUT)).map_err(later)?;
+        let host = url.host.parse().map_or_else(|_| Host::Name(url.host.clone()), Host::Ip);
+        let isolation = p2p::rng::Rng::System.number();
+        socks5::connect(&mut tcp, &host, url.port, isolation).map_err(later)?;
+        Ok(tcp)
+    }
+}
+
+/// Connects to the first of the addresses of a name that takes the connection.
+fn to_any(name: impl ToSocketAddrs) -> Result<TcpStream, Failure> {
+    let addresses: Vec<SocketAddr> = name.to_socket_addrs().map_err(later)?.take(ADDRESS_COUNT_MAX).collect();
+    let mut last = later("its name has no address");
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+            Ok(stream) => return Ok(stream),
+            Err(why) => last = later(why),
+        }
+    }
+    Err(last)
+}
+
+fn handshake(
+    dialer: &Dialer,
+    config: &Arc<ClientConfig>,
+    url: &Url,
+    mut tcp: TcpStream,
+) -> Result<StreamOwned<ClientConnection, TcpStream>, Failure> {
+    let name = ServerName::try_from(url.host.clone()).map_err(|why| Failure::Never(why.to_string()))?;
+    let mut tls = ClientConnection::new(config.clone(), name).map_err(|why| Failure::Never(why.to_string()))?;
+    let begun = Instant::now();
+    while tls.is_handshaking() {
+        match tls.complete_io(&mut tcp) {
+            Ok(_) => {}
+            Err(why) if is_pause(&why) => dialer.check_silence(begun)?,
+            Err(why) => return Err(of_tls(&why)),
+        }
+    }
+    Ok(StreamOwned::new(tls, tcp))
+}
+
+/// A certificate that is not trusted now will not be later.
+fn of_tls(why: &io::Error) -> Failure {
+    let of = why.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match of {
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            Failure::Never(format!("{why}. If you trust its authority, name that one's certificate with SSL_CERT_FILE"))
+        }
+        _ => later(why),
+    }
+}
+
+/// Nothing came within [`LOOK_INTERVAL`].
+fn is_pause(why: &io::Error) -> bool {
+    matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+impl Dialer {
+    fn check_silence(&self, since: Instant) -> Result<(), Failure> {
+        if self.has_ended.load(Relaxed) {
+            return Err(later("the transfer has ended"));
+        }
+        if since.elapsed() >= SILENCE_MAX {
+            return Err(later(format!("it has sent nothing for {} s", SILENCE_MAX.as_secs())));
+        }
+        Ok(())
+    }
+}
+
+impl Connection<'_> {
+    /// Whether a request for `url` can go through it.
+    pub(crate) fn serves(&self, url: &Url) -> bool {
+        self.url.is_same_server(url)
+    }
+
+    /// Asks for the bytes from `from` on, and reads the head of the answer.
+    ///
+    /// # Errors
+    ///
+    /// The connection breaks, or what comes is not HTTP.
+    pub(crate) fn ask(&mut self, url: &Url, from: u64, to: Option<u64>) -> Result<Head, Failure> {
+        let request = http::request(url, from, to, &self.dialer.agent);
+        match &mut self.socket {
+            Socket::Plain(tcp) => tcp.write_all(&request),
+            Socket::Tls(tls) => tls.write_all(&request).and_then(|()| tls.flush()),
+        }
+        .map_err(later)?;
+        // Of 1xx heads, which may come before the answer, a few.
+        for _ in 0..5 {
+            let head = self.head()?;
+            if head.status >= 200 {
+                return Ok(head);
+            }
+        }
+        Err(Failure::Never("it does not speak HTTP/1".to_owned()))
+    }
+
+    fn head(&mut self) -> Result<Head, Failure> {
+        loop {
+            if let Some(end) = http::head_end(&self.buffer) {
+                let head = http::parse_head(&self.buffer[..end]);
+                self.buffer.drain(..end);
+                return head;
+            }
+            if self.buffer.len() > HEAD_BYTES_MAX {
+                return Err(Failure::Never("the head of its answer does not end".to_owned()));
+            }
+            let mut piece = [0; 4096];
+            let count = self.read_socket(&mut piece)?;
+            self.buffer.extend_from_slice(&piece[..count]);
+        }
+    }
+
+    /// Reads some of the body, at least a byte.
+    ///
+    /// # Errors
+    ///
+    /// The connection breaks, or is silent.
+    pub(crate) fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
+        if self.buffer.is_empty() {
+            return self.read_socket(out);
+        }
+        let count = self.buffer.len().min(out.len());
+        out[..count].copy_from_slice(&self.buffer[..count]);
+        self.buffer.drain(..count);
+        Ok(count)
+    }
+
+    fn read_socket(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
+        let begun = Instant::now();
+        loop {
+            let read = match &mut self.socket {
+                Socket::Plain(tcp) => tcp.read(out),
+                Socket::Tls(tls) => tls.read(out),
+            };
+            match read {
+                Ok(0) => return Err(later("it has closed the connection in the middle of an answer")),
+                Ok(count) => return Ok(count),
+                Err(why) if is_pause(&why) => self.dialer.check_silence(begun)?,
+                Err(why) => return Err(of_tls(&why)),
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! A piece of the file on its way: who fills it, who sent what of it, and how far its sample is.
+
+use p2p::rng::Rng;
+use std::time::Duration;
+
+/// How far the sample of a piece is.
+#[derive(Clone, Debug)]
+pub(super) enum Sample {
+    /// The piece is not whole.
+    None,
+    /// It is to be taken from a mirror that is none of these; `other` sent other bytes than the piece has.
+    Wanted { not_from: Vec<usize>, other: Option<(usize, Vec<u8>)> },
+    /// It is asked for.
+    Asked { by: usize, other: Option<(usize, Vec<u8>)> },
+    /// The piece may be given on.
+    Done,
+}
+
+/// A piece of the file in memory.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) bytes: Vec<u8>,
+    /// Bytes given on.
+    pub(super) given: usize,
+    /// Who fills it.
+    pub(super) holder: Option<usize>,
+    pub(super) grown_at: Duration,
+    /// Who sent what: mirror, and the end of its bytes in the piece.
+    pub(super) sources: Vec<(usize, usize)>,
+    pub(super) sample_at: (u64, u64),
+    pub(super) sample: Sample,
+}
+
+impl Piece {
+    pub(super) fn empty(start: u64, end: u64, now: Duration) -> Piece {
+        Piece {
+            start,
+            end,
+            bytes: Vec::new(),
+            given: 0,
+            holder: None,
+            grown_at: now,
+            sources: Vec::new(),
+            sample_at: (start, start),
+            sample: Sample::None,
+        }
+    }
+
+    /// Appends what a mirror sent.
+    pub(super) fn grow(&mut self, mirror: usize, bytes: &[u8], now: Duration) {
+        if self.bytes.is_empty() {
+            self.bytes.reserve_exact((self.end - self.start) as usize);
+        }
+        self.bytes.extend_from_slice(bytes);
+        self.grown_at = now;
+        let end = self.bytes.len();
+        match self.sources.last_mut() {
+            Some((last, until)) if *last == mirror => *until = end,
+            _ => self.sources.push((mirror, end)),
+        }
+    }
+
+    /// It is whole: a sample of `bytes` bytes is to be taken at a random place.
+    pub(super) fn want_sample(&mut self, bytes: u64, rng: &mut Rng) {
+        self.holder = None;
+        let bytes = bytes.min(self.end - self.start);
+        let places = (self.end - self.start - bytes + 1) as usize;
+        let at = self.start + rng.below(places) as u64;
+        self.sample_at = (at, at + bytes);
+        let not_from = self.sample_sources();
+        self.sample = Sample::Wanted { not_from, other: None };
+    }
+
+    /// Nothing of it is there.
+    pub(super) fn throw_away(&mut self) {
+        self.bytes.clear();
+        self.sources.clear();
+        self.holder = None;
+        self.sample = Sample::None;
+    }
+
+    /// The next byte that it lacks.
+    pub(super) fn next(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        self.next() == self.end
+    }
+
+    /// The bytes that a sample is compared with.
+    pub(super) fn sampled(&self) -> &[u8] {
+        &self.bytes[(self.sample_at.0 - self.start) as usize..(self.sample_at.1 - self.start) as usize]
+    }
+
+    /// The mirrors that sent the bytes of the sample.
+    pub(super) fn sample_sources(&self) -> Vec<usize> {
+        let mut start = 0;
+        let mut found = Vec::new();
+        for &(mirror, end) in &self.sources {
+            let overlaps = self.start + (start as u64) < self.sample_at.1 && self.start + end as u64 > self.sample_at.0;
+            if overlaps && !found.contains(&mirror) {
+                found.push(mirror);
+            }
+            start = end;
+        }
+        found
+    }
+}

@@ -1,0 +1,4 @@
+//! Transfers over sockets of this machine.
+
+mod mirror;
+mod transfers;
