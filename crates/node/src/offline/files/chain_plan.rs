@@ -130,6 +130,30 @@ impl PlanFile {
     }
 }
 
+/// Reads any bytes as a plan of the main network: as they are, and with head, length and checksum made right.
+#[cfg(any(test, feature = "testing"))]
+pub fn fuzz_plan(data: &[u8]) {
+    let params = Params::new(consensus::Chain::Main);
+    let row_bytes = ANCESTOR_BYTES + PLACE_BYTES;
+    let rows = &data[..data.len() / row_bytes * row_bytes];
+    let count = rows.len() / row_bytes;
+    let mut right = [&MAGIC[..], &VERSION.to_le_bytes(), &params.magic, &(count as u32).to_le_bytes()].concat();
+    right.resize(HEAD_BYTES, 7);
+    right.extend_from_slice(&rows[..count * ANCESTOR_BYTES]);
+    let checksum = sha256(&right);
+    right.extend_from_slice(&checksum);
+    right.extend_from_slice(&rows[count * ANCESTOR_BYTES..]);
+    for bytes in [data, &right] {
+        let file: Arc<dyn DiskFile> = Arc::new(disk::MemoryFile::new("plan"));
+        file.write_at(0, bytes).expect("a file in memory takes all");
+        let Ok(plan) = PlanFile::of(file, &params, Kernels::AUTO) else { continue };
+        for count in [0, 1, plan.count()] {
+            let _ = plan.ancestors(count);
+            let _ = plan.places(plan.count() - count..plan.count());
+        }
+    }
+}
+
 fn bad(file: &dyn DiskFile, found: &str) -> Fault {
     let path = file.path().display();
     let why = format!("{path}: wanted a plan of this chain, found {found}");
@@ -245,6 +269,16 @@ mod tests {
             for range in [0..count, count / 3..count / 2, count - 1..count, 0..0] {
                 assert_eq!(plan.places(range.clone()).unwrap(), known.places(range).unwrap());
             }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_as_a_plan_or_refused() {
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let count = rng.u32() % 2000;
+            let bytes: Vec<u8> = (0..count).map(|_| rng.byte()).collect();
+            fuzz_plan(&bytes);
         }
     }
 

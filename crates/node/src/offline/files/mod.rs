@@ -14,6 +14,8 @@ pub use crate::datadir::look::at_rest;
 pub use crate::threads::shares::in_order;
 pub use chain_files::{ChainFiles, Needs, WholeBlock};
 pub use chain_plan::encode_plan;
+#[cfg(any(test, feature = "testing"))]
+pub use chain_plan::fuzz_plan;
 pub use chain_source::block_bytes;
 pub use consensus::SpentCoin;
 pub use set_files::{SetCoins, SetFiles, SetSums};
