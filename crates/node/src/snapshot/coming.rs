@@ -127,7 +127,10 @@ fn tries(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
         let again = wanted.given.stream.lock().try_others();
         say_notes(&mut *wanted.given.stream.lock(), reporter);
         match again {
-            Some(how) => reporter.warn(Message::new(format!("{FAILED}{why}"), how)),
+            Some(how) => {
+                let advice = "Nothing is to be done: the bytes of the other mirror are checked in the same way";
+                reporter.warn(Message::new(format!("{FAILED}{why}. {how}"), advice));
+            }
             None => return Err(Fault::refused(format!("{FAILED}{why}. ({})", wanted.given.name), super::LOAD_ADVICE)),
         }
     }
