@@ -48,7 +48,8 @@ pub(super) const MORE: &[Row] = &[
         says(server, "junk", &[7; 500], 100);
         server.greet(now);
         true
-    }),
+    })
+    .v1(),
     // Messages of other services.
     row("says sendheaders 10,000 times", KEPT, KEPT, || once(|server| says(server, "sendheaders", &[], 10_000))),
     row("says wtxidrelay after verack", KEPT, KEPT, || once(|server| says(server, "wtxidrelay", &[], 1))),
