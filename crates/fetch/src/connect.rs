@@ -114,7 +114,7 @@ impl Dialer {
         tcp.set_read_timeout(Some(PROXY_TIMEOUT)).map_err(later)?;
         let host = url.host.parse().map_or_else(|_| Host::Name(url.host.clone()), Host::Ip);
         let isolation = p2p::rng::Rng::System.number();
-        socks5::connect(&mut tcp, &host, url.port, isolation).map_err(later)?;
+        socks5::connect(&mut tcp, &host, url.port, Some(isolation)).map_err(later)?;
         Ok(tcp)
     }
 }

@@ -353,6 +353,9 @@ impl Checked<'_> {
     }
 
     fn asmap(&self) -> Outcome {
+        if let Some(setting) = self.get("asmap").filter(|setting| setting.value.truth()) {
+            return refuse("Embedded asmap data not available", Some(&setting));
+        }
         if let Some(setting) = self.get("asmap").filter(|setting| !setting.value.truth() && setting.value.text() != "0")
         {
             let path = self.net_dir.join(setting.path());

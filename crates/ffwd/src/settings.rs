@@ -427,7 +427,7 @@ fn params(common: &Common, files: &mut Files) -> Result<Params, Failure> {
     for moved in &moved_by_line {
         params = params.with_activation_height(&moved.name, moved.height).map_err(usage)?;
     }
-    if !common.core.many::<TestOption>("test").is_empty() {
+    if common.core.many::<TestOption>("test").contains(&TestOption::Bip94) {
         params = params.with_bip94().map_err(usage)?;
     }
     if chain == Chain::Regtest {

@@ -7,14 +7,15 @@
 use crate::Failure;
 use crate::args::Sync;
 use crate::listening::{Listening, check_duplicates};
-use crate::options::values::{CONNECTIONS_MAX, upload_target, user_agent_comment};
+use crate::options::values::{CONNECTIONS_MAX, TestOption, upload_target, user_agent_comment};
 use crate::settings::{Files, Settings, number};
 use node::jobs::{
-    self, Download, DownloadLimits, OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet, Reachable, SyncOptions,
-    check_peer_address, parse_whitebind,
+    self, BLOCK_RELAY_COUNT_MAX, Download, DownloadLimits, OUTBOUND_RESERVED, PeerAddress, PeerSettings, Permissions,
+    PermittedNet, Reachable, SyncOptions, check_peer_address, parse_whitebind, peer_address,
 };
 use node::options::IndexKind;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Port of a proxy without one: Tor's.
@@ -56,10 +57,14 @@ impl Settings {
             permitted(&given.core.many::<String>("whitelist"), self.files.list("whitelist"), PermittedNet::parse)?;
         let Listening { addresses, onion, onion_default } = self.listen(given, &whitebind)?;
         check_duplicates(addresses.iter().chain(&onion).chain(whitebind.iter().map(|(address, _)| address)))?;
+        let port = self.files.port(&given.core, "port")?.unwrap_or(default_port);
+        // Source: Bitcoin Core b88bffe, `GetListenPort`.
+        let own_port = addresses.first().map_or(port, SocketAddr::port);
         let files = &mut self.files;
         let proxy = proxy(given, files)?;
+        let onion_proxy = onion_proxy(given, files)?;
         let v2transport = files.flag(&given.core, "v2transport")?;
-        let only_networks = only_networks(given, files, proxy.is_some())?;
+        let only_networks = only_networks(given, files, onion_proxy.reaches(proxy.is_some()))?;
         let is_clear = |network: &Reachable| *network != Reachable::Onion;
         let clear = only_networks.is_empty() || only_networks.iter().any(is_clear);
         let fixedseeds = files.flag(&given.core, "fixedseeds")?;
@@ -69,6 +74,7 @@ impl Settings {
         let log_ips = log_ips == Some(true);
         let peer_block_filters = self.peer_block_filters(given)?;
         let files = &mut self.files;
+        let outbound = usize::from(given.maxoutbound).min(usize::from(connections.unwrap_or(u16::MAX)).max(1));
         let peers = PeerSettings {
             seed_nodes,
             force_dns_seed,
@@ -88,10 +94,16 @@ impl Settings {
             timeout: peer_timeout(given, files)?,
             debug_net,
             log_ips,
+            onion_proxy: onion_proxy.address(),
+            no_proxy_randomize: files.flag(&given.core, "proxyrandomize")? == Some(false),
+            external: external_addresses(given, files, own_port)?,
+            block_relay: connections.map(|count| block_relay_count(count, outbound)),
+            asmap: asmap(given, files),
+            has_known_key: has_test_option(given, files, "addrman"),
+            check_addresses: check_addresses(given, files)?,
             no_log_rate_limit: files.flag(&given.core, "logratelimit")?.is_some_and(|is_on| !is_on),
             inbound_max: connections.map(|count| usize::from(count).saturating_sub(OUTBOUND_RESERVED)),
         };
-        let outbound = usize::from(given.maxoutbound).min(usize::from(connections.unwrap_or(u16::MAX)).max(1));
         Ok(SyncOptions {
             dnsseed,
             connect,
@@ -166,6 +178,86 @@ impl Settings {
             }
         }
     }
+}
+
+/// The proxy for onion services.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum OnionProxy {
+    /// That for everything.
+    AsOthers,
+    /// Its own.
+    Own(String),
+}
+
+impl OnionProxy {
+    fn address(self) -> Option<String> {
+        if let OnionProxy::Own(address) = self { Some(address) } else { None }
+    }
+
+    /// Whether onion services can be reached.
+    fn reaches(&self, has_proxy: bool) -> bool {
+        has_proxy || matches!(self, OnionProxy::Own(_))
+    }
+}
+
+/// `-onion`. Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
+fn onion_proxy(given: &Sync, files: &mut Files) -> Result<OnionProxy, Failure> {
+    let of_line = given.core.one::<String>("onion");
+    let is_of_line = of_line.is_some();
+    let text = files.value(of_line, "onion", |setting| Ok(setting.value.text().to_owned()))?;
+    let failure = |why: String| if is_of_line { Failure::Usage(why) } else { Failure::Conf(why) };
+    match text.as_deref() {
+        None | Some("") => Ok(OnionProxy::AsOthers),
+        Some("0") => Err(failure(
+            "-onion=0: ffwd has no setting against onion services alone: give -onlynet=ipv4 and -onlynet=ipv6"
+                .to_owned(),
+        )),
+        Some(text) if text.starts_with("unix:") => Ok(OnionProxy::Own(text.to_owned())),
+        Some(text) => {
+            check_peer_address(text, TOR_PORT).map_err(|why| failure(format!("-onion={text}: {why}")))?;
+            Ok(OnionProxy::Own(text.to_owned()))
+        }
+    }
+}
+
+/// `-externalip`, with the port that we listen on where none is given.
+fn external_addresses(given: &Sync, files: &mut Files, port: u16) -> Result<Vec<PeerAddress>, Failure> {
+    let of_line = given.core.many::<String>("externalip");
+    let texts = files.texts(&given.core, "externalip");
+    let one = |text: &String| {
+        peer_address(text, port).ok_or_else(|| {
+            let why = format!("Cannot resolve -externalip address: '{text}'");
+            if of_line.contains(text) { Failure::Usage(why) } else { Failure::Conf(why) }
+        })
+    };
+    texts.iter().map(one).collect()
+}
+
+/// The file of `-asmap`; none where it is negated.
+fn asmap(given: &Sync, files: &mut Files) -> Option<PathBuf> {
+    let text = given.core.one::<String>("asmap");
+    let text = text.or_else(|| files.conf.get("asmap", files.chain).map(|setting| setting.value.text().to_owned()));
+    text.filter(|text| !matches!(text.as_str(), "" | "0" | "1")).map(PathBuf::from)
+}
+
+/// Whether `-test` names this option.
+fn has_test_option(given: &Sync, files: &mut Files, name: &str) -> bool {
+    let of_line = given.common.core.many::<TestOption>("test").contains(&TestOption::Addrman) && name == "addrman";
+    of_line || files.conf.list("test", files.chain).iter().any(|setting| setting.value.text() == name)
+}
+
+/// `-checkaddrman`.
+fn check_addresses(given: &Sync, files: &mut Files) -> Result<u32, Failure> {
+    let of_line = given.core.one::<u32>("checkaddrman");
+    let ratio = files.value(of_line, "checkaddrman", |setting| {
+        Ok(u32::try_from(number(setting).clamp(0, 1_000_000)).unwrap_or(0))
+    })?;
+    Ok(ratio.unwrap_or(0))
+}
+
+/// Connections for blocks alone, of so many. Source: Bitcoin Core b88bffe, net.h, `m_max_outbound_block_relay`.
+fn block_relay_count(connections: u16, outbound: usize) -> usize {
+    usize::from(connections).saturating_sub(outbound).min(BLOCK_RELAY_COUNT_MAX)
 }
 
 impl Files {

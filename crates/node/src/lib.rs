@@ -98,8 +98,9 @@ pub mod jobs {
         silent_payments, spender, tx, verify,
     };
     pub use crate::session::options::{
-        Download, DownloadLimits, DownloadSwitch, Hours, OUTBOUND_RESERVED, PeerSettings, Permissions, PermittedNet,
-        Reachable, SyncOptions, check_peer_address, parse_whitebind,
+        BLOCK_RELAY_COUNT_MAX, Download, DownloadLimits, DownloadSwitch, Hours, OUTBOUND_RESERVED, PeerAddress,
+        PeerSettings, Permissions, PermittedNet, Reachable, SyncOptions, check_peer_address, parse_whitebind,
+        peer_address,
     };
     pub use crate::session::phases::{FromSnapshot, sync, sync_from};
     pub use crate::session::repair::{RepairReport, repair};

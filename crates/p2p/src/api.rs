@@ -1,5 +1,7 @@
 //! What `node` and the network say to each other, next to [`crate::ChainView`]: settings, commands, events.
 
+use crate::addresses::Addresses;
+use crate::addresses::groups::NetGroups;
 use crate::bans::BanList;
 use crate::budget::Reservation;
 use crate::chain::HeaderInfo;
@@ -8,6 +10,7 @@ pub use crate::names::{PeerId, Want};
 use crate::params::NetworkParams;
 use crate::permissions::{Permissions, PermittedNet};
 use crate::reason::Reason;
+use crate::wire::{AddressEntry, NetAddress, PeerAddress, Target};
 use kernels::Kernels;
 use primitives::{BlockHash, Height};
 use std::fmt;
@@ -42,6 +45,8 @@ pub const CONNECTIONS_DEFAULT: usize = 200;
 /// Connections of `-maxconnections` that are not inbound: 8 peers, 2 for blocks alone, a feeler. Source: Bitcoin Core
 /// b88bffe, net.h, `m_max_automatic_outbound`.
 pub const OUTBOUND_RESERVED: usize = 11;
+/// Connections for blocks alone. Source: Bitcoin Core b88bffe, `MAX_BLOCK_RELAY_ONLY_CONNECTIONS`.
+pub const BLOCK_RELAY_COUNT_MAX: usize = 2;
 
 /// How long a handshake may take, from the connection on. Source: Bitcoin Core b88bffe, `DEFAULT_PEER_CONNECT_TIMEOUT`.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -57,12 +62,20 @@ pub struct Config {
     pub add_nodes: Vec<String>,
     /// Automatic outbound connections sought, 1 to `crate::hub::OUTBOUND_COUNT_MAX`.
     pub outbound_count: usize,
+    /// Automatic connections for blocks alone.
+    pub block_relay_count: usize,
     /// Inbound connections taken at most.
     pub inbound_count_max: usize,
     /// `--listen`: sockets on which inbound connections are taken; none by default.
     pub listen: Vec<SocketAddr>,
     /// `--proxy`: a SOCKS5 proxy (host:port) through which every connection and name goes.
     pub proxy: Option<String>,
+    /// `--onion`: a SOCKS5 proxy for Tor's onion services, in place of the other.
+    pub onion_proxy: Option<String>,
+    /// `--proxyrandomize`: whether each connection through a proxy has credentials of its own.
+    pub proxy_randomize: bool,
+    /// `--externalip`: our addresses, which peers are told.
+    pub external: Vec<PeerAddress>,
     /// `--onlynet`: peers are sought in these networks alone; in all of them where the list is empty. Inbound connections and
     /// those that a person names are not restricted.
     pub only_networks: Vec<Reachable>,
@@ -96,8 +109,12 @@ pub struct Config {
     pub v2transport: bool,
     /// Our version for the user agent `/ffwd:VERSION/`.
     pub version: String,
-    /// The bytes that an earlier run's [`Event::Addresses`] gave; empty without.
-    pub addresses: Vec<u8>,
+    /// The address memory of an earlier run; an empty one without.
+    pub addresses: Option<Addresses>,
+    /// By what addresses are grouped (`--asmap`); the address memory has the same.
+    pub groups: Arc<NetGroups>,
+    /// Peers for blocks alone of the last run, to which this one goes back first.
+    pub anchors: Vec<AddressEntry>,
     /// Bytes of blocks that may be asked for or held by the receiver of events at a time.
     ///
     /// Never exceeded by more than as much again and 64 MiB, see [`crate::download`].
@@ -124,9 +141,13 @@ impl Config {
             outbound: Outbound::Automatic,
             add_nodes: Vec::new(),
             outbound_count: 8,
+            block_relay_count: BLOCK_RELAY_COUNT_MAX,
             inbound_count_max: CONNECTIONS_DEFAULT - OUTBOUND_RESERVED,
             listen: Vec::new(),
             proxy: None,
+            onion_proxy: None,
+            proxy_randomize: true,
+            external: Vec::new(),
             only_networks: Vec::new(),
             peer_timeout: HANDSHAKE_TIMEOUT,
             whitelist: Vec::new(),
@@ -143,7 +164,9 @@ impl Config {
             log_ips: false,
             v2transport: true,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            addresses: Vec::new(),
+            addresses: None,
+            groups: Arc::default(),
+            anchors: Vec::new(),
             window_bytes: 64 << 20,
             window_count: 1024,
             download_rate_max: None,
@@ -152,6 +175,29 @@ impl Config {
             kernels: Kernels::AUTO,
         }
     }
+}
+
+impl Config {
+    /// The proxy for a connection.
+    pub(crate) fn proxy_of(&self, target: &Target) -> Option<&str> {
+        proxy_for(target, self.proxy.as_deref(), self.onion_proxy.as_deref())
+    }
+
+    /// Whether onion services can be reached.
+    pub(crate) fn reaches_onion(&self) -> bool {
+        self.proxy.is_some() || self.onion_proxy.is_some()
+    }
+
+    /// Whether inbound connections are taken.
+    pub(crate) fn listens(&self) -> bool {
+        !(self.listen.is_empty() && self.whitebind.is_empty() && self.onion.is_empty())
+    }
+}
+
+/// Of the proxies for everything and for onion services that for a connection.
+pub(crate) fn proxy_for<'a>(target: &Target, all: Option<&'a str>, onion: Option<&'a str>) -> Option<&'a str> {
+    let is_onion = matches!(target, Target::Peer(peer) if matches!(peer.address, NetAddress::TorV3(_)));
+    onion.filter(|_| is_onion).or_else(|| all.filter(|_| target.is_proxied()))
 }
 
 /// What the node found about a block that it was given.
@@ -293,9 +339,11 @@ pub enum Event {
     HeadersDone,
     /// The answer to [`crate::Network::echo`].
     Echo,
-    /// The address memory, to be stored and given back as [`Config::addresses`] in the next run.
+    /// The address memory as bytes of peers.dat, to be given back as [`Config::addresses`] in the next run.
     /// Every quarter of an hour, and when the network is stopped.
     Addresses(Vec<u8>),
+    /// When the network is stopped: the peers for blocks alone, how many and as bytes of anchors.dat.
+    Anchors(usize, Vec<u8>),
     /// Something that a person may want to read in a log: one line, no offence and no fault. No peer can cause many of them.
     Note(String),
     /// The same, where peers can cause as many as they like.

@@ -101,13 +101,16 @@ fn truncated(address: NetAddress, bits: u8) -> NetAddress {
 }
 
 impl NetAddress {
-    /// Reads an IP address, `[IPv6]` or a Tor address.
+    /// Reads an IP address, `[IPv6]`, a Tor or an I2P address.
     pub fn parse(text: &str) -> Option<NetAddress> {
         let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
         if let Ok(ip) = inner.parse::<IpAddr>() {
             return Some(NetAddress::from_ip(ip));
         }
-        crate::wire::onion_key(&text.to_ascii_lowercase()).map(NetAddress::TorV3)
+        let text = text.to_ascii_lowercase();
+        crate::wire::onion_key(&text)
+            .map(NetAddress::TorV3)
+            .or_else(|| crate::wire::i2p_hash(&text).map(NetAddress::I2p))
     }
 }
 

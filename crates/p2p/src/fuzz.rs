@@ -6,7 +6,8 @@ mod peer;
 
 pub use peer::fuzz_peer;
 
-use crate::addresses::Addresses;
+use crate::addresses::asmap::AsMap;
+use crate::addresses::{Addresses, anchors_file};
 use crate::bans::Subnet;
 use crate::params::{NetworkParams, REGTEST};
 use crate::rng::Rng;
@@ -49,7 +50,7 @@ pub fn fuzz_codec(data: &[u8]) {
         }
     }
     let host = socks5::Host::Name("host".to_owned());
-    let _ = socks5::connect(&mut Says(data), &host, 1, 2);
+    let _ = socks5::connect(&mut Says(data), &host, 1, Some(2));
     let mut rng = Rng::Seeded(1);
     let transports = [
         Transport::v1(NETWORK.magic),
@@ -75,7 +76,7 @@ pub fn fuzz_socks5(data: &[u8]) {
     ];
     for host in hosts {
         // A refusal and an answer have words.
-        if let Err(why) = socks5::connect(&mut Says(data), &host, 8333, 7) {
+        if let Err(why) = socks5::connect(&mut Says(data), &host, 8333, Some(7)) {
             assert!(why.to_string().starts_with("proxy: "), "{why}");
         }
     }
@@ -87,10 +88,18 @@ const V2_BYTES_MAX: usize = 2000;
 /// The address memory, as it is and with the checksum made right; addresses as text.
 fn check_addresses(data: &[u8]) {
     const NOW: u64 = 1_700_000_000;
-    let _ = Addresses::from_bytes(data, NOW);
-    if let Ok(addresses) = Addresses::from_bytes(&Addresses::file_of(data), NOW) {
-        let again = Addresses::from_bytes(&addresses.to_bytes(), NOW).expect("what is written is read");
+    let read = |bytes: &[u8]| Addresses::plain(&mut Rng::Seeded(0)).read(bytes, NETWORK.magic);
+    let _ = read(data);
+    let _ = anchors_file::from_bytes(data, NETWORK.magic);
+    let _ = anchors_file::from_bytes(&Addresses::file_of(data, NETWORK.magic), NETWORK.magic);
+    if let Ok(mut addresses) = read(&Addresses::file_of(data, NETWORK.magic)) {
+        let again = read(&addresses.to_bytes(NETWORK.magic)).expect("what is written is read");
         assert_eq!(again.count(), addresses.count(), "and no address is lost");
+        addresses.resolve_collisions(NOW);
+        let _ = addresses.get(0, 0, None, NOW);
+    }
+    if let Some(map) = AsMap::new(data.to_vec()) {
+        let _ = map.system_of(&[data.len() as u8; 16]);
     }
     let Some((&network, bytes)) = data.split_first() else { return };
     if let Ok(Some(address)) = NetAddress::from_bip155(network % 8, bytes) {

@@ -16,7 +16,7 @@
 //! | (a block proves invalid) | marks it in the tree, then [`Network::verdict`] `Invalid`, then [`Network::want`] |
 //! | (a block is connected) | [`Network::new_tip`] |
 //! | [`Event::HeadersDone`] | with [`Progress::best_claim`] connected: this is the tip that the peers have |
-//! | [`Event::Addresses`] | stores the bytes, for [`Config::addresses`] of the next run |
+//! | [`Event::Addresses`], [`Event::Anchors`] | stores the bytes, for the next run's [`Config`] |
 //! | [`Event::PeerConnected`], [`Event::PeerGone`], [`Event::Note`] | logs a line |
 
 mod address_answers;
@@ -67,7 +67,7 @@ pub use facts::NetworkFacts;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub use fuzz::{fuzz_codec, fuzz_peer, fuzz_socks5};
-pub use net::{AddedPeer, Network, Peers};
+pub use net::{AddedPeer, Network, Peers, Reached};
 pub use packet::Packet;
 pub use params::NetworkParams;
 pub use reason::Reason;

@@ -83,7 +83,7 @@ pub enum Input {
     GetData(Vec<Inventory>),
     /// `notfound`
     NotFound(Vec<Inventory>),
-    /// `addr` or `addrv2`, as many of it as the rate allows.
+    /// `addr` or `addrv2`.
     Addresses(Vec<AddressEntry>),
     /// `getaddr`, the first from an inbound peer.
     GetAddr,
@@ -414,27 +414,8 @@ impl Peer {
                 return Err(Reason::OfBloom("filtered block request"));
             }
             Message::GetData(list) => self.take_blocks(list),
-            Message::Addr(_) | Message::AddrV2(_) if self.kind == Kind::BlockRelay => None,
-            Message::Addr(entries) | Message::AddrV2(entries) => {
-                let has_room = self.permissions.has(Permissions::ADDR);
-                let taken = if has_room { entries.len() } else { self.bucket.take(entries.len(), now.since_start) };
-                self.addresses_processed += taken as u64;
-                let limited = entries.len() - taken;
-                self.addresses_limited += limited as u64;
-                let count = entries.len();
-                let id = self.id;
-                self.journal.say(|| {
-                    format!(
-                        "Received addr: {count} addresses ({taken} processed, {limited} rate-limited) from peer={id}"
-                    )
-                });
-                let entries: Vec<_> = entries.into_iter().take(taken).collect();
-                (!entries.is_empty()).then_some(Input::Addresses(entries))
-            }
-            Message::GetAddr => {
-                let first = !std::mem::replace(&mut self.getaddr_answered, true);
-                (first && !self.is_outbound()).then_some(Input::GetAddr)
-            }
+            Message::Addr(entries) | Message::AddrV2(entries) => Some(Input::Addresses(entries)),
+            Message::GetAddr => self.take_get_addr(),
             Message::GetCFilters(range) => Some(Input::GetFilters(range)),
             Message::GetCFHeaders(range) => Some(Input::GetFilterHashes(range)),
             Message::GetCFCheckpt(kind, stop) => Some(Input::GetFilterCheckpoints(kind, stop)),
@@ -452,6 +433,47 @@ impl Peer {
             }
             Message::Ignored => None,
         })
+    }
+
+    /// `getaddr` is answered once, and by who was connected to.
+    fn take_get_addr(&mut self) -> Option<Input> {
+        let (id, kind) = (self.id, self.kind.name());
+        if self.is_outbound() {
+            self.journal.say(|| format!("Ignoring \"getaddr\" from {kind} connection. peer={id}"));
+            return None;
+        }
+        if std::mem::replace(&mut self.getaddr_answered, true) {
+            self.journal.say(|| format!("Ignoring repeated \"getaddr\". peer={id}"));
+            return None;
+        }
+        Some(Input::GetAddr)
+    }
+
+    /// How many of so many addresses may be looked at now.
+    pub(crate) fn take_addresses(&mut self, count: usize, now: Now) -> usize {
+        let has_room = self.permissions.has(Permissions::ADDR);
+        let taken = self.bucket.take(count, now.since_start);
+        if has_room { count } else { taken }
+    }
+
+    /// What became of so many addresses.
+    pub(crate) fn note_addresses(&mut self, count: usize, taken: usize, processed: u64) {
+        self.addresses_processed += processed;
+        let limited = (count - taken) as u64;
+        self.addresses_limited += limited;
+        let id = self.id;
+        self.journal.say(|| {
+            format!("Received addr: {count} addresses ({processed} processed, {limited} rate-limited) from peer={id}")
+        });
+    }
+
+    /// BIP155's number of the network that it is in: of who came by a Tor service Tor's; 0 where it is not routable.
+    pub(crate) fn network(&self) -> u8 {
+        match &self.target {
+            _ if self.is_from_onion => 4,
+            Target::Peer(remote) if remote.address.is_routable() => remote.address.network(),
+            Target::Peer(_) | Target::Name(..) => 0,
+        }
     }
 
     /// The blocks that are asked for; transactions and everything else that may be asked for we do not have.

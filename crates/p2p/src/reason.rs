@@ -104,6 +104,8 @@ pub enum Reason {
     Feature,
     /// It sent a `feature` message, and the protocol version that both speak has none.
     FeatureVersion(u32),
+    /// It is one connection more than is kept, of those that we made to hear of a better tip.
+    Extra,
     /// Its inbound place went to another peer.
     Evicted,
     /// Its unfinished message took this many bytes when memory for them was short.
@@ -246,6 +248,7 @@ impl fmt::Display for Reason {
             Reason::Unfinished(bytes) => {
                 write!(f, "{bytes} bytes of an unfinished message while memory for them is short")
             }
+            Reason::Extra => write!(f, "extra connection, no longer needed"),
             Reason::Evicted => write!(f, "evicted for another inbound peer"),
             Reason::OnInvalidChain(hash) => write!(f, "its chain has refused block {hash}"),
             Reason::Wire(error) => write!(f, "misbehaving: {error}"),

@@ -1,11 +1,13 @@
 //! Random numbers: the system's, or in tests a reproducible stream.
 
+use std::time::Duration;
+
 /// A source of random numbers.
 #[derive(Clone, Debug)]
 pub enum Rng {
     /// The operating system's, good for keys.
     System,
-    /// SplitMix64 from a seed: for tests and fuzzing only.
+    /// SplitMix64 from a seed: for draws that need no secret, tests and fuzzing.
     Seeded(u64),
 }
 
@@ -43,6 +45,13 @@ impl Rng {
         u64::from_le_bytes(self.bytes())
     }
 
+    /// A time whose chance falls off exponentially, of this mean. Source: Core's `rand_exp_duration`.
+    pub fn exponential(&mut self, mean: Duration) -> Duration {
+        // Of 53 bits, above 0 and at most 1: the greatest is 37 times the mean.
+        let unit = ((self.number() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+        mean.mul_f64(-unit.ln())
+    }
+
     /// A random number below `bound`, 0 for a bound of 0. The bias of 2^-64 times `bound` does not matter here.
     pub fn below(&mut self, bound: usize) -> usize {
         let product = u128::from(self.number()) * bound as u128;
@@ -62,5 +71,8 @@ mod tests {
             assert_eq!(rng.below(0), 0);
         }
         assert_eq!(Rng::Seeded(5).number(), Rng::Seeded(5).number());
+        let mut rng = Rng::Seeded(3);
+        let sum: Duration = (0..1000).map(|_| rng.exponential(Duration::from_secs(60))).sum();
+        assert!((50_000..70_000).contains(&sum.as_secs()), "{sum:?} of a thousand minutes");
     }
 }

@@ -1,6 +1,6 @@
 //! SOCKS5 (RFC 1928, RFC 1929): asks a proxy for a connection, by name or address.
 //!
-//! Each connection has random credentials, so that Tor gives each its own circuit (Core's `-proxyrandomize`).
+//! Each connection may have random credentials, so that Tor gives each its own circuit (Core's `-proxyrandomize`).
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -75,17 +75,25 @@ const USER_AND_PASSWORD: u8 = 2;
 
 /// Asks the proxy at the other end of `stream` for a connection to `host`.
 ///
-/// `isolation` becomes user name and password, should the proxy want one.
+/// `credentials` becomes user name and password, should the proxy want one; without, none is offered.
 ///
 /// # Errors
 ///
 /// See [`SocksError`]. What the proxy sends is untrusted.
-pub fn connect(stream: &mut (impl Read + Write), host: &Host, port: u16, isolation: u64) -> Result<(), SocksError> {
-    stream.write_all(&[5, 2, NO_AUTHENTICATION, USER_AND_PASSWORD])?;
-    match read::<2>(stream)? {
-        [5, NO_AUTHENTICATION] => {}
-        [5, USER_AND_PASSWORD] => authenticate(stream, isolation)?,
-        [5, method] => return Err(SocksError::Method(method)),
+pub fn connect(
+    stream: &mut (impl Read + Write),
+    host: &Host,
+    port: u16,
+    credentials: Option<u64>,
+) -> Result<(), SocksError> {
+    match credentials {
+        Some(_) => stream.write_all(&[5, 2, NO_AUTHENTICATION, USER_AND_PASSWORD])?,
+        None => stream.write_all(&[5, 1, NO_AUTHENTICATION])?,
+    }
+    match (read::<2>(stream)?, credentials) {
+        ([5, NO_AUTHENTICATION], _) => {}
+        ([5, USER_AND_PASSWORD], Some(credentials)) => authenticate(stream, credentials)?,
+        ([5, method], _) => return Err(SocksError::Method(method)),
         _ => return Err(SocksError::Protocol("greeting")),
     }
     let mut request = vec![5, 1, 0];
@@ -109,8 +117,8 @@ pub fn connect(stream: &mut (impl Read + Write), host: &Host, port: u16, isolati
     read_reply(stream)
 }
 
-fn authenticate(stream: &mut (impl Read + Write), isolation: u64) -> Result<(), SocksError> {
-    let text = isolation.to_string();
+fn authenticate(stream: &mut (impl Read + Write), credentials: u64) -> Result<(), SocksError> {
+    let text = credentials.to_string();
     let bytes = u8::try_from(text.len()).expect("at most 20 digits");
     let mut message = vec![1];
     for _ in 0..2 {
@@ -185,7 +193,7 @@ mod tests {
 
     fn ask(says: &[u8], host: Host) -> (Result<(), SocksError>, Vec<u8>) {
         let mut proxy = Proxy { says, heard: Vec::new() };
-        let result = connect(&mut proxy, &host, 8333, 7);
+        let result = connect(&mut proxy, &host, 8333, Some(7));
         assert!(result.is_err() || proxy.says.is_empty(), "nothing of the answer is left for the peer's bytes");
         (result, proxy.heard)
     }

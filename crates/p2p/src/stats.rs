@@ -18,6 +18,8 @@ pub struct PeerStats {
     pub local: Option<SocketAddr>,
     /// Core's name of its network.
     pub network: &'static str,
+    /// The autonomous system of its address; 0 where none is known.
+    pub mapped_as: u32,
     /// Services that it offers.
     pub services: u64,
     /// When bytes were last sent.

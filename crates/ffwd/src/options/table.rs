@@ -20,7 +20,6 @@ const WALLET: super::Effect = Unused("ffwd has no wallet");
 const TRANSACTIONS: super::Effect = Unused("ffwd takes and relays no transactions");
 const LOG: super::Effect = Unused("lines of ffwd's debug.log have one form and one level");
 const NETWORK: super::Effect = Unused("ffwd's connections have no such setting");
-const ONE_PROXY: super::Effect = Unused("ffwd reaches every network through -proxy");
 const PROGRAM: super::Effect = Unused("ffwd has no such setting");
 const CAPTURE: super::Effect = Unused("ffwd keeps no copy of messages; -debug=net names each in debug.log");
 const GRAPHICAL: super::Effect = Unused("it is for the graphical program");
@@ -117,11 +116,12 @@ pub(crate) static TABLE: &[CoreOption] = &[
     // Connection options.
     o("addnode", Text, Connection, Used).many().networks_own()
         .lines(Sync, "ADDR", text, "Connect to this node as well, and again when it disconnects (repeatable)"),
-    o("asmap", FlagOrText, Connection, NETWORK),
+    o("asmap", FlagOrText, Connection, Used)
+        .line(Sync, "FILE", text, "Map of autonomous systems by which peers are spread, relative to the network's directory; 0: none [default: 0]"),
     o("bantime", Number, Connection, Used)
         .line(Sync, "SECONDS", || clap::value_parser!(i64).into(), "Duration of a ban for which setban names none, in seconds [default: 86400]"),
     o("bind", Text, Connection, Used).many().networks_own()
-        .lines(Sync, "ADDR", text, "Address to accept connections on, IP or IP:PORT (repeatable)"),
+        .lines(Sync, "ADDR", text, "Address to accept connections on, IP or IP:PORT, with =onion behind it for those of a Tor service (repeatable)"),
     o("cjdnsreachable", Flag, Connection, NETWORK),
     o("connect", Text, Connection, Used).many().networks_own()
         .lines(Sync, "ADDR", text, "Connect only to this node (repeatable); 0: connect to none"),
@@ -129,7 +129,8 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("dns", Flag, Connection, NETWORK),
     o("dnsseed", Flag, Connection, Used)
         .line(Sync, "0|1", yes_or_no, "Query DNS seeds for peers [default: 1, with --connect 0]"),
-    o("externalip", Text, Connection, NETWORK).many(),
+    o("externalip", Text, Connection, Used).many()
+        .lines(Sync, "ADDR", text, "An address of this node that peers are told, IP, IP:PORT or NAME.onion (repeatable)"),
     o("fixedseeds", Flag, Connection, Used)
         .line(Sync, "0|1", yes_or_no, "Use fixed seeds where DNS seeds bring no peers [default: 1]"),
     o("forcednsseed", Flag, Connection, Used)
@@ -148,7 +149,8 @@ pub(crate) static TABLE: &[CoreOption] = &[
         .line(Sync, "SIZE", || ValueParser::new(cores(upload_target)), "Most bytes sent to peers in 24 hours, with k, K, m, M, g, G, t or T [default: 0, no limit; unit M]"),
     o("natpmp", Flag, Connection, NETWORK),
     o("networkactive", Flag, Connection, Instead("ffwd serve works without peers, and so does ffwd sync -connect=0")),
-    o("onion", Text, Connection, ONE_PROXY),
+    o("onion", Text, Connection, Used)
+        .line(Sync, "ADDR", text, "SOCKS5 proxy for onion services, HOST:PORT; 0: none [default: that of --proxy]"),
     o("onlynet", Text, Connection, Used).many()
         .lines(Sync, "NET", text, "Seek peers in this network alone: ipv4, ipv6 or onion (repeatable) [default: every network]"),
     o("peerblockfilters", Flag, Connection, Used)
@@ -160,7 +162,8 @@ pub(crate) static TABLE: &[CoreOption] = &[
         .line(Sync, "PORT", || ValueParser::new(cores(port)), "Port of --listen and --bind without one [default: the network's]"),
     o("proxy", Text, Connection, Used).many()
         .line(Sync, "ADDR", text, "SOCKS5 proxy for every connection, HOST:PORT or unix:PATH [default: no proxy]"),
-    o("proxyrandomize", Flag, Connection, NETWORK),
+    o("proxyrandomize", Flag, Connection, Used)
+        .line(Sync, "0|1", yes_or_no, "Use credentials of its own for each connection through a proxy, so that Tor gives each its own circuit [default: 1]"),
     o("seednode", Text, Connection, Used).many()
         .lines(Sync, "ADDR", text, "Connect to this node for addresses of others, and leave it (repeatable)"),
     o("timeout", Number, Connection, NETWORK),
@@ -209,7 +212,8 @@ pub(crate) static TABLE: &[CoreOption] = &[
     // Debugging and testing options.
     o("acceptstalefeeestimates", Flag, DebugTest, TRANSACTIONS),
     o("capturemessages", Flag, DebugTest, CAPTURE),
-    o("checkaddrman", Number, DebugTest, PROGRAM),
+    o("checkaddrman", Number, DebugTest, Used)
+        .line(Sync, "N", || clap::value_parser!(u32).range(0..=1_000_000).into(), "Check the address memory at one operation in N; 0: never [default: 0]").hidden(),
     o("checkblockindex", FlagOrText, DebugTest, Used)
         .line(Common, "N", || clap::value_parser!(u32).into(), "Check the block index after every N changes of the chain; 0: never [default: 0]").hidden(),
     o("checkblocks", Number, DebugTest, Unused("ffwd verify checks blocks again: it takes --blocks and --level")),
@@ -253,7 +257,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("stopatheight", Number, DebugTest, Used)
         .line(Writing, "HEIGHT", || ValueParser::new(clap::value_parser!(u32).map(Height::new)), "Stop at exactly this height; 0: do not stop [default: 0]"),
     o("test", Text, DebugTest, Used).many()
-        .lines(Common, "OPTION", || clap::value_parser!(TestOption).into(), "Test option on regtest; bip94: enforce BIP 94 (repeatable)"),
+        .lines(Common, "OPTION", || clap::value_parser!(TestOption).into(), "Test option on regtest; addrman: key of the address memory is 1; bip94: enforce BIP 94 (repeatable)"),
     o("testactivationheight", Text, DebugTest, Used).many()
         .lines(Common, "NAME@H", || ValueParser::new(cores(activation)), "Activation height of segwit, bip34, dersig, cltv or csv on regtest (repeatable)"),
     o("uacomment", Text, DebugTest, Used).many()

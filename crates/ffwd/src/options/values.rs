@@ -48,6 +48,7 @@ pub(crate) fn dbcache(text: &str) -> Result<Dbcache, String> {
 /// An option of Core's `-test` that changes a rule.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TestOption {
+    Addrman,
     Bip94,
 }
 

@@ -31,6 +31,7 @@ mod limits;
 mod memory;
 mod options;
 mod others;
+mod peer_files;
 mod peers_core;
 mod prune;
 mod run;

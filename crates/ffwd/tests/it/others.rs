@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// Files of Core, of its wallets, indexes and crashes, and of the user. Names of directories of the network, from Core b88bffe.
-const FILES: [&str; 30] = [
+const FILES: [&str; 28] = [
     "indexes/txindex/CURRENT",
     "indexes/txindex/MANIFEST-000004",
     "indexes/txindex/000005.ldb",
@@ -19,8 +19,6 @@ const FILES: [&str; 30] = [
     "wallets/one/wallet.dat",
     "wallets/one/wallet.dat-journal",
     "wallet.dat",
-    "peers.dat",
-    "anchors.dat",
     "banlist.json",
     "fee_estimates.dat",
     "mempool.dat",
@@ -58,6 +56,7 @@ fn others(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
                 "regtest/chainstate",
                 "regtest/chainstate_snapshot/LOCK",
                 "regtest/ffwd",
+                "regtest/peers.dat",
                 "regtest/debug.log",
                 "regtest/.lock",
             ];

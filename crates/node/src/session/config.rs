@@ -2,14 +2,15 @@
 
 use crate::options::Options;
 use crate::session::options::SyncOptions;
+use crate::session::peer_files::KnownPeers;
 use consensus::Chain;
 use p2p::{Config, NetworkParams, Outbound};
 
-/// How the network is set up: `addresses` is what was kept of the address memory, and blocks that are ahead of the tip have
+/// How the network is set up: `known` is what was kept of peers, and blocks that are ahead of the tip have
 /// `window_bytes`.
-pub(super) fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, addresses: Vec<u8>) -> Config {
+pub(super) fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, known: KnownPeers) -> Config {
     let params = &options.params;
-    let known = match params.chain {
+    let network = match params.chain {
         Chain::Main => p2p::params::MAIN,
         Chain::Test => p2p::params::TEST,
         Chain::Testnet4 => p2p::params::TESTNET4,
@@ -18,8 +19,8 @@ pub(super) fn config(options: &Options, sync: &SyncOptions, window_bytes: usize,
     };
     // A custom signet has another magic, and none of the known seeds.
     let (dns_seeds, fixed_seeds) =
-        if params.magic == known.magic { (known.dns_seeds, known.fixed_seeds) } else { (&[][..], &[][..]) };
-    let mut config = Config::new(NetworkParams { magic: params.magic, dns_seeds, fixed_seeds, ..known });
+        if params.magic == network.magic { (network.dns_seeds, network.fixed_seeds) } else { (&[][..], &[][..]) };
+    let mut config = Config::new(NetworkParams { magic: params.magic, dns_seeds, fixed_seeds, ..network });
     if let Some(only) = &sync.connect {
         config.outbound = Outbound::Only(only.clone());
     }
@@ -40,7 +41,11 @@ pub(super) fn config(options: &Options, sync: &SyncOptions, window_bytes: usize,
     (config.debug_net, config.log_ips) = (sync.peers.debug_net, sync.peers.log_ips);
     config.peer_timeout = sync.peers.timeout.unwrap_or(config.peer_timeout);
     config.inbound_count_max = sync.peers.inbound_max.unwrap_or(config.inbound_count_max);
-    config.addresses = addresses;
+    (config.groups, config.addresses, config.anchors) = (known.groups, known.addresses, known.anchors);
+    config.onion_proxy = sync.peers.onion_proxy.clone();
+    config.proxy_randomize = !sync.peers.no_proxy_randomize;
+    config.external = sync.peers.external.clone();
+    config.block_relay_count = sync.peers.block_relay.unwrap_or(config.block_relay_count);
     config.clock = options.clock;
     config.kernels = options.kernels;
     config.window_bytes = window_bytes;

@@ -4,6 +4,7 @@
 //! It ends when all are there, or when no peer gives more.
 
 use super::config;
+use super::peer_files::KnownPeers;
 use crate::chain::tree::NodeId;
 use crate::fault::Fault;
 use crate::options::Options;
@@ -98,7 +99,7 @@ fn wait_for_headers(
 /// The network, and what it tells.
 fn start(with: &Fetching<'_>) -> Result<(Network, Receiver<Event>), Fault> {
     let (sender, receiver) = channel();
-    let config = config::config(with.options, with.sync, WINDOW_BYTES, Vec::new());
+    let config = config::config(with.options, with.sync, WINDOW_BYTES, KnownPeers::default());
     let network =
         Network::start_for(with.sync.peers.control.clone(), config, with.chain.clone(), sender).map_err(|why| {
             Fault::refused(

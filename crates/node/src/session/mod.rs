@@ -25,6 +25,7 @@ pub(crate) mod inbox;
 mod link;
 pub mod options;
 mod past;
+mod peer_files;
 pub(crate) mod phases;
 mod progress;
 mod receive;
@@ -63,6 +64,7 @@ use inbox::Arrivals;
 use link::{Line, Session};
 use p2p::{Event, Want};
 use past::Past;
+use peer_files::{Kept, PeerFiles};
 use primitives::{BlockHash, Hash256, Height};
 use sources::Sources;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -75,9 +77,6 @@ use work::{Engines, First};
 /// File of what was downloaded of a day's bytes, and its size.
 const DOWNLOADED: &str = "downloaded";
 const DOWNLOADED_BYTES: usize = 16;
-/// File of the address memory, and its greatest size.
-const ADDRESSES: &str = "addresses";
-const ADDRESSES_BYTES_MAX: usize = 8 << 20;
 
 /// A sync from its begin to its end: one data directory, one network and one driver for all its parts.
 struct Run<'o> {
@@ -91,7 +90,7 @@ struct Run<'o> {
     past: Option<Past<'o>>,
     /// The hash of its coins, once all its blocks are connected.
     past_hash: Option<Hash256>,
-    own: PrivateDir,
+    kept: Kept,
     driver: Mutex<SyncDriver>,
     inbox: Arc<Arrivals>,
     chain: Arc<SharedChain>,
@@ -134,8 +133,9 @@ impl<'o> Run<'o> {
         sync.handle.iter().for_each(|handle| handle.attach(&mut existing.datadir));
         let Existing { datadir, tip } = existing;
         let own = PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
-        let addresses = own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.unwrap_or_default();
-        let config = config::config(options, sync, window_bytes, addresses);
+        let peer_files = PeerFiles::of(&datadir);
+        let known = peer_files.read(&datadir, &sync.peers, sync.connect.is_none())?;
+        let config = config::config(options, sync, window_bytes, known);
         datadir.open_indexes(datadir.kept_indexes(), tip)?;
         let past = past::open(&datadir, window_bytes / 2)?;
         let (sender, receiver) = channel();
@@ -162,7 +162,7 @@ impl<'o> Run<'o> {
             tip,
             past,
             past_hash: None,
-            own,
+            kept: Kept { own, peers: peer_files },
             driver: Mutex::new(driver),
             inbox,
             chain,
@@ -246,7 +246,7 @@ impl<'o> Run<'o> {
         past_engine.iter_mut().for_each(|engine| self.conduct.prepare(engine));
         let first = if goal == Goal::Past { First::Past } else { First::Tip };
         let engines = Engines { tip: &mut engine, past: past_engine.as_mut().into(), budget_bytes, first };
-        let outcome = self.conduct.follow(&session, engines, &mut self.receiver, &self.own)?;
+        let outcome = self.conduct.follow(&session, engines, &mut self.receiver, &self.kept)?;
         if let (Some(past), Some(engine)) = (&self.past, past_engine.as_mut()) {
             offline::finish_past(past, engine)?;
             past.past_tip.set(engine.tip());
@@ -273,8 +273,8 @@ impl<'o> Run<'o> {
         self.network.halt();
         self.leave_past();
         let datadir = self.datadir();
-        keep_last_addresses(datadir, &self.own, &self.receiver)?;
-        keep_budget(datadir, &self.own, lock(&self.driver).budget())?;
+        keep_last_addresses(datadir, &self.kept.peers, &self.receiver)?;
+        keep_budget(datadir, &self.kept.own, lock(&self.driver).budget())?;
         let is_stopped = outcome == Outcome::Stopped;
         let message = assumed_elsewhere.map(|assumed| assumed.message());
         datadir.reporter.say_while(AlertKind::AssumedElsewhere, message);
@@ -362,21 +362,17 @@ fn undelivered(network: &dyn Line, datadir: &DataDir<'_>, is_at_end: bool) -> Ve
     progress.undelivered.iter().map(|block| (block.height, block.hash)).collect()
 }
 
-/// The last thing that the network says.
-fn keep_last_addresses(datadir: &DataDir<'_>, own: &PrivateDir, events: &Receiver<Event>) -> Result<(), Fault> {
-    let told = events.try_iter().filter_map(|event| match event {
-        Event::Addresses(bytes) => Some(bytes),
-        _ => None,
-    });
-    told.last().map_or(Ok(()), |bytes| keep_addresses(datadir, own, &bytes))
-}
-
-/// Addresses are an aid: on a full disk they are not waited for.
-fn keep_addresses(datadir: &DataDir<'_>, own: &PrivateDir, bytes: &[u8]) -> Result<(), Fault> {
-    if bytes.len() <= p2p::addresses::EMPTY_BYTES && own.read(ADDRESSES, ADDRESSES_BYTES_MAX)?.is_none() {
-        return Ok(()); // There is nothing to keep.
+/// The last that the network says.
+fn keep_last_addresses(datadir: &DataDir<'_>, files: &PeerFiles, events: &Receiver<Event>) -> Result<(), Fault> {
+    let mut last = None;
+    for event in events.try_iter() {
+        match event {
+            Event::Addresses(bytes) => last = Some(bytes),
+            Event::Anchors(count, bytes) => files.keep_anchors(datadir, count, &bytes)?,
+            _ => {}
+        }
     }
-    datadir.reporter.if_room("The addresses of peers stay as they were kept before", || own.write(ADDRESSES, bytes))
+    last.map_or(Ok(()), |bytes| files.keep_addresses(datadir, &bytes))
 }
 
 /// Writes down what is used of a day's bytes, where they are limited. A full disk is not waited for.

@@ -7,8 +7,9 @@ use crate::session::budget::LocalTime;
 pub use crate::session::budget::{DownloadLimits, Hours};
 use core::net::SocketAddr;
 use p2p::Peers;
-pub use p2p::api::{OUTBOUND_RESERVED, Reachable};
+pub use p2p::api::{BLOCK_RELAY_COUNT_MAX, OUTBOUND_RESERVED, Reachable};
 pub use p2p::permissions::{Permissions, PermittedNet, parse_whitebind};
+pub use p2p::wire::PeerAddress;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,6 +121,20 @@ pub struct PeerSettings {
     pub onion_default: Option<SocketAddr>,
     /// `-maxuploadtarget`: bytes of a day; 0: any number.
     pub upload_max: u64,
+    /// `-onion`: the proxy for onion services, in place of that for everything.
+    pub onion_proxy: Option<String>,
+    /// `-proxyrandomize=0`: connections through a proxy have no credentials of their own.
+    pub no_proxy_randomize: bool,
+    /// `-externalip`: our addresses, which peers are told.
+    pub external: Vec<PeerAddress>,
+    /// Most connections for blocks alone; the network's default without.
+    pub block_relay: Option<usize>,
+    /// `-asmap`: file of a map of autonomous systems, relative to the network's directory.
+    pub asmap: Option<PathBuf>,
+    /// `-test=addrman`: a new address memory has a key that is known.
+    pub has_known_key: bool,
+    /// `-checkaddrman`: one operation on the address memory in this many is followed by a check of all of it; 0: none.
+    pub check_addresses: u32,
     /// `-peerblockfilters`: basic block filters are served, of blockfilterindex.
     pub peer_block_filters: bool,
     /// `-peertimeout`; the network's default without.
@@ -136,6 +151,14 @@ pub struct PeerSettings {
     pub window_blocks: Option<usize>,
     /// What the connections may be asked through while the sync runs.
     pub control: Arc<Peers>,
+}
+
+/// The address that `text` is, with this port where it has none; nothing where it is a name.
+pub fn peer_address(text: &str, default_port: u16) -> Option<PeerAddress> {
+    match p2p::wire::Target::parse(text, default_port).ok()? {
+        p2p::wire::Target::Peer(peer) => Some(peer),
+        p2p::wire::Target::Name(..) => None,
+    }
 }
 
 /// Whether `text` can be an address of `--connect` or `--addnode`.

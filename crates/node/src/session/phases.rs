@@ -210,7 +210,7 @@ impl Run<'_> {
     /// What came of a snapshot that was fetched is not needed any more.
     fn forget_coming(&self) -> Result<(), Fault> {
         let datadir = self.datadir();
-        datadir.with_room(|| coming::forget(&self.own, &*datadir.disk, &datadir.layout))
+        datadir.with_room(|| coming::forget(&self.kept.own, &*datadir.disk, &datadir.layout))
     }
 
     /// A call asks for a snapshot: what is wrong with the file is its answer, and the sync goes on.

@@ -3,6 +3,7 @@
 use super::driver::Input;
 use super::hinted;
 use super::link::Session;
+use super::peer_files::Kept;
 use crate::chain::tree::NodeId;
 use crate::datadir::store_block::{NotStored, Source};
 use crate::fault::Fault;
@@ -12,7 +13,6 @@ use primitives::{BlockHash, Height};
 use std::path::Path;
 use std::sync::Arc;
 use store::blockfiles::BlockBytes;
-use store::private_files::PrivateDir;
 
 /// A block that was asked for.
 pub(super) struct Arrived {
@@ -26,7 +26,7 @@ pub(super) struct Arrived {
 /// # Errors
 ///
 /// What the system says.
-pub(super) fn take_event(session: &Session<'_, '_>, event: Event, own: &PrivateDir) -> Result<Option<Arrived>, Fault> {
+pub(super) fn take_event(session: &Session<'_, '_>, event: Event, kept: &Kept) -> Result<Option<Arrived>, Fault> {
     let reporter = &session.datadir.reporter;
     match event {
         Event::PeerConnected { peer, info } => {
@@ -57,7 +57,8 @@ pub(super) fn take_event(session: &Session<'_, '_>, event: Event, own: &PrivateD
             session.tell(Input::Headers);
         }
         Event::HeadersDone | Event::Echo => {}
-        Event::Addresses(bytes) => super::keep_addresses(session.datadir, own, &bytes)?,
+        Event::Addresses(bytes) => kept.peers.keep_addresses(session.datadir, &bytes)?,
+        Event::Anchors(count, bytes) => kept.peers.keep_anchors(session.datadir, count, &bytes)?,
         Event::Block { peer, hash, bytes, .. } => return Ok(Some(Arrived { peer, hash, bytes })),
     }
     Ok(None)

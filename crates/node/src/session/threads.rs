@@ -10,6 +10,7 @@ use super::bring;
 use super::driver::{Input, Outcome};
 use super::facts::FactsSeen;
 use super::link::{Ending, Line, Session};
+use super::peer_files::Kept;
 use super::progress;
 use super::receive::{self, Arrived};
 use super::work::{self, DoAside, Engines};
@@ -28,7 +29,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
-use store::private_files::PrivateDir;
 
 /// Time between two commits of the index, so that a restart does not fetch the same blocks again; between two looks whether
 /// its files are there, where it has nothing to commit.
@@ -70,7 +70,7 @@ pub(super) trait Conduct {
         session: &'s Session<'_, '_>,
         engines: Engines<'s, '_>,
         receiver: &mut Receiver<Event>,
-        own: &PrivateDir,
+        kept: &Kept,
     ) -> Result<Outcome, Fault>;
 }
 
@@ -115,11 +115,11 @@ impl Conduct for Threads {
         session: &'s Session<'_, '_>,
         engines: Engines<'s, '_>,
         receiver: &mut Receiver<Event>,
-        own: &PrivateDir,
+        kept: &Kept,
     ) -> Result<Outcome, Fault> {
         let stats = engines.tip.pipeline.stats();
         let cache = FollowingCache::of(session.datadir, engines.tip);
-        with_threads(session, &stats, cache, receiver, own, |aside| work::follow(session, engines, aside))
+        with_threads(session, &stats, cache, receiver, kept, |aside| work::follow(session, engines, aside))
     }
 }
 
@@ -165,7 +165,7 @@ fn with_threads<'s, T>(
     stats: &Stats,
     cache: FollowingCache,
     receiver: &mut Receiver<Event>,
-    own: &PrivateDir,
+    kept: &Kept,
     work: impl FnOnce(DoAside<'_, 's>) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
     std::thread::scope(|scope| {
@@ -180,7 +180,7 @@ fn with_threads<'s, T>(
             telling.thread().unpark();
             session.network.echo(); // The thread that takes what arrives looks now, not at the end of its time.
         });
-        let receiving = spawn(scope, "arrive", move || take(session, receiver, own))?;
+        let receiving = spawn(scope, "arrive", move || take(session, receiver, kept))?;
         if let Some(sources) = session.sources.as_deref() {
             for n in 0..storer_count(session).max(1) {
                 spawn(scope, format!("source.{n:02}"), move || bring::bring(session, sources))?;
@@ -226,7 +226,7 @@ fn tell(session: &Session<'_, '_>, stats: &Stats, mut cache: FollowingCache) {
 }
 
 /// Takes what the network says until the work is done, and leaves the rest.
-fn take(session: &Session<'_, '_>, events: &mut Receiver<Event>, own: &PrivateDir) {
+fn take(session: &Session<'_, '_>, events: &mut Receiver<Event>, kept: &Kept) {
     let _alarm = session.alarm("takes what arrives");
     std::thread::scope(|scope| {
         let storers: Result<Vec<Sender<Arrived>>, Fault> = (0..storer_count(session))
@@ -236,7 +236,7 @@ fn take(session: &Session<'_, '_>, events: &mut Receiver<Event>, own: &PrivateDi
                 Ok(sender)
             })
             .collect();
-        let taken = storers.and_then(|storers| take_events(session, events, own, &storers));
+        let taken = storers.and_then(|storers| take_events(session, events, kept, &storers));
         if let Err(fault) = taken {
             session.end_by(fault);
         }
@@ -271,7 +271,7 @@ fn store_all(session: &Session<'_, '_>, blocks: Receiver<Arrived>) {
 fn take_events(
     session: &Session<'_, '_>,
     events: &Receiver<Event>,
-    own: &PrivateDir,
+    kept: &Kept,
     storers: &[Sender<Arrived>],
 ) -> Result<(), Fault> {
     let reporter = &session.datadir.reporter;
@@ -288,7 +288,7 @@ fn take_events(
         }
         match events.recv_timeout(EVENT_PATIENCE) {
             Ok(event) => {
-                if let Some(arrived) = receive::take_event(session, event, own)? {
+                if let Some(arrived) = receive::take_event(session, event, kept)? {
                     // A block that comes twice comes to the same storer. One that has ended has said why.
                     match storers.get(usize::from(arrived.hash.as_bytes()[0]) % storers.len().max(1)) {
                         Some(storer) => drop(storer.send(arrived)),
@@ -307,7 +307,7 @@ fn take_events(
             } else {
                 session.datadir.writer.check_files()?;
             }
-            super::keep_budget(session.datadir, own, lock(session.driver).budget())?;
+            super::keep_budget(session.datadir, &kept.own, lock(session.driver).budget())?;
             last_index = Instant::now();
         }
     }

@@ -129,19 +129,17 @@ fn block_stored_just_now_is_served() {
 }
 
 #[test]
-fn sync_keeps_the_addresses_file() {
+fn sync_keeps_addresses_in_peers_dat() {
     let (options, peers) = (fresh(), [Far::new(&blocks(5)).listen_at("127.0.0.1:0")]);
+    let layout = store::Layout::new(Path::new(DATADIR), "regtest", None);
+    let dir = |path: &Path| store::private_files::PrivateDir::new(options.disk.clone(), path.to_owned());
+    let (net, own) = (dir(layout.net_dir()), dir(&layout.private_dir()));
+    own.write("addresses", b"of an earlier version").unwrap();
     Running::start(options.clone(), sync_options(&peers, Until::Tip)).ends();
-    let own = private_dir(options.disk.clone());
-    assert_eq!(own.read("addresses", 1 << 20).unwrap(), None, "no addresses, no file");
-    own.write("addresses", b"not ours").unwrap();
+    let bytes = net.read("peers.dat", 1 << 20).unwrap().expect("it is there");
+    assert_eq!((&bytes[..6], own.read("addresses", 1 << 20).unwrap()), (&[0xfa, 0xbf, 0xb5, 0xda, 4, 36][..], None));
     Running::start(options.clone(), sync_options(&peers, Until::Tip)).ends();
-    let bytes = own.read("addresses", 1 << 20).unwrap().expect("it is there");
-    assert!(bytes.starts_with(b"ffwdaddr"));
-}
-
-fn private_dir(disk: Arc<dyn Disk>) -> store::private_files::PrivateDir {
-    store::private_files::PrivateDir::new(disk, store::Layout::new(Path::new(DATADIR), "regtest", None).private_dir())
+    assert_eq!(net.read("peers.dat", 1 << 20).unwrap(), Some(bytes), "the same key");
 }
 
 /// One follows a peer, another follows the first: a block more, and a reorg of twenty.

@@ -17,7 +17,7 @@ use crate::time::Now;
 use crate::transport::Transport;
 use crate::trouble::{DialError, TroubleKind};
 use crate::wire::{
-    AddressEntry, Command, FilterRange, Group, Inventory, Message, NetAddress, PeerAddress, Target, Version, frame_v1,
+    AddressEntry, Command, FilterRange, Inventory, Message, NetAddress, PeerAddress, Target, Version, frame_v1,
     services,
 };
 use primitives::{BlockHash, Header};
@@ -46,14 +46,15 @@ fn entry(number: usize) -> AddressEntry {
 }
 
 /// An address memory of an earlier run: of some of its addresses it is known what was offered there.
-fn known_addresses() -> Vec<u8> {
-    let mut addresses = Addresses::new(&mut Rng::Seeded(9));
+fn known_addresses() -> Addresses {
+    let mut addresses = Addresses::plain(&mut Rng::Seeded(9));
     let entries: Vec<AddressEntry> = (0..60).map(entry).collect();
-    addresses.add(&entries, Group::of_name("before"), START);
+    addresses.add(&entries, NetAddress::of_name("before"), 0, START);
     for known in entries.iter().step_by(3) {
-        addresses.succeeded(&known.peer, services::NETWORK | services::WITNESS | services::P2P_V2, START);
+        addresses.set_services(&known.peer, services::NETWORK | services::WITNESS | services::P2P_V2);
+        addresses.good(&known.peer, START);
     }
-    addresses.to_bytes()
+    addresses
 }
 
 /// Lets peers say and do whatever `data` says.
@@ -174,7 +175,7 @@ impl Play {
             debug_net: mode & 8 == 8,
             log_ips: mode & 8 == 8,
             seed_nodes: if is_automatic { vec!["2.2.2.2".to_owned()] } else { Vec::new() },
-            addresses: if mode & 16 == 16 { known_addresses() } else { Vec::new() },
+            addresses: (mode & 16 == 16).then(known_addresses),
             window_bytes: 100_000,
             v2transport,
             compact_filters: true,
@@ -624,7 +625,7 @@ mod tests {
         assert!(known.resolved == 0 && known.dialed > 2, "{} names, {} peers", known.resolved, known.dialed);
         assert!(unknown.resolved > 0 && unknown.dialed > 1, "{} names, {} peers", unknown.resolved, unknown.dialed);
         let refused = played(4, &[REFUSED, TICK, &minutes]);
-        let fixed = Addresses::from_bytes(&refused.hub.addresses_bytes(), START).unwrap();
+        let fixed = Addresses::plain(&mut Rng::Seeded(1)).read(&refused.hub.addresses_bytes(), NETWORK.magic).unwrap();
         assert_eq!(fixed.count(), 1, "the fixed seed");
 
         // More peers than there are places: one that is not protected gives his up.

@@ -4,6 +4,8 @@
 
 use super::Hub;
 use super::outbound::Dialed;
+use crate::addresses::groups::NetGroups;
+use crate::addresses::{Placed, Table};
 use crate::api::PeerId;
 use crate::bans::Subnet;
 use crate::chain::HeaderInfo;
@@ -12,12 +14,10 @@ use crate::reason::Reason;
 use crate::stats::PeerStats;
 use crate::time::Now;
 use crate::upload_target::UploadState;
-use crate::wire::{AddressEntry, PeerAddress, Target, services};
+use crate::wire::{AddressEntry, NetAddress, PeerAddress, Target, services};
 use primitives::{BlockHash, Height};
+use std::sync::Arc;
 use std::time::Duration;
-
-/// Connections for blocks alone. Source: Bitcoin Core b88bffe, `MAX_BLOCK_RELAY_ONLY_CONNECTIONS`.
-const BLOCK_RELAY_COUNT_MAX: usize = 2;
 
 /// What a connection is made for on a person's wish. Source: Bitcoin Core b88bffe, `ConnectionType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,35 @@ pub enum Purpose {
     Addresses,
     /// To see whether the peer is there, and then it ends.
     Feeler,
+}
+
+/// What became of an address that was to be taken up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Added {
+    /// It has a place.
+    Yes,
+    /// It is known, or there is no place for it.
+    No,
+    /// It has a place among the new ones; that of a tried one is taken.
+    NewAlone,
+}
+
+/// How many addresses of each network are in the tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressCounts {
+    /// By BIP155's number, `None` for all: new and tried.
+    pub of: Vec<(Option<u8>, usize, usize)>,
+}
+
+/// Both tables, and by what addresses are grouped.
+#[derive(Clone, Debug)]
+pub struct AddressTables {
+    /// Addresses that were told.
+    pub new: Vec<Placed>,
+    /// Addresses that a connection was made to.
+    pub tried: Vec<Placed>,
+    /// The groups.
+    pub groups: Arc<NetGroups>,
 }
 
 /// The place of a peer that is connected to once: there is no such place.
@@ -61,6 +90,8 @@ impl Hub {
                     in_flight,
                     bytes_per_s,
                     stalls,
+                    relays_addresses: self.address_relay.is_on(peer.id),
+                    mapped_as: self.system_of(&peer.target),
                     ..peer.stats(now)
                 }
             })
@@ -102,7 +133,7 @@ impl Hub {
     pub(crate) fn try_once(&mut self, target: Target, v2: bool, now: Now) {
         let is_there = self.context.peers.values().any(|peer| peer.target == target);
         if !is_there {
-            self.dial(Dialed { kind: ONE_TRY, target, v2 }, now);
+            self.dial(Dialed::with(ONE_TRY, target, v2), now);
         }
     }
 
@@ -111,29 +142,51 @@ impl Hub {
     pub(crate) fn connect_for(&mut self, purpose: Purpose, target: Target, v2: bool, now: Now) -> bool {
         let (kind, max) = match purpose {
             Purpose::Everything => (Kind::Automatic, self.context.config.outbound_count),
-            Purpose::Blocks => (Kind::BlockRelay, BLOCK_RELAY_COUNT_MAX),
+            Purpose::Blocks => (Kind::BlockRelay, self.context.config.block_relay_count),
             Purpose::Addresses => (Kind::AddressFetch, usize::MAX),
             Purpose::Feeler => (Kind::Feeler, usize::MAX),
         };
         let there = self.context.peers.values().filter(|peer| peer.kind == kind).count();
         let has_room = there + self.outbound.count_of(kind) < max;
         if has_room {
-            self.dial(Dialed { kind, target, v2 }, now);
+            self.dial(Dialed::with(kind, target, v2), now);
         }
         has_room
     }
 
-    /// Takes up the address of a peer, as if the peer had told it; `false`: it is known, or there is no place for it.
-    pub(crate) fn add_address(&mut self, peer: PeerAddress, is_good: bool, now: Now) -> bool {
-        let before = self.addresses.count();
+    /// The autonomous system of a peer's address; 0 where none is known.
+    fn system_of(&self, target: &Target) -> u32 {
+        match target {
+            Target::Peer(remote) => self.context.config.groups.system_of(remote.address),
+            Target::Name(..) => 0,
+        }
+    }
+
+    /// Takes up the address of a peer, as if the peer had told it. Source: Bitcoin Core b88bffe, `addpeeraddress`.
+    pub(crate) fn add_address(&mut self, peer: PeerAddress, is_good: bool, now: Now) -> Added {
         let offered = services::NETWORK | services::WITNESS;
         let entry = AddressEntry { peer, services: offered, time: u32::try_from(now.unix).unwrap_or(u32::MAX) };
-        self.addresses.add(&[entry], peer.address.group(), now.unix);
-        let is_new = self.addresses.count() > before;
-        if is_new && is_good {
-            self.addresses.succeeded(&peer, offered, now.unix);
+        if !self.addresses.add(&[entry], peer.address, 0, now.unix) {
+            return Added::No;
         }
-        is_new
+        if is_good && !self.addresses.good(&peer, now.unix) {
+            return Added::NewAlone;
+        }
+        Added::Yes
+    }
+
+    /// How many addresses of each network are in the tables.
+    pub(crate) fn address_counts(&self) -> AddressCounts {
+        let networks = [1, 2, 4, 5, 6].into_iter().map(Some).chain([None]);
+        let count = |table, network| self.addresses.count_in(table, network);
+        let of = networks.map(|network| (network, count(Table::New, network), count(Table::Tried, network)));
+        AddressCounts { of: of.collect() }
+    }
+
+    /// Both tables as they are.
+    pub(crate) fn address_tables(&self) -> AddressTables {
+        let groups = self.addresses.groups().clone();
+        AddressTables { new: self.addresses.placed(Table::New), tried: self.addresses.placed(Table::Tried), groups }
     }
 
     /// Sends a message of any name and payload; `false`: there is no such peer, or it cannot be sent.
@@ -201,11 +254,16 @@ impl Hub {
         self.context.rng = rng;
     }
 
-    /// Addresses that are known: see [`crate::addresses::Addresses::known`].
+    /// Addresses that are known, without those that misbehaved: see [`crate::addresses::Addresses::get`].
     pub(crate) fn known_addresses(&mut self, count: usize, network: Option<u8>, now: Now) -> Vec<AddressEntry> {
-        let mut rng = self.context.rng.clone();
-        let known = self.addresses.known(count, network, now.unix, &mut rng);
-        self.context.rng = rng;
+        let mut known = self.addresses.get(count, 0, network, now.unix);
+        for line in self.addresses.take_said() {
+            self.context.log(line);
+        }
+        let is_shunned = |address: &NetAddress| {
+            self.context.discouraged.has(address, now.unix) || self.context.is_banned(address, now)
+        };
+        known.retain(|entry| !is_shunned(&entry.peer.address));
         known
     }
 }

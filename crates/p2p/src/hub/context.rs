@@ -3,6 +3,7 @@
 //! Absent on purpose: what a part knows of a peer. Each part keeps that itself, by the peer's name.
 
 use super::Action;
+use crate::addresses::Discouraged;
 use crate::api::{Config, Event, PeerId};
 use crate::chain::ChainView;
 use crate::peer::Peer;
@@ -20,6 +21,8 @@ pub(super) struct Context {
     pub(super) rng: Rng,
     /// The connections, by name.
     pub(super) peers: BTreeMap<PeerId, Peer>,
+    /// Addresses that misbehaved.
+    pub(super) discouraged: Discouraged,
     /// A person wants no connections at the moment.
     pub(super) is_off: bool,
     pub(super) upload: UploadTarget,
@@ -31,8 +34,9 @@ impl Context {
     pub(super) fn new(config: Config, chain: Arc<dyn ChainView>, rng: Rng) -> Context {
         let peers = BTreeMap::new();
         let actions = VecDeque::new();
+        let discouraged = Discouraged::default();
         let upload = UploadTarget::new(config.upload_max);
-        Context { config, chain, rng, peers, is_off: false, upload, actions, next_id: 0 }
+        Context { config, chain, rng, peers, discouraged, is_off: false, upload, actions, next_id: 0 }
     }
 
     /// What is to be done next.

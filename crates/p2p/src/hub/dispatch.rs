@@ -13,7 +13,7 @@ use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::time::Now;
 use crate::transport::Received;
-use crate::wire::{Message, PeerAddress, Target};
+use crate::wire::{Message, PeerAddress};
 use primitives::Header;
 
 /// With more blocks than these in flight there is a bulk of them, which no pong waits for. Source: Bitcoin Core b88bffe,
@@ -103,7 +103,7 @@ impl Hub {
                 self.blocks.on_not_found(id, &list, now);
                 Ok(())
             }
-            Input::Addresses(entries) => self.on_addresses(id, &entries, now),
+            Input::Addresses(entries) => self.on_addresses(id, entries, now),
             Input::GetAddr => {
                 self.on_get_addr(id, now);
                 Ok(())
@@ -152,25 +152,10 @@ impl Hub {
         Ok(())
     }
 
-    /// `getaddr`. Who may ask for addresses (the permission `addr`) has a choice of its own.
-    /// Source: Bitcoin Core b88bffe, `ProcessMessage`, `getaddr`.
-    fn on_get_addr(&mut self, id: PeerId, now: Now) {
-        let peer = &self.context.peers[&id];
-        let network = if let Target::Peer(remote) = &peer.target { remote.address.network() } else { 0 };
-        let from = (!peer.permissions().has(Permissions::ADDR)).then_some((network, peer.local()));
-        let is_v2 = peer.wants_addrv2();
-        let mut rng = self.context.rng.clone();
-        let is_banned = |address: &_| self.context.is_banned(address, now);
-        let entries = self.addresses.told(from, is_banned, now, &mut rng);
-        self.context.rng = rng;
-        if !entries.is_empty() {
-            let message = if is_v2 { Message::AddrV2(entries) } else { Message::Addr(entries) };
-            self.context.send(id, &message);
-        }
-    }
-
     /// A peer pings.
     pub(super) fn on_ping(&mut self, id: PeerId, nonce: u64, now: Now) {
+        // What is due comes before the answer, as where each message is followed by a look at what is to be sent.
+        self.send_addresses(id, now);
         if let Some(peer) = self.context.peers.get_mut(&id)
             && peer.pongs.ping(nonce, now.since_start)
         {

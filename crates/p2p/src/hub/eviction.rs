@@ -17,7 +17,6 @@
 
 use super::context::Context;
 use super::outbound::expected_services;
-use crate::addresses::Addresses;
 use crate::api::PeerId;
 use crate::peer::Peer;
 use crate::permissions::Permissions;
@@ -130,7 +129,6 @@ impl Places {
     pub(super) fn place(
         &self,
         cx: &Context,
-        addresses: &Addresses,
         last_block_at: impl Fn(PeerId) -> Option<Duration>,
         remote: &NetAddress,
         permissions: Permissions,
@@ -144,32 +142,35 @@ impl Places {
         };
         if remote.is_routable() && !permissions.has(Permissions::NOBAN) {
             let same = inbound().filter(|peer| of(peer) == Some(*remote)).count();
-            let group = inbound().filter(|peer| of(peer).is_some_and(|other| other.group() == remote.group())).count();
+            let group = inbound()
+                .filter(|peer| {
+                    of(peer).is_some_and(|other| cx.config.groups.group(other) == cx.config.groups.group(*remote))
+                })
+                .count();
             if same >= places.div_ceil(4) || group >= places.div_ceil(2) {
                 return InboundPlace::None;
             }
         }
         let count = inbound().count();
-        let is_refused = addresses.is_discouraged(remote, now.unix) && !permissions.has(Permissions::NOBAN);
+        let is_refused = cx.discouraged.has(remote, now.unix) && !permissions.has(Permissions::NOBAN);
         if is_refused && count + 1 >= places {
             return InboundPlace::None;
         }
         if count < places {
             return InboundPlace::Free;
         }
-        self.place_to_free(cx, addresses, last_block_at, now).map_or(InboundPlace::None, InboundPlace::Of)
+        self.place_to_free(cx, last_block_at, now).map_or(InboundPlace::None, InboundPlace::Of)
     }
 
     fn place_to_free(
         &self,
         cx: &Context,
-        addresses: &Addresses,
         last_block_at: impl Fn(PeerId) -> Option<Duration>,
         now: Now,
     ) -> Option<PeerId> {
         let candidate = |peer: &Peer| {
             let Target::Peer(remote) = &peer.target else { return None };
-            let group = remote.address.group();
+            let group = cx.config.groups.group(remote.address);
             let mut hasher = DefaultHasher::new();
             (self.key, group.bytes()).hash(&mut hasher);
             Some(Candidate {
@@ -181,7 +182,7 @@ impl Places {
                 last_block_at: last_block_at(peer.id),
                 is_for_blocks: peer.version().is_some_and(|version| !version.relay) && is_of_use(cx, peer),
                 is_local: remote.address.is_loopback(),
-                is_discouraged: addresses.is_discouraged(&remote.address, now.unix),
+                is_discouraged: cx.discouraged.has(&remote.address, now.unix),
             })
         };
         let inbound = || cx.peers.values().filter(|peer| !peer.is_outbound() && !peer.is_noban());

@@ -6,7 +6,8 @@
 //!
 //! | part | what it owns |
 //! |---|---|
-//! | [`crate::addresses`] | where peers may be, who misbehaved, what is told to who asks |
+//! | [`crate::addresses`] | where peers may be |
+//! | [`address_relay`] | which addresses are passed on to whom, and ours |
 //! | [`outbound`] | connections that we make, seeds, why connections fail |
 //! | [`header_sync`] | what each peer told of its chain, who is asked for headers, when all have told |
 //! | [`block_download`] | which block is asked of whom, what each peer owes or withholds |
@@ -16,9 +17,12 @@
 //! A part is a struct with private fields, in its own file or directory; what it knows of a peer stands there, by the peer's name.
 //! It is given the context (connections, chain, settings, actions) and, to read, a part above it in this table. It ends no
 //! connection: it says which one ends and why, and [`Hub`] ends it and tells every part. `impl Hub` stands in this file, in
-//! [`dispatch`] (messages of peers) and in `asked` (what a person asks).
+//! [`dispatch`] (messages of peers), in `addresses` (what goes between the address memory and peers) and in `asked` (what a
+//! person asks).
 
 mod action;
+pub mod address_relay;
+mod addresses;
 mod asked;
 pub mod block_download;
 mod context;
@@ -31,9 +35,10 @@ mod read;
 pub mod serving;
 
 pub use action::{Action, NodeMessage};
-pub use asked::Purpose;
+pub use asked::{Added, AddressCounts, AddressTables, Purpose};
 pub use read::{ReadRequest, Served};
 
+use crate::address_answers::AddressAnswers;
 use crate::addresses::Addresses;
 use crate::api::{BlockVerdict, Config, Event, PeerId, Progress};
 use crate::budget::{BufferPool, InFlightBudget};
@@ -46,7 +51,8 @@ use crate::rng::Rng;
 use crate::time::Now;
 use crate::transport::Transport;
 use crate::trouble::DialError;
-use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError, services};
+use crate::wire::{NetAddress, PeerAddress, Target, TargetError, services};
+use address_relay::AddressRelay;
 use block_download::BlockDownload;
 use context::Context;
 use eviction::{InboundPlace, Places};
@@ -73,6 +79,9 @@ pub struct Hub {
     outbound: Outbound,
     places: Places,
     addresses: Addresses,
+    address_relay: AddressRelay,
+    /// What peers that ask for addresses are told.
+    answers: AddressAnswers,
     received_bytes: u64,
     sent_bytes: u64,
     /// Connections that ended because what was asked for did not come in time, and because the peer misbehaved.
@@ -97,22 +106,14 @@ impl Hub {
         now: Now,
     ) -> Result<Hub, TargetError> {
         config.outbound_count = config.outbound_count.clamp(1, OUTBOUND_COUNT_MAX);
-        let outbound = Outbound::new(&config, now)?;
-        let remembered = std::mem::take(&mut config.addresses);
-        let mut note = None;
-        let addresses = if remembered.is_empty() {
-            Addresses::new(&mut rng)
-        } else {
-            Addresses::from_bytes(&remembered, now.unix).unwrap_or_else(|why| {
-                note = Some(why.to_string());
-                Addresses::new(&mut rng)
-            })
-        };
+        let outbound = Outbound::new(&config, now, &mut rng)?;
+        let remembered = config.addresses.take();
+        let addresses = remembered.unwrap_or_else(|| Addresses::new(&mut rng, config.groups.clone()));
+        let address_relay = AddressRelay::new(&mut rng);
         let places = Places::new(&mut rng);
         let buffers = budget.buffers();
         let serving = Serving::new(buffers.clone());
-        let mut context = Context::new(config, chain, rng);
-        note.into_iter().for_each(|text| context.event(Event::Note(text)));
+        let context = Context::new(config, chain, rng);
         Ok(Hub {
             context,
             blocks: BlockDownload::new(budget),
@@ -122,6 +123,8 @@ impl Hub {
             outbound,
             places,
             addresses,
+            address_relay,
+            answers: AddressAnswers::default(),
             received_bytes: 0,
             sent_bytes: 0,
             stalled_count: 0,
@@ -153,7 +156,7 @@ impl Hub {
 
     /// The address memory as bytes.
     pub fn addresses_bytes(&self) -> Vec<u8> {
-        self.addresses.to_bytes()
+        self.addresses.to_bytes(self.context.config.network.magic)
     }
 
     /// How far the network is.
@@ -186,7 +189,8 @@ impl Hub {
         (self.received_bytes, self.sent_bytes)
     }
 
-    fn greeting(&self) -> Greeting {
+    /// The services that we offer.
+    fn offered(&self) -> u64 {
         let blocks = if self.context.chain.has_all_blocks() {
             services::NETWORK | services::NETWORK_LIMITED
         } else {
@@ -194,8 +198,12 @@ impl Hub {
         };
         let filters = if self.context.config.compact_filters { services::COMPACT_FILTERS } else { 0 };
         let v2 = if self.context.config.v2transport { services::P2P_V2 } else { 0 };
+        blocks | services::WITNESS | filters | v2
+    }
+
+    fn greeting(&self) -> Greeting {
         Greeting {
-            services: blocks | services::WITNESS | filters | v2,
+            services: self.offered(),
             agent: format!("/ffwd:{}/", self.context.config.version),
             height: i32::try_from(self.context.chain.tip().height.to_u32()).unwrap_or(i32::MAX),
         }
@@ -219,7 +227,7 @@ impl Hub {
             return None;
         }
         let last_block_at = |id| self.blocks.last_block_at(id);
-        let place = self.places.place(&self.context, &self.addresses, last_block_at, &remote.address, permissions, now);
+        let place = self.places.place(&self.context, last_block_at, &remote.address, permissions, now);
         match place {
             InboundPlace::Free => {}
             InboundPlace::Of(id) => self.drop_peer(id, Reason::Evicted, now),
@@ -248,7 +256,7 @@ impl Hub {
 
     /// The connection that [`Action::Dial`] asked for is there.
     pub fn connected(&mut self, id: PeerId, now: Now) {
-        let Some(dial) = self.outbound.made(id, self.context.config.proxy.is_some()) else { return };
+        let Some(dial) = self.outbound.made(&self.context, &mut self.addresses, id, now) else { return };
         let magic = self.context.config.network.magic;
         let transport =
             if dial.v2 { Transport::v2_initiator(magic, &mut self.context.rng) } else { Transport::v1(magic) };
@@ -277,6 +285,7 @@ impl Hub {
         let mut peer = peer.with_settings(permissions, &self.context.config);
         peer.journal.say(|| format!("Added connection peer={id}"));
         self.serving.add_peer(id);
+        self.address_relay.add_peer(id);
         self.headers.add_peer(id);
         self.blocks.add_peer(id, kind);
         self.context.peers.insert(id, peer);
@@ -284,7 +293,7 @@ impl Hub {
 
     /// The connection that [`Action::Dial`] asked for could not be made.
     pub fn not_connected(&mut self, id: PeerId, error: &DialError, now: Now) {
-        self.outbound.not_made(&mut self.context, id, error, now);
+        self.outbound.not_made(&mut self.context, &mut self.addresses, id, error, now);
     }
 
     /// The addresses of a name that [`Action::Resolve`] asked for; empty when it has none.
@@ -311,7 +320,7 @@ impl Hub {
         self.drop_peer(id, reason, now);
         if retry {
             self.context.debug(|| format!("retrying with v1 transport protocol for peer={id}"));
-            self.dial(Dialed { kind, target, v2: false }, now);
+            self.dial(Dialed::with(kind, target, false), now);
         }
     }
 
@@ -334,6 +343,7 @@ impl Hub {
         peer.journal.take().into_iter().for_each(|line| self.context.event(Event::Debug(line)));
         self.blocks.remove_peer(id);
         self.serving.remove_peer(id);
+        self.address_relay.remove_peer(id);
         self.headers.remove_peer(id);
         if let Target::Peer(remote) = &peer.target {
             self.note_end(remote, &peer, &reason, now);
@@ -348,26 +358,13 @@ impl Hub {
         }
     }
 
-    /// What the address memory learns of a connection that ends.
-    ///
-    /// Who misbehaved is left alone for a day, unless it is of this machine, as a Tor service's peers are: that address is of
-    /// others too. Nor is who a person named. Source: Bitcoin Core b88bffe, `MaybeDiscourageAndDisconnect`, `FinalizeNode`.
-    fn note_end(&mut self, remote: &PeerAddress, peer: &Peer, reason: &Reason, now: Now) {
-        let is_named = matches!(peer.kind, Kind::Manual(_));
-        if reason.is_offence() && !remote.address.is_local() && !is_named {
-            self.addresses.discourage(remote.address, now.unix);
-        }
-        if peer.is_outbound() && peer.is_ready() && peer.kind != Kind::BlockRelay {
-            self.addresses.disconnected(remote, now.unix);
-        }
-    }
-
     /// Ends all connections: this node shuts down.
     pub fn stop(&mut self, now: Now) {
+        self.give_anchors();
         for id in self.peer_ids() {
             self.drop_peer(id, Reason::Stopping, now);
         }
-        let bytes = self.addresses.to_bytes();
+        let bytes = self.addresses_bytes();
         self.context.event(Event::Addresses(bytes));
     }
 
@@ -411,8 +408,12 @@ impl Hub {
         let Some(peer) = self.context.peers.get_mut(&id) else { return };
         peer.transport.sent(bytes);
         peer.note_sent(now);
+        let is_felt = peer.is_felt();
         self.sent_bytes += bytes as u64;
         self.context.upload.sent(bytes, now.since_start);
+        if is_felt {
+            return self.drop_peer(id, Reason::FeelerDone, now);
+        }
         self.dispatch_waiting(id, now);
         self.serve_next(id, now);
     }
@@ -536,13 +537,15 @@ impl Hub {
         if is_chosen && !outbound::offers_enough(offered, initial) {
             return Err(Reason::MissingServices { offered, expected });
         }
-        if matches!(peer.kind, Kind::Automatic | Kind::AddressFetch) {
+        if peer.is_outbound() && self.address_relay.set_up(peer) {
             peer.ask_addresses();
+            self.address_relay.note_asked(id);
         }
         if peer.is_outbound()
             && let Target::Peer(address) = &peer.target
         {
-            self.addresses.succeeded(address, offered, now.unix);
+            self.addresses.set_services(address, offered);
+            self.addresses.good(address, now.unix);
         }
         self.outbound.succeeded(peer.kind, &info.address);
         self.blocks.on_ready(&self.context, id, now);
@@ -555,20 +558,6 @@ impl Hub {
         Ok(())
     }
 
-    fn on_addresses(&mut self, id: PeerId, entries: &[AddressEntry], now: Now) -> Result<(), Reason> {
-        let peer = self.context.peers.get(&id).expect("it just spoke");
-        let source = match &peer.target {
-            Target::Peer(address) => address.address.group(),
-            Target::Name(name, _) => Group::of_name(name),
-        };
-        self.addresses.add(entries, source, now.unix);
-        // One address is the peer's own: the answer that was asked for has more.
-        if peer.kind == Kind::AddressFetch && entries.len() > 1 {
-            return Err(Reason::AddressesFetched);
-        }
-        Ok(())
-    }
-
     // What the node says, and the clock.
 
     /// The node says something.
@@ -576,7 +565,10 @@ impl Hub {
         match message {
             NodeMessage::Want(lists) => self.blocks.want(lists),
             NodeMessage::Verdict(hash, verdict) => self.on_verdict(hash, verdict, now),
-            NodeMessage::NewTip => self.serving.announce_tip(&mut self.context, &self.headers),
+            NodeMessage::NewTip => {
+                self.serving.announce_tip(&mut self.context, &self.headers);
+                self.outbound.note_tip(now);
+            }
             NodeMessage::Echo => self.context.event(Event::Echo),
         }
     }
@@ -592,6 +584,7 @@ impl Hub {
                 Ok(()) => {
                     self.dispatch_waiting(id, now);
                     self.serve_next(id, now);
+                    self.send_addresses(id, now);
                 }
                 Err(reason) => self.drop_peer(id, reason, now),
             }
@@ -599,10 +592,11 @@ impl Hub {
         self.tick_memory(now);
         self.tick_headers(now);
         self.tick_blocks(now);
+        self.tick_extra(now);
         self.outbound.tick(&mut self.context, &mut self.addresses, now);
         if now.since_start.saturating_sub(self.saved_at) > SAVE_INTERVAL {
             self.saved_at = now.since_start;
-            let bytes = self.addresses.to_bytes();
+            let bytes = self.addresses_bytes();
             self.context.event(Event::Addresses(bytes));
         }
     }

@@ -18,7 +18,7 @@ pub(super) fn fit(config: &mut Config) -> Option<String> {
     let reserved = reserved(config);
     let fitting = connections(wanted, reserved, raised(wanted.saturating_add(reserved)));
     config.inbound_count_max = fitting.saturating_sub(OUTBOUND_RESERVED);
-    let is_told = fitting < wanted && !(config.listen.is_empty() && config.whitebind.is_empty());
+    let is_told = fitting < wanted && config.listens();
     is_told.then(|| format!("Reducing -maxconnections from {wanted} to {fitting}, because of system limitations."))
 }
 

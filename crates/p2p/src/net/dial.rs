@@ -21,11 +21,27 @@ pub(super) const PROXY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Addresses of a name that are tried.
 const NAME_ADDRESS_COUNT_MAX: usize = 4;
 
+/// Whether connections through a proxy can be told apart by it, so that Tor gives each its own circuit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Isolation {
+    /// Each has credentials of its own.
+    Each,
+    /// None has credentials.
+    None,
+}
+
+/// A proxy, and how it is spoken to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Proxy {
+    pub(super) address: String,
+    pub(super) isolation: Isolation,
+}
+
 /// Begins a connection to `target`.
-pub(super) fn dial(peer: PeerId, target: Target, proxy: Option<String>, inbox_sender: &LoopSender) {
+pub(super) fn dial(peer: PeerId, target: Target, proxy: Option<Proxy>, inbox_sender: &LoopSender) {
     let answer = inbox_sender.clone();
     let work = move || {
-        let result = connect(&target, proxy.as_deref());
+        let result = connect(&target, proxy.as_ref());
         answer.send(LoopMessage::Dialed(peer, result));
     };
     if let Err(why) = std::thread::Builder::new().name("ffwd-dial".to_owned()).spawn(work) {
@@ -53,8 +69,8 @@ fn lookup_text(error: io::Error) -> String {
     text.strip_prefix("failed to lookup address information: ").map_or(text.clone(), str::to_owned)
 }
 
-fn connect(target: &Target, proxy: Option<&str>) -> Result<TcpStream, DialError> {
-    let stream = match proxy.filter(|_| target.is_proxied()) {
+fn connect(target: &Target, proxy: Option<&Proxy>) -> Result<TcpStream, DialError> {
+    let stream = match proxy {
         Some(proxy) => through_proxy(target, proxy)?,
         None => match target {
             Target::Peer(peer) => {
@@ -68,7 +84,7 @@ fn connect(target: &Target, proxy: Option<&str>) -> Result<TcpStream, DialError>
             }
         },
     };
-    let is_unix = proxy.is_some_and(|proxy| proxy.starts_with(UNIX_PREFIX)) && target.is_proxied();
+    let is_unix = proxy.is_some_and(|proxy| proxy.address.starts_with(UNIX_PREFIX));
     // Only TCP holds bytes back.
     let prepared = if is_unix { stream.set_nonblocking(true) } else { prepare(&stream) };
     prepared.map_err(of_peer)?;
@@ -113,7 +129,8 @@ fn to_any(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     Err(last)
 }
 
-fn through_proxy(target: &Target, proxy: &str) -> Result<TcpStream, DialError> {
+fn through_proxy(target: &Target, proxy: &Proxy) -> Result<TcpStream, DialError> {
+    let Proxy { address: proxy, isolation } = proxy;
     let (host, port) = match target {
         Target::Name(name, port) => (Host::Name(name.clone()), *port),
         Target::Peer(peer) => {
@@ -129,7 +146,8 @@ fn through_proxy(target: &Target, proxy: &str) -> Result<TcpStream, DialError> {
     };
     stream.set_read_timeout(Some(PROXY_TIMEOUT)).map_err(unreachable_io)?;
     stream.set_write_timeout(Some(PROXY_TIMEOUT)).map_err(unreachable_io)?;
-    socks5::connect(&mut stream, &host, port, Rng::System.number()).map_err(|why| of_proxy(proxy, &why))?;
+    let credentials = (*isolation == Isolation::Each).then(|| Rng::System.number());
+    socks5::connect(&mut stream, &host, port, credentials).map_err(|why| of_proxy(proxy, &why))?;
     Ok(stream)
 }
 
@@ -163,7 +181,8 @@ mod tests {
     use std::net::TcpListener;
 
     fn error(target: &str, proxy: Option<&str>) -> DialError {
-        connect(&Target::parse(target, 8333).unwrap(), proxy).expect_err("it cannot be reached")
+        let proxy = proxy.map(|address| Proxy { address: address.to_owned(), isolation: Isolation::Each });
+        connect(&Target::parse(target, 8333).unwrap(), proxy.as_ref()).expect_err("it cannot be reached")
     }
 
     /// An address of this machine at which nothing listens.
@@ -232,7 +251,7 @@ mod tests {
             request
         });
         let target = Target::parse("9.9.9.9:8333", 8333).unwrap();
-        let mut stream = connect(&target, Some(&proxy)).unwrap();
+        let mut stream = connect(&target, Some(&Proxy { address: proxy, isolation: Isolation::Each })).unwrap();
         stream.set_nonblocking(false).unwrap();
         let mut said = [0; 4];
         stream.read_exact(&mut said).unwrap();

@@ -11,7 +11,7 @@ mod peers;
 mod rate;
 mod run;
 
-pub use peers::{AddedPeer, Peers};
+pub use peers::{AddedPeer, Peers, Reached};
 
 use crate::api::PeerId;
 use crate::api::{BlockVerdict, Config, Event, Progress, Want};

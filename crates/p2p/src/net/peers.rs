@@ -4,7 +4,7 @@
 use super::{LoopMessage, LoopSender};
 use crate::api::{Config, PeerId, Progress, Reachable};
 use crate::bans::{BanList, Subnet};
-use crate::hub::{Hub, Purpose};
+use crate::hub::{Added, AddressCounts, AddressTables, Hub, Purpose};
 use crate::stats::PeerStats;
 use crate::time::Now;
 use crate::upload_target::UploadState;
@@ -29,7 +29,7 @@ pub struct Peers {
 
 #[derive(Default)]
 struct LinkState {
-    added: Vec<Added>,
+    added: Vec<Named>,
     link: Option<Link>,
     /// Bytes that earlier networks received and sent.
     before: (u64, u64),
@@ -45,17 +45,43 @@ struct Reach {
     /// Version in the user agent, with comments; empty before the first network.
     version: String,
     proxy: Option<String>,
+    onion_proxy: Option<String>,
+    randomizes: bool,
+    external: Vec<PeerAddress>,
     only: Vec<Reachable>,
 }
 
 impl Default for Reach {
     fn default() -> Reach {
-        Reach { v2: true, filters: false, is_off: false, version: String::new(), proxy: None, only: Vec::new() }
+        Reach {
+            v2: true,
+            filters: false,
+            is_off: false,
+            version: String::new(),
+            proxy: None,
+            onion_proxy: None,
+            randomizes: true,
+            external: Vec::new(),
+            only: Vec::new(),
+        }
     }
 }
 
+/// How networks are reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reached {
+    /// The proxy for every network but Tor's.
+    pub proxy: Option<String>,
+    /// The proxy for Tor's onion services.
+    pub onion_proxy: Option<String>,
+    /// Whether each connection through them has credentials of its own.
+    pub randomizes: bool,
+    /// The networks that are sought alone; all where none is named.
+    pub only: Vec<Reachable>,
+}
+
 /// A peer that a person added, in the person's words.
-struct Added {
+struct Named {
     text: String,
     /// Nothing where the words are no address: such a peer is listed, and never reached.
     target: Option<Target>,
@@ -104,12 +130,19 @@ impl Peers {
     }
 
     pub(super) fn note_reach(&self, config: &Config) {
-        let proxy = config.proxy.clone();
-        let only = config.only_networks.clone();
         let mut state = self.state();
         let is_off = state.reach.is_off;
-        let version = config.version.clone();
-        state.reach = Reach { v2: config.v2transport, filters: config.compact_filters, is_off, version, proxy, only };
+        state.reach = Reach {
+            v2: config.v2transport,
+            filters: config.compact_filters,
+            is_off,
+            version: config.version.clone(),
+            proxy: config.proxy.clone(),
+            onion_proxy: config.onion_proxy.clone(),
+            randomizes: config.proxy_randomize,
+            external: config.external.clone(),
+            only: config.only_networks.clone(),
+        };
     }
 
     /// The version in the user agent, with comments; nothing before the first network.
@@ -149,9 +182,24 @@ impl Peers {
         self.ask(move |hub, _| hub.fetch_from(PeerId(id), hash)).unwrap_or(Err("Peer does not exist"))
     }
 
-    /// Takes up the address of a peer, as one that a connection was made to where it `is_good`; `false`: it was not new.
-    pub fn add_address(&self, peer: PeerAddress, is_good: bool) -> bool {
-        self.ask(move |hub, now| hub.add_address(peer, is_good, now)).unwrap_or(false)
+    /// Takes up the address of a peer, as one that a connection was made to where it `is_good`.
+    pub fn add_address(&self, peer: PeerAddress, is_good: bool) -> Added {
+        self.ask(move |hub, now| hub.add_address(peer, is_good, now)).unwrap_or(Added::No)
+    }
+
+    /// How many addresses of each network are known; nothing without a network.
+    pub fn address_counts(&self) -> Option<AddressCounts> {
+        self.ask(|hub, _| hub.address_counts())
+    }
+
+    /// The tables of addresses; nothing without a network.
+    pub fn address_tables(&self) -> Option<AddressTables> {
+        self.ask(|hub, _| hub.address_tables())
+    }
+
+    /// Our addresses, which peers are told.
+    pub fn external(&self) -> Vec<PeerAddress> {
+        self.state().reach.external.clone()
     }
 
     /// Whether filters are offered.
@@ -164,10 +212,16 @@ impl Peers {
         self.state().reach.v2
     }
 
-    /// The proxy, and the networks that are sought alone; all where none is named.
-    pub fn reach(&self) -> (Option<String>, Vec<Reachable>) {
+    /// How networks are reached.
+    pub fn reach(&self) -> Reached {
         let state = self.state();
-        (state.reach.proxy.clone(), state.reach.only.clone())
+        let Reach { proxy, onion_proxy, randomizes, only, .. } = &state.reach;
+        Reached {
+            proxy: proxy.clone(),
+            onion_proxy: onion_proxy.clone().or_else(|| proxy.clone()),
+            randomizes: *randomizes,
+            only: only.clone(),
+        }
     }
 
     pub(super) fn attach(&self, sender: LoopSender, progress: Arc<Mutex<Progress>>, port: u16) {
@@ -277,7 +331,7 @@ impl Peers {
     pub fn added(&self) -> Vec<AddedPeer> {
         let peers = self.peers();
         let state = self.state();
-        let connected = |added: &Added| {
+        let connected = |added: &Named| {
             let address = added.target.as_ref()?.to_string();
             peers.iter().find(|peer| peer.address == address).map(|peer| (address, peer.inbound))
         };
@@ -312,12 +366,12 @@ impl Peers {
 }
 
 /// Adds to the list; nothing where it is there already, in these words or as the same address.
-fn add(list: &mut Vec<Added>, text: &str, port: u16) -> Option<Option<Target>> {
+fn add(list: &mut Vec<Named>, text: &str, port: u16) -> Option<Option<Target>> {
     let target = Target::parse(text, port).ok();
-    let is_known = |added: &Added| added.text == text || (target.is_some() && added.target == target);
+    let is_known = |added: &Named| added.text == text || (target.is_some() && added.target == target);
     if list.iter().any(is_known) || list.len() >= crate::hub::outbound::NAMED_COUNT_MAX {
         return None;
     }
-    list.push(Added { text: text.to_owned(), target: target.clone() });
+    list.push(Named { text: text.to_owned(), target: target.clone() });
     Some(target)
 }

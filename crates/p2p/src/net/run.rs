@@ -1,9 +1,9 @@
 //! The thread that polls, and the one that reads blocks and filters for peers.
 
-use super::dial::UNIX_PREFIX;
+use super::dial::{Isolation, Proxy, UNIX_PREFIX};
 use super::rate::RateLimit;
 use super::{LoopMessage, LoopSender, Network, descriptors, dial};
-use crate::api::{Config, Event, PeerId, Progress};
+use crate::api::{Config, Event, PeerId, Progress, proxy_for};
 use crate::budget::{InFlightBudget, Waker};
 use crate::chain::ChainView;
 use crate::hub::{Action, Hub, ReadRequest};
@@ -42,6 +42,25 @@ enum Gate {
     Onion,
 }
 
+/// Proxies, and how they are spoken to.
+struct Proxies {
+    all: Option<String>,
+    onion: Option<String>,
+    isolation: Isolation,
+}
+
+impl Proxies {
+    fn of(config: &Config) -> Proxies {
+        let isolation = if config.proxy_randomize { Isolation::Each } else { Isolation::None };
+        Proxies { all: config.proxy.clone(), onion: config.onion_proxy.clone(), isolation }
+    }
+
+    fn of_target(&self, target: &Target) -> Option<Proxy> {
+        let address = proxy_for(target, self.all.as_deref(), self.onion.as_deref())?.to_owned();
+        Some(Proxy { address, isolation: self.isolation })
+    }
+}
+
 struct ReadJob {
     peer: PeerId,
     request: ReadRequest,
@@ -50,7 +69,7 @@ struct ReadJob {
 struct Runner {
     hub: Hub,
     budget: Arc<InFlightBudget>,
-    proxy: Option<String>,
+    proxies: Proxies,
     sockets: BTreeMap<PeerId, TcpStream>,
     listeners: Vec<(TcpListener, Gate)>,
     /// A listening socket failed: it rests until the next tick.
@@ -76,6 +95,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
     }
     let listening = listeners.iter().map(|(socket, _)| socket.local_addr()).collect::<io::Result<Vec<_>>>()?;
     config.proxy = config.proxy.map(|text| proxy_address(&text)).transpose()?;
+    config.onion_proxy = config.onion_proxy.map(|text| proxy_address(&text)).transpose()?;
     let (near, woken) = UnixStream::pair()?;
     near.set_nonblocking(true)?;
     woken.set_nonblocking(true)?;
@@ -86,7 +106,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
     let inbox_sender = LoopSender { sender, waker };
     let progress = Arc::new(Mutex::new(Progress::default()));
 
-    let proxy = config.proxy.clone();
+    let proxies = Proxies::of(&config);
     let is_paused = Arc::new(AtomicBool::new(false));
     let rate = RateLimit::new(config.download_rate_max, is_paused.clone());
     // Only there can a person move the clock.
@@ -98,7 +118,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
     let runner = Runner {
         hub,
         budget: Arc::clone(&budget),
-        proxy,
+        proxies,
         sockets: BTreeMap::new(),
         listeners,
         accept_paused: false,
@@ -280,7 +300,10 @@ impl Runner {
     fn act(&mut self) {
         while let Some(action) = self.hub.next_action() {
             match action {
-                Action::Dial { peer, target } => dial::dial(peer, target, self.proxy.clone(), &self.inbox_sender),
+                Action::Dial { peer, target } => {
+                    let proxy = self.proxies.of_target(&target);
+                    dial::dial(peer, target, proxy, &self.inbox_sender);
+                }
                 Action::Close { peer } => {
                     self.sockets.remove(&peer);
                 }

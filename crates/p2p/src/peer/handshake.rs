@@ -22,6 +22,8 @@ impl Peer {
         is_own_nonce: &impl Fn(u64) -> bool,
     ) -> Result<Option<Input>, Reason> {
         match message {
+            // It has said that it is there.
+            _ if self.kind == Kind::Feeler && self.version.is_some() => Ok(None),
             Message::Version(_) if self.version.is_some() => {
                 self.journal.say(|| format!("redundant version message from peer={}", self.id));
                 Ok(None)
@@ -45,9 +47,6 @@ impl Peer {
                     self.send(&Message::SendAddrV2);
                 }
                 self.send(&Message::Verack);
-                if self.kind == Kind::Feeler {
-                    return Err(Reason::FeelerDone);
-                }
                 Ok(None)
             }
             Message::SendAddrV2 => {
@@ -98,6 +97,11 @@ impl Peer {
             format!("unknown feature advertised: {name}")
         });
         Ok(())
+    }
+
+    /// Whether a feeler has seen what it was made for, and the peer our answer.
+    pub(crate) fn is_felt(&self) -> bool {
+        self.kind == Kind::Feeler && self.version.is_some() && self.transport.out_bytes() == 0
     }
 
     pub(super) fn send_version(&mut self, now: Now) {

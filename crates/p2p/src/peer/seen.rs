@@ -1,6 +1,6 @@
 //! What there is to see of a connection, for people.
 
-use super::{Kind, Peer};
+use super::Peer;
 use crate::stats::PeerStats;
 use crate::time::Now;
 use std::time::Duration;
@@ -17,6 +17,7 @@ impl Peer {
             address: info.address,
             local: self.local,
             network: if self.is_from_onion { "onion" } else { self.target.network_name() },
+            mapped_as: 0,
             services: info.services,
             last_send: self.sent_at.map_or(0, unix),
             last_receive: if received_bytes > 0 { unix(self.last_received) } else { 0 },
@@ -35,7 +36,7 @@ impl Peer {
             synced_headers: None,
             synced_blocks: None,
             in_flight: Vec::new(),
-            relays_addresses: self.ready && self.kind != Kind::BlockRelay,
+            relays_addresses: false,
             addresses_processed: self.addresses_processed,
             addresses_limited: self.addresses_limited,
             permissions: self.permissions.names(),

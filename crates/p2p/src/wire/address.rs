@@ -1,4 +1,4 @@
-//! Addresses of peers: their forms on the wire (`addr`, BIP155's `addrv2`), as text, and their groups.
+//! Addresses of peers: their forms on the wire (`addr`, BIP155's `addrv2`), and as text. Their groups: `group`.
 //!
 //! Entry v1:  time u32 LE | services u64 LE | address [u8; 16] (IPv4 mapped) | port u16 BE
 //! Entry v2:  time u32 LE | services CompactSize | network u8 | length CompactSize | address | port u16 BE
@@ -43,23 +43,6 @@ pub struct AddressEntry {
     pub services: u64,
     /// When it was last seen, as is said: seconds since 1970.
     pub time: u32,
-}
-
-/// What a network address belongs to for the choice of peers: those of one group may be one person's.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Group([u8; 5]);
-
-impl Group {
-    /// The group of a host name, which stands for addresses that are not known.
-    pub fn of_name(name: &str) -> Group {
-        let [a, b, c, d, ..] = kernels::sha256::sha256(name.as_bytes());
-        Group([0, a, b, c, d])
-    }
-
-    /// Its bytes, to be hashed.
-    pub fn bytes(&self) -> &[u8] {
-        &self.0
-    }
 }
 
 impl NetAddress {
@@ -155,62 +138,17 @@ impl NetAddress {
     pub fn is_local(self) -> bool {
         self.is_loopback() || matches!(self, NetAddress::V4([0, ..]))
     }
-
-    /// Its group: /16 of IPv4, /32 of IPv6, /12 of CJDNS, the first four bits of a Tor or I2P key.
-    ///
-    /// Source: Bitcoin Core b88bffe, `NetGroupManager::GetGroup` (without the special IPv6 ranges).
-    pub fn group(self) -> Group {
-        let mut out = [self.network(), 0, 0, 0, 0];
-        match self {
-            NetAddress::V4(b) => out[1..3].copy_from_slice(&b[..2]),
-            NetAddress::V6(b) => out[1..].copy_from_slice(&b[..4]),
-            NetAddress::Cjdns(b) => out[1..3].copy_from_slice(&[b[0], b[1] & 0xf0]),
-            NetAddress::TorV3(b) | NetAddress::I2p(b) => out[1] = b[0] & 0xf0,
-        }
-        Group(out)
-    }
-
-    /// Whether the address can be reached from the whole network: others are not taken from gossip.
-    ///
-    /// Source: Bitcoin Core b88bffe, `CNetAddr::IsRoutable`.
-    pub fn is_routable(self) -> bool {
-        match self {
-            NetAddress::V4(bytes) => {
-                let [a, b, _, _] = bytes;
-                let ip = Ipv4Addr::from(bytes);
-                let shared = a == 100 && (64..128).contains(&b);
-                let benchmark = a == 198 && (b == 18 || b == 19);
-                !(ip.is_private()
-                    || ip.is_loopback()
-                    || ip.is_link_local()
-                    || ip.is_documentation()
-                    || shared
-                    || benchmark
-                    || a == 0
-                    || a >= 224)
-            }
-            NetAddress::V6(bytes) => {
-                let ip = Ipv6Addr::from(bytes);
-                let documentation = bytes.starts_with(&[0x20, 1, 0xd, 0xb8]);
-                let orchid = bytes.starts_with(&[0x20, 1, 0]) && matches!(bytes[3] & 0xf0, 0x10 | 0x20);
-                !(ip.is_loopback()
-                    || ip.is_unspecified()
-                    || ip.is_multicast()
-                    || ip.is_unique_local()
-                    || ip.is_unicast_link_local()
-                    || documentation
-                    || orchid)
-            }
-            NetAddress::TorV3(_) | NetAddress::I2p(_) | NetAddress::Cjdns(_) => true,
-        }
-    }
 }
 
 impl fmt::Display for NetAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NetAddress::V4(bytes) => Ipv4Addr::from(*bytes).fmt(f),
-            NetAddress::V6(bytes) | NetAddress::Cjdns(bytes) => Ipv6Addr::from(*bytes).fmt(f),
+            NetAddress::V6(bytes) | NetAddress::Cjdns(bytes) => match self.internal() {
+                // Source of the form: Core's `CNetAddr::ToStringAddr`.
+                Some(name) => write!(f, "{}.internal", onion::base32(name)),
+                None => Ipv6Addr::from(*bytes).fmt(f),
+            },
             NetAddress::TorV3(key) => f.write_str(&onion::name(key)),
             NetAddress::I2p(hash) => write!(f, "{}.b32.i2p", onion::base32(hash)),
         }
@@ -420,20 +358,6 @@ mod tests {
             let why = Target::parse(bad, 8333).unwrap_err().to_string();
             assert!(why.contains("no peer listens on port 0"), "{bad}: {why}");
         }
-    }
-
-    #[test]
-    fn address_groups_follow_networks() {
-        let group = |text: &str| match Target::parse(text, 1).unwrap() {
-            Target::Peer(peer) => peer.address.group(),
-            Target::Name(..) => panic!("{text} is an address"),
-        };
-        assert_eq!(group("1.2.3.4"), group("1.2.200.9"));
-        assert_ne!(group("1.2.3.4"), group("1.3.3.4"));
-        assert_eq!(group("2001:db8::1"), group("2001:db8:ffff::1"));
-        assert_ne!(group("2001:db8::1"), group("2001:db9::1"));
-        assert_eq!(NetAddress::TorV3([0x15; 32]).group(), NetAddress::TorV3([0x1f; 32]).group());
-        assert_ne!(NetAddress::TorV3([0x15; 32]).group(), NetAddress::I2p([0x15; 32]).group());
     }
 
     #[test]

@@ -8,15 +8,17 @@
 mod address;
 mod feature;
 mod filters;
+mod group;
 mod message;
 mod onion;
 mod parse_error;
 
-pub use address::{AddressEntry, Group, NetAddress, PeerAddress, Target, TargetError};
+pub use address::{AddressEntry, NetAddress, PeerAddress, Target, TargetError};
 pub use feature::FEATURE_VERSION;
 pub use filters::{FilterRange, cfcheckpt, cfheaders, cfilter};
+pub use group::Group;
 pub use message::{Inventory, Message, Version, limits, services};
-pub(crate) use onion::key as onion_key;
+pub(crate) use onion::{i2p_hash, key as onion_key};
 pub use parse_error::ParseError;
 
 use primitives::{BlockHash, DecodeError, Reader};

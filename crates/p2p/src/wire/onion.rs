@@ -20,6 +20,15 @@ pub(crate) fn key(text: &str) -> Option<[u8; 32]> {
     (version == VERSION && [a, b] == checksum(key)).then_some(*key)
 }
 
+/// The hash that `text`, of 52 letters and `.b32.i2p`, names; `None` when it is not such a name.
+pub(crate) fn i2p_hash(text: &str) -> Option<[u8; 32]> {
+    let name = text.strip_suffix(".b32.i2p").filter(|name| name.len() == 52)?;
+    let bytes = base32_decode(name)?;
+    // 52 letters have 260 bits: the last four are none of it.
+    let hash: [u8; 32] = bytes.try_into().ok()?;
+    (base32(&hash) == name).then_some(hash)
+}
+
 const VERSION: u8 = 3;
 
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";

@@ -117,6 +117,7 @@ fn follow(
             }
             Event::PeerConnected { info, .. } => connected.lock().unwrap().push(info),
             Event::PeerGone { address, reason, .. } => gone.lock().unwrap().push((address, reason)),
+            Event::Anchors(..) => {}
             Event::Addresses(bytes) => _ = addresses.set(bytes),
             Event::Headers { .. }
             | Event::HeadersDone

@@ -7,7 +7,7 @@ use crate::json::Json;
 use crate::registry::{Arg, Call, Kind, Run};
 use consensus::Chain;
 use node::options::Prune;
-use p2p::hub::Purpose;
+use p2p::hub::{Added, Purpose};
 use p2p::wire::{COMMAND_BYTES, NetAddress, PeerAddress};
 use primitives::hex;
 
@@ -132,9 +132,13 @@ fn add_peer_address(context: &Context, args: &Args<'_>) -> Result<Json, RpcError
     let port = crate::args::int::<u16>(args.get(1))?;
     let is_tried = args.bool_or(2, false)?;
     let address = NetAddress::parse(text).ok_or_else(invalid)?;
-    let is_added = context.program.peers.add_address(PeerAddress { address, port }, is_tried);
-    let error = (!is_added).then_some("failed-adding-to-new");
-    Ok(Json::object().put_some("error", error).put("success", is_added).end())
+    let added = context.program.peers.add_address(PeerAddress { address, port }, is_tried);
+    let error = match added {
+        Added::Yes => None,
+        Added::No => Some("failed-adding-to-new"),
+        Added::NewAlone => Some("failed-adding-to-tried"),
+    };
+    Ok(Json::object().put_some("error", error).put("success", error.is_none()).end())
 }
 
 fn get_block_from_peer(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {

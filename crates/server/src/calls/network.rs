@@ -3,7 +3,7 @@
 use crate::args::Args;
 use crate::context::Context;
 use crate::error::{Code, RpcError};
-use crate::json::Json;
+use crate::json::{Fields, Json};
 use crate::registry::{Arg, Call, Kind, Run};
 use p2p::bans::Subnet;
 
@@ -69,6 +69,21 @@ pub(super) const CALLS: &[Call] = &[
     },
     Call {
         category: "network",
+        name: "exportasmap",
+        about: "Export the embedded ASMap data to a file. Any existing file at the path will be overwritten.\n\
+                This program has none: -asmap names the file of a map.",
+        args: &[Arg::needed("path", Kind::Str, "Path to the output file. If relative, will be prefixed by datadir.")],
+        run: Run::Now(export_asmap),
+    },
+    Call {
+        category: "network",
+        name: "getaddrmaninfo",
+        about: "Provides information about the node's address manager by returning the number of addresses in the `new` and `tried` tables and their sum for all networks.",
+        args: &[],
+        run: Run::Now(get_addrman_info),
+    },
+    Call {
+        category: "network",
         name: "getnodeaddresses",
         about: "Return known addresses, after filtering for quality and recency.\n\
                 These can potentially be used to find new peers in the network.\n\
@@ -86,6 +101,14 @@ pub(super) const CALLS: &[Call] = &[
             ),
         ],
         run: Run::Now(get_node_addresses),
+    },
+    Call {
+        category: "hidden",
+        name: "getrawaddrman",
+        about: "EXPERIMENTAL warning: this call may be changed in future releases.\n\n\
+                Returns information on all address manager entries for the new and tried tables.",
+        args: &[],
+        run: Run::Now(get_raw_addrman),
     },
     Call {
         category: "network",
@@ -224,17 +247,60 @@ fn get_node_addresses(context: &Context, args: &Args<'_>) -> Result<Json, RpcErr
     };
     let one = |entry: p2p::wire::AddressEntry| {
         let address = entry.peer.address;
-        let name = NETWORKS.iter().find(|(_, number)| *number == address.network()).map_or("", |(name, _)| *name);
         Json::object()
             .put("time", entry.time)
             .put("services", entry.services)
             .put("address", address.to_string())
             .put("port", u32::from(entry.peer.port))
-            .put("network", name)
+            .put("network", address.class_name())
             .end()
     };
     let addresses = context.program.peers.addresses(count, network);
     Ok(addresses.into_iter().map(one).collect::<Vec<_>>().into())
+}
+
+fn export_asmap(_context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
+    Err(RpcError::misc("No embedded ASMap data available"))
+}
+
+fn get_addrman_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
+    let counts = context.program.peers.address_counts().map_or_else(Vec::new, |counts| counts.of);
+    let name = |network: Option<u8>| match network {
+        Some(network) => NETWORKS.iter().find(|(_, number)| *number == network).map_or("", |(name, _)| *name),
+        None => "all_networks",
+    };
+    let put = |fields: Fields, (network, new, tried): (Option<u8>, usize, usize)| {
+        let of = Json::object().put("new", new).put("tried", tried).put("total", new + tried).end();
+        fields.put(name(network), of)
+    };
+    Ok(counts.into_iter().fold(Json::object(), put).end())
+}
+
+fn get_raw_addrman(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
+    let Some(tables) = context.program.peers.address_tables() else { return Ok(Json::object().end()) };
+    let system = |address| Some(tables.groups.system_of(address)).filter(|system| *system != 0);
+    let one = |entry: &p2p::addresses::Entry| {
+        let address = entry.peer.address;
+        Json::object()
+            .put("address", address.to_string())
+            .put_some("mapped_as", system(address))
+            .put("port", u32::from(entry.peer.port))
+            .put("services", entry.services)
+            .put("time", entry.time)
+            .put("network", address.class_name())
+            .put("source", entry.source.to_string())
+            .put("source_network", entry.source.class_name())
+            .put_some("source_mapped_as", system(entry.source))
+            .end()
+    };
+    let table = |placed: &[p2p::addresses::Placed]| {
+        let put = |fields: Fields, placed: &p2p::addresses::Placed| {
+            let place = format!("{}/{}", placed.place.bucket, placed.place.position);
+            fields.put(place, one(&placed.entry))
+        };
+        placed.iter().fold(Json::object(), put).end()
+    };
+    Ok(Json::object().put("new", table(&tables.new)).put("tried", table(&tables.tried)).end())
 }
 
 /// Seconds since 1970, by the clock of the job.

@@ -7,10 +7,10 @@ use crate::error::RpcError;
 use crate::json::{Fields, Json};
 use crate::registry::{Call, Run};
 use node::options::Prune;
-use p2p::PeerStats;
 use p2p::api::Reachable;
 use p2p::upload_target::{CYCLE, UploadTarget};
 use p2p::wire::{PROTOCOL_VERSION, services};
+use p2p::{PeerStats, Reached};
 use primitives::hex;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -122,25 +122,37 @@ fn get_network_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcErro
         .put("networks", networks(context))
         .put("relayfee", relay_fee.clone())
         .put("incrementalfee", relay_fee)
-        .put("localaddresses", Vec::<Json>::new())
+        .put("localaddresses", local_addresses(context))
         .put("warnings", warnings(&live))
         .end())
 }
 
+/// Our addresses, all given by a person. Source: Bitcoin Core b88bffe, net.h, `LOCAL_MANUAL`.
+fn local_addresses(context: &Context) -> Vec<Json> {
+    const SCORE_OF_A_PERSONS: u32 = 4;
+    let one = |own: p2p::wire::PeerAddress| {
+        let port = u32::from(own.port);
+        let fields = Json::object().put("address", own.address.to_string()).put("port", port);
+        fields.put("score", SCORE_OF_A_PERSONS).end()
+    };
+    context.program.peers.external().into_iter().map(one).collect()
+}
+
 /// What is reachable, and through what. Source: Core's `GetNetworksInfo`.
 fn networks(context: &Context) -> Json {
-    let (proxy, only) = context.program.peers.reach();
+    let Reached { proxy, onion_proxy, randomizes, only } = context.program.peers.reach();
     let one = |(name, network): (&str, Option<Reachable>)| {
         let is_reachable = network.is_some_and(|network| {
-            (only.is_empty() || only.contains(&network)) && (network != Reachable::Onion || proxy.is_some())
+            (only.is_empty() || only.contains(&network)) && (network != Reachable::Onion || onion_proxy.is_some())
         });
-        let proxy = proxy.clone().filter(|_| is_reachable).unwrap_or_default();
+        let of = if network == Some(Reachable::Onion) { &onion_proxy } else { &proxy };
+        let proxy = of.clone().filter(|_| is_reachable).unwrap_or_default();
         Json::object()
             .put("name", name)
             .put("limited", !is_reachable)
             .put("reachable", is_reachable)
             .put("proxy", proxy.as_str())
-            .put("proxy_randomize_credentials", !proxy.is_empty())
+            .put("proxy_randomize_credentials", randomizes && !proxy.is_empty())
             .end()
     };
     let all = [
@@ -177,6 +189,7 @@ fn peer_info(peer: &PeerStats) -> Json {
         .put("addr", peer.address.as_str())
         .put_some("addrbind", peer.local.map(|local| local.to_string()))
         .put("network", peer.network)
+        .put_some("mapped_as", Some(peer.mapped_as).filter(|system| *system != 0))
         .put("services", format!("{:016x}", peer.services))
         .put("servicesnames", service_names(peer.services))
         .put("relaytxes", false)

@@ -24,6 +24,7 @@ use crate::offline;
 use crate::options::{Options, OwnFiles, Prune, Sizes};
 use crate::pipeline::engine::Engine;
 use crate::session::options::SyncOptions;
+use crate::session::peer_files::Kept;
 use crate::snapshot::{self, DumpOut, DumpTarget};
 use crate::utxo_stats::SetHash;
 use consensus::{Chain, Params};
@@ -37,7 +38,6 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::blockfiles::Limits;
-use store::private_files::PrivateDir;
 use testkit::Rng;
 use testkit::blocks;
 
@@ -251,7 +251,7 @@ impl Alone {
         &mut self,
         session: &Session<'_, '_>,
         receiver: &mut Receiver<p2p::Event>,
-        own: &PrivateDir,
+        kept: &Kept,
     ) -> Result<(), Fault> {
         let chain = self.chain.clone().unwrap();
         let events = self.events.clone().unwrap();
@@ -265,7 +265,7 @@ impl Alone {
         self.idle_rounds += 1;
         while let Ok(event) = receiver.try_recv() {
             self.idle_rounds = 0;
-            if let Some(arrived) = receive::take_event(session, event, own)? {
+            if let Some(arrived) = receive::take_event(session, event, kept)? {
                 receive::store(session, arrived)?;
             }
         }
@@ -304,7 +304,7 @@ impl Conduct for Alone {
         session: &'s Session<'_, '_>,
         mut engines: Engines<'s, '_>,
         receiver: &mut Receiver<p2p::Event>,
-        own: &PrivateDir,
+        kept: &Kept,
     ) -> Result<Outcome, Fault> {
         let stats = engines.tip.pipeline.stats();
         let mut seen = FactsSeen::default();
@@ -312,7 +312,7 @@ impl Conduct for Alone {
         // What is done beside, and when it is done.
         let mut beside: Option<(u64, Aside<'s>)> = None;
         loop {
-            self.hear(session, receiver, own)?;
+            self.hear(session, receiver, kept)?;
             if self.rounds.is_multiple_of(self.tells_every) {
                 progress::measure(session, &stats.snapshot());
                 session.datadir.reporter.session(progress::facts(session, &mut seen));

@@ -174,6 +174,11 @@ impl BlockDownload {
     }
 
     /// Blocks in flight.
+    /// Whether a peer was asked for blocks that did not come yet.
+    pub(super) fn is_asked(&self, id: PeerId) -> bool {
+        !self.download.seen_of(id, Duration::ZERO).0.is_empty()
+    }
+
     pub(super) fn in_flight_count(&self) -> usize {
         self.download.in_flight_count()
     }

@@ -102,6 +102,16 @@ impl HeaderSync {
 
     // What others read.
 
+    /// When a peer last announced a new block with more work than our tip had. Source: Core's `m_last_block_announcement`.
+    pub(super) fn announced_at(&self, id: PeerId) -> Option<Duration> {
+        self.told.get(&id).and_then(|told| told.announced_at)
+    }
+
+    /// Whether a peer is kept whatever its chain does.
+    pub(super) fn is_protected(&self, id: PeerId) -> bool {
+        self.told.get(&id).is_some_and(|told| told.lag.is_protected)
+    }
+
     /// See [`Event::HeadersDone`].
     pub(super) fn is_done(&self) -> bool {
         self.done
@@ -322,7 +332,8 @@ impl HeaderSync {
     /// A sought peer that has told its whole chain must have minimum work while we are in initial download.
     fn require_minimum_work(&self, cx: &Context, id: PeerId) -> Result<(), Reason> {
         let enough = self.best_known(id).is_some_and(|best| best.work >= cx.chain.minimum_work());
-        if cx.peers[&id].kind == Kind::Automatic && !enough && cx.chain.initial_download() {
+        let is_chosen = matches!(cx.peers[&id].kind, Kind::Automatic | Kind::BlockRelay);
+        if is_chosen && !enough && cx.chain.initial_download() {
             return Err(Reason::LittleWork);
         }
         Ok(())
@@ -344,6 +355,9 @@ impl HeaderSync {
             cx.event(Event::Headers { peer: id, new_count: verdict.new_count });
         }
         if let Some(last) = verdict.last {
+            if verdict.new_count > 0 && last.work > cx.chain.tip().work {
+                self.of(id).announced_at = Some(now.since_start);
+            }
             self.note_best_known(id, last);
             self.protect_from_lag(cx, id);
             self.look_at_lag(cx, id, now)?;
@@ -496,7 +510,7 @@ mod tests {
         );
         assert!(told, "the node hears of them");
         // Its end is the end of all: there is nobody else.
-        let mut outbound = Outbound::new(&cx.config, now(0)).unwrap();
+        let mut outbound = Outbound::new(&cx.config, now(0), &mut crate::rng::Rng::Seeded(1)).unwrap();
         sync.tell_done(&mut cx, &mut outbound, |_| false, now(3));
         assert!(sync.is_done() && sync.is_settled());
         sync.remove_peer(id);

@@ -45,6 +45,8 @@ pub(super) struct PeerHeaders {
     pub(super) short: Option<(Height, Work)>,
     /// Whether its chain ends, as far as it told it last, with headers that are too far ahead of the clock.
     pub(super) too_new: bool,
+    /// When it last announced a new block with more work than our tip had.
+    pub(super) announced_at: Option<Duration>,
     /// Whether its chain keeps up with ours.
     pub(super) lag: Lag,
 }

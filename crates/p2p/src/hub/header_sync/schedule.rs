@@ -22,6 +22,8 @@ pub const STREAM_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 pub const STREAM_TIMEOUT_HEADER: Duration = Duration::from_millis(1);
 /// Seconds between two blocks, by which headers are expected.
 const SPACING_S: u64 = 600;
+/// A best header of this age, in seconds, is no recent one. Source: Core.
+const CURRENT_S: u64 = 24 * 3600;
 /// A connection younger than this may still tell of a better chain.
 const YOUNG: Duration = Duration::from_secs(5);
 
@@ -86,7 +88,9 @@ impl HeaderSync {
             let quiet = at.saturating_sub(asked.max(last_received)) > QUIET_TIMEOUT;
             if quiet || at.saturating_sub(asked) > ANSWER_TIMEOUT {
                 let is_told = told.at_end || self.ask_all;
-                let replaceable = kind == Kind::Automatic && !is_noban && !is_told;
+                // Who has caught up once needs no answer. Source: Core's `m_headers_sync_timeout`.
+                let is_behind = u64::from(cx.chain.best_header().header.time()) + CURRENT_S <= now.unix;
+                let replaceable = kind == Kind::Automatic && !is_noban && !is_told && is_behind;
                 let others = cx.peers.values().any(|other| other.is_ready() && other.id != id && other.is_outbound());
                 if replaceable && others {
                     return Err(Reason::HeadersStalled);

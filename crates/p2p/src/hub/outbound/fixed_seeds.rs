@@ -9,7 +9,7 @@ use crate::addresses::Addresses;
 use crate::api::{self, Event};
 use crate::fixed_seeds;
 use crate::time::Now;
-use crate::wire::{AddressEntry, Group, services};
+use crate::wire::{AddressEntry, NetAddress, services};
 use std::time::Duration;
 
 /// How long DNS seeds and named peers have for bringing addresses.
@@ -37,16 +37,15 @@ impl Outbound {
             return;
         }
         self.fixed_seeds.looked_at = Some(at);
-        let known = addresses.networks();
         let mut seeds = fixed_seeds::parse(config.network.fixed_seeds);
-        seeds.retain(|seed| can_reach(config, seed.address) && !known.contains(&seed.address.network()));
+        seeds.retain(|seed| can_reach(config, seed.address) && addresses.count_of(seed.address.network()) == 0);
         if seeds.is_empty() {
             return;
         }
         let time = u32::try_from(now.unix.saturating_sub(SEED_AGE_S)).unwrap_or(u32::MAX);
         let services = services::NETWORK | services::WITNESS;
         let entries: Vec<_> = seeds.into_iter().map(|peer| AddressEntry { peer, services, time }).collect();
-        addresses.add(&entries, Group::of_name("fixedseeds"), now.unix);
+        addresses.add(&entries, NetAddress::of_name("fixedseeds"), 0, now.unix);
         self.fixed_seeds.taken = true;
         cx.event(Event::Note(format!("Added {} fixed seeds from reachable networks.", entries.len())));
     }

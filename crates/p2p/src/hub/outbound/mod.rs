@@ -2,6 +2,8 @@
 //!
 //! Absent on purpose: what is known of addresses ([`crate::addresses`]), and what a connection is used for.
 
+pub mod automatic;
+pub mod extra;
 mod fixed_seeds;
 pub mod seeds;
 
@@ -13,12 +15,15 @@ use crate::bad_ports;
 use crate::facts::DialFacts;
 use crate::peer::{Kind, Peer};
 use crate::reason::Reason;
+use crate::rng::Rng;
 use crate::time::Now;
-use crate::trouble::{DialError, Troubles};
-use crate::wire::{Group, NetAddress, PeerAddress, Target, TargetError, services};
+use crate::trouble::{DialError, TroubleKind, Troubles};
+use crate::wire::{NetAddress, PeerAddress, Target, TargetError, services};
+use automatic::Automatic;
+use extra::Extra;
 use fixed_seeds::FixedSeeds;
 use seeds::Seeds;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Connections being made at a time.
@@ -45,11 +50,23 @@ pub(super) struct Dialed {
     pub(super) target: Target,
     /// Whether v2 is tried first, where we speak it.
     pub(super) v2: bool,
+    pub(super) failures: Failures,
+}
+
+/// Whether the address memory counts that a connection fails: not where we may be offline.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Failures {
+    Counted,
+    NotCounted,
 }
 
 impl Dialed {
     pub(super) fn of(kind: Kind, target: Target) -> Dialed {
-        Dialed { kind, target, v2: true }
+        Dialed::with(kind, target, true)
+    }
+
+    pub(super) fn with(kind: Kind, target: Target, v2: bool) -> Dialed {
+        Dialed { kind, target, v2, failures: Failures::NotCounted }
     }
 }
 
@@ -82,8 +99,9 @@ impl Named {
 pub(super) struct Outbound {
     named: Vec<Named>,
     automatic: bool,
+    automatic_state: Automatic,
+    extra: Extra,
     dials: BTreeMap<PeerId, Dial>,
-    dialed_at: Option<Duration>,
     /// Names that are being looked up, and since when.
     resolving: BTreeMap<String, Duration>,
     started_at: Duration,
@@ -96,7 +114,7 @@ pub(super) struct Outbound {
 }
 
 impl Outbound {
-    pub(super) fn new(config: &Config, now: Now) -> Result<Outbound, TargetError> {
+    pub(super) fn new(config: &Config, now: Now, rng: &mut Rng) -> Result<Outbound, TargetError> {
         let only = match &config.outbound {
             api::Outbound::Only(list) => &list[..],
             api::Outbound::Automatic => &[],
@@ -109,8 +127,9 @@ impl Outbound {
         Ok(Outbound {
             named: named.collect::<Result<_, _>>()?,
             automatic,
+            automatic_state: Automatic::new(config, now, rng),
+            extra: Extra::new(now),
             dials: BTreeMap::new(),
-            dialed_at: None,
             resolving: BTreeMap::new(),
             started_at: now.since_start,
             begun_count: 0,
@@ -122,16 +141,28 @@ impl Outbound {
     }
 
     /// The connection is there: what it was made for, and what would have kept it from that is over.
-    pub(super) fn made(&mut self, id: PeerId, has_proxy: bool) -> Option<Dialed> {
+    pub(super) fn made(&mut self, cx: &Context, addresses: &mut Addresses, id: PeerId, now: Now) -> Option<Dialed> {
         let dialed = self.dials.remove(&id)?.of;
         self.made_count += 1;
-        self.troubles.connected(&dialed.target, has_proxy && dialed.target.is_proxied());
+        self.troubles.connected(&dialed.target, cx.config.proxy_of(&dialed.target).is_some());
+        note_attempt(addresses, &dialed, now);
         Some(dialed)
     }
 
     /// The connection could not be made: one line for each kind of trouble, then a count.
-    pub(super) fn not_made(&mut self, cx: &mut Context, id: PeerId, error: &DialError, now: Now) {
+    pub(super) fn not_made(
+        &mut self,
+        cx: &mut Context,
+        addresses: &mut Addresses,
+        id: PeerId,
+        error: &DialError,
+        now: Now,
+    ) {
         let Some(Dial { of: dialed, .. }) = self.dials.remove(&id) else { return };
+        // What a proxy does wrong is no fault of the peer's.
+        if !matches!(error.kind, TroubleKind::ProxyUnreachable | TroubleKind::ProxyRefuses) {
+            note_attempt(addresses, &dialed, now);
+        }
         self.failed(dialed.kind, false, now);
         let target = dialed.target.to_string();
         let line = format!("connection to {target} failed: {error}");
@@ -234,10 +265,6 @@ impl Outbound {
         self.named.iter_mut().filter(|named| named.target == *target).for_each(|named| named.is_removed = true);
     }
 
-    fn automatic_count(&self) -> usize {
-        self.count_of(Kind::Automatic)
-    }
-
     /// Connections that are being made.
     fn dial_count(&self) -> usize {
         self.dials.len()
@@ -261,6 +288,13 @@ impl Outbound {
     /// Connections of this kind that are being made.
     pub(super) fn count_of(&self, kind: Kind) -> usize {
         self.dials.values().filter(|dial| dial.of.kind == kind).count()
+    }
+}
+
+/// A connection was tried. Source: Bitcoin Core b88bffe, `CConnman::ConnectNode`.
+fn note_attempt(addresses: &mut Addresses, dialed: &Dialed, now: Now) {
+    if let Target::Peer(peer) = &dialed.target {
+        addresses.attempted(peer, dialed.failures == Failures::Counted, now.unix);
     }
 }
 
@@ -295,7 +329,7 @@ fn can_reach(config: &Config, address: NetAddress) -> bool {
     match address {
         NetAddress::V4(_) => is_sought(Reachable::Ipv4),
         NetAddress::V6(_) => is_sought(Reachable::Ipv6),
-        NetAddress::TorV3(_) => config.proxy.is_some() && is_sought(Reachable::Onion),
+        NetAddress::TorV3(_) => config.reaches_onion() && is_sought(Reachable::Onion),
         NetAddress::I2p(_) | NetAddress::Cjdns(_) => false,
     }
 }
@@ -307,7 +341,7 @@ impl Outbound {
             return;
         }
         let peer = cx.new_id();
-        let Dialed { kind, target, v2 } = dialed;
+        let Dialed { kind, target, v2, failures } = dialed;
         let v2 = v2 && cx.config.v2transport;
         if let Kind::Manual(place) = kind
             && let Some(named) = self.named.get_mut(place)
@@ -315,7 +349,7 @@ impl Outbound {
             named.taken = true;
         }
         if let Target::Peer(address) = &target {
-            addresses.tried(address, now.unix);
+            addresses.attempted(address, false, now.unix);
         }
         cx.debug(|| {
             // Source of the words: Bitcoin Core b88bffe, net.cpp, `ConnectNode`.
@@ -323,7 +357,7 @@ impl Outbound {
             format!("trying {version} connection ({}) to {target}, lastseen=0.0hrs", kind.name())
         });
         self.begun_count += 1;
-        let of = Dialed { kind, target: target.clone(), v2 };
+        let of = Dialed { kind, target: target.clone(), v2, failures };
         self.dials.insert(peer, Dial { of, begun_at: now.since_start });
         cx.ask(Action::Dial { peer, target });
     }
@@ -353,58 +387,12 @@ impl Outbound {
     pub(super) fn can_replace(&self, cx: &Context, addresses: &Addresses) -> bool {
         self.automatic && addresses.count() > cx.config.outbound_count
     }
-
-    fn seek_peer(&mut self, cx: &mut Context, addresses: &mut Addresses, now: Now) {
-        let at = now.since_start;
-        let have = cx.peers.values().filter(|peer| peer.kind == Kind::Automatic).count();
-        let full = have + self.automatic_count() >= cx.config.outbound_count;
-        let early = self.dialed_at.is_some_and(|last| at.saturating_sub(last) < DIAL_INTERVAL);
-        if full || early || self.dials.len() >= DIAL_COUNT_MAX {
-            return;
-        }
-        let groups = self.groups_of_sought(cx);
-        let initial = cx.chain.initial_download();
-        let may = |peer: &PeerAddress, offered: u64| {
-            can_reach(&cx.config, peer.address)
-                && !is_of_other_service(&cx.config, peer)
-                && !cx.is_banned(&peer.address, now)
-                && offers_enough(offered, initial)
-                && !groups.contains(&peer.address.group())
-                && !self.is_connected(cx, &peer.address)
-        };
-        let mut rng = cx.rng.clone();
-        let chosen = addresses.choose(may, now.unix, &mut rng);
-        cx.rng = rng;
-        let Some((peer, offered)) = chosen else { return };
-        self.dialed_at = Some(at);
-        // Who is not known to speak v2 is spoken to in v1 at once; a connection costs more than it is worth.
-        let v2 = offered & services::P2P_V2 != 0;
-        self.dial(cx, addresses, Dialed { kind: Kind::Automatic, target: Target::Peer(peer), v2 }, now);
-    }
-
-    /// Whether an address is one that we are connected to, or try to be.
-    fn is_connected(&self, cx: &Context, address: &NetAddress) -> bool {
-        let is_there = |peer: &Peer| matches!(&peer.target, Target::Peer(remote) if remote.address == *address);
-        cx.peers.values().any(is_there) || self.is_dialing(address)
-    }
-
-    /// Network groups of sought peers, there or being connected to.
-    fn groups_of_sought(&self, cx: &Context) -> HashSet<Group> {
-        let peers = cx.peers.values().filter(|peer| peer.kind == Kind::Automatic).map(|peer| &peer.target);
-        let dials = self.dials.values().map(|dial| &dial.of.target);
-        let group = |target: &Target| match target {
-            Target::Peer(peer) => Some(peer.address.group()),
-            Target::Name(..) => None,
-        };
-        peers.chain(dials).filter_map(group).collect()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::context::alone::{actions, add_peer, context, now};
     use super::*;
-    use crate::rng::Rng;
     use crate::sim::Chain;
     use crate::trouble::TroubleKind;
     use std::sync::Arc;
@@ -419,15 +407,15 @@ mod tests {
     fn named_peer_is_tried_again_after_twice_the_time() {
         let mut cx = context(&Arc::new(Chain::new()));
         cx.config.outbound = api::Outbound::Only(vec!["9.9.9.9:1".to_owned()]);
-        let mut addresses = Addresses::new(&mut Rng::Seeded(1));
-        let mut outbound = Outbound::new(&cx.config, now(0)).unwrap();
+        let mut addresses = Addresses::plain(&mut Rng::Seeded(1));
+        let mut outbound = Outbound::new(&cx.config, now(0), &mut Rng::Seeded(1)).unwrap();
         let refused = DialError::of_peer(TroubleKind::Refused, "refused");
         let mut tried = Vec::new();
         for second in 0..200 {
             outbound.tick(&mut cx, &mut addresses, now(second));
             for id in dialed(&mut cx) {
                 tried.push(second);
-                outbound.not_made(&mut cx, id, &refused, now(second));
+                outbound.not_made(&mut cx, &mut addresses, id, &refused, now(second));
             }
         }
         assert_eq!(tried, [0, 1, 3, 7, 15, 31, 63, 123, 183]);
@@ -445,15 +433,15 @@ mod tests {
     #[test]
     fn dial_that_was_made_is_no_dial_any_more() {
         let mut cx = context(&Arc::new(Chain::new()));
-        let mut addresses = Addresses::new(&mut Rng::Seeded(1));
-        let mut outbound = Outbound::new(&cx.config, now(0)).unwrap();
+        let mut addresses = Addresses::plain(&mut Rng::Seeded(1));
+        let mut outbound = Outbound::new(&cx.config, now(0), &mut Rng::Seeded(1)).unwrap();
         let target = Target::parse("9.9.9.9:1", 1).unwrap();
         outbound.dial(&mut cx, &mut addresses, Dialed::of(Kind::Automatic, target.clone()), now(1));
         let [id] = dialed(&mut cx)[..] else { panic!("one dial") };
         assert_eq!((outbound.count_of(Kind::Automatic), outbound.has_young(RETRY_MIN, now(1))), (1, true));
-        let made = outbound.made(id, false).expect("it was dialed");
+        let made = outbound.made(&cx, &mut addresses, id, now(2)).expect("it was dialed");
         assert_eq!((made.kind, made.target, outbound.count_of(Kind::Automatic)), (Kind::Automatic, target, 0));
-        assert!(outbound.made(id, false).is_none(), "once");
+        assert!(outbound.made(&cx, &mut addresses, id, now(2)).is_none(), "once");
         let peer = add_peer(&mut cx, Kind::Automatic);
         assert!(outbound.ended(&cx.peers[&peer], &Reason::Closed, now(2)), "its handshake was done: people are told");
     }

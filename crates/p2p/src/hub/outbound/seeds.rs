@@ -17,7 +17,7 @@ use crate::api::{self, Config, Event};
 use crate::peer::Kind;
 use crate::time::Now;
 use crate::trouble::{DialError, TroubleKind};
-use crate::wire::{AddressEntry, Group, PeerAddress, Target, TargetError, services};
+use crate::wire::{AddressEntry, NetAddress, PeerAddress, Target, TargetError, services};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -294,7 +294,7 @@ impl Outbound {
         let time = u32::try_from(now.unix.saturating_sub(SEED_AGE_S)).unwrap_or(u32::MAX);
         let entry = |address: &SocketAddr| AddressEntry { peer: PeerAddress::from(*address), services: SERVICES, time };
         let entries: Vec<_> = found.iter().take(SEED_ADDRESS_COUNT_MAX).map(entry).collect();
-        addresses.add(&entries, Group::of_name(name), now.unix);
+        addresses.add(&entries, NetAddress::of_name(name), 0, now.unix);
         self.seeds.found_count += entries.len();
         // It may know nothing of services: it is a name of nodes all the same.
         if let Some(seed) = name.strip_prefix(SERVICES_NAME).filter(|_| entries.is_empty())

@@ -337,7 +337,7 @@ fn who_misbehaved_does_not_get_the_last_place() {
         };
         let mut world = World::with_config(Chain::new(), config);
         let unix = world.now().unix;
-        world.hub.addresses.discourage(NetAddress::V4([9, 9, 9, 9]), unix);
+        world.hub.context.discouraged.add(NetAddress::V4([9, 9, 9, 9]), unix);
         let mut connect = |address: &str| world.connect_inbound(address, Box::new(Mute(vec![]))).is_some();
         assert!(connect("8.1.1.1") && connect("8.2.1.1"));
         assert_eq!(connect("9.9.9.9"), may, "{permitted}: one place is left");
@@ -360,7 +360,7 @@ fn this_machine_is_not_discouraged() {
         assert!(world.gone.len() == 1 && world.gone[0].1.is_offence(), "{address}: {:?}", world.gone);
         let Ok(Target::Peer(remote)) = Target::parse(address, 1) else { panic!("{address} is an address") };
         let unix = world.now().unix;
-        assert_eq!(world.hub.addresses.is_discouraged(&remote.address, unix), is_discouraged, "{address}");
+        assert_eq!(world.hub.context.discouraged.has(&remote.address, unix), is_discouraged, "{address}");
     }
 }
 

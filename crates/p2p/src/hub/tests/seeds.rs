@@ -19,15 +19,15 @@ fn now(seconds: u64) -> Now {
 }
 
 /// A memory of about this many addresses, to which no connection can be made.
-fn memory(count: u32) -> Vec<u8> {
-    let mut book = Addresses::new(&mut Rng::Seeded(5));
+fn memory(count: u32) -> Addresses {
+    let mut book = Addresses::plain(&mut Rng::Seeded(5));
     for number in 0..count {
         let [_, _, a, b] = number.to_be_bytes();
         let peer = PeerAddress { address: NetAddress::V4([60 + a, b, 7, 7]), port: 18444 };
         let entry = AddressEntry { peer, services: services::NETWORK | services::WITNESS, time: START_UNIX as u32 };
-        book.add(&[entry], NetAddress::V4([b, a, 0, 0]).group(), START_UNIX);
+        book.add(&[entry], NetAddress::V4([60 + b / 2, a, 0, 0]), 0, START_UNIX);
     }
-    book.to_bytes()
+    book
 }
 
 fn hub(config: Config) -> Hub {
@@ -73,14 +73,14 @@ fn seen(hub: &mut Hub, seconds: std::ops::Range<u64>) -> String {
 
 #[test]
 fn dns_seeds_are_asked_by_cores_delays() {
-    let few = || Config { addresses: memory(5), ..empty() };
+    let few = || Config { addresses: Some(memory(5)), ..empty() };
     let many = memory(3000);
-    let count = Addresses::from_bytes(&many, START_UNIX).unwrap().count();
+    let count = many.count();
     assert!(count >= ADDRESSES_MANY, "{count}");
     for (row, config, want) in [
         ("all at once where no address is known", empty(), "0:?????"),
         ("three after each delay", few(), "0:W11 11:???W11 22:??"),
-        ("a longer delay", Config { addresses: many, ..empty() }, "0:W300 300:???W300"),
+        ("a longer delay", Config { addresses: Some(many), ..empty() }, "0:W300 300:???W300"),
         ("forced", Config { force_dns_seed: true, ..few() }, "0:?????"),
         ("switched off", Config { dns_seed: false, ..empty() }, ""),
         ("beside named peers alone", Config { outbound: Outbound::Only(Vec::new()), ..empty() }, "0:?????"),
@@ -100,9 +100,9 @@ fn dns_seeds_are_asked_by_cores_delays() {
 #[test]
 fn seed_nodes_come_first_one_each_ten_seconds() {
     let nodes = || vec!["n.example".to_owned(), "m.example:7".to_owned()];
-    let known = |addresses: Vec<u8>| Config { seed_nodes: nodes(), dns_seed: false, addresses, ..empty() };
-    assert_eq!(seen(&mut hub(known(Vec::new())), 0..60), "0:! 11:!");
-    assert_eq!(seen(&mut hub(known(memory(5))), 0..60), "11:! 22:!", "those that are known have their time");
+    let known = |addresses: Option<Addresses>| Config { seed_nodes: nodes(), dns_seed: false, addresses, ..empty() };
+    assert_eq!(seen(&mut hub(known(None)), 0..60), "0:! 11:!");
+    assert_eq!(seen(&mut hub(known(Some(memory(5)))), 0..60), "11:! 22:!", "those that are known have their time");
     let both = Config { seed_nodes: nodes(), ..empty() };
     assert_eq!(seen(&mut hub(both), 0..60), "0:! 11:! 31:?????", "DNS seeds come after them");
     let only = Config { seed_nodes: nodes(), dns_seed: false, outbound: Outbound::Only(Vec::new()), ..empty() };

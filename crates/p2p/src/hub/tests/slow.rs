@@ -287,7 +287,7 @@ fn two_peers_that_take_turns_do_not_hold_up_the_end() {
 #[test]
 fn dead_addresses_are_dialed_a_few_at_a_time_and_do_not_hold_up_the_end() {
     let served = chain_of(20, 10);
-    let mut book = crate::addresses::Addresses::new(&mut crate::rng::Rng::Seeded(5));
+    let mut book = crate::addresses::Addresses::plain(&mut crate::rng::Rng::Seeded(5));
     let address = |i: usize| crate::wire::PeerAddress {
         address: crate::wire::NetAddress::V4([11 + (i % 200) as u8, (i / 200) as u8, 1, 1]),
         port: 18444,
@@ -295,10 +295,10 @@ fn dead_addresses_are_dialed_a_few_at_a_time_and_do_not_hold_up_the_end() {
     for i in 0..2000 {
         let services = crate::wire::services::NETWORK | crate::wire::services::WITNESS;
         let entry = crate::wire::AddressEntry { peer: address(i), services, time: START_UNIX as u32 - 1000 };
-        book.add(&[entry], address(i * 7).address.group(), START_UNIX);
+        book.add(&[entry], address(i * 7).address, 0, START_UNIX);
     }
     let config = Config {
-        addresses: book.to_bytes(),
+        addresses: Some(book),
         add_nodes: [vec![GOOD.to_owned()], (0..50).map(|i| format!("5.5.5.{i}:1")).collect()].concat(),
         v2transport: false,
         ..Config::new(NETWORK)

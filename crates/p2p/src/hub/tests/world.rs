@@ -369,6 +369,7 @@ impl World {
             Event::Headers { .. }
             | Event::PeerConnected { .. }
             | Event::Addresses(_)
+            | Event::Anchors(..)
             | Event::Echo
             | Event::Log(_)
             | Event::Debug(_) => {}

@@ -1,0 +1,114 @@
+//! Draws: an address to connect to, and what is told to who asks.
+//!
+//! Source: Bitcoin Core b88bffe, `AddrManImpl::Select_`, `GetAddr_`.
+
+use super::entry::network_of;
+use super::{Addresses, BUCKET_SIZE, Entry, Table, seconds};
+use crate::wire::{AddressEntry, NetAddress};
+
+/// Draws of one choice at most: an address is taken when it was found 44 times, and of a rare network one bucket in a thousand
+/// has some.
+const DRAW_COUNT_MAX: usize = 1_000_000;
+
+/// A set of networks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Networks(u8);
+
+impl Networks {
+    /// None.
+    pub const NONE: Networks = Networks(0);
+
+    /// With the one of BIP155's number.
+    #[must_use]
+    pub fn with(self, network: u8) -> Networks {
+        Networks(self.0 | 1 << (network & 7))
+    }
+
+    /// Whether the network of an address is among them; that of one that is not routable never is.
+    pub fn has(self, address: NetAddress) -> bool {
+        self.has_number(network_of(address))
+    }
+
+    /// Whether the one of BIP155's number is among them.
+    pub fn has_number(self, network: usize) -> bool {
+        network != 0 && self.0 >> network & 1 != 0
+    }
+}
+
+/// Where an address is drawn from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum From {
+    /// Both tables, with the same chance.
+    Both,
+    /// Those that were told.
+    New,
+}
+
+impl Addresses {
+    /// An address of these networks to connect to.
+    pub fn select(&mut self, from: From, networks: Networks, now: u64) -> Option<Entry> {
+        self.look();
+        let count = |table| {
+            let of = (0..8).filter(|network| networks.has_number(*network));
+            of.map(|network| self.count_in(table, u8::try_from(network).ok())).sum::<usize>()
+        };
+        let table = match (from, count(Table::New), count(Table::Tried)) {
+            (_, 0, 0) | (From::New, 0, _) => return None,
+            (From::New, ..) | (_, _, 0) => Table::New,
+            (From::Both, 0, _) => Table::Tried,
+            (From::Both, ..) if self.rng.number() & 1 == 0 => Table::New,
+            (From::Both, ..) => Table::Tried,
+        };
+        // Core draws of all buckets until one has an address: those that have some have the same chance.
+        let filled = self.filled(table);
+        let mut factor = 1.0;
+        for _ in 0..DRAW_COUNT_MAX {
+            let bucket = filled[self.rng.below(filled.len())];
+            let start = self.rng.below(BUCKET_SIZE);
+            let drawn = (self.rng.number() >> 34) as f64 / f64::from(1 << 30);
+            let Some(entry) = self.first_of(table, bucket, start, networks) else { continue };
+            if drawn < factor * entry.chance(seconds(now)) {
+                return Some(entry.clone());
+            }
+            factor *= 1.2;
+        }
+        None
+    }
+
+    /// The first address of these networks in a bucket, from a place on and around.
+    fn first_of(&self, table: Table, bucket: usize, start: usize, networks: Networks) -> Option<&Entry> {
+        let places = &self.table(table)[bucket * BUCKET_SIZE..(bucket + 1) * BUCKET_SIZE];
+        let around = places[start..].iter().chain(&places[..start]).flatten();
+        around.filter_map(|id| self.entries.get(id)).find(|entry| networks.has_number(entry.network()))
+    }
+
+    /// Addresses in random order: `count` at most and `percent` of all, where these are not 0; those of a network alone;
+    /// without those that are not worth keeping.
+    pub fn get(&mut self, count: usize, percent: usize, network: Option<u8>, now: u64) -> Vec<AddressEntry> {
+        self.look();
+        let all = self.order.len();
+        let part = if percent == 0 { all } else { percent.min(100) * all / 100 };
+        let most = if count == 0 { part } else { part.min(count) };
+        let mut out = Vec::with_capacity(most);
+        for place in 0..all {
+            if out.len() >= most {
+                break;
+            }
+            let other = place + self.rng.below(all - place);
+            self.swap_order(place, other);
+            let entry = &self.entries[&self.order[place]];
+            let is_meant = network.is_none_or(|network| entry.peer.address.class_network() == network);
+            if is_meant && !entry.is_terrible(seconds(now)) {
+                out.push(entry.told());
+            }
+        }
+        self.look();
+        out
+    }
+
+    /// Every address of IPv4 and IPv6, for a look at the map.
+    pub fn clear_net(&self) -> Vec<NetAddress> {
+        let all = self.entries.values().map(|entry| entry.peer.address);
+        all.filter(|address| address.is_ip() && address.is_routable()).collect()
+    }
+}

@@ -1,0 +1,48 @@
+//! The groups of addresses: by prefix, or by autonomous system where there is a map of those.
+//!
+//! Source: Bitcoin Core b88bffe, netgroup.cpp.
+
+use super::asmap::AsMap;
+use crate::wire::{Group, NetAddress};
+use std::net::Ipv4Addr;
+
+/// By what addresses are grouped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetGroups {
+    map: Option<AsMap>,
+}
+
+impl NetGroups {
+    /// By this map.
+    pub fn of(map: AsMap) -> NetGroups {
+        NetGroups { map: Some(map) }
+    }
+
+    /// Whether there is a map.
+    pub fn has_map(&self) -> bool {
+        self.map.is_some()
+    }
+
+    /// What the map is known by; zeros without one, as in peers.dat.
+    pub fn version(&self) -> [u8; 32] {
+        self.map.as_ref().map_or([0; 32], AsMap::version)
+    }
+
+    /// The group of an address.
+    pub fn group(&self, address: NetAddress) -> Group {
+        match self.system_of(address) {
+            0 => address.group(),
+            number => Group::of_system(number),
+        }
+    }
+
+    /// The autonomous system of an address, 0 where none is known.
+    pub fn system_of(&self, address: NetAddress) -> u32 {
+        let Some(map) = self.map.as_ref().filter(|_| address.is_mappable()) else { return 0 };
+        match (address.linked_v4(), address) {
+            (Some(v4), _) => map.system_of(&Ipv4Addr::from(v4).to_ipv6_mapped().octets()),
+            (None, NetAddress::V6(bytes)) => map.system_of(&bytes),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Connections that are made without a person's word: which kind is next, and to whom.
+//!
+//! In this order: to the peers for blocks alone of the last run (anchors); up to [`Config::outbound_count`] for everything; up to
+//! [`Config::block_relay_count`] for blocks alone; one more for everything while our tip is stale; now and then one more for
+//! blocks alone, to hear of a better tip; every two minutes a feeler, to see whether an address is one; and now and then one to
+//! a network that no peer is in.
+//!
+//! Of IPv4 and IPv6 one peer of each network group. Ports of other services are not connected to.
+//!
+//! Source: Bitcoin Core b88bffe, net.cpp, `ThreadOpenConnections`. Otherwise than there such a port is not taken after 50
+//! draws either, several connections are made at a time, and an address that misbehaved or is banned is drawn again.
+
+use super::super::context::Context;
+use super::{DIAL_COUNT_MAX, DIAL_INTERVAL, Dialed, Failures, Outbound, can_reach, is_of_other_service, offers_enough};
+use crate::addresses::{Addresses, From, Networks};
+use crate::api::{Config, Reachable};
+use crate::peer::{Kind, Peer};
+use crate::rng::Rng;
+use crate::time::Now;
+use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, Target, services};
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// Mean time between two feelers. Source: Core's `FEELER_INTERVAL`.
+pub const FEELER_INTERVAL: Duration = Duration::from_secs(2 * 60);
+/// Mean time between two more peers for blocks alone. Source: Core's `EXTRA_BLOCK_RELAY_ONLY_PEER_INTERVAL`.
+pub const EXTRA_BLOCK_RELAY_INTERVAL: Duration = Duration::from_secs(5 * 60);
+/// Mean time between two peers of a network without one. Source: Core's `EXTRA_NETWORK_PEER_INTERVAL`.
+pub const EXTRA_NETWORK_INTERVAL: Duration = Duration::from_secs(5 * 60);
+/// Connections for everything, beside which one to another network is made. Source: Core's
+/// `MAX_OUTBOUND_FULL_RELAY_CONNECTIONS`.
+const FULL_RELAY_COUNT: usize = 8;
+/// Addresses that are drawn for one connection. Source: Core.
+const DRAW_COUNT_MAX: usize = 100;
+/// Draws after which one that was tried just now is taken all the same. Source: Core.
+const DRAWS_OF_RESTED: usize = 30;
+/// How long an address is not tried again. Source: Core.
+const REST_S: i64 = 10 * 60;
+
+/// What is known about automatic connections.
+pub(super) struct Automatic {
+    dialed_at: Option<Duration>,
+    /// Peers for blocks alone of the last run that were not tried yet.
+    anchors: Vec<AddressEntry>,
+    feeler_at: Duration,
+    extra_block_relay_at: Duration,
+    network_at: Duration,
+    /// Our tip is stale: one more peer may know a better one.
+    pub(super) wants_another: bool,
+}
+
+/// What the next connection is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    Anchor,
+    Of(Kind),
+    /// One for everything, in the network of BIP155's number.
+    InNetwork(u8),
+}
+
+impl Next {
+    fn kind(self) -> Kind {
+        match self {
+            Next::Anchor => Kind::BlockRelay,
+            Next::Of(kind) => kind,
+            Next::InNetwork(_) => Kind::Automatic,
+        }
+    }
+}
+
+/// The networks that peers are sought in.
+pub(in super::super) fn reachable(config: &Config) -> Networks {
+    let all = [(Reachable::Ipv4, 1), (Reachable::Ipv6, 2), (Reachable::Onion, 4)];
+    let is_sought = |network: &Reachable| config.only_networks.is_empty() || config.only_networks.contains(network);
+    let may = |network: &Reachable| *network != Reachable::Onion || config.reaches_onion();
+    let sought = all.iter().filter(|(network, _)| is_sought(network) && may(network));
+    sought.fold(Networks::NONE, |all, (_, number)| all.with(*number))
+}
+
+impl Automatic {
+    pub(super) fn new(config: &Config, now: Now, rng: &mut Rng) -> Automatic {
+        let mut after = |mean| now.since_start + rng.exponential(mean);
+        Automatic {
+            dialed_at: None,
+            anchors: config.anchors.clone(),
+            feeler_at: after(FEELER_INTERVAL),
+            extra_block_relay_at: after(EXTRA_BLOCK_RELAY_INTERVAL),
+            network_at: after(EXTRA_NETWORK_INTERVAL),
+            wants_another: false,
+        }
+    }
+}
+
+/// What was drawn: where, and what it is said to offer.
+struct Drawn {
+    peer: PeerAddress,
+    offered: u64,
+}
+
+impl Outbound {
+    /// Connections of a kind, there or being made.
+    fn count(&self, cx: &Context, kind: Kind) -> usize {
+        cx.peers.values().filter(|peer| peer.kind == kind).count() + self.count_of(kind)
+    }
+
+    /// What the next connection is for. Times begin anew whether or not an address is found.
+    fn next(&mut self, cx: &mut Context, addresses: &Addresses, at: Duration) -> Option<Next> {
+        let full = self.count(cx, Kind::Automatic);
+        let block_relay = self.count(cx, Kind::BlockRelay);
+        let Config { outbound_count, block_relay_count, .. } = cx.config;
+        let has_feeler = self.count(cx, Kind::Feeler) > 0;
+        let automatic = &mut self.automatic_state;
+        if !automatic.anchors.is_empty() && block_relay < block_relay_count {
+            return Some(Next::Anchor);
+        }
+        if full < outbound_count {
+            return Some(Next::Of(Kind::Automatic));
+        }
+        if block_relay < block_relay_count {
+            return Some(Next::Of(Kind::BlockRelay));
+        }
+        if automatic.wants_another && full == outbound_count {
+            return Some(Next::Of(Kind::Automatic));
+        }
+        let is_extra = block_relay_count > 0 && block_relay == block_relay_count && !cx.chain.initial_download();
+        if is_extra && at > automatic.extra_block_relay_at {
+            automatic.extra_block_relay_at = at + cx.rng.exponential(EXTRA_BLOCK_RELAY_INTERVAL);
+            return Some(Next::Of(Kind::BlockRelay));
+        }
+        if !has_feeler && at > automatic.feeler_at {
+            automatic.feeler_at = at + cx.rng.exponential(FEELER_INTERVAL);
+            return Some(Next::Of(Kind::Feeler));
+        }
+        let may_extend = full == outbound_count && outbound_count == FULL_RELAY_COUNT;
+        if may_extend && at > automatic.network_at {
+            let network = self.network_without_peer(cx, addresses)?;
+            self.automatic_state.network_at = at + cx.rng.exponential(EXTRA_NETWORK_INTERVAL);
+            return Some(Next::InNetwork(network));
+        }
+        None
+    }
+
+    /// A network that is sought, of which addresses are known, and in which no peer is. Source: Core's
+    /// `MaybePickPreferredNetwork`.
+    fn network_without_peer(&self, cx: &mut Context, addresses: &Addresses) -> Option<u8> {
+        let sought = reachable(&cx.config);
+        let mut found: Vec<u8> = (1..=6).filter(|number| sought.has_number(usize::from(*number))).collect();
+        found.retain(|number| addresses.count_of(*number) > 0 && super::extra::kept_in(cx, *number) == 0);
+        let place = cx.rng.below(found.len());
+        found.get(place).copied()
+    }
+
+    /// Begins the next automatic connection, if one is due.
+    pub(super) fn seek_peer(&mut self, cx: &mut Context, addresses: &mut Addresses, now: Now) {
+        let at = now.since_start;
+        let early = self.automatic_state.dialed_at.is_some_and(|last| at.saturating_sub(last) < DIAL_INTERVAL);
+        let kinds = [Kind::Automatic, Kind::BlockRelay, Kind::Feeler, Kind::AddressFetch];
+        let there: usize = kinds.into_iter().map(|kind| self.count(cx, kind)).sum();
+        let is_full = there > cx.config.outbound_count + cx.config.block_relay_count;
+        if early || is_full || self.dials.len() >= DIAL_COUNT_MAX {
+            return;
+        }
+        let Some(next) = self.next(cx, addresses, at) else { return };
+        addresses.resolve_collisions(now.unix);
+        let kept = self.groups_of_kept(cx);
+        let drawn = match next {
+            Next::Anchor => self.next_anchor(cx, &kept.groups, now),
+            Next::Of(_) | Next::InNetwork(_) => self.draw(cx, addresses, next, &kept.groups, now),
+        };
+        let Some(Drawn { peer, offered }) = drawn else { return };
+        self.automatic_state.dialed_at = Some(at);
+        let least = (cx.config.outbound_count + cx.config.block_relay_count).saturating_sub(1).min(2);
+        let failures = if kept.count() >= least { Failures::Counted } else { Failures::NotCounted };
+        match next {
+            Next::Anchor => cx.debug(|| format!("Trying to make an anchor connection to {peer}")),
+            Next::Of(Kind::Feeler) => cx.debug(|| format!("Making feeler connection to {peer}")),
+            Next::Of(_) => {}
+            Next::InNetwork(_) => {
+                let network = peer.address.network_name();
+                cx.debug(|| format!("Making network specific connection to {peer} on {network}."));
+            }
+        }
+        // Who is not known to speak v2 is spoken to in v1 at once; a connection costs more than it is worth.
+        let v2 = offered & services::P2P_V2 != 0;
+        let dialed = Dialed { failures, ..Dialed::with(next.kind(), Target::Peer(peer), v2) };
+        self.dial(cx, addresses, dialed, now);
+    }
+
+    /// Takes anchors, the last first, until one may be connected to.
+    fn next_anchor(&mut self, cx: &Context, groups: &HashSet<Group>, now: Now) -> Option<Drawn> {
+        while let Some(anchor) = self.automatic_state.anchors.pop() {
+            let address = anchor.peer.address;
+            let may = address.is_valid()
+                && can_reach(&cx.config, address)
+                && offers_enough(anchor.services, cx.chain.initial_download())
+                && !groups.contains(&cx.config.groups.group(address))
+                && self.may_dial(cx, &anchor.peer, now);
+            if may {
+                return Some(Drawn { peer: anchor.peer, offered: anchor.services });
+            }
+        }
+        None
+    }
+
+    /// Whether nothing speaks against a connection but what it is for.
+    fn may_dial(&self, cx: &Context, peer: &PeerAddress, now: Now) -> bool {
+        !cx.is_banned(&peer.address, now)
+            && !cx.discouraged.has(&peer.address, now.unix)
+            && !self.is_connected(cx, &peer.address)
+            && !cx.config.external.iter().any(|own| own == peer)
+    }
+
+    fn draw(
+        &self,
+        cx: &Context,
+        addresses: &mut Addresses,
+        next: Next,
+        groups: &HashSet<Group>,
+        now: Now,
+    ) -> Option<Drawn> {
+        let sought = reachable(&cx.config);
+        let unix = i64::try_from(now.unix).unwrap_or(i64::MAX);
+        let initial = cx.chain.initial_download();
+        for draw in 1..=DRAW_COUNT_MAX {
+            let entry = match next {
+                Next::Of(Kind::Feeler) => self.draw_for_feeler(cx, addresses, sought, now)?,
+                Next::InNetwork(number) => addresses.select(From::Both, Networks::NONE.with(number), now.unix)?,
+                Next::Of(_) | Next::Anchor => addresses.select(From::Both, sought, now.unix)?,
+            };
+            let is_feeler = next == Next::Of(Kind::Feeler);
+            let address = entry.peer.address;
+            let is_rested = unix.saturating_sub(entry.last_try()) >= REST_S || draw >= DRAWS_OF_RESTED;
+            let offers = if is_feeler { has_addresses(entry.services) } else { offers_enough(entry.services, initial) };
+            let may = can_reach(&cx.config, address)
+                && is_rested
+                && offers
+                && (is_feeler || !groups.contains(&cx.config.groups.group(address)))
+                && !is_of_other_service(&cx.config, &entry.peer)
+                && !self.is_named(&entry.peer)
+                && self.may_dial(cx, &entry.peer, now);
+            if may {
+                return Some(Drawn { peer: entry.peer, offered: entry.services });
+            }
+        }
+        None
+    }
+
+    /// A tried address whose place another waits for; else one that was told.
+    fn draw_for_feeler(
+        &self,
+        cx: &Context,
+        addresses: &mut Addresses,
+        sought: Networks,
+        now: Now,
+    ) -> Option<crate::addresses::Entry> {
+        match addresses.select_collision() {
+            Some(entry) if self.is_connected(cx, &entry.peer.address) => {
+                // It is there: it keeps its place.
+                addresses.good(&entry.peer, now.unix);
+            }
+            Some(entry) => return Some(entry),
+            None => {}
+        }
+        addresses.select(From::New, sought, now.unix)
+    }
+
+    /// Whether a person named this address: it has its own connection.
+    fn is_named(&self, peer: &PeerAddress) -> bool {
+        self.named.iter().any(|named| !named.is_removed && named.target == Target::Peer(*peer))
+    }
+
+    /// Whether an address is one that we are connected to, or try to be.
+    fn is_connected(&self, cx: &Context, address: &NetAddress) -> bool {
+        let is_there = |peer: &Peer| matches!(&peer.target, Target::Peer(remote) if remote.address == *address);
+        cx.peers.values().any(is_there) || self.is_dialing(address)
+    }
+
+    /// Network groups of the peers of IPv4 and IPv6 that we connected to for long, or are about to.
+    fn groups_of_kept(&self, cx: &Context) -> Kept {
+        let is_kept = |kind: Kind| matches!(kind, Kind::Automatic | Kind::BlockRelay | Kind::Manual(_));
+        let peers = cx.peers.values().filter(|peer| is_kept(peer.kind)).map(|peer| &peer.target);
+        let mut kept = Kept::default();
+        let mut add = |target: &Target, is_made: bool| {
+            let Target::Peer(peer) = target else { return };
+            if peer.address.is_ip() {
+                let group = cx.config.groups.group(peer.address);
+                kept.groups.insert(group);
+                kept.made.extend(is_made.then_some(group));
+            } else if is_made {
+                kept.private_count += 1;
+            }
+        };
+        peers.for_each(|target| add(target, true));
+        let dials = self.dials.values().filter(|dial| is_kept(dial.of.kind)).map(|dial| &dial.of.target);
+        dials.for_each(|target| add(target, false));
+        kept
+    }
+}
+
+/// Where the kept peers are.
+#[derive(Default)]
+struct Kept {
+    /// Groups of IPv4 and IPv6, with those of connections that are being made.
+    groups: HashSet<Group>,
+    /// Of connections that were made.
+    made: HashSet<Group>,
+    /// Peers of other networks.
+    private_count: usize,
+}
+
+impl Kept {
+    /// In how many places of the network they are: fewer than two may mean that we are offline.
+    fn count(&self) -> usize {
+        self.made.len() + self.private_count
+    }
+}
+
+/// Whether such a peer has an address memory that is of use. Source: Core's `MayHaveUsefulAddressDB`.
+pub(in super::super) fn has_addresses(offered: u64) -> bool {
+    offered & (services::NETWORK | services::NETWORK_LIMITED) != 0
+}
