@@ -67,42 +67,20 @@ impl Settings {
         let only_networks = only_networks(given, files, onion_proxy.reaches(proxy.is_some()))?;
         let is_clear = |network: &Reachable| *network != Reachable::Onion;
         let clear = only_networks.is_empty() || only_networks.iter().any(is_clear);
-        let fixedseeds = files.flag(&given.core, "fixedseeds")?;
         let (dnsseed, force_dns_seed) = dns_seeds(given, files, connect.is_some(), clear)?;
-        let log_ips = files.flag(&given.writing.core, "logips")?;
-        let debug_net = self.categories.contains(&"net");
-        let log_ips = log_ips == Some(true);
-        let peer_block_filters = self.peer_block_filters(given)?;
-        let files = &mut self.files;
         let outbound = usize::from(given.maxoutbound).min(usize::from(connections.unwrap_or(u16::MAX)).max(1));
         let peers = PeerSettings {
             seed_nodes,
             force_dns_seed,
-            no_fixed_seeds: fixedseeds == Some(false),
-            user_agent_comments: user_agent_comments(given, files)?,
             only_networks,
             whitelist,
             whitebind,
             onion,
             onion_default,
-            upload_max: files
-                .option(&given.core, "maxuploadtarget", |setting| upload_target(setting.value.text()))?
-                .unwrap_or(0),
-            control: std::sync::Arc::default(),
-            peer_block_filters,
-            window_blocks: given.window.map(|blocks| blocks as usize),
-            timeout: peer_timeout(given, files)?,
-            debug_net,
-            log_ips,
             onion_proxy: onion_proxy.address(),
-            no_proxy_randomize: files.flag(&given.core, "proxyrandomize")? == Some(false),
-            external: external_addresses(given, files, own_port)?,
             block_relay: connections.map(|count| block_relay_count(count, outbound)),
-            asmap: asmap(given, files),
-            has_known_key: has_test_option(given, files, "addrman"),
-            check_addresses: check_addresses(given, files)?,
-            no_log_rate_limit: files.flag(&given.core, "logratelimit")?.is_some_and(|is_on| !is_on),
             inbound_max: connections.map(|count| usize::from(count).saturating_sub(OUTBOUND_RESERVED)),
+            ..self.single_settings(given, own_port)?
         };
         Ok(SyncOptions {
             dnsseed,
@@ -117,6 +95,31 @@ impl Settings {
             download: download(given),
             handle: None,
             from: given.from.clone(),
+        })
+    }
+
+    /// The settings of connections that follow from one option each; `port` is that of our own addresses.
+    fn single_settings(&mut self, given: &Sync, port: u16) -> Result<PeerSettings, Failure> {
+        let peer_block_filters = self.peer_block_filters(given)?;
+        let debug_net = self.categories.contains(&"net");
+        let files = &mut self.files;
+        let upload_max = files.option(&given.core, "maxuploadtarget", |setting| upload_target(setting.value.text()))?;
+        Ok(PeerSettings {
+            no_fixed_seeds: files.flag(&given.core, "fixedseeds")? == Some(false),
+            user_agent_comments: user_agent_comments(given, files)?,
+            upload_max: upload_max.unwrap_or(0),
+            peer_block_filters,
+            window_blocks: given.window.map(|blocks| blocks as usize),
+            timeout: peer_timeout(given, files)?,
+            debug_net,
+            log_ips: files.flag(&given.writing.core, "logips")? == Some(true),
+            no_proxy_randomize: files.flag(&given.core, "proxyrandomize")? == Some(false),
+            external: external_addresses(given, files, port)?,
+            asmap: asmap(given, files),
+            has_known_key: has_test_option(given, files, "addrman"),
+            check_addresses: check_addresses(given, files)?,
+            no_log_rate_limit: files.flag(&given.core, "logratelimit")?.is_some_and(|is_on| !is_on),
+            ..PeerSettings::default()
         })
     }
 

@@ -437,7 +437,8 @@ impl Peer {
 
     /// `getaddr` is answered once, and by who was connected to.
     fn take_get_addr(&mut self) -> Option<Input> {
-        let (id, kind) = (self.id, self.kind.name());
+        let id = self.id;
+        let kind = self.kind.name();
         if self.is_outbound() {
             self.journal.say(|| format!("Ignoring \"getaddr\" from {kind} connection. peer={id}"));
             return None;

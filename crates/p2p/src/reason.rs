@@ -192,14 +192,26 @@ impl Reason {
     }
 }
 
+impl Reason {
+    /// The words for an end that is nobody's fault.
+    fn plain(&self) -> &'static str {
+        match self {
+            Reason::Stopping => "shutting down",
+            Reason::Asked => "disconnected on request",
+            Reason::Banned => "banned on request",
+            Reason::Extra => "extra connection, no longer needed",
+            _ => "closed by the peer",
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Closed => write!(f, "closed by the peer"),
             Reason::Io(why) => write!(f, "{why}"),
-            Reason::Stopping => write!(f, "shutting down"),
-            Reason::Asked => write!(f, "disconnected on request"),
-            Reason::Banned => write!(f, "banned on request"),
+            Reason::Closed | Reason::Stopping | Reason::Asked | Reason::Banned | Reason::Extra => {
+                f.write_str(self.plain())
+            }
             Reason::HandshakeTimeout => write!(f, "handshake not done in time"),
             Reason::V2HandshakeTimeout => write!(f, "v2 handshake not done in time"),
             Reason::NeverSpoke { time, .. } => {
@@ -248,7 +260,6 @@ impl fmt::Display for Reason {
             Reason::Unfinished(bytes) => {
                 write!(f, "{bytes} bytes of an unfinished message while memory for them is short")
             }
-            Reason::Extra => write!(f, "extra connection, no longer needed"),
             Reason::Evicted => write!(f, "evicted for another inbound peer"),
             Reason::OnInvalidChain(hash) => write!(f, "its chain has refused block {hash}"),
             Reason::Wire(error) => write!(f, "misbehaving: {error}"),

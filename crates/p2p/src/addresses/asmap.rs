@@ -250,7 +250,7 @@ mod tests {
     /// Bitcoin Core b88bffe, src/test/data/asmap.raw.
     const RAW: &str = "fb03ec0fb03fc0fe00fb03ec0fb03fc0fe00fb03ec0fb0fffffeffedb0ffd486e628290000400000400040990100800180040000050006001cf039";
 
-    /// The systems are those of Core's contrib/asmap/asmap.py, the version that of its feature_asmap.py.
+    /// The systems are those of Core's asmap tool, the version that of its feature_asmap.py.
     #[test]
     fn core_s_map_is_read_as_by_core() {
         let map = AsMap::new(primitives::hex::decode(RAW).unwrap()).unwrap();

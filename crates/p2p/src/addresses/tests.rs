@@ -37,7 +37,7 @@ fn place(table: Table, memory: &Addresses, peer: &PeerAddress) -> Option<String>
     Some(format!("{}/{}", placed.place.bucket, placed.place.position))
 }
 
-/// Bitcoin Core b88bffe, test/functional/rpc_net.py, `test_getrawaddrman`, with `-test=addrman`.
+/// Core's rpc_net.py, `test_getrawaddrman`, with `-test=addrman`.
 #[test]
 fn places_are_those_of_core_s_vectors() {
     let onion = "pg6mmjiyjmcrsslvykfwnntlaru7p5svn6y2ymmju6nubxndf4pscryd.onion";
@@ -389,7 +389,7 @@ fn damaged_files_are_refused_in_core_s_words() {
         out.extend_from_slice(&[0; 4096]);
         out
     };
-    // The cases of Bitcoin Core b88bffe, test/functional/feature_addrman.py.
+    // The cases of Core's feature_addrman.py.
     for (row, contents, want) in [
         (
             "compat",

@@ -9,8 +9,19 @@ use crate::peer::{Kind, Peer};
 use crate::reason::Reason;
 use crate::time::Now;
 use crate::wire::{AddressEntry, NetAddress, PeerAddress, Target, limits};
+use std::net::SocketAddr;
 
 impl Hub {
+    /// The addresses of a name that [`super::Action::Resolve`] asked for; empty when it has none.
+    pub fn resolved(&mut self, name: &str, found: &[SocketAddr], now: Now) {
+        self.outbound.resolved(&mut self.context, &mut self.addresses, name, found, now);
+    }
+
+    /// A name that [`super::Action::Resolve`] asked for could not be looked up.
+    pub fn not_resolved(&mut self, name: &str, why: &str, now: Now) {
+        self.outbound.not_resolved(&mut self.context, &mut self.addresses, name, why, now);
+    }
+
     /// Gives out the peers for blocks alone, where peers are sought. Source: Bitcoin Core b88bffe, `CConnman::StopNodes`.
     pub(super) fn give_anchors(&mut self) {
         if self.context.config.outbound != Outbound::Automatic {

@@ -62,7 +62,6 @@ use outbound::{Dialed, OUTBOUND_COUNT_MAX, Outbound};
 use primitives::BlockHash;
 use serving::room::may_answer;
 use serving::{Serving, memory};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -294,16 +293,6 @@ impl Hub {
     /// The connection that [`Action::Dial`] asked for could not be made.
     pub fn not_connected(&mut self, id: PeerId, error: &DialError, now: Now) {
         self.outbound.not_made(&mut self.context, &mut self.addresses, id, error, now);
-    }
-
-    /// The addresses of a name that [`Action::Resolve`] asked for; empty when it has none.
-    pub fn resolved(&mut self, name: &str, found: &[SocketAddr], now: Now) {
-        self.outbound.resolved(&mut self.context, &mut self.addresses, name, found, now);
-    }
-
-    /// A name that [`Action::Resolve`] asked for could not be looked up.
-    pub fn not_resolved(&mut self, name: &str, why: &str, now: Now) {
-        self.outbound.not_resolved(&mut self.context, &mut self.addresses, name, why, now);
     }
 
     /// Begins a connection.
