@@ -164,9 +164,9 @@ fn a_snapshot_comes_from_a_pipe_a_mirror_and_a_list() {
     let snapshot = std::fs::read(dir.path().join("snapshot")).unwrap();
     let url = mirror(snapshot.clone());
     let list = format!("# mine\nregtest 299 {url}\nregtest 110 http://127.0.0.1:1/none\n");
-    let made = std::process::Command::new("mkfifo").arg(dir.path().join("pipe")).status().unwrap();
+    let made = std::process::Command::new("mkfifo").arg(dir.path().join("a-pipe")).status().unwrap();
     assert!(made.success());
-    for (row, from) in [("stdin", "-"), ("pipe", "@/../pipe"), ("mirror", &url), ("list", "auto")] {
+    for (row, from) in [("stdin", "-"), ("pipe", "@/../a-pipe"), ("mirror", &url), ("list", "auto")] {
         let folder = dir.path().join(row);
         std::fs::create_dir(&folder).unwrap();
         std::fs::write(folder.join("snapshots.txt"), &list).unwrap();
@@ -175,7 +175,7 @@ fn a_snapshot_comes_from_a_pipe_a_mirror_and_a_list() {
         child.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
         let mut child = child.stderr(std::process::Stdio::piped()).spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
-        let (bytes, pipe) = (snapshot.clone(), dir.path().join("pipe"));
+        let (bytes, pipe) = (snapshot.clone(), dir.path().join("a-pipe"));
         let writer = std::thread::spawn(move || match row {
             "stdin" => input.write_all(&bytes),
             "pipe" => std::fs::write(pipe, bytes),
