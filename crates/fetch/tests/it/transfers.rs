@@ -127,7 +127,7 @@ fn a_transfer_goes_on_where_it_was_left() {
         let before = mirror.sent();
         let mut stream = Mirrors::new(std::slice::from_ref(&mirror.url), None, "test").unwrap();
         // As a loader does: the header first.
-        let mut start = vec![0; 51];
+        let mut start = [0; 51];
         let mut have = 0;
         while have < start.len() {
             if let Got::Bytes(count) = stream.read(&mut start[have..], PATIENCE).unwrap() {
