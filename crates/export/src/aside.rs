@@ -23,6 +23,13 @@ enum Fate {
     Special,
 }
 
+/// The same name with an end.
+pub(crate) fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.to_path_buf().into_os_string();
+    name.push(end);
+    PathBuf::from(name)
+}
+
 /// The name of a file that is not whole; the file is removed where it does not become so.
 pub(crate) struct Aside {
     aside: PathBuf,

@@ -5,7 +5,7 @@
 //! (docs/export.md). Nothing is judged but that a block is its header's: what is exported is what the files hold.
 //!
 //! [`mod@run`] cuts a range into groups of rows that workers make side by side; [`rows`] fills the columns of [`tables`].
-//! [`coins`] makes one table of a UTXO set, as Parquet, CSV or SQLite.
+//! [`coins`] makes one table of a UTXO set, as Parquet, CSV or SQLite; [`silent_payments`] the one that Frigate scans.
 //! Absent on purpose: Parquet itself (crate `parquet`), queries.
 
 #![warn(clippy::missing_errors_doc)]
@@ -17,8 +17,10 @@ mod encode;
 mod output;
 pub mod rows;
 pub mod run;
+pub mod silent_payments;
 pub mod tables;
 
 pub use coins::{CoinsFormat, CoinsReport, CoinsRequest, export_coins};
 pub use run::{ExportReport, Request, export};
+pub use silent_payments::{TweaksReport, TweaksRequest, export_tweaks};
 pub use tables::{Selection, Table};

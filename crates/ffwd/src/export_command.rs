@@ -3,7 +3,7 @@
 use crate::args::export::{Export, Format};
 use crate::output::{self, row, seconds};
 use crate::{Failure, audit_command, begin_read_only, load, out_file};
-use export::{CoinsFormat, CoinsReport, CoinsRequest, ExportReport, Request, Selection};
+use export::{CoinsFormat, CoinsReport, CoinsRequest, ExportReport, Request, Selection, TweaksReport, TweaksRequest};
 use node::jobs::{CoinsOf, DumpTarget};
 use node::reporting::{Event, Progress};
 use primitives::{Height, human};
@@ -30,6 +30,9 @@ struct ExportObject {
 pub(crate) fn run(given: &Export) -> Result<ExitCode, Failure> {
     if given.table.coins {
         return coins(given);
+    }
+    if given.tweaks.tweaks {
+        return tweaks(given);
     }
     if given.format != Format::Parquet {
         return Err(Failure::Usage(
@@ -133,6 +136,68 @@ fn coins(given: &Export) -> Result<ExitCode, Failure> {
         coins_lines(&report, given, time)
     });
     Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Serialize)]
+struct TweaksObject {
+    from: u32,
+    to: u32,
+    transactions: u64,
+    outputs: u64,
+    path: String,
+    bytes_out: u64,
+    seconds: f64,
+}
+
+fn tweaks(given: &Export) -> Result<ExitCode, Failure> {
+    if given.format != Format::Parquet {
+        return Err(Failure::Usage("--tweaks exports parquet alone: leave --format out".into()));
+    }
+    out_file::check_free(&given.out, given.overwrite.force)?;
+    if given.out.is_dir() {
+        let why = format!("{}: a directory, and --tweaks makes one file", given.out.display());
+        return Err(Failure::fault(why, "Name a file with --out"));
+    }
+    let settings = load(&given.common, None)?;
+    let reporter = begin_read_only(&settings)?;
+    let begun = Instant::now();
+    let request = TweaksRequest { from: Height::new(given.from), to: given.to.map(Height::new), out: &given.out };
+    let done = export::export_tweaks(&settings.options, &request, &|height| {
+        let seconds = begun.elapsed().as_secs_f64();
+        reporter.event(Event::Progress(Box::new(Progress { height, seconds, ..Progress::default() })));
+    });
+    reporter.finish();
+    let report = done?;
+    let time = begun.elapsed().as_secs_f64();
+    output::print(&if given.common.json {
+        tweaks_json(&report, given, time)
+    } else {
+        tweaks_lines(&report, given, time)
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tweaks_json(report: &TweaksReport, given: &Export, time: f64) -> String {
+    output::json(&TweaksObject {
+        from: given.from,
+        to: report.to.to_u32(),
+        transactions: report.rows,
+        outputs: report.outputs,
+        path: given.out.display().to_string(),
+        bytes_out: report.bytes_out,
+        seconds: seconds(time),
+    })
+}
+
+fn tweaks_lines(report: &TweaksReport, given: &Export, time: f64) -> String {
+    [
+        format!("tweaks of blocks {} to {} are exported to {}", given.from, report.to, given.out.display()),
+        row("transactions", human::count(report.rows)),
+        row("outputs", human::count(report.outputs)),
+        row("file", human::bytes(report.bytes_out)),
+        row("time", human::duration(time)),
+    ]
+    .join("\n")
 }
 
 fn coins_json(report: &CoinsReport, given: &Export, time: f64) -> String {

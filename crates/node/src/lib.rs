@@ -93,9 +93,9 @@ pub mod jobs {
     pub use crate::offline::doctor::{Depth, Examination, Finding, Kind, Texts, doctor};
     pub use crate::offline::{
         BlockId, DataDirInfo, Failed, Filter, Forecast, FoundTx, InUse, IndexReport, SetAt, Share, SilentPayments,
-        SilentQuestion, Spender, Unindexed, VerifyReport, check_free, check_index_form, file_system_warning, filter,
-        import, index, info, reindex, reindex_before_sync, set_after, set_details, set_info, set_info_at,
-        silent_payments, spender, tx, verify,
+        SilentQuestion, Spender, Unindexed, VerifyReport, check_free, check_index_form, each_silent_block,
+        file_system_warning, filter, import, index, info, reindex, reindex_before_sync, set_after, set_details,
+        set_info, set_info_at, silent_payments, spender, tx, verify,
     };
     pub use crate::session::options::{
         BLOCK_RELAY_COUNT_MAX, Download, DownloadLimits, DownloadSwitch, Hours, OUTBOUND_RESERVED, PeerAddress,
@@ -109,4 +109,5 @@ pub mod jobs {
         LoadReport, SharedStream, SnapshotStream, check_snapshot, coins_in_parts, diff, dump, dump_live, file_info,
         load, make_hints,
     };
+    pub use indexes::silentpayments::Entry as SilentEntry;
 }

@@ -14,7 +14,7 @@ mod parquet;
 mod sqlite;
 
 use crate::address::Addresses;
-use crate::aside::Aside;
+use crate::aside::{Aside, with_end};
 use node::Fault;
 use node::offline::files::in_order;
 use node::options::Options;
@@ -22,7 +22,7 @@ use node::reporting::Events;
 use node::snapshot::{CoinParts, CoinsOf, coins_in_parts};
 use primitives::{BlockHash, CoinRef, Height, OutPoint};
 use show::output::Payee;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Names of the columns, in their order.
@@ -147,12 +147,6 @@ pub fn export_coins(options: &Options, request: &CoinsRequest<'_>, events: Event
         let bytes_out = aside.finish()?;
         Ok(CoinsReport { base: parts.base, height: parts.height, chain: parts.chain, sums, bytes_out })
     })
-}
-
-fn with_end(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.to_path_buf().into_os_string();
-    name.push(end);
-    PathBuf::from(name)
 }
 
 fn write<W: Writer>(options: &Options, parts: &CoinParts<'_>, mut out: W) -> Result<Sums, Fault> {

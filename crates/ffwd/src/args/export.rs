@@ -36,15 +36,28 @@ pub(crate) struct CoinsTable {
     pub(crate) snapshot: Option<PathBuf>,
 }
 
+/// Tweaks of silent payments as a table.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TweaksTable {
+    /// Export the tweaks of silentpaymentindex to one file, in place of blocks: txid, height, tweak_key, outputs, as Frigate has them
+    #[arg(
+        long,
+        conflicts_with_all = ["coins", "tables", "columns", "nested", "plan", "files"]
+    )]
+    pub(crate) tweaks: bool,
+}
+
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Export {
-    /// Directory to write to: in it one for each table, and in that one for every thousand blocks. With --coins the file to write
+    /// Directory to write to: in it one for each table, and in that one for every thousand blocks. With --coins or --tweaks the file to write
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) out: PathBuf,
     #[command(flatten)]
     pub(crate) overwrite: Overwrite,
     #[command(flatten)]
     pub(crate) table: CoinsTable,
+    #[command(flatten)]
+    pub(crate) tweaks: TweaksTable,
     /// Height of the first block
     #[arg(long, value_name = "HEIGHT", default_value_t = 0)]
     pub(crate) from: u32,

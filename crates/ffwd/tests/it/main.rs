@@ -38,6 +38,7 @@ mod run;
 mod same_answers;
 mod serve;
 mod sets;
+mod silent_payments;
 mod situations;
 mod snapshots;
 mod spelling;

@@ -1,4 +1,4 @@
-//! The keys that inputs show. Source: BIP 352, "Inputs For Shared Secret Derivation", and its reference.py.
+//! The keys that inputs show. Source: BIP 352, "Inputs For Shared Secret Derivation".
 //!
 //! A key counts where its input spends pay-to-taproot, P2WPKH, P2SH-P2WPKH or P2PKH, and only compressed. Whether a key is a point of
 //! the curve is asked later: one that is none is passed over.

@@ -1,19 +1,16 @@
-//! Look-ups in the optional indexes: `tx`, `filter`, `spender`, `silentpayments`, and `coins info` at a height.
+//! Look-ups in the optional indexes: `tx`, `filter`, `spender`, and `coins info` at a height.
 //!
 //! What an index answers is compared with the block that it names, so that a damaged index gives a fault and no other answer.
-//! Nothing is written. Source: Bitcoin Core b88bffe, rpc/rawtransaction.cpp, rpc/blockchain.cpp, rpc/mempool.cpp.
+//! Nothing is written. Of silent payments: `silent_payments`. Source: Bitcoin Core b88bffe, rpc/rawtransaction.cpp, rpc/blockchain.cpp, rpc/mempool.cpp.
 
 use crate::datadir::lock::{self, Locked};
 use crate::datadir::look::{self, Hold};
 use crate::fault::Fault;
-use crate::indexing::{
-    SilentTx, silent_entries, silent_transactions, spender_places, stored_row, tx_places, without_dust,
-};
+use crate::indexing::{spender_places, stored_row, tx_places};
 use crate::options::Options;
 use crate::reporting::Events;
 use indexes::coinstats::StatsRow;
 use indexes::heights::{self, FilterRow};
-use indexes::silentpayments::Entry;
 use indexes::txindex::DiskTxPos;
 use indexes::{IndexKind, txindex};
 use primitives::undo::spent_coins;
@@ -85,41 +82,17 @@ pub struct SetAt {
     pub before: StatsRow,
 }
 
-/// What of a block is asked of silentpaymentindex.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SilentQuestion {
-    /// A transaction without a taproot output of so many satoshi or more is left out.
-    pub dust_limit: u64,
-    /// A transaction whose taproot outputs are all spent is left out.
-    pub only_unspent: bool,
-    /// Ids and outputs are wanted, too, for which the block is read.
-    pub with_outputs: bool,
-}
-
-/// The transactions of a block that may pay silently.
-#[derive(Clone, Debug)]
-pub struct SilentPayments {
-    /// The block.
-    pub block: BlockHash,
-    /// Its height.
-    pub height: Height,
-    /// They, in the order of the block.
-    pub entries: Vec<Entry>,
-    /// Ids and outputs of the same, where they were asked for.
-    pub transactions: Option<Vec<SilentTx>>,
-}
-
 /// A data directory, to be looked at.
 ///
 /// Entries of the block index are read one by one, as they are asked for: mainnet has a million. Which blocks are on the
 /// active chain is asked of the rows by height of an index that stands on it, near the tip; above that index, and without one,
 /// the entries from the tip down are read, and where those would be too many, all of them.
-struct View {
-    locked: Locked,
-    coins: Chainstate,
+pub(super) struct View {
+    pub(super) locked: Locked,
+    pub(super) coins: Chainstate,
     index: BlockTreeDb,
     network: Network,
-    tip: IndexEntry,
+    pub(super) tip: IndexEntry,
     /// An index with rows by height, and the height of the active block that it stands at.
     rows: Option<(IndexDb, Height)>,
     /// Hashes of the active chain from the tip down, as far as they were asked for.
@@ -129,7 +102,7 @@ struct View {
 }
 
 impl View {
-    fn open(options: &Options) -> Result<View, Fault> {
+    pub(super) fn open(options: &Options) -> Result<View, Fault> {
         let dir = lock::layout(options).index_dir();
         let nothing = || {
             let advice = "Make one: ffwd sync, or ffwd reindex where block files are";
@@ -185,7 +158,7 @@ impl View {
         Ok(Some(upper[below as usize]))
     }
 
-    fn entry(&self, hash: &BlockHash) -> Result<Option<IndexEntry>, Fault> {
+    pub(super) fn entry(&self, hash: &BlockHash) -> Result<Option<IndexEntry>, Fault> {
         Ok(self.index.find(&self.network, hash)?)
     }
 
@@ -204,7 +177,7 @@ impl View {
     }
 
     /// Hash of the block at a height of the active chain.
-    fn active_at(&self, height: Height) -> Result<Option<BlockHash>, Fault> {
+    pub(super) fn active_at(&self, height: Height) -> Result<Option<BlockHash>, Fault> {
         if height > self.tip.height {
             return Ok(None);
         }
@@ -219,7 +192,7 @@ impl View {
         }
     }
 
-    fn db(&self, kind: IndexKind) -> Result<IndexDb, Fault> {
+    pub(super) fn db(&self, kind: IndexKind) -> Result<IndexDb, Fault> {
         let db = IndexDb::open_read_only(&self.locked.host, &self.locked.layout, kind)?;
         db.ok_or_else(|| {
             let name = kind.name();
@@ -233,26 +206,8 @@ impl View {
         Ok(self.active_at(entry.height)? == Some(entry.hash))
     }
 
-    /// The transactions that entries of a block are of, and which of their outputs are unspent.
-    fn silent_transactions(&self, db: &IndexDb, of: &IndexEntry, entries: &[Entry]) -> Result<Vec<SilentTx>, Fault> {
-        if entries.is_empty() {
-            return Ok(Vec::new());
-        }
-        let pos = of.data().ok_or_else(|| {
-            let why = format!("Block not available (pruned data): ids and outputs of block {} are asked for", of.hash);
-            Fault::refused(why, "Ask for tweaks alone, without --outputs and --unspent, or for a newer block")
-        })?;
-        let bytes = self.locked.files.read_block(pos)?;
-        let mut transactions = silent_transactions(db, of.hash, &bytes, entries)?;
-        let coins = self.coins.view();
-        for transaction in &mut transactions {
-            transaction.look_up(|outpoint| Ok::<_, Fault>(coins.get(outpoint)?.is_some()))?;
-        }
-        Ok(transactions)
-    }
-
     /// Says no where an index lacks blocks of the chain: that it has no answer means nothing then.
-    fn check_synced(&self, db: &IndexDb) -> Result<(), Fault> {
+    pub(super) fn check_synced(&self, db: &IndexDb) -> Result<(), Fault> {
         let best = db.best_block()?;
         if best == Some(self.tip.hash) {
             return Ok(());
@@ -402,48 +357,6 @@ fn find_filter(options: &Options, block: &BlockId) -> Result<Filter, Fault> {
     Ok(Filter { block: entry.hash, height: entry.height, filter: bytes, header: row.header })
 }
 
-/// The transactions of a block that may pay silently.
-///
-/// # Errors
-///
-/// There is no silentpaymentindex, it is damaged or lacks the block; the block is not known; or it is pruned, and outputs are
-/// asked for.
-pub fn silent_payments(
-    options: &Options,
-    block: &BlockId,
-    question: &SilentQuestion,
-    _: Events<'_>,
-) -> Result<SilentPayments, Fault> {
-    let call = format!("getsilentpaymentblockdata {}", block.question());
-    look::at_rest(options, &call, || find_silent_payments(options, block, question))
-}
-
-fn find_silent_payments(
-    options: &Options,
-    block: &BlockId,
-    question: &SilentQuestion,
-) -> Result<SilentPayments, Fault> {
-    let view = View::open(options)?;
-    let db = view.db(IndexKind::SilentPayments)?;
-    let entry = view.find(block)?;
-    let Some(mut entries) = silent_entries(&db, entry.hash, entry.height)? else {
-        view.check_synced(&db)?;
-        let why = format!("block {} was not connected: silentpaymentindex has no row of it", entry.hash);
-        return Err(Fault::refused(why, "Name a block that is or was on the main chain"));
-    };
-    without_dust(&mut entries, question.dust_limit);
-    let mut found = SilentPayments { block: entry.hash, height: entry.height, entries, transactions: None };
-    if question.only_unspent || question.with_outputs {
-        let mut transactions = view.silent_transactions(&db, &entry, &found.entries)?;
-        if question.only_unspent {
-            transactions.retain(SilentTx::has_unspent);
-            found.entries = transactions.iter().map(|tx| tx.entry).collect();
-        }
-        found.transactions = question.with_outputs.then_some(transactions);
-    }
-    Ok(found)
-}
-
 /// How a block is named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlockId {
@@ -455,7 +368,7 @@ pub enum BlockId {
 
 impl BlockId {
     /// As a call of Core's wants it.
-    fn question(&self) -> String {
+    pub(super) fn question(&self) -> String {
         match self {
             BlockId::Hash(hash) => hash.to_string(),
             BlockId::Height(height) => format!("$(bitcoin-cli getblockhash {height})"),
@@ -469,7 +382,7 @@ fn spender_question(outpoint: &OutPoint) -> String {
 }
 
 impl View {
-    fn find(&self, block: &BlockId) -> Result<IndexEntry, Fault> {
+    pub(super) fn find(&self, block: &BlockId) -> Result<IndexEntry, Fault> {
         let hash = match block {
             BlockId::Hash(hash) => *hash,
             BlockId::Height(height) => self.active_at(*height)?.ok_or_else(|| {

@@ -20,6 +20,7 @@ mod rebuild;
 mod reindex;
 mod reindex_preflight;
 pub(crate) mod replay;
+mod silent_payments;
 mod verify;
 
 pub use crate::datadir::unindexed::Unindexed;
@@ -28,11 +29,9 @@ pub use forecast::{Forecast, Share};
 pub use import::import;
 pub use index::{IndexReport, index};
 pub use info::{DataDirInfo, Failed, InUse, info};
-pub use look_up::{
-    BlockId, Filter, FoundTx, SetAt, SilentPayments, SilentQuestion, Spender, filter, set_info_at, silent_payments,
-    spender, tx,
-};
+pub use look_up::{BlockId, Filter, FoundTx, SetAt, Spender, filter, set_info_at, spender, tx};
 pub use open_look::check_index_form;
+pub use silent_payments::{SilentPayments, SilentQuestion, each_silent_block, silent_payments};
 pub use verify::{VerifyReport, verify};
 
 pub(crate) use self::cache::FollowingCache;

@@ -328,7 +328,7 @@ fn indexes_left_behind_go_on_until_their_blocks_are_pruned() {
     let without = options(directory.path(), real_disk(), Prune::Target { bytes: TARGET_BYTES });
     let with = |indexes: &[IndexKind]| Options { indexes: indexes.to_vec(), ..without.clone() };
     let to = |options: &Options, height| Options { stop_at_height: Some(Height::new(height)), ..options.clone() };
-    let both = with(&[IndexKind::BlockFilter, IndexKind::CoinStats]);
+    let both = with(&[IndexKind::BlockFilter, IndexKind::CoinStats, IndexKind::SilentPayments]);
     write_files(&without, &blocks);
     let half = BLOCKS / 2;
     jobs::reindex(&to(&both, half), false, &|_| {}).unwrap();
@@ -348,8 +348,11 @@ fn indexes_left_behind_go_on_until_their_blocks_are_pruned() {
     assert!(lowest > Height::new(1) && look(1).is_ok(), "{lowest}");
     jobs::import(&without, &[], &|_| {}).unwrap();
     assert!(jobs::info(&without).unwrap().prune_height > Some(Height::new(half + 41)), "beyond the indexes");
-    for (kind, name) in [(IndexKind::BlockFilter, "basic block filter index"), (IndexKind::CoinStats, "coinstatsindex")]
-    {
+    for (kind, name) in [
+        (IndexKind::BlockFilter, "basic block filter index"),
+        (IndexKind::CoinStats, "coinstatsindex"),
+        (IndexKind::SilentPayments, "silentpaymentindex"),
+    ] {
         let why = refusal(jobs::import(&with(&[kind]), &[], &|_| {}));
         assert!(why.contains(&beyond(name)), "{why}");
     }
@@ -362,7 +365,8 @@ fn indexes_are_made_before_their_blocks_go() {
     let blocks = chain(BLOCKS);
     let directory = tempfile::tempdir().unwrap();
     let plain = options(directory.path(), real_disk(), Prune::Target { bytes: TARGET_BYTES });
-    let pruned = Options { indexes: vec![IndexKind::BlockFilter, IndexKind::CoinStats], ..plain };
+    let kinds = vec![IndexKind::BlockFilter, IndexKind::CoinStats, IndexKind::SilentPayments];
+    let pruned = Options { indexes: kinds, ..plain };
     write_files(&pruned, &blocks);
     let half = Options { stop_at_height: Some(Height::new(BLOCKS / 2)), ..pruned.clone() };
     jobs::reindex(&half, false, &|_| {}).unwrap();
@@ -372,5 +376,7 @@ fn indexes_are_made_before_their_blocks_go() {
         let at = BlockId::Height(Height::new(height));
         assert_eq!(jobs::filter(&pruned, &at, &|_| {}).unwrap().block, hash_of(&blocks[height as usize]));
         assert_eq!(jobs::set_info_at(&pruned, &at, &|_| {}).unwrap().height, Height::new(height));
+        let tweaks = jobs::silent_payments(&pruned, &at, &jobs::SilentQuestion::default(), &|_| {}).unwrap();
+        assert_eq!(tweaks.block, hash_of(&blocks[height as usize]));
     }
 }

@@ -29,20 +29,17 @@ pub(super) const CALLS: &[Call] = &[Call {
             Kind::Num,
             "Leave out transactions without a taproot output of so many satoshi or more",
         )
-        .shown_as("0"),
+        .unchecked(),
         Arg::optional("filter_spent", Kind::Bool, "Leave out transactions whose taproot outputs are all spent")
-            .shown_as("false"),
+            .unchecked(),
     ],
     run: Run::Now(get_silent_payment_block_data),
 }];
 
 fn get_silent_payment_block_data(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     args.block_hash(0, "blockhash")?;
-    let dust_limit = match args.get(1) {
-        Json::Null => 0,
-        value => crate::args::int::<u64>(value)?,
-    };
-    let only_unspent = args.bool_or(2, false)?;
+    let dust_limit = dust_limit(args.get(1))?;
+    let only_unspent = only_unspent(args.get(2))?;
     let live = context.live()?;
     let (_, id) = known_block(context, args, 0, "blockhash")?;
     let mut entries = entries(context, &live, id)?;
@@ -61,6 +58,29 @@ fn get_silent_payment_block_data(context: &Context, args: &Args<'_>) -> Result<J
     json.close_list();
     json.close();
     Ok(json.into_json())
+}
+
+/// A number of satoshi; also as a text, which is how bitcoin-cli gives arguments of a call that it does not know.
+fn dust_limit(value: &Json) -> Result<u64, RpcError> {
+    match value {
+        Json::Null => Ok(0),
+        Json::Str(text) => {
+            let number = text.parse().ok().filter(|_| text.bytes().all(|digit| digit.is_ascii_digit()));
+            number.ok_or_else(|| RpcError::parameter(format!("dust_limit is a number of satoshi, not {text:?}")))
+        }
+        value => crate::args::int(value),
+    }
+}
+
+/// A truth value; also as a text, see [`dust_limit`].
+fn only_unspent(value: &Json) -> Result<bool, RpcError> {
+    match value {
+        Json::Null => Ok(false),
+        Json::Bool(wanted) => Ok(*wanted),
+        Json::Str(text) if text == "true" => Ok(true),
+        Json::Str(text) if text == "false" => Ok(false),
+        _ => Err(RpcError::parameter("filter_spent is true or false")),
+    }
 }
 
 /// The entries of a block.
@@ -107,4 +127,20 @@ pub(crate) fn transactions(
         }
         Ok(found)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_may_be_texts() {
+        let text = |text: &str| Json::Str(text.into());
+        assert_eq!(dust_limit(&text("546")).ok(), Some(546));
+        assert_eq!((dust_limit(&Json::Null).ok(), only_unspent(&Json::Null).ok()), (Some(0), Some(false)));
+        assert_eq!((only_unspent(&text("true")).ok(), only_unspent(&text("false")).ok()), (Some(true), Some(false)));
+        for bad in ["", "-1", "+1", "1.5", "x"] {
+            assert!(dust_limit(&text(bad)).is_err() && only_unspent(&text(bad)).is_err(), "{bad}");
+        }
+    }
 }

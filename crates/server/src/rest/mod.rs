@@ -7,6 +7,7 @@
 mod blocks;
 mod coins;
 mod filters;
+mod silent_payments;
 
 use crate::app::App;
 use crate::body::read_short_body;
@@ -215,6 +216,8 @@ const HANDLERS: &[(&str, Handler)] = &[
     ("/rest/deploymentinfo", deployment_info),
     ("/rest/blockhashbyheight/", blocks::hash_by_height),
     ("/rest/spenttxouts/", blocks::spent_outputs),
+    // Not Core's.
+    ("/rest/silentpayments/", silent_payments::answer),
 ];
 
 async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {

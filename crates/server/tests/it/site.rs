@@ -92,7 +92,8 @@ impl Site {
 
     /// Serves, with all indexes.
     pub(crate) fn indexed() -> Site {
-        Site::at(Settings::default(), SystemTime::now, |options| options.indexes = IndexKind::ALL.to_vec())
+        let settings = Settings { rest: true, ..Settings::default() };
+        Site::at(settings, SystemTime::now, |options| options.indexes = IndexKind::ALL.to_vec())
     }
 
     /// Serves, and other nodes may connect.

@@ -317,8 +317,56 @@ fn calls_succeed_on_a_real_chain() {
     site.take_headers(&blocks, 1..200);
     site.take_blocks(&blocks, 1..400);
     run(&site, ON_CHAIN);
+    silent_payments_over_rest(&site);
     let dumped = std::fs::read(site.net_dir().join("dump.dat")).unwrap();
     assert_eq!(dumped, data::load("snapshots/regtest_assumeutxo_399.dat").unwrap());
+}
+
+/// As blindbit-oracle answers: what a client of its version 1 reads.
+fn silent_payments_over_rest(site: &Site) {
+    let get = |path: &str| {
+        let request = format!("GET /rest/silentpayments/{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let (status, _, body) = site.raw(request.as_bytes());
+        (status, String::from_utf8(body).unwrap().trim().to_owned())
+    };
+    let tweak = "[\"02cde96698518b659a8a65c54f26abb14757fdd15400b35fe312bb83b9db51a694\"]";
+    let key = "2913b252fe537830f843bfdc5fa7d20ba48639a87c86ff837b92d083c55ad7c1";
+    for (path, want) in [
+        ("block-height", "{\"block_height\":399}"),
+        ("tweaks/200", tweak),
+        ("tweak-index/200?dustLimit=4999968800", tweak),
+        ("tweak-index/200?dustLimit=4999968801", "[]"),
+        ("tweaks/200?filterSpent=1", tweak),
+        ("tweaks/199", "[]"),
+        ("tweaks/0", "[]"),
+    ] {
+        assert_eq!(get(path), (200, want.to_owned()), "{path}");
+    }
+    let (_, info) = get("info");
+    assert!(info.starts_with("{\"network\":\"regtest\",\"height\":399,\"tweaks_only\":false,"), "{info}");
+    let (_, utxos) = get("utxos/200");
+    let output = format!("[{{\"txid\":\"{TXID}\",\"vout\":0,\"value\":4999968800,\"scriptpubkey\":\"5120{key}\",");
+    assert!(utxos.starts_with(&output) && utxos.ends_with("\"spent\":false}]"), "{utxos}");
+    let block = primitives::BlockHash::from_display(BLOCK).unwrap();
+    let data = |text: &str| {
+        let at = text.find("\"data\":\"").unwrap_or_else(|| panic!("{text}")) + 8;
+        primitives::hex::decode(text[at..].split('"').next().unwrap()).unwrap()
+    };
+    let (_, new) = get("filter/new-utxos/200");
+    let key = primitives::hex::decode(key).unwrap();
+    assert!(indexes::filter::matches_any(&data(&new), &block, &[&key[..]]).unwrap(), "{new}");
+    // SHA-256 of the outpoint and the block's hash: what is spent is what a coinbase paid to a taproot key.
+    let outpoint = [primitives::Txid::from_display(SPENT).unwrap().as_bytes().as_slice(), &[0; 4]].concat();
+    let short = kernels::sha256::sha256(&[&outpoint[..], block.as_bytes()].concat());
+    let (_, spent) = get("spent-index/200");
+    let want = format!("{{\"block_hash\":\"{BLOCK}\",\"data\":[\"{}\"]}}", primitives::hex::encode(&short[..8]));
+    assert_eq!(spent, want);
+    let (_, filter) = get("filter/spent/200");
+    assert!(indexes::filter::matches_any(&data(&filter), &block, &[&short[..8]]).unwrap(), "{filter}");
+    for (path, status) in [("tweaks/400", 404), ("tweaks/x", 400), ("tweaks/200?dustLimit=-1", 400), ("scan/200", 404)]
+    {
+        assert_eq!(get(path).0, status, "{path}");
+    }
 }
 
 /// One node takes another one's connection, and gives it a block that it has not.
