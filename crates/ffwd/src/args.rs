@@ -40,7 +40,7 @@ use std::sync::LazyLock;
 /// Commit and compiler of this program.
 pub(crate) const BUILD: &str = env!("FFWD_BUILD");
 /// What `--version` says: version, commit and compiler.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FFWD_BUILD"), ")");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FFWD_BUILD"), ")");
 
 /// The same, and the features.
 static LONG_VERSION: LazyLock<String> = LazyLock::new(|| format!("{VERSION}\n{}", crate::features::line()));

@@ -1,6 +1,6 @@
 //! `ffwd lab`: its options in, a job of the lab out.
 
-use crate::args::lab::{Lab, LabChain, LabCommit, LabEstimate, LabPlot, LabRun, PlotX};
+use crate::args::lab::{Lab, LabChain, LabCommit, LabCores, LabEstimate, LabPlot, LabRun, PlotX};
 use crate::demo_command::{LAB_ADVICE, make};
 use crate::options::values::Dbcache;
 use crate::progress::say;
@@ -10,6 +10,7 @@ use demo::chain::Signatures;
 use demo::plot::{PlotError, PlotOptions, PlotReport};
 use lab::run::{RunError, RunOptions};
 use primitives::human;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,6 +18,9 @@ use std::sync::atomic::Ordering;
 
 /// Empty blocks that bury the full ones deep enough for `-assumevalid`, as the help says.
 const TAIL: u32 = 2_100;
+/// The chain of `lab cores --quick`.
+const QUICK_BLOCKS: u32 = 4;
+const QUICK_UTXOS: u64 = 20_000;
 
 pub(crate) fn run(given: &Lab) -> Result<ExitCode, Failure> {
     match given {
@@ -25,6 +29,7 @@ pub(crate) fn run(given: &Lab) -> Result<ExitCode, Failure> {
         Lab::Micro(given) => crate::micro_command::run(given),
         Lab::Run(given) => plan(given),
         Lab::Commit(given) => commit(given),
+        Lab::Cores(given) => cores(given),
         Lab::Estimate(given) => estimate(given),
         Lab::Plot(given) => plot(given),
     }
@@ -114,6 +119,63 @@ fn commit(given: &LabCommit) -> Result<ExitCode, Failure> {
     let report = lab::commit::commit(&options).map_err(|why| Failure::fault(why.to_string(), LAB_ADVICE))?;
     output::print(&if given.json { output::json(&report) } else { committed(&report) });
     Ok(ExitCode::SUCCESS)
+}
+
+fn cores(given: &LabCores) -> Result<ExitCode, Failure> {
+    let out = if given.out.is_dir() { given.out.join("cores.json") } else { given.out.clone() };
+    let options = lab::cores::CoresOptions {
+        directory: out.with_extension("work"),
+        blocks: if given.quick { QUICK_BLOCKS } else { given.blocks },
+        utxos: if given.quick { QUICK_UTXOS } else { given.utxos },
+        threads: given.par.map_or(0, NonZeroUsize::get),
+        repeats: if given.quick { 1 } else { given.repeats },
+        bitcoind: given.bitcoind.clone(),
+        stop: Arc::default(),
+    };
+    let stop = options.stop.clone();
+    signals::heed(signals::Hangup::Ends, move || {
+        if stop.swap(true, Ordering::SeqCst) {
+            std::process::exit(INTERRUPTED.into());
+        }
+        say("stopping: the run in progress is ended; a second Ctrl-C ends at once");
+    })?;
+    let report = match lab::cores::measure(&options, crate::args::VERSION, &mut |line| say(line)) {
+        Ok(report) => report,
+        Err(lab::cores::Error::Run(RunError::Stopped { .. })) => return Ok(ExitCode::from(INTERRUPTED)),
+        Err(why) => return Err(Failure::fault(why.to_string(), LAB_ADVICE)),
+    };
+    demo::result::write_whole(&out, &demo::result::json(&report))
+        .map_err(|why| Failure::fault(format!("{}: {why}", out.display()), LAB_ADVICE))?;
+    output::print(&scaled(&report));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn scaled(report: &lab::cores::Report) -> String {
+    let row = |row: &lab::cores::Row| {
+        let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
+        format!(
+            "| {} | {} | {} | {:.2} | {} | {} | {} |\n",
+            row.program,
+            row.scripts,
+            row.threads,
+            row.seconds,
+            number(row.cpu_seconds),
+            number(row.speedup),
+            number(row.model_seconds)
+        )
+    };
+    let rows: String = report.rows.iter().map(row).collect();
+    let memory =
+        |one: &lab::cores::Bandwidth| format!("{} threads {:.1} GB/s", one.threads, one.bytes_per_second / 1e9);
+    let memory: Vec<String> = report.memory_bandwidth.iter().map(memory).collect();
+    format!(
+        "| program | scripts | threads | seconds | processor s | times one thread | model, seconds |\n\
+         |---|---|---:|---:|---:|---:|---:|\n{rows}\
+         reading from memory: {}\nfirst serial stage: {} with every script, {} with scripts assumed valid",
+        memory.join(", "),
+        report.first_serial_stage_every_script,
+        report.first_serial_stage_assumed_valid
+    )
 }
 
 fn estimate(given: &LabEstimate) -> Result<ExitCode, Failure> {

@@ -1,6 +1,7 @@
 //! The lab: runs whole programs by a plan, measures, compares.
 //!
 //! - `commit`: a UTXO set written again.
+//! - `cores`: what more processors give.
 //! - `estimate`: how long mainnet would take on this machine.
 //! - `run`: whole programs, by a plan.
 //!
@@ -8,6 +9,7 @@
 //! Absent on purpose: anything that the engine needs, and the small experiments, which are crate `micro`.
 
 pub mod commit;
+pub mod cores;
 pub mod estimate;
 mod machine;
 pub mod run;

@@ -20,6 +20,8 @@ pub(crate) enum Lab {
     Run(LabRun),
     /// Write the whole UTXO set again, as flushes do (the work commit of a plan)
     Commit(LabCommit),
+    /// Measure what more processors give, on a chain made for it
+    Cores(LabCores),
     /// Measure this machine for about a minute; estimate how long a sync would take on it
     Estimate(LabEstimate),
     /// Draw debug.log files and results as one report
@@ -230,4 +232,29 @@ mod tests {
             assert!(why.to_string().contains(want), "{line}: {why}");
         }
     }
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LabCores {
+    /// File to write the result to, as JSON; a directory that exists gets cores.json
+    #[arg(value_name = "OUT")]
+    pub(crate) out: PathBuf,
+    /// Number of full blocks of the chain
+    #[arg(long, value_name = "N", default_value_t = 800)]
+    pub(crate) blocks: u32,
+    /// Number of coins that it begins with
+    #[arg(long, value_name = "N", default_value_t = 2_000_000)]
+    pub(crate) utxos: u64,
+    /// Runs of each kind
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) repeats: u32,
+    /// The most workers [default: one per processor]
+    #[arg(long, value_name = "N")]
+    pub(crate) par: Option<NonZeroUsize>,
+    /// A bitcoind that does the same work, with the most threads alone
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bitcoind: Option<PathBuf>,
+    /// A small chain, and each run once: to see that it works
+    #[arg(long)]
+    pub(crate) quick: bool,
 }

@@ -56,6 +56,28 @@ fn lab_chain_is_generated_reindexed_and_plotted() {
     );
 }
 
+#[test]
+fn lab_cores_measures_each_number_of_workers() {
+    let directory = tempfile::tempdir().unwrap();
+    let ran = run(directory.path(), "lab cores @/cores.json --quick --par 3");
+    assert!(ran.code == Some(0) && ran.out.contains("first serial stage"), "{ran:?}");
+    let text = fs::read_to_string(directory.path().join("cores.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let kinds: Vec<_> =
+        rows.iter().map(|row| (row["scripts"].as_str().unwrap(), row["threads"].as_u64().unwrap())).collect();
+    let of = |scripts| [(scripts, 1), (scripts, 2), (scripts, 3)];
+    assert_eq!(kinds, [of("every script"), of("assumed valid")].concat());
+    for row in rows {
+        let positive = |value: &serde_json::Value| value.as_f64().is_some_and(|value| value > 0.0);
+        assert!(positive(&row["seconds"]) && positive(&row["speedup"]) && positive(&row["model_seconds"]), "{row}");
+        assert_eq!(positive(&row["busy_seconds"]["scripts"]), row["scripts"] == "every script", "{row}");
+    }
+    assert_eq!(report["memory_bandwidth"].as_array().unwrap().len(), 3);
+    let left: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["cores.json"], "chain and copies are removed");
+}
+
 /// What `--debug bench` says of each block, in Core's order, and nothing else.
 fn check_bench_lines(log: &Path, blocks: u64) {
     const NAMES: [&str; 9] = [

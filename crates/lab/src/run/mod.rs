@@ -40,6 +40,8 @@ use std::sync::atomic::AtomicBool;
 
 pub use plan::Problem;
 
+pub(crate) use program::object_in;
+
 use demo::result::{self, RESULT_FILE, Report};
 use plan::{Plan, Source};
 use profile::Profiler;
@@ -243,6 +245,12 @@ pub fn run(options: &RunOptions) -> Result<Report, RunError> {
     let complete = engine.run()?;
     let least = engine.least_memory()?;
     engine.finish(complete, &least)
+}
+
+/// The names of a plan's cells.
+#[cfg(test)]
+pub(crate) fn cells_of(text: &str) -> Result<Vec<String>, Vec<Problem>> {
+    Ok(plan::parse(text, Path::new("/"))?.cells.into_iter().map(|cell| cell.name).collect())
 }
 
 /// Refuses words that fit no cell.

@@ -291,7 +291,7 @@ pub(super) fn last_object(output: &[u8]) -> Option<Value> {
 }
 
 /// The JSON object in the file `path`.
-pub(super) fn object_in(path: &Path) -> Option<Value> {
+pub(crate) fn object_in(path: &Path) -> Option<Value> {
     let mut output = Vec::new();
     File::open(path).ok()?.take(OUTPUT_BYTES_MAX).read_to_end(&mut output).ok()?;
     last_object(&output)

@@ -219,7 +219,7 @@ fn every_seed_ends_with_the_set_of_the_best_chain() {
         }
     };
     std::thread::scope(|scope| {
-        let count = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+        let count = std::thread::available_parallelism().map_or(1, usize::from);
         let players: Vec<_> = (0..count).map(|_| scope.spawn(play_some)).collect();
         starts = players.into_iter().map(|player| player.join().unwrap_or_else(|why| resume_unwind(why))).sum();
     });
