@@ -6,8 +6,7 @@ use crate::xor::FileKeys;
 use disk::{Disk, DiskError, DiskFile};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Bytes that stay free on the disk beyond what is reserved. Source: Core's `CheckDiskSpace`.
 const SPARE_BYTES: u64 = 50 * 1024 * 1024;
@@ -56,6 +55,21 @@ impl Tail {
     }
 }
 
+/// Set once a sync has failed, by its fault: what the files hold is not known any more.
+#[derive(Clone, Debug, Default)]
+struct Broken(Arc<OnceLock<String>>);
+
+impl Broken {
+    fn because(&self, fault: &Fault) {
+        self.keep(&fault.what());
+    }
+
+    /// The first reason stays: it is the cause of the others.
+    fn keep(&self, why: &str) {
+        let _ = self.0.set(why.to_owned());
+    }
+}
+
 /// The files of one kind that are appended to: opens, reserves, writes, and remembers which of them are to be synced.
 #[derive(Debug)]
 pub(crate) struct AppendSet {
@@ -67,8 +81,7 @@ pub(crate) struct AppendSet {
     unsynced: Vec<Arc<dyn DiskFile>>,
     cached: Cached,
     is_dir_changed: bool,
-    /// A sync failed: what the files hold is not known any more.
-    is_broken: Arc<AtomicBool>,
+    broken: Broken,
 }
 
 impl AppendSet {
@@ -81,7 +94,7 @@ impl AppendSet {
             unsynced: Vec::new(),
             cached: Cached::default(),
             is_dir_changed: false,
-            is_broken: Arc::new(AtomicBool::new(false)),
+            broken: Broken::default(),
         }
     }
 
@@ -200,7 +213,7 @@ impl AppendSet {
         if !self.unsynced.iter().any(|known| Arc::ptr_eq(known, file)) {
             if self.unsynced.len() >= UNSYNCED_FILES_MAX {
                 let oldest = self.unsynced.remove(0);
-                sync(&*oldest, &self.is_broken)?;
+                sync(&*oldest, &self.broken)?;
             }
             self.unsynced.push(file.clone());
         }
@@ -216,15 +229,15 @@ impl AppendSet {
     pub(crate) fn take_flush(&mut self) -> Flush {
         let dir = std::mem::take(&mut self.is_dir_changed).then(|| (self.disk.clone(), self.dir.clone()));
         Flush {
-            files: std::mem::take(&mut self.unsynced).into_iter().map(|f| (f, self.is_broken.clone())).collect(),
-            dirs: dir.into_iter().map(|(disk, path)| (disk, path, self.is_broken.clone())).collect(),
+            files: std::mem::take(&mut self.unsynced).into_iter().map(|f| (f, self.broken.clone())).collect(),
+            dirs: dir.into_iter().map(|(disk, path)| (disk, path, self.broken.clone())).collect(),
         }
     }
 
     fn check(&self) -> Result<()> {
-        if self.is_broken.load(Ordering::Acquire) {
+        if let Some(why) = self.broken.0.get() {
             let wanted = "files whose contents are known";
-            let found = "a disk that did not take what was written before";
+            let found = format!("a disk that did not take what was written before ({why})");
             let advice =
                 "Look at the drive and the system's log, then start again: what was not committed is done again";
             return Err(Fault::new(FaultKind::Io, &self.dir, wanted, found, advice));
@@ -285,13 +298,13 @@ impl Cached {
     }
 }
 
-fn sync(file: &dyn DiskFile, is_broken: &AtomicBool) -> Result<()> {
+fn sync(file: &dyn DiskFile, broken: &Broken) -> Result<()> {
     let synced = match file.sync() {
         // A file system that has no such step. Source: Bitcoin Core b88bffe, `FileCommit`, which lets EINVAL pass.
         Err(why) if why.source.kind() == std::io::ErrorKind::InvalidInput => Ok(()),
         synced => synced.map_err(DiskError::of_last_try).map_err(Fault::from),
     };
-    synced.and_then(|()| check_in_place(file)).inspect_err(|_| is_broken.store(true, Ordering::Release))
+    synced.and_then(|()| check_in_place(file)).inspect_err(|why| broken.because(why))
 }
 
 /// What is written to a file that was removed is lost with it, and no write or sync says so.
@@ -309,8 +322,8 @@ fn check_in_place(file: &dyn DiskFile) -> Result<()> {
 #[must_use = "nothing is durable before it has run"]
 #[derive(Debug, Default)]
 pub struct Flush {
-    files: Vec<(Arc<dyn DiskFile>, Arc<AtomicBool>)>,
-    dirs: Vec<(Arc<dyn Disk>, PathBuf, Arc<AtomicBool>)>,
+    files: Vec<(Arc<dyn DiskFile>, Broken)>,
+    dirs: Vec<(Arc<dyn Disk>, PathBuf, Broken)>,
 }
 
 impl Flush {
@@ -328,21 +341,29 @@ impl Flush {
     /// What the system says. A failed sync is never tried again: the writer refuses all further work, and what was
     /// written since the last flush must be written again, by a new writer that starts from the index.
     pub fn run(mut self) -> Result<()> {
-        while let Some((file, is_broken)) = self.files.pop() {
-            sync(&*file, &is_broken)?;
+        self.run_all().inspect_err(|why| self.break_rest(&why.what()))
+    }
+
+    fn run_all(&mut self) -> Result<()> {
+        while let Some((file, broken)) = self.files.pop() {
+            sync(&*file, &broken)?;
         }
-        while let Some((disk, dir, is_broken)) = self.dirs.pop() {
-            disk.sync_dir_once(&dir).inspect_err(|_| is_broken.store(true, Ordering::Release))?;
+        while let Some((disk, dir, broken)) = self.dirs.pop() {
+            disk.sync_dir_once(&dir).map_err(Fault::from).inspect_err(|why| broken.because(why))?;
         }
         Ok(())
     }
+
+    /// Stops the writers of what was not made durable: no later flush knows of it.
+    fn break_rest(&mut self, why: &str) {
+        let files = self.files.drain(..).map(|(_, broken)| broken);
+        let dirs = self.dirs.drain(..).map(|(.., broken)| broken);
+        files.chain(dirs).for_each(|broken| broken.keep(why));
+    }
 }
 
-/// What is left was not made durable, and no later flush knows of it.
 impl Drop for Flush {
     fn drop(&mut self) {
-        let files = self.files.iter().map(|(_, is_broken)| is_broken);
-        let dirs = self.dirs.iter().map(|(.., is_broken)| is_broken);
-        files.chain(dirs).for_each(|is_broken| is_broken.store(true, Ordering::Release));
+        self.break_rest("it was not synced");
     }
 }

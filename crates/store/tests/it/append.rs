@@ -142,6 +142,10 @@ fn append_can_be_retried_on_a_full_disk_and_not_after_a_failed_sync() {
             if flushed.is_ok() && failed.is_empty() {
                 break;
             }
+            // Who comes later is told why.
+            if let (Err(first), Err(later)) = (&flushed, &again) {
+                assert!(later.to_string().contains(&first.what()), "{accident:?} at {at}: {later}");
+            }
             // A sync is not tried again, whatever kept it.
             let is_last_try = flushed.is_err_and(|why| why.to_string().contains("never tried again"));
             assert!(failed.contains(&kind) || is_last_try, "{accident:?} at {at}: {failed:?}");

@@ -1,5 +1,6 @@
 //! A world for the session: a simulated network, a simulated disk, the deterministic pipeline and a simulated clock, by one thread
-//! and driven by one seed. What fails is played again by SEED=number; SEEDS=number plays so many (1,000 without).
+//! and driven by one seed. What fails is played again by SEED=number; SEEDS=number plays those below it (1,000 without),
+//! from FROM on.
 //!
 //! `scripted` plays stories that are written down, each for one behaviour; `seeds` plays stories that a number makes up.
 //!
