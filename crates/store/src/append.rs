@@ -327,11 +327,11 @@ pub struct Flush {
 }
 
 impl Flush {
-    /// Both in one.
-    pub fn and(mut self, mut other: Flush) -> Flush {
+    /// Takes over what another one has. (Not a method that consumes the first: where the second cannot be begun, on a full
+    /// disk, the first must stay.)
+    pub fn add(&mut self, mut other: Flush) {
         self.files.append(&mut other.files);
         self.dirs.append(&mut other.dirs);
-        self
     }
 
     /// Makes all of it durable: contents and lengths, then names.

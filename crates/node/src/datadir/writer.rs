@@ -319,9 +319,9 @@ impl Writer {
         // All under one lock: an entry must never name undo data or a block that the infos do not count.
         let (infos, last_file, is_pruned, entries) = reporter.with_room(|| -> store::Result<_> {
             let mut state = self.lock();
-            flush = std::mem::take(&mut flush).and(state.undo.begin_flush()?);
+            flush.add(state.undo.begin_flush()?);
             for blocks in state.writers() {
-                flush = std::mem::take(&mut flush).and(blocks.begin_flush()?);
+                flush.add(blocks.begin_flush()?);
             }
             let mut index = self.index.write();
             let entries = index.take_dirty();

@@ -143,7 +143,9 @@ fn write(layout: &Layout, directory: &Directory) {
             entry.undo_offset = undo.append(&mut infos, at.file, &record).unwrap();
         }
     }
-    blocks.begin_flush().unwrap().and(undo.begin_flush().unwrap()).run().unwrap();
+    let mut flush = blocks.begin_flush().unwrap();
+    flush.add(undo.begin_flush().unwrap());
+    flush.run().unwrap();
     let index = BlockTreeDb::open(disk(), layout).unwrap();
     let files = infos.take_changed();
     let last_file = Some(infos.last_file());

@@ -75,7 +75,9 @@ impl Node {
                     ..IndexEntry::header_only(header, header.hash(), Height::new(height))
                 });
             }
-            blocks.begin_flush()?.and(undo.begin_flush()?).run()?;
+            let mut flush = blocks.begin_flush()?;
+            flush.add(undo.begin_flush()?);
+            flush.run()?;
             let files = infos.take_changed();
             let last_file = Some(infos.last_file());
             index.write(&IndexChanges { entries: &entries, files: &files, last_file, ..IndexChanges::default() })?;

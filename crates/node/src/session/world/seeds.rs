@@ -197,7 +197,8 @@ fn seeds() -> std::ops::Range<u64> {
     }
 }
 
-/// The disk was full for a thread that synced, while another one wrote: what that one was told did not say why.
+/// The disk was full when a commit had taken the undo files to be synced, and not yet the block files: it could not be tried
+/// again.
 #[test]
 fn seeds_that_failed_once_are_played() {
     for seed in [13_306, 15_299] {
