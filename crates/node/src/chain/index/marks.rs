@@ -134,7 +134,11 @@ mod tests {
         assert_eq!(found, None, "the blocks of a better chain are still to come");
         let offered = [OfferedHeaders { on: side[5], blocks: 1, work: chains.work(main[10]) }];
         assert_eq!(chains.index().shut_out(main[5], &offered), None, "and an offer of less work changes nothing");
-        let offered = [OfferedHeaders { on: side[5], blocks: 11, work: chains.work(main[19]).saturating_add(chains.work(main[0])) }];
+        let offered = [OfferedHeaders {
+            on: side[5],
+            blocks: 11,
+            work: chains.work(main[19]).saturating_add(chains.work(main[0])),
+        }];
         let found = chains.index().shut_out(main[5], &offered);
         assert_eq!(found, Some(MarkedChain { mark: side[1], blocks: 16 }));
     }
@@ -154,7 +158,8 @@ mod tests {
             times.min().unwrap()
         };
         let tree = chains.index().headers();
-        let pass = least_time(&|| assert_eq!(tree.ids().map(|id| tree.work(id)).max(), Some(chains.work(main[49_999]))));
+        let pass =
+            least_time(&|| assert_eq!(tree.ids().map(|id| tree.work(id)).max(), Some(chains.work(main[49_999]))));
         let search = least_time(&|| {
             let want = MarkedChain { mark: main[9], blocks: 49_991 };
             assert_eq!(chains.index().shut_out(main[8], &[]), Some(want));
