@@ -14,10 +14,12 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Empty blocks that bury the full ones deep enough for `-assumevalid`, as the help says.
 const TAIL: u32 = 2_100;
+/// Line of a command that makes runs, at the first Ctrl-C.
+const STOPPING_RUN: &str = "stopping: the run in progress is ended; a second Ctrl-C ends at once";
 /// The chain of `lab cores --quick`.
 const QUICK_BLOCKS: u32 = 4;
 const QUICK_UTXOS: u64 = 20_000;
@@ -34,6 +36,17 @@ pub(crate) fn run(given: &Lab) -> Result<ExitCode, Failure> {
         Lab::Estimate(given) => estimate(given),
         Lab::Plot(given) => plot(given),
     }
+}
+
+/// Sets `stop` at the first Ctrl-C, and says `line`; ends the program at the second.
+fn stop_at_ctrl_c(stop: &Arc<AtomicBool>, line: &'static str) -> Result<(), Failure> {
+    let stop = stop.clone();
+    signals::heed(signals::Hangup::Ends, move || {
+        if stop.swap(true, Ordering::SeqCst) {
+            std::process::exit(INTERRUPTED.into());
+        }
+        say(line);
+    })
 }
 
 fn chain(given: &LabChain) -> Result<ExitCode, Failure> {
@@ -114,14 +127,7 @@ fn plan(given: &LabRun) -> Result<ExitCode, Failure> {
     options.resume = given.resume;
     options.only.clone_from(&given.only);
     options.profile = given.profile;
-    let stop = options.stop.clone();
-    let handler = move || {
-        if stop.swap(true, Ordering::SeqCst) {
-            std::process::exit(INTERRUPTED.into());
-        }
-        say("stopping: the run in progress is ended; a second Ctrl-C ends at once");
-    };
-    signals::heed(signals::Hangup::Ends, handler)?;
+    stop_at_ctrl_c(&options.stop, STOPPING_RUN)?;
     let report = match lab::run::run(&options) {
         Ok(report) => report,
         Err(stopped @ RunError::Stopped { .. }) => {
@@ -159,13 +165,7 @@ fn cores(given: &LabCores) -> Result<ExitCode, Failure> {
         bitcoind: given.bitcoind.clone(),
         stop: Arc::default(),
     };
-    let stop = options.stop.clone();
-    signals::heed(signals::Hangup::Ends, move || {
-        if stop.swap(true, Ordering::SeqCst) {
-            std::process::exit(INTERRUPTED.into());
-        }
-        say("stopping: the run in progress is ended; a second Ctrl-C ends at once");
-    })?;
+    stop_at_ctrl_c(&options.stop, STOPPING_RUN)?;
     let report = match lab::cores::measure(&options, crate::args::VERSION, &mut |line| say(line)) {
         Ok(report) => report,
         Err(lab::cores::Error::Run(RunError::Stopped { .. })) => return Ok(ExitCode::from(INTERRUPTED)),
@@ -216,13 +216,7 @@ fn estimate(given: &LabEstimate) -> Result<ExitCode, Failure> {
         quick: given.quick,
         stop: Arc::default(),
     };
-    let stop = options.stop.clone();
-    signals::heed(signals::Hangup::Ends, move || {
-        if stop.swap(true, Ordering::SeqCst) {
-            std::process::exit(INTERRUPTED.into());
-        }
-        say("stopping; a second Ctrl-C ends at once");
-    })?;
+    stop_at_ctrl_c(&options.stop, "stopping; a second Ctrl-C ends at once")?;
     let report = match lab::estimate::estimate(&options, &mut |line| say(line)) {
         Ok(report) => report,
         Err(lab::estimate::Error::Stopped) => return Ok(ExitCode::from(INTERRUPTED)),

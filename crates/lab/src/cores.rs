@@ -1,12 +1,12 @@
-//! `lab cores`: what more processors give, and the stage that ends it.
+//! `lab cores`: how much faster a reindex is with more workers, and which stage limits it.
 //!
 //! One chain with real signatures is reindexed with 1, 2, 4, .. workers, with every script and with scripts assumed valid, as a
-//! plan of `run`; a bitcoind, where one is given, with the most workers alone. Beside it: bytes a second that so many threads
-//! read from memory. Out comes one [`Report`].
+//! plan of `run`. A bitcoind, if one is given, runs with the greatest number of threads only. The memory bandwidth of each
+//! number of threads is measured as well. The result is one [`Report`].
 //!
-//! A stage is serial where blocks pass it in their order: one at a time (`read`, `commit`), or one at a time in each of the
-//! shard groups (`spend_and_create`). The time of a run is at least that of each serial stage, and at least the work of all
-//! stages over the number of workers: that is the model that stands beside what was measured.
+//! A stage is serial if blocks pass it in their order: one at a time (`read`, `commit`), or one at a time in each of the shard
+//! groups (`spend_and_create`). The model: a run takes at least as long as each serial stage, and at least the work of all
+//! stages divided by the number of workers.
 //!
 //! Absent on purpose: how a run is made and repeated (`run`).
 
@@ -28,9 +28,9 @@ const FORMAT: &str = "ffwd lab cores 1";
 const TAIL: u32 = 2_100;
 /// Minutes after which a run is ended.
 const RUN_MINUTES: u32 = 5;
-/// Bytes that each thread reads to find out how fast memory is: more than its share of any cache.
+/// Bytes that each thread reads to measure memory: more than its share of any cache.
 const BANDWIDTH_BYTES: usize = 128 << 20;
-/// How often it reads them.
+/// Number of times that each thread reads them.
 const BANDWIDTH_PASSES: usize = 6;
 /// Stages that blocks pass in their order, and in how many places at once.
 /// Source: `node::pipeline::tasks`; the shard groups are `coins::shard_group`.
@@ -38,30 +38,32 @@ const SERIAL: [(&str, usize); 3] = [("read", 1), ("commit", 1), ("spend_and_crea
 /// The stage of a worker that has nothing to do: no work.
 const IDLE: &str = "wait";
 
-/// What is measured.
+/// Options of a measurement.
 #[derive(Clone, Debug)]
 pub struct CoresOptions {
-    /// A directory that does not exist yet; chain and copies of it are made there, and removed.
+    /// Directory for the chain and its copies. It must not exist; it is removed at the end.
     pub directory: PathBuf,
     /// Full blocks of the chain.
     pub blocks: u32,
     /// Coins that it begins with.
     pub utxos: u64,
-    /// The most workers; 0 for one a processor.
+    /// Greatest number of workers; 0 for one per processor.
     pub threads: usize,
-    /// Runs of each kind.
+    /// Number of runs of each kind.
     pub repeats: u32,
-    /// A bitcoind beside.
+    /// Program bitcoind to compare with.
     pub bitcoind: Option<PathBuf>,
     /// Set from outside to stop.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Why nothing was measured.
+/// Why there is no result.
 #[derive(Debug)]
 pub enum Error {
-    /// The runs.
+    /// The plan could not be run.
     Run(RunError),
+    /// The directory for the chain is there already.
+    Taken(PathBuf),
     /// A file or directory.
     Io(PathBuf, io::Error),
 }
@@ -69,8 +71,14 @@ pub enum Error {
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            // The directory is removed: there is nothing to resume.
+            Error::Run(RunError::Io { path, error }) | Error::Io(path, error) => {
+                write!(f, "{}: {error}", path.display())
+            }
             Error::Run(why) => why.fmt(f),
-            Error::Io(path, why) => write!(f, "{}: {why}", path.display()),
+            Error::Taken(path) => {
+                write!(f, "{} is there already: remove it, or name another OUT", path.display())
+            }
         }
     }
 }
@@ -80,41 +88,42 @@ impl std::error::Error for Error {
         match self {
             Error::Run(why) => Some(why),
             Error::Io(_, why) => Some(why),
+            Error::Taken(_) => None,
         }
     }
 }
 
-/// What was measured.
+/// Result of a measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// [`FORMAT`].
+    /// Always `ffwd lab cores 1`.
     pub format: &'static str,
-    /// What the program says its version is.
+    /// Version of the program.
     pub version: String,
     /// The machine.
     pub machine: Machine,
-    /// Full blocks of the chain, and coins that it begins with.
+    /// Full blocks of the chain.
     pub blocks: u32,
-    /// See [`Report::blocks`].
+    /// Coins that it begins with.
     pub utxos: u64,
-    /// Bytes a second read from memory, by number of threads.
+    /// Memory bandwidth, by number of threads.
     pub memory_bandwidth: Vec<Bandwidth>,
-    /// Each number of workers with every script, then with scripts assumed valid.
+    /// Every number of workers with every script, then with scripts assumed valid.
     pub rows: Vec<Row>,
-    /// The serial stage that bounds runs with every script first.
+    /// Serial stage with the greatest share of the time of the run with the most workers and every script.
     pub first_serial_stage_every_script: String,
-    /// The serial stage that bounds runs with scripts assumed valid first.
+    /// The same of the run with scripts assumed valid.
     pub first_serial_stage_assumed_valid: String,
-    /// Runs that failed, and limits that were not in force.
+    /// Failed runs, and limits that were not in force.
     pub notes: Vec<String>,
 }
 
-/// Reading from memory.
+/// Memory bandwidth.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Bandwidth {
     /// Threads that read at the same time.
     pub threads: usize,
-    /// Bytes a second of all of them.
+    /// Bytes per second of all threads together.
     pub bytes_per_second: f64,
 }
 
@@ -125,25 +134,25 @@ pub struct Row {
     pub program: String,
     /// `every script` or `assumed valid`.
     pub scripts: String,
-    /// Workers; of bitcoind, threads that verify scripts.
+    /// Number of workers; for bitcoind, of threads that verify scripts.
     pub threads: usize,
-    /// Seconds by the clock, the least of the runs.
+    /// Elapsed seconds of the fastest run.
     pub seconds: f64,
-    /// Seconds of each run.
+    /// Elapsed seconds of each run.
     pub all_seconds: Vec<f64>,
-    /// Seconds of processors, the mean of the runs.
+    /// Processor seconds, mean of the runs.
     pub cpu_seconds: Option<f64>,
-    /// Seconds with one worker over these.
+    /// Seconds of the run with one worker, divided by the seconds of this one.
     pub speedup: Option<f64>,
     /// Seconds that the model expects, from the stages of the run with one worker.
     pub model_seconds: Option<f64>,
     /// Busy seconds of each stage over all workers, in the fastest run.
     pub busy_seconds: BTreeMap<String, f64>,
-    /// Least seconds that each serial stage takes by itself, over the seconds of the run.
+    /// Shortest time of each serial stage, divided by the seconds of the run.
     pub serial_share: BTreeMap<String, f64>,
 }
 
-/// Measures, and tells `say` what it does.
+/// Measures; `say` prints progress.
 ///
 /// # Errors
 ///
@@ -154,7 +163,10 @@ pub fn measure(options: &CoresOptions, version: &str, say: &mut dyn FnMut(&str))
     say("memory: reading it with each number of threads");
     let memory_bandwidth = threads.iter().map(|&threads| bandwidth(threads, BANDWIDTH_BYTES)).collect();
     let io = |path: &Path, why| Error::Io(path.to_owned(), why);
-    fs::create_dir(&options.directory).map_err(|why| io(&options.directory, why))?;
+    fs::create_dir(&options.directory).map_err(|why| match why.kind() {
+        io::ErrorKind::AlreadyExists => Error::Taken(options.directory.clone()),
+        _ => io(&options.directory, why),
+    })?;
     let measured = runs(options, &threads);
     let removed = fs::remove_dir_all(&options.directory).map_err(|why| io(&options.directory, why));
     let (done, mut rows) = measured?;
@@ -183,7 +195,7 @@ fn doubled(most: usize) -> Vec<usize> {
     all
 }
 
-/// Bytes a second that `threads` read from memory of their own, `bytes` each: the best of some passes.
+/// Bandwidth of `threads` that each read `bytes` of their own memory: the best of several passes.
 fn bandwidth(threads: usize, bytes: usize) -> Bandwidth {
     let barrier = std::sync::Barrier::new(threads);
     let passes: Vec<Vec<f64>> = std::thread::scope(|scope| {
@@ -209,7 +221,7 @@ fn bandwidth(threads: usize, bytes: usize) -> Bandwidth {
     Bandwidth { threads, bytes_per_second: (threads * bytes) as f64 / best.max(1e-9) }
 }
 
-/// The plan: every number of workers with ffwd, the most alone with bitcoind.
+/// The plan, as TOML.
 fn plan(options: &CoresOptions, threads: &[usize]) -> String {
     let make = format!(
         "make = [\"--blocks\", \"{}\", \"--seed\", \"1\", \"--utxos\", \"{}\", \"--tail\", \"{TAIL}\", \"--signatures\", \"real\"]",
@@ -225,9 +237,9 @@ fn plan(options: &CoresOptions, threads: &[usize]) -> String {
         let most = threads.last().copied().unwrap_or(1);
         let settings: Vec<String> = scripts.iter().map(|(label, _)| format!("{:?}", name(label, most))).collect();
         text += &format!(
-            "\n[[program]]\nlabel = \"bitcoind\"\nkind = \"bitcoind\"\npath = {:?}\nargs = [\"-blocksonly\"]\n\n\
+            "\n[[program]]\nlabel = \"bitcoind\"\nkind = \"bitcoind\"\npath = {}\nargs = [\"-blocksonly\"]\n\n\
              [[work]]\nkind = \"reindex\"\nprograms = [\"bitcoind\"]\nsettings = [{}]\n",
-            path.display().to_string(),
+            toml::Value::from(path.display().to_string()),
             settings.join(", ")
         );
     }
@@ -257,7 +269,7 @@ fn runs(options: &CoresOptions, threads: &[usize]) -> Result<(demo::result::Repo
     Ok((done, rows))
 }
 
-/// A cell of the plan as a row; none where no run of it did the work.
+/// A cell of the plan as a row; `None` if every run of it failed.
 fn row(cell: &Cell, runs: &[RunRecord], out: &Path) -> Option<Row> {
     let of_cell = runs.iter().filter(|run| run.cell == cell.cell && run.outcome == demo::result::Outcome::Done);
     let fastest = of_cell.min_by(|a, b| a.seconds.total_cmp(&b.seconds))?;
@@ -282,12 +294,12 @@ fn row(cell: &Cell, runs: &[RunRecord], out: &Path) -> Option<Row> {
     })
 }
 
-/// The serial stages, each with the least seconds that its work takes.
+/// The serial stages, each with the shortest time that its work takes.
 fn serial(busy: &BTreeMap<String, f64>) -> impl Iterator<Item = (&'static str, f64)> {
     SERIAL.iter().filter_map(|&(name, places)| Some((name, busy.get(name)? / places as f64)))
 }
 
-/// Sets what is relative to the run with one worker.
+/// Sets the fields that compare a row with the run with one worker.
 fn compare(rows: &mut [Row]) {
     let ones: Vec<Row> = rows.iter().filter(|row| row.threads == 1).cloned().collect();
     for row in rows {
@@ -298,7 +310,7 @@ fn compare(rows: &mut [Row]) {
     }
 }
 
-/// Seconds that `threads` workers take for work that took one worker these busy seconds a stage.
+/// Seconds that the model expects of `threads` workers, from the busy seconds of one worker.
 fn model(busy: &BTreeMap<String, f64>, threads: usize) -> f64 {
     let work: f64 = busy.iter().filter(|(name, _)| *name != IDLE).map(|(_, seconds)| seconds).sum();
     serial(busy).map(|(_, least)| least).fold(work / threads as f64, f64::max)

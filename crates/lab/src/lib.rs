@@ -1,7 +1,7 @@
 //! The lab: runs whole programs by a plan, measures, compares.
 //!
 //! - `commit`: a UTXO set written again.
-//! - `cores`: what more processors give.
+//! - `cores`: how much faster a reindex is with more workers.
 //! - `estimate`: how long mainnet would take on this machine.
 //! - `run`: whole programs, by a plan.
 //!

@@ -16,7 +16,7 @@ const GRACE: Duration = Duration::from_millis(200);
 /// answered, and each guess still costs a place for this long.
 const WRONG_GRACE: Duration = Duration::from_millis(50);
 
-/// Where all places are busy: time until the table is looked at again, if no connection ends or becomes idle before.
+/// Time between two looks at the table while all places are busy; the end of a connection, or an idle one, ends it early.
 const BUSY_PAUSE: Duration = Duration::from_millis(500);
 
 /// All of them.

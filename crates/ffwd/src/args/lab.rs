@@ -24,7 +24,7 @@ pub(crate) enum Lab {
     Run(LabRun),
     /// Write the whole UTXO set again, as flushes do (the work commit of a plan)
     Commit(LabCommit),
-    /// Measure what more processors give, on a chain made for it
+    /// Measure how much faster a reindex is with more workers
     Cores(LabCores),
     /// Measure this machine for about a minute; estimate how long a sync would take on it
     Estimate(LabEstimate),
@@ -254,25 +254,25 @@ mod tests {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LabCores {
-    /// File to write the result to, as JSON; a directory that exists gets cores.json
+    /// JSON file to write the result to; in an existing directory, cores.json
     #[arg(value_name = "OUT")]
     pub(crate) out: PathBuf,
     /// Number of full blocks of the chain
-    #[arg(long, value_name = "N", default_value_t = 800)]
+    #[arg(long, value_name = "N", default_value_t = 400)]
     pub(crate) blocks: u32,
-    /// Number of coins that it begins with
-    #[arg(long, value_name = "N", default_value_t = 2_000_000)]
+    /// Number of coins before the first full block
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub(crate) utxos: u64,
-    /// Runs of each kind
+    /// Number of runs of each kind
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) repeats: u32,
-    /// The most workers [default: one per processor]
+    /// Greatest number of workers [default: one per processor]
     #[arg(long, value_name = "N")]
     pub(crate) par: Option<NonZeroUsize>,
-    /// A bitcoind that does the same work, with the most threads alone
+    /// Program bitcoind to compare with; it runs with the greatest number of threads only
     #[arg(long, value_name = "FILE")]
     pub(crate) bitcoind: Option<PathBuf>,
-    /// A small chain, and each run once: to see that it works
+    /// Use a small chain and one run of each kind, to test the command
     #[arg(long)]
     pub(crate) quick: bool,
 }

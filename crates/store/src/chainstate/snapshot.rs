@@ -202,10 +202,13 @@ pub fn install_snapshot(disk: &Arc<dyn Disk>, layout: &Layout, dir: &Path, base:
 ///
 /// # Errors
 ///
-/// What the system says; [`finish_snapshot`] ends what was begun.
+/// What the system says; can be called again. [`finish_snapshot`] ends what was begun.
 pub fn validated_snapshot(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     let now = layout.chainstate_dir();
     let from_snapshot = layout.snapshot_dir();
+    if disk.metadata(&from_snapshot.join(BASE_BLOCKHASH))?.is_none() {
+        return finish_snapshot(disk, layout); // They were swapped before: once more would put the old one back.
+    }
     let swapped = match is_link(&**disk, layout)? {
         true => Err(DiskError::new("exchange", &now, std::io::ErrorKind::Unsupported)),
         false => disk.exchange(&now, &from_snapshot),
@@ -333,6 +336,30 @@ mod tests {
                 }
                 assert!(at < 150, "{scene}: it has fewer operations");
             }
+        }
+    }
+
+    /// Swapped twice, the coins at the base block would stay, under a program that goes on at the tip.
+    #[test]
+    fn a_swap_that_met_a_full_disk_can_be_tried_again() {
+        for (scene, be) in SCENES {
+            let mut met = 0;
+            for at in 0..150 {
+                let sim = prepared(at);
+                let disk = sim.shared();
+                install_snapshot(&disk, &layout(), BASE).unwrap();
+                be(&sim);
+                sim.fail_at(sim.operations() + at, 1, Accident::NoSpace);
+                if validated_snapshot(&disk, &layout()).is_err_and(|why| why.is_no_space()) {
+                    met += 1;
+                    sim.heal();
+                    validated_snapshot(&disk, &layout()).unwrap();
+                    let now = tip(&disk, &layout().chainstate_dir());
+                    assert_eq!(now, Some(BlockHash::from_bytes([9; 32])), "{scene}, full at {at}");
+                    assert!(disk.metadata(&layout().snapshot_dir()).unwrap().is_none(), "{scene}, full at {at}");
+                }
+            }
+            assert!(met > 0, "{scene}: no operation met a full disk");
         }
     }
 

@@ -142,7 +142,7 @@ fn append_can_be_retried_on_a_full_disk_and_not_after_a_failed_sync() {
             if flushed.is_ok() && failed.is_empty() {
                 break;
             }
-            // Who comes later is told why.
+            // A later error names the cause.
             if let (Err(first), Err(later)) = (&flushed, &again) {
                 assert!(later.to_string().contains(&first.what()), "{accident:?} at {at}: {later}");
             }

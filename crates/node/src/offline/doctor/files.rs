@@ -40,7 +40,7 @@ enum There {
     },
 }
 
-/// What is wrong with the first bytes of a block file.
+/// A fault of the first bytes of a block file.
 struct Begin {
     kind: Kind,
     what: String,
@@ -162,7 +162,7 @@ impl Look<'_> {
         }
     }
 
-    /// What is wrong with a file that begins with these bytes; `fetch_seconds` is for what it should hold.
+    /// The fault of a file that begins with these bytes. `fetch_seconds`: time to fetch the blocks that it should hold.
     fn wrong_begin(&self, files: &Files, raw: [u8; 4], len: u64, fetch_seconds: u64) -> Option<Begin> {
         let chain = self.options.params.chain.name();
         let plain: [u8; 4] = std::array::from_fn(|i| raw[i] ^ files.key[i]);
