@@ -428,7 +428,7 @@ fn impossible_plan_is_refused_with_its_line() {
     assert_eq!(bench.works().len(), 0, "nothing was run");
     let inside = RunOptions { out: bench.path("chain/out"), ..bench.plan(&good) };
     let error = run(&inside).unwrap_err();
-    assert!(error.to_string().contains("must not lie in the chain's own directory"), "{error}");
+    assert!(error.to_string().contains("must be outside the chain's own directory"), "{error}");
 }
 
 /// Every plan of the project reads; those that want a bitcoind say so where none is named.

@@ -228,7 +228,7 @@ impl Repair<'_> {
     /// Opening it to write stores the key that the files give away.
     fn key(&mut self) -> Result<(), Fault> {
         drop(lock::lock(self.options, self.events, false)?);
-        self.done("The key was worked out from the block files and stored in xor.dat");
+        self.done("The key was computed from the block files and stored in xor.dat");
         Ok(())
     }
 
