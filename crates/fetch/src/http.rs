@@ -155,7 +155,7 @@ impl Head {
             return never(format!("it sends the file packed ({encoding}), which was not asked for"));
         }
         let Some(length) = self.length.filter(|_| !self.has_transfer_encoding) else {
-            return never("it does not say how long the file is (no Content-Length)".to_owned());
+            return never("it does not send the length of the file (no Content-Length)".to_owned());
         };
         let tag = self.tag.clone();
         if self.status == 200 {

@@ -177,7 +177,7 @@ pub(crate) struct Sync {
     /// Report how each line of bitcoin.conf and settings.json is handled, and exit
     #[arg(long)]
     pub(crate) check_configuration: bool,
-    /// Start from this snapshot of the UTXO set: load its coins, connect the blocks from there to the tip, then validate the past in the same run [default: none]. A file; a pipe; -: standard input; http:// or https://: a mirror of the file (repeatable: all of them at once), of which no copy is kept, and which is gone on with after a break; auto: the mirrors of the highest snapshot of --snapshot-list that this program knows
+    /// Start from this snapshot of the UTXO set: load its coins, connect the blocks from there to the tip, then validate the past in the same run [default: none]. A file; a pipe; -: standard input; http:// or https://: a mirror of the file (repeatable: all of them at once; no copy is kept; a break is resumed); auto: the mirrors of the highest snapshot of --snapshot-list that this program knows
     #[arg(long, value_name = "FILE|URL|-|auto")]
     pub(crate) snapshot: Vec<String>,
     /// List of network, height and URL, one a line, for --snapshot auto [default: snapshots.txt in the data directory]

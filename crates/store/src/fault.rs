@@ -209,7 +209,7 @@ impl From<DiskError> for Fault {
 
 impl From<LockError> for Fault {
     fn from(error: LockError) -> Fault {
-        let wanted = "the lock that keeps two programs out of one data directory";
+        let wanted = "a data directory without another program";
         if let Some(source) = error.source {
             let kind = kind_of(&source);
             let takes =

@@ -130,7 +130,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("dnsseed", Flag, Connection, Used)
         .line(Sync, "0|1", yes_or_no, "Query DNS seeds for peers [default: 1, with --connect 0]"),
     o("externalip", Text, Connection, Used).many()
-        .lines(Sync, "ADDR", text, "An address of this node that peers are told, IP, IP:PORT or NAME.onion (repeatable)"),
+        .lines(Sync, "ADDR", text, "Address of this node that is announced to peers, IP, IP:PORT or NAME.onion (repeatable)"),
     o("fixedseeds", Flag, Connection, Used)
         .line(Sync, "0|1", yes_or_no, "Use fixed seeds if DNS seeds give no peers [default: 1]"),
     o("forcednsseed", Flag, Connection, Used)

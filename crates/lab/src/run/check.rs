@@ -52,7 +52,7 @@ fn arguments(plan: &Plan, programs: &Programs) -> Vec<Problem> {
         }
         asked.push((cell.program, work));
         if let Err(why) = takes(&programs.exes[cell.program], program.kind, work, &program.args) {
-            let what = format!("{} does not take its args in the work {}: {why}", program.label, work.name());
+            let what = format!("{} refuses its args in the work {}: {why}", program.label, work.name());
             problems.push(Problem { line: Some(program.line), what });
         }
     }

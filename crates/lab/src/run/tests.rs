@@ -128,7 +128,7 @@ fn arguments_that_a_program_does_not_take_end_the_plan_before_any_run() {
     let wrong = "[[program]]\nlabel = \"b\"\nargs = [\"--wrong\", \"x\"]\n";
     let options = bench.plan(&format!("{HEAD}{}{wrong}[[work]]\nkind = \"reindex\"\n", program("a", "")));
     let why = run(&options).unwrap_err().to_string();
-    assert!(why.contains("b does not take its args in the work reindex") && why.contains("'--wrong'"), "{why}");
+    assert!(why.contains("b refuses its args in the work reindex") && why.contains("'--wrong'"), "{why}");
     assert!(bench.works().is_empty() && !bench.path("out").exists());
     // Where no work has the program, its arguments are of no account.
     let only = format!("{HEAD}{}{wrong}[[work]]\nkind = \"reindex\"\nprograms = [\"a\"]\n", program("a", ""));

@@ -103,7 +103,7 @@ pub(crate) fn why_unreadable(params: &Params, note: &Note) -> Message {
             }
             None => {
                 let advice = "Check whether these are block files, and whether their xor.dat is in the same directory";
-                (format!("it begins with {magic:02x?}, the magic of no known network"), advice.to_owned())
+                (format!("it begins with {magic:02x?}, not the magic of a known network"), advice.to_owned())
             }
         },
         _ => ("its records are damaged".to_owned(), "Get the file again from where it came from".to_owned()),

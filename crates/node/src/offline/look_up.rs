@@ -240,7 +240,7 @@ impl View {
         }
         let pos = of.data().ok_or_else(|| {
             let why = format!("Block not available (pruned data): ids and outputs of block {} are asked for", of.hash);
-            Fault::refused(why, "Ask for tweaks alone, without --outputs and --unspent, or for a newer block")
+            Fault::refused(why, "Request only tweaks, without --outputs and --unspent, or for a newer block")
         })?;
         let bytes = self.locked.files.read_block(pos)?;
         let mut transactions = silent_transactions(db, of.hash, &bytes, entries)?;

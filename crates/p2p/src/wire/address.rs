@@ -195,7 +195,7 @@ impl fmt::Display for TargetError {
                 self.text
             );
         }
-        write!(f, "{:?} is no address: wanted HOST, HOST:PORT, [IPV6]:PORT or NAME.onion:PORT", self.text)
+        write!(f, "{:?} is not an address: wanted HOST, HOST:PORT, [IPV6]:PORT or NAME.onion:PORT", self.text)
     }
 }
 

@@ -55,7 +55,7 @@ enum Phase {
         chunks_left: usize,
         failed: Option<BlockError>,
     },
-    /// All that is said about it is good.
+    /// All checks passed.
     Good,
     /// The lowest block, good, and on its way to the backend.
     Committing,
