@@ -271,7 +271,7 @@ mod tests {
             ("beside an empty block file", &[("blk00000.dat", b"")], true, Ok(false)),
             ("beside a block file of zeros", &[("blk00000.dat", &[0; 100])], true, Ok(false)),
             ("beside an undo file", &[("rev00000.dat", b"x")], true, Ok(false)),
-            ("beside unknown bytes", &[("blk00000.dat", b"xyz..")], true, Err("and no xor.dat beside it")),
+            ("beside unknown bytes", &[("blk00000.dat", b"xyz..")], true, Err("and no xor.dat in its directory")),
             (
                 "beside another network's",
                 &[("blk00000.dat", b"\x0a\x03\xcf\x40....")],

@@ -63,7 +63,7 @@ fn reindex_of_damaged_file_keeps_every_other_block() {
         ("a size beyond 4 MB", around(&huge), 206, Some(middle), "a record of 4000001 bytes"),
         ("a size beyond the file", beyond, 206, Some(good.len()), "508 bytes do not deserialize as a block"),
         ("a duplicate", around(all[50]), 206, Some(middle + 8), "1 blocks are in the files more than once"),
-        ("everything twice", [&good[..], &good].concat(), 206, Some(good.len() + 8), "206 blocks lie"),
+        ("everything twice", [&good[..], &good].concat(), 206, Some(good.len() + 8), "206 blocks are in the files"),
         ("backwards", all.iter().rev().copied().collect::<Vec<_>>().concat(), 206, None, ""),
         ("zeros behind", [&good[..], &[0; 100_000]].concat(), 206, None, ""),
         (

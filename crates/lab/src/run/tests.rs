@@ -389,7 +389,7 @@ fn impossible_plan_is_refused_with_its_line() {
         ("chain not there", good.replace("@CHAIN@", "/nowhere"), 5, "no chain at /nowhere"),
         ("placeholder left", good.replace("@CHAIN@", "@HERE@"), 5, "no chain at"),
         ("no block files", good.replace("@CHAIN@", "empty"), 5, "no block files in"),
-        ("unknown files", good.replace("@CHAIN@", "foreign"), 5, "and no xor.dat beside it"),
+        ("unknown files", good.replace("@CHAIN@", "foreign"), 5, "and no xor.dat in its directory"),
         ("beyond the chain", good.replace("\"reindex\"", "\"reindex\"\nstopatheight = 4"), 10, "ends at height 3"),
         (
             "a height for a commit",
