@@ -5,7 +5,7 @@
 Blocks come in a file: `reindex` of it, and `import` into an empty data directory (bitcoind: -loadblock); and one after
 another from a scripted peer (feeding.py). They are the chains with invalid blocks and the consensus traps of the test data
 (FFWD_TEST_DATA, else ../shared/data), and random trees of valid and invalid blocks (blocks.py), without those whose bodies
-are damaged, which docs/gaps.md names. NAME picks the cases whose names contain it.
+are damaged, which docs/differences.md names. NAME picks the cases whose names contain it.
 Compared: every record of blocks/index: block entries, file entries, last file, flags.
 """
 
@@ -43,7 +43,7 @@ DAMAGED = {
     "bad-witness-merkle-match",
     "unexpected-witness",
 }
-# Where the records differ, and why: docs/gaps.md.
+# Where the records differ, and why: docs/differences.md.
 KNOWN = {
     "trap good block with 7 bytes after it inside the record": "the size of the record, not of the block, is counted",
     "trap two tips of equal work, the first in the file linked last": "bitcoind loses blocks before their parents",

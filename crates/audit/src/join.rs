@@ -241,7 +241,7 @@ fn genesis(chain: &str) -> Option<BlockHash> {
 
 /// What was made less what was spent is what is left.
 fn balanced(blocks: &[&BlocksRecord], coins: &[&CoinsRecord]) -> Result<(), Refusal> {
-    const CHECKED: &str = "sums were looked at when the record was read";
+    const CHECKED: &str = "sums were checked when the record was read";
     let made = blocks.iter().fold(Sums::default(), |sum, record| sum.plus(&record.made_sums().expect(CHECKED)));
     let left = coins.iter().fold(Sums::default(), |sum, record| sum.plus(&record.sums().expect(CHECKED)));
     let difference = made.minus(&left);

@@ -40,7 +40,7 @@ fn in_the_way(path: &Path, first: u32, last: u32, from: u32, to: u32) -> Fault {
     let path = path.display();
     if (first, last) == (from, to) {
         let why = format!("{path}: blocks {from} to {to} are exported already");
-        return Fault::refused(why, "Give --force to write over the file, or export to another directory");
+        return Fault::refused(why, "Give --force to overwrite the file, or export to another directory");
     }
     let why = format!("{path}: it holds blocks {first} to {last} already, and blocks {from} to {to} overlap them");
     Fault::refused(why, "Remove it, or export to another directory")

@@ -173,7 +173,7 @@ impl Selection {
         }
         let bare = self.tables.iter().find(|table| self.fields(**table).is_empty());
         bare.map_or(Ok(()), |table| {
-            Err(BadSelection(format!("no column of {} is wanted: leave it out of --tables", table.name())))
+            Err(BadSelection(format!("no column of {} is selected: remove it from --tables", table.name())))
         })
     }
 

@@ -155,7 +155,7 @@ impl Head {
             return never(format!("it sends the file packed ({encoding}), which was not asked for"));
         }
         let Some(length) = self.length.filter(|_| !self.has_transfer_encoding) else {
-            return never("it does not say how long the file is (no Content-Length)".to_owned());
+            return never("it does not send the length of the file (no Content-Length)".to_owned());
         };
         let tag = self.tag.clone();
         if self.status == 200 {
@@ -223,8 +223,8 @@ mod tests {
         for (row, lines, want) in [
             ("a web page", "HTTP/1.1 200 OK|Content-Type: text/html; charset=x|Content-Length: 4", "web page"),
             ("gzip", "HTTP/1.1 200 OK|Content-Encoding: gzip|Content-Length: 4", "packed (gzip)"),
-            ("chunks", "HTTP/1.1 200 OK|Transfer-Encoding: chunked", "how long"),
-            ("no length", "HTTP/1.1 200 OK", "how long"),
+            ("chunks", "HTTP/1.1 200 OK|Transfer-Encoding: chunked", "length of the file"),
+            ("no length", "HTTP/1.1 200 OK", "length of the file"),
             ("no range", "HTTP/1.1 206 X|Content-Length: 100", "without saying which"),
             ("another range", "HTTP/1.1 206 X|Content-Length: 100|Content-Range: bytes 0-99/1000", "another part"),
             ("too much", "HTTP/1.1 206 X|Content-Length: 101|Content-Range: bytes 100-200/1000", "another part"),

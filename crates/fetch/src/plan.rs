@@ -273,7 +273,7 @@ impl Plan {
             (_, Some(total), ..) if total != body.total => {
                 Some(format!("its file has {} bytes, and that of the others {total}", body.total))
             }
-            (_, _, Some(first), _) if !first.starts_with(&self.magic) => Some("its file is no snapshot".to_owned()),
+            (_, _, Some(first), _) if !first.starts_with(&self.magic) => Some("its file is not a snapshot".to_owned()),
             (_, _, Some(first), Some(other)) if first != other => Some("its file is another snapshot".to_owned()),
             _ => None,
         };
@@ -402,7 +402,7 @@ impl Plan {
             let (kept, dropped) = if source < other { (source, other) } else { (other, source) };
             if self.mirrors[kept].is_used() && self.mirrors[dropped].is_used() {
                 let why = format!(
-                    "it and {} send different bytes near byte {at}, and no third mirror says which are right",
+                    "it and {} send different bytes near byte {at}, and there is no third mirror to decide",
                     self.mirrors[kept].name
                 );
                 self.drop_mirror(dropped, &why, Sent::ThrownAway);

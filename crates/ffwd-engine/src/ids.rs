@@ -10,7 +10,7 @@ pub struct ParseHashError(String);
 
 impl fmt::Display for ParseHashError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is not a hash: 64 hexadecimal digits are wanted, as bitcoin-cli prints them", self.0)
+        write!(f, "{:?} is not a hash: expected 64 hexadecimal digits, as bitcoin-cli prints them", self.0)
     }
 }
 

@@ -395,7 +395,7 @@ impl SyncJob<'_> {
         }
         if self.sync.exit_at_tip && self.sync.seeks_none() && self.job.options.stop_at_height.is_none() {
             let why = "a sync without peers never reaches the tip of their chain";
-            return Err(Error::refused(why, "Name a peer, or follow the chain until the sync is told to stop"));
+            return Err(Error::refused(why, "Name a peer, or follow the chain until the sync is stopped"));
         }
         Ok(())
     }

@@ -78,9 +78,9 @@ pub(crate) enum Command {
     Info(Info),
     /// Show a network's parameters: assumed-valid block, minimum work, snapshots, deployments, port
     Params(Params),
-    /// Say what is wrong with the data directory, what that means and what helps; changes nothing
+    /// Check the data directory: each defect, its effect, and the command that repairs it; changes nothing
     Doctor(doctor::Doctor),
-    /// Mend the data directory with the least work: what can be read stays, what is damaged or missing is fetched
+    /// Repair the data directory with the least work: keep readable data, download damaged or missing blocks
     Repair(doctor::Repair),
     /// Build optional indexes from the blocks of the data directory
     Index(indexes::Index),
@@ -95,7 +95,7 @@ pub(crate) enum Command {
     /// Show a running sync on a full screen
     #[cfg(feature = "top")]
     Top(service::Top),
-    /// Write man pages and shell completions into a directory
+    /// Write man pages, shell completions and reference pages into a directory
     #[cfg(feature = "manuals")]
     Manuals(service::Manuals),
     /// Inspect, write, load and compare UTXO sets
@@ -123,13 +123,13 @@ pub(crate) enum Command {
 pub(crate) struct Common {
     #[command(flatten)]
     pub(crate) core: Given<{ Place::Common as u8 }>,
-    /// Leave out the files that the configuration file includes
+    /// Ignore includeconf lines of the configuration file
     #[arg(long, hide = true)]
     pub(crate) noincludeconf: bool,
     /// Print the result as one JSON object on one line
     #[arg(long)]
     pub(crate) json: bool,
-    /// Kind of processor whose kernels run, to measure and to test; auto: all that this one has [default: auto]
+    /// Instruction set to use, for benchmarks and tests; auto: the best of this processor [default: auto]
     #[arg(long, value_name = "KIND", value_parser = cpu_parser())]
     pub(crate) cpu: Option<Cpu>,
 }
@@ -137,7 +137,7 @@ pub(crate) struct Common {
 /// What happens to a file that is there.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Overwrite {
-    /// Write over files that are there
+    /// Overwrite existing files
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -151,7 +151,7 @@ pub(crate) struct Writing {
     /// What `coins load` has in place of `--prune`.
     #[arg(skip)]
     pub(crate) prune: Option<Prune>,
-    /// Leave one of the optimizations out, to measure what it gives (repeatable)
+    /// Disable one optimization, for benchmarks (repeatable)
     #[cfg(feature = "ablation")]
     #[arg(long, value_name = "IDEA", value_parser = idea_parser())]
     pub(crate) without: Vec<Idea>,
@@ -163,21 +163,21 @@ pub(crate) struct Writing {
 pub(crate) struct Sync {
     #[command(flatten)]
     pub(crate) core: Given<{ Place::Sync as u8 }>,
-    /// Use the blocks of this data directory, of its directory blocks, or of this block file beside those of peers (repeatable); it is only read, with any key, plain or packed (gzip, xz, zstd), and its node may run
+    /// Use the blocks of this data directory, blocks directory or block file, in addition to peers (repeatable). It is only read, with any obfuscation key, plain or compressed (gzip, xz, zstd); its node may run
     #[arg(long, value_name = "PATH")]
     pub(crate) from: Vec<PathBuf>,
-    /// Blocks that may be asked for beyond the lowest that has not arrived [default: 1024, as in Core]
+    /// Download window: blocks requested beyond the lowest missing one [default: 1024, as in Core]
     #[arg(long, value_name = "BLOCKS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) window: Option<u32>,
     #[command(flatten)]
     pub(crate) download: download::Download,
-    /// Exit when the peers' best chain is connected, instead of following it. Waits until one peer has sent its headers, and at most a minute for the others of --connect and --addnode
+    /// Exit when the best chain of the peers is connected, instead of following it. Waits for the headers of one peer, and up to a minute for the other peers of --connect and --addnode
     #[arg(long)]
     pub(crate) exit_at_tip: bool,
-    /// Say what becomes of each line of bitcoin.conf and settings.json, and exit
+    /// Report how each line of bitcoin.conf and settings.json is handled, and exit
     #[arg(long)]
     pub(crate) check_configuration: bool,
-    /// Begin with this snapshot of the UTXO set: headers, then its coins, the blocks from there to the tip, then validate the past in the same run [default: none]. A file; a pipe; -: standard input; http:// or https://: a mirror of the file (repeatable: all of them at once), of which no copy is kept, and which is gone on with after a break; auto: the mirrors of the highest snapshot of --snapshot-list that this program knows
+    /// Start from this snapshot of the UTXO set: load its coins, connect the blocks from there to the tip, then validate the past in the same run [default: none]. A file; a pipe; -: standard input; http:// or https://: a mirror of the file (repeatable: all of them at once; no copy is kept; a break is resumed); auto: the mirrors of the highest snapshot of --snapshot-list that this program knows
     #[arg(long, value_name = "FILE|URL|-|auto")]
     pub(crate) snapshot: Vec<String>,
     /// List of network, height and URL, one a line, for --snapshot auto [default: snapshots.txt in the data directory]
@@ -185,7 +185,7 @@ pub(crate) struct Sync {
     pub(crate) snapshot_list: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) trust: coins::Trust,
-    /// Make the UTXO set with these hints (BIP 456) up to their height, without looking a coin up [default: none]; with --prune, in a data directory without blocks, below the assumed-valid block alone. There amounts, maturity and locks of spent coins are not checked, as scripts are not. Wrong hints are found out: then the sync goes the ordinary way
+    /// Build the UTXO set with these hints (BIP 456) up to their height, without coin look-ups [default: none]. Needs --prune and a data directory without blocks. Below that height amounts, maturity and locks of spent coins are not checked, as scripts are not. Invalid hints are detected; the sync then falls back to full validation
     #[arg(long, value_name = "FILE", conflicts_with = "snapshot")]
     pub(crate) hints: Option<PathBuf>,
     /// Number of outbound connections
@@ -211,7 +211,7 @@ pub(crate) type Before = Given<{ Place::Before as u8 }>;
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Reindex {
-    /// Rebuild the UTXO set alone; the old one stays until the new one is complete
+    /// Rebuild only the UTXO set; the old one stays until the new one is complete
     #[arg(long)]
     pub(crate) chainstate_only: bool,
     /// Hash of the UTXO set to compute at the end
@@ -225,7 +225,7 @@ pub(crate) struct Reindex {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Verify {
-    /// 0 reads blocks, 1 checks each of them, 2 reads undo data, 3 disconnects them in memory, 4 connects them again
+    /// Depth: 0 reads blocks, 1 checks them, 2 reads undo data, 3 disconnects them in memory, 4 connects them again
     #[arg(long, value_name = "0..4", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=4))]
     pub(crate) level: u8,
     /// Number of blocks below the tip; 0: all

@@ -18,8 +18,7 @@ use std::process::ExitCode;
 const INPUT_BYTES_MAX: u64 = 1 << 20;
 
 /// What helps where an audit does not end well.
-const FINDING_ADVICE: &str =
-    "docs/audit.md says what each finding means; on a failing drive, copy the files and try again";
+const FINDING_ADVICE: &str = "docs/audit.md explains each finding; on a failing drive, copy the files and try again";
 
 /// Runs one of the commands.
 pub(crate) fn run(command: &Audit) -> Result<ExitCode, Failure> {

@@ -315,7 +315,7 @@ fn diff_json(report: &DiffReport) -> String {
 fn diff_line(report: &DiffReport) -> String {
     let DiffReport { first, second, only_first, only_second, changed } = report;
     format!(
-        "{} coins at block {} and {} at block {}: {} in the first alone, {} in the second alone, {} differ",
+        "{} coins at block {} and {} at block {}: {} only in the first, {} only in the second, {} differ",
         human::count(first.1),
         first.0,
         human::count(second.1),

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 const UTXOS: u64 = 20_000;
 
 /// What helps where making a chain, drawing it, or a command of the lab fails.
-pub(crate) const LAB_ADVICE: &str = "docs/lab.md says what each command of the lab needs";
+pub(crate) const LAB_ADVICE: &str = "docs/lab.md lists the needs of each command of the lab";
 
 #[derive(Serialize)]
 struct DemoObject<'a> {

@@ -136,7 +136,7 @@ pub(crate) fn repair(given: &Repair, line: &OnLine) -> Result<ExitCode, Failure>
 
 fn repair_lines(report: &RepairReport) -> String {
     if report.done.is_empty() && report.left.is_empty() {
-        return "nothing was to be mended".to_owned();
+        return "nothing to repair".to_owned();
     }
     let left = report.left.iter().map(|left| format!("left: {left}"));
     report.done.iter().cloned().chain(left).collect::<Vec<_>>().join("\n")

@@ -12,13 +12,13 @@ pub(crate) const INTERRUPTED: u8 = 130;
 pub(crate) const CLOSED_PIPE: u8 = 141;
 
 /// Each code, and what it means, one sentence a line.
-const CODES: [(u8, &[&str]); 5] = [
+pub(crate) const CODES: [(u8, &[&str]); 5] = [
     (
         DONE,
         &[
-            "The command did what it was asked to do.",
-            "sync --exit-at-tip: the best chain that is known is connected and committed, or --stopatheight is reached.",
-            "A chain with a block that ffwd found to break a rule, in this run or an earlier one, is no better chain.",
+            "The command succeeded.",
+            "sync --exit-at-tip: the best known chain is connected and committed, or --stopatheight is reached.",
+            "A chain with a block that ffwd found to break a rule, in this run or an earlier one, does not count as a better chain.",
             "A sync without --exit-at-tip has no end of its own: stopped by Ctrl-C or SIGTERM it ends with 0.",
             "coins diff: the two files have the same coins.",
         ],
@@ -26,19 +26,19 @@ const CODES: [(u8, &[&str]); 5] = [
     (
         FAULT,
         &[
-            "A fault of the disk, the network, a file or the configuration; standard error says what happened and what to do.",
-            "sync, reindex, import: the chain ends before the best one that is known; end_reason of --json says why.",
-            "So too where a mark of invalidateblock or of bitcoind shuts out a better chain: such a mark may be wrong.",
+            "A fault of the disk, the network, a file or the configuration; standard error has what happened and what to do.",
+            "sync, reindex, import: the chain ends before the best one that is known; end_reason of --json has the reason.",
+            "This includes a better chain with a block marked invalid by invalidateblock or bitcoind: the mark may be wrong.",
             "verify, audit: something is not valid.",
             "coins diff: the two files differ.",
             "doctor: something is wrong with the data directory.",
-            "repair: something is left that it cannot mend.",
+            "repair: some damage remains that it cannot repair.",
         ],
     ),
     (
         USAGE,
         &[
-            "Wrong use: an option or a value that this command does not take. Nothing was done.",
+            "Wrong use: an option or a value that this command does not accept. Nothing was changed.",
             "coins diff: a file cannot be read.",
         ],
     ),
@@ -46,7 +46,7 @@ const CODES: [(u8, &[&str]); 5] = [
         INTERRUPTED,
         &[
             "Stopped by Ctrl-C or SIGTERM before the end.",
-            "What was committed is kept: the same command continues from there.",
+            "Committed blocks are kept: the same command continues from there.",
         ],
     ),
     (CLOSED_PIPE, &["coins dump -: the reader of standard output closed it before the end."]),

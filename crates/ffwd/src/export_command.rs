@@ -35,9 +35,7 @@ pub(crate) fn run(given: &Export) -> Result<ExitCode, Failure> {
         return tweaks(given);
     }
     if given.format != Format::Parquet {
-        return Err(Failure::Usage(
-            "blocks are exported as parquet alone: --format csv and sqlite need --coins".into(),
-        ));
+        return Err(Failure::Usage("blocks are exported only as parquet: --format csv and sqlite need --coins".into()));
     }
     let selection = Selection::new(&given.tables, &given.columns, given.nested);
     let selection = selection.map_err(|why| Failure::Usage(why.to_string()))?;

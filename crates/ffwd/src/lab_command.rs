@@ -372,7 +372,7 @@ fn plot(given: &LabPlot) -> Result<ExitCode, Failure> {
     let report = demo::plot::plot(&options).map_err(|why| match why {
         PlotError::Baseline { .. } => Failure::Usage(why.to_string()),
         PlotError::Exists { .. } => {
-            Failure::fault(why.to_string(), "Give --force to write over it, or name another --out")
+            Failure::fault(why.to_string(), "Give --force to overwrite it, or name another --out")
         }
         _ => Failure::fault(why.to_string(), LAB_ADVICE),
     })?;

@@ -63,7 +63,7 @@ fn index_lines(chain: &str, report: &IndexReport) -> String {
     let names = report.indexes.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
     let height = human::count(report.height.to_u32().into());
     let stopped = if report.stopped { "; stopped, the same command goes on from there" } else { "" };
-    format!("{names} of {chain} stand at height {height}, after {}{stopped}", human::duration(report.seconds))
+    format!("{names} of {chain} reached height {height}, after {}{stopped}", human::duration(report.seconds))
 }
 
 /// Runs a look-up and prints what it gives.

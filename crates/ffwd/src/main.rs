@@ -24,6 +24,7 @@ mod exit_codes;
 mod export_command;
 mod features;
 mod heap;
+mod help;
 mod hints_command;
 #[cfg(feature = "lab")]
 mod lab_command;
@@ -41,6 +42,8 @@ mod out_file;
 mod output;
 mod params_command;
 mod progress;
+#[cfg(feature = "manuals")]
+mod reference;
 #[cfg(feature = "server")]
 mod serve;
 #[cfg(feature = "server")]
@@ -60,7 +63,7 @@ mod top;
 mod written_file;
 
 use args::{Cli, Command, Common, HashType, Info, Verify, Writing};
-use clap::Parser;
+use clap::FromArgMatches as _;
 use conf::OnLine;
 use node::jobs;
 use node::options::Options;
@@ -132,8 +135,8 @@ impl From<conf::ConfError> for Failure {
 }
 
 /// What helps when a mapped table cannot be read.
-const UNREADABLE: &str = "Nothing that was committed is lost: look at the drive and the system's log, put the file back if it \
-                          was changed, then start again; ffwd reindex rebuilds what cannot be read any more";
+const UNREADABLE: &str = "Committed data is not lost: check the drive and the system's log, restore the file if it \
+                          was changed, then start again; ffwd reindex rebuilds unreadable data";
 
 fn main() -> ExitCode {
     sys::bus_error::end_with_a_message(UNREADABLE);
@@ -156,7 +159,8 @@ fn parse(words: Vec<std::ffi::OsString>) -> Result<Cli, Failure> {
     if let Some(why) = features::missing(&words) {
         return Err(Failure::Usage(why));
     }
-    Cli::try_parse_from(words).map_err(|error| match args::cores_words(&error) {
+    let read = help::command().try_get_matches_from(words).and_then(|matches| Cli::from_arg_matches(&matches));
+    read.map_err(|error| match args::cores_words(&error) {
         Some(words) => Failure::Usage(words),
         None => error.exit(),
     })

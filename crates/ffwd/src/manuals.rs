@@ -1,12 +1,11 @@
-//! `ffwd manuals`: man pages and shell completions, made from the options themselves.
+//! `ffwd manuals`: man pages, shell completions and reference pages, made from the options themselves.
 //!
 //! ```text
-//! DIR/man/ffwd.1, ffwd-sync.1, ..    DIR/completions/ffwd.bash, _ffwd (zsh), ffwd.fish
+//! DIR/man/ffwd.1, ffwd-sync.1, ..    DIR/completions/ffwd.bash, _ffwd (zsh), ffwd.fish    DIR/reference: pages in Markdown
 //! ```
 
-use crate::args::{Cli, service};
-use crate::{Failure, out_file, output};
-use clap::CommandFactory as _;
+use crate::args::service;
+use crate::{Failure, help, out_file, output, reference};
 use clap_complete::Shell;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,20 +26,21 @@ pub(crate) fn run(given: &service::Manuals) -> Result<ExitCode, Failure> {
     write(&given.dir).map_err(|why| {
         Failure::fault(format!("{}: {why}", given.dir.display()), "Name a directory that this user may write to")
     })?;
-    output::print(&format!("man pages and completions are in {}", given.dir.display()));
+    output::print(&format!("man pages, completions and reference pages are in {}", given.dir.display()));
     Ok(ExitCode::SUCCESS)
 }
 
 /// The files that are written.
 fn files(dir: &Path) -> Vec<PathBuf> {
-    let mut cli = Cli::command();
+    let mut cli = help::command();
     cli.build();
     let man = dir.join("man");
     let completions = dir.join("completions");
     let pages = cli.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help");
     let pages = pages.map(|command| man.join(format!("ffwd-{}.1", command.get_name())));
     let shells = ["ffwd.bash", "_ffwd", "ffwd.fish"].map(|name| completions.join(name));
-    pages.chain([man.join("ffwd.1")]).chain(shells).collect()
+    let reference = reference::pages().map(|(name, _)| dir.join("reference").join(name));
+    pages.chain([man.join("ffwd.1")]).chain(shells).chain(reference).collect()
 }
 
 fn write(dir: &Path) -> io::Result<()> {
@@ -48,9 +48,14 @@ fn write(dir: &Path) -> io::Result<()> {
     let completions = dir.join("completions");
     std::fs::create_dir_all(&man)?;
     std::fs::create_dir_all(&completions)?;
-    clap_mangen::generate_to(Cli::command(), &man)?;
+    clap_mangen::generate_to(help::command(), &man)?;
     for shell in SHELLS {
-        clap_complete::generate_to(shell, &mut Cli::command(), "ffwd", &completions)?;
+        clap_complete::generate_to(shell, &mut help::command(), "ffwd", &completions)?;
+    }
+    let pages = dir.join("reference");
+    std::fs::create_dir_all(&pages)?;
+    for (name, text) in reference::pages() {
+        std::fs::write(pages.join(name), text)?;
     }
     Ok(())
 }
@@ -71,7 +76,7 @@ mod tests {
         }
         let read =
             |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap_or_else(|why| panic!("{name}: {why}"));
-        for command in Cli::command().get_subcommands() {
+        for command in help::command().get_subcommands() {
             let page = read(&format!("man/ffwd-{}.1", command.get_name()));
             assert!(page.contains(".TH ffwd-"), "{page}");
         }

@@ -11,10 +11,9 @@ pub(crate) mod logging;
 mod table;
 pub(crate) mod values;
 
-pub(crate) use table::TABLE;
+pub(crate) use table::{OWN, TABLE};
 
 use clap::builder::ValueParser;
-use table::OWN;
 
 /// A group of arguments: commands have them all or none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -284,7 +283,7 @@ pub(crate) fn find(name: &str) -> Option<&'static CoreOption> {
 /// What may be said of a name that bitcoind does not have.
 pub(crate) fn hint(name: &str) -> String {
     if OWN.iter().any(|(own, _)| *own == name) {
-        return ": it is ffwd's own, for the command line alone".to_owned();
+        return ": it is ffwd's own, only for the command line".to_owned();
     }
     nearest(name).map(|near| format!(": did you mean {near}?")).unwrap_or_default()
 }
@@ -455,7 +454,7 @@ mod tests {
         ] {
             assert_eq!(nearest(name), want, "{name}");
         }
-        assert_eq!(hint("exit-at-tip"), ": it is ffwd's own, for the command line alone");
+        assert_eq!(hint("exit-at-tip"), ": it is ffwd's own, only for the command line");
         assert_eq!((distance("ab", "ba"), distance("", ""), distance("abc", "abc")), (1, 0, 0));
     }
 

@@ -15,7 +15,7 @@ pub(crate) fn check_free(path: &Path, overwrite: bool) -> Result<(), Failure> {
     let is_regular = |kind: FileType| kind.is_file() || kind.is_dir();
     match fs::metadata(path) {
         Ok(known) if is_regular(known.file_type()) && !overwrite => {
-            let advice = "Give --force to write over it, or name another file";
+            let advice = "Give --force to overwrite it, or name another file";
             Err(Failure::fault(format!("{}: it is there already", path.display()), advice))
         }
         _ => Ok(()),

@@ -22,7 +22,7 @@ use kernels::Kernels;
 use kernels::cpu::Cpu;
 use node::machine_memory::{self, MachineMemory};
 use node::options::{Clock, IndexKind, Limits, Options, Prune, Sizes};
-use primitives::{BlockHash, Height};
+use primitives::{BlockHash, Height, human};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -37,7 +37,7 @@ const REFUSED: [(&str, &str); 3] = [
 ];
 
 /// Note about `-prune=1`.
-const MANUAL: &str = "prune=1 is Core's manual pruning: block files are removed by the call pruneblockchain alone, ffwd's with --server or bitcoind's";
+const MANUAL: &str = "prune=1 is Core's manual pruning: block files are removed only by the call pruneblockchain, ffwd's with --server or bitcoind's";
 
 /// All options of a command on a data directory.
 #[derive(Debug)]
@@ -504,11 +504,13 @@ pub(crate) fn dbcache_bytes(dbcache: Dbcache, workers: usize) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// Says what was chosen for the cache.
+/// The chosen size of the cache, and how it follows from the memory.
 fn chosen(options: &Options) -> String {
-    let left = MachineMemory::default().left().map_or_else(|| "?".to_owned(), |bytes| (bytes >> 20).to_string());
-    let chosen = options.dbcache_bytes >> 20;
-    format!("dbcache: {chosen} MiB, half of what is left of {left} without {}", machine_memory::BESIDE_BYTES >> 20)
+    let mib = |bytes: u64| human::count(bytes >> 20);
+    let free = MachineMemory::default().left().map_or_else(|| "?".to_owned(), mib);
+    let chosen = mib(options.dbcache_bytes as u64);
+    let beside = mib(machine_memory::BESIDE_BYTES);
+    format!("dbcache: {chosen} MiB (automatic: half of {free} MiB free, less {beside}; set with --dbcache)")
 }
 
 impl Settings {
@@ -591,7 +593,8 @@ mod tests {
         let (auto, said) = reindex(&[conf], "--dbcache auto").unwrap();
         assert!(auto.options.sizes.dbcache_follows && !from_file_follows, "{said}");
         let mib = auto.options.dbcache_bytes >> 20;
-        assert!(said.contains(&format!("dbcache: {mib} MiB, half of what is left of ")), "{said}");
+        let mib = human::count(mib as u64);
+        assert!(said.contains(&format!("dbcache: {mib} MiB (automatic: half of ")), "{said}");
     }
 
     #[test]

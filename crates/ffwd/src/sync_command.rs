@@ -296,7 +296,8 @@ mod tests {
             Some(Path::new("/var/lib/bitcoind"))
         );
         for (name, want) in [
-            ("ExecStartPre=", "!/bin/chgrp bitcoin /etc/bitcoin"),
+            // bitcoind's unit has `!`; with `+` the empty CapabilityBoundingSet does not count for it.
+            ("ExecStartPre=", "+/bin/chgrp bitcoin /etc/bitcoin"),
             ("ConfigurationDirectory=", "bitcoin"),
             ("ConfigurationDirectoryMode=", "0710"),
             ("User=", "bitcoin"),

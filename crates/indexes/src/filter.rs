@@ -191,7 +191,7 @@ pub fn decode(filter: &[u8]) -> Result<Vec<u64>, DecodeError> {
         values.push(last);
     }
     if at.div_ceil(8) != bytes.len() {
-        return Err(DecodeError::Value { offset: start, what: "no bytes stand behind a filter" });
+        return Err(DecodeError::Value { offset: start, what: "no bytes follow a filter" });
     }
     Ok(values)
 }

@@ -85,7 +85,7 @@ impl fmt::Display for Error {
             }
             Error::NotWhole(path) => {
                 let path = path.display();
-                write!(f, "the set in {path} stands at no block: `ffwd reindex --chainstate-only` makes it whole")
+                write!(f, "the set in {path} has no best block: `ffwd reindex --chainstate-only` makes it whole")
             }
             Error::Remove(path, error) => write!(f, "{} cannot be removed: {error}", path.display()),
             Error::Store(fault) => write!(f, "{fault}"),
@@ -326,6 +326,6 @@ mod tests {
         let dir = scratch.path().join("regtest/chainstate");
         std::fs::create_dir_all(&dir).unwrap();
         drop(Chainstate::open(RealDisk::shared(), &dir).unwrap());
-        assert!(commit(&options).unwrap_err().to_string().contains("stands at no block"));
+        assert!(commit(&options).unwrap_err().to_string().contains("has no best block"));
     }
 }

@@ -407,7 +407,7 @@ fn footer(file: &[u8]) -> std::result::Result<(Handle, Handle), Damage> {
     }
     let mut reader = Reader(&footer[..FOOTER_BYTES - 8]);
     let handles = Handle::read(&mut reader).zip(Handle::read(&mut reader));
-    handles.ok_or_else(|| Damage::new(start, "the places of two blocks", "numbers without end"))
+    handles.ok_or_else(|| Damage::new(start, "the places of two blocks", "an endless sequence of numbers"))
 }
 
 /// Where the filter block's contents lie, if the table has one of the known kind. `will_need` is told before all of it is

@@ -88,7 +88,7 @@ fn run(bench: &mut Bench<'_>, inputs: &Inputs) -> Result<(), Error> {
     let is_null = |tx: &Transaction<'_>| tx.inputs().any(|input| input.prevout().is_null());
     table.way("outpoint built, then compared", move || block.transactions().filter(is_null).count());
     let whole = |tx: &Transaction<'_>| tx.inputs().any(|input| *input.prevout_bytes() == NULL_PREVOUT);
-    table.way("36 bytes compared where they lie", move || block.transactions().filter(whole).count());
+    table.way("36 bytes compared in place", move || block.transactions().filter(whole).count());
     table.way("number first, then the hash", move || {
         block.transactions().filter(|tx| check_prevouts(tx).is_err()).count()
     });

@@ -122,7 +122,7 @@ impl Report {
             let unit = rows[0].unit;
             let memory = if has_memory { "         bytes |   allocs |" } else { "" };
             let line = if has_memory { "--------------:|---------:|" } else { "" };
-            let beside = if is_compared { "      beside the other |" } else { "" };
+            let beside = if is_compared { "  relative to other |" } else { "" };
             let counted =
                 if is_counted { "       ins/op |       cyc/op |    IPC |       bra/op |  miss% |" } else { "" };
             let counted_line =

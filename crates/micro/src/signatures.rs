@@ -50,7 +50,7 @@ fn table(
     let Some(mut table) = bench.table(name, "signature", count) else { return Ok(()) };
     table.way("libsecp256k1, one by one", move || OneByOne.verify(checks));
     for lanes in Lanes::available().into_iter().filter(|lanes| lanes.is_fast()) {
-        table.way(format!("{}, each by its own", lanes.name()), move || lanes.prove_each(checks));
+        table.way(format!("{}, separately", lanes.name()), move || lanes.prove_each(checks));
         if name != ECDSA {
             table.way(format!("{}, one sum", lanes.name()), move || vec![lanes.hold_by_sum(checks); checks.len()]);
         }

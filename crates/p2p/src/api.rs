@@ -378,7 +378,7 @@ pub struct Progress {
     pub blocks_count: u64,
     /// Bytes of those blocks.
     pub blocks_bytes: u64,
-    /// Connections ended because what was asked for did not come in time.
+    /// Connections ended because a requested answer did not arrive in time.
     pub stalled_count: u64,
     /// Connections ended because the peer misbehaved.
     pub misbehaved_count: u64,

@@ -276,7 +276,7 @@ pub struct CoinKey {
     len: u8,
 }
 
-const _: () = assert!(size_of::<CoinKey>() == COIN_KEY_BYTES_MAX + 1, "nothing but the bytes and their number");
+const _: () = assert!(size_of::<CoinKey>() == COIN_KEY_BYTES_MAX + 1, "only the bytes and their number");
 
 impl CoinKey {
     /// The key of a coin.

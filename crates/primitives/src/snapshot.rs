@@ -179,7 +179,7 @@ impl fmt::Display for CoinsError {
             ),
             CoinsError::Group { offset, count } => write!(
                 f,
-                "Bad snapshot data: {count} coins of one transaction, of which a block holds {GROUP_COINS_MAX} at most \
+                "Bad snapshot data: {count} coins of one transaction, a block holds at most {GROUP_COINS_MAX} \
                  (byte {offset})"
             ),
             CoinsError::Height { after, offset, height } => write!(

@@ -34,7 +34,7 @@ struct User {
 pub(crate) struct Users {
     users: Vec<User>,
     whitelist: BTreeMap<String, Arc<BTreeSet<String>>>,
-    /// Who is in no list may call nothing.
+    /// A user in no list may call nothing.
     whitelist_default: bool,
     cookie: Option<PathBuf>,
 }

@@ -54,7 +54,7 @@ impl BanFile {
 fn parse(bytes: &[u8]) -> (BanList, Option<String>) {
     let json = Json::parse(bytes).ok();
     let Some(Json::Arr(entries)) = json.as_ref().and_then(|json| json.field("banned_nets")) else {
-        return (BanList::default(), Some(format!("{NAME} is no list of banned addresses: none is banned")));
+        return (BanList::default(), Some(format!("{NAME} is not a list of banned addresses: no address is banned")));
     };
     let mut bans = BanList::default();
     let mut ignored = 0_usize;

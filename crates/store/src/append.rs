@@ -237,7 +237,7 @@ impl AppendSet {
     fn check(&self) -> Result<()> {
         if let Some(why) = self.broken.0.get() {
             let wanted = "files whose contents are known";
-            let found = format!("a disk that did not take what was written before ({why})");
+            let found = format!("a disk that failed to write earlier data ({why})");
             let advice =
                 "Look at the drive and the system's log, then start again: what was not committed is done again";
             return Err(Fault::new(FaultKind::Io, &self.dir, wanted, found, advice));

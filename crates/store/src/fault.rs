@@ -148,7 +148,7 @@ impl fmt::Display for Fault {
             write!(f, ". {advice}")?;
         }
         if *is_for_reindex {
-            write!(f, ". If that cannot be done, run ffwd reindex")?;
+            write!(f, ". If that is impossible, run ffwd reindex")?;
         }
         Ok(())
     }
@@ -209,7 +209,7 @@ impl From<DiskError> for Fault {
 
 impl From<LockError> for Fault {
     fn from(error: LockError) -> Fault {
-        let wanted = "the lock that keeps two programs out of one data directory";
+        let wanted = "a data directory without another program";
         if let Some(source) = error.source {
             let kind = kind_of(&source);
             let takes =
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn reindex_is_not_advised_within_a_reindex() {
         let gone = || Fault::new(FaultKind::Missing, Path::new("/d"), "a file", "none", "Put it back").or_reindex();
-        assert!(gone().to_string().ends_with("Put it back. If that cannot be done, run ffwd reindex"), "{}", gone());
+        assert!(gone().to_string().ends_with("Put it back. If that is impossible, run ffwd reindex"), "{}", gone());
         assert!(gone().within_reindex().to_string().ends_with("Put it back"));
     }
 

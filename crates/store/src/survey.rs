@@ -81,7 +81,7 @@ impl Seems {
             Seems::Foreign { chain, .. } => format!("Give the data directory of {chain}, and --chain {chain}"),
             Seems::OtherNetworks(others) => {
                 let chains: Vec<String> = others.iter().map(|(chain, _)| format!("--chain {chain}")).collect();
-                format!("Give {}; ffwd sync begins a new chain beside it", chains.join(" or "))
+                format!("Give {}; ffwd sync would start a new chain next to it", chains.join(" or "))
             }
         }
     }

@@ -46,7 +46,7 @@ pub enum Origin {
     New,
     /// There is no xor.dat, and the block files are plain.
     Plain,
-    /// There is no xor.dat. The key was worked out from the first record of this block file.
+    /// There is no xor.dat. The key was computed from the first record of this block file.
     WorkedOut(PathBuf),
 }
 
@@ -127,7 +127,7 @@ fn unreadable(path: &Path, magic: [u8; 4], first: [u8; 4]) -> Fault {
             Fault::new(FaultKind::Refused, path, wanted, found, format!("Use --chain {other}, or another --datadir"))
         }
         None => {
-            let found = format!("{first:02x?}, and no xor.dat beside it");
+            let found = format!("{first:02x?}, and no xor.dat in its directory");
             let advice = "Put the xor.dat back from where the block files came from; if they are not block files, move \
                           them out of this directory";
             Fault::new(FaultKind::Damaged, path, wanted, found, advice)
@@ -271,7 +271,7 @@ mod tests {
             ("beside an empty block file", &[("blk00000.dat", b"")], true, Ok(false)),
             ("beside a block file of zeros", &[("blk00000.dat", &[0; 100])], true, Ok(false)),
             ("beside an undo file", &[("rev00000.dat", b"x")], true, Ok(false)),
-            ("beside unknown bytes", &[("blk00000.dat", b"xyz..")], true, Err("and no xor.dat beside it")),
+            ("beside unknown bytes", &[("blk00000.dat", b"xyz..")], true, Err("and no xor.dat in its directory")),
             (
                 "beside another network's",
                 &[("blk00000.dat", b"\x0a\x03\xcf\x40....")],

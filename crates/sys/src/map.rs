@@ -39,7 +39,7 @@ pub struct Map {
 pub fn map(file: &File, len: u64, path: &Path) -> io::Result<Map> {
     let have = file.metadata()?.len();
     if have < len {
-        let why = format!("a map of {len} bytes was wanted, the file has {have}: was it cut short?");
+        let why = format!("a map needs {len} bytes, the file has {have}: was it cut short?");
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, why));
     }
     if len == 0 {

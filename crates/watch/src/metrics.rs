@@ -60,12 +60,8 @@ fn chain(out: &mut Exposition, sight: &Sight<'_>) {
         out.gauge("ffwd_time_to_go_seconds", "Estimate of the time that the rest takes.", seconds);
     }
     let stats = &progress.stats;
-    out.counter(
-        "ffwd_reorgs_total",
-        "Times that blocks were taken off the chain for a better one.",
-        stats.reorgs as f64,
-    );
-    out.counter("ffwd_blocks_disconnected_total", "Blocks taken off the chain.", stats.disconnected as f64);
+    out.counter("ffwd_reorgs_total", "Reorganisations to a better chain.", stats.reorgs as f64);
+    out.counter("ffwd_blocks_disconnected_total", "Disconnected blocks.", stats.disconnected as f64);
     let mut refused = sight.refused.clone();
     for reason in REASONS {
         refused.entry(reason.to_owned()).or_default();
@@ -77,7 +73,7 @@ fn chain(out: &mut Exposition, sight: &Sight<'_>) {
 fn work(out: &mut Exposition, sight: &Sight<'_>) {
     let stats = &sight.progress.stats;
     for (name, help, value) in [
-        ("ffwd_blocks_decoded_total", "Blocks taken apart, connected or not.", stats.blocks),
+        ("ffwd_blocks_decoded_total", "Parsed blocks, connected or not.", stats.blocks),
         ("ffwd_block_bytes_total", "Bytes of connected blocks.", stats.bytes),
         ("ffwd_transactions_total", "Transactions of connected blocks.", stats.transactions),
         ("ffwd_inputs_total", "Inputs of connected blocks, coinbases' not counted.", stats.inputs),
@@ -146,7 +142,7 @@ fn peers(out: &mut Exposition, sight: &Sight<'_>) {
     out.counter("ffwd_network_received_bytes_total", "Bytes received from all peers.", sight.totals.0 as f64);
     out.counter("ffwd_network_sent_bytes_total", "Bytes sent to all peers.", sight.totals.1 as f64);
     let network = &sight.network;
-    let help = "Connections ended because what was asked for did not come in time.";
+    let help = "Connections ended because a requested answer did not arrive in time.";
     out.counter("ffwd_peer_stalls_total", help, network.stalled_count as f64);
     let help = "Connections ended because the peer misbehaved.";
     out.counter("ffwd_peer_misbehaviours_total", help, network.misbehaved_count as f64);

@@ -55,7 +55,7 @@ pub struct View {
     pub blocks: Vec<BlockView>,
     /// The last lines, the newest last.
     pub log: Vec<LogLine>,
-    /// Times that blocks were taken off the chain for a better one.
+    /// Reorganisations to a better chain.
     pub reorgs: u64,
     /// Blocks refused, by Core's reason.
     pub refused: Vec<(String, u64)>,

@@ -81,12 +81,12 @@ impl Rule {
             Rule::BadTxnsNonfinal { lock_time } => write!(f, "non-final transaction: its locktime is {lock_time}"),
             Rule::BadTxnsSize => f.write_str("64 bytes without witnesses, as a node of the merkle tree has"),
             Rule::BadCbLocktime { have, want } => {
-                write!(f, "the coinbase's locktime is {have}, the height below the block's, {want}, is wanted")
+                write!(f, "the coinbase's locktime is {have}, expected {want}, the height below the block's")
             }
             Rule::BadCbSequence => f.write_str("the sequence of the coinbase makes its locktime void"),
             Rule::BadCbHeight { want } => write!(f, "block height mismatch in coinbase: it must start with {want}"),
             Rule::BadWitnessNonceSize => {
-                f.write_str("invalid witness reserved value size: one item of 32 bytes is wanted")
+                f.write_str("invalid witness reserved value size: expected one item of 32 bytes")
             }
             Rule::BadWitnessMerkleMatch => f.write_str("witness merkle commitment mismatch"),
             Rule::UnexpectedWitness => f.write_str("unexpected witness data found"),
@@ -103,7 +103,7 @@ impl Rule {
             Rule::BadTxnsInBelowout { value_in, value_out } => {
                 write!(f, "value in ({}) < value out ({})", Money(value_in), Money(value_out))
             }
-            Rule::BadTxnsFeeOutofrange => f.write_str("the fee is no amount of money"),
+            Rule::BadTxnsFeeOutofrange => f.write_str("the fee is out of range"),
             Rule::BadTxnsAccumulatedFeeOutofrange => f.write_str("accumulated fee in the block out of range"),
             Rule::BadTxnsNonfinalBip68 => f.write_str("contains a non-BIP68-final transaction"),
             Rule::BadBlkSigopCost { cost } => write!(f, "too many sigops: they cost {cost}, 80000 are allowed"),

@@ -198,7 +198,9 @@ fn put_input(
             put_item(witness, &key.leaf);
             put_item(witness, &key.control);
         }
-        Kind::P2pkh | Kind::P2shMultisig | Kind::OpReturn => unreachable!("two are done, the other is no coin"),
+        Kind::P2pkh | Kind::P2shMultisig | Kind::OpReturn => {
+            unreachable!("two are handled above, the other is not a coin")
+        }
     }
 }
 

@@ -221,7 +221,7 @@ impl fmt::Display for Error {
                 write!(f, "cannot {what} {}: {source}", path.display())?;
                 match source.kind() {
                     io::ErrorKind::StorageFull => {
-                        write!(f, "; free some space, remove what was written, and start again")
+                        write!(f, "; free some space, remove the written files, and start again")
                     }
                     io::ErrorKind::PermissionDenied => write!(f, "; give a directory that you may write to"),
                     _ => Ok(()),

@@ -226,7 +226,7 @@ fn one(path: &Path, inputs: &mut Inputs) -> Result<(), PlotError> {
             "no line begins with a time: not a debug.log".to_owned()
         } else {
             format!(
-                "{} of {} lines begin with a time, none is a whole \"UpdateTip: new best=\" or tells of a flush",
+                "{} of {} lines begin with a time, but no line is a whole \"UpdateTip: new best=\" or a flush",
                 log.timed, log.lines
             )
         };

@@ -173,7 +173,7 @@ fn unplottable_inputs_are_named() {
     fs::create_dir(path("empty")).unwrap();
     for (name, want) in [
         ("text.log", "no line begins with a time"),
-        ("no-tips.log", "1 of 1 lines begin with a time, none is a whole \"UpdateTip: new best=\""),
+        ("no-tips.log", "1 of 1 lines begin with a time, but no line is a whole \"UpdateTip: new best=\""),
         ("other.json", "format is \"\""),
         ("bad.json", "not a result of lab run"),
         ("empty", "found no such file"),

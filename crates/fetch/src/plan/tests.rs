@@ -244,9 +244,11 @@ fn without_a_mirror_each_is_named_with_its_reason() {
     use Way::*;
     let mut world = World::new(&[Closed, Other, Changes], MIB, 1);
     let why = world.run().unwrap_err();
-    for want in
-        ["0:Closed: refused (3 times)", "1:Other: its file is no snapshot", "2:Changes: its file has changed: it had"]
-    {
+    for want in [
+        "0:Closed: refused (3 times)",
+        "1:Other: its file is not a snapshot",
+        "2:Changes: its file has changed: it had",
+    ] {
         assert!(why.contains(want), "{want}: {why}");
     }
 }

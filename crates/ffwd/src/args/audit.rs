@@ -84,7 +84,7 @@ pub(crate) struct AuditCoins {
     /// Coins whose txids begin with these two bytes, as tables have them, such as 0000-7fff [default: 0000-ffff]
     #[arg(long, value_name = "FIRST-LAST", value_parser = keys)]
     pub(crate) keys: Option<Keys>,
-    /// Hash of the UTXO set to compute; hash_serialized_3 of the whole set alone
+    /// Hash of the UTXO set to compute; hash_serialized_3 needs the whole set
     #[arg(long, value_enum, default_value_t)]
     pub(crate) hash: HashType,
     #[command(flatten)]

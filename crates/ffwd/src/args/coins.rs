@@ -16,9 +16,9 @@ pub(crate) enum Coins {
     Info(CoinsInfo),
     /// Write the UTXO set as a snapshot: the file that Core's dumptxoutset writes, at any height
     Dump(CoinsDump),
-    /// Load a snapshot beside the chainstate, as Core's loadtxoutset does; ffwd sync or bitcoind then validates the past
+    /// Load a snapshot as a second chainstate, like Core's loadtxoutset; ffwd sync or bitcoind then validates the past
     Load(CoinsLoad),
-    /// Name the coins in which two snapshot files differ: - in the first alone, + in the second alone, ! in both
+    /// Compare two snapshot files: - marks coins only in the first, + only in the second, ! changed coins
     Diff(CoinsDiff),
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct CoinsDump {
     /// File to write, which must not exist; `-`: standard output. It bears its name once it is complete
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// The UTXO set at this height of the chain, made with undo data beside FILE [default: the tip]
+    /// The UTXO set at this height of the chain, computed with undo data; temporary files go next to FILE [default: the tip]
     #[arg(long, value_name = "HEIGHT", conflicts_with = "hash", value_parser = clap::value_parser!(u32).map(Height::new))]
     pub(crate) height: Option<Height>,
     /// The same, by the hash of the block [default: the tip]
@@ -62,7 +62,7 @@ pub(crate) struct CoinsDump {
 /// What the user vouches for.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Trust {
-    /// hash_serialized_3 of the snapshot's coins, where Core knows none of its base block; yours to trust until the past is validated [default: those that Core knows]
+    /// hash_serialized_3 of a snapshot whose base block Core does not know. You trust it until the past is validated [default: the snapshots that Core knows]
     #[arg(long, value_name = "HASH", value_parser = hash)]
     pub(crate) snapshot_hash: Option<BlockHash>,
 }
@@ -89,7 +89,7 @@ pub(crate) struct CoinsDiff {
     /// The second
     #[arg(value_name = "B")]
     pub(crate) second: PathBuf,
-    /// Print the counts alone, as one JSON object on one line
+    /// Print only the counts, as one JSON object on one line
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -13,9 +13,9 @@ pub(crate) enum Format {
     /// Apache Parquet, compressed with zstd
     #[default]
     Parquet,
-    /// Text with a line for each coin; for --coins alone
+    /// Text with a line for each coin; only for --coins
     Csv,
-    /// A database of SQLite with the table utxos; for --coins alone, needs the feature `sqlite`
+    /// A database of SQLite with the table utxos; only for --coins, needs the feature `sqlite`
     Sqlite,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct CoinsTable {
         conflicts_with_all = ["from", "to", "tables", "columns", "nested", "plan", "files"]
     )]
     pub(crate) coins: bool,
-    /// With --coins the UTXO set at this height of the chain, made with undo data beside the file [default: the tip]
+    /// With --coins the UTXO set at this height of the chain, computed with undo data; temporary files go next to the file [default: the tip]
     #[arg(long, value_name = "HEIGHT", requires = "coins", conflicts_with = "snapshot", value_parser = clap::value_parser!(u32).map(Height::new))]
     pub(crate) height: Option<Height>,
     /// With --coins the UTXO set of this snapshot file, in place of the data directory's [default: none]

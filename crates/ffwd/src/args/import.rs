@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Import {
     /// Block files, bootstrap.dat, pipes (repeatable; "-": standard input): plain or packed (gzip, xz, zstd), obfuscated
-    /// with the xor.dat beside them or plain
+    /// with the xor.dat of their directory, or plain
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]

@@ -53,7 +53,7 @@ pub(crate) struct SilentPayments {
     /// The block
     #[arg(value_name = "HASH|HEIGHT", value_parser = block)]
     pub(crate) block: BlockId,
-    /// Leave out transactions without a taproot output of so many satoshi or more
+    /// Omit transactions whose taproot outputs are all below this value
     #[arg(long, value_name = "SATOSHI", default_value_t = 0)]
     pub(crate) dust_limit: u64,
     /// Leave out transactions whose taproot outputs are all spent (cut-through)

@@ -143,7 +143,7 @@ pub(crate) struct LabCommit {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LabEstimate {
-    /// Directory on the disk to measure; what is written there is removed [default: the current one]
+    /// Directory on the disk to measure; files written there are removed [default: the current one]
     #[arg(long, value_name = "DIR")]
     pub(crate) datadir: Option<PathBuf>,
     /// Memory for coins and blocks in flight, at least 4 [default: as for sync]
@@ -188,10 +188,10 @@ pub(crate) struct LabPlot {
     /// Run that others are compared with [default: the slowest]
     #[arg(long, value_name = "NAME")]
     pub(crate) baseline: Option<String>,
-    /// What lies on x where height and time are drawn against each other
+    /// Horizontal axis of the charts of height and time
     #[arg(long, value_enum, default_value_t)]
     pub(crate) x: PlotX,
-    /// Height from which on ratios are drawn
+    /// First height of the charts of ratios
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) from_height: u32,
     /// Print the result as one JSON object on one line

@@ -44,7 +44,7 @@ pub(crate) struct Top {
 /// `ffwd manuals`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Manuals {
-    /// Directory for man pages and completions; it is made
+    /// Directory for man pages, completions and reference pages; created if missing
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
     #[command(flatten)]

@@ -130,7 +130,7 @@ fn known(mut lines: Lines, path: &Path) -> Result<Lines, ConfError> {
         if entry.setting.value == Value::Yes {
             let name = option.name;
             let is_list = option.times == Times::Many && !option.is_one_when_bare();
-            let effect = if is_list { ": it names nothing, and has no effect; bitcoind takes it for 1" } else { "" };
+            let effect = if is_list { ": it names nothing, and has no effect; bitcoind reads it as 1" } else { "" };
             lines.warnings.push(format!("{place}: Parsed potentially confusing double-negative -{name}=0{effect}"));
             if is_list {
                 continue;

@@ -100,7 +100,7 @@ impl Conf {
                 continue;
             };
             out.push(format!(
-                "{}: {} has no effect on {chain}: before any section it is for mainnet alone",
+                "{}: {} has no effect on {chain}: before any section it applies only to mainnet",
                 first.place, option.name
             ));
         }
@@ -245,7 +245,7 @@ mod tests {
             (
                 "outside, and in the section",
                 "port=1\n[regtest]\nport=2",
-                vec!["c line 1: port has no effect on regtest: before any section it is for mainnet alone"],
+                vec!["c line 1: port has no effect on regtest: before any section it applies only to mainnet"],
             ),
             ("outside alone is refused elsewhere", "port=1", vec![]),
         ] {

@@ -53,7 +53,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("alertnotify", Text, Options, Used).many()
         .lines(Notify, "COMMAND", text, "Run this command when a warning is given; %s is the message (repeatable)"),
     o("allowignoredconf", Flag, Options, Used)
-        .line(Common, "0|1", yes_or_no, "Go on where the data directory has a bitcoin.conf that is not the one in use [default: 0]"),
+        .line(Common, "0|1", yes_or_no, "Continue if the data directory has another bitcoin.conf than the one in use [default: 0]"),
     o("assumevalid", Text, Options, Used)
         .line(Common, "HASH|0", || ValueParser::new(hash), "Assume the scripts of this block and its ancestors valid; 0: verify all [default: Core's]"),
     o("blockfilterindex", FlagOrText, Options, Used).many()
@@ -76,13 +76,13 @@ pub(crate) static TABLE: &[CoreOption] = &[
         .line(Common, "DIR", path, "Data directory [default: Core's]"),
     o("dbbatchsize", Number, Options, PROGRAM),
     o("dbcache", Number, Options, Used)
-        .line(Common, "MiB|auto", || ValueParser::new(dbcache), "Memory for coins, blocks in flight and tables, at least 4; auto: half of what is left, and less when others need it [default: auto]"),
+        .line(Common, "MiB|auto", || ValueParser::new(dbcache), "Memory for coins, blocks in flight and tables, at least 4; auto: half of the free memory, less when other programs need it [default: auto]"),
     o("debuglogfile", Path, Options, Used)
         .line(OwnFiles, "FILE", path, "Log, relative to the network's directory; 0: write none [default: debug.log]"),
     o("help", Flag, Options, LineOnly),
     o("includeconf", Path, Options, FileOnly).many(),
     o("loadblock", Path, Options, Used).many()
-        .lines(Before, "FILE", path, "Import the blocks of this file first, as `import` does (repeatable)"),
+        .lines(Before, "FILE", path, "First import the blocks of this file, as `import` does (repeatable)"),
     o("maxmempool", Number, Options, TRANSACTIONS),
     o("mempoolexpiry", Number, Options, TRANSACTIONS),
     o("minimumchainwork", Text, Options, Used)
@@ -97,13 +97,13 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("prune", Number, Options, Used)
         .line(Writing, "MiB", || ValueParser::new(cores(prune)), "Target size of block and undo files, at least 550; 0: keep all, 1: manual pruning [default: 0]").negative(),
     o("reindex", Flag, Options, Used)
-        .line(Before, "0|1", yes_or_no, "Rebuild block index, undo files and UTXO set from the block files first, as `reindex` does [default: 0]"),
+        .line(Before, "0|1", yes_or_no, "First rebuild block index, undo files and UTXO set from the block files, as `reindex` does [default: 0]"),
     o("reindex-chainstate", Flag, Options, Used)
-        .line(Before, "0|1", yes_or_no, "Rebuild the UTXO set alone first, as `reindex --chainstate-only` does [default: 0]"),
+        .line(Before, "0|1", yes_or_no, "First rebuild only the UTXO set, as `reindex --chainstate-only` does [default: 0]"),
     o("settings", Path, Options, Used)
         .line(Common, "FILE", path, "bitcoind's file of settings made at run time, relative to the network's directory; 0: read none [default: settings.json]"),
     o("shutdownnotify", Text, Options, Used).many()
-        .lines(Notify, "COMMAND", text, "Run this command when the program is to end, and wait for it (repeatable)"),
+        .lines(Notify, "COMMAND", text, "Run this command before the program ends, and wait for it (repeatable)"),
     o("startupnotify", Text, Options, Used).many()
         .lines(Notify, "COMMAND", text, "Run this command when the program is ready (repeatable)"),
     o("silentpaymentindex", Flag, Options, Used)
@@ -115,11 +115,11 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("version", Flag, Options, LineOnly),
     // Connection options.
     o("addnode", Text, Connection, Used).many().networks_own()
-        .lines(Sync, "ADDR", text, "Connect to this node as well, and again when it disconnects (repeatable)"),
+        .lines(Sync, "ADDR", text, "Keep a connection to this node, in addition to others (repeatable)"),
     o("asmap", FlagOrText, Connection, Used)
         .line(Sync, "FILE", text, "Map of autonomous systems by which peers are spread, relative to the network's directory; 0: none [default: 0]"),
     o("bantime", Number, Connection, Used)
-        .line(Sync, "SECONDS", || clap::value_parser!(i64).into(), "Duration of a ban for which setban names none, in seconds [default: 86400]"),
+        .line(Sync, "SECONDS", || clap::value_parser!(i64).into(), "Default ban duration in seconds [default: 86400]"),
     o("bind", Text, Connection, Used).many().networks_own()
         .lines(Sync, "ADDR", text, "Address to accept connections on, IP or IP:PORT, with =onion behind it for those of a Tor service (repeatable)"),
     o("cjdnsreachable", Flag, Connection, NETWORK),
@@ -130,11 +130,11 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("dnsseed", Flag, Connection, Used)
         .line(Sync, "0|1", yes_or_no, "Query DNS seeds for peers [default: 1, with --connect 0]"),
     o("externalip", Text, Connection, Used).many()
-        .lines(Sync, "ADDR", text, "An address of this node that peers are told, IP, IP:PORT or NAME.onion (repeatable)"),
+        .lines(Sync, "ADDR", text, "Address of this node that is announced to peers, IP, IP:PORT or NAME.onion (repeatable)"),
     o("fixedseeds", Flag, Connection, Used)
-        .line(Sync, "0|1", yes_or_no, "Use fixed seeds where DNS seeds bring no peers [default: 1]"),
+        .line(Sync, "0|1", yes_or_no, "Use fixed seeds if DNS seeds give no peers [default: 1]"),
     o("forcednsseed", Flag, Connection, Used)
-        .line(Sync, "0|1", yes_or_no, "Query them all at once, whatever addresses are known [default: 0]"),
+        .line(Sync, "0|1", yes_or_no, "Query all DNS seeds at once, even if addresses are known [default: 0]"),
     o("i2pacceptincoming", Flag, Connection, NETWORK),
     o("i2psam", Text, Connection, NETWORK),
     o("inboundrelaypercent", Number, Connection, NETWORK),
@@ -142,7 +142,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
         .lines(Sync, "ADDR|0|1", text, "Accept connections on IP or IP:PORT (repeatable); 1: on every address, 0: none [default: 0, with --bind 1]"),
     o("listenonion", Flag, Connection, NETWORK),
     o("maxconnections", Number, Connection, Used)
-        .line(Sync, "N", || clap::value_parser!(u16).range(..=i64::from(CONNECTIONS_MAX)).into(), "Most connections, inbound and outbound; 11 of them are outbound [default: 200]"),
+        .line(Sync, "N", || clap::value_parser!(u16).range(..=i64::from(CONNECTIONS_MAX)).into(), "Maximum number of connections, 11 of them outbound [default: 200]"),
     o("maxreceivebuffer", Number, Connection, NETWORK),
     o("maxsendbuffer", Number, Connection, NETWORK),
     o("maxuploadtarget", Text, Connection, Used)
@@ -152,12 +152,12 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("onion", Text, Connection, Used)
         .line(Sync, "ADDR", text, "SOCKS5 proxy for onion services, HOST:PORT; 0: none [default: that of --proxy]"),
     o("onlynet", Text, Connection, Used).many()
-        .lines(Sync, "NET", text, "Seek peers in this network alone: ipv4, ipv6 or onion (repeatable) [default: every network]"),
+        .lines(Sync, "NET", text, "Connect only to peers of this network: ipv4, ipv6 or onion (repeatable) [default: every network]"),
     o("peerblockfilters", Flag, Connection, Used)
         .line(Sync, "0|1", yes_or_no, "Serve compact block filters to peers (BIP 157); needs --blockfilterindex [default: 0]"),
     o("peerbloomfilters", Flag, Connection, TRANSACTIONS),
     o("peertimeout", Number, Connection, Used)
-        .line(Sync, "SECONDS", || ValueParser::new(cores(peer_timeout)), "Seconds for a peer to end its handshake, and within which it is not yet taken for dead, at least 1 [default: 60]"),
+        .line(Sync, "SECONDS", || ValueParser::new(cores(peer_timeout)), "Handshake and inactivity timeout in seconds, at least 1 [default: 60]"),
     o("port", Number, Connection, Used).networks_own()
         .line(Sync, "PORT", || ValueParser::new(cores(port)), "Port of --listen and --bind without one [default: the network's]"),
     o("proxy", Text, Connection, Used).many()
@@ -165,7 +165,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("proxyrandomize", Flag, Connection, Used)
         .line(Sync, "0|1", yes_or_no, "Use credentials of its own for each connection through a proxy, so that Tor gives each its own circuit [default: 1]"),
     o("seednode", Text, Connection, Used).many()
-        .lines(Sync, "ADDR", text, "Connect to this node for addresses of others, and leave it (repeatable)"),
+        .lines(Sync, "ADDR", text, "Connect to this node to get addresses, then disconnect (repeatable)"),
     o("timeout", Number, Connection, NETWORK),
     o("torcontrol", Text, Connection, NETWORK),
     o("torpassword", Text, Connection, NETWORK).secret(),
@@ -173,7 +173,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("v2transport", Flag, Connection, Used)
         .line(Sync, "0|1", yes_or_no, "Use BIP 324 v2 transport where the peer supports it [default: 1]"),
     o("whitebind", Text, Connection, Used).many()
-        .lines(Sync, "ADDR", text, "As --bind, with permissions for who connects there: PERMISSIONS@IP:PORT or IP:PORT (repeatable)"),
+        .lines(Sync, "ADDR", text, "Like --bind, with permissions for its peers: PERMISSIONS@IP:PORT or IP:PORT (repeatable)"),
     o("whitelist", Text, Connection, Used).many()
         .lines(Sync, "NET", text, "Permissions for peers of a network: PERMISSIONS@IP/BITS, each part but IP optional (repeatable); noban (the default), download, addr; in, out"),
     // Wallet options.
@@ -222,7 +222,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("debug", FlagOrText, DebugTest, Used).many()
         .lines(Writing, "CATEGORY", || ValueParser::new(category_parser()), "Additional output (repeatable)"),
     o("debugexclude", Text, DebugTest, Used).many()
-        .lines(Writing, "CATEGORY", || ValueParser::new(category_parser()), "Leave this category of --debug out (repeatable)").values_hidden(),
+        .lines(Writing, "CATEGORY", || ValueParser::new(category_parser()), "Disable this category of --debug (repeatable)").values_hidden(),
     o("deprecatedrpc", Text, DebugTest, PROGRAM).many(),
     o("fastprune", Flag, DebugTest, Used)
         .line(Common, "0|1", yes_or_no, "Block files of 64 KiB, and pruning from height 100 on regtest [default: 0]").hidden(),
@@ -237,21 +237,21 @@ pub(crate) static TABLE: &[CoreOption] = &[
         .lines(Writing, "LEVEL|CATEGORY:LEVEL", || ValueParser::new(cores(level)), "Checked as bitcoind does: lines of ffwd's debug.log have one level (repeatable)").hidden(),
     o("loglevelalways", Flag, DebugTest, LOG),
     o("logratelimit", Flag, DebugTest, Used)
-        .line(Sync, "0|1", yes_or_no, "Leave lines about inbound connections out of debug.log beyond 30 a minute [default: 1]"),
+        .line(Sync, "0|1", yes_or_no, "Limit lines about inbound connections in debug.log to 30 a minute [default: 1]"),
     o("logsourcelocations", Flag, DebugTest, LOG),
     o("logthreadnames", Flag, DebugTest, LOG),
     o("logtimemicros", Flag, DebugTest, Used)
-        .line(Writing, "0|1", yes_or_no, "Times of debug.log in microseconds [default: 0]"),
+        .line(Writing, "0|1", yes_or_no, "Microseconds in the times of debug.log [default: 0]"),
     o("logtimestamps", Flag, DebugTest, LOG),
     o("maxsigcachesize", Number, DebugTest, PROGRAM),
     o("maxtipage", Number, DebugTest, Used)
-        .line(Common, "SECONDS", || clap::value_parser!(u64).into(), "Age of the tip above which the initial block download goes on [default: 86400]").hidden(),
+        .line(Common, "SECONDS", || clap::value_parser!(u64).into(), "Maximum age of the tip after which the initial block download continues [default: 86400]").hidden(),
     o("maxtxfee", Text, DebugTest, WALLET),
     o("mocktime", Number, DebugTest, Used)
         .line(Common, "SECONDS", || clap::value_parser!(u64).into(), "Unix time in place of the clock's, on regtest; 0: the clock's [default: 0]").hidden(),
     o("printpriority", Flag, DebugTest, TRANSACTIONS),
     o("printtoconsole", Flag, DebugTest, Used)
-        .line(Writing, "0|1", yes_or_no, "Progress, notes and warnings on standard error; 0: errors alone, the rest is in debug.log [default: 1]"),
+        .line(Writing, "0|1", yes_or_no, "Progress, notes and warnings on standard error; 0: only errors, the rest is in debug.log [default: 1]"),
     o("shrinkdebugfile", Flag, DebugTest, LOG),
     o("stopafterblockimport", Flag, DebugTest, AFTER_IMPORT),
     o("stopatheight", Number, DebugTest, Used)
@@ -268,7 +268,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("regtest", Flag, ChainParams, Used),
     o("signet", Flag, ChainParams, Used),
     o("signetchallenge", Text, ChainParams, Used).many().never_negated()
-        .line(Common, "HEX", || ValueParser::new(cores(challenge)), "Script that the blocks of a signet satisfy [default: the public signet's]"),
+        .line(Common, "HEX", || ValueParser::new(cores(challenge)), "Challenge script of a custom signet [default: the public signet's]"),
     o("signetseednode", Text, ChainParams, Unused("-seednode=HOST names a node that is asked for addresses"))
         .many()
         .never_negated(),
@@ -299,18 +299,18 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("rest", Flag, Rpc, Used)
         .line(Server, "0|1", yes_or_no, "Answer REST requests, which need no password [default: 0]"),
     o("rpcallowip", Text, Rpc, Used).many()
-        .lines(Server, "NET", text, "Let clients of this network connect: IP, IP/BITS or IP/NETMASK (repeatable) [default: this machine alone]"),
+        .lines(Server, "NET", text, "Let clients of this network connect: IP, IP/BITS or IP/NETMASK (repeatable) [default: only this machine]"),
     o("rpcauth", Text, Rpc, Used).many().secret()
         .lines(Server, "LINE", text, "User with the hash of a password, USER:SALT$HASH, as Core's share/rpcauth makes it (repeatable)"),
     o("rpcbind", Text, Rpc, Used).many().networks_own()
         .lines(Server, "ADDR", text, "Address of the server, IP or IP:PORT; takes --rpcallowip too (repeatable) [default: 127.0.0.1 and ::1]"),
     o("rpccookiefile", Path, Rpc, Used)
-        .line(Server, "FILE", text, "File of the cookie, relative to the network's directory; 0: make none [default: .cookie]"),
+        .line(Server, "FILE", text, "File of the cookie, relative to the network's directory; 0: no cookie [default: .cookie]"),
     o("rpccookieperms", Text, Rpc, Used)
-        .line(Server, "WHO", text, "Who may read the cookie: owner, group or all [default: owner]"),
+        .line(Server, "WHO", text, "Readers of the cookie file: owner, group or all [default: owner]"),
     o("rpcdoccheck", Flag, Rpc, PROGRAM),
     o("rpcmaxconnections", Number, Rpc, Used)
-        .line(Server, "N", || clap::value_parser!(u16).range(1..).into(), "Most connections of clients at the same time, never more than 128; further clients wait [default: 16]"),
+        .line(Server, "N", || clap::value_parser!(u16).range(1..).into(), "Maximum number of client connections, up to 128; further clients wait [default: 16]"),
     o("rpcpassword", Text, Rpc, Used).secret()
         .line(Server, "PASSWORD", text, "Password in place of the cookie; every program of this machine may see it [default: none]"),
     o("rpcport", Number, Rpc, Used).networks_own()
@@ -318,15 +318,15 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("rpcservertimeout", Number, Rpc, Used)
         .line(Server, "SECONDS", || clap::value_parser!(u16).range(1..).into(), "Seconds for a client to send a request [default: 30]"),
     o("rpcthreads", Number, Rpc, Used)
-        .line(Server, "N", || clap::value_parser!(u16).range(1..=256).into(), "Calls at the same time [default: 16]"),
+        .line(Server, "N", || clap::value_parser!(u16).range(1..=256).into(), "Number of calls processed in parallel [default: 16]"),
     o("rpcuser", Text, Rpc, Used).secret()
         .line(Server, "USER", text, "User of --rpcpassword [default: none]"),
     o("rpcwhitelist", Text, Rpc, Used).many()
-        .lines(Server, "LINE", text, "What a user may call, USER:CALL,CALL (repeatable) [default: everything]"),
+        .lines(Server, "LINE", text, "Allowed calls of a user, USER:CALL,CALL (repeatable) [default: everything]"),
     o("rpcwhitelistdefault", Flag, Rpc, Used)
-        .line(Server, "0|1", yes_or_no, "Users without --rpcwhitelist may call nothing [default: 1 with --rpcwhitelist, else 0]"),
+        .line(Server, "0|1", yes_or_no, "Deny all calls to users without --rpcwhitelist [default: 1 with --rpcwhitelist, else 0]"),
     o("rpcworkqueue", Number, Rpc, Used)
-        .line(Server, "N", || clap::value_parser!(u16).range(1..).into(), "Calls that wait for a thread [default: 64]"),
+        .line(Server, "N", || clap::value_parser!(u16).range(1..).into(), "Length of the queue of waiting calls [default: 64]"),
     o("server", Flag, Rpc, Used)
         .line(Server, "0|1", yes_or_no, "Answer JSON-RPC calls [default: 0; of serve 1]"),
     // What bitcoind takes and its help hides.
@@ -368,7 +368,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
 pub(crate) static OWN: &[(&str, &str)] = &[
     ("blocks", "number of blocks that verify checks"),
     ("chainstate-only", "what reindex rebuilds"),
-    ("check-configuration", "what becomes of each line of the configuration"),
+    ("check-configuration", "report on each line of the configuration"),
     ("cpu", "kernels"),
     ("deep", "what doctor reads"),
     ("download-hours", "when blocks are downloaded"),

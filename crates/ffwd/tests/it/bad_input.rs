@@ -62,8 +62,8 @@ fn reindex_of_damaged_file_keeps_every_other_block() {
         ("another network's record", around(&other), 206, Some(middle), "[f9, be, b4, d9]"),
         ("a size beyond 4 MB", around(&huge), 206, Some(middle), "a record of 4000001 bytes"),
         ("a size beyond the file", beyond, 206, Some(good.len()), "508 bytes do not deserialize as a block"),
-        ("a duplicate", around(all[50]), 206, Some(middle + 8), "1 blocks lie in the files more than once"),
-        ("everything twice", [&good[..], &good].concat(), 206, Some(good.len() + 8), "206 blocks lie"),
+        ("a duplicate", around(all[50]), 206, Some(middle + 8), "1 blocks are in the files more than once"),
+        ("everything twice", [&good[..], &good].concat(), 206, Some(good.len() + 8), "206 blocks are in the files"),
         ("backwards", all.iter().rev().copied().collect::<Vec<_>>().concat(), 206, None, ""),
         ("zeros behind", [&good[..], &[0; 100_000]].concat(), 206, None, ""),
         (

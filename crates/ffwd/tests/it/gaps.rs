@@ -95,7 +95,7 @@ fn blocks_above_a_gap_are_kept_and_used() {
         fs::remove_file(&lost).unwrap();
         let before = files(directory.path());
         let got = run(directory.path(), REINDEX);
-        assert!(got.err.contains("nothing is written over them"), "{row}: {got:?}");
+        assert!(got.err.contains("are not overwritten"), "{row}: {got:?}");
         let info = run(directory.path(), "info --datadir @ --chain regtest --json").good();
         assert_eq!(info["unindexed"]["files"], 2, "{row}: {info}");
         let first = run(directory.path(), &format!("{} --stopatheight 60", sync_line(port))).good();

@@ -101,7 +101,7 @@ fn lost_key_that_no_file_gives_away_stops_the_program() {
         let ran = ffwd(dir.path(), words);
         assert_eq!(ran.code, Some(1), "{words}: {ran:?}");
         assert!(
-            ran.err.contains("no xor.dat beside it") && ran.err.contains("Put the xor.dat back"),
+            ran.err.contains("no xor.dat in its directory") && ran.err.contains("Put the xor.dat back"),
             "{words}: {ran:?}"
         );
         assert!(!blocks_dir(dir.path(), "regtest").join("xor.dat").exists(), "{words}: nothing is stored");

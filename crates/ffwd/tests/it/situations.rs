@@ -189,7 +189,7 @@ fn directory_that_was_put_together_by_hand_is_named() {
             makes_no: "d/regtest",
         },
         Place {
-            name: "a reindex of block files alone",
+            name: "a reindex with only block files",
             make: |top| {
                 fs::create_dir(top.join("d")).unwrap();
                 fs::copy(block_file(top), top.join("d/blk00000.dat")).unwrap();
@@ -200,7 +200,7 @@ fn directory_that_was_put_together_by_hand_is_named() {
             makes_no: "d/regtest",
         },
         Place {
-            name: "an import of block files alone",
+            name: "an import with only block files",
             make: |top| {
                 fs::create_dir(top.join("d")).unwrap();
                 fs::copy(block_file(top), top.join("blk00000.dat")).unwrap();
@@ -318,7 +318,7 @@ fn files_that_are_linked_elsewhere_work_and_are_named_when_they_are_gone() {
             says: &["height 206"],
         },
         Row {
-            name: "a linked block file whose drive is gone",
+            name: "a linked block file whose drive is missing",
             change: |net| {
                 fs::remove_file(net.join("blocks/blk00000.dat")).unwrap();
                 symlink("/none/blk00000.dat", net.join("blocks/blk00000.dat")).unwrap();
@@ -328,7 +328,7 @@ fn files_that_are_linked_elsewhere_work_and_are_named_when_they_are_gone() {
             says: &["a link to /none/blk00000.dat, which is not there", "Mount the drive"],
         },
         Row {
-            name: "a reindex with a linked block file whose drive is gone",
+            name: "a reindex with a linked block file whose drive is missing",
             change: |net| {
                 fs::remove_file(net.join("blocks/blk00000.dat")).unwrap();
                 symlink("/none/blk00000.dat", net.join("blocks/blk00000.dat")).unwrap();
@@ -342,7 +342,7 @@ fn files_that_are_linked_elsewhere_work_and_are_named_when_they_are_gone() {
 
 #[test]
 fn damaged_database_is_named_with_its_file_and_what_helps() {
-    const HELPS: &str = "If that cannot be done, run ffwd reindex";
+    const HELPS: &str = "If that is impossible, run ffwd reindex";
     play(&[
         Row {
             name: "the chainstate's CURRENT is empty",
@@ -362,14 +362,14 @@ fn damaged_database_is_named_with_its_file_and_what_helps() {
             says: &["chainstate/CURRENT at byte 0", HELPS],
         },
         Row {
-            name: "the chainstate's manifest is gone",
+            name: "the chainstate's manifest is missing",
             change: |net| fs::remove_file(net.join("chainstate/MANIFEST-000002")).unwrap(),
             line: "coins info",
             code: 1,
             says: &["MANIFEST-000002: wanted the file, which CURRENT needs", HELPS],
         },
         Row {
-            name: "a table of the chainstate is gone",
+            name: "a table of the chainstate is missing",
             change: |net| fs::remove_file(first(&net.join("chainstate"), ".ldb")).unwrap(),
             line: "coins info",
             code: 1,
@@ -397,14 +397,14 @@ fn damaged_database_is_named_with_its_file_and_what_helps() {
             says: &["blocks/index/", "checksum", HELPS],
         },
         Row {
-            name: "the chainstate is gone",
+            name: "the chainstate is missing",
             change: |net| fs::remove_dir_all(net.join("chainstate")).unwrap(),
             line: "coins info",
             code: 1,
             says: &["chainstate: wanted a chainstate, found none", "ffwd reindex"],
         },
         Row {
-            name: "the block index is gone",
+            name: "the block index is missing",
             change: |net| fs::remove_dir_all(net.join("blocks/index")).unwrap(),
             line: "coins info",
             code: 1,
@@ -435,16 +435,16 @@ fn damaged_database_is_mended_by_a_reindex_that_does_not_advise_itself() {
         ),
         ("a table of the block index is damaged", |net| flip(&first(&net.join("blocks/index"), ".ldb")), "reindex"),
         ("the block index has no CURRENT", |net| fs::remove_file(net.join("blocks/index/CURRENT")).unwrap(), "reindex"),
-        ("the block index is gone", |net| fs::remove_dir_all(net.join("blocks/index")).unwrap(), "reindex"),
+        ("the block index is missing", |net| fs::remove_dir_all(net.join("blocks/index")).unwrap(), "reindex"),
         (
-            "both databases are gone",
+            "both databases are missing",
             |net| {
                 fs::remove_dir_all(net.join("blocks/index")).unwrap();
                 fs::remove_dir_all(net.join("chainstate")).unwrap();
             },
             "reindex",
         ),
-        ("the undo file is gone", |net| fs::remove_file(net.join("blocks/rev00000.dat")).unwrap(), "reindex"),
+        ("the undo file is missing", |net| fs::remove_file(net.join("blocks/rev00000.dat")).unwrap(), "reindex"),
     ];
     let Some(base) = BASE.as_ref() else { return };
     let want = run(base.path(), "coins info --json --datadir @ --chain regtest").good();
@@ -462,28 +462,28 @@ fn damaged_database_is_mended_by_a_reindex_that_does_not_advise_itself() {
 fn missing_or_damaged_block_and_undo_files_are_named() {
     play(&[
         Row {
-            name: "a block file is gone, and info is asked",
+            name: "a block file is missing, and info is asked",
             change: |net| fs::remove_file(net.join("blocks/blk00000.dat")).unwrap(),
             line: "info",
             code: 0,
             says: &["blk00000.dat: wanted the block file, for the index names blocks in it", "Put the file back"],
         },
         Row {
-            name: "a block file is gone, and blocks are imported",
+            name: "a block file is missing, and blocks are imported",
             change: |net| fs::remove_file(net.join("blocks/blk00000.dat")).unwrap(),
             line: "import ../none.dat",
             code: 1,
             says: &["blk00000.dat: wanted the block file", "Put the file back"],
         },
         Row {
-            name: "a block file is gone, and a reindex begins",
+            name: "a block file is missing, and a reindex begins",
             change: |net| fs::remove_file(net.join("blocks/blk00000.dat")).unwrap(),
             line: "reindex",
             code: 1,
             says: &["wanted block files up to height 206", "Nothing was changed"],
         },
         Row {
-            name: "the undo file is gone",
+            name: "the undo file is missing",
             change: |net| fs::remove_file(net.join("blocks/rev00000.dat")).unwrap(),
             line: "verify",
             code: 1,
@@ -516,7 +516,7 @@ fn missing_or_damaged_block_and_undo_files_are_named() {
 fn leftovers_and_foreign_names_are_no_harm() {
     play(&[
         Row {
-            name: "files of a file manager beside the block files",
+            name: "files of a file manager next to the block files",
             change: |net| {
                 for name in
                     [".DS_Store", "desktop.ini", "Thumbs.db", "blk00000 (1).dat", "blk00001.dat.part", "._blk00000.dat"]
@@ -536,7 +536,7 @@ fn leftovers_and_foreign_names_are_no_harm() {
             says: &["height 206"],
         },
         Row {
-            name: "a lock file that nobody holds",
+            name: "a lock file that is not held",
             change: |net| {
                 fs::write(net.join(".lock"), "").unwrap();
                 fs::write(net.join("bitcoind.pid"), "1\n").unwrap();
@@ -585,21 +585,21 @@ fn optional_index_that_is_missing_or_damaged_is_named() {
     const TXID: &str = "0000000000000000000000000000000000000000000000000000000000000001";
     play(&[
         Row {
-            name: "the transaction index is gone",
+            name: "the transaction index is missing",
             change: |net| fs::remove_dir_all(net.join("indexes/txindex")).unwrap(),
             line: "tx 0000000000000000000000000000000000000000000000000000000000000001",
             code: 1,
             says: &["txindex", "Run ffwd index --only txindex"],
         },
         Row {
-            name: "a table of the transaction index is gone",
+            name: "a table of the transaction index is missing",
             change: |net| fs::remove_file(first(&net.join("indexes/txindex"), ".ldb")).unwrap(),
             line: "tx 0000000000000000000000000000000000000000000000000000000000000001",
             code: 1,
             says: &["indexes/txindex", "ffwd index --only txindex"],
         },
         Row {
-            name: "a file of filters is gone",
+            name: "a file of filters is missing",
             change: |net| {
                 let dir = net.join("indexes/blockfilter/basic");
                 fs::remove_file(first(&dir, "fltr00000.dat")).unwrap();
@@ -702,9 +702,9 @@ fn command_line_that_is_wrong_is_answered_with_what_is_right() {
         ("a cache with a unit", "sync --datadir @ --dbcache 4G", 2, "a number of MiB"),
         ("a cache that is too small", "sync --datadir @ --dbcache 1", 2, "1 is not in 4..="),
         ("pruning to too little", "sync --datadir @ --prune 100", 2, "below the minimum of 550 MiB"),
-        ("a size that is none", "sync --datadir @ --prune 1x", 2, "expected 0, 1, or at least 550 MiB"),
+        ("an invalid size", "sync --datadir @ --prune 1x", 2, "expected 0, 1, or at least 550 MiB"),
         ("an option without its value", "sync --datadir @ --connect", 2, "a value is required for '--connect"),
-        ("a txid that is none", "tx zz --datadir @ --chain regtest", 2, "expected 64 hexadecimal digits"),
+        ("an invalid txid", "tx zz --datadir @ --chain regtest", 2, "expected 64 hexadecimal digits"),
         ("an unknown hash of the set", "coins info --hash md5 --datadir @", 2, "hash_serialized_3, muhash"),
         (
             "an unknown table",

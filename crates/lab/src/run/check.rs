@@ -52,7 +52,7 @@ fn arguments(plan: &Plan, programs: &Programs) -> Vec<Problem> {
         }
         asked.push((cell.program, work));
         if let Err(why) = takes(&programs.exes[cell.program], program.kind, work, &program.args) {
-            let what = format!("{} does not take its args in the work {}: {why}", program.label, work.name());
+            let what = format!("{} refuses its args in the work {}: {why}", program.label, work.name());
             problems.push(Problem { line: Some(program.line), what });
         }
     }
@@ -74,7 +74,7 @@ pub(super) fn chains(
         };
         let looked = directory.map(|directory| {
             if is_inside(out, &directory) {
-                return Err(format!("the results must not lie in the chain's own directory {}", directory.display()));
+                return Err(format!("the results must be outside the chain's own directory {}", directory.display()));
             }
             survey(&chain.label, &directory, chain.network)
         });
@@ -126,7 +126,7 @@ pub(super) fn room(plan: &Plan, out: &Path, chains: &[Option<Surveyed>]) -> Resu
     }
     let mib = |bytes: f64| (bytes / 1_048_576.0).ceil();
     let what = format!(
-        "no room to work on copies: {} MiB are wanted below {}, {} are free; give --out on another disk",
+        "no room to work on copies: {} MiB are needed below {}, {} are free; give --out on another disk",
         mib(wanted),
         out.display(),
         mib(free)

@@ -376,7 +376,7 @@ impl Engine<'_> {
         }
         if self.plan.works.iter().any(|work| work.kind == WorkKind::Reindex) {
             notes.push(
-                "A reindex starts from block files alone: an older index, undo files and coins are not in its directory."
+                "A reindex starts from only block files: an older index, undo files and coins are not in its directory."
                     .to_owned(),
             );
         }

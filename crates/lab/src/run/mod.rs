@@ -163,7 +163,7 @@ impl fmt::Display for RunError {
                 write!(f, "{} has results of another plan: give another --out, or remove it", out.display())
             }
             Self::Taken { out, other_plan: false } => {
-                write!(f, "{} has results: --resume goes on with them; or give another --out", out.display())
+                write!(f, "{} has results: --resume continues them; or give another --out", out.display())
             }
             Self::Only { word, cells } => {
                 write!(f, "no cell has {word:?} in its name; there are: {}", cells.join("; "))
@@ -174,7 +174,7 @@ impl fmt::Display for RunError {
                 write!(f, "{}: {error}; what was run is kept, --resume goes on", path.display())
             }
             Self::Stopped { done, of, out } => {
-                write!(f, "stopped after {done} of {of} runs; --resume goes on with those in {}", out.display())
+                write!(f, "stopped after {done} of {of} runs; --resume continues those in {}", out.display())
             }
         }
     }
@@ -266,7 +266,7 @@ fn read_plan(path: &Path) -> Result<String, RunError> {
     let read = fs::File::open(path).and_then(|file| file.take(plan::PLAN_BYTES_MAX + 1).read_to_string(&mut text));
     read.map_err(|why| wrong(why.to_string()))?;
     if text.len() as u64 > plan::PLAN_BYTES_MAX {
-        return Err(wrong(format!("more than {} bytes are no plan", plan::PLAN_BYTES_MAX)));
+        return Err(wrong(format!("a plan has at most {} bytes", plan::PLAN_BYTES_MAX)));
     }
     Ok(text)
 }

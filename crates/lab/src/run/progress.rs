@@ -79,7 +79,7 @@ pub(super) fn expected(plan: &Plan, done: &[RunRecord], cell: &PlannedCell) -> O
 
 /// The time to go in words.
 pub(super) fn to_go(seconds: Option<f64>) -> String {
-    seconds.map_or("time to go not known yet".to_owned(), |seconds| format!("to go {}", duration(seconds)))
+    seconds.map_or("ETA: measuring".to_owned(), |seconds| format!("to go {}", duration(seconds)))
 }
 
 pub(super) fn duration(seconds: f64) -> String {
@@ -104,9 +104,6 @@ mod tests {
         let progress = Progress::new(true);
         assert_eq!(progress.left(&plan, &done, &left[..2]), Some(13.0));
         assert_eq!(progress.left(&plan, &done, &left), None, "a work that was never done");
-        assert_eq!(
-            (to_go(None).as_str(), to_go(Some(125.0)).as_str()),
-            ("time to go not known yet", "to go 2 min 05 s")
-        );
+        assert_eq!((to_go(None).as_str(), to_go(Some(125.0)).as_str()), ("ETA: measuring", "to go 2 min 05 s"));
     }
 }

@@ -128,7 +128,7 @@ fn arguments_that_a_program_does_not_take_end_the_plan_before_any_run() {
     let wrong = "[[program]]\nlabel = \"b\"\nargs = [\"--wrong\", \"x\"]\n";
     let options = bench.plan(&format!("{HEAD}{}{wrong}[[work]]\nkind = \"reindex\"\n", program("a", "")));
     let why = run(&options).unwrap_err().to_string();
-    assert!(why.contains("b does not take its args in the work reindex") && why.contains("'--wrong'"), "{why}");
+    assert!(why.contains("b refuses its args in the work reindex") && why.contains("'--wrong'"), "{why}");
     assert!(bench.works().is_empty() && !bench.path("out").exists());
     // Where no work has the program, its arguments are of no account.
     let only = format!("{HEAD}{}{wrong}[[work]]\nkind = \"reindex\"\nprograms = [\"a\"]\n", program("a", ""));
@@ -389,7 +389,7 @@ fn impossible_plan_is_refused_with_its_line() {
         ("chain not there", good.replace("@CHAIN@", "/nowhere"), 5, "no chain at /nowhere"),
         ("placeholder left", good.replace("@CHAIN@", "@HERE@"), 5, "no chain at"),
         ("no block files", good.replace("@CHAIN@", "empty"), 5, "no block files in"),
-        ("unknown files", good.replace("@CHAIN@", "foreign"), 5, "and no xor.dat beside it"),
+        ("unknown files", good.replace("@CHAIN@", "foreign"), 5, "and no xor.dat in its directory"),
         ("beyond the chain", good.replace("\"reindex\"", "\"reindex\"\nstopatheight = 4"), 10, "ends at height 3"),
         (
             "a height for a commit",
@@ -428,7 +428,7 @@ fn impossible_plan_is_refused_with_its_line() {
     assert_eq!(bench.works().len(), 0, "nothing was run");
     let inside = RunOptions { out: bench.path("chain/out"), ..bench.plan(&good) };
     let error = run(&inside).unwrap_err();
-    assert!(error.to_string().contains("must not lie in the chain's own directory"), "{error}");
+    assert!(error.to_string().contains("must be outside the chain's own directory"), "{error}");
 }
 
 /// Every plan of the project reads; those that want a bitcoind say so where none is named.

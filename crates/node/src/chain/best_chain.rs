@@ -220,7 +220,7 @@ impl CandidateSet {
                     assert!(self.unlinked[&parent].contains(&id), "what is not linked waits for its parent");
                 }
                 order => {
-                    assert!(self.is_complete(parent), "a complete block stands on a complete one");
+                    assert!(self.is_complete(parent), "the parent of a complete block is complete");
                     assert!(order < self.next, "the next one is the last");
                 }
             }

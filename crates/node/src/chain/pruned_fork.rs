@@ -45,7 +45,7 @@ impl PrunedFork {
         Message::new(
             format!(
                 "A chain with more work, up to height {end}, leaves the connected chain at height {height}, block {first}: the \
-                 connected chain cannot be taken back to there, for its blocks below height {kept_from} are gone (pruned, or lost)"
+                 connected chain cannot be disconnected to there: its blocks below height {kept_from} are missing (pruned, or lost)"
             ),
             "To have that chain, sync an empty data directory: ffwd sync --datadir DIR, with a greater --prune or without",
         )

@@ -141,7 +141,7 @@ impl DataDir<'_> {
             if height > fork {
                 let blocks = height.blocks_above(fork);
                 self.reporter.note(format!(
-                    "{} stands at height {height}, off the chain or above its end: its last {blocks} blocks are taken back",
+                    "{} is at height {height}, off the chain or above its end: its last {blocks} blocks are disconnected",
                     kind.name()
                 ));
             }
@@ -345,7 +345,7 @@ impl DataDir<'_> {
     fn filter_again(&self, hash: BlockHash, file: u32) -> Result<Option<BlockFilter>, Fault> {
         let Some(node) = self.headers().find(&hash) else { return Ok(None) };
         if self.index.read().body(node).location().is_none() {
-            let why = format!("fltr{file:05}.dat is missing, and block {hash}, whose filter lay there, is pruned");
+            let why = format!("fltr{file:05}.dat is missing, and block {hash}, whose filter was there, is pruned");
             let advice = "Put the file back, or remove the directory indexes/blockfilter and download the whole blockchain again";
             return Err(Fault::refused(why, advice));
         }

@@ -93,13 +93,15 @@ pub(crate) fn lock(options: &Options, events: Events<'_>, needs_blocks: bool) ->
     let locked = reporter.with_room(|| lock_now(options, needs_blocks))?;
     if let xor::Origin::WorkedOut(file) = &locked.key_origin {
         let what = format!(
-            "{} was missing, and the block files are obfuscated: the key {} was worked out from {} and stored",
+            "{} was missing, and the block files are obfuscated: the key {} was computed from {} and stored",
             locked.layout.blocks_dir().join("xor.dat").display(),
             hex::encode(&locked.key),
             file.display()
         );
-        reporter
-            .warn(Message::new(what, "Nothing is to be done; a copy of these files needs this xor.dat beside them"));
+        reporter.warn(Message::new(
+            what,
+            "No action is needed; a copy of these files needs this xor.dat in the same directory",
+        ));
     }
     Ok(locked)
 }

@@ -198,7 +198,7 @@ impl DataDir<'_> {
             let height = self.index.read().prune_height();
             let mib = self.pruning.bytes.load(Relaxed) >> 20;
             self.reporter.note(format!(
-                "Pruned {files} pairs of block and undo files ({mib} MiB): blocks below height {height} are gone. \
+                "Pruned {files} pairs of block and undo files ({mib} MiB): blocks below height {height} are removed. \
                  bitcoind must run with -prune on this data directory, and ffwd with --prune; a wallet last used below that \
                  height cannot be loaded there"
             ));

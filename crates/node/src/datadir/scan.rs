@@ -102,8 +102,8 @@ pub(crate) fn why_unreadable(params: &Params, note: &Note) -> Message {
                 (format!("its records are blocks of {other}"), format!("Use --chain {other}, or another file"))
             }
             None => {
-                let advice = "Look whether these are block files, and whether their xor.dat lies beside them";
-                (format!("it begins with {magic:02x?}, which is no network's magic"), advice.to_owned())
+                let advice = "Check whether these are block files, and whether their xor.dat is in the same directory";
+                (format!("it begins with {magic:02x?}, not the magic of a known network"), advice.to_owned())
             }
         },
         _ => ("its records are damaged".to_owned(), "Get the file again from where it came from".to_owned()),
@@ -181,7 +181,7 @@ impl DataDir<'_> {
         }
         if let Some(first) = again.first() {
             self.reporter.note(format!(
-                "{} blocks lie in the files more than once, the first again at {}: one copy is used, the others are left where they are",
+                "{} blocks are in the files more than once, the first again at {}: one copy is used, the others stay",
                 again.len(),
                 place(first)
             ));
@@ -279,7 +279,7 @@ impl DataDir<'_> {
             let count = orphans.len();
             let first = place(&first.location);
             let why = format!(
-                "{count} blocks have no parent in the files, the first at {first}: they stay there, and nothing is written over them"
+                "{count} blocks have no parent in the files, the first at {first}: they stay there, and are not overwritten"
             );
             self.reporter.warn(Message::new(why, ORPHAN_ADVICE));
         }
@@ -304,8 +304,8 @@ impl DataDir<'_> {
         }
         let date = |seconds: i64| crate::reporting::log::date(seconds.unsigned_abs());
         let why = format!(
-            "{} blocks are more than two hours ahead of this machine's clock, and {behind} more stand on them: none is \
-             invalid, none was taken. The first is {} at {}: {error} (it says {}, the clock {})",
+            "{} blocks are more than two hours ahead of this machine's clock, and {behind} more descend from them: they \
+             are not invalid, and were not connected. The first is {} at {}: {error} (it says {}, the clock {})",
             ahead.len(),
             first.hash,
             place(&first.location),

@@ -45,7 +45,7 @@ impl fmt::Display for Unindexed {
         let first = first.display();
         write!(
             f,
-            "{bytes} of {files} block files, the first {first}: nothing is written over them, and ffwd sync uses what blocks there are"
+            "{bytes} of {files} block files, the first {first}: they are not overwritten, and ffwd sync uses their blocks"
         )
     }
 }
@@ -128,7 +128,7 @@ impl DataDir<'_> {
         };
         if used > 0 {
             self.reporter
-                .note(format!("{used} blocks lie in the block files and not in the index: they are used from there"));
+                .note(format!("{used} blocks are in the block files and not in the index: they are used from there"));
         }
         if let Some(first) = first {
             let path = self.files.path(first.file);
@@ -150,7 +150,7 @@ impl DataDir<'_> {
         if count > 0 {
             self.reporter.note(format!(
                 "{count} blocks of the block files had no parent and have one now: they are used from there, not downloaded again \
-                 ({left} still have none)"
+                 ({left} are still without a parent)"
             ));
         }
     }

@@ -44,7 +44,7 @@ pub fn index(options: &Options, kinds: &[IndexKind], events: Events<'_>) -> Resu
     let kinds = if kinds.is_empty() { &there[..] } else { kinds };
     if kinds.is_empty() {
         let advice = "Name one with --only, or set txindex=1, blockfilterindex=1, txospenderindex=1, coinstatsindex=1 or silentpaymentindex=1 in bitcoin.conf";
-        return Err(Fault::refused("no index is asked for and none is there", advice));
+        return Err(Fault::refused("no index is requested, and no index exists", advice));
     }
     let stopped = datadir.open_indexes(kinds, tip)? == Ended::Stopped;
     if !stopped {

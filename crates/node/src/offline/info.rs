@@ -115,7 +115,7 @@ impl fmt::Display for DataDirInfo {
             write!(f, "invalid      block {hash} at height {height}")?;
             match descendants {
                 0 => writeln!(f)?,
-                above => writeln!(f, ", and what stands on it: {above}")?,
+                above => writeln!(f, ", and its descendants: {above}")?,
             }
         }
         for warning in &self.warnings {
@@ -135,7 +135,7 @@ impl fmt::Display for DataDirInfo {
         }
         if let Some(InUse { program, question, unread, .. }) = &self.in_use {
             let seen = match unread {
-                Some(why) => format!("its files could not be read beside it ({why})"),
+                Some(why) => format!("its files could not be read while it runs ({why})"),
                 None => "all this is as of its last commit".to_owned(),
             };
             writeln!(f, "in use       by {program}: {seen}. It answers to {question}, and ffwd top watches an ffwd")?;

@@ -110,7 +110,7 @@ impl Before {
             store::index::check_not_pruned(loaded, &locked.layout)?;
         }
         if loaded.is_pruned && !self.resumes {
-            let advice = "A reindex needs every block from the first on. Go on from what is there with ffwd sync --prune or \
+            let advice = "A reindex needs every block from the first on. Continue from its tip with ffwd sync --prune or \
                           bitcoind -prune; to rebuild the whole UTXO set, fetch the blocks again: ffwd sync --prune in an empty data directory";
             let wanted = "all block files";
             let found = "a pruned data directory";

@@ -132,7 +132,7 @@ pub struct Snapshot {
     pub flush_times: Histogram,
     /// How long looking up a block's coins in the tables took.
     pub look_up_times: Histogram,
-    /// Times that blocks were taken off the chain for a better one.
+    /// Reorganisations to a better chain.
     pub reorgs: u64,
     /// Blocks taken off.
     pub disconnected: u64,

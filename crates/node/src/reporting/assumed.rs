@@ -57,8 +57,8 @@ impl AssumedElsewhere {
                 format!(
                     "Block {hash} at height {height}, assumed valid, is not on the best header chain: every script is verified"
                 ),
-                "bitcoin-cli getchaintips lists the chains. Where the best one is right, name a block of it with \
-                 --assumevalid (bitcoin-cli getblockhash HEIGHT says its hash)",
+                "bitcoin-cli getchaintips lists the chains. If the best one is right, name a block of it with \
+                 --assumevalid (bitcoin-cli getblockhash HEIGHT prints its hash)",
             ),
             AssumedPlace::Marked(height) => Message::new(
                 format!(

@@ -91,10 +91,10 @@ impl SessionState {
             SessionState::AtStopHeight { stop, .. } => format!("Ended at height {stop}, as --stopatheight asks"),
             SessionState::NetworkOff => "The network is off: setnetworkactive true switches it on".to_owned(),
             SessionState::NoConnections { listens: true } => {
-                "No peers: none is sought (--connect 0), and none has connected".to_owned()
+                "No peers: no connection is attempted (--connect 0), and no peer has connected".to_owned()
             }
             SessionState::NoConnections { listens: false } => {
-                "No peers: none is sought or accepted (--connect 0)".to_owned()
+                "No peers: connections are neither attempted nor accepted (--connect 0)".to_owned()
             }
             SessionState::Connecting => "Connecting to peers".to_owned(),
             SessionState::NoNetwork => "No network: no route to any peer. Is this machine connected?".to_owned(),
@@ -112,7 +112,7 @@ impl SessionState {
             ),
             SessionState::NoHeaders => "No peer has sent headers yet".to_owned(),
             SessionState::LittleWork => {
-                "The chains of all peers have less work than --minimumchainwork: none is followed".to_owned()
+                "The chains of all peers have less work than --minimumchainwork: they are not followed".to_owned()
             }
             SessionState::PeersPruned { lowest, needed } => format!(
                 "All peers are pruned: they have no blocks below height {}, and block {} is needed",

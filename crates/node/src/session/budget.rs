@@ -30,7 +30,7 @@ impl Hours {
     ///
     /// Why this is no range of hours.
     pub fn parse(text: &str) -> Result<Hours, String> {
-        let why = || format!("{text} is no range of hours: two numbers from 0 to 24 that differ, as 22-7");
+        let why = || format!("{text} is not a range of hours: expected two numbers from 0 to 24 that differ, as 22-7");
         let (from, to) = text.split_once('-').ok_or_else(why)?;
         let hour = |text: &str| text.trim().parse::<u8>().ok().filter(|&hour| hour <= HOURS).ok_or_else(why);
         let from = hour(from)?;

@@ -229,7 +229,7 @@ impl ChainView for SharedChain {
                 Ok(id) if chain.headers().fate(id) != Fate::Open => HeaderRefusal::Invalid {
                     index,
                     hash: *hash,
-                    reason: "bad-prevblk, it stands on a refused block".into(),
+                    reason: "bad-prevblk, an ancestor is a refused block".into(),
                 },
                 Ok(id) => {
                     verdict.new_count += usize::from(chain.headers().len() > before);

@@ -62,7 +62,7 @@ pub(super) fn prepare(options: &Options, path: &Path, events: Events<'_>) -> Res
 /// Why hints cannot be used, as far as that shows before headers are there.
 fn why_not_yet(options: &Options, height: Height, events: Events<'_>) -> Result<Option<String>, Fault> {
     if options.assumevalid.is_zero() {
-        return Ok(Some("no block is assumed valid (--assumevalid), and they are taken below one alone".to_owned()));
+        return Ok(Some("no block is assumed valid (--assumevalid), and hints are used only below one".to_owned()));
     }
     if options.stop_at_height.is_some_and(|stop| stop < height) {
         return Ok(Some(format!("they reach up to height {height}, where the sync is not to go (--stopatheight)")));
@@ -169,7 +169,7 @@ pub(super) fn take(
 /// What was made is gone, or what the system says.
 pub(super) fn install<'e>(datadir: DataDir<'e>, hints: &HintsFile) -> Result<(DataDir<'e>, NodeId), Fault> {
     let private = PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
-    let lost = || Fault::internal("the coins that were made with hints are gone");
+    let lost = || Fault::internal("the coins that were made with hints are missing");
     let checkpoint = Checkpoint::read(&private)?.filter(Checkpoint::is_good).ok_or_else(lost)?;
     let dir = datadir.layout.hinted_chainstate_dir();
     let best = Chainstate::open_read_only(&datadir.host, &dir)?.best_block()?;

@@ -122,7 +122,7 @@ impl Run<'_> {
             let mut outcome = self.part(Goal::Tip, None)?.outcome;
             if outcome == Outcome::Suspect {
                 let why = "A block or a chain does not go together with the snapshot: its past is validated first";
-                self.datadir().reporter.warn(Message::new(why, "Let it run: the end says which of them is wrong"));
+                self.datadir().reporter.warn(Message::new(why, "Let it run: the result names the wrong one"));
                 // What was refused on top of it may be good.
                 self.snapshot().into_iter().for_each(|base| self.datadir().index.write().reopen_above(base));
                 outcome = self.part(Goal::Past, None)?.outcome;
@@ -153,7 +153,7 @@ impl Run<'_> {
             }
             Some(Err(why)) => {
                 let why = format!("The hints are wrong: {why}. Nothing of them is kept");
-                let advice = "Nothing is to be done: the sync goes the ordinary way";
+                let advice = "No action is needed: the sync falls back to full validation";
                 self.datadir().reporter.warn(Message::new(why, advice));
             }
             None if part.outcome == Outcome::Stopped => return Ok(Outcome::Stopped),

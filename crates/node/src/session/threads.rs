@@ -203,7 +203,7 @@ fn with_threads<'s, T>(
 
 /// Tells how far it is until the work is done.
 fn tell(session: &Session<'_, '_>, stats: &Stats, mut cache: FollowingCache) {
-    let _alarm = session.alarm("tells how far it is");
+    let _alarm = session.alarm("reports its progress");
     let datadir = session.datadir;
     let mut seen = FactsSeen::default();
     while !session.is_ending() {

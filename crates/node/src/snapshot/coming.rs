@@ -111,8 +111,7 @@ fn tries(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
             Ok(Ended::Whole) => return Ok(()),
             Ok(Ended::Wrong { why, has_resumed: true }) => {
                 wanted.forget()?;
-                let advice =
-                    "Nothing is to be done: it is begun anew, for what an earlier run left may be what is wrong";
+                let advice = "No action is needed: it starts again, because the data of an earlier run may be wrong";
                 reporter.warn(Message::new(format!("{FAILED}{why}"), advice));
                 continue;
             }
@@ -225,7 +224,7 @@ impl Reading {
                     let key = CoinKey::new(&coin.outpoint);
                     if self.last.is_some_and(|last| last >= key) {
                         return Err(format!(
-                            "coin {} stands behind one that belongs after it (not far from byte {}): not in the order that \
+                            "coin {} follows one that belongs after it (near byte {}): not in the order that \
                              Core writes, which a stream must have; a file may have any order",
                             coin.outpoint,
                             self.parser.offset()
@@ -302,7 +301,7 @@ fn go_on(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<Option<Reading>
     let (mut reading, count) = match read_back(wanted, reporter) {
         Ok(read) => read,
         Err(Fault::Store(why)) if !why.is_no_space() => {
-            reporter.note(format!("[snapshot] what came before is damaged, and begun anew: {why}"));
+            reporter.note(format!("[snapshot] earlier data is damaged, starting again: {why}"));
             return Ok(None);
         }
         Err(fault) => return Err(fault),

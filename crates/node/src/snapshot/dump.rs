@@ -317,7 +317,7 @@ impl Set {
             }
             _ => {
                 let why = format!(
-                    "block {wanted} at height {height} lies below the base of a snapshot, and is not validated yet"
+                    "block {wanted} at height {height} is below the base of a snapshot, and is not validated yet"
                 );
                 Err(Fault::refused(why, "Run ffwd sync first"))
             }
@@ -342,7 +342,7 @@ impl Set {
         }
         let from = self.tip;
         let to = self.target;
-        reporter.note(format!("Rolling back from height {from} to {to}, beside the data directory"));
+        reporter.note(format!("Rolling back from height {from} to {to}, outside the data directory"));
         let network = lock::network(&options.params);
         let undo_files = UndoFiles::new(&locked.host, locked.layout.blocks_dir(), &network, locked.key);
         let shares = Shares::of(self.view.table_bytes());

@@ -86,7 +86,7 @@ pub(super) fn in_order(
     let key = CoinKey::new(outpoint);
     if last.replace(key).is_some_and(|last| last >= key) {
         let why = format!(
-            "{}: coin {outpoint} stands behind one that belongs after it, as number {} of the file (not far behind byte {near}): \
+            "{}: coin {outpoint} follows one that belongs after it, as number {} of the file (near byte {near}): \
              not in the order that Core writes",
             path.display(),
             after + 1

@@ -195,7 +195,7 @@ impl fmt::Display for TargetError {
                 self.text
             );
         }
-        write!(f, "{:?} is no address: wanted HOST, HOST:PORT, [IPV6]:PORT or NAME.onion:PORT", self.text)
+        write!(f, "{:?} is not an address: wanted HOST, HOST:PORT, [IPV6]:PORT or NAME.onion:PORT", self.text)
     }
 }
 
@@ -352,7 +352,7 @@ mod tests {
         }
         for bad in ["", ":1", "a b", "host:port", "host:65536", "[::1", "[::1]x", "[1.2.3.4]:5", "abc.onion", "a:b:c"] {
             let why = Target::parse(bad, 8333).unwrap_err().to_string();
-            assert!(why.contains("is no address"), "{bad}: {why}");
+            assert!(why.contains("is not an address"), "{bad}: {why}");
         }
         for bad in ["1.2.3.4:0", "[::1]:0", "node.example.org:0"] {
             let why = Target::parse(bad, 8333).unwrap_err().to_string();

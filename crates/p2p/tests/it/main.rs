@@ -175,8 +175,8 @@ fn onion_address_is_dialed_by_name_through_the_proxy() {
 fn invalid_settings_are_reported() {
     let busy = TcpListener::bind("127.0.0.1:0").unwrap();
     for (row, config, want) in [
-        ("connect", Config { outbound: Outbound::Only(vec!["a b".into()]), ..config() }, "\"a b\" is no address"),
-        ("addnode", Config { add_nodes: vec![":".into()], ..config() }, "is no address"),
+        ("connect", Config { outbound: Outbound::Only(vec!["a b".into()]), ..config() }, "\"a b\" is not an address"),
+        ("addnode", Config { add_nodes: vec![":".into()], ..config() }, "is not an address"),
         ("proxy", Config { proxy: Some("x:y".into()), ..config() }, "--proxy: \"x:y\""),
         ("listen", Config { listen: vec![busy.local_addr().unwrap()], ..config() }, "Unable to bind to 127.0.0.1:"),
     ] {

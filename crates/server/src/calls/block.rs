@@ -40,7 +40,7 @@ pub(super) const CALLS: &[Call] = &[
                 It won't work for some heights with pruning.",
         args: &[
             Arg::needed("hash_or_height", Kind::Num, "The block hash or height of the target block").unchecked(),
-            Arg::optional("stats", Kind::Arr, "Values to plot; all where none is named").shown_as("stats"),
+            Arg::optional("stats", Kind::Arr, "Values to plot; all by default").shown_as("stats"),
         ],
         run: Run::Now(get_block_stats),
     },

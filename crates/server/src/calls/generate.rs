@@ -291,7 +291,7 @@ fn check_regtest(context: &Context) -> Result<Arc<Live>, RpcError> {
     let live = context.live()?;
     match live.params().chain {
         Chain::Regtest => Ok(live),
-        _ => Err(RpcError::misc("ffwd makes such blocks on regtest alone")),
+        _ => Err(RpcError::misc("ffwd makes such blocks only on regtest")),
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) const CALLS: &[Call] = &[
                 "options",
                 Kind::NamedParams(&[
                     Arg::optional("fee_rate_estimator", Kind::Str, "auto, block_policy or mempool_policy"),
-                    Arg::optional("verbosity", Kind::Num, "2 or more: what is known of the mempool as well"),
+                    Arg::optional("verbosity", Kind::Num, "2 or more: also data of the mempool"),
                 ]),
                 "",
             )

@@ -71,7 +71,7 @@ pub(super) const CALLS: &[Call] = &[
         category: "network",
         name: "exportasmap",
         about: "Export the embedded ASMap data to a file. Any existing file at the path will be overwritten.\n\
-                This program has none: -asmap names the file of a map.",
+                This program has no embedded data: -asmap names the file of a map.",
         args: &[Arg::needed("path", Kind::Str, "Path to the output file. If relative, will be prefixed by datadir.")],
         run: Run::Now(export_asmap),
     },

@@ -24,7 +24,7 @@ pub(super) const CALLS: &[Call] = &[Call {
     category: "blockchain",
     name: "scanblocks",
     about: "Return relevant blockhashes for given descriptors (requires blockfilterindex).\n\
-            \"start\" starts a scan, \"abort\" ends one that runs, \"status\" says how far one is.",
+            \"start\" starts a scan, \"abort\" ends one that runs, \"status\" reports its progress.",
     args: &[
         Arg::needed("action", Kind::Str, "start, abort or status"),
         Arg::optional("scanobjects", Kind::Arr, "Descriptors, or objects with desc and range")

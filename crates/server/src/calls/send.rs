@@ -65,7 +65,7 @@ fn check_regtest(context: &Context) -> Result<(), RpcError> {
     match context.live()?.params().chain {
         Chain::Regtest => Ok(()),
         _ => Err(RpcError::misc(
-            "ffwd takes transactions on regtest alone: it relays none, so send it through another node",
+            "ffwd accepts transactions only on regtest: it does not relay, so send it through another node",
         )),
     }
 }

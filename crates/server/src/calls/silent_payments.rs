@@ -24,12 +24,8 @@ pub(super) const CALLS: &[Call] = &[Call {
     about: "Returns the tweaked sums of public keys (BIP 352) of the transactions of a block that may pay silently.",
     args: &[
         Arg::needed("blockhash", Kind::Hex, "The hash of the block"),
-        Arg::optional(
-            "dust_limit",
-            Kind::Num,
-            "Leave out transactions without a taproot output of so many satoshi or more",
-        )
-        .unchecked(),
+        Arg::optional("dust_limit", Kind::Num, "Omit transactions whose taproot outputs are all below this value")
+            .unchecked(),
         Arg::optional("filter_spent", Kind::Bool, "Leave out transactions whose taproot outputs are all spent")
             .unchecked(),
     ],

@@ -28,7 +28,11 @@ pub(super) const CALLS: &[Call] = &[
                 "options",
                 Kind::NamedParams(&[
                     Arg::optional("rollback", Kind::Num, "Height or hash of the block").unchecked(),
-                    Arg::optional("in_memory", Kind::Bool, "Taken for Core's sake: memory is used while there is some"),
+                    Arg::optional(
+                        "in_memory",
+                        Kind::Bool,
+                        "Accepted for compatibility: memory is used while there is some",
+                    ),
                 ]),
                 "",
             )

@@ -168,7 +168,7 @@ pub struct BlockBytes {
 
 impl BlockBytes {
     pub(super) fn new(piece: &Arc<Piece>, start: usize, end: usize) -> BlockBytes {
-        assert!(start <= end && end <= piece.bytes().len(), "a block lies in its buffer");
+        assert!(start <= end && end <= piece.bytes().len(), "a block is in its buffer");
         BlockBytes { piece: piece.clone(), start, end }
     }
 

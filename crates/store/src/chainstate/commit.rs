@@ -44,7 +44,7 @@ impl Chainstate {
     ///
     /// For a null hash, which Core refuses too; when another commit is under way.
     pub fn begin_commit(&self, best_block: BlockHash, record_count: u64, bytes: u64) -> Result<Option<CoinsCommit>> {
-        assert!(!best_block.is_zero(), "a set stands at a block");
+        assert!(!best_block.is_zero(), "a set has a best block");
         let bytes = bytes + record_count * RECORD_OVERHEAD_BYTES + 1024;
         let run = loop {
             match self.store.db.begin_run(bytes) {
@@ -78,7 +78,7 @@ impl Chainstate {
     ///
     /// As [`Chainstate::begin_commit`].
     pub fn begin_commit_behind(&self, best_block: BlockHash) -> Result<CoinsCommit> {
-        assert!(!best_block.is_zero(), "a set stands at a block");
+        assert!(!best_block.is_zero(), "a set has a best block");
         let has_best = self.best_block()?.is_some();
         let run = self.store.db.begin_run_behind()?;
         let has_first = AtomicBool::new(has_best);

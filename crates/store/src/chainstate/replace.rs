@@ -130,11 +130,11 @@ pub fn check_place(disk: &dyn Disk, layout: &Layout, from: &Path) -> Result<()> 
         return Ok(());
     }
     let wanted = format!(
-        "{needed} bytes free there: it is a mount point, or lies on another file system than {}, so that the new coins are copied \
-         into it beside the old ones",
+        "{needed} bytes free there: it is a mount point, or on another file system than {}, so that the new coins are copied \
+         into it before the old ones are removed",
         from.display()
     );
-    let advice = "Free disk space there, or let both lie on one file system. Nothing was changed";
+    let advice = "Free disk space there, or put both on one file system. Nothing was changed";
     Err(Fault::new(FaultKind::Refused, &dir, wanted, format!("{free}"), advice))
 }
 
@@ -204,8 +204,8 @@ fn install(disk: &Arc<dyn Disk>, new: &Path, old: &Path) -> Result<()> {
         Installed::Overtaken => {
             retire(&**disk, new)?;
             let found = "another program at work there, while the new coins were put into it";
-            let advice = "The old coins stand. Run the same command again, and no other program meanwhile";
-            Err(Fault::new(FaultKind::Refused, old, "a chainstate that nobody uses", found, advice))
+            let advice = "The old coins are kept. Run the same command again, without another program meanwhile";
+            Err(Fault::new(FaultKind::Refused, old, "a chainstate that is not in use", found, advice))
         }
     }
 }

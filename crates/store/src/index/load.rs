@@ -106,7 +106,7 @@ impl BlockTreeDb {
     fn of_the_split(&self, height: Height) -> Fault {
         let found =
             format!("another chain, that of Knots 29.4.1, which has headers of 164 bytes, here at height {height}");
-        let advice = "Knots 29.4.1 goes on with that chain. To return to Bitcoin's, run ffwd reindex, which keeps the blocks \
+        let advice = "Knots 29.4.1 continues that chain. To return to Bitcoin's, run ffwd reindex, which keeps the blocks \
                       before the split, then ffwd sync";
         Fault::new(FaultKind::OtherForm, self.store.db.path(), "Bitcoin's chain", found, advice)
     }

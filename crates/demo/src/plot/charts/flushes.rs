@@ -21,8 +21,8 @@ pub(super) fn times(drawn: &Drawn<'_>) -> Option<Chart> {
     (!runs.is_empty()).then(|| Chart {
         id: "flush-times".to_owned(),
         title: "Flush times".to_owned(),
-        lead: "Milliseconds that each flush of the UTXO set took, at the time when it ended. ffwd flushes beside the blocks, Core between them. \
-               Partial batches: the parts in which Core writes a flush, but for the last of each."
+        lead: "Milliseconds that each flush of the UTXO set took, at the time when it ended. ffwd flushes in the background, Core between blocks. \
+               Partial batches: the parts in which Core writes a flush, except the last of each."
             .to_owned(),
         kind: Kind::Lines,
         x: time_axis(),

@@ -63,7 +63,7 @@ pub(super) fn by_height(drawn: &Drawn<'_>) -> Option<Chart> {
     (!runs.is_empty()).then(|| Chart {
         id: "memory-by-height".to_owned(),
         title: "Memory by height".to_owned(),
-        lead: "Anonymous memory (RssAnon) as sampled, over the height of the tip at that moment. The table has the peak, and the greatest up to a quarter, a half and three quarters of the height.".to_owned(),
+        lead: "Anonymous memory (RssAnon) as sampled, over the height of the tip. The table has the peak, and the greatest up to a quarter, a half and three quarters of the height.".to_owned(),
         kind: Kind::Lines,
         x: axis("height", Unit::Count),
         y: axis("RssAnon, bytes", Unit::Bytes),

@@ -95,7 +95,7 @@ fn chart(cells: &[&Cell]) -> Option<Chart> {
         id: "waterfall".to_owned(),
         title: title.trim_end_matches([',', ' ']).to_owned(),
         lead: "Mean seconds of whole runs: with every idea off, with one more on at a time, with all. \
-               The table has each idea in that order, and what it costs to leave it out alone, all others on."
+               The table has each idea in that order, and the cost of disabling only it."
             .to_owned(),
         kind: Kind::Bars,
         x: axis("time", Unit::Seconds),

@@ -288,7 +288,7 @@ impl Reader<'_> {
         });
         if let Some(batch) = raw.batch_mib.as_ref().filter(|_| programs.iter().any(|one| one.kind == ProgramKind::Ffwd))
         {
-            let what = "batch_mib is for plans of bitcoind alone: ffwd writes a generation as tables, it has no batches to size";
+            let what = "batch_mib is only for plans of bitcoind: ffwd writes a generation as tables, it has no batches to size";
             self.wrong(batch.span(), what);
         }
         Settings {
@@ -386,7 +386,10 @@ impl Reader<'_> {
             );
         }
         if !kind.runs_scripts_of_blocks() && !kind.has_snapshot() && raw.stopatheight.is_some() {
-            self.wrong(raw.kind.span(), format!("{} has no stopatheight: it works on what is there", kind.name()));
+            self.wrong(
+                raw.kind.span(),
+                format!("{} has no stopatheight: it works on the existing blocks", kind.name()),
+            );
         }
         let chains =
             self.some_of(raw.chains, &plan.chains.iter().map(|one| one.label.clone()).collect::<Vec<_>>(), "chain");

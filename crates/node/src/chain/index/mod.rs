@@ -556,7 +556,7 @@ impl BlockIndex {
             let has_place = self.place(id).is_some();
             assert!(has_place <= self.has_body(id), "what has a place is there");
             let is_kept = self.is_active(id) && (self.body(id).is_pruned() || self.is_assumed(id));
-            assert!(self.has_body(id) <= (has_place || is_kept), "what is there has a place, or was pruned");
+            assert!(self.has_body(id) <= (has_place || is_kept), "stored data has a place, or was pruned");
             assert!(self.body(id).is_dirty() <= dirty.contains(&id), "what is dirty is written");
             let is_named = self.body(id).location().is_some();
             let copies = self.copies.get(&id);

@@ -236,7 +236,7 @@ fn why_damaged(options: &Options, known: &Indexed, entry: &IndexEntry, bytes: &[
             })
         }
         Err(Refusal::Unparsable(why)) => Some(format!("it does not deserialize: {why}")),
-        Err(Refusal::WrongBody) => Some("another header lies there".to_owned()),
+        Err(Refusal::WrongBody) => Some("another header is there".to_owned()),
         Err(Refusal::Rule(error)) => error.mutated().then(|| error.to_string()),
     }
 }

@@ -155,9 +155,9 @@ impl Look<'_> {
         } else {
             let ends = [(first, records.first()), (last, records.last())];
             for (_, entry) in ends.into_iter().filter(|(is_there, _)| !is_there) {
-                entry
-                    .into_iter()
-                    .for_each(|entry| self.damaged(path, entry, "the index names a block there, and none is"));
+                entry.into_iter().for_each(|entry| {
+                    self.damaged(path, entry, "the index names a block there, but there is no block")
+                });
             }
         }
     }
@@ -248,7 +248,7 @@ impl Look<'_> {
         let beyond = with_undo.partition_point(|entry| u64::from(entry.undo_offset) < len);
         if beyond < with_undo.len() {
             let lost = &with_undo[beyond..];
-            let what = format!("it has {len} bytes; undo data of {} is gone", words(lost));
+            let what = format!("it has {len} bytes; undo data of {} is missing", words(lost));
             let at = At { offset: Some(len), ..At::height(lowest(lost)) };
             self.find(Kind::UndoFileCut, &path, at, what, seconds);
         }

@@ -159,7 +159,7 @@ impl Kind {
             }
             Kind::OtherDirectory => texts(
                 "other-directory",
-                "it is no data directory of this network",
+                "it is not a data directory of this network",
                 "bitcoind would begin a new chain inside it",
                 "ffwd doctor {other}",
             ),
@@ -190,7 +190,7 @@ impl Kind {
             Kind::NotWritable => texts(
                 "not-writable",
                 "this user has no permission to write there",
-                "It can be looked at; neither ffwd nor bitcoind can go on with it for this user without write permission",
+                "It can be read; ffwd and bitcoind need write permission for this user to continue",
                 "chmod -R u+rwX {path}",
             ),
             Kind::DriveFails => texts(
@@ -233,7 +233,7 @@ impl Kind {
             Kind::BlockFileMissing => texts(
                 "block-file-missing",
                 "a block file is missing",
-                "bitcoind does not start. The blocks of this file alone are fetched again",
+                "bitcoind does not start. Only the blocks of this file are fetched again",
                 "ffwd repair {at}",
             ),
             Kind::BlockFileCut => texts(
@@ -244,7 +244,7 @@ impl Kind {
             ),
             Kind::BlockFileEmpty => texts(
                 "block-file-empty",
-                "a block file holds nothing but zeros",
+                "a block file has only zeros",
                 "Its blocks cannot be read. They alone are fetched again",
                 "ffwd repair {at}",
             ),
@@ -263,7 +263,7 @@ impl Kind {
             Kind::BlockFileSwapped => texts(
                 "block-file-swapped",
                 "a block file holds the blocks of another one",
-                "It was renamed or copied over. Nothing is fetched that lies in a file",
+                "It was renamed or copied over. Blocks that are in a file are not fetched",
                 "ffwd repair {at}",
             ),
             Kind::BlockFileReplaced => texts(
@@ -282,19 +282,19 @@ impl Kind {
             Kind::BlockDamaged => texts(
                 "block-damaged",
                 "a block is damaged",
-                "It cannot be served, or read in a reindex. It alone is fetched again",
+                "It cannot be served, or read in a reindex. Only this block is fetched again",
                 "ffwd repair {at}",
             ),
             Kind::BlockAbsent => texts(
                 "block-absent",
                 "a block of the chain is in no file",
-                "It cannot be served, or read in a reindex. It alone is fetched",
+                "It cannot be served, or read in a reindex. Only this block is fetched",
                 "ffwd repair {at}",
             ),
             Kind::NotIndexed => texts(
                 "not-indexed",
                 "a block file holds records that the index does not name",
-                "bitcoind may write over them, or leave them unused. ffwd uses what of them belongs to the chain",
+                "bitcoind may overwrite them, or leave them unused. ffwd uses those of the chain",
                 "ffwd repair {at}",
             ),
             Kind::UndoFileMissing => texts(
@@ -354,7 +354,7 @@ impl Kind {
             ),
             Kind::ShutOut => texts(
                 "shut-out",
-                "a block is marked invalid, and the best known chain stands on it",
+                "a block is marked invalid, and the best known chain descends from it",
                 "The node follows a chain with less work. The block is judged again, and the mark goes where it is valid",
                 "ffwd repair {at}",
             ),
@@ -391,14 +391,14 @@ impl Kind {
             ),
             Kind::CoinsApart => texts(
                 "chainstate-apart",
-                "the chainstate stands at a block that the index does not know",
+                "the best block of the chainstate is not in the index",
                 "One of the two was put back from a copy. bitcoind does not start",
                 "ffwd repair {at}",
             ),
             Kind::OptionalIndexDamaged => texts(
                 "optional-index-damaged",
                 "an optional index is damaged",
-                "The chain is not concerned. This index alone is made again",
+                "The chain is not affected. Only this index is built again",
                 "ffwd repair {at}",
             ),
             Kind::Leftover => texts(

@@ -128,7 +128,7 @@ impl Look<'_> {
             if let Ok(free) = disk.free_space_bytes(dir)
                 && free < SPARE_BYTES
             {
-                let what = format!("{free} bytes are free, {SPARE_BYTES} are wanted");
+                let what = format!("{free} bytes are free, {SPARE_BYTES} are needed");
                 self.find(Kind::NoSpace, dir, At::ALL, what, ADVICE_SECONDS);
                 return;
             }

@@ -229,7 +229,7 @@ impl ChainFiles {
             return Err(bad("undo data that does not fit it"));
         }
         if !block.transaction(0).is_coinbase() {
-            return Err(bad("a first transaction that is no coinbase"));
+            return Err(bad("a first transaction that is not a coinbase"));
         }
         Ok(WholeBlock { bytes, tables, txids, undo })
     }

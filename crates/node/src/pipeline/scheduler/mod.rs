@@ -55,7 +55,7 @@ enum Phase {
         chunks_left: usize,
         failed: Option<BlockError>,
     },
-    /// All that is said about it is good.
+    /// All checks passed.
     Good,
     /// The lowest block, good, and on its way to the backend.
     Committing,
@@ -304,7 +304,7 @@ impl<F: Clone> Scheduler<F> {
     /// A generation whose last block is in flight is not being written: it is opened again, and its parts are dropped here,
     /// so that the groups' own handles are the only ones.
     pub(super) fn take_back(&mut self) -> TakenBack<F> {
-        assert_eq!(self.running, 0, "no task runs while blocks are taken back");
+        assert_eq!(self.running, 0, "no task runs while blocks are disconnected");
         let opened = self.seal.take_if(|seal| !seal.is_writing());
         let taken = TakenBack {
             first: self.first,

@@ -256,7 +256,7 @@ impl Repair<'_> {
         }
         let elsewhere = match mender.appended {
             0 => String::new(),
-            appended => format!("; {appended} of them lie behind the others now"),
+            appended => format!("; {appended} of them were appended"),
         };
         let from =
             if self.sync.from.is_empty() { String::new() } else { format!("{given} from the files of --from, ") };

@@ -91,7 +91,7 @@ impl Repair<'_> {
                 self.wants_settle = true;
                 Ok(())
             }
-            Remade::Gap => self.whole("no peer knows the block that the UTXO set stands at"),
+            Remade::Gap => self.whole("no peer knows the best block of the UTXO set"),
         }
     }
 
@@ -189,13 +189,13 @@ fn not_pruned(prune: Prune, known: Option<&LoadedIndex>, files: &BlockFiles, lay
         layout.index_dir().display()
     );
     let advice =
-        "Put the block index back from a copy; or begin anew in an empty data directory, with ffwd sync --prune";
+        "Put the block index back from a copy; or start again in an empty data directory, with ffwd sync --prune";
     Err(Fault::refused(why, advice))
 }
 
 fn lacks_headers(best: BlockHash) -> Fault {
     let why = format!(
-        "the block index is made again from the block files, and these lack blocks below {best}, which the UTXO set stands at. \
+        "the block index is made again from the block files, and these lack blocks below {best}, the best block of the UTXO set. \
          The UTXO set was not touched"
     );
     Fault::refused(

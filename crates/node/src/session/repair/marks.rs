@@ -43,7 +43,7 @@ impl Repair<'_> {
         self.wants_sync |= is_behind;
         self.done(match good {
             0 => "The marked block was judged again: it is invalid, and the mark stays".to_owned(),
-            _ => "The marked block was judged again: it is valid, and the mark is gone".to_owned(),
+            _ => "The marked block was judged again: it is valid, and the mark was removed".to_owned(),
         });
         Ok(())
     }
@@ -63,7 +63,7 @@ impl Repair<'_> {
         drop(existing);
         self.wants_sync = true;
         self.done(format!(
-            "The mark on block {mark} at height {height} was taken off: there is a chain on it with more work. Its blocks are fetched \
+            "The mark on block {mark} at height {height} was removed: there is a chain on it with more work. Its blocks are fetched \
              and judged"
         ));
         Ok(())

@@ -228,7 +228,7 @@ impl Repair<'_> {
     /// Opening it to write stores the key that the files give away.
     fn key(&mut self) -> Result<(), Fault> {
         drop(lock::lock(self.options, self.events, false)?);
-        self.done("The key was worked out from the block files and stored in xor.dat");
+        self.done("The key was computed from the block files and stored in xor.dat");
         Ok(())
     }
 
@@ -296,7 +296,7 @@ impl Repair<'_> {
             return Ok(());
         }
         let why = format!("{what} cannot be made again: the blocks that it takes were pruned. Nothing was changed");
-        let advice = "Put it back from a copy; or begin anew in an empty data directory, with ffwd sync --prune";
+        let advice = "Put it back from a copy; or start again in an empty data directory, with ffwd sync --prune";
         Err(Fault::refused(why, advice))
     }
 
@@ -386,6 +386,6 @@ fn not_mended(findings: &[Finding]) -> Fault {
     let first = findings.first().map_or_else(String::new, |finding| {
         format!("{}: {}: {}", finding.path.display(), finding.kind.texts().what, finding.detail)
     });
-    let why = format!("{} findings are left after the step that mends them, the first: {first}", findings.len());
+    let why = format!("{} findings are left after the step that repairs them, the first: {first}", findings.len());
     Fault::refused(why, "Run ffwd doctor --deep, and report what it says")
 }

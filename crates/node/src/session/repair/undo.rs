@@ -93,7 +93,7 @@ fn not_found(opened: &Opened<'_>, spender: &Spender) -> Fault {
         spender.height,
         spender.wanted - spender.found.len()
     );
-    let advice = "Put the undo file back from a copy; where blocks were pruned, begin anew with ffwd sync --prune in an empty data directory";
+    let advice = "Put the undo file back from a copy; where blocks were pruned, start again with ffwd sync --prune in an empty data directory";
     Fault::refused(why, advice)
 }
 

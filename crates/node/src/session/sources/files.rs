@@ -70,7 +70,7 @@ impl Found {
         blocks.extend(from_packed);
         let bytes = places.values().map(|at: &BlockAt| u64::from(at.size)).sum();
         reporter.note(format!(
-            "{all} blocks lie in the files of --from ({} of them in plain files); {unreadable} places in them cannot be read",
+            "{all} blocks are in the files of --from ({} of them in plain files); {unreadable} places in them cannot be read",
             human::bytes(bytes)
         ));
         Ok(Found { plain, places, packed, blocks })

@@ -292,7 +292,7 @@ fn coins_of_an_earlier_run_that_were_false_are_fetched_again() {
     scene.load(scene.stream()).unwrap();
     scene.check("after false coins");
     let said = scene.said.lock().unwrap().join("\n");
-    assert!(said.contains("going on at byte") && said.contains("it is begun anew"), "{said}");
+    assert!(said.contains("going on at byte") && said.contains("it starts again"), "{said}");
 }
 
 /// A pipe is read once: nothing of a broken one is kept.
@@ -307,7 +307,7 @@ fn a_pipe_is_loaded_in_one_go() {
     scene.check("a pipe");
 }
 
-/// Any bytes in the file of what came, and of another snapshot: it is begun anew, or gone on with, to the right set.
+/// Any bytes in the file of what came, and of another snapshot: it starts again, or gone on with, to the right set.
 #[test]
 fn a_damaged_note_of_what_came_costs_no_more_than_the_transfer() {
     let set = set(20_000);

@@ -265,7 +265,7 @@ fn random_salt() -> Result<Salt, Fault> {
     let mut bytes = [0; SALT_BYTES];
     getrandom::fill(&mut bytes).map_err(|why| {
         Fault::refused(
-            format!("hints need 32 random bytes of the system, which has none: {why}"),
+            format!("hints need 32 random bytes of the system: {why}"),
             "Use a system with a source of randomness, or sync without --hints",
         )
     })?;

@@ -232,9 +232,9 @@ fn damage(known: &Known) -> Vec<Row> {
             asked: vec![60],
         },
         Row {
-            name: "a body is damaged, and a whole copy lies behind",
+            name: "a body is damaged, and a whole copy follows",
             files: vec![[instead(known, 60, &bad_body(known, 60)).remove(0), record(known, 60)].concat()],
-            reindexed: (TIP, 0, "lie in the files more than once"),
+            reindexed: (TIP, 0, "are in the files more than once"),
             then: nothing,
             asked: vec![],
         },

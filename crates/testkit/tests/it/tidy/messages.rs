@@ -232,9 +232,9 @@ fn heading(section: Section) -> (&'static str, &'static str) {
     match section {
         Section::File => (
             "Files and directories",
-            "Exit code 1. Where a reindex helps too, the message ends with \"If that cannot be done, run ffwd reindex\".",
+            "Exit code 1. Where a reindex helps too, the message ends with \"If that is impossible, run ffwd reindex\".",
         ),
-        Section::Command => ("Commands that cannot be done", "Exit code 1; of `coins diff` 2."),
+        Section::Command => ("Commands that fail", "Exit code 1; of `coins diff` 2."),
         Section::Warning => ("Warnings", "The program goes on."),
         Section::Conf => (
             "Configuration",

@@ -1,0 +1,153 @@
+//! Archives whose bytes follow from their contents: tar with fixed owners and times, gzip without a name and a time.
+
+use crate::Outcome;
+use flate2::{Compression, GzBuilder};
+use std::io::Write as _;
+
+/// Mode of programs and scripts.
+pub(crate) const PROGRAM: u32 = 0o755;
+/// Mode of other files.
+pub(crate) const DATA: u32 = 0o644;
+
+/// One file of an archive.
+pub(crate) struct File {
+    /// Path within the archive, without a slash at its beginning.
+    pub(crate) path: String,
+    pub(crate) mode: u32,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl File {
+    pub(crate) fn new(path: impl Into<String>, mode: u32, bytes: impl Into<Vec<u8>>) -> File {
+        File { path: path.into(), mode, bytes: bytes.into() }
+    }
+}
+
+/// How the paths of an archive begin.
+#[derive(Clone, Copy)]
+pub(crate) enum Root {
+    /// As given.
+    Bare,
+    /// With `./`, as dpkg has them.
+    Dot,
+}
+
+/// The files as a tar archive, in the order of their paths, each behind the directories that it is in.
+///
+/// # Errors
+///
+/// A path that tar cannot hold.
+pub(crate) fn tar(mut files: Vec<File>, root: Root, time: u64) -> Outcome<Vec<u8>> {
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    let start = match root {
+        Root::Bare => "",
+        Root::Dot => "./",
+    };
+    let mut archive = tar::Builder::new(Vec::new());
+    let mut made: Vec<String> = Vec::new();
+    if matches!(root, Root::Dot) {
+        append(&mut archive, "./", tar::EntryType::Directory, PROGRAM, &[], time)?;
+    }
+    for file in &files {
+        for (at, _) in file.path.match_indices('/') {
+            let directory = format!("{start}{}/", &file.path[..at]);
+            if !made.contains(&directory) {
+                append(&mut archive, &directory, tar::EntryType::Directory, PROGRAM, &[], time)?;
+                made.push(directory);
+            }
+        }
+        append(&mut archive, &format!("{start}{}", file.path), tar::EntryType::Regular, file.mode, &file.bytes, time)?;
+    }
+    Ok(archive.into_inner()?)
+}
+
+fn append(
+    archive: &mut tar::Builder<Vec<u8>>,
+    path: &str,
+    kind: tar::EntryType,
+    mode: u32,
+    bytes: &[u8],
+    time: u64,
+) -> Outcome<()> {
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_mode(mode);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_username("root")?;
+    header.set_groupname("root")?;
+    header.set_mtime(time);
+    header.set_size(bytes.len().try_into()?);
+    // `append_data` would leave the `./` out.
+    let name = &mut header.as_old_mut().name;
+    let Some(place) = name.get_mut(..path.len()).filter(|place| place.len() < 100) else {
+        return Err(format!("{path}: the name is too long for an archive").into());
+    };
+    place.copy_from_slice(path.as_bytes());
+    header.set_cksum();
+    archive.append(&header, bytes)?;
+    Ok(())
+}
+
+/// The bytes as a gzip file, at the highest level.
+///
+/// # Errors
+///
+/// Never, in memory.
+pub(crate) fn gzip(bytes: &[u8]) -> Outcome<Vec<u8>> {
+    let mut out = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::best());
+    out.write_all(bytes)?;
+    Ok(out.finish()?)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::io::Read as _;
+
+    /// Paths, modes and contents of a tar archive; a directory has no contents.
+    pub(crate) fn entries(bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
+        let mut archive = tar::Archive::new(bytes);
+        let read = |entry: Result<tar::Entry<'_, &[u8]>, std::io::Error>| {
+            let mut entry = entry.unwrap();
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).unwrap();
+            let header = entry.header();
+            assert_eq!((header.uid().unwrap(), header.gid().unwrap(), header.mtime().unwrap()), (0, 0, 7));
+            let path = String::from_utf8(entry.path_bytes().into_owned()).unwrap();
+            (path, entry.header().mode().unwrap(), bytes)
+        };
+        archive.entries().unwrap().map(read).collect()
+    }
+
+    #[test]
+    fn tar_has_files_in_order_behind_their_directories() {
+        let files =
+            || vec![File::new("b/two", PROGRAM, "2"), File::new("a/x/one", DATA, "1"), File::new("b/one", DATA, "")];
+        let bytes = tar(files(), Root::Dot, 7).unwrap();
+        let paths: Vec<_> = entries(&bytes).into_iter().map(|(path, mode, bytes)| (path, mode, bytes.len())).collect();
+        let want = [
+            ("./", 0o755, 0),
+            ("./a/", 0o755, 0),
+            ("./a/x/", 0o755, 0),
+            ("./a/x/one", 0o644, 1),
+            ("./b/", 0o755, 0),
+            ("./b/one", 0o644, 0),
+            ("./b/two", 0o755, 1),
+        ];
+        assert_eq!(paths, want.map(|(path, mode, len)| (path.to_owned(), mode, len)));
+        let mut turned = files();
+        turned.reverse();
+        assert_eq!(tar(turned, Root::Dot, 7).unwrap(), bytes, "the order given does not matter");
+        assert!(tar(vec![File::new("x".repeat(100), DATA, "")], Root::Bare, 7).is_err(), "too long a name");
+    }
+
+    #[test]
+    fn gzip_has_neither_name_nor_time() {
+        let bytes = gzip(b"hello").unwrap();
+        assert_eq!(&bytes[..8], [0x1f, 0x8b, 8, 0, 0, 0, 0, 0], "no flags, no time");
+        let mut back = String::new();
+        flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut back).unwrap();
+        assert_eq!(back, "hello");
+    }
+}
