@@ -9,12 +9,14 @@
 //! The checksum of a v1 block is not computed: its header is hashed by who takes it, and a body that does
 //! not match its header is found there. Every other v1 payload is checked; v2 packets all are.
 
+mod send;
+
 use crate::budget::BufferPool;
-use crate::packet::{POOLED_BYTES_MIN, Packet, TAIL_BYTES};
+use crate::packet::TAIL_BYTES;
 use crate::rng::Rng;
 use crate::stats::Traffic;
 use crate::v2::{self, Cipher, Keys};
-use crate::wire::{COMMAND_BYTES, Command, FRAME_BYTES, Frame, PAYLOAD_BYTES_MAX, WireError, frame_named, frame_v1};
+use crate::wire::{Command, FRAME_BYTES, Frame, WireError};
 use std::collections::VecDeque;
 
 /// Bytes of the staging buffer.
@@ -430,147 +432,10 @@ impl Transport {
         self.cipher.as_mut().expect("these states follow the key exchange")
     }
 
-    // Sending.
-
-    /// Queues a message.
-    ///
-    /// # Panics
-    ///
-    /// On a payload beyond [`PAYLOAD_BYTES_MAX`].
-    pub fn send(&mut self, command: Command, payload: &[u8]) {
-        assert!(payload.len() <= PAYLOAD_BYTES_MAX, "we send no oversized message");
-        match (&self.state, &mut self.cipher) {
-            (Awaited::V1, _) => {
-                self.sent_by_type.add(command, FRAME_BYTES + payload.len());
-                self.push(frame_v1(self.magic, command, payload));
-            }
-            (_, Some(cipher)) => {
-                let mut out = Vec::with_capacity(payload.len() + 64);
-                cipher.seal(&mut out, &[], false, |out| {
-                    v2::put_message_type(out, command);
-                    out.extend_from_slice(payload);
-                });
-                self.sent_by_type.add(command, out.len());
-                self.push(out);
-            }
-            (_, None) => self.waiting.push((command, payload.to_vec())),
-        }
-    }
-
-    /// Queues a message of any name, at most [`COMMAND_BYTES`] long: a person's, not the protocol's. `false`: it is too long, or
-    /// the handshake of the transport is not done.
-    pub fn send_named(&mut self, name: &str, payload: &[u8]) -> bool {
-        if name.len() > COMMAND_BYTES || payload.len() > PAYLOAD_BYTES_MAX {
-            return false;
-        }
-        let mut padded = [0; COMMAND_BYTES];
-        padded[..name.len()].copy_from_slice(name.as_bytes());
-        let out = match (&self.state, &mut self.cipher) {
-            (Awaited::V1, _) => frame_named(self.magic, padded, payload),
-            (_, Some(cipher)) => {
-                let mut out = Vec::with_capacity(payload.len() + 64);
-                cipher.seal(&mut out, &[], false, |out| {
-                    out.push(0);
-                    out.extend_from_slice(&padded);
-                    out.extend_from_slice(payload);
-                });
-                out
-            }
-            (_, None) => return false,
-        };
-        self.sent_by_type.add(Command::from_name(name.as_bytes()), out.len());
-        self.push(out);
-        true
-    }
-
-    /// Queues a message from where its payload was read to, without a copy, where `packet` was made for this transport.
-    /// `checksum` is the payload's for v1, where it is known.
-    ///
-    /// # Panics
-    ///
-    /// On a payload beyond [`PAYLOAD_BYTES_MAX`].
-    pub fn send_packet(&mut self, command: Command, packet: Packet, checksum: Option<[u8; 4]>) {
-        let payload_bytes = packet.payload().len();
-        assert!(payload_bytes <= PAYLOAD_BYTES_MAX, "we send no oversized message");
-        let out = match (&self.state, &mut self.cipher, v2::short_type(command)) {
-            (Awaited::V1, ..) if packet.head_bytes() == FRAME_BYTES => {
-                let checksum = checksum.unwrap_or_else(|| crate::wire::checksum(packet.payload()));
-                let frame = Frame { command, payload_bytes, checksum };
-                let (mut out, _) = packet.into_parts();
-                out[..FRAME_BYTES].copy_from_slice(&frame.to_bytes(self.magic));
-                out
-            }
-            (Awaited::Packets, Some(cipher), Some(id)) if packet.head_bytes() == v2::SHORT_HEAD_BYTES => {
-                let (mut out, head_bytes) = packet.into_parts();
-                out[head_bytes - 1] = id;
-                cipher.seal_in_place(&mut out, 0, &[], false);
-                out
-            }
-            _ => return self.send(command, packet.payload()),
-        };
-        self.sent_by_type.add(command, out.len());
-        self.push(out);
-    }
-
-    fn push(&mut self, bytes: Vec<u8>) {
-        self.out_bytes += bytes.len();
-        match self.out.back_mut() {
-            // Small messages leave together.
-            Some(last) if last.len() + bytes.len() <= STAGING_BYTES => last.extend_from_slice(&bytes),
-            _ if bytes.is_empty() => {}
-            _ => self.out.push_back(bytes),
-        }
-    }
-
-    /// Queues bytes as they are: for simulated peers that break every rule.
-    #[cfg(test)]
-    pub(crate) fn push_raw(&mut self, bytes: Vec<u8>) {
-        self.push(bytes);
-    }
-
-    /// Queues a v2 packet with any contents: for simulated peers that break every rule.
-    #[cfg(test)]
-    pub(crate) fn push_packet(&mut self, contents: &[u8], is_decoy: bool, is_damaged: bool) {
-        let mut out = Vec::new();
-        self.cipher().seal(&mut out, &[], is_decoy, |out| out.extend_from_slice(contents));
-        if is_damaged {
-            *out.last_mut().expect("a packet has a tag") ^= 1;
-        }
-        self.push(out);
-    }
-
-    /// The next bytes to send; empty without.
-    pub fn to_send(&self) -> &[u8] {
-        self.out.front().map_or(&[], |first| &first[self.sent..])
-    }
-
-    /// `bytes` bytes of [`Transport::to_send`] were sent.
-    pub fn sent(&mut self, bytes: usize) {
-        self.sent += bytes;
-        self.sent_bytes += bytes as u64;
-        self.out_bytes -= bytes;
-        if let Some(first) = self.out.pop_front_if(|first| first.len() == self.sent) {
-            self.sent = 0;
-            // Small messages that left together are no vector for a block.
-            if first.len() > POOLED_BYTES_MIN {
-                self.buffers.give(first);
-            }
-            // What a burst of answers took is given back.
-            if self.out.is_empty() {
-                self.out.shrink_to(OUT_COUNT_KEPT);
-            }
-        }
-    }
-
     /// Bytes that an unfinished message takes; while a block is owed, beyond `block_bytes`, which are of the window.
     pub fn unfinished_bytes(&self, block_bytes: usize) -> usize {
         let own = if self.block_owed { block_bytes } else { 0 };
         self.partial.as_ref().map_or(0, |partial| partial.bytes.len().saturating_sub(own))
-    }
-
-    /// Bytes that wait to be sent.
-    pub fn out_bytes(&self) -> usize {
-        self.out_bytes
     }
 }
 

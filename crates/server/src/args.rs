@@ -241,7 +241,9 @@ fn fixed_point(text: &str) -> Option<i64> {
     let (whole, part) = mantissa.split_once('.').map_or((mantissa, None), |(whole, part)| (whole, Some(part)));
     let is_good = are_digits(whole) && (whole == "0" || !whole.starts_with('0')) && part.is_none_or(are_digits);
     let digits = format!("{whole}{}", part.unwrap_or_default());
-    let (digits, zeros) = (digits.trim_end_matches('0'), digits.len() - digits.trim_end_matches('0').len());
+    let all_digits = digits.len();
+    let digits = digits.trim_end_matches('0');
+    let zeros = all_digits - digits.len();
     let places = exponent.checked_sub(part.map_or(0, str::len) as i64)?.checked_add(zeros as i64 + 8)?;
     let value: i64 = if digits.is_empty() { 0 } else { digits.parse().ok()? };
     let power = u32::try_from(places).ok().filter(|&places| is_good && places < 18)?;

@@ -84,14 +84,14 @@ pub fn coins_in_parts<R>(
             let base = chain[set.target.to_usize()];
             let rolled_back =
                 set.roll_back(&locked, options, &chain, &dump::with_end(beside, ".rollback"), &reporter)?;
-            let (base, height) = (base.hash, Some(base.height));
             let source = Source { view: set.view, rolled_back };
             let shares = source.shares().count();
             let share_bytes = (source.view.table_bytes() / shares as u64).max(1);
             let shares_per_part = usize::try_from(part_bytes / share_bytes).unwrap_or(usize::MAX).clamp(1, shares);
             let count = shares.div_ceil(shares_per_part);
             let coins = Coins::Tables { source, shares_per_part };
-            work(&CoinParts { base, height, chain: options.params.chain, coins, count })
+            let chain = options.params.chain;
+            work(&CoinParts { base: base.hash, height: Some(base.height), chain, coins, count })
         }
         CoinsOf::File { path, chain } => {
             let file = SnapshotFile::open(&*options.disk, path)?;
@@ -107,7 +107,8 @@ pub fn coins_in_parts<R>(
             let state = FileState { reader, next: 0, has_ended: false, last: None, waiting: ByNumber::default() };
             let pieces_per_part = pieces_per_part as usize;
             let coins = Coins::File { path, state: Mutex::new(state), changed: Condvar::new(), pieces_per_part };
-            let (base, height) = (file.header.base, known.map(|known| known.height));
+            let base = file.header.base;
+            let height = known.map(|known| known.height);
             work(&CoinParts { base, height, chain: named.unwrap_or(options.params.chain), coins, count })
         }
     }
@@ -197,7 +198,9 @@ impl FileState<'_> {
         let mut left = pieces;
         while !self.has_ended && (left > 0 || is_last) {
             left = left.saturating_sub(1);
-            let (before, start, mut count) = (reader.count(), reader.offset(), 0);
+            let before = reader.count();
+            let start = reader.offset();
+            let mut count = 0;
             let goes_on = reader.piece(|coin| {
                 look::in_order(last, &coin.outpoint, before + count, start, path)?;
                 count += 1;

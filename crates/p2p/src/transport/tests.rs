@@ -1,7 +1,9 @@
 //! Tests of the transport.
 
 use super::*;
+use crate::packet::Packet;
 use crate::params::{MAIN, TEST};
+use crate::wire::frame_v1;
 
 /// Lets both sides talk until nothing is left to send; messages received by (a, b).
 fn talk(a: &mut Transport, b: &mut Transport, piece_bytes: usize) -> Result<(Vec<Received>, Vec<Received>), WireError> {

@@ -79,12 +79,18 @@ impl NetAddress {
     /// Source: Bitcoin Core b88bffe, `CNetAddr::IsRoutable`.
     pub fn is_routable(self) -> bool {
         let is_private = match self {
-            NetAddress::V4([a, b, c, _]) => match (a, b, c) {
-                (0 | 10 | 127, ..) | (169, 254, _) | (192, 168, _) | (198, 18 | 19, _) => true,
-                (172, 16..=31, _) | (100, 64..=127, _) => true,
-                (192, 0, 2) | (198, 51, 100) | (203, 0, 113) => true,
-                _ => false,
-            },
+            NetAddress::V4([a, b, c, _]) => matches!(
+                (a, b, c),
+                (0 | 10 | 127, ..)
+                    | (169, 254, _)
+                    | (192, 168, _)
+                    | (198, 18 | 19, _)
+                    | (172, 16..=31, _)
+                    | (100, 64..=127, _)
+                    | (192, 0, 2)
+                    | (198, 51, 100)
+                    | (203, 0, 113)
+            ),
             NetAddress::V6(bytes) => {
                 let is_local = bytes.starts_with(&[0xfe, 0x80, 0, 0, 0, 0, 0, 0]) || bytes[0] & 0xfe == 0xfc;
                 let is_orchid = bytes.starts_with(&[0x20, 1, 0]) && matches!(bytes[3] & 0xf0, 0x10 | 0x20);

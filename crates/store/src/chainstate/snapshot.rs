@@ -347,7 +347,7 @@ mod tests {
             for at in 0..150 {
                 let sim = prepared(at);
                 let disk = sim.shared();
-                install_snapshot(&disk, &layout(), BASE).unwrap();
+                install_snapshot(&disk, &layout(), &layout().new_snapshot_dir(), BASE).unwrap();
                 be(&sim);
                 sim.fail_at(sim.operations() + at, 1, Accident::NoSpace);
                 if validated_snapshot(&disk, &layout()).is_err_and(|why| why.is_no_space()) {

@@ -31,6 +31,7 @@ use consensus::{Chain, Params};
 use disk::{Disk, SimDisk};
 use net::{Blocks, Manner, Net, Peer, SimLine};
 use p2p::ChainView;
+use p2p::addresses::Addresses;
 use primitives::{BlockHash, Hash256, Height, Work};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
@@ -59,6 +60,11 @@ const IDLE_STEP_MS: u64 = 500;
 const IDLE_ROUNDS: u32 = 8;
 /// The rounds that a sync may take.
 const ROUNDS_MAX: u32 = 8_000;
+
+/// What a network that knows no addresses keeps in peers.dat.
+fn peers_file() -> Vec<u8> {
+    Addresses::deterministic(Arc::default()).to_bytes(Params::new(Chain::Regtest).magic)
+}
 
 /// A chain, and the set at its end.
 struct Known {

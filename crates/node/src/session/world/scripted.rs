@@ -168,7 +168,7 @@ fn a_sync_of_a_chain_longer_than_one_run_ends_at_its_tip() {
 fn a_sync_on_a_full_disk_does_not_wait_for_addresses() {
     let run = |disk: &SimDisk| {
         let alone = Alone::new(Vec::new(), &mut Rng::new(0));
-        sync(&options(disk), &mut Alone { stop_ms: Some(0), addresses: vec![7; 500], ..alone }).1
+        sync(&options(disk), &mut Alone { stop_ms: Some(0), addresses: peers_file(), ..alone }).1
     };
     let disk = empty();
     run(&disk);

@@ -54,7 +54,7 @@ impl Story {
         let reorg_ms = has_reorg.then(|| rng.below(8_000) as u64);
         let full = rng.one_in(6).then(|| rng.below(300) as u64);
         let hash_ms = rng.below(6_000) as u64;
-        let addresses = vec![7; rng.below(2) * 500];
+        let addresses = if rng.below(2) == 1 { peers_file() } else { Vec::new() };
         Story { kind, peers, reorg_ms, hash_ms, addresses, crashes, full, rng }
     }
 
