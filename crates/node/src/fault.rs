@@ -1,4 +1,4 @@
-//! Faults: the world is wrong, or we are. Never about a block's validity.
+//! Faults: an error of the environment (disk, options, system) or of this program. Never a verdict on a block.
 
 use primitives::{BlockHash, Height};
 use std::fmt;
@@ -9,7 +9,7 @@ use store::{FaultKind, FilePos};
 /// The last line of [`Fault::Rebuild`], in Core's words. Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
 pub const REBUILD_ADVICE: &str = "Please restart with -reindex or -reindex-chainstate to recover.";
 
-/// What happened, and what to do about it. There is none without advice: docs/messages.md lists them all.
+/// What happened, and what to do about it. Every message has advice; docs/messages.md lists them all.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message {
     what: String,
@@ -17,7 +17,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// `what` begins as it stands behind "Error: " or "warning: "; `advice` is a sentence of its own, without a full stop.
+    /// `what` is the text after "Error: " or "warning: "; `advice` is a separate sentence, without a full stop.
     pub fn new(what: impl Into<String>, advice: impl Into<String>) -> Message {
         Message { what: what.into(), advice: advice.into() }
     }
@@ -40,34 +40,34 @@ impl fmt::Display for Message {
     }
 }
 
-/// How work ended that may be stopped on demand.
+/// How a task that can be interrupted ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ended {
-    /// It is done.
+    /// It is complete.
     Done,
-    /// It was stopped before: what it did stands, and it is taken up from there.
+    /// It was interrupted. Its progress is kept, and the next start continues there.
     Stopped,
 }
 
-/// What keeps the engine from going on.
+/// Why the engine cannot continue.
 #[derive(Debug)]
 pub enum Fault {
     /// A file, directory, disk or lock.
     Store(store::fault::Fault),
-    /// Something between programs or options.
+    /// A conflict with another program or between options.
     Refused(Message),
-    /// The system has no thread, port or output file for this program. The error behind it has the system's number.
+    /// The system refused a thread, port or output file. The source is the system's error.
     System(Message, io::Error),
-    /// The data directory needs a rebuild: why, in Core's words. Core shows it without a prefix.
+    /// The data directory needs a rebuild: the reason, in Core's words. Core shows it without a prefix.
     Rebuild(String),
-    /// Stopped on demand, before anything was changed.
+    /// Interrupted by the user before anything was changed.
     Stopped,
-    /// Two computations that must agree do not: failing hardware, or a mistake of this program.
+    /// Two computations that must agree do not: failing hardware, or a bug in this program.
     Internal(String),
 }
 
 impl Fault {
-    /// The files do not hold the block that the index has at this place.
+    /// The block files do not contain the block that the index records at this position.
     pub(crate) fn damaged_block(
         files: &BlockFiles,
         at: FilePos,
@@ -82,27 +82,27 @@ impl Fault {
         store::Fault::new(FaultKind::Damaged, &path, wanted, found, advice).at_offset(u64::from(at.offset)).into()
     }
 
-    /// The disk is full: with room, the same work can be done.
+    /// Whether the disk is full: after space is freed, the same operation can succeed.
     pub fn is_no_space(&self) -> bool {
         matches!(self, Fault::Store(fault) if fault.is_no_space())
     }
 
-    /// A mistake of this program, or of the machine.
+    /// A bug in this program, or failing hardware.
     pub fn internal(what: impl Into<String>) -> Fault {
         Fault::Internal(what.into())
     }
 
-    /// Something that cannot be done as asked: why, and what to do about it.
+    /// A request that was refused: the reason, and what to do about it.
     pub fn refused(why: impl Into<String>, advice: impl Into<String>) -> Fault {
         Fault::Refused(Message::new(why, advice))
     }
 
-    /// The system refused what is no file of the data directory: why, in its words too, and what to do about it.
+    /// A system error outside the data directory: what failed, in the system's words too, and what to do about it.
     pub fn system(why: impl Into<String>, advice: impl Into<String>, source: io::Error) -> Fault {
         Fault::System(Message::new(why, advice), source)
     }
 
-    /// The same as a reindex meets it: that a reindex helps is not said.
+    /// The fault as a reindex reports it: without the advice to reindex.
     #[must_use]
     pub fn within_reindex(self) -> Fault {
         match self {
@@ -111,7 +111,7 @@ impl Fault {
         }
     }
 
-    /// What happened, without the advice where that is apart from it: the words that Core's calls answer with.
+    /// What happened, without the advice if that is stored separately: the text with which Core's RPC calls answer.
     pub fn what(&self) -> String {
         match self {
             Fault::Refused(message) | Fault::System(message, _) => message.what().to_owned(),

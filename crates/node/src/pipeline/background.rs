@@ -1,4 +1,4 @@
-//! Background work beside the blocks: a sealed generation is written, tables are compacted.
+//! Background work during a run: writing a sealed generation, compacting tables.
 
 use super::Pipeline;
 use super::scheduler::Background;
@@ -19,7 +19,7 @@ impl Pipeline<'_> {
         Ok(())
     }
 
-    /// What the coins belong to is made durable before them.
+    /// Makes block and undo data and the index durable, before the coins that depend on them.
     fn sync(&self) -> Result<usize, Fault> {
         let tip = self.scheduler().writing().tip();
         self.stats.begin_flush();
@@ -67,7 +67,7 @@ impl Pipeline<'_> {
         Ok(ready)
     }
 
-    /// The disk was full: once there is room, the commit begins again.
+    /// The disk was full: waits for free space, then begins the commit again.
     fn begin_again(&self, fault: Fault) -> Result<usize, Fault> {
         self.backend.drop_commit(fault)?;
         Ok(self.scheduler().begin_again(Instant::now()))
@@ -80,7 +80,7 @@ impl Pipeline<'_> {
     }
 }
 
-/// The fault of a full disk, which can be waited out; any other one is passed on.
+/// Returns the fault of a full disk, for which the caller can wait; passes any other fault on.
 fn no_space_of(result: Result<(), Fault>) -> Result<Option<Fault>, Fault> {
     match result {
         Ok(()) => Ok(None),

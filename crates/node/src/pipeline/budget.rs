@@ -1,10 +1,10 @@
-//! The memory budget: what blocks in flight and coins may take, and what is evicted.
+//! The memory budget: limits for blocks in flight and for coins, and eviction.
 //!
-//! Of the whole, and of a part of what a process may take beyond it, blocks in flight have a share, and the coins what
-//! headers, tables, indexes and buffers leave. Coins count from the moment a block is decoded: its operations begin when
-//! there is room for all coins that it makes (`Scheduler::grant`). A generation that is written counts until its memory is
-//! free. Where there is no room, generations that are durable are evicted; then the current one is sealed and written; so
-//! one block at least can always proceed.
+//! Blocks in flight have a share of the whole budget. Coins have the rest, less headers, tables, indexes and buffers,
+//! plus a part of the memory that a process may use beyond its budget. Coins count from the moment a block is decoded:
+//! its operations begin when there is room for all coins that it makes (`Scheduler::grant`). A generation that is being
+//! written counts until its memory is free. If there is not enough room, durable generations are evicted first; then
+//! the current one is sealed and written. So at least one block can always proceed.
 //!
 //! The limit may change at any time ([`Pipeline::budget`]).
 
@@ -21,27 +21,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
-/// Share of the budget that blocks in flight may take, and its bounds in bytes.
+/// Divisor: the share of the budget for blocks in flight; and the bounds of that share in bytes.
 const WINDOW_SHARE: usize = 4;
 const WINDOW_BYTES_MIN: usize = 16 << 20;
 const WINDOW_BYTES_MAX: usize = 512 << 20;
-/// What coins may take however much the rest takes: three generations, which cannot be below 3 MiB each (256 tables of
-/// three pages), and some use of them.
+/// Minimum for coins, whatever the rest uses: three generations of at least 3 MiB each (256 tables of three pages), and
+/// some reuse of their coins.
 const COIN_BYTES_MIN: usize = 24 << 20;
-/// What blocks in flight, headers, indexes and buffers may take beside the budget: a part of the 150 MiB that a process may
-/// take beyond it. The rest is for stacks, and what the allocator retains.
+/// Bytes beyond the budget for blocks in flight, headers, indexes and buffers: a part of the 150 MiB that a process may
+/// use beyond its budget. The rest is for stacks and memory that the allocator retains.
 const BESIDE_BYTES: usize = 96 << 20;
-/// What coins take of that where the others leave it: a share of the budget, and no more bytes than these. More would leave
-/// the allocator of the static program too little.
+/// The part of those bytes that coins may use if the others do not: a share of the budget, and at most this number of
+/// bytes. More would leave too little for the allocator of the static program.
 const COINS_BESIDE_SHARE: usize = 4;
 const COINS_BESIDE_BYTES_MAX: usize = 32 << 20;
-/// What a coin takes in memory.
+/// Approximate bytes of a coin in memory.
 const COIN_BYTES: usize = 80;
-/// Smaller budgets, below the least of Core's `-dbcache`, are those of tests: they are the coins' alone.
+/// Smaller budgets, below Core's minimum for `-dbcache`, are for tests: all of it is for coins.
 const BUDGET_BYTES_MIN: usize = 4 << 20;
-/// Part of the coins' bytes that indexes and filters of tables take while they are built.
+/// Divisor: the part of the coins' bytes that indexes and filters of tables need while they are built.
 const BUILD_SHARE: usize = 32;
-/// Where less than this part of the coins' budget is left, what is durable is evicted ahead of need.
+/// Divisor: if less than this part of the coins' budget is free, durable generations are evicted ahead of need.
 const SPARE_SHARE: usize = 32;
 
 impl Pressure for Pipeline<'_> {
@@ -55,7 +55,7 @@ impl Pressure for Pipeline<'_> {
 }
 
 impl Pipeline<'_> {
-    /// How much may be in flight.
+    /// The limits for blocks in flight.
     pub(super) fn window(&self) -> Window {
         let bytes = (self.budget_bytes() / WINDOW_SHARE).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES_MAX);
         #[cfg(feature = "ablation")]
@@ -65,7 +65,7 @@ impl Pipeline<'_> {
         Window { blocks: self.settings.window_blocks, bytes }
     }
 
-    /// What the coins may take.
+    /// Bytes for coins.
     fn coin_budget(&self) -> usize {
         let budget = self.budget_bytes();
         if budget < BUDGET_BYTES_MIN {
@@ -82,13 +82,13 @@ impl Pipeline<'_> {
         self.budget_bytes.load(Relaxed)
     }
 
-    /// The whole budget, in bytes, to be read or changed: blocks and coins heed it from then on.
+    /// The whole budget, in bytes, to read or change: a change takes effect at once for blocks and coins.
     pub fn budget(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.budget_bytes)
     }
 
-    /// Before the first run: the set most likely gets about this number of coins. Tables that have room for them from the start
-    /// do not grow, which reads all coins again.
+    /// To be called before the first run: the expected number of coins in the set. Tables that have room for them from
+    /// the start do not grow; growing reads all coins again.
     pub fn expect_coins(&self, coins: usize) {
         let most = self.coin_budget() / 2 / COIN_BYTES; // See `keep_budget`.
         for shards in &self.groups {
@@ -96,13 +96,14 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Between runs: whether the current generation has its share of the budget.
+    /// Between runs: whether the current generation has used its share of the budget.
     pub fn is_full(&self) -> bool {
         self.stats.coin_bytes().0 > self.coin_budget() / 2
     }
 
-    /// Between runs: makes room where the coins take more than they may, because blocks were disconnected, which brings back
-    /// what they had spent. What is durable goes; where that is not enough, all is committed as of `tip` first.
+    /// Between runs: frees memory if coins exceed their limit because blocks were disconnected, which restores the
+    /// coins that they had spent. Durable generations are evicted; if that is not enough, all is committed as of `tip`
+    /// first.
     ///
     /// # Errors
     ///
@@ -110,7 +111,7 @@ impl Pipeline<'_> {
     ///
     /// # Panics
     ///
-    /// As there.
+    /// As [`Pipeline::flush`].
     pub fn make_room(&self, tip: Tip) -> Result<(), Fault> {
         for (group, shards) in self.groups.iter().enumerate() {
             self.stats.set_group(group, &lock(shards));
@@ -124,7 +125,7 @@ impl Pipeline<'_> {
         Ok(())
     }
 
-    /// Between runs: evicts what is durable, the oldest first, while the coins take more than they may.
+    /// Between runs: evicts durable generations, the oldest first, while coins exceed their limit.
     fn evict_durable(&self) {
         while self.is_over_budget() {
             let durable = self.scheduler().durable_generation();
@@ -134,8 +135,8 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Evicts old generations, or seals the current one, where they take more than they may. What was evicted is to be
-    /// dropped without the lock: freeing a generation takes milliseconds.
+    /// Evicts old generations, or seals the current one, if coins exceed their limit. The caller drops the result
+    /// without the lock, because freeing a generation takes milliseconds.
     #[must_use = "to be dropped when the scheduler is unlocked"]
     pub(super) fn keep_budget(&self, scheduler: &mut Scheduler) -> Vec<Generation> {
         if scheduler.is_halted() {
@@ -172,7 +173,7 @@ impl Pipeline<'_> {
         evicted
     }
 
-    /// The same, unlocking the scheduler where something was evicted.
+    /// As [`Pipeline::keep_budget`]; unlocks the scheduler while it drops evicted generations.
     pub(super) fn keep_budget_unlocking<'s>(&'s self, mut scheduler: SchedulerGuard<'s>) -> SchedulerGuard<'s> {
         let evicted = self.keep_budget(&mut scheduler);
         if evicted.is_empty() {
@@ -183,8 +184,8 @@ impl Pipeline<'_> {
         self.scheduler()
     }
 
-    /// Takes the oldest generation out of memory, where it is `durable` or older. Groups that workers are at keep theirs
-    /// until the next time.
+    /// Evicts the oldest generation if its number is at most `durable`. Groups that are locked by workers keep their
+    /// part until the next call.
     fn evict(&self, durable: u64) -> Vec<Generation> {
         if durable == 0 {
             return Vec::new();

@@ -1,7 +1,7 @@
-//! The deterministic scheduler: one thread plays all workers, in an order that a test chooses: every order of tasks that
-//! threads could meet, and the same one again for the same choices. What the tasks do is what workers do.
+//! The deterministic scheduler: one thread plays all workers, in an order that a test chooses. It can produce every
+//! order of tasks that threads could, and repeats an order for the same choices. The tasks are those of the workers.
 //!
-//! Absent on purpose: what happens inside a task. Two tasks that run at the same time share only what a lock guards.
+//! Absent on purpose: interleavings inside a task. Two tasks that run at the same time share only data behind locks.
 
 use super::scheduler::{Seq, Task, Work};
 use super::workers::SchedulerGuard;
@@ -10,28 +10,28 @@ use crate::fault::Fault;
 use crate::pipeline::stats::Stage;
 use crate::threads::locks::lock;
 
-/// Something that can be done now.
+/// A step that can be done now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Runnable {
-    /// A block more comes in.
+    /// Read one more block.
     Feed,
-    /// The memory budget is looked at.
+    /// Check the memory budget.
     Memory,
-    /// A piece of background work.
+    /// One step of background work.
     Disk {
-        /// Which: [`Stage::Sync`], [`Stage::Write`] or [`Stage::Compact`].
+        /// Its stage: [`Stage::Sync`], [`Stage::Write`] or [`Stage::Compact`].
         stage: Stage,
     },
-    /// A task of a block in flight; of a look-up that waits for the disk, that it is waited for.
+    /// A task of a block in flight. For a look-up that waits for the disk: the wait.
     Block {
         /// The block's number in this pipeline.
         seq: Seq,
-        /// What is done to it.
+        /// The task's stage.
         stage: Stage,
     },
 }
 
-/// Given what can be done now (one thing at least), says which of it is done next.
+/// Chooses the next step: gets the possible steps (at least one), returns the index of one.
 pub type Choose = Box<dyn FnMut(&[Runnable]) -> usize + Send>;
 
 enum Step {
@@ -44,14 +44,14 @@ enum Step {
 
 impl Pipeline<'_> {
     /// From now on one thread does everything, in the order of these choices; [`Pipeline::run`] and [`Pipeline::flush`]
-    /// check after each step what must hold of the scheduler.
+    /// check the scheduler's invariants after each step.
     pub fn set_deterministic(&mut self, choose: Choose) {
         self.order = Some(choose.into());
     }
 
-    /// A run without threads: until all is committed, the run is halted, or nothing can go on.
+    /// A run without threads: until all is committed, the run is halted, or no step is possible.
     pub(super) fn run_single_threaded(&self) {
-        // A block may wait for the budget alone, which then helps at once or not at all.
+        // If a block waits only for memory, one check of the budget helps it at once or not at all.
         let mut looked = false;
         loop {
             let mut scheduler = self.scheduler();
@@ -86,7 +86,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// The background work that is left.
+    /// Finishes the background work.
     pub(super) fn run_background_single_threaded(&self) {
         loop {
             let scheduler = self.scheduler();
@@ -106,7 +106,7 @@ impl Pipeline<'_> {
         drop(self.perform(scheduler, Work::Background(work)));
     }
 
-    /// Chooses one of the things that can be done; and whether a look at the budget is the only one.
+    /// Chooses one of the possible steps; the second result is whether checking the budget is the only one.
     fn choose(&self, scheduler: &Scheduler) -> Option<(Step, bool)> {
         let mut runnable: Vec<Runnable> =
             scheduler.waiting_background().map(|work| Runnable::Disk { stage: work.stage() }).collect();

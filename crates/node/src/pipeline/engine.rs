@@ -1,7 +1,8 @@
-//! The best chain, connected: which block to end with, what to disconnect, what to connect, what to do when a block is bad.
+//! Connects the best chain: which block to end with, what to disconnect, what to connect, how to treat an invalid
+//! block.
 //!
-//! In: headers and the news which bodies are there. Out: a chain that is connected as far as it is good.
-//! Absent on purpose: where bodies come from and where results go (the [`EngineBackend`]'s).
+//! In: headers, and the news which bodies are stored. Out: a chain that is connected up to its last valid block. Absent
+//! on purpose: where bodies come from and where results are stored (see [`EngineBackend`]).
 
 use crate::chain::block::{BlockContext, Refusal};
 use crate::chain::headers::{self, AssumeValid, ChainContext};
@@ -20,61 +21,61 @@ use primitives::undo::spent_coins;
 use primitives::{BlockHash, CoinKey, Height, OutPoint, Tables};
 use sys::spill::{Spill, SpillFiles};
 
-/// What the engine needs of the world beside what its pipeline needs.
+/// The storage that the engine needs, in addition to that of its pipeline.
 pub trait EngineBackend: Backend {
-    /// What [`Backend::next`] is to hand out from now on, in this order.
+    /// Sets the blocks that [`Backend::next`] returns from now on, in this order.
     fn start(&self, plans: Vec<BlockContext>);
 
-    /// A block, read again.
+    /// Reads a block again.
     ///
     /// # Errors
     ///
-    /// The body is not there, or its file cannot be read.
+    /// The body is not stored, or its file cannot be read.
     fn read(&self, node: NodeId) -> Result<Vec<u8>, Fault>;
 
     /// The undo data of a connected block; `prev` is its parent's hash.
     ///
     /// # Errors
     ///
-    /// The same of its undo data.
+    /// The undo data is not stored, or its file cannot be read.
     fn read_undo(&self, node: NodeId, prev: BlockHash) -> Result<Spill, Fault>;
 
-    /// A block was taken off the chain; its bytes.
+    /// A block was disconnected; `bytes` is its body.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     fn disconnected(&self, node: NodeId, bytes: &[u8]) -> Result<(), Fault>;
 
-    /// The chain came to rest at `tip`, maybe after blocks were disconnected; `adds` says whether their transactions are to
-    /// wait for other blocks. `coin` gives the stored bytes of a coin of the tip's UTXO set.
+    /// The chain is at rest at `tip`, maybe after blocks were disconnected; if `adds`, their transactions return to the
+    /// mempool. `coin` returns the stored bytes of a coin of the tip's UTXO set.
     ///
     /// # Errors
     ///
-    /// What `coin` says.
+    /// Errors of `coin`.
     fn rested(&self, tip: NodeId, adds: bool, coin: &LookUp<'_>) -> Result<(), Fault> {
         let _ = (tip, adds, coin);
         Ok(())
     }
 
-    /// A block broke a rule, twice judged; it and what stands on it is marked in the index already.
+    /// A block is invalid, as two independent checks agree; the index already marks it and its descendants.
     fn refused(&self, node: NodeId, error: &BlockError);
 
-    /// The body of a block is damaged, or another block's. The index says afterwards what is there instead; says whether
-    /// that is another copy.
+    /// The body of a block is damaged, or is that of another block. Afterwards the index records what is stored
+    /// instead. Returns whether that is another copy.
     ///
     /// # Errors
     ///
-    /// The block files cannot be read; or the body may not be replaced here.
+    /// The block files cannot be read; or the body must not be replaced here.
     fn lost(&self, node: NodeId, why: &str) -> Result<bool, Fault>;
 
-    /// Whether others wait for the engine's thread: then it leaves its work between two blocks.
+    /// Whether other threads wait for the engine's thread: then it returns between two blocks.
     fn is_asked(&self) -> bool {
         false
     }
 }
 
-/// Gives the stored bytes of a coin, where it is there.
+/// Looks up the stored bytes of a coin; `None` if it does not exist.
 pub type LookUp<'a> = dyn Fn(&OutPoint) -> Result<Option<Vec<u8>>, Fault> + 'a;
 
 /// How bringing the chain up to date ended.
@@ -84,29 +85,29 @@ pub enum Activated {
     Tip,
     /// The height to stop at is reached.
     StopHeight,
-    /// Stopped on demand.
+    /// Interrupted by the user.
     Stopped,
-    /// Others wait for the thread: the work is to be taken up again.
+    /// Other threads wait for this one: call again later.
     Asked,
 }
 
-/// Where an engine stands while no block is in flight.
+/// State of an engine while no block is in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Standing {
     /// The last block that is connected.
     pub tip: NodeId,
-    /// The best block that is complete: where [`Engine::activate`] would go.
+    /// The best block that is complete: the target of [`Engine::activate`].
     pub wanted: NodeId,
-    /// A chain is better that does not stand on the block which [`Aim::From`] names.
+    /// A better chain exists that does not include the block of [`Aim::From`].
     pub is_held: bool,
     /// The height to stop at is reached.
     pub is_at_stop: bool,
 }
 
-/// What was found bad since this was asked.
+/// Invalid and damaged blocks found since the last call.
 #[derive(Debug, Default)]
 pub struct News {
-    /// Blocks that broke a rule, and which.
+    /// Invalid blocks, each with the broken rule.
     pub refused: Vec<(NodeId, String)>,
     /// A damaged body has no other copy.
     pub has_lost: bool,
@@ -123,39 +124,39 @@ pub struct Engine<'w> {
     aim: Aim,
     times: headers::Times,
     news: News,
-    /// Coins in memory, and who works on them.
+    /// Coins in memory, and the threads that work on them.
     pub pipeline: Pipeline<'w>,
 }
 
-/// Which chain is wanted.
+/// Which chain to connect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Aim {
     /// The best one.
     #[default]
     Best,
-    /// The best one of those that stand on this block: below it there is nothing to go back to.
-    /// Source: Bitcoin Core b88bffe, `Chainstate::SnapshotBase`.
+    /// The best one that includes this block: blocks below it cannot be disconnected. Source: Bitcoin Core b88bffe,
+    /// `Chainstate::SnapshotBase`.
     From(NodeId),
     /// The one that ends with this block. Source: Bitcoin Core b88bffe, `Chainstate::TargetBlock`.
     To(NodeId),
 }
 
-/// How an engine is set up.
+/// Setup of an engine.
 pub struct Setup {
-    /// The pipeline's.
+    /// Settings of the pipeline.
     pub pipeline: Settings,
-    /// Whose scripts are assumed valid.
+    /// Which scripts are assumed valid.
     pub assume: AssumeValid,
-    /// Where to stop.
+    /// Height at which to stop.
     pub stop_at: Option<Height>,
-    /// The block that the coins in the tables belong to.
+    /// The block to which the coins in the tables belong.
     pub tip: NodeId,
-    /// Secret of the coin tables.
+    /// Secret key of the coin tables' hash.
     pub secret: HashKey,
 }
 
 impl<'w> Engine<'w> {
-    /// An engine on top of what the world's tables hold.
+    /// An engine on top of the coins in the backend's tables.
     pub fn new(params: &'w Params, world: &'w dyn EngineBackend, index: &'w SharedIndex, setup: Setup) -> Engine<'w> {
         let pipeline = Pipeline::new(world, params, setup.pipeline, setup.secret);
         let tip = setup.tip;
@@ -167,17 +168,17 @@ impl<'w> Engine<'w> {
         Engine { params, world, index, assume, stop_at, tip, aim, times, news, pipeline }
     }
 
-    /// Files for the coins and scripts that a block spends, where they are many.
+    /// Temporary files for the coins and scripts that a block spends, if they are too many for memory.
     pub fn spill_files(&self) -> SpillFiles {
         self.world.spill_files()
     }
 
-    /// From now on this chain is wanted.
+    /// From now on this chain is the one to connect.
     pub fn aim(&mut self, aim: Aim) {
         self.aim = aim;
     }
 
-    /// The block that the chain should end with; the tip where another chain is better that must not be taken.
+    /// The block to end with; the tip, if the best chain must not be connected.
     fn wanted(&self) -> NodeId {
         let index = self.index.read();
         if let Aim::To(goal) = self.aim {
@@ -188,14 +189,14 @@ impl<'w> Engine<'w> {
         if is_apart { self.tip } else { best }
     }
 
-    /// Whether a chain is better that does not stand on the block which [`Aim::From`] names.
+    /// Whether a better chain exists that does not include the block of [`Aim::From`].
     pub fn is_held(&self) -> bool {
         let index = self.index.read();
         let best = index.best_candidate(self.tip);
         matches!(self.aim, Aim::From(base) if !index.headers().is_ancestor(base, best))
     }
 
-    /// Where it stands.
+    /// Its current state.
     pub fn standing(&self) -> Standing {
         let tip = self.tip;
         let is_held = self.is_held();
@@ -208,12 +209,12 @@ impl<'w> Engine<'w> {
         Standing { tip, wanted, is_held, is_at_stop }
     }
 
-    /// What was found bad since this was asked.
+    /// Takes the invalid and damaged blocks found since the last call.
     pub fn take_news(&mut self) -> News {
         std::mem::take(&mut self.news)
     }
 
-    /// What a block was refused for, of those that were not taken.
+    /// Why a block was refused, if [`Engine::take_news`] has not returned it yet.
     pub fn reason_of(&self, node: NodeId) -> Option<&str> {
         self.news.refused.iter().find(|(of, _)| *of == node).map(|(_, why)| &**why)
     }
@@ -223,12 +224,12 @@ impl<'w> Engine<'w> {
         self.tip
     }
 
-    /// Its hash, too.
+    /// The last block that is connected, and its hash.
     pub fn tip_and_hash(&self) -> (NodeId, BlockHash) {
         (self.tip, self.headers().hash(self.tip))
     }
 
-    /// To be asked for once at a time: see [`SharedIndex::read`].
+    /// The headers. Must not be called while this thread reads the index already: see [`SharedIndex::read`].
     fn headers(&self) -> Headers<'w> {
         self.index.headers()
     }
@@ -238,12 +239,12 @@ impl<'w> Engine<'w> {
         (tree.height(node), tree.hash(node))
     }
 
-    /// Brings the chain to the best block that is complete. Bad blocks are refused on the way, and the next best chain
-    /// is taken.
+    /// Connects the best chain up to its last complete block. Invalid blocks are refused on the way, and the next best
+    /// chain is connected.
     ///
     /// # Errors
     ///
-    /// What the system says, or two computations that must agree and do not. A bad block is no error.
+    /// An I/O error, or two computations that must agree and do not. An invalid block is not an error.
     pub fn activate(&mut self) -> Result<Activated, Fault> {
         loop {
             let target = {
@@ -303,7 +304,7 @@ impl<'w> Engine<'w> {
         Ok(Ended::Done)
     }
 
-    /// Says no where blocks would have to be taken off the chain that are not there any more.
+    /// Refuses a target for which pruned blocks would have to be disconnected.
     fn check_kept(&self, target: NodeId) -> Result<(), Fault> {
         if !matches!(self.aim, Aim::Best) {
             return Ok(());
@@ -320,7 +321,8 @@ impl<'w> Engine<'w> {
         tree.path(self.tip, target).into_iter().map(|node| context.block(node)).collect()
     }
 
-    /// Judges a refused block again, alone, and marks it. Its scripts run if they did before, whatever headers came since.
+    /// Checks a refused block a second time, separately, and marks it. Its scripts run if they did before, whatever
+    /// headers came since.
     fn refuse(
         &mut self,
         node: NodeId,
@@ -365,25 +367,25 @@ impl<'w> Engine<'w> {
         }
     }
 
-    /// A body is not its header's, which Core has taken in by then: the header is listed. Says whether there is another
-    /// copy.
+    /// A body does not match its header. Core has accepted the header before it detects this, so the header is listed.
+    /// Returns whether there is another copy.
     fn lose_mutated(&mut self, node: NodeId, error: &BlockError) -> Result<bool, Fault> {
         self.index.write().list(node);
         self.lose(node, &error.to_string())
     }
 
-    /// The body of a block is damaged, or another block's. Says whether there is another copy.
+    /// The body of a block is damaged, or is that of another block. Returns whether there is another copy.
     fn lose(&mut self, node: NodeId, why: &str) -> Result<bool, Fault> {
         let has_copy = self.world.lost(node, why)?;
         self.news.has_lost |= !has_copy;
         Ok(has_copy)
     }
 
-    /// The coin of this name, from memory or tables.
+    /// The coin of this outpoint, from memory or tables.
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     pub fn coin(&self, outpoint: &OutPoint) -> Result<Option<Vec<u8>>, Fault> {
         let known =
             self.pipeline.with_group(&outpoint.txid, |group| group.get(outpoint).map(|coin| coin.map(<[u8]>::to_vec)));
@@ -395,11 +397,12 @@ impl<'w> Engine<'w> {
         Ok(coin)
     }
 
-    /// Takes the last block off the chain, with its undo data, and keeps the budget: what it had spent is in memory then.
+    /// Disconnects the last block with its undo data, then applies the memory budget, because the coins that the block
+    /// had spent are in memory again.
     ///
     /// # Errors
     ///
-    /// Block or undo data that cannot be read, coins that are not as the block left them, or what the system says.
+    /// Block or undo data that cannot be read, coins that differ from those that the block left, or an I/O error.
     ///
     /// Source: Bitcoin Core b88bffe, `Chainstate::DisconnectTip`, which calls `FlushStateToDisk` with `IF_NEEDED`.
     pub fn disconnect_tip(&mut self) -> Result<(), Fault> {
@@ -452,22 +455,23 @@ impl<'w> Engine<'w> {
         self.world.disconnected(node, &bytes)
     }
 
-    /// The chain rests, and others may look at it. With `adds` what only blocks had that were disconnected may wait for others.
+    /// Reports that the chain is at rest, so that others may read it. If `adds`, transactions that only disconnected
+    /// blocks contained return to the mempool.
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     pub fn rest(&self, adds: bool) -> Result<(), Fault> {
         self.world.rested(self.tip, adds, &|outpoint: &OutPoint| self.coin(outpoint))
     }
 
-    /// Whether no better chain is stored that is to be connected.
+    /// Whether the tip is the block to end with.
     pub fn is_at_best(&self) -> bool {
         self.wanted() == self.tip
     }
 
-    /// Whether [`Engine::activate`] would only connect blocks below `target`, which [`Engine::stream`] to it connects too,
-    /// and then goes on in the same run as more of them come.
+    /// Whether [`Engine::activate`] would only connect blocks below `target`. [`Engine::stream`] to it connects them
+    /// too, and continues in the same run as more of them arrive.
     pub fn is_on_way(&self, target: NodeId) -> bool {
         let wanted = self.wanted();
         let tree = self.headers();
@@ -476,7 +480,7 @@ impl<'w> Engine<'w> {
         !is_at_stop && wanted != self.tip && wanted != target && is_between(wanted)
     }
 
-    /// Connects up to a block that was connected before; says whether all went well.
+    /// Connects up to a block that was connected before; returns whether all blocks were valid.
     ///
     /// # Errors
     ///
@@ -485,11 +489,11 @@ impl<'w> Engine<'w> {
         Ok(self.connect_to(target)? == Ended::Done && self.tip == target)
     }
 
-    /// Checks a block as far as that goes without coins, and gives the number of its transactions.
+    /// Checks a block by the rules that need no coins, and returns the number of its transactions.
     ///
     /// # Errors
     ///
-    /// A fault that names the block: what was good once is not any more.
+    /// A fault that names the block: it was valid before and no longer is.
     pub fn check_alone(&self, node: NodeId, bytes: Vec<u8>) -> Result<usize, Fault> {
         self.check_body(node, &bytes).map_err(|why| {
             let (height, hash) = self.height_and_hash(node);
@@ -502,7 +506,8 @@ impl<'w> Engine<'w> {
         })
     }
 
-    /// Connects blocks up to `target`, which stands on the tip, as their bodies come; ends when the world has no next one.
+    /// Connects blocks up to `target`, a descendant of the tip, as their bodies arrive; ends when the backend has no
+    /// next one.
     ///
     /// # Errors
     ///
@@ -518,12 +523,12 @@ impl<'w> Engine<'w> {
         self.connect_to(target)
     }
 
-    /// Checks blocks off the chain as far as they can be checked without coins: those with a body, not connected, no
-    /// ancestor of which was refused on arrival.
+    /// Checks blocks off the chain by the rules that need no coins: those with a body that are not connected, and none
+    /// of whose ancestors was refused on arrival.
     ///
     /// # Errors
     ///
-    /// What the system says; or the two checks of a block that is about to be marked disagree.
+    /// An I/O error; or the two checks of a block that is about to be marked disagree.
     pub fn check_stale_blocks(&mut self) -> Result<Ended, Fault> {
         let waiting = self.index.read().unchecked_stale_blocks(self.tip);
         for node in waiting {
@@ -535,7 +540,7 @@ impl<'w> Engine<'w> {
         Ok(Ended::Done)
     }
 
-    /// Says whether the body was damaged and another copy of it waits.
+    /// Returns whether the body was damaged and another copy of it is to be checked.
     fn check_stale(&mut self, node: NodeId) -> Result<bool, Fault> {
         let bytes = self.world.read(node)?;
         match self.check_body(node, &bytes) {
@@ -569,17 +574,17 @@ impl<'w> Engine<'w> {
     }
 }
 
-/// What is wrong with a body.
+/// Why a body is bad.
 enum BadBody {
-    /// A rule of the block: it is invalid.
+    /// A rule of the block: the block is invalid.
     Refused(BlockError),
-    /// A block, and not its header's: the header is not judged.
+    /// A block that does not match its header: no verdict on the header.
     Mutated(BlockError),
-    /// The bytes are not this block's: it is not judged.
+    /// The bytes are not this block's: no verdict on the block.
     Damaged(String),
 }
 
-/// The stored coins of undo data, in the order of the block's inputs; none when it is not of this block.
+/// The stored coins of undo data, in the order of the block's inputs; `None` if it does not belong to this block.
 pub(crate) fn undo_coins(undo: &[u8], block: &primitives::Block<'_>) -> Option<Vec<Vec<u8>>> {
     let stored = |coin: CoinRef<'_>| {
         let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! A block in flight: what the tasks make of it, each part once.
+//! A block in flight: the results of its tasks, each set once.
 
 use super::scheduler::Takes;
 use crate::chain::block::{BlockContext, Job, Judged, Prepared};
@@ -10,26 +10,27 @@ use primitives::{Block, CoinKey};
 use std::sync::Mutex;
 use std::sync::{MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Bytes of a block in flight beside what depends on its contents: the 32 answers and their locks most of all.
+/// Bytes of a block in flight that do not depend on its contents: mostly the 32 answers and their locks.
 const FLIGHT_BYTES: usize = 4096;
-/// Bytes for an input beside its answer: what judging it leaves.
+/// Bytes per input in addition to its answer: the result of judging it.
 const INPUT_BYTES: usize = size_of::<crate::chain::block::Spent>();
-/// Bytes of a coin or tombstone in a table beside its script: record, compressed amount, and its part of a bucket.
+/// Bytes of a coin or tombstone in a table in addition to its script: record, compressed amount, its part of a bucket.
 const RECORD_BYTES: usize = 34 + 3 + 8 + 11;
 
-/// Spends of a block that memory could not answer.
+/// Coins of a block that memory does not have.
 #[derive(Default)]
 pub(super) struct Misses {
-    /// Their coins' keys, in order.
+    /// Keys of the coins that it spends, in order.
     pub(super) keys: Vec<CoinKey>,
     /// Shard group and ordinal of each.
     pub(super) places: Vec<(u32, u32)>,
-    /// Names that the block makes, which are to be looked up for BIP30: their keys, in order.
+    /// Keys of the coins that it makes, to be looked up for BIP30, in order.
     pub(super) names: Vec<CoinKey>,
 }
 
 impl Misses {
-    /// Takes what the tables have, by the index of its key. Neighbours are of one shard group, whose answers stay locked.
+    /// Stores a coin that the tables have, by the index of its key. Neighbours are of one shard group, whose answers
+    /// stay locked.
     pub(super) fn filler<'a>(&'a self, flight: &'a Flight) -> impl FnMut(usize, &[u8]) + 'a {
         let mut locked: Option<(u32, RwLockWriteGuard<'a, Answers>)> = None;
         move |index, coin| {
@@ -44,7 +45,7 @@ impl Misses {
     }
 }
 
-/// A block in flight. Tasks of several threads work on it; the scheduler decides which of them when.
+/// A block in flight. Tasks of several threads work on it; the scheduler decides which of them runs when.
 pub(super) struct Flight {
     job: Job,
     prepared: OnceLock<Prepared>,
@@ -52,7 +53,7 @@ pub(super) struct Flight {
     probes: Mutex<Probe>,
     misses: Mutex<Option<Misses>>,
     judged: OnceLock<Judged>,
-    /// Tasks that run its scripts.
+    /// Number of tasks that run its scripts.
     script_tasks: OnceLock<usize>,
     times: BlockTimes,
 }
@@ -71,13 +72,13 @@ impl Flight {
         }
     }
 
-    /// Bytes that it holds, by estimate, before it is decoded: raw bytes, their tables, operations and answers were measured
-    /// at about three times the block.
+    /// Estimate of its bytes before it is decoded: raw bytes, their tables, operations and answers were measured at
+    /// about three times the block.
     pub(super) fn memory_bytes(&self) -> usize {
         self.job.bytes.len() * 3 + FLIGHT_BYTES
     }
 
-    /// What it takes now that it is decoded.
+    /// Its memory, known after decoding.
     pub(super) fn takes(&self) -> Takes {
         let prepared = self.prepared();
         let block = self.block();
@@ -89,8 +90,8 @@ impl Flight {
         Takes { bytes, coin_bytes: records + records / 8 }
     }
 
-    /// Bytes of its answers, and of the undo data and scripts that will be copies of them; in files too, so that few blocks
-    /// have such files at a time.
+    /// Bytes of its answers, and of the undo data and scripts that will be copies of them. Bytes in temporary files
+    /// count too, so that few blocks have such files at a time.
     pub(super) fn answer_bytes(&self) -> usize {
         let answers: usize = (0..SHARD_GROUPS).map(|group| self.answers(group).memory_bytes()).sum();
         let copies = 1 + usize::from(self.job.undo.is_some()) + usize::from(self.context().scripts().is_some());
@@ -105,7 +106,7 @@ impl Flight {
         &self.job.context
     }
 
-    /// What it has cost so far.
+    /// Its cost so far.
     pub(super) fn times(&self) -> &BlockTimes {
         &self.times
     }
@@ -115,7 +116,7 @@ impl Flight {
         assert!(self.prepared.set(prepared).is_ok(), "a block is decoded once");
     }
 
-    /// Its tables and operations; every task after decoding may ask.
+    /// Its tables and operations; available to every task after decoding.
     pub(super) fn prepared(&self) -> &Prepared {
         self.prepared.get().expect("a block is decoded before all else")
     }
@@ -124,12 +125,12 @@ impl Flight {
         self.prepared().block(&self.job.bytes)
     }
 
-    /// Its operations in a shard group, and what they refer to.
+    /// Its operations in a shard group, and the data to which they refer.
     pub(super) fn group_ops(&self, group: usize) -> BlockOps<'_> {
         BlockOps { ops: self.prepared().ops.group(group), overwrites: self.context().overwrites }
     }
 
-    /// What memory, and after the look-up the tables, say to its spends in a shard group.
+    /// The coins that it spends in a shard group: from memory, and after the look-up also from the tables.
     pub(super) fn answers(&self, group: usize) -> RwLockReadGuard<'_, Answers> {
         read(&self.answers[group])
     }
@@ -138,28 +139,28 @@ impl Flight {
         write(&self.answers[group])
     }
 
-    /// What is known about the names that it makes, for BIP30.
+    /// Whether the coins that it makes exist already, for BIP30.
     pub(super) fn probes(&self) -> MutexGuard<'_, Probe> {
         lock(&self.probes)
     }
 
-    /// What the tables are to be asked for, while the look-up waits for the disk.
+    /// Coins to look up in the tables, while the look-up waits for the disk.
     pub(super) fn misses(&self) -> MutexGuard<'_, Option<Misses>> {
         lock(&self.misses)
     }
 
-    /// The judge task found nothing wrong; the scripts run in this number of tasks.
+    /// The judge task found no error; the scripts run in this number of tasks.
     pub(super) fn set_judged(&self, judged: Judged, script_tasks: usize) {
         assert!(self.judged.set(judged).is_ok(), "a block is judged once");
         assert!(self.script_tasks.set(script_tasks).is_ok(), "and its scripts are shared out then");
     }
 
-    /// What it spends; the tasks after judging may ask.
+    /// The coins that it spends; available to the tasks after judging.
     pub(super) fn judged(&self) -> &Judged {
         self.judged.get().expect("a block is judged before its scripts run, and before it is committed")
     }
 
-    /// Tasks that run its scripts; each of them may ask.
+    /// Number of tasks that run its scripts; available to each of them.
     pub(super) fn script_tasks(&self) -> usize {
         *self.script_tasks.get().expect("a block is judged before its scripts run")
     }

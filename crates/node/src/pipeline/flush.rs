@@ -1,4 +1,4 @@
-//! Writing everything, between runs.
+//! Writes everything to disk, between runs.
 
 use super::{Pipeline, Tip};
 use crate::fault::Fault;
@@ -6,7 +6,7 @@ use crate::threads::locks::lock;
 use std::time::Instant;
 
 impl Pipeline<'_> {
-    /// Seals everything, writes it with all workers, waits.
+    /// Seals everything, writes it with all workers, and waits for them.
     pub(super) fn flush_everything(&self, tip: Tip) -> Result<(), Fault> {
         self.finish_background()?;
         let parts = std::array::from_fn(|group| {

@@ -1,9 +1,9 @@
-//! How long something took, counted in a few buckets: for monitors, at the price of two additions.
+//! How long an operation took, counted in a few buckets: for monitors, at the cost of two additions.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Bounds of the buckets at most, without the last one, which has none.
+/// Number of bounds. The last bucket has no upper bound.
 const BOUNDS: usize = 9;
 
 /// The bounds of look-ups of one block's coins, in seconds.
@@ -11,7 +11,7 @@ pub(crate) const LOOK_UP_S: [f64; BOUNDS] = [0.0001, 0.0005, 0.001, 0.005, 0.01,
 /// The bounds of flushes, in seconds.
 pub(crate) const FLUSH_S: [f64; BOUNDS] = [0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 
-/// Counts that many threads add to.
+/// A histogram to which several threads add.
 #[derive(Default)]
 pub(crate) struct AtomicHistogram {
     counts: [AtomicU64; BOUNDS + 1],
@@ -23,9 +23,9 @@ pub(crate) struct AtomicHistogram {
 pub struct Histogram {
     /// The upper bound of each bucket but the last, in seconds.
     pub bounds: [f64; BOUNDS],
-    /// How many took as long as each bucket says, and longer than the one before.
+    /// Number of operations in each bucket: at most its bound, and above the bound before it.
     pub counts: [u64; BOUNDS + 1],
-    /// How long all took.
+    /// Sum of all times.
     pub sum: Duration,
 }
 
@@ -44,7 +44,7 @@ impl AtomicHistogram {
 }
 
 impl Histogram {
-    /// Adds what an earlier run counted.
+    /// Adds the counts of an earlier run.
     pub(crate) fn add(&mut self, earlier: &Histogram) {
         self.counts.iter_mut().zip(earlier.counts).for_each(|(sum, more)| *sum += more);
         self.sum += earlier.sum;

@@ -1,40 +1,42 @@
-//! How much memory the machine, and the cgroups that this process is in, leave to a cache; and whether that changes.
+//! Memory that the machine, and the cgroups of this process, leave for a cache; and how that changes.
 //!
-//! The rule: of what is left, [`BESIDE_BYTES`] are for all that is not budgeted; half of the rest is the cache, the other
-//! half stays for the system's cache of files, which look-ups live on. At least [`CACHE_BYTES_MIN`], at most
-//! [`CACHE_BYTES_MAX`].
+//! The rule: subtract [`BESIDE_BYTES`] from the available memory for everything outside the budget. Half of the rest is
+//! the cache, the other half stays for the system's page cache, on which look-ups depend. At least [`CACHE_BYTES_MIN`],
+//! at most [`CACHE_BYTES_MAX`].
 //!
-//! Left is the least of `MemAvailable`, and for each cgroup on the way up its limit less what it has in use, its cache of
-//! files not counted. The limit is the lower one of `memory.max` and `memory.high`, of cgroups v1 `memory.limit_in_bytes`.
-//! While the program runs the same is asked again, its own memory counted as left. The cache gives way at once where less
-//! is left, and by quarters while tasks wait for memory (`memory.pressure`, `/proc/pressure/memory`), to a quarter of what
-//! the rule gives: who reads and writes files in a small cgroup waits for memory too, and the fewer coins are in memory the
-//! more is read. It comes back in steps of an eighth, up to what was chosen first.
+//! Available is the minimum of `MemAvailable` and, for this process's cgroup and each cgroup above it, its limit less
+//! its usage without its page cache. The limit is the lower one of `memory.max` and `memory.high`, with cgroups v1
+//! `memory.limit_in_bytes`. While the program runs this is measured repeatedly, and its own memory counts as available.
 //!
-//! Files that are absent, or say something else, limit nothing.
+//! The cache shrinks immediately if less is available. While tasks stall on memory (`memory.pressure`,
+//! `/proc/pressure/memory`) it shrinks by quarters, at most to a quarter of the rule's result: in a small cgroup,
+//! reading and writing files stalls on memory too, and fewer coins in memory cause more reads. It grows again in steps
+//! of an eighth, up to the size chosen first.
 //!
-//! Absent on purpose: who heeds it (`pipeline`), the clock.
+//! A file that is absent or has another format sets no limit.
+//!
+//! Absent on purpose: applying the result (`pipeline`), the clock.
 
 use std::path::{Component, Path, PathBuf};
 
-/// What a process takes beside its budget: at most this much.
+/// Maximum bytes that a process uses outside its budget.
 pub const BESIDE_BYTES: u64 = 150 << 20;
-/// Least that is chosen: the least of Core's `-dbcache`.
+/// Minimum of the automatic choice: Core's minimum for `-dbcache`.
 pub const CACHE_BYTES_MIN: u64 = 4 << 20;
-/// Most that is chosen: mainnet's UTXO set takes about this much in memory.
+/// Maximum of the automatic choice: mainnet's UTXO set needs about this much memory.
 pub const CACHE_BYTES_MAX: u64 = 16 << 30;
-/// What is chosen where the system says nothing: Core's `-dbcache` with little memory.
+/// The choice if the system does not report its memory: Core's `-dbcache` with little memory.
 const CACHE_BYTES_UNKNOWN: u64 = 450 << 20;
-/// Per cent of the last ten seconds in which some task waited for memory: above the first the cache gives way, below the
-/// second it may come back.
+/// Per cent of the last ten seconds in which some task stalled on memory: above the first the cache shrinks, below the
+/// second it may grow again.
 const PRESSURE_HIGH: f64 = 10.0;
 const PRESSURE_LOW: f64 = 1.0;
-/// Part of what the rule gives that pressure leaves.
+/// Divisor: the part of the rule's result that is kept under memory pressure.
 const PRESSURE_LEAVES: u64 = 4;
-/// Looks that pass after a step before pressure is heeded again: its average covers ten seconds.
+/// Measurements after a step during which pressure is ignored: its average covers ten seconds.
 const LOOKS_BETWEEN: u32 = 5;
 
-/// Where the system says how much memory there is.
+/// Reads the system's files about memory.
 #[derive(Clone, Debug)]
 pub struct MachineMemory {
     /// `/`, or another directory in tests.
@@ -48,7 +50,7 @@ impl Default for MachineMemory {
 }
 
 impl MachineMemory {
-    /// Bytes that a cache may take by the rule, where `own` bytes of what is in use are its own program's.
+    /// Bytes for a cache by the rule; `own` bytes of the memory in use are this program's.
     #[must_use]
     pub fn cache_bytes(&self, own: u64) -> u64 {
         let Some(left) = self.left() else { return CACHE_BYTES_UNKNOWN };
@@ -56,7 +58,7 @@ impl MachineMemory {
         (rest / 2).clamp(CACHE_BYTES_MIN, CACHE_BYTES_MAX)
     }
 
-    /// Bytes that are left; `None` where the system says nothing.
+    /// Available bytes; `None` if the system does not report them.
     #[must_use]
     pub fn left(&self) -> Option<u64> {
         let machine = self.number_of(Path::new("proc/meminfo"), "MemAvailable:").map(|kib| kib.saturating_mul(1024));
@@ -70,7 +72,7 @@ impl MachineMemory {
         self.number_of(Path::new("proc/self/status"), "RssAnon:").map_or(0, |kib| kib.saturating_mul(1024))
     }
 
-    /// Per cent of the last ten seconds in which some task waited for memory: of the cgroup, else of the machine.
+    /// Per cent of the last ten seconds in which some task stalled on memory: of the cgroup, else of the machine.
     fn pressure(&self) -> f64 {
         let groups = self.cgroups();
         let own = groups.iter().find(|group| group.version == Version::V2);
@@ -85,7 +87,7 @@ impl MachineMemory {
         line.split_whitespace().find_map(|word| word.strip_prefix("avg10="))?.parse().ok()
     }
 
-    /// Bytes that a cgroup's limits leave; `None` without a limit.
+    /// Bytes available below a cgroup's limits; `None` without a limit.
     fn left_in(&self, group: &Cgroup) -> Option<u64> {
         let names = group.version.names();
         let number = |name: &str| self.read(&group.path.join(name))?.trim().parse::<u64>().ok();
@@ -96,7 +98,7 @@ impl MachineMemory {
         Some(limit.saturating_sub(in_use))
     }
 
-    /// The cgroups of this process that limit memory and those above them, below the roots of their hierarchies.
+    /// The cgroups of this process that limit memory and those above them, up to the roots of their hierarchies.
     fn cgroups(&self) -> Vec<Cgroup> {
         let (Some(own), Some(mounts)) =
             (self.read(Path::new("proc/self/cgroup")), self.read(Path::new("proc/self/mountinfo")))
@@ -106,7 +108,7 @@ impl MachineMemory {
         [Version::V2, Version::V1].into_iter().flat_map(|version| cgroups_of(version, &own, &mounts)).collect()
     }
 
-    /// The number behind a name, in a file of lines.
+    /// The number after a name, in a file of lines.
     fn number_of(&self, file: &Path, name: &str) -> Option<u64> {
         let text = self.read(file)?;
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -124,15 +126,15 @@ struct Cgroup {
     path: PathBuf,
 }
 
-/// Which files say what.
-/// Source: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
+/// The version of cgroups, which determines the files to read. Source: Linux, Documentation/admin-guide/cgroup-v2.rst
+/// and cgroup-v1/memory.rst.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Version {
     V1,
     V2,
 }
 
-/// Files of a cgroup, and names in its `memory.stat`.
+/// Files of a cgroup, and fields of its `memory.stat`.
 struct Names {
     limits: &'static [&'static str],
     in_use: &'static str,
@@ -156,7 +158,7 @@ impl Version {
         }
     }
 
-    /// The path behind the process's line in `/proc/self/cgroup` for the hierarchy that limits memory.
+    /// The path in the process's line of `/proc/self/cgroup` for the hierarchy that limits memory.
     fn own(self, lines: &str) -> Option<&str> {
         lines.lines().find_map(|line| {
             let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
@@ -168,8 +170,8 @@ impl Version {
         })
     }
 
-    /// Of a line of `/proc/self/mountinfo` for that hierarchy: which part of it is mounted, and where; without the leading
-    /// slashes.
+    /// From a line of `/proc/self/mountinfo` for that hierarchy: which part of it is mounted, and where; without the
+    /// leading slashes.
     fn mount(self, line: &str) -> Option<(String, String)> {
         let (place, of) = line.split_once(" - ")?;
         let kind = of.split_whitespace().next()?;
@@ -187,11 +189,12 @@ impl Version {
     }
 }
 
-/// The cgroup that `own` names and those above it, as far as they can be seen through a mount of the hierarchy.
+/// The cgroup that `own` names and those above it, if they are visible through a mount of the hierarchy.
 ///
-/// What is mounted may be a part of the hierarchy: the first mount with the cgroup in it counts. In a namespace paths start
-/// at its root, and that of a mount made outside is `/..`: the names between are hidden, but what is mounted is above the
-/// cgroup, and limits it. Source: Linux, Documentation/admin-guide/cgroup-v2.rst, "Namespace".
+/// The mount may show only a part of the hierarchy: the first mount that contains the cgroup is used. In a namespace
+/// paths start at its root, and the path of a mount made outside is `/..`: the names between are hidden, but the
+/// mounted directory is above the cgroup, and limits it. Source: Linux, Documentation/admin-guide/cgroup-v2.rst,
+/// "Namespace".
 fn cgroups_of(version: Version, own: &str, mounts: &str) -> Vec<Cgroup> {
     let Some(own) = version.own(own) else { return Vec::new() };
     let group = |mount: &str, group: &Path| Cgroup { version, path: Path::new(mount).join(group) };
@@ -207,7 +210,7 @@ fn cgroups_of(version: Version, own: &str, mounts: &str) -> Vec<Cgroup> {
     above.map(|(_, mount)| group(mount, Path::new(""))).into_iter().collect()
 }
 
-/// Components `..` that a path begins with.
+/// Number of components `..` at the beginning of a path.
 fn levels_above(path: &str) -> usize {
     Path::new(path).components().take_while(|part| *part == Component::ParentDir).count()
 }
@@ -220,8 +223,8 @@ fn is_above(path: &Path) -> bool {
     path.components().next() == Some(Component::ParentDir)
 }
 
-/// A path of `/proc/self/mountinfo`, where space, tab, end of line and backslash are `\` and three octal digits.
-/// Source: Linux, `cgroup_show_path` and `seq_path`. systemd's names of units have backslashes.
+/// Unescapes a path of `/proc/self/mountinfo`, where space, tab, end of line and backslash are `\` and three octal
+/// digits. Source: Linux, `cgroup_show_path` and `seq_path`. systemd's names of units have backslashes.
 fn unescaped(text: &str) -> String {
     let mut out = text.to_owned();
     for (escape, plain) in [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")] {
@@ -230,23 +233,23 @@ fn unescaped(text: &str) -> String {
     out
 }
 
-/// A cache that follows what is left.
+/// Adapts a cache's size to the available memory.
 #[derive(Debug)]
 pub(crate) struct Watch {
     memory: MachineMemory,
     chosen: u64,
     now: u64,
-    /// Looks until pressure is heeded.
+    /// Measurements until pressure counts again.
     rest: u32,
 }
 
 impl Watch {
-    /// A watch of a cache for which `chosen` bytes were chosen.
+    /// For a cache whose size was chosen as `chosen` bytes.
     pub(crate) fn new(memory: MachineMemory, chosen: u64) -> Watch {
         Watch { memory, chosen, now: chosen, rest: 0 }
     }
 
-    /// To be called about every second: the bytes that the cache may take from now on, where they change.
+    /// To be called about every second. Returns the new size of the cache in bytes if it changes.
     pub(crate) fn look(&mut self) -> Option<u64> {
         let allowed = self.memory.cache_bytes(self.memory.own()).min(self.chosen);
         let pressure = self.memory.pressure();

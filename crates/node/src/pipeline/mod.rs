@@ -1,4 +1,5 @@
-//! The pipeline: blocks of one chain go in, in order; committed blocks come out, in order; in between every core is busy.
+//! The pipeline: blocks of one chain go in, in order; committed blocks come out, in order; in between every core is
+//! busy.
 //!
 //! ```text
 //! read -> decode (any order) -> spend and create (a shard group at a time, in block order) -> look up (any order)
@@ -8,21 +9,21 @@
 //! One pool of workers takes the ready task of the lowest block, the later stage first. No thread belongs to a stage.
 //! The thread that calls [`Pipeline::run`] reads blocks and sleeps in the disk; it does none of the work.
 //!
-//! One lock guards what is decided (`scheduler`); each shard group and each part of a block in flight has one of its own. A
-//! worker that holds a shard group may take the scheduler's lock, not the other way round; where the budget is kept with
-//! the scheduler locked, groups that are busy are passed over. Neither lock is held during a call of the [`Backend`] that
-//! reads or writes.
+//! One lock guards all decisions (`scheduler`); each shard group and each part of a block in flight has its own lock. A
+//! worker that holds a shard group may take the scheduler's lock, but not the other way round: when the budget is
+//! applied with the scheduler locked, busy groups are skipped. Neither lock is held during a call of the [`Backend`]
+//! that reads or writes.
 //!
 //! Invariants:
 //! - A shard group does the operations of block n + 1 after those of block n, and never waits for a table look-up.
-//! - A block commits when it and all before it are judged good. What is committed is never rewound.
-//! - When a block fails, nothing of a block above it that is in flight survives: the groups are rewound before `run` returns.
+//! - A block commits when it and all before it are judged valid. A committed block is never rewound.
+//! - When a block fails, all effects of it and of blocks above it are rewound in the shard groups before `run` returns.
 //! - A failure is reported for the lowest block that fails, with the failure that Core would meet first in it.
 //!
-//! Beside it: `engine` decides which chain goes in, `stages` has the work on one block, `recheck` judges a refused block a
+//! Other files: `engine` chooses the chain, `stages` has the work on one block, `recheck` checks a refused block a
 //! second time, `stats` has the times.
 //!
-//! Absent on purpose: which chain (the caller's), files (the [`Backend`]'s), rules (`stages`).
+//! Absent on purpose: which chain (the caller chooses), files (the [`Backend`]'s), rules (`stages`).
 
 mod background;
 mod budget;
@@ -61,7 +62,7 @@ use flight::Flight;
 pub use deterministic::{Choose, Runnable};
 pub use scheduler::Seq;
 
-/// A block that was connected, by number and hash.
+/// A connected block: its node and hash.
 pub type Tip = (NodeId, BlockHash);
 
 /// The scheduler of the blocks in flight.
@@ -70,44 +71,44 @@ type Scheduler = scheduler::Scheduler<Arc<Flight>>;
 /// Median time past by height along the chain that is being connected, for relative time locks.
 pub type MedianTimes = Arc<Vec<MedianTime>>;
 
-/// A block that is judged good, in the order of the chain.
+/// A block that was judged valid, in the order of the chain.
 pub struct Connected<'a> {
     /// The block.
     pub job: &'a Job,
     /// Its tables and ids.
     pub prepared: &'a Prepared,
-    /// What judging it gave: undo data, counts.
+    /// Results of judging it: undo data, counts.
     pub judged: &'a Judged,
     /// Coins in memory now, and bytes allocated for them.
     pub coins: (usize, usize),
-    /// What it has cost so far.
+    /// Its cost so far.
     pub times: &'a BlockTimes,
     /// The counters.
     pub stats: &'a Stats,
 }
 
-/// What the pipeline needs of the world.
+/// The storage that the pipeline needs.
 pub trait Backend: Sync {
     /// The next block in the order of the chain; `None` when no further block is available and the run should end.
     ///
-    /// Called from one thread, which may sleep here. While it waits for memory that blocks in flight hold it asks
-    /// `is_wanted`: after a failure they do not give it back. The time that it waits, for memory or for peers, is added to
-    /// `waited`.
+    /// Called from one thread, which may sleep here. While it waits for memory that blocks in flight hold, it polls
+    /// `is_wanted`: after a failure they do not release it. The time that it waits, for memory or for peers, is added
+    /// to `waited`.
     ///
     /// # Errors
     ///
     /// The block cannot be read.
     fn next(&self, is_wanted: &dyn Fn() -> bool, waited: &mut Duration) -> Result<Option<Job>, Fault>;
 
-    /// Looks up coins in the tables, most of which are there. `keys` are sorted; `found` is called with the index of each
-    /// that is there, and its stored bytes.
+    /// Looks up coins in the tables, most of which exist. `keys` are sorted; `found` is called with the index and the
+    /// stored bytes of each coin that exists.
     ///
     /// # Errors
     ///
-    /// The tables cannot be read, or hold something else than coins.
+    /// The tables cannot be read, or contain something else than coins.
     fn look_up(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault>;
 
-    /// Whether any of these coins is in the tables; most likely none is. `keys` are sorted.
+    /// Whether any of these coins is in the tables; most likely not. `keys` are sorted.
     ///
     /// # Errors
     ///
@@ -123,23 +124,23 @@ pub trait Backend: Sync {
         Kernels::AUTO
     }
 
-    /// Files for the coins and scripts that a block spends, where they are many.
+    /// Temporary files for the coins and scripts that a block spends, if they are too many for memory.
     fn spill_files(&self) -> SpillFiles {
         SpillFiles::default()
     }
 
-    /// What blocks are to be asked for the optional indexes.
+    /// Data that the optional indexes need from each block.
     fn wanted_records(&self) -> Option<&indexes::Wanted> {
         None
     }
 
-    /// Whether look-ups wait for the disk in these times: then [`Backend::look_up_from_disk`] comes in place of
-    /// [`Backend::look_up`], in a thread that has nothing else to do. Each answer counts.
+    /// Whether look-ups currently wait for the disk. If so, [`Backend::look_up_from_disk`] is called instead of
+    /// [`Backend::look_up`], on a separate thread. Asked for each block; the answer counts for that block.
     fn wants_read_ahead(&self) -> bool {
         false
     }
 
-    /// As [`Backend::look_up`], and waits for the disk meanwhile.
+    /// As [`Backend::look_up`], and blocks until the disk has answered.
     ///
     /// # Errors
     ///
@@ -148,33 +149,33 @@ pub trait Backend: Sync {
         self.look_up(keys, found)
     }
 
-    /// Takes a block that is good, in order.
+    /// Receives a valid block, in order.
     ///
     /// # Errors
     ///
     /// Its undo data cannot be written.
     fn connected(&self, block: &Connected<'_>) -> Result<(), Fault>;
 
-    /// Whether the current generation is to be written although memory is not short: by time.
+    /// Whether the current generation should be written although memory is not short, because of its age.
     fn flush_is_due(&self) -> bool;
 
-    /// Makes everything that was connected durable but the coins: block and undo data, then the index.
+    /// Makes everything durable for connected blocks except coins: block and undo data, then the index.
     ///
     /// # Errors
     ///
     /// They cannot be written.
     fn sync(&self, tip: Tip) -> Result<(), Fault>;
 
-    /// Begins a commit of coins as of `tip`; `records` and `bytes` are what it will take at most. `false` while
-    /// compactions must be done first.
+    /// Begins a commit of coins as of `tip`, of at most this number of records and bytes. `false` if compactions must
+    /// be done first.
     ///
     /// # Errors
     ///
     /// The commit cannot be begun.
     fn begin_commit(&self, tip: Tip, records: u64, bytes: u64) -> Result<bool, Fault>;
 
-    /// Writes the changes of some neighbouring shard groups, from `first_group` on, of the generation that is being committed;
-    /// several parts at the same time.
+    /// Writes the changes of some neighbouring shard groups, from `first_group` on, of the generation that is being
+    /// committed; several parts may be written at the same time.
     ///
     /// # Errors
     ///
@@ -188,59 +189,59 @@ pub trait Backend: Sync {
     /// As [`Backend::write_part`].
     fn finish_commit(&self, tip: Tip) -> Result<(), Fault>;
 
-    /// Writing or finishing a commit failed with this fault, for a full disk, and no worker is at it any more: drops it, and
-    /// waits for free space. Then it is begun again.
+    /// Writing or finishing a commit failed with this fault, a full disk, and no worker is writing any more. Drops the
+    /// commit, and waits for free space. Then it is begun again.
     ///
     /// # Errors
     ///
-    /// Waiting is of no use.
+    /// Waiting does not help.
     fn drop_commit(&self, fault: Fault) -> Result<(), Fault> {
         Err(fault)
     }
 
-    /// Does one piece of background work (compacting tables), several at the same time; `true` where there may be
-    /// more for the calling worker.
+    /// Does one step of background work (compacting tables), several at the same time; `true` if there may be more for
+    /// the calling worker.
     ///
     /// # Errors
     ///
     /// The tables cannot be compacted.
     fn compact(&self) -> Result<bool, Fault>;
 
-    /// Bytes of memory that are neither coins nor blocks in flight: headers, and what tables hold (indexes, filters, tables
-    /// being built). They are part of the budget.
+    /// Bytes of memory that are neither coins nor blocks in flight: headers, and data of tables (indexes, filters,
+    /// tables being built). They are part of the budget.
     fn table_bytes(&self) -> usize;
 
-    /// Whether to stop: the first Ctrl-C. What is in flight is dropped.
+    /// Whether to stop: the first Ctrl-C. Blocks in flight are dropped.
     fn stopping(&self) -> bool;
 }
 
 /// How a run ended.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The backend had no further block; all are connected.
+    /// The backend has no further block; all are connected.
     Done,
-    /// The block is refused; it and everything above it was rewound.
+    /// The block is refused; it and all blocks above it were rewound.
     Refused {
         /// The block.
         node: NodeId,
         /// Why.
         error: BlockError,
-        /// Why its scripts ran; none where they were not run.
+        /// Why its scripts ran; `None` if they did not run.
         script_reason: Option<ScriptCheckReason>,
     },
-    /// Not deserializable as a block. It and everything above it was rewound.
+    /// The bytes do not deserialize as a block. It and all blocks above it were rewound.
     Unparsable {
         /// The block.
         node: NodeId,
         /// What is wrong with its bytes.
         error: primitives::DecodeError,
     },
-    /// The body belongs to another header. It and everything above it was rewound.
+    /// The body belongs to another header. It and all blocks above it were rewound.
     WrongBody {
-        /// The block that was wanted.
+        /// The requested block.
         node: NodeId,
     },
-    /// Stopped on demand; what was not connected was rewound.
+    /// Interrupted by the user; blocks that were not connected were rewound.
     Stopped,
 }
 
@@ -249,38 +250,38 @@ pub enum Outcome {
 pub struct Settings {
     /// Workers, at least 1.
     pub par: usize,
-    /// Budget of memory for coins, blocks in flight and table indexes, in bytes. With 0 every generation is sealed at the
-    /// first chance and let go when it is committed, so that the tables are asked for every older coin.
+    /// Memory budget for coins, blocks in flight and table indexes, in bytes. With 0 every generation is sealed at the
+    /// first chance and evicted when it is committed, so that every older coin is read from the tables.
     pub budget_bytes: usize,
-    /// Most blocks in flight, at least 1.
+    /// Maximum blocks in flight, at least 1.
     pub window_blocks: usize,
 }
 
-/// The pipeline: coins in memory and what works on them.
+/// The pipeline: coins in memory and the threads that work on them.
 pub struct Pipeline<'b> {
     backend: &'b dyn Backend,
     params: &'b Params,
     settings: Settings,
     kernels: Kernels,
     spill: SpillFiles,
-    /// The budget of `settings`, or another since.
+    /// The current budget, first that of `settings`.
     budget_bytes: Arc<AtomicUsize>,
     groups: Vec<Mutex<ShardGroup>>,
     scheduler: Mutex<Scheduler>,
     /// A task became ready, or the workers are to end.
     work_ready: Signal,
-    /// A look-up is to wait for the disk, or the readers are to end.
+    /// A look-up waits for the disk, or the readers are to end.
     disk_wanted: Signal,
     /// A worker ended a task: there may be room for a block, or nothing left to do.
     work_done: Signal,
     times: RwLock<MedianTimes>,
-    /// The order of tasks, where one thread plays all workers.
+    /// The order of tasks, if one thread plays all workers.
     order: Option<Mutex<Choose>>,
     stats: Arc<Stats>,
 }
 
 impl<'b> Pipeline<'b> {
-    /// An idle pipeline without coins in memory, on top of what the backend's tables hold.
+    /// An idle pipeline without coins in memory, on top of the coins in the backend's tables.
     pub fn new(backend: &'b dyn Backend, params: &'b Params, settings: Settings, secret: HashKey) -> Pipeline<'b> {
         let kernels = backend.kernels();
         let spill = backend.spill_files();
@@ -308,15 +309,15 @@ impl<'b> Pipeline<'b> {
         *write(&self.times) = times;
     }
 
-    /// Connects blocks until the backend has no more, one is refused, or it is told to stop.
+    /// Connects blocks until the backend has no more, one is refused, or a stop is requested.
     ///
     /// # Errors
     ///
-    /// A fault of the world: then the state in memory is worth nothing, and the program should end.
+    /// A fault of the environment: then the state in memory is invalid, and the program should end.
     ///
     /// # Panics
     ///
-    /// When a worker panics: the program's own fault, passed on.
+    /// If a worker panics: a bug, passed on.
     pub fn run(&self) -> Result<Outcome, Fault> {
         self.scheduler().begin_run();
         match self.order {
@@ -326,11 +327,11 @@ impl<'b> Pipeline<'b> {
         self.end_run()
     }
 
-    /// Writes all that is in memory as of `tip` and waits until it is durable; compacts what is waiting.
+    /// Writes everything in memory as of `tip` and waits until it is durable; does all due compactions.
     ///
     /// # Errors
     ///
-    /// A fault of the disk: then the state in memory is worth nothing, and the program should end.
+    /// A fault of the disk: then the state in memory is invalid, and the program should end.
     ///
     /// # Panics
     ///
@@ -350,12 +351,12 @@ impl<'b> Pipeline<'b> {
         self.groups.iter().any(|shards| !lock(shards).is_current_empty())
     }
 
-    /// The last block that was connected since this was asked.
+    /// The last block that was connected since the last call.
     pub fn take_tip(&self) -> Option<Tip> {
         self.scheduler().take_tip()
     }
 
-    /// Where the time goes.
+    /// The time counters.
     pub fn stats(&self) -> Arc<Stats> {
         Arc::clone(&self.stats)
     }

@@ -1,8 +1,9 @@
-//! The second judgement: one block, alone, by the reference implementations.
+//! The second check: one block, separately, by the reference implementations.
 //!
-//! An invalid mark is for ever, so it is made twice. Here nothing is shared with the pipeline but the rules: one thread,
-//! hashes one by one, every look-up made (BIP30's too), scripts by the interpreter with checks on the spot.
-//! Where this run accepts what the pipeline refused, the machine or this program is at fault, and nothing is marked.
+//! Marking a block invalid is permanent, so a block is checked twice before. Here nothing is shared with the pipeline
+//! except the rules: one thread, hashes computed singly, every look-up made (BIP30's too), scripts by the interpreter,
+//! which checks each signature at once. If this check accepts a block that the pipeline refused, the machine or this
+//! program is at fault, and nothing is marked.
 
 use crate::chain::block::{Bip30, BlockContext, HeaderContext};
 use crate::fault::Fault;
@@ -17,48 +18,49 @@ use std::collections::HashMap;
 use std::ops::Range;
 use sys::spill::{Spill, SpillFiles};
 
-/// What the second judgement needs to know.
+/// Input of the second check.
 pub(crate) struct Question<'a> {
     /// The network's rules.
     pub params: &'a Params,
-    /// What the block's chain says about it.
+    /// The block's place in its chain.
     pub context: &'a BlockContext,
     /// The block, read again.
     pub bytes: &'a [u8],
     /// Median times past by height along its chain.
     pub times: &'a [MedianTime],
-    /// Files for the scripts that it spends, where they are many.
+    /// Temporary files for the scripts that it spends, if they are too many for memory.
     pub spill: &'a SpillFiles,
-    /// Whether the rules of the block alone are among the question.
+    /// Whether to check the rules that need no coins.
     pub alone: Alone,
 }
 
-/// What is to be done about the rules of a block that need no coin.
+/// How to treat the rules of a block that need no coins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Alone {
-    /// They are judged too.
+    /// Check them too.
     Judge,
-    /// The caller judged them.
+    /// The caller has checked them.
     Judged,
 }
 
-/// What the second judgement says.
+/// Result of the second check.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// Nothing is wrong with it.
+    /// It breaks no rule.
     Good,
     /// A rule is broken.
     Refused {
         /// Which one.
         error: BlockError,
-        /// Transactions of the block, where the rules of the block alone hold: it was refused for its coins or scripts.
+        /// Transactions of the block, if it passes the rules that need no coins: it was refused for its coins or
+        /// scripts.
         transactions: Option<u32>,
     },
-    /// The bytes do not deserialize as a block, or are another one.
+    /// The bytes do not deserialize as a block, or are another block.
     WrongBody,
 }
 
-/// Which of Core's functions refuses a block without its coins.
+/// Which of Core's functions refuses a block by a rule that needs no coins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Check {
     /// `CheckBlock`: whatever its place in the chain.
@@ -67,11 +69,11 @@ pub(crate) enum Check {
     ContextualCheckBlock,
 }
 
-/// Judges a block that was refused for `first` again by the rules of the block alone; gives the rule that it breaks.
+/// Checks a block that was refused for `first` again by the rules that need no coins; returns the rule that it breaks.
 ///
 /// # Errors
 ///
-/// A fault of the machine or of ffwd where this judgement differs.
+/// A fault of the machine or of ffwd if this check gives another result.
 pub(crate) fn confirm(
     params: &Params,
     header: &HeaderContext,
@@ -88,25 +90,25 @@ pub(crate) fn confirm(
     }
 }
 
-/// The first rule of the block alone that is broken, and by which of Core's functions.
+/// The first broken rule that needs no coins, and which of Core's functions checks it.
 pub(crate) fn alone_of(params: &Params, header: &HeaderContext, bytes: &[u8]) -> Option<(BlockError, Check)> {
     let mut tables = Tables::with(Kernels::PLAIN);
     let parsed = tables.parse_block(bytes).ok()?;
     alone(params, header, &parsed, &plain_txids(&parsed))
 }
 
-/// The two judgements of a block disagree.
+/// The fault for a block on which the two checks disagree.
 pub(crate) fn disagreement(hash: BlockHash, height: Height, first: &BlockError, then: &str) -> Fault {
     Fault::internal(format!(
         "block {hash} at height {height} was refused ({first}), and when it was judged again {then}: check memory and disk"
     ))
 }
 
-/// Judges a block with its coins. `coin` gives the stored bytes of an unspent coin of the set before the block.
+/// Checks a block with its coins. `coin` returns the stored bytes of an unspent coin of the set before the block.
 ///
 /// # Errors
 ///
-/// What `coin` says, or a disk that does not keep what it is given.
+/// Errors of `coin`, or a disk that returns other bytes than were written.
 pub(crate) fn judge(
     question: &Question<'_>,
     mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, Fault>,
@@ -154,7 +156,7 @@ fn plain_hash(bytes: &[u8]) -> [u8; 32] {
     sha256(&sha256(bytes))
 }
 
-/// The first rule of the block alone that is broken.
+/// The first broken rule that needs no coins.
 fn alone(params: &Params, header: &HeaderContext, parsed: &Block<'_>, txids: &[Txid]) -> Option<(BlockError, Check)> {
     let mut sigops = Vec::new();
     let mut scratch = block::Scratch::default();
@@ -172,7 +174,7 @@ fn alone(params: &Params, header: &HeaderContext, parsed: &Block<'_>, txids: &[T
     checked.err().map(|error| (error, Check::ContextualCheckBlock))
 }
 
-/// The first rule broken of those that need the coins, and then of the scripts.
+/// The first broken rule of those that need the coins, then of the scripts.
 fn with_coins(
     question: &Question<'_>,
     parsed: &Block<'_>,
@@ -214,17 +216,17 @@ fn with_coins(
     Ok(scripts.and_then(Result::err))
 }
 
-/// What the inputs of a block spend, in order, the coinbase's not counted.
+/// The coins that the inputs of a block spend, in order, without the coinbase's.
 struct SpentCoins {
-    /// `None` where there is no such coin.
+    /// `None` if the coin does not exist.
     coins: Vec<Option<Spent>>,
-    /// 244 MB at most: in a file, where they are many.
+    /// At most 244 MB: in a temporary file if they are too many for memory.
     scripts: Spill,
-    /// Of all scripts: a disk that fails may give other bytes back.
+    /// Of all scripts: a failing disk may return other bytes.
     hash: Sha256,
 }
 
-/// A coin, and where its script lies among those of all.
+/// A coin, and the position of its script among all scripts.
 struct Spent {
     height: Height,
     coinbase: bool,
@@ -237,7 +239,7 @@ impl SpentCoins {
         SpentCoins { coins: Vec::new(), scripts: spill.empty(), hash: Sha256::new() }
     }
 
-    /// Adds a coin as it is stored, or that there is none.
+    /// Adds a stored coin, or `None` for one that does not exist.
     fn push(&mut self, stored: Option<&[u8]>) {
         self.coins.push(stored.map(|bytes| {
             let coin = CoinRef::decode(bytes).expect("stored coins were checked");
@@ -249,7 +251,7 @@ impl SpentCoins {
         }));
     }
 
-    /// Whether the scripts are what was added.
+    /// Whether the scripts are still those that were added.
     fn are_unchanged(&self) -> bool {
         self.hash.clone().finalize() == sha256(&self.scripts)
     }

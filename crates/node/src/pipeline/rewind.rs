@@ -1,4 +1,4 @@
-//! Taking back what blocks in flight did to the coins in memory.
+//! Undoes the changes of blocks in flight to the coins in memory.
 
 use super::Pipeline;
 use super::flight::Flight;
@@ -7,7 +7,7 @@ use crate::threads::locks::lock;
 use std::sync::Arc;
 
 impl Pipeline<'_> {
-    /// Takes every block that was in flight back, the highest first. No worker may be at a shard group.
+    /// Undoes every block that was in flight, the highest first. No worker may be using a shard group.
     pub(super) fn rewind(&self, taken: &TakenBack<Arc<Flight>>) {
         for (group, shards) in self.groups.iter().enumerate() {
             let mut shards = lock(shards);

@@ -1,4 +1,4 @@
-//! Memory that a thread uses again for each block it works on, so that the stages allocate none.
+//! Memory that a thread reuses for each block, so that the stages allocate none.
 
 use crate::pipeline::stages::{CheckScratch, ScriptScratch};
 use coins::ops::NewCoins;
@@ -11,7 +11,7 @@ thread_local! {
     static SCRIPTS: RefCell<ScriptScratch> = RefCell::default();
 }
 
-/// Calls `work` with this thread's scratch space for checking blocks, by these kernels.
+/// Calls `work` with this thread's scratch space for checking blocks, with these kernels.
 pub(crate) fn with_check<R>(kernels: Kernels, work: impl FnOnce(&mut CheckScratch) -> R) -> R {
     CHECK.with_borrow_mut(|scratch| {
         scratch.kernels = kernels;

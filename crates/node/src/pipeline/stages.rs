@@ -1,11 +1,11 @@
-//! What is done to a block, stage by stage: each takes what the one before made, and reads no files.
+//! The work on a block, stage by stage: each stage uses the result of the one before, and reads no files.
 //!
-//! `check`: bytes to tables and ids, or the first rule of the block alone that is broken.
-//! `prepare`: those to the operations on the UTXO set.
-//! `judge`: answers to undo data and totals, or the first rule that needs the coins that is broken.
-//! `scripts`: runs the scripts of some inputs.
+//! `check`: bytes to tables and ids, or the first broken rule that needs no coins. `prepare`: those to the operations
+//! on the UTXO set. `judge`: answers to undo data and totals, or the first broken rule that needs the coins. `scripts`:
+//! runs the scripts of some inputs.
 //!
-//! Absent on purpose: threads, order, files. The pipeline decides which worker does what when, and lends its scratch space.
+//! Absent on purpose: threads, order, files. The pipeline decides which worker does what when, and lends its scratch
+//! space.
 
 use crate::chain::block::{Bip30, BlockContext, Checked, HeaderContext, Judged, Prepared, Refusal, Spent};
 use coins::ops::{NewCoins, group_of};
@@ -23,12 +23,12 @@ use std::sync::{Arc, Mutex};
 use store::undofiles::{UNDO_OVERHEAD_BYTES, undo_record_in_place};
 use sys::spill::{Spill, SpillFiles};
 
-/// Coins of a block by which judging it is ahead in asking for them: they lie with the answers of their shard groups.
+/// Prefetch distance, in coins: they are stored with the answers of their shard groups.
 const COINS_AHEAD: usize = 8;
-/// Bytes of a coin's script, about.
+/// Approximate bytes of a coin's script.
 const SCRIPT_BYTES: usize = 26;
 
-/// Memory for checking blocks, used again for each.
+/// Memory for checking blocks, reused for each.
 #[derive(Default)]
 pub(crate) struct CheckScratch {
     /// Kernels for hashes.
@@ -37,7 +37,7 @@ pub(crate) struct CheckScratch {
     wtxids: Vec<Wtxid>,
 }
 
-/// Memory for running scripts, used again for each batch.
+/// Memory for running scripts, reused for each batch.
 pub(crate) struct ScriptScratch {
     deferred: script::Deferred,
     interpreter: script::Scratch,
@@ -49,7 +49,7 @@ impl Default for ScriptScratch {
     }
 }
 
-/// Takes a body apart and checks every rule that needs no coins; those of its place in the chain where they are asked for.
+/// Parses a body and checks every rule that needs no coins; those of its place in the chain if requested.
 pub(crate) fn check(
     params: &Params,
     header: &HeaderContext,
@@ -89,8 +89,8 @@ pub(crate) fn check_from_file(
     check(params, header, bytes, true, scratch)
 }
 
-/// As [`check`], for a body from a peer. Whether it can be its header's at all is what a failure reports
-/// first, as in Core ([`block::mutation`]); a body that passes the checks can be.
+/// As [`check`], for a body from a peer. A failure reports first whether the body can match its header at all, as in
+/// Core ([`block::mutation`]); a body that passes the checks does.
 pub(crate) fn check_arrived(
     params: &Params,
     header: &HeaderContext,
@@ -114,9 +114,9 @@ pub(crate) fn check_arrived(
     Err(Refusal::Rule(mutation.unwrap_or(first)))
 }
 
-/// Sorts out what a block that was checked does to the UTXO set.
+/// Derives the operations of a checked block on the UTXO set.
 ///
-/// A block that was checked when it arrived was checked with a header of its own, which must be the chain's.
+/// A block that was checked on arrival was checked with its own copy of the header, which must be the chain's.
 pub(crate) fn prepare(
     context: &BlockContext,
     bytes: &[u8],
@@ -131,28 +131,28 @@ pub(crate) fn prepare(
     Ok(Prepared { checked, ops })
 }
 
-/// What memory and tables say about the coins that a block names.
+/// Coins from memory and tables for the outpoints of a block.
 pub(crate) struct CoinAnswers<'a> {
-    /// To its spends, by shard group.
+    /// Answers to its spends, by shard group.
     pub(crate) spends: [&'a Answers; SHARD_GROUPS],
-    /// Whether one of its outputs has the name of an unspent coin, where that was looked up.
+    /// Whether one of its outputs has the outpoint of an unspent coin, if that was looked up.
     pub(crate) exists: bool,
 }
 
-/// What judging a block takes besides it and its coins.
+/// Input for judging a block, in addition to the block and its coins.
 #[derive(Clone, Copy)]
 pub(crate) struct Judging<'a> {
     /// Median times past by height along the block's chain.
     pub(crate) times: &'a [MedianTime],
-    /// The magic of undo records, where one is wanted of a block that is good.
+    /// The magic of undo records, if one is to be made for a valid block.
     pub(crate) undo: Option<[u8; 4]>,
-    /// What the optional indexes want of such a block.
+    /// Data that the optional indexes need from a valid block.
     pub(crate) indexes: Option<&'a Wanted>,
-    /// Files for what is too large for memory.
+    /// Temporary files for data that is too large for memory.
     pub(crate) spill: &'a SpillFiles,
 }
 
-/// Gathers the coins that a block spends and checks every rule that needs them, but for scripts.
+/// Gathers the coins that a block spends and checks every rule that needs them, except scripts.
 pub(crate) fn judge(
     params: &Params,
     context: &BlockContext,
@@ -164,7 +164,7 @@ pub(crate) fn judge(
     let Judging { times, spill, .. } = judging;
     bip30::check(context.bip30 == Bip30::Enforced, answers.exists)?;
     let runs = context.scripts().is_some();
-    // Found once, for each answer lies elsewhere in memory.
+    // Looked up once, because each answer is in a different place in memory.
     let coins: Vec<Option<&[u8]>> =
         (1..block.input_count()).map(|input| answer(prepared, block, input, answers)).collect();
     let coin_bytes: usize = coins.iter().flatten().map(|coin| coin.len()).sum();
@@ -191,8 +191,8 @@ pub(crate) fn judge(
     Ok(Judged { spent, scripts, undo, change, totals, records: Mutex::new(records) })
 }
 
-/// What the coins add up to that a block adds to the set: those of a coinbase that repeats an earlier one take the place of
-/// the same coins.
+/// Totals of the coins that a block adds to the set. Coins of a coinbase that repeats an earlier one replace the equal
+/// existing coins.
 fn made(context: &BlockContext, prepared: &Prepared, block: &Block<'_>) -> coins::Totals {
     let mut repeated = coins::Totals::default();
     if context.overwrites {
@@ -202,8 +202,8 @@ fn made(context: &BlockContext, prepared: &Prepared, block: &Block<'_>) -> coins
     prepared.ops.made().minus(repeated)
 }
 
-/// The same where undo data says what each input spends: `coins`, in the order of the inputs, the coinbase's left out.
-/// Whether such a coin was there at all is not asked. `time_at` gives median times past along the block's chain.
+/// As `judge`, with coins from undo data: `coins`, in the order of the inputs, without the coinbase's. Whether such a
+/// coin existed at all is not checked. `time_at` returns median times past along the block's chain.
 pub(crate) fn judge_coins(
     params: &Params,
     context: &BlockContext,
@@ -221,7 +221,7 @@ pub(crate) fn judge_coins(
     Ok(Judged { spent, scripts, undo: None, change, totals, records: Default::default() })
 }
 
-/// Every rule that needs the coins, but for scripts.
+/// Every rule that needs the coins, except scripts.
 fn spend(
     params: &Params,
     context: &BlockContext,
@@ -248,7 +248,7 @@ fn spend(
     spend.finish(&block.transaction(0))
 }
 
-/// What a block that was judged good, and spends these coins, adds to the optional indexes.
+/// The entries of a valid block, which spends these coins, for the optional indexes.
 fn records(
     params: &Params,
     context: &BlockContext,
@@ -266,7 +266,7 @@ fn records(
     BlockRecords::build(wanted, &place, block, &prepared.txids, &spent, spill)
 }
 
-/// What the optional indexes must know of a block's place in its chain.
+/// A block's place in its chain, as the optional indexes need it.
 pub(crate) fn block_place(params: &Params, height: Height, hash: BlockHash) -> BlockPlace {
     let coinbase_is_repeated = bip30::is_overwritten(height, &hash);
     BlockPlace { hash, height, subsidy: subsidy(params, height), coinbase_is_repeated }
@@ -279,7 +279,7 @@ fn answer<'a>(prepared: &Prepared, block: &Block<'_>, input: usize, answers: &Co
     answers.spends[group].coin(prepared.ops.ordinal(input))
 }
 
-/// Takes a stored coin apart. Unless all scripts are wanted, only those are put together whose spending costs signature
+/// Decodes a stored coin. Unless all scripts are needed, only those are built whose spending costs signature
 /// operations: the key of an old output is not decompressed.
 #[inline]
 fn gather(coin: Option<&[u8]>, every: bool, scripts: &mut Spill, taken: &mut coins::Totals) -> Spent {
@@ -298,7 +298,7 @@ fn gather(coin: Option<&[u8]>, every: bool, scripts: &mut Spill, taken: &mut coi
     gather_coin(&coin, every, scripts)
 }
 
-/// The same of a coin that is there.
+/// As [`gather`], for a coin that exists.
 #[inline]
 fn gather_coin(coin: &CoinRef<'_>, every: bool, scripts: &mut Spill) -> Spent {
     let start = scripts.len() as u32;
@@ -309,7 +309,7 @@ fn gather_coin(coin: &CoinRef<'_>, every: bool, scripts: &mut Spill) -> Spent {
     Spent { value: coin.value, height: coin.height, script: start, script_bytes, coinbase: coin.coinbase, found: true }
 }
 
-/// The undo record of a block whose coins, of all inputs but the coinbase's, were all found; they have `coin_bytes`.
+/// The undo record of a block. The coins of all inputs except the coinbase's were found; they have `coin_bytes`.
 fn undo_of(magic: [u8; 4], block: &Block<'_>, coins: &[Option<&[u8]>], coin_bytes: usize, spill: &SpillFiles) -> Spill {
     // An entry has a byte more than its coin, each count up to three.
     let bytes = coin_bytes + coins.len() + block.transaction_count() * 3;
@@ -325,13 +325,13 @@ fn undo_of(magic: [u8; 4], block: &Block<'_>, coins: &[Option<&[u8]>], coin_byte
     })
 }
 
-/// A transaction's inputs in a piece of the block.
+/// A transaction's inputs within a range of the block's inputs.
 struct Part {
-    /// Number of the transaction.
+    /// Index of the transaction.
     index: usize,
-    /// Number of its first input in the block, the coinbase's not counted.
+    /// Index of its first input in the block, the coinbase's not counted.
     from: usize,
-    /// Which of its inputs.
+    /// The range of its inputs.
     inputs: Range<usize>,
 }
 
@@ -350,11 +350,12 @@ fn parts(block: &Block<'_>, first: usize, end: usize) -> Vec<Part> {
     parts
 }
 
-/// Runs the scripts of some inputs, numbered through the block, the coinbase's not counted; their signatures in one batch.
+/// Runs the scripts of some inputs, numbered through the block, the coinbase's not counted; their signatures in one
+/// batch.
 ///
 /// # Errors
 ///
-/// Of the first of them that fails.
+/// The error of the first input that fails.
 pub(crate) fn scripts(
     flags: Flags,
     checked: &Checked,
@@ -395,7 +396,7 @@ pub(crate) fn scripts(
     })
 }
 
-/// Number of the transaction that has input number `input` of the block.
+/// Index of the transaction that has input number `input` of the block.
 pub(crate) fn transaction_of(block: &Block<'_>, input: usize) -> usize {
     let mut low = 0;
     let mut high = block.transaction_count();

@@ -1,5 +1,5 @@
-//! Where the time goes: counters that are always on, and nearly free (three clock reads a task: when a worker takes it,
-//! when it begins, and when it ends; none an item).
+//! Time counters: always on, and nearly free (three clock reads per task: when a worker takes it, when it begins, and
+//! when it ends; none per item).
 
 use crate::chain::block::BlockCounts;
 use crate::pipeline::histogram::{AtomicHistogram, FLUSH_S, Histogram, LOOK_UP_S};
@@ -9,13 +9,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What a thread can be busy with.
+/// Activities of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum Stage {
     /// Blocks read from files, or taken from peers.
     Read,
-    /// Parsing, hashing, rules of the block alone.
+    /// Parsing, hashing, rules that need no coins.
     Decode,
     /// Coins spent and created in memory.
     Apply,
@@ -33,7 +33,7 @@ pub enum Stage {
     Write,
     /// Tables compacted.
     Compact,
-    /// A worker that had nothing to do.
+    /// A worker without work.
     Wait,
 }
 
@@ -52,15 +52,15 @@ pub const STAGES: [(Stage, &str); 11] = [
     (Stage::Wait, "wait"),
 ];
 
-/// Stages that work for one block: those before [`Stage::Commit`].
+/// Number of stages that work for one block: those before [`Stage::Commit`].
 pub const BLOCK_STAGES: usize = Stage::Commit as usize;
 
-/// What one block in flight has cost, by stage, over all threads.
+/// Cost of one block in flight, by stage, over all threads.
 #[derive(Default)]
 pub struct BlockTimes([AtomicU64; BLOCK_STAGES]);
 
 impl BlockTimes {
-    /// Busy time of a stage for this block; nothing for stages that serve many blocks.
+    /// Busy time of a stage for this block; zero for stages that serve many blocks.
     pub fn busy(&self, stage: Stage) -> Duration {
         Duration::from_nanos(self.0.get(stage as usize).map_or(0, |ns| ns.load(Relaxed)))
     }
@@ -103,8 +103,8 @@ pub struct Stats {
 pub struct Snapshot {
     /// Busy time of each stage, over all threads, in the order of [`STAGES`].
     pub busy: [Duration; STAGES.len()],
-    /// How long its tasks lay ready before a worker took them, summed: divided by the time that passed, the mean depth of
-    /// its queue. Of reading, how long it waited for peers, or for buffers that blocks in flight hold.
+    /// Time that tasks were ready before a worker took them, summed: divided by the elapsed time, the mean depth of the
+    /// queue. For reading: time that it waited for peers, or for buffers used by blocks in flight.
     pub waited: [Duration; STAGES.len()],
     /// Tasks of each stage.
     pub tasks: [u64; STAGES.len()],
@@ -114,15 +114,15 @@ pub struct Snapshot {
     pub bytes: u64,
     /// Their transactions.
     pub transactions: u64,
-    /// Their inputs, coinbases' not counted.
+    /// Their inputs, without coinbases'.
     pub inputs: u64,
     /// Their outputs.
     pub outputs: u64,
     /// Inputs whose scripts ran.
     pub scripts: u64,
-    /// Spends that the tables were asked for.
+    /// Spends that were looked up in the tables.
     pub asked: u64,
-    /// Names of new coins that the tables were asked for, for BIP30.
+    /// New coins that were looked up in the tables, for BIP30.
     pub probed: u64,
     /// Spends.
     pub spends: u64,
@@ -134,20 +134,20 @@ pub struct Snapshot {
     pub look_up_times: Histogram,
     /// Reorganisations to a better chain.
     pub reorgs: u64,
-    /// Blocks taken off.
+    /// Disconnected blocks.
     pub disconnected: u64,
     /// Records in memory.
     pub coins: u64,
     /// Bytes of coins in memory.
     pub coin_bytes: u64,
-    /// Records in memory when there were most.
+    /// Maximum of records in memory.
     pub coins_max: u64,
-    /// Bytes of coins in memory when there were most.
+    /// Maximum of bytes of coins in memory.
     pub coin_bytes_max: u64,
 }
 
 impl Snapshot {
-    /// The sum of this run's counters and those of an earlier one; what is in memory is this one's.
+    /// The sum of this run's counters and those of an earlier one; the memory figures are this run's.
     #[must_use]
     pub fn after(mut self, earlier: &Snapshot) -> Snapshot {
         let add = |sum: &mut [Duration], more: &[Duration]| sum.iter_mut().zip(more).for_each(|(a, b)| *a += *b);
@@ -177,14 +177,14 @@ impl Snapshot {
         self
     }
 
-    /// None of the blocks is connected any more: the hints that they were connected by proved wrong.
+    /// Resets the counters of connected blocks, after the hints with which blocks were connected proved wrong.
     pub(crate) fn forget_connected(&mut self) {
         (self.bytes, self.transactions, self.inputs, self.outputs) = (0, 0, 0, 0);
     }
 }
 
 impl Stats {
-    /// Does `work` and counts its time for `stage`; gives the moment at which it ended, too.
+    /// Runs `work` and counts its time for `stage`; also returns the time at which it ended.
     #[inline]
     pub(crate) fn timed<R>(&self, stage: Stage, work: impl FnOnce() -> R) -> (R, Instant) {
         let start = Instant::now();
@@ -194,7 +194,7 @@ impl Stats {
         (result, end)
     }
 
-    /// The same for one block, which counts the time as well.
+    /// As [`Stats::timed`], and also counts the time for one block.
     #[inline]
     pub(crate) fn timed_for<R>(&self, stage: Stage, block: &BlockTimes, work: impl FnOnce() -> R) -> (R, Instant) {
         let start = Instant::now();
@@ -227,7 +227,7 @@ impl Stats {
         self.waited_ns[stage as usize].fetch_add(waited.as_nanos() as u64, Relaxed);
     }
 
-    /// A block was taken apart.
+    /// A block was decoded.
     pub(crate) fn add_decoded(&self) {
         self.blocks.fetch_add(1, Relaxed);
     }
@@ -256,12 +256,12 @@ impl Stats {
         self.scripts.fetch_add(inputs as u64, Relaxed);
     }
 
-    /// A generation begins to be made durable.
+    /// Making a generation durable begins.
     pub(crate) fn begin_flush(&self) {
         *lock(&self.flush_began) = Some(Instant::now());
     }
 
-    /// It is.
+    /// A generation is durable.
     pub(crate) fn add_flush(&self) {
         self.flushes.fetch_add(1, Relaxed);
         if let Some(began) = lock(&self.flush_began).take() {
@@ -274,12 +274,12 @@ impl Stats {
         self.look_up_times.add(&LOOK_UP_S, time);
     }
 
-    /// Blocks are taken off the chain for a better one.
+    /// Blocks are disconnected for a better chain.
     pub(crate) fn add_reorg(&self) {
         self.reorgs.fetch_add(1, Relaxed);
     }
 
-    /// A block was taken off.
+    /// A block was disconnected.
     pub(crate) fn add_disconnected(&self) {
         self.disconnected.fetch_add(1, Relaxed);
     }
@@ -290,13 +290,14 @@ impl Stats {
         self.group_coins[group].store(shards.len(), Relaxed);
     }
 
-    /// Bytes of the current generation, and of all, as the shard groups last said.
+    /// Bytes of the current generation, and of all, as last reported by the shard groups.
     pub(crate) fn coin_bytes(&self) -> (usize, usize) {
         let sum = |groups: &[AtomicUsize; SHARD_GROUPS]| groups.iter().map(|bytes| bytes.load(Relaxed)).sum();
         (sum(&self.group_current), sum(&self.group_all))
     }
 
-    /// Records in memory and bytes allocated for them, as the shard groups last said; notes the most. For each block.
+    /// Records in memory and bytes allocated for them, as last reported by the shard groups; updates the maximum.
+    /// Called for each block.
     pub(crate) fn coins(&self) -> (usize, usize) {
         let now: (usize, usize) = (self.group_coins.iter().map(|count| count.load(Relaxed)).sum(), self.coin_bytes().1);
         self.coins_max.fetch_max(now.0 as u64, Relaxed);

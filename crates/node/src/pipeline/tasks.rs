@@ -15,17 +15,17 @@ use primitives::{CoinKey, MedianTime};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The fewest inputs whose scripts one task checks, where there are workers for more tasks: a millisecond of signatures.
+/// Minimum of inputs whose scripts one task checks, if there are workers for more tasks: a millisecond of signatures.
 const SCRIPTS_PER_TASK_MIN: usize = 256;
-/// The most: a block of ordinary transactions has fewer inputs. Signatures that are checked together take less time each the
-/// more they are.
+/// Maximum of inputs of one task: a block of ordinary transactions has fewer. The more signatures are checked together,
+/// the less time each takes.
 const SCRIPTS_PER_TASK_MAX: usize = 8192;
-/// A block with more bytes for each input has few scripts that are long or check much: a task has fewer of them, by bytes, so that
-/// every worker has some, and none takes so long that Ctrl-C waits for it. An ordinary block has 230.
+/// A block with more bytes per input has few scripts, which are long or check much. Its tasks get fewer of them, by
+/// bytes, so that every worker has some, and none takes so long that Ctrl-C waits for it. An ordinary block has 230.
 const BYTES_PER_INPUT_ORDINARY: usize = 1024;
 const SCRIPT_TASK_BYTES_MIN: usize = 32 << 10;
 const SCRIPT_TASK_BYTES_MAX: usize = 128 << 10;
-/// Blocks that one worker applies in a shard group before other work may go first.
+/// Maximum of blocks that one worker applies in a shard group before other work may go first.
 const GROUP_BLOCKS_MAX: usize = 8;
 
 impl Pipeline<'_> {
@@ -57,7 +57,7 @@ impl Pipeline<'_> {
         self.wake(ready);
     }
 
-    /// A block that was checked when it arrived is not checked again.
+    /// A block that was checked on arrival is not checked again.
     fn prepare(&self, job: &Job) -> Result<Prepared, Refusal> {
         let checked = match &job.checked {
             Some(checked) => Arc::clone(checked),
@@ -68,7 +68,7 @@ impl Pipeline<'_> {
         scratch::with_new_coins(|coins| stages::prepare(&job.context, &job.bytes, checked, coins))
     }
 
-    /// Does a shard group's part of a block, and of the next ones that are ready.
+    /// Applies a block in a shard group, then the next blocks that are ready there.
     fn apply(&self, mut seq: Seq, mut flight: Arc<Flight>, group: usize) {
         let mut shards = lock(&self.groups[group]);
         for count in 1.. {
@@ -108,8 +108,8 @@ impl Pipeline<'_> {
         self.stats.set_group(group, shards);
     }
 
-    /// Asks the tables for what memory did not know; the whole block in one sorted batch. Where that would wait for the disk
-    /// the block is left to a thread that may, and comes here again.
+    /// Looks up the coins in the tables that memory does not have; the whole block in one sorted batch. If that would
+    /// wait for the disk, the block is handed to a reader thread, and this task runs again later.
     fn look_up(&self, seq: Seq, flight: &Flight) -> Result<(), Fault> {
         let was_read = flight.misses().take();
         let is_first = was_read.is_none();
@@ -150,7 +150,8 @@ impl Pipeline<'_> {
         self.backend.look_up(&misses.keys, &mut misses.filler(flight))
     }
 
-    /// Looks up a block's misses where that waits for the disk; the worker that goes on with the block has the names left.
+    /// Looks up a block's misses, waiting for the disk; the BIP30 look-ups are left to the worker that continues with
+    /// the block.
     pub(super) fn look_up_from_disk(&self, seq: Seq, flight: &Flight) -> Result<usize, Fault> {
         // Counted as the workers' look-ups are: of what is not in memory this is nearly all.
         let (result, now) = self.stats.timed_for(Stage::LookUp, flight.times(), || {
@@ -204,7 +205,7 @@ impl Pipeline<'_> {
         self.scheduler().scripts_done(seq, result, now);
     }
 
-    /// Commits the lowest block and those above it that are good. One worker at a time is here.
+    /// Commits the lowest block and the valid ones directly above it. Only one worker at a time is here.
     fn commit(&self, mut flight: Arc<Flight>) -> Result<(), Fault> {
         loop {
             let connected = Connected {
@@ -234,9 +235,9 @@ impl Pipeline<'_> {
     }
 }
 
-/// The keys of the coins that memory does not know, in order, and shard group and ordinal of each.
+/// The keys of the coins that memory does not have, in order, and shard group and ordinal of each.
 ///
-/// A group is a range of keys; within it the first bytes of their txids, as numbers, say where most of them belong.
+/// A group is a range of keys; within it the first bytes of a txid, as a number, predict where its key belongs.
 fn sorted_misses(flight: &Flight) -> (Vec<CoinKey>, Vec<(u32, u32)>) {
     let block = flight.block();
     let count = (0..SHARD_GROUPS).map(|group| flight.answers(group).misses().len()).sum();
@@ -261,7 +262,8 @@ fn sorted_misses(flight: &Flight) -> (Vec<CoinKey>, Vec<(u32, u32)>) {
     (keys, places)
 }
 
-/// Tasks that check the scripts of a block: one for each worker that it has, as far as they have enough to do and not too much.
+/// Number of tasks that check the scripts of a block: one per worker that it has, if they have enough to do and not too
+/// much.
 fn script_tasks(inputs: usize, block_bytes: usize, workers: usize) -> usize {
     let in_bytes = |bytes: usize| ((bytes as u64 * inputs as u64 / block_bytes.max(1) as u64) as usize).max(1);
     let limits = match block_bytes > inputs * BYTES_PER_INPUT_ORDINARY {
@@ -271,7 +273,7 @@ fn script_tasks(inputs: usize, block_bytes: usize, workers: usize) -> usize {
     inputs.div_ceil(inputs.div_ceil(workers.max(1)).clamp(*limits.start(), *limits.end()))
 }
 
-/// The inputs of one of so many tasks; all have as many, or one less.
+/// The inputs of one of `tasks` tasks; their sizes differ by at most one.
 fn inputs_of_task(inputs: usize, tasks: usize, task: usize) -> Range<usize> {
     inputs * task / tasks..inputs * (task + 1) / tasks
 }

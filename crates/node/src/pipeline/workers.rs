@@ -1,4 +1,4 @@
-//! The threads of a run: one that reads blocks, and workers that take what the scheduler gives them.
+//! The threads of a run: one that reads blocks, and workers that do what the scheduler assigns.
 
 use super::flight::Flight;
 use super::scheduler::{RunEnd, Work};
@@ -11,13 +11,13 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// Ends all threads of the pipeline when one panics, or they would wait for ever.
+/// Ends all threads of the pipeline when one panics; otherwise they would wait indefinitely.
 pub(super) struct AbortOnPanic<'p, 'b>(pub(super) &'p Pipeline<'b>);
 
 impl Drop for AbortOnPanic<'_, '_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The thread may have held the lock: what that guards is looked at again for its end only.
+            // The thread may have held the lock: the state behind it is used only to end the run.
             let mut scheduler = self.0.scheduler.lock().unwrap_or_else(PoisonError::into_inner);
             scheduler.abort(Fault::internal("a thread of the pipeline panicked"));
             self.0.wake_everyone();
@@ -25,14 +25,14 @@ impl Drop for AbortOnPanic<'_, '_> {
     }
 }
 
-/// Threads that look up coins where that waits for the disk: each has many reads under way, so that few keep a disk busy.
+/// Threads that look up coins by waiting for the disk: each has many reads under way, so that few keep a disk busy.
 const READERS: usize = 4;
 
 /// The pipeline's lock, taken.
 pub(super) type SchedulerGuard<'p> = MutexGuard<'p, Scheduler>;
 
 impl Pipeline<'_> {
-    /// Connects blocks with threads, until all that came is committed or the run is halted.
+    /// Connects blocks with threads, until all admitted blocks are committed or the run is halted.
     pub(super) fn run_threads(&self) {
         std::thread::scope(|scope| {
             let _abort = AbortOnPanic(self);
@@ -50,7 +50,7 @@ impl Pipeline<'_> {
         });
     }
 
-    /// Starts the workers; where the system refuses a thread the run ends with that fault.
+    /// Starts the workers; if the system refuses a thread the run ends with that fault.
     fn start_workers<'s>(&'s self, scope: &'s Scope<'s, '_>) -> Vec<ScopedJoinHandle<'s, ()>> {
         let mut workers = Vec::new();
         self.start(scope, "worker", self.settings.par.max(1), &mut workers, Pipeline::worker);
@@ -77,7 +77,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Does background work with threads until none is left.
+    /// Does background work with threads until nothing is left.
     pub(super) fn run_background_threads(&self) {
         std::thread::scope(|scope| {
             let _abort = AbortOnPanic(self);
@@ -92,7 +92,7 @@ impl Pipeline<'_> {
         });
     }
 
-    /// Reads blocks while there is room; returns when there are no more, or no more are wanted.
+    /// Reads blocks while there is room; returns when there are no more, or the run needs no more.
     fn feed(&self) {
         loop {
             let mut scheduler = self.scheduler();
@@ -111,7 +111,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Reads one block more.
+    /// Reads one more block.
     pub(super) fn feed_one(&self) {
         let begun = Instant::now();
         let mut waited = Duration::ZERO;
@@ -131,7 +131,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Waits until what was fed is committed, or the run is halted and no worker is at a task any more.
+    /// Waits until everything that was fed is committed, or the run is halted and no worker has a task.
     fn drain(&self) {
         let mut scheduler = self.scheduler();
         while !scheduler.is_drained() {
@@ -143,7 +143,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// After the workers have ended: what the run was, with the shard groups as they were after the last commit.
+    /// After the workers have ended: the result of the run. The shard groups are as they were after the last commit.
     pub(super) fn end_run(&self) -> Result<Outcome, Fault> {
         let mut scheduler = self.scheduler();
         if cfg!(debug_assertions) {
@@ -178,7 +178,7 @@ impl Pipeline<'_> {
         self.disk_wanted.notify_all();
     }
 
-    /// Wakes workers for tasks that became ready in the middle of another one.
+    /// Wakes workers for tasks that became ready during another one.
     pub(super) fn wake(&self, ready: usize) {
         match ready {
             0 => {}
@@ -212,7 +212,7 @@ impl Pipeline<'_> {
         }
     }
 
-    /// Looks up coins where that waits for the disk: with nothing to do for most of its life.
+    /// Looks up coins by waiting for the disk; idle most of the time.
     fn reader(&self) {
         let _abort = AbortOnPanic(self);
         let mut scheduler = self.scheduler();

@@ -3,7 +3,7 @@
 use primitives::Height;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A [`Height`] to load and store, as the numbers of `std::sync::atomic`.
+/// A [`Height`] with the atomic load and store of `std::sync::atomic`.
 #[derive(Debug, Default)]
 pub(crate) struct AtomicHeight(AtomicU32);
 

@@ -1,8 +1,8 @@
 //! Taking locks whose holders do not panic.
 //!
-//! A panic in any thread of the program ends it: `AbortOnPanic` of the pipeline and the guards of the jobs tell all other
-//! threads to end, and the panic is passed on. So a poisoned lock is met by a thread that is about to end as well, and
-//! it panics in its turn: what the lock guards may be half changed, and nothing must be made of it.
+//! A panic in any thread ends the program: `AbortOnPanic` of the pipeline and the guards of the jobs stop all other
+//! threads, then the panic is passed on. So a thread that meets a poisoned lock is about to end as well. It panics too:
+//! the data behind the lock may be half changed, and must not be used.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -10,31 +10,31 @@ use std::time::Duration;
 
 const POISONED: &str = "another thread panicked with this lock held";
 
-/// Locks, after any other holder.
+/// Locks, and waits for the current holder.
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect(POISONED)
 }
 
-/// Locks to read, beside other readers.
+/// Locks for reading; other readers are not blocked.
 #[inline]
 pub(crate) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read().expect(POISONED)
 }
 
-/// Locks to write, alone.
+/// Locks for writing, exclusively.
 #[inline]
 pub(crate) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     lock.write().expect(POISONED)
 }
 
-/// Unlocks until the condition is signalled.
+/// Releases the lock until the condition is signalled.
 #[inline]
 pub(crate) fn wait<'m, T>(condition: &Condvar, guard: MutexGuard<'m, T>) -> MutexGuard<'m, T> {
     condition.wait(guard).expect(POISONED)
 }
 
-/// Unlocks until the condition is signalled, or the time is over; whether it is over comes second.
+/// Releases the lock until the condition is signalled, or the time has passed; the second result is whether it has.
 #[inline]
 pub(crate) fn wait_for<'m, T>(
     condition: &Condvar,
@@ -45,11 +45,11 @@ pub(crate) fn wait_for<'m, T>(
     (guard, result.timed_out())
 }
 
-/// A condition variable for what changes far more often than a thread waits for it: a signal that none waits for makes no
-/// system call.
+/// A condition variable whose state changes far more often than a thread waits for it: a signal without a waiter makes
+/// no system call.
 ///
-/// All threads use it with one lock: who waits is counted with the lock taken, and who signals has taken it since the change.
-/// So a thread that the signal does not count has yet to take the lock, and finds the change.
+/// All threads use it with one lock. A waiter is counted while it holds the lock, and a signalling thread has held the
+/// lock since the change. So a thread that the signal does not count takes the lock later, and then sees the change.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     condition: Condvar,
@@ -92,7 +92,7 @@ impl Signal {
     }
 }
 
-/// What a lock guards that no thread takes any more.
+/// The data behind a lock that no thread uses any more.
 pub(crate) fn into_inner<T>(mutex: Mutex<T>) -> T {
     mutex.into_inner().expect(POISONED)
 }

@@ -1,5 +1,5 @@
-//! Threads that the system may refuse: a fault that names the limits, never a panic. Beside it what threads share: locks, work
-//! in shares, heights.
+//! Starting threads. If the system refuses one, the result is a fault that names the limits, never a panic. Also
+//! helpers that threads share: locks, work in shares, heights.
 
 pub(crate) mod atomic_height;
 pub(crate) mod locks;
@@ -9,11 +9,11 @@ use crate::fault::Fault;
 use std::io;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-/// Starts a thread of a scope.
+/// Starts a scoped thread.
 ///
 /// # Errors
 ///
-/// [`Fault::System`]: the system has no thread for it.
+/// [`Fault::System`]: the system refused the thread.
 pub(crate) fn spawn<'s, T: Send + 's>(
     scope: &'s Scope<'s, '_>,
     name: impl Into<String>,

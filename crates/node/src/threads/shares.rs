@@ -1,6 +1,6 @@
-//! A whole UTXO set in shares: ranges of txids that threads work on side by side, and whose results come in order.
+//! A whole UTXO set in shares: ranges of txids that threads process in parallel, and whose results come in order.
 //!
-//! What waits for its turn is bounded: a share is a few MiB of tables however large the set is.
+//! Memory for shares that wait is bounded: a share is a few MiB of tables however large the set is.
 
 use crate::fault::Fault;
 use crate::threads;
@@ -9,30 +9,30 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::{Condvar, Mutex};
 
-/// Shares that may wait for their turn, for each thread.
+/// Finished shares that may wait for their turn, per thread.
 const SHARES_AHEAD: usize = 2;
-/// Bytes of tables in a share, about.
+/// Approximate bytes of tables in a share.
 const SHARE_BYTES: u64 = 2 << 20;
 
 /// How a set is divided: by the first bits of the txid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shares {
-    /// 8 to 16.
+    /// Bits of the prefix: 8 to 16.
     bits: u32,
 }
 
 impl Shares {
-    /// For a UTXO set by the bytes of its tables.
+    /// The division of a UTXO set whose tables have this number of bytes.
     pub(crate) fn of(table_bytes: u64) -> Shares {
         Shares { bits: (table_bytes / SHARE_BYTES).checked_ilog2().unwrap_or(0).clamp(8, 16) }
     }
 
-    /// How many there are.
+    /// Number of shares.
     pub(crate) fn count(self) -> usize {
         1 << self.bits
     }
 
-    /// The first two bytes of the txids of one.
+    /// Range of the first two txid bytes in a share.
     pub(crate) fn range(self, share: usize) -> RangeInclusive<u16> {
         let size = 1_u32 << (16 - self.bits);
         let first = share as u32 * size;
@@ -51,11 +51,11 @@ struct Turns<T> {
     done: BTreeMap<usize, Result<T, Fault>>,
 }
 
-/// Does `work` for each of `count` shares with `par` threads, and gives what it made to `take`, in order, on this thread.
+/// Runs `work` for each of `count` shares on `par` threads, and passes the results to `take`, in order, on this thread.
 ///
 /// # Errors
 ///
-/// The first of either; the rest is left.
+/// The first error of either; remaining shares are not processed.
 pub fn in_order<T: Send>(
     par: usize,
     count: usize,

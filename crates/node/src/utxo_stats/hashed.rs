@@ -1,27 +1,27 @@
-//! What `hash_serialized_3` hashes: coins in the order of their txids, those of one txid in the order of their numbers.
+//! The bytes that `hash_serialized_3` hashes: coins in the order of their txids, those of one txid by output index.
 //!
-//! Tables and snapshots have the coins of a txid in the order of VARINT bytes, which is another one above 16,511.
-//! Source: Bitcoin Core b88bffe, kernel/coinstats.cpp, `ComputeUTXOStats`, `ApplyHash`.
+//! Tables and snapshots order the coins of a txid by the bytes of a VARINT, which differs from the order of the numbers
+//! above 16,511. Source: Bitcoin Core b88bffe, kernel/coinstats.cpp, `ComputeUTXOStats`, `ApplyHash`.
 
 use kernels::sha256::Sha256;
 use primitives::coin::put_coin_hashed;
 use primitives::{CoinRef, Hash256, OutPoint, Txid};
 
-/// Numbers below are one byte of VARINT: their order is that of the numbers.
+/// Output indexes below this are one VARINT byte: their byte order is the numeric order.
 const IN_ORDER: u32 = 128;
 
-/// Coins on their way into the hash.
+/// Coins that are not hashed yet.
 #[derive(Default)]
 pub(crate) struct HashedCoins {
     bytes: Vec<u8>,
-    /// Coins of one txid that wait for its last one: number, and where their bytes begin in `waiting`.
+    /// Coins of one txid that wait for its last one: output index, and the offset of their bytes in `waiting`.
     group: Vec<(u32, usize)>,
     waiting: Vec<u8>,
     txid: Option<Txid>,
 }
 
 impl HashedCoins {
-    /// Adds a coin; coins come in the order of their keys.
+    /// Adds a coin; coins must come in the order of their keys.
     #[inline]
     pub(crate) fn push(&mut self, outpoint: &OutPoint, coin: &CoinRef<'_>) {
         if !self.group.is_empty() && self.txid != Some(outpoint.txid) {
@@ -49,7 +49,7 @@ impl HashedCoins {
         self.waiting.clear();
     }
 
-    /// Bytes that may go into the hash now; coins of a txid that is not known to be complete wait.
+    /// Bytes that can be hashed now; the coins of the last txid wait, because more of them may follow.
     pub(crate) fn ready(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -61,7 +61,7 @@ impl HashedCoins {
     }
 }
 
-/// The hash over all of them.
+/// The hash over all coins.
 pub(crate) fn finish(sha: Sha256) -> Hash256 {
     Hash256(kernels::sha256::sha256(&sha.finalize()))
 }

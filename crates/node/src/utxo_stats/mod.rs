@@ -1,4 +1,4 @@
-//! What a UTXO set adds up to: Core's gettxoutsetinfo, its hashes, and what the set is made of.
+//! Statistics of a UTXO set: Core's gettxoutsetinfo, its hashes, and counts by script type and age.
 
 pub(crate) mod hashed;
 pub(crate) mod set_totals;

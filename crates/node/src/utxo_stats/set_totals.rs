@@ -1,8 +1,8 @@
-//! What the coins of the UTXO set add up to, carried along from block to block: then nothing is read to say it at the end of
-//! a job.
+//! Totals of the UTXO set, updated block by block, so that a job can report them at its end without reading the set.
 //!
-//! What it was when a job ended stands in a private file, with the block that the set stood at. A block has one UTXO set,
-//! whatever program made it: a file that names another block is of no use, one that names this block is right.
+//! At the end of a job they are stored in a private file, with the block to which the set belongs. A block has exactly
+//! one UTXO set, whatever program made it. So a file that names another block is ignored, and one that names this block
+//! is right.
 //!
 //! ```text
 //! hash of the block 32 | coins u64 LE | bytes of their scripts u64 LE | satoshis u64 LE | SHA-256 of all before 32
@@ -18,17 +18,17 @@ use store::private_files::PrivateDir;
 
 /// Name of the file.
 const NAME: &str = "set-totals";
-/// Its bytes.
+/// Size of the file in bytes.
 const FILE_BYTES: usize = 32 + 3 * 8 + 32;
-/// Blocks of which the totals are kept: as many as can be disconnected again in a run that is worth to be counted on.
+/// Number of blocks for which totals are kept: a run that disconnects more counts the set again.
 const BLOCKS_MAX: usize = 1000;
 
-/// The totals of the set at the last blocks that were connected.
+/// The totals of the set at each of the last connected blocks.
 #[derive(Debug, Default)]
 pub(crate) struct TotalsAlong(VecDeque<(NodeId, Totals)>);
 
 impl TotalsAlong {
-    /// The set stands at `tip`; its totals, where they are known.
+    /// Starts at block `tip`, with the totals of the set there if they are known.
     pub(crate) fn begin(&mut self, tip: NodeId, totals: Option<Totals>) {
         self.0.clear();
         self.0.extend(totals.map(|totals| (tip, totals)));
@@ -54,13 +54,13 @@ impl TotalsAlong {
         }
     }
 
-    /// The totals of the set at the last block, if that is `tip`.
+    /// The totals of the set at the last block, if that block is `tip`.
     pub(crate) fn at(&self, tip: NodeId) -> Option<Totals> {
         self.0.back().filter(|(last, _)| *last == tip).map(|(_, totals)| *totals)
     }
 }
 
-/// What the file says of the set at `best`. A file that cannot be read says nothing.
+/// The totals in the file, if they belong to block `best`. An unreadable file is ignored.
 pub(crate) fn read(own: &PrivateDir, best: &BlockHash) -> Option<Totals> {
     let bytes = own.read(NAME, FILE_BYTES).ok()??;
     let (body, hash) = bytes.split_last_chunk::<32>()?;
@@ -77,7 +77,7 @@ pub(crate) fn read(own: &PrivateDir, best: &BlockHash) -> Option<Totals> {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// An I/O error.
 pub(crate) fn write(own: &PrivateDir, best: &BlockHash, totals: Totals) -> Result<(), Fault> {
     let mut bytes = best.as_bytes().to_vec();
     for number in [totals.coins, totals.script_bytes, totals.amount] {

@@ -1,7 +1,7 @@
-//! Counts and hashes of the set of coins, as gettxoutsetinfo gives them, from the tables, by all cores.
+//! Counts and hashes of the UTXO set, as in gettxoutsetinfo, computed from the tables on all cores.
 //!
-//! `hash_serialized_3` is one hash over all coins in order, so threads prepare the bytes and one hashes them; MuHash is a
-//! product, so every thread has a part.
+//! `hash_serialized_3` is one hash over all coins in order, so threads prepare the bytes and one hashes them. MuHash is
+//! a product, so every thread computes a part of it.
 
 use crate::fault::Fault;
 use crate::threads::shares::{Shares, in_order};
@@ -15,10 +15,10 @@ use primitives::muhash::{MuHash, Product};
 use primitives::{BlockHash, Hash256, Height, OutPoint, Txid};
 use store::chainstate::CoinsView;
 
-/// Which hash of the set is wanted.
+/// Which hash of the set to compute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SetHash {
-    /// None: only counts.
+    /// No hash, only counts.
     #[default]
     None,
     /// Core's `hash_serialized_3`.
@@ -27,17 +27,17 @@ pub enum SetHash {
     Muhash,
 }
 
-/// Bytes of a coin beside its script, in gettxoutsetinfo's `bogosize`.
+/// Bytes of a coin besides its script, in gettxoutsetinfo's `bogosize`.
 pub(crate) const BOGO_BYTES: u64 = 50;
 
-/// What gettxoutsetinfo says of a set.
+/// The results of gettxoutsetinfo.
 #[derive(Clone, Debug, Default)]
 pub struct SetInfo {
     /// Height of the set's block.
     pub height: Height,
-    /// Hash of it.
+    /// Hash of that block.
     pub best: BlockHash,
-    /// Transactions that have coins in the set, where the coins were counted.
+    /// Transactions with coins in the set, if the coins were counted.
     pub transactions: Option<u64>,
     /// Coins.
     pub txouts: u64,
@@ -45,16 +45,16 @@ pub struct SetInfo {
     pub bogosize: u64,
     /// Sum of amounts, in satoshis.
     pub total_amount: i64,
-    /// The hash that was asked for.
+    /// Name and value of the requested hash.
     pub hash: Option<(&'static str, Hash256)>,
     /// Bytes of the chainstate on disk.
     pub disk_size: u64,
-    /// What the set is made of, where that was asked for.
+    /// Counts by script and age, if requested.
     pub stats: Option<SetStats>,
 }
 
 impl SetInfo {
-    /// A set whose coins add up to this; height, best block and bytes on disk are the caller's to fill in.
+    /// A set with these totals; the caller fills in height, best block and bytes on disk.
     pub(crate) fn of(totals: Totals) -> SetInfo {
         SetInfo {
             txouts: totals.coins,
@@ -64,14 +64,14 @@ impl SetInfo {
         }
     }
 
-    /// What its coins add up to.
+    /// Totals of its coins.
     pub(crate) fn totals(&self) -> Totals {
         let script_bytes = self.bogosize.wrapping_sub(self.txouts.wrapping_mul(BOGO_BYTES));
         Totals { coins: self.txouts, script_bytes, amount: self.total_amount as u64 }
     }
 }
 
-/// What some coins of a set add up to.
+/// Statistics of a range of coins.
 pub(crate) struct Part {
     transactions: u64,
     last: Option<Txid>,
@@ -93,7 +93,7 @@ impl Part {
         Part { transactions: 0, last: None, txouts: 0, bogosize: 0, total: 0, hashed, product, stats, hash }
     }
 
-    /// Counts a coin; coins come in the order of their keys.
+    /// Counts a coin; coins must come in the order of their keys.
     #[inline]
     pub(crate) fn count(&mut self, outpoint: &OutPoint, coin: &CoinRef<'_>) {
         self.transactions += u64::from(self.last != Some(outpoint.txid));
@@ -114,14 +114,14 @@ impl Part {
         }
     }
 
-    /// Bytes that may go into the hash already.
+    /// Hashes the bytes that are complete.
     pub(crate) fn hash_ready(&mut self, sha: &mut Sha256) {
         sha.update(self.hashed.ready());
         self.hashed.ready().clear();
     }
 }
 
-/// The parts of a set, put together in order.
+/// The parts of a set, merged in order.
 pub(crate) struct Whole {
     info: SetInfo,
     sha: Sha256,
@@ -130,7 +130,7 @@ pub(crate) struct Whole {
 }
 
 impl Whole {
-    /// Nothing yet.
+    /// No part yet.
     pub(crate) fn new(hash: SetHash) -> Whole {
         Whole { info: SetInfo::default(), sha: Sha256::new(), product: MuHash::new(), hash }
     }
@@ -149,17 +149,17 @@ impl Whole {
         }
     }
 
-    /// The hash so far, to be given bytes of a part that is not complete.
+    /// The hash so far, for the bytes of a part that is not complete.
     pub(crate) fn sha(&mut self) -> &mut Sha256 {
         &mut self.sha
     }
 
-    /// The product of all coins so far, where MuHash was asked for; else of none.
+    /// The product of all coins so far; the empty product unless MuHash was requested.
     pub(crate) fn muhash(&self) -> MuHash {
         self.product.clone()
     }
 
-    /// What they add up to. Height, best block and bytes on disk are the caller's to fill in.
+    /// The result. The caller fills in height and best block, and bytes on disk.
     pub(crate) fn finish(mut self) -> SetInfo {
         self.info.hash = match self.hash {
             SetHash::None => None,
@@ -170,17 +170,18 @@ impl Whole {
     }
 }
 
-/// Goes through all coins with `par` threads. Height and best block are the caller's to fill in.
+/// Reads all coins with `par` threads. The caller fills in height and best block.
 ///
 /// # Errors
 ///
-/// A damaged table or coin, or what the system says.
+/// A damaged table or coin, or an I/O error.
 pub(crate) fn set_info(view: &CoinsView, hash: SetHash, wants_stats: bool, par: usize) -> Result<SetInfo, Fault> {
     let info = set_info_while(view, hash, wants_stats, par, &|| true)?;
     Ok(info.expect("it goes on to the end"))
 }
 
-/// The same while `goes_on`, which says no for good once it did; nothing where that ended first.
+/// As [`set_info`], while `goes_on` returns true; once false, it must stay false. `None` if it ended before all was
+/// read.
 ///
 /// # Errors
 ///
@@ -213,11 +214,11 @@ pub(crate) fn set_info_while(
     Ok(goes_on().then(|| SetInfo { disk_size: view.table_bytes(), ..whole.finish() }))
 }
 
-/// A stored coin.
+/// Decodes a stored coin.
 ///
 /// # Errors
 ///
-/// The table holds something else under its key.
+/// The table has something else under its key.
 #[inline]
 pub(crate) fn decode<'c>(view: &CoinsView, outpoint: &OutPoint, stored: &'c [u8]) -> Result<CoinRef<'c>, store::Fault> {
     CoinRef::decode(stored).map_err(|why| {

@@ -1,15 +1,16 @@
-//! What a UTXO set is made of: kinds and lengths of scripts, ages of coins.
+//! Composition of a UTXO set: script types, script lengths, ages of coins.
 
 use primitives::coin::SCRIPT_BYTES_MAX;
 use primitives::script_type::ScriptType;
 use primitives::{CoinRef, Height};
 
-/// Blocks of a day, the unit of age.
+/// Blocks per day, the unit of age.
 const DAY_BLOCKS: u32 = 144;
-/// Days that are told apart: those of 178 years. Later coins, which a file may claim, count as of the last one.
+/// Days with a count of their own: 178 years. Coins above that height, which a file may contain, count for the last
+/// day.
 const DAYS_MAX: usize = 1 << 16;
 
-/// Bands of age: blocks below the end, and what that is called.
+/// Age bands: end of the band in blocks, and its name.
 const BANDS: [(u32, &str); 7] = [
     (DAY_BLOCKS, "day"),
     (7 * DAY_BLOCKS, "week"),
@@ -20,12 +21,12 @@ const BANDS: [(u32, &str); 7] = [
     (u32::MAX, "older"),
 ];
 
-/// Number of some coins, and their sums.
+/// Number and sums of some coins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// Coins.
     pub coins: u64,
-    /// Their amounts, in satoshi.
+    /// Sum of their amounts, in satoshi.
     pub amount: i64,
     /// Bytes of their scripts.
     pub script_bytes: u64,
@@ -39,13 +40,13 @@ impl Tally {
     }
 }
 
-/// What a set is made of.
+/// Composition of a set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SetStats {
     types: [Tally; ScriptType::ALL.len()],
     /// Coins by the length of their script.
     lengths: Vec<u64>,
-    /// By day of the chain.
+    /// Coins by day of the chain in which they were made.
     days: Vec<Tally>,
     height_max: Height,
 }
@@ -79,7 +80,7 @@ impl SetStats {
         self.height_max = self.height_max.max(coin.height);
     }
 
-    /// Adds what another part of the set is made of.
+    /// Adds the counts of another part of the set.
     pub fn merge(&mut self, other: &SetStats) {
         self.types.iter_mut().zip(&other.types).for_each(|(sum, part)| sum.add(*part));
         if self.lengths.len() < other.lengths.len() {
@@ -93,7 +94,7 @@ impl SetStats {
         self.height_max = self.height_max.max(other.height_max);
     }
 
-    /// The kinds of scripts that there are, by Core's names.
+    /// The script types that occur, by Core's names.
     pub fn types(&self) -> impl Iterator<Item = (&'static str, Tally)> + '_ {
         ScriptType::ALL
             .iter()
@@ -102,12 +103,12 @@ impl SetStats {
             .map(|(kind, tally)| (kind.name(), tally))
     }
 
-    /// The lengths of scripts that there are, in bytes, and how many coins have each.
+    /// The script lengths that occur, in bytes, with the number of coins of each.
     pub fn lengths(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.lengths.iter().copied().enumerate().filter(|(_, coins)| *coins > 0)
     }
 
-    /// Ages below the tip: what a band ends with, and its coins. Days of the chain are not divided.
+    /// Coins by age below the tip: name of the band, and its coins. Each day of the chain is in one band as a whole.
     pub fn ages(&self, tip: Height) -> Vec<(&'static str, Tally)> {
         let mut bands = BANDS.map(|(_, name)| (name, Tally::default()));
         for (day, tally) in self.days.iter().enumerate() {

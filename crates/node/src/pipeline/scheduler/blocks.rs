@@ -1,4 +1,4 @@
-//! Blocks in flight, phase by phase. A number that a method returns is that of the tasks that became ready.
+//! Blocks in flight, phase by phase. A number that a method returns counts the tasks that became ready.
 
 use super::super::Tip;
 use super::{Background, Halt, InFlight, Phase, Pressure, Scheduler, Seq, Takes, Task, Window};
@@ -8,18 +8,18 @@ use consensus::BlockError;
 use std::cmp::Reverse;
 use std::time::Instant;
 
-/// What committing a block led to.
+/// Result of committing a block.
 pub(in crate::pipeline) struct Committed<F> {
     /// The block that was committed.
     pub(in crate::pipeline) done: F,
-    /// The next one, where it is to be committed at once by the same worker.
+    /// The next block, if the same worker is to commit it at once.
     pub(in crate::pipeline) next: Option<F>,
     /// How many tasks became ready.
     pub(in crate::pipeline) ready: usize,
 }
 
 impl<F: Clone> Scheduler<F> {
-    /// Whether one more block may come in.
+    /// Whether one more block may be admitted.
     pub(in crate::pipeline) fn may_admit(&self, window: Window, pressure: &impl Pressure) -> bool {
         self.in_flight.is_empty()
             || (self.bytes_in_flight < window.bytes
@@ -27,7 +27,7 @@ impl<F: Clone> Scheduler<F> {
                 && !self.is_memory_short(pressure))
     }
 
-    /// Adds a block behind all others.
+    /// Adds a block after all others.
     pub(in crate::pipeline) fn admit(&mut self, flight: F, bytes: usize, now: Instant) {
         let seq = self.end();
         self.bytes_in_flight += bytes;
@@ -40,7 +40,7 @@ impl<F: Clone> Scheduler<F> {
         self.in_flight[seq.since(self.first)].flight.clone()
     }
 
-    /// A block was decoded, or is refused for what it is alone.
+    /// A block was decoded, or refused by a rule that needs no coins.
     pub(in crate::pipeline) fn decoded(&mut self, seq: Seq, result: Result<Takes, Refusal>, now: Instant) -> usize {
         let block = &mut self.in_flight[seq.since(self.first)];
         let phase = &mut block.phase;
@@ -59,13 +59,13 @@ impl<F: Clone> Scheduler<F> {
         }
     }
 
-    /// A block in flight takes more bytes than was known when it was decoded.
+    /// A block in flight needs more bytes than was known when it was decoded.
     pub(in crate::pipeline) fn grow(&mut self, seq: Seq, bytes: usize) {
         self.in_flight[seq.since(self.first)].bytes += bytes;
         self.bytes_in_flight += bytes;
     }
 
-    /// How many bytes of coins may be made beside those that are in memory. Blocks that waited for room look again.
+    /// Sets how many more bytes of coins may be made. Blocks that waited for room are tried again.
     pub(in crate::pipeline) fn set_room(&mut self, free: usize, now: Instant) -> usize {
         let granted = self.in_flight.iter().take(self.granted.since(self.first));
         let set_aside =
@@ -79,7 +79,7 @@ impl<F: Clone> Scheduler<F> {
         self.is_gated
     }
 
-    /// Sets room for a block's coins aside, if that was not done; says whether groups may apply it.
+    /// Reserves room for a block's coins, if not done yet; returns whether groups may apply it.
     fn grant(&mut self, seq: Seq) -> bool {
         if seq < self.granted {
             return true;
@@ -94,7 +94,8 @@ impl<F: Clone> Scheduler<F> {
         !self.is_gated
     }
 
-    /// A group has applied a block. Where it is the last of a generation, `seal` gives the group's part of that.
+    /// A group has applied a block. If it is the last one of a generation, `seal` returns the group's part of that
+    /// generation.
     pub(in crate::pipeline) fn applied(
         &mut self,
         seq: Seq,
@@ -117,20 +118,20 @@ impl<F: Clone> Scheduler<F> {
         usize::from(is_last)
     }
 
-    /// The block that a busy group can apply next, if there is one by now.
+    /// The block that a busy group can apply next, if there is one.
     pub(in crate::pipeline) fn next_of_group(&mut self, group: usize) -> Option<(Seq, F)> {
         let seq = self.group_next[group];
         (!self.is_halted() && self.is_applicable(seq) && self.grant(seq)).then(|| (seq, self.flight(seq)))
     }
 
-    /// A worker leaves a group to others.
+    /// A worker releases a group.
     pub(in crate::pipeline) fn release_group(&mut self, group: usize, now: Instant) -> usize {
         self.group_busy[group] = false;
         if self.is_halted() { 0 } else { self.wake_group(group, now) }
     }
 
-    /// A block's look-up would wait for the disk: it is ready again when a thread beside the workers has waited for it
-    /// ([`Scheduler::next_read`], [`Scheduler::read`]).
+    /// A block's look-up would wait for the disk: a thread other than the workers waits for it, then the block is ready
+    /// again ([`Scheduler::next_read`], [`Scheduler::read`]).
     pub(in crate::pipeline) fn await_disk(&mut self, seq: Seq) {
         let phase = self.phase_mut(seq);
         assert!(matches!(phase, Phase::LookingUp), "only a look-up waits for the disk");
@@ -138,7 +139,7 @@ impl<F: Clone> Scheduler<F> {
         self.reads.insert(seq);
     }
 
-    /// The lowest block that waits for the disk: the caller waits for it.
+    /// The lowest block that waits for the disk, for the caller to wait for it.
     pub(in crate::pipeline) fn next_read(&mut self) -> Option<(Seq, F)> {
         let seq = *self.reads.first().filter(|_| !self.is_halted())?;
         Some((seq, self.take_read(seq)))
@@ -149,14 +150,14 @@ impl<F: Clone> Scheduler<F> {
         self.reads.iter().copied()
     }
 
-    /// Takes one of them out of its order.
+    /// Takes one of those blocks out of order.
     pub(in crate::pipeline) fn take_read(&mut self, seq: Seq) -> F {
         assert!(self.reads.remove(&seq), "{seq:?} waits for the disk");
         self.running += 1;
         self.flight(seq)
     }
 
-    /// The disk has brought what a block's look-up reads.
+    /// The disk has delivered the data of a block's look-up.
     pub(in crate::pipeline) fn read(&mut self, seq: Seq, now: Instant) -> usize {
         self.running -= 1;
         let phase = self.phase_mut(seq);
@@ -166,12 +167,12 @@ impl<F: Clone> Scheduler<F> {
         1
     }
 
-    /// The thread that waited for the disk ends with a fault.
+    /// The thread that waited for the disk ended with a fault.
     pub(in crate::pipeline) fn read_failed(&mut self) {
         self.running -= 1;
     }
 
-    /// The tables were asked for a block's coins.
+    /// A block's coins were looked up in the tables.
     pub(in crate::pipeline) fn looked_up(&mut self, seq: Seq, now: Instant) -> usize {
         let phase = self.phase_mut(seq);
         assert!(matches!(phase, Phase::LookingUp), "{seq:?} is looked up once");
@@ -180,7 +181,7 @@ impl<F: Clone> Scheduler<F> {
         1
     }
 
-    /// A block was judged but for its scripts, which run in this number of tasks; or it breaks a rule.
+    /// A block was judged except for its scripts, which run in this number of tasks; or it breaks a rule.
     pub(in crate::pipeline) fn judged(&mut self, seq: Seq, result: Result<usize, BlockError>, now: Instant) -> usize {
         let phase = self.phase_mut(seq);
         assert!(matches!(phase, Phase::Judging), "{seq:?} is judged once");
@@ -242,7 +243,7 @@ impl<F: Clone> Scheduler<F> {
         Committed { done: done.flight, next, ready }
     }
 
-    /// The next block to come.
+    /// Number of the next block to be admitted.
     pub(super) fn end(&self) -> Seq {
         self.first.plus(self.in_flight.len())
     }
@@ -255,18 +256,18 @@ impl<F: Clone> Scheduler<F> {
         self.ready.push(Reverse((seq, task, now)));
     }
 
-    /// Whether a block is in flight, decoded, and not refused for what it is alone.
+    /// Whether a block is in flight, decoded, and not refused by a rule that needs no coins.
     fn is_applicable(&self, seq: Seq) -> bool {
         let block = self.in_flight.get(seq.since(self.first));
         block.is_some_and(|block| matches!(block.phase, Phase::Applying { .. }))
     }
 
-    /// Gives every group its next block, as [`Scheduler::wake_group`] does.
+    /// Queues the next block of every group, as [`Scheduler::wake_group`] does.
     pub(super) fn wake_groups(&mut self, now: Instant) -> usize {
         (0..SHARD_GROUPS).map(|group| self.wake_group(group, now)).sum()
     }
 
-    /// Gives a group its next block, if that can be applied, has room, and no worker is at the group.
+    /// Queues the next block of a group, if it can be applied, has room, and the group is not busy.
     fn wake_group(&mut self, group: usize, now: Instant) -> usize {
         let seq = self.group_next[group];
         if self.group_busy[group] || !self.is_applicable(seq) || !self.grant(seq) {
@@ -277,7 +278,7 @@ impl<F: Clone> Scheduler<F> {
         1
     }
 
-    /// Something to commit, or a refusal that halts the run.
+    /// Queues the commit of the lowest block if it is valid; halts the run if it is refused.
     fn look_at_head(&mut self, now: Instant) -> usize {
         let is_halted = self.is_halted();
         let Some(head) = self.in_flight.front_mut() else { return 0 };

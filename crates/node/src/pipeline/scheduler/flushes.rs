@@ -1,5 +1,5 @@
-//! The background: a generation that is sealed and written, and compactions. A number that a method returns is that of
-//! the tasks that became ready.
+//! The background: a generation that is sealed and written, and compactions. A number that a method returns counts the
+//! tasks that became ready.
 
 use super::super::Tip;
 use super::seal::WRITE_PARTS;
@@ -10,12 +10,12 @@ use coins::{Generation, SHARD_GROUPS};
 use std::time::Instant;
 
 impl<F: Clone> Scheduler<F> {
-    /// The greatest number of a generation that is durable: it and older ones may be evicted.
+    /// The greatest number of a durable generation: it and older ones may be evicted.
     pub(in crate::pipeline) fn durable_generation(&self) -> u64 {
         self.durable_generation
     }
 
-    /// Whether a generation may be marked: none is on its way to the disk.
+    /// Whether a generation may be marked: only if none is marked or being written.
     pub(in crate::pipeline) fn may_seal(&self) -> bool {
         self.seal.is_none() && !self.is_halted()
     }
@@ -26,8 +26,8 @@ impl<F: Clone> Scheduler<F> {
         self.seal.as_ref().is_some_and(Seal::is_writing)
     }
 
-    /// Marks a generation: every group seals its part after the next block that none has applied yet. That block may wait
-    /// for room, and waits no longer.
+    /// Marks a generation: every group seals its part after the next block that no group has applied yet. If that block
+    /// waits for room, it no longer does.
     pub(in crate::pipeline) fn begin_seal(&mut self, now: Instant) -> usize {
         assert!(self.may_seal(), "one generation at a time");
         let highest = self.group_next.iter().max().expect("there are groups");
@@ -35,7 +35,7 @@ impl<F: Clone> Scheduler<F> {
         if self.is_gated { self.wake_groups(now) } else { 0 }
     }
 
-    /// Between runs: writes these parts, which are all there is.
+    /// Between runs: writes these parts, which are all coins in memory.
     pub(in crate::pipeline) fn seal_everything(&mut self, tip: Tip, parts: [Generation; SHARD_GROUPS], now: Instant) {
         assert!(
             self.in_flight.is_empty() && self.seal.is_none(),
@@ -57,7 +57,7 @@ impl<F: Clone> Scheduler<F> {
         self.seal.as_mut().expect("there is work for a generation while there is one")
     }
 
-    /// What the coins belong to is durable.
+    /// The data on which the coins depend is durable.
     pub(in crate::pipeline) fn synced(&mut self, now: Instant) -> usize {
         self.writing_mut().synced();
         self.add_background(Background::Begin, now)
@@ -73,11 +73,11 @@ impl<F: Clone> Scheduler<F> {
         }
     }
 
-    /// A part was written, or found the disk full.
+    /// A part was written, or the disk was full.
     ///
     /// # Errors
     ///
-    /// The fault for which the commit has to begin again, after the last part: once there is room, see
+    /// After the last part: the fault for which the commit has to begin again. Once there is room, call
     /// [`Scheduler::begin_again`].
     pub(in crate::pipeline) fn part_written(&mut self, no_space: Option<Fault>, now: Instant) -> Result<usize, Fault> {
         match self.writing_mut().part_written(no_space) {
@@ -97,7 +97,7 @@ impl<F: Clone> Scheduler<F> {
         self.add_background(Background::Begin, now)
     }
 
-    /// The generation is durable. It is given back to be dropped without the lock.
+    /// The generation is durable. It is returned, to be dropped without the lock.
     #[must_use = "to be dropped when the scheduler is unlocked"]
     pub(in crate::pipeline) fn finished(&mut self, now: Instant) -> (Seal, usize) {
         let seal = self.seal.take().expect("what was finished was being written");
@@ -106,7 +106,7 @@ impl<F: Clone> Scheduler<F> {
         (seal, ready)
     }
 
-    /// A piece of a compaction was done; there may be more of it.
+    /// A step of a compaction was done; there may be more of it.
     pub(in crate::pipeline) fn compacted(&mut self, has_more: bool, now: Instant) -> usize {
         self.compacting -= 1;
         if !has_more && self.compacting > 0 {
@@ -127,7 +127,7 @@ impl<F: Clone> Scheduler<F> {
         1
     }
 
-    /// Lets as many workers compact as may.
+    /// Queues compactions up to the limit of concurrent ones.
     fn add_compactions(&mut self, now: Instant) -> usize {
         let is_urgent = self.in_flight.is_empty() || self.seal.as_ref().is_some_and(Seal::awaits_compaction);
         let share = if is_urgent { self.workers } else { self.workers / BACKGROUND_SHARE };

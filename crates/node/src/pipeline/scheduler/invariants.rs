@@ -1,4 +1,4 @@
-//! What always holds of a scheduler that is not locked.
+//! Invariants of a scheduler while it is not locked.
 
 use super::{Background, Halt, Phase, Scheduler, Seq, Task};
 use coins::SHARD_GROUPS;
@@ -6,10 +6,10 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 
 impl<F: Clone> Scheduler<F> {
-    /// Panics where what must hold does not: after each step of the deterministic scheduler, and at the end of each run of
-    /// a debug build.
+    /// Panics if an invariant is broken. Called after each step of the deterministic scheduler, and at the end of each
+    /// run of a debug build.
     ///
-    /// Where no task is running, nothing is lost either: whatever can be done is ready.
+    /// Also checks, if no task is running, that no work is lost: everything that can be done is queued.
     pub(in crate::pipeline) fn invariants(&self) {
         let bytes: usize = self.in_flight.iter().map(|block| block.bytes).sum();
         assert_eq!(self.bytes_in_flight, bytes, "bytes in flight are the sum over the blocks");
@@ -35,7 +35,7 @@ impl<F: Clone> Scheduler<F> {
             let is_right = match block.phase {
                 Phase::Decoding => applied == 0,
                 Phase::Applying { groups_left } => groups_left > 0 && applied == SHARD_GROUPS - groups_left,
-                // For what it is alone, or after all groups.
+                // Refused by a rule that needs no coins, or after all groups.
                 Phase::Refused(_) => applied == 0 || applied == SHARD_GROUPS,
                 Phase::Scripts { chunks_left, .. } => applied == SHARD_GROUPS && chunks_left > 0,
                 Phase::LookingUp | Phase::AwaitingDisk | Phase::Judging | Phase::Good => applied == SHARD_GROUPS,

@@ -1,18 +1,18 @@
-//! Who may do what next: the one thing that the pipeline's lock guards. It is held for moments, never during a task.
+//! Which thread may do what next: the state behind the pipeline's one lock. It is held briefly, never during a task.
 //!
-//! A block goes through [`Phase`]s, one after the other; each ends with a method here (`decoded`, `applied`, `looked_up`,
+//! A block passes through [`Phase`]s in sequence. Each ends with a method here (`decoded`, `applied`, `looked_up`,
 //! `judged`, `scripts_done`, `committed`), which makes the tasks of the next one ready. A shard group applies blocks in
-//! order, one worker at a time. Beside the blocks one generation at a time is sealed and written ([`Seal`]), and tables
-//! are compacted: the background.
+//! order, one worker at a time. Background work runs at the same time: one generation is sealed and written ([`Seal`]),
+//! and tables are compacted.
 //!
-//! Coins count before they are made: no group applies a block before the room for all its coins is set aside
-//! (`granted`, `room`). A block that finds no room waits for a generation to be written; where a mark waits for that
-//! block, it goes on without room, so that one block can always proceed.
+//! Coins count before they are made: no group applies a block before the room for all its coins is reserved (`granted`,
+//! `room`). A block that finds no room waits for a generation to be written. If the mark of a generation waits for that
+//! block, it proceeds without room, so that at least one block can always proceed.
 //!
-//! [`Scheduler::invariants`] says what always holds.
+//! [`Scheduler::invariants`] checks the invariants.
 //!
-//! Absent on purpose: threads and their signals (the methods say how many tasks became ready), the clock (time is an
-//! argument), what a block in flight holds (`F`), sizes of memory ([`Pressure`]).
+//! Absent on purpose: threads and their signals (methods return the number of tasks that became ready), the clock (time
+//! is an argument), contents of a block in flight (`F`), sizes of memory ([`Pressure`]).
 
 mod blocks;
 mod flushes;
@@ -36,10 +36,10 @@ use seal::Seal;
 pub use work::Seq;
 pub(super) use work::{Background, Task, Work};
 
-/// The heap's order: the lowest block first, and of one block the later stage. Last, since when it waits.
+/// Order of the heap: the lowest block first, and of one block the later stage. The last field is when it became ready.
 type Ready = Reverse<(Seq, Task, Instant)>;
 
-/// Where a block in flight stands. What is refused stays until it is the lowest one, and ends the run then.
+/// Phase of a block in flight. A refused block stays until it is the lowest one; then it ends the run.
 enum Phase {
     Decoding,
     /// Groups spend and create its coins, each after the block before.
@@ -47,7 +47,7 @@ enum Phase {
         groups_left: usize,
     },
     LookingUp,
-    /// The disk is to bring what its look-up reads; a thread beside the workers waits for it.
+    /// Its look-up waits for the disk, on a thread other than the workers.
     AwaitingDisk,
     Judging,
     /// Some scripts still run. The first failure is kept, by the order in the block.
@@ -57,49 +57,49 @@ enum Phase {
     },
     /// All checks passed.
     Good,
-    /// The lowest block, good, and on its way to the backend.
+    /// The lowest block, valid, being committed by the backend.
     Committing,
-    /// All checks that could refuse it have ended.
+    /// Refused; all checks that could find an earlier failure have ended.
     Refused(Refusal),
 }
 
 struct InFlight<F> {
     flight: F,
     bytes: usize,
-    /// Bytes that its coins and tombstones take at most once they are made; known when it is decoded.
+    /// Maximum bytes of its coins and tombstones once they are made; known when it is decoded.
     coin_bytes: usize,
     phase: Phase,
 }
 
-/// What a block takes of memory, known once it is decoded.
+/// Memory of a block, known once it is decoded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Takes {
-    /// Bytes of all that is kept for it while it is in flight.
+    /// Bytes of everything that is kept for it while it is in flight.
     pub(super) bytes: usize,
-    /// Bytes that its coins and tombstones take at most once they are made.
+    /// Maximum bytes of its coins and tombstones once they are made.
     pub(super) coin_bytes: usize,
 }
 
-/// Why nothing new begins.
+/// Why no new task begins.
 #[derive(Debug)]
 enum Halt {
     /// The lowest block is refused.
     Refused,
-    /// The run was told to stop.
+    /// A stop was requested.
     Stopped,
-    /// The world is at fault.
+    /// A fault of the environment.
     Failed(Fault),
 }
 
-/// What the scheduler asks when the answer matters, and only then: it takes other locks.
+/// Questions that the scheduler asks only when needed, because they take other locks.
 pub(super) trait Pressure {
-    /// Whether the coins in memory take more than their part of the budget.
+    /// Whether the coins in memory exceed their part of the budget.
     fn is_over_budget(&self) -> bool;
-    /// Whether a generation is to be written by time.
+    /// Whether a generation should be written because of its age.
     fn flush_is_due(&self) -> bool;
 }
 
-/// How much may be in flight.
+/// Limits for blocks in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) blocks: usize,
@@ -114,10 +114,10 @@ pub(super) enum RunEnd<F> {
     Stopped,
 }
 
-/// Blocks that were in flight, to be taken back from the shard groups.
+/// Blocks that were in flight, to be rewound in the shard groups.
 pub(super) struct TakenBack<F> {
     first: Seq,
-    /// From `first` on.
+    /// The blocks from `first` on.
     pub(super) flights: Vec<F>,
     group_next: [Seq; SHARD_GROUPS],
     sealed: [bool; SHARD_GROUPS],
@@ -143,28 +143,28 @@ pub(super) struct Scheduler<F> {
     /// The first of `in_flight`: the next to commit.
     first: Seq,
     bytes_in_flight: usize,
-    /// The first block that no group may apply yet: the room for the coins of those before it is set aside.
+    /// The first block that no group may apply yet: room for the coins of all blocks before it is reserved.
     granted: Seq,
-    /// Bytes of coins that may still be made, as [`Scheduler::set_room`] said, less what was set aside since.
+    /// Bytes of coins that may still be made: set by [`Scheduler::set_room`], less the bytes reserved since.
     room: usize,
-    /// The block at `granted` was refused its room.
+    /// There was no room for the block at `granted`.
     is_gated: bool,
     /// Which block each group applies next.
     group_next: [Seq; SHARD_GROUPS],
-    /// Whether its task is ready or running.
+    /// Whether a task of each group is ready or running.
     group_busy: [bool; SHARD_GROUPS],
     ready: BinaryHeap<Ready>,
-    /// Blocks whose look-ups wait for the disk, which no thread has begun to wait for.
+    /// Blocks whose look-ups wait for the disk, before a thread takes them.
     reads: BTreeSet<Seq>,
-    /// In order, since when it waits.
+    /// In order, each with the time at which it became ready.
     background: VecDeque<(Background, Instant)>,
     background_running: usize,
-    /// Tasks that workers are doing, the background's included.
+    /// Tasks that workers are doing, including background work.
     running: usize,
     /// Compactions that are queued or running.
     compacting: usize,
     seal: Option<Seal>,
-    /// The greatest number of a generation that is durable.
+    /// The greatest number of a durable generation.
     durable_generation: u64,
     is_fed: bool,
     halt: Option<Halt>,
@@ -206,7 +206,7 @@ impl<F: Clone> Scheduler<F> {
         (self.is_fed, self.halt, self.is_over) = (false, None, false);
     }
 
-    /// The workers are needed for background work alone. A mark that no block reached is dropped.
+    /// The workers are needed only for background work. A mark that no block reached is dropped.
     pub(super) fn begin_background_run(&mut self) {
         assert!(self.in_flight.is_empty(), "nothing is in flight between runs");
         (self.halt, self.is_over) = (None, false);
@@ -218,33 +218,33 @@ impl<F: Clone> Scheduler<F> {
         self.is_fed = true;
     }
 
-    /// Whether the backend is not to be asked for more.
+    /// Whether the backend has no further block.
     pub(super) fn is_fed(&self) -> bool {
         self.is_fed
     }
 
-    /// Nothing new begins: the run was told to stop.
+    /// No new task begins: a stop was requested.
     pub(super) fn stop(&mut self) {
         if !self.is_failed() {
             self.halt = Some(Halt::Stopped);
         }
     }
 
-    /// Nothing new begins, for this fault or an earlier one.
+    /// No new task begins, because of this fault or an earlier one.
     pub(super) fn fail(&mut self, fault: Fault) {
         if !self.is_failed() {
             self.halt = Some(Halt::Failed(fault));
         }
     }
 
-    /// A thread panicked, perhaps in the middle of a task: all others are to end.
+    /// A thread panicked, perhaps during a task: all others are to end.
     pub(super) fn abort(&mut self, fault: Fault) {
         self.running = self.running.saturating_sub(1);
         self.end_workers();
         self.fail(fault);
     }
 
-    /// Workers that each block in flight has: one, where there are as many blocks as workers.
+    /// Number of workers per block in flight: 1 if there are as many blocks as workers.
     pub(super) fn workers_per_block(&self) -> usize {
         self.workers.div_ceil(self.in_flight.len().max(1))
     }
@@ -258,7 +258,7 @@ impl<F: Clone> Scheduler<F> {
         matches!(self.halt, Some(Halt::Failed(_)))
     }
 
-    /// Whether everything that was fed is committed, or the run is halted and no worker is at a task any more.
+    /// Whether everything that was fed is committed, or the run is halted and no worker has a task.
     pub(super) fn is_drained(&self) -> bool {
         self.running == 0 && (self.is_halted() || self.in_flight.is_empty())
     }
@@ -278,7 +278,7 @@ impl<F: Clone> Scheduler<F> {
         self.is_over
     }
 
-    /// What a run was, after the last task; blocks that are in flight still are to be taken back.
+    /// Result of a run, after its last task; blocks that are still in flight are to be rewound.
     pub(super) fn end_run(&mut self) -> Result<RunEnd<F>, Fault> {
         let is_stopped = matches!(self.halt, Some(Halt::Stopped));
         self.take_fault()?;
@@ -299,10 +299,10 @@ impl<F: Clone> Scheduler<F> {
         }
     }
 
-    /// Forgets every block in flight, and returns what the groups have done of them. No task may be running.
+    /// Removes every block in flight, and returns what the groups have done of them. No task may be running.
     ///
-    /// A generation whose last block is in flight is not being written: it is opened again, and its parts are dropped here,
-    /// so that the groups' own handles are the only ones.
+    /// A generation whose last block is in flight is not being written: it is opened again, and its parts are dropped
+    /// here, so that the groups' own handles are the only ones.
     pub(super) fn take_back(&mut self) -> TakenBack<F> {
         assert_eq!(self.running, 0, "no task runs while blocks are disconnected");
         let opened = self.seal.take_if(|seal| !seal.is_writing());
@@ -321,7 +321,7 @@ impl<F: Clone> Scheduler<F> {
         taken
     }
 
-    /// The last block that was committed since this was asked.
+    /// The last block that was committed since the last call.
     pub(super) fn take_tip(&mut self) -> Option<Tip> {
         self.new_tip.take()
     }

@@ -1,18 +1,18 @@
 //! A generation of coins on its way to the disk.
 //!
-//! A seal begins as a mark behind a block that no shard group has finished, which may be the next one to come. Each group
-//! seals its part when it has applied that block; the writer starts once that block is committed. Then, in order: what the
-//! coins belong to is made durable, the commit is begun, its parts are written side by side, it is finished. Where the
-//! disk is full the commit begins again: the parts stay until they are durable.
+//! A seal begins as a mark behind a block that no shard group has finished, which may be the next one to come. Each
+//! group seals its part when it has applied that block; writing starts once that block is committed. Then, in order:
+//! block data, undo data and index are made durable, the commit is begun, its parts are written in parallel, it is
+//! finished. If the disk is full the commit begins again: the parts stay until they are durable.
 //!
-//! Absent on purpose: who does these steps (`background`), and in which order with other work (`scheduler`).
+//! Absent on purpose: the threads that do these steps (`background`), and their order with other work (`scheduler`).
 
 use super::super::Tip;
 use super::{Background, Seq};
 use crate::fault::Fault;
 use coins::{Generation, SHARD_GROUPS};
 
-/// Parts in which a generation is written: a few, for each makes tables of its own.
+/// Number of parts in which a generation is written: few, because each makes tables of its own.
 pub(in crate::pipeline) const WRITE_PARTS: usize = 8;
 const GROUPS_PER_PART: usize = SHARD_GROUPS / WRITE_PARTS;
 const _: () = assert!(SHARD_GROUPS.is_multiple_of(WRITE_PARTS), "each part holds whole groups");
@@ -26,23 +26,23 @@ pub(in crate::pipeline) struct Seal {
 }
 
 enum Phase {
-    /// Groups seal their parts one after the other.
+    /// Groups seal their parts as they reach the mark.
     Marked,
     /// Its last block is committed: it is never rewound.
     Writing { tip: Tip, step: Step },
 }
 
-/// What is done next about a generation that is written.
+/// The next step in writing a generation.
 enum Step {
-    /// What the coins belong to is made durable.
+    /// Make durable the data on which the coins depend.
     Sync,
-    /// The commit is begun.
+    /// Begin the commit.
     Begin,
-    /// A compaction has to make room in the tables before the commit can be begun.
+    /// Wait for a compaction, which has to make room in the tables before the commit can begin.
     AwaitCompaction,
-    /// The parts are written. One that found the disk full leaves its fault; those that start after it do nothing.
+    /// Write the parts. A part that finds the disk full stores its fault; parts that start after it do nothing.
     WriteParts { left: usize, no_space: Option<Fault> },
-    /// The commit is made durable.
+    /// Make the commit durable.
     Finish,
 }
 
@@ -78,7 +78,7 @@ impl Seal {
         self.parts[group] = Some(part);
     }
 
-    /// Its last block was committed: the writer starts.
+    /// Its last block was committed: writing starts.
     pub(in crate::pipeline) fn begin_writing(&mut self, tip: Tip) {
         assert!(!self.is_writing(), "it is written once");
         assert!(self.parts.iter().all(Option::is_some), "a committed block went through every group");
@@ -107,7 +107,7 @@ impl Seal {
         self.parts.iter().flatten().map(|part| part.number).max().expect("every group sealed its part")
     }
 
-    /// What the coins belong to is durable.
+    /// The data on which the coins depend is durable.
     pub(in crate::pipeline) fn synced(&mut self) {
         let step = self.step_mut();
         assert!(matches!(step, Step::Sync), "synced once");
@@ -133,7 +133,7 @@ impl Seal {
         true
     }
 
-    /// The groups of a part, the first one's number before them; nothing where another part found the disk full.
+    /// The number of a part's first group, and its groups; `None` if another part found the disk full.
     pub(in crate::pipeline) fn part(&self, part: usize) -> (usize, Option<Vec<Generation>>) {
         let Phase::Writing { step: Step::WriteParts { no_space, .. }, .. } = &self.phase else {
             panic!("parts are written between begin and finish")
@@ -144,8 +144,8 @@ impl Seal {
         (first, no_space.is_none().then(|| groups.collect()))
     }
 
-    /// A part was written, or found the disk full. After the last part: whether the commit is to be finished, or why it has
-    /// to begin again.
+    /// A part was written, or the disk was full. Returns after the last part whether the commit is to be finished, or
+    /// why it has to begin again.
     pub(in crate::pipeline) fn part_written(&mut self, found: Option<Fault>) -> Option<Result<(), Fault>> {
         let step = self.step_mut();
         let Step::WriteParts { left, no_space } = step else { panic!("parts are written between begin and finish") };
@@ -169,7 +169,7 @@ impl Seal {
         *step = Step::Begin;
     }
 
-    /// What has to be queued for it while no worker is at it; nothing while it is only marked, or waits for a compaction.
+    /// The work to queue for it while no worker works on it; empty while it is only marked, or waits for a compaction.
     pub(super) fn work(&self) -> Vec<Background> {
         match &self.phase {
             Phase::Marked | Phase::Writing { step: Step::AwaitCompaction, .. } => Vec::new(),
@@ -187,9 +187,9 @@ impl Seal {
         if let Phase::Writing { step: Step::WriteParts { left, .. }, .. } = self.phase { left } else { 0 }
     }
 
-    /// Panics where what must hold does not.
+    /// Panics if an invariant is broken.
     ///
-    /// `first` is the lowest block in flight; `group_next` says which block each group applies next.
+    /// `first` is the lowest block in flight; `group_next` has the block that each group applies next.
     pub(in crate::pipeline) fn invariants(&self, first: Seq, group_next: &[Seq; SHARD_GROUPS]) {
         assert_eq!(self.is_writing(), self.end <= first, "the writer starts with the commit of the last block in it");
         let highest = group_next.iter().max().expect("there are groups");

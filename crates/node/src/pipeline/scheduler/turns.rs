@@ -1,17 +1,18 @@
-//! Which work goes first.
+//! Priorities: which work goes first.
 
 use super::{Background, Pressure, Scheduler, Seal, Seq, Task, Work};
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
-/// How long background work yields to block tasks while memory is not short: enough for their tasks to go first, and
-/// little beside the time between two generations.
+/// How long background work yields to block tasks while memory is not short: long enough for those tasks to go first,
+/// and short compared with the time between two generations.
 pub(super) const PATIENCE: Duration = Duration::from_millis(50);
-/// Background work may use this share of the workers (one at least) while blocks are in flight and memory is not short.
+/// Divisor: background work may use this share of the workers (at least one) while blocks are in flight and memory is
+/// not short.
 pub(super) const BACKGROUND_SHARE: usize = 4;
 
 impl<F: Clone> Scheduler<F> {
-    /// What a worker is to do now, and how long that has waited.
+    /// The next work for a worker, and how long it has waited.
     pub(in crate::pipeline) fn next(&mut self, now: Instant, pressure: &impl Pressure) -> Option<(Work, Duration)> {
         if let Some(since) = self.background_turn(now, pressure) {
             let work = self.take_background(0).expect("the first one waits");
@@ -25,10 +26,10 @@ impl<F: Clone> Scheduler<F> {
         Some((Work::Block(seq, task), now.saturating_duration_since(since)))
     }
 
-    /// Whether background work is to be done now, not later: since when it waits.
+    /// Whether background work should be done now; returns when it became ready.
     ///
-    /// Blocks go first, for a moment, and few workers do it: some of it sleeps in the disk. Where it is urgent it goes
-    /// first, and all workers may do it.
+    /// Block tasks go first for a moment, and few workers do background work, because some of it sleeps in the disk. If
+    /// it is urgent it goes first, and all workers may do it.
     fn background_turn(&self, now: Instant, pressure: &impl Pressure) -> Option<Instant> {
         let &(_, since) = self.background.front()?;
         if self.is_failed() {
@@ -39,7 +40,8 @@ impl<F: Clone> Scheduler<F> {
         (has_turn || self.is_background_urgent(pressure)).then_some(since)
     }
 
-    /// Whether blocks gain nothing by going first: none is in flight, they wait for memory, or a commit is late already.
+    /// Whether it does not help to let block tasks go first: no block is in flight, they wait for memory, or a commit
+    /// is late.
     fn is_background_urgent(&self, pressure: &impl Pressure) -> bool {
         self.in_flight.is_empty()
             || self.is_halted()
@@ -47,20 +49,20 @@ impl<F: Clone> Scheduler<F> {
             || (self.seal.as_ref().is_some_and(Seal::is_writing) && pressure.flush_is_due())
     }
 
-    /// Whether coins have no room, and it helps to wait for a generation that is being written.
+    /// Whether coins have no room, and waiting for a generation that is being written helps.
     pub(super) fn is_memory_short(&self, pressure: &impl Pressure) -> bool {
         // A mark behind the block to come waits for that block.
         let helps = self.seal.as_ref().is_some_and(|seal| seal.end() <= self.end());
         helps && (self.is_gated || pressure.is_over_budget())
     }
 
-    /// A worker has done a piece of work.
+    /// A worker has finished its work.
     pub(in crate::pipeline) fn done(&mut self, work: Work) {
         self.running -= 1;
         self.background_running -= usize::from(matches!(work, Work::Background(_)));
     }
 
-    /// Whether other workers may find something to do.
+    /// Whether other workers may find work.
     pub(in crate::pipeline) fn has_work(&self) -> bool {
         !self.ready.is_empty() || !self.background.is_empty()
     }
@@ -70,7 +72,7 @@ impl<F: Clone> Scheduler<F> {
         self.background.iter().map(|(work, _)| *work)
     }
 
-    /// Takes background work out of its order.
+    /// Takes background work out of order.
     pub(in crate::pipeline) fn take_background(&mut self, index: usize) -> Option<Background> {
         let (work, _) = self.background.remove(index)?;
         self.running += 1;
@@ -85,7 +87,7 @@ impl<F: Clone> Scheduler<F> {
         tasks
     }
 
-    /// Takes a ready block task out of its order.
+    /// Takes a ready block task out of order.
     pub(in crate::pipeline) fn take_task(&mut self, wanted: (Seq, Task)) {
         let before = self.ready.len();
         self.ready.retain(|Reverse((seq, task, _))| (*seq, *task) != wanted);

@@ -1,8 +1,8 @@
-//! What there is to do: tasks of blocks in flight, and background work.
+//! The work: tasks of blocks in flight, and background work.
 
 use crate::pipeline::stats::Stage;
 
-/// A block's number in its pipeline, from 0, in the order in which blocks come.
+/// A block's number in its pipeline, from 0, in the order in which blocks are admitted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Seq(u64);
 
@@ -23,13 +23,13 @@ impl Seq {
         Seq(self.0 + blocks as u64)
     }
 
-    /// How many blocks lie between an earlier one and this.
+    /// Number of blocks from an earlier one to this.
     pub(super) fn since(self, earlier: Seq) -> usize {
         (self.0 - earlier.0) as usize
     }
 }
 
-/// What a worker can do for a block. Of one block the later stage goes first.
+/// A task of a block. Of one block the later stage goes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(in crate::pipeline) enum Task {
     Commit,
@@ -41,7 +41,7 @@ pub(in crate::pipeline) enum Task {
 }
 
 impl Task {
-    /// The stage whose time it is.
+    /// The stage for which its time counts.
     pub(in crate::pipeline) fn stage(self) -> Stage {
         match self {
             Task::Commit => Stage::Commit,
@@ -54,7 +54,7 @@ impl Task {
     }
 }
 
-/// Work that no block needs: what waits for the disk.
+/// Work that is not part of a block: it waits for the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::pipeline) enum Background {
     Sync,
@@ -65,7 +65,7 @@ pub(in crate::pipeline) enum Background {
 }
 
 impl Background {
-    /// The stage whose time it is.
+    /// The stage for which its time counts.
     pub(in crate::pipeline) fn stage(self) -> Stage {
         match self {
             Background::Sync => Stage::Sync,
@@ -83,7 +83,7 @@ pub(in crate::pipeline) enum Work {
 }
 
 impl Work {
-    /// The stage whose time it is.
+    /// The stage for which its time counts.
     pub(in crate::pipeline) fn stage(self) -> Stage {
         match self {
             Work::Block(_, task) => task.stage(),
