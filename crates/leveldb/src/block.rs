@@ -2,37 +2,37 @@
 //!
 //! Block:  entries | restart offsets u32 LE | their count u32 LE
 //! Entry:  shared varint | rest varint | value bytes varint | rest of the key | value
-//! At a restart offset nothing is shared, so that a search can begin there.
+//! The entry at a restart offset shares nothing with the one before, so that a search can begin there.
 //!
-//! Every `None` of this module means: the bytes are not a valid block. No input panics.
+//! In this module every `None` means that the bytes are not a valid block. No input panics.
 
 use crate::coding::{
     KIND_DELETED, KIND_VALUE, Reader, TAG_BYTES, fixed32, fixed64, prefix_of, shared_prefix, split_key,
 };
 use kernels::Kernels;
 
-/// Cache lines of entries that a search asks for ahead: half of those between two restarts, the
-/// processor sees where it goes from there.
+/// Cache lines of entries that a search prefetches: half of those between two restarts. The processor's own prefetcher
+/// follows from there.
 const PREFETCH_LINES: usize = 8;
 
-/// A block's contents, its frame checked.
+/// The contents of a block whose frame is checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block<'a> {
     entries: &'a [u8],
     restarts: &'a [u8],
 }
 
-/// One entry, its key still without the part that it shares.
+/// One entry. Its key still lacks the prefix shared with the entry before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockEntry<'a> {
     pub(crate) shared: usize,
     pub(crate) rest: &'a [u8],
     pub(crate) value: &'a [u8],
-    /// Where the next entry begins.
+    /// Offset of the next entry.
     pub(crate) next: usize,
 }
 
-/// What a search came upon.
+/// Result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found<'a> {
     /// The newest record of the key is this value.
@@ -62,25 +62,25 @@ impl<'a> Block<'a> {
         Some(Block { entries, restarts })
     }
 
-    /// A block without restarts, for one who reads entries and searches nothing.
+    /// A block without restarts, for reading entries in order without a search.
     #[inline]
     pub(crate) fn of_entries(entries: &'a [u8]) -> Block<'a> {
         Block { entries, restarts: &[] }
     }
 
-    /// How many restart offsets there are.
+    /// Number of restart offsets.
     pub(crate) fn restart_count(&self) -> usize {
         self.restarts.len() / 4
     }
 
-    /// Where the search may begin for the `index`th time; at or behind the end if that is damaged.
+    /// Offset of restart `index`, where a search may begin; at or past the end if the block is damaged.
     #[inline]
     pub(crate) fn restart(&self, index: usize) -> usize {
         let place = self.restarts.get(index * 4..index * 4 + 4);
         place.map_or(usize::MAX, |bytes| fixed32(bytes) as usize)
     }
 
-    /// Asks for the first entries behind a place.
+    /// Prefetches the first entries at `offset`.
     #[inline]
     pub(crate) fn prefetch(&self, kernels: Kernels, offset: usize) {
         for line in 0..PREFETCH_LINES {
@@ -93,7 +93,7 @@ impl<'a> Block<'a> {
         self.entries.len()
     }
 
-    /// The entry at a place where one begins.
+    /// The entry that begins at `offset`.
     #[inline]
     pub(crate) fn entry(&self, offset: usize) -> Option<BlockEntry<'a>> {
         let bytes = self.entries.get(offset..)?;
@@ -126,7 +126,7 @@ impl<'a> Block<'a> {
         self.scan(self.seek(key)?, key)
     }
 
-    /// Where [`Block::scan`] has to begin to come upon `key`.
+    /// The offset at which [`Block::scan`] must begin to find `key`.
     pub(crate) fn seek(&self, key: &[u8]) -> Option<usize> {
         let mut low = 0;
         let mut high = self.restart_count();
@@ -144,17 +144,17 @@ impl<'a> Block<'a> {
         Some(self.restart(low.saturating_sub(1)))
     }
 
-    /// Goes on from the place that [`Block::seek`] gave.
+    /// Continues the search at the offset that [`Block::seek`] returned.
     ///
-    /// No key is put together: `matched` counts the bytes in which the entry before agrees with
-    /// `key`, and an entry that shares more than that with it is as much below `key` as it was.
+    /// No key is assembled. `matched` counts the bytes in which the previous entry agrees with `key`. An entry that
+    /// shares more than that with the previous one is just as far below `key`.
     pub(crate) fn scan(&self, start: usize, key: &[u8]) -> Option<Found<'a>> {
         let mut offset = start;
         let mut matched = 0;
         let mut before_len = 0;
         while offset < self.entries.len() {
             let entry = self.entry(offset)?;
-            // Where more is shared than a user key, tags are mixed in: rare, and done slowly.
+            // Rare and slow: more is shared than a user key has bytes, so tags are mixed in.
             if entry.shared > before_len || entry.rest.len() < TAG_BYTES {
                 return self.scan_slowly(start, key);
             }
@@ -176,7 +176,7 @@ impl<'a> Block<'a> {
         Some(Found::Absent)
     }
 
-    /// As [`Block::scan`], for any keys: each is put together.
+    /// [`Block::scan`] for arbitrary keys: each key is assembled.
     fn scan_slowly(&self, start: usize, key: &[u8]) -> Option<Found<'a>> {
         let mut offset = start;
         let mut here = Vec::new();
@@ -194,7 +194,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Makes the key of the entry before into that of `entry`.
+/// Turns the previous entry's key into the key of `entry`.
 #[inline]
 pub(crate) fn extend_key(key: &mut Vec<u8>, entry: &BlockEntry<'_>) -> Option<()> {
     if entry.shared > key.len() {

@@ -1,7 +1,7 @@
 //! LevelDB's bloom filter `leveldb.BuiltinBloomFilter2`, 10 bits a key, bit for bit.
 //!
 //! Filter:  bits, the least significant of a byte first | probes u8
-//! A filter that differs in one bit hides keys from LevelDB's look-ups, so this is exact or nothing.
+//! A filter that differs in one bit hides keys from LevelDB's look-ups, so it must match LevelDB bit for bit.
 //!
 //! Source: Bitcoin Core b88bffe, leveldb/util/bloom.cc and hash.cc.
 
@@ -10,13 +10,13 @@ use std::ops::Range;
 use crate::coding::fixed32;
 use kernels::Kernels;
 
-/// The name under which a table's metaindex lists its filter block.
+/// The metaindex key of a table's filter block.
 pub(crate) const FILTER_KEY: &[u8] = b"filter.leveldb.BuiltinBloomFilter2";
 
 const BITS_PER_KEY: usize = 10;
 /// floor(10 * 0.69).
 const PROBES: u32 = 6;
-/// Above this a filter is of a kind that is not known, and every key may be in it.
+/// A filter with more probes is of an unknown kind: every key may be in it. Source: LevelDB's `KeyMayMatch`.
 const PROBES_MAX: u8 = 30;
 
 /// The hash of a user key from which all probes follow.
@@ -64,7 +64,7 @@ pub(crate) fn put_filter(out: &mut Vec<u8>, hashes: &[u32]) {
     out.push(6);
 }
 
-/// Whether a key with this hash may be among the filter's; `false` is certain.
+/// Whether the filter may contain a key with this hash; `false` is certain.
 #[inline]
 pub(crate) fn may_hold(filter: &[u8], first: u32) -> bool {
     let Some((probes, bytes)) = filter.split_last() else {
@@ -100,17 +100,17 @@ pub(crate) struct FilterBlock<'a> {
     frame: FilterFrame,
 }
 
-/// What stands at the end of a filter block.
+/// The frame at the end of a filter block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FilterFrame {
-    /// Where the starts begin; the filters end there.
+    /// Offset of the array of starts, which is the end of the filters.
     starts: usize,
     count: usize,
     base_log2: u8,
 }
 
 impl FilterFrame {
-    /// Reads the frame; `None` if the contents are no filter block, and every key may be there.
+    /// Reads the frame; `None` if the contents are not a filter block, and then every key may be present.
     pub(crate) fn parse(contents: &[u8]) -> Option<FilterFrame> {
         let (base_log2, rest) = contents.split_last()?;
         let starts = usize::try_from(fixed32(rest.last_chunk::<4>()?)).ok()?;
@@ -123,20 +123,20 @@ impl FilterFrame {
 pub(crate) const FILTER_BASE_LOG2: u8 = 11;
 
 impl<'a> FilterBlock<'a> {
-    /// A filter block whose frame was read before.
+    /// A filter block whose frame has been read.
     #[inline]
     pub(crate) fn new(contents: &'a [u8], frame: FilterFrame) -> FilterBlock<'a> {
         FilterBlock { contents, frame }
     }
 
-    /// Where the start of the filter for the data block at `offset` stands.
+    /// Offset of the start entry of the filter for the data block at `offset`.
     #[inline]
     fn place(&self, offset: u64) -> Option<usize> {
         let index = usize::try_from(offset.checked_shr(u32::from(self.frame.base_log2))?).ok()?;
         (index < self.frame.count).then(|| self.frame.starts + index * 4)
     }
 
-    /// Asks for that start.
+    /// Prefetches that start entry.
     #[inline]
     pub(crate) fn prefetch_place(&self, kernels: Kernels, offset: u64) {
         if let Some(place) = self.place(offset) {
@@ -144,7 +144,7 @@ impl<'a> FilterBlock<'a> {
         }
     }
 
-    /// Where the filter for the data block at `offset` lies; `None` where none covers it.
+    /// The range of the filter for the data block at `offset`; `None` if no filter covers it.
     #[inline]
     fn range(&self, offset: u64) -> Option<Range<usize>> {
         let place = self.place(offset)?;
@@ -153,13 +153,13 @@ impl<'a> FilterBlock<'a> {
         (start <= end && end <= self.frame.starts).then_some(start..end)
     }
 
-    /// The bytes of the filter for the data block at `offset`; `None` where none covers it.
+    /// The bytes of the filter for the data block at `offset`; `None` if no filter covers it.
     #[inline]
     pub(crate) fn filter(&self, offset: u64) -> Option<&'a [u8]> {
         self.contents.get(self.range(offset)?)
     }
 
-    /// Whether the data block at `offset` may hold a key of this hash; `false` is certain.
+    /// Whether the data block at `offset` may contain a key with this hash; `false` is certain.
     #[inline]
     pub(crate) fn may_hold(&self, offset: u64, hash: u32) -> bool {
         self.filter(offset).is_none_or(|filter| may_hold(filter, hash))

@@ -1,12 +1,13 @@
 //! Building tables: records in key order become blocks, filters and an index, as LevelDB reads them.
 //!
-//! In a table with filters, which serves look-ups of single keys, a block lies within one page of the file, so that a
-//! look-up reads one page: a block ends where the next record would cross the page's end, and zeros follow it up to there.
-//! In a table without filters blocks end at 4,096 bytes and follow each other, as LevelDB writes them.
+//! A table with filters serves look-ups of single keys. Each of its blocks lies within one page of the file, so that a
+//! look-up reads one page: a block ends before a record that would cross the page's end, and zeros pad it. In a table
+//! without filters blocks end at 4,096 bytes and follow each other, as LevelDB writes them.
 //!
-//! A [`Part`] takes records of one range of keys and writes blocks in large pieces; [`finish`] puts
-//! filters, index and footer behind the blocks of one part, or of several parts that share a file.
-//! In a shared file each piece begins with a page, so that no two parts meet in a page, or in one filter; blocks are found by their handles, so their order in the file is free.
+//! A [`Part`] takes the records of one range of keys and writes blocks in large pieces. [`finish`] appends filters,
+//! index and footer to the blocks of one part, or of several parts that share a file. In a shared file each piece
+//! begins at a page, so that no two parts share a page or a filter. Blocks are found by their handles, so their order
+//! in the file is free.
 //!
 //! Absent on purpose: fsync, names, numbers (`run`).
 
@@ -21,21 +22,22 @@ use kernels::Kernels;
 
 /// Entries from one restart to the next.
 const RESTART_INTERVAL: usize = 16;
-/// Bytes of a record in a block beside key and value, where all lengths are below 128: these, the tag, a restart.
+/// Bytes of a record in a block besides key and value if all lengths are below 128: the three lengths, the tag, a
+/// restart.
 const RECORD_OVERHEAD: usize = 3 + TAG_BYTES + 4;
-/// What more it takes at most where a length is greater.
+/// The most bytes that longer lengths add.
 const LENGTHS_MAX: usize = 12;
-/// A page of a file. Source: the page cache of Linux on x86-64; elsewhere pages are a multiple of it.
+/// Page size of a file. Source: the page cache of Linux on x86-64; other pages are a multiple of it.
 const PAGE_BYTES: usize = 4096;
 const _: () = assert!(PAGE_BYTES.is_multiple_of(1 << FILTER_BASE_LOG2));
 /// Blocks are written in pieces of about this many bytes.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
 
-/// A file that one part, or several, put blocks into.
+/// A file that receives the blocks of one part or several.
 #[derive(Debug)]
 pub(crate) struct Sink {
     pub(crate) file: Arc<dyn DiskFile>,
-    /// Where the next piece goes.
+    /// Offset of the next piece.
     end: AtomicU64,
     is_shared: bool,
 }
@@ -45,7 +47,7 @@ impl Sink {
         Sink { file, end: AtomicU64::new(0), is_shared }
     }
 
-    /// Bytes that have a place so far.
+    /// Bytes allocated so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.end.load(Ordering::Relaxed)
     }
@@ -56,23 +58,23 @@ impl Sink {
     }
 }
 
-/// What the index says of one block.
+/// The index entry of one block.
 #[derive(Debug)]
 struct IndexEntry {
-    /// End of its key in `Part::index_keys`; the last block's follows when the next key is known.
+    /// End of its key in `Part::index_keys`; the last block's key follows when the next key is known.
     key_end: usize,
     /// End of its filter in `Part::filters`.
     filter_end: usize,
-    /// Where it lies; counted from the piece's start until the piece is written.
+    /// Place in the file; relative to the piece's start until the piece is written.
     handle: Handle,
 }
 
-/// Records of one range of keys on their way into a file.
+/// Records of one range of keys, on their way into a file.
 #[derive(Debug)]
 pub(crate) struct Part {
-    /// Blocks that are not written yet; the last one may be open.
+    /// Blocks not yet written; the last one may be open.
     piece: Vec<u8>,
-    /// Where the open block begins in the piece.
+    /// Offset of the open block in the piece.
     block_start: usize,
     restarts: Vec<u32>,
     /// Entries since the last restart.
@@ -86,7 +88,7 @@ pub(crate) struct Part {
     first_tag: u64,
     record_count: u64,
     index: Vec<IndexEntry>,
-    /// Blocks of `index` that are written.
+    /// Number of written blocks of `index`.
     written_count: usize,
     index_keys: Vec<u8>,
     filters: Vec<u8>,
@@ -95,7 +97,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Without records; `has_filters` says whether its table gets filters.
+    /// An empty part; `has_filters` decides whether its table gets filters.
     pub(crate) fn new(has_filters: bool, kernels: Kernels) -> Part {
         Part {
             piece: Vec::with_capacity(PIECE_BYTES + 4 * BLOCK_BYTES),
@@ -129,10 +131,10 @@ impl Part {
         &self.last_key
     }
 
-    /// Appends a record, for which [`Part::make_room`] was called. The keys of a part rise; a key comes once.
+    /// Appends a record; call [`Part::make_room`] before. The keys of a part rise strictly.
     ///
     /// # Panics
-    /// If `key` does not lie behind the one before: no table could hold it.
+    /// If `key` is not above the previous one: no table could hold it.
     pub(crate) fn add(&mut self, key: &[u8], tag: u64, value: &[u8]) {
         debug_assert!(self.has_room(key.len(), value.len()), "room is made for a record before it is added");
         let mut shared = shared_prefix(&self.last_key, key);
@@ -185,7 +187,8 @@ impl Part {
         self.add(key, tag, value);
     }
 
-    /// Whether a record of these lengths keeps the open block within its page; one that does not fit begins a block.
+    /// Whether the open block stays within its page with one more record of these lengths. If not, the record begins a
+    /// block.
     #[inline]
     fn has_room(&self, key_bytes: usize, value_bytes: usize) -> bool {
         let are_short = (key_bytes + TAG_BYTES) | value_bytes < 0x80;
@@ -194,7 +197,7 @@ impl Part {
         !self.has_filters || taken <= PAGE_BYTES || self.is_between_blocks()
     }
 
-    /// Closes the open block, where a record of these lengths would make it reach beyond the end of its page.
+    /// Closes the open block if a record of these lengths would cross the end of its page.
     #[inline]
     pub(crate) fn make_room(&mut self, key_bytes: usize, value_bytes: usize) {
         if !self.has_room(key_bytes, value_bytes) {
@@ -204,7 +207,7 @@ impl Part {
         }
     }
 
-    /// Bytes of the open block, were it closed now, without its trailer.
+    /// Bytes of the open block if it were closed now, without its trailer.
     #[inline]
     fn block_bytes(&self) -> usize {
         self.piece.len() - self.block_start + self.restarts.len() * 4 + 4
@@ -222,12 +225,12 @@ impl Part {
         }
     }
 
-    /// Whether a block was just closed: the place where a table may be cut or a piece written.
+    /// Whether a block was just closed: here a table may be cut or a piece written.
     pub(crate) fn is_between_blocks(&self) -> bool {
         self.piece.len() == self.block_start
     }
 
-    /// Bytes that are not written yet.
+    /// Bytes not yet written.
     pub(crate) fn piece_bytes(&self) -> usize {
         self.piece.len()
     }
@@ -278,7 +281,7 @@ impl Part {
             + self.filters.capacity()
     }
 
-    /// The blocks in key order: index key (the last one's is empty), filter, place.
+    /// The blocks in key order: index key (empty for the last one), filter, handle.
     fn blocks(&self) -> impl Iterator<Item = (&[u8], &[u8], Handle)> {
         let mut key_start = 0;
         let mut filter_start = 0;
@@ -291,8 +294,8 @@ impl Part {
     }
 }
 
-/// Appends the index key of a block whose last record is `last` with `tag`: an internal key at or
-/// behind it and before every record of user key `next` (`None`: there is no next block). Short.
+/// Appends the index key of a block whose last record is `last` with `tag`: a short internal key that is at or above it
+/// and below every record of the user key `next` (`None`: there is no next block).
 fn put_separator(out: &mut Vec<u8>, last: &[u8], tag: u64, next: Option<&[u8]>) {
     const GREATEST_TAG: u64 = SEQUENCE_MAX << 8 | KIND_VALUE;
     let (at, limit) = match next {
@@ -327,8 +330,8 @@ pub(crate) struct Finished {
     pub(crate) largest: Box<[u8]>,
 }
 
-/// Writes filters, index and footer behind the blocks of `parts`, which come in key order, are
-/// closed and written, and have at least one record each.
+/// Appends filters, index and footer to the blocks of `parts`, which come in key order, are closed and written, and
+/// have at least one record each.
 pub(crate) fn finish(sink: &Sink, parts: &[Part]) -> DiskResult<Finished> {
     let start = sink.bytes();
     let tail = tail(start, parts);
@@ -342,7 +345,7 @@ pub(crate) fn finish(sink: &Sink, parts: &[Part]) -> DiskResult<Finished> {
     })
 }
 
-/// All that stands behind the data blocks, which end at `start`.
+/// The bytes after the data blocks, which end at `start`.
 fn tail(start: u64, parts: &[Part]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut value = Vec::new();
@@ -381,7 +384,7 @@ fn tail(start: u64, parts: &[Part]) -> Vec<u8> {
     out
 }
 
-/// The filter block: a filter for each 2 KiB of data, an empty one where no block begins.
+/// The filter block: a filter for each 2 KiB of data, empty if no block begins there.
 fn put_filters(out: &mut Vec<u8>, data_end: u64, parts: &[Part]) {
     let mut blocks: Vec<(u64, &[u8])> =
         parts.iter().flat_map(|part| part.blocks().map(|(_, filter, handle)| (handle.offset, filter))).collect();
@@ -401,19 +404,19 @@ fn put_filters(out: &mut Vec<u8>, data_end: u64, parts: &[Part]) {
     out.push(FILTER_BASE_LOG2);
 }
 
-/// Which filter covers a block at `offset`.
+/// The number of the filter that covers a block at `offset`.
 fn index_of(offset: u64) -> usize {
     usize::try_from(offset >> FILTER_BASE_LOG2).expect("a table fits into the address space")
 }
 
-/// Appends kind and checksum to the block that begins at `start` of `out`.
+/// Appends kind and checksum to the block that begins at offset `start` of `out`.
 fn put_trailer(kernels: Kernels, out: &mut Vec<u8>, start: usize) {
     out.push(0);
     let crc = mask(kernels.crc32c(&out[start..]));
     out.extend_from_slice(&crc.to_le_bytes());
 }
 
-/// A block in which nothing is shared and every entry is a restart.
+/// A block that shares no prefixes: every entry is a restart.
 struct BlockOfRestarts<'a> {
     kernels: Kernels,
     out: &'a mut Vec<u8>,
@@ -436,7 +439,7 @@ impl<'a> BlockOfRestarts<'a> {
         self.out.extend_from_slice(value);
     }
 
-    /// Ends the block; `base` is where `out` will lie in the file.
+    /// Ends the block; `base` is the offset of `out` in the file.
     fn end(mut self, base: u64) -> Handle {
         if self.restarts.is_empty() {
             self.restarts.push(0);

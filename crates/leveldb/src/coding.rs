@@ -9,7 +9,7 @@
 pub(crate) const TAG_BYTES: usize = 8;
 /// The kind of a record that holds a value.
 pub(crate) const KIND_VALUE: u64 = 1;
-/// The kind of a record that says "deleted" (a tombstone).
+/// The kind of a tombstone.
 pub(crate) const KIND_DELETED: u64 = 0;
 /// The greatest sequence number that a tag can hold.
 pub(crate) const SEQUENCE_MAX: u64 = (1 << 56) - 1;
@@ -29,7 +29,7 @@ pub(crate) fn put_slice(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Takes things off the front of a slice. Every `None` means: the bytes do not hold one.
+/// Reads values from the front of a slice. Every `None` means that the slice does not begin with such a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
@@ -80,7 +80,7 @@ impl<'a> Reader<'a> {
         u32::try_from(self.varint64()?).ok()
     }
 
-    /// A varint that counts bytes of something in memory.
+    /// A varint that is a length in memory.
     pub(crate) fn length(&mut self) -> Option<usize> {
         usize::try_from(self.varint32()?).ok()
     }
@@ -112,7 +112,7 @@ pub(crate) fn user_key(internal: &[u8]) -> &[u8] {
     split_key(internal).map_or(&[], |(user, _)| user)
 }
 
-/// A checksum as it is stored: a checksum over bytes that hold checksums would be weak otherwise.
+/// The masked checksum, as it is stored: a checksum over bytes that contain checksums would be weak otherwise.
 pub(crate) fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
@@ -135,11 +135,11 @@ pub(crate) fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
     at
 }
 
-/// Bytes of a user key that are compared as a number first.
+/// Leading bytes of a user key that are compared as one number.
 const PREFIX_BYTES: usize = 8;
 
-/// The first bytes of a user key as a number, zeros behind a shorter one: where those of two keys differ, they are in the
-/// order of the keys.
+/// The first bytes of a user key as a number, zero-padded. If the numbers of two keys differ, they are in the order of
+/// the keys.
 #[inline]
 pub(crate) fn prefix_of(key: &[u8]) -> u64 {
     match key.first_chunk::<PREFIX_BYTES>() {

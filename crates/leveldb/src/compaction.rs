@@ -1,9 +1,9 @@
-//! Compactions: neighbouring runs become one, in the background, while look-ups and commits go on.
+//! Compactions: neighbouring runs are merged into one in the background, during look-ups and commits.
 //!
-//! A compaction is cut by ranges of keys into sub-compactions, each about a table long by the indexes of all inputs; any
-//! thread may take the next. Of each key the newest record stays, with its sequence. A tombstone is dropped only where no
-//! older run is left below. When all sub-compactions are done, one edit swaps the runs, and the old files are removed
-//! when the last snapshot that holds them is dropped.
+//! A compaction is divided by key ranges into sub-compactions, each about one table long by the indexes of all inputs.
+//! Any thread may take the next one. The newest record of each key stays, with its sequence number. A tombstone is
+//! dropped only if no older run is left below. When all sub-compactions are done, one edit swaps the runs. The old
+//! files are removed when the last snapshot that holds them is dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,16 +15,16 @@ use crate::error::Result;
 use crate::run::{Outputs, RunSlot, Writer};
 use crate::version::{SortedRun, Version};
 
-/// Samples of an input run for each table's length of it, by which a compaction is cut.
+/// Samples of an input run for each table's length of it. The samples decide the ranges of the sub-compactions.
 const SAMPLES: u64 = 256;
 
-/// A compaction that was begun. Dropped before [`Compaction::finish`], it leaves nothing behind.
+/// A compaction in progress. If it is dropped before [`Compaction::finish`], its files are removed.
 #[derive(Debug)]
 pub struct Compaction {
     db: Db,
-    /// The runs that become one, newest first.
+    /// The runs to merge, newest first.
     inputs: Vec<SortedRun>,
-    /// Nothing older lies below: tombstones have nothing left to hide.
+    /// No older run is below, so tombstones can be dropped.
     is_lowest: bool,
     /// The first key of each sub-compaction.
     starts: Vec<Box<[u8]>>,
@@ -34,21 +34,21 @@ pub struct Compaction {
     _slot: RunSlot,
 }
 
-/// One range of keys under way.
+/// One key range in progress.
 struct SubCompaction {
     merged: Merged,
     writer: Writer,
-    /// The start that it ends before.
+    /// Index in `starts` of the first key past this range.
     end: usize,
 }
 
 impl Db {
-    /// Whether a compaction would keep look-ups short and commits from waiting.
+    /// Whether a compaction would shorten look-ups or keep commits from waiting.
     pub fn wants_compaction(&self) -> bool {
         self.0.limits.choose_compaction(&self.0.version().sizes()).is_some()
     }
 
-    /// Begins the compaction that is wanted most; `None` if none is wanted, or one is under way.
+    /// Begins the most urgent compaction; `None` if there is no need for one, or one is in progress.
     ///
     /// # Errors
     /// A table that cannot be opened; [`crate::Error::ReadOnly`].
@@ -60,8 +60,7 @@ impl Db {
         }
     }
 
-    /// Begins a compaction of everything into one run; `None` if there is one run only, or a compaction is under
-    /// way.
+    /// Begins a compaction of all runs into one; `None` if there is only one run, or a compaction is in progress.
     ///
     /// # Errors
     /// As [`Db::plan_compaction`].
@@ -88,7 +87,7 @@ impl Db {
         Ok(Some(Compaction { db: self.clone(), inputs, is_lowest, starts, next, done, outputs, _slot: slot }))
     }
 
-    /// Does the compaction that is wanted most, here and now; `false` if none is wanted, or one is under way.
+    /// Runs the most urgent compaction on this thread; `false` if there is no need for one, or one is in progress.
     ///
     /// # Errors
     /// As [`Compaction::step`] and [`Compaction::finish`].
@@ -99,14 +98,14 @@ impl Db {
         }
     }
 
-    /// Leaves nothing for LevelDB to compact: under four files in level 0, every level below its
-    /// limit. For a clean end; most often there is nothing to do.
+    /// Leaves nothing for LevelDB to compact: fewer than four files in level 0, every level below its limit. For a
+    /// clean shutdown; usually there is nothing to do.
     ///
     /// # Errors
     /// As [`Db::commit`] and [`Compaction::step`].
     ///
     /// # Panics
-    /// If a compaction is under way: finish or drop it first.
+    /// If a compaction is in progress: finish or drop it first.
     pub fn settle(&self) -> Result<()> {
         let inner = &self.0;
         loop {
@@ -122,7 +121,7 @@ impl Db {
         }
     }
 
-    /// Gives all runs new levels. No commit or compaction may be under way.
+    /// Moves all runs to new levels. No commit or compaction may be in progress.
     fn move_to(&self, levels: Vec<usize>) -> Result<()> {
         let mut manifest = self.0.manifest()?;
         let version = self.0.version();
@@ -137,21 +136,21 @@ impl Db {
 }
 
 impl Compaction {
-    /// Bytes that the compaction reads, and at most writes.
+    /// Bytes that the compaction reads, and the most that it writes.
     pub fn bytes(&self) -> u64 {
         self.inputs.iter().map(SortedRun::bytes).sum()
     }
 
-    /// How many sub-compactions there are in all.
+    /// Total number of sub-compactions.
     pub fn subcompaction_count(&self) -> usize {
         self.starts.len()
     }
 
-    /// Does the next sub-compaction; `false` if none is left. Several threads may do this at once; the
-    /// compaction can be finished when all of them have come back.
+    /// Runs the next sub-compaction; `false` if all are taken. Several threads may call this at once. The compaction
+    /// can be finished when all of them have returned.
     ///
     /// # Errors
-    /// A table that is damaged, or the disk; the compaction is to be dropped then.
+    /// A damaged table, or an I/O error; drop the compaction then.
     pub fn step(&self) -> Result<bool> {
         let Some(mut sub) = self.begin_sub()? else {
             return Ok(false);
@@ -161,7 +160,7 @@ impl Compaction {
         Ok(true)
     }
 
-    /// Takes the next sub-compaction, if one is left.
+    /// Takes the next sub-compaction, if there is one.
     fn begin_sub(&self) -> Result<Option<SubCompaction>> {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(start) = self.starts.get(index) else {
@@ -171,7 +170,7 @@ impl Compaction {
         Ok(Some(SubCompaction { merged, writer: self.outputs.writer(), end: index + 1 }))
     }
 
-    /// Merges some records of a sub-compaction; says whether it is at its end.
+    /// Merges up to `records` records of a sub-compaction; returns whether it is at its end.
     fn advance(&self, sub: &mut SubCompaction, records: usize) -> Result<bool> {
         let end = self.starts.get(sub.end).map(|end| (prefix_of(end), end));
         for _ in 0..records {
@@ -194,15 +193,15 @@ impl Compaction {
         Ok(())
     }
 
-    /// Makes the tables durable that are whole so far, as `Run::sync`.
+    /// Makes the tables finished so far durable, as `Run::sync`.
     ///
     /// # Errors
-    /// What the disk says; the compaction is to be dropped then.
+    /// An I/O error; drop the compaction then.
     pub fn sync(&self) -> Result<()> {
         self.outputs.sync()
     }
 
-    /// Puts the new run in the place of the old ones, in one durable edit.
+    /// Replaces the old runs by the new one, in one durable edit.
     ///
     /// # Errors
     /// The old runs stay; the compaction may be planned again.
@@ -255,7 +254,7 @@ impl Compaction {
         Ok(())
     }
 
-    /// All sub-compactions, then the end.
+    /// Runs all sub-compactions, then finishes.
     ///
     /// # Errors
     /// As [`Compaction::step`] and [`Compaction::finish`].
@@ -265,9 +264,9 @@ impl Compaction {
     }
 }
 
-/// The first keys of sub-compactions of somewhat less than `table_bytes` of input each, so that one makes one table.
+/// The first keys of sub-compactions of somewhat less than `table_bytes` of input each, so that each makes one table.
 ///
-/// Places are known to a sample's length in each run, which is that of a few blocks.
+/// Sizes are exact to one sample of each run, the length of a few blocks.
 fn subcompaction_starts(inputs: &[SortedRun], table_bytes: u64) -> Result<Vec<Box<[u8]>>> {
     let bytes_max = table_bytes - table_bytes / 16;
     let sample_bytes = table_bytes / SAMPLES;
@@ -279,7 +278,7 @@ fn subcompaction_starts(inputs: &[SortedRun], table_bytes: u64) -> Result<Vec<Bo
             for block in 0..table.block_count() {
                 since += table.handle(block).bytes;
                 if since >= sample_bytes {
-                    // The index key of the last block may lie far behind its keys.
+                    // The index key of the last block may be far above its keys.
                     let is_last = block + 1 == table.block_count();
                     samples.push((if is_last { file.last_key() } else { table.block_end(block) }, since));
                     since = 0;

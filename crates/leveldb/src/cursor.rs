@@ -1,7 +1,8 @@
-//! Walking records in key order: through one run, and through several at once.
+//! Cursors over records in key order: over one run, and merged over several.
 //!
-//! Every block is checked as it is read, known or not: what a compaction copies, it vouches for. So is the order of keys,
-//! against the key before, as the entry is decoded: most often its first byte that is not shared decides.
+//! Every block's checksum is verified on each read, also if it was verified before: a compaction must not copy damage.
+//! The order of keys is verified too, against the previous key, as each entry is decoded. Usually its first unshared
+//! byte decides.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -15,29 +16,29 @@ use crate::table::scanned_block;
 use crate::version::{SortedRun, TableFile};
 use disk::Bytes;
 
-/// Stands on a record of one run, or behind the last.
+/// Points at a record of one run, or past the last.
 #[derive(Debug)]
 pub(crate) struct RunCursor {
     files: Vec<Arc<TableFile>>,
-    /// The file that is open is the one before this.
+    /// Index of the file after the open one.
     next_file: usize,
     /// The open file's own map; `None` if its table is in memory.
     bytes: Option<Bytes>,
     next_block: usize,
     /// The entries of the open block, in the file.
     entries: Range<usize>,
-    /// The internal key of the record, whole; empty before the first and behind the last.
+    /// The whole internal key of the record; empty before the first and past the last.
     key: Vec<u8>,
     /// See [`prefix_of`].
     prefix: u64,
-    /// No entry of the open block was read: the next one shares nothing with the one before.
+    /// No entry of the open block has been read: the next one shares no prefix.
     is_at_block_start: bool,
     value: Range<usize>,
     tag: u64,
 }
 
 impl RunCursor {
-    /// Stands before the first record whose key is not below `start`; call [`RunCursor::advance`].
+    /// Positions before the first record whose key is at least `start`; call [`RunCursor::advance`].
     pub(crate) fn seek(run: &SortedRun, start: &[u8]) -> Result<RunCursor> {
         let first = run.find_file(start, 0);
         let mut cursor = RunCursor {
@@ -63,7 +64,7 @@ impl RunCursor {
         Ok(cursor)
     }
 
-    /// Whether there is a record.
+    /// Whether the cursor points at a record.
     pub(crate) fn is_valid(&self) -> bool {
         !self.key.is_empty()
     }
@@ -78,7 +79,7 @@ impl RunCursor {
         self.prefix
     }
 
-    /// As the order of the user keys.
+    /// Compares the user keys.
     #[inline]
     fn cmp_key(&self, other: &RunCursor) -> Ordering {
         self.prefix.cmp(&other.prefix).then_with(|| self.user_key().cmp(other.user_key()))
@@ -103,14 +104,15 @@ impl RunCursor {
         self.files.get(self.next_file.checked_sub(1)?)
     }
 
-    /// The fault of a table whose keys fall.
+    /// The fault of a table whose keys are out of order.
     fn out_of_order(&self) -> Error {
         let found = format!("key {:02x?} behind a greater one", self.user_key());
         let path = self.current_file().map_or(Path::new(""), |file| &file.path);
         Damage::new(self.entries.start, "keys in order", found).of(path)
     }
 
-    /// Goes to the next key; `false` behind the last. Of a key with several records the first one stands for it: the newest.
+    /// Moves to the next key; `false` past the last. Of several records of a key it returns the first, which is the
+    /// newest.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         loop {
             while self.entries.is_empty() {
@@ -156,13 +158,13 @@ impl RunCursor {
         }
     }
 
-    /// Nothing behind a fault is read.
+    /// Ends the cursor: nothing is read past a fault.
     fn give_up(&mut self) {
         self.key.clear();
         self.entries = 0..0;
     }
 
-    /// Opens the next block of the open file; `false` behind the last.
+    /// Opens the next block of the open file; `false` past the last.
     fn open_block(&mut self) -> Result<bool> {
         let Some(file) = self.current_file() else {
             return Ok(false);
@@ -181,7 +183,7 @@ impl RunCursor {
         Ok(true)
     }
 
-    /// Opens the next file; `false` behind the last.
+    /// Opens the next file; `false` past the last.
     fn open_file(&mut self) -> Result<bool> {
         let Some(file) = self.files.get(self.next_file) else {
             return Ok(false);
@@ -194,8 +196,8 @@ impl RunCursor {
     }
 }
 
-/// How the user key of an entry compares with that of the record before it, whose internal key is `before`. Before the first
-/// record that is empty, and the entry is the greater.
+/// Compares the user key of an entry with that of the previous record, whose internal key is `before`. Before the first
+/// record `before` is empty and the entry is the greater.
 #[inline]
 fn order_of(before: &[u8], entry: &BlockEntry<'_>) -> Ordering {
     let Some((before, _)) = split_key(before) else { return Ordering::Greater };
@@ -205,28 +207,28 @@ fn order_of(before: &[u8], entry: &BlockEntry<'_>) -> Ordering {
             (Some(here), Some(before)) if here != before => here.cmp(before),
             _ => entry.rest[..rest].cmp(before_rest),
         },
-        // One of them is shared as a whole, and so a prefix of the other.
+        // One key is shared as a whole, so it is a prefix of the other.
         _ => user_bytes.cmp(&before.len()),
     }
 }
 
-/// Several runs as one, each key once: its newest record, tombstones included.
+/// Several runs merged, each key once: its newest record, tombstones included.
 ///
-/// A k-way merge that remembers the runner-up: as long as the current cursor does not pass the second, a step costs one
-/// comparison; only then are all cursors compared again. There are nine runs at most in a database of our own, so neither
-/// a heap nor a loser tree would save much, and sorted runs of one age keep the same winner for long.
+/// A k-way merge that remembers the runner-up. A step costs one comparison as long as the current cursor does not pass
+/// the second; only then are all cursors compared again. Our databases have at most nine runs, so a heap or a loser
+/// tree would save little, and sorted runs of one age keep the same winner for long.
 #[derive(Debug)]
 pub(crate) struct Merged {
     cursors: Vec<RunCursor>,
-    /// The cursor that stands on the current record.
+    /// The cursor at the current record.
     current: usize,
-    /// No other cursor stands before this one's key: until it passes it, nothing is compared twice.
+    /// The cursor with the next lowest key: no comparisons are needed until the current one passes it.
     second: Option<usize>,
     is_begun: bool,
 }
 
 impl Merged {
-    /// Before the first record whose key is not below `start`. The runs come newest first.
+    /// Positions before the first record whose key is at least `start`. The runs come newest first.
     pub(crate) fn seek<'a>(runs: impl IntoIterator<Item = &'a SortedRun>, start: &[u8]) -> Result<Merged> {
         let mut cursors = Vec::new();
         for run in runs {
@@ -238,7 +240,7 @@ impl Merged {
         Ok(Merged { cursors, current: 0, second: None, is_begun: false })
     }
 
-    /// Goes to the next key; its newest record, or `None` behind the last.
+    /// Moves to the next key; returns its newest record, or `None` past the last.
     pub(crate) fn advance(&mut self) -> Result<Option<&RunCursor>> {
         if self.is_begun {
             // Records of the same key in older runs.
@@ -262,12 +264,12 @@ impl Merged {
         !self.cursors.is_empty()
     }
 
-    /// The cursor that the last [`Merged::advance`] gave.
+    /// The cursor that the last [`Merged::advance`] returned.
     pub(crate) fn current(&self) -> &RunCursor {
         &self.cursors[self.current]
     }
 
-    /// Moves a cursor on; takes it out behind its last record, and says so.
+    /// Advances a cursor; removes it past its last record and returns `false`.
     fn step(&mut self, index: usize) -> Result<bool> {
         let is_valid = self.cursors[index].advance()?;
         if !is_valid {
@@ -276,7 +278,7 @@ impl Merged {
         Ok(is_valid)
     }
 
-    /// Finds the first and the second of all cursors.
+    /// Selects the first and the second of all cursors.
     fn choose(&mut self) {
         (self.current, self.second) = (0, None);
         for index in 1..self.cursors.len() {

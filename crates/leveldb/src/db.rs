@@ -1,4 +1,4 @@
-//! An open database: snapshots for those who read, runs for the one who writes.
+//! An open database: snapshots for readers, runs for the one writer.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::version::{Shared, SortedRun, TableFile, Version};
 use disk::{Appender, Disk, LockGuard};
 use kernels::Kernels;
 
-/// An open database. Clones are the same one; the last one to go closes it.
+/// An open database. All clones share it; it closes when the last one is dropped.
 #[derive(Clone, Debug)]
 pub struct Db(pub(crate) Arc<Inner>);
 
@@ -44,21 +44,21 @@ impl Drop for Inner {
 }
 
 impl Db {
-    /// Whether a database lies in the directory: its file CURRENT.
+    /// Whether the directory contains a database, that is a file CURRENT.
     ///
     /// # Errors
-    /// What the disk says.
+    /// An I/O error.
     pub fn exists(disk: &dyn Disk, dir: &Path) -> Result<bool> {
         Ok(disk.metadata(&dir.join(CURRENT))?.is_some())
     }
 
-    /// Makes an empty database in a directory that is missing, or holds none.
+    /// Creates an empty database in a directory that does not exist or has no database.
     ///
     /// # Errors
-    /// [`Error::Exists`] if CURRENT, a table or a log lies there; the lock is held; the disk.
+    /// [`Error::Exists`] if the directory has a CURRENT, a table or a log; the lock is held; an I/O error.
     pub fn create(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Db> {
         disk.create_dir_all(dir)?;
-        // Before there is a CURRENT: with one, no later opening makes the directory's name durable.
+        // Before CURRENT exists: once it does, no later opening makes the directory's name durable.
         if let Some(parent) = dir.parent() {
             let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
             disk.sync_dir_once(parent)?;
@@ -76,16 +76,16 @@ impl Db {
         let version = Version::default();
         let mut manifest = Manifest::new(0, 0);
         manifest.begin(&shared, &version)?;
-        // Tables are mapped: where the file system cannot do that, it is said before there is anything to lose.
+        // Tables are mapped. If the file system does not support that, fail before there is anything to lose.
         shared.disk.open(&manifest_named(&shared)?)?.bytes()?;
         Ok(Db::new(shared, options, version, Some(manifest), Some(lock)))
     }
 
-    /// Opens a database for reading and writing. What its log holds becomes a table, and files that
-    /// belong to nothing are removed, as LevelDB does it.
+    /// Opens a database for reading and writing. The records of its log become a table, and unreferenced files are
+    /// removed, as in LevelDB.
     ///
     /// # Errors
-    /// The lock is held, something is damaged or missing, or the disk.
+    /// The lock is held, a file is damaged or missing, or an I/O error.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Db> {
         if !Db::exists(&*disk, dir)? {
             let wanted_by = "the database".to_owned();
@@ -108,16 +108,16 @@ impl Db {
         Ok(Db::new(shared, options, version, Some(manifest), Some(lock)))
     }
 
-    /// Opens a database for reading. Nothing is written, and no lock is taken: no other program may have
-    /// it open for writing meanwhile.
+    /// Opens a database for reading. Nothing is written and no lock is taken: no other program may have the database
+    /// open for writing meanwhile.
     ///
     /// # Errors
-    /// Something is damaged or missing, or the disk.
+    /// A file is damaged or missing, or an I/O error.
     pub fn open_read_only(disk: Arc<dyn Disk>, dir: &Path) -> Result<Db> {
         Db::open_read_only_with(disk, dir, Kernels::AUTO)
     }
 
-    /// The same, with these kernels.
+    /// [`Db::open_read_only`] with the given kernels.
     ///
     /// # Errors
     /// As [`Db::open_read_only`].
@@ -133,7 +133,7 @@ impl Db {
         Ok(Db::new(shared, options, version, None, None))
     }
 
-    /// The kernels that it was opened with.
+    /// The kernels in use.
     pub fn kernels(&self) -> Kernels {
         self.0.options.kernels
     }
@@ -157,7 +157,8 @@ impl Db {
         }))
     }
 
-    /// What a manifest would list: the tables with their levels, and the last sequence. What the log held is in a table.
+    /// The state that a manifest would list: the tables with their levels, and the last sequence number. The log's
+    /// records are in a table by now.
     pub(crate) fn contents(&self) -> Result<(Vec<(usize, FileMeta)>, u64)> {
         let last_sequence = self.0.manifest()?.last_sequence;
         let tables = self.0.version().files().map(|(level, file)| (level, file.meta.clone())).collect();
@@ -182,7 +183,7 @@ impl Db {
         self.snapshot().get(key)
     }
 
-    /// All records of now: [`Snapshot::iter`].
+    /// All current records: [`Snapshot::iter`].
     ///
     /// # Errors
     /// As there.
@@ -190,14 +191,14 @@ impl Db {
         self.snapshot().iter()
     }
 
-    /// Memory of open tables (indexes and filters; and tables that lie in memory), in bytes. Their files are
-    /// mapped and not counted.
+    /// Memory of open tables in bytes: indexes, filters, and tables held in memory. Their files are mapped and not
+    /// counted.
     pub fn index_bytes(&self) -> u64 {
         self.0.shared.index_bytes.load(Ordering::Relaxed) + self.0.shared.filter_memory.bytes()
     }
 
-    /// From now on the filters of tables are kept in memory when they are first asked, up to `bytes` of them in all:
-    /// 1.3 bytes a record. They count in [`Db::index_bytes`]. Without this they are in the system's page cache alone.
+    /// From now on the filters of tables are copied into memory on first use, up to `bytes` in total: 1.3 bytes a
+    /// record. The copies count in [`Db::index_bytes`]. Without this, filters are read from the mapped files.
     pub fn set_filter_bytes_max(&self, bytes: u64) {
         self.0.shared.filter_memory.set_max(bytes);
     }
@@ -207,11 +208,11 @@ impl Db {
         self.0.limits.place(&self.0.version().sizes(), bytes).is_some()
     }
 
-    /// Begins a run of about `bytes` of tables (for each record the lengths of key and value and 14
-    /// are a good guess), to be filled by any number of threads. There is one at a time.
+    /// Begins a run of about `bytes` of tables, which any number of threads may fill. A good estimate of `bytes`: for
+    /// each record the lengths of key and value plus 14. Only one run is open at a time.
     ///
     /// # Errors
-    /// [`Error::CompactFirst`] if there is no place for it; [`Error::ReadOnly`]; the disk.
+    /// [`Error::CompactFirst`] if no level is free; [`Error::ReadOnly`]; an I/O error.
     ///
     /// # Panics
     /// If another run is open.
@@ -224,11 +225,11 @@ impl Db {
         Ok(Run { outputs, sequence, level, place: RunPlace::Above, bytes_planned: bytes, _slot: slot })
     }
 
-    /// Begins a run whose keys all lie behind those of the database, which has one run or none: it becomes the end of
-    /// that run. So a set that comes in order is committed piece by piece, each byte written once.
+    /// Begins a run whose keys are all above those of the database, which has at most one run: the new run extends it.
+    /// So a set that arrives in key order is committed in pieces, each byte written once.
     ///
     /// # Errors
-    /// [`Error::CompactFirst`] if there are several runs, or one in level 0; [`Error::ReadOnly`]; the disk.
+    /// [`Error::CompactFirst`] if there are several runs, or one in level 0; [`Error::ReadOnly`]; an I/O error.
     ///
     /// # Panics
     /// If another run is open.
@@ -244,13 +245,12 @@ impl Db {
         Ok(Run { outputs, sequence, level, place: RunPlace::Behind, bytes_planned: 0, _slot: slot })
     }
 
-    /// Commits a run: its tables and their names made durable, then one edit of the manifest, made
-    /// durable too. When this returns, every new snapshot has all of the run, now and after any crash.
+    /// Commits a run: makes its tables and their names durable, then one edit of the manifest. When this returns, every
+    /// new snapshot has all of the run, now and after any crash.
     ///
     /// # Errors
-    /// The run is gone then, and is to be made again. After a failed edit a crash may still find it
-    /// committed; the next commit or compaction that goes well settles that it is not. A run without
-    /// records settles nothing.
+    /// The run is lost and must be written again. After a failed edit it may still turn out to be committed after a
+    /// crash; the next successful commit or compaction rules that out. A run without records does not.
     ///
     /// # Panics
     /// If a writer of the run is still open or was not finished, or two overlap; if a run of [`Db::begin_run_behind`]
@@ -290,8 +290,7 @@ impl Db {
         Ok(())
     }
 
-    /// Commits a few records (key, value or `None` to delete) in rising order of keys; compacts first
-    /// if it must.
+    /// Commits a few records (key, and value or `None` to delete) in rising order of keys; compacts first if needed.
     ///
     /// # Errors
     /// As [`Db::commit`].
@@ -319,7 +318,7 @@ impl Db {
 }
 
 impl Inner {
-    /// The right to make the next run, and its sequence number.
+    /// The right to write the next run, and its sequence number.
     fn next_run(&self) -> Result<(RunSlot, u64)> {
         let was_open = self.has_run.swap(true, Ordering::Acquire);
         assert!(!was_open, "a database has one open run at a time");
@@ -340,7 +339,7 @@ impl Inner {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(version);
     }
 
-    /// The right to make an edit.
+    /// The right to append an edit to the manifest.
     pub(crate) fn manifest(&self) -> Result<MutexGuard<'_, Manifest>> {
         match &self.manifest {
             Some(manifest) => Ok(manifest.lock().unwrap_or_else(PoisonError::into_inner)),
@@ -352,7 +351,7 @@ impl Inner {
         Error::CompactFirst { path: self.shared.dir.clone(), level0_count: level0_count(sizes) }
     }
 
-    /// An edit that changes no table yet.
+    /// An edit that does not yet change a table.
     pub(crate) fn edit(&self, last_sequence: u64) -> Edit {
         Edit {
             next_file: Some(self.shared.next_file.load(Ordering::Relaxed)),
@@ -361,13 +360,13 @@ impl Inner {
         }
     }
 
-    /// Where a finished run goes, now that its size is known.
+    /// The place of a finished run, now that its size is known.
     fn place_now(&self, run: &Run, sizes: &[RunSize]) -> Result<Placement> {
         let bytes = run.outputs.bytes();
         let is_one_file = run.outputs.file_count() == 1;
         let fits = |place: &Placement| place.level > 0 || is_one_file;
         let place = self.limits.place(sizes, bytes).filter(fits);
-        // More than was said: above its level's limit for a while, but in order.
+        // Larger than planned: above its level's limit for a while, but in order.
         let place = place.or_else(|| self.limits.place(sizes, bytes.min(run.bytes_planned)).filter(fits));
         match place {
             Some(place) => Ok(place),
@@ -377,7 +376,7 @@ impl Inner {
     }
 }
 
-/// Gives the runs new levels, and tells the edit.
+/// Moves the runs to new levels and adds the moves to the edit.
 pub(crate) fn move_runs(runs: &mut [SortedRun], levels: Option<Vec<usize>>, edit: &mut Edit) {
     for (run, level) in runs.iter_mut().zip(levels.unwrap_or_default()) {
         if run.level != level {
@@ -389,7 +388,7 @@ pub(crate) fn move_runs(runs: &mut [SortedRun], levels: Option<Vec<usize>>, edit
     }
 }
 
-/// Removes what an earlier life left behind: tables and logs that no manifest needs.
+/// Removes leftovers of earlier openings: tables and logs that the manifest does not need.
 fn remove_stale(shared: &Shared, version: &Version, log_number: u64) {
     let Ok(entries) = shared.disk.list(&shared.dir) else {
         return;

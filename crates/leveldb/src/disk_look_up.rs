@@ -1,11 +1,12 @@
-//! Look-ups of keys whose blocks are most likely not in memory: for a thread that has nothing else to do.
+//! Look-ups of keys whose blocks are most likely not in memory, on a thread that may wait for the disk.
 //!
-//! The block of each key is read through a queue of the system's, many at a time, and searched when it comes: the disk has
-//! always something to do, no page is mapped, and what was read once is in the page cache. Filters and indexes say which
-//! block; where a filter was wrong, the next run's block is read, so that a key costs one read but for that.
+//! The block of each key is read through an asynchronous queue of the system, many at a time, and searched on arrival.
+//! So the disk is always busy, no page is mapped, and blocks read once stay in the page cache. Filters and indexes
+//! select the block. After a filter's false positive the next run's block is read; apart from these a key costs one
+//! read.
 //!
-//! Where the system has no such queue, or the disk is a simulated one, all blocks are asked for through their maps
-//! ([`Snapshot::read_ahead`]), and then looked up as if they were there: the reference implementation.
+//! If the system has no such queue, or the disk is simulated, all blocks are read ahead through their maps
+//! ([`Snapshot::read_ahead`]) and then looked up in memory: the reference implementation.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -20,16 +21,16 @@ use crate::version::{Shared, Version};
 use disk::{DiskError, DiskFile};
 use sys::ring::Ring;
 
-/// Reads that one thread has under way at once: with a few threads more than a disk does side by side.
+/// Concurrent reads of one thread: with a few threads, more than a disk serves in parallel.
 const READS: usize = 128;
-/// Bytes of a block, with its trailer, that are read through the queue: ours lie within a page, LevelDB closes them at 4,096.
-/// One with a larger record is read by itself.
+/// The largest block, with its trailer, that is read through the queue. Our blocks lie within a page, and LevelDB
+/// closes its blocks at 4,096 bytes. A block with a larger record is read separately.
 const READ_BYTES_MAX: usize = 5 << 10;
-/// This share of the reads under way is waited for at once: the others keep the disk busy meanwhile.
+/// This share of the reads in flight is awaited at once: the others keep the disk busy meanwhile.
 const WAIT_SHARE: usize = 4;
 
 thread_local! {
-    /// This thread's queue: not tried yet, or refused by the system, or made and not in use.
+    /// This thread's queue: untried, refused by the system, or idle.
     static RING: Cell<Queue> = const { Cell::new(Queue::Untried) };
 }
 
@@ -41,7 +42,7 @@ enum Queue {
     Idle(Box<Ring>),
 }
 
-/// Takes this thread's queue of reads; none where the system has none.
+/// Takes this thread's read queue; `None` if the system does not support one.
 fn take_ring() -> Option<Box<Ring>> {
     match RING.take() {
         Queue::Untried => Ring::new(READS, READ_BYTES_MAX).ok().map(Box::new),
@@ -51,9 +52,9 @@ fn take_ring() -> Option<Box<Ring>> {
 }
 
 impl Snapshot {
-    /// Looks up many keys in ascending order (equal ones may come), most of which are there ([`Expected::Present`]) while
-    /// most of their blocks are not in memory, and answers each once, by its index in `keys`, in no particular order. Says
-    /// how many reads the disk had to do. For a thread that has nothing else to do.
+    /// Looks up many keys in ascending order (duplicates allowed) of which most exist ([`Expected::Present`]) and most
+    /// blocks are not in memory. Calls `answer` once for each key with its index in `keys`, in any order. Returns how
+    /// many reads had to wait for the disk. The calling thread waits for the disk.
     ///
     /// # Errors
     /// A table that cannot be read or is damaged; some keys may have been answered.
@@ -70,7 +71,7 @@ impl Snapshot {
             let missing = self.read_ahead(keys)?;
             return self.get_sorted_batch_now(keys, Expected::Present, answer).map(|()| missing);
         };
-        // After a fault the ring is dropped, which waits for what is under way; the next look-up makes another.
+        // After a fault the ring is dropped, which waits for its reads; the next look-up makes another.
         let result = Search::new(&self.0, keys).run(&mut ring, &mut answer);
         RING.set(if result.is_ok() { Queue::Idle(ring) } else { Queue::Untried });
         if let (Ok(missing), Some(read_ahead)) = (&result, self.read_ahead_state()) {
@@ -80,27 +81,27 @@ impl Snapshot {
     }
 }
 
-/// A block that is to be read, or is being read, and the keys that it may hold.
+/// A block to read, and the keys that it may contain.
 struct Read<'s> {
     at: BlockRef<'s>,
-    /// The number of its run.
+    /// Index of its run.
     run: usize,
     /// Indexes of the keys.
     keys: Range<usize>,
 }
 
-/// A look-up under way.
+/// A look-up in progress.
 struct Search<'s, 'k, K> {
     version: &'s Version,
     shared: Option<&'s Shared>,
     /// One for each run.
     walks: Vec<RunWalk<'s>>,
     keys: &'k [K],
-    /// Keys below this index have a read, or an answer.
+    /// Keys below this index have a read or an answer.
     next: usize,
-    /// All reads so far; the tag of one is its index.
+    /// All reads so far; a read's tag is its index.
     reads: Vec<Read<'s>>,
-    /// Those that were not asked for yet.
+    /// Reads not yet submitted.
     waiting: VecDeque<usize>,
 }
 
@@ -112,7 +113,7 @@ impl<'s, 'k, K: AsRef<[u8]>> Search<'s, 'k, K> {
         Search { version, shared, walks, keys, next: 0, reads, waiting: VecDeque::new() }
     }
 
-    /// Reads and answers until every key is answered; says how many reads were not answered at once.
+    /// Reads until every key is answered; returns how many reads were not answered at once.
     fn run(mut self, ring: &mut Ring, answer: &mut impl FnMut(usize, Option<&[u8]>)) -> Result<usize> {
         let mut missing = 0;
         loop {
@@ -125,7 +126,7 @@ impl<'s, 'k, K: AsRef<[u8]>> Search<'s, 'k, K> {
                 return Ok(missing);
             }
             ring.submit().map_err(|why| self.fault(why))?;
-            // What is there already was in the page cache.
+            // Reads that have completed by now were in the page cache.
             if self.take_answers(ring, answer)? == 0 {
                 ring.wait(ring.in_flight().div_ceil(WAIT_SHARE)).map_err(|why| self.fault(why))?;
                 missing += self.take_answers(ring, answer)?;
@@ -133,7 +134,7 @@ impl<'s, 'k, K: AsRef<[u8]>> Search<'s, 'k, K> {
         }
     }
 
-    /// Whether a read waits; finds the blocks of the next keys where none does.
+    /// Whether a read is waiting; if not, finds the blocks of the next keys first.
     fn has_waiting(&mut self, answer: &mut impl FnMut(usize, Option<&[u8]>)) -> Result<bool> {
         while self.waiting.is_empty() && self.next < self.keys.len() {
             let end = self.keys.len().min(self.next + GROUP);
@@ -163,7 +164,7 @@ impl<'s, 'k, K: AsRef<[u8]>> Search<'s, 'k, K> {
         Ok(!self.waiting.is_empty())
     }
 
-    /// A key may lie in a block: neighbours in one block are one read.
+    /// Adds a read for a block that may contain a key. Neighbouring keys in one block share one read.
     fn add_read(&mut self, at: BlockRef<'s>, run: usize, key: usize) {
         if let Some(&last) = self.waiting.back()
             && let last = &mut self.reads[last]
@@ -177,7 +178,7 @@ impl<'s, 'k, K: AsRef<[u8]>> Search<'s, 'k, K> {
         self.reads.push(Read { at, run, keys: key..key + 1 });
     }
 
-    /// Asks for a block; one that the queue cannot read is read here and now.
+    /// Submits the read of a block. If the queue cannot read it, reads it synchronously.
     fn begin(&mut self, ring: &mut Ring, read: usize, answer: &mut impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
         let at = self.reads[read].at;
         let range = at.table.block_range(at.block).filter(|range| range.len() <= READ_BYTES_MAX);
@@ -190,12 +191,12 @@ impl<'s, 'k, K: AsRef<[u8]>> Search<'s, 'k, K> {
         self.search(read, &at.table.block(at.block)?, answer)
     }
 
-    /// The open file of a table, beside its map.
+    /// The table's open file, besides its map.
     fn file(&self, at: BlockRef<'s>) -> Option<&'s dyn DiskFile> {
         at.table.file(|path| self.shared.and_then(|shared| shared.open_file(path)))
     }
 
-    /// Searches what was read; returns how many reads that were.
+    /// Searches the blocks of completed reads; returns their number.
     fn take_answers(&mut self, ring: &mut Ring, answer: &mut impl FnMut(usize, Option<&[u8]>)) -> Result<usize> {
         let mut result = Ok(());
         let count = ring.answers(|tag, bytes| {
@@ -218,7 +219,7 @@ impl<'s, 'k, K: AsRef<[u8]>> Search<'s, 'k, K> {
         let again;
         let bytes = match bytes {
             Ok(bytes) if bytes.len() == range.len() => bytes,
-            // Once more by itself: then the system says where, and what is wrong.
+            // Read it again synchronously: that error names the place and the cause.
             _ => {
                 let mut own = vec![0; range.len()];
                 let file = self.file(at).expect("open when it was asked for");
@@ -230,7 +231,7 @@ impl<'s, 'k, K: AsRef<[u8]>> Search<'s, 'k, K> {
         self.search(read, &at.table.block_of(at.block, bytes)?, answer)
     }
 
-    /// Answers the keys of a read from its block; those that it does not hold may lie in older runs.
+    /// Answers the keys of a read from its block; keys that are not there may be in older runs.
     fn search(&mut self, read: usize, block: &Block<'_>, answer: &mut impl FnMut(usize, Option<&[u8]>)) -> Result<()> {
         let Read { at, run, ref keys } = self.reads[read];
         for key in keys.clone() {
@@ -247,7 +248,7 @@ impl<'s, 'k, K: AsRef<[u8]>> Search<'s, 'k, K> {
         Ok(())
     }
 
-    /// Whether a run from `from` on may hold the key, and will be read.
+    /// Whether a run from index `from` on may contain the key, and will be read.
     fn look_further(&mut self, key: usize, from: usize) -> Result<bool> {
         let bytes = self.keys[key].as_ref();
         for (run, mut walk) in RunWalk::of_all(&self.version.runs, Expected::Present).enumerate().skip(from) {

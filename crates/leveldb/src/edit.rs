@@ -1,11 +1,11 @@
-//! Version edits: what one record of a manifest changes. All edits in order are the state.
+//! Version edits: the changes in one record of a manifest. All edits in order give the state.
 //!
 //! Edit:  (tag varint, payload)*
 //!     1 comparator slice | 2 log number | 3 next file number | 4 last sequence
 //!     5 compact pointer: level, internal key | 6 deleted file: level, number
 //!     7 new file: level, number, bytes, smallest and largest internal key | 9 previous log number
 //!
-//! Compact pointers (where LevelDB goes on compacting) are read over and not kept.
+//! Compact pointers (where LevelDB continues to compact) are skipped.
 //!
 //! Source: Bitcoin Core b88bffe, leveldb/db/version_edit.cc and version_set.cc (`Recover`).
 
@@ -15,7 +15,7 @@ use crate::coding::{Reader, SEQUENCE_MAX, put_slice, put_varint, split_key};
 use crate::error::Damage;
 use crate::log::LogReader;
 
-/// The only key order that is known.
+/// The only supported key order.
 pub(crate) const COMPARATOR: &[u8] = b"leveldb.BytewiseComparator";
 /// Levels of tables: 0 to 6.
 pub(crate) const LEVELS: usize = 7;
@@ -29,7 +29,7 @@ const DELETED_FILE: u64 = 6;
 const NEW_FILE: u64 = 7;
 const PREV_LOG_NUMBER: u64 = 9;
 
-/// What the manifest says of one table.
+/// The manifest's entry for one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileMeta {
     pub(crate) number: u64,
@@ -141,16 +141,16 @@ fn internal_key(reader: &mut Reader<'_>) -> Option<Box<[u8]>> {
     Some(key.into())
 }
 
-/// The state that a manifest's edits add up to.
+/// The state after all edits of a manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct VersionState {
-    /// Logs below this number are in tables already.
+    /// Logs below this number are already in tables.
     pub(crate) log_number: u64,
-    /// One more log that is not, in databases of old.
+    /// One more log that is not in tables yet, in databases of old LevelDB versions.
     pub(crate) prev_log_number: u64,
     pub(crate) next_file: u64,
     pub(crate) last_sequence: u64,
-    /// Tables of each level by number.
+    /// The tables of each level by number.
     pub(crate) levels: [BTreeMap<u64, FileMeta>; LEVELS],
 }
 

@@ -1,41 +1,41 @@
-//! What can go wrong with a LevelDB directory, and where.
+//! Errors of a LevelDB directory, with file and place.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use disk::{DiskError, LockError};
 
-/// A fault of the world around a LevelDB directory.
+/// An error outside the program: of a LevelDB directory, its disk or its lock.
 #[derive(Debug)]
 pub enum Error {
     /// The system refused an operation.
     Disk(DiskError),
     /// The directory's LOCK could not be taken.
     Lock(LockError),
-    /// Bytes of a file are not what they must be.
+    /// A file has unexpected bytes.
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where in the file, in bytes.
+        /// Offset in the file, in bytes.
         offset: u64,
-        /// What should be there.
+        /// The expected content.
         wanted: String,
-        /// What is there.
+        /// The actual content.
         found: String,
     },
-    /// A file that others rely on is not there.
+    /// A file that others refer to is missing.
     Missing {
         /// The file.
         path: PathBuf,
-        /// Who relies on it.
+        /// The file or part that refers to it.
         wanted_by: String,
     },
-    /// A new database was wanted where one lies already.
+    /// A new database was requested in a directory that already has one.
     Exists {
         /// The directory.
         path: PathBuf,
     },
-    /// A directory that was opened for reading only was to be changed.
+    /// A change was requested of a directory that is open for reading only.
     ReadOnly {
         /// The directory.
         path: PathBuf,
@@ -44,20 +44,20 @@ pub enum Error {
     TooLarge {
         /// Bytes of key and value.
         bytes: usize,
-        /// How many there may be.
+        /// The limit, in bytes.
         bytes_max: usize,
     },
-    /// No level is free above the runs that are there: a compaction has to free one first.
+    /// No level above the existing runs is free: a compaction must free one first.
     CompactFirst {
         /// The directory.
         path: PathBuf,
-        /// Files in level 0, of which there may be three.
+        /// Files in level 0; the limit is three.
         level0_count: usize,
     },
 }
 
 impl Error {
-    /// The disk is full: with room made, the same work can be done again.
+    /// The disk is full. Once space is freed, the operation can be repeated.
     pub fn is_no_space(&self) -> bool {
         match self {
             Error::Disk(why) => why.is_no_space(),
@@ -68,7 +68,7 @@ impl Error {
         }
     }
 
-    /// Bytes on the disk are wrong or missing: trying again does not help.
+    /// Bytes on the disk are wrong or missing: a retry does not help.
     pub fn is_damage(&self) -> bool {
         matches!(self, Error::Damaged { .. } | Error::Missing { .. })
     }
@@ -133,7 +133,7 @@ impl From<LockError> for Error {
 /// Result of an operation on a database.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Damage found by a parser, which knows bytes and no file.
+/// Damage found by a parser, which has the bytes but not the file's name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Damage {
     pub(crate) offset: u64,
@@ -147,7 +147,7 @@ impl Damage {
         Damage { offset, wanted: wanted.into(), found: found.into() }
     }
 
-    /// The same, with the file's name.
+    /// The damage as an [`Error`] with the file's name.
     pub(crate) fn of(self, path: &Path) -> Error {
         let Damage { offset, wanted, found } = self;
         Error::Damaged { path: path.to_path_buf(), offset, wanted, found }

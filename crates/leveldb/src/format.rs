@@ -22,11 +22,11 @@ pub(crate) const TRAILER_BYTES: usize = 5;
 
 /// Bits of a packed handle that hold the block's size; the other 38 hold its offset: blocks of 64 MiB, tables of 256 GiB.
 const SIZE_BITS: u32 = 26;
-/// Bytes of key and value of one record, at most: then its block can be read.
+/// The largest sum of key and value lengths of one record: then its block can be read.
 pub(crate) const RECORD_BYTES_MAX: usize = 1 << (SIZE_BITS - 1);
 const _: () = assert!(RECORD_BYTES_MAX + BLOCK_BYTES + 64 < 1 << SIZE_BITS);
 
-/// Where a block lies.
+/// The place of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle {
     pub(crate) offset: u64,
@@ -40,19 +40,19 @@ impl Handle {
         put_varint(out, self.bytes);
     }
 
-    /// Reads the two varints; `None` where the bytes do not hold them.
+    /// Reads the two varints; `None` if the bytes do not contain them.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Handle> {
         Some(Handle { offset: reader.varint64()?, bytes: reader.varint64()? })
     }
 
-    /// The range of the contents; `None` where these, or the trailer behind them, do not lie within the file.
+    /// The range of the contents; `None` if the contents or the trailer after them extend past the file.
     pub(crate) fn range(self, file: &[u8]) -> Option<Range<usize>> {
         let start = usize::try_from(self.offset).ok()?;
         let end = start.checked_add(usize::try_from(self.bytes).ok()?)?;
         (end.checked_add(TRAILER_BYTES)? <= file.len()).then_some(start..end)
     }
 
-    /// Offset and size in 64 bits; `None` where they do not fit.
+    /// Offset and size in 64 bits; `None` if they do not fit.
     pub(crate) fn pack(self) -> Option<u64> {
         let fits = self.bytes >> SIZE_BITS == 0 && self.offset >> (64 - SIZE_BITS) == 0;
         fits.then_some(self.offset << SIZE_BITS | self.bytes)

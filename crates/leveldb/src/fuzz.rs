@@ -1,11 +1,11 @@
-//! Bytes of any kind as the files of a database: a fault by name, or records; nothing else.
+//! Fuzzing: arbitrary bytes as the files of a database give either a typed fault or records.
 //!
-//! Nothing here is part of the interface. What must hold: no panic, no loop without an end, and no memory beyond what the
-//! files give. Checksums are made right where that lets the bytes come further.
+//! Not part of the interface. Checked: no panic, no endless loop, and no memory beyond what the files justify.
+//! Checksums are corrected if that lets the bytes get further.
 //!
-//! Layout: the first byte says what the rest is: bends of a good database, a data block, an index block, a manifest's
-//! edit beside a table that it may name, a log's batch, a filter block, a data block behind the number of its compression;
-//! 255: choices of a whole database.
+//! Layout: the first byte selects the meaning of the rest: mutations of a valid database; a data block; an index block;
+//! a manifest edit, with a table that it may name; a log's batch; a filter block; a data block after its compression
+//! number; 255: choices of a whole database.
 
 mod history;
 mod tables;
@@ -25,7 +25,7 @@ use crate::log::put_record;
 use crate::options::Options;
 use disk::{Appender, Disk, SimDisk};
 
-/// Records that are read of one database; blocks may name the same bytes again and again.
+/// The most records that are read of one database; index entries may name the same bytes repeatedly.
 const RECORDS_MAX: usize = 10_000;
 const SMALL: Options =
     Options { table_bytes: 1 << 10, level1_bytes: 1 << 10, has_filters: true, kernels: kernels::Kernels::AUTO };
@@ -36,7 +36,7 @@ const BLOCK: &[u8] = &[
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0,
 ];
 
-/// Opens what `data` says and reads all of it in every way; says whether that went well.
+/// Opens the database that `data` describes and reads all of it in every way; returns whether that succeeded.
 pub fn fuzz_open(data: &[u8]) -> bool {
     let Some((&what, rest)) = data.split_first() else { return false };
     if what == u8::MAX {
@@ -73,7 +73,7 @@ fn dir() -> PathBuf {
 
 type Files = Vec<(PathBuf, Vec<u8>)>;
 
-/// A disk with these files, and a CURRENT if none of them is.
+/// A disk with these files, plus a CURRENT if there is none.
 fn on_disk(files: &Files) -> Result<Arc<dyn Disk>> {
     let disk = SimDisk::new(0).shared();
     disk.create_dir_all(&dir())?;
@@ -96,7 +96,7 @@ fn read(files: &Files, keys: &[u8]) -> Result<()> {
     look(&db, keys)
 }
 
-/// Every way to read. Keys come from the data, and from what is there.
+/// Reads in every way. Keys come from the data and from the database.
 fn look(db: &Db, data: &[u8]) -> Result<()> {
     let snapshot = db.snapshot();
     let mut keys: Vec<Vec<u8>> = data.chunks(5).take(50).map(<[u8]>::to_vec).collect();
@@ -120,7 +120,7 @@ fn look(db: &Db, data: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A good database of a few tables and a log.
+/// A valid database of a few tables and a log.
 fn good() -> &'static Files {
     static GOOD: OnceLock<Files> = OnceLock::new();
     GOOD.get_or_init(|| make().expect("a simulated disk without accidents"))
@@ -145,7 +145,7 @@ fn make() -> Result<Files> {
     Ok(files)
 }
 
-/// The good database, bent: file, place and what to do, five bytes each.
+/// The valid database, mutated: file, offset and operation, five bytes each.
 fn bent(data: &[u8]) -> Files {
     let mut files = good().clone();
     for bend in data.chunks_exact(5).take(20) {
@@ -173,7 +173,7 @@ fn framed_as(contents: &[u8], kind: u8) -> Vec<u8> {
     out
 }
 
-/// A table of one data block, of this index or one that names the block, and of these filters or none.
+/// A table of one data block, with this index or one that names the block, and with these filters or without filters.
 fn table(data: &[u8], index: Option<&[u8]>, filters: Option<&[u8]>) -> Vec<u8> {
     let mut out = data.to_vec();
     let place = |out: &mut Vec<u8>, block: &[u8]| {

@@ -1,8 +1,8 @@
-//! The index of a table in memory: which data block a key lies in, and where that is.
+//! The in-memory index of a table: finds the data block of a key, and the block's place.
 //!
-//! For each block four bytes of its index key (behind what they all share), and its place. Of sixteen neighbours, a segment,
-//! the last one's four bytes are kept once more: so a search meets two lines of memory that are not in the processor's
-//! caches, one after the other, and the second is asked for while other keys are looked for.
+//! For each block it stores four bytes of the index key (those after the prefix that all index keys share) and the
+//! block's place. The last four-byte prefix of each segment (16 neighbouring blocks) is stored once more. So a search
+//! misses the processor's caches twice, and the second line is prefetched while other keys are searched.
 
 use crate::block::{Block, extend_key};
 use crate::coding::{Reader, put_varint, shared_prefix, split_key, user_key};
@@ -10,23 +10,23 @@ use crate::error::Damage;
 use crate::format::Handle;
 use kernels::Kernels;
 
-/// Blocks of a segment: their prefixes fill a line of the processor's caches.
+/// Blocks of a segment: their prefixes fill one cache line.
 const SEGMENT: usize = 16;
 
 /// Index keys and places of a table's blocks.
 #[derive(Debug)]
 pub(crate) struct TableIndex {
-    /// What all index keys but the last share; it stands in front of each `prefixes`.
+    /// The prefix that all index keys but the last share, in front of each of `prefixes`.
     common: Box<[u8]>,
-    /// Four bytes of each index key behind `common`, as a big-endian number; none for the last
-    /// block, which is the answer for all greater keys.
+    /// The four bytes of each index key after `common`, as a big-endian number. The last block has no entry: it is the
+    /// answer for all greater keys.
     prefixes: Vec<u32>,
     /// The last prefix of each whole segment.
     segment_ends: Vec<u32>,
     handles: Vec<u64>,
 }
 
-/// A search that has begun.
+/// A search in progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IndexSearch {
     wanted: u32,
@@ -38,7 +38,7 @@ impl TableIndex {
         self.segment_ends = self.prefixes.chunks_exact(SEGMENT).map(|segment| segment[SEGMENT - 1]).collect();
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub(crate) fn block_count(&self) -> usize {
         self.handles.len()
     }
@@ -54,7 +54,7 @@ impl TableIndex {
         (self.prefixes.capacity() + self.segment_ends.capacity()) * 4 + self.handles.capacity() * 8 + self.common.len()
     }
 
-    /// Finds the segment of a key, and asks for it.
+    /// Finds the segment of a key and prefetches it.
     #[inline]
     pub(crate) fn begin_search(&self, kernels: Kernels, key: &[u8]) -> IndexSearch {
         let common = key.get(..self.common.len()).unwrap_or(key);
@@ -70,8 +70,8 @@ impl TableIndex {
         IndexSearch { wanted, segment }
     }
 
-    /// The first block whose index key is not below the key; `is_below` compares the whole key of a block. In an index
-    /// without blocks, 0.
+    /// The first block whose index key is at least the key; `is_below` compares the whole key of a block. 0 for an
+    /// index without blocks.
     #[inline]
     pub(crate) fn end_search(&self, search: IndexSearch, is_below: impl Fn(usize) -> bool) -> usize {
         let IndexSearch { wanted, segment } = search;
@@ -103,8 +103,8 @@ fn prefix(rest: &[u8]) -> u32 {
     u32::from_be_bytes(bytes)
 }
 
-/// The first place that is not below `wanted`. The numbers are most often spread evenly, so a guess is near; from there
-/// the steps double.
+/// The first place that is not below `wanted`. The numbers are usually spread evenly, so an interpolated guess is near;
+/// from it the steps double.
 fn search(numbers: &[u32], wanted: u32) -> usize {
     let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
         return 0;
@@ -136,14 +136,14 @@ fn search(numbers: &[u32], wanted: u32) -> usize {
     low + numbers[low..high].partition_point(|number| *number < wanted)
 }
 
-/// Bound of an index that shares prefixes and unfolds, in multiples of its own size: far above what a table of
-/// sound keys needs, and a limit for one that is made to fill the memory.
+/// Limit for the copy of an index with shared prefixes, in multiples of its size: far above what a table of sound keys
+/// needs, and a bound for one that is made to fill the memory.
 const COPY_FACTOR_MAX: usize = 64;
 
-/// What is kept of an index block.
+/// The parts kept of an index block.
 pub(crate) struct IndexEntries {
     pub(crate) index: TableIndex,
-    /// All entries again, each a restart, if they were not so in the file.
+    /// A copy of all entries with each a restart, if the file's entries are not all restarts.
     pub(crate) copy: Option<Vec<u8>>,
 }
 
@@ -193,7 +193,7 @@ impl IndexEntries {
         Ok(entries)
     }
 
-    /// The second pass, when it is known what all keys share. A copy has at most `copy_bytes_max`.
+    /// The second pass, when the shared prefix of all keys is known. A copy has at most `copy_bytes_max`.
     fn fill(&mut self, block: Block<'_>, copy_bytes_max: usize) -> std::result::Result<(), Damage> {
         let mut at = 0;
         let mut key = Vec::new();

@@ -1,18 +1,20 @@
-//! Putting a whole, closed database in the place of another one, file by file: for directories that cannot be swapped or moved,
-//! as mount points, links and those of a lower layer of an overlayfs are.
+//! Replaces a database by another whole, closed one, file by file: for directories that cannot be swapped or moved,
+//! such as mount points, links, and directories of a lower overlayfs layer.
 //!
 //! ```text
 //! from/ffwd-install   one record of LevelDB's log: first number u64 LE | manifest's number u64 LE | CURRENT before, slice | edit
 //! ```
 //!
-//! 1. The plan is written into `from`, durable. Each table of `from` gets a number there that no file of `to` has.
-//! 2. The tables are moved into `to`; where that is another file system they are copied.
-//! 3. A manifest that lists them is written into `to`, and CURRENT names it, in one step. Then all else in `to` goes.
+//! 1. The plan is written into `from` and made durable. It gives each table of `from` a number that no file of `to`
+//!    has.
+//! 2. The tables are moved into `to`, or copied if that is another file system.
+//! 3. A manifest that lists them is written into `to`, and CURRENT names it in one atomic step. Then the other files of
+//!    `to` are removed.
 //!
-//! Until CURRENT is replaced `to` is the old database, to LevelDB too, which removes tables that its manifest does not list.
-//! From then on it is the new one. Logs of the old one have numbers below the new manifest's, so none is replayed.
-//! After a crash the same call goes on by the plan. Where another program has opened `to` meanwhile, CURRENT says so: then
-//! `to` stays as that program left it, and `from` is worth nothing.
+//! Until CURRENT is replaced `to` is the old database, for LevelDB too, which removes tables that its manifest does not
+//! list. After that it is the new one. Logs of the old database have numbers below the new manifest's, so they are not
+//! replayed. After a crash, calling [`install`] again continues by the plan. If another program has opened `to`
+//! meanwhile, CURRENT differs from the plan: then `to` stays as that program left it, and `from` is unusable.
 //!
 //! Absent on purpose: taking LOCK of `to`, which the caller holds, and removing `from`.
 
@@ -28,50 +30,51 @@ use crate::names::{CURRENT, Name};
 use crate::options::Options;
 use disk::{Disk, DiskError};
 
-/// The plan's name; LevelDB takes no notice of it.
+/// The plan's name; LevelDB ignores the file.
 const PLAN: &str = "ffwd-install";
 const PLAN_NEW: &str = "ffwd-install.new";
-/// Bytes of a plan at most: those of 100,000 tables, a hundred times what coins take.
+/// The largest plan: 100,000 tables, a hundred times what a UTXO set needs.
 const PLAN_BYTES_MAX: u64 = 16 << 20;
 /// CURRENT holds one short name.
 const CURRENT_BYTES_MAX: u64 = 1024;
-/// Bytes that are copied at a time.
+/// Bytes copied at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// How an installation ended.
+/// The outcome of an installation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Installed {
     /// `to` is the database that was in `from`.
     Done,
-    /// Another program opened `to` while the work was interrupted: `to` is as that program left it, `from` is not whole.
+    /// Another program opened `to` while the work was interrupted: `to` is as that program left it, `from` is
+    /// incomplete.
     Overtaken,
 }
 
-/// What is to be done.
+/// The plan of an installation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Plan {
-    /// What is added to the number of a table.
+    /// Added to the number of each table.
     first: u64,
     manifest: u64,
-    /// CURRENT of `to` before.
+    /// The content of `to`'s CURRENT before.
     before: Vec<u8>,
-    /// The new manifest's one record, with the new numbers.
+    /// The one record of the new manifest, with the new numbers.
     edit: Edit,
 }
 
-/// Whether an installation from this directory was begun; see [`install`].
+/// Whether an installation from this directory has begun; see [`install`].
 ///
 /// # Errors
-/// What the disk says.
+/// An I/O error.
 pub fn is_installing(disk: &dyn Disk, from: &Path) -> Result<bool> {
     Ok(disk.metadata(&from.join(PLAN))?.is_some())
 }
 
-/// Makes `to` the database that lies in `from`, and goes on with that where it was interrupted. Neither is open; `to` may be
-/// missing, empty or damaged. What is left in `from` is no database any more: it is to be removed.
+/// Makes the database in `from` the database of `to`, and resumes an interrupted call. Both are closed; `to` may be
+/// missing, empty or damaged. Afterwards the files left in `from` no longer form a database: remove them.
 ///
 /// # Errors
-/// `from` is damaged, or what the disk says; can be called again.
+/// `from` is damaged, or an I/O error; the call can be repeated.
 pub fn install(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<Installed> {
     let plan = match read_plan(&**disk, from)? {
         Some(plan) => plan,
@@ -95,18 +98,18 @@ pub fn install(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<Installed
     Ok(Installed::Done)
 }
 
-/// Writes the plan, durable, and does nothing else: [`install`] goes on from there.
+/// Writes only the plan, durably: [`install`] continues from there.
 ///
 /// # Errors
-/// As there.
+/// As [`install`].
 pub fn begin_install(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<()> {
     planned(disk, from, to).map(drop)
 }
 
-/// Takes the plan back, of which nothing was done yet.
+/// Removes the plan of an installation that has done nothing else yet.
 ///
 /// # Errors
-/// What the disk says.
+/// An I/O error.
 pub fn forget_install(disk: &dyn Disk, from: &Path) -> Result<()> {
     remove_if_there(disk, &from.join(PLAN))?;
     Ok(disk.sync_dir(from)?)
@@ -119,10 +122,10 @@ fn planned(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Whether a file can be moved from one directory into the other, and is not copied.
+/// Whether a file can be renamed from one directory into the other, so that it need not be copied.
 ///
 /// # Errors
-/// What the disk says.
+/// An I/O error.
 pub fn can_move_files(disk: &dyn Disk, from: &Path, to: &Path) -> Result<bool> {
     let probe = from.join(PLAN_NEW);
     let moved = to.join(PLAN_NEW);
@@ -141,7 +144,7 @@ pub fn can_move_files(disk: &dyn Disk, from: &Path, to: &Path) -> Result<bool> {
 }
 
 impl Plan {
-    /// What CURRENT says in the end.
+    /// The final content of CURRENT.
     fn current(&self) -> Vec<u8> {
         format!("{}\n", Name::Manifest(self.manifest)).into_bytes()
     }
@@ -156,7 +159,8 @@ impl Plan {
         record
     }
 
-    /// Whether CURRENT, which says `now`, names the new manifest: another program may have come to a file of the same number.
+    /// Whether CURRENT, whose content is `now`, names the new manifest: another program may have created a manifest of
+    /// the same number.
     fn is_in_place(&self, disk: &dyn Disk, to: &Path, now: &[u8]) -> Result<bool> {
         if now != self.current() {
             return Ok(false);
@@ -185,7 +189,7 @@ impl Plan {
     }
 }
 
-/// Opens `from`, so that what its log holds is in tables, and numbers these.
+/// Opens `from`, so that the records of its log are in tables, and assigns the numbers.
 fn make_plan(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<Plan> {
     let numbers = |dir: &Path| -> Result<u64> {
         let entries = disk.list(dir)?;
@@ -214,7 +218,7 @@ fn make_plan(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> Result<Plan> {
     Ok(Plan { first, manifest, before, edit })
 }
 
-/// Moves or copies the tables that are not there yet; false where one is in neither place.
+/// Moves or copies the tables that are not in `to` yet; false if a table is in neither place.
 fn move_tables(disk: &dyn Disk, from: &Path, to: &Path, plan: &Plan) -> Result<bool> {
     for (_, file) in &plan.edit.added {
         let there = to.join(Name::Table(file.number).to_string());
@@ -234,7 +238,7 @@ fn move_tables(disk: &dyn Disk, from: &Path, to: &Path, plan: &Plan) -> Result<b
     Ok(true)
 }
 
-/// The table of this number, under either of its names.
+/// The table with this number, under either of its names.
 fn table_in(disk: &dyn Disk, dir: &Path, number: u64) -> Result<Option<PathBuf>> {
     let name = dir.join(Name::Table(number).to_string());
     for path in [name.clone(), name.with_extension("sst")] {
@@ -262,7 +266,8 @@ fn copy(disk: &dyn Disk, from: &Path, to: &Path) -> Result<()> {
     Ok(target.sync()?)
 }
 
-/// Removes all of LevelDB's files that the new manifest does not need. What stays goes when it is opened next.
+/// Removes all of LevelDB's files that the new manifest does not need. Files that cannot be removed are removed when
+/// the database is next opened.
 fn remove_others(disk: &dyn Disk, to: &Path, plan: &Plan) {
     let live: std::collections::BTreeSet<u64> = plan.edit.added.iter().map(|(_, file)| file.number).collect();
     for entry in disk.list(to).unwrap_or_default() {
@@ -287,7 +292,7 @@ fn read_plan(disk: &dyn Disk, from: &Path) -> Result<Option<Plan>> {
         .ok_or_else(|| Damage::new(0, "the plan of an installation", format!("{} bytes", bytes.len())).of(&path))
 }
 
-/// In one step: it is there as a whole, or not at all.
+/// Atomic: afterwards the plan is there as a whole or not at all.
 fn write_plan(disk: &dyn Disk, from: &Path, plan: &Plan) -> Result<()> {
     let mut record = Vec::new();
     put_record(&mut record, 0, &plan.encode());
@@ -297,7 +302,7 @@ fn write_plan(disk: &dyn Disk, from: &Path, plan: &Plan) -> Result<()> {
     Ok(disk.sync_dir(from)?)
 }
 
-/// Writes a whole small file, in the place of what an earlier try left of it; its name is not durable yet.
+/// Writes a whole small file, replacing the remains of an earlier attempt; its name is not durable yet.
 fn write_file(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<()> {
     remove_if_there(disk, path)?;
     let file = disk.create(path)?;

@@ -1,56 +1,55 @@
-//! The compaction policy: where a run lies, and which runs are compacted. Pure decisions about sizes.
+//! The compaction policy: the level of each run, and which runs are compacted. Pure decisions about sizes.
 //!
-//! In the terms of LSM trees this is a leveled tree with one run a level, whole-run compaction (a run is compacted with its
-//! neighbours as a whole, not table by table as LevelDB does it), triggered by the number of files in level 0.
+//! In terms of LSM trees this is a leveled tree with one run a level and whole-run compaction, triggered by the number
+//! of files in level 0. A run is compacted with its neighbours as a whole, not table by table as in LevelDB.
 //!
-//! Level 0 holds one run a file, of any size, at most three. Levels 1 to 6 hold one run each. A newer
-//! run lies in a level above every older one (in level 0: with a greater number). LevelDB compacts a
-//! level 0 of four files and a level i of 10^i MiB (i = 1 to 5) or more; below that it leaves the
-//! directory alone.
+//! Level 0 holds at most three runs, one file each, of any size. Levels 1 to 6 hold one run each. A newer run is in a
+//! level above every older one (in level 0: has a greater number). LevelDB compacts a level 0 of at least four files
+//! and a level i of at least 10^i MiB (i = 1 to 5); below that it leaves the directory alone.
 //!
-//! A new run takes the deepest free level above the others that has room for it; runs may move to
-//! deeper free levels first (LevelDB's trivial move), which costs an edit and no bytes. So six or seven runs find a
-//! level without a compaction. Only when level 0 has two files is something compacted, in the background: those
-//! neighbours for which the fewest bytes are written for each byte that leaves a run for one of at
-//! least twice the size. One more run may come meanwhile, then a commit has to wait.
+//! A new run takes the deepest free level above the others that has room for it. Runs may move to deeper free levels
+//! first (LevelDB's trivial move), which costs an edit and no bytes. So six or seven runs find a level without a
+//! compaction. Compaction starts, in the background, only when level 0 has two files. It takes the neighbours that
+//! write the fewest bytes for each byte that leaves a run for one of at least twice the size. One more run fits
+//! meanwhile; the commit after it has to wait.
 //!
-//! Write amplification (bytes written for each byte of data, the commit itself included), in the simulation at the end of
-//! this file: below 3.5, 5.5 and 8.5 where the data is up to 30, 100 and 300 commits long.
+//! Write amplification (bytes written for each byte of data, including the commit itself) in the simulation at the end
+//! of this file: below 3.5, 5.5 and 8.5 for data of up to 30, 100 and 300 commits.
 
 use std::ops::Range;
 
 use crate::edit::LEVELS;
 
-/// Files that level 0 may hold; LevelDB compacts at four.
+/// The most files in level 0; LevelDB compacts at four.
 pub(crate) const LEVEL0_MAX: usize = 3;
-/// Files in level 0 from which on LevelDB compacts it.
+/// Files in level 0 at which LevelDB compacts it.
 const LEVEL0_COMPACTS: usize = 4;
-/// Files in level 0 from which on runs are compacted: one more may come meanwhile.
+/// Files in level 0 at which runs are compacted: one more fits meanwhile.
 const COMPACT_FROM: usize = 2;
 /// The deepest level, which has no limit.
 const DEEPEST: usize = LEVELS - 1;
 
-/// What decisions need to know of one run.
+/// The size of one run, for decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunSize {
     pub(crate) level: usize,
     pub(crate) bytes: u64,
-    /// It is one file, and may lie in level 0.
+    /// The run is one file, so it may be in level 0.
     pub(crate) is_one_file: bool,
 }
 
 /// The limits of the levels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Level 1 must stay below it; each deeper level may hold ten times as much.
+    /// Level 1 must stay below this size; each deeper level may hold ten times more.
     pub(crate) level1_bytes: u64,
 }
 
-/// Where a new run goes.
+/// The place of a new run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Placement {
     pub(crate) level: usize,
-    /// The levels that the runs there are move to first, newest first.
+    /// The levels that the existing runs move to first, newest first.
     pub(crate) moves: Option<Vec<usize>>,
 }
 
@@ -68,7 +67,7 @@ impl Limits {
         level0_count(runs) >= LEVEL0_COMPACTS || runs.iter().any(|run| run.bytes >= self.of(run.level))
     }
 
-    /// The deepest levels that runs (newest first) can have; `None` if there is no such order.
+    /// The deepest possible levels of the runs (newest first); `None` if there is no such order.
     pub(crate) fn deepest(&self, runs: &[RunSize]) -> Option<Vec<usize>> {
         let mut free = DEEPEST;
         let mut level0 = 0;
@@ -90,13 +89,13 @@ impl Limits {
         Some(levels)
     }
 
-    /// Where a new run of about `bytes` goes; `None` if a compaction has to free a level first.
+    /// The place of a new run of about `bytes`; `None` if a compaction must free a level first.
     pub(crate) fn place(&self, runs: &[RunSize], bytes: u64) -> Option<Placement> {
         let top = runs.first().map_or(LEVELS, |run| run.level);
         if top >= 2 && bytes < self.of(top - 1) {
             return Some(Placement { level: top - 1, moves: None });
         }
-        // With moves; in level 0 it would be one file, and what lies there may make room too.
+        // With moves. In level 0 the new run would be one file, and the runs there may make room too.
         for is_one_file in [false, true] {
             let mut all = vec![RunSize { level: 0, bytes, is_one_file }];
             all.extend_from_slice(runs);
@@ -107,7 +106,7 @@ impl Limits {
         (level0_count(runs) < LEVEL0_MAX).then_some(Placement { level: 0, moves: None })
     }
 
-    /// The runs to compact next; `None` if none need it.
+    /// The runs to compact next; `None` if there is no need.
     pub(crate) fn choose_compaction(&self, runs: &[RunSize]) -> Option<Range<usize>> {
         match self.deepest(runs) {
             Some(levels) if levels.iter().filter(|level| **level == 0).count() < COMPACT_FROM => {
@@ -126,7 +125,7 @@ impl Limits {
                 let total = sizes().sum::<u128>();
                 let largest = sizes().max().unwrap_or(1);
                 let rising = total - largest;
-                // Smaller total / rising first; of equals the one that compacts more runs.
+                // Smaller total / rising first; of equal ones the one that compacts more runs.
                 let is_better = best.as_ref().is_none_or(|(best_total, best_rising, best)| {
                     let ours = total * best_rising;
                     let theirs = best_total * rising;
@@ -140,20 +139,21 @@ impl Limits {
         best.map(|(_, _, range)| range)
     }
 
-    /// The level of the run that a compaction of `range` makes, if all runs then have a level and that one is below 0.
+    /// The level of the run that results from compacting `range`, if all runs then have a level and that one is below
+    /// 0.
     fn level_after_compaction(&self, runs: &[RunSize], range: &Range<usize>) -> Option<usize> {
         let bytes = runs[range.clone()].iter().map(|run| run.bytes).sum();
         let compacted = RunSize { level: runs[range.end - 1].level, bytes, is_one_file: false };
         let mut after = runs[..range.start].to_vec();
         after.push(compacted);
         after.extend_from_slice(&runs[range.end..]);
-        // What lies in level 0 above the range stays there, however many that are.
+        // Runs in level 0 above the range stay there, whatever their number.
         let newer = range.start.saturating_sub(LEVEL0_MAX);
         self.deepest(&after[newer..]).map(|levels| levels[range.start - newer])
     }
 
-    /// The levels of all runs when those of `range` have become one run of `bytes`: the others stay
-    /// if they can. `None` if there is no place for it.
+    /// The levels of all runs after those of `range` have become one run of `bytes`: the others stay if possible.
+    /// `None` if there is no place for the new run.
     pub(crate) fn place_compacted(&self, runs: &[RunSize], range: &Range<usize>, bytes: u64) -> Option<Vec<usize>> {
         let older = runs.get(range.end).map_or(LEVELS, |run| run.level);
         let oldest = runs[range.end - 1].level;
@@ -171,7 +171,7 @@ impl Limits {
         if let Some(levels) = self.deepest(&after) {
             return Some(levels);
         }
-        // Over its limit, and in order: the next compaction takes it further down.
+        // Over its limit, and in order: the next compaction moves it further down.
         levels.push(deepest?);
         levels.extend(rest);
         Some(levels)

@@ -1,12 +1,11 @@
-//! LevelDB's format on disk: directories of sorted tables, a manifest, a log.
+//! LevelDB's on-disk format: directories of sorted tables, a manifest, a log.
 //!
-//! What goes in: sorted runs of puts and deletes. What comes out: values by key, singly, in sorted
-//! batches, or in order. What it must never know: what the keys and values mean.
+//! Input: sorted runs of puts and deletes. Output: values by key, singly, in sorted batches, or in order. The crate
+//! does not interpret keys or values.
 //!
-//! A [`Db`] is an open directory. Readers take a [`Snapshot`], which never changes. The one writer
-//! begins a [`Run`], has it filled by any number of threads, and commits it: no log, no table
-//! in memory, one durable edit of the manifest. [`Compaction`]s keep the number of runs small.
-//! All files are read and written through [`disk::Disk`].
+//! A [`Db`] is an open directory. Readers take a [`Snapshot`], which never changes. The one writer begins a [`Run`],
+//! lets any number of threads fill it, and commits it: without a log or a memtable, with one durable edit of the
+//! manifest. [`Compaction`]s keep the number of runs small. All files are read and written through [`disk::Disk`].
 //!
 //! Absent on purpose: a write-ahead log of our own, compression, repair, several writers.
 

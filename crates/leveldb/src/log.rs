@@ -1,11 +1,11 @@
-//! LevelDB's log: records in blocks of 32 KiB. The manifest and the write-ahead log are such files.
+//! LevelDB's log format: records in blocks of 32 KiB. The manifest and the write-ahead log use it.
 //!
 //! Piece:  masked crc32c u32 LE (of kind and payload) | length u16 LE | kind u8 | payload
 //! A record is one FULL piece, or FIRST, any MIDDLEs, and LAST; a piece never crosses a block, and a
 //! block's last bytes are zeros where no header fits.
 //!
-//! A record torn at the end of the file is the end of the file. Anything else that does not add up
-//! is damage: LevelDB with paranoid checks, as Bitcoin Core runs it, refuses such a file too.
+//! A record torn at the end of the file ends the file. Any other inconsistency is damage: LevelDB with paranoid checks,
+//! as Bitcoin Core runs it, refuses such a file too.
 //!
 //! Source: Bitcoin Core b88bffe, leveldb/db/log_reader.cc and log_writer.cc.
 
@@ -40,7 +40,7 @@ impl<'a> LogReader<'a> {
         LogReader { bytes, offset: 0 }
     }
 
-    /// The next record; `None` at the end, or where the last one is torn.
+    /// The next record; `None` at the end, or if the last one is torn.
     pub(crate) fn next(&mut self) -> Result<Option<Record<'a>>, Damage> {
         let mut begun: Option<(usize, Vec<u8>)> = None;
         loop {
@@ -70,7 +70,7 @@ impl<'a> LogReader<'a> {
         }
     }
 
-    /// The next piece; `None` at the end, or where the last one is torn.
+    /// The next piece; `None` at the end, or if the last one is torn.
     fn piece(&mut self, is_inside: bool) -> Result<Option<Piece<'a>>, Damage> {
         loop {
             let block_end = (self.offset / BLOCK_BYTES + 1) * BLOCK_BYTES;
@@ -114,7 +114,7 @@ impl<'a> LogReader<'a> {
     }
 }
 
-/// Appends `record` to `out` as it has to look in a file that is `file_bytes` long so far.
+/// Appends `record` to `out`, framed for a file of `file_bytes` so far.
 pub(crate) fn put_record(out: &mut Vec<u8>, file_bytes: u64, record: &[u8]) {
     let begun = usize::try_from(file_bytes % BLOCK_BYTES as u64).expect("below a block");
     let out_start = out.len();

@@ -1,4 +1,4 @@
-//! Look-ups at one instant: single, in sorted batches, and in order.
+//! Look-ups in a snapshot: single, in sorted batches, and in order.
 
 use std::sync::Arc;
 
@@ -11,33 +11,33 @@ use crate::read_ahead::{AdaptiveReadAhead, PROBE_MIN};
 use crate::table::Table;
 use crate::version::{SortedRun, Version};
 
-/// The database at one instant. Clones are cheap; the tables stay as long as one lives.
+/// The database at one instant. Clones are cheap; the tables stay as long as a clone exists.
 #[derive(Clone, Debug)]
 pub struct Snapshot(pub(crate) Arc<Version>);
 
-/// What is known of the keys of a batch before they are looked up.
+/// Prior knowledge of the keys of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expected {
-    /// Nothing: the filters of all runs are asked.
+    /// Unknown: the filters of all runs are read.
     Unknown,
-    /// Most are there. What no newer run holds lies in the oldest, whose blocks have to be read whatever its filters say:
-    /// these are not asked, and most of all filters need no memory.
+    /// Most keys exist. A key that no newer run contains is in the oldest, whose blocks must be read whatever its
+    /// filters say. So the oldest run's filters are not read, and most filters need no memory.
     Present,
 }
 
-/// How many look-ups of a batch are under way at once: enough that the memory's answers overlap.
+/// Look-ups of a batch in progress at once: enough for the memory latencies to overlap.
 pub(crate) const GROUP: usize = 32;
-/// Runs that a single look-up asks at once: as many as there are, but for directories of other programs.
+/// Runs that a single look-up prefetches at once: all of them, except in directories of other programs.
 const RUNS_AT_ONCE: usize = 9;
 
-/// A key of a batch that no run has answered yet.
+/// A key of a batch that has no answer yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingKey {
     pub(crate) index: usize,
     pub(crate) hash: u32,
 }
 
-/// Where a run may hold a key.
+/// A block of a run that may contain a key.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockRef<'a> {
     pub(crate) table: &'a Table,
@@ -54,7 +54,7 @@ impl<'a> BlockRef<'a> {
         block.find(key).ok_or_else(|| self.table.not_a_block(self.block))
     }
 
-    /// Where in the block the key would be, asked for.
+    /// Finds the key's place in the block and prefetches it.
     fn seek(self, key: &[u8]) -> Result<SeekPos<'a>> {
         let block = self.table.block(self.block)?;
         let offset = block.seek(key).ok_or_else(|| self.table.not_a_block(self.block))?;
@@ -63,7 +63,7 @@ impl<'a> BlockRef<'a> {
     }
 }
 
-/// Where in a block a key would be.
+/// The place in a block where a key would be.
 #[derive(Clone, Copy)]
 struct SeekPos<'a> {
     block_ref: BlockRef<'a>,
@@ -86,7 +86,7 @@ impl Snapshot {
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let hash = hash(key);
         for runs in self.0.runs.chunks(RUNS_AT_ONCE) {
-            // The filters of all runs are asked for before the first is read.
+            // The filters of all runs are prefetched before the first is read.
             let mut blocks = [const { None }; RUNS_AT_ONCE];
             for (run, block_ref) in runs.iter().zip(&mut blocks) {
                 *block_ref = RunWalk::new(run).find_block(key)?;
@@ -111,8 +111,8 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// Looks up many keys in ascending order (equal ones may come) and answers each once, by its
-    /// index in `keys`, in no particular order.
+    /// Looks up many keys in ascending order (duplicates allowed). Calls `answer` once for each key with its index in
+    /// `keys`, in any order.
     ///
     /// # Errors
     /// A table that cannot be read or is damaged; some keys may have been answered.
@@ -126,14 +126,15 @@ impl Snapshot {
         self.get_sorted_batch_now(keys, Expected::Unknown, answer)
     }
 
-    /// Whether blocks of late batches were not in memory: then [`Snapshot::read_ahead`] is to come before
-    /// [`Snapshot::get_sorted_batch_now`]. Each answer counts.
+    /// Whether blocks of recent batches were not in memory: then call [`Snapshot::read_ahead`] before
+    /// [`Snapshot::get_sorted_batch_now`]. Each call counts as a batch.
     pub fn wants_read_ahead(&self) -> bool {
         self.read_ahead_state().is_some_and(AdaptiveReadAhead::is_on)
     }
 
-    /// Brings every block that a look-up of these keys reads into memory, all at once, and waits for it; says how many were
-    /// not there. For a thread that has nothing else to do. The keys come in any order, the faster in ascending order.
+    /// Reads every block that a look-up of these keys needs into memory, all at once, and waits for them. Returns the
+    /// number of blocks that were not in memory. The calling thread waits for the disk. The keys may come in any order;
+    /// ascending is fastest.
     ///
     /// # Errors
     /// A table that cannot be read or is damaged.
@@ -152,8 +153,8 @@ impl Snapshot {
         self.0.runs.first().and_then(|run| run.files.first()).map(|file| file.read_ahead())
     }
 
-    /// Asks the disk for the blocks that may hold the keys and are not in memory. Of a key that is in several runs all are
-    /// asked for: rarely more than the one that holds it, as the filters say.
+    /// Requests the blocks from the disk that may contain the keys and are not in memory. For a key that may be in
+    /// several runs all of its blocks are requested: thanks to the filters rarely more than the one that contains it.
     #[cold]
     fn ask_for_blocks<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<BlockRef<'_>>> {
         let mut missing = Vec::new();
@@ -175,7 +176,7 @@ impl Snapshot {
         Ok(missing)
     }
 
-    /// As [`Snapshot::get_sorted_batch`], for keys whose blocks were read ahead, or are most likely in memory.
+    /// [`Snapshot::get_sorted_batch`] for keys whose blocks were read ahead, or are most likely in memory.
     ///
     /// # Errors
     /// As [`Snapshot::get_sorted_batch`].
@@ -224,7 +225,7 @@ impl Snapshot {
             }
             pending.truncate(kept);
             if let Some(before) = probe {
-                // One group was all: what was found is for the next batch.
+                // That was the only group: its faults count for the next batch.
                 self.note_faults(before);
             }
         }
@@ -234,7 +235,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Takes the count of major faults before some look-ups; says whether they met enough to make reading ahead worth it.
+    /// Reports the major faults since `before`; returns whether they are enough to make reading ahead worthwhile.
     fn note_faults(&self, before: u64) -> bool {
         let faults = sys::faults::major_faults() - before;
         self.read_ahead_state().is_some_and(|read_ahead| read_ahead.note_faults(faults))
@@ -257,36 +258,36 @@ impl Snapshot {
         Ok(Iter { merged, end: end.map(Into::into), is_done: false, _held: self.clone() })
     }
 
-    /// How many runs a look-up may have to ask.
+    /// The most runs that a look-up may read.
     pub fn run_count(&self) -> usize {
         self.0.runs.len()
     }
 
-    /// What lies in each run, the newest first.
+    /// The runs, newest first.
     pub fn runs(&self) -> Vec<RunInfo> {
         let info = |run: &SortedRun| RunInfo { level: run.level, file_count: run.files.len(), bytes: run.bytes() };
         self.0.runs.iter().map(info).collect()
     }
 }
 
-/// What lies in one run.
+/// One run's level and size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunInfo {
     /// The level, 0 to 6.
     pub level: usize,
-    /// How many tables.
+    /// Number of tables.
     pub file_count: usize,
-    /// Bytes of all of them.
+    /// Bytes of all tables.
     pub bytes: u64,
 }
 
-/// Walks through one run with the keys of a batch.
+/// A walk through one run with the keys of a batch.
 #[derive(Clone)]
 pub(crate) struct RunWalk<'a> {
     run: &'a SortedRun,
-    /// No later key lies before this file.
+    /// No later key is before this file.
     file: usize,
-    /// Whether what the filters say counts: see [`Expected`].
+    /// Whether the filters are read: see [`Expected`].
     asks_filters: bool,
 }
 
@@ -295,7 +296,7 @@ impl<'a> RunWalk<'a> {
         RunWalk { run, file: 0, asks_filters: true }
     }
 
-    /// One for each run, the newest first.
+    /// One walk for each run, newest first.
     pub(crate) fn of_all(runs: &'a [SortedRun], expected: Expected) -> impl Iterator<Item = RunWalk<'a>> {
         let asks_filters = move |run| expected == Expected::Unknown || run + 1 < runs.len();
         runs.iter()
@@ -303,8 +304,8 @@ impl<'a> RunWalk<'a> {
             .map(move |(run, tables)| RunWalk { asks_filters: asks_filters(run), ..RunWalk::new(tables) })
     }
 
-    /// Finds the blocks that may hold the keys of one group; each step asks the memory for what the
-    /// next one reads. No data block is read.
+    /// Finds the blocks that may contain the keys of one group; each step prefetches the data of the next. No data
+    /// block is read.
     pub(crate) fn blocks<K: AsRef<[u8]>>(
         &mut self,
         keys: &[K],
@@ -339,7 +340,7 @@ impl<'a> RunWalk<'a> {
         Ok(found)
     }
 
-    /// Finds where in their blocks the keys of one group would be, as [`RunWalk::blocks`] does.
+    /// Finds the places of the keys of one group in their blocks, as [`RunWalk::blocks`] does.
     fn group<K: AsRef<[u8]>>(&mut self, keys: &[K], pending: &[PendingKey]) -> Result<[Option<SeekPos<'a>>; GROUP]> {
         let blocks = self.blocks(keys, pending)?;
         for BlockRef { table, block } in blocks.iter().flatten() {
@@ -357,14 +358,14 @@ impl<'a> RunWalk<'a> {
         Ok(positions)
     }
 
-    /// The table that `key` lies in, if any of the run does.
+    /// The table that contains `key`, if any of the run does.
     fn find_table(&mut self, key: &[u8]) -> Result<Option<&'a Table>> {
         let files = &self.run.files;
         let prefix = prefix_of(key);
         if files.get(self.file).is_some_and(|file| file.ends_before(key, prefix)) {
             self.file = self.run.find_file(key, self.file + 1);
         } else if self.file > 0 && files.get(self.file - 1).is_some_and(|file| !file.ends_before(key, prefix)) {
-            // The keys fall: from the start again.
+            // The keys fall: restart from the beginning.
             self.file = self.run.find_file(key, 0);
         }
         match files.get(self.file).filter(|file| !file.begins_behind(key, prefix)) {
@@ -373,7 +374,7 @@ impl<'a> RunWalk<'a> {
         }
     }
 
-    /// Whether a block may hold a key of this hash, as far as the run's filters are asked.
+    /// Whether a block may contain a key with this hash, if the run's filters are read at all.
     pub(crate) fn may_hold(&self, at: BlockRef<'_>, hash: u32) -> bool {
         !self.asks_filters || at.table.may_hold(at.block, hash)
     }
@@ -397,13 +398,13 @@ pub struct Iter {
 }
 
 impl Iter {
-    /// The next key and its value; `None` behind the last.
+    /// The next key and its value; `None` past the last.
     ///
     /// # Errors
     /// A table that cannot be read or is damaged; the iteration is over then.
     pub fn next_record(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         while !self.is_done {
-            // Over until the step has gone well.
+            // Over until the step has succeeded.
             self.is_done = true;
             let Some(cursor) = self.merged.advance()? else {
                 break;

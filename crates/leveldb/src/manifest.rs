@@ -1,9 +1,8 @@
-//! The manifest while a database is open for writing: edits appended, or a new file begun.
+//! The manifest while a database is open for writing: edits are appended, or a new file is begun.
 //!
-//! A manifest is appended to only by the process that began it, and only as long as every write and
-//! sync went well: behind a torn record LevelDB reads nothing. So every opening, and the first edit
-//! after one that failed, begins a new manifest: written, synced, CURRENT renamed, directory synced, and
-//! only then the old one removed.
+//! Only the process that began a manifest appends to it, and only as long as every write and sync succeeded: LevelDB
+//! reads nothing after a torn record. So every opening, and the first edit after a failed one, begins a new manifest:
+//! written, synced, CURRENT renamed, directory synced, and only then the old one removed.
 
 use std::sync::Arc;
 
@@ -14,16 +13,16 @@ use crate::names::{CURRENT, Name};
 use crate::version::{Shared, TableFile, Version};
 use disk::{Appender, DiskResult};
 
-/// The part of a database's state that edits change, and the file they go to.
+/// The part of a database's state that edits change, and their file.
 #[derive(Debug)]
 pub(crate) struct Manifest {
-    /// `None`: begin a new one before the next edit.
+    /// `None`: begin a new manifest before the next edit.
     file: Option<Appender>,
     /// Logs below this number are in tables.
     pub(crate) log_number: u64,
     pub(crate) last_sequence: u64,
-    /// Tables of edits that failed. They may be on the disk as committed ones until a new manifest
-    /// says otherwise, so they stay that long.
+    /// Tables of failed edits. The disk may have them as committed until a new manifest replaces the old, so they are
+    /// kept until then.
     limbo: Vec<Arc<TableFile>>,
 }
 
@@ -32,7 +31,7 @@ impl Manifest {
         Manifest { file: None, log_number, last_sequence, limbo: Vec::new() }
     }
 
-    /// Makes sure that an edit can be appended: `version` is the state without it.
+    /// Ensures that an edit can be appended; `version` is the state without it.
     pub(crate) fn make_ready(&mut self, shared: &Shared, version: &Version) -> Result<()> {
         if self.file.is_none() {
             self.begin(shared, version)?;
@@ -40,8 +39,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Appends an edit and makes it durable. If that fails, it is unknown whether it is on the disk: its
-    /// new tables `added` are kept, and the next edit begins a new manifest.
+    /// Appends an edit and makes it durable. If that fails, the edit may or may not be on the disk: its new tables
+    /// `added` are kept, and the next edit begins a new manifest.
     pub(crate) fn append(&mut self, edit: &Edit, added: &[Arc<TableFile>]) -> Result<()> {
         let mut file = self.file.take().expect("made ready before");
         let mut record = Vec::new();
@@ -93,12 +92,12 @@ fn write_new(shared: &Shared, number: u64, state: &Edit) -> DiskResult<Appender>
     put_record(&mut record, 0, &state.encode());
     file.write_all(&record)?;
     file.sync()?;
-    // The name has to be there before CURRENT says it, whatever order the system keeps.
+    // The name must be durable before CURRENT refers to it, in whatever order the system writes.
     shared.disk.sync_dir(&shared.dir)?;
     Ok(file)
 }
 
-/// Names the manifest in CURRENT. After an error either may be named.
+/// Names the manifest in CURRENT. After an error CURRENT may name either manifest.
 fn set_current(shared: &Shared, number: u64) -> DiskResult<()> {
     let temporary = shared.dir.join(Name::Temporary(number).to_string());
     let written = (|| {
@@ -114,7 +113,7 @@ fn set_current(shared: &Shared, number: u64) -> DiskResult<()> {
     shared.disk.sync_dir(&shared.dir)
 }
 
-/// Removes all manifests but one, and what was to become CURRENT. What stays goes another time.
+/// Removes all other manifests, and temporary files of CURRENT. Files that cannot be removed are removed another time.
 fn remove_others(shared: &Shared, number: u64) {
     let Ok(entries) = shared.disk.list(&shared.dir) else {
         return;

@@ -6,13 +6,13 @@ use std::ffi::OsStr;
 
 /// The file that names the manifest.
 pub(crate) const CURRENT: &str = "CURRENT";
-/// The file whose fcntl lock says that a program has the directory.
+/// The file whose fcntl lock marks the directory as in use by a program.
 pub(crate) const LOCK: &str = "LOCK";
 
 /// A file with a number in its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Name {
-    /// `NNNNNN.ldb`, or `.sst` in databases of old.
+    /// `NNNNNN.ldb`, or `.sst` in databases of old LevelDB versions.
     Table(u64),
     /// `NNNNNN.log`
     Log(u64),
@@ -23,7 +23,7 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    /// Reads a name; `None` for every other file, which is not LevelDB's.
+    /// Parses a name; `None` for every other file, which is not LevelDB's.
     pub(crate) fn parse(name: &OsStr) -> Option<Name> {
         let name = name.to_str()?;
         if let Some(number) = name.strip_prefix("MANIFEST-") {

@@ -1,16 +1,16 @@
-//! What a database is opened with.
+//! Options of a database.
 
 use kernels::Kernels;
 
-/// What decides where things lie, and what tables have. The defaults are Bitcoin Core's; tests make the sizes small.
+/// Sizes of tables and levels, and contents of tables. The defaults are Bitcoin Core's; tests make the sizes small.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// A table is closed when its data reaches this size.
     pub table_bytes: u64,
     /// Level 1 stays below this size, each deeper level below ten times the one above.
     pub level1_bytes: u64,
-    /// Whether new tables get filters, which serve point look-ups and nothing else. Tables that are there are read with
-    /// what they have.
+    /// Whether new tables get filters, which serve only point look-ups. Existing tables are read with the filters that
+    /// they have.
     pub has_filters: bool,
     /// Kernels for checksums, prefetches, and the memory of filters.
     pub kernels: Kernels,

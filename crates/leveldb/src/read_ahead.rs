@@ -1,37 +1,37 @@
-//! Adaptive read-ahead: whether the look-ups of a batch ask the disk for their blocks before they read them.
+//! Adaptive read-ahead: whether the look-ups of a batch request their blocks from the disk before they read them.
 //!
-//! A read of a page that is not in memory waits for it, one after another; the disk could do many at once. So where batches
-//! meet such pages, the blocks of all keys are asked for before the first is read, by a thread that may wait for them
-//! ([`crate::Snapshot::read_ahead`]). To ask for what is in memory costs more than to read it: that is why the first keys of
-//! a batch are tried without, where the last batches that asked found everything in memory.
+//! A read of a page that is not in memory blocks, one page after another, although the disk could serve many at once.
+//! So when batches meet such pages, the blocks of all keys are requested before the first is read, by a thread that may
+//! wait for them ([`crate::Snapshot::read_ahead`]). Requesting blocks that are in memory costs more than reading them.
+//! So if the last batches with read-ahead found everything in memory, the first keys of a batch are tried without it.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Batches with fewer keys are not tried for pages that are not in memory.
+/// Batches with fewer keys are not probed for pages that are not in memory.
 pub(crate) const PROBE_MIN: usize = 16;
-/// Major faults among the first keys of a batch from which on it is worth to read ahead.
+/// Major faults among the first keys of a batch that switch read-ahead on.
 pub(crate) const FAULTS_MIN: u64 = 2;
-/// Batches that find everything in memory before it is tried without asking.
+/// Batches that find everything in memory before read-ahead is switched off.
 pub(crate) const READ_AHEAD_BATCHES: u32 = 64;
 
-/// What a database has learned about its reads: how many more batches are to read ahead.
+/// The remaining number of batches to read ahead.
 #[derive(Debug)]
 pub(crate) struct AdaptiveReadAhead(AtomicU32);
 
 impl Default for AdaptiveReadAhead {
-    /// A database that was just opened may be in memory or not: the first batches ask.
+    /// A database that was just opened may be in memory or not: the first batches read ahead.
     fn default() -> AdaptiveReadAhead {
         AdaptiveReadAhead(AtomicU32::new(READ_AHEAD_BATCHES))
     }
 }
 
 impl AdaptiveReadAhead {
-    /// Whether to read ahead for this batch; each answer counts.
+    /// Whether to read ahead for this batch; each call counts as a batch.
     pub(crate) fn is_on(&self) -> bool {
         self.0.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
-    /// Takes the number of major faults among the first keys of a batch; says whether to read ahead from here on.
+    /// Reports the number of major faults among the first keys of a batch; returns whether to read ahead for the rest.
     pub(crate) fn note_faults(&self, faults: u64) -> bool {
         let is_slow = faults >= FAULTS_MIN;
         if is_slow {
@@ -40,7 +40,7 @@ impl AdaptiveReadAhead {
         is_slow
     }
 
-    /// Takes the number of blocks that a batch had to wait for.
+    /// Reports the number of blocks that a batch had to wait for.
     pub(crate) fn note_missing(&self, blocks: usize) {
         if blocks > 0 {
             self.0.store(READ_AHEAD_BATCHES, Relaxed);

@@ -1,7 +1,7 @@
-//! Finding out what lies in a directory: CURRENT, the manifest, the tables, and logs not yet in tables.
+//! Recovery of a directory's state: CURRENT, the manifest, the tables, and logs not yet in tables.
 //!
-//! Nothing here writes. What a log holds becomes a table in memory, the newest of level 0; who opens
-//! for writing puts it into a file.
+//! Nothing here writes. The records of a log become a table in memory, the newest of level 0; an opening for writing
+//! puts it into a file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,19 +21,19 @@ use disk::{DirEntry, MemoryFile};
 /// CURRENT holds one short name.
 const CURRENT_BYTES_MAX: u64 = 1024;
 
-/// The bytes of a table, with what the manifest would say of it.
+/// The bytes of a table, with its manifest entry.
 pub(crate) type MemoryTable = (FileMeta, Vec<u8>);
 
-/// What lies in a directory.
+/// The recovered state of a directory.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) version: Version,
-    /// What the logs hold.
+    /// The records of the logs.
     pub(crate) from_logs: Option<MemoryTable>,
     pub(crate) last_sequence: u64,
 }
 
-/// Reads a directory. `shared.next_file` becomes greater than every number in it.
+/// Reads a directory. Raises `shared.next_file` above every number in it.
 pub(crate) fn recover(shared: &Arc<Shared>, has_filters: bool) -> Result<Recovered> {
     let entries = shared.disk.list(&shared.dir)?;
     let manifest_path = manifest_named(shared)?;
@@ -86,7 +86,7 @@ pub(crate) fn manifest_named(shared: &Shared) -> Result<PathBuf> {
     }
 }
 
-/// The tables of the state, each there and as long as the manifest says.
+/// The tables of the state; each must exist with the length in the manifest.
 fn tables(shared: &Arc<Shared>, entries: &[DirEntry], state: &VersionState) -> Result<[Vec<Arc<TableFile>>; LEVELS]> {
     let mut names = BTreeMap::new();
     for entry in entries {
@@ -121,7 +121,7 @@ fn tables(shared: &Arc<Shared>, entries: &[DirEntry], state: &VersionState) -> R
 /// The newest record of each key: its tag and value.
 type Memory<'a> = BTreeMap<&'a [u8], (u64, &'a [u8])>;
 
-/// Reads the logs, oldest first, into a table, with filters or without; also gives the greatest sequence in them.
+/// Reads the logs, oldest first, into a table with or without filters; also returns their greatest sequence number.
 fn replay(shared: &Arc<Shared>, logs: &[u64], has_filters: bool) -> Result<(Option<MemoryTable>, u64)> {
     let mut files = Vec::new();
     for number in logs {
@@ -151,7 +151,7 @@ fn replay(shared: &Arc<Shared>, logs: &[u64], has_filters: bool) -> Result<(Opti
     Ok((Some(table_of(shared, &memory, has_filters)?), last))
 }
 
-/// Takes over one write batch; its last sequence, or `None` if it is malformed.
+/// Adds one write batch to `memory`; returns its last sequence number, or `None` if it is malformed.
 ///
 /// Batch:  sequence u64 LE | count u32 LE | (1 key value | 0 key)*
 fn read_batch<'a>(batch: &'a [u8], memory: &mut Memory<'a>) -> Option<u64> {
@@ -179,7 +179,7 @@ fn read_batch<'a>(batch: &'a [u8], memory: &mut Memory<'a>) -> Option<u64> {
     is_whole.then_some(sequence.saturating_sub(1).min(SEQUENCE_MAX))
 }
 
-/// A table in memory, with the number that its file is to have.
+/// A table in memory, with the number reserved for its file.
 fn table_of(shared: &Shared, memory: &Memory<'_>, has_filters: bool) -> Result<MemoryTable> {
     let sink = Sink::new(Arc::new(MemoryFile::new("table")), false);
     let mut part = Part::new(has_filters, shared.kernels);

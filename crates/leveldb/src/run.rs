@@ -1,9 +1,8 @@
-//! Runs on their way to the disk: the tables of one commit, or of one compaction.
+//! Runs being written: the tables of one commit, or of one compaction.
 //!
-//! Several threads write tables of disjoint key ranges, each through its own writer. A run for level
-//! 1 and below becomes tables of about 32 MiB; one for level 0 becomes a single table, to which all
-//! writers append their blocks. No snapshot sees anything of a run until it is committed, and a run
-//! that is dropped takes its files with it.
+//! Several threads write tables of disjoint key ranges, each through its own writer. A run for level 1 or deeper
+//! becomes tables of about 32 MiB. A run for level 0 becomes a single table, to which all writers append their blocks.
+//! No snapshot sees a run before it is committed, and a dropped run removes its files.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +17,7 @@ use crate::options::Options;
 use crate::version::{Shared, TableFile};
 use disk::DiskFile;
 
-/// A table that is written, and durable once it is synced.
+/// A finished table, durable once it is synced.
 #[derive(Debug)]
 struct NewFile {
     meta: FileMeta,
@@ -43,7 +42,7 @@ impl OpenFile {
         Ok(OpenFile { number, path, sink })
     }
 
-    /// Writes what stands behind the blocks of `parts`.
+    /// Writes the part of the file after the blocks of `parts`.
     fn finish(&self, parts: &[Part]) -> Result<NewFile> {
         let done = finish(&self.sink, parts)?;
         let meta = FileMeta { number: self.number, bytes: done.bytes, smallest: done.smallest, largest: done.largest };
@@ -69,10 +68,10 @@ struct OutputState {
     files: Vec<NewFile>,
     /// Finished parts of the single table.
     parts: Vec<Part>,
-    /// Every file that was made, to be removed if the run comes to nothing.
+    /// Every file created, to be removed if the run is abandoned.
     paths: Vec<PathBuf>,
     open_writers: usize,
-    /// A writer was dropped with records that are not all there.
+    /// A writer was dropped before all of its records were written.
     is_broken: bool,
     record_count: u64,
 }
@@ -102,13 +101,13 @@ impl Outputs {
         }
     }
 
-    /// How long the next piece of a table may get that has `bytes` so far.
+    /// The most bytes of the next piece for a table that has `bytes` so far.
     fn limit(&self, bytes: u64) -> usize {
         let left = usize::try_from(self.table_bytes.saturating_sub(bytes)).unwrap_or(usize::MAX);
         if self.single.is_some() { PIECE_BYTES } else { left.min(PIECE_BYTES) }
     }
 
-    /// Closes the single table, if there is one and it has records.
+    /// Closes the single table, if there is one with records.
     ///
     /// # Panics
     /// If a writer is still open or was not finished, or the keys of two writers overlap.
@@ -131,7 +130,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Makes the finished tables durable. A file's sync is called once, come what may.
+    /// Makes the finished tables durable. A file's sync is called only once, even if it fails.
     pub(crate) fn sync(&self) -> Result<()> {
         loop {
             let mut state = self.state();
@@ -157,12 +156,12 @@ impl Outputs {
         self.state().record_count
     }
 
-    /// The first key of all tables; `None` without a table. After [`Outputs::close`].
+    /// The lowest key of all tables; `None` without a table. Call after [`Outputs::close`].
     pub(crate) fn first_key(&self) -> Option<Vec<u8>> {
         self.state().files.first().map(|file| user_key(&file.meta.smallest).to_vec())
     }
 
-    /// The tables, synced and in key order; from now on they are the caller's to remove.
+    /// The tables, synced and in key order; from now on the caller must remove them.
     pub(crate) fn take(&self) -> Vec<Arc<TableFile>> {
         let mut state = self.state();
         assert!(state.files.iter().all(|file| file.is_synced), "a run is synced before it is taken");
@@ -185,7 +184,7 @@ impl Drop for Outputs {
 pub(crate) struct Writer {
     outputs: Arc<Outputs>,
     part: Part,
-    /// The table that the part goes into, unless it is the single one.
+    /// A piece is written when it reaches this size in bytes.
     file: Option<OpenFile>,
     /// A piece is written when it reaches this size in bytes.
     limit: usize,
@@ -227,7 +226,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Closes the table that the part goes into, if it has records.
+    /// Closes the table that receives the part, if it has records.
     fn finish_table(&mut self) -> Result<()> {
         let part = std::mem::replace(&mut self.part, Part::new(self.outputs.has_filters, self.outputs.shared.kernels));
         if let Some(file) = self.file.take() {
@@ -271,8 +270,8 @@ impl Drop for Writer {
     }
 }
 
-/// The tables of a commit that is being prepared; made by `Db::begin_run`, shared by the threads
-/// that fill it, given to `Db::commit`. Dropped, it leaves nothing behind.
+/// The tables of a commit in preparation: created by `Db::begin_run`, shared by the threads that fill it, passed to
+/// `Db::commit`. A dropped run removes its files.
 #[derive(Debug)]
 pub struct Run {
     pub(crate) outputs: Arc<Outputs>,
@@ -283,16 +282,16 @@ pub struct Run {
     pub(crate) _slot: RunSlot,
 }
 
-/// Where a run goes among the others.
+/// Position of a run relative to the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RunPlace {
-    /// Above all others, as newer records must.
+    /// Above all others, as newer records must be.
     Above,
-    /// It becomes the end of the one run that there is: all its keys lie behind.
+    /// At the end of the single existing run: all keys are above its keys.
     Behind,
 }
 
-/// The right to be the one run of a database; given back when dropped.
+/// The right to be the one open run of a database; released on drop.
 #[derive(Debug)]
 pub(crate) struct RunSlot(pub(crate) Arc<std::sync::atomic::AtomicBool>);
 
@@ -303,8 +302,8 @@ impl Drop for RunSlot {
 }
 
 impl Run {
-    /// A writer for one range of keys; ranges of different writers do not overlap, and their order
-    /// in time is free. Each holds about 1 MiB, and for a level 0 run 3 % of what it wrote.
+    /// A writer for one range of keys. Ranges of different writers do not overlap, and their order in time is free.
+    /// Each writer uses about 1 MiB, and for a level 0 run also 3 % of what it wrote.
     pub fn table(&self) -> TableWriter {
         TableWriter {
             writer: self.outputs.writer(),
@@ -313,16 +312,16 @@ impl Run {
         }
     }
 
-    /// Makes the tables durable that are whole so far: for a thread that sleeps in the disk while
-    /// others still write. `Db::commit` does it for those that are left.
+    /// Makes the tables finished so far durable, on a thread that waits for the disk while others still write.
+    /// `Db::commit` syncs the rest.
     ///
     /// # Errors
-    /// What the disk says; the run is to be dropped then, and written again.
+    /// An I/O error; drop the run then, and write it again.
     pub fn sync(&self) -> Result<()> {
         self.outputs.sync()
     }
 
-    /// Bytes of the tables that are whole so far.
+    /// Bytes of the finished tables.
     pub fn bytes(&self) -> u64 {
         self.outputs.bytes()
     }
@@ -345,11 +344,10 @@ impl TableWriter {
     /// Appends a key with its value.
     ///
     /// # Errors
-    /// What the disk says, or [`Error::TooLarge`] above 32 MiB; the whole run is to be dropped then,
-    /// and written again.
+    /// An I/O error, or [`Error::TooLarge`] above 32 MiB; drop the whole run then, and write it again.
     ///
     /// # Panics
-    /// If `key` does not lie behind the one before: no table could hold it.
+    /// If `key` is not above the previous one: no table could hold it.
     #[inline]
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.writer.add(key, self.put, value)
@@ -367,7 +365,7 @@ impl TableWriter {
         self.writer.add(key, self.delete, &[])
     }
 
-    /// Writes what is left. A run with a writer that was dropped without it cannot be committed.
+    /// Writes the remaining records. A run with a writer that was dropped without this cannot be committed.
     ///
     /// # Errors
     /// As [`TableWriter::put`].
@@ -375,7 +373,7 @@ impl TableWriter {
         self.writer.finish()
     }
 
-    /// Memory that the writer holds, in bytes.
+    /// Memory of the writer, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.writer.memory_bytes()
     }

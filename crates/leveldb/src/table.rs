@@ -1,12 +1,13 @@
-//! A table file, for reading: sorted blocks, found by an index and guarded by filters. The layout is in [`crate::format`].
+//! A table file, for reading: sorted blocks, found by an index and guarded by filters. The layout is in
+//! [`crate::format`].
 //!
-//! The file is mapped. In memory lie somewhat more than 12 bytes for each block ([`crate::index`]), a bit that says whether
-//! its checksum was found right, and the filters, from when they are first asked on and as far as there is memory for
-//! them: then a look-up reads the disk for data blocks alone. A checksum is looked at when a block is first read, and again
-//! by each scan of the table from end to end.
+//! The file is mapped. Memory holds a little over 12 bytes for each block ([`crate::index`]), a bit that records
+//! whether its checksum was verified, and copies of the filters, made on first use while there is memory for them. With
+//! these a look-up reads only data blocks from the disk. A block's checksum is verified on its first read, and again by
+//! each full scan of the table.
 //!
-//! A disk that fails under a map ends the process with the signal SIGBUS, as it does LevelDB. Blocks that are not in memory
-//! are read through a file beside the map, where there is one (`disk_look_up`).
+//! An I/O error in mapped memory ends the process with the signal SIGBUS, as in LevelDB. Blocks that are not in memory
+//! are read through a separately opened file, if there is one (`disk_look_up`).
 //!
 //! Absent on purpose: compression; a cache of blocks (the system has one).
 
@@ -25,9 +26,9 @@ use disk::{Bytes, DiskFile};
 use kernels::Kernels;
 use sys::memory::Buffer;
 
-/// Pages of the system are this long, or a multiple of it.
+/// The system's pages have this size, or a multiple of it.
 const PAGE_BYTES: usize = 4096;
-/// Of what is to be read in one go the system is asked for pieces of this size: of larger ones it may read the start alone.
+/// Long ranges are requested from the system in pieces of this size: of larger ones it may read only the start.
 const ASK_BYTES: usize = 128 << 10;
 
 /// A block with its trailer, which must lie within the file.
@@ -40,12 +41,12 @@ fn framed_block(file: &[u8], handle: Handle) -> std::result::Result<&[u8], Damag
     Ok(&file[range.start..range.end + TRAILER_BYTES])
 }
 
-/// The contents of a block, its frame and checksum checked.
+/// The contents of a block, with frame and checksum verified.
 fn checked_block(file: &[u8], handle: Handle, kernels: Kernels) -> std::result::Result<&[u8], Damage> {
     checked_contents(framed_block(file, handle)?, handle, kernels)
 }
 
-/// The contents of a block that was read with its trailer, checked.
+/// The verified contents of a block that was read with its trailer.
 fn checked_contents(block: &[u8], handle: Handle, kernels: Kernels) -> std::result::Result<&[u8], Damage> {
     let (contents, trailer) = block.split_at(block.len() - TRAILER_BYTES);
     let wanted = fixed32(&trailer[1..]);
@@ -61,7 +62,7 @@ fn checked_contents(block: &[u8], handle: Handle, kernels: Kernels) -> std::resu
     Ok(contents)
 }
 
-/// The index block: as it lies in the file, or a copy in which every entry is a restart.
+/// The index block: as stored in the file, or a copy in which every entry is a restart.
 #[derive(Debug)]
 enum IndexBlock {
     InFile(Range<usize>),
@@ -72,11 +73,11 @@ enum IndexBlock {
 #[derive(Debug)]
 struct Filters {
     frame: FilterFrame,
-    /// Where they lie in the file.
+    /// Their range in the file.
     range: Range<usize>,
-    /// A copy of them, where there was memory for it when they were first asked: in large pages, for it is read at random.
+    /// A copy, made on first use if there was memory for it; in large pages, because it is read at random.
     copy: OnceLock<Option<Buffer>>,
-    /// What copies may have.
+    /// The memory limit for copies.
     memory: Option<Arc<FilterMemory>>,
 }
 
@@ -105,7 +106,7 @@ fn whole_pages(bytes: usize) -> u64 {
     bytes.next_multiple_of(PAGE_BYTES) as u64
 }
 
-/// Memory for copies of filters: what all tables of a database have, and what they may have.
+/// Memory for copies of filters: used by all tables of a database, and the limit.
 #[derive(Debug, Default)]
 pub(crate) struct FilterMemory {
     bytes: AtomicU64,
@@ -113,17 +114,17 @@ pub(crate) struct FilterMemory {
 }
 
 impl FilterMemory {
-    /// Bytes that copies have.
+    /// Bytes used by copies.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// From now on copies may have `bytes`; what they have already stays.
+    /// Sets the limit to `bytes`; existing copies stay.
     pub(crate) fn set_max(&self, bytes: u64) {
         self.bytes_max.store(bytes, Ordering::Relaxed);
     }
 
-    /// Takes `bytes`; says no where copies would have too much.
+    /// Reserves `bytes`; returns false if that would exceed the limit.
     fn take(&self, bytes: u64) -> bool {
         let bytes_max = self.bytes_max.load(Ordering::Relaxed);
         let more = |have: u64| have.checked_add(bytes).filter(|sum| *sum <= bytes_max);
@@ -143,18 +144,18 @@ pub(crate) struct Table {
     index_block: IndexBlock,
     index: TableIndex,
     filters: Option<Filters>,
-    /// A bit for each block whose checksum was right.
+    /// A bit for each block whose checksum is verified.
     verified: Vec<AtomicU64>,
-    /// The file beside its map, opened when it is first asked for; `None` where it cannot be.
+    /// The separately opened file, opened on first use; `None` if it cannot be opened.
     file: OnceLock<Option<Arc<dyn DiskFile>>>,
     kernels: Kernels,
 }
 
 impl Table {
-    /// Reads footer, index and filter of the file's bytes. Copies of the filters are taken from `memory`.
+    /// Reads footer, index and filter of the file's bytes. Copies of the filters are charged to `memory`.
     ///
     /// # Errors
-    /// Whatever in them is not as it must be.
+    /// Any damage in them.
     pub(crate) fn open(
         path: &Path,
         bytes: Bytes,
@@ -197,7 +198,7 @@ impl Table {
         })
     }
 
-    /// Memory that is not the system's page cache, without that of copied filters, in bytes.
+    /// Memory besides the page cache and the copied filters, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let copy = match &self.index_block {
             IndexBlock::Copy(bytes) => bytes.capacity(),
@@ -216,17 +217,17 @@ impl Table {
         self.kernels
     }
 
-    /// How many data blocks there are.
+    /// Number of data blocks.
     pub(crate) fn block_count(&self) -> usize {
         self.index.block_count()
     }
 
-    /// The `index`th data block's place.
+    /// The handle of data block `index`.
     pub(crate) fn handle(&self, index: usize) -> Handle {
         self.index.handle(index)
     }
 
-    /// A user key at or behind the last of block `index`, and before the first of the next.
+    /// A user key that is at or above the last of block `index`, and below the first of the next block.
     pub(crate) fn block_end(&self, index: usize) -> &[u8] {
         let contents = match &self.index_block {
             IndexBlock::InFile(range) => &self.bytes[range.clone()],
@@ -236,7 +237,7 @@ impl Table {
         entry.map_or(&[], |entry| user_key(entry.rest))
     }
 
-    /// The filters' bytes and frame.
+    /// The bytes and frame of the filters.
     #[inline]
     fn filters(&self) -> Option<FilterBlock<'_>> {
         let filters = self.filters.as_ref()?;
@@ -255,13 +256,13 @@ impl Table {
         !self.bytes.is_mapped()
     }
 
-    /// Whether block `index` may hold a key of this hash; `false` is certain.
+    /// Whether block `index` may contain a key with this hash; `false` is certain.
     #[inline]
     pub(crate) fn may_hold(&self, index: usize, hash: u32) -> bool {
         self.filters().is_none_or(|filters| filters.may_hold(self.handle(index).offset, hash))
     }
 
-    /// Asks for the place where the filter of block `index` is named.
+    /// Prefetches the start entry of the filter of block `index`.
     #[inline]
     pub(crate) fn prefetch_filter_place(&self, index: usize) {
         if let Some(filters) = self.filters() {
@@ -269,7 +270,7 @@ impl Table {
         }
     }
 
-    /// Asks for the filter of block `index`.
+    /// Prefetches the filter of block `index`.
     #[inline]
     pub(crate) fn prefetch_filter(&self, index: usize) {
         if let Some(filters) = self.filters()
@@ -280,7 +281,7 @@ impl Table {
         }
     }
 
-    /// Asks the disk for block `index`, if it is not in memory; says whether it was not.
+    /// Requests block `index` from the disk if it is not in memory; returns whether it was missing.
     pub(crate) fn ask_for_block(&self, index: usize) -> bool {
         let Some(range) = self.block_range(index).filter(|range| !self.bytes.is_resident(range.clone())) else {
             return false;
@@ -289,7 +290,7 @@ impl Table {
         true
     }
 
-    /// Waits until block `index` has come from the disk.
+    /// Waits until block `index` has been read from the disk.
     pub(crate) fn wait_for_block(&self, index: usize) {
         if let Some(range) = self.block_range(index) {
             for page in range.clone().step_by(PAGE_BYTES).chain([range.end - 1]) {
@@ -298,13 +299,13 @@ impl Table {
         }
     }
 
-    /// A block with its trailer, in the file.
+    /// The range of a block with its trailer in the file.
     pub(crate) fn block_range(&self, index: usize) -> Option<Range<usize>> {
         let range = self.handle(index).range(&self.bytes)?;
         Some(range.start..range.end + TRAILER_BYTES)
     }
 
-    /// Asks for the end of block `index`, where its restarts are.
+    /// Prefetches the end of block `index`, where its restarts are.
     #[inline]
     pub(crate) fn prefetch_restarts(&self, index: usize) {
         let Handle { offset, bytes } = self.handle(index);
@@ -314,7 +315,7 @@ impl Table {
         }
     }
 
-    /// Asks for the first keys that a search of block `index` reads.
+    /// Prefetches the first keys that a search of block `index` reads.
     #[inline]
     pub(crate) fn prefetch_entries(&self, index: usize) {
         let Some(range) = self.handle(index).range(&self.bytes) else {
@@ -328,35 +329,34 @@ impl Table {
         }
     }
 
-    /// Begins to look for the block of `key`, and asks for what [`Table::end_search`] reads.
+    /// Begins to search the block of `key`, and prefetches the data that [`Table::end_search`] reads.
     #[inline]
     pub(crate) fn begin_search(&self, key: &[u8]) -> IndexSearch {
         self.index.begin_search(self.kernels, key)
     }
 
-    /// Which block holds `key`, if any does; in a table without blocks, 0.
+    /// The block that contains `key`, if any does; 0 in a table without blocks.
     #[inline]
     pub(crate) fn end_search(&self, key: &[u8], search: IndexSearch) -> usize {
         self.index.end_search(search, |block| self.block_end(block) < key)
     }
 
-    /// Both at once.
+    /// [`Table::begin_search`] and [`Table::end_search`] in one call.
     pub(crate) fn find_block(&self, key: &[u8]) -> usize {
         self.end_search(key, self.begin_search(key))
     }
 
-    /// The file beside its map; `open` opens it when it is first asked for.
+    /// The separately opened file; `open` opens it on first use.
     pub(crate) fn file(&self, open: impl FnOnce(&Path) -> Option<Arc<dyn DiskFile>>) -> Option<&dyn DiskFile> {
         self.file.get_or_init(|| open(&self.path)).as_deref()
     }
 
-    /// Whether the file is open beside its map.
+    /// Whether the file is open in addition to its map.
     pub(crate) fn has_open_file(&self) -> bool {
         matches!(self.file.get(), Some(Some(_)))
     }
 
-    /// Data block `index` out of bytes that were read from the file, its trailer included; its checksum is looked at when
-    /// the block is first asked for.
+    /// Data block `index` in bytes read from the file, including its trailer; its checksum is verified on first use.
     pub(crate) fn block_of<'b>(&self, index: usize, bytes: &'b [u8]) -> Result<Block<'b>> {
         let word = &self.verified[index / 64];
         let bit = 1 << (index % 64);
@@ -371,25 +371,25 @@ impl Table {
         Block::parse(contents).ok_or_else(|| self.not_a_block(index))
     }
 
-    /// Data block `index` out of the table's own bytes, checked as [`Table::block_of`] does.
+    /// Data block `index` in the table's own bytes, verified as in [`Table::block_of`].
     pub(crate) fn block(&self, index: usize) -> Result<Block<'_>> {
         let bytes = framed_block(&self.bytes, self.handle(index)).map_err(|why| why.of(&self.path))?;
         self.block_of(index, bytes)
     }
 
-    /// The fault of a block whose checksum is right and whose contents are malformed.
+    /// The fault of a malformed block with a valid checksum.
     pub(crate) fn not_a_block(&self, index: usize) -> Error {
         let Handle { offset, bytes } = self.handle(index);
         Damage::new(offset, "entries in order", format!("{bytes} malformed bytes")).of(&self.path)
     }
 }
 
-/// A checked block of a file that is read from end to end.
+/// A verified block of a file that is scanned in full.
 pub(crate) fn scanned_block<'a>(table: &Table, file: &'a [u8], index: usize) -> Result<&'a [u8]> {
     checked_block(file, table.handle(index), table.kernels).map_err(|why| why.of(table.path()))
 }
 
-/// Tells the system that all of a range is read next: then the disk brings it in large pieces, not page by page.
+/// Tells the system that all of a range is read next: then the disk reads it in large pieces, not page by page.
 fn will_need(file: &Bytes, range: Range<usize>) {
     range.clone().step_by(ASK_BYTES).for_each(|at| file.advise_will_need(at..range.end.min(at + ASK_BYTES)));
 }
@@ -410,8 +410,8 @@ fn footer(file: &[u8]) -> std::result::Result<(Handle, Handle), Damage> {
     handles.ok_or_else(|| Damage::new(start, "the places of two blocks", "an endless sequence of numbers"))
 }
 
-/// Where the filter block's contents lie, if the table has one of the known kind. `will_need` is told before all of it is
-/// read.
+/// The place of the filter block's contents, if the table has a filter of the known kind. `will_need` is called before
+/// all of it is read.
 fn find_filter(
     file: &[u8],
     metaindex: Handle,
@@ -430,7 +430,7 @@ fn find_filter(
             let handle = Handle::read(&mut Reader(entry.value)).ok_or_else(broken)?;
             handle.range(file).into_iter().for_each(&will_need);
             let filter = checked_block(file, handle, kernels)?;
-            // A malformed frame counts as no filter, as in LevelDB: look-ups read the blocks.
+            // As in LevelDB, a malformed frame counts as a missing filter: look-ups read the blocks.
             let start = usize::try_from(handle.offset).expect("checked with the block");
             let range = start..start + filter.len();
             return Ok(FilterFrame::parse(filter).map(|frame| (range, frame)));

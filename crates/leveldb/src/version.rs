@@ -1,5 +1,5 @@
-//! Versions: which tables are the database at one instant. A version never changes; a commit or a
-//! compaction makes the next one, and a table's file goes when no version holds it any more.
+//! Versions: the tables that form the database at one instant. A version never changes; a commit or a compaction makes
+//! the next one. A table's file is removed when no version holds it any more.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,27 +15,27 @@ use crate::table::{FilterMemory, Table};
 use disk::{Bytes, Disk, DiskFile};
 use kernels::Kernels;
 
-/// What all parts of an open database share.
+/// State shared by all parts of an open database.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
     /// Memory of open tables.
     pub(crate) index_bytes: AtomicU64,
-    /// Files that no version holds: to be removed by the next one who writes.
+    /// Files that no version holds: removed by the next writer.
     pub(crate) garbage: Mutex<Vec<PathBuf>>,
     /// The next file's number.
     pub(crate) next_file: AtomicU64,
-    /// Memory of copied filters, beside `index_bytes`.
+    /// Memory of copied filters, in addition to `index_bytes`.
     pub(crate) filter_memory: Arc<FilterMemory>,
     pub(crate) read_ahead: AdaptiveReadAhead,
-    /// Tables whose files are kept open, to be read beside their maps.
+    /// Number of tables whose files are kept open in addition to their maps.
     open_files: AtomicU64,
     pub(crate) kernels: Kernels,
 }
 
-/// Tables whose files are kept open, at most: a third of the descriptors that a program usually may have, and as many as
-/// 12 GB of coins take. Of the others the maps are read.
+/// The most tables whose files are kept open: a third of a program's usual limit of file descriptors, and as many as 12
+/// GB of coins take. The other tables are read through their maps.
 const OPEN_FILES_MAX: u64 = 384;
 
 impl Shared {
@@ -57,13 +57,13 @@ impl Shared {
         self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Tables whose files are open beside their maps.
+    /// Number of tables whose files are open in addition to their maps.
     #[cfg(test)]
     pub(crate) fn open_files(&self) -> u64 {
         self.open_files.load(Ordering::Relaxed)
     }
 
-    /// Opens the file of a table to read it beside its map; `None` where the system has no descriptor for it.
+    /// Opens the file of a table in addition to its map; `None` if the system has no file descriptor left for it.
     pub(crate) fn open_file(&self, path: &Path) -> Option<Arc<dyn DiskFile>> {
         if self.open_files.fetch_add(1, Ordering::Relaxed) < OPEN_FILES_MAX
             && let Ok(file) = self.disk.open(path)
@@ -76,7 +76,7 @@ impl Shared {
         None
     }
 
-    /// Removes files that no version holds. What cannot be removed goes when the directory is opened next.
+    /// Removes files that no version holds. Files that cannot be removed are removed when the directory is next opened.
     pub(crate) fn remove_garbage(&self) {
         let garbage = std::mem::take(&mut *self.garbage.lock().unwrap_or_else(PoisonError::into_inner));
         for path in garbage {
@@ -85,17 +85,17 @@ impl Shared {
     }
 }
 
-/// A table of some version; opened when it is first needed.
+/// A table of some version, opened on first use.
 #[derive(Debug)]
 pub(crate) struct TableFile {
     pub(crate) meta: FileMeta,
-    /// Of the first and of the last key: see [`prefix_of`].
+    /// [`prefix_of`] the first and the last key.
     prefixes: (u64, u64),
     pub(crate) path: PathBuf,
     shared: Arc<Shared>,
     table: OnceLock<Table>,
     opening: Mutex<()>,
-    /// The manifest lists it no more: the file goes with this value.
+    /// The manifest no longer lists it: the file is removed when this value is dropped.
     is_obsolete: AtomicBool,
 }
 
@@ -113,7 +113,7 @@ impl TableFile {
         }
     }
 
-    /// A table that is in memory only.
+    /// A table that exists only in memory.
     pub(crate) fn in_memory(shared: &Arc<Shared>, meta: FileMeta, path: PathBuf, bytes: Vec<u8>) -> Result<TableFile> {
         let file = TableFile::new(shared, meta, path);
         file.keep(Table::open(&file.path, bytes.into(), None, shared.kernels)?);
@@ -144,7 +144,7 @@ impl TableFile {
         Ok(self.keep(Table::open(&self.path, bytes, Some(&self.shared.filter_memory), self.shared.kernels)?))
     }
 
-    /// The file's bytes, for one who reads it from end to end.
+    /// The file's bytes, for a full scan.
     pub(crate) fn bytes(&self) -> Result<Bytes> {
         let bytes = self.shared.disk.open(&self.path)?.bytes()?;
         if bytes.len() as u64 != self.meta.bytes {
@@ -155,18 +155,17 @@ impl TableFile {
         Ok(bytes)
     }
 
-    /// Reads and look-ups of the whole database.
+    /// The read-ahead state of the whole database.
     pub(crate) fn read_ahead(&self) -> &AdaptiveReadAhead {
         &self.shared.read_ahead
     }
 
-    /// What all tables share.
+    /// The state shared by all tables.
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
 
-    /// The bytes for one who reads all of them: a map of its own, read ahead; `None` if the table
-    /// has them in memory.
+    /// The bytes for a full scan: a separate map, read ahead; `None` if the table is in memory.
     pub(crate) fn scan_bytes(&self) -> Result<Option<Bytes>> {
         if self.table.get().is_some_and(Table::is_in_memory) {
             return Ok(None);
@@ -184,19 +183,19 @@ impl TableFile {
         user_key(&self.meta.largest)
     }
 
-    /// Whether all keys lie before `key`, of which this is the prefix.
+    /// Whether all keys are below `key`, whose prefix is `prefix`.
     #[inline]
     pub(crate) fn ends_before(&self, key: &[u8], prefix: u64) -> bool {
         self.prefixes.1 < prefix || (self.prefixes.1 == prefix && self.last_key() < key)
     }
 
-    /// Whether all keys lie behind `key`, of which this is the prefix.
+    /// Whether all keys are above `key`, whose prefix is `prefix`.
     #[inline]
     pub(crate) fn begins_behind(&self, key: &[u8], prefix: u64) -> bool {
         self.prefixes.0 > prefix || (self.prefixes.0 == prefix && self.first_key() > key)
     }
 
-    /// From now on nothing on the disk names this table.
+    /// Marks the table as no longer named by anything on the disk.
     pub(crate) fn set_obsolete(&self) {
         self.is_obsolete.store(true, Ordering::Relaxed);
     }
@@ -227,25 +226,25 @@ impl SortedRun {
         self.files.iter().map(|file| file.meta.bytes).sum()
     }
 
-    /// The first file at or behind `from` whose last key is not below `key`, if it may hold `key`.
+    /// The first file at or after `from` whose last key is at least `key`: the only one that may contain it.
     pub(crate) fn find_file(&self, key: &[u8], from: usize) -> usize {
         let prefix = prefix_of(key);
         from + self.files[from..].partition_point(|file| file.ends_before(key, prefix))
     }
 }
 
-/// The runs of one instant, the newest first.
+/// The runs at one instant, newest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Version {
     pub(crate) runs: Vec<SortedRun>,
 }
 
 impl Version {
-    /// Orders the tables of each level.
+    /// Sorts the tables of each level.
     ///
     /// # Errors
-    /// Two tables of one level below 0 that overlap, a table whose keys end before they begin, or one
-    /// that is listed twice; `manifest` is the file that says so.
+    /// Two overlapping tables of one level below 0, a table whose keys end before they begin, or one that is listed
+    /// twice. The error names `manifest` as the file.
     pub(crate) fn new(levels: [Vec<Arc<TableFile>>; LEVELS], manifest: &Path) -> Result<Version> {
         let mut runs = Vec::new();
         let mut numbers = BTreeSet::new();
@@ -262,7 +261,7 @@ impl Version {
                 runs.extend(files.into_iter().map(|file| SortedRun { level, files: vec![file] }));
             } else if !files.is_empty() {
                 files.sort_by(|a, b| a.first_key().cmp(b.first_key()));
-                // One user key may end a table and begin the next: LevelDB may have cut there.
+                // The same user key may end a table and begin the next: LevelDB may have cut there.
                 let overlap = files.windows(2).find(|two| two[0].last_key() > two[1].first_key());
                 if let Some(two) = overlap {
                     let a = two[0].path.display();
@@ -276,7 +275,7 @@ impl Version {
         Ok(Version { runs })
     }
 
-    /// What decisions about levels need.
+    /// The sizes for decisions about levels.
     pub(crate) fn sizes(&self) -> Vec<RunSize> {
         let size =
             |run: &SortedRun| RunSize { level: run.level, bytes: run.bytes(), is_one_file: run.files.len() == 1 };

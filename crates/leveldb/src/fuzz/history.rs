@@ -1,8 +1,8 @@
-//! Bytes as the history of a database: writes, compactions, reopenings, and a disk that fails or stops anywhere in them.
+//! Bytes as the history of a database: writes, compactions, reopenings, and a disk that fails or stops at any of them.
 //!
-//! Beside it a map holds what was acknowledged. Every way to read gives the map; after a stop, what is found is what was
-//! committed last, or what was being committed; a snapshot never changes. Each step is a byte and its arguments; past the
-//! last byte arguments are 0.
+//! A map models the acknowledged records. Every way to read must give the map. After a stop the database must equal the
+//! last commit, or the one in progress. A snapshot never changes. Each step is a byte and its arguments; past the last
+//! byte arguments are 0.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,12 +31,12 @@ struct History<'a> {
     disk: SimDisk,
     db: Option<Db>,
     acknowledged: Model,
-    /// What a commit that failed may have left.
+    /// The states that a failed commit may have left.
     possible: Vec<Model>,
     snapshots: Vec<(Snapshot, Model)>,
 }
 
-/// Plays the history; panics where the database is not what the map says. Gives the number of steps.
+/// Plays the history and returns the number of steps; panics if the database differs from the map.
 pub fn fuzz_history(data: &[u8]) -> usize {
     let disk = SimDisk::new(u64::from(data.first().copied().unwrap_or(0)));
     disk.create_dir_all(&dir()).expect("nothing fails yet");
@@ -71,7 +71,7 @@ fn dir() -> PathBuf {
     PathBuf::from("/db")
 }
 
-/// Keys of few first bytes, some of them long, in the order of their numbers.
+/// Keys with few distinct first bytes, some of them long, in the order of their numbers.
 fn key(number: u8) -> Vec<u8> {
     let mut key = vec![b'k', number / 8, number % 8];
     if number.is_multiple_of(5) {
@@ -80,7 +80,7 @@ fn key(number: u8) -> Vec<u8> {
     key
 }
 
-/// Every way to read gives the model.
+/// Reads in every way and compares with the model.
 fn check(snapshot: &Snapshot, model: &Model) {
     assert!(contents(snapshot) == *model, "iteration");
     let keys: Vec<Vec<u8>> = (0..KEYS + 2).map(key).collect();
@@ -171,7 +171,7 @@ impl History<'_> {
             _ => commit_in_parts(self.db(), &records, parts),
         };
         match result {
-            // No records, nothing written: what a commit before it left may still come back.
+            // Without records nothing is written: the result of the commit before may still reappear.
             Ok(()) if records.is_empty() => {}
             Ok(()) => {
                 self.acknowledged = next;
@@ -185,7 +185,7 @@ impl History<'_> {
         self.look();
     }
 
-    /// Work that changes nothing that is read.
+    /// Runs work that does not change the records.
     fn work(&mut self, work: impl FnOnce(&Db) -> Result<()>) {
         if let Err(why) = work(self.db()) {
             only_disk(&why);
@@ -193,7 +193,7 @@ impl History<'_> {
         self.look();
     }
 
-    /// Reads everything; where the machine stopped, begins again first with what the disk kept.
+    /// Reads everything. If the machine stopped, first reopens what the disk kept.
     fn look(&mut self) {
         if self.disk.is_stopped() {
             let loss = match self.next() % 4 {

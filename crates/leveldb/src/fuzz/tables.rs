@@ -1,9 +1,10 @@
-//! Bytes as choices of a database that LevelDB may have left: tables on several levels, blocks cut anywhere, prefixes shared
-//! or not, index keys between blocks, filters or none, edits and batches in pieces; and of what is wrong with it, if anything.
+//! Bytes as choices of a database that LevelDB may have left: tables on several levels, blocks cut anywhere, prefixes
+//! shared or not, index keys between blocks, filters or not, edits and batches in pieces; and of its flaw, if it has
+//! one.
 //!
-//! The files are written here by the format's description alone. Beside them a map holds what the database must be, before
-//! and after each compaction; where something is wrong, a fault must say so or the rest must be read without a panic.
-//! Past the last byte every choice is 0.
+//! The files are written here from the format's description only. A map models what the database must contain, before
+//! and after each compaction. With a flaw, either a fault is returned or the rest can be read without a panic. Past the
+//! last byte every choice is 0.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,32 +18,32 @@ use crate::error::Result;
 use crate::format::{FOOTER_BYTES, Handle, MAGIC};
 use crate::log::put_record;
 
-/// Records of one level, one table of level 0, or one log; and how many of these there are.
+/// The most records of one level, one table of level 0, or one log, and the most tables of level 0 or logs.
 const RECORDS_MAX: usize = 24;
 const LEVEL_0_MAX: usize = 4;
 
-/// What keys begin with.
+/// Beginnings of keys.
 const STEMS: [&[u8]; 6] = [b"k", b"key-", b"", b"\0\0\0\0\0", b"\xff\xff\xff\xff\xff", b"a-stem-that-many-keys-have"];
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What is wrong with a database.
+/// The flaw of a database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Flaw {
     Nothing,
-    /// A byte of some file is another.
+    /// One byte of a file is changed.
     Byte,
     /// A table is listed on another level.
     Level,
-    /// A table's first or last key is another's.
+    /// A table's first or last key is replaced by another's.
     Bounds,
-    /// Two records of a table are exchanged, with the checksums right.
+    /// Two records of a table are swapped, with valid checksums.
     Order,
-    /// A table is not there.
+    /// A table is missing.
     Missing,
 }
 
-/// The choices that are left.
+/// The remaining choices.
 struct Choices<'a>(&'a [u8]);
 
 impl Choices<'_> {
@@ -60,7 +61,7 @@ impl Choices<'_> {
         list[self.below(list.len())]
     }
 
-    /// Keys that share much, or nothing, and begin one another.
+    /// Keys that share much or nothing, some a prefix of another.
     fn key(&mut self) -> Vec<u8> {
         let stem = self.of(&STEMS);
         let number = self.byte();
@@ -76,13 +77,13 @@ impl Choices<'_> {
 
 /// Number of the first table's file.
 const FIRST_TABLE: u64 = 10;
-/// One that no table of a version has.
+/// A number that no table of a version has.
 const NO_TABLE: u64 = FIRST_TABLE - 1;
 
 /// A record as a table has it.
 type Record = (Vec<u8>, Vec<u8>);
 
-/// The files that are made, and what they hold.
+/// The files being made, and their records.
 struct Making<'a> {
     choices: Choices<'a>,
     flaw: Flaw,
@@ -92,7 +93,7 @@ struct Making<'a> {
     tables: Vec<(usize, FileMeta)>,
 }
 
-/// Makes a database and reads it in every way; says whether that went well.
+/// Makes a database and reads it in every way; returns whether that succeeded.
 pub(super) fn open_made(data: &[u8]) -> bool {
     let flaws = [Flaw::Nothing, Flaw::Nothing, Flaw::Byte, Flaw::Level, Flaw::Bounds, Flaw::Order, Flaw::Missing];
     let mut choices = Choices(data);
@@ -123,7 +124,7 @@ fn read(files: &Files, model: Option<&Model>) -> Result<()> {
     compare(&db, model, &keys)
 }
 
-/// The database is the map: by iteration, and by look-ups of its keys and of such as lie between them.
+/// Compares the database with the map: by iteration, and by look-ups of its keys and of keys between them.
 fn compare(db: &Db, model: Option<&Model>, keys: &[u8]) -> Result<()> {
     look(db, keys)?;
     let Some(model) = model else { return Ok(()) };
@@ -168,7 +169,7 @@ fn made(choices: Choices<'_>, flaw: Flaw) -> (Files, Model) {
 }
 
 impl Making<'_> {
-    /// The next records: keys, sequences, and values or that they are deleted.
+    /// The next records: key, sequence number, and value or `None` for deleted.
     fn records(&mut self) -> Vec<(Vec<u8>, u64, Option<Vec<u8>>)> {
         let count = 1 + self.choices.below(RECORDS_MAX);
         let mut records = Vec::new();
@@ -218,7 +219,7 @@ impl Making<'_> {
         self.files.push((dir().join(format!("{number:06}.ldb")), bytes));
     }
 
-    /// A log of batches, and one that is in tables already.
+    /// A log of batches, and one whose records are already in tables.
     fn log(&mut self) {
         let mut log = Vec::new();
         let mut sequence = self.sequence + 1;
@@ -240,7 +241,7 @@ impl Making<'_> {
         self.files.push((dir().join("000003.log"), vec![7; 20]));
     }
 
-    /// Does what is wrong with a whole table, or a byte.
+    /// Applies a flaw to a whole table or a byte.
     fn spoil(&mut self) {
         let which = usize::from(self.choices.byte());
         let how = self.choices.byte();
@@ -267,7 +268,7 @@ impl Making<'_> {
         }
     }
 
-    /// Edits: the first, then tables, some of which were elsewhere before.
+    /// Edits: the first, then the tables, some of which were on another level before.
     fn manifest(&mut self) {
         let next_file = Some(100.max(FIRST_TABLE + self.tables.len() as u64));
         let mut edits = vec![Edit { next_file, last_sequence: Some(self.sequence), ..first_edit() }];
@@ -275,7 +276,7 @@ impl Making<'_> {
             let how = self.choices.below(4);
             let edit = edits.last_mut().expect("the first");
             match how {
-                // It was on another level, and moved.
+                // The table was on another level and moved.
                 1 => {
                     let before = (table.0 + 1) % LEVELS;
                     edit.added.push((before, table.1.clone()));
@@ -285,9 +286,9 @@ impl Making<'_> {
                         ..Edit::default()
                     });
                 }
-                // An edit of its own, and one of nothing.
+                // Its own edit, and an empty one.
                 2 => edits.push(Edit { added: vec![table.clone()], ..Edit::default() }),
-                // A table was there that is no more.
+                // A table that was there before and is removed.
                 3 => {
                     edit.added.push((table.0, FileMeta { number: NO_TABLE, ..table.1.clone() }));
                     edits.push(Edit {
@@ -338,7 +339,7 @@ fn table(records: &[Record], choices: &mut Choices<'_>) -> Vec<u8> {
     out
 }
 
-/// Appends a block; its handle.
+/// Appends a block; returns its handle.
 fn placed(out: &mut Vec<u8>, block: &[u8]) -> Vec<u8> {
     let mut handle = Vec::new();
     Handle { offset: out.len() as u64, bytes: block.len() as u64 }.put(&mut handle);
@@ -350,7 +351,7 @@ fn placed(out: &mut Vec<u8>, block: &[u8]) -> Vec<u8> {
 struct Style {
     /// Entries from one restart to the next.
     restarts: usize,
-    /// Bytes that an entry shares with the one before, at most.
+    /// The most bytes that an entry shares with the one before.
     shared_max: usize,
 }
 
@@ -382,7 +383,7 @@ fn block(entries: &[Record], style: &Style) -> Vec<u8> {
     out
 }
 
-/// A filter for each 2 KiB in which blocks begin, and an empty one for those in which none does.
+/// A filter for each 2 KiB of data, empty if no block begins there.
 fn filter_block(blocks: &[(usize, Vec<u32>)]) -> Vec<u8> {
     let place = |at: usize| at >> FILTER_BASE_LOG2;
     let count = blocks.last().map_or(0, |(at, _)| place(*at) + 1);
@@ -402,7 +403,7 @@ fn filter_block(blocks: &[(usize, Vec<u32>)]) -> Vec<u8> {
     out
 }
 
-/// A short key that is not before `last` and is before `next`.
+/// A short key that is not below `last` and is below `next`.
 ///
 /// Source: Bitcoin Core b88bffe, leveldb/util/comparator.cc, and dbformat.cc, `FindShortestSeparator`, `FindShortSuccessor`.
 fn short_end(last: &[u8], next: Option<&[u8]>) -> Vec<u8> {
