@@ -1,4 +1,4 @@
-//! What the engine's jobs are told: options. Plain values. What they tell is in `reporting`.
+//! Options of the engine's jobs, as plain values. Results and progress are in `reporting`.
 
 use consensus::Params;
 use disk::{Disk, RealDisk};
@@ -12,23 +12,23 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::Host;
 pub use store::blockfiles::Limits;
 
-/// Time from the begin of one commit to that of the next: ten minutes of work at most would be lost, and writing a
-/// commit takes its part of them.
+/// Time between the starts of two commits. A crash loses at most ten minutes of work; this is less because writing a
+/// commit also takes time.
 pub const COMMIT_INTERVAL: Duration = Duration::from_secs(480);
 
 /// Cache of a job that sets none. Source: Bitcoin Core b88bffe, kernel/caches.h, `DEFAULT_KERNEL_CACHE`.
 pub const DBCACHE_BYTES: usize = 450 << 20;
 
-/// How long the pipeline waits for a block before it lets the run end, so that other things are looked at; and how long
-/// who brings a block waits for room while nothing is taken.
+/// How long the pipeline waits for a block before it ends the run, so that the job can attend to other work. The block
+/// source waits equally long for free space while the pipeline accepts no blocks.
 pub(crate) const ARRIVAL_PATIENCE: Duration = Duration::from_millis(200);
-/// Blocks that a sync plans for one run of the pipeline: what is planned costs memory and time for each.
+/// Maximum number of blocks that a sync plans for one run of the pipeline: each planned block costs memory and time.
 pub(crate) const RUN_BLOCKS_MAX: u32 = 16_384;
 
-/// Where the time comes from: the program gives the machine's clock, tests any other.
+/// Source of the current time: the machine's clock in the program, a fixed or simulated one in tests.
 pub type Clock = fn() -> SystemTime;
 
-/// Whole seconds since 1970; 0 before.
+/// Seconds since 1970; 0 for a time before that.
 pub fn unix_seconds(clock: Clock) -> u64 {
     clock().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -38,19 +38,20 @@ pub fn real_disk() -> Arc<dyn Disk> {
     RealDisk::shared()
 }
 
-/// A disk whose files below `root` the program reads that listens on a Unix socket: `disk::ServedDisk`. It is only read.
+/// A read-only disk whose files below `root` are read by the program that listens on the Unix socket:
+/// `disk::ServedDisk`.
 pub fn served_disk(socket: &std::path::Path, root: &std::path::Path) -> Arc<dyn Disk> {
     disk::ServedDisk::new(socket, root).shared()
 }
 
-/// What all jobs have in common. Names are Core's options.
+/// Options that all jobs share, named after Core's.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where everything lies: [`real_disk`], or a simulated one.
+    /// The file system: [`real_disk`], or a simulated one.
     pub disk: Arc<dyn Disk>,
-    /// The data directory; the network's directory lies in it.
+    /// The data directory, which contains the network's directory.
     pub datadir: PathBuf,
-    /// `-blocksdir`, where block files lie elsewhere.
+    /// `-blocksdir`: the directory of the block files, if it is not the data directory.
     pub blocksdir: Option<PathBuf>,
     /// The network.
     pub params: Params,
@@ -58,7 +59,7 @@ pub struct Options {
     pub dbcache_bytes: usize,
     /// `-par`: workers.
     pub par: usize,
-    /// `--cpu`: what hashes, undoes obfuscation, and checks signatures.
+    /// `--cpu`: implementations of hashing, XOR of block files, and signature checks.
     pub kernels: Kernels,
     /// `-assumevalid`: zero for none.
     pub assumevalid: BlockHash,
@@ -68,58 +69,58 @@ pub struct Options {
     pub stop_at_height: Option<Height>,
     /// `-prune`.
     pub prune: Prune,
-    /// Time after which what is connected is committed: [`COMMIT_INTERVAL`].
+    /// Time between commits of connected blocks: [`COMMIT_INTERVAL`].
     pub commit_interval: Duration,
-    /// The machine's clock, [`SystemTime::now`], by which headers are judged; or another.
+    /// The clock that header timestamps are compared with: [`SystemTime::now`], or another.
     pub clock: Clock,
     /// `-blocksxor`.
     pub blocksxor: bool,
-    /// `-txindex`, `-blockfilterindex`, `-txospenderindex`, `-coinstatsindex`: the indexes that are kept with the chain.
+    /// `-txindex`, `-blockfilterindex`, `-txospenderindex`, `-coinstatsindex`: the optional indexes to maintain.
     pub indexes: Vec<IndexKind>,
-    /// `--debug bench`: a line a stage and block in debug.log.
+    /// `--debug bench`: writes one line per stage and block to debug.log.
     pub debug_bench: bool,
-    /// `-logtimemicros`: times of debug.log in microseconds.
+    /// `-logtimemicros`: timestamps of debug.log in microseconds.
     pub log_time_micros: bool,
-    /// Where the program's own files lie.
+    /// Locations of debug.log and the PID file.
     pub own_files: OwnFiles,
-    /// What the user is to know of the settings: written to debug.log.
+    /// Warnings about the settings, written to debug.log.
     pub warnings: Vec<String>,
     /// Commit and compiler of the program, for the first line of debug.log.
     pub build: &'static str,
-    /// Set by the first Ctrl-C: commit what is connected and stop.
+    /// Set by the first Ctrl-C: commit the connected blocks and stop.
     pub stop: Arc<AtomicBool>,
-    /// How files grow.
+    /// File sizes, and other limits that tests change.
     pub sizes: Sizes,
 }
 
-/// Asks a job to open its debug.log again, after a log rotation renamed the file. A clone asks the same job.
+/// Asks a job to reopen its debug.log after log rotation renamed the file. Clones address the same job.
 #[derive(Clone, Debug, Default)]
 pub struct ReopenLog(Arc<AtomicU32>);
 
 impl ReopenLog {
-    /// The file is opened by its name before the next line.
+    /// Reopens the file by its name before the next line is written.
     ///
     /// Source: Bitcoin Core b88bffe, `HandleSIGHUP`, `m_reopen_file`.
     pub fn ask(&self) {
         self.0.fetch_add(1, Relaxed);
     }
 
-    /// How often that was asked for.
+    /// Number of requests so far.
     pub(crate) fn count(&self) -> u32 {
         self.0.load(Relaxed)
     }
 }
 
-/// Files of the program, beside those of the chain. Names are relative to the network's directory.
+/// Files of the program itself, as opposed to files of the chain. Names are relative to the network's directory.
 #[derive(Clone, Debug, Default)]
 pub struct OwnFiles {
-    /// `-debuglogfile`; empty: none is written. None: debug.log.
+    /// `-debuglogfile`: debug.log if `None`; an empty path disables the log.
     pub log: Option<PathBuf>,
-    /// `-pid`; with `None` no file is written.
+    /// `-pid`; `None` disables the PID file.
     pub pid: Option<PathBuf>,
-    /// Asks for the log to be opened again.
+    /// Requests to reopen the log.
     pub reopen: ReopenLog,
-    /// What the log says first: what happened before it was opened.
+    /// First lines of the log: events from before it was opened.
     pub first_lines: Vec<String>,
 }
 
@@ -153,12 +154,12 @@ impl Options {
         }
     }
 
-    /// Disk and kernels, for whatever opens files of the data directory; all bytes stay in memory.
+    /// Disk and kernels for code that opens files of the data directory; all bytes stay in memory.
     pub(crate) fn host(&self) -> Host {
         Host::new(self.disk.clone(), self.kernels)
     }
 
-    /// Which of the indexes cannot be kept with `-prune`, in Core's words; `None` where all can.
+    /// Core's error message if a configured index does not work with `-prune`.
     ///
     /// Source: Bitcoin Core b88bffe, init.cpp, `AppInitParameterInteraction`.
     pub fn prune_conflict(&self) -> Option<String> {
@@ -167,7 +168,7 @@ impl Options {
         (!why.is_empty()).then(|| why.join(" "))
     }
 
-    /// Where debug.log lies; `None` where none is written.
+    /// Path of debug.log; `None` if the log is disabled.
     pub fn log_path(&self) -> Option<PathBuf> {
         let name = self.own_files.log.clone().unwrap_or_else(|| PathBuf::from("debug.log"));
         let is_wanted = !name.as_os_str().is_empty();
@@ -175,46 +176,48 @@ impl Options {
     }
 }
 
-/// `-prune`: whether block files may go.
+/// `-prune`: whether block files may be removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Prune {
-    /// All files stay, and a data directory that was pruned is refused.
+    /// No file is removed, and a pruned data directory is refused.
     #[default]
     Off,
-    /// Core's manual pruning, `-prune=1`: a data directory that was pruned is taken, and nothing more is removed.
+    /// Core's manual pruning, `-prune=1`: a pruned data directory is accepted, and files are removed only on request.
     Manual,
-    /// Files are removed so that about this much block and undo data stays.
+    /// Files are removed to keep about this much block and undo data.
     Target {
-        /// Bytes; Core takes [`Prune::TARGET_BYTES_MIN`] and more.
+        /// Bytes, at least [`Prune::TARGET_BYTES_MIN`] as in Core.
         bytes: u64,
     },
 }
 
 impl Prune {
-    /// Least target of Core's. Source: Bitcoin Core b88bffe, validation.h, `MIN_DISK_SPACE_FOR_BLOCK_FILES`.
+    /// Core's minimum target. Source: Bitcoin Core b88bffe, validation.h, `MIN_DISK_SPACE_FOR_BLOCK_FILES`.
     pub const TARGET_BYTES_MIN: u64 = 550 << 20;
 }
 
-/// How files grow, how long a sync waits, and whether the cache follows the machine. What is Core's is so by default; tests take less, or more.
+/// File sizes, waiting times of a sync, and whether the cache follows free memory. Values that Core has too are Core's
+/// by default; tests set others.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// How large block files become.
+    /// Maximum size of block files.
     pub limits: Limits,
-    /// Room that pruning leaves below its target, in bytes.
+    /// Bytes that pruning leaves free below its target.
     pub prune_buffer_bytes: u64,
-    /// Bytes that survivors of hints may take before they are written as a run, whatever the budget allows.
+    /// Maximum bytes of survivors of hints in memory before they are written as a run, however large the budget is.
     pub hinted_run_bytes_max: usize,
-    /// Bytes of a packed file or a pipe that are imported at a time.
+    /// Bytes of a packed file or a pipe that are imported in one piece.
     pub import_piece_bytes: usize,
-    /// How long the pipeline waits for a block from peers before other things are looked at.
+    /// How long the pipeline waits for a block from peers before it ends the run.
     pub arrival_patience: Duration,
-    /// Blocks that a sync plans for one run of the pipeline.
+    /// Maximum number of blocks that a sync plans for one run of the pipeline.
     pub run_blocks_max: u32,
-    /// Whether [`Options::dbcache_bytes`] was chosen by [`crate::pipeline::machine_memory`], and follows what is left from then on.
+    /// Whether [`crate::pipeline::machine_memory`] chose [`Options::dbcache_bytes`] and keeps adjusting it to free
+    /// memory.
     pub dbcache_follows: bool,
-    /// `-checkblockindex`: the number of changes of the chain after which the block index is checked; 0: never.
+    /// `-checkblockindex`: checks the block index after this many changes of the chain; 0 disables the check.
     pub check_block_index: u32,
-    /// `-maxtipage`: age of the tip, in seconds, above which the initial block download goes on.
+    /// `-maxtipage`: the initial block download lasts while the tip is older than this, in seconds.
     pub tip_age_max_s: u64,
 }
 

@@ -47,7 +47,7 @@ impl DataDir<'_> {
     ///
     /// # Errors
     ///
-    /// An index that is damaged or does not go with the chain, blocks that are pruned or damaged, or what the system says.
+    /// An index that is damaged or does not go with the chain, blocks that are pruned or damaged, or an I/O error.
     pub(crate) fn open_indexes(&self, kinds: &[IndexKind], tip: NodeId) -> Result<Ended, Fault> {
         if kinds.is_empty() || self.indexing.get().is_some() {
             return Ok(Ended::Done);
@@ -98,7 +98,7 @@ impl DataDir<'_> {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn finish_indexes(&self, tip: NodeId) -> Result<(), Fault> {
         self.commit_indexes(tip)?;
         self.fed_indexes().map_or(Ok(()), |indexing| indexing.settle(&self.reporter))
@@ -318,7 +318,7 @@ impl DataDir<'_> {
     ///
     /// # Errors
     ///
-    /// Files that are damaged or missing, or what the system says.
+    /// Files that are damaged or missing, or an I/O error.
     pub(crate) fn index_block(&self, node: NodeId, wanted: &Wanted) -> Result<(IndexedBlock, BlockRecords), Fault> {
         let block = self.indexed(node);
         // Every program has this one, whatever its files hold.

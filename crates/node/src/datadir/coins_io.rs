@@ -97,7 +97,7 @@ impl CoinsIo {
     ///
     /// # Errors
     ///
-    /// A damaged table or coin, or what the system says.
+    /// A damaged table or coin, or an I/O error.
     pub(crate) fn look_up(&self, keys: &[CoinKey], found: &mut dyn FnMut(usize, &[u8])) -> Result<(), Fault> {
         let mut damaged = None;
         let view = self.chainstate.view();
@@ -116,7 +116,7 @@ impl CoinsIo {
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     pub(crate) fn has_any(&self, keys: &[CoinKey]) -> Result<bool, Fault> {
         Ok(self.chainstate.view().has_any(keys)?)
     }
@@ -147,7 +147,7 @@ impl CoinsIo {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn begin_commit(
         &self,
         reporter: &Reporter<'_>,
@@ -175,7 +175,7 @@ impl CoinsIo {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn write_part(&self, first_group: usize, groups: &[Generation]) -> Result<(), Fault> {
         let commit = self.lock().commit.clone().expect("a commit was begun");
         let first_shard = first_group * coins::ops::SHARDS_PER_GROUP;
@@ -203,7 +203,7 @@ impl CoinsIo {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn finish_commit(&self, reporter: &Reporter<'_>) -> Result<Flushed, Fault> {
         let commit = self.lock().commit.take().expect("a commit was begun");
         let commit = Arc::into_inner(commit).expect("every part was written before");
@@ -228,7 +228,7 @@ impl CoinsIo {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn compact(&self, reporter: &Reporter<'_>) -> Result<bool, Fault> {
         match self.compact_some(reporter) {
             Err(fault) if fault.is_no_space() => {
@@ -300,7 +300,7 @@ impl CoinsIo {
     ///
     /// # Errors
     ///
-    /// What the system says, a full disk included.
+    /// An I/O error, a full disk included.
     pub(crate) fn settle(&self) -> store::Result<()> {
         self.chainstate.settle()
     }

@@ -112,7 +112,7 @@ impl BlockFeed {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn next(
         &self,
         index: &SharedIndex,

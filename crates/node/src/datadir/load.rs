@@ -21,7 +21,7 @@ impl DataDir<'_> {
     ///
     /// # Errors
     ///
-    /// What the system says of the file that they are in.
+    /// An I/O error of the file that they are in.
     pub(crate) fn keep_bare_headers(&self, now: i64) -> Result<(), Fault> {
         for header in store::reindex::kept_headers(&self.disk, &self.layout)? {
             // What does not hold any more is not taken: the file is not Core's, and has no checksum.
@@ -106,7 +106,7 @@ impl DataDir<'_> {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn write_genesis(&self) -> Result<(), Fault> {
         let genesis = *self.index.read().body(GENESIS);
         if genesis.location().is_some() || genesis.is_pruned() {

@@ -86,7 +86,7 @@ pub(crate) fn clock(options: &Options) -> Result<i64, Fault> {
 ///
 /// # Errors
 ///
-/// The data directory is another network's, in use, or has no block files that are needed; what the system says.
+/// The data directory is another network's, in use, or has no block files that are needed; an I/O error.
 pub(crate) fn lock(options: &Options, events: Events<'_>, needs_blocks: bool) -> Result<Locked, Fault> {
     // The log lies in the data directory.
     let reporter = Reporter::new(events, Log::none(), &options.stop);

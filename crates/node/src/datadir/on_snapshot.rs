@@ -102,7 +102,7 @@ impl<'e> DataDir<'e> {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn with_other_coins(
         self,
         dir: &Path,

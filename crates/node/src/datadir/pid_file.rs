@@ -20,7 +20,7 @@ impl PidFile {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn write(disk: &Arc<dyn Disk>, net_dir: &Path, file: &Path) -> store::Result<PidFile> {
         let path = net_dir.join(file);
         let dir = path.parent().unwrap_or(net_dir).to_owned();

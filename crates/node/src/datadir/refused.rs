@@ -52,7 +52,7 @@ impl RefusedFile {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn keep(&self, index: &SharedIndex, reporter: &Reporter<'_>) -> Result<(), Fault> {
         let mut kept = lock(&self.kept);
         let (refused, bytes) = {

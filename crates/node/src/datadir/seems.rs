@@ -11,7 +11,7 @@ use store::{FaultKind, Layout};
 ///
 /// # Errors
 ///
-/// It is missing, a link that leads nowhere, or what the system says.
+/// It is missing, a link that leads nowhere, or an I/O error.
 pub(crate) fn seems(options: &Options, layout: &Layout) -> Result<Option<Seems>, Fault> {
     layout.check(&*options.disk)?;
     let known = Chain::ALL.map(|chain| known(&Params::new(chain)));

@@ -82,7 +82,7 @@ impl DataDir<'_> {
     ///
     /// # Errors
     ///
-    /// What the system says; or as [`DataDir::check_block`].
+    /// An I/O error; or as [`DataDir::check_block`].
     pub(crate) fn store_block(
         &self,
         id: NodeId,

@@ -12,7 +12,7 @@ use store::chainstate::CoinsPart;
 ///
 /// # Errors
 ///
-/// What the system says.
+/// An I/O error.
 pub(super) fn write(first_shard: usize, groups: &[Generation], mut part: CoinsPart) -> store::Result<()> {
     let mut records: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
     for (within, table) in groups.iter().flat_map(|group| &group.tables).enumerate() {

@@ -91,7 +91,7 @@ impl DataDir<'_> {
     ///
     /// # Errors
     ///
-    /// What the system says but for that.
+    /// An I/O error but for that.
     pub(crate) fn keep_totals(&self, tip: NodeId) -> Result<(), Fault> {
         let Some(totals) = lock(&self.totals).at(tip) else { return Ok(()) };
         let own = self.private_dir();
@@ -109,7 +109,7 @@ impl DataDir<'_> {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn commit_if_due(&self, engine: &mut Engine<'_>) -> Result<(), Fault> {
         let is_wanted = self.coins.is_commit_late(self.options.commit_interval) || engine.pipeline.is_full();
         if (is_wanted && engine.pipeline.has_changes()) || self.prune_is_due() {

@@ -95,7 +95,7 @@ impl DataDir<'_> {
     ///
     /// # Errors
     ///
-    /// A block file that cannot be read, or what the system says.
+    /// A block file that cannot be read, or an I/O error.
     pub(crate) fn take_in_unindexed(&self, now: i64) -> Result<(), Fault> {
         let Unnamed { files, bytes, cut } = self.unnamed()?;
         if bytes >= SAID_BYTES_MIN {

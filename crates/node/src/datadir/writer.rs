@@ -163,7 +163,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn append_block(
         &self,
         reporter: &Reporter<'_>,
@@ -193,7 +193,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn begin_new_file(&self, reporter: &Reporter<'_>) -> Result<(), Fault> {
         let mut is_new = None;
         reporter.with_room(|| {
@@ -209,7 +209,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     ///
     /// Source: Bitcoin Core b88bffe, `BlockManager::BlockfileTypeForHeight`, `FindNextBlockPos`.
     pub(crate) fn keep_apart(&self, reporter: &Reporter<'_>, base: Height) -> Result<(), Fault> {
@@ -254,7 +254,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn keep_together(&self, reporter: &Reporter<'_>) -> Result<(), Fault> {
         reporter.with_room(|| -> store::Result<()> {
             let mut state = self.lock();
@@ -270,7 +270,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn append_undo(&self, reporter: &Reporter<'_>, file: u32, record: &[u8]) -> Result<u32, Fault> {
         reporter.with_room(|| {
             let WriterState { infos, undo, .. } = &mut *self.lock();
@@ -282,7 +282,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// What the system says, a full disk included.
+    /// An I/O error, a full disk included.
     pub(crate) fn write_out_blocks(&self) -> store::Result<()> {
         self.lock().writers().try_for_each(BlockWriter::write_out)
     }
@@ -300,7 +300,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// Such a file; what the system says.
+    /// Such a file; an I/O error.
     pub(crate) fn check_files(&self) -> store::Result<()> {
         let gone = self.presence.look()?;
         gone.check(&self.lock().infos)
@@ -311,7 +311,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// What the system says; a file is gone that the index counts on.
+    /// An I/O error; a file is gone that the index counts on.
     pub(crate) fn commit(&self, reporter: &Reporter<'_>, reindexing: Option<bool>) -> Result<(), Fault> {
         let _commit = self.begin_commit();
         self.check_files()?;
@@ -353,7 +353,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// What the system says, a full disk included.
+    /// An I/O error, a full disk included.
     pub(crate) fn settle(&self) -> store::Result<()> {
         self.db.settle()
     }

@@ -1,4 +1,4 @@
-//! Changes of the chain that others ask for: headers and blocks to be taken in, marks, pruning.
+//! Changes of the chain on request: new headers and blocks, validity marks, pruning.
 //!
 //! Source: Bitcoin Core b88bffe, validation.cpp, `ProcessNewBlock`, `AcceptBlock`, `InvalidateBlock`, `ResetBlockFailureFlags`,
 //! `PreciousBlock`; rpc/mining.cpp, `submitblock`.
@@ -16,34 +16,34 @@ use crate::pipeline::recheck::{self, Alone, Answer, Check, Question};
 use consensus::{BlockError, Cleanup, Rule, ScriptCheckReason, flags};
 use primitives::{Header, Height, MedianTime};
 
-/// Blocks that are taken off on demand of which the transactions may wait for another block. Source: Core's
+/// `invalidate` returns the transactions of at most this many disconnected blocks to the mempool. Source: Core's
 /// `InvalidateBlock`.
 const RETURNED_BLOCKS_MAX: u32 = 10;
 
-/// What became of a block. Texts are Core's reject reasons.
+/// Result of submitting a block. Texts are Core's reject reasons.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Submitted {
     /// It is connected.
     Connected,
-    /// It was there.
+    /// It was already stored.
     Duplicate,
-    /// It is stored, and was not judged: of a chain that is not the best one, or on a block that proved bad.
+    /// It is stored but not fully validated: it is on a side branch, or on an invalid block.
     Inconclusive,
-    /// A rule refuses it.
+    /// It breaks a rule: the reject reason.
     Refused(String),
 }
 
-/// Core's word for an error that was written with its place.
+/// Core's reject reason: the text of an error up to the details of its place.
 fn reason(text: &str) -> String {
     text.split(", ").next().unwrap_or_default().to_owned()
 }
 
 impl Quiet<'_, '_, '_> {
-    /// Takes a header in.
+    /// Adds a header to the header tree.
     ///
     /// # Errors
     ///
-    /// Core's reject reason, where a rule refuses it.
+    /// Core's reject reason if the header breaks a rule.
     pub fn submit_header(&mut self, header: &Header) -> Result<NodeId, String> {
         let now = i64::try_from(unix_seconds(self.datadir.options.clock)).unwrap_or(i64::MAX);
         let hash = header.hash();
@@ -64,11 +64,11 @@ impl Quiet<'_, '_, '_> {
         index.accept(self.datadir.params, header, hash, now).map_err(|error| error.reject_reason().into_owned())
     }
 
-    /// Takes a block in, stores it, and brings the chain to its best block. `bytes` is one block and nothing behind it.
+    /// Stores a block and activates the best chain. `bytes` is exactly one block.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub fn submit_block(&mut self, bytes: &[u8]) -> Result<Submitted, Fault> {
         let Some(header) = bytes.first_chunk().map(|header| Header(*header)) else {
             return Ok(Submitted::Refused("bad-blk-length".to_owned()));
@@ -100,18 +100,19 @@ impl Quiet<'_, '_, '_> {
             (index.body(id).validity(), index.headers().fate(id))
         };
         Ok(match (validity, fate) {
-            // The chain may have left it again, for another block of it was refused.
+            // The chain may have left it again because another block on it was refused.
             (Validity::Scripts, _) => Submitted::Connected,
             (_, Fate::Failed) => {
                 let why = self.engine.reason_of(id);
                 Submitted::Refused(why.map_or_else(|| "rejected".to_owned(), reason))
             }
-            // One below it was refused: of this one nothing is known.
+            // A block below it was refused: this one was not validated.
             (_, Fate::FailedParent | Fate::Open) => Submitted::Inconclusive,
         })
     }
 
-    /// The rule of `CheckBlock` that a block breaks, whatever its place in the chain: then its header is not taken in.
+    /// The rule of `CheckBlock` that a block breaks regardless of its place in the chain. Its header is then
+    /// not added either.
     fn check_block(&self, header: &Header, bytes: &[u8]) -> Option<BlockError> {
         let hash = header.hash();
         if let Err(rule) = consensus::header::check_proof_of_work(self.datadir.params, &hash, header.bits()) {
@@ -129,12 +130,12 @@ impl Quiet<'_, '_, '_> {
         refused.filter(|(_, check)| *check == Check::CheckBlock).map(|(error, _)| error)
     }
 
-    /// Judges a block that would stand on the tip, without storing anything of it; gives the first rule that it breaks, in Core's
-    /// form "reason, debug message". `bytes` is one block and nothing behind it, with its proof of work.
+    /// Validates a block on top of the tip without storing it. Returns the first rule that it breaks, in Core's form
+    /// "reason, debug message". `bytes` is exactly one block, with its proof of work.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     ///
     /// Source: Bitcoin Core b88bffe, `TestBlockValidity`.
     pub fn test_block(&mut self, bytes: &[u8]) -> Result<Option<String>, Fault> {
@@ -174,12 +175,12 @@ impl Quiet<'_, '_, '_> {
         })
     }
 
-    /// Takes a block and what stands on it off the chain, for ever marked as invalid, and goes to the best chain without it.
-    /// Gives a reason where the blocks to be taken off are not there.
+    /// Marks a block and its descendants as permanently invalid, disconnects them, and activates the best remaining
+    /// chain. Returns a reason if block or undo data needed for that is missing.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub fn invalidate(&mut self, id: NodeId) -> Result<Result<(), String>, Fault> {
         if id == GENESIS {
             return Ok(Ok(()));
@@ -199,14 +200,14 @@ impl Quiet<'_, '_, '_> {
                 return Ok(Err("Shutting down".to_owned()));
             }
         }
-        // Of blocks beyond those nothing waits.
+        // Transactions of deeper blocks are not kept.
         self.engine.rest(false)?;
         self.datadir.index.write().invalid(id);
         self.activate()?;
         Ok(Ok(()))
     }
 
-    /// Why the chain cannot go back to below a block.
+    /// Why the chain cannot be rewound to below a block; `None` if it can.
     fn why_not_off(&self, id: NodeId) -> Option<String> {
         let index = self.datadir.index.read();
         if !index.is_active(id) {
@@ -217,33 +218,33 @@ impl Quiet<'_, '_, '_> {
         Some(format!("Failed to read block {}: its data is pruned", index.headers().hash(*absent)))
     }
 
-    /// Takes the marks off a block, its ancestors and what stands on it, and goes to the best chain.
+    /// Removes the invalid marks of a block, its ancestors and its descendants, and activates the best chain.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub fn reconsider(&mut self, id: NodeId) -> Result<(), Fault> {
         self.datadir.index.write().reconsider(id);
         self.activate()
     }
 
-    /// Prefers a block to others with as much work, and goes to the best chain.
+    /// Prefers a block over others with equal work, and activates the best chain.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub fn prefer(&mut self, id: NodeId) -> Result<(), Fault> {
         let (tip, _) = self.tip();
         self.datadir.index.write().precious(id, tip);
         self.activate()
     }
 
-    /// Removes block and undo files of which every block lies at or below `height`; the last 288 blocks stay. Gives the height
-    /// of the last block that is gone; none where all are there.
+    /// Removes block and undo files whose blocks are all at or below `height`; the last 288 blocks stay. Returns the
+    /// height of the last removed block; `None` if no block is pruned.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     ///
     /// Source: Bitcoin Core b88bffe, `FindFilesToPruneManual`, `GetPruneHeight`.
     pub fn prune_to(&mut self, height: Height) -> Result<Option<Height>, Fault> {

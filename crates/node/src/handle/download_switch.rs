@@ -1,18 +1,18 @@
-//! The switch with which a person pauses the download of blocks, and resumes it.
+//! A switch that pauses and resumes the block download.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether a person paused the download: by a call or a signal.
+/// Whether the user paused the download, by a call or a signal.
 #[derive(Debug, Default)]
 pub struct DownloadSwitch(AtomicBool);
 
 impl DownloadSwitch {
-    /// No block is asked for from here on.
+    /// Stops requesting blocks.
     pub fn pause(&self) {
         self.0.store(true, Relaxed);
     }
 
-    /// Blocks are asked for again.
+    /// Requests blocks again.
     pub fn resume(&self) {
         self.0.store(false, Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What any thread may read of a job while it works.
+//! The state of a running job that any thread may read.
 
 use crate::chain::headers;
 use crate::chain::index::SharedIndex;
@@ -24,16 +24,16 @@ use store::blockfiles::BlockFiles;
 use store::undofiles::UndoFiles;
 use sys::spill::Spill;
 
-/// A job's shared parts. None of its methods waits for the pipeline; a lock of the index that is taken through [`Live::index`]
-/// must not be held while something is formatted or read from a disk.
+/// Shared parts of a job. No method waits for the pipeline. Do not hold a lock from [`Live::index`] while formatting or
+/// reading from disk.
 pub struct Live {
     /// Every known block.
     pub index: Arc<SharedIndex>,
-    /// How far the job is.
+    /// Progress of the job.
     pub figures: Figures,
-    /// What is wrong with the chain.
+    /// Warnings about the chain.
     pub alerts: Arc<Alerts>,
-    /// Where the time goes.
+    /// Time spent in each stage.
     pub stats: Arc<Stats>,
     /// The options of the job.
     pub options: Options,
@@ -51,7 +51,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// The parts of a data directory that is open.
+    /// The shared parts of an open data directory.
     pub(crate) fn of(datadir: &DataDir<'_>, stats: Arc<Stats>, inbox: Arc<dyn Inbox>) -> Live {
         Live {
             index: datadir.index.clone(),
@@ -78,12 +78,12 @@ impl Live {
         &self.options.params
     }
 
-    /// Where this network's files lie; debug.log is one of them.
+    /// The network's directory, which contains debug.log.
     pub fn net_dir(&self) -> &Path {
         &self.net_dir
     }
 
-    /// Where block and undo files lie.
+    /// The directory of block and undo files.
     pub fn blocks_dir(&self) -> &Path {
         &self.blocks_dir
     }
@@ -98,27 +98,27 @@ impl Live {
         unix_seconds(self.options.clock)
     }
 
-    /// The connections, once they are begun.
+    /// The peer-to-peer network; `None` until it is started.
     pub fn network(&self) -> Option<&Arc<Network>> {
         self.network.get()
     }
 
-    /// The base block of a snapshot whose past is not validated.
+    /// The base block of a snapshot while the blocks below it are not validated.
     pub fn assumed(&self) -> Option<NodeId> {
         self.assumed.map(|assumed| assumed.base)
     }
 
-    /// Whether block files are removed, or were.
+    /// Whether block files are removed now, or were earlier.
     pub fn is_pruned(&self) -> bool {
         self.options.prune != Prune::Off || self.writer.is_pruned()
     }
 
-    /// Bytes of block and undo files. Source: Bitcoin Core b88bffe, `BlockManager::CalculateCurrentUsage`.
+    /// Size of block and undo files in bytes. Source: Bitcoin Core b88bffe, `BlockManager::CalculateCurrentUsage`.
     pub fn usage_bytes(&self) -> u64 {
         self.writer.usage_bytes()
     }
 
-    /// The bytes of a block as they are stored; `None` where they are not there (any more).
+    /// The stored bytes of a block; `None` if it was not stored or is pruned.
     ///
     /// # Errors
     ///
@@ -126,20 +126,20 @@ impl Live {
     pub fn block(&self, id: NodeId) -> Result<Option<Vec<u8>>, Fault> {
         let place = self.index.read().place(id);
         let Some((at, size)) = place.and_then(|at| Some((at.file_pos()?, at.size))) else { return Ok(None) };
-        // What was stored just now may still be in the writer's buffer.
+        // The block may still be in the writer's buffer.
         self.writer.write_out_blocks()?;
         match self.files.read_block(at) {
             Ok(mut bytes) => {
                 bytes.truncate(size as usize);
                 Ok(Some(bytes))
             }
-            // Unless it was pruned meanwhile.
+            // The block may have been pruned meanwhile.
             Err(_) if self.index.read().place(id).is_none() => Ok(None),
             Err(why) => Err(why.into()),
         }
     }
 
-    /// The undo data of a block that was connected; `None` where it is not there (any more). Genesis has none.
+    /// The undo data of a connected block; `None` if it is missing or pruned. Genesis has no undo data.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl Live {
         }
     }
 
-    /// The optional indexes that are kept, and the blocks that they stand at; `None` before genesis.
+    /// The optional indexes, each with its best block; `None` if it has no block yet.
     pub fn index_positions(&self) -> Vec<(IndexKind, Option<BlockHash>)> {
         let positions = self.indexing.get().map(Indexing::positions).unwrap_or_default();
         positions.into_iter().map(|(kind, _, best)| (kind, best)).collect()
@@ -177,13 +177,13 @@ impl Live {
         !headers::is_initial(work, time, self.options.minimum_chain_work, age, self.unix_time())
     }
 
-    /// Connections are begun.
+    /// Stores the network once it is started.
     pub(crate) fn set_network(&self, network: Arc<Network>) {
-        // A job begins them once.
+        // A job starts it once.
         let _ = self.network.set(network);
     }
 
-    /// Wakes the job's thread, where it waits for a block.
+    /// Wakes the job's thread if it waits for a block.
     pub(crate) fn wake(&self) {
         self.inbox.arrived();
     }

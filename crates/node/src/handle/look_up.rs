@@ -1,7 +1,7 @@
-//! Look-ups in the optional indexes and in the coins, for other threads while a job works.
+//! Look-ups in the optional indexes and in the coins by other threads, while a job works.
 //!
-//! An index answers for what was committed of it: who wants the last blocks asks the job to commit first (`Quiet::flush`).
-//! Those of silent payments are of no call of Core's.
+//! An index answers from its last commit; a caller that needs the latest blocks asks the job to commit first
+//! (`Quiet::flush`). The silent payment look-ups have no counterpart in Core.
 //! Source: Bitcoin Core b88bffe, index/txindex.cpp (`FindTx`), index/txospenderindex.cpp (`FindSpender`),
 //! index/blockfilterindex.cpp, index/coinstatsindex.cpp.
 
@@ -19,7 +19,7 @@ use store::FilePos;
 use store::chainstate::CoinsView;
 use store::indexes::{IndexDb, read_filter};
 
-/// Bytes of a header.
+/// Size of a header in bytes.
 const HEADER_BYTES: usize = 80;
 
 impl Live {
@@ -27,27 +27,28 @@ impl Live {
         self.indexing.get()?.db(kind)
     }
 
-    /// Whether an index is kept.
+    /// Whether an index is maintained.
     pub fn has_index(&self, kind: IndexKind) -> bool {
         self.index_db(kind).is_some()
     }
 
-    /// The block that an index stands at, as far as it is committed; `None` before genesis, and for an index that is not kept.
+    /// The best block of an index, as committed; `None` before genesis, and for an index that is not maintained.
     ///
     /// # Errors
     ///
-    /// A damaged table or record, or what the system says.
+    /// A damaged table or record, or an I/O error.
     pub fn indexed_tip(&self, kind: IndexKind) -> Result<Option<NodeId>, Fault> {
         let Some(db) = self.index_db(kind) else { return Ok(None) };
         let best = db.best_block()?;
         Ok(best.and_then(|best| self.index.headers().find(&best)))
     }
 
-    /// A transaction and its block, by txindex: of the active chain first, then what was connected last.
+    /// A transaction and its block, from txindex. A block of the active chain is preferred, then the one connected
+    /// last.
     ///
     /// # Errors
     ///
-    /// A damaged table or record, a block that cannot be read, or what the system says.
+    /// A damaged table or record, a block that cannot be read, or an I/O error.
     pub fn transaction(&self, txid: &Txid) -> Result<Option<(Vec<u8>, NodeId)>, Fault> {
         let Some(db) = self.index_db(IndexKind::Tx) else { return Ok(None) };
         let (places, legacy) = tx_places(&db, txid)?;
@@ -100,11 +101,11 @@ impl Live {
         Ok(None)
     }
 
-    /// The filter of a block, and its filter header; `None` where the index has none of it.
+    /// The filter of a block, and its filter header; `None` if the index does not have it.
     ///
     /// # Errors
     ///
-    /// As [`Live::transaction`], of the filters' files.
+    /// Those of [`Live::transaction`], for the filter files.
     pub fn block_filter(&self, id: NodeId) -> Result<Option<(Vec<u8>, Hash256)>, Fault> {
         let Some(db) = self.index_db(IndexKind::BlockFilter) else { return Ok(None) };
         let Some(row) = self.filter_row(&db, id)? else { return Ok(None) };
@@ -117,7 +118,7 @@ impl Live {
         Ok(Some((filter, row.header)))
     }
 
-    /// The filter header of a block; `None` where the index has none of it.
+    /// The filter header of a block; `None` if the index does not have it.
     ///
     /// # Errors
     ///
@@ -132,7 +133,7 @@ impl Live {
         Ok(stored_row(db, hash, height, FilterRow::decode)?)
     }
 
-    /// Statistics of the set behind a block; `None` where coinstatsindex has none of it.
+    /// Statistics of the UTXO set after a block; `None` if coinstatsindex does not have it.
     ///
     /// # Errors
     ///
@@ -143,7 +144,7 @@ impl Live {
         Ok(stored_row(&db, hash, height, StatsRow::decode)?)
     }
 
-    /// The transactions of a block that may pay silently; `None` where silentpaymentindex has none of it.
+    /// The transactions of a block that may be silent payments; `None` if silentpaymentindex does not have it.
     ///
     /// # Errors
     ///
@@ -154,7 +155,7 @@ impl Live {
         silent_entries(&db, hash, height)
     }
 
-    /// These of a block with their ids and outputs; `None` where the block is not there (any more).
+    /// These transactions of a block, with their txids and outputs; `None` if the block is missing or pruned.
     ///
     /// # Errors
     ///
@@ -170,8 +171,8 @@ impl Live {
         (headers.hash(id), headers.height(id))
     }
 
-    /// `bytes` bytes of a block from `from` on, read alone. The outer `None`: the block is not there (any more); the inner
-    /// one: it has no such part.
+    /// Reads only `bytes` bytes of a block, starting at `from`. The outer `None`: the block is missing or pruned. The
+    /// inner `None`: the range exceeds the block.
     ///
     /// # Errors
     ///
@@ -185,34 +186,34 @@ impl Live {
         self.writer.write_out_blocks()?;
         match self.files.read_block_part(at, from, bytes) {
             Ok(part) => Ok(Some(part)),
-            // Unless it was pruned meanwhile.
+            // The block may have been pruned meanwhile.
             Err(_) if self.index.read().place(id).is_none() => Ok(None),
             Err(why) => Err(why.into()),
         }
     }
 }
 
-/// The transaction of this id, where it begins at `offset`.
+/// The transaction at `offset`, if it has this txid.
 fn transaction_at(block: &[u8], offset: usize, txid: &Txid) -> Option<Vec<u8>> {
     let mut tables = Tables::new();
     let tx = tables.parse_transaction(block.get(offset..)?).ok()?;
     (tx.txid() == *txid).then(|| tx.bytes().to_vec())
 }
 
-/// Counts and hashes the coins of a view with `par` threads. Height and best block are the caller's to fill in.
+/// Counts and hashes the coins of a view with `par` threads. The caller fills in height and best block.
 ///
 /// # Errors
 ///
-/// A damaged table or coin, or what the system says.
+/// A damaged table or coin, or an I/O error.
 pub fn set_info(view: &CoinsView, hash: SetHash, par: usize) -> Result<SetInfo, Fault> {
     crate::utxo_stats::setinfo::set_info(view, hash, false, par)
 }
 
-/// Hands every coin of a view to `take`, in the order of their keys, with its stored bytes, until that says `false`.
+/// Passes every coin of a view to `take`, in key order and with its stored bytes, until `take` returns `false`.
 ///
 /// # Errors
 ///
-/// A damaged table, or what the system says.
+/// A damaged table, or an I/O error.
 pub fn walk_coins(view: &CoinsView, mut take: impl FnMut(OutPoint, &[u8]) -> bool) -> Result<(), Fault> {
     let mut coins = view.coins()?;
     while let Some((outpoint, stored)) = coins.next_coin()? {
@@ -223,11 +224,11 @@ pub fn walk_coins(view: &CoinsView, mut take: impl FnMut(OutPoint, &[u8]) -> boo
     Ok(())
 }
 
-/// A stored coin of a view, taken apart.
+/// Decodes a stored coin of a view.
 ///
 /// # Errors
 ///
-/// The table holds something else under its key.
+/// The stored bytes are not a valid coin.
 pub fn decode_coin<'c>(view: &CoinsView, outpoint: &OutPoint, stored: &'c [u8]) -> Result<CoinRef<'c>, Fault> {
     Ok(crate::utxo_stats::setinfo::decode(view, outpoint, stored)?)
 }

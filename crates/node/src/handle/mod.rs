@@ -1,10 +1,10 @@
-//! A handle into a running sync: what others may see of it, and what they may ask it to do.
+//! A handle to a running sync, with which other threads read its state and request changes.
 //!
-//! [`Handle::live`] gives what any thread may read while the job works: the block index behind its lock, files, counters.
-//! [`Handle::ask`] has the job's own thread do something at a point where no block is in flight: only there coins are those
-//! of the tip, and only there the chain may be changed. `turn` says when that is.
+//! [`Handle::live`] returns the state that any thread may read while the job works: the block index behind its lock,
+//! files, counters. [`Handle::ask`] runs a closure on the job's own thread at a point where no block is in flight. Only
+//! there do the coins match the tip, and only there may the chain be changed. `datadir::turn` decides when that is.
 //!
-//! Absent on purpose: the form of questions and answers (crate `server`).
+//! Absent on purpose: request and response formats (crate `server`).
 
 mod change;
 mod download_switch;
@@ -35,45 +35,45 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-/// Time between two looks whether calls of others have ended.
+/// Pause between two checks whether other threads have released the databases.
 const READERS_PAUSE: Duration = Duration::from_millis(5);
 
-/// What the job's thread does for another one.
+/// A closure that another thread runs on the job's thread.
 type Task = Box<dyn FnOnce(&mut Quiet<'_, '_, '_>) -> Result<(), Fault> + Send>;
 
-/// Why a question has no answer.
+/// Why a request has no result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unanswered {
-    /// The data directory is being opened: this is what is done at the moment.
+    /// The data directory is still being opened: the current step.
     Opening(String),
     /// The job ended.
     Ended,
 }
 
-/// The handle: made before the job, and given to it ([`crate::session::options::SyncOptions`]).
+/// The handle: created before the job and passed to it ([`crate::session::options::SyncOptions`]).
 pub struct Handle {
     started: Instant,
     state: Mutex<HandleState>,
     turn: Arc<Turn>,
-    /// Core's latch: once the tip was recent, the initial block download is over.
+    /// Core's latch: set once the tip was recent, which ends the initial block download.
     is_current: AtomicBool,
-    /// Where the chain below a snapshot stands.
+    /// Height of the validated chain below a snapshot.
     past_height: AtomicHeight,
-    /// Weight and transactions of the last block that was made here.
+    /// Weight and transaction count of the last block assembled here.
     last_made: Mutex<Option<(u64, u64)>>,
     mempool: Arc<Mempool>,
     download: Arc<DownloadSwitch>,
-    /// A snapshot that is to be loaded, for which the job leaves its work.
+    /// A requested snapshot: the job interrupts its work to load it.
     load: Mutex<Option<LoadRequest>>,
 }
 
-/// A snapshot that is to be loaded, and who is told.
+/// A requested snapshot, and the channel for the result.
 pub(crate) struct LoadRequest {
     pub(crate) path: PathBuf,
     pub(crate) answer: SyncSender<LoadResult>,
 }
 
-/// What became of a snapshot.
+/// The result of loading a snapshot.
 type LoadResult = Result<Loaded, NotLoaded>;
 
 /// Why a snapshot was not loaded.
@@ -81,30 +81,30 @@ type LoadResult = Result<Loaded, NotLoaded>;
 pub enum NotLoaded {
     /// The file cannot be opened.
     Unopened,
-    /// It does not begin as a snapshot of this network does.
+    /// It does not begin like a snapshot of this network.
     Metadata(String),
-    /// It does not go together with the chain, or is not whole.
+    /// It does not fit the chain, or is incomplete.
     Refused(String),
 }
 
 /// A snapshot that was loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct Loaded {
-    /// Its coins.
+    /// Number of coins in it.
     pub coins: u64,
     /// Hash of its base block.
     pub base: BlockHash,
-    /// Height of it.
+    /// Height of its base block.
     pub height: Height,
 }
 
 struct HandleState {
     live: Option<Arc<Live>>,
-    /// The last one that was published: calls may hold it longer than the job.
+    /// The last published state: callers may hold it longer than the job does.
     last: Weak<Live>,
-    /// What became of a snapshot, for the call that waits: it is told when other calls are answered again.
+    /// The result of a snapshot, sent to the waiting caller once other requests are answered again.
     loaded: Option<(SyncSender<LoadResult>, LoadResult)>,
-    /// What is done before there is one.
+    /// The current step while the data directory is being opened.
     opening: String,
     tasks: VecDeque<Task>,
 }
@@ -112,7 +112,7 @@ struct HandleState {
 impl HandleState {
     fn tell_loaded(&mut self) {
         if let Some((answer, result)) = self.loaded.take() {
-            // The caller may be gone: what was loaded stands.
+            // The caller may have disconnected: the snapshot stays loaded.
             let _ = answer.send(result);
         }
     }
@@ -143,12 +143,12 @@ impl Default for Handle {
 }
 
 impl Handle {
-    /// Time since the handle was made, at the start of the program.
+    /// Time since the handle was created at program start.
     pub fn uptime(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// What may be read of the job.
+    /// The state of the job that other threads may read.
     ///
     /// # Errors
     ///
@@ -158,13 +158,13 @@ impl Handle {
         state.live.clone().ok_or_else(|| Unanswered::Opening(state.opening.clone()))
     }
 
-    /// What is done before the data directory is open, for who asks meanwhile.
+    /// Sets the current step of opening the data directory, for requests that arrive meanwhile.
     pub fn opening(&self, what: &str) {
         what.clone_into(&mut lock(&self.state).opening);
     }
 
-    /// Has the job's thread do `work`, and waits for that. The caller must hold no lock. A fault of `work` ends the job: what is
-    /// no fault of the disk or of the program belongs into `R`.
+    /// Runs `work` on the job's thread and waits for its result. The caller must hold no lock. A fault that `work`
+    /// returns ends the job: return errors other than faults of the disk or the program in `R`.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl Handle {
     ) -> Result<R, Unanswered> {
         let (sender, answer) = sync_channel(1);
         let task: Task = Box::new(move |quiet| {
-            // Who asked may be gone: what was done stands.
+            // The caller may have disconnected: the work stays done.
             work(quiet).map(|result| drop(sender.send(result)))
         });
         let live = {
@@ -189,8 +189,8 @@ impl Handle {
         answer.recv().map_err(|_| Unanswered::Ended)
     }
 
-    /// Whether a sync of this handle is in Core's initial block download. Once it is over it stays over.
-    /// Source: Bitcoin Core b88bffe, `ChainstateManager::UpdateIBDStatus`.
+    /// Whether this handle's sync is in Core's initial block download. Once that is over it stays over. Source: Bitcoin
+    /// Core b88bffe, `ChainstateManager::UpdateIBDStatus`.
     pub fn is_initial_download(&self, live: &Live) -> bool {
         if !self.is_current.load(Relaxed) && live.is_tip_current() {
             self.is_current.store(true, Relaxed);
@@ -198,8 +198,9 @@ impl Handle {
         !self.is_current.load(Relaxed)
     }
 
-    /// Has the job load a snapshot of the UTXO set, and waits for that. `live` is what was looked at to find that it can be
-    /// loaded ([`crate::snapshot::check_snapshot`]). The job opens the data directory anew, so it is let go before the wait.
+    /// Makes the job load a UTXO snapshot, and waits for the result. `live` is the state on which
+    /// [`crate::snapshot::check_snapshot`] found that the snapshot can be loaded. It is dropped before the wait because
+    /// the job reopens the data directory.
     ///
     /// # Errors
     ///
@@ -219,63 +220,65 @@ impl Handle {
         }
         live.wake();
         drop(live);
-        // A question ends the run that is under way; behind it the request is seen. If the job is over, the answer says so.
+        // This task ends the current run, after which the job sees the request. If the job has ended, `recv` returns
+        // that.
         let _ = self.ask(|_| Ok(()));
         loaded.recv().map_err(|_| Unanswered::Ended)
     }
 
-    /// Whether a snapshot is to be loaded.
+    /// Whether loading a snapshot was requested.
     pub(crate) fn wants_load(&self) -> bool {
         lock(&self.load).is_some()
     }
 
-    /// The snapshot that is to be loaded; it is the caller's to answer.
+    /// Takes the requested snapshot; the caller must answer the request.
     pub(crate) fn take_load(&self) -> Option<LoadRequest> {
         lock(&self.load).take()
     }
 
-    /// Answers it once the data directory is open again.
+    /// Sets the answer to the request, which is sent when the data directory is open again.
     pub(crate) fn answer_load(&self, request: LoadRequest, result: LoadResult) {
         lock(&self.state).loaded = Some((request.answer, result));
     }
 
-    /// The job ends: a call that still waits for a snapshot hears of it, or what became of that.
+    /// Ends the job's part: a caller that still waits for a snapshot gets the result, or [`Unanswered::Ended`].
     pub(crate) fn end_load(&self) {
         drop(self.take_load());
         lock(&self.state).tell_loaded();
     }
 
-    /// Height of the chain below a snapshot.
+    /// Height of the validated chain below a snapshot.
     pub fn past_height(&self) -> Height {
         self.past_height.load(Relaxed)
     }
 
-    /// That chain was left there.
+    /// Sets the height of the validated chain below a snapshot.
     pub(crate) fn set_past_height(&self, height: Height) {
         self.past_height.store(height, Relaxed);
     }
 
-    /// Weight and number of transactions of the last block that was made here.
+    /// Weight and transaction count of the last block assembled here.
     pub fn last_made(&self) -> Option<(u64, u64)> {
         *lock(&self.last_made)
     }
 
-    /// A block was made here.
+    /// Stores weight and transaction count of a block assembled here.
     pub fn set_last_made(&self, weight: u64, transactions: u64) {
         *lock(&self.last_made) = Some((weight, transactions));
     }
 
-    /// Transactions of blocks that were disconnected, which wait for another block.
+    /// The mempool: transactions of disconnected blocks, until another block contains them.
     pub fn mempool(&self) -> &Arc<Mempool> {
         &self.mempool
     }
 
-    /// What pauses and resumes the download of a sync that was given it.
+    /// The switch that pauses and resumes the download of the sync it was passed to.
     pub fn download(&self) -> &Arc<DownloadSwitch> {
         &self.download
     }
 
-    /// A job begins on a data directory: it has its turn for others by this, and its coins are new.
+    /// Attaches a job's data directory: the job runs this handle's tasks from now on, and the mempool is cleared
+    /// because the coins are new.
     pub(crate) fn attach(&self, datadir: &mut DataDir<'_>) {
         datadir.turn = self.turn.clone();
         #[cfg(feature = "regtest-tools")]
@@ -285,13 +288,13 @@ impl Handle {
         }
     }
 
-    /// From now on, and until that is dropped, this is what may be read.
+    /// Publishes the state that other threads may read, until the returned value is dropped.
     pub(crate) fn publish(&self, live: Arc<Live>) -> Published<'_> {
         self.replace(live);
         Published(self)
     }
 
-    /// The same in place of what may be read already, without a moment in which nothing may.
+    /// Replaces the published state, with no gap in which requests fail.
     pub(crate) fn replace(&self, live: Arc<Live>) {
         let mut state = lock(&self.state);
         state.last = Arc::downgrade(&live);
@@ -299,8 +302,8 @@ impl Handle {
         state.tell_loaded();
     }
 
-    /// Waits until no call reads what was published last: it keeps the databases open, with their locks, and the job may open
-    /// them anew only behind that. `is_stopping`: nobody opens them any more.
+    /// Waits until no caller holds the last published state. That state keeps the databases open and locked, so the job
+    /// may reopen them only afterwards. Returns early if `is_stopping`: then the databases are not reopened.
     pub(crate) fn wait_for_readers(&self, is_stopping: impl Fn() -> bool) {
         let last = lock(&self.state).last.clone();
         while last.strong_count() > 0 && !is_stopping() {
@@ -308,7 +311,7 @@ impl Handle {
         }
     }
 
-    /// Does what others wait for.
+    /// Runs the tasks of other threads that are waiting.
     ///
     /// # Errors
     ///
@@ -327,12 +330,12 @@ impl Handle {
     }
 }
 
-/// A job that may be asked; it may not once this is dropped.
+/// A job that accepts requests until this is dropped.
 pub(crate) struct Published<'h>(&'h Handle);
 
 impl Drop for Published<'_> {
     fn drop(&mut self) {
-        // While the job unwinds, too: who asked hears that it ended.
+        // Also runs while the job unwinds, so that waiting callers get `Ended`.
         let Ok(mut state) = self.0.state.lock() else { return };
         let tasks = std::mem::take(&mut state.tasks);
         state.live = None;

@@ -1,4 +1,4 @@
-//! What a job's own thread does for others, at a point where no block is in flight.
+//! Access of other threads to the job's own thread, at a point where no block is in flight.
 
 use crate::chain::index::SharedIndex;
 use crate::chain::tree::NodeId;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use store::chainstate::CoinsView;
 
-/// The job, standing still: the coins are those of the tip, and the chain may be changed.
+/// The paused job: the coins match the tip, and the chain may be changed.
 pub struct Quiet<'a, 'w, 'e> {
     pub(crate) datadir: &'a DataDir<'e>,
     pub(crate) engine: &'a mut Engine<'w>,
@@ -46,27 +46,27 @@ impl Quiet<'_, '_, '_> {
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     pub fn coin(&self, outpoint: &OutPoint) -> Result<Option<Vec<u8>>, Fault> {
         self.engine.coin(outpoint)
     }
 
-    /// Commits what is connected, with the optional indexes, and gives the coins as they are then; they stay so, whatever
-    /// the job does afterwards.
+    /// Commits the connected blocks, with the optional indexes, and returns a view of the coins that later work of the
+    /// job does not change.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub fn coins(&mut self) -> Result<CoinsView, Fault> {
         self.flush()?;
         Ok(self.datadir.coins.view())
     }
 
-    /// Commits what is connected.
+    /// Commits the connected blocks.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub fn flush(&mut self) -> Result<(), Fault> {
         if self.engine.pipeline.has_changes() {
             self.engine.pipeline.flush(self.engine.tip_and_hash())?;
@@ -74,17 +74,17 @@ impl Quiet<'_, '_, '_> {
         self.datadir.write_index(None)
     }
 
-    /// Brings the chain to its best block, unless the job is to end first.
+    /// Activates the best chain, unless the job is stopping.
     ///
     /// # Errors
     ///
     /// As [`Engine::activate`].
     pub fn activate(&mut self) -> Result<(), Fault> {
-        // A request does not wait for headers that may still come: nothing else goes on meanwhile.
+        // Connects blocks without waiting for more headers: the job does nothing else meanwhile.
         self.datadir.is_asked_to_connect.store(true, Relaxed);
         let done = loop {
             match self.engine.activate() {
-                // Others wait: they are next.
+                // Other requests wait: they are served next.
                 Ok(Activated::Asked) => {}
                 Ok(Activated::Tip | Activated::StopHeight | Activated::Stopped) => break Ok(()),
                 Err(fault) => break Err(fault),
@@ -94,24 +94,24 @@ impl Quiet<'_, '_, '_> {
         done
     }
 
-    /// Judges transactions for the next block, each behind those before it, up to the first that is refused, and has them wait
-    /// for it if `offer` says so. Whether the network is one for this the caller knows.
+    /// Validates transactions for the next block, each on top of those before it, up to the first refused one. Adds
+    /// them to the mempool if `offer` requires it. The caller ensures that the network allows this.
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     #[cfg(feature = "regtest-tools")]
     pub fn offer(&self, offered: &[Vec<u8>], offer: Offer) -> Result<Vec<Result<Arc<PoolEntry>, Refusal>>, Fault> {
         let Some(mempool) = &self.datadir.mempool else { return Ok(Vec::new()) };
         self.datadir.with_next(self.tip().0, |next| mempool.offer(offered, offer, next, |outpoint| self.coin(outpoint)))
     }
 
-    /// Puts a line into debug.log.
+    /// Writes a line to debug.log.
     pub fn log(&self, line: &str) {
         self.datadir.reporter.log().line(line);
     }
 
-    /// The job is to commit and end, as after the first Ctrl-C.
+    /// Makes the job commit and end, as after the first Ctrl-C.
     pub fn stop(&self) {
         self.datadir.options.stop.store(true, Relaxed);
     }

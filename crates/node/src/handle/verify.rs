@@ -1,7 +1,7 @@
-//! Core's verifychain on a job that works: the last blocks are checked again, on coins as they were at the last commit.
+//! Core's verifychain on a running job: checks the last blocks again, on the coins of the last commit.
 //!
-//! Level 0 reads blocks, 1 checks them alone, 2 reads their undo data, 3 takes them off a set in memory, 4 puts them on it
-//! again, by the reference implementations (`pipeline::recheck`). Nothing of the job is touched.
+//! Level 0 reads blocks, 1 checks each separately, 2 reads their undo data, 3 disconnects them from a set in memory, 4
+//! reconnects them to it with the reference implementations (`pipeline::recheck`). The job's own state is not changed.
 //! Source: Bitcoin Core b88bffe, `CVerifyDB::VerifyDB`.
 
 use super::live::Live;
@@ -19,14 +19,14 @@ use std::collections::HashMap;
 use store::chainstate::CoinsView;
 use sys::spill::SpillFiles;
 
-/// The coins of a view with some taken off and some put back.
+/// The coins of a view, with changes in memory.
 struct Overlay {
     view: CoinsView,
     changed: HashMap<OutPoint, Option<Vec<u8>>>,
     bytes: usize,
 }
 
-/// What one change takes, beside its coin.
+/// Memory of one change, besides its coin.
 const CHANGE_BYTES: usize = 100;
 
 impl Overlay {
@@ -43,22 +43,22 @@ impl Overlay {
     }
 }
 
-/// How a check of the last blocks ended. Source: Core's `VerifyDBResult`.
+/// Result of checking the last blocks. Source: Core's `VerifyDBResult`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verified {
-    /// All that was asked for was checked, and is good.
+    /// All requested checks were made and passed.
     Whole,
-    /// What was checked is good; this block and those below were to be checked, too, and are pruned.
+    /// The checks that were made passed, but this block and all below it are pruned and were not checked.
     MissingBlocks(Height),
-    /// What was checked is good; coins of blocks were not, for want of memory.
+    /// The checks that were made passed, but memory did not suffice for the coins of all blocks.
     MissingCoins,
-    /// What is wrong.
+    /// A check failed: the reason.
     Wrong(String),
 }
 
 impl Live {
-    /// Checks the last `depth` blocks (0: all) up to `tip`, of which `view` has the coins, at `level` (0 to 4). Changes of coins
-    /// take `bytes_max`, and those of a block more.
+    /// Checks the last `depth` blocks (0: all) up to `tip` at `level` (0 to 4); `view` has the coins of `tip`. Changed
+    /// coins may use `bytes_max`, plus those of one block.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl Live {
         let mut taken_off = Vec::new();
         let mut verified = Verified::Whole;
         for &id in chain.iter().rev() {
-            // What was pruned is not checked, as in Core.
+            // Pruned blocks are not checked, as in Core.
             let Some(bytes) = self.block(id)? else {
                 if verified == Verified::Whole {
                     verified = Verified::MissingBlocks(self.index.headers().height(id));
@@ -102,7 +102,7 @@ impl Live {
                 continue;
             }
             let Some(undo) = self.undo(id)? else { continue };
-            // As in Core no more is taken off than the cache holds.
+            // As in Core, blocks are disconnected only while their coins fit the cache.
             if level >= 3 && coins.bytes <= bytes_max {
                 if let Some(why) = take_off(&mut coins, &header, &bytes, &undo, self.options.kernels)? {
                     return Ok(Verified::Wrong(why));
@@ -112,7 +112,7 @@ impl Live {
                 verified = Verified::MissingCoins;
             }
         }
-        // Core puts nothing on again where it did not take off all.
+        // Core reconnects only if it disconnected all blocks.
         let wrong = match level {
             4 if verified != Verified::MissingCoins => self.put_on(&mut coins, tip, taken_off)?,
             _ => None,
@@ -152,13 +152,14 @@ impl Live {
     }
 }
 
-/// Core's verifychain does not look at what `ContextualCheckBlock` does. It is looked at here, but for a witness below segwit's
-/// height: on a test network the height moves with `-testactivationheight`, and blocks that were there before stay good.
+/// Whether this error is ignored. Core's verifychain skips `ContextualCheckBlock`. Here it runs, except for witness
+/// data below segwit's height: on a test network `-testactivationheight` moves that height, and blocks from before the
+/// move stay valid.
 fn is_passed_over(error: &BlockError) -> bool {
     error.rule == Rule::UnexpectedWitness
 }
 
-/// Takes a block off; gives what does not fit.
+/// Disconnects a block; returns the inconsistency, if there is one.
 fn take_off(
     coins: &mut Overlay,
     header: &HeaderContext,
@@ -195,7 +196,7 @@ fn take_off(
     Ok(None)
 }
 
-/// What a good block does to the coins.
+/// Applies a valid block to the coins.
 fn apply(coins: &mut Overlay, header: &HeaderContext, block: &Block<'_>) {
     let mut txids = Vec::new();
     block.txids_into(&mut txids);

@@ -1,6 +1,7 @@
-//! Brings the blocks of `--from`: the threads that read them, and the network that is not asked for what files have.
+//! Supplies the blocks of `--from`: the threads that read them, and a network that is not asked for blocks that the
+//! files have.
 //!
-//! What is wanted, and where it lies, is in `sources`.
+//! `sources` decides which blocks are needed and from which file they are read.
 
 use super::driver::Input;
 use super::link::{Line, Session};
@@ -13,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use store::blockfiles::{BlockAt, BlockBytes};
 
-/// The network, with files that have blocks too.
+/// The network, combined with files that also supply blocks.
 pub(super) struct WithSources {
     pub(super) network: Arc<dyn Line>,
     pub(super) sources: Arc<Sources>,
@@ -49,7 +50,7 @@ impl Line for WithSources {
     }
 }
 
-/// Brings blocks of plain files until the session ends.
+/// Reads and stores blocks from plain files until the session ends.
 pub(super) fn bring(session: &Session<'_, '_>, sources: &Sources) {
     let _alarm = session.alarm("reads blocks of --from");
     while !session.is_ending() {
@@ -78,14 +79,14 @@ fn bring_one(session: &Session<'_, '_>, sources: &Sources, want: Want, at: Block
         None => false,
     };
     let is_last = sources.brought(want.hash, is_good);
-    // Peers are asked for what the files do not give; and for what comes behind the last that was wanted.
+    // Request from peers: blocks that the files did not supply, and those above the last requested one.
     if !is_good || is_last {
         session.tell(Input::WantMore);
     }
     Ok(())
 }
 
-/// Stores a block, unless it is there; says whether it is the block.
+/// Stores a block unless it is stored already; returns whether it is valid.
 fn bring_bytes(session: &Session<'_, '_>, path: &Path, hash: BlockHash, bytes: Vec<u8>) -> Result<bool, Fault> {
     let Some(id) = session.datadir.headers().find(&hash) else { return Ok(true) };
     if session.datadir.place(id).is_some() {
@@ -95,7 +96,7 @@ fn bring_bytes(session: &Session<'_, '_>, path: &Path, hash: BlockHash, bytes: V
     put(session, Brought { by: Bringer::File(path), id, hash, bytes, held: p2p::Reservation::none() })
 }
 
-/// Brings blocks of packed files until they have nothing more that is wanted.
+/// Reads and stores blocks from packed files until they have no more needed blocks.
 pub(super) fn unpack(session: &Session<'_, '_>, sources: &Sources) {
     let _alarm = session.alarm("unpacks blocks of --from");
     while !session.is_ending() {

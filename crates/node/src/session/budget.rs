@@ -1,22 +1,22 @@
-//! The download budget: when blocks may be asked for, and how many bytes of them.
+//! The download budget: when blocks may be requested, and how many bytes of them.
 //!
-//! In: the user's limits, the local time, whether a person paused the download. Out: an `Allowance`. Headers are never limited.
-//! Near the tip a sync is limited by the bytes of a day and a pause alone: outside the hours the tip stays current, and a tenth
-//! of a day's bytes is kept for it. What is in flight when the allowance ends may still arrive.
+//! In: the user's limits, the local time, whether the user paused the download. Out: an `Allowance`. Headers are never
+//! limited. Near the tip only the daily limit and a pause apply: outside the download hours the tip stays current, and
+//! a tenth of the daily limit is reserved for it. Blocks in flight may still arrive when the allowance ends.
 //!
-//! Absent on purpose: bytes a second (`p2p` reads no more), the clock.
+//! Absent on purpose: the rate limit (`p2p` throttles its reads), the clock.
 
 use crate::reporting::state::Pause;
 use std::fmt;
 
-/// A chain of which no more blocks are missing is near its tip: a day's.
+/// A chain that lacks at most this many blocks (a day's) is near its tip.
 pub(crate) const NEAR_BLOCKS: usize = 144;
-/// Part of a day's bytes that is kept for blocks near the tip.
+/// Divisor: one part in this many of the daily limit is reserved for blocks near the tip.
 const NEAR_SHARE: u64 = 10;
 const HOURS: u8 = 24;
 const MIB: u64 = 1 << 20;
 
-/// Hours of the day, local time: from the first up to the second, over midnight where that is lower.
+/// A range of hours of the day in local time; it wraps around midnight if the end is not above the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hours {
     from: u8,
@@ -24,11 +24,11 @@ pub struct Hours {
 }
 
 impl Hours {
-    /// As `22-7`.
+    /// Parses a range such as `22-7`.
     ///
     /// # Errors
     ///
-    /// Why this is no range of hours.
+    /// The reason why it is not a range of hours.
     pub fn parse(text: &str) -> Result<Hours, String> {
         let why = || format!("{text} is not a range of hours: expected two numbers from 0 to 24 that differ, as 22-7");
         let (from, to) = text.split_once('-').ok_or_else(why)?;
@@ -56,19 +56,19 @@ impl fmt::Display for Hours {
     }
 }
 
-/// What the user allows.
+/// The user's download limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DownloadLimits {
-    /// `--maxdownload`, bytes a second.
+    /// `--maxdownload`: bytes per second.
     pub rate_max: Option<u64>,
-    /// `--maxdownloadtarget`, MiB a day.
+    /// `--maxdownloadtarget`: MiB per day.
     pub target_mib: Option<u64>,
     /// `--download-hours`.
     pub hours: Option<Hours>,
 }
 
 impl DownloadLimits {
-    /// Bytes a second that this allows in the mean of a day; any number without.
+    /// Mean rate that the limits allow over a day, in bytes per second; `None` without limits.
     pub(crate) fn mean_rate(&self) -> Option<f64> {
         let share = self.hours.map_or(1.0, |hours| f64::from(hours.count()) / f64::from(HOURS));
         let by_rate = self.rate_max.map(|rate| rate as f64 * share);
@@ -77,7 +77,7 @@ impl DownloadLimits {
     }
 }
 
-/// The local time.
+/// Local time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct LocalTime {
     /// Days since 1970.
@@ -87,41 +87,41 @@ pub(crate) struct LocalTime {
 }
 
 impl LocalTime {
-    /// From seconds since 1970, and those that local time is ahead of them.
+    /// Computes local time from seconds since 1970 and the offset from UTC in seconds.
     pub(crate) fn of(unix: u64, ahead_s: i32) -> LocalTime {
         let local = unix.saturating_add_signed(i64::from(ahead_s));
         LocalTime { day: local / 86_400, hour: (local % 86_400 / 3600) as u8 }
     }
 }
 
-/// Which blocks may be asked for.
+/// Which blocks may be requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Allowance {
-    /// All.
+    /// All blocks.
     All,
-    /// Those of a chain that is near its tip.
+    /// Only blocks of a chain that is near its tip.
     NearTip(Pause),
-    /// None.
+    /// No blocks.
     Nothing(Pause),
 }
 
-/// The budget, and what is used of it.
+/// The download budget, and its usage.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget {
     limits: DownloadLimits,
     is_paused: bool,
     now: LocalTime,
-    /// Bytes of blocks that came on that day.
+    /// Bytes of blocks received on that day.
     used_bytes: u64,
 }
 
 impl Budget {
-    /// Nothing is used yet.
+    /// A budget without usage.
     pub(crate) fn new(limits: DownloadLimits) -> Budget {
         Budget { limits, ..Budget::default() }
     }
 
-    /// The time is this, and a person paused the download or not.
+    /// Updates the time, and whether the user paused the download.
     pub(crate) fn look(&mut self, now: LocalTime, is_paused: bool) {
         if now.day != self.now.day {
             self.used_bytes = 0;
@@ -129,12 +129,12 @@ impl Budget {
         (self.now, self.is_paused) = (now, is_paused);
     }
 
-    /// A block came.
+    /// Counts a received block.
     pub(crate) fn took(&mut self, bytes: u64) {
         self.used_bytes = self.used_bytes.saturating_add(bytes);
     }
 
-    /// What may be asked for.
+    /// Which blocks may be requested now.
     pub(crate) fn allowance(&self) -> Allowance {
         if self.is_paused {
             return Allowance::Nothing(Pause::Call);
@@ -154,18 +154,18 @@ impl Budget {
         }
     }
 
-    /// Bytes that may still come today; any number without a target.
+    /// Bytes that may still be downloaded today; `None` without a daily limit.
     pub(crate) fn left_bytes(&self) -> Option<u64> {
         let target = self.limits.target_mib?.saturating_mul(MIB);
         Some((target - target / NEAR_SHARE).saturating_sub(self.used_bytes))
     }
 
-    /// Whether bytes are counted.
+    /// Whether there is a daily limit.
     pub(crate) fn has_target(&self) -> bool {
         self.limits.target_mib.is_some()
     }
 
-    /// Day and bytes, to be kept for the next run: `u64 LE | u64 LE`.
+    /// Day and bytes, stored for the next run: `u64 LE | u64 LE`.
     pub(crate) fn to_bytes(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.now.day.to_le_bytes());
@@ -173,7 +173,7 @@ impl Budget {
         bytes
     }
 
-    /// Goes on where another run ended, if that was today; what is not 16 bytes counts as nothing.
+    /// Continues with the usage of an earlier run of the same day; input that is not 16 bytes is ignored.
     pub(crate) fn go_on(&mut self, bytes: &[u8], now: LocalTime) {
         self.now = now;
         if let Some((day, used)) = bytes.split_first_chunk::<8>()

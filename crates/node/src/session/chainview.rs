@@ -18,29 +18,29 @@ use std::sync::{Arc, Mutex, OnceLock};
 use store::Layout;
 use store::blockfiles::BlockFiles;
 
-/// What the peers' side shares with the engine's.
+/// State that the network's threads share with the engine's.
 pub(crate) struct SharedChain {
     pub(crate) params: Params,
     pub(crate) minimum_work: Work,
     pub(crate) index: Arc<SharedIndex>,
     pub(crate) files: Arc<BlockFiles>,
     pub(crate) writer: Arc<Writer>,
-    /// Not every block can be served.
+    /// Whether some blocks cannot be served.
     pub(crate) is_pruned: AtomicBool,
     pub(crate) clock: Clock,
     pub(crate) tip_age_max_s: u64,
     pub(crate) unserved: Arc<Unserved>,
-    /// Headers on marked blocks that peers sent since this was asked.
+    /// Headers on invalid blocks that peers sent since the last `take_offers`.
     pub(crate) offers: Mutex<Vec<OfferedHeaders>>,
-    /// Whether the best of what is stored is connected in this part of the work.
+    /// Whether this part of the sync connects the best stored chain.
     pub(crate) connects: AtomicBool,
-    /// The indexes that are kept, and where their files lie.
+    /// The maintained indexes, and the location of their files.
     pub(crate) indexing: Arc<OnceLock<Indexing>>,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) layout: Layout,
 }
 
-/// Files that could not be read for a peer; each is said once.
+/// Files that could not be read for a peer; each is reported once.
 #[derive(Debug, Default)]
 pub(crate) struct Unserved(Mutex<UnservedFiles>);
 
@@ -50,7 +50,7 @@ struct UnservedFiles {
     waiting: Vec<store::Fault>,
 }
 
-/// Files that are named; more would only fill the log.
+/// Maximum number of reported files, so that the log does not fill up.
 const UNSERVED_MAX: usize = 16;
 
 impl Unserved {
@@ -61,22 +61,22 @@ impl Unserved {
         }
     }
 
-    /// Those that were not taken before.
+    /// The faults since the last call.
     pub(crate) fn take(&self) -> Vec<store::Fault> {
         std::mem::take(&mut lock(&self.0).waiting)
     }
 }
 
-/// Offers that wait to be taken; more say nothing new.
+/// Maximum number of stored offers; further ones add no information.
 const OFFERS_MAX: usize = 64;
 
 impl SharedChain {
-    /// Headers on marked blocks that peers sent since this was asked.
+    /// Headers on invalid blocks that peers sent since the last call.
     pub(crate) fn take_offers(&self) -> Vec<OfferedHeaders> {
         std::mem::take(&mut lock(&self.offers))
     }
 
-    /// A peer sent headers from `index` on that stand on a marked block, or begin with it.
+    /// Stores an offer: a peer sent headers, from `index` on, that descend from an invalid block or start with it.
     fn note_offer(&self, tree: &Tree, headers: &[Header], hashes: &[BlockHash], index: usize) {
         let on = tree.find(&hashes[index]).or_else(|| tree.find(&headers[index].prev()));
         let Some(on) = on.filter(|&on| tree.fate(on) != Fate::Open) else { return };
@@ -97,7 +97,7 @@ impl SharedChain {
         self.index.headers()
     }
 
-    /// What `read` finds of a block's filter; a fault is said, and counts as nothing.
+    /// Reads a block's filter data; a fault is reported and counts as no data.
     fn of_filters<T>(
         &self,
         block: &BlockHash,
@@ -121,7 +121,7 @@ fn info(tree: &Tree, id: NodeId) -> HeaderInfo {
     }
 }
 
-/// The same block in the form without witnesses.
+/// Serializes a block without its witnesses.
 pub(crate) fn stripped(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut tables = Tables::new();
     let block = tables.parse_block(bytes).ok()?;
@@ -214,7 +214,7 @@ impl ChainView for SharedChain {
         for (index, (header, hash)) in headers.iter().zip(hashes).enumerate() {
             let tree = chain.headers();
             let before = tree.len();
-            // Core looks at the parent's fate before a header is kept, too.
+            // As in Core, the parent's fate is checked before a header is stored.
             let is_cut_off = tree.find(hash).is_none()
                 && tree.find(&header.prev()).is_some_and(|parent| tree.fate(parent) != Fate::Open);
             if is_cut_off {
@@ -283,12 +283,12 @@ impl ChainView for SharedChain {
 
     fn read_block(&self, hash: &BlockHash, witness: bool, packet: &mut Packet) -> bool {
         let Some((at, size)) = self.index.read().serve(hash) else { return false };
-        // What was stored just now may still be in the writer's buffer.
+        // The block may still be in the writer's buffer.
         if self.writer.write_out_blocks().is_err() {
             return false;
         }
         if let Err(why) = self.files.read_block_into(at, packet.payload_mut(size as usize)) {
-            // Unless it was pruned meanwhile, as Core has it.
+            // The block may have been pruned meanwhile; Core ignores this too.
             if self.index.read().serve(hash).is_some() {
                 self.unserved.note(why);
             }

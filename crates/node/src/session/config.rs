@@ -1,4 +1,4 @@
-//! What the network is told of a sync's options.
+//! The configuration of the network, from a sync's options.
 
 use crate::options::Options;
 use crate::session::options::SyncOptions;
@@ -6,8 +6,8 @@ use crate::session::peer_files::KnownPeers;
 use consensus::Chain;
 use p2p::{Config, NetworkParams, Outbound};
 
-/// How the network is set up: `known` is what was kept of peers, and blocks that are ahead of the tip have
-/// `window_bytes`.
+/// The network's configuration. `known` has the stored peers; `window_bytes` is the memory for blocks that arrived
+/// ahead of the tip.
 pub(super) fn config(options: &Options, sync: &SyncOptions, window_bytes: usize, known: KnownPeers) -> Config {
     let params = &options.params;
     let network = match params.chain {

@@ -1,37 +1,39 @@
-//! The sync driver: what a sync does next.
+//! The sync driver: decides the next step of a sync.
 //!
-//! In: what happened ([`Input`]), the block index, the time since the start. Out: what is to be done ([`Action`]). The driver
-//! does nothing by itself: it has no thread, socket, file or clock; `threads` carries inputs to it and does what it says.
-//! It decides by its own state and the block index, never by the counters of the progress line.
+//! In: events ([`Input`]), the block index, the time since the start. Out: instructions ([`Action`]). The driver has no
+//! thread, socket, file or clock: `threads` passes inputs to it and carries out its actions. Decisions depend on its
+//! own state and the block index, never on progress counters.
 //!
-//! Which blocks are listed is in `request`, when a sync is done in `finish`, whether blocks wait for headers in `trust`: pure
-//! functions, called from here alone.
+//! Three files of pure functions, called only from here: `request` selects the blocks to request, `finish` decides when
+//! a sync is done, `trust` decides whether blocks wait for headers.
 //!
-//! Why is it not asking for block N? [`SyncDriver::want`] makes the lists that the network asks peers for. It runs again when
-//! the peers' chains change, when the network has used a list up ([`Input::WantMore`]), and when there is room again
-//! ([`SyncDriver::want_if_room`]). A block is in no list for one of these reasons, in the order in which they are decided:
+//! Why is block N not requested? [`SyncDriver::want`] makes the lists of blocks that the network requests from peers.
+//! It runs again when the peers' chains change, when the network has used up a list ([`Input::WantMore`]), and when
+//! space becomes free ([`SyncDriver::want_if_room`]). A block is in no list for one of these reasons, in the order of
+//! the checks:
 //!
 //! | reason | decided in |
 //! |---|---|
-//! | this part of the sync wants headers alone, or the blocks of hints | [`SyncDriver::open_targets`], [`SyncDriver::lists`] |
-//! | no peer's chain has it; or that chain is marked invalid, or has less than the minimum work | [`request::open_targets`] |
-//! | it lies below a snapshot, and a block of the tip is missing | [`SyncDriver::has_all_of_tip`] |
-//! | it lies above `--stopatheight` | [`request::requests`] |
-//! | block files are pruned, and it lies too far above the tip | [`request::ahead_max`] |
+//! | this part of the sync only needs headers, or the blocks of hints | [`SyncDriver::open_targets`], [`SyncDriver::lists`] |
+//! | it is on no peer's chain; or that chain is marked invalid, or has less than the minimum work | [`request::open_targets`] |
+//! | it is below a snapshot, and a block of the tip's chain is missing | [`SyncDriver::has_all_of_tip`] |
+//! | it is above `--stopatheight` | [`request::requests`] |
+//! | block files are pruned, and it is too far above the tip | [`request::ahead_max`] |
 //! | block files are pruned, and a commit must free space first | [`request::requests`], `is_held_back` |
 //! | its body is stored | [`BlockIndex::missing_from`] |
-//! | 4,096 missing blocks lie below it | [`request::WANTS_MAX`] |
-//! | the download is paused, or the budget of the hour or the day is used up | [`request::within`] |
+//! | 4,096 missing blocks are below it | [`request::WANTS_MAX`] |
+//! | the download is paused, or the hourly or daily limit is used up | [`request::within`] |
 //!
-//! A block that is listed and does not come is the network's matter: `p2p::hub::block_download` has the window, which peer is
-//! asked, and when another one is.
+//! A listed block that does not arrive is a question for `p2p::hub::block_download`, which owns the download window and
+//! decides which peer is asked, and when another one is.
 //!
-//! From a block's arrival to the next list there are five stops: `threads::take_events` takes it from the network,
-//! `receive::store` checks and stores it, `link::Session::drive` brings [`Input::Judged`] here, [`SyncDriver::on`] decides whether
-//! lists are due, `request::requests` makes them.
+//! From a block's arrival to the next list there are five steps: `threads::take_events` receives it from the network,
+//! `receive::store` checks and stores it, `link::Session::drive` passes [`Input::Judged`] to the driver,
+//! [`SyncDriver::on`] decides whether new lists are due, `request::requests` makes them.
 //!
-//! The engine's thread gives [`Input::Rested`] when no block is in flight, and gets one of the steps [`Action::Activate`],
-//! [`Action::RunTo`], [`Action::RunPast`], [`Action::HashPast`], [`Action::Wait`] or [`Action::Done`] as the last action. The other inputs never give a step.
+//! The engine's thread sends [`Input::Rested`] when no block is in flight. The last action of the answer is always one
+//! of the steps [`Action::Activate`], [`Action::RunTo`], [`Action::RunPast`], [`Action::HashPast`], [`Action::Wait`] or
+//! [`Action::Done`]. No other input returns a step.
 
 mod terms;
 
@@ -50,73 +52,73 @@ use primitives::{BlockHash, Height};
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// What a block is taken for before one has arrived.
+/// Assumed block size before the first block has arrived, in bytes.
 const BLOCK_BYTES_FIRST: u64 = 1_000_000;
-/// The size of the blocks that arrive is smoothed over so many.
+/// Number of blocks over which the size of arriving blocks is smoothed.
 const BLOCK_BYTES_OVER: u64 = 32;
 
-/// Decides what a sync does next.
+/// Decides the next step of a sync.
 #[derive(Debug)]
 pub(crate) struct SyncDriver {
     settings: Settings,
     goal: Goal,
-    /// The ends of the chains that peers have, the preferred first.
+    /// The tips of the peers' chains, the preferred first.
     targets: Vec<BlockHash>,
-    /// What the network last said of itself.
+    /// The last progress that the network reported.
     network: Progress,
-    /// Size of the blocks that arrive, smoothed.
+    /// Smoothed size of arriving blocks.
     block_bytes: u64,
-    /// Height up to which blocks were asked for.
+    /// Height up to which blocks were requested.
     wanted_to: Height,
-    /// Less was asked for than could be: a commit is to make room first.
+    /// Fewer blocks were requested than possible, because a commit must free space first.
     is_held_back: bool,
-    /// The blocks asked for are those of the snapshot's past.
+    /// The requested blocks are those below the snapshot.
     asks_past: bool,
-    /// The past is at work.
+    /// The engine is validating blocks below the snapshot.
     is_past_at_work: bool,
     past_coins: PastCoins,
-    /// Where the run ends that is under way.
+    /// Last block of the current run.
     run_to: Option<NodeId>,
-    /// The tip when the engine last rested, and since when it is the tip.
+    /// The tip when the engine last paused, and the time since which it is the tip.
     tip: NodeId,
     tip_since: Duration,
-    /// The tip that peers and the user were told of.
+    /// The tip that was last announced to peers and the user.
     told: NodeId,
-    /// A block was refused or lost: nobody is told of a tip before the next best chain was looked for.
+    /// A block was refused or lost: no tip is announced until the next best chain has been sought.
     is_unsettled: bool,
     /// Blocks that broke a rule in this run.
     judged: HashSet<NodeId>,
     gate: HeadersGate,
     budget: Budget,
-    /// What was allowed when blocks were asked for last; the largest block of late.
+    /// The allowance when blocks were last requested, and the largest recent block in bytes.
     allowed: Allowance,
     block_bytes_max: u64,
-    /// Whether the feed was told to hold blocks back.
+    /// Whether the feed currently makes blocks wait for headers.
     awaits_headers: bool,
-    /// Headers on marked blocks that peers offered, of each block the most.
+    /// Headers on invalid blocks that peers offered: for each such block the offer with the most work.
     offered: Vec<OfferedHeaders>,
     is_stopping: bool,
     is_load_asked: bool,
     doing: Doing,
 }
 
-/// Whether the coins of the chain below a snapshot are hashed, once its blocks are all connected.
+/// Progress of hashing the coins below a snapshot, after all its blocks are connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum PastCoins {
     /// Not hashed.
     #[default]
     Open,
-    /// Being hashed, beside the work at the tip.
+    /// Being hashed, in parallel with the work at the tip.
     Hashing,
     /// Their hash is known.
     Hashed,
 }
 
-/// Offers that are remembered.
+/// Maximum number of offers that are kept.
 const OFFERED_MAX: usize = 16;
 
 impl SyncDriver {
-    /// At the begin of a session, with its chain at `tip`.
+    /// The state at the start of a session, with its chain at `tip`.
     pub(crate) fn new(settings: Settings, goal: Goal, tip: NodeId) -> SyncDriver {
         let may_wait = settings.expects_peers && !settings.assume.hash.is_zero();
         SyncDriver {
@@ -148,7 +150,7 @@ impl SyncDriver {
         }
     }
 
-    /// Takes what happened, and says what is to be done. `now` is the time since the start.
+    /// Handles an event and returns the actions to carry out. `now` is the time since the start.
     pub(crate) fn on(&mut self, input: Input, view: View<'_>, now: Duration) -> Vec<Action> {
         let mut actions = Vec::new();
         match input {
@@ -188,7 +190,7 @@ impl SyncDriver {
 
     fn on_clock(&mut self, local: LocalTime, is_paused: bool, view: View<'_>, actions: &mut Vec<Action>) {
         self.budget.look(local, is_paused);
-        // With a target the lists are as short as what is left: they are made again as blocks come.
+        // With a daily limit the lists cover only what is left of it, so they are made again as blocks arrive.
         if self.budget.allowance() != self.allowed || self.budget.has_target() {
             actions.push(self.want(view));
         }
@@ -197,7 +199,7 @@ impl SyncDriver {
     fn on_network(&mut self, progress: Progress, view: View<'_>, actions: &mut Vec<Action>) {
         self.gate.heard(progress.headers_settled);
         self.network = progress;
-        // The tip's blocks are there: those of the past are asked for again.
+        // All blocks of the tip's chain are stored: blocks below the snapshot are requested again.
         if self.settings.snapshot.is_some() && !self.asks_past && self.has_all_of_tip(view) {
             actions.push(self.want(view));
         }
@@ -228,14 +230,14 @@ impl SyncDriver {
 
     fn on_refused(&mut self, node: NodeId, hash: BlockHash, why: String, view: View<'_>, actions: &mut Vec<Action>) {
         self.judged.insert(node);
-        // On top of a snapshot that may be false a refusal says nothing of the peers.
+        // On top of a snapshot that may be invalid, a refused block does not prove that the peer is at fault.
         if self.settings.snapshot.is_none() {
             actions.push(Action::Verdict(hash, BlockVerdict::Invalid(why)));
         }
         self.begin_anew(view, actions);
     }
 
-    /// The chain is another one than was planned.
+    /// The planned chain changed: plans and requests again.
     fn begin_anew(&mut self, view: View<'_>, actions: &mut Vec<Action>) {
         self.is_unsettled = true;
         actions.extend([Action::Forget, self.want(view), Action::LookForAlerts]);
@@ -292,7 +294,7 @@ impl SyncDriver {
         actions.push(step);
     }
 
-    /// Where the next run ends; none where its first block waits for headers.
+    /// The last block of the next run; `None` if its first block waits for headers.
     fn next_run(&mut self, view: View<'_>, now: Duration) -> Option<NodeId> {
         if self.goal != Goal::Tip {
             return None;
@@ -302,7 +304,7 @@ impl SyncDriver {
         (!self.waits_for_headers(run_to, tree, now)).then_some(run_to)
     }
 
-    /// Whether something better is stored that a run as blocks arrive does not connect.
+    /// Whether a better chain is stored that a run over arriving blocks would not connect.
     fn must_activate(&mut self, standing: &Standing, run_to: Option<NodeId>, view: View<'_>, now: Duration) -> bool {
         if self.goal != Goal::Tip || standing.wanted == standing.tip {
             return false;
@@ -351,7 +353,7 @@ impl SyncDriver {
         is_reached.then_some(Outcome::Reached)
     }
 
-    /// Whether the blocks below the snapshot are all connected, and the hash of their coins is to be made.
+    /// Whether the blocks below the snapshot are all connected and their coins must be hashed now.
     fn must_hash_past(&self, past: Option<&Standing>, view: View<'_>) -> bool {
         let base = self.past_end(view.index.headers()).zip(past);
         let is_reached =
@@ -369,7 +371,7 @@ impl SyncDriver {
             && finish::is_at_tip(tree, standing.tip, &self.network, self.settings.minimum_work, tip_for)
     }
 
-    /// The ends of the chains that may be followed, the preferred first.
+    /// The tips of the chains that may be followed, the preferred first.
     fn open_targets(&self, tree: &Tree) -> Vec<NodeId> {
         match self.goal {
             Goal::Tip => request::open_targets(tree, &self.targets, self.settings.minimum_work),
@@ -377,14 +379,14 @@ impl SyncDriver {
         }
     }
 
-    /// The base block of the snapshot, while its past is to be validated.
+    /// The base block of the snapshot while the blocks below it must be validated.
     fn past_end(&self, tree: &Tree) -> Option<NodeId> {
         self.settings
             .snapshot
             .filter(|&base| matches!(self.goal, Goal::Tip | Goal::Past) && tree.fate(base) == Fate::Open)
     }
 
-    /// Whether a block is of the snapshot's past.
+    /// Whether a block is at or below the snapshot's base.
     fn is_of_past(&self, tree: &Tree, hash: &BlockHash) -> bool {
         let on = |base: NodeId| tree.find(hash).is_some_and(|node| tree.is_ancestor(node, base));
         self.settings.snapshot.is_some_and(on)
@@ -402,15 +404,15 @@ impl SyncDriver {
         })
     }
 
-    /// Asks for the blocks that are not there of each chain that peers have; where none is missing, for those of the
-    /// snapshot's past; with hints for those up to their height.
+    /// Requests the missing blocks of each chain of the peers. If no block is missing, requests the blocks below the
+    /// snapshot. With hints, requests the blocks up to their height.
     fn want(&mut self, view: View<'_>) -> Action {
         let lists = self.lists(view);
         self.allowed = self.budget.allowance();
         Action::Want(request::within(lists, self.allowed, self.budget.left_bytes(), self.block_bytes_max))
     }
 
-    /// The same, whatever the budget allows.
+    /// The same lists, without the limits of the download budget.
     fn lists(&mut self, view: View<'_>) -> Vec<Vec<Want>> {
         let tree = view.index.headers();
         if let Some(hinted) = view.hinted {
@@ -437,8 +439,8 @@ impl SyncDriver {
         asked.lists
     }
 
-    /// Where the number of blocks ahead of the tip is limited, more are wanted as it goes up, and as blocks become smaller;
-    /// and when a commit has made room.
+    /// Requests more blocks if a limit on blocks ahead of the tip has room again: the tip moved up, blocks became
+    /// smaller, or a commit freed space.
     fn want_if_room(&mut self, view: View<'_>) -> Option<Action> {
         let ahead = request::ahead_max(self.settings.prune_target, self.block_bytes)?;
         if view.hinted.is_some() {
@@ -459,7 +461,7 @@ impl SyncDriver {
         is_short.then(|| self.want(view))
     }
 
-    /// Whether the run under way leads to a chain that no peer has any more.
+    /// Whether the current run leads to a chain that no peer has any more.
     fn is_elsewhere(&self, tree: &Tree) -> bool {
         let is_on = |run_to: NodeId| self.open_targets(tree).iter().any(|&target| tree.is_ancestor(run_to, target));
         self.run_to.is_some_and(|run_to| !is_on(run_to))
@@ -469,7 +471,7 @@ impl SyncDriver {
         let awaits = self.gate.is_closed(now);
         if awaits != self.awaits_headers {
             self.awaits_headers = awaits;
-            // What waited may go on.
+            // Waiting blocks may continue.
             actions.extend([Action::AwaitHeaders(awaits), Action::Wake]);
         }
     }
@@ -495,12 +497,12 @@ impl SyncDriver {
         };
     }
 
-    /// Another part of the sync begins, with the chain at `tip`; what the network said stays. `snapshot` is the base block of one
-    /// that is not validated.
+    /// Starts another part of the sync, with the chain at `tip`; the last network progress is kept. `snapshot` is the
+    /// base block of a snapshot that is not validated yet.
     pub(crate) fn enter(&mut self, goal: Goal, tip: NodeId, snapshot: Option<NodeId>) {
         self.goal = goal;
         if self.settings.snapshot != snapshot {
-            // What was refused says something of the snapshot that was there.
+            // Blocks were refused on top of the old snapshot only.
             self.judged.clear();
         }
         self.settings.snapshot = snapshot;
@@ -511,12 +513,12 @@ impl SyncDriver {
         self.wanted_to = Height::GENESIS;
     }
 
-    /// Whether the feed is to hold blocks back from the begin on.
+    /// Whether blocks must wait for headers in the feed from the start.
     pub(crate) fn waits_at_begin(&self) -> bool {
         self.awaits_headers
     }
 
-    /// A peer offered headers on a marked block.
+    /// Stores that a peer offered headers on an invalid block.
     pub(crate) fn note_offered(&mut self, offered: OfferedHeaders) {
         self.offered.retain(|known| known.on != offered.on || known.work > offered.work);
         if self.offered.len() < OFFERED_MAX && self.offered.iter().all(|known| known.on != offered.on) {
@@ -524,41 +526,41 @@ impl SyncDriver {
         }
     }
 
-    /// Headers on marked blocks that peers offered, of each block the most.
+    /// Headers on invalid blocks that peers offered: for each such block the offer with the most work.
     pub(crate) fn offered(&self) -> &[OfferedHeaders] {
         &self.offered
     }
 
-    /// What it is about.
+    /// The current activity.
     pub(crate) fn doing(&self) -> Doing {
         self.doing
     }
 
-    /// What may be downloaded, and what was.
+    /// The download budget: limits and usage.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// Another run had used this of the budget.
+    /// Continues with the usage that an earlier run stored.
     pub(crate) fn go_on_with_budget(&mut self, kept: &[u8], now: LocalTime) {
         self.budget.go_on(kept, now);
     }
 
-    /// What the network last said of itself.
+    /// The last progress that the network reported.
     pub(crate) fn network(&self) -> &Progress {
         &self.network
     }
 
-    /// Size of the blocks that arrive, smoothed.
+    /// Smoothed size of arriving blocks.
     pub(crate) fn block_bytes(&self) -> u64 {
         self.block_bytes
     }
 
-    /// What always holds; checked after every input in tests.
+    /// Checks the invariants; called after every input in tests.
     ///
     /// # Panics
     ///
-    /// Where it does not.
+    /// If an invariant is violated.
     pub(crate) fn invariants(&self, index: &BlockIndex) {
         let tree = index.headers();
         let is_known = |node: NodeId| node.index() < tree.len();

@@ -1,4 +1,4 @@
-//! The facts that the state of a session is made of, gathered where they are known: the block index, and the network.
+//! Collects the facts of a session's state from the block index and the network.
 
 use crate::chain::index::{BlockIndex, OfferedHeaders};
 use crate::chain::tree::{NodeId, Tree};
@@ -13,38 +13,38 @@ use p2p::wire::Target;
 use primitives::{BlockHash, Height};
 use std::time::Instant;
 
-/// What is remembered from one look to the next.
+/// Facts that are kept between two updates.
 #[derive(Default)]
 pub(crate) struct FactsSeen {
-    /// Since when there are peers.
+    /// Time since which there are peers.
     peers_since: Option<Instant>,
-    /// Whether peers told headers.
+    /// Whether peers sent headers.
     has_headers: bool,
-    /// The chain that a mark shuts out, and what it follows from: to be looked for again where that changes.
+    /// The excluded better chain, and the inputs it was computed from: recomputed when these change.
     shut_out: (Marks, Option<ShutOut>),
 }
 
-/// What a chain that is shut out follows from.
+/// Inputs from which the excluded chain is computed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Marks {
     tip: Option<NodeId>,
-    /// End of the marked chain of most work.
+    /// Last header of the invalid chain with the most work.
     end: Option<NodeId>,
     refused_count: usize,
     offered: Vec<OfferedHeaders>,
 }
 
-/// How the network was set up.
+/// Setup of the network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct NetworkSetup {
-    /// Peers may connect.
+    /// Whether peers may connect.
     pub(crate) listens: bool,
-    /// There is a proxy.
+    /// Whether a proxy is used.
     pub(crate) has_proxy: bool,
 }
 
 impl FactsSeen {
-    /// What the block index knows; `offered` are headers that peers sent on marked blocks.
+    /// Facts from the block index; `offered` are headers that peers sent on invalid blocks.
     pub(crate) fn of_chain(&mut self, datadir: &DataDir<'_>, offered: Vec<OfferedHeaders>) -> SessionFacts {
         let index = datadir.index.read();
         let tree = index.headers();
@@ -75,7 +75,7 @@ impl FactsSeen {
         self.shut_out.1
     }
 
-    /// What the network knows; the chain is connected up to `height`.
+    /// Facts from the network; the chain is connected up to `height`.
     pub(crate) fn of_network(
         &mut self,
         setup: NetworkSetup,
@@ -111,8 +111,8 @@ impl FactsSeen {
     }
 }
 
-/// The assumed-valid block, where it is not on the best header chain; one that is unknown counts once the peers told all
-/// headers, and these are of a chain with enough work.
+/// The assumed-valid block if it is not on the best header chain. An unknown one is reported once the peers have sent
+/// all headers and their chain has enough work.
 pub(crate) fn assumed_elsewhere(datadir: &DataDir<'_>, progress: &p2p::Progress) -> Option<AssumedElsewhere> {
     let tree = datadir.headers();
     let has_told = progress.headers_done && progress.facts.peers.headers_count > 0;
@@ -122,12 +122,12 @@ pub(crate) fn assumed_elsewhere(datadir: &DataDir<'_>, progress: &p2p::Progress)
     find(&tree, &datadir.options.assumevalid)
 }
 
-/// Where no peer has the next block, because all keep their last ones alone: the lowest block that one has.
+/// The lowest block that a peer has, if all peers are pruned and none has the next block.
 fn pruned_below(peers: &PeerFacts, height: Height) -> Option<Height> {
     peers.pruned_from.filter(|&lowest| peers.are_all_pruned() && lowest > height + 1)
 }
 
-/// Why connections fail, by cause: of each the one that was met most.
+/// Reasons why connections fail, by cause: for each the most frequent one.
 fn failures(troubles: &[Trouble], has_proxy: bool) -> DialFailures {
     let mut failures = DialFailures::default();
     for Trouble { kind, subject, why, .. } in troubles {

@@ -1,7 +1,7 @@
-//! Blocks fetched from peers by their hashes, and headers, whatever the chain that is connected: for a repair.
+//! Fetches headers, and blocks by their hashes, independent of the connected chain: for a repair.
 //!
-//! No driver, no engine: the network is asked for the blocks, and what comes goes to the caller, who says whether it is good.
-//! It ends when all are there, or when no peer gives more.
+//! No driver, no engine: the network requests the blocks and passes each to the caller for checking. The fetch ends
+//! when all blocks have arrived, or when no peer delivers more.
 
 use super::config;
 use super::peer_files::KnownPeers;
@@ -18,16 +18,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// Blocks that are asked for in one list.
+/// Maximum number of blocks in one request list.
 const WANTS_MAX: usize = 4096;
-/// Bytes of blocks that may be on their way.
+/// Maximum bytes of blocks in flight.
 const WINDOW_BYTES: usize = 64 << 20;
-/// How long nothing may come before the fetch ends.
+/// The fetch ends after this time without a new block or header.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long the network may say nothing before other things are looked at.
+/// Maximum wait for a network event, before other conditions are checked.
 const EVENT_PATIENCE: Duration = Duration::from_millis(50);
 
-/// What a fetch has to do with.
+/// Context of a fetch.
 pub(super) struct Fetching<'f> {
     pub(super) options: &'f Options,
     pub(super) sync: &'f SyncOptions,
@@ -36,12 +36,12 @@ pub(super) struct Fetching<'f> {
     pub(super) chain: Arc<SharedChain>,
 }
 
-/// Fetches the blocks of `nodes`, lowest first. `take` is given each; it says why it is not the block. Gives those that no
-/// peer gave.
+/// Fetches the blocks of `nodes`, lowest first, and passes each to `take`, which returns an error if it is not the
+/// block. Returns the blocks that no peer delivered.
 ///
 /// # Errors
 ///
-/// The network cannot be started, what `take` meets, or it was stopped.
+/// The network cannot be started, `take` failed, or the fetch was stopped.
 pub(super) fn fetch(with: &Fetching<'_>, nodes: &[NodeId], take: &mut Take<'_>) -> Result<Vec<NodeId>, Fault> {
     if nodes.is_empty() || with.sync.seeks_none() {
         return Ok(nodes.to_vec());
@@ -53,11 +53,11 @@ pub(super) fn fetch(with: &Fetching<'_>, nodes: &[NodeId], take: &mut Take<'_>) 
     done.map(|()| fetch.wanted)
 }
 
-/// Takes the headers of peers into the index, until there are enough, or every peer has told its chain.
+/// Adds headers from peers to the index until `is_enough`, or until every peer has sent its chain.
 ///
 /// # Errors
 ///
-/// The network cannot be started, or it was stopped.
+/// The network cannot be started, or the fetch was stopped.
 pub(super) fn headers(with: &Fetching<'_>, is_enough: &dyn Fn() -> bool) -> Result<(), Fault> {
     if with.sync.seeks_none() {
         return Ok(());
@@ -96,7 +96,7 @@ fn wait_for_headers(
     Ok(())
 }
 
-/// The network, and what it tells.
+/// Starts the network; returns it with its events.
 fn start(with: &Fetching<'_>) -> Result<(Network, Receiver<Event>), Fault> {
     let (sender, receiver) = channel();
     let config = config::config(with.options, with.sync, WINDOW_BYTES, KnownPeers::default());
@@ -110,15 +110,15 @@ fn start(with: &Fetching<'_>) -> Result<(Network, Receiver<Event>), Fault> {
     Ok((network, receiver))
 }
 
-/// Takes a block; says why it is not the one that was asked for.
+/// Checks a block and stores it; returns why it is not the requested one.
 pub(super) type Take<'t> = dyn FnMut(NodeId, &[u8]) -> Result<Result<(), String>, Fault> + 't;
 
 struct Fetch<'d, 'f> {
     with: &'d Fetching<'f>,
     network: Network,
-    /// Those that have not come.
+    /// Blocks that have not arrived.
     wanted: Vec<NodeId>,
-    /// When a block came last.
+    /// When the last block arrived.
     last: Instant,
 }
 
@@ -160,14 +160,15 @@ impl Fetch<'_, '_> {
         Ok(())
     }
 
-    /// For each chain that peers have the same blocks: which of them has them is not known.
+    /// Requests the same list on every chain of the peers, because it is unknown which of them has the blocks.
     fn ask(&self) {
         let tree = self.with.chain.index.headers();
         let list = self.wanted.iter().take(WANTS_MAX);
         self.network.want(vec![list.map(|&id| Want { hash: tree.hash(id), height: tree.height(id) }).collect()]);
     }
 
-    /// Whether no more is to be hoped for: all that is left was announced and not given, or nothing came for long.
+    /// Whether waiting longer is pointless: all remaining blocks were announced but not delivered, or no block arrived
+    /// for [`PATIENCE`].
     fn is_over(&self) -> bool {
         let undelivered: HashSet<BlockHash> =
             self.network.progress().undelivered.iter().map(|want| want.hash).collect();

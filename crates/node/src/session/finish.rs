@@ -1,6 +1,6 @@
-//! When a sync is done, when its tip is that of the peers, and why it ends below a better chain.
+//! Decides whether a sync is done, whether its tip is the peers' tip, and why it ends below a better chain.
 //!
-//! Pure functions over the header tree and what the network last said. Absent on purpose: exit codes and sentences of the
+//! Pure functions of the header tree and the network's last progress. Absent on purpose: exit codes and messages of the
 //! displays.
 
 use crate::chain::index::BlockIndex;
@@ -11,43 +11,44 @@ use p2p::Progress;
 use primitives::{BlockHash, Height, Work};
 use std::time::Duration;
 
-/// How long a tip is no end while a header with more work is known that no peer withholds: the peer that announced it may
-/// come again.
+/// How long to wait at the tip for the blocks of a better known header chain that no peer withholds: the peer that
+/// announced it may reconnect.
 pub(crate) const LEFT_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whether the chain that ends with `tip` is where the peers' chains end: no peer that delivers what it announces has more
-/// work. `network` was asked before the tree was: headers that come in between are not taken for the end. `tip_for` is how
-/// long this is the tip.
+/// Whether `tip` is also the tip of the peers' chains: no peer that delivers its blocks has more work. `network` must
+/// be read before `tree`, so that headers that arrive in between do not count as the end. `tip_for` is the time since
+/// this became the tip.
 pub(crate) fn is_at_tip(tree: &Tree, tip: NodeId, network: &Progress, minimum: Work, tip_for: Duration) -> bool {
-    // Of two with the same work the first that came stays, whichever header was first.
+    // Of two chains with equal work the one connected first stays active, whichever header was first.
     let work = tree.work(tip);
     let is_best_claim = network.best_claim.is_none_or(|claim| work >= claim.work);
     let is_enough = is_best_claim && work >= minimum && tree.fate(tip) == Fate::Open;
     network.headers_done && is_enough && !is_waited_for(tree, tip, network, tip_for)
 }
 
-/// Whether a better chain is known that a peer may still deliver: the one that announced it may have left for a moment.
+/// Whether a peer may still deliver a better known chain: the peer that announced it may be disconnected briefly.
 fn is_waited_for(tree: &Tree, tip: NodeId, network: &Progress, tip_for: Duration) -> bool {
     tip_for < LEFT_PATIENCE && tree.work(tree.best()) > tree.work(tip) && !is_withheld(tree, network)
 }
 
-/// Whether a block of the best header chain was announced, and no peer delivered it.
+/// Whether a block of the best header chain was announced but not delivered by any peer.
 fn is_withheld(tree: &Tree, network: &Progress) -> bool {
     let withheld = network.undelivered.iter().filter_map(|want| tree.find(&want.hash));
     withheld.into_iter().any(|node| tree.is_ancestor(node, tree.best()))
 }
 
-/// Whether the headers up to `wanted` are there; or every peer has told its chain and none has it.
+/// Whether the header `wanted` is known, or every peer has sent its chain without it.
 pub(crate) fn has_headers(tree: &Tree, wanted: &BlockHash, network: &Progress) -> bool {
     network.headers_done && (tree.find(wanted).is_some() || network.best_claim.is_some())
 }
 
-/// Whether what lies on top of a snapshot, or beside it, says that its past must be validated first.
+/// Whether blocks above the snapshot, or a chain that does not contain it, require that the blocks below it are
+/// validated first.
 pub(crate) fn is_suspect(is_on_snapshot: bool, has_refused: bool, is_held: bool) -> bool {
     is_on_snapshot && (has_refused || is_held)
 }
 
-/// How far the chain up to the base block of a snapshot is.
+/// Progress of the chain up to the base block of a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Past {
     /// Blocks are missing.
@@ -58,7 +59,7 @@ pub(crate) enum Past {
     Refused,
 }
 
-/// How far the chain up to the base block of a snapshot is, of which `past_tip` is the last connected block.
+/// Progress of the chain up to the base block of a snapshot. `past_tip` is that chain's last connected block.
 pub(crate) fn past(tree: &Tree, base: NodeId, past_tip: NodeId) -> Past {
     match tree.fate(base) {
         Fate::Open if past_tip == base => Past::Reached,
@@ -70,9 +71,9 @@ pub(crate) fn past(tree: &Tree, base: NodeId, past_tip: NodeId) -> Past {
 /// Why a sync ends although a better header chain is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum EndReason {
-    /// A chain with more work has a block that is marked invalid, and ffwd did not find that it breaks a rule.
+    /// A chain with more work contains a block marked invalid, but ffwd did not itself find it invalid.
     ShutOut(ShutOut),
-    /// No connected peer gives the blocks of the best header chain.
+    /// No connected peer delivers the blocks of the best header chain.
     Unreached {
         /// Height of its last header.
         height: Height,
@@ -80,7 +81,7 @@ pub(crate) enum EndReason {
 }
 
 impl EndReason {
-    /// What happened, and what helps.
+    /// What happened, and what the user can do.
     pub(crate) fn message(&self) -> Message {
         match self {
             EndReason::ShutOut(shut_out) => shut_out.message(),
@@ -93,8 +94,8 @@ impl EndReason {
     }
 }
 
-/// Why a sync that was not stopped ends at `tip` although a better header chain is known; none where the best chain is
-/// connected, or a chain with more work is withheld by all that announced it and another peer has this tip.
+/// Why a sync that was not stopped ends at `tip` although a better header chain is known. `None` if the best chain is
+/// connected, or if all peers that announced a chain with more work withhold its blocks and another peer has this tip.
 pub(crate) fn end_reason(
     index: &BlockIndex,
     tip: NodeId,

@@ -1,14 +1,15 @@
-//! The first part of a sync with hints (SwiftSync): blocks up to the hinted height come in any order, are checked alone,
-//! and are not stored; the UTXO set at that height is made of what the hints call unspent.
+//! The first part of a sync with hints (SwiftSync). Blocks up to the hinted height arrive in any order, are checked
+//! without their context, and are not stored. The UTXO set at that height consists of the outputs that the hints call
+//! unspent.
 //!
-//! It is made in `ffwd/chainstate_hints`. Where the sums agree at the end, the index calls these blocks connected and
-//! pruned, and then the two chainstates are swapped in one step; until then the data directory is one without blocks. An
-//! ordinary sync connects all blocks above, at least [`BLOCKS_ABOVE_MIN`] of them: no reorganization reaches below, and
-//! bitcoind finds blocks and undo data as deep as it asks of any pruned data directory.
+//! The set is built in `ffwd/chainstate_hints`. If the sums agree at the end, the index marks these blocks as connected
+//! and pruned, and the two chainstates are swapped in one step. Until then the data directory counts as one without
+//! blocks. An ordinary sync connects the blocks above, at least [`BLOCKS_ABOVE_MIN`]. So no reorganization reaches
+//! below the height, and bitcoind finds all blocks and undo data that it expects in a pruned data directory.
 //!
-//! Not checked below the height: amounts, maturity, relative locks, signature operations in spent scripts, that a coin is
-//! made before it is spent, BIP-0030; nor scripts, as below any block that is assumed valid.
-//! Source: BIP 455 to 457; for what pruned blocks are in the index Bitcoin Core b88bffe, `BlockManager::PruneOneBlockFile`.
+//! Not checked below the height: amounts, maturity, relative locks, signature operations in spent scripts, that a coin
+//! is created before it is spent, and BIP-0030. Scripts are not run either, as for any block that is assumed valid.
+//! Source: BIP 455 to 457; for pruned blocks in the index Bitcoin Core b88bffe, `BlockManager::PruneOneBlockFile`.
 
 use crate::chain::block::Checked;
 use crate::chain::headers::{AssumeValid, ChainContext};
@@ -31,19 +32,19 @@ use store::index::BlockTreeDb;
 use store::private_files::PrivateDir;
 use store::prune::BLOCKS_KEPT_MIN;
 
-/// Blocks that there must be above the hinted height: what a pruned data directory keeps.
+/// Minimum number of blocks above the hinted height: as many as a pruned data directory keeps.
 pub(super) const BLOCKS_ABOVE_MIN: u32 = BLOCKS_KEPT_MIN;
-/// Part of the budget that coins take which wait for their run.
+/// Divisor: one part in this many of the budget is for coins that wait to be written as a run.
 const BUDGET_SHARE: usize = 4;
-/// Entries of the index that are written at a time.
+/// Index entries per commit.
 const ENTRIES_PER_COMMIT: usize = 16_384;
 
-/// The hints of a file, where they can be used as far as that shows before headers are there; what an earlier run made of hints
-/// is forgotten where not.
+/// Opens a hints file if it can be used, as far as can be decided before headers are known. Otherwise removes the
+/// results of an earlier run with hints.
 ///
 /// # Errors
 ///
-/// The hints are no hints, blocks are to be kept, or what the system says.
+/// The file is not a hints file, blocks are to be kept, or an I/O error.
 pub(super) fn prepare(options: &Options, path: &Path, events: Events<'_>) -> Result<Option<HintsFile>, Fault> {
     if options.prune == Prune::Off {
         return Err(Fault::refused("hints are used where blocks are pruned", "Give --prune too, or leave --hints out"));
@@ -59,7 +60,7 @@ pub(super) fn prepare(options: &Options, path: &Path, events: Events<'_>) -> Res
     Ok(None)
 }
 
-/// Why hints cannot be used, as far as that shows before headers are there.
+/// Why hints cannot be used, as far as can be decided before headers are known.
 fn why_not_yet(options: &Options, height: Height, events: Events<'_>) -> Result<Option<String>, Fault> {
     if options.assumevalid.is_zero() {
         return Ok(Some("no block is assumed valid (--assumevalid), and hints are used only below one".to_owned()));
@@ -95,11 +96,11 @@ fn why_not_yet(options: &Options, height: Height, events: Events<'_>) -> Result<
     Ok(loaded.entries.iter().any(is_there).then(|| has_blocks.to_owned()))
 }
 
-/// A set to be made with hints, where the headers allow it; else why not.
+/// Starts to build a UTXO set with hints if the headers allow it; otherwise returns the reason.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// An I/O error.
 pub(super) fn open<'h>(datadir: &DataDir<'_>, hints: &'h HintsFile) -> Result<Result<HintedRun<'h>, String>, Fault> {
     let height = hints.height();
     let options = datadir.options;
@@ -139,7 +140,7 @@ pub(super) fn open<'h>(datadir: &DataDir<'_>, hints: &'h HintsFile) -> Result<Re
     Ok(Ok(run))
 }
 
-/// A block of the hinted part that was found good alone.
+/// Adds a block of the hinted part whose own checks passed.
 ///
 /// # Errors
 ///
@@ -161,12 +162,12 @@ pub(super) fn take(
     Ok(())
 }
 
-/// Makes a whole set count: the index first, then the chainstate. Can be done again after a stop anywhere. Gives the data directory
-/// with the coins that were made, and the block that they stand at.
+/// Makes a completed set the chainstate: updates the index first, then swaps the chainstates. Can be repeated after a
+/// stop at any point. Returns the data directory with the new coins, and their block.
 ///
 /// # Errors
 ///
-/// What was made is gone, or what the system says.
+/// The completed set is missing, or an I/O error.
 pub(super) fn install<'e>(datadir: DataDir<'e>, hints: &HintsFile) -> Result<(DataDir<'e>, NodeId), Fault> {
     let private = PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
     let lost = || Fault::internal("the coins that were made with hints are missing");
@@ -178,7 +179,7 @@ pub(super) fn install<'e>(datadir: DataDir<'e>, hints: &HintsFile) -> Result<(Da
     }
     let target = datadir.headers().find(&checkpoint.target).ok_or_else(lost)?;
     let path = datadir.headers().path(GENESIS, target);
-    // From the first entry on.
+    // Before the first entry is written.
     datadir.writer.set_pruned(true);
     let blocks: Vec<(NodeId, u32)> = path.into_iter().zip(checkpoint.transactions.iter().copied()).collect();
     for some in blocks.chunks(ENTRIES_PER_COMMIT) {
@@ -201,11 +202,11 @@ pub(super) fn install<'e>(datadir: DataDir<'e>, hints: &HintsFile) -> Result<(Da
     Ok((datadir, target))
 }
 
-/// Removes what was made with hints and does not count.
+/// Removes an unfinished set that was built with hints.
 ///
 /// # Errors
 ///
-/// The directory cannot be used, or what the system says.
+/// The directory cannot be used, or an I/O error.
 pub(super) fn forget(options: &Options, events: Events<'_>) -> Result<(), Fault> {
     if lock::is_unused(options)? {
         return Ok(());
@@ -216,11 +217,11 @@ pub(super) fn forget(options: &Options, events: Events<'_>) -> Result<(), Fault>
     forget_in(&reporter, &locked.disk, &locked.layout)
 }
 
-/// The same in a data directory that is open.
+/// Removes it from an open data directory.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// An I/O error.
 pub(super) fn forget_in(reporter: &Reporter<'_>, disk: &Arc<dyn Disk>, layout: &Layout) -> Result<(), Fault> {
     let private = PrivateDir::new(disk.clone(), layout.private_dir());
     reporter.with_room(|| chainstate::remove_hinted(&**disk, layout))?;

@@ -1,8 +1,9 @@
-//! Blocks from peers on their way to the pipeline: what arrived, and which thread waits for it.
+//! Queue of blocks between peers and the pipeline, and the threads that wait for it.
 //!
-//! A body is kept in memory from its arrival to its turn while there is room; without room it is read back from its file.
-//! Back-pressure: while the pipeline consumes from memory, the network side blocks until there is room, for reading and
-//! checking a body twice would cost more; while the pipeline is starved it never blocks.
+//! A body stays in memory from its arrival until it is connected, if there is space; otherwise it is read back from its
+//! file. Back-pressure: while the pipeline consumes blocks from memory, the network side blocks until there is space,
+//! because reading and checking a body twice would cost more. While the pipeline is starved, the network side never
+//! blocks.
 
 use crate::chain::block::Checked;
 use crate::chain::tree::NodeId;
@@ -14,12 +15,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::blockfiles::BlockBytes;
 
-/// What a kept block takes: tables and ids are about a quarter of a full block.
+/// Memory of a kept block: tables and txids add about a quarter to a full block.
 fn memory_bytes(block_bytes: usize) -> usize {
     block_bytes + block_bytes / 4
 }
 
-/// What arrived and was not connected yet.
+/// Blocks that have arrived and are not connected yet.
 pub(crate) struct Arrivals {
     patience: Duration,
     state: Mutex<InboxState>,
@@ -34,26 +35,27 @@ struct Kept {
 
 #[derive(Default)]
 struct InboxState {
-    /// The lowest first.
+    /// Ordered by height.
     kept: BTreeMap<(Height, NodeId), Kept>,
     kept_bytes: usize,
     kept_bytes_max: usize,
-    /// Goes up with every arrival.
+    /// Incremented with every arrival.
     arrived_count: u64,
-    /// Goes up with every block that is taken.
+    /// Incremented with every block that is taken.
     taken_count: u64,
     flow: Flow,
 }
 
-/// How blocks flow from the peers to the pipeline.
+/// State of the flow of blocks from the peers to the pipeline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Flow {
-    /// The pipeline takes blocks from memory: without room the network side waits.
+    /// The pipeline takes blocks from memory: without space the network side waits.
     #[default]
     Fed,
-    /// The pipeline waits for a block that is not here, or has taken none for a while: the network side never waits.
+    /// The pipeline waits for a block that is not here, or has taken no block for a while: the network side never
+    /// waits.
     Starved,
-    /// Another chain is wanted, or someone asks: no thread waits until [`Arrivals::calm`].
+    /// The plan changed, or another thread has a request: no thread waits until [`Arrivals::calm`].
     Hurried,
     /// The session ends: no thread waits any more.
     Ended,
@@ -66,7 +68,7 @@ impl InboxState {
         Some(kept)
     }
 
-    /// Changes the flow, where it is `from`.
+    /// Changes the flow if it is `from`.
     fn turn_to(&mut self, from: Flow, to: Flow) {
         if self.flow == from {
             self.flow = to;
@@ -79,7 +81,8 @@ impl InboxState {
 }
 
 impl Arrivals {
-    /// Keeps at most `kept_bytes_max` in memory; `patience` is how long a thread waits for a block, or for room while nothing is taken.
+    /// Keeps at most `kept_bytes_max` in memory. `patience` is the maximum wait for a block, and for space while no
+    /// block is taken.
     pub(crate) fn new(kept_bytes_max: usize, patience: Duration) -> Arrivals {
         Arrivals {
             patience,
@@ -92,7 +95,7 @@ impl Arrivals {
         lock(&self.state)
     }
 
-    /// Waits until `bytes` can be kept, where that makes sense.
+    /// Waits until `bytes` can be kept, unless the flow forbids waiting.
     fn wait_for_room(&self, bytes: usize) -> MutexGuard<'_, InboxState> {
         let mut state = self.lock();
         while state.is_full(bytes) && state.flow == Flow::Fed && !state.kept.is_empty() {
@@ -106,8 +109,8 @@ impl Arrivals {
         state
     }
 
-    /// A body was found good and is about to be stored: keeps it if there is room. What was held in the download window
-    /// for it is free again when it is gone from here.
+    /// Keeps a valid body that is about to be stored, if there is space. Its reservation in the download window is
+    /// released when it is removed.
     pub(crate) fn keep(
         &self,
         height: Height,
@@ -123,12 +126,12 @@ impl Arrivals {
         }
     }
 
-    /// Goes up with every arrival.
+    /// Incremented with every arrival.
     pub(crate) fn arrived_count(&self) -> u64 {
         self.lock().arrived_count
     }
 
-    /// Lets everything go: another chain is wanted. All of it can be read from its file.
+    /// Drops all blocks because another chain is followed. They can be read from their files.
     pub(crate) fn clear(&self) {
         let mut state = self.lock();
         state.kept_bytes = 0;
@@ -138,7 +141,7 @@ impl Arrivals {
         self.changed.notify_all();
     }
 
-    /// Ends all waiting until [`Arrivals::calm`].
+    /// Ends all waits, and prevents new ones until [`Arrivals::calm`].
     pub(crate) fn hurry(&self) {
         let mut state = self.lock();
         if state.flow != Flow::Ended {
@@ -148,13 +151,13 @@ impl Arrivals {
         self.changed.notify_all();
     }
 
-    /// Ends all waiting for good, also for what is there.
+    /// Ends all waits permanently; blocks that are here are not delivered any more.
     pub(crate) fn end(&self) {
         self.lock().flow = Flow::Ended;
         self.changed.notify_all();
     }
 
-    /// Waiting makes sense again.
+    /// Allows waiting again.
     pub(crate) fn calm(&self) {
         self.lock().turn_to(Flow::Hurried, Flow::Fed);
     }
@@ -187,7 +190,7 @@ impl Inbox for Arrivals {
         }
     }
 
-    /// What lies below it is not connected next any more.
+    /// Also drops the blocks below `height`, which will not be connected next.
     fn take(&self, height: Height, id: NodeId) -> Option<(BlockBytes, Arc<Checked>)> {
         let mut state = self.lock();
         while let Some((&key, _)) = state.kept.first_key_value()
@@ -231,18 +234,18 @@ mod tests {
 
     #[test]
     fn keep_without_room_drops_what_is_passed() {
-        // Room for three blocks of 100 bytes.
+        // Space for three blocks of 100 bytes.
         let arrivals = Arrivals::new(375, PATIENCE);
         for height in [7, 3, 5] {
             keep(&arrivals, Height::new(height), 100);
         }
-        // Nothing is taken: it is in its file, and the next one need not even wait for that.
+        // No block is taken: this one is only in its file, and the next one does not even wait.
         keep(&arrivals, Height::new(6), 100);
         assert!(!arrivals.has(Height::new(6), node(6)));
         let before = Instant::now();
         keep(&arrivals, Height::new(8), 100);
         assert!(!arrivals.has(Height::new(8), node(8)) && before.elapsed() < PATIENCE);
-        // Blocks 3 and 5 were read from their files, or are of another chain.
+        // Blocks 3 and 5 were read from their files, or are on another chain.
         assert!(arrivals.take(Height::new(6), node(6)).is_none());
         assert!(!arrivals.has(Height::new(3), node(3)) && !arrivals.has(Height::new(5), node(5)));
         assert_eq!(arrivals.take(Height::new(7), node(7)).unwrap().0[..], [7; 100]);

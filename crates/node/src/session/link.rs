@@ -1,5 +1,5 @@
-//! What the threads of a session share, and how what happened comes to the driver: [`Session::drive`] gives it what happened, and
-//! does what it says.
+//! Shared state of a session's threads, and their link to the driver: [`Session::drive`] passes events to it and
+//! carries out its actions.
 //!
 //! Absent on purpose: threads, sockets (`threads`).
 
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What a session says to the network.
+/// A session's interface to the network.
 pub(super) trait Line: Send + Sync {
     /// See [`Network::want`].
     fn want(&self, lists: Vec<Vec<Want>>);
@@ -74,54 +74,56 @@ impl Line for Network {
     }
 }
 
-/// What the threads of a session share.
+/// Shared state of a session's threads.
 pub(super) struct Session<'f, 'e> {
     pub(super) datadir: &'f DataDir<'e>,
-    /// The chain below a snapshot that is not validated.
+    /// The chain below a snapshot that is not validated yet.
     pub(super) past: Option<&'f Past<'e>>,
-    /// Blocks go to this in place of the block files.
+    /// With hints: receives the blocks instead of the block files.
     pub(super) hinted: Option<HintedRun<'f>>,
     pub(super) handle: Option<&'f Handle>,
     pub(super) inbox: Arc<Arrivals>,
     /// The chain as peers see it.
     pub(super) chain: Arc<SharedChain>,
     pub(super) network: Arc<dyn Line>,
-    /// Files that have blocks too.
+    /// Files that also supply blocks.
     pub(super) sources: Option<Arc<Sources>>,
     pub(super) setup: NetworkSetup,
     pub(super) download: &'f Download,
-    /// A data directory is served, and no peer is sought.
+    /// Whether there are no peers, and only requests through the handle are served.
     pub(super) is_alone: bool,
-    /// Lines about inbound connections are all in the log.
+    /// Whether log lines about inbound connections are unlimited.
     pub(super) no_log_rate_limit: bool,
     pub(super) driver: &'f Mutex<SyncDriver>,
-    /// Of the engine at the tip.
+    /// Statistics of the engine at the tip.
     pub(super) stats: Arc<Stats>,
-    /// The time since the start.
+    /// A clock of the time since the start.
     pub(super) clock: Arc<dyn Fn() -> Duration + Send + Sync>,
-    /// Blocks were stored since the index was written.
+    /// Blocks were stored since the index was last written.
     pub(super) is_dirty: AtomicBool,
     pub(super) ending: Mutex<Ending>,
-    /// The hash of the coins below a snapshot, once that is known.
+    /// The hash of the coins below a snapshot, once it is computed.
     pub(super) past_hash: Mutex<Option<Hash256>>,
 }
 
-/// How the threads of a session end.
+/// Whether and how the threads of a session end.
 #[derive(Debug, Default)]
 pub(super) enum Ending {
-    /// They work.
+    /// They are running.
     #[default]
     None,
     /// The work is done.
     Done,
-    /// One of them met this.
+    /// One of them failed with this fault.
     Faulty(Fault),
 }
 
 impl Session<'_, '_> {
-    /// Gives the driver what happened, does what it says, and gives what only the engine's thread can do.
+    /// Passes an event to the driver and carries out its actions; returns those that only the engine's thread can carry
+    /// out.
     ///
-    /// What goes to the network and the inbox is done with the driver locked, so that an older list never replaces a newer one.
+    /// The driver stays locked during calls of the network and the inbox, so that an older list never replaces a newer
+    /// one.
     pub(super) fn drive(&self, input: Input) -> Vec<Action> {
         let mut left = Vec::new();
         {
@@ -154,7 +156,7 @@ impl Session<'_, '_> {
         left
     }
 
-    /// A part begins: blocks wait for headers where that is to be, and what is missing is asked for.
+    /// Starts a part of the sync: sets whether blocks wait for headers, and requests the missing blocks.
     pub(super) fn begin(&self) {
         let waits = lock(self.driver).waits_at_begin();
         self.datadir.awaits_headers.store(waits, Relaxed);
@@ -165,7 +167,7 @@ impl Session<'_, '_> {
         }
     }
 
-    /// The driver hears where the peers' chains end, and those of the files.
+    /// Reports the tips of the peers' chains and of the files' chains to the driver.
     pub(super) fn tell_targets(&self, peers: Vec<BlockHash>) {
         let targets = match &self.sources {
             Some(sources) => sources.with_ends(peers),
@@ -174,7 +176,7 @@ impl Session<'_, '_> {
         self.tell(Input::Targets(targets));
     }
 
-    /// The same as [`Session::drive`] for what never gives the engine's thread anything to do.
+    /// Like [`Session::drive`], for events that cause no action of the engine's thread.
     pub(super) fn tell(&self, input: Input) {
         let left = self.drive(input);
         for action in left {
@@ -188,12 +190,12 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Where blocks go that arrived: those of the tip, and those of a snapshot's past.
+    /// The inboxes of arriving blocks: of the tip's chain, and of the chain below a snapshot.
     pub(super) fn inboxes(&self) -> impl Iterator<Item = &Arrivals> {
         std::iter::once(&*self.inbox).chain(self.past.map(|past| &*past.inbox))
     }
 
-    /// Where this block goes.
+    /// The inbox of this block.
     pub(super) fn inbox_of(&self, node: NodeId) -> &Arrivals {
         let Some(past) = self.past else { return &self.inbox };
         let base = past.assumed.map(|assumed| assumed.base);
@@ -201,12 +203,12 @@ impl Session<'_, '_> {
         if is_of_past { &past.inbox } else { &self.inbox }
     }
 
-    /// Blocks were stored, or marked.
+    /// Records that blocks were stored or marked.
     pub(super) fn note_dirty(&self, is_dirty: bool) {
         self.is_dirty.fetch_or(is_dirty, Relaxed);
     }
 
-    /// The thread that connects ends its run and finds this.
+    /// Ends the session with a fault, which the engine's thread returns.
     pub(super) fn end_by(&self, fault: Fault) {
         {
             let mut ending = lock(&self.ending);
@@ -221,7 +223,7 @@ impl Session<'_, '_> {
         !matches!(*lock(&self.ending), Ending::None)
     }
 
-    /// What another thread met.
+    /// Returns the fault of another thread, if there is one.
     pub(super) fn take_fault(&self) -> Result<(), Fault> {
         let mut ending = lock(&self.ending);
         match std::mem::take(&mut *ending) {
@@ -236,7 +238,7 @@ impl Session<'_, '_> {
         }
     }
 
-    /// Tells the thread that connects when this one panics: to be kept until it ends.
+    /// A guard to hold while a thread runs: if it panics, the session ends with a fault.
     pub(super) fn alarm(&self, whose: &'static str) -> AtEnd<impl FnMut()> {
         AtEnd(move || {
             if std::thread::panicking() {
@@ -245,21 +247,21 @@ impl Session<'_, '_> {
         })
     }
 
-    /// The driver hears what time it is, and whether a person paused the download.
+    /// Reports the time, and whether the user paused the download, to the driver and the network.
     pub(super) fn tell_clock(&self) {
         let is_paused = self.download.switch.is_paused();
         self.network.pause(is_paused);
         self.tell(Input::Clock { local: self.download.local_time(self.datadir.options.clock), is_paused });
     }
 
-    /// Those that ask hear how far the past of a snapshot is.
+    /// Updates the height of the validated chain below a snapshot in the handle.
     pub(super) fn tell_past_height(&self) {
         if let (Some(handle), Some(past)) = (self.handle, self.past) {
             handle.set_past_height(self.datadir.headers().height(past.past_tip.get()));
         }
     }
 
-    /// Headers on marked blocks that peers offered go to the driver.
+    /// Passes headers that peers offered on invalid blocks to the driver.
     pub(super) fn take_offers(&self) {
         let offers = self.chain.take_offers();
         let mut driver = lock(self.driver);

@@ -1,16 +1,18 @@
-//! The session: a sync of blocks from peers, to the tip that they have and on from there; and the answer to "why is nothing
-//! happening?".
+//! The session: downloads blocks from peers up to their tip and follows it from there, and explains why a sync makes no
+//! progress.
 //!
 //! ```text
-//! what the network says ─> receive ─> driver ─> what to ask for, what to tell peers
-//! where the engine rests ──> work ──> driver ─> the next step: connect what is stored, run to a block, wait, end
+//! network events ───────> receive ─> driver ─> block requests, notifications to peers
+//! end of an engine run ──> work ───> driver ─> next step: connect stored blocks, run to a block, wait, end
 //! ```
 //!
-//! `driver` decides, by `request`, `finish` and `trust`; `inbox` has the blocks between peers and pipeline; `threads`
-//! has the threads and the network, and moves data alone, through `link`; `receive` stores blocks; `work` runs the engine; `phases` is a
-//! sync in parts, for snapshots and hints; `chainview` is the chain as peers see it.
-//!
-//! `facts` gathers the facts of which `reporting::state` makes the one state that everybody is shown.
+//! - `driver` makes the decisions, with the rules of `request`, `finish` and `trust`.
+//! - `inbox` queues blocks between peers and the pipeline.
+//! - `threads` owns the threads and the network, and only moves data, through `link`.
+//! - `receive` stores blocks; `work` runs the engine.
+//! - `phases` splits a sync into parts, for snapshots and hints.
+//! - `chainview` is the chain as peers see it.
+//! - `facts` collects the facts from which `reporting::state` derives the displayed state.
 
 mod bring;
 pub mod budget;
@@ -74,21 +76,21 @@ use store::private_files::PrivateDir;
 use threads::{Conduct, Wanted};
 use work::{Engines, First};
 
-/// File of what was downloaded of a day's bytes, and its size.
+/// File that stores how much of the daily download limit is used, and its size in bytes.
 const DOWNLOADED: &str = "downloaded";
 const DOWNLOADED_BYTES: usize = 16;
 
-/// A sync from its begin to its end: one data directory, one network and one driver for all its parts.
+/// A whole sync: one data directory, one network and one driver for all its parts.
 struct Run<'o> {
     options: &'o Options,
     sync: &'o SyncOptions,
-    /// `None` only while directories are moved.
+    /// `None` only while directories are swapped.
     datadir: Option<DataDir<'o>>,
-    /// The last block that is connected.
+    /// The last connected block.
     tip: NodeId,
-    /// The chain below a snapshot that is not validated.
+    /// The chain below a snapshot that is not validated yet.
     past: Option<Past<'o>>,
-    /// The hash of its coins, once all its blocks are connected.
+    /// The hash of that chain's coins, once all its blocks are connected.
     past_hash: Option<Hash256>,
     kept: Kept,
     driver: Mutex<SyncDriver>,
@@ -101,16 +103,16 @@ struct Run<'o> {
     published: Option<Published<'o>>,
     height_start: Height,
     window_bytes: usize,
-    /// Of the parts that are over.
+    /// Statistics of the finished parts.
     stats: Snapshot,
     /// Blocks connected below snapshots.
     past_blocks: u64,
 }
 
-/// How a part of a sync ended.
+/// Result of one part of a sync.
 struct Part {
     outcome: Outcome,
-    /// With hints: the set is whole, or why they are wrong; `None` where blocks are missing.
+    /// With hints: whether the UTXO set matches them, or what is wrong; `None` if blocks are missing.
     hinted: Option<Result<(), String>>,
 }
 
@@ -119,7 +121,7 @@ impl<'o> Run<'o> {
     ///
     /// # Errors
     ///
-    /// The directory cannot be used, the network cannot be started, or what the system says.
+    /// The directory cannot be used, the network cannot be started, or an I/O error.
     fn new(
         options: &'o Options,
         sync: &'o SyncOptions,
@@ -182,17 +184,17 @@ impl<'o> Run<'o> {
         self.datadir.as_ref().expect("it is open between two parts")
     }
 
-    /// The base block of a snapshot that is not validated.
+    /// The base block of a snapshot that is not validated yet.
     fn snapshot(&self) -> Option<NodeId> {
         self.datadir().assumed.map(|assumed| assumed.base)
     }
 
-    /// Does one part of the sync: what is connected then is durable. With `hints` it ends at their height, and stores no
-    /// block.
+    /// Runs one part of the sync, and commits the connected blocks at its end. With `hints` the part ends at their
+    /// height and stores no blocks.
     ///
     /// # Errors
     ///
-    /// What the system says. Nothing that peers do is one.
+    /// An I/O error. Peers cannot cause an error.
     fn part(&mut self, goal: Goal, hints: Option<&HintsFile>) -> Result<Part, Fault> {
         let datadir = self.datadir.as_ref().expect("it is open between two parts");
         let snapshot = datadir.assumed.map(|assumed| assumed.base);
@@ -204,7 +206,7 @@ impl<'o> Run<'o> {
             }
             opened => opened.and_then(Result::ok),
         };
-        // The window is of the same memory.
+        // The download window uses part of the same memory.
         let all_bytes = self.options.dbcache_bytes;
         let budget_bytes = all_bytes.saturating_sub(self.window_bytes).max(all_bytes / 2);
         let mut engine = engine_with(datadir, self.tip, budget_bytes);
@@ -260,11 +262,11 @@ impl<'o> Run<'o> {
         Ok(Part { outcome, hinted })
     }
 
-    /// Ends the network, and says what was done.
+    /// Stops the network and returns the report.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     fn end(mut self, outcome: Outcome) -> Result<JobReport, Fault> {
         let is_at_end = outcome == Outcome::Reached;
         let undelivered = undelivered(&*self.network, self.datadir(), is_at_end);
@@ -297,7 +299,7 @@ impl<'o> Run<'o> {
         reason.map(|reason| reason.message())
     }
 
-    /// The chain below a snapshot is let go.
+    /// Closes the chain below a snapshot, and returns its data directory.
     fn leave_past(&mut self) -> Option<DataDir<'o>> {
         let past = self.past.take()?;
         self.past_blocks += past.reporter.report(JobReport::default()).blocks;
@@ -305,7 +307,7 @@ impl<'o> Run<'o> {
     }
 }
 
-/// What the driver is told of the options.
+/// The driver's settings, from the options.
 fn settings(datadir: &DataDir<'_>, sync: &SyncOptions) -> Settings {
     let options = datadir.options;
     Settings {
@@ -345,8 +347,8 @@ fn shared_chain(datadir: &DataDir<'_>) -> SharedChain {
     }
 }
 
-/// Blocks that were announced and that no peer gave. Where the sync `is_at_end` and no connected peer that gives what it
-/// announces has another tip, they are missing.
+/// Blocks that were announced but not delivered. They are reported as missing if the sync `is_at_end` and no connected
+/// peer that delivers its blocks claims another tip.
 fn undelivered(network: &dyn Line, datadir: &DataDir<'_>, is_at_end: bool) -> Vec<(Height, BlockHash)> {
     let progress = network.progress();
     let reporter = &datadir.reporter;
@@ -362,7 +364,7 @@ fn undelivered(network: &dyn Line, datadir: &DataDir<'_>, is_at_end: bool) -> Ve
     progress.undelivered.iter().map(|block| (block.height, block.hash)).collect()
 }
 
-/// The last that the network says.
+/// Stores the addresses and anchors that the network reported last.
 fn keep_last_addresses(datadir: &DataDir<'_>, files: &PeerFiles, events: &Receiver<Event>) -> Result<(), Fault> {
     let mut last = None;
     for event in events.try_iter() {
@@ -375,7 +377,7 @@ fn keep_last_addresses(datadir: &DataDir<'_>, files: &PeerFiles, events: &Receiv
     last.map_or(Ok(()), |bytes| files.keep_addresses(datadir, &bytes))
 }
 
-/// Writes down what is used of a day's bytes, where they are limited. A full disk is not waited for.
+/// Stores how much of the daily download limit is used, if there is a limit. Does not wait for space on a full disk.
 fn keep_budget(datadir: &DataDir<'_>, own: &PrivateDir, budget: &Budget) -> Result<(), Fault> {
     if !budget.has_target() {
         return Ok(());

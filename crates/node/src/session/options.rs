@@ -1,4 +1,5 @@
-//! `sync`: blocks from peers, to the tip that they have, and on from there: what it is told. What it does is in `session`.
+//! Options of `sync`, which downloads blocks from peers up to their tip and follows it from there. The work is in
+//! `session`.
 
 pub use crate::handle::DownloadSwitch;
 use crate::handle::Handle;
@@ -14,10 +15,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What sync is told beside what all jobs are.
+/// Options of a sync, besides those of all jobs.
 #[derive(Clone, Debug)]
 pub struct SyncOptions {
-    /// `--connect`: only these; an empty list for none at all.
+    /// `--connect`: connect only to these; an empty list disables outbound connections.
     pub connect: Option<Vec<String>>,
     /// `--addnode`.
     pub addnode: Vec<String>,
@@ -25,36 +26,37 @@ pub struct SyncOptions {
     pub listen: Vec<SocketAddr>,
     /// `--proxy`.
     pub proxy: Option<String>,
-    /// End at the tip that the peers have.
+    /// End at the tip of the peers' chain.
     pub exit_at_tip: bool,
     /// `--v2transport`.
     pub v2transport: bool,
     /// `--dnsseed`.
     pub dnsseed: bool,
-    /// Outbound connections, at most 12.
+    /// Number of outbound connections, at most 12.
     pub outbound: usize,
-    /// What else peers see of this node, and how many may connect.
+    /// Further settings of connections.
     pub peers: PeerSettings,
-    /// How much may be downloaded, and when.
+    /// Limits and pauses of the block download.
     pub download: Download,
-    /// Who may look at the sync and ask it things.
+    /// The handle for requests to the running sync.
     pub handle: Option<Arc<Handle>>,
-    /// `--from`: data directories or block files whose blocks are used beside those of peers.
+    /// `--from`: data directories or block files that supply blocks in addition to peers.
     pub from: Vec<PathBuf>,
 }
 
 impl SyncOptions {
-    /// Whether no peer is sought at all.
+    /// Whether the sync connects to no peer.
     pub fn seeks_none(&self) -> bool {
         self.connect.as_ref().is_some_and(Vec::is_empty) && self.addnode.is_empty()
     }
 
-    /// Whether there is no peer, neither way.
+    /// Whether there are no connections, outbound or inbound.
     pub(crate) fn is_alone(&self) -> bool {
         self.outbound == 0 && self.connect.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// No peer, neither way, over either transport: what is in the data directory, and what others ask through the handle.
+    /// No connections, outbound or inbound: the sync only uses the data directory and serves requests through the
+    /// handle.
     pub fn alone() -> SyncOptions {
         SyncOptions {
             connect: Some(Vec::new()),
@@ -73,14 +75,14 @@ impl SyncOptions {
     }
 }
 
-/// How much may be downloaded, and when.
+/// Limits and pauses of the block download.
 #[derive(Clone, Debug)]
 pub struct Download {
-    /// What the user allows.
+    /// Limits that the user set.
     pub limits: DownloadLimits,
-    /// Paused and resumed by a person.
+    /// Pauses and resumes the download on request.
     pub switch: Arc<DownloadSwitch>,
-    /// Seconds that local time is ahead of UTC, at a time in seconds since 1970.
+    /// Offset of local time from UTC in seconds, at a time in seconds since 1970.
     pub local_ahead_s: fn(u64) -> i32,
 }
 
@@ -103,57 +105,57 @@ impl Download {
 pub struct PeerSettings {
     /// `-uacomment`.
     pub user_agent_comments: Vec<String>,
-    /// `-seednode`: nodes that are asked for addresses alone.
+    /// `-seednode`: nodes that are only asked for addresses.
     pub seed_nodes: Vec<String>,
-    /// `-forcednsseed`: DNS seeds are asked whatever addresses are known.
+    /// `-forcednsseed`: query DNS seeds even if enough addresses are known.
     pub force_dns_seed: bool,
     /// `-fixedseeds=0`.
     pub no_fixed_seeds: bool,
-    /// `-onlynet`; every network without.
+    /// `-onlynet`: only connect to these networks; all networks if empty.
     pub only_networks: Vec<Reachable>,
     /// `-whitelist`.
     pub whitelist: Vec<PermittedNet>,
-    /// `-whitebind`: where to listen besides.
+    /// `-whitebind`: further listening addresses, with permissions.
     pub whitebind: Vec<(SocketAddr, Permissions)>,
-    /// `-bind=ADDRESS=onion`: where a Tor service connects to.
+    /// `-bind=ADDRESS=onion`: addresses that a Tor service connects to.
     pub onion: Vec<SocketAddr>,
-    /// The same, where none is named: it is left out where it is taken.
+    /// Address for a Tor service if `onion` is empty; skipped if the port is in use.
     pub onion_default: Option<SocketAddr>,
-    /// `-maxuploadtarget`: bytes of a day; 0: any number.
+    /// `-maxuploadtarget`: maximum upload in bytes per day; 0 for no limit.
     pub upload_max: u64,
-    /// `-onion`: the proxy for onion services, in place of that for everything.
+    /// `-onion`: a proxy for onion services, instead of the general proxy.
     pub onion_proxy: Option<String>,
-    /// `-proxyrandomize=0`: connections through a proxy have no credentials of their own.
+    /// `-proxyrandomize=0`: do not use separate proxy credentials for each connection.
     pub no_proxy_randomize: bool,
-    /// `-externalip`: our addresses, which peers are told.
+    /// `-externalip`: our own addresses, which are announced to peers.
     pub external: Vec<PeerAddress>,
-    /// Most connections for blocks alone; the network's default without.
+    /// Maximum number of block-relay-only connections; the network's default if `None`.
     pub block_relay: Option<usize>,
-    /// `-asmap`: file of a map of autonomous systems, relative to the network's directory.
+    /// `-asmap`: file that maps addresses to autonomous systems, relative to the network's directory.
     pub asmap: Option<PathBuf>,
-    /// `-test=addrman`: a new address memory has a key that is known.
+    /// `-test=addrman`: a new address manager uses a fixed key.
     pub has_known_key: bool,
-    /// `-checkaddrman`: one operation on the address memory in this many is followed by a check of all of it; 0: none.
+    /// `-checkaddrman`: checks the whole address manager once in this many operations; 0 disables the check.
     pub check_addresses: u32,
-    /// `-peerblockfilters`: basic block filters are served, of blockfilterindex.
+    /// `-peerblockfilters`: serve basic block filters from blockfilterindex.
     pub peer_block_filters: bool,
-    /// `-peertimeout`; the network's default without.
+    /// `-peertimeout`; the network's default if `None`.
     pub timeout: Option<Duration>,
-    /// `--debug net`: each message and connection is told of in the log.
+    /// `--debug net`: log each message and connection.
     pub debug_net: bool,
-    /// `-logips`: with addresses.
+    /// `-logips`: log peers' addresses.
     pub log_ips: bool,
-    /// `-logratelimit=0`: lines about inbound connections are all in the log.
+    /// `-logratelimit=0`: do not limit the log lines about inbound connections.
     pub no_log_rate_limit: bool,
-    /// Most inbound connections; the network's default without.
+    /// Maximum number of inbound connections; the network's default if `None`.
     pub inbound_max: Option<usize>,
-    /// How many blocks may be asked for beyond the lowest that has not arrived; Core's number without.
+    /// Blocks that may be requested beyond the lowest missing one; Core's number if `None`.
     pub window_blocks: Option<usize>,
-    /// What the connections may be asked through while the sync runs.
+    /// Access to the connections while the sync runs.
     pub control: Arc<Peers>,
 }
 
-/// The address that `text` is, with this port where it has none; nothing where it is a name.
+/// Parses an address, with this port if `text` has no port; `None` for a host name.
 pub fn peer_address(text: &str, default_port: u16) -> Option<PeerAddress> {
     match p2p::wire::Target::parse(text, default_port).ok()? {
         p2p::wire::Target::Peer(peer) => Some(peer),
@@ -161,11 +163,11 @@ pub fn peer_address(text: &str, default_port: u16) -> Option<PeerAddress> {
     }
 }
 
-/// Whether `text` can be an address of `--connect` or `--addnode`.
+/// Checks whether `text` can be an address of `--connect` or `--addnode`.
 ///
 /// # Errors
 ///
-/// Why not.
+/// The reason why it cannot.
 pub fn check_peer_address(text: &str, default_port: u16) -> Result<(), String> {
     let target = p2p::wire::Target::parse(text, default_port).map_err(|why| why.to_string())?;
     match target {

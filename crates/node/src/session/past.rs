@@ -1,5 +1,5 @@
-//! The chain below a snapshot that is not validated: it stands beside the tip's, over the same block index and files, with coins,
-//! an inbox and an engine of its own.
+//! The chain below a snapshot that is not validated yet. It shares the block index and files with the main chain, and
+//! has its own coins, inbox and engine.
 
 use crate::chain::tree::NodeId;
 use crate::datadir::{DataDir, start_of};
@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use store::chainstate::Chainstate;
 
-/// The data directory of that chain, and the inbox of its blocks.
+/// The data directory of that chain, and its inbox of blocks.
 pub(super) struct Past<'e> {
     pub(super) datadir: DataDir<'e>,
     pub(super) inbox: Arc<Arrivals>,
@@ -25,11 +25,11 @@ impl<'e> Deref for Past<'e> {
     }
 }
 
-/// Opens it; nothing where the data directory stands on no snapshot. `inbox_bytes` is the memory for blocks that arrived.
+/// Opens that chain; `None` if no snapshot is loaded. `inbox_bytes` is the memory for blocks that have arrived.
 ///
 /// # Errors
 ///
-/// Coins that do not go with the block index, or what the system says.
+/// Coins that do not match the block index, or an I/O error.
 pub(super) fn open<'e>(datadir: &DataDir<'e>, inbox_bytes: usize) -> Result<Option<Past<'e>>, Fault> {
     let Some(assumed) = datadir.assumed else { return Ok(None) };
     let dir = datadir.layout.chainstate_dir();

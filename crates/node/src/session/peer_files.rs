@@ -1,8 +1,8 @@
-//! Core's files about peers, beside the chain's: peers.dat, anchors.dat, and the map of `-asmap`.
+//! Core's files about peers: peers.dat, anchors.dat, and the map of `-asmap`.
 //!
-//! peers.dat is Core's to the byte, so that either program goes on with the other's. One that is damaged is refused, as by
-//! Core, and stays as it is; one of a later version goes to peers.dat.bak. anchors.dat is read and removed at the start, and
-//! written at the end.
+//! peers.dat has Core's format, so ffwd and bitcoind can use each other's file. A damaged one is refused, as in Core,
+//! and left unchanged; one of a later version is renamed to peers.dat.bak. anchors.dat is read and removed at the
+//! start, and written at the end.
 //!
 //! Source: Bitcoin Core b88bffe, addrdb.cpp, `LoadAddrman`, `ReadAnchors`, `DumpAnchors`; init.cpp, `AppInitMain`.
 
@@ -24,10 +24,10 @@ use store::private_files::PrivateDir;
 const PEERS: &str = "peers.dat";
 const PEERS_OF_LATER_VERSION: &str = "peers.dat.bak";
 const ANCHORS: &str = "anchors.dat";
-/// The address memory of earlier versions of this program.
+/// The address file of earlier versions of ffwd.
 const OLD_PEERS: &str = "addresses";
 
-/// What the network begins with.
+/// Stored peers that the network starts with.
 #[derive(Default)]
 pub(super) struct KnownPeers {
     pub(super) groups: Arc<NetGroups>,
@@ -35,14 +35,14 @@ pub(super) struct KnownPeers {
     pub(super) anchors: Vec<AddressEntry>,
 }
 
-/// What is written while the network runs.
+/// Files that are written while the network runs.
 pub(super) struct Kept {
-    /// Files of this program's own.
+    /// ffwd's own files.
     pub(super) own: PrivateDir,
     pub(super) peers: PeerFiles,
 }
 
-/// The files, in the network's directory.
+/// Core's peer files, in the network's directory.
 pub(super) struct PeerFiles {
     dir: PrivateDir,
     magic: [u8; 4],
@@ -54,11 +54,11 @@ impl PeerFiles {
         PeerFiles { dir, magic: datadir.params.magic }
     }
 
-    /// Reads all of them; anchors only where peers are sought.
+    /// Reads all files; anchors only if the sync connects to peers (`seeks`).
     ///
     /// # Errors
     ///
-    /// A map or a peers.dat that cannot be used, or what the system says.
+    /// A map or a peers.dat that is unusable, or an I/O error.
     pub(super) fn read(
         &self,
         datadir: &DataDir<'_>,
@@ -126,7 +126,7 @@ impl PeerFiles {
         }
     }
 
-    /// The anchors of the last run; their file is gone then. One that is damaged has none.
+    /// Reads the anchors of the last run and removes their file. A damaged file counts as empty.
     fn take_anchors(&self, datadir: &DataDir<'_>) -> Result<Vec<AddressEntry>, Fault> {
         let path = datadir.layout.net_dir().join(ANCHORS);
         let length = datadir.disk.metadata(&path).map_err(store::Fault::from)?.map_or(0, |found| found.len);
@@ -140,13 +140,13 @@ impl PeerFiles {
         Ok(anchors)
     }
 
-    /// Addresses are an aid: on a full disk they are not waited for.
+    /// Writes peers.dat; does not wait for space on a full disk.
     pub(super) fn keep_addresses(&self, datadir: &DataDir<'_>, bytes: &[u8]) -> Result<(), Fault> {
         let otherwise = "The addresses of peers stay as they were kept before";
         datadir.reporter.if_room(otherwise, || self.dir.write(PEERS, bytes))
     }
 
-    /// Keeps the peers for blocks alone for the next run.
+    /// Stores the block-relay-only peers for the next run.
     pub(super) fn keep_anchors(&self, datadir: &DataDir<'_>, count: usize, bytes: &[u8]) -> Result<(), Fault> {
         datadir
             .reporter
@@ -156,7 +156,7 @@ impl PeerFiles {
     }
 }
 
-/// The map of `-asmap`, and what there is to say of it.
+/// Reads the map of `-asmap`, and logs its version.
 fn read_map(datadir: &DataDir<'_>, file: Option<&Path>) -> Result<NetGroups, Fault> {
     let log = datadir.reporter.log();
     let Some(file) = file else {
@@ -179,7 +179,7 @@ fn read_map(datadir: &DataDir<'_>, file: Option<&Path>) -> Result<NetGroups, Fau
     Ok(NetGroups::of(map))
 }
 
-/// How many systems the map sees. Source: Core's `ASMapHealthCheck`.
+/// Logs how many autonomous systems the map distinguishes. Source: Core's `ASMapHealthCheck`.
 fn say_map(datadir: &DataDir<'_>, groups: &NetGroups, addresses: &Addresses) {
     let all = addresses.clear_net();
     let systems: Vec<u32> = all.iter().map(|address| groups.system_of(*address)).collect();

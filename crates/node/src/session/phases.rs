@@ -1,9 +1,10 @@
-//! A sync in parts: headers up to the base of a snapshot that is given, the load, the tip with the snapshot's past beside it, and
-//! what is best from there on; where hints are given, what they are about comes before.
+//! A sync in parts. With hints, the hinted blocks come first. With a snapshot: headers up to its base block, loading
+//! it, then syncing to the tip while the blocks below it are validated in the background, then following the best
+//! chain.
 //!
-//! The data directory is open and the peers stay connected over all parts. What moves directories is durable step by step, so
-//! that a stop or a kill anywhere leaves a data directory that either program goes on from.
-//! Source: Bitcoin Core b88bffe, `ChainstateManager::ActivateBestChains`, `MaybeValidateSnapshot`.
+//! The data directory stays open and the peers stay connected over all parts. Directories are swapped in durable steps:
+//! after a stop or a kill at any point ffwd or bitcoind can continue from the data directory. Source: Bitcoin Core
+//! b88bffe, `ChainstateManager::ActivateBestChains`, `MaybeValidateSnapshot`.
 
 use super::driver::{Goal, Outcome};
 use super::threads::{Conduct, Threads};
@@ -26,30 +27,30 @@ use crate::snapshot::validate::{PastSet, state, validate};
 use primitives::Hash256;
 use std::path::PathBuf;
 
-/// What a sync begins with.
+/// The snapshot or hints that a sync starts from.
 #[derive(Clone, Debug, Default)]
 pub struct FromSnapshot {
-    /// `--snapshot`: this file, unless one is loaded or the chain is beyond it.
+    /// `--snapshot`: this file, unless a snapshot is loaded already or the chain is beyond it.
     pub file: Option<PathBuf>,
-    /// `--snapshot` that is no file: mirrors, standard input, a pipe; in place of `file`.
+    /// `--snapshot` with mirrors, standard input or a pipe, instead of `file`.
     pub stream: Option<SharedStream>,
-    /// `--snapshot-hash`: what the user vouches for where Core knows no hash of its base block.
+    /// `--snapshot-hash`: the UTXO set hash that the user trusts if Core knows no hash for the base block.
     pub hash: Option<Hash256>,
-    /// `--hints`: this file of hints, up to its height, in a data directory without blocks.
+    /// `--hints`: this hints file, used up to its height in a data directory without blocks.
     pub hints: Option<PathBuf>,
 }
 
-/// Brings the data directory to the tip that its peers have.
+/// Syncs the data directory to the tip of its peers.
 ///
 /// # Errors
 ///
-/// The data directory cannot be used, the network cannot be started, a snapshot proves false, or what the system says. Nothing
-/// that peers do is one.
+/// The data directory cannot be used, the network cannot be started, a snapshot is invalid, or an I/O error. Peers
+/// cannot cause an error.
 pub fn sync(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result<JobReport, Fault> {
     sync_from(options, sync, &FromSnapshot::default(), events)
 }
 
-/// The same, from a snapshot on: at the tip first, then the past is validated.
+/// Like [`sync`], but starts from a snapshot: syncs to the tip first, then validates the blocks below the snapshot.
 ///
 /// # Errors
 ///
@@ -63,7 +64,7 @@ pub fn sync_from(
     sync_with(options, sync, from, &mut Threads::default(), events)
 }
 
-/// The same, brought to life by `conduct`.
+/// Like [`sync_from`], with the threads and network of `conduct`.
 ///
 /// # Errors
 ///
@@ -100,7 +101,7 @@ pub(super) fn sync_with(
 }
 
 impl Run<'_> {
-    /// All parts of a sync; how the last one ended.
+    /// Runs all parts of a sync; returns the outcome of the last one.
     fn work(
         &mut self,
         hints: Option<HintsFile>,
@@ -123,7 +124,7 @@ impl Run<'_> {
             if outcome == Outcome::Suspect {
                 let why = "A block or a chain does not go together with the snapshot: its past is validated first";
                 self.datadir().reporter.warn(Message::new(why, "Let it run: the result names the wrong one"));
-                // What was refused on top of it may be good.
+                // Blocks refused on top of the snapshot may be valid.
                 self.snapshot().into_iter().for_each(|base| self.datadir().index.write().reopen_above(base));
                 outcome = self.part(Goal::Past, None)?.outcome;
             }
@@ -135,10 +136,11 @@ impl Run<'_> {
         }
     }
 
-    /// The set at the hinted height, if all goes well; else the sync goes the ordinary way.
+    /// Builds the UTXO set at the hinted height. If the hints are wrong or unusable, the sync falls back to full
+    /// validation.
     fn with_hints(&mut self, hints: &HintsFile) -> Result<Outcome, Fault> {
         let assumed = self.options.assumevalid;
-        // All of them, each time: how deep a block lies decides what is assumed of it.
+        // All headers each time: whether a block is assumed valid depends on its depth.
         self.datadir().reporter.note(format!("Headers first, beyond the assumed-valid block {assumed}"));
         if self.part(Goal::Headers(assumed), None)?.outcome == Outcome::Stopped {
             return Ok(Outcome::Stopped);
@@ -166,7 +168,7 @@ impl Run<'_> {
         Ok(part.outcome)
     }
 
-    /// Headers up to the base of a snapshot, then the load.
+    /// Downloads headers up to the base block of a snapshot, then loads it.
     fn begin_on(&mut self, given: &Given, hash: Option<Hash256>) -> Result<Outcome, Fault> {
         let base = given.header().base;
         let reporter = &self.datadir().reporter;
@@ -189,9 +191,9 @@ impl Run<'_> {
         Ok(Outcome::Reached)
     }
 
-    /// Loads a snapshot, and goes on from it: its past stands beside from then on.
+    /// Loads a snapshot and continues from it, with the blocks below it as a second chain.
     fn load(&mut self, given: &Given, hash: Option<Hash256>) -> Result<Loaded, Fault> {
-        // Nobody takes blocks meanwhile.
+        // No blocks are accepted during the load.
         self.network.want(Vec::new());
         let loaded = load_into(self.datadir(), self.tip, given, hash, &self.stats)?;
         let datadir = self.datadir.take().expect("it is open between two parts");
@@ -207,26 +209,27 @@ impl Run<'_> {
         Ok(Loaded { coins: loaded.coins_loaded, base: loaded.tip_hash, height: loaded.base_height })
     }
 
-    /// What came of a snapshot that was fetched is not needed any more.
+    /// Removes the downloaded parts of a snapshot, which are not needed any more.
     fn forget_coming(&self) -> Result<(), Fault> {
         let datadir = self.datadir();
         datadir.with_room(|| coming::forget(&self.kept.own, &*datadir.disk, &datadir.layout))
     }
 
-    /// A call asks for a snapshot: what is wrong with the file is its answer, and the sync goes on.
+    /// Loads a snapshot on a caller's request. The caller gets an error of the file as the answer, and the sync
+    /// continues.
     fn load_asked(&mut self) -> Result<(), Fault> {
         let Some(handle) = self.sync.handle.as_deref() else { return Ok(()) };
         let Some(request) = handle.take_load() else { return Ok(()) };
         let loaded = Given::file(self.options, &request.path).and_then(|given| self.load(&given, None));
         if self.datadir.is_none() {
-            // The directories were moved half-way: there is nothing to go on with.
+            // The directories are half-way swapped, so the sync cannot continue.
             return loaded.map(drop);
         }
         handle.answer_load(request, loaded.map_err(|why| NotLoaded::Refused(why.what())));
         Ok(())
     }
 
-    /// Says that a snapshot lies there, and how far its past is.
+    /// Logs that a snapshot is loaded, and how far the blocks below it are validated.
     fn say_snapshot(&self) {
         let (Some(base), Some(past)) = (self.snapshot(), &self.past) else { return };
         let datadir = self.datadir();
@@ -238,14 +241,15 @@ impl Run<'_> {
         ));
         if let Some(handle) = &self.sync.handle {
             handle.set_past_height(past);
-            // One that was asked for while another was loaded.
+            // Another snapshot was requested while one was being loaded.
             if let Some(request) = handle.take_load() {
                 handle.answer_load(request, Err(NotLoaded::Refused("Another snapshot is loaded".to_owned())));
             }
         }
     }
 
-    /// The past is done: its coins are compared with the snapshot, and the data directory becomes an ordinary one.
+    /// Compares the coins of the validated chain with the snapshot's, and turns the data directory into an ordinary
+    /// one.
     fn validate(&mut self, hash: Option<Hash256>) -> Result<(), Fault> {
         let Some(past) = self.leave_past() else { return Ok(()) };
         let datadir = self.datadir.take().expect("it is open between two parts");

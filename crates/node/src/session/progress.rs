@@ -1,5 +1,5 @@
-//! How far a sync is, for the displays: what there is to do, counted in bytes of blocks, and the facts of its state. Nothing is
-//! decided by it.
+//! Progress of a sync, for the displays: the remaining work in bytes of blocks, and the facts of its state. No decision
+//! depends on it.
 
 use super::budget::Allowance;
 use super::driver::Doing;
@@ -13,10 +13,10 @@ use crate::reporting::state::{SessionFacts, Stage};
 use crate::threads::locks::lock;
 use primitives::Height;
 
-/// Blocks from which on a mean of their sizes says something.
+/// Minimum number of blocks for a meaningful mean size.
 const BLOCKS_OF_MEAN: u64 = 16;
 
-/// What the state of the sync is made of.
+/// The facts of the displayed state.
 pub(super) fn facts(session: &Session<'_, '_>, seen: &mut FactsSeen) -> SessionFacts {
     let offered = lock(session.driver).offered().to_vec();
     let facts = seen.of_chain(session.datadir, offered);
@@ -44,7 +44,7 @@ pub(super) fn facts(session: &Session<'_, '_>, seen: &mut FactsSeen) -> SessionF
     SessionFacts { stage, block_wait, past, network, assumed_elsewhere, pruned_fork, pause, ..facts }
 }
 
-/// What there is to do: the blocks of the best header chain.
+/// Updates the remaining work: the blocks of the best header chain.
 pub(super) fn measure(session: &Session<'_, '_>, stats: &Snapshot) {
     let datadir = session.datadir;
     let reporter = &session.datadir.reporter;
@@ -71,14 +71,15 @@ pub(super) fn measure(session: &Session<'_, '_>, stats: &Snapshot) {
     }
 }
 
-/// What a block that is to come is taken to have: the mean of this run, with what came of blocks under way; `of_late` while there
-/// are few. Large blocks among small ones would move a mean of the last ones to and fro.
+/// Estimated size of a future block: the mean of this run, including received parts of blocks in flight; `of_late`, the
+/// recent mean, while there are few blocks. A mean of only the latest blocks would vary too much when sizes are mixed.
 fn mean_block_bytes(progress: &p2p::Progress, of_late: u64) -> u64 {
     if progress.blocks_count < BLOCKS_OF_MEAN { of_late } else { progress.received_bytes / progress.blocks_count }
 }
 
-/// The work goes from one height to another: by the transactions that the network is known to have had until its end, for early
-/// blocks say nothing of the size of later ones; near the end by `bytes`, for the blocks of late say more.
+/// Sets the remaining work between two heights. Far from the end it is estimated by the known transaction count of the
+/// network, because early blocks do not predict the size of later ones. Near the end it is estimated by `bytes`,
+/// because recent blocks predict better.
 fn set_left(datadir: &DataDir<'_>, height: Height, end: Height, stats: &Snapshot, bytes: impl FnOnce() -> u64) {
     let reporter = &datadir.reporter;
     reporter.set_end(end);
@@ -92,8 +93,8 @@ fn set_left(datadir: &DataDir<'_>, height: Height, end: Height, stats: &Snapshot
     }
 }
 
-/// Bytes of the blocks up to `end` that are not connected, each block that is to come taken to have `block_bytes`; of those
-/// next, what is stored is known.
+/// Bytes of the unconnected blocks up to `end`. Stored blocks near the tip count with their size, all others with
+/// `block_bytes`.
 fn bytes_left(index: &crate::chain::index::BlockIndex, end: Height, block_bytes: u64) -> u64 {
     let tree = index.headers();
     let tip = index.tip();

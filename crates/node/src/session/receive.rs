@@ -1,4 +1,4 @@
-//! What becomes of what the network says: blocks are checked and stored, the rest goes to the driver or to the log.
+//! Handles network events: blocks are checked and stored, other events go to the driver or to the log.
 
 use super::driver::Input;
 use super::hinted;
@@ -14,18 +14,18 @@ use std::path::Path;
 use std::sync::Arc;
 use store::blockfiles::BlockBytes;
 
-/// A block that was asked for.
+/// A requested block.
 pub(super) struct Arrived {
     pub(super) peer: PeerId,
     pub(super) hash: BlockHash,
     pub(super) bytes: p2p::BlockBytes,
 }
 
-/// Takes what the network says; gives a block that is to be stored.
+/// Handles a network event; returns a block that must be stored.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// An I/O error.
 pub(super) fn take_event(session: &Session<'_, '_>, event: Event, kept: &Kept) -> Result<Option<Arrived>, Fault> {
     let reporter = &session.datadir.reporter;
     match event {
@@ -37,7 +37,7 @@ pub(super) fn take_event(session: &Session<'_, '_>, event: Event, kept: &Kept) -
             reporter.peer_note(connection_line(info.inbound), Some(peer), text);
         }
         Event::PeerGone { peer, address, inbound, reason } => {
-            // It may have gone before its handshake.
+            // The peer may have disconnected before its handshake.
             reporter.peer_lines().came(peer, &address);
             let text = format!("Peer {peer}: {address} gone: {reason}");
             reporter.peer_note(connection_line(inbound), Some(peer), text);
@@ -64,16 +64,16 @@ pub(super) fn take_event(session: &Session<'_, '_>, event: Event, kept: &Kept) -
     Ok(None)
 }
 
-/// What a line about a connection is.
+/// The kind of a log line about a connection.
 fn connection_line(is_inbound: bool) -> PeerLine {
     if is_inbound { PeerLine::Inbound } else { PeerLine::Outbound }
 }
 
-/// Checks a block and stores it, if that was not done before.
+/// Checks a block and stores it, unless it is stored already.
 ///
 /// # Errors
 ///
-/// What the system says; or the two checks of a block that is about to be marked disagree.
+/// An I/O error; or the two checks of a block that is about to be marked disagree.
 pub(super) fn store(session: &Session<'_, '_>, Arrived { peer, hash, bytes }: Arrived) -> Result<(), Fault> {
     let datadir = session.datadir;
     let known = datadir.headers().find(&hash);
@@ -87,7 +87,7 @@ pub(super) fn store(session: &Session<'_, '_>, Arrived { peer, hash, bytes }: Ar
     put(session, Brought { by: Bringer::Peer(peer), id, hash, bytes, held }).map(drop)
 }
 
-/// Where a block comes from.
+/// Source of a block.
 #[derive(Clone, Copy)]
 pub(super) enum Bringer<'b> {
     /// A peer.
@@ -102,11 +102,11 @@ pub(super) struct Brought<'b> {
     pub(super) id: NodeId,
     pub(super) hash: BlockHash,
     pub(super) bytes: BlockBytes,
-    /// What it holds of the download window.
+    /// Its reservation in the download window.
     pub(super) held: p2p::Reservation,
 }
 
-/// Checks a block and stores it; says whether it is the block of its header.
+/// Checks a block and stores it; returns whether its body matches its header.
 ///
 /// # Errors
 ///
@@ -146,11 +146,11 @@ pub(super) fn put(session: &Session<'_, '_>, brought: Brought<'_>) -> Result<boo
     }
 }
 
-/// Says why a block was not stored: to the user, and to the network.
+/// Reports to the user and the network why a block was not stored.
 fn refuse(session: &Session<'_, '_>, by: Bringer<'_>, height: Height, hash: BlockHash, why: NotStored) {
     let reporter = &session.datadir.reporter;
     let peer = match (by, &why) {
-        // No peer is to blame: another one may be about to send it.
+        // No peer is at fault: another one may be about to send the right block.
         (Bringer::File(path), NotStored::Body(error) | NotStored::Unreadable(error)) => {
             let path = path.display();
             let text = format!("{error} (this body only, from {path}: its header is not marked)");

@@ -1,10 +1,10 @@
-//! Which blocks are asked for: those of the chains that peers have and that are not there, as far ahead as may be.
+//! Selects the blocks to request: the missing blocks of the peers' chains, as far ahead as the limits allow.
 //!
-//! In: the block index, the ends of the peers' chains, limits. Out: lists of blocks, one for each chain.
-//! Pure functions: what was asked for before, and when it is asked again, is the driver's.
+//! In: the block index, the tips of the peers' chains, limits. Out: one list of blocks per chain. Pure functions: the
+//! driver keeps what was requested before, and decides when to request again.
 //!
-//! Source: Bitcoin Core b88bffe, `FindNextBlocksToDownload`: of each peer's own chain, so that one whose bodies do not come
-//! stands before no other.
+//! Source: Bitcoin Core b88bffe, `FindNextBlocksToDownload`. As there, each peer's own chain has its list, so that a
+//! chain whose blocks do not arrive delays no other.
 
 use super::budget::{Allowance, NEAR_BLOCKS};
 use crate::chain::index::BlockIndex;
@@ -12,52 +12,52 @@ use crate::chain::tree::{Fate, NodeId, Tree};
 use p2p::Want;
 use primitives::{BlockHash, Height, Work};
 
-/// Blocks asked for in one list.
+/// Maximum number of blocks in one list.
 pub(crate) const WANTS_MAX: usize = 4096;
-/// Part of the pruning target that blocks may take which are stored and not connected.
+/// Divisor: stored blocks that are not connected yet may use one part in this many of the pruning target.
 const AHEAD_SHARE: u64 = 8;
-/// Fewest blocks ahead of the tip, however large blocks are.
+/// Minimum number of blocks ahead of the tip, however large blocks are.
 const AHEAD_MIN: u32 = 16;
 
-/// How far requests may go.
+/// Bounds of the requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Limits {
-    /// `--stopatheight`; the greatest height without.
+    /// `--stopatheight`; the maximum height if it is not set.
     pub(crate) stop_at: Height,
-    /// Blocks above the tip that may be stored before they are connected; any number where none is pruned.
+    /// Maximum number of stored blocks above the tip that are not connected; `None` without pruning.
     pub(crate) ahead_max: Option<u32>,
-    /// A commit would make room on the disk: until then nothing more is asked for.
+    /// A commit would free disk space: no further blocks are requested before it.
     pub(crate) is_prune_due: bool,
-    /// Height up to which blocks were asked for before.
+    /// Height up to which blocks were already requested.
     pub(crate) wanted_to: Height,
 }
 
-/// What is asked for.
+/// The blocks to request.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Requests {
-    /// For each chain the blocks that are missing, the lowest first.
+    /// For each chain its missing blocks, the lowest first.
     pub(crate) lists: Vec<Vec<Want>>,
-    /// Height up to which blocks are asked for from here on.
+    /// Height up to which blocks are requested, including these lists.
     pub(crate) wanted_to: Height,
-    /// Less is asked for than could be: a commit is to make room first.
+    /// Fewer blocks are requested than possible, because a commit must free space first.
     pub(crate) is_held_back: bool,
 }
 
-/// How many blocks above the tip may be stored before they are connected, where files are pruned to `prune_target` bytes
+/// Maximum number of stored blocks above the tip that are not connected, if files are pruned to `prune_target` bytes
 /// and a block has `block_bytes`.
 pub(crate) fn ahead_max(prune_target: Option<u64>, block_bytes: u64) -> Option<u32> {
     let blocks = prune_target? / AHEAD_SHARE / block_bytes.max(1);
     Some(u32::try_from(blocks).unwrap_or(u32::MAX).max(AHEAD_MIN))
 }
 
-/// The ends of the peers' chains that may be followed: those that are known, not refused, and have the minimum work; in the
-/// order in which they were given, the preferred first.
+/// The tips of the peers' chains that may be followed: known, not refused, and with the minimum work. The order of
+/// `targets`, the preferred first, is kept.
 pub(crate) fn open_targets(tree: &Tree, targets: &[BlockHash], minimum: Work) -> Vec<NodeId> {
     let known = targets.iter().filter_map(|hash| tree.find(hash));
     known.filter(|&id| tree.fate(id) == Fate::Open && tree.work(id) >= minimum).collect()
 }
 
-/// What is asked for of the chains that end with `targets`, above the connected chain that ends with `tip`.
+/// The blocks to request of the chains that end with `targets`, above the connected chain that ends with `tip`.
 pub(crate) fn requests(index: &BlockIndex, tip: NodeId, targets: &[NodeId], limits: Limits) -> Requests {
     let tree = index.headers();
     let ahead = limits.ahead_max.unwrap_or(u32::MAX);
@@ -72,7 +72,7 @@ pub(crate) fn requests(index: &BlockIndex, tip: NodeId, targets: &[NodeId], limi
     Requests { lists, wanted_to: end.min(highest.unwrap_or(Height::GENESIS)), is_held_back }
 }
 
-/// The blocks that are missing between the connected chain and `target`, up to height `end`.
+/// The missing blocks between the connected chain and `target`, up to height `end`.
 fn missing_to(index: &BlockIndex, tip: NodeId, target: NodeId, end: Height) -> Vec<Want> {
     let tree = index.headers();
     let from = tree.fork(tip, target);
@@ -80,8 +80,8 @@ fn missing_to(index: &BlockIndex, tip: NodeId, target: NodeId, end: Height) -> V
     wants(tree, index.missing_from(from, target, end, WANTS_MAX))
 }
 
-/// What of the lists may be asked for: all, those of chains that are near their tip, or none; and of a day's bytes no more blocks
-/// than are left, of `block_bytes` each.
+/// The part of the lists that the allowance permits: all, only if every chain is near its tip, or nothing. With a daily
+/// limit each list has at most as many blocks of `block_bytes` as are left.
 pub(crate) fn within(
     mut lists: Vec<Vec<Want>>,
     allowance: Allowance,
@@ -100,18 +100,19 @@ pub(crate) fn within(
     }
 }
 
-/// These blocks, as the network takes them.
+/// Converts blocks to the network's request type.
 pub(crate) fn wants(tree: &Tree, nodes: Vec<NodeId>) -> Vec<Want> {
     nodes.into_iter().map(|node| Want { hash: tree.hash(node), height: tree.height(node) }).collect()
 }
 
-/// Whether the tip has come so near to the last block asked for that more are to be asked for: where at most `ahead`
-/// blocks may lie ahead of it, and chains go up to `end`.
+/// Whether more blocks must be requested, because the tip has come close to the last requested block. At most `ahead`
+/// blocks may be ahead of the tip, and chains end at height `end`.
 pub(crate) fn is_short(tip: Height, wanted_to: Height, ahead: u32, end: Height) -> bool {
     wanted_to < end && wanted_to.blocks_above(tip) < ahead - ahead / 8
 }
 
-/// The last block of the next run, of at most `blocks_max`: of the first chain that stands on the tip, there or still to come.
+/// The last block of the next run of at most `blocks_max` blocks: on the first chain that extends the tip, whether its
+/// blocks are stored or not.
 pub(crate) fn next_run(tree: &Tree, tip: NodeId, targets: &[NodeId], blocks_max: u32) -> Option<NodeId> {
     let target = targets.iter().copied().find(|&target| target != tip && tree.is_ancestor(tip, target))?;
     let end = tree.height(target).min(tree.height(tip).saturating_add(blocks_max));

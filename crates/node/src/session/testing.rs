@@ -1,11 +1,11 @@
-//! What peers say of the chains of the unit tests of this folder.
+//! Claims of peers about chains, for the unit tests of this folder.
 
 pub(crate) use crate::chain::testing::Chains;
 
 use crate::chain::tree::NodeId;
 use p2p::{HeaderInfo, Want};
 
-/// What a peer claims as its best block.
+/// A peer's claim of its best block.
 pub(crate) fn claim(chains: &Chains, node: NodeId) -> HeaderInfo {
     let tree = chains.index().headers();
     HeaderInfo {
@@ -17,7 +17,7 @@ pub(crate) fn claim(chains: &Chains, node: NodeId) -> HeaderInfo {
     }
 }
 
-/// The heights of lists of wanted blocks.
+/// Heights of lists of requested blocks.
 pub(crate) fn heights(lists: &[Vec<Want>]) -> Vec<Vec<u32>> {
     lists.iter().map(|list| list.iter().map(|want| want.height.to_u32()).collect()).collect()
 }

@@ -1,9 +1,9 @@
-//! The threads of a session, and its network: the only file of this folder that has either. It moves data: what happened goes
-//! to the driver, what the driver says is done.
+//! The threads and the network of a session; no other file of this folder has either. It only moves data: events go to
+//! the driver, and the driver's instructions are carried out.
 //!
-//! - `arrive` takes what the network says, and stores blocks; with many processors `arrive.NN` store them.
-//! - `tell` looks every tenth of a second how far the sync is.
-//! - The thread that calls the job runs the engine (`work`).
+//! - `arrive` receives network events and stores blocks; on machines with many processors `arrive.NN` store them.
+//! - `tell` updates the progress every 100 ms.
+//! - The thread that called the job runs the engine (`work`).
 //! - `hash` hashes the coins below a snapshot at the end of its validation.
 
 use super::bring;
@@ -30,41 +30,41 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Time between two commits of the index, so that a restart does not fetch the same blocks again; between two looks whether
-/// its files are there, where it has nothing to commit.
+/// Time between two commits of the index, so that a restart does not download the same blocks again. If there is
+/// nothing to commit, the existence of its files is checked instead.
 const INDEX_INTERVAL: Duration = Duration::from_secs(30);
-/// How long the network may say nothing before other things are looked at.
+/// Maximum wait for a network event, before other conditions are checked.
 const EVENT_PATIENCE: Duration = Duration::from_millis(100);
-/// Time between two looks at how far the sync is.
+/// Time between two progress updates.
 const TELL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How a session is brought to life: with threads and sockets here, by one thread over a simulated network in tests.
+/// How a session is run: with threads and sockets here, by one thread over a simulated network in tests.
 pub(super) trait Conduct {
-    /// Begins the network, whose events go to `sender`.
+    /// Starts the network, which sends its events to `sender`.
     ///
     /// # Errors
     ///
-    /// It cannot be begun.
+    /// It cannot be started.
     fn connect(&mut self, wanted: Wanted<'_, '_>, sender: Sender<Event>) -> Result<Arc<dyn Line>, Fault>;
 
-    /// The same, for those that ask what it is about.
+    /// The same network, for requests about connections; `None` if it is simulated.
     fn network(&self) -> Option<Arc<Network>> {
         None
     }
 
-    /// An engine is about to work.
+    /// Called before an engine starts to work.
     fn prepare(&mut self, engine: &mut Engine<'_>) {
         let _ = engine;
     }
 
-    /// The time since the start.
+    /// Returns a clock of the time since the start.
     fn clock(&self) -> Arc<dyn Fn() -> Duration + Send + Sync>;
 
-    /// Does one part of the sync, with what the network says.
+    /// Runs one part of the sync, driven by network events.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     fn follow<'s>(
         &mut self,
         session: &'s Session<'_, '_>,
@@ -74,7 +74,7 @@ pub(super) trait Conduct {
     ) -> Result<Outcome, Fault>;
 }
 
-/// The network that a session wants.
+/// Parameters of the network that a session needs.
 pub(super) struct Wanted<'d, 'e> {
     pub(super) datadir: &'d DataDir<'e>,
     pub(super) chain: Arc<SharedChain>,
@@ -82,7 +82,7 @@ pub(super) struct Wanted<'d, 'e> {
     pub(super) peers: Arc<Peers>,
 }
 
-/// Threads and sockets.
+/// The real implementation, with threads and sockets.
 pub(super) struct Threads {
     start: Instant,
     network: Option<Arc<Network>>,
@@ -123,12 +123,12 @@ impl Conduct for Threads {
     }
 }
 
-/// Whether every address of IPv4 is listened on by a socket of its own.
+/// Whether a separate socket listens on all IPv4 addresses at this port.
 fn has_v4(listening: &[SocketAddr], port: u16) -> bool {
     listening.contains(&SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port))
 }
 
-/// Starts the network's threads, which see the chain through the index.
+/// Starts the network's threads, which read the chain through the index.
 fn start_network(wanted: Wanted<'_, '_>, sender: Sender<Event>) -> Result<Network, Fault> {
     let Wanted { datadir, chain, config, peers } = wanted;
     let network = Network::start_for(peers, config, chain, sender).map_err(|why| {
@@ -145,7 +145,7 @@ fn start_network(wanted: Wanted<'_, '_>, sender: Sender<Event>) -> Result<Networ
     })?;
     for address in network.listening() {
         datadir.reporter.note(format!("Bound to {address}"));
-        // One socket takes connections by IPv4 too.
+        // A dual-stack socket also accepts IPv4 connections.
         if address.ip() == Ipv6Addr::UNSPECIFIED && !has_v4(network.listening(), address.port()) {
             datadir.reporter.note(format!("Bound to 0.0.0.0:{} by the same socket", address.port()));
         }
@@ -153,13 +153,12 @@ fn start_network(wanted: Wanted<'_, '_>, sender: Sender<Event>) -> Result<Networ
     Ok(network)
 }
 
-/// Does `work`, which has an engine with these counters, while two other threads receive what arrives and tell how far it is, and
-/// another does what `work` wants done beside.
-/// What the network said and was not received stays in `receiver`.
+/// Runs `work`, whose engine has the counters `stats`. Other threads meanwhile receive network events, update the
+/// progress, and run the closures that `work` passes to them. Events that were not received stay in `receiver`.
 ///
 /// # Errors
 ///
-/// Those of `work`, and what another thread met.
+/// Those of `work`, and the faults of the other threads.
 fn with_threads<'s, T>(
     session: &'s Session<'_, '_>,
     stats: &Stats,
@@ -201,7 +200,7 @@ fn with_threads<'s, T>(
     })
 }
 
-/// Tells how far it is until the work is done.
+/// Updates the progress until the work is done.
 fn tell(session: &Session<'_, '_>, stats: &Stats, mut cache: FollowingCache) {
     let _alarm = session.alarm("reports its progress");
     let datadir = session.datadir;
@@ -225,7 +224,7 @@ fn tell(session: &Session<'_, '_>, stats: &Stats, mut cache: FollowingCache) {
     datadir.reporter.last_progress(stats.snapshot());
 }
 
-/// Takes what the network says until the work is done, and leaves the rest.
+/// Receives network events until the work is done; later events stay in the channel.
 fn take(session: &Session<'_, '_>, events: &mut Receiver<Event>, kept: &Kept) {
     let _alarm = session.alarm("takes what arrives");
     std::thread::scope(|scope| {
@@ -243,8 +242,8 @@ fn take(session: &Session<'_, '_>, events: &mut Receiver<Event>, kept: &Kept) {
     });
 }
 
-/// Threads that check and store blocks in place of the one that takes what arrives: one of them keeps up with four or
-/// five workers, and with few workers there is no processor for it. With hints there is no other work.
+/// Number of threads that check and store blocks in place of the receiving thread. One such thread keeps up with four
+/// or five workers; with few workers there is no processor to spare. With hints there is no other work.
 fn storer_count(session: &Session<'_, '_>) -> usize {
     match session.datadir.options.par {
         par if session.hinted.is_some() => par,
@@ -253,12 +252,12 @@ fn storer_count(session: &Session<'_, '_>) -> usize {
     }
 }
 
-/// Stores what arrives until nothing more comes; after the end of the work nothing is stored.
+/// Stores arriving blocks until the channel closes; after the end of the work they are dropped.
 fn store_all(session: &Session<'_, '_>, blocks: Receiver<Arrived>) {
     let _alarm = session.alarm("stores blocks");
     for arrived in blocks {
         if session.is_ending() {
-            // It is not stored any more; where it is missed, it is asked for again.
+            // It is not stored; if it is needed, it is requested again.
             session.tell(Input::Judged { hash: arrived.hash, verdict: BlockVerdict::Stored, bytes: None });
             continue;
         }
@@ -289,7 +288,7 @@ fn take_events(
         match events.recv_timeout(EVENT_PATIENCE) {
             Ok(event) => {
                 if let Some(arrived) = receive::take_event(session, event, kept)? {
-                    // A block that comes twice comes to the same storer. One that has ended has said why.
+                    // A block that arrives twice goes to the same storer. A storer that ended has reported its fault.
                     match storers.get(usize::from(arrived.hash.as_bytes()[0]) % storers.len().max(1)) {
                         Some(storer) => drop(storer.send(arrived)),
                         None => receive::store(session, arrived)?,

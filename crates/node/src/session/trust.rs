@@ -1,9 +1,10 @@
-//! Whether the scripts of a block run: by the headers that are known when they would, and not before those are there that
-//! decide it.
+//! Decides whether the scripts of a block are verified. The decision uses the headers known at that time, and waits
+//! until the headers that matter have arrived.
 //!
-//! A sync gets its headers in messages, and blocks may come between two of them. A block that would be verified only because
-//! a header is not known yet waits for the rest of the headers: so a sync verifies the scripts that a reindex with the same
-//! assumed block verifies, whatever the latency. The wait has an end, for a peer may send its headers as slowly as it likes.
+//! Headers arrive in several messages, and blocks may arrive in between. A block whose scripts would be verified only
+//! because a header is still missing waits for the remaining headers. So a sync verifies the same scripts as a reindex
+//! with the same assumed-valid block, whatever the latency. The wait is limited, because a peer may send its headers
+//! arbitrarily slowly.
 //!
 //! Source: Bitcoin Core b88bffe, `ConnectBlock` (`script_check_reason`), which does not wait.
 
@@ -11,33 +12,34 @@ use crate::chain::headers::may_vanish;
 use consensus::ScriptCheckReason;
 use std::time::Duration;
 
-/// How long blocks wait for headers, from the first that does. Half a million headers come in this time over a line with
-/// 100 ms, and before the chain has minimum work no block is asked for.
+/// How long blocks wait for headers, counted from the first waiting block. Half a million headers arrive in this time
+/// at a round trip of 100 ms. Before the chain has minimum work no block is requested.
 pub(crate) const HEADERS_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Whether blocks wait for headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HeadersGate {
-    /// Something is assumed valid, and peers are to come.
+    /// An assumed-valid block is set, and peers are expected.
     may_wait: bool,
-    /// A peer that was chosen has more headers, or none has told its chain yet.
+    /// A chosen peer has more headers, or no peer has sent its chain yet.
     is_coming: bool,
-    /// Since the first block that waited: when no block waits any more.
+    /// End of the wait, set by the first block that waits.
     until: Option<Duration>,
 }
 
 impl HeadersGate {
-    /// Before the first header; open where nothing is assumed valid, or no peer is to come.
+    /// The state before the first header; always open if no block is assumed valid or no peer is expected.
     pub(crate) fn new(may_wait: bool) -> HeadersGate {
         HeadersGate { may_wait, is_coming: may_wait, until: None }
     }
 
-    /// The network has heard more: whether every peer that was chosen has told its whole chain, and one did.
+    /// Updates the gate after network progress. `is_settled`: every chosen peer has sent its whole chain, and there is
+    /// at least one.
     pub(crate) fn heard(&mut self, is_settled: bool) {
         self.is_coming = self.may_wait && !is_settled;
     }
 
-    /// Whether a block whose scripts run for this reason waits.
+    /// Whether a block waits, if its scripts would be verified for this reason.
     pub(crate) fn waits(&mut self, reason: Option<ScriptCheckReason>, now: Duration) -> bool {
         if !self.is_coming || !reason.is_some_and(may_vanish) {
             return false;
@@ -45,7 +47,7 @@ impl HeadersGate {
         now < *self.until.get_or_insert(now + HEADERS_PATIENCE)
     }
 
-    /// Whether a block might wait now.
+    /// Whether a block might have to wait now.
     pub(crate) fn is_closed(&self, now: Duration) -> bool {
         self.is_coming && self.until.is_none_or(|until| now < until)
     }
@@ -95,7 +97,7 @@ mod tests {
         let last = first + HEADERS_PATIENCE;
         assert!(gate.waits(UNKNOWN, last - at(1)));
         assert!(!gate.waits(UNKNOWN, last) && !gate.is_closed(last));
-        // Another peer begins to tell its chain: the time is not given again.
+        // Another peer starts to send its chain: the wait is not extended.
         gate.heard(true);
         gate.heard(false);
         assert!(!gate.waits(UNKNOWN, last + at(1)));
@@ -107,7 +109,7 @@ mod tests {
         assert!(!gate.waits(UNKNOWN, at(0)) && !gate.is_closed(at(0)));
     }
 
-    /// A network without peers says that nobody has told his headers: nothing waits for that.
+    /// A network without peers reports that no headers were sent: then no block waits for them.
     #[test]
     fn gate_that_is_open_from_the_begin_stays_open() {
         let mut gate = HeadersGate::new(false);

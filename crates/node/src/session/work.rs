@@ -1,4 +1,4 @@
-//! The engine's side of a session: the steps that the driver says, on the thread that calls the job.
+//! The engine's side of a session: carries out the driver's steps on the thread that called the job.
 
 use super::driver::{Action, Input, Outcome};
 use super::link::Session;
@@ -14,16 +14,16 @@ use crate::utxo_stats::SetHash;
 use crate::utxo_stats::setinfo::set_info_while;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Work that is done beside the engine's thread.
+/// A closure that runs on another thread, in parallel with the engine's.
 pub(super) type Aside<'s> = Box<dyn FnOnce() + Send + 's>;
-/// Has it done.
+/// Starts such a closure.
 pub(super) type DoAside<'a, 's> = &'a mut dyn FnMut(Aside<'s>) -> Result<(), Fault>;
 
-/// Connects what arrives until this part of the sync is over.
+/// Connects arriving blocks until this part of the sync is over.
 ///
 /// # Errors
 ///
-/// What another thread met, or what the system says. Nothing that peers do is one.
+/// A fault of another thread, or an I/O error. Peers cannot cause an error.
 pub(super) fn follow<'s>(
     session: &'s Session<'_, '_>,
     mut engines: Engines<'s, '_>,
@@ -37,7 +37,7 @@ pub(super) fn follow<'s>(
     }
 }
 
-/// Does the next step that the driver says; how this part of the sync ended, if it did.
+/// Carries out the driver's next step; returns the outcome if this part of the sync is over.
 ///
 /// # Errors
 ///
@@ -48,7 +48,7 @@ pub(super) fn step<'s>(
     aside: DoAside<'_, 's>,
 ) -> Result<Option<Outcome>, Fault> {
     let datadir = session.datadir;
-    // A call to hurry, or to yield, from here on is heard.
+    // From here on, a request to hurry or yield is seen.
     session.inboxes().for_each(Arrivals::calm);
     datadir.yields.store(false, Relaxed);
     session.take_fault()?;
@@ -91,13 +91,13 @@ pub(super) fn step<'s>(
 
 /// The engines of a session.
 pub(super) struct Engines<'s, 'f> {
-    /// On the best chain.
+    /// The engine on the best chain.
     pub(super) tip: &'s mut Engine<'f>,
-    /// On the chain below a snapshot.
+    /// The engine on the chain below a snapshot.
     pub(super) past: PastEngine<'s, 'f>,
-    /// Memory for both.
+    /// Memory for both, in bytes.
     pub(super) budget_bytes: usize,
-    /// The one that has most of it.
+    /// The engine that has most of it.
     pub(super) first: First,
 }
 
@@ -105,9 +105,9 @@ pub(super) struct Engines<'s, 'f> {
 pub(super) enum PastEngine<'s, 'f> {
     /// There is no such chain.
     None,
-    /// It connects.
+    /// It connects blocks.
     Here(&'s mut Engine<'f>),
-    /// It has connected all and stands there: its coins are hashed beside.
+    /// All its blocks are connected, and its coins are being hashed on another thread.
     Aside(Standing),
 }
 
@@ -128,7 +128,7 @@ impl PastEngine<'_, '_> {
 }
 
 impl<'s> Engines<'s, '_> {
-    /// Shares the memory out.
+    /// Divides the memory between the engines.
     pub(super) fn begin(&self) {
         if let PastEngine::Here(past) = &self.past {
             share_out(self.tip, past, self.budget_bytes, self.first);
@@ -143,7 +143,7 @@ impl<'s> Engines<'s, '_> {
         }
     }
 
-    /// Validates what is stored of the past.
+    /// Validates stored blocks below the snapshot.
     fn run_past(&mut self, session: &Session<'_, '_>) -> Result<(), Fault> {
         let PastEngine::Here(past) = &mut self.past else { unreachable!("the driver runs a past that connects") };
         if self.first == First::Tip {
@@ -157,7 +157,7 @@ impl<'s> Engines<'s, '_> {
         Ok(())
     }
 
-    /// The blocks below the snapshot are connected: beside the work at the tip, their coins are committed and hashed.
+    /// All blocks below the snapshot are connected: commits and hashes their coins on another thread.
     fn hash_past(&mut self, session: &'s Session<'_, '_>, aside: DoAside<'_, 's>) -> Result<(), Fault> {
         let standing = self.past.standing().expect("the driver hashes a past that is there");
         let PastEngine::Here(past) = std::mem::replace(&mut self.past, PastEngine::Aside(standing)) else {
@@ -174,11 +174,11 @@ impl<'s> Engines<'s, '_> {
     }
 }
 
-/// Commits the coins below the snapshot, hashes them, and tells the driver; ends early with the session.
+/// Commits the coins below the snapshot, hashes them, and reports to the driver. Ends early if the session does.
 fn hash_past(session: &Session<'_, '_>, past: &mut Engine<'_>) -> Result<(), Fault> {
     let datadir = session.past.expect("there is a past where its engine is");
     offline::finish_past(datadir, past)?;
-    // None of them is asked for again.
+    // No coin is looked up again.
     past.pipeline.make_room(past.tip_and_hash())?;
     datadir.reporter.note("[snapshot] computing UTXO stats for background chainstate to validate snapshot");
     let goes_on = || !session.is_ending() && !datadir.reporter.is_stop_asked();
@@ -190,7 +190,7 @@ fn hash_past(session: &Session<'_, '_>, past: &mut Engine<'_>) -> Result<(), Fau
     Ok(())
 }
 
-/// Which of two engines has most of the memory.
+/// The engine that has most of the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum First {
     /// The one on the best chain.
@@ -199,8 +199,8 @@ pub(super) enum First {
     Past,
 }
 
-/// The memory is that of the engine that works most; the other one has an eighth.
-/// Source: Bitcoin Core b88bffe, `MaybeRebalanceCaches`, with other shares.
+/// Gives the engine that works most seven eighths of the memory, and the other one an eighth. Source: Bitcoin Core
+/// b88bffe, `MaybeRebalanceCaches`, with other shares.
 fn share_out(tip: &Engine<'_>, past: &Engine<'_>, budget_bytes: usize, first: First) {
     let least = budget_bytes / 8;
     let most = budget_bytes - budget_bytes / 8;
@@ -209,7 +209,7 @@ fn share_out(tip: &Engine<'_>, past: &Engine<'_>, budget_bytes: usize, first: Fi
     past.pipeline.budget().store(budget_bytes - of_tip, Relaxed);
 }
 
-/// The past of the snapshot begins to be validated.
+/// Logs that validation of the blocks below the snapshot starts.
 fn say_past(session: &Session<'_, '_>) {
     let base = session.past.and_then(|past| past.assumed).map(|assumed| assumed.base);
     if let Some(base) = base {
@@ -218,7 +218,7 @@ fn say_past(session: &Session<'_, '_>) {
     }
 }
 
-/// What the engine found bad goes to the driver, and through it to the peers.
+/// Reports refused and lost blocks to the driver, which reports them to the peers.
 fn tell_news(session: &Session<'_, '_>, engine: &mut Engine<'_>) {
     let news = engine.take_news();
     for (node, why) in news.refused {
@@ -230,7 +230,7 @@ fn tell_news(session: &Session<'_, '_>, engine: &mut Engine<'_>) {
     }
 }
 
-/// Does what others wait for: no block is in flight.
+/// Runs the tasks of other threads; no block is in flight.
 fn serve(datadir: &DataDir<'_>, engine: &mut Engine<'_>, handle: Option<&Handle>) -> Result<(), Fault> {
     match handle {
         Some(handle) if datadir.turn.is_asked() => handle.serve(&mut Quiet { datadir, engine }),

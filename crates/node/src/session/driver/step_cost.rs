@@ -1,6 +1,6 @@
-//! Work: steps of the driver in the middle of a sync, with 20,000 headers, with SLOW=1 with the 950,000 of the main network.
-//! Unit: microseconds a step, of each input; printed. Checked: below 20 of them, where the code is optimised; of a step that
-//! makes a list of up to 4,096 blocks, for each of these.
+//! Work: driver steps in the middle of a sync, with 20,000 headers; with SLOW=1 with the 950,000 of mainnet. Unit:
+//! microseconds per step, for each input; printed. Checked: less than 20 in optimised builds; for a step that lists up
+//! to 4,096 blocks, less than 20 per listed block.
 //!
 //! `SLOW=1 cargo test --release -p ffwd-node --lib step_cost -- --nocapture`
 
@@ -13,9 +13,9 @@ use primitives::Work;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// What a step may take, in microseconds.
+/// Maximum time of a step, in microseconds.
 const STEP_US_MAX: f64 = 20.0;
-/// Blocks above the tip that are stored.
+/// Number of stored blocks above the tip.
 const STORED: usize = 1_000;
 
 struct Bench {
@@ -27,7 +27,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Half of the headers are connected; `prune_target` bytes of block files are kept.
+    /// Half of the headers are connected; `prune_target` is in bytes of block files.
     fn new(count: usize, prune_target: Option<u64>) -> Bench {
         let mut chains = Chains::new();
         let main = chains.grow(None, count);
@@ -90,7 +90,7 @@ impl Bench {
         Input::Rested { tip, past: None }
     }
 
-    /// Microseconds a step with this input, the median of some rounds; the actions of the last one.
+    /// Microseconds per step with this input (median of several rounds), and the actions of the last step.
     fn cost_us(&mut self, make: impl Fn(&Bench) -> Input) -> (f64, Vec<Action>) {
         let mut times = Vec::new();
         let mut last = Vec::new();

@@ -1,4 +1,4 @@
-//! What the driver is told, what it says, and what it sees of the world. Plain values.
+//! Inputs, actions and view of the driver, as plain values.
 
 use crate::chain::headers::AssumeValid;
 use crate::chain::index::BlockIndex;
@@ -10,67 +10,67 @@ use p2p::{BlockVerdict, Progress, Want};
 use primitives::{BlockHash, Height, Work};
 use std::time::Duration;
 
-/// What one part of a sync is for.
+/// Goal of one part of a sync.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Goal {
-    /// Headers alone, until this block is among them.
+    /// Only headers, until this block's header is known.
     Headers(BlockHash),
-    /// The set of coins of a block, with hints.
+    /// The UTXO set at a block, with hints.
     Hinted,
-    /// The best chain; and where it stands on a snapshot, the past of that when the tip has nothing to do.
+    /// The best chain. On a snapshot, also the blocks below it, while there is nothing to do at the tip.
     Tip,
-    /// The past of the snapshot alone: what lies on top of it is not trusted.
+    /// Only the blocks below the snapshot: the blocks on top of it are not trusted.
     Past,
 }
 
 /// Settings of a sync.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// The sync ends at the tip that the peers have.
+    /// Whether the sync ends at the peers' tip.
     pub(crate) ends_at_tip: bool,
     /// `--stopatheight`.
     pub(crate) stop_at: Option<Height>,
-    /// Work that a chain must have to be followed.
+    /// Minimum work of a chain to be followed.
     pub(crate) minimum_work: Work,
-    /// Blocks that are planned for one run of the pipeline.
+    /// Maximum number of blocks planned for one run of the pipeline.
     pub(crate) run_blocks_max: u32,
-    /// Bytes to which files are pruned.
+    /// Pruning target in bytes.
     pub(crate) prune_target: Option<u64>,
-    /// Whose scripts are assumed valid.
+    /// Which blocks are assumed valid.
     pub(crate) assume: AssumeValid,
-    /// Seconds between two blocks of this network.
+    /// Target block spacing of this network in seconds.
     pub(crate) spacing_s: u32,
-    /// Peers are sought, or may connect.
+    /// Whether peers are connected to, or may connect.
     pub(crate) expects_peers: bool,
-    /// The chainstate is that of a snapshot that is not validated: its base block.
+    /// Base block of the snapshot that the chainstate comes from, while it is not validated.
     pub(crate) snapshot: Option<NodeId>,
-    /// What the user allows to be downloaded.
+    /// The user's download limits.
     pub(crate) limits: DownloadLimits,
 }
 
-/// What happened.
+/// Events that the driver handles.
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// A part of the sync begins, of which [`SyncDriver::enter`] said what it is for.
+    /// A part of the sync starts; [`SyncDriver::enter`] has set its goal.
     Begun,
-    /// The ends of the chains that peers have, the preferred first.
+    /// The tips of the peers' chains, the preferred first.
     Targets(Vec<BlockHash>),
-    /// Few blocks of a list are left to ask for.
+    /// The network has nearly used up a list.
     WantMore,
     /// New headers are in the index.
     Headers,
-    /// What the network says of itself.
+    /// Progress of the network.
     Network(Box<Progress>),
-    /// A block from a peer was looked at; `bytes` where it was stored.
+    /// A block from a peer was checked; `bytes` is set if it was stored.
     Judged {
         /// Its hash.
         hash: BlockHash,
-        /// What the peer is told.
+        /// The verdict, which is passed to the network.
         verdict: BlockVerdict,
         /// Its size.
         bytes: Option<u64>,
     },
-    /// A block broke a rule: it and what stands on it is marked.
+    /// A block broke a rule: it and its descendants are marked invalid.
     Refused {
         /// The block.
         node: NodeId,
@@ -83,117 +83,117 @@ pub(crate) enum Input {
     Lost,
     /// No block is in flight.
     Rested {
-        /// Where the engine stands.
+        /// State of the engine at the tip.
         tip: Standing,
-        /// Where that of the chain below a snapshot does.
+        /// State of the engine on the chain below a snapshot.
         past: Option<Standing>,
     },
-    /// The hash of the coins below a snapshot is known: see [`Action::HashPast`].
+    /// The coins below a snapshot are hashed: see [`Action::HashPast`].
     PastHashed,
-    /// A snapshot is to be loaded.
+    /// Loading a snapshot was requested.
     LoadAsked,
-    /// The local time, and whether a person paused the download.
+    /// The local time, and whether the user paused the download.
     Clock {
         /// The time.
         local: LocalTime,
         /// Whether it is paused.
         is_paused: bool,
     },
-    /// The session is to end.
+    /// The session must end.
     Stop,
     /// Time passed, or the tip moved.
     Tick,
 }
 
-/// What is to be done.
+/// Actions that the driver returns.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
-    /// Ask peers for these blocks.
+    /// Request these blocks from peers.
     Want(Vec<Vec<Want>>),
-    /// Tell the network what became of a block.
+    /// Report the verdict on a block to the network.
     Verdict(BlockHash, BlockVerdict),
-    /// Tell the thread that waits for a block that something is new.
+    /// Wake the thread that waits for a block: there is news.
     Wake,
     /// End the wait for the next block.
     Hurry,
-    /// The past of the snapshot leaves its run: the tip goes first.
+    /// End the run below the snapshot: the tip has priority.
     Yield,
-    /// Let go what is kept of blocks that arrived: another chain is wanted.
+    /// Drop the blocks that arrived for the old plan: another chain is followed.
     Forget,
-    /// Blocks whose trust depends on headers wait in the pipeline's feed too, or no longer do.
+    /// Whether blocks whose script checks depend on missing headers wait in the pipeline's feed.
     AwaitHeaders(bool),
-    /// The chain came to rest at another block.
+    /// The engine paused at another tip.
     NewTip {
-        /// Where it was before.
+        /// The previous tip.
         last: NodeId,
-        /// Where it is.
+        /// The new tip.
         tip: NodeId,
     },
-    /// Look for what an operator must know of the chain.
+    /// Check whether the chain needs a warning to the operator.
     LookForAlerts,
-    /// Commit what is connected, where that is due.
+    /// Commit the connected blocks, if a commit is due.
     Commit,
-    /// The step: connect what is stored.
+    /// Step: connect stored blocks.
     Activate,
-    /// The step: connect up to this block as its ancestors arrive.
+    /// Step: connect up to this block as its ancestors arrive.
     RunTo(NodeId),
-    /// The step: validate what is stored of the snapshot's past.
+    /// Step: validate stored blocks below the snapshot.
     RunPast,
-    /// The step: begin to hash the coins below the snapshot, all of whose blocks are connected. The work at the tip goes on
-    /// meanwhile.
+    /// Step: start to hash the coins below the snapshot, because all its blocks are connected. The work at the tip
+    /// continues meanwhile.
     HashPast,
-    /// The step: wait for something new.
+    /// Step: wait for news.
     Wait,
-    /// The step: this part of the sync is over.
+    /// Step: this part of the sync is over.
     Done(Outcome),
 }
 
-/// How a part of a sync ended.
+/// Result of a part of a sync.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     /// Its goal is reached.
     Reached,
-    /// The height to stop at is reached.
+    /// The stop height is reached.
     StopHeight,
-    /// Stopped on demand.
+    /// Stopped on request.
     Stopped,
-    /// On top of a snapshot a block was refused, or a better chain does not have it.
+    /// A block on top of the snapshot was refused, or a better chain does not contain the snapshot's base block.
     Suspect,
-    /// A snapshot is to be loaded.
+    /// A snapshot must be loaded.
     Load,
-    /// The past of the snapshot has reached its base block and its coins are hashed, or it never will.
+    /// The chain below the snapshot has reached the base block and its coins are hashed, or it can never reach it.
     PastDone,
 }
 
-/// What the driver sees of the world.
+/// The state outside the driver that its decisions use.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     /// Every known block.
     pub(crate) index: &'a BlockIndex,
-    /// A commit would make room on the disk.
+    /// Whether a commit would free disk space.
     pub(crate) is_prune_due: bool,
     /// The last connected block of the chain below a snapshot.
     pub(crate) past_tip: Option<NodeId>,
-    /// The blocks of a set that is made with hints.
+    /// The blocks of a UTXO set that is built with hints.
     pub(crate) hinted: Option<&'a dyn HintedBlocks>,
 }
 
-/// What the driver is about, for displays.
+/// The current activity, for displays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Doing {
     /// Waits for the peers' headers.
     AwaitingHeaders,
-    /// Waits for this block, which stands on the tip or on what is connected, since that time.
+    /// Waits for this block, the next one to connect.
     AwaitingBlock {
         /// The block.
         node: NodeId,
-        /// Since when, after the start.
+        /// Start of the wait, as time since the start.
         since: Duration,
     },
-    /// Blocks are connected.
+    /// Connects blocks.
     Connecting,
-    /// The blocks below a snapshot are validated.
+    /// Validates blocks below a snapshot.
     ValidatingPast,
-    /// The tip is that of the peers.
+    /// The tip is the peers' tip.
     AtTip,
 }

@@ -1,8 +1,8 @@
-//! Damaged and missing blocks, written back where the index says that they lie.
+//! Rewrites damaged and missing blocks at their places in the block files.
 //!
-//! In this order: from the damaged record itself, where only its size was wrong; from block files that the index does not name;
-//! from the files of `--from`; from peers. What none of them gives is left, and said. A block without a place in the index,
-//! or without room there, is appended, and the index names the new place.
+//! Sources of a block, in this order: the damaged record itself, if only its size field is wrong; block files that the
+//! index does not name; the files of `--from`; peers. Blocks that no source has are reported. A block that has no place
+//! in the index, or does not fit its place, is appended, and the index gets the new place.
 
 use super::Repair;
 use crate::chain::headers;
@@ -28,19 +28,19 @@ use store::index::{BlockTreeDb, LoadedIndex};
 use store::restore::Restorer;
 use store::{FileInfos, FilePos};
 
-/// No block is larger.
+/// Maximum serialized size of a block, in bytes.
 const BLOCK_BYTES_MAX: u64 = 4_000_000;
-/// Blocks that are put back between two syncs of their files.
+/// Number of rewritten blocks between two syncs of their files.
 const SYNC_EVERY: usize = 256;
 
-/// A data directory opened for a repair: locked, its index read, whatever its blocks are.
+/// A data directory opened for a repair: locked, with its index loaded, whatever the state of its blocks.
 pub(super) struct Opened<'o> {
     pub(super) options: &'o Options,
     pub(super) reporter: Reporter<'o>,
     pub(super) index: Arc<SharedIndex>,
     pub(super) loaded: LoadedIndex,
     pub(super) locked: Locked,
-    /// Appends what has no place, and writes what that changes in the index.
+    /// Appends blocks that have no place, and writes the changes of the index.
     pub(super) writer: Arc<Writer>,
 }
 
@@ -97,7 +97,7 @@ impl<'o> Opened<'o> {
         })
     }
 
-    /// The files of `--from`; nothing where none are given.
+    /// Opens the files of `--from`; `None` without that option.
     fn open_given(&self, sync: &SyncOptions) -> Result<Option<Found>, Fault> {
         if sync.from.is_empty() {
             return Ok(None);
@@ -106,7 +106,7 @@ impl<'o> Opened<'o> {
         Found::open(with, &sync.from).map(Some)
     }
 
-    /// Takes in the headers that the files of `--from` have.
+    /// Adds the headers in the files of `--from` to the index.
     pub(super) fn headers_from_files(&self, sync: &SyncOptions) -> Result<(), Fault> {
         let Some(found) = self.open_given(sync)? else { return Ok(()) };
         let now = lock::clock(self.options)?;
@@ -120,7 +120,7 @@ impl<'o> Opened<'o> {
         while let Some(parent) = next.pop() {
             for header in waiting.remove(&parent).unwrap_or_default() {
                 let hash = header.hash();
-                // One that breaks a rule is on no chain.
+                // A header that breaks a rule is on no chain.
                 if index.accept(&self.options.params, &header, hash, now).is_ok() {
                     next.push(hash);
                 }
@@ -129,7 +129,7 @@ impl<'o> Opened<'o> {
         Ok(())
     }
 
-    /// Asks peers for their headers; gives what they have on marked blocks.
+    /// Downloads headers from peers; returns the headers that they offered on invalid blocks.
     pub(super) fn headers_from_peers(
         &self,
         sync: &SyncOptions,
@@ -142,11 +142,11 @@ impl<'o> Opened<'o> {
     }
 }
 
-/// The places of records, and how much room each has.
+/// The places of records in the files, each with the space available there.
 pub(super) struct Slots(HashMap<NodeId, (FilePos, u64)>);
 
 impl Slots {
-    /// `place` says where a block's record lies, if it does.
+    /// `place` returns the place of an entry's record, if it has one.
     pub(super) fn new(opened: &Opened<'_>, place: impl Fn(&store::IndexEntry) -> Option<FilePos>) -> Slots {
         let tree = opened.index.headers();
         let mut files: BTreeMap<u32, Vec<(u32, NodeId)>> = BTreeMap::new();
@@ -167,7 +167,7 @@ impl Slots {
         Slots(slots)
     }
 
-    /// Where the record of a block belongs, if there is room for these bytes.
+    /// The place of a block's record, if these bytes fit there.
     pub(super) fn get(&self, id: NodeId, bytes: usize) -> Option<FilePos> {
         self.0.get(&id).filter(|(_, room)| bytes as u64 <= *room).map(|(at, _)| *at)
     }
@@ -177,18 +177,18 @@ impl Slots {
     }
 }
 
-/// Puts blocks back that are the right ones.
+/// Rewrites blocks after checking them.
 struct Mender<'m> {
     opened: &'m Opened<'m>,
     slots: Slots,
     restorer: Restorer,
     unsynced: usize,
-    /// Blocks that were appended: they had no place, or no room there.
+    /// Number of appended blocks: they had no place, or did not fit it.
     appended: usize,
 }
 
 impl Mender<'_> {
-    /// Puts `bytes` back as the block of `id`, or says why they are not.
+    /// Writes `bytes` as the block of `id`, or returns why they are not that block.
     fn take(&mut self, id: NodeId, bytes: &[u8]) -> Result<Result<(), String>, Fault> {
         let Opened { options, index, writer, reporter, .. } = self.opened;
         let context = headers::context(&index.headers(), &options.params, id);
@@ -217,7 +217,7 @@ impl Mender<'_> {
         Ok(Ok(()))
     }
 
-    /// Makes durable what was put back, and then what the index says of it.
+    /// Syncs the rewritten blocks, and then commits the changes of the index.
     fn sync(&mut self) -> Result<(), Fault> {
         self.restorer.sync()?;
         self.opened.writer.commit(&self.opened.reporter, None)
@@ -225,7 +225,7 @@ impl Mender<'_> {
 }
 
 impl Repair<'_> {
-    /// Puts these blocks back.
+    /// Rewrites these blocks.
     pub(super) fn blocks(&mut self, hashes: &[BlockHash]) -> Result<(), Fault> {
         let opened = Opened::new(self.options, self.events)?;
         let mut nodes: Vec<NodeId> = hashes.iter().filter_map(|hash| opened.index.headers().find(hash)).collect();
@@ -276,7 +276,7 @@ fn not_given(count: usize, height: Height, hash: BlockHash) -> Fault {
     Fault::refused(why, advice)
 }
 
-/// Where only the size of the record was wrong the block is there.
+/// Finds blocks that are intact in their place, because only the size field of the record is wrong.
 fn from_themselves(opened: &Opened<'_>, mender: &mut Mender<'_>, nodes: Vec<NodeId>) -> Result<Vec<NodeId>, Fault> {
     let mut left = Vec::new();
     for id in nodes {
@@ -296,7 +296,7 @@ fn from_themselves(opened: &Opened<'_>, mender: &mut Mender<'_>, nodes: Vec<Node
     Ok(left)
 }
 
-/// Block files that the index does not name may be copies of others.
+/// Finds blocks in block files that the index does not name: these may be copies of others.
 fn from_unnamed_files(opened: &Opened<'_>, mender: &mut Mender<'_>, nodes: Vec<NodeId>) -> Result<Vec<NodeId>, Fault> {
     if nodes.is_empty() {
         return Ok(nodes);
@@ -322,7 +322,7 @@ fn from_unnamed_files(opened: &Opened<'_>, mender: &mut Mender<'_>, nodes: Vec<N
     Ok(left)
 }
 
-/// What the files of `--from` have of them.
+/// Finds blocks in the files of `--from`.
 fn from_given_files(
     opened: &Opened<'_>,
     sync: &SyncOptions,

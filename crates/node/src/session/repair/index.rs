@@ -1,12 +1,12 @@
-//! A block index made again from the block files, while the coins stay.
+//! Rebuilds the block index from the block files, and keeps the coins.
 //!
-//! Of each block its header and the size of its record are read, of the chain up to the coins' best block also how many
-//! transactions each has, and where its undo data lies, which checksums prove. Nothing is connected. Blocks beside that chain and
-//! above it are listed once the rest is in order, each checked.
+//! Of each block the header and the record size are read. On the chain up to the coins' best block, the transaction
+//! count and the place of the undo data are read too; the undo data's checksums prove the place. No block is connected.
+//! Blocks on other branches and above the coins' best block are added later, each after a check.
 //!
-//! Where the files lack a block of that chain its header is not in them either: headers come from `--from` and from peers, and
-//! the block is fetched like one that is damaged.
-//! Absent on purpose: whether the blocks are whole. The look at every byte behind this finds those that are not.
+//! If the files lack a block of that chain, they lack its header too: headers then come from `--from` and from peers,
+//! and the block is fetched like a damaged one. Absent on purpose: whether the blocks are intact. The deep check after
+//! this step detects damaged ones.
 
 use super::Repair;
 use super::blocks::Opened;
@@ -28,46 +28,46 @@ use store::undo_places::{Owner, UndoPlaces};
 use store::undofiles::UndoFiles;
 use store::{FileInfos, FilePos, Layout, prune};
 
-/// Bytes of the longest CompactSize.
+/// Maximum bytes of a CompactSize.
 const COUNT_BYTES: usize = 9;
-/// Block files missing from the first one on, from which number on they count as pruned: one alone may be lost.
+/// If the first this many block files are missing, they count as pruned; a single missing file may be lost.
 const PRUNED_FILES_MIN: u32 = 2;
 
-/// What came of making the index again.
+/// Result of rebuilding the index.
 enum Remade {
-    /// It is there, and goes up to the coins' best block.
+    /// Complete: the index reaches the coins' best block.
     Whole { height: Height, blocks: usize, absent: usize },
-    /// The files do not link the coins' best block to the genesis block. An index of the headers is there.
+    /// The files do not link the coins' best block to the genesis block. Only headers are in the index.
     Gap,
 }
 
-/// Where the coins stand.
+/// The block that the coins belong to.
 #[derive(Clone, Copy)]
 pub(super) struct Stand {
     best: BlockHash,
-    /// Half-way through a flush of Core's: where it came from.
+    /// The block before an interrupted flush of Core's.
     pub(super) from: Option<BlockHash>,
 }
 
-/// A block of the chain up to the coins' best block, that lies in a file.
+/// A block of the chain up to the coins' best block that is stored in a file.
 struct OfChain {
     node: NodeId,
     at: FilePos,
     prev: BlockHash,
 }
 
-/// What a pair of files says of the blocks of the chain that lie there.
+/// Blocks of that chain in one pair of block file and undo file.
 struct OfFile {
-    /// For each: its transactions, and the place of its undo data.
+    /// For each block its transaction count, and the place of its undo data.
     blocks: Vec<(NodeId, u32, Option<u32>)>,
     /// Number of the files.
     file: u32,
-    /// Where the last of this undo data ends.
+    /// End of the last undo data of these blocks.
     undo_end: u32,
 }
 
 impl Repair<'_> {
-    /// Makes the block index again, and leaves the coins as they are where they are good.
+    /// Rebuilds the block index, and keeps the coins if they are valid.
     pub(super) fn index(&mut self) -> Result<(), Fault> {
         let Some(stand) = self.stand() else {
             return self.whole("the block index cannot be read, or does not go with the chainstate");
@@ -95,12 +95,12 @@ impl Repair<'_> {
         }
     }
 
-    /// Whether nobody else is asked for headers and blocks.
+    /// Whether there is no other source of headers and blocks.
     pub(super) fn is_alone(&self) -> bool {
         self.sync.seeks_none() && self.sync.from.is_empty()
     }
 
-    /// Where the coins stand; nothing where there are none that are worth to be kept, or a snapshot lies over them.
+    /// The block that the coins belong to. `None` if there are no coins worth keeping, or a snapshot is loaded.
     pub(super) fn stand(&self) -> Option<Stand> {
         let layout = lock::layout(self.options);
         let disk = &*self.options.disk;
@@ -164,7 +164,7 @@ impl Repair<'_> {
         })
     }
 
-    /// Takes headers of `--from` and of peers into the index that is there, until one of them is that of `wanted`.
+    /// Adds headers from `--from` and from peers to the existing index, until the header `wanted` is known.
     fn headers(&self, wanted: &BlockHash) -> Result<(), Fault> {
         let opened = Opened::new(self.options, self.events)?;
         let is_there = |opened: &Opened<'_>| opened.index.headers().find(wanted).is_some();
@@ -176,7 +176,7 @@ impl Repair<'_> {
     }
 }
 
-/// Says no where the directory is pruned, and no index says what of its blocks there was.
+/// Fails if the directory is pruned and no readable index describes its pruned blocks.
 fn not_pruned(prune: Prune, known: Option<&LoadedIndex>, files: &BlockFiles, layout: &Layout) -> Result<(), Fault> {
     let numbers = files.numbers()?;
     let first = numbers.there.first().copied().unwrap_or_default();
@@ -204,7 +204,7 @@ fn lacks_headers(best: BlockHash) -> Fault {
     )
 }
 
-/// What an index says that can be read and does not reach the coins: headers, marks, and what was pruned.
+/// Takes over headers, marks and pruned blocks from a readable index that does not reach the coins.
 fn take_known(index: &mut BlockIndex, known: &LoadedIndex) {
     for entry in &known.entries {
         let Some(id) = index.insert_known(entry) else { continue };
@@ -216,7 +216,7 @@ fn take_known(index: &mut BlockIndex, known: &LoadedIndex) {
     }
 }
 
-/// What the files are read with.
+/// Context of reading the files.
 struct FromFiles<'f> {
     blocks: &'f BlockFiles,
     undo: &'f UndoFiles,
@@ -225,7 +225,8 @@ struct FromFiles<'f> {
 }
 
 impl FromFiles<'_> {
-    /// The chain up to `tip` is connected, with what the files say of its blocks. Says how many lie in none.
+    /// Marks the chain up to `tip` as connected, with the facts read from its blocks. Returns the number of blocks that
+    /// are in no file.
     fn connect(&self, index: &mut BlockIndex, infos: &mut FileInfos, tip: NodeId) -> Result<usize, Fault> {
         let chain = index.headers().path(GENESIS, tip);
         let mut by_file: BTreeMap<u32, Vec<OfChain>> = BTreeMap::new();
@@ -264,7 +265,7 @@ impl FromFiles<'_> {
         Ok(absent)
     }
 
-    /// What the files say of the blocks of one of them.
+    /// Reads the facts of these blocks from one pair of files.
     fn look(&self, file: u32, blocks: &[OfChain]) -> store::Result<OfFile> {
         let mut owners = Vec::with_capacity(blocks.len());
         for OfChain { at, prev, .. } in blocks {
@@ -273,7 +274,7 @@ impl FromFiles<'_> {
         let UndoPlaces { places, end } = self.undo.places(file, &owners)?;
         let found = blocks.iter().zip(owners).zip(places);
         let found = found.map(|((block, owner), undo)| {
-            // Where the undo data says how many there are, that is proven; the block itself is not.
+            // A transaction count from the undo data is proven by its checksum; the block's own count is not.
             let transactions = undo.map_or(owner.transactions, |undo| undo.transactions);
             (block.node, transactions, undo.map(|undo| undo.offset))
         });
@@ -281,7 +282,7 @@ impl FromFiles<'_> {
     }
 }
 
-/// How many transactions a block has, as it says itself; 1 for what no block has.
+/// The transaction count that a block states; 1 if the value is impossible.
 fn transactions(files: &BlockFiles, at: FilePos) -> store::Result<u32> {
     let count = files.read_block_part(at, HEADER_BYTES, COUNT_BYTES)?;
     let count = count.and_then(|bytes| Reader::new(&bytes).compact_size().ok());

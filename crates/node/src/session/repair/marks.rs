@@ -1,7 +1,7 @@
-//! Marks for invalid blocks that shut out a better chain: the marked blocks are judged again.
+//! Checks invalid marks that exclude a better chain: the marked blocks are validated again.
 //!
-//! `doctor` names such a mark where the block index has the headers of the better chain. Where it has not, `--from` and peers
-//! are asked for them here.
+//! `doctor` reports such a mark if the block index has the headers of the better chain. If the index lacks them, this
+//! step gets them from `--from` and peers.
 
 use super::Repair;
 use super::blocks::Opened;
@@ -16,7 +16,7 @@ use primitives::BlockHash;
 use store::private_files::PrivateDir;
 
 impl Repair<'_> {
-    /// Marks that shut out a better chain: its blocks are judged again.
+    /// Validates the marked blocks that exclude a better chain again.
     pub(super) fn marks(&mut self, found: &Examination) -> Result<(), Fault> {
         let hashes: Vec<BlockHash> = found
             .findings
@@ -48,7 +48,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// A mark may shut out a better chain whose headers the index does not have.
+    /// Removes a mark that excludes a better chain whose headers the index lacked.
     pub(super) fn marks_below_unknown_headers(&mut self) -> Result<(), Fault> {
         if self.is_alone() {
             return Ok(());
@@ -69,9 +69,9 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// The lowest mark below the chain with the most work, where that has more than the chain that is connected.
+    /// The lowest mark on the chain with the most work, if that has more work than the connected chain.
     fn mark_below_unknown_headers(&self) -> Result<Option<BlockHash>, Fault> {
-        // Nothing is written of what is changed here.
+        // The changes made here are not written to disk.
         let opened = Opened::new(self.options, self.events)?;
         let own = PrivateDir::new(opened.locked.disk.clone(), opened.locked.layout.private_dir());
         RefusedFile::new(own).load(&opened.index);

@@ -1,15 +1,15 @@
-//! `repair`: does what `doctor` advises, the least first.
+//! `repair`: carries out what `doctor` advises, the smallest step first.
 //!
-//! Each step opens the data directory, does one thing, and lets it go; what helps next is looked up anew. So a kill at any
-//! instant costs what the step under way had done, and the same command goes on.
+//! Each step opens the data directory, repairs one thing, and closes it; the next step is determined by a new check. So
+//! a kill at any point loses at most the current step, and running the command again continues.
 //!
 //! ```text
-//! the key ─> files under the right names ─> block index ─> blocks ─> undo data ─> coins ─> what is left ─> indexes ─> marks
+//! XOR key ─> file names ─> block index ─> blocks ─> undo data ─> coins ─> leftovers ─> optional indexes ─> marks
 //! ```
 //!
-//! A damaged or missing block is written back where the index says that it lay; nothing else in the files changes. What cannot
-//! be mended so is rebuilt from the files, and what they lack is fetched.
-//! Absent on purpose: what can be wrong (`offline::doctor`).
+//! A damaged or missing block is rewritten at its place according to the index; nothing else in the files changes.
+//! Damage that cannot be repaired so leads to a rebuild from the files; blocks that these lack are fetched. Absent on
+//! purpose: the kinds of damage (`offline::doctor`).
 
 mod blocks;
 mod index;
@@ -31,25 +31,26 @@ use primitives::BlockHash;
 use std::collections::{BTreeMap, HashSet};
 use store::restore::{self, Moves};
 
-/// Steps until a repair is given up that goes on and on.
+/// Maximum number of steps, so that a repair that makes no progress ends.
 const STEPS_MAX: u32 = 64;
 
-/// What was done.
+/// Report of a repair.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RepairReport {
-    /// What each step did.
+    /// The completed steps, each as a sentence.
     pub done: Vec<String>,
-    /// Blocks that were fetched from peers and put back.
+    /// Blocks that were fetched from peers and rewritten.
     pub fetched: u64,
-    /// What is left that no program can mend, each as a sentence.
+    /// Damage that remains, each as a sentence.
     pub left: Vec<String>,
 }
 
-/// Mends the data directory.
+/// Repairs the data directory.
 ///
 /// # Errors
 ///
-/// What is wrong cannot be mended: what would be needed; another program uses the directory; what the system says.
+/// The damage cannot be repaired (the message names what is needed), another program uses the directory, or an I/O
+/// error.
 pub fn repair(options: &Options, sync: &SyncOptions, events: Events<'_>) -> Result<RepairReport, Fault> {
     lock::clock(options)?;
     let mut repair = Repair {
@@ -70,15 +71,15 @@ struct Repair<'r> {
     sync: &'r SyncOptions,
     events: Events<'r>,
     report: RepairReport,
-    /// Marked blocks that were judged again, and are invalid.
+    /// Marked blocks that were validated again and are invalid.
     judged: HashSet<BlockHash>,
-    /// Blocks of the best chain are missing, which a sync fetches.
+    /// Blocks of the best chain are missing, and a sync must fetch them.
     wants_sync: bool,
-    /// The index was made again, and blocks of the files beside the chain are not listed yet.
+    /// The index was rebuilt, and blocks of the files on other branches are not listed yet.
     wants_settle: bool,
 }
 
-/// What helps against these kinds, in the order of the steps.
+/// Steps of a repair, in their order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Step {
     Key,
@@ -115,7 +116,7 @@ impl Repair<'_> {
     fn run(&mut self) -> Result<(), Fault> {
         look::at_rest(self.options, "getblockchaininfo", || Ok(()))?;
         self.finish_moves()?;
-        // A rebuild that was stopped before its end has not fetched what the files lack.
+        // A rebuild that was interrupted has not fetched the missing blocks yet.
         self.wants_sync = self.options.disk.metadata(&self.aside()).map_err(store::Fault::from)?.is_some();
         self.mend()?;
         if std::mem::take(&mut self.wants_settle) {
@@ -125,13 +126,13 @@ impl Repair<'_> {
         self.marks_below_unknown_headers()?;
         if self.wants_sync {
             self.sync()?;
-            // What waited for its parents is listed from here on, and looked at.
+            // The sync listed blocks that waited for their parents: check these too.
             self.mend()?;
         }
         self.finish_indexes()
     }
 
-    /// Block files that an earlier repair was stopped in moving get their names.
+    /// Finishes renaming block files, if an earlier repair was interrupted while doing this.
     fn finish_moves(&self) -> Result<(), Fault> {
         let layout = lock::layout(self.options);
         if Moves::is_under_way(&*self.options.disk, layout.blocks_dir())? {
@@ -141,14 +142,14 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// One step after another, until nothing is found that a step helps against.
+    /// Runs steps until no finding is left that a step repairs.
     fn mend(&mut self) -> Result<(), Fault> {
         let mut deep: Option<Examination> = None;
         let mut last = None;
         for _ in 0..STEPS_MAX {
             let quick = self.look(Depth::Quick)?;
             let next = self.next(&quick);
-            // Bytes are read once what they are read by is in order.
+            // A deep check needs the key, file names and index to be in order.
             if deep.is_none() && next.is_none_or(|step| step > Step::Index) {
                 deep = Some(self.look(Depth::Deep)?);
             }
@@ -160,7 +161,7 @@ impl Repair<'_> {
             }
             last = Some(now);
             self.step(step, &found)?;
-            // What was found deeply and is not mended yet is found again by what comes next.
+            // Remaining findings of the deep check are passed on to the next round.
             deep = self.rest(found, step)?;
         }
         Ok(())
@@ -175,18 +176,19 @@ impl Repair<'_> {
         }
     }
 
-    /// The next step that helps against something that was found.
+    /// The next step for the current findings.
     fn next(&self, found: &Examination) -> Option<Step> {
         let open = found.findings.iter().filter(|finding| !self.is_settled(finding));
         open.filter_map(|finding| step_of(finding.kind)).min()
     }
 
-    /// Where the old index and coins lie until a rebuild is over.
+    /// Directory of the old index and coins during a rebuild.
     fn aside(&self) -> std::path::PathBuf {
         rebuild_dir(&lock::layout(self.options))
     }
 
-    /// A mark that was judged again stays; what a rebuild keeps goes at its end.
+    /// Whether a finding needs no step: an invalid block that was validated again keeps its mark, and a rebuild removes
+    /// its own directory at the end.
     fn is_settled(&self, finding: &Finding) -> bool {
         if finding.kind == Kind::Leftover && finding.path == self.aside() {
             return true;
@@ -194,7 +196,7 @@ impl Repair<'_> {
         finding.kind == Kind::ShutOut && finding.hash.is_some_and(|hash| self.judged.contains(&hash))
     }
 
-    /// What is left of a deep look when a step was done.
+    /// The findings of a deep check that remain after a step.
     fn rest(&self, found: Examination, done: Step) -> Result<Option<Examination>, Fault> {
         let is_left = |finding: &Finding| step_of(finding.kind).is_some_and(|step| step > done);
         let findings: Vec<Finding> = found.findings.into_iter().filter(is_left).collect();
@@ -225,14 +227,14 @@ impl Repair<'_> {
         self.report.done.push(what);
     }
 
-    /// Opening it to write stores the key that the files give away.
+    /// Opening the directory for writing computes the key from the files and stores it.
     fn key(&mut self) -> Result<(), Fault> {
         drop(lock::lock(self.options, self.events, false)?);
         self.done("The key was computed from the block files and stored in xor.dat");
         Ok(())
     }
 
-    /// Block files that are plain, under another's name, or not of this chain.
+    /// Repairs block files that are unobfuscated, misnamed, or not of this chain.
     fn names(&mut self, found: &Examination) -> Result<(), Fault> {
         let locked = lock::lock(self.options, self.events, false)?;
         let disk = &*locked.disk;
@@ -245,7 +247,7 @@ impl Repair<'_> {
         }
         let swapped = found.findings.iter().filter_map(|finding| finding.swapped);
         moves.extend(swapped.map(|Swapped { number, owner }| (number, owner)));
-        // A file moves where another one moves away, or where none is.
+        // A file is renamed only if its target name is free or becomes free.
         loop {
             let is_free = |to: u32| {
                 moves.contains_key(&to)
@@ -276,7 +278,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// The coins from the blocks that the index knows.
+    /// Rebuilds the coins from the blocks in the index.
     fn coins(&mut self) -> Result<(), Fault> {
         self.not_pruned("the chainstate")?;
         offline::reindex(&self.plain_options(), true, self.events)?;
@@ -284,12 +286,12 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// These options, without what only a sync may be told.
+    /// These options, without those that only a sync supports.
     fn plain_options(&self) -> Options {
         Options { prune: crate::options::Prune::Off, indexes: Vec::new(), stop_at_height: None, ..self.options.clone() }
     }
 
-    /// Says no where blocks were pruned that a rebuild needs.
+    /// Fails if blocks are pruned that a rebuild needs.
     fn not_pruned(&self, what: &str) -> Result<(), Fault> {
         let looked = offline::read_only::load(self.options);
         if !looked.is_ok_and(|(loaded, _)| loaded.is_pruned) {
@@ -300,7 +302,7 @@ impl Repair<'_> {
         Err(Fault::refused(why, advice))
     }
 
-    /// Opens it to work, which finishes what was interrupted and takes in what the index does not name.
+    /// Opens the directory for work, which finishes interrupted work and lists records missing from the index.
     fn settle(&mut self) -> Result<(), Fault> {
         let is_whole = self.stand().is_some_and(|stand| stand.from.is_none());
         let existing = open_existing(self.options, self.events, "repair", Purpose::Work, Which::Active)?;
@@ -309,7 +311,7 @@ impl Repair<'_> {
         let mut engine = engine(datadir, existing.tip);
         engine.activate()?;
         if is_whole && engine.tip() == existing.tip {
-            // Coins that are as they were are not written.
+            // Unchanged coins are not written.
             datadir.write_index(None)?;
             datadir.with_room(|| datadir.writer.settle())?;
             datadir.finish_indexes(existing.tip)?;
@@ -322,7 +324,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Fetches what the best chain lacks, where peers are there.
+    /// Fetches the missing blocks of the best chain, if there are peers.
     fn sync(&mut self) -> Result<(), Fault> {
         if self.is_alone() {
             self.forget_aside()?;
@@ -342,7 +344,7 @@ impl Repair<'_> {
         self.forget_aside()
     }
 
-    /// A rebuild is over: what it replaced goes.
+    /// Removes the old index and coins after a rebuild.
     fn forget_aside(&self) -> Result<(), Fault> {
         let aside = self.aside();
         if self.options.disk.metadata(&aside).map_err(store::Fault::from)?.is_some() {
@@ -352,7 +354,7 @@ impl Repair<'_> {
     }
 }
 
-/// What no program mends.
+/// Whether only the user can repair this kind of damage.
 fn is_for_the_user(kind: Kind) -> bool {
     matches!(
         kind,

@@ -1,9 +1,9 @@
-//! Core's optional indexes: one that is damaged is made again, and none is forgotten that a rebuild removes.
+//! Core's optional indexes: rebuilds damaged ones, and remembers those that a rebuild removes.
 //!
-//! Their names lie in a private file, `ffwd/repair-indexes`, from before the first of them is removed until all are at the tip
-//! again: a repair that is killed in between makes them when it is called again.
+//! Their names are kept in a private file, `ffwd/repair-indexes`, from before the first is removed until all are at the
+//! tip again. So a repair that was killed in between rebuilds them when it runs again.
 //!
-//! File:  one name a line, as in the options of bitcoind
+//! File: one name per line, as in bitcoind's options.
 
 use super::Repair;
 use crate::datadir::lock;
@@ -15,7 +15,7 @@ use store::indexes::{self, IndexDb};
 use store::private_files::PrivateDir;
 
 const NAME: &str = "repair-indexes";
-/// More than all names are.
+/// Maximum size of that file in bytes, larger than all names together.
 const BYTES_MAX: usize = 4096;
 
 impl Repair<'_> {
@@ -23,14 +23,14 @@ impl Repair<'_> {
         PrivateDir::new(self.options.disk.clone(), lock::layout(self.options).private_dir())
     }
 
-    /// Those that an earlier run had still to make. A file that cannot be read names none.
+    /// The indexes that an earlier run still had to rebuild; empty if the file cannot be read.
     fn listed_indexes(&self) -> Vec<IndexKind> {
         let bytes = self.own_files().read(NAME, BYTES_MAX).ok().flatten().unwrap_or_default();
         let text = String::from_utf8(bytes).unwrap_or_default();
         IndexKind::ALL.into_iter().filter(|kind| text.lines().any(|line| line == kind.name())).collect()
     }
 
-    /// The optional indexes that are there, or were when the repair began.
+    /// The optional indexes that exist, or existed when the repair began.
     pub(super) fn indexes(&self) -> Result<Vec<IndexKind>, Fault> {
         let layout = lock::layout(self.options);
         let mut indexes = self.listed_indexes();
@@ -42,7 +42,7 @@ impl Repair<'_> {
         Ok(indexes)
     }
 
-    /// Keeps their names: what comes next removes some of them.
+    /// Stores their names, because the next step removes some of them.
     pub(super) fn keep_indexes(&self) -> Result<Vec<IndexKind>, Fault> {
         let indexes = self.indexes()?;
         if !indexes.is_empty() {
@@ -75,7 +75,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// All that were there when the repair began are brought to the tip.
+    /// Rebuilds all optional indexes that existed when the repair began, up to the tip.
     pub(super) fn finish_indexes(&mut self) -> Result<(), Fault> {
         let listed = self.listed_indexes();
         if listed.is_empty() {

@@ -1,7 +1,8 @@
-//! Undo data made again from the blocks, and written back where the index says that it lies, or behind the others.
+//! Rebuilds undo data from the blocks, and writes it to its place according to the index, or appends it.
 //!
-//! What a block spent was made by blocks below it, or by itself: they are read downwards from the highest block concerned, until
-//! each output is found. Most are young; at worst all blocks are read once.
+//! The coins that a block spent were created by blocks below it, or by itself. Blocks are read downwards from the
+//! highest spending block until each output is found. Most spent outputs are young; in the worst case all blocks are
+//! read once.
 
 use super::Repair;
 use super::blocks::{Opened, Slots};
@@ -12,12 +13,12 @@ use primitives::{BlockHash, Height, OutPoint, Tables, Txid, undo};
 use std::collections::HashMap;
 use store::undofiles::undo_record;
 
-/// One block whose undo data is to be made.
+/// A block whose undo data is rebuilt.
 struct Spender {
     node: NodeId,
     height: Height,
     prev: BlockHash,
-    /// For each transaction but the first what it spends.
+    /// For each transaction except the coinbase the outpoints that it spends.
     spends: Vec<Vec<OutPoint>>,
     found: HashMap<OutPoint, Vec<u8>>,
     wanted: usize,
@@ -28,7 +29,7 @@ impl Spender {
         self.found.len() >= self.wanted
     }
 
-    /// The payload, once all is found.
+    /// The undo data, once all coins are found.
     fn payload(&self) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         undo::put_count(&mut out, self.spends.len());
@@ -43,7 +44,7 @@ impl Spender {
 }
 
 impl Repair<'_> {
-    /// Makes the undo data of these blocks again.
+    /// Rebuilds the undo data of these blocks.
     pub(super) fn undo(&mut self, hashes: &[BlockHash]) -> Result<(), Fault> {
         let opened = Opened::new(self.options, self.events)?;
         let nodes = hashes.iter().filter_map(|hash| opened.index.headers().find(hash));
@@ -57,7 +58,7 @@ impl Repair<'_> {
         let count = spenders.len();
         while let Some(highest) = spenders.first() {
             let top = highest.node;
-            // Those on the same chain are done in one go; a stale branch has its own.
+            // Blocks on the same chain share one pass; each stale branch needs its own.
             let (mut here, others): (Vec<Spender>, Vec<Spender>) =
                 spenders.into_iter().partition(|spender| opened.index.headers().is_ancestor(spender.node, top));
             spenders = others;
@@ -65,10 +66,10 @@ impl Repair<'_> {
             for spender in here {
                 let Some(payload) = spender.payload() else { return Err(not_found(&opened, &spender)) };
                 let record = undo_record(self.options.params.magic, &spender.prev, &payload);
-                // Magic and size lie before the place.
+                // Magic and size precede the place.
                 match slots.get(spender.node, record.len() - 8) {
                     Some(at) => restorer.undo(at, &record)?,
-                    // It has no place, or no room there: it goes behind the others, and the index names the new place.
+                    // No place, or too little space there: the record is appended, and the index gets the new place.
                     None => {
                         let file = opened.index.read().body(spender.node).file();
                         let offset = opened.writer.append_undo(&opened.reporter, file, &record)?;
@@ -119,7 +120,7 @@ fn spender(opened: &Opened<'_>, node: NodeId) -> Result<Spender, Fault> {
     Ok(Spender { node, height, prev, spends, found: HashMap::new(), wanted })
 }
 
-/// Reads the blocks from `top` down until every coin that `spenders` spend is found, or no block is left.
+/// Reads blocks from `top` down until every coin that `spenders` spend is found, or no block is left.
 fn find_coins(opened: &Opened<'_>, top: NodeId, spenders: &mut [Spender]) -> Result<(), Fault> {
     let mut wanted: HashMap<Txid, Vec<(usize, OutPoint)>> = HashMap::new();
     for (number, spender) in spenders.iter().enumerate() {
@@ -143,7 +144,7 @@ fn find_coins(opened: &Opened<'_>, top: NodeId, spenders: &mut [Spender]) -> Res
         for (index, (tx, txid)) in block.transactions().zip(&txids).enumerate() {
             for (number, outpoint) in wanted.get(txid).into_iter().flatten() {
                 let spender = &mut spenders[*number];
-                // An older coin of the same name, which BIP 30 is about, was overwritten.
+                // An older coin with the same outpoint was overwritten (BIP-0030).
                 if spender.height < height || spender.found.contains_key(outpoint) {
                     continue;
                 }

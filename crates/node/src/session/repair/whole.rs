@@ -1,7 +1,7 @@
-//! What is left where nothing smaller helps: index and coins from the block files, then what these lack from peers.
+//! The last resort: rebuilds index and coins from the block files, then fetches missing blocks from peers.
 //!
-//! The old index and the old coins go into `ffwd/repair` until that is done. A kill leaves them there: the next repair finds
-//! neither in its place, and goes on.
+//! The old index and coins are moved to `ffwd/repair` until the rebuild is done. After a kill they stay there: the next
+//! repair finds index and coins missing, and continues.
 
 use super::Repair;
 use crate::datadir::lock;
@@ -11,7 +11,7 @@ use crate::options::Options;
 use std::path::Path;
 
 impl Repair<'_> {
-    /// Rebuilds everything but the block files.
+    /// Rebuilds everything except the block files.
     pub(super) fn whole(&mut self, why: &str) -> Result<(), Fault> {
         self.not_pruned("the block index")?;
         {
@@ -35,7 +35,7 @@ impl Repair<'_> {
         self.whole_reindex()
     }
 
-    /// A reindex, with the optional indexes that are there; what the files lack is fetched at the end.
+    /// Reindexes, including the existing optional indexes; a sync fetches missing blocks at the end.
     pub(super) fn whole_reindex(&mut self) -> Result<(), Fault> {
         let indexes = self.keep_indexes()?;
         let options = Options { indexes, ..self.plain_options() };

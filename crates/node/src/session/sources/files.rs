@@ -1,6 +1,7 @@
-//! The block files that the paths of `--from` stand for, opened: what blocks they have, and where each of a plain file lies.
+//! Opens the block files that the paths of `--from` denote: lists their blocks, and the place of each block in a plain
+//! file.
 //!
-//! Absent on purpose: which of them are wanted, and by whom: a sync (beside this), or a repair.
+//! Absent on purpose: which blocks are needed. A sync (`sources`) or a repair decides that.
 
 use super::packed::Packed;
 use super::reading::Reading;
@@ -13,10 +14,10 @@ use std::path::{Path, PathBuf};
 use store::blockfiles::{BlockAt, BlockFiles, FoundBlock};
 use store::{FaultKind, xor};
 
-/// Files with blocks.
+/// Block files of `--from`, opened.
 pub(in crate::session) struct Found {
     pub(in crate::session) plain: BlockFiles,
-    /// Where each block lies in `plain`.
+    /// Place of each block in `plain`.
     pub(in crate::session) places: HashMap<BlockHash, BlockAt>,
     pub(in crate::session) packed: Packed,
     /// All blocks, for their headers.
@@ -24,11 +25,11 @@ pub(in crate::session) struct Found {
 }
 
 impl Found {
-    /// Looks for blocks in `paths`.
+    /// Finds block files in `paths` and reads their headers.
     ///
     /// # Errors
     ///
-    /// A path that is not there or has no blocks, or what the system says.
+    /// A path that does not exist or has no blocks, or an I/O error.
     pub(in crate::session) fn open(with: Reading<'_>, paths: &[PathBuf]) -> Result<Found, Fault> {
         let Reading { options, host, reporter } = with;
         let network = lock::network(&options.params);
@@ -77,7 +78,8 @@ impl Found {
     }
 }
 
-/// The block files that a path of `--from` stands for: itself, those in it, or in its directory blocks.
+/// The block files that a path of `--from` denotes: the file itself, or the files in the directory or its subdirectory
+/// `blocks`.
 fn files_of(with: Reading<'_>, path: &Path) -> Result<Vec<PathBuf>, Fault> {
     let disk = &*with.host.disk;
     let missing = |found: &str| {

@@ -1,18 +1,19 @@
-//! Blocks from files beside the peers (`sync --from`): another node's directory, a USB disk, a half-broken folder, packed files.
+//! Blocks from files, in addition to peers (`sync --from`): another node's directory, a USB disk, a damaged directory,
+//! packed files.
 //!
 //! ```text
-//! files ─ headers ─> tree        driver ─ want ─┬─ what a file has ──> source threads ─> checked and stored as from a peer
-//!                                               └─ the rest ─────────> the network
+//! files ─ headers ─> tree      driver ─ want ─┬─ blocks in files ──> source threads ─> checked and stored as from a peer
+//!                                             └─ other blocks ─────> the network
 //! ```
 //!
-//! The headers of all blocks go into the tree first, so that the chain of the files is one to follow. Then a block that the
-//! driver wants comes from a file where one has it, and from peers else. A body that proves bad is not asked of the files
-//! again. Nothing is written there, and no lock is taken: the node whose files they are may run.
+//! The headers of all blocks are first added to the tree, so that the sync can follow the chain of the files. A
+//! requested block is then read from a file if one has it, and otherwise requested from peers. After a bad body the
+//! files are not used for that block again. Files of `--from` are not written or locked: the node that owns them may be
+//! running.
 //!
-//! Plain block files are read in place, each with the key beside it or the one that it gives away; packed ones are unpacked
-//! twice, for the headers and for the blocks ([`packed`]).
-//! `files` below this opens them; `bring` beside this has the threads.
-//! Absent on purpose: trust. Every check of a block from a peer is made.
+//! Plain block files are read in place, each with the key from its directory or one computed from its contents. Packed
+//! files are unpacked twice, for the headers and for the blocks ([`packed`]). Submodule `files` opens them;
+//! `session::bring` has the threads. Absent on purpose: trust. Blocks get all checks of a block from a peer.
 
 mod files;
 mod packed;
@@ -37,20 +38,20 @@ use std::sync::Mutex;
 use std::time::Duration;
 use store::blockfiles::{BlockAt, BlockFiles, FoundBlock};
 
-/// How long a source thread waits before it looks whether the session ends.
+/// Maximum wait of a source thread before it checks whether the session ends.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Chains of the files that are followed, the one with the most work first.
+/// Maximum number of chains in the files that are followed, those with the most work first.
 const TARGETS_MAX: usize = 16;
 
-/// Files with blocks, and what of them is wanted.
+/// Block files of `--from`, and the requested blocks among them.
 pub(super) struct Sources {
     plain: BlockFiles,
-    /// Where each block lies in `plain`.
+    /// Place of each block in `plain`.
     found: HashMap<BlockHash, BlockAt>,
     packed: Packed,
-    /// The ends of the chains in the files.
+    /// The tips of the chains in the files.
     ends: Vec<BlockHash>,
-    /// No peer is sought: what no file has is not to be had.
+    /// No peers are used: a block that no file has cannot be obtained.
     is_alone: bool,
     state: Mutex<SourcesState>,
     changed: Signal,
@@ -58,29 +59,29 @@ pub(super) struct Sources {
 
 #[derive(Debug, Default)]
 struct SourcesState {
-    /// What plain files have of what is wanted, in the order in which it is wanted.
+    /// Requested blocks that plain files have, in request order.
     wanted: VecDeque<Want>,
-    /// At so many left the driver is asked for more.
+    /// The driver is asked for more when this number of requests is left.
     low: Option<usize>,
     under_way: HashSet<BlockHash>,
-    /// What proved bad.
+    /// Blocks whose body in the files is bad.
     useless: HashSet<BlockHash>,
-    /// What is wanted and no file has.
+    /// Requested blocks that no file has.
     rest: Vec<Want>,
-    /// What packed files have of what is wanted.
+    /// Requested blocks that packed files have.
     wanted_packed: HashSet<BlockHash>,
-    /// Packed files were gone through to no effect.
+    /// A pass over the packed files yielded no block.
     is_packed_over: bool,
     /// The driver knows the chains of the files.
     is_told: bool,
 }
 
 impl Sources {
-    /// Looks for blocks in `paths`, and takes their headers in.
+    /// Opens the block files in `paths`, and adds their headers to the tree.
     ///
     /// # Errors
     ///
-    /// A path that is not there or has no blocks, or what the system says.
+    /// A path that does not exist or has no blocks, or an I/O error.
     pub(super) fn open(datadir: &DataDir<'_>, paths: &[PathBuf], is_alone: bool) -> Result<Sources, Fault> {
         let Found { plain, places, packed, blocks } = Found::open(Reading::of(datadir), paths)?;
         let ends = take_headers(datadir, blocks)?;
@@ -88,14 +89,14 @@ impl Sources {
         Ok(Sources { plain, found: places, packed, ends, is_alone, state, changed: Signal::default() })
     }
 
-    /// The ends of the peers' chains, with those of the files behind them.
+    /// The tips of the peers' chains, followed by those of the files.
     pub(super) fn with_ends(&self, mut targets: Vec<BlockHash>) -> Vec<BlockHash> {
         let own = self.ends.iter().filter(|end| !targets.contains(end)).copied().collect::<Vec<_>>();
         targets.extend(own);
         targets
     }
 
-    /// The driver knows the chains of the files from here on.
+    /// The driver knows the chains of the files from now on.
     pub(super) fn told(&self) {
         locked(&self.state).is_told = true;
     }
@@ -108,7 +109,7 @@ impl Sources {
         !state.is_packed_over && !state.useless.contains(hash) && self.packed.has(hash)
     }
 
-    /// Takes what the files have out of the lists; gives the rest, for the network.
+    /// Takes the blocks that files have from the lists; returns the others, for the network.
     pub(super) fn want(&self, lists: Vec<Vec<Want>>) -> Vec<Vec<Want>> {
         let mut state = locked(&self.state);
         let mut seen = HashSet::new();
@@ -137,7 +138,7 @@ impl Sources {
         others
     }
 
-    /// What the network says of itself, with what the files are about.
+    /// The network's progress. Without peers, blocks that no file has are reported as undelivered.
     pub(super) fn progress(&self, network: Progress) -> Progress {
         let state = locked(&self.state);
         let has_packed = !state.is_packed_over && !state.wanted_packed.is_empty();
@@ -150,11 +151,12 @@ impl Sources {
     }
 }
 
-/// Headers of the files into the tree, in whatever order they lie; gives the ends of their chains, that with the most work first.
+/// Adds the headers of the files to the tree, in any file order; returns the tips of their chains, the one with the
+/// most work first.
 fn take_headers(datadir: &DataDir<'_>, blocks: Vec<FoundBlock>) -> Result<Vec<BlockHash>, Fault> {
     let now = lock::clock(datadir.options)?;
     let place = |at: &BlockAt| format!("file {} of --from, byte {}", at.file, at.offset);
-    // Without a parent they are known once peers have told the headers below.
+    // Headers without a known parent are added once peers have sent the headers below.
     let Ordered { order, .. } = datadir.order(blocks, now, &place);
     let tree = datadir.headers();
     let mut ends: HashSet<NodeId> = order.iter().map(|&(id, _)| id).collect();
@@ -166,18 +168,18 @@ fn take_headers(datadir: &DataDir<'_>, blocks: Vec<FoundBlock>) -> Result<Vec<Bl
     Ok(ends.into_iter().take(TARGETS_MAX).map(|id| tree.hash(id)).collect())
 }
 
-/// What a source thread does next.
+/// The next task of a source thread.
 pub(super) enum Next {
-    /// It brings this block.
+    /// Read this block.
     Bring(Want, BlockAt),
-    /// The driver is to say what else is wanted.
+    /// Ask the driver for more requests.
     AskMore,
-    /// There is nothing to do now.
+    /// There is no task at present.
     Wait,
 }
 
 impl Sources {
-    /// What is to be done next; waits a moment where that is nothing.
+    /// The next task; waits briefly if there is no task.
     pub(super) fn next(&self) -> Next {
         let mut state = locked(&self.state);
         if state.low.is_some_and(|low| state.wanted.len() <= low) {
@@ -195,7 +197,7 @@ impl Sources {
         Next::Wait
     }
 
-    /// A block was brought. Says whether it was the last that was wanted.
+    /// Reports that a block was read. Returns whether it was the last requested one.
     pub(super) fn brought(&self, hash: BlockHash, is_good: bool) -> bool {
         let mut state = locked(&self.state);
         state.under_way.remove(&hash);
@@ -205,13 +207,13 @@ impl Sources {
         state.wanted.is_empty()
     }
 
-    /// A block of a plain file, and the file's name.
+    /// Reads a block from a plain file; returns it with the file's name.
     pub(super) fn read(&self, at: BlockAt) -> (PathBuf, Option<store::Result<Vec<u8>>>) {
         (self.plain.path(at.file), at.file_pos().map(|at| self.plain.read_block(at)))
     }
 
-    /// Whether packed files have something that is wanted; `None` once they were gone through to no effect. Waits a moment
-    /// where there is nothing.
+    /// Whether packed files have a requested block; `None` after a pass that yielded no block. Waits briefly if there
+    /// is no such block.
     pub(super) fn wants_packed(&self) -> Option<bool> {
         let state = locked(&self.state);
         if state.is_packed_over {
@@ -224,7 +226,7 @@ impl Sources {
         Some(is_wanted)
     }
 
-    /// Packed files have nothing more that is wanted.
+    /// Packed files have no more requested blocks.
     pub(super) fn packed_over(&self) {
         locked(&self.state).is_packed_over = true;
     }
@@ -236,7 +238,7 @@ impl Sources {
 }
 
 impl Sources {
-    /// Whether a block that a pass comes by is stored. Where files are pruned no more than what the driver wants.
+    /// Whether a block found in a pass is stored. With a pruning target only requested blocks are.
     pub(super) fn is_for_pass(&self, datadir: &DataDir<'_>, hash: &BlockHash) -> bool {
         let Some(id) = datadir.headers().find(hash) else { return false };
         if matches!(datadir.options.prune, Prune::Target { .. }) {

@@ -1,4 +1,4 @@
-//! Packed files of blocks (gzip, xz, zstd): gone through from the front, once for the headers, then for the blocks.
+//! Packed block files (gzip, xz, zstd), which are read from the start twice: once for the headers, then for the blocks.
 
 use super::reading::Reading;
 use crate::datadir::lock;
@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use store::blockfiles::{BlockFiles, FoundBlock};
 
-/// The packed files, and what blocks they have.
+/// The packed files, and the hashes of their blocks.
 #[derive(Debug, Default)]
 pub(in crate::session) struct Packed {
     files: Vec<PathBuf>,
@@ -21,11 +21,11 @@ impl Packed {
         self.files.is_empty()
     }
 
-    /// Takes a file that is packed; leaves a plain one.
+    /// Adds a file if it is packed; returns whether it is.
     ///
     /// # Errors
     ///
-    /// A pipe, which cannot be read twice; or what the system says.
+    /// A pipe, which cannot be read twice; or an I/O error.
     pub(super) fn takes(&mut self, with: Reading<'_>, path: &Path) -> Result<bool, Fault> {
         if with.host.disk.is_pipe(path).map_err(store::Fault::from)? {
             let why = format!("{}: a pipe or a device cannot be read twice, as --from does", path.display());
@@ -42,11 +42,11 @@ impl Packed {
         self.hashes.contains(hash)
     }
 
-    /// The blocks of all packed files, for their headers; where they lie says nothing.
+    /// Lists the blocks of all packed files, for their headers; their locations are meaningless.
     ///
     /// # Errors
     ///
-    /// It was stopped, or the system has no thread.
+    /// The sync was stopped, or no thread could be started.
     pub(in crate::session) fn headers(&mut self, with: Reading<'_>) -> Result<Vec<FoundBlock>, Fault> {
         let mut all = Vec::new();
         for file in &self.files {
@@ -63,11 +63,11 @@ impl Packed {
         Ok(all)
     }
 
-    /// Goes through all packed files and gives `take` the blocks that `is_wanted`; says how many it took.
+    /// Reads all packed files and passes the blocks that `is_wanted` to `take`; returns how many it accepted.
     ///
     /// # Errors
     ///
-    /// What the system says, and what `take` meets.
+    /// An I/O error, or an error of `take`.
     pub(in crate::session) fn pass(
         &self,
         with: Reading<'_>,
@@ -93,13 +93,13 @@ impl Packed {
     }
 }
 
-/// Takes a block of a file; says whether it is one.
+/// Accepts a block from a file; returns whether it is valid.
 pub(in crate::session) type TakeBlock<'t> = dyn FnMut(&Path, BlockHash, Vec<u8>) -> Result<bool, Fault> + 't;
 
-/// What is done with the blocks of a piece.
+/// Handles the blocks of one piece.
 type OfPiece<'p> = dyn FnMut(&BlockFiles, &[FoundBlock]) -> Result<(), Fault> + 'p;
 
-/// Unpacks a file in pieces; says why it ended before its end, if it did.
+/// Unpacks a file in pieces; returns the reason if it is broken off.
 fn each_piece(
     with: Reading<'_>,
     path: &Path,

@@ -1,11 +1,11 @@
-//! What the files of `--from` are read with, whatever they are read for.
+//! Context of reading the files of `--from`, for a sync or a repair.
 
 use crate::datadir::DataDir;
 use crate::options::Options;
 use crate::reporting::Reporter;
 use store::Host;
 
-/// What files are read with.
+/// Context of reading files.
 #[derive(Clone, Copy)]
 pub(in crate::session) struct Reading<'r> {
     pub(in crate::session) options: &'r Options,
@@ -14,7 +14,7 @@ pub(in crate::session) struct Reading<'r> {
 }
 
 impl<'r> Reading<'r> {
-    /// As a data directory that is open does.
+    /// The context of an open data directory.
     pub(in crate::session) fn of(datadir: &'r DataDir<'_>) -> Reading<'r> {
         Reading { options: datadir.options, host: &datadir.host, reporter: &datadir.reporter }
     }

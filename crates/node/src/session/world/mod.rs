@@ -1,13 +1,13 @@
-//! A world for the session: a simulated network, a simulated disk, the deterministic pipeline and a simulated clock, by one thread
-//! and driven by one seed. What fails is played again by SEED=number; SEEDS=number plays those below it (1,000 without),
-//! from FROM on.
+//! A simulation of the session: simulated network, disk and clock, and the deterministic pipeline, all in one thread
+//! and controlled by one seed. SEED=number replays one seed; SEEDS=number plays all seeds below it (default 1,000),
+//! starting at FROM.
 //!
-//! `scripted` plays stories that are written down, each for one behaviour; `seeds` plays stories that a number makes up.
+//! `scripted` plays fixed scenarios, each for one behaviour; `seeds` plays scenarios generated from a number.
 //!
-//! A seed plays a sync of one kind (plain, pruned, from a snapshot with its past, with hints) from several peers with latency,
-//! bandwidth and loss; some of them are hostile. On the way the machine stops at any write, the disk is full, the peers go to
-//! another chain (reorg). After each stop the sync is begun again on what the disk kept. In the end the UTXO set is that of a reindex
-//! of the best chain.
+//! A seed plays one kind of sync (plain, pruned, from a snapshot with validation below it, with hints) from several
+//! peers with latency, bandwidth and loss, some of them hostile. During the sync the machine stops at any write, the
+//! disk is full, or the peers switch to another chain (reorg). After each stop the sync starts again from the disk's
+//! contents. In the end the UTXO set must equal that of a reindex of the best chain.
 
 mod net;
 mod scripted;
@@ -45,34 +45,34 @@ use testkit::blocks;
 const DATADIR: &str = "/no-such-directory";
 const SNAPSHOT: &str = "/out/snapshot.dat";
 const HINTS: &str = "/out/hints";
-/// Blocks of the chain, of the other branch, and where that leaves the first.
+/// Height of the main chain, height of the other branch, and the last block that they share.
 const BLOCKS: u32 = 112;
 const BRANCH: u32 = 114;
 const FORK: usize = 108;
-/// The base of the snapshot.
+/// Base height of the snapshot.
 const BASE: u32 = 104;
-/// Blocks of the chain with hints, which need 288 above them.
+/// Height of the chain with hints, which needs 288 blocks above the hinted height.
 const LONG: u32 = 310;
 const HINTED: u32 = 16;
-/// Simulated time of one round; of one after some rounds in which the network said nothing.
+/// Simulated time of one round, and of one round after several rounds without network events.
 const STEP_MS: u64 = 50;
 const IDLE_STEP_MS: u64 = 500;
 const IDLE_ROUNDS: u32 = 8;
-/// The rounds that a sync may take.
+/// Maximum number of rounds of a sync.
 const ROUNDS_MAX: u32 = 8_000;
 
-/// What a network that knows no addresses keeps in peers.dat.
+/// Contents of peers.dat for a network without addresses.
 fn peers_file() -> Vec<u8> {
     Addresses::deterministic(Arc::default()).to_bytes(Params::new(Chain::Regtest).magic)
 }
 
-/// A chain, and the set at its end.
+/// A chain, and the hash of its UTXO set.
 struct Known {
     blocks: Blocks,
     set: Hash256,
 }
 
-/// What all seeds share.
+/// Data that all seeds share.
 struct Scene {
     main: Known,
     branch: Known,
@@ -105,7 +105,8 @@ fn options(disk: &SimDisk) -> Options {
     Options {
         disk: disk.shared(),
         minimum_chain_work: Work::ZERO,
-        // One thread plays all workers: it must never wait for a buffer that a block in flight holds. So there are many.
+        // One thread plays all workers, so it must never wait for a buffer that a block in flight uses: the budget is
+        // large.
         dbcache_bytes: 4 << 30,
         par: 32,
         assumevalid: BlockHash::ZERO,
@@ -122,7 +123,7 @@ fn options(disk: &SimDisk) -> Options {
     }
 }
 
-/// A data directory that was made of these blocks.
+/// A data directory with these blocks, reindexed.
 fn whole(blocks: &[Vec<u8>]) -> SimDisk {
     let disk = SimDisk::new(0);
     let magic = Params::new(Chain::Regtest).magic;
@@ -144,7 +145,7 @@ fn known(blocks: Vec<Vec<u8>>) -> (Known, SimDisk) {
     (Known { blocks: Arc::new(blocks), set }, disk)
 }
 
-/// Another branch from [`FORK`] on: its coinbases pay less.
+/// Another branch above [`FORK`], whose coinbases pay less.
 fn branch_of(main: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut chain = main[..=FORK].to_vec();
     for height in FORK as u32 + 1..=BRANCH {
@@ -180,45 +181,45 @@ fn scene() -> &'static Scene {
     })
 }
 
-/// A sync from the peers of the story to their tip.
+/// Options of a sync to the tip of the scenario's peers.
 fn to_tip() -> SyncOptions {
     SyncOptions { connect: Some(vec!["peer".to_owned()]), exit_at_tip: true, ..SyncOptions::alone() }
 }
 
-/// One thread that plays the session and its network.
+/// One thread that runs the session and its network.
 struct Alone {
     net: Net,
     chain: Option<Arc<dyn ChainView>>,
     events: Option<Sender<p2p::Event>>,
-    /// When the honest peers go over to another chain, and to which.
+    /// When the honest peers switch to another chain, and that chain.
     switch: Option<(When, Blocks)>,
-    /// What the network says of addresses in the end.
+    /// The addresses that the network reports at the end.
     addresses: Vec<u8>,
-    /// When the job is told to stop.
+    /// When the job must stop.
     stop_ms: Option<u64>,
-    /// How long the coins below a snapshot take to be hashed.
+    /// How long hashing the coins below a snapshot takes.
     hash_ms: u64,
-    /// The tip when that begins and when it ends.
+    /// The tip when hashing starts and when it ends.
     tips_of_hash: Vec<Height>,
-    /// How often it is told how far it is.
+    /// Rounds between two progress updates.
     tells_every: u32,
     rng: Rng,
     rounds: u32,
-    /// Rounds since the network said something.
+    /// Rounds since the last network event.
     idle_rounds: u32,
 }
 
-/// A moment of a story.
+/// A point in time of a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum When {
-    /// After so many milliseconds.
+    /// After this many milliseconds.
     At(u64),
-    /// When the coins below a snapshot begin to be hashed.
+    /// When hashing of the coins below a snapshot starts.
     Hashing,
 }
 
 impl Alone {
-    /// With these peers, of whom nothing else happens.
+    /// These peers, without any accidents.
     fn new(peers: Vec<Peer>, rng: &mut Rng) -> Alone {
         Alone {
             net: Net::new(peers, Rng::new(rng.u64())),
@@ -240,7 +241,7 @@ impl Alone {
         self.net.now().as_millis() as u64
     }
 
-    /// The peers go over to their other chain, where this is the moment.
+    /// Switches the peers to their other chain if its time has come.
     fn switch_at(&mut self, moment: Option<When>) {
         let now_ms = self.now_ms();
         let is_now = |when: When| match when {
@@ -252,7 +253,7 @@ impl Alone {
         }
     }
 
-    /// What other threads do between two steps of the engine.
+    /// Does the work of the other threads, between two steps of the engine.
     fn hear(
         &mut self,
         session: &Session<'_, '_>,
@@ -315,7 +316,7 @@ impl Conduct for Alone {
         let stats = engines.tip.pipeline.stats();
         let mut seen = FactsSeen::default();
         engines.begin();
-        // What is done beside, and when it is done.
+        // The closure for another thread, and the time at which it runs.
         let mut beside: Option<(u64, Aside<'s>)> = None;
         loop {
             self.hear(session, receiver, kept)?;

@@ -1,5 +1,5 @@
-//! A simulated network: peers with chains, each with a latency, a rate (bandwidth), losses, and a manner of its own. It speaks as
-//! `p2p` does to a session: events out; wishes and verdicts in.
+//! A simulated network of peers, each with a chain, a latency, a bandwidth, a loss rate and a behaviour. Its interface
+//! to a session is that of `p2p`: events out; requests and verdicts in.
 
 use crate::session::link::Line;
 use p2p::{BlockVerdict, ChainView, Event, HeaderInfo, HeaderRefusal, PeerId, Progress, Want};
@@ -10,29 +10,29 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use testkit::Rng;
 
-/// Blocks that are asked for at a time.
+/// Maximum number of blocks in flight.
 const WINDOW: usize = 24;
-/// A block that does not come is asked for again after this time; and counts as withheld after that.
+/// A block that does not arrive is requested again after `AGAIN_MS`, and counts as withheld after `WITHHELD_MS`.
 const AGAIN_MS: u64 = 3_000;
 const WITHHELD_MS: u64 = 90_000;
 
-/// What a peer does beside what it should.
+/// Behaviour of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Manner {
     Honest,
-    /// It never gives the block at this height.
+    /// It never sends the block at this height.
     Withholds(usize),
-    /// Its body of this height is another block's.
+    /// For this height it sends another block's body.
     BadBody(usize),
-    /// It says garbage in place of this block.
+    /// It sends garbage instead of this block.
     Garbage(usize),
-    /// It sends one header after the other, slowly.
+    /// It sends its headers slowly, one at a time.
     Dribbles,
-    /// It leaves after this time, in milliseconds, and comes again.
+    /// It disconnects after this time in milliseconds, and later reconnects.
     Leaves(u64),
-    /// It has no headers, and says so.
+    /// It reports that it has no headers.
     HasNothing,
-    /// It stays on its chain when the honest ones leave it.
+    /// It stays on its chain when the honest peers switch.
     Dishonest,
 }
 
@@ -46,17 +46,17 @@ pub(super) struct Peer {
     pub(super) chain: Blocks,
     pub(super) manner: Manner,
     pub(super) latency_ms: u64,
-    /// Bytes a millisecond.
+    /// Bandwidth in bytes per millisecond.
     pub(super) rate: u64,
-    /// Of a hundred blocks so many are lost on the way.
+    /// Lost blocks, in percent.
     pub(super) loss_percent: usize,
-    /// Headers in one message.
+    /// Number of headers per message.
     pub(super) message: usize,
 }
 
 #[derive(Default)]
 struct Of {
-    /// Headers told so far.
+    /// Number of headers sent so far.
     told: usize,
     has_all_told: bool,
     next_ms: u64,
@@ -73,21 +73,21 @@ struct NetState {
     wants: Vec<Vec<Want>>,
     has_said_more: bool,
     targets: Vec<BlockHash>,
-    /// When it arrives, and a number that makes it one of its time: the peer and the block.
+    /// Blocks in flight, with peer and body, by arrival time and a unique number.
     on_way: BTreeMap<(u64, u64), (usize, Want, Vec<u8>)>,
     count: u64,
-    /// Asked for: since when, and when it is asked for again.
+    /// Requested blocks: time of the first request, and time of the next.
     asked: HashMap<BlockHash, (u64, u64)>,
-    /// Given to the node, which has not said what it found.
+    /// Delivered blocks without a verdict.
     unjudged: HashSet<BlockHash>,
-    /// Of the present lists: what the node has stored.
+    /// Blocks of the current lists that the node has stored.
     done: HashSet<BlockHash>,
     undelivered: Vec<Want>,
-    /// Blocks given to the node.
+    /// Number of delivered blocks.
     pub(super) given: u64,
 }
 
-/// The network, which the session and its conduct share.
+/// The network, shared by the session and its `Conduct`.
 #[derive(Clone)]
 pub(super) struct Net(Arc<Mutex<NetState>>);
 
@@ -122,7 +122,7 @@ impl Net {
         Duration::from_millis(self.state().now_ms)
     }
 
-    /// What is asked for, for a test that fails.
+    /// The current requests, for the message of a failing test.
     pub(super) fn describe(&self) -> String {
         let state = self.state();
         let wants: Vec<Vec<u32>> =
@@ -135,7 +135,7 @@ impl Net {
         )
     }
 
-    /// A reorganization: every honest peer has this chain now.
+    /// A reorganization: all honest peers switch to this chain.
     pub(super) fn switch(&self, chain: &Blocks) {
         let state = &mut *self.state();
         for (place, peer) in state.peers.iter_mut().enumerate() {
@@ -147,7 +147,7 @@ impl Net {
         }
     }
 
-    /// Time passes: what is due happens.
+    /// Advances the time and handles all events that are due.
     pub(super) fn tick(&self, step_ms: u64, chain: &dyn ChainView, unix: u64, events: &Sender<Event>) {
         let mut state = self.state();
         state.now_ms += step_ms;
@@ -175,7 +175,7 @@ fn header(block: &[u8]) -> Header {
 impl NetState {
     fn come_and_go(&mut self, place: usize) {
         let Manner::Leaves(at_ms) = self.peers[place].manner else { return };
-        // Away for as long as it was there.
+        // Disconnected for as long as it was connected.
         let is_gone = (self.now_ms / at_ms.max(1)) % 2 == 1;
         if is_gone != self.of[place].is_gone {
             self.of[place] = Of { is_gone, next_ms: self.now_ms + self.peers[place].latency_ms, ..Of::default() };
@@ -215,7 +215,7 @@ impl NetState {
         }
     }
 
-    /// The best block of a peer that it told of and that is not refused.
+    /// The best block that a peer has sent the header of, unless it is refused.
     fn best(&self, place: usize, chain: &dyn ChainView) -> Option<HeaderInfo> {
         let of = &self.of[place];
         let block = self.peers[place].chain.get(of.told).filter(|_| !of.is_gone && of.told > 0)?;
@@ -258,7 +258,7 @@ impl NetState {
     fn ask(&mut self, events: &Sender<Event>) {
         let now = self.now_ms;
         let lists = self.wants.clone();
-        // What was lost of an earlier list takes no place of the window.
+        // Blocks of an earlier list that were lost do not occupy the window.
         let is_listed = |hash: &BlockHash| lists.iter().flatten().any(|want| want.hash == *hash);
         self.asked.retain(|hash, (_, again)| *again > now || is_listed(hash));
         let mut open = 0;
@@ -281,7 +281,7 @@ impl NetState {
         }
     }
 
-    /// Asks one of the peers that have a block for it.
+    /// Requests a block from one of the peers that have it.
     fn ask_for(&mut self, want: Want, since: u64) {
         let has = |place: &usize| !self.of[*place].is_gone && self.places[*place].contains_key(&want.hash);
         let able: Vec<usize> = (0..self.peers.len()).filter(has).collect();
@@ -315,12 +315,12 @@ impl NetState {
     }
 }
 
-/// The session's side of it, over the chain that says what is refused.
+/// The session's interface to the network, over the chain that knows refused blocks.
 pub(super) struct SimLine {
     pub(super) net: Net,
     pub(super) chain: Arc<dyn ChainView>,
     pub(super) events: Mutex<Sender<Event>>,
-    /// What it says last.
+    /// The addresses that it reports at the end.
     pub(super) addresses: Vec<u8>,
 }
 
@@ -339,7 +339,7 @@ impl Line for SimLine {
         match verdict {
             BlockVerdict::Stored => drop(state.done.insert(hash)),
             BlockVerdict::BadBody(_) | BlockVerdict::Unreadable(_) => {
-                // The peer that sent it goes: the one whose manner that is.
+                // The peer that sent it is disconnected: the one with this behaviour.
                 for place in 0..state.peers.len() {
                     if matches!(state.peers[place].manner, Manner::BadBody(_) | Manner::Garbage(_)) {
                         state.of[place].is_gone = true;

@@ -1,5 +1,4 @@
-//! Stories that are written down, each for one behaviour. Several numbers play each of them, with other orders of the pipeline's
-//! tasks.
+//! Fixed scenarios, each for one behaviour. Each runs with several seeds, which vary the order of the pipeline's tasks.
 
 use super::*;
 use crate::reporting::{Event, JobReport, Progress};
@@ -8,7 +7,7 @@ use disk::{Fault as Accident, Loss};
 use std::ops::Range;
 use store::Layout;
 
-/// Numbers that play each story.
+/// Seeds of each scenario.
 const NUMBERS: Range<u64> = 0..4;
 
 fn peer(chain: &[Vec<u8>], manner: Manner) -> Peer {
@@ -34,7 +33,7 @@ fn first(count: usize) -> &'static [Vec<u8>] {
     &scene().main.blocks[..=count]
 }
 
-/// A sync to the peers' tip: how it ended, and what it said.
+/// Syncs to the peers' tip; returns the report and the events.
 fn sync(options: &Options, alone: &mut Alone) -> (JobReport, Vec<Event>) {
     let said = Mutex::new(Vec::new());
     let from = FromSnapshot::default();
@@ -42,12 +41,12 @@ fn sync(options: &Options, alone: &mut Alone) -> (JobReport, Vec<Event>) {
     (done.unwrap(), said.into_inner().unwrap())
 }
 
-/// A sync of an empty disk from these peers.
+/// Syncs an empty disk from these peers.
 fn sync_from(peers: Vec<Peer>, number: u64) -> JobReport {
     sync(&options(&empty()), &mut Alone::new(peers, &mut Rng::new(number))).0
 }
 
-/// What was announced did not come, and no peer says that the chain ends below: that is no success.
+/// An announced block was not delivered, and no peer has a shorter chain: that is not a success.
 #[test]
 fn a_sync_whose_only_peer_withholds_a_block_does_not_end_well() {
     for number in NUMBERS {
@@ -57,7 +56,7 @@ fn a_sync_whose_only_peer_withholds_a_block_does_not_end_well() {
     }
 }
 
-/// With nothing but an empty answer there is nothing to do, and with an honest peer beside it everything.
+/// A peer without headers does not prevent the sync from an honest peer.
 #[test]
 fn a_sync_ends_despite_a_peer_without_headers() {
     for number in NUMBERS {
@@ -66,7 +65,7 @@ fn a_sync_ends_despite_a_peer_without_headers() {
     }
 }
 
-/// It is told how far it is while blocks come, and how much is left.
+/// Progress and remaining work are reported while blocks arrive.
 #[test]
 fn progress_is_told_while_blocks_come() {
     let mut alone = Alone::new(vec![honest(first(100))], &mut Rng::new(0));
@@ -108,7 +107,7 @@ fn a_damaged_body_is_requested_again() {
     for number in NUMBERS {
         let disk = empty();
         let mut rng = Rng::new(number);
-        // All but the first come, and stay in the files.
+        // All blocks except the first arrive and are stored.
         let withholds = peer(first(40), Manner::Withholds(1));
         let mut alone = Alone { stop_ms: Some(9_000), ..Alone::new(vec![withholds], &mut rng) };
         let (report, _) = sync(&options(&disk), &mut alone);
@@ -130,7 +129,8 @@ fn a_damaged_body_is_requested_again() {
     }
 }
 
-/// Headers of a longer chain are kept over a restart: the peer that told of them is gone, and no other peer has their blocks.
+/// Headers of a longer chain are kept over a restart. The peer that announced them is disconnected, and no other peer
+/// has their blocks.
 #[test]
 fn a_sync_reaches_the_honest_chain_where_better_headers_were_kept() {
     for number in NUMBERS {
@@ -150,7 +150,7 @@ fn a_sync_reaches_the_honest_chain_where_better_headers_were_kept() {
     }
 }
 
-/// A run of the pipeline is planned for a number of blocks: here 48, as in all stories, of a chain of more than two runs.
+/// The chain needs more than two runs of the pipeline, of 48 blocks each here.
 #[test]
 fn a_sync_of_a_chain_longer_than_one_run_ends_at_its_tip() {
     for number in NUMBERS {
@@ -163,7 +163,7 @@ fn a_sync_of_a_chain_longer_than_one_run_ends_at_its_tip() {
     }
 }
 
-/// They are an aid: a full disk costs them, and not the sync.
+/// A full disk costs the sync its peer addresses, but does not stop it.
 #[test]
 fn a_sync_on_a_full_disk_does_not_wait_for_addresses() {
     let run = |disk: &SimDisk| {
@@ -191,7 +191,7 @@ fn a_sync_on_a_full_disk_does_not_wait_for_addresses() {
     assert!(warned >= 4, "{warned}");
 }
 
-/// While the coins below a snapshot are hashed, which takes a minute on the main network, a new block is connected within 10 s.
+/// While the coins below a snapshot are hashed (a minute on mainnet), a new block is connected within 10 s.
 #[test]
 fn the_tip_is_followed_while_the_coins_below_a_snapshot_are_hashed() {
     for number in NUMBERS {
@@ -208,7 +208,7 @@ fn the_tip_is_followed_while_the_coins_below_a_snapshot_are_hashed() {
     }
 }
 
-/// A false snapshot is found out at the same place.
+/// An invalid snapshot is detected at the same point.
 #[test]
 fn a_snapshot_with_another_hash_is_refused_after_its_past_is_hashed() {
     let disk = empty();
@@ -231,7 +231,7 @@ fn a_snapshot_with_another_hash_is_refused_after_its_past_is_hashed() {
     assert_eq!(report.height.to_u32(), 110, "the next sync goes on without it");
 }
 
-/// A chain of more work with a block that breaks a rule: when it is connected, or as soon as it arrives.
+/// Chains with more work and an invalid block, detected when it is connected or as soon as it arrives.
 fn invalid_chains() -> [Vec<Vec<u8>>; 2] {
     let too_much = {
         let mut coinbase = blocks::coinbase(9);
@@ -249,8 +249,8 @@ fn invalid_chains() -> [Vec<Vec<u8>>; 2] {
     })
 }
 
-/// A chain with a block that breaks a rule is no better chain, in the run that finds it and in the next one. A mark whose
-/// cause is not known may be wrong: it is named.
+/// A chain with an invalid block is never the better chain, neither in the run that detects it nor in later ones. A
+/// mark of unknown cause may be wrong, and is reported.
 #[test]
 fn an_invalid_chain_is_no_better_one_before_and_after_a_restart() {
     for (number, bad) in invalid_chains().into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Stories that a number makes up: what is played, from which peers, and what goes wrong on the way.
+//! Scenarios generated from a number: the kind of sync, its peers, and the accidents.
 
 use super::*;
 use crate::reporting::Event;
@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::sync::atomic::AtomicU64;
 
-/// Seeds that are played without SEEDS.
+/// Number of seeds without SEEDS.
 const SEEDS: u64 = 1_000;
 
-/// Which sync a seed plays.
+/// The kind of sync that a seed plays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Plain,
@@ -20,17 +20,17 @@ enum Kind {
     Hints,
 }
 
-/// One seed's story.
+/// The scenario of one seed.
 struct Story {
     kind: Kind,
     peers: Vec<Peer>,
-    /// When the peers go to the other branch.
+    /// When the peers switch to the other branch.
     reorg_ms: Option<u64>,
-    /// How long the coins below a snapshot take to be hashed.
+    /// How long hashing the coins below a snapshot takes.
     hash_ms: u64,
-    /// What the network says of addresses in the end.
+    /// The addresses that the network reports at the end.
     addresses: Vec<u8>,
-    /// Operations until the machine stops, one start after the other.
+    /// Disk operations until the machine stops, for each start.
     crashes: Vec<u64>,
     /// When the disk is full for a few operations.
     full: Option<u64>,
@@ -66,7 +66,7 @@ impl Story {
         }
     }
 
-    /// What the sync is told.
+    /// Options of the sync.
     fn options(&self, disk: &SimDisk) -> Options {
         let mut options = options(disk);
         match self.kind {
@@ -81,7 +81,7 @@ impl Story {
         options
     }
 
-    /// What plays it, until the peers go over or not.
+    /// The simulation of one start, in which the peers may switch.
     fn alone(&mut self) -> Alone {
         let switch = self.reorg_ms.map(|at| (When::At(at), scene().branch.blocks.clone()));
         let alone = Alone::new(self.peers.clone(), &mut self.rng);
@@ -100,7 +100,7 @@ impl Story {
     }
 }
 
-/// A peer; the first one is honest, and has all.
+/// A random peer; the first one is honest and has all blocks.
 fn any_peer(rng: &mut Rng, chain: &Blocks, is_first: bool) -> Peer {
     let height = 1 + rng.below(chain.len() - 1);
     let manner = match rng.below(10) {
@@ -123,7 +123,7 @@ fn any_peer(rng: &mut Rng, chain: &Blocks, is_first: bool) -> Peer {
     }
 }
 
-/// Plays a seed; says how many starts it took.
+/// Plays a seed; returns the number of starts it needed.
 fn play(seed: u64) -> usize {
     let mut story = Story::new(seed);
     let mut disk = SimDisk::new(0);
@@ -141,14 +141,14 @@ fn play(seed: u64) -> usize {
             disk.fail_at(disk.operations() + after, 2, Accident::NoSpace);
         }
         let full = disk.clone();
-        // Someone frees space as soon as it is missed.
+        // The user frees space at the first warning.
         let events = move |event: Event| {
             if matches!(&event, Event::Warning(text) if text.contains("space")) {
                 full.heal();
                 stops_at.into_iter().for_each(|at| full.fail_at(at.max(full.operations() + 1), 1, Accident::Stop));
             }
         };
-        // The peers are where they were: on the other branch, once they went there.
+        // The peers keep their chain over a restart: the other branch, once they have switched.
         let mut alone = story.alone();
         let options = story.options(&disk);
         let done = sync_with(&options, &to_tip(), &story.from(), &mut alone, &events);
@@ -159,9 +159,9 @@ fn play(seed: u64) -> usize {
                 assert_eq!((height, set), (report.height, story.end().set), "seed {seed}: the set");
                 return starts;
             }
-            // It was done before the peers went to the other branch: that is there at the next start.
+            // The sync ended before the peers switched: they start on the other branch next time.
             Ok(_) => story.reorg_ms = Some(0),
-            // A sync that found no space is never tried again: the next start goes on.
+            // A sync that found the disk full is not retried: the next start continues.
             Err(fault) => {
                 let is_full = fault.to_string().contains("space");
                 assert!(crash.is_some() || is_full, "seed {seed}: {fault}");
@@ -177,7 +177,7 @@ fn play(seed: u64) -> usize {
     starts + finish(&mut story, &disk, seed)
 }
 
-/// One more start: the last one was before the reorganization, or found the disk full.
+/// One more start, because the last one ended before the reorganization or found the disk full.
 fn finish(story: &mut Story, disk: &SimDisk, seed: u64) -> usize {
     disk.heal();
     story.reorg_ms = story.reorg_ms.map(|_| 0);
@@ -197,8 +197,8 @@ fn seeds() -> std::ops::Range<u64> {
     }
 }
 
-/// The disk was full in the middle of a step that was then tried again: of a commit that had taken the undo files to be synced
-/// and not yet the block files (13,306 and 15,299); of the swap of two chainstates, which swapped them back (60,083).
+/// The disk was full during a step that was then retried. In 13,306 and 15,299 it was a commit that counted undo files
+/// as synced, but not yet the block files. In 60,083 it was the swap of two chainstates, which swapped them back.
 #[test]
 fn seeds_that_failed_once_are_played() {
     for seed in [13_306, 15_299, 60_083] {
@@ -213,7 +213,7 @@ fn every_seed_ends_with_the_set_of_the_best_chain() {
     for seed in seeds() {
         *kinds.entry(format!("{:?}", Story::new(seed).kind)).or_default() += 1;
     }
-    // Seeds know nothing of each other: several are played at a time.
+    // Seeds are independent, so several are played in parallel.
     let next = AtomicU64::new(seeds().start);
     let play_some = || {
         let mut starts = 0;
@@ -236,7 +236,7 @@ fn every_seed_ends_with_the_set_of_the_best_chain() {
     assert!(starts > 0);
 }
 
-/// The same seed gives the same story, to the number of operations of the disk.
+/// The same seed produces the same scenario, up to the number of disk operations.
 #[test]
 fn a_seed_is_played_the_same_way_again() {
     let operations = |seed: u64| {
