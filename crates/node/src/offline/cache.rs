@@ -1,4 +1,4 @@
-//! The cache of a job that follows the memory that is left, where no size was asked for.
+//! The cache of a job that follows the available memory, if the user gave no size.
 
 use crate::datadir::DataDir;
 use crate::pipeline::engine::Engine;
@@ -7,21 +7,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Time between two looks.
+/// Time between two measurements of memory.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The budget of a job's engine, and what it follows.
+/// The memory budget of a job's engine, and the watch that adapts it.
 pub(crate) struct FollowingCache {
-    /// None where the size was given.
+    /// `None` if the user gave a size.
     watch: Option<Watch>,
     budget: Arc<AtomicUsize>,
-    /// Bytes of the cache that the engine does not have.
+    /// Bytes of the cache that are not the engine's.
     beside: usize,
     last: Instant,
 }
 
 impl FollowingCache {
-    /// The cache of an engine, from what the options say on.
+    /// The cache of an engine, starting with the size in the options.
     pub(crate) fn of(datadir: &DataDir<'_>, engine: &Engine<'_>) -> FollowingCache {
         let options = datadir.options;
         let budget = engine.pipeline.budget();
@@ -34,7 +34,7 @@ impl FollowingCache {
         }
     }
 
-    /// Looks whether more or less memory is left, about once a second. To be called more often.
+    /// Adapts the cache to the available memory, about once a second. To be called more often.
     pub(crate) fn look(&mut self, datadir: &DataDir<'_>) {
         let Some(watch) = self.watch.as_mut().filter(|_| self.last.elapsed() >= LOOK_INTERVAL) else { return };
         self.last = Instant::now();

@@ -1,4 +1,4 @@
-//! What jobs share that connect blocks: the engine on a data directory, the end of the work, and what was done.
+//! Steps shared by jobs that connect blocks: making the engine on a data directory, ending the work, the report.
 
 use crate::chain::headers::AssumeValid;
 use crate::chain::tree::{GENESIS, NodeId};
@@ -12,7 +12,7 @@ use crate::reporting::JobReport;
 use coins::table::HashKey;
 use primitives::Height;
 
-/// A secret for the coin tables of this run.
+/// A secret key for the hash of this run's coin tables.
 fn secret() -> HashKey {
     let mut bytes = [0; 32];
     // Without the system's randomness only the protection against chosen txids is lost.
@@ -25,7 +25,7 @@ pub(crate) fn engine<'f>(datadir: &'f DataDir<'_>, tip: NodeId) -> Engine<'f> {
     engine_with(datadir, tip, datadir.options.dbcache_bytes)
 }
 
-/// The same where a set is made again, most likely of about this number of coins.
+/// As [`engine`], for building a set again, probably of about this number of coins.
 pub(crate) fn engine_for_set<'f>(datadir: &'f DataDir<'_>, tip: NodeId, coins: usize) -> Engine<'f> {
     let engine = engine(datadir, tip);
     if tip == GENESIS {
@@ -34,7 +34,7 @@ pub(crate) fn engine_for_set<'f>(datadir: &'f DataDir<'_>, tip: NodeId, coins: u
     engine
 }
 
-/// The same as [`engine`] with another budget.
+/// As [`engine`], with another memory budget.
 pub(crate) fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_bytes: usize) -> Engine<'f> {
     let options = datadir.options;
     let mib = options.dbcache_bytes >> 20;
@@ -57,7 +57,7 @@ pub(crate) fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_byte
     engine
 }
 
-/// Runs a closure on drop, also while unwinding, so that the helper thread is always told to stop.
+/// Runs a closure on drop, also while unwinding, so that the helper thread is always stopped.
 pub(crate) struct AtEnd<F: FnMut()>(pub(crate) F);
 
 impl<F: FnMut()> Drop for AtEnd<F> {
@@ -66,13 +66,13 @@ impl<F: FnMut()> Drop for AtEnd<F> {
     }
 }
 
-/// Commits everything, and writes down what the coins add up to.
+/// Commits everything, and stores the totals of the coins.
 pub(crate) fn flush(datadir: &DataDir<'_>, engine: &Engine<'_>) -> Result<(), Fault> {
     engine.pipeline.flush(engine.tip_and_hash())?;
     datadir.keep_totals(engine.tip())
 }
 
-/// Commits everything, and leaves nothing for LevelDB to do.
+/// Commits everything, and finishes LevelDB's pending work.
 pub(crate) fn finish(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
     flush(datadir, engine)?;
     datadir.write_index(None)?;
@@ -81,7 +81,7 @@ pub(crate) fn finish(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<(
     datadir.finish_indexes(engine.tip())
 }
 
-/// The same for the chain below a snapshot, beside another one that is at work.
+/// As [`finish`], for the chain below a snapshot, while another chain uses the same data directory.
 pub(crate) fn finish_past(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<(), Fault> {
     engine.pipeline.flush(engine.tip_and_hash())?;
     datadir.write_index(None)?;
@@ -89,7 +89,7 @@ pub(crate) fn finish_past(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Res
     datadir.finish_indexes(engine.tip())
 }
 
-/// What was done, from start to the last commit durable.
+/// The report of a job, from its start to the last durable commit.
 pub(crate) fn report(
     datadir: &DataDir<'_>,
     tip: NodeId,

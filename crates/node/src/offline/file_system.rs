@@ -1,15 +1,17 @@
-//! What the file systems of a data directory lack that costs its user something. It is said once, before the work.
+//! Warns about features that the file systems of a data directory lack, if that affects the user. One warning, before
+//! the work.
 //!
-//! Absent on purpose: what costs nothing. Without a step that swaps two names files are moved one by one (`leveldb::install`);
-//! without reservations (fallocate) a full disk is met a moment later; without files that have no name what a block spends
-//! stays in memory. Without locks or maps nothing works, here as in bitcoind: that is an error when they are wanted.
+//! Absent on purpose: features whose absence costs nothing. Without an atomic exchange of two names files are moved one
+//! by one (`leveldb::install`); without reservations (fallocate) a full disk is detected a moment later; without
+//! unnamed temporary files the coins that a block spends stay in memory. Without locks or maps nothing works, as in
+//! bitcoind: that is an error at the first use.
 
 use crate::datadir::lock;
 use crate::fault::Message;
 use crate::options::Options;
 use std::path::Path;
 
-/// The directory whose names cannot be made durable, if there is one.
+/// A warning that names a directory whose entries cannot be made durable, if there is one.
 pub fn file_system_warning(options: &Options) -> Option<Message> {
     let disk = &*options.disk;
     let layout = lock::layout(options);

@@ -1,7 +1,8 @@
-//! The forecast of disk space: what the chain of a network takes by Core's figures, what of it is there, what is free.
+//! The forecast of disk space: space for a network's chain by Core's figures, space used already, free space.
 //!
-//! Core warns where its figure does not fit beside what is there at a first start (init.cpp, `AppInitMain`; kernel/chainparams.cpp,
-//! `m_assumed_blockchain_size`, `m_assumed_chain_state_size`). Here what is there already counts, at every start.
+//! Core warns at the first start if its figure exceeds the free space (init.cpp, `AppInitMain`; kernel/chainparams.cpp,
+//! `m_assumed_blockchain_size`, `m_assumed_chain_state_size`). Here the check is made at every start, and existing data
+//! counts as used already.
 
 use crate::datadir::lock;
 use crate::fault::Message;
@@ -12,30 +13,30 @@ use std::path::{Path, PathBuf};
 
 /// Core's unit of its figures, which it calls GB.
 const GIB: u64 = 1 << 30;
-/// What Core keeps free beside. Source: util/fs_helpers.cpp, `CheckDiskSpace`.
+/// Space that Core keeps free. Source: util/fs_helpers.cpp, `CheckDiskSpace`.
 const SPARE_BYTES: u64 = 50 << 20;
 
-/// One part of what the chain takes, and the place where it lies.
+/// Space for one part of the chain, and its directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Share {
-    /// The directory; of one that is to be made, the one that it will lie in.
+    /// The directory; if it does not exist yet, its nearest existing parent.
     pub dir: PathBuf,
-    /// Bytes when the chain is whole, about.
+    /// Approximate bytes when complete.
     pub expected_bytes: u64,
-    /// Bytes that are there.
+    /// Bytes used already.
     pub there_bytes: u64,
-    /// Bytes that are free there.
+    /// Free bytes on that file system.
     pub free_bytes: u64,
 }
 
 impl Share {
-    /// Bytes that are to come.
+    /// Bytes still to be written.
     pub fn missing_bytes(&self) -> u64 {
         self.expected_bytes.saturating_sub(self.there_bytes)
     }
 }
 
-/// What the chain of a network takes.
+/// Space for the chain of a network.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Forecast {
     /// The network.
@@ -44,13 +45,13 @@ pub struct Forecast {
     pub blocks: Share,
     /// The UTXO set.
     pub coins: Share,
-    /// Block files are pruned.
+    /// Whether block files are pruned.
     pub is_pruned: bool,
 }
 
 impl Forecast {
-    /// The forecast of a data directory; none on a network without figures (regtest, a custom signet), and where the system
-    /// does not say what is there: it can be done without.
+    /// The forecast of a data directory; `None` for a network without figures (regtest, a custom signet), and if the
+    /// system does not report the space used.
     pub fn of(options: &Options) -> Option<Forecast> {
         let disk = &*options.disk;
         let layout = lock::layout(options);
@@ -80,7 +81,7 @@ impl Forecast {
         })
     }
 
-    /// The same of a directory whose block files were pruned to a size that is not known here: none more are expected.
+    /// The forecast for a directory whose block files were pruned to an unknown size: no growth is expected.
     #[must_use]
     pub fn of_pruned(mut self) -> Forecast {
         self.blocks.expected_bytes = self.blocks.there_bytes;
@@ -88,17 +89,17 @@ impl Forecast {
         self
     }
 
-    /// Bytes that are to come, in all.
+    /// Bytes still to be written, in total.
     pub fn missing_bytes(&self) -> u64 {
         self.blocks.missing_bytes() + self.coins.missing_bytes()
     }
 
-    /// Bytes that are free where they are wanted: where two places tell the same they are one file system.
+    /// Whether both parts are on one file system: two places with equal free space are assumed to be.
     fn is_one_place(&self) -> bool {
         self.blocks.free_bytes == self.coins.free_bytes
     }
 
-    /// What is to be said where there is not enough room, in Core's words.
+    /// The warning if there is not enough space, in Core's words.
     pub fn warning(&self) -> Option<Message> {
         let fits = |missing: u64, free: u64| missing == 0 || free >= missing.saturating_add(SPARE_BYTES);
         let has_room = match self.is_one_place() {
@@ -124,7 +125,7 @@ impl Forecast {
     }
 }
 
-/// What helps.
+/// Advice of the warning.
 const SPACE_ADVICE: &str = "Free disk space, prune (--prune MiB), or put the blocks elsewhere (--blocksdir). A full disk pauses the work, \
                       and nothing is lost";
 

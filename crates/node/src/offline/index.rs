@@ -1,4 +1,4 @@
-//! `index`: the optional indexes from the block and undo files that are there.
+//! `index`: builds the optional indexes from the stored block and undo files.
 
 use super::open::{Purpose, Which, open_existing};
 use crate::fault::{Ended, Fault};
@@ -9,12 +9,12 @@ use indexes::IndexKind;
 use primitives::{BlockHash, Height};
 use store::indexes::IndexDb;
 
-/// What was done.
+/// Result of the command.
 #[derive(Clone, Debug, Default)]
 pub struct IndexReport {
     /// The indexes.
     pub indexes: Vec<IndexKind>,
-    /// Height at which they stand.
+    /// Height of their best block.
     pub height: Height,
     /// Hash of that block.
     pub best: BlockHash,
@@ -22,15 +22,15 @@ pub struct IndexReport {
     pub bytes: u64,
     /// Seconds.
     pub seconds: f64,
-    /// It was stopped before its end; the same command goes on from there.
+    /// It was interrupted; the same command continues.
     pub stopped: bool,
 }
 
-/// Brings these indexes up to the block that the coins stand at; with none given, those that are there.
+/// Builds these indexes up to the coins' best block; without `kinds`, all existing ones.
 ///
 /// # Errors
 ///
-/// The directory or an index cannot be used, blocks or undo data are missing or damaged, or what the system says.
+/// The directory or an index cannot be used, blocks or undo data are missing or damaged, or an I/O error.
 pub fn index(options: &Options, kinds: &[IndexKind], events: Events<'_>) -> Result<IndexReport, Fault> {
     let existing = open_existing(options, events, "index", Purpose::Look, Which::Past)?;
     let datadir = &existing.datadir;

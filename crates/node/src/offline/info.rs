@@ -1,4 +1,4 @@
-//! `info`: what is in a data directory, without changing it.
+//! `info`: describes a data directory, without changing it.
 
 use super::forecast::Forecast;
 use crate::chain::index::{self, SharedIndex};
@@ -22,16 +22,16 @@ use store::index::{BlockTreeDb, LoadedIndex};
 use store::private_files::PrivateDir;
 use store::xor::Origin;
 
-/// How often files are read again beside a program at work, and after what time.
+/// How often files are read again while a program uses the data directory, and the delay between two tries.
 const TRIES_BESIDE: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What is in a data directory.
+/// State of a data directory.
 #[derive(Clone, Debug, Default)]
 pub struct DataDirInfo {
     /// The network, as -chain names it.
     pub chain: &'static str,
-    /// Height of the block that the coins stand at.
+    /// Height of the coins' best block.
     pub height: Height,
     /// Its hash.
     pub best: BlockHash,
@@ -45,38 +45,39 @@ pub struct DataDirInfo {
     pub chainstate_bytes: u64,
     /// A reindex is unfinished.
     pub reindexing: bool,
-    /// Block files were pruned: the lowest height from which on all blocks up to the coins' are there.
+    /// If block files were pruned: the lowest height from which on all blocks up to the coins' are stored.
     pub prune_height: Option<Height>,
-    /// Blocks that are marked invalid and stand on blocks that are not.
+    /// Blocks that are marked invalid and whose parents are not.
     pub failed: Vec<Failed>,
-    /// The UTXO set came from a snapshot at this block, whose past is not validated yet.
+    /// The UTXO set came from a snapshot at this block, whose history is not validated yet.
     pub snapshot_base: Option<BlockHash>,
-    /// The program at work in the data directory, and how to ask it; what is shown is as of its last commit.
+    /// The program that uses the data directory, and how to query it; this report shows its last commit.
     pub in_use: Option<InUse>,
-    /// Block files, or ends of them, that the index does not name; not told beside a program at work.
+    /// Block files, or ends of them, that the index does not name; not reported while a program uses the data
+    /// directory.
     pub unindexed: Option<Unindexed>,
-    /// What the chain takes on the disk, where Core has figures for the network.
+    /// Disk space for the chain, if Core has figures for the network.
     pub space: Option<Forecast>,
-    /// xor.dat is missing and the block files are obfuscated: the key, in hexadecimal, that they give away.
+    /// If xor.dat is missing and the block files are obfuscated: the key, in hexadecimal, that their contents reveal.
     pub lost_key: Option<String>,
-    /// What it is instead of a data directory of this network that can be read: then the rest says nothing.
+    /// Why this is not a readable data directory of this network; the other fields are then meaningless.
     pub remark: Option<String>,
-    /// What a person must know of the chain: a mark that shuts out a better one, an assumed-valid block beside the best one.
+    /// Warnings about the chain: a mark that excludes a better one, an assumed-valid block that is not on the best one.
     pub warnings: Vec<String>,
-    /// What would be done next.
+    /// The next step for the user.
     pub next_step: String,
 }
 
-/// A program at work in a data directory.
+/// A program that uses a data directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InUse {
-    /// Its process.
+    /// Its process id.
     pub pid: Option<u32>,
-    /// It in words: "ffwd (process 12)".
+    /// Its name and process: "ffwd (process 12)".
     pub program: String,
-    /// The command that asks it.
+    /// The command that queries it.
     pub question: String,
-    /// Why its files could not be read beside it, where they could not.
+    /// Why its files could not be read meanwhile, if so.
     pub unread: Option<String>,
 }
 
@@ -87,7 +88,7 @@ pub struct Failed {
     pub height: Height,
     /// Its hash.
     pub hash: BlockHash,
-    /// Blocks and headers that are marked because they stand on it.
+    /// Blocks and headers that are marked as its descendants.
     pub descendants: u64,
     /// Whether the marked chain has more work than any other.
     pub shuts_out: bool,
@@ -144,7 +145,7 @@ impl fmt::Display for DataDirInfo {
     }
 }
 
-/// Looks into a data directory, also beside a program at work in it. Makes and writes nothing, and takes no lock.
+/// Describes a data directory, also while a program uses it. Creates and writes nothing, and takes no lock.
 ///
 /// # Errors
 ///
@@ -234,7 +235,7 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
     let missing = store::index::check_files_exist(&loaded, &locked.files.numbers()?, layout).err();
     fill_index(&mut info, &loaded);
     let base = chainstate::snapshot_base(&**disk, layout)?;
-    // One that does not belong to this index says nothing of it.
+    // A base that is not in this index is not of this data directory.
     let is_of_index = base.is_some_and(|base| loaded.entries.iter().any(|entry| entry.hash == base));
     let dir = if is_of_index { layout.snapshot_dir() } else { layout.chainstate_dir() };
     let mut half = false;
@@ -257,7 +258,7 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
     Ok(info)
 }
 
-/// What the block index says by itself.
+/// Fills in the facts that need only the block index.
 fn fill_index(info: &mut DataDirInfo, loaded: &LoadedIndex) {
     info.headers = loaded.entries.iter().map(|entry| entry.height).max().unwrap_or(Height::GENESIS);
     info.blocks_bytes = loaded.files.iter().map(|file| u64::from(file.size)).sum();
@@ -279,15 +280,15 @@ fn next_step(info: &DataDirInfo, half: bool, is_pruned: bool) -> String {
     }
 }
 
-/// What the headers say: marked blocks, and what a person must know.
+/// Fills in the facts from headers: marked blocks, and warnings.
 fn look_at_headers(info: &mut DataDirInfo, loaded: &LoadedIndex, options: &Options, own: PrivateDir) {
     let headers = headers_of(loaded, options, own);
     info.failed = failed(loaded, &headers.headers());
     info.warnings = warnings(&headers.read(), info, options);
 }
 
-/// The headers of an index, what is marked, and which marks ffwd made for a broken rule. An entry without its parent, as one
-/// read beside a program at work may be, is left out.
+/// The headers of an index, its marks, and which marks ffwd made for a broken rule. An entry without its parent is
+/// skipped: one may be read while a program writes.
 fn headers_of(loaded: &LoadedIndex, options: &Options, own: PrivateDir) -> SharedIndex {
     let mut index = index::BlockIndex::new(&options.params);
     // Parents stand before their children.
@@ -299,7 +300,7 @@ fn headers_of(loaded: &LoadedIndex, options: &Options, own: PrivateDir) -> Share
     index
 }
 
-/// What an earlier run left that decides the next one, as it is said when the data directory is opened.
+/// Warnings about state from earlier runs that affects the next one, as printed when the data directory is opened.
 fn warnings(index: &index::BlockIndex, info: &DataDirInfo, options: &Options) -> Vec<String> {
     let tree = index.headers();
     let Some(tip) = tree.find(&info.best) else { return Vec::new() };
@@ -312,7 +313,7 @@ fn warnings(index: &index::BlockIndex, info: &DataDirInfo, options: &Options) ->
     messages.iter().flatten().map(Message::to_string).collect()
 }
 
-/// Blocks that are marked, without those that stand on another of them.
+/// Marked blocks, without those that descend from another of them.
 fn failed(loaded: &LoadedIndex, tree: &Tree) -> Vec<Failed> {
     let mut failed = Vec::<Failed>::new();
     let mut root_of = HashMap::<BlockHash, usize>::new();
@@ -330,7 +331,7 @@ fn failed(loaded: &LoadedIndex, tree: &Tree) -> Vec<Failed> {
     failed
 }
 
-/// Lowest height from which on all blocks up to `best` are there, with their undo data; genesis has none.
+/// Lowest height from which on all blocks up to `best` are stored with their undo data; genesis needs no undo data.
 /// Source: Core's getblockchaininfo, `pruneheight`.
 fn prune_height(loaded: &LoadedIndex, best: BlockHash) -> Height {
     let mut wanted = best;

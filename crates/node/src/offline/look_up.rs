@@ -1,7 +1,8 @@
 //! Look-ups in the optional indexes: `tx`, `filter`, `spender`, and `coins info` at a height.
 //!
-//! What an index answers is compared with the block that it names, so that a damaged index gives a fault and no other answer.
-//! Nothing is written. Of silent payments: `silent_payments`. Source: Bitcoin Core b88bffe, rpc/rawtransaction.cpp, rpc/blockchain.cpp, rpc/mempool.cpp.
+//! Answers of an index are compared with the block that they name, so that a damaged index causes a fault, never a
+//! wrong answer. Nothing is written. For silent payments see `silent_payments`. Source: Bitcoin Core b88bffe,
+//! rpc/rawtransaction.cpp, rpc/blockchain.cpp, rpc/mempool.cpp.
 
 use crate::datadir::lock::{self, Locked};
 use crate::datadir::look::{self, Hold};
@@ -25,10 +26,10 @@ use store::{FaultKind, FilePos, Network};
 
 /// Bytes of a header.
 const HEADER_BYTES: usize = 80;
-/// Entries that are read one by one, from the tip down, before all of them are: these take a second on mainnet.
+/// Maximum of entries that are read one by one, from the tip down; reading all of them takes a second on mainnet.
 const NEAR_MAX: u32 = 20_000;
 
-/// A transaction that was found.
+/// A transaction from an index.
 #[derive(Clone, Debug)]
 pub struct FoundTx {
     /// Its id.
@@ -37,13 +38,13 @@ pub struct FoundTx {
     pub bytes: Vec<u8>,
     /// Hash of its block.
     pub block: BlockHash,
-    /// Height of it.
+    /// Height of that block.
     pub height: Height,
-    /// Time of it.
+    /// Time of that block.
     pub time: u32,
     /// Blocks from its own up to the tip; 0 off the active chain.
     pub confirmations: u32,
-    /// The coins that its inputs spend, as they are stored, where undo data is there; none of a coinbase.
+    /// The stored coins that its inputs spend, if there is undo data; `None` for a coinbase.
     pub spent: Option<Vec<Vec<u8>>>,
 }
 
@@ -60,44 +61,44 @@ pub struct Filter {
     pub header: Hash256,
 }
 
-/// What spends an output.
+/// The spender of an output.
 #[derive(Clone, Copy, Debug)]
 pub struct Spender {
     /// The output.
     pub outpoint: OutPoint,
-    /// The transaction that spends it, and its block; `None` where it is not spent in the active chain.
+    /// The transaction that spends it, and its block; `None` if it is unspent in the active chain.
     pub spent_by: Option<(Txid, BlockHash)>,
 }
 
-/// Statistics of the UTXO set at a block, and what that block changed.
+/// Statistics of the UTXO set at a block, and the changes of that block.
 #[derive(Clone, Debug)]
 pub struct SetAt {
     /// The block.
     pub block: BlockHash,
     /// Its height.
     pub height: Height,
-    /// The set behind it.
+    /// The set after the block.
     pub row: StatsRow,
-    /// The set before it; all zeros before genesis.
+    /// The set before the block; all zeros before genesis.
     pub before: StatsRow,
 }
 
-/// A data directory, to be looked at.
+/// A data directory, opened for look-ups.
 ///
-/// Entries of the block index are read one by one, as they are asked for: mainnet has a million. Which blocks are on the
-/// active chain is asked of the rows by height of an index that stands on it, near the tip; above that index, and without one,
-/// the entries from the tip down are read, and where those would be too many, all of them.
+/// Entries of the block index are read one by one, on demand: mainnet has a million. The active chain is read from the
+/// rows by height of an index whose best block is on it, near the tip. Above that index, and without one, entries are
+/// read from the tip down; if those would be too many, all entries are read.
 pub(super) struct View {
     pub(super) locked: Locked,
     pub(super) coins: Chainstate,
     index: BlockTreeDb,
     network: Network,
     pub(super) tip: IndexEntry,
-    /// An index with rows by height, and the height of the active block that it stands at.
+    /// An index with rows by height, and the height of its best block, which is active.
     rows: Option<(IndexDb, Height)>,
-    /// Hashes of the active chain from the tip down, as far as they were asked for.
+    /// Hashes of the active chain from the tip down, read so far.
     upper: RefCell<Vec<BlockHash>>,
-    /// The active chain, by height, where it had to be read.
+    /// The active chain, by height, if all entries were read.
     active: OnceCell<Vec<BlockHash>>,
 }
 
@@ -136,7 +137,7 @@ impl View {
         Ok(view)
     }
 
-    /// Height of the block that an index stands at, where that is of the active chain and near the tip.
+    /// Height of an index's best block, if it is on the active chain and near the tip.
     fn active_best(&self, db: &IndexDb) -> Result<Option<Height>, Fault> {
         let Ok(Some(best)) = db.best_block() else { return Ok(None) };
         let Some(entry) = self.entry(&best)? else { return Ok(None) };
@@ -206,7 +207,7 @@ impl View {
         Ok(self.active_at(entry.height)? == Some(entry.hash))
     }
 
-    /// Says no where an index lacks blocks of the chain: that it has no answer means nothing then.
+    /// Refuses an index that lacks blocks of the chain: a missing answer would mean nothing.
     pub(super) fn check_synced(&self, db: &IndexDb) -> Result<(), Fault> {
         let best = db.best_block()?;
         if best == Some(self.tip.hash) {
@@ -225,7 +226,7 @@ impl View {
         let bytes = self.locked.files.read_block(pos)?;
         let mut tables = Tables::new();
         let header = bytes.first_chunk().map(|header| Header(*header));
-        // The end of the transaction is not known: the block says where its transactions begin.
+        // The end of the transaction is not known: parsing the block gives the offsets of its transactions.
         let parsed = tables.parse_block(&bytes).ok();
         let found = header.zip(parsed).and_then(|(header, block)| {
             let start = bytes.as_ptr() as usize + offset;
@@ -292,7 +293,7 @@ fn found_tx(view: &View, entry: &IndexEntry, txid: Txid, bytes: Vec<u8>) -> Resu
     Ok(FoundTx { txid, bytes, block, height, time, confirmations, spent })
 }
 
-/// The coins that a transaction of a block spends, by its undo data; `None` of a coinbase, and where that is not there.
+/// The coins that a transaction of a block spends, from undo data; `None` for a coinbase, and if there is no undo data.
 fn spent_by(view: &View, entry: &IndexEntry, txid: &Txid) -> Result<Option<Vec<Vec<u8>>>, Fault> {
     let (Some(data), Some(at)) = (entry.data(), entry.undo()) else { return Ok(None) };
     let layout = &view.locked.layout;
@@ -328,7 +329,7 @@ fn legacy_tx(view: &View, db: &IndexDb, txid: Txid, pos: DiskTxPos) -> Result<Fo
     found_tx(view, &entry, txid, bytes)
 }
 
-/// The filter of a block, by its hash or, of the active chain, its height.
+/// The filter of a block, by its hash or, on the active chain, its height.
 ///
 /// # Errors
 ///
@@ -357,7 +358,7 @@ fn find_filter(options: &Options, block: &BlockId) -> Result<Filter, Fault> {
     Ok(Filter { block: entry.hash, height: entry.height, filter: bytes, header: row.header })
 }
 
-/// How a block is named.
+/// Name of a block: its hash or height.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlockId {
     /// By its hash: any block that the block index lists.
@@ -367,7 +368,7 @@ pub enum BlockId {
 }
 
 impl BlockId {
-    /// As a call of Core's wants it.
+    /// As an argument of Core's RPC calls.
     pub(super) fn question(&self) -> String {
         match self {
             BlockId::Hash(hash) => hash.to_string(),
@@ -376,7 +377,7 @@ impl BlockId {
     }
 }
 
-/// The call that asks for what spends an output.
+/// The RPC call for the spender of an output.
 fn spender_question(outpoint: &OutPoint) -> String {
     format!("gettxspendingprevout '[{{\"txid\":\"{}\",\"vout\":{}}}]'", outpoint.txid, outpoint.vout)
 }
@@ -423,7 +424,7 @@ fn find_spender(options: &Options, outpoint: OutPoint) -> Result<Spender, Fault>
     Ok(Spender { outpoint, spent_by: None })
 }
 
-/// Statistics of the UTXO set at a block of coinstatsindex.
+/// Statistics of the UTXO set at a block, from coinstatsindex.
 ///
 /// # Errors
 ///

@@ -1,7 +1,8 @@
-//! Jobs without peers, one function a command: rebuild, import, verify, look up. Options in, report out, events on the way.
+//! Jobs without peers, one function per command: rebuild, import, verify, look up. Options in, report out, events
+//! meanwhile.
 //!
-//! `open` opens a data directory for every job, a sync too, and `common` ends one; `files` has what audits and exports read
-//! without a lock. Absent on purpose: snapshots and hints (`snapshot`), peers (`session`).
+//! `open` opens a data directory for every job, including a sync, and `common` ends one; `files` reads it for audits
+//! and exports without a lock. Absent on purpose: snapshots and hints (`snapshot`), peers (`session`).
 
 pub(crate) mod cache;
 pub(crate) mod common;
@@ -54,13 +55,13 @@ use store::chainstate::{Chainstate, CoinsView};
 use store::index::{BlockTreeDb, LoadedIndex};
 use store::private_files::PrivateDir;
 
-/// Rebuilds index, undo data and coins from the block files, or the coins alone.
+/// Rebuilds index, undo data and coins from the block files, or only the coins.
 ///
 /// # Errors
 ///
-/// The data directory cannot be used, its block files reach less far than its coins, or what the system says.
+/// The data directory cannot be used, its block files end below its coins' height, or an I/O error.
 pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> Result<JobReport, Fault> {
-    // What a reindex mends is not advised to who runs one.
+    // A full reindex must not advise to reindex.
     if !chainstate_only {
         return reindex::run(options, reindex::Pruned::Refuse, events).map_err(Fault::within_reindex);
     }
@@ -72,9 +73,9 @@ pub fn reindex(options: &Options, chainstate_only: bool, events: Events<'_>) -> 
     Ok(report)
 }
 
-/// `-reindex` as bitcoind takes it: of a pruned data directory, with pruning on, no block stays, and nothing is connected. A
-/// sync downloads all again. Everything else is as with [`reindex`].
-/// Source: Bitcoin Core b88bffe, node/blockstorage.cpp, `CleanupBlockRevFiles`.
+/// `-reindex` as in bitcoind: in a pruned data directory, with pruning on, all block files are removed, and nothing is
+/// connected; a sync downloads all again. Otherwise as [`reindex`]. Source: Bitcoin Core b88bffe,
+/// node/blockstorage.cpp, `CleanupBlockRevFiles`.
 ///
 /// # Errors
 ///
@@ -83,17 +84,17 @@ pub fn reindex_before_sync(options: &Options, events: Events<'_>) -> Result<JobR
     reindex::run(options, reindex::Pruned::BeginAnew, events).map_err(Fault::within_reindex)
 }
 
-/// Counts and hashes the set of coins as it lies in the tables; of two, while a snapshot is not validated, the one from the
-/// snapshot, as Core's RPCs do.
+/// Counts and hashes the coins in the tables. If there are two sets, because a snapshot is not validated, those from
+/// the snapshot, as in Core's RPCs.
 ///
 /// # Errors
 ///
-/// There is no complete chainstate, it is damaged, or what the system says.
+/// There is no complete chainstate, it is damaged, or an I/O error.
 pub fn set_info(options: &Options, hash: SetHash, _: Events<'_>) -> Result<SetInfo, Fault> {
     count_set(options, hash, false)
 }
 
-/// The same, and what the set is made of.
+/// As [`set_info`], with counts by script and age.
 ///
 /// # Errors
 ///
@@ -102,8 +103,8 @@ pub fn set_details(options: &Options, hash: SetHash, _: Events<'_>) -> Result<Se
     count_set(options, hash, true)
 }
 
-/// As [`set_info`], for the data directory of a job that has just ended. Without a hash nothing but the block index is read,
-/// where the job knew what the coins add up to; else they are counted, and that is written down for the next job.
+/// As [`set_info`], for the data directory of a job that has just ended. Without a hash only the block index is read,
+/// if the job stored the totals of the coins; otherwise they are counted, and stored for the next job.
 ///
 /// # Errors
 ///
@@ -131,7 +132,7 @@ fn count_set(options: &Options, hash: SetHash, wants_stats: bool) -> Result<SetI
     look::at_rest(options, "gettxoutsetinfo", || look_at_set(options, || look::open(options, Hold::IfPossible), count))
 }
 
-/// Opens the coins, has `count` say what they are, and adds where they stand.
+/// Opens the coins, runs `count` on them, and adds height and hash of their best block.
 fn look_at_set(
     options: &Options,
     open: impl FnOnce() -> Result<Locked, Fault>,
@@ -162,7 +163,7 @@ pub(crate) fn no_coins(dir: &std::path::Path) -> Fault {
     store::Fault::new(store::FaultKind::Missing, dir, "a chainstate", "none", advice).into()
 }
 
-/// The block that coins stand at, which bitcoind must not have been stopped in writing.
+/// The best block of coins. A write that bitcoind did not finish is an error.
 pub(crate) fn complete_best(coins: &Chainstate, dir: &std::path::Path) -> Result<Option<BlockHash>, Fault> {
     if coins.head_blocks()?.is_some() {
         let advice = "Let bitcoind or ffwd finish it: start one of them on this data directory";
@@ -172,13 +173,13 @@ pub(crate) fn complete_best(coins: &Chainstate, dir: &std::path::Path) -> Result
     Ok(coins.best_block()?)
 }
 
-/// Height of a block that coins stand at.
+/// Height of the coins' best block.
 pub(crate) fn height_of(loaded: &LoadedIndex, best: BlockHash) -> Result<Height, Fault> {
     let entry = loaded.entries.iter().find(|entry| entry.hash == best);
     entry.map(|entry| entry.height).ok_or_else(|| apart(best))
 }
 
-/// The same, where of the index nothing else is read.
+/// As [`height_of`], if nothing else of the index is read.
 fn stored_height(locked: &Locked, options: &Options, best: BlockHash) -> Result<Height, Fault> {
     if !BlockTreeDb::exists(&*locked.disk, &locked.layout)? {
         return Err(apart(best));
@@ -190,22 +191,22 @@ fn stored_height(locked: &Locked, options: &Options, best: BlockHash) -> Result<
     entry.map(|entry| entry.height).ok_or_else(|| apart(best))
 }
 
-/// Says no where another program uses the data directory.
+/// Refuses a data directory that another program uses.
 ///
 /// # Errors
 ///
-/// It does, or the data directory cannot be used.
+/// It is in use, or cannot be opened.
 pub fn check_free(options: &Options, events: Events<'_>) -> Result<(), Fault> {
     datadir::lock::lock(options, events, false).map(drop)
 }
 
-/// Brings the chain up to date and commits it; tells how far it is meanwhile.
+/// Connects the best chain and commits it; reports progress meanwhile.
 fn activate(datadir: &DataDir<'_>, engine: &mut Engine<'_>) -> Result<Activated, Fault> {
     datadir.say_assumed_elsewhere();
     telling(datadir, engine, Engine::activate)
 }
 
-/// Tells how far it is while `work` is done.
+/// Reports progress while `work` runs.
 fn telling<'f, T>(
     datadir: &DataDir<'_>,
     engine: &mut Engine<'f>,

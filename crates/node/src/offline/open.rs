@@ -1,4 +1,4 @@
-//! Opening a data directory to go on with it: what its index and coins say, finished where Core or ffwd was cut short.
+//! Opens a data directory to continue it: loads index and coins, and completes an interrupted write of Core or ffwd.
 
 use super::replay::replay;
 use crate::chain::tree::{GENESIS, NodeId};
@@ -14,31 +14,31 @@ use store::chainstate::{self, Chainstate};
 use store::index::{self, BlockTreeDb, LoadedIndex};
 use store::{FaultKind, FileInfos, IndexEntry, Status};
 
-/// A data directory, and the block that its coins stand at.
+/// An open data directory, and its coins' best block.
 pub(crate) struct Existing<'e> {
     pub(crate) datadir: DataDir<'e>,
     pub(crate) tip: NodeId,
 }
 
-/// What a data directory is opened for.
+/// Why a data directory is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Blocks are added, and files pruned where that is wanted.
+    /// To add blocks, and to prune files if configured.
     Work,
-    /// What is there is looked at, pruned or not.
+    /// To read it, pruned or not.
     Look,
 }
 
-/// Which of two chainstates is opened, while a snapshot is not validated.
+/// Which of two chainstates to open, while a snapshot is not validated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Which {
     /// The one from the snapshot.
     Active,
-    /// The one on its way to the snapshot's base block.
+    /// The one that is being built up to the snapshot's base block.
     Past,
 }
 
-/// Opens a data directory, or makes one. An unfinished reindex is finished first by the caller.
+/// Opens or creates a data directory. The caller must finish an unfinished reindex first.
 pub(crate) fn open_existing<'e>(
     options: &'e Options,
     events: Events<'e>,
@@ -91,7 +91,7 @@ pub(crate) fn open_existing<'e>(
         Some(heads) => replay(&datadir, heads)?,
         None => start_of(&datadir.headers(), best).ok_or_else(|| super::apart(best.unwrap_or_default()))?,
     };
-    // Not before it is known that the data directory can be gone on with.
+    // Not before it is known that the data directory can be continued.
     if loaded.entries.is_empty() {
         datadir.write_genesis()?;
         datadir.mark_genesis();
@@ -110,15 +110,16 @@ pub(crate) fn open_existing<'e>(
     Ok(Existing { datadir, tip })
 }
 
-/// Says what an earlier run left, once: of the chain that is to be brought up to date.
+/// Reports once the state that an earlier run left; only for the active chain.
 fn say_earlier_state(datadir: &DataDir<'_>, tip: NodeId, which: Which) {
     if which == Which::Active {
         datadir.say_earlier_state(tip);
     }
 }
 
-/// Says no where a connected block was stored without its witnesses, which its height asks for: by a program that knew none,
-/// or on a test network whose height was moved. Source: Bitcoin Core b88bffe, `Chainstate::NeedsRedownload`.
+/// Refuses a connected block that was stored without its witnesses although its height requires them: by a program
+/// without segwit, or on a test network whose activation height was changed. Source: Bitcoin Core b88bffe,
+/// `Chainstate::NeedsRedownload`.
 fn check_witnesses(datadir: &DataDir<'_>, loaded: &LoadedIndex) -> Result<(), Fault> {
     let from = datadir.params.segwit_height;
     let index = datadir.index.read();
@@ -136,8 +137,8 @@ fn check_witnesses(datadir: &DataDir<'_>, loaded: &LoadedIndex) -> Result<(), Fa
     })
 }
 
-/// Says no where the tip is further ahead of the clock than a block may be: the clock is wrong.
-/// Source: Bitcoin Core b88bffe, `VerifyLoadedChainstate`.
+/// Refuses a tip that is further ahead of the clock than a block may be: the clock is wrong. Source: Bitcoin Core
+/// b88bffe, `VerifyLoadedChainstate`.
 fn check_tip_time(datadir: &DataDir<'_>, tip: NodeId) -> Result<(), Fault> {
     let time = i64::from(datadir.headers().time(tip));
     // Genesis was checked by no clock.
@@ -150,7 +151,7 @@ fn check_tip_time(datadir: &DataDir<'_>, tip: NodeId) -> Result<(), Fault> {
     Err(Fault::Rebuild(why.to_owned()))
 }
 
-/// The blocks up to the base of a snapshot that is not validated count as connected.
+/// Treats the blocks up to the base of a snapshot that is not validated as connected.
 pub(super) fn assume(datadir: &mut DataDir<'_>, base: BlockHash, is_past: bool) -> Result<(), Fault> {
     let base = datadir.headers().find(&base).ok_or_else(|| super::apart(base))?;
     datadir.assumed = Some(Assumed { base, is_past });
@@ -160,8 +161,8 @@ pub(super) fn assume(datadir: &mut DataDir<'_>, base: BlockHash, is_past: bool) 
     Ok(())
 }
 
-/// Says no where there is nothing to look at, and where coins lie without the index that knows their block: before
-/// anything is made that was not there.
+/// Refuses a directory without anything to read, and one with coins but no index that has their block. Checked before
+/// anything is created.
 pub(super) fn check_there(locked: &Locked, purpose: Purpose, genesis: BlockHash) -> Result<(), Fault> {
     let Locked { disk, layout, host, .. } = locked;
     let has_index = BlockTreeDb::exists(&**disk, layout)?;
@@ -188,8 +189,8 @@ pub(super) fn nothing_to_look_at(dir: &Path, wanted: &str, found: &str) -> Fault
     store::Fault::new(FaultKind::Missing, dir, wanted, found, advice).into()
 }
 
-/// Ends a reindex that was cut short in this data directory. Does the same for blocks that no index lists: the user brought the
-/// files alone, or the run that stored them ended before its first commit.
+/// Finishes an interrupted reindex of this data directory. Also indexes block files that no index lists: the user
+/// copied only the files, or the run that stored them ended before its first commit.
 pub(crate) fn finish_reindex(options: &Options, events: Events<'_>) -> Result<(), Fault> {
     if must_reindex(options, events)? {
         let why = "An earlier reindex was not finished, or block files lie here that no index lists: they are indexed first, then the \
@@ -210,7 +211,7 @@ fn must_reindex(options: &Options, events: Events<'_>) -> Result<bool, Fault> {
             return Ok(index.is_reindexing()?);
         }
     }
-    // Coins without an index are not thrown away in passing: opening the data directory says what to do.
+    // Coins without an index are not removed silently: opening the data directory reports what to do.
     let dir = layout.chainstate_dir();
     if Chainstate::exists(&**disk, &dir)? {
         let coins = Chainstate::open_read_only(&locked.host, &dir)?;

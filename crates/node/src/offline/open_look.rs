@@ -1,4 +1,4 @@
-//! Opening a data directory to look at it: without writing a byte, and so also where this program may only read.
+//! Opens a data directory for reading: nothing is written, so it also works with read permission only.
 
 use super::complete_best;
 use super::open::{Existing, Purpose, assume, check_there, nothing_to_look_at};
@@ -13,20 +13,21 @@ use store::FileInfos;
 use store::chainstate::{self, Chainstate};
 use store::index::{self, BlockTreeDb};
 
-/// Says no where the block index is one that no job reads; nothing else is looked at.
+/// Refuses a block index of a format that no job reads; checks nothing else.
 ///
 /// # Errors
 ///
-/// Another form of the index; what the system says.
+/// Another format of the index; an I/O error.
 pub fn check_index_form(options: &Options) -> Result<(), Fault> {
     Ok(index::check_form(&*options.disk, &lock::layout(options).index_dir())?)
 }
 
-/// Opens what counts: of two chainstates the one from the snapshot. Others are kept out meanwhile where that is possible.
+/// Opens index and coins; if there are two chainstates, the one from the snapshot. Other programs are locked out
+/// meanwhile if possible.
 ///
 /// # Errors
 ///
-/// There is nothing to look at, a flush that bitcoind did not finish, damage; what the system says.
+/// There is nothing to read, a flush that bitcoind did not finish, damage; an I/O error.
 pub(super) fn open_to_look<'e>(options: &'e Options, events: Events<'e>) -> Result<Existing<'e>, Fault> {
     if lock::is_unused(options)? {
         return Err(nothing_to_look_at(&lock::layout(options).index_dir(), "a block index", "none"));

@@ -1,4 +1,4 @@
-//! What of a data directory is read without its locks: the whole block index, which chainstate counts, where it stands.
+//! Reads parts of a data directory without its locks: the whole block index, the active chainstate, its best block.
 
 use crate::datadir::lock;
 use crate::fault::Fault;
@@ -9,7 +9,7 @@ use store::chainstate::{self, Chainstate};
 use store::index::{IndexEntry, LoadedIndex};
 use store::{FaultKind, Layout};
 
-/// The block index of a data directory, opened, and where things lie.
+/// Opens the block index of a data directory; also returns the directory's layout.
 fn open(options: &Options) -> Result<(store::BlockTreeDb, Layout), Fault> {
     let disk = options.disk.clone();
     let layout = lock::layout(options);
@@ -22,7 +22,7 @@ fn open(options: &Options) -> Result<(store::BlockTreeDb, Layout), Fault> {
     Ok((store::BlockTreeDb::open_read_only(options.host(), &layout)?, layout))
 }
 
-/// The whole block index of a data directory, and where things lie.
+/// The whole block index of a data directory, and the directory's layout.
 pub(crate) fn load(options: &Options) -> Result<(LoadedIndex, Layout), Fault> {
     let (index, layout) = open(options)?;
     let loaded = index.load(&lock::network(&options.params))?;
@@ -34,7 +34,7 @@ pub(crate) fn load(options: &Options) -> Result<(LoadedIndex, Layout), Fault> {
     Ok((loaded, layout))
 }
 
-/// What the block index has of one block.
+/// The entry of one block in the block index.
 pub(crate) fn entry(options: &Options, hash: &BlockHash) -> Result<Option<IndexEntry>, Fault> {
     let network = lock::network(&options.params);
     let (index, _) = open(options)?;
@@ -42,7 +42,7 @@ pub(crate) fn entry(options: &Options, hash: &BlockHash) -> Result<Option<IndexE
     Ok(index.find(&network, hash)?)
 }
 
-/// Where the coins lie that count; `None` without any.
+/// Directory of the active chainstate; `None` without any.
 pub(crate) fn chainstate_dir(options: &Options) -> Result<Option<PathBuf>, Fault> {
     let disk = &*options.disk;
     let layout = lock::layout(options);
@@ -53,12 +53,12 @@ pub(crate) fn chainstate_dir(options: &Options) -> Result<Option<PathBuf>, Fault
     Ok(Chainstate::exists(disk, &dir)?.then_some(dir))
 }
 
-/// The block that the coins in `dir` stand at; `None` for an empty set, and half-way through a flush of Core's.
+/// The best block of the coins in `dir`; `None` for an empty set, and during a flush of Core's.
 pub(crate) fn best_block(options: &Options, dir: &Path) -> Result<Option<BlockHash>, Fault> {
     Ok(Chainstate::open_read_only(options.host(), dir)?.best_block()?)
 }
 
-/// The coins stand at a block that the index does not know.
+/// The fault for coins whose best block is not in the index.
 pub(crate) fn apart(best: BlockHash) -> Fault {
     let why = format!("the chainstate's best block {best} is not in the block index: the two do not belong together");
     Fault::refused(why, "Run ffwd reindex")

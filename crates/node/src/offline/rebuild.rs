@@ -1,4 +1,5 @@
-//! `reindex --chainstate-only`: the coins from the blocks that the index knows, beside the old ones, swapped in when whole.
+//! `reindex --chainstate-only`: builds the coins from indexed blocks next to the old ones, and replaces those when
+//! complete.
 
 use super::{activate, engine_for_set, flush, reindex_preflight, report};
 use crate::datadir::{DataDir, Mode, lock, start_of};
@@ -81,7 +82,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<JobReport, Fa
     Ok(done)
 }
 
-/// Says no to coins that stand lower than the old ones, unless that was asked for, or a block proved to be invalid.
+/// Refuses coins that end below the old ones, unless the user set that height, or a block proved to be invalid.
 fn check_height(datadir: &DataDir<'_>, engine: &Engine<'_>, height_before: Height) -> Result<(), Fault> {
     let (height, best) = datadir.height_and_hash(engine.tip());
     let wanted = height_before.min(datadir.options.stop_at_height.unwrap_or(Height::MAX));

@@ -1,7 +1,7 @@
-//! `reindex`: index, undo data and coins from the block files that are there.
+//! `reindex`: index, undo data and coins from the stored block files.
 //!
-//! Headers of all files first, then each block of the best chain once, in chain order; blocks beside it last.
-//! The flag `R` stands in the index from before anything is removed until every block of the files is listed.
+//! Headers of all files first, then each block of the best chain once, in chain order; blocks of other chains last. The
+//! flag `R` is in the index from before anything is removed until every block of the files is listed.
 
 use super::reindex_preflight::Before;
 use super::{activate, engine_for_set, flush, report};
@@ -18,12 +18,12 @@ use store::chainstate::Chainstate;
 use store::index::BlockTreeDb;
 use store::indexes::IndexDb;
 
-/// What becomes of a pruned data directory, of which no index can be made again.
+/// How to treat a pruned data directory, whose index cannot be built again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pruned {
-    /// It stays as it is.
+    /// Leave it unchanged.
     Refuse,
-    /// Its block and undo files go, where pruning is on: the blocks are downloaded again.
+    /// Remove its block and undo files, if pruning is on: the blocks are downloaded again.
     BeginAnew,
 }
 
@@ -58,8 +58,8 @@ pub(super) fn run(options: &Options, pruned: Pruned, events: Events<'_>) -> Resu
         if reporter.is_stopping() {
             return Err(Fault::Stopped);
         }
-        // Optional indexes are made again with the blocks, as in Core. First of all: beside a block index that is made again
-        // an old one could be taken for this run's, which a stop had cut short.
+        // Optional indexes are built again with the blocks, as in Core. They are removed first: if the run is
+        // interrupted, an old one next to a rebuilt block index could be mistaken for this run's.
         for &kind in &options.indexes {
             reporter.with_room(|| IndexDb::remove(&*disk, &layout, kind))?;
         }
@@ -92,7 +92,7 @@ pub(super) fn run(options: &Options, pruned: Pruned, events: Events<'_>) -> Resu
     work(&datadir, &before)
 }
 
-/// Connects, checks what lies beside, and ends the reindex.
+/// Connects the best chain, checks blocks of other chains, and ends the reindex.
 fn work(datadir: &DataDir<'_>, before: &Before) -> Result<JobReport, Fault> {
     let best = before.best.filter(|_| before.resumes);
     let start = start_of(&datadir.headers(), best).ok_or_else(|| {
@@ -139,7 +139,7 @@ fn work(datadir: &DataDir<'_>, before: &Before) -> Result<JobReport, Fault> {
     Ok(report(datadir, engine.tip(), height_start, engine.pipeline.stats().snapshot(), stopped))
 }
 
-/// A better chain is known by its headers alone: blocks of it are missing in the files, or damaged.
+/// Reports a better chain of which only headers are known: blocks of it are missing in the files, or damaged.
 fn say_what_is_missing(datadir: &DataDir<'_>, tip: NodeId) {
     let (height, end) = {
         let tree = datadir.headers();
@@ -153,7 +153,7 @@ fn say_what_is_missing(datadir: &DataDir<'_>, tip: NodeId) {
     }
 }
 
-/// Undo files go on where the index says that they end; blocks are counted again.
+/// File infos in which undo files end as in the index; blocks are counted again.
 fn undo_only(files: &[store::FileInfo]) -> FileInfos {
     let mut infos = FileInfos::default();
     for (number, info) in files.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! What lay in a data directory before a reindex of it, and whether the block files reach as far: looked at before anything goes.
+//! Checks before a reindex removes anything: the state of the data directory, and whether the block files reach its
+//! height.
 
 use super::reindex::Pruned;
 use crate::chain::index::Validity;
@@ -15,24 +16,24 @@ use store::blockfiles::FoundBlock;
 use store::chainstate::Chainstate;
 use store::index::{BlockTreeDb, LoadedIndex};
 
-/// The least bytes of tables that a coin takes: rather too many coins are expected than too few.
+/// Minimum bytes of a coin in the tables: the estimate of coins should be too high rather than too low.
 const COIN_BYTES: u64 = 50;
 
-/// What lay in the data directory before.
+/// State of the data directory before the reindex.
 pub(super) struct Before {
-    /// The block index, where it can be read.
+    /// The block index, if it can be read.
     pub(super) loaded: Option<LoadedIndex>,
-    /// The block that the coins stand at, or are on their way to; none where they cannot be read.
+    /// The block of the coins, or the one that an unfinished flush leads to; `None` if they cannot be read.
     pub(super) best: Option<BlockHash>,
-    /// About how many coins there are; 0 where that is not known.
+    /// Approximate number of coins; 0 if unknown.
     pub(super) coins: usize,
     /// The flag `R` is set, and the coins are those of the run that set it.
     pub(super) resumes: bool,
-    /// Index and coins are those of another chain than Bitcoin's: they are given up.
+    /// Index and coins are those of another chain than Bitcoin's: they are removed.
     is_of_the_split: bool,
 }
 
-/// How far the block files reach.
+/// Chain that the block files contain.
 struct Reach {
     /// Headers of blocks that link to the genesis block.
     tree: Tree,
@@ -42,7 +43,7 @@ struct Reach {
     is_ahead: bool,
 }
 
-/// What the result must not lie below.
+/// Minimum that the result must reach.
 #[derive(Clone, Copy)]
 enum Wanted {
     /// A height that was connected.
@@ -52,7 +53,8 @@ enum Wanted {
 }
 
 impl Before {
-    /// Looks, and says no to a pruned data directory; changes nothing but what a crash left half.
+    /// Reads the state, and refuses a pruned data directory; changes nothing except to complete a step that a crash
+    /// interrupted.
     pub(super) fn look(
         locked: &Locked,
         options: &Options,
@@ -85,13 +87,14 @@ impl Before {
         Ok(before)
     }
 
-    /// Whether blocks were pruned, and not by a reindex that goes on.
+    /// Whether blocks were pruned, and not by a reindex that this run continues.
     fn is_pruned_by_another_run(&self) -> bool {
         !self.resumes && self.loaded.as_ref().is_some_and(|loaded| loaded.is_pruned)
     }
 
-    /// Removes every block and undo file: what a pruned directory has gives no chain from the first block on. The index says
-    /// that blocks were pruned until a new one takes its place, so that a run that was stopped here can be repeated.
+    /// Removes every block and undo file, because the blocks of a pruned directory do not form a chain from the first
+    /// one on. The index keeps its flag for pruned blocks until a new one replaces it, so that an interrupted run can
+    /// be repeated.
     fn without_blocks(locked: &Locked, reporter: &Reporter<'_>) -> Result<Before, Fault> {
         let Locked { disk, layout, .. } = locked;
         reporter.warn(Message::new(
@@ -120,8 +123,8 @@ impl Before {
         Ok(())
     }
 
-    /// Says no where the block files reach less far than the coins that are there; where those cannot be read, than what
-    /// was ever connected; and without an index, where they lack a block on which the coins stand.
+    /// Refuses block files that end below the coins' height; if the coins cannot be read, below the highest block that
+    /// was ever connected; without an index, files that lack the coins' block.
     pub(super) fn compare(
         &self,
         options: &Options,
@@ -183,7 +186,8 @@ impl Before {
         Ok(all.filter(|&(hash, _)| seen.insert(hash)).map(|(_, header)| header).collect())
     }
 
-    /// Blocks that a scan does not see, where the index says that they lie: inside what was taken for another.
+    /// Blocks that a scan misses because they are inside a record of another block, but that are at their position in
+    /// the index.
     fn found_by_the_index(&self, found: &[FoundBlock], locked: &Locked) -> Result<Vec<FoundBlock>, Fault> {
         let Some(loaded) = &self.loaded else { return Ok(Vec::new()) };
         let seen: HashSet<BlockHash> = found.iter().map(|block| block.hash).collect();
@@ -214,7 +218,7 @@ impl Reach {
         self.tree.height(self.best)
     }
 
-    /// Whether a result that ends at `stop` at the latest does not lie below what is wanted.
+    /// Whether a result that ends at `stop` at the latest reaches the minimum.
     fn has(&self, wanted: Wanted, stop: Height) -> bool {
         match wanted {
             Wanted::Height(height) => self.height() >= height.min(stop),
@@ -223,17 +227,17 @@ impl Reach {
     }
 }
 
-/// Where a set stands.
+/// State of a set of coins.
 struct Stands {
-    /// The block, or that which it is on its way to; none for an empty set.
+    /// Its block, or the one that an unfinished flush leads to; `None` for an empty set.
     best: Option<BlockHash>,
-    /// About how many coins it has.
+    /// Approximate number of its coins.
     count: usize,
     /// Core was stopped while it wrote it.
     is_half: bool,
 }
 
-/// Where the coins of a data directory stand, if there are any that can be read.
+/// State of the coins of a data directory, if they can be read.
 fn stands_at(locked: &Locked, reporter: &Reporter<'_>) -> Result<Option<Stands>, Fault> {
     let dir = locked.layout.chainstate_dir();
     if !Chainstate::exists(&*locked.disk, &dir)? {
@@ -258,8 +262,8 @@ fn connected_height(loaded: &LoadedIndex) -> Option<Height> {
     connected.map(|entry| entry.height).max()
 }
 
-/// Height that a rebuild from this index must reach: that of the old coins, or where that is unknown, of what
-/// was ever connected. And about how many coins there are.
+/// Height that a rebuild from this index must reach, and the approximate number of coins: the height of the old coins,
+/// or if that is unknown, of the highest block that was ever connected.
 pub(super) fn old_coins(
     locked: &Locked,
     loaded: &LoadedIndex,
@@ -271,8 +275,7 @@ pub(super) fn old_coins(
     Ok((height.unwrap_or(Height::GENESIS), count))
 }
 
-/// What can be read. What is damaged, or of an old form, is what a reindex is for; anything else that keeps from reading
-/// is a reason to stop.
+/// `None` for data that is damaged or of an old format, because a reindex replaces it. Any other error stops the run.
 fn readable<T>(read: store::Result<T>, reporter: &Reporter<'_>) -> Result<Option<T>, Fault> {
     match read {
         Ok(read) => Ok(Some(read)),
@@ -289,7 +292,7 @@ fn reach(options: &Options, found: &[FoundBlock], inside: &[FoundBlock], now: i6
     let tree = crate::chain::headers::genesis_tree(&options.params);
     let mut reach = Reach { tree, best: GENESIS, is_ahead: false };
     let mut rest: Vec<&FoundBlock> = found.iter().chain(inside).collect();
-    // Blocks lie in the order of the chain but for a window, so few passes do.
+    // Files are nearly in the order of the chain, so few passes suffice.
     loop {
         let before = rest.len();
         rest.retain(|block| {

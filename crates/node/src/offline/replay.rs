@@ -1,4 +1,4 @@
-//! Finishes a flush of the UTXO set that bitcoind was stopped in: back to the fork with undo data, then forward again.
+//! Completes a flush of the UTXO set that bitcoind did not finish: back to the fork with undo data, then forward again.
 
 use super::engine;
 use crate::chain::tree::{GENESIS, NodeId};
@@ -9,8 +9,8 @@ use primitives::coin::{code, is_unspendable, put_coin};
 use primitives::{Block, BlockHash, Height, OutPoint, Tables, Txid};
 use store::chainstate::HeadBlocks;
 
-/// Finishes a flush of Core's that was cut short: rolls back to the fork with undo data, then forward again. Creations
-/// overwrite, and spends may miss, for any part of it may be there already.
+/// Completes an interrupted flush of Core's: rolls back to the fork with undo data, then forward again. Creations
+/// overwrite, and spends may miss, because any part of the flush may be on disk already.
 ///
 /// Source: Bitcoin Core b88bffe, `Chainstate::ReplayBlocks`, `RollforwardBlock`.
 pub(crate) fn replay(datadir: &DataDir<'_>, heads: HeadBlocks) -> Result<NodeId, Fault> {
@@ -39,7 +39,7 @@ pub(crate) fn replay(datadir: &DataDir<'_>, heads: HeadBlocks) -> Result<NodeId,
     Ok(new)
 }
 
-/// A block that is replayed: where it stands, and its bytes.
+/// A block to replay: its place in the chain, and its bytes.
 struct Rolled {
     hash: BlockHash,
     height: Height,
@@ -69,7 +69,7 @@ impl Rolled {
     }
 }
 
-/// From its last transaction to its first: what one of them made and a later one spent must go last.
+/// From its last transaction to its first: a coin that one made and a later one spent must be removed last.
 fn roll_back(datadir: &DataDir<'_>, engine: &Engine<'_>, node: NodeId) -> Result<(), Fault> {
     let rolled = Rolled::read(datadir, engine, node)?;
     let mut tables = Tables::with(datadir.options.kernels);

@@ -13,36 +13,36 @@ use std::sync::atomic::Ordering::Relaxed;
 use store::index::IndexEntry;
 use store::indexes::IndexDb;
 
-/// What of a block is asked of silentpaymentindex.
+/// Options of a query of silentpaymentindex.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SilentQuestion {
-    /// A transaction without a taproot output of so many satoshi or more is left out.
+    /// Leaves out transactions without a taproot output of at least this number of satoshi.
     pub dust_limit: u64,
-    /// A transaction whose taproot outputs are all spent is left out.
+    /// Leaves out transactions whose taproot outputs are all spent.
     pub only_unspent: bool,
-    /// Ids and outputs are wanted, too, for which the block is read.
+    /// Adds ids and outputs, for which the block is read.
     pub with_outputs: bool,
 }
 
-/// The transactions of a block that may pay silently.
+/// The transactions of a block that may be silent payments.
 #[derive(Clone, Debug)]
 pub struct SilentPayments {
     /// The block.
     pub block: BlockHash,
     /// Its height.
     pub height: Height,
-    /// They, in the order of the block.
+    /// These transactions, in the order of the block.
     pub entries: Vec<Entry>,
-    /// Ids and outputs of the same, where they were asked for.
+    /// Their ids and outputs, if requested.
     pub transactions: Option<Vec<SilentTx>>,
 }
 
-/// The transactions of a block that may pay silently.
+/// The transactions of a block that may be silent payments.
 ///
 /// # Errors
 ///
-/// There is no silentpaymentindex, it is damaged or lacks the block; the block is not known; or it is pruned, and outputs are
-/// asked for.
+/// There is no silentpaymentindex, it is damaged or lacks the block; the block is not known; or it is pruned, and
+/// outputs are requested.
 pub fn silent_payments(
     options: &Options,
     block: &BlockId,
@@ -79,12 +79,12 @@ fn find_silent_payments(
     Ok(found)
 }
 
-/// Gives each block of a range of the active chain, with ids and outputs, the lowest first; up to the tip where no end is named.
-/// Which outputs are unspent is not looked up. The last height.
+/// Passes each block of a range of the active chain to `give`, with ids and outputs, the lowest first; without an end,
+/// up to the tip. Unspent outputs are not looked up. Returns the last height.
 ///
 /// # Errors
 ///
-/// As [`silent_payments`]; there are no such blocks, or the index does not have them all; those of `give`.
+/// As [`silent_payments`]; there are no such blocks, or the index does not have them all; errors of `give`.
 pub fn each_silent_block(
     options: &Options,
     from: Height,
@@ -121,7 +121,7 @@ fn give_silent_blocks(
     Ok(to)
 }
 
-/// The transactions that entries of a block are of.
+/// The transactions of a block's entries.
 fn with_outputs(view: &View, db: &IndexDb, of: &IndexEntry, entries: &[Entry]) -> Result<Vec<SilentTx>, Fault> {
     if entries.is_empty() {
         return Ok(Vec::new());
@@ -133,7 +133,7 @@ fn with_outputs(view: &View, db: &IndexDb, of: &IndexEntry, entries: &[Entry]) -
     silent_transactions(db, of.hash, &view.locked.files.read_block(pos)?, entries)
 }
 
-/// The same, and which of their outputs are unspent.
+/// As [`with_outputs`], and which of their outputs are unspent.
 fn transactions_of(view: &View, db: &IndexDb, of: &IndexEntry, entries: &[Entry]) -> Result<Vec<SilentTx>, Fault> {
     let mut transactions = with_outputs(view, db, of, entries)?;
     let coins = view.coins.view();

@@ -1,7 +1,7 @@
-//! `verify`: what Core's verifychain does, on a data directory that no other program uses, without changing it.
+//! `verify`: as Core's verifychain, on a data directory that no other program uses, without changing it.
 //!
-//! Level 0 reads blocks, 1 checks them alone, 2 reads their undo data, 3 disconnects them in memory, 4 connects them again.
-//! Source: Bitcoin Core b88bffe, `CVerifyDB::VerifyDB`.
+//! Level 0 reads blocks, 1 checks each without its chain, 2 reads their undo data, 3 disconnects them in memory, 4
+//! connects them again. Source: Bitcoin Core b88bffe, `CVerifyDB::VerifyDB`.
 
 use super::open_look::open_to_look;
 use crate::chain::tree::NodeId;
@@ -13,16 +13,16 @@ use crate::reporting::Events;
 use primitives::{BlockHash, Height};
 use std::time::Instant;
 
-/// What the coins that a block spent may take in memory beyond `--dbcache` when it is disconnected.
+/// Bytes beyond `--dbcache` for the coins that a block spent, when it is disconnected.
 const BESIDE_BYTES: usize = 64 << 20;
 
-/// What helps where fewer blocks are disconnected than were asked for.
+/// Advice if fewer blocks were disconnected than requested.
 const VERIFY_ADVICE: &str = "Give a larger --dbcache to check them at a higher level";
 
 /// What was checked.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyReport {
-    /// Blocks, from the tip down.
+    /// Number of blocks, from the tip down.
     pub blocks: u32,
     /// Level that was reached.
     pub level: u8,
@@ -36,11 +36,11 @@ pub struct VerifyReport {
     pub seconds: f64,
 }
 
-/// Checks the last `blocks` blocks (0: all) at `level` (0 to 4); of a pruned data directory those that are there.
+/// Checks the last `blocks` blocks (0: all) at `level` (0 to 4); in a pruned data directory those that are stored.
 ///
 /// # Errors
 ///
-/// The first thing that is wrong: where, and what to do.
+/// The first fault found: where, and what to do.
 pub fn verify(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> Result<VerifyReport, Fault> {
     look::at_rest(options, "verifychain", || check(options, level, blocks, events))
 }
@@ -110,7 +110,8 @@ fn check(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> Resul
     Ok(report)
 }
 
-/// Why no further block is disconnected in memory, where coins take this much and the next block spent that much, in bytes.
+/// Why no further block is disconnected in memory. `coins` and `undo_bytes` are the bytes of coins in memory, and of
+/// those that the next block spent.
 fn no_room(coins: usize, undo_bytes: usize, dbcache_bytes: usize) -> Option<&'static str> {
     if coins > dbcache_bytes {
         Some("--dbcache is used up")
@@ -121,11 +122,11 @@ fn no_room(coins: usize, undo_bytes: usize, dbcache_bytes: usize) -> Option<&'st
     }
 }
 
-/// Why a block of the chain cannot be verified, and those below it neither.
+/// Why a block of the chain and those below it cannot be verified.
 fn why_absent(datadir: &DataDir<'_>, node: NodeId) -> Option<&'static str> {
     let index = datadir.index.read();
     let height = |node| index.headers().height(node);
-    // What a snapshot stands for was not connected yet.
+    // Blocks below a snapshot's base were not connected yet.
     let is_past = datadir.assumed.is_some_and(|assumed| height(node) <= height(assumed.base));
     if is_past {
         Some("the past is not validated yet")
@@ -138,7 +139,7 @@ fn stopped() -> Fault {
     Fault::refused("stopped before everything was checked", "The same command checks from the beginning")
 }
 
-/// What the first block behind `connected`, on the way to `tip`, is refused for.
+/// The fault for the first block after those connected, on the way to `tip`, with the reason of its refusal.
 fn does_not_connect(datadir: &DataDir<'_>, engine: &Engine<'_>, tip: NodeId) -> Fault {
     let node = {
         let tree = datadir.headers();

@@ -1,4 +1,4 @@
-//! Block index, chainstate and optional indexes: can they be opened, and do they go together.
+//! Block index, chainstate and optional indexes: whether they can be opened, and match each other.
 
 use super::{At, Depth, Files, Kind, Look, read_through, rebuilt};
 use crate::chain::index::BlockIndex;
@@ -13,14 +13,14 @@ use store::index::{BlockTreeDb, LoadedIndex};
 use store::indexes::IndexDb;
 use store::private_files::PrivateDir;
 
-/// The block index, and the tree that it makes.
+/// The block index, and its tree of headers.
 pub(super) struct Indexed {
     pub(super) loaded: LoadedIndex,
     pub(super) tree: BlockIndex,
 }
 
 impl Indexed {
-    /// Bytes of all block files, as the index has them.
+    /// Bytes of all block files, by the index.
     pub(super) fn block_bytes(&self) -> u64 {
         self.loaded.files.iter().map(|file| u64::from(file.size)).sum()
     }
@@ -32,7 +32,7 @@ impl Indexed {
 }
 
 impl Look<'_> {
-    /// The block index; `None` where there is none that can be read.
+    /// The block index; `None` if there is no readable one.
     pub(super) fn index(&mut self, files: &Files) -> Option<Indexed> {
         let disk = self.options.disk.clone();
         let dir = self.layout.index_dir();
@@ -76,7 +76,7 @@ impl Look<'_> {
         Some(Indexed { loaded, tree })
     }
 
-    /// Says where in `blocks/index` it is, whatever file of it.
+    /// Reports a fault of any file in `blocks/index`.
     fn index_fault(&mut self, fault: &store::Fault, seconds: u64) {
         let kind = match fault.kind() {
             FaultKind::OtherForm => Kind::IndexOfOtherForm,
@@ -86,13 +86,13 @@ impl Look<'_> {
         self.fault(kind, fault, At::ALL, seconds);
     }
 
-    /// Seconds for an index made of the files.
+    /// Seconds to build an index from the files.
     fn time_to_index(&self, files: &Files) -> u64 {
         let numbers = files.blocks.numbers().unwrap_or_default().there;
         1 + numbers.len() as u64 / 50
     }
 
-    /// The block that the coins stand at, where index and coins go together.
+    /// The block to which the coins belong, if index and coins match.
     pub(super) fn coins(&mut self, known: Option<&Indexed>) -> Option<NodeId> {
         let disk = self.options.disk.clone();
         let seconds = known.map_or(1, |known| rebuilt(known.block_bytes()));
@@ -150,7 +150,7 @@ impl Look<'_> {
         tip
     }
 
-    /// Reads every coin, and compares what they add up to with what an earlier run counted at this block.
+    /// Reads every coin, and compares the totals with those that an earlier run stored for this block.
     fn every_coin(&mut self, coins: &Chainstate, best: Option<BlockHash>, seconds: u64) {
         let info = match setinfo::set_info(&coins.view(), SetHash::None, false, self.options.par) {
             Ok(info) => info,
@@ -169,7 +169,7 @@ impl Look<'_> {
         }
     }
 
-    /// Core's optional indexes, those that are there.
+    /// Checks the optional indexes that exist, by Core's names.
     pub(super) fn optional_indexes(&mut self) {
         let bytes: u64 = self.layout.used_space(&*self.options.disk).map_or(0, |used| used.blocks);
         for kind in IndexKind::ALL {

@@ -1,5 +1,5 @@
-//! Every byte of blocks and undo data: each block checked as far as it shows alone (its header, Merkle root, witness
-//! commitment, the size of its record), its undo data by its checksum and against the block.
+//! Reads every byte of blocks and undo data. Each block is checked without its chain (header, Merkle root, witness
+//! commitment, record size), its undo data by its checksum and against the block.
 
 use super::databases::Indexed;
 use super::files::by_file;
@@ -24,14 +24,14 @@ use store::blockfiles::Reason;
 use store::index::{IndexEntry, LoadedIndex, Status};
 use store::{FaultKind, FilePos};
 
-/// What is wrong with one block.
+/// A fault of one block.
 enum Wrong {
     Block(String),
     Undo(String),
     Unreadable(store::Fault),
 }
 
-/// Findings that concern whole files: their blocks are not read one by one.
+/// Findings that concern whole files: their blocks are not reported one by one.
 const OF_FILE: [Kind; 10] = [
     Kind::BlockFileMissing,
     Kind::BlockFileEmpty,
@@ -50,7 +50,7 @@ impl Look<'_> {
     ///
     /// # Errors
     ///
-    /// It was stopped, or the system has no threads.
+    /// The user stopped it, or the system has no threads.
     pub(super) fn every_byte(&mut self, known: &Indexed, tip: Option<NodeId>, files: &Files) -> Result<(), Fault> {
         self.absent(known, tip);
         let named: Vec<_> = by_file(&known.loaded).into_iter().collect();
@@ -83,7 +83,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Reads all blocks that are found in the files, where no index names them. What repairs them makes the index first.
+    /// Reads all blocks that are found in the files, if no index names them. Its repair builds the index first.
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl Look<'_> {
         }
     }
 
-    /// Whether a finding about the whole file, or about its end from a place on, says it already.
+    /// Whether a finding about the whole file, or about its end from an offset on, covers this already.
     fn is_noted(&self, path: &Path, offset: u32) -> bool {
         let says = |finding: &Finding| match finding.kind {
             Kind::BlockFileCut | Kind::UndoFileCut => finding.offset.is_some_and(|cut| u64::from(offset) >= cut),
@@ -150,7 +150,8 @@ impl Look<'_> {
         findings.iter().any(|finding| OF_FILE.contains(&finding.kind) && finding.path == path && says(finding))
     }
 
-    /// Blocks of the chain that the index knows, and that are in no file; and those whose undo data it does not name.
+    /// Reports blocks of the chain that are in the index and in no file, and blocks whose undo data the index does not
+    /// name.
     fn absent(&mut self, known: &Indexed, tip: Option<NodeId>) {
         let has_snapshot = store::chainstate::snapshot_base(&*self.options.disk, &self.layout);
         let (Some(tip), false, Ok(None)) = (tip, known.loaded.is_pruned, has_snapshot) else { return };
@@ -177,7 +178,7 @@ impl Look<'_> {
     }
 }
 
-/// What is wrong with a block and its undo data.
+/// Faults of a block and its undo data.
 fn look_at(options: &Options, known: &Indexed, entry: &IndexEntry, files: &Files) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     let Some(at) = entry.data() else { return wrong };
@@ -216,7 +217,7 @@ fn of_fault(fault: store::Fault, damaged: fn(String) -> Wrong) -> Wrong {
     }
 }
 
-/// Why the bytes are not the block of the entry; a block that is there as it was made, and breaks a rule, is not damaged.
+/// Why the bytes are not the block of the entry; `None` for a block that is intact, even if it breaks a rule.
 fn why_damaged(options: &Options, known: &Indexed, entry: &IndexEntry, bytes: &[u8]) -> Option<String> {
     let tree = known.tree.headers();
     let id = tree.find(&entry.hash)?;

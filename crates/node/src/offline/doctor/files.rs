@@ -1,4 +1,4 @@
-//! Block and undo files by the places that the index names: presence, links, sizes, first and last records.
+//! Block and undo files, by the positions in the index: presence, links, sizes, first and last records.
 
 use super::databases::Indexed;
 use super::{At, Files, Kind, Look, Swapped, fetched, read_through};
@@ -10,7 +10,7 @@ use store::index::{IndexEntry, LoadedIndex};
 use store::layout::network_of_magic;
 use store::{FaultKind, FilePos};
 
-/// What is said of records that the index does not name is looked up in this many bytes.
+/// Bytes that are searched for records that the index does not name.
 const LOOKED_BYTES: u64 = 8 << 20;
 
 /// The records of one file that the index names, in the order of the file.
@@ -28,10 +28,10 @@ pub(super) fn by_file(loaded: &LoadedIndex) -> BTreeMap<u32, Records<'_>> {
     files
 }
 
-/// A name, and what lies there.
+/// What exists at a path.
 enum There {
     Nothing,
-    /// A link to what is not there.
+    /// A link without a target.
     Dangling(PathBuf),
     Unreadable(store::Fault),
     File {
@@ -40,19 +40,19 @@ enum There {
     },
 }
 
-/// A fault of the first bytes of a block file.
+/// A fault in the first bytes of a block file.
 struct Begin {
     kind: Kind,
     what: String,
     seconds: u64,
 }
 
-/// What all findings about one block file share.
+/// Data that all findings about one block file share.
 struct OfFile<'k> {
     number: u32,
     path: PathBuf,
     records: &'k Records<'k>,
-    /// Where the index says that it ends.
+    /// Size of the file by the index.
     size: u64,
 }
 
@@ -77,7 +77,7 @@ fn words(records: &[&IndexEntry]) -> String {
 }
 
 impl Look<'_> {
-    /// Looks at all files that the index names, or that are there.
+    /// Checks all files that the index names, and all that exist.
     pub(super) fn block_files(&mut self, files: &Files, known: Option<&Indexed>) {
         let there = match files.blocks.numbers() {
             Ok(numbers) => numbers.there,
@@ -120,7 +120,7 @@ impl Look<'_> {
         read().unwrap_or_else(There::Unreadable)
     }
 
-    /// Whether a file cannot be read at all; then it was noted.
+    /// Whether a file cannot be read at all; if so, reports it.
     fn is_absent(&mut self, path: &Path, at: At, what: &str, missing: Kind, seconds: u64) -> Option<(u64, [u8; 4])> {
         match self.there(path) {
             There::File { len, raw } => return Some((len, raw)),
@@ -162,7 +162,7 @@ impl Look<'_> {
         }
     }
 
-    /// The fault of a file that begins with these bytes. `fetch_seconds`: time to fetch the blocks that it should hold.
+    /// The fault of a file that begins with these bytes. `fetch_seconds`: time to fetch the blocks of this file.
     fn wrong_begin(&self, files: &Files, raw: [u8; 4], len: u64, fetch_seconds: u64) -> Option<Begin> {
         let chain = self.options.params.chain.name();
         let plain: [u8; 4] = std::array::from_fn(|i| raw[i] ^ files.key[i]);
@@ -175,13 +175,13 @@ impl Look<'_> {
         is_plain.then(|| Begin { kind: Kind::BlockFilePlain, what, seconds: read_through(len) })
     }
 
-    /// Whether the block of an entry lies where the entry says.
+    /// Whether the block of an entry is at the entry's position.
     fn is_record(&self, files: &Files, entry: Option<&&IndexEntry>) -> bool {
         let Some((at, entry)) = entry.and_then(|entry| Some((entry.data()?, entry))) else { return false };
         files.blocks.probe(at).ok().flatten().is_some_and(|found| found.hash == entry.hash)
     }
 
-    /// Whether the record of an entry begins and does not end in the file.
+    /// Whether the record of an entry begins in the file but does not end in it.
     fn is_cut(&self, files: &Files, entry: Option<&&IndexEntry>, len: u64) -> bool {
         let Some(entry) = entry else { return false };
         let start = u64::from(entry.data_offset).saturating_sub(8);
@@ -202,7 +202,7 @@ impl Look<'_> {
         self.find(kind, path, at, what, fetched(size.saturating_sub(len)));
     }
 
-    /// Neither its first nor its last record is where the index says.
+    /// Reports a file in which neither the first nor the last record is at its position.
     fn replaced(&mut self, files: &Files, of_file: &OfFile<'_>, file_of: &HashMap<BlockHash, u32>, seconds: u64) {
         let OfFile { number, path, .. } = of_file;
         let at = At::height(of_file.lowest());
@@ -227,7 +227,7 @@ impl Look<'_> {
         }
     }
 
-    /// One block is damaged.
+    /// Reports a damaged block.
     pub(super) fn damaged(&mut self, path: &Path, entry: &IndexEntry, what: &str) {
         let at = At { offset: Some(u64::from(entry.data_offset)), height: Some(entry.height), hash: Some(entry.hash) };
         self.find(Kind::BlockDamaged, path, at, format!("block at height {}: {what}", entry.height), fetched(4 << 20));
@@ -254,7 +254,7 @@ impl Look<'_> {
         }
     }
 
-    /// Records that the index does not name, behind those that it names.
+    /// Reports records that the index does not name, after those that it names.
     fn not_indexed(&mut self, files: &Files, number: u32, records: &[&IndexEntry], loaded: &LoadedIndex) {
         let path = files.blocks.path(number);
         let of_file = [
@@ -293,7 +293,7 @@ impl Look<'_> {
         }
     }
 
-    /// A file without an index: can it be read, and is it of this network.
+    /// Checks a file without an index: can it be read, and is it of this network.
     fn unnamed_file(&mut self, files: &Files, number: u32) {
         let path = files.blocks.path(number);
         match self.there(&path) {

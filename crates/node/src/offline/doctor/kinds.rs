@@ -1,58 +1,58 @@
-//! What a look at a data directory can find: each kind with its name, what it is, what it means for the user, and the one
-//! command that helps.
+//! Kinds of findings about a data directory: each with its name, a description, the consequence for the user, and the
+//! one command that helps.
 //!
-//! Absent on purpose: where and how much, which a [`super::Finding`] says.
+//! Absent on purpose: where the fault is and its extent; see [`super::Finding`].
 
-/// What is wrong.
+/// Kind of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
-    /// Nothing of this network is there.
+    /// The directory has nothing of this network.
     Empty,
-    /// It is no data directory of this network.
+    /// Not a data directory of this network.
     OtherDirectory,
     /// A drive that /etc/fstab names is not mounted.
     NotMounted,
-    /// A directory that should be there is not.
+    /// A required directory is missing.
     DirectoryMissing,
-    /// A link whose target is gone.
+    /// The target of a link is missing.
     DanglingLink,
-    /// The system does not let this program read.
+    /// The system denies this program reading.
     NotReadable,
-    /// The system does not let this program write.
+    /// The system denies this program writing.
     NotWritable,
     /// The drive fails.
     DriveFails,
-    /// There is no room.
+    /// The disk is full.
     NoSpace,
-    /// The clock cannot be right.
+    /// The clock is wrong.
     ClockWrong,
-    /// xor.dat is gone, and the block files give the key away.
+    /// xor.dat is missing, and the block files reveal the key.
     KeyLost,
-    /// xor.dat cannot be used, or is gone and nothing gives the key away.
+    /// xor.dat is invalid, or is missing and nothing reveals the key.
     KeyUnusable,
-    /// A block file that the index names is gone.
+    /// A block file that the index names is missing.
     BlockFileMissing,
-    /// It ends before the blocks that it should hold.
+    /// It ends before blocks that the index places in it.
     BlockFileCut,
-    /// It holds nothing.
+    /// It is empty.
     BlockFileEmpty,
-    /// It is plain, beside a key.
+    /// It is not obfuscated, although there is a key.
     BlockFilePlain,
-    /// It holds blocks of another network.
+    /// It contains blocks of another network.
     BlockFileForeign,
-    /// It holds the blocks of another block file.
+    /// It contains the blocks of another block file.
     BlockFileSwapped,
-    /// It holds none of the blocks that it should.
+    /// It contains none of the blocks that the index places in it.
     BlockFileReplaced,
     /// One block is damaged.
     BlockDamaged,
-    /// The index knows a block of the chain, and not where it lies.
+    /// The index has a block of the chain, but no position for it.
     BlockAbsent,
-    /// Records that the index does not know.
+    /// Records that the index does not name.
     NotIndexed,
-    /// An undo file is gone.
+    /// An undo file is missing.
     UndoFileMissing,
-    /// It ends before what it should hold.
+    /// It ends before undo data that the index places in it.
     UndoFileCut,
     /// The undo data of one block is damaged.
     UndoDamaged,
@@ -60,9 +60,9 @@ pub enum Kind {
     IndexMissing,
     /// It is damaged.
     IndexDamaged,
-    /// It has blocks of another chain, or another form.
+    /// It has blocks of another chain, or another format.
     IndexOfOtherForm,
-    /// It is another network's.
+    /// It belongs to another network.
     IndexOfOtherNetwork,
     /// A reindex was not finished.
     ReindexUnfinished,
@@ -70,31 +70,31 @@ pub enum Kind {
     CoinsMissing,
     /// It is damaged.
     CoinsDamaged,
-    /// bitcoind was stopped while it wrote it.
+    /// bitcoind was stopped while it wrote the coins.
     CoinsHalfWritten,
-    /// It stands at a block that the index does not know.
+    /// Its best block is not in the index.
     CoinsApart,
     /// An optional index is damaged.
     OptionalIndexDamaged,
-    /// What interrupted work left.
+    /// Files left by interrupted work.
     Leftover,
-    /// A mark for invalid blocks shuts out a better chain.
+    /// A mark for an invalid block excludes a better chain.
     ShutOut,
-    /// It is pruned, and the configuration does not say so.
+    /// It is pruned, but the configuration does not have `prune`.
     PrunedUnsaid,
 }
 
-/// What a kind is called and means.
+/// Name and texts of a kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Texts {
     /// Its name in JSON.
     pub name: &'static str,
-    /// What it is.
+    /// What happened.
     pub what: &'static str,
-    /// What it means for the user.
+    /// The consequence for the user.
     pub meaning: &'static str,
-    /// The command that helps: `{at}` stands for the options that name the data directory, `{path}` for the file, `{other}` for
-    /// what the finding names besides.
+    /// The command that helps: `{at}` is replaced by the options that name the data directory, `{path}` by the file,
+    /// `{other}` by another argument from the finding.
     pub command: &'static str,
 }
 
@@ -103,7 +103,7 @@ const fn texts(name: &'static str, what: &'static str, meaning: &'static str, co
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 38] = [
         Kind::Empty,
         Kind::OtherDirectory,
@@ -145,13 +145,13 @@ impl Kind {
         Kind::PrunedUnsaid,
     ];
 
-    /// What it is called and means.
+    /// Its name and texts.
     pub fn texts(self) -> Texts {
         let of_files = || self.block_files().or_else(|| self.records());
         self.place().or_else(of_files).or_else(|| self.index()).unwrap_or_else(|| self.coins())
     }
 
-    /// Of the directory itself.
+    /// Kinds about the directory itself.
     fn place(self) -> Option<Texts> {
         Some(match self {
             Kind::Empty => {
@@ -215,7 +215,7 @@ impl Kind {
         })
     }
 
-    /// Of whole block files, and of their key.
+    /// Kinds about whole block files, and about their key.
     fn block_files(self) -> Option<Texts> {
         Some(match self {
             Kind::KeyLost => texts(
@@ -276,7 +276,7 @@ impl Kind {
         })
     }
 
-    /// Of single records, and of undo files.
+    /// Kinds about single records, and about undo files.
     fn records(self) -> Option<Texts> {
         Some(match self {
             Kind::BlockDamaged => texts(
@@ -319,7 +319,7 @@ impl Kind {
         })
     }
 
-    /// Of the block index, and of what it says.
+    /// Kinds about the block index, and its contents.
     fn index(self) -> Option<Texts> {
         Some(match self {
             Kind::IndexMissing => texts(
@@ -368,7 +368,7 @@ impl Kind {
         })
     }
 
-    /// Of the chainstate, optional indexes, and what work left.
+    /// Kinds about the chainstate, optional indexes, and files left by interrupted work.
     fn coins(self) -> Texts {
         match self {
             Kind::CoinsMissing => texts(

@@ -1,4 +1,4 @@
-//! Marks for invalid blocks that shut out a better chain.
+//! Marks for invalid blocks that exclude a better chain.
 
 use super::databases::Indexed;
 use super::{At, Files, Kind, Look};
@@ -9,12 +9,12 @@ use crate::pipeline::{scratch, stages};
 use consensus::Chain;
 use primitives::Height;
 
-/// Where BIP 110 takes effect on the main chain: nodes with it refuse blocks that are valid by Bitcoin's rules.
+/// Activation height of BIP 110 on the main chain: nodes with it refuse blocks that are valid by Bitcoin's rules.
 const BIP110_HEIGHT: Height = Height::new(961_632);
 
 impl Look<'_> {
-    /// Looks for marks that shut out a chain with more work than that which ends with `tip`. A mark whose block breaks a rule
-    /// that it shows alone is right, and is none.
+    /// Reports marks that exclude a chain with more work than the one of `tip`. A mark is right, and not a finding, if
+    /// its block breaks a rule that can be checked without the chain.
     pub(super) fn marks(&mut self, known: &Indexed, tip: Option<NodeId>, files: &Files) {
         let Some(tip) = tip else { return };
         let tree = known.tree.headers();
@@ -46,8 +46,8 @@ impl Look<'_> {
     }
 }
 
-/// The lowest marked block of the chain with the most work that marks shut out, and its end; none where the chain that ends
-/// with `tip` has as much.
+/// The lowest marked block of the excluded chain with the most work, and the end of that chain; `None` if the chain of
+/// `tip` has as much work.
 fn shut_out(tree: &Tree, tip: NodeId) -> Option<(NodeId, NodeId)> {
     let marked = tree.ids().filter(|&id| tree.fate(id) != Fate::Open && tree.work(id) > tree.work(tip));
     let end = marked.max_by_key(|&id| tree.work(id))?;

@@ -1,11 +1,12 @@
-//! `doctor`: what is wrong with a data directory, what that means, and the one command that helps.
+//! `doctor`: finds faults of a data directory, their consequences, and the one command that helps.
 //!
-//! Nothing is written and no lock is taken, so that it works on any directory: beside a program at work, for who may only
-//! read, on what no program can open. A fault of a file is a finding here; the look goes on with the next file.
+//! It writes nothing and takes no lock, so that it works on any directory: while a program uses it, with read
+//! permission only, and if no program can open it. A fault of a file is a finding; the check continues with the next
+//! file.
 //!
-//! `place` looks at the directory itself, `files` at block and undo files by the places that the index names, `databases` at
-//! index, chainstate and optional indexes, `marks` at marks for invalid blocks, `deep` reads every byte. `kinds` has the texts.
-//! Absent on purpose: mending.
+//! `place` checks the directory itself, `files` block and undo files by the positions in the index, `databases` index,
+//! chainstate and optional indexes, `marks` marks for invalid blocks; `deep` reads every byte. `kinds` has the texts.
+//! Absent on purpose: repair.
 
 mod databases;
 mod deep;
@@ -29,78 +30,78 @@ use store::blockfiles::BlockFiles;
 use store::undofiles::UndoFiles;
 use store::{FaultKind, Layout, xor};
 
-/// Where `repair` keeps the old index and coins until a rebuild is over.
+/// Where `repair` keeps the old index and coins until a rebuild has ended.
 pub(crate) fn rebuild_dir(layout: &Layout) -> PathBuf {
     layout.private_dir().join("repair")
 }
 
-/// How often files are read again beside a program at work, and after what time.
+/// How often files are read again while a program uses the data directory, and the delay between two tries.
 const TRIES_BESIDE: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
-/// Findings that are told one by one; the others are counted.
+/// Maximum number of findings that are listed; the others are only counted.
 const FINDINGS_MAX: usize = 1000;
 
-/// How much is read.
+/// How much to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Depth {
-    /// Sizes, first and last records, tables' footers, marks: it takes seconds.
+    /// Sizes, first and last records, tables' footers, marks: this takes seconds.
     Quick,
     /// Every byte: blocks, undo data, tables.
     Deep,
 }
 
-/// One thing that is wrong.
+/// One fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The file or directory.
     pub path: PathBuf,
-    /// Where in the file, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: Option<u64>,
-    /// Height of the block that is concerned; the lowest of several.
+    /// Height of the affected block; the lowest of several.
     pub height: Option<Height>,
     /// Its hash.
     pub hash: Option<BlockHash>,
-    /// What was found.
+    /// Details of the fault.
     pub detail: String,
     /// The command that helps.
     pub command: String,
-    /// How long that takes here, about.
+    /// Estimated time of that command on this machine, in seconds.
     pub seconds: u64,
-    /// Of a block file that holds the blocks of another one: which file it is, and whose blocks it holds.
+    /// For a block file with the blocks of another one: the numbers of both.
     pub swapped: Option<Swapped>,
 }
 
 /// Numbers of block files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Swapped {
-    /// That of its name.
+    /// The number in its name.
     pub number: u32,
-    /// That of the file whose blocks it holds.
+    /// The number of the file whose blocks it contains.
     pub owner: u32,
 }
 
-/// What a look found.
+/// Result of a check.
 #[derive(Clone, Debug, Default)]
 pub struct Examination {
-    /// What is wrong, in the order in which it should be mended.
+    /// Faults, in the order in which to repair them.
     pub findings: Vec<Finding>,
-    /// Findings beyond those.
+    /// Number of further findings that are not listed.
     pub left_off: u64,
-    /// The program at work in the data directory.
+    /// The program that uses the data directory.
     pub in_use: Option<String>,
-    /// Of a deep look: blocks that are not where the index says.
+    /// Deep check only: blocks that are not at their position in the index.
     pub blocks: Vec<BlockHash>,
-    /// Of a deep look: blocks whose undo data is not where the index says.
+    /// Deep check only: blocks whose undo data is not at its position in the index.
     pub undo: Vec<BlockHash>,
 }
 
-/// Looks at a data directory.
+/// Checks a data directory.
 ///
 /// # Errors
 ///
-/// It was stopped, or the system has no threads. What is wrong with the directory is a finding.
+/// The user stopped it, or the system has no threads. A fault of the directory is a finding.
 pub fn doctor(options: &Options, depth: Depth, events: Events<'_>) -> Result<Examination, Fault> {
     let reporter = Reporter::new(events, Log::none(), &options.stop);
     let mut tries = 0;
@@ -146,18 +147,18 @@ struct Files {
     key: xor::Key,
 }
 
-/// A look in progress.
+/// A check in progress.
 struct Look<'l> {
     options: &'l Options,
     layout: Layout,
     reporter: &'l Reporter<'l>,
     depth: Depth,
-    /// A program is at work in the data directory.
+    /// A program is using the data directory.
     is_beside: bool,
     found: Examination,
 }
 
-/// Where a finding is.
+/// Location of a finding.
 #[derive(Clone, Copy, Debug, Default)]
 struct At {
     offset: Option<u64>,
@@ -174,12 +175,12 @@ impl At {
 }
 
 impl Look<'_> {
-    /// Notes a finding, whose command names the file and the data directory alone.
+    /// Adds a finding whose command needs only the file and the data directory.
     fn find(&mut self, kind: Kind, path: &Path, at: At, detail: impl Into<String>, seconds: u64) {
         self.find_other(kind, path, at, detail, seconds, "");
     }
 
-    /// The same, with what the command names besides.
+    /// As [`Look::find`], with another argument for the command.
     fn find_other(&mut self, kind: Kind, path: &Path, at: At, detail: impl Into<String>, seconds: u64, other: &str) {
         let command = self.command(kind, path, other);
         let At { offset, height, hash } = at;
@@ -217,7 +218,7 @@ impl Look<'_> {
         command.replace("{at}", &at).replace("{path}", &quoted(path)).replace("{other}", other)
     }
 
-    /// Notes what kept a file from being read: as `kind`, unless the system says why.
+    /// Adds the fault that prevented reading a file: as `kind`, unless the system reports a specific cause.
     fn fault(&mut self, kind: Kind, fault: &store::Fault, at: At, seconds: u64) {
         let detail = fault.detail();
         let kind = match detail.kind {
@@ -235,24 +236,24 @@ impl Look<'_> {
     }
 }
 
-/// A path as a shell takes it.
+/// A path, quoted for a shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// Seconds for bytes that come from peers.
+/// Seconds to download this number of bytes from peers.
 fn fetched(bytes: u64) -> u64 {
     2 + bytes / (5 << 20)
 }
 
-/// Seconds for bytes of blocks whose chain is read and connected again.
+/// Seconds to read this number of bytes of blocks and connect them again.
 fn rebuilt(bytes: u64) -> u64 {
     1 + bytes / (60 << 20)
 }
 
-/// Seconds for bytes that are read through.
+/// Seconds to read this number of bytes.
 fn read_through(bytes: u64) -> u64 {
     1 + bytes / (150 << 20)
 }

@@ -1,4 +1,5 @@
-//! The directory itself: is it one, of this network, mounted, readable; its key, its leftovers, its room; the clock.
+//! The directory itself: whether it exists, is of this network, mounted, readable; its key, leftovers, free space; the
+//! clock.
 
 use super::{At, Files, Kind, Look, quoted, rebuild_dir};
 use crate::datadir::{lock, mounts, seems};
@@ -11,13 +12,13 @@ use store::survey::Seems;
 use store::undofiles::UndoFiles;
 use store::xor::{self, BlocksKey, Origin};
 
-/// What Core keeps free. Source: Bitcoin Core b88bffe, util/fs_helpers.cpp, `CheckDiskSpace`.
+/// Space that Core keeps free. Source: Bitcoin Core b88bffe, util/fs_helpers.cpp, `CheckDiskSpace`.
 const SPARE_BYTES: u64 = 50 << 20;
-/// What needs a person and no time of the machine.
+/// Time of a command that needs the user but no computation.
 const ADVICE_SECONDS: u64 = 1;
 
 impl Look<'_> {
-    /// Looks at the directory; what its block files are read with, where there is anything to read.
+    /// Checks the directory; returns access to its block files, if there is anything to read.
     pub(super) fn place(&mut self) -> Option<Files> {
         self.clock();
         if let Err(fault) = self.layout.check(&*self.options.disk) {
@@ -135,7 +136,7 @@ impl Look<'_> {
         }
     }
 
-    /// The key; `None` where no block can be read.
+    /// The key; `None` if no block can be read.
     fn key(&mut self) -> Option<Files> {
         let disk = self.options.disk.clone();
         let network = lock::network(&self.options.params);
@@ -161,7 +162,7 @@ impl Look<'_> {
         Some(Files { blocks, undo, key })
     }
 
-    /// What a rebuild, a snapshot or hints that were interrupted left, and nothing goes on with.
+    /// Reports leftovers of an interrupted rebuild, snapshot or hinted sync that no later run continues.
     pub(super) fn leftovers(&mut self) {
         if self.is_beside {
             return;

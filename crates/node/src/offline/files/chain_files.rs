@@ -1,8 +1,7 @@
-//! The blocks of a chain and their undo data, read by height from the files of a data directory alone.
+//! The blocks of a chain and their undo data, read by height, using only the files of a data directory.
 //!
-//! Which blocks these are, and where they lie, a [`ChainSource`] says. For [`Needs::Rules`] the headers of the range are
-//! checked, with the times and nBits of the blocks below, of which [`ChainFiles::below`] is the name: what the range's
-//! headers and blocks are judged by and does not lie in it.
+//! A [`ChainSource`] says which blocks these are, and at which positions. For [`Needs::Rules`] the headers of the range are
+//! checked against times and nBits of the blocks below, which [`ChainFiles::digests`] identifies.
 
 use crate::chain::block::{Bip30, BlockContext, HeaderContext};
 use crate::chain::tree::NodeId;
@@ -24,28 +23,28 @@ use store::xor;
 use store::{FilePos, Host};
 use sys::spill::Spill;
 
-/// What a chain is opened for.
+/// Why a chain is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Needs {
-    /// To judge its blocks: the range's headers are checked.
+    /// To validate its blocks: the range's headers are checked.
     Rules,
     /// To read its blocks.
     Blocks,
 }
 
-/// What the headers say.
+/// Facts from the headers.
 struct Rules {
-    /// Of all blocks from the genesis block to the range's last.
+    /// Time and nBits of all blocks from the genesis block to the range's last.
     ancestors: Vec<Ancestor>,
-    /// Hash of the block at the height of BIP34, where the chain has one.
+    /// Hash of the block at BIP34's activation height, if the chain has one.
     bip34: Option<BlockHash>,
-    /// Whether headers leave it open that a coinbase repeats an earlier one.
+    /// Whether a coinbase may repeat an earlier one, as far as headers show.
     may_repeat: bool,
-    /// Whether BIP-0054 holds for every block but the genesis block.
+    /// Whether BIP-0054 is active for every block except the genesis block.
     cleanup: Cleanup,
 }
 
-/// A block of a chain with what it spent: it is the header's, and its undo data has a coin for each of its inputs.
+/// A block of a chain with the coins that it spent: it matches its header, and its undo data has a coin for each input.
 pub struct WholeBlock {
     bytes: Vec<u8>,
     tables: Tables,
@@ -64,7 +63,7 @@ impl WholeBlock {
         &self.txids
     }
 
-    /// What its inputs spent, in order, those of the coinbase left out.
+    /// The coins that its inputs spent, in order, without the coinbase's.
     pub fn spent(&self) -> Vec<CoinRef<'_>> {
         spent_coins(&self.undo, &self.block()).expect("it was read once")
     }
@@ -77,20 +76,20 @@ pub struct ChainFiles {
     first: Height,
     places: Vec<ChainBlock>,
     rules: Option<Rules>,
-    /// Blocks below the range that may hold the coinbases which BIP30 is about.
+    /// Blocks below the range whose coinbases may be those of BIP30.
     below: Vec<ChainBlock>,
     files: BlockFiles,
     undo_files: UndoFiles,
 }
 
 impl ChainFiles {
-    /// Opens the blocks from height `first` to `last`, both included; `last` `None`: to the tip. With a plan the block index
-    /// is not read.
+    /// Opens the blocks from height `first` to `last`, both included; `last` `None`: to the tip. With a plan the block
+    /// index is not read.
     ///
     /// # Errors
     ///
-    /// There is no block index or plan, it is damaged, a header breaks a rule, the chain is lower than `last`; what the
-    /// system says.
+    /// There is no block index or plan, it is damaged, a header breaks a rule, or the chain is lower than `last`; an
+    /// I/O error.
     pub fn open(
         options: &Options,
         first: Height,
@@ -130,7 +129,7 @@ impl ChainFiles {
         Ok(ChainFiles { host: options.host(), params, first, places, rules, below, files, undo_files })
     }
 
-    /// What hashes its blocks.
+    /// Hash functions for its blocks.
     pub fn kernels(&self) -> Kernels {
         self.host.kernels
     }
@@ -164,16 +163,16 @@ impl ChainFiles {
         self.place(height).header
     }
 
-    /// Bytes of each block of the range, about, in order.
+    /// Approximate bytes of each block of the range, in order.
     pub fn block_bytes(&self) -> Vec<u64> {
         self.places.iter().map(|place| place.bytes.into()).collect()
     }
 
-    /// Reads a block of the range. Bytes may follow it, as its record has them.
+    /// Reads a block of the range. Bytes may follow it, as in its record.
     ///
     /// # Errors
     ///
-    /// It is not there, the file is damaged, or what the system says.
+    /// It does not exist, the file is damaged, or an I/O error.
     pub fn read_block(&self, height: Height) -> Result<Vec<u8>, Fault> {
         self.read(self.place(height), height)
     }
@@ -193,7 +192,7 @@ impl ChainFiles {
         }
     }
 
-    /// Reads what a block of the range spent; its checksum fits.
+    /// Reads the undo data of a block of the range, and checks its checksum.
     ///
     /// # Errors
     ///
@@ -207,12 +206,12 @@ impl ChainFiles {
         Ok(self.undo_files.read(at, &place.header.prev())?)
     }
 
-    /// Reads a block of the range and what it spent. No rule is checked but that the block is its header's, and the undo
-    /// data the block's.
+    /// Reads a block of the range and the coins that it spent. Only two facts are checked: the block matches its
+    /// header, and the undo data matches the block.
     ///
     /// # Errors
     ///
-    /// As [`ChainFiles::read_block`]; the files hold something else.
+    /// As [`ChainFiles::read_block`]; the files contain something else.
     pub fn read_whole(&self, height: Height) -> Result<WholeBlock, Fault> {
         let bytes = self.read_block(height)?;
         let place = self.place(height);
@@ -234,11 +233,11 @@ impl ChainFiles {
         Ok(WholeBlock { bytes, tables, txids, undo })
     }
 
-    /// The blocks below the range whose coinbases a block of it might repeat, which headers cannot rule out.
+    /// Reads the blocks below the range whose coinbases a block of it might repeat, as far as headers show.
     ///
     /// # Errors
     ///
-    /// As [`ChainFiles::read_block`]; what `take` says.
+    /// As [`ChainFiles::read_block`]; errors of `take`.
     pub fn blocks_below(&self, mut take: impl FnMut(Height, Vec<u8>) -> Result<(), Fault>) -> Result<(), Fault> {
         for (at, place) in self.below.iter().enumerate() {
             let height = Height::from_index(at);
@@ -257,7 +256,7 @@ impl ChainFiles {
         self.rules.as_ref().expect("the chain was opened with its rules")
     }
 
-    /// What the chain says about a block of the range. Its scripts are always run.
+    /// The place in the chain of a block of the range. Its scripts are always run.
     ///
     /// # Panics
     ///
@@ -296,8 +295,8 @@ impl ChainFiles {
         median_time_past(&self.rules().ancestors, height)
     }
 
-    /// SHA-256 of times and nBits of all blocks below the range, eight bytes each, which its headers and relative locks are
-    /// judged by; and the same up to the end of the range.
+    /// SHA-256 of times and nBits, eight bytes each, of all blocks below the range, against which its headers and
+    /// relative locks are checked; and the same up to the end of the range.
     ///
     /// # Panics
     ///
@@ -307,8 +306,8 @@ impl ChainFiles {
         [digest(&ancestors[..self.first.to_usize()]), digest(ancestors)]
     }
 
-    /// Whether it was taken for granted that the chain has Core's block of BIP34 at its height. Of a range that has the
-    /// height it is known.
+    /// Whether the chain is taken to have Core's block at BIP34's activation height. If the range includes that height,
+    /// this is known, not assumed.
     ///
     /// # Panics
     ///
@@ -323,8 +322,8 @@ impl ChainFiles {
         self.places.iter().map(work).fold(Work::ZERO, Work::saturating_add)
     }
 
-    /// Whether headers alone say that no coinbase up to the end of the range repeats an earlier one, but for the pairs that
-    /// Core knows: the chain has Core's block of BIP34, or every coinbase from block 1 on begins with its height.
+    /// Whether headers show that no coinbase up to the end of the range repeats an earlier one, except for the pairs
+    /// that Core knows: the chain has Core's block of BIP34, or every coinbase from block 1 on begins with its height.
     ///
     /// # Panics
     ///
@@ -338,7 +337,7 @@ fn has_known_bip34(params: &Params, bip34: Option<BlockHash>) -> bool {
     bip30::can_be_broken(params) && bip34 == Some(params.bip34_hash)
 }
 
-/// The headers of the range, checked.
+/// Checks the headers of the range.
 fn rules(options: &Options, source: &dyn ChainSource, first: Height, places: &[ChainBlock]) -> Result<Rules, Fault> {
     let params = &options.params;
     let now = lock::clock(options)?;

@@ -1,4 +1,5 @@
-//! A plan: what ranges of a chain need of its block index, in one file by height, of which each reads its own part.
+//! A plan: the part of the block index that ranges of a chain need, in one file by height. Each range reads its own
+//! part.
 //!
 //! ```text
 //! head         "ffwdplan" | version u32 | magic of the network [u8; 4] | blocks u32 | hash of the last block 32
@@ -8,8 +9,8 @@
 //!                | file u32 | place of the block in it u32, 0 where it is not stored | place of its undo data u32, likewise
 //! ```
 //!
-//! Numbers are little endian. Places have no checksum, for a range reads few of them: headers that were damaged have no
-//! proof of work or do not follow one another, and what lies at a wrong place is not the header's block.
+//! Numbers are little endian. Places have no checksum, because a range reads few of them: damaged headers have no proof
+//! of work or do not link, and the data at a wrong place does not match the block's header.
 
 use crate::fault::Fault;
 use crate::offline::files::chain_rules::{put_ancestors, read_ancestors};
@@ -33,14 +34,14 @@ const HEAD_BYTES: usize = 8 + 4 + 4 + 4 + 32;
 const ANCESTOR_BYTES: usize = 8;
 const CHECKSUM_BYTES: usize = 32;
 const PLACE_BYTES: usize = 4 + 32 + 32 + 4 + 4 + 12;
-/// Rows read at a time.
+/// Number of rows read at a time.
 const ROWS_AT_ONCE: usize = 1024;
 
-/// The bytes of a plan of a data directory's whole chain.
+/// Makes the plan of a data directory's whole chain.
 ///
 /// # Errors
 ///
-/// There is no block index, it is damaged; what the system says.
+/// There is no block index, or it is damaged; an I/O error.
 pub fn encode_plan(options: &Options) -> Result<Vec<u8>, Fault> {
     encode(&options.params, &IndexSource::open(options)?)
 }
@@ -70,7 +71,7 @@ fn put_place(out: &mut Vec<u8>, place: &ChainBlock) {
     out.extend_from_slice(&header.version().to_le_bytes());
     out.extend_from_slice(header.prev().as_bytes());
     out.extend_from_slice(&header.merkle_root().0);
-    // Both lie in one file.
+    // Both are in one file.
     let file = place.data.or(place.undo).map_or(0, |at| at.file);
     let offset = |at: Option<FilePos>| at.map_or(0, |at| at.offset);
     for number in [header.nonce(), place.bytes, file, offset(place.data), offset(place.undo)] {
@@ -78,7 +79,7 @@ fn put_place(out: &mut Vec<u8>, place: &ChainBlock) {
     }
 }
 
-/// A plan that is open.
+/// An open plan.
 pub(crate) struct PlanFile {
     file: Arc<dyn DiskFile>,
     tip: (Height, BlockHash),
@@ -90,7 +91,7 @@ impl PlanFile {
     ///
     /// # Errors
     ///
-    /// It is no plan, of another network, or damaged; what the system says.
+    /// It is not a plan, of another network, or damaged; an I/O error.
     pub(crate) fn open(path: &Path, params: &Params, kernels: Kernels) -> Result<PlanFile, Fault> {
         PlanFile::of(RealDisk.open(path).map_err(store::Fault::from)?, params, kernels)
     }
@@ -130,7 +131,7 @@ impl PlanFile {
     }
 }
 
-/// Reads any bytes as a plan of the main network: as they are, and with head, length and checksum made right.
+/// Reads arbitrary bytes as a plan of the main network: unchanged, and with corrected head, length and checksum.
 #[cfg(any(test, feature = "testing"))]
 pub fn fuzz_plan(data: &[u8]) {
     let params = Params::new(consensus::Chain::Main);
@@ -187,7 +188,7 @@ impl ChainSource for PlanFile {
     }
 }
 
-/// Appends the places of rows, with their hashes.
+/// Appends the places in rows, with their hashes.
 fn put_places(kernels: Kernels, out: &mut Vec<ChainBlock>, rows: &[[u8; PLACE_BYTES]], ancestors: &[Ancestor]) {
     let from = out.len();
     let mut headers: Vec<[u8; HEADER_BYTES]> = Vec::with_capacity(rows.len());

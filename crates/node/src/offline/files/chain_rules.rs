@@ -1,7 +1,7 @@
-//! The rules of a range of headers, by what is known of the blocks below it: their times and nBits.
+//! The rules of a range of headers, checked with times and nBits of the blocks below it.
 //!
-//! A header's rules ask for nothing else of the blocks below its parent. A range that is checked apart from those below it
-//! takes these for granted, and names them by [`digest`]: the range below has the same one at its end, or has other
+//! A header's rules need nothing else of the blocks below its parent. A range that is checked separately assumes these
+//! values, and identifies them by [`digest`]: the range below either has the same digest at its end, or has other
 //! headers.
 
 use crate::offline::files::chain_source::ChainBlock;
@@ -10,19 +10,20 @@ use consensus::{BlockError, Cleanup, Params, Rule};
 use kernels::sha256::Sha256;
 use primitives::{BlockHash, Height, MedianTime};
 
-/// Median time past of the block at a height. `ancestors` are of all blocks up to it at least, from the genesis block on.
+/// Median time past of the block at a height. `ancestors` are of all blocks up to it at least, from the genesis block
+/// on.
 pub(crate) fn median_time_past(ancestors: &[Ancestor], height: Height) -> MedianTime {
     let end = height.to_usize();
     let times = &ancestors[end.saturating_sub(header::MEDIAN_TIME_SPAN - 1)..=end];
     header::median_time_past(times.iter().map(|ancestor| ancestor.time))
 }
 
-/// Checks the headers of the range from `first` on, whose hashes are known to be theirs, and of which `ancestors` says the
-/// same. Blocks below are taken to be as `ancestors` says.
+/// Checks the headers of the range from `first` on. The caller has checked that hashes and `ancestors` match these
+/// headers. For blocks below, the values in `ancestors` are assumed.
 ///
 /// # Errors
 ///
-/// Height and hash of the first header that breaks a rule, and which.
+/// Height and hash of the first header that breaks a rule, and the rule.
 pub(crate) fn check_headers(
     params: &Params,
     ancestors: &[Ancestor],
@@ -58,7 +59,7 @@ fn check_header(
     if !is_its || below.is_some_and(|below| below != header.prev()) {
         return Err(Rule::PrevBlkNotFound.into());
     }
-    // What miners signal is not known here: such a chain is refused when it is opened.
+    // Miners' signals are not known here: a chain that depends on them is refused when it is opened.
     let cleanup = Cleanup::everywhere(params).unwrap_or_default();
     let parent = height - 1;
     let known = ancestors[parent.to_usize()];
@@ -86,7 +87,7 @@ pub(crate) fn digest(ancestors: &[Ancestor]) -> [u8; 32] {
     hash.finalize()
 }
 
-/// Appends the eight bytes of each.
+/// Appends eight bytes for each.
 pub(crate) fn put_ancestors(out: &mut Vec<u8>, ancestors: &[Ancestor]) {
     for ancestor in ancestors {
         out.extend_from_slice(&ancestor.time.to_le_bytes());
@@ -94,7 +95,7 @@ pub(crate) fn put_ancestors(out: &mut Vec<u8>, ancestors: &[Ancestor]) {
     }
 }
 
-/// Reads what [`put_ancestors`] wrote.
+/// Reads the bytes that [`put_ancestors`] wrote.
 pub(crate) fn read_ancestors(bytes: &[u8]) -> Vec<Ancestor> {
     let number = |bytes: [u8; 4]| u32::from_le_bytes(bytes);
     let (all, _) = bytes.as_chunks::<8>();

@@ -1,8 +1,8 @@
-//! What is known of a chain without its blocks: headers, and where blocks and undo data lie, by height.
+//! A chain without its blocks: headers, and positions of blocks and undo data, by height.
 //!
 //! A [`ChainSource`] is the block index of a data directory ([`IndexSource`]), or a plan that was made from one
-//! (`chain_plan`). Nothing of it is believed: headers are checked where they are used, blocks are compared with theirs.
-//! The chain is the one that the coins stand on; where there is no chainstate, the one of most work among those that were
+//! (`chain_plan`). Nothing in it is trusted: headers are checked when they are used, blocks are compared with their
+//! headers. The chain is the one of the coins; if there is no chainstate, the one of most work among those that were
 //! connected.
 
 use crate::fault::Fault;
@@ -23,45 +23,45 @@ pub(crate) struct ChainBlock {
     pub(crate) header: Header,
     pub(crate) data: Option<FilePos>,
     pub(crate) undo: Option<FilePos>,
-    /// Its bytes, about: the distance to what follows in its file.
+    /// Its approximate bytes: the distance to the next position in its file.
     pub(crate) bytes: u32,
 }
 
-/// Where a chain is read from.
+/// Source of a chain.
 pub(crate) trait ChainSource {
     /// Height and hash of the last block.
     fn tip(&self) -> (Height, BlockHash);
 
-    /// Times and nBits of `count` blocks, from the genesis block on; the chain has at least as many.
+    /// Times and nBits of `count` blocks, from the genesis block on; the chain has at least this number.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     fn ancestors(&self, count: usize) -> Result<Vec<Ancestor>, Fault>;
 
-    /// The blocks of these heights, which the chain has.
+    /// The blocks of these heights, which are in the chain.
     ///
     /// # Errors
     ///
-    /// Malformed rows, or what the system says.
+    /// Malformed rows, or an I/O error.
     fn places(&self, heights: Range<usize>) -> Result<Vec<ChainBlock>, Fault>;
 }
 
 /// The chain of a data directory, by its block index.
 pub(crate) struct IndexSource {
     loaded: LoadedIndex,
-    /// Numbers of the chain's entries, by height.
+    /// Indexes of the chain's entries, by height.
     chain: Vec<u32>,
-    /// Where blocks begin, of all chains, in order.
+    /// Positions of blocks of all chains, sorted.
     starts: Vec<FilePos>,
 }
 
 impl IndexSource {
-    /// Reads the block index, and where the coins stand.
+    /// Reads the block index, and the coins' best block.
     ///
     /// # Errors
     ///
-    /// There is no block index, it is damaged, or the coins stand elsewhere; what the system says.
+    /// There is no block index, it is damaged, or the coins belong to another chain; an I/O error.
     pub(crate) fn open(options: &Options) -> Result<IndexSource, Fault> {
         let (loaded, _) = load(options)?;
         let chain = chain(options, &loaded)?;
@@ -74,12 +74,12 @@ impl IndexSource {
         &self.loaded.entries[self.chain[height] as usize]
     }
 
-    /// How many blocks the chain has.
+    /// Number of blocks in the chain.
     pub(crate) fn count(&self) -> usize {
         self.chain.len()
     }
 
-    /// Bytes of a block, about.
+    /// Approximate bytes of a block.
     pub(crate) fn bytes(&self, height: usize) -> u32 {
         let Some(at) = self.entry(height).data() else { return 0 };
         let next = self.starts.partition_point(|start| *start <= at);
@@ -116,7 +116,7 @@ impl ChainSource for IndexSource {
     }
 }
 
-/// Numbers of the entries of the chain, by height.
+/// Indexes of the entries of the chain, by height.
 fn chain(options: &Options, loaded: &LoadedIndex) -> Result<Vec<u32>, Fault> {
     let best = match chainstate_dir(options)? {
         Some(dir) => best_block(options, &dir)?,
@@ -139,7 +139,7 @@ fn chain(options: &Options, loaded: &LoadedIndex) -> Result<Vec<u32>, Fault> {
     Ok(chain)
 }
 
-/// Number of the entry of most work among those that were connected; the genesis block where there are no others.
+/// Index of the entry of most work among those that were connected; the genesis block if there are no others.
 fn most_work(entries: &[IndexEntry]) -> usize {
     let mut works: HashMap<BlockHash, Work> = HashMap::new();
     let mut best = (Work::ZERO, 0);
@@ -155,11 +155,12 @@ fn most_work(entries: &[IndexEntry]) -> usize {
     best.1
 }
 
-/// Bytes of each block of the chain by height, about: the distance to what follows in its file. And hash of the last one.
+/// Approximate bytes of each block of the chain by height (the distance to the next position in its file), and the hash
+/// of the last one.
 ///
 /// # Errors
 ///
-/// There is no block index, it is damaged; what the system says.
+/// There is no block index, or it is damaged; an I/O error.
 pub fn block_bytes(options: &Options) -> Result<(Vec<u64>, BlockHash), Fault> {
     let source = IndexSource::open(options)?;
     Ok(((0..source.count()).map(|height| u64::from(source.bytes(height))).collect(), source.tip().1))

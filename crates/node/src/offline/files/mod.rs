@@ -1,7 +1,7 @@
-//! What audits and exports work with: a chain, its blocks and its coins, from files alone. No lock is taken and nothing is
-//! written, so any number of programs may do so at a time, on a disk that is read-only too.
+//! Input of audits and exports: a chain, its blocks and its coins, read only from files. No lock is taken and nothing
+//! is written, so any number of programs may do this at the same time, on a read-only disk too.
 //!
-//! No program may write to the files meanwhile; one that does makes such a work fail, or say no.
+//! No program may write to the files meanwhile; otherwise such work fails, or reports a fault.
 
 mod chain_files;
 mod chain_plan;

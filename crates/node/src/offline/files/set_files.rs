@@ -1,6 +1,6 @@
-//! The coins of a data directory, read from its tables alone, by range of keys.
+//! The coins of a data directory, read only from its tables, by range of keys.
 //!
-//! As [`crate::utxo_stats::setinfo`], without locks, and with something of the caller's summed over the same coins.
+//! As [`crate::utxo_stats::setinfo`], without locks, and with a sum of the caller's over the same coins.
 
 use crate::datadir::lock;
 use crate::fault::Fault;
@@ -16,7 +16,7 @@ use std::path::Path;
 use store::FaultKind;
 use store::chainstate::{Chainstate, CoinsIter, CoinsView};
 
-/// A UTXO set, and the block that it stands at.
+/// A UTXO set, and its block.
 pub struct SetFiles {
     coins: Chainstate,
     /// Hash of that block.
@@ -25,20 +25,21 @@ pub struct SetFiles {
     pub height: Height,
 }
 
-/// What a part of a set adds up to.
+/// Totals of a part of a set.
 pub struct SetSums {
-    /// Counts, and the hash that was asked for.
+    /// Counts, and the requested hash.
     pub info: SetInfo,
-    /// The product that MuHash is the hash of, where that was asked for.
+    /// The product of which MuHash is the hash, if requested.
     pub muhash: Option<MuHash>,
 }
 
 impl SetFiles {
-    /// Opens the chainstate; of two, while a snapshot is not validated, the one from the snapshot, as Core's RPCs do.
+    /// Opens the chainstate. If there are two, because a snapshot is not validated, the one from the snapshot, as in
+    /// Core's RPCs.
     ///
     /// # Errors
     ///
-    /// There is no complete chainstate, it is damaged or of another chain; what the system says.
+    /// There is no complete chainstate, it is damaged or of another chain; an I/O error.
     pub fn open(options: &Options) -> Result<SetFiles, Fault> {
         let Some(dir) = chainstate_dir(options)? else {
             let dir = lock::layout(options).chainstate_dir();
@@ -56,11 +57,11 @@ impl SetFiles {
         Ok(SetFiles { height: entry.height, coins, best })
     }
 
-    /// What `take` makes of a coin; `None` where it is not in the set.
+    /// Applies `take` to a coin; `None` if the coin is not in the set.
     ///
     /// # Errors
     ///
-    /// A damaged table or coin, or what the system says.
+    /// A damaged table or coin, or an I/O error.
     pub fn get<T>(&self, outpoint: &OutPoint, take: impl FnOnce(&CoinRef<'_>) -> T) -> Result<Option<T>, Fault> {
         let view = self.coins.view();
         let Some(stored) = view.get(outpoint)? else { return Ok(None) };
@@ -71,7 +72,7 @@ impl SetFiles {
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     pub fn coins(&self) -> Result<SetCoins, Fault> {
         let view = self.coins.view();
         Ok(SetCoins { coins: view.coins()?, view, before: None })
@@ -86,12 +87,12 @@ impl SetFiles {
         Ok(self.sum(hash, par, 0..=u16::MAX, || (), |(), _, _| Ok(()), |()| ())?.info)
     }
 
-    /// Goes through the coins whose txids begin with one of `keys` (their first two bytes, big endian) by `par` threads.
-    /// Each share of them goes into a value that `new` makes; `done` gets these in order of their keys.
+    /// Reads the coins whose txids begin with one of `keys` (their first two bytes, big endian) with `par` threads.
+    /// Each share of them is counted into a value made by `new`; `done` gets these in order of their keys.
     ///
     /// # Errors
     ///
-    /// A damaged table or coin, what `count` says, or what the system says.
+    /// A damaged table or coin, errors of `count`, or an I/O error.
     pub fn sum<T: Send>(
         &self,
         hash: SetHash,
@@ -133,7 +134,7 @@ impl SetFiles {
     }
 }
 
-/// The coins of a set, one after the other, in the order of their keys.
+/// Iterates over the coins of a set, in the order of their keys.
 pub struct SetCoins {
     view: CoinsView,
     coins: CoinsIter,
@@ -141,11 +142,11 @@ pub struct SetCoins {
 }
 
 impl SetCoins {
-    /// The next coin; `None` behind the last.
+    /// The next coin; `None` after the last.
     ///
     /// # Errors
     ///
-    /// A damaged table or coin, or what the system says.
+    /// A damaged table or coin, or an I/O error.
     pub fn next_coin(&mut self) -> Result<Option<(OutPoint, CoinRef<'_>)>, Fault> {
         let Some((outpoint, stored)) = self.coins.next_coin()? else { return Ok(None) };
         check_order(&mut self.before, &outpoint, self.view.path())?;
@@ -153,7 +154,7 @@ impl SetCoins {
     }
 }
 
-/// What is summed is a set: no key comes twice, which ascending keys cannot.
+/// Checks that keys ascend: then no coin is counted twice.
 fn check_order(before: &mut Option<CoinKey>, outpoint: &OutPoint, dir: &Path) -> Result<(), Fault> {
     let key = CoinKey::new(outpoint);
     if before.replace(key).is_some_and(|before| before >= key) {

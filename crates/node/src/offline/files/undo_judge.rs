@@ -1,7 +1,7 @@
-//! One block judged with its undo data in place of the UTXO set: every rule but one, that the coins were there.
+//! Validates one block with its undo data instead of the UTXO set: every rule except that the spent coins exist.
 //!
-//! That one is the caller's: what undo data says of a coin is taken here as it stands, and must be proven by other means.
-//! What is looked at of it: a coin is not of a later block, and one of the block itself is of an earlier transaction.
+//! The caller must prove that rule by other means: the coins in undo data are assumed here. Only this is checked: a
+//! coin is not of a later block, and one of the block itself is of an earlier transaction.
 
 use crate::chain::block::{BlockContext, Checked, Judged, Refusal};
 use crate::fault::Fault;
@@ -16,14 +16,14 @@ use std::fmt;
 use std::ops::Range;
 use sys::spill::Spill;
 
-/// Why a block is not good.
+/// Why a block is not valid, or cannot be validated.
 #[derive(Debug)]
 pub enum Wrong {
-    /// A file could not be read, or does not hold what the index says.
+    /// A file could not be read, or does not match the index.
     Fault(Fault),
-    /// A rule is broken.
+    /// A broken rule.
     Rule(BlockError),
-    /// The block, or its undo data, cannot be what it stands for.
+    /// The block or its undo data is inconsistent.
     Data(String),
 }
 
@@ -49,7 +49,7 @@ impl From<BlockError> for Wrong {
     }
 }
 
-/// A block that is good but for its scripts, which [`scripts`] runs.
+/// A block that is valid except for its scripts, which [`scripts`] runs.
 pub struct JudgedBlock {
     context: BlockContext,
     bytes: Vec<u8>,
@@ -58,7 +58,7 @@ pub struct JudgedBlock {
 }
 
 impl JudgedBlock {
-    /// Its place in the chain, and the rules that follow from that.
+    /// Its place in the chain, and the rules that apply there.
     pub fn context(&self) -> &BlockContext {
         &self.context
     }
@@ -78,7 +78,7 @@ impl JudgedBlock {
         self.judged.inputs()
     }
 
-    /// What input number `input` spends, the coinbase's not counted, as undo data has it, with its whole script.
+    /// The coin that input number `input` spends, the coinbase's not counted, from undo data, with its whole script.
     ///
     /// # Panics
     ///
@@ -89,21 +89,21 @@ impl JudgedBlock {
         SpentCoin { height: spent.height, coinbase: spent.coinbase, value: spent.value, script }
     }
 
-    /// Fees and cost of signature operations.
+    /// Fees and signature operation cost.
     pub fn totals(&self) -> Totals {
         self.judged.totals
     }
 }
 
-/// Reads the block at `height` with its undo data and checks everything but its scripts.
+/// Reads the block at `height` with its undo data and checks everything except its scripts.
 ///
 /// # Errors
 ///
-/// The first thing that is wrong.
+/// The first fault found.
 ///
 /// # Panics
 ///
-/// Where the chain was opened without its rules, or `height` is outside of its range.
+/// If the chain was opened without its rules, or `height` is outside of its range.
 pub fn judge(chain: &ChainFiles, height: Height) -> Result<JudgedBlock, Wrong> {
     let params = chain.params();
     let context = chain.context(height);
@@ -136,7 +136,7 @@ pub fn judge(chain: &ChainFiles, height: Height) -> Result<JudgedBlock, Wrong> {
     Ok(JudgedBlock { context, bytes, checked, judged })
 }
 
-/// Coins are older than their spends: of a lower block, or of an earlier transaction of this one.
+/// Checks that coins are older than their spends: of a lower block, or of an earlier transaction of this one.
 fn check_heights(height: Height, block: &Block<'_>, txids: &[Txid], coins: &[CoinRef<'_>]) -> Result<(), Wrong> {
     let mut places: Option<HashMap<&Txid, usize>> = None;
     for (index, tx) in block.transactions().enumerate().skip(1) {
@@ -163,7 +163,7 @@ fn check_heights(height: Height, block: &Block<'_>, txids: &[Txid], coins: &[Coi
 ///
 /// # Errors
 ///
-/// Of the first of them that fails.
+/// The error of the first input that fails.
 pub fn scripts(judged: &JudgedBlock, inputs: Range<usize>) -> Result<(), Wrong> {
     let block = judged.block();
     let flags = judged.context.flags;

@@ -1,7 +1,8 @@
-//! `import FILE...`: blocks from bootstrap.dat or loose block files, appended to this data directory's own and connected.
+//! `import FILE...`: blocks from bootstrap.dat or loose block files, appended to this data directory's own and
+//! connected.
 //!
-//! Plain files are read in place, with the xor.dat beside them or the key that they give away. Packed files and pipes come as
-//! a [`stream`], in pieces: what a piece does not use up goes in front of the next one.
+//! Plain files are read in place, with the xor.dat in their directory or the key that their contents reveal. Compressed
+//! files and pipes are read as a [`stream`], in pieces: the unused rest of a piece is put before the next one.
 
 mod stream;
 
@@ -21,11 +22,12 @@ use store::xor::{self, Key};
 use store::{FilePos, Network};
 pub(crate) use stream::{Filled, Stream};
 
-/// Bytes of a stream's blocks that wait for their parents: more than the thousand blocks by which a download is out of order.
+/// Maximum bytes of a stream's blocks that wait for their parents: more than a thousand blocks, the usual disorder of a
+/// download.
 const ORPHAN_BYTES_MAX: usize = 128 << 20;
 
-/// Says which blocks of the given files have no parent: none of them is stored. And which blocks of the data directory's own
-/// files have one by now, from the given files.
+/// Reports blocks of the given files that have no parent, which are not stored, and blocks of the data directory's own
+/// files whose parents were in the given files.
 fn say_left(datadir: &DataDir<'_>, orphans: &[FoundBlock], place: &dyn Fn(&BlockAt) -> String) {
     datadir.say_adopted();
     let Some(first) = orphans.first() else { return };
@@ -39,11 +41,11 @@ fn say_left(datadir: &DataDir<'_>, orphans: &[FoundBlock], place: &dyn Fn(&Block
     datadir.reporter.warn(Message::new(why, advice));
 }
 
-/// Takes in the blocks of `files` and brings the chain up to date.
+/// Stores the blocks of `files` and connects the best chain.
 ///
 /// # Errors
 ///
-/// The data directory or a file cannot be used, or what the system says. A bad block is no error.
+/// The data directory or a file cannot be used, or an I/O error. An invalid block is not an error.
 pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Result<JobReport, Fault> {
     let now = lock::clock(options)?;
     finish_reindex(options, events)?;
@@ -73,13 +75,13 @@ pub fn import(options: &Options, files: &[PathBuf], events: Events<'_>) -> Resul
 
 /// Files that are read together.
 enum Group {
-    /// In place, each with its key: their blocks may have their parents in each other.
+    /// Read in place, each with its key: their blocks may have their parents in each other.
     Files(Vec<(PathBuf, Key)>),
-    /// Alone, in order.
+    /// Read separately, in order.
     Stream(Stream),
 }
 
-/// What is to be read, in the order of the command line. Every file is opened before the first is read.
+/// The input, in the order of the command line. Every file is opened before the first is read.
 fn groups(datadir: &DataDir<'_>, files: &[PathBuf]) -> Result<Vec<Group>, Fault> {
     let network = lock::network(datadir.params);
     let mut groups = Vec::new();
@@ -109,9 +111,9 @@ struct Import<'d, 'e> {
     engine: Engine<'d>,
     network: Network,
     now: i64,
-    /// Blocks that were stored.
+    /// Number of blocks that were stored.
     taken: u64,
-    /// Bytes that were stored since the chain was last brought up to date.
+    /// Bytes that were stored since the chain was last connected.
     waiting_bytes: usize,
 }
 
@@ -182,7 +184,7 @@ impl Import<'_, '_> {
         Ok(End::Whole)
     }
 
-    /// What of a piece goes in front of the next one.
+    /// The rest of a piece, which goes before the next one.
     fn keep_rest(&self, foreign: &BlockFiles, orphans: &[FoundBlock], cut_from: Option<u64>) -> Result<Rest, Fault> {
         let mut rest = Rest::default();
         let mut left_out = 0;
@@ -209,7 +211,7 @@ impl Import<'_, '_> {
         Ok(rest)
     }
 
-    /// Nothing of a file that is not empty is a block of this network.
+    /// Reports a file that is not empty and has no block of this network.
     fn say_unreadable(&self, scan: &FileScan) {
         let Some(note) = scan::first_unreadable(scan) else { return };
         let why = scan::why_unreadable(self.datadir.params, note);
@@ -217,7 +219,7 @@ impl Import<'_, '_> {
         self.datadir.reporter.shortfall.unreadable(why);
     }
 
-    /// Stores blocks in the order in which they link.
+    /// Stores blocks, parents before children.
     fn store(
         &mut self,
         order: Vec<(crate::chain::tree::NodeId, BlockAt)>,
@@ -225,7 +227,7 @@ impl Import<'_, '_> {
         place: &dyn Fn(&BlockAt) -> String,
     ) -> Result<End, Fault> {
         let datadir = self.datadir;
-        // Where files are to go soon, not much is stored before it is connected.
+        // With pruning, little is stored before it is connected, so that files can be removed early.
         let prunes = matches!(datadir.options.prune, Prune::Target { .. });
         for (id, at) in order {
             if datadir.reporter.is_stopping() {
@@ -264,12 +266,12 @@ impl Import<'_, '_> {
     }
 }
 
-/// What of a piece goes in front of the next one.
+/// The rest of a piece, which goes before the next one.
 #[derive(Default)]
 struct Rest {
-    /// Records of blocks whose parents did not come yet.
+    /// Records of blocks whose parents are not stored yet.
     orphans: Vec<u8>,
-    /// The start of a record that goes on in the next piece.
+    /// The start of a record that continues in the next piece.
     cut: Vec<u8>,
 }
 
@@ -282,7 +284,7 @@ impl Rest {
     }
 }
 
-/// Takes what may go on behind the end of a piece out of its scan, and says where that begins.
+/// Removes notes and blocks from a scan that may continue after the end of the piece; returns where they begin.
 pub(crate) fn split_off_cut(scan: &mut FileScan, piece_bytes: u64) -> Option<u64> {
     let record_bytes_max = u64::from(SCAN_SIZE_MAX) + u64::from(RECORD_HEADER_BYTES);
     let near_end = piece_bytes.saturating_sub(record_bytes_max);

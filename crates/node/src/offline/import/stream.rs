@@ -1,8 +1,8 @@
-//! A file of block records that cannot be read in place: packed (gzip, xz, zstd), or a pipe. It is unpacked in memory, in
-//! pieces.
+//! A file of block records that cannot be read in place: compressed (gzip, xz, zstd), or a pipe. It is decompressed in
+//! memory, in pieces.
 //!
-//! A thread of its own opens, reads and unpacks it, a few chunks ahead; it may sleep in a pipe for as long as the writer does.
-//! Absent on purpose: records and blocks (`store::blockfiles`, [`super`]).
+//! A separate thread opens, reads and decompresses it, a few chunks ahead; it may sleep in a pipe for as long as the
+//! writer does. Absent on purpose: records and blocks (`store::blockfiles`, [`super`]).
 
 use crate::fault::Fault;
 use crate::threads;
@@ -15,21 +15,21 @@ use std::time::Duration;
 use store::Network;
 use store::xor::{self, Key};
 
-/// What is unpacked at once, at most.
+/// Maximum bytes of a chunk.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
-/// Chunks that are unpacked ahead of the import.
+/// Chunks that are decompressed ahead of the import.
 const CHUNKS_AHEAD: usize = 4;
-/// Memory that unpacking xz may take, in KiB: four times what `xz -9` asks for. The dictionary's size stands in the file, which
-/// nobody vouches for.
+/// Memory limit for decompressing xz, in KiB: four times the need of `xz -9`. The file chooses the dictionary's size,
+/// and is not trusted.
 const XZ_KIB_MAX: u32 = 256 << 10;
-/// Between two looks whether the import is to stop, while nothing comes.
+/// Time between two checks for a stop request, while no data arrives.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);
-/// Name of the thread that unpacks.
+/// Name of the decompressing thread.
 const THREAD: &str = "unpack";
-/// First bytes of a file that tell how it is packed.
+/// First bytes of a file, which identify its compression.
 const HEAD_BYTES: usize = 6;
 
-/// How a file is packed.
+/// Compression of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Packing {
     Gzip,
@@ -56,11 +56,11 @@ impl Packing {
         }
     }
 
-    /// Files that were packed one by one and put together are unpacked as one.
+    /// A reader of the decompressed bytes. Several compressed files that were concatenated are read as one.
     ///
     /// # Errors
     ///
-    /// The head is not one, or this program does not unpack the kind.
+    /// The head is malformed, or this program does not support the format.
     fn unpacked(self, packed: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
         Ok(match self {
             Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(packed)),
@@ -91,36 +91,35 @@ impl Read for InOrder {
     }
 }
 
-/// How far a piece was filled.
+/// Result of filling a piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Filled {
-    /// There may be more behind it.
+    /// More data may follow.
     More,
-    /// Nothing comes behind it.
+    /// The stream has ended.
     Last,
-    /// The import is to stop.
+    /// The user stopped the import.
     Stopped,
 }
 
-/// Records that come one after another.
+/// A stream of records.
 pub(crate) struct Stream {
     path: PathBuf,
     chunks: Receiver<io::Result<Vec<u8>>>,
-    /// Known once the first piece is there.
+    /// Known after the first piece.
     key: Option<Key>,
-    /// Bytes that came.
+    /// Bytes read so far.
     bytes: u64,
-    /// Why it ended before its end.
+    /// Why it ended early.
     broken: Option<String>,
 }
 
 impl Stream {
-    /// Opens what lies at `path` as a stream, of which `piece_bytes` are wanted at a time; `None` for a plain file, which is
-    /// read in place.
+    /// Opens `path` as a stream that is read `piece_bytes` at a time; `None` for a plain file, which is read in place.
     ///
     /// # Errors
     ///
-    /// It is not there, cannot be read, or the system has no thread for it.
+    /// It does not exist, cannot be read, or the system refused a thread for it.
     pub(crate) fn open(disk: &Arc<dyn Disk>, path: &Path, piece_bytes: usize) -> Result<Option<Stream>, Fault> {
         let is_pipe = disk.is_pipe(path).map_err(store::Fault::from)?;
         if !is_pipe {
@@ -152,22 +151,22 @@ impl Stream {
         Ok(Some(Stream { path: path.to_path_buf(), chunks, key: None, bytes: 0, broken: None }))
     }
 
-    /// Its name.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Bytes that came of it, unpacked.
+    /// Decompressed bytes read so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Why it ended before its end, if it did.
+    /// Why it ended early, if it did.
     pub(crate) fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
     }
 
-    /// Appends the next `bytes` and up to a chunk more to `piece`, obfuscation undone.
+    /// Appends at least the next `bytes`, and at most one chunk more, to `piece`, without obfuscation.
     pub(crate) fn fill(
         &mut self,
         piece: &mut Vec<u8>,
@@ -199,7 +198,7 @@ impl Stream {
     }
 }
 
-/// Reads and unpacks to the end, or until nobody takes it any more.
+/// Reads and decompresses to the end, or until the receiver is dropped.
 fn send_all(mut reader: Box<dyn Read + Send>, chunk_bytes: usize, to: &SyncSender<io::Result<Vec<u8>>>) {
     let mut head = Vec::new();
     let unpacked = (&mut reader).take(HEAD_BYTES as u64).read_to_end(&mut head).and_then(|_| {
