@@ -1,9 +1,10 @@
-//! What peers that ask for addresses are told: for a day the same, to all who ask from one network at one of our sockets.
+//! Cached `getaddr` answers: for a day, all peers of one network get the same addresses at one of our sockets.
 //!
-//! With a new choice for each connection, a spy with thirty of them knew every address, and by their times who is connected.
+//! With a new choice for each connection, a spy with thirty connections learned every address, and from the
+//! timestamps which of them are connected.
 //! Source: Bitcoin Core b88bffe, `CConnman::GetAddresses`, `m_addr_response_caches`.
 //!
-//! Absent on purpose: which addresses may be told ([`crate::addresses`]), and the message.
+//! Absent on purpose: which addresses may be shared ([`crate::addresses`]), and the message.
 
 use crate::rng::Rng;
 use crate::wire::AddressEntry;
@@ -11,17 +12,17 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How long an answer is given at least, and what is added to that by chance. Source: Core.
+/// Minimum lifetime of an answer; a random time is added to it. Source: Core.
 const KEPT_MIN: Duration = Duration::from_secs(21 * 3600);
 const KEPT_MORE_S: usize = 6 * 3600;
-/// Answers that are kept: one for each network and socket of ours. Who can choose among more addresses of ours than this is
-/// told what others of that network are.
+/// Maximum number of cached answers: one for each network and socket of ours. A peer that can choose among more of
+/// our addresses gets the answer of another socket for its network.
 const ANSWER_COUNT_MAX: usize = 64;
 
-/// From where an answer is asked for: the network (BIP155), and our end of the connection.
+/// Key of an answer: the network of the peer (BIP155), and our end of the connection.
 pub(crate) type From = (u8, Option<SocketAddr>);
 
-/// The answers of the present.
+/// The cached answers.
 #[derive(Debug, Default)]
 pub(crate) struct AddressAnswers {
     kept: BTreeMap<From, Answer>,
@@ -34,8 +35,8 @@ struct Answer {
 }
 
 impl AddressAnswers {
-    /// What is told to a peer; `choose` makes a new answer, where there is none or its time is over. One without an address is
-    /// not kept.
+    /// Returns the answer for a peer; `choose` makes a new one if there is none or it has expired. An empty answer is
+    /// not cached.
     pub(crate) fn answer(
         &mut self,
         from: From,

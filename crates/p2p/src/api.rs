@@ -1,4 +1,4 @@
-//! What `node` and the network say to each other, next to [`crate::ChainView`]: settings, commands, events.
+//! Interface between `node` and the network, besides [`crate::ChainView`]: settings, commands, events.
 
 use crate::addresses::Addresses;
 use crate::addresses::groups::NetGroups;
@@ -19,17 +19,17 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-/// Which peers are sought.
+/// How outbound peers are chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outbound {
     /// Peers are found through the address memory and DNS seeds.
     Automatic,
-    /// `--connect`: only these, each kept up; an empty list (`--connect 0`) makes no connection.
-    /// Addresses as `host`, `host:port`, `[v6]:port`, `name.onion:port`.
+    /// `--connect`: only these, each reconnected when it is lost; an empty list (`--connect 0`) makes no connection.
+    /// Forms of an address: `host`, `host:port`, `[v6]:port`, `name.onion:port`.
     Only(Vec<String>),
 }
 
-/// A network that peers are sought in.
+/// A network in which peers are sought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reachable {
     /// IPv4
@@ -42,13 +42,13 @@ pub enum Reachable {
 
 /// Connections without `-maxconnections`. Source: Bitcoin Core b88bffe, net.h, `DEFAULT_MAX_PEER_CONNECTIONS`.
 pub const CONNECTIONS_DEFAULT: usize = 200;
-/// Connections of `-maxconnections` that are not inbound: 8 peers, 2 for blocks alone, a feeler. Source: Bitcoin Core
-/// b88bffe, net.h, `m_max_automatic_outbound`.
+/// Connections of `-maxconnections` that are not inbound: 8 full-relay peers, 2 block-relay-only peers, a feeler.
+/// Source: Bitcoin Core b88bffe, net.h, `m_max_automatic_outbound`.
 pub const OUTBOUND_RESERVED: usize = 11;
-/// Connections for blocks alone. Source: Bitcoin Core b88bffe, `MAX_BLOCK_RELAY_ONLY_CONNECTIONS`.
+/// Maximum number of block-relay-only connections. Source: Bitcoin Core b88bffe, `MAX_BLOCK_RELAY_ONLY_CONNECTIONS`.
 pub const BLOCK_RELAY_COUNT_MAX: usize = 2;
 
-/// How long a handshake may take, from the connection on. Source: Bitcoin Core b88bffe, `DEFAULT_PEER_CONNECT_TIMEOUT`.
+/// Handshake timeout, from the connection on. Source: Bitcoin Core b88bffe, `DEFAULT_PEER_CONNECT_TIMEOUT`.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Settings of the network.
@@ -56,85 +56,87 @@ pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Config {
     /// The network.
     pub network: NetworkParams,
-    /// What [`Outbound`] peers there are.
+    /// How outbound peers are chosen.
     pub outbound: Outbound,
-    /// `--addnode`: kept up besides, with the forms of [`Outbound::Only`].
+    /// `--addnode`: peers that are connected to in addition, with the forms of [`Outbound::Only`].
     pub add_nodes: Vec<String>,
-    /// Automatic outbound connections sought, 1 to `crate::hub::OUTBOUND_COUNT_MAX`.
+    /// Target number of automatic outbound connections, 1 to `crate::hub::OUTBOUND_COUNT_MAX`.
     pub outbound_count: usize,
-    /// Automatic connections for blocks alone.
+    /// Target number of automatic block-relay-only connections.
     pub block_relay_count: usize,
-    /// Inbound connections taken at most.
+    /// Maximum number of inbound connections.
     pub inbound_count_max: usize,
-    /// `--listen`: sockets on which inbound connections are taken; none by default.
+    /// `--listen`: sockets that accept inbound connections; empty by default.
     pub listen: Vec<SocketAddr>,
-    /// `--proxy`: a SOCKS5 proxy (host:port) through which every connection and name goes.
+    /// `--proxy`: a SOCKS5 proxy (host:port) for every connection and name lookup.
     pub proxy: Option<String>,
-    /// `--onion`: a SOCKS5 proxy for Tor's onion services, in place of the other.
+    /// `--onion`: a SOCKS5 proxy for Tor's onion services, instead of the general one.
     pub onion_proxy: Option<String>,
     /// `--proxyrandomize`: whether each connection through a proxy has credentials of its own.
     pub proxy_randomize: bool,
-    /// `--externalip`: our addresses, which peers are told.
+    /// `--externalip`: our addresses, which are announced to peers.
     pub external: Vec<PeerAddress>,
-    /// `--onlynet`: peers are sought in these networks alone; in all of them where the list is empty. Inbound connections and
-    /// those that a person names are not restricted.
+    /// `--onlynet`: peers are sought only in these networks; in all networks if the list is empty. Inbound
+    /// connections and peers that the user names are not restricted.
     pub only_networks: Vec<Reachable>,
-    /// `--peertimeout`: how long a handshake may take, and how long a peer is not taken for dead.
+    /// `--peertimeout`: handshake and inactivity timeout.
     pub peer_timeout: Duration,
-    /// `--whitelist`: what peers of some networks may do.
+    /// `--whitelist`: permissions for peers from some networks.
     pub whitelist: Vec<PermittedNet>,
-    /// `--whitebind`: sockets besides `listen`, and what who connects there may do.
+    /// `--whitebind`: sockets besides `listen`, with the permissions of peers that connect there.
     pub whitebind: Vec<(SocketAddr, Permissions)>,
     /// `-bind=ADDRESS=onion`: sockets to which a Tor service on this machine connects.
     pub onion: Vec<SocketAddr>,
-    /// The same, where no address is named: it may be taken by another program.
+    /// The default socket for a Tor service if no address is given: another program may already use it.
     pub onion_default: Option<SocketAddr>,
-    /// `-maxuploadtarget`: bytes that may be sent in a day; 0: any number.
+    /// `-maxuploadtarget`: maximum number of bytes sent in a day; 0: no limit.
     pub upload_max: u64,
-    /// `--seednode`: nodes that are asked for addresses, and then left, with the forms of [`Outbound::Only`].
+    /// `--seednode`: nodes that are asked for addresses and then disconnected, with the forms of [`Outbound::Only`].
     pub seed_nodes: Vec<String>,
-    /// Whether DNS seeds may be asked (`--dnsseed`).
+    /// Whether DNS seeds may be queried (`--dnsseed`).
     pub dns_seed: bool,
-    /// Whether they are asked, all at once, whatever addresses are known (`--forcednsseed`).
+    /// Whether all DNS seeds are queried at once, even if addresses are known (`--forcednsseed`).
     pub force_dns_seed: bool,
-    /// Whether fixed seeds are taken where nothing else gives addresses (`--fixedseeds`).
+    /// Whether fixed seeds are used if no other source gives addresses (`--fixedseeds`).
     pub fixed_seeds: bool,
     /// Whether basic block filters are served (`--peerblockfilters`).
     pub compact_filters: bool,
-    /// Whether each message and connection is told of in [`Event::Debug`] (`--debug net`).
+    /// Whether each message and connection is reported in [`Event::Debug`] (`--debug net`).
     pub debug_net: bool,
-    /// Whether addresses are in those lines that say so (`--logips`).
+    /// Whether those lines include addresses (`--logips`).
     pub log_ips: bool,
     /// Whether the v2 transport is offered and tried first (`--v2transport`).
     pub v2transport: bool,
     /// Our version for the user agent `/ffwd:VERSION/`.
     pub version: String,
-    /// The address memory of an earlier run; an empty one without.
+    /// The address memory of an earlier run; `None`: an empty one.
     pub addresses: Option<Addresses>,
-    /// By what addresses are grouped (`--asmap`); the address memory has the same.
+    /// How addresses are grouped (`--asmap`); the address memory uses the same groups.
     pub groups: Arc<NetGroups>,
-    /// Peers for blocks alone of the last run, to which this one goes back first.
+    /// Block-relay-only peers of the last run (anchors), which are connected to first.
     pub anchors: Vec<AddressEntry>,
-    /// Bytes of blocks that may be asked for or held by the receiver of events at a time.
+    /// Download window: bytes of blocks that may be requested or held by the receiver of events at a time.
     ///
-    /// Never exceeded by more than as much again and 64 MiB, see [`crate::download`].
+    /// Never exceeded by more than the same size again plus 64 MiB, see [`crate::download`].
     pub window_bytes: usize,
-    /// How many blocks may be asked for beyond the lowest that has not arrived.
+    /// How many blocks beyond the lowest missing one may be requested.
     pub window_count: usize,
-    /// `--maxdownload`: bytes a second that are read from all peers together; any number without.
+    /// `--maxdownload`: bytes a second that are read from all peers together; `None`: no limit.
     pub download_rate_max: Option<u64>,
-    /// Addresses that a person does not want as peers: none of them is connected to, and none is taken that connects to us.
+    /// Banned addresses: not connected to, and inbound connections from them are refused.
     pub bans: Arc<Mutex<BanList>>,
-    /// Where the time of the day comes from: the machine's clock, or another.
+    /// Source of the time of day: the machine's clock, or another.
     pub clock: fn() -> SystemTime,
-    /// What hashes headers (`--cpu`).
+    /// Hash implementation for headers (`--cpu`).
     pub kernels: Kernels,
 }
 
 impl Config {
-    /// Defaults: 8 outbound, 189 inbound peers at most, no listening, v2 on, a window of 64 MiB and 1,024 blocks.
+    /// Defaults: 8 outbound peers, at most 189 inbound ones, no listening, v2 on, a window of 64 MiB and 1,024
+    /// blocks.
     ///
-    /// 1,024 blocks are Core's `BLOCK_DOWNLOAD_WINDOW`: how far out of order blocks lie in the block files.
+    /// 1,024 blocks are Core's `BLOCK_DOWNLOAD_WINDOW`, which bounds how far out of order blocks are in the block
+    /// files.
     pub fn new(network: NetworkParams) -> Config {
         Config {
             network,
@@ -183,42 +185,43 @@ impl Config {
         proxy_for(target, self.proxy.as_deref(), self.onion_proxy.as_deref())
     }
 
-    /// Whether onion services can be reached.
+    /// Whether onion services are reachable.
     pub(crate) fn reaches_onion(&self) -> bool {
         self.proxy.is_some() || self.onion_proxy.is_some()
     }
 
-    /// Whether inbound connections are taken.
+    /// Whether inbound connections are accepted.
     pub(crate) fn listens(&self) -> bool {
         !(self.listen.is_empty() && self.whitebind.is_empty() && self.onion.is_empty())
     }
 }
 
-/// Of the proxies for everything and for onion services that for a connection.
+/// Chooses between the general proxy and the one for onion services.
 pub(crate) fn proxy_for<'a>(target: &Target, all: Option<&'a str>, onion: Option<&'a str>) -> Option<&'a str> {
     let is_onion = matches!(target, Target::Peer(peer) if matches!(peer.address, NetAddress::TorV3(_)));
     onion.filter(|_| is_onion).or_else(|| all.filter(|_| target.is_proxied()))
 }
 
-/// What the node found about a block that it was given.
+/// The node's verdict on a received block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BlockVerdict {
-    /// It is whole and stored (or needed no more): it is not asked for again.
+    /// It is well-formed and stored, or no longer needed: it is not requested again.
     Stored,
-    /// Its bytes are not a body of its header, or CheckBlock refuses them: the peer that sent them goes,
-    /// the block is asked for from another. The header is not marked.
+    /// Its bytes are not a body of its header, or CheckBlock refuses them: the peer that sent them is disconnected,
+    /// and the block is requested from another. The header is not marked.
     BadBody(String),
-    /// Its bytes are no block at all: it is asked for again, of another peer or later. Who sends such again and again goes.
+    /// Its bytes are not a block: it is requested again, from another peer or later. A peer that sends such bytes
+    /// repeatedly is disconnected.
     Unreadable(String),
-    /// The block is refused for ever, its header marked by the node *before* this is said: the peer that
-    /// sent it goes, and so do all whose best chain has it.
+    /// The block is permanently invalid. The node marks its header *before* it reports this verdict. The peer that
+    /// sent the block is disconnected, and so is every peer whose best chain has it.
     Invalid(String),
 }
 
-/// The bytes of a block as they came from a peer, and the room they take in the window.
+/// The bytes of a received block, and the space they occupy in the download window.
 ///
-/// Dereferences to the serialized block. The room in the window is free again when this (or the
-/// [`Reservation`] of [`BlockBytes::into_parts`]) is dropped: keep it exactly as long as the memory.
+/// Dereferences to the serialized block. The space in the window is released when this value (or the [`Reservation`]
+/// of [`BlockBytes::into_parts`]) is dropped: keep it exactly as long as the memory.
 pub struct BlockBytes {
     bytes: Vec<u8>,
     start: usize,
@@ -231,13 +234,13 @@ impl BlockBytes {
         BlockBytes { bytes, start, reservation }
     }
 
-    /// A block that belongs to no window.
+    /// A block outside any window.
     pub fn detached(bytes: Vec<u8>) -> BlockBytes {
         BlockBytes { bytes, start: 0, reservation: Reservation::none() }
     }
 
-    /// The vector, where in it the block starts, and the window's guard. When the vector is done with it goes to
-    /// [`Reservation::buffers`].
+    /// The vector, the offset of the block in it, and the window's guard. Return the vector to
+    /// [`Reservation::buffers`] after use.
     pub fn into_parts(self) -> (Vec<u8>, usize, Reservation) {
         (self.bytes, self.start, self.reservation)
     }
@@ -262,58 +265,58 @@ impl fmt::Debug for BlockBytes {
     }
 }
 
-/// What is known of a peer when its handshake is done.
+/// Properties of a peer after its handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerInfo {
-    /// Where it is, as text.
+    /// Its address, as text.
     pub address: String,
     /// Whether it connected to us.
     pub inbound: bool,
     /// Whether the connection is encrypted (BIP324).
     pub v2: bool,
-    /// The protocol version that it sent.
+    /// Its protocol version.
     pub version: u32,
     /// The services that it offers.
     pub services: u64,
     /// Its user agent, printable characters only.
     pub agent: String,
-    /// The height that it said it has. Not to be relied on.
+    /// The height in its `version` message. Not verified.
     pub height: i32,
 }
 
-/// What the network says to the node, in order.
+/// Events from the network to the node, in order.
 #[derive(Debug)]
 pub enum Event {
     /// A handshake is done.
     PeerConnected {
         /// The connection.
         peer: PeerId,
-        /// Who is there.
+        /// Properties of the peer.
         info: PeerInfo,
     },
-    /// A connection ended. Of one that could not be made there is an [`Event::Note`] for each kind of trouble, and of one that
-    /// ended before its handshake this for each peer the first time: the rest is counted
+    /// A connection ended. If it could not be made, there is an [`Event::Note`] for each kind of error. If it ended
+    /// before its handshake, this event is sent only the first time for each peer. All others are only counted
     /// ([`crate::facts::DialFacts::troubles`]).
     PeerGone {
         /// The connection.
         peer: PeerId,
-        /// Where it was, as text.
+        /// Its address, as text.
         address: String,
         /// Whether it had connected to us.
         inbound: bool,
-        /// Why; [`Reason::is_offence`] says whether the peer misbehaved.
+        /// The reason; [`Reason::is_offence`] tells whether the peer misbehaved.
         reason: Reason,
     },
-    /// New headers are in the tree: the best chain may be another, see [`crate::Network::want`].
+    /// New headers are in the tree: the best chain may have changed, see [`crate::Network::want`].
     Headers {
-        /// Who sent them.
+        /// The peer that sent them.
         peer: PeerId,
-        /// How many are new.
+        /// Number of new headers.
         new_count: usize,
     },
-    /// A block that was asked for is there. The node answers with [`crate::Network::verdict`].
+    /// A requested block has arrived. The node answers with [`crate::Network::verdict`].
     Block {
-        /// Who sent it.
+        /// The peer that sent it.
         peer: PeerId,
         /// Its hash.
         hash: BlockHash,
@@ -322,59 +325,60 @@ pub enum Event {
         /// Its bytes.
         bytes: BlockBytes,
     },
-    /// The best blocks of the peers that have at least our tip's work, those first that are to be preferred: what is
-    /// missing up to each is to be given with [`crate::Network::want`], in the same order.
+    /// The best blocks of the peers with at least our tip's work, preferred ones first. Call [`crate::Network::want`]
+    /// with the blocks missing up to each, in the same order.
     ///
     /// Source: Bitcoin Core b88bffe, `FindNextBlocksToDownload`: each peer is asked for the blocks of its own chain.
     Targets(Vec<BlockHash>),
-    /// Few blocks of a list are left to ask for: give the next lists with [`crate::Network::want`].
+    /// Few blocks of a list are left to request: provide the next lists with [`crate::Network::want`].
     ///
-    /// Said once per list, and only if the list was not empty.
+    /// Sent once per list, and only if the list was not empty.
     WantMore,
-    /// Every peer that we connected to has told its whole header chain (or had its time for it), at least one did,
-    /// and the best chain has minimum work: with its last block connected, this is the tip that the peers have.
+    /// Headers sync is complete: every outbound peer has sent its whole header chain (or its time for that is over),
+    /// at least one did, and the best chain has minimum work. Once the last block of that chain is connected, our tip
+    /// is the tip of the peers.
     /// Named peers that cannot be reached have [`crate::hub::outbound::NAMED_PATIENCE`].
     ///
-    /// Said whenever this becomes true; [`Progress::headers_done`] has the present state.
+    /// Sent whenever this becomes true; [`Progress::headers_done`] has the current state.
     HeadersDone,
     /// The answer to [`crate::Network::echo`].
     Echo,
-    /// The address memory as bytes of peers.dat, to be given back as [`Config::addresses`] in the next run.
-    /// Every quarter of an hour, and when the network is stopped.
+    /// The address memory as bytes of peers.dat, for [`Config::addresses`] of the next run.
+    /// Sent every quarter of an hour, and when the network stops.
     Addresses(Vec<u8>),
-    /// When the network is stopped: the peers for blocks alone, how many and as bytes of anchors.dat.
+    /// The block-relay-only peers when the network stops: their number, and the bytes of anchors.dat.
     Anchors(usize, Vec<u8>),
-    /// Something that a person may want to read in a log: one line, no offence and no fault. No peer can cause many of them.
+    /// A line for the log that is neither an offence nor a fault. No peer can cause many of them.
     Note(String),
-    /// The same, where peers can cause as many as they like.
+    /// A line for the log that peers can cause without limit.
     PeerNote {
-        /// The connection, where there is one.
+        /// The connection, if there is one.
         peer: Option<PeerId>,
         /// Whether the peer connected to us.
         inbound: bool,
         /// The line.
         text: String,
     },
-    /// A line for the log alone.
+    /// A line only for the log.
     Log(String),
-    /// The same, with [`Config::debug_net`].
+    /// A line only for the log, with [`Config::debug_net`].
     Debug(String),
 }
 
-/// How far the network is. All counters are since the start.
+/// Progress of the network. All counters are since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Peers whose handshake is done and that we connected to.
+    /// Outbound peers with a finished handshake.
     pub outbound_count: usize,
-    /// Peers whose handshake is done and that connected to us.
+    /// Inbound peers with a finished handshake.
     pub inbound_count: usize,
-    /// Peers that can serve the blocks that are wanted next.
+    /// Peers that can serve the next blocks to download.
     pub download_peer_count: usize,
-    /// Bytes from all sockets.
+    /// Bytes received on all sockets.
     pub received_bytes: u64,
-    /// Bytes to all sockets.
+    /// Bytes sent on all sockets.
     pub sent_bytes: u64,
-    /// Blocks handed to the node.
+    /// Blocks passed to the node.
     pub blocks_count: u64,
     /// Bytes of those blocks.
     pub blocks_bytes: u64,
@@ -382,32 +386,32 @@ pub struct Progress {
     pub stalled_count: u64,
     /// Connections ended because the peer misbehaved.
     pub misbehaved_count: u64,
-    /// Blocks that came twice or unasked.
+    /// Blocks that arrived twice or unsolicited.
     pub blocks_dropped_count: u64,
-    /// Blocks asked for and not there yet.
+    /// Blocks in flight: requested and not yet received.
     pub in_flight_count: usize,
-    /// Bytes of blocks that the node holds, see [`BlockBytes`].
+    /// Bytes of blocks held by the node, see [`BlockBytes`].
     pub held_bytes: usize,
-    /// Blocks of the present list that have not arrived.
+    /// Blocks of the current list that have not arrived.
     pub wanted_count: usize,
-    /// Height of the peer that is furthest in presync, while there is one.
+    /// Height of the most advanced presync, if there is one.
     pub presync_height: Option<Height>,
     /// See [`Event::HeadersDone`].
     pub headers_done: bool,
-    /// Whether a peer that we connected to has told its whole header chain, and no other is about to tell more of its own: the
-    /// last headers message of each was not full.
+    /// Whether at least one outbound peer has sent its whole header chain, and no other is about to send more of its
+    /// own: the last headers message of each was not full.
     pub headers_settled: bool,
-    /// The block of most work that a peer to which we connected has, of those that deliver what they announce: with
-    /// [`Progress::headers_done`], a chain with as much work is the tip that the peers have.
+    /// The block with most work among the chains of outbound peers that deliver the blocks they announce. Together
+    /// with [`Progress::headers_done`]: a chain with as much work is the tip of the peers.
     pub best_claim: Option<HeaderInfo>,
-    /// Blocks that peers announced and none delivered: see [`crate::hub::block_download::delivery`].
+    /// Blocks that peers announced and none delivered, see [`crate::hub::block_download::delivery`].
     pub undelivered: Vec<Want>,
-    /// Whether at least half of the peers that we connected to, and that have told their chains, have headers that are more
-    /// than two hours ahead of the clock: then the clock may be wrong.
+    /// Whether at least half of the outbound peers that have sent their chains have headers more than two hours ahead
+    /// of our clock: the clock may be wrong.
     pub headers_too_new: bool,
-    /// Whether the window is full, so that the network waits for the node (disk or processor).
-    /// When false while blocks are wanted, the node waits for the network.
+    /// Whether the window is full, so that the network waits for the node (disk or processor). If false while blocks
+    /// are missing, the node waits for the network.
     pub window_full: bool,
-    /// What the network knows of itself: why it brings what it brings, or nothing.
+    /// The state of the network that explains its progress, or the lack of it.
     pub facts: NetworkFacts,
 }

@@ -1,8 +1,9 @@
-//! Ports of other services: what gossip says of a peer there is not believed, so that a peer cannot have us connect to them.
+//! Ports of other services: gossiped addresses with such a port are ignored, so that a peer cannot make us connect to
+//! those services.
 //!
-//! Absent on purpose: ports that a person names. Those are connected to, whatever they are.
+//! Absent on purpose: ports that the user names. Those are always connected to.
 
-/// Ports that belong to other services, in order. Source: Bitcoin Core b88bffe, netbase.cpp, `IsBadPort`.
+/// Ports that belong to other services, in ascending order. Source: Bitcoin Core b88bffe, netbase.cpp, `IsBadPort`.
 const BAD_PORTS: [u16; 85] = [
     1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110,
     111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532,
@@ -10,10 +11,10 @@ const BAD_PORTS: [u16; 85] = [
     5061, 5432, 5900, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6697, 10080, 27017,
 ];
 
-/// Whether a port is one of another service.
+/// Whether a port belongs to another service.
 ///
-/// Source: Bitcoin Core b88bffe, netbase.cpp, `IsBadPort`. Core connects to such a port all the same after 50 draws of the
-/// address memory that found nothing else; here it never is.
+/// Source: Bitcoin Core b88bffe, netbase.cpp, `IsBadPort`. Core still connects to such a port after 50 draws from the
+/// address memory without another result; ffwd never does.
 pub fn is_bad(port: u16) -> bool {
     BAD_PORTS.binary_search(&port).is_ok()
 }

@@ -1,34 +1,34 @@
-//! Banned addresses: those that a person does not want as peers, by address or subnet, each until a time.
+//! Banned addresses: addresses or subnets that the user bans, each until a time.
 //!
 //! Source: Bitcoin Core b88bffe, banman.cpp, netaddress.cpp (`CSubNet`), netbase.cpp (`LookupSubNet`).
-//! Absent on purpose: the file of them, and discouraged addresses, which are [`crate::addresses`]'.
+//! Absent on purpose: the file of bans, and discouraged addresses, which are in [`crate::addresses`].
 
 use crate::wire::NetAddress;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// How long a ban lasts that names no time, in seconds. Source: Bitcoin Core b88bffe, banman.h, `DEFAULT_MISBEHAVING_BANTIME`.
+/// Default ban duration in seconds. Source: Bitcoin Core b88bffe, banman.h, `DEFAULT_MISBEHAVING_BANTIME`.
 pub const BAN_SECONDS_DEFAULT: i64 = 24 * 3600;
-/// Bans that are kept: a person sets them one by one.
+/// Maximum number of bans: the user sets them one by one.
 pub const BAN_COUNT_MAX: usize = 100_000;
 
-/// An address, or all addresses that begin with the same bits.
+/// An address, or all addresses with the same prefix.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Subnet {
     address: NetAddress,
-    /// Bits of the prefix; all of an address that is of no IP network.
+    /// Length of the prefix in bits; the whole length for an address outside IP networks.
     bits: u8,
 }
 
 impl Subnet {
-    /// One address alone.
+    /// A single address.
     pub fn single(address: NetAddress) -> Subnet {
         let bits = address.bytes().len() * 8;
         Subnet { address, bits: u8::try_from(bits.min(255)).expect("at most 255") }
     }
 
-    /// Reads `IP`, `IP/BITS`, `IP/NETMASK` or a Tor address; nothing where it is none of them.
+    /// Parses `IP`, `IP/BITS`, `IP/NETMASK` or a Tor address; `None` for any other text.
     pub fn parse(text: &str) -> Option<Subnet> {
         let (host, mask) = text.rsplit_once('/').map_or((text, None), |(host, mask)| (host, Some(mask)));
         let address = NetAddress::parse(host)?;
@@ -45,12 +45,12 @@ impl Subnet {
         (bits <= width).then(|| Subnet { address: truncated(address, bits), bits })
     }
 
-    /// Whether it has this address.
+    /// Whether the subnet includes this address.
     pub fn has(&self, address: &NetAddress) -> bool {
         self.address.network() == address.network() && truncated(*address, self.bits) == self.address
     }
 
-    /// Whether it is one that an address may be banned by: Core's `CNetAddr::IsValid`.
+    /// Whether the address can be banned: Core's `CNetAddr::IsValid`.
     pub fn is_valid(&self) -> bool {
         match self.address {
             NetAddress::V4(bytes) => self.bits < 32 || (bytes != [0; 4] && bytes != [255; 4]),
@@ -69,7 +69,7 @@ impl fmt::Display for Subnet {
     }
 }
 
-/// Leading bits of a netmask of the address's own kind.
+/// Leading bits of a netmask; address and netmask must both be IPv4 or both IPv6.
 fn mask_bits(address: NetAddress, mask: &str) -> Option<u8> {
     let (ones, zeros, width) = match (address, NetAddress::parse(mask)?) {
         (NetAddress::V4(_), NetAddress::V4(bytes)) => {
@@ -85,7 +85,7 @@ fn mask_bits(address: NetAddress, mask: &str) -> Option<u8> {
     u8::try_from(ones).ok().filter(|_| ones + zeros == width)
 }
 
-/// An address with all but its first bits zero; one of no IP network as it is.
+/// An address with all bits behind the prefix zero; unchanged outside IP networks.
 fn truncated(address: NetAddress, bits: u8) -> NetAddress {
     match address {
         NetAddress::V4(bytes) => {
@@ -101,7 +101,7 @@ fn truncated(address: NetAddress, bits: u8) -> NetAddress {
 }
 
 impl NetAddress {
-    /// Reads an IP address, `[IPv6]`, a Tor or an I2P address.
+    /// Parses an IP address, `[IPv6]`, a Tor or an I2P address.
     pub fn parse(text: &str) -> Option<NetAddress> {
         let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
         if let Ok(ip) = inner.parse::<IpAddr>() {
@@ -114,7 +114,7 @@ impl NetAddress {
     }
 }
 
-/// When a ban was made, and when it ends: seconds since 1970.
+/// Start and end of a ban: seconds since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ban {
     /// When it was made.
@@ -132,18 +132,18 @@ pub struct BanList {
 }
 
 impl BanList {
-    /// How long a ban lasts of which nothing is said, in seconds.
+    /// Sets the default ban duration, in seconds.
     pub fn set_default(&mut self, seconds: i64) {
         self.seconds_default = Some(seconds);
     }
 
-    /// The bans of another list in place of these.
+    /// Replaces these bans with those of another list.
     pub fn replace(&mut self, other: BanList) {
         self.bans = other.bans;
     }
 
-    /// Bans a subnet for `seconds` from `now` on; until then, where that is absolute. Zero, or less, is the default: a day.
-    /// Says whether that is longer than before.
+    /// Bans a subnet for `seconds` from `now` on, or until the time `seconds` if `is_absolute`. Zero or less is the
+    /// default duration. Returns whether the ban lasts longer than the previous one.
     pub fn ban(&mut self, subnet: Subnet, seconds: i64, is_absolute: bool, now: i64) -> bool {
         let until = match (seconds, is_absolute) {
             (..=0, _) => now.saturating_add(self.seconds_default.unwrap_or(BAN_SECONDS_DEFAULT)),
@@ -153,7 +153,7 @@ impl BanList {
         self.put(subnet, Ban { created: now, until })
     }
 
-    /// Keeps a ban as it was made; says whether it is longer than the one before.
+    /// Stores a ban as it was made; returns whether it lasts longer than the previous one.
     pub fn put(&mut self, subnet: Subnet, ban: Ban) -> bool {
         let is_longer = self.bans.get(&subnet).is_none_or(|old| old.until < ban.until);
         let has_room = self.bans.len() < BAN_COUNT_MAX || self.bans.contains_key(&subnet);
@@ -163,7 +163,7 @@ impl BanList {
         is_longer && has_room
     }
 
-    /// Ends a ban; says whether there was one of exactly this subnet.
+    /// Ends a ban; returns whether there was one of exactly this subnet.
     pub fn unban(&mut self, subnet: &Subnet) -> bool {
         self.bans.remove(subnet).is_some()
     }
@@ -183,7 +183,7 @@ impl BanList {
         self.bans.iter().any(|(subnet, ban)| now < ban.until && subnet.has(address))
     }
 
-    /// The bans that have not ended, in Core's order; those that have are forgotten.
+    /// The bans that have not ended, in Core's order; expired ones are removed.
     pub fn list(&mut self, now: i64) -> Vec<(Subnet, Ban)> {
         self.bans.retain(|_, ban| now <= ban.until);
         self.bans.iter().map(|(subnet, ban)| (*subnet, *ban)).collect()

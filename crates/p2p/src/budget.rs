@@ -1,21 +1,21 @@
-//! How many bytes of blocks the node holds: counted by guards that travel with the bytes. And memory that came back.
-//! The network thread waits here for the node: for room, and for verdicts.
+//! Bytes of blocks held by the node, counted by guards that travel with the bytes; and a pool of returned buffers.
+//! The network thread waits here for the node: for space in the window, and for verdicts.
 
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Bytes of vectors that wait to be used again, at most.
+/// Maximum bytes of pooled buffers.
 const BUFFER_BYTES_MAX: usize = 16 << 20;
-/// New ones are as large as the next multiple of this, so that somewhat larger blocks fit, too.
+/// New buffers are a multiple of this size, so that somewhat larger blocks fit, too.
 const BUFFER_STEP_BYTES: usize = 512 << 10;
 
 /// The counter behind every [`Reservation`], shared with the network thread.
 #[derive(Default, Debug)]
 pub struct InFlightBudget {
     held_bytes: AtomicUsize,
-    /// Verdicts that the node has said.
+    /// Number of verdicts that the node has given.
     verdicts_said: AtomicUsize,
     /// Set by the network thread when it waits for the node: the next drop or verdict wakes it. In one order with `held_bytes`
     /// and `verdicts_said` (sequentially consistent): a drop sees that the thread waits, or the thread sees the drop's bytes
@@ -25,7 +25,7 @@ pub struct InFlightBudget {
     buffers: BufferPool,
 }
 
-/// Vectors of blocks that are done with, for the next ones: their pages are there already.
+/// Used buffers of blocks, for the next blocks: their pages are already mapped.
 #[derive(Clone, Default, Debug)]
 pub struct BufferPool(Arc<Mutex<Vec<Vec<u8>>>>);
 
@@ -34,7 +34,7 @@ impl BufferPool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a vector back. What waits longest is freed when there is too much.
+    /// Returns a buffer to the pool. If the pool is too large, the oldest buffer is freed.
     pub fn give(&self, bytes: Vec<u8>) {
         let mut buffers = self.lock();
         buffers.push(bytes);
@@ -43,14 +43,14 @@ impl BufferPool {
         }
     }
 
-    /// A vector of `bytes` bytes, whatever they are, in room for twice as many at most; the one that came back last, if
-    /// one fits.
+    /// A buffer of `bytes` bytes with arbitrary contents and at most twice that capacity: the most recently returned
+    /// one that fits, or a new one.
     pub(crate) fn take(&self, bytes: usize) -> Vec<u8> {
         let mut buffers = self.lock();
         let fits = |buffer: &Vec<u8>| buffer.capacity() >= bytes && buffer.capacity() / 2 <= bytes;
         let found = buffers.iter().rposition(fits).map(|at| buffers.remove(at));
         drop(buffers);
-        // Zeros from the allocator cost nothing until they are written over.
+        // Zeros from the allocator cost nothing until they are overwritten.
         let mut found = found.unwrap_or_else(|| vec![0; bytes.next_multiple_of(BUFFER_STEP_BYTES)]);
         found.resize(bytes, 0);
         found
@@ -58,24 +58,24 @@ impl BufferPool {
 }
 
 impl InFlightBudget {
-    /// Where vectors of blocks go when they are done with.
+    /// The pool for used buffers of blocks.
     pub(crate) fn buffers(&self) -> BufferPool {
         self.buffers.clone()
     }
 
-    /// Bytes held at this moment.
+    /// Bytes currently held.
     pub(crate) fn held_bytes(&self) -> usize {
         self.held_bytes.load(Ordering::SeqCst)
     }
 
-    /// The node has said a verdict, which is in the inbox of the network thread.
+    /// Records that the node gave a verdict, which is in the inbox of the network thread.
     pub(crate) fn verdict_said(&self) {
         self.verdicts_said.fetch_add(1, Ordering::SeqCst);
         self.wake_starved();
     }
 
-    /// The network thread waits for the node, having seen `seen_bytes` held and heard `heard_verdicts`: the next drop or
-    /// verdict wakes it, and one since then at once.
+    /// Records that the network thread waits for the node, after it saw `seen_bytes` held and `heard_verdicts`
+    /// verdicts: the next drop or verdict wakes it; if one has happened since, it wakes at once.
     pub(crate) fn wait_for_node(&self, seen_bytes: usize, heard_verdicts: usize) {
         self.starved.store(true, Ordering::SeqCst);
         if self.held_bytes() < seen_bytes || self.verdicts_said.load(Ordering::SeqCst) > heard_verdicts {
@@ -83,7 +83,7 @@ impl InFlightBudget {
         }
     }
 
-    /// The network thread does not wait for the node, or is gone.
+    /// Records that the network thread does not wait for the node, or has ended.
     pub(crate) fn wait_no_more(&self) {
         self.starved.store(false, Ordering::SeqCst);
     }
@@ -96,7 +96,7 @@ impl InFlightBudget {
         }
     }
 
-    /// What wakes the network thread; set once.
+    /// Sets the waker of the network thread; called once.
     pub(crate) fn set_waker(&self, waker: Waker) {
         let _ = self.waker.set(waker);
     }
@@ -108,7 +108,7 @@ impl InFlightBudget {
     }
 }
 
-/// Room in the download window, free again when this is dropped. Keep it as long as the block's memory.
+/// Space in the download window, released on drop. Keep it as long as the block's memory.
 #[derive(Debug)]
 #[must_use = "dropping it says that the block's memory is free"]
 pub struct Reservation {
@@ -117,17 +117,17 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// A guard of nothing, for blocks that came from elsewhere.
+    /// An empty guard, for blocks from another source.
     pub fn none() -> Reservation {
         Reservation { bytes: 0, budget: None }
     }
 
-    /// Where the vector of its block goes when it is done with.
+    /// The pool for the block's buffer after use.
     pub fn buffers(&self) -> BufferPool {
         self.budget.as_ref().map(|budget| budget.buffers()).unwrap_or_default()
     }
 
-    /// How many bytes this guard stands for.
+    /// Number of bytes that this guard holds.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -141,8 +141,8 @@ impl Drop for Reservation {
     }
 }
 
-/// Wakes a thread that polls the other end of a socket pair. A thread that was woken and has not looked yet
-/// is not woken again: many small orders cost one system call.
+/// Wakes a thread that polls the other end of a socket pair. A thread that was woken and has not read its inbox yet
+/// is not woken again: many small commands cost one system call.
 #[derive(Debug, Clone)]
 pub(crate) struct Waker(Arc<(AtomicBool, UnixStream)>);
 
@@ -152,7 +152,7 @@ impl Waker {
         Waker(Arc::new((AtomicBool::new(false), stream)))
     }
 
-    /// Wakes. A closed pipe means that the thread is gone, and then nothing is to be done.
+    /// Wakes the thread. A closed pipe means that the thread has ended; there is nothing to do then.
     pub(crate) fn wake(&self) {
         let (woken, stream) = &*self.0;
         if !woken.swap(true, Ordering::AcqRel) {
@@ -160,7 +160,7 @@ impl Waker {
         }
     }
 
-    /// The thread looks now: whatever is put into its inbox from here on wakes it again.
+    /// Records that the thread reads its inbox now: whatever is added afterwards wakes it again.
     pub(crate) fn looks(&self) {
         self.0.0.store(false, Ordering::Release);
     }

@@ -1,36 +1,39 @@
-//! The download scheduler: which block is asked of which peer, and which peer is disconnected.
+//! The download scheduler: which block is requested from which peer, and which peer is disconnected.
 //!
-//! In: the blocks wanted, in chain order; who can serve them; what arrived, and the time.
+//! In: the missing blocks in chain order; the peers that can serve them; arrived blocks, and the time.
 //! Out: requests, and peers to disconnect with the reason.
 //!
-//! - The lowest block that no peer was asked for goes to the peer that is expected to deliver it first.
-//! - Nothing is asked for that lies `window_count` above the lowest block that has not arrived, nor so
-//!   much that the bytes held and those expected exceed `window_bytes`; but that lowest block always is, if the
-//!   node has done with what came: everything in the window may stand on it.
-//! - A peer has as many requests in flight as it can answer in [`HORIZON`] (or two round trips, if they
-//!   are longer) at the speed it shows: [`IN_FLIGHT_COUNT_MIN`] to [`IN_FLIGHT_COUNT_MAX`]. Until its speed is known these are
-//!   [`IN_FLIGHT_COUNT_START`] and one more for each block that came, so they double with each round trip (slow start, Jacobson
-//!   1988): a slow line does not begin with a queue of many seconds.
-//! - A peer that owes blocks and sent nothing useful for [`QUIET_AFTER`] and two round trips is quiet: what it owes is asked of
-//!   others ([`repeat`]) and takes no room, and nothing more is asked of it but the lowest block.
-//! - When a peer could deliver more, but everything in the window is in flight, it is asked for what slower ones owe and it
-//!   would deliver in less than half of their time, lowest first ([`repeat`]): the slowest line holds up neither the window nor
-//!   the end of a download. (End game, Cohen 2003.)
-//! - A lowest block that is held up all the same is asked of another peer too after [`REPEAT_AFTER`], or four times what the
-//!   other would need; of one more each [`THIRD_AFTER`] while all who were asked hold it up. After the stall timeout (2 s, doubled with each peer
-//!   disconnected up to 64 s, times 0.85 with each block stored) a peer that holds it up is disconnected, unless its speed is at
-//!   least half the others' mean or theirs is not known, or it was named by a person.
-//! - A peer that connected to us is asked only for what no peer has that we connected to and may still ask:
-//!   any host can connect to us. Source: Core prefers outbound peers, too (`m_num_preferred_download_peers`).
-//!   When one that we connected to can give it, it is asked for all that they owe and have not begun to deliver
-//!   ([`REPEAT_AFTER`]); what they give is taken all the same.
-//! - A peer's speed is that of blocks that were asked for; whatever else it sends makes it no faster.
-//! - What a peer says that it lacks, and all below, is not asked of it for [`LACKS_MIN`], doubled up to [`LACKS_MAX`].
-//! - A peer slower than a quarter of the others' mean for [`SLOW_AFTER`] is disconnected, one at a time, if
-//!   another can take its place and [`DOWNLOAD_PEER_COUNT_MIN`] remain.
-//! - The only peer with requests in flight is never disconnected for being slow: only when no byte came for 10 min.
+//! - The lowest block that was not requested yet goes to the peer that is expected to deliver it first.
+//! - A block is requested only if it is less than `window_count` above the lowest missing block, and if the bytes
+//!   held plus those expected stay within `window_bytes`. The lowest missing block itself is always requested once
+//!   the node has processed all arrived blocks: everything in the window may build on it.
+//! - A peer has as many requests in flight as it can answer in [`HORIZON`] (or two round trips, if they are longer)
+//!   at its measured speed: [`IN_FLIGHT_COUNT_MIN`] to [`IN_FLIGHT_COUNT_MAX`]. Until its speed is known, the limit
+//!   is [`IN_FLIGHT_COUNT_START`] plus one for each arrived block, so it doubles with each round trip (slow start,
+//!   Jacobson 1988): a slow line does not begin with a queue of many seconds.
+//! - A peer with requests in flight that sent nothing useful for [`QUIET_AFTER`] and two round trips is quiet: its
+//!   blocks are also requested from others ([`repeat`]) and take no space in the window, and it gets no new requests
+//!   except for the lowest block.
+//! - If a peer could deliver more, but everything in the window is in flight, it also gets requests that are in
+//!   flight from slower peers, lowest first, if it would deliver them in less than half of their time ([`repeat`]):
+//!   the slowest line delays neither the window nor the end of a download. (End game, Cohen 2003.)
+//! - If the lowest block still stalls, it is requested from a second peer after [`REPEAT_AFTER`], or after four times
+//!   the time that this peer would need; and from one more each [`THIRD_AFTER`] while all of them stall. After the
+//!   stall timeout (2 s, doubled up to 64 s with each peer disconnected, times 0.85 with each block stored) the
+//!   stalling peer is disconnected, unless the user named it, its speed is at least half the mean of the others, or
+//!   their speed is unknown.
+//! - An inbound peer gets a request only if no outbound peer that may get requests has the block: any host can
+//!   connect to us. Source: Core prefers outbound peers, too (`m_num_preferred_download_peers`). Once an outbound
+//!   peer can serve them, it gets all requests that inbound peers have not begun to answer ([`REPEAT_AFTER`]); blocks
+//!   from the inbound peers are still accepted.
+//! - The speed of a peer counts only requested blocks; other messages do not raise it.
+//! - After `notfound`, that block and all below are not requested from the peer for [`LACKS_MIN`], doubled up to
+//!   [`LACKS_MAX`].
+//! - A peer slower than a quarter of the others' mean for [`SLOW_AFTER`] is disconnected, one at a time, if another
+//!   can replace it and [`DOWNLOAD_PEER_COUNT_MIN`] remain.
+//! - The only peer with requests in flight is never disconnected for being slow: only if no byte arrived for 10 min.
 //!
-//! Absent on purpose: what a block is, and whether it is good.
+//! Absent on purpose: the contents and validity of blocks.
 
 mod link;
 mod list;
@@ -45,145 +48,148 @@ use primitives::{BlockHash, Height};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-/// Requests in flight of a peer that has given nothing. Core asks each for 16 (`MAX_BLOCKS_IN_TRANSIT_PER_PEER`): on a line of
-/// 1 Mbit/s these take 13 s where blocks have 100 kB, and fill a window that faster lines could use.
+/// Requests in flight of a peer that has delivered nothing. Core requests 16 from each peer
+/// (`MAX_BLOCKS_IN_TRANSIT_PER_PEER`): on a line of 1 Mbit/s these take 13 s if blocks have 100 kB, and fill a window
+/// that faster lines could use.
 pub const IN_FLIGHT_COUNT_START: usize = 4;
-/// A slow peer still has one block coming and one behind it.
+/// A slow peer still has one block in transfer and one queued.
 pub const IN_FLIGHT_COUNT_MIN: usize = 2;
-/// Enough for 10,000 blocks a second at 50 ms: the chain's first years have blocks of 250 bytes.
+/// Enough for 10,000 blocks a second at 50 ms: blocks of the chain's first years have 250 bytes.
 pub const IN_FLIGHT_COUNT_MAX: usize = 512;
-/// A peer's requests in flight are what it delivers in this time.
+/// A peer's requests in flight are the blocks that it delivers in this time.
 pub const HORIZON: Duration = Duration::from_secs(1);
 /// How often speeds are measured.
 pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
-/// A block that is held up is asked of a second peer after this time.
+/// A stalling block is requested from a second peer after this time.
 pub const REPEAT_AFTER: Duration = Duration::from_secs(1);
-/// A block that two peers hold up is asked of a third after this time, and so on.
+/// A block for which two peers stall is requested from a third after this time, and so on.
 pub const THIRD_AFTER: Duration = Duration::from_secs(10);
-/// What a peer said that it lacks is not asked of it again for this time at first.
+/// First time for which a block is not requested again after `notfound`.
 pub const LACKS_MIN: Duration = Duration::from_secs(1);
-/// And for this time at most.
+/// Maximum of that time.
 pub const LACKS_MAX: Duration = Duration::from_secs(600);
-/// How many of the lowest blocks are asked a second time at once.
+/// Maximum number of the lowest blocks that are requested from a second peer at once.
 pub const REPEAT_COUNT_MAX: usize = 16;
-/// First and least stall timeout. Source: Core's `BLOCK_STALLING_TIMEOUT_DEFAULT`.
+/// First and shortest stall timeout. Source: Core's `BLOCK_STALLING_TIMEOUT_DEFAULT`.
 pub const STALL_TIMEOUT_MIN: Duration = Duration::from_secs(2);
-/// Greatest stall timeout. Source: Core's `BLOCK_STALLING_TIMEOUT_MAX`.
+/// Longest stall timeout. Source: Core's `BLOCK_STALLING_TIMEOUT_MAX`.
 pub const STALL_TIMEOUT_MAX: Duration = Duration::from_secs(64);
-/// A peer that has requests in flight and completes none for this time, and half of it again for each
-/// other peer that downloads, is disconnected. Source: Core's `BLOCK_DOWNLOAD_TIMEOUT_BASE`.
+/// A peer with requests in flight that completes no block for this time, plus half of it for each other downloading
+/// peer, is disconnected. Source: Core's `BLOCK_DOWNLOAD_TIMEOUT_BASE`.
 pub const BLOCK_TIMEOUT: Duration = Duration::from_secs(600);
-/// A peer is slow when the others' mean is more than this many times its speed.
+/// A peer is slow if the others' mean speed is more than this many times its own.
 pub const SLOW_FACTOR: u64 = 4;
-/// How long a peer must be slow to be disconnected.
+/// How long a peer must be slow before it is disconnected.
 pub const SLOW_AFTER: Duration = Duration::from_secs(30);
-/// How many peers that download are always kept.
+/// Number of downloading peers that are always kept.
 pub const DOWNLOAD_PEER_COUNT_MIN: usize = 2;
-/// A peer with only its last blocks is asked down to this depth below its best: two for races.
+/// Blocks are requested from a pruned peer down to this depth below its best block; two blocks are left out for races.
 /// Source: Core's `NODE_NETWORK_LIMITED_MIN_BLOCKS` less two.
 pub const LIMITED_DEPTH_MAX: u32 = 286;
 
-/// A block that a peer was asked for and did not deliver for this time is overdue. Core waits for 10 minutes and more
-/// ([`BLOCK_TIMEOUT`]); this much less so that what one peer announces alone holds up the end of a sync for two minutes at most.
+/// Delivery timeout: a requested block that a peer has not delivered after this time is overdue. Core waits at least
+/// 10 minutes ([`BLOCK_TIMEOUT`]); with this shorter time, a block that only one peer announces delays the end of a
+/// sync by at most two minutes.
 pub const DELIVERY_TIMEOUT: Duration = Duration::from_secs(90);
-/// While it sends that block faster than this, in bytes a second, only [`BLOCK_TIMEOUT`] counts. A chain grows by blocks of 2 MB
-/// or so in 600 s: what is slower than this never brings a node to the tip, and only its say is lost, not what it sends.
+/// Minimum rate of delivery in bytes a second. While a peer sends an overdue block faster than this, only
+/// [`BLOCK_TIMEOUT`] applies. A chain grows by blocks of about 2 MB in 600 s: a slower peer never brings a node to
+/// the tip. Its announcements no longer count, but its blocks are still accepted.
 pub const DELIVERY_RATE_MIN: f64 = 4000.0;
-/// A peer that owes blocks is quiet when for this time, and two round trips, it completed none and sent less than
-/// [`DELIVERY_RATE_MIN`].
+/// A peer with requests in flight is quiet if for this time, and two round trips, it completed no block and sent less
+/// than [`DELIVERY_RATE_MIN`].
 pub const QUIET_AFTER: Duration = Duration::from_secs(1);
-/// How often it is seen whether an idle peer is asked for what slower ones owe.
+/// Interval between checks whether an idle peer can take requests from slower ones.
 pub const TAKE_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Size that is assumed of blocks before the first arrives.
+/// Assumed size of a block before the first one arrives.
 const BLOCK_BYTES_START: f64 = 100_000.0;
-/// How far the window goes.
+/// Limits of the download window.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes held and expected, at most.
+    /// Maximum of bytes held and expected.
     pub window_bytes: usize,
-    /// Blocks beyond the lowest that has not arrived.
+    /// Maximum number of blocks beyond the lowest missing one.
     pub window_count: usize,
 }
 
-/// How a peer came to be one.
+/// How a peer was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A person named it: it is never disconnected for being slow.
+    /// The user named it: it is never disconnected for being slow.
     Named,
-    /// We sought it.
+    /// An automatic outbound peer.
     Sought,
-    /// It connected to us.
+    /// An inbound peer.
     Inbound,
 }
 
-/// What of the list a peer can serve.
+/// The part of a list that a peer can serve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// How many blocks of the start of the list it has.
+    /// It has this many blocks from the start of the list.
     pub count: usize,
-    /// And of those only from this height on.
+    /// It has only blocks from this height on.
     pub height_min: Height,
 }
 
-/// What an arrived block is.
+/// Kind of an arrived block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// Asked for and wanted: it goes to the node.
+    /// Requested and still missing: it goes to the node.
     Wanted(Want),
-    /// Asked of this peer, and given by another.
+    /// Requested from this peer, and already delivered by another.
     Twice,
-    /// Asked of this peer, and on no chain that is wanted now: another may build on it.
+    /// Requested from this peer, but no longer on a chain to download: another block may build on it.
     Late,
-    /// Never asked of this peer.
+    /// Never requested from this peer.
     Unasked,
 }
 
-/// When a peer sends the lowest block that has not arrived.
+/// Position of the lowest missing block in a peer's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It is what it sends next; or no peer was asked for it, and then any peer may free a place.
+    /// The peer sends it next; or it was not requested yet, and any peer may free space for it.
     Next,
-    /// After others that it was asked for.
+    /// After other requested blocks.
     Queued,
-    /// Others were asked for it.
+    /// It was requested from other peers.
     Elsewhere,
 }
 
 #[derive(Debug)]
 struct Request {
     want: Want,
-    /// When it was first asked for.
+    /// When it was first requested.
     asked_at: Duration,
-    /// Who was asked, in order.
+    /// The peers that it was requested from, in order.
     owners: Vec<PeerId>,
 }
 
 /// The scheduler.
 #[derive(Debug)]
 pub struct Download {
-    /// One for each chain that peers have, the preferred first.
+    /// One list for each chain of the peers, the preferred chain first.
     lists: Vec<List>,
     requests: HashMap<BlockHash, Request>,
-    /// Handed to the node, no verdict yet: who sent it, and its bytes.
+    /// Blocks passed to the node without a verdict yet: the sending peer, and their size in bytes.
     unjudged: HashMap<BlockHash, (PeerId, usize)>,
     unjudged_bytes: usize,
     links: BTreeMap<PeerId, Link>,
     version: u64,
-    /// Mean of the sizes of blocks that came of late, and of how many it is made.
+    /// Mean size of recent blocks, and the number of blocks in it.
     block_bytes: f64,
     arrived_count: u32,
     stall_timeout: Duration,
     sampled_at: Duration,
-    /// Nothing was read for a time since then.
+    /// Reading was paused since the last sample.
     was_paused: bool,
     slow_checked_at: Duration,
     window_full: bool,
-    /// A peer that we connected to may be able to give what those owe that connected to us.
+    /// An outbound peer may be able to serve requests of inbound peers.
     may_take_over: bool,
-    /// The lowest block of the preferred list that has not arrived, since it is that.
+    /// The lowest missing block of the preferred list, and since when it is the lowest.
     head: Option<(BlockHash, Duration)>,
-    /// When it was last seen what idle peers can take from slower ones.
+    /// When idle peers last took requests from slower ones.
     taken_at: Duration,
 }
 
@@ -211,13 +217,13 @@ impl Default for Download {
 }
 
 impl Download {
-    // What is wanted.
+    // Lists of missing blocks.
 
-    /// Replaces the lists: each has blocks of one chain, lowest first; the preferred chain comes first.
+    /// Replaces the lists: each has the blocks of one chain, lowest first; the preferred chain comes first.
     pub fn want(&mut self, lists: Vec<Vec<Want>>) {
-        // A list that ends where one did before is all there is: there is no more of it to ask for.
+        // A list with the same end as an earlier one is complete: it has no further blocks.
         let said: Vec<_> = self.lists.iter().filter(|list| list.more_said).filter_map(List::last).collect();
-        // So is a block that is held up: whoever changes what is wanted gives nobody more time for it.
+        // The time of a stalling block is kept, too: new lists do not restart it.
         let held: Vec<_> = self.lists.iter().filter_map(|list| list.held_up).collect();
         self.lists.clear();
         for blocks in lists {
@@ -247,7 +253,7 @@ impl Download {
         self.version
     }
 
-    /// How many lists there are.
+    /// Number of lists.
     pub fn list_count(&self) -> usize {
         self.lists.len()
     }
@@ -262,7 +268,7 @@ impl Download {
         self.lists.get(list)?.at(place)
     }
 
-    /// Whether few blocks of a list are left to ask for: true once for each.
+    /// Whether few blocks of a list are left to request: true once for each list.
     pub fn wants_more(&mut self) -> bool {
         let mut few = false;
         for list in self.lists.iter_mut().filter(|list| !list.more_said) {
@@ -276,15 +282,16 @@ impl Download {
         self.lists.iter_mut().for_each(|list| list.set(hash, state));
     }
 
-    // Who can serve.
+    // Peers.
 
-    /// A peer whose blocks may be asked for. `received_bytes` is the counter that [`Download::sample`] will see.
+    /// Adds a peer that blocks may be requested from. `received_bytes` is the counter that [`Download::sample`] will
+    /// get.
     pub fn add_peer(&mut self, peer: PeerId, source: Source, received_bytes: u64, now: Duration) {
         let link = Link::new(source, received_bytes, now);
         self.links.insert(peer, link);
     }
 
-    /// Says on which of the present lists a peer's chain is, and what of it the peer has.
+    /// Sets the list of a peer's chain, and the part of it that the peer has.
     pub fn set_reach(&mut self, peer: PeerId, list: usize, reach: Reach) {
         if let Some(link) = self.links.get_mut(&peer) {
             (link.list, link.reach, link.is_reach_known) = (list, reach, true);
@@ -292,8 +299,8 @@ impl Download {
         }
     }
 
-    /// What peers that connected to us owe, and one that we connected to can give, is asked for anew: of the latter, for
-    /// then no other comes into question. They still owe it: what they give all the same is taken.
+    /// Requests the blocks in flight from inbound peers again if an outbound peer can serve them: from the latter,
+    /// because then no inbound peer is considered. Blocks that the inbound peers still send are accepted.
     fn take_over(&mut self, now: Duration) {
         if !std::mem::take(&mut self.may_take_over) {
             return;
@@ -319,7 +326,7 @@ impl Download {
         }
     }
 
-    /// A peer is gone: what it was asked for is asked of others.
+    /// Removes a disconnected peer: its requests go to others.
     pub fn remove_peer(&mut self, peer: PeerId) {
         let Some(link) = self.links.remove(&peer) else { return };
         self.lists.iter_mut().for_each(|list| list.forget_held_up(|head| link.in_flight.contains(head)));
@@ -337,9 +344,9 @@ impl Download {
         }
     }
 
-    // What is asked.
+    // Requests.
 
-    /// Chooses what is asked of whom now.
+    /// Assigns requests to peers.
     pub fn assign(&mut self, held_bytes: usize, limits: Limits, now: Duration) -> Vec<(PeerId, Vec<Want>)> {
         let mut out: BTreeMap<PeerId, Vec<Want>> = BTreeMap::new();
         self.window_full = false;
@@ -357,7 +364,7 @@ impl Download {
         out.into_iter().collect()
     }
 
-    /// Asks for blocks of one list; whether anything was asked for.
+    /// Requests blocks of one list; returns whether it requested any.
     fn assign_list(
         &mut self,
         list: usize,
@@ -385,7 +392,7 @@ impl Download {
             let want = self.lists[list].at(place).expect("what is to be asked for is in the list");
             let owners = self.requests.get(&want.hash).map_or_else(Vec::new, |request| request.owners.clone());
             let Some(peer) = self.soonest(list, place, &owners) else { continue };
-            // What quiet peers owed is on its way again.
+            // A block of quiet peers is on its way again.
             *quiet_count = quiet_count.saturating_sub(usize::from(!owners.is_empty()));
             self.set_state(&want.hash, WantState::Requested);
             self.add_owner(want, peer, now);
@@ -395,22 +402,22 @@ impl Download {
         asked
     }
 
-    /// Whether a peer was asked for this block and has not delivered it, or the node has it and has not judged it.
+    /// Whether the block is in flight, or has no verdict yet.
     pub fn is_asked(&self, hash: &BlockHash) -> bool {
         self.requests.contains_key(hash) || self.unjudged.contains_key(hash)
     }
 
-    /// Whether the node has done with every block that came.
+    /// Whether the node has processed every arrived block.
     pub fn node_waits(&self) -> bool {
         self.unjudged.is_empty()
     }
 
-    /// Bytes of the blocks that came and that the node has not done with.
+    /// Bytes of the arrived blocks that the node has not processed.
     pub fn unjudged_bytes(&self) -> usize {
         self.unjudged_bytes
     }
 
-    /// Mean size of the blocks that came of late.
+    /// Mean size of recent blocks.
     pub fn mean_block_bytes(&self) -> usize {
         self.block_bytes as usize
     }
@@ -420,16 +427,16 @@ impl Download {
         held_bytes as f64 + expected <= limits.window_bytes as f64
     }
 
-    /// A peer is asked for a block, be it the first that is or one more.
+    /// Adds a request for a block to a peer: the first one, or a repeated one.
     fn add_owner(&mut self, want: Want, peer: PeerId, now: Duration) {
         let request = self.requests.entry(want.hash);
         request.or_insert_with(|| Request { want, asked_at: now, owners: Vec::new() }).owners.push(peer);
         self.links.get_mut(&peer).expect("chosen among the links").ask(want.hash, now);
     }
 
-    /// The peer that has the block and is expected to deliver it first, if one has a free place;
-    /// for the lowest block there is always a place, for everything else waits for it. A peer that connected to us
-    /// comes into question only where no other has the block.
+    /// The peer that has the block, has a free request slot, and is expected to deliver it first.
+    /// The lowest block does not need a free slot, because everything else waits for it. An inbound peer is
+    /// considered only if no other peer has the block.
     fn soonest(&self, list: usize, place: usize, except: &[PeerId]) -> Option<PeerId> {
         let height = self.lists[list].at(place)?.height;
         let first = self.lists[list].first_open();
@@ -445,14 +452,14 @@ impl Download {
             .map(|(id, _)| *id)
     }
 
-    /// Whether a block of this peer waits for the node's verdict.
+    /// Whether a block of this peer has no verdict yet.
     pub fn is_judging(&self, peer: PeerId) -> bool {
         self.unjudged.values().any(|(of, _)| *of == peer)
     }
 
-    // What came.
+    // Arrivals.
 
-    /// A block that was not asked for goes to the node all the same; `false` where the node has it already.
+    /// Records an unsolicited block, which goes to the node all the same; `false` if the node has it already.
     pub fn taken_unasked(&mut self, peer: PeerId, hash: &BlockHash, bytes: usize) -> bool {
         if self.unjudged.contains_key(hash) {
             return false;
@@ -475,7 +482,7 @@ impl Download {
         Some(peer)
     }
 
-    /// A block came from `peer`.
+    /// Records a block that arrived from `peer`.
     pub fn arrived(&mut self, peer: PeerId, hash: &BlockHash, bytes: usize, now: Duration) -> Arrival {
         let Some(link) = self.links.get_mut(&peer) else { return Arrival::Unasked };
         if !link.answered(hash, now) {
@@ -496,7 +503,7 @@ impl Download {
         Arrival::Wanted(want)
     }
 
-    /// `peer` says that it does not have a block: it is taken for pruned up to there, for a while.
+    /// Records a `notfound` of `peer`: for a while the peer counts as pruned up to that block.
     pub fn not_found(&mut self, peer: PeerId, hash: &BlockHash, now: Duration) {
         let Some(link) = self.links.get_mut(&peer) else { return };
         if !link.answered(hash, now) {
@@ -508,14 +515,14 @@ impl Download {
         self.disown(peer, hash);
     }
 
-    /// `peer` gave what is no block of this height: it is taken to lack it for a while.
+    /// `peer` sent bytes that are not the block of this height: for a while it counts as lacking that block.
     pub fn lacks(&mut self, peer: PeerId, height: Height, now: Duration) {
         if let Some(link) = self.links.get_mut(&peer) {
             link.lacks(height, now);
         }
     }
 
-    /// The node stored a block (or refused it for ever): it is not asked for again. Returns who sent it.
+    /// The node stored a block (or refused it permanently): it is not requested again. Returns the peer that sent it.
     pub fn judged(&mut self, hash: &BlockHash) -> Option<PeerId> {
         let peer = self.end_judging(hash)?;
         let shorter = self.stall_timeout.mul_f64(0.85);
@@ -523,7 +530,7 @@ impl Download {
         Some(peer)
     }
 
-    /// The body of a block was bad: it is asked for again. Returns who sent it.
+    /// The body of a block was invalid: it is requested again. Returns the peer that sent it.
     pub fn bad_body(&mut self, hash: &BlockHash) -> Option<PeerId> {
         let peer = self.end_judging(hash)?;
         self.set_state(hash, WantState::Missing);
@@ -532,8 +539,8 @@ impl Download {
 
     // The clock.
 
-    /// Measures speeds, by counters of the bytes of blocks that came. `paused` says that nothing was read for a time since
-    /// the last call, because the node is behind.
+    /// Measures speeds from counters of received block bytes. `paused`: reading was paused for a time since the last
+    /// call because the node was behind.
     pub fn sample(
         &mut self,
         paused: bool,

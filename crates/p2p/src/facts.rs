@@ -1,85 +1,85 @@
-//! What the network knows of itself: the facts by which a sync says why it goes on, or does not.
+//! State of the network that explains the progress of a sync, or the lack of it.
 //!
-//! Plain data, made ten times a second ([`crate::Progress::facts`]); the sentences are made of it elsewhere.
+//! Plain data, made ten times a second ([`crate::Progress::facts`]); another crate makes sentences of it.
 //!
-//! Absent on purpose: what to do about it, and what was before ([`crate::Progress`] has counters since the start).
+//! Absent on purpose: reactions, and history ([`crate::Progress`] has counters since the start).
 
 use crate::names::{PeerId, Want};
 use crate::trouble::Trouble;
 use primitives::{Height, Work};
 use std::time::Duration;
 
-/// What the network knows of itself at one moment.
+/// State of the network at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkFacts {
-    /// A person wants no connections at the moment (`setnetworkactive false`).
+    /// The user has turned the network off (`setnetworkactive false`).
     pub is_off: bool,
-    /// Connections that we make.
+    /// Outbound connection attempts.
     pub dials: DialFacts,
     /// Peers that are connected.
     pub peers: PeerFacts,
-    /// The lowest block that is wanted and not there; `None` where none is wanted, or it could come as soon as there is room for it.
+    /// The lowest missing block; `None` if no block is missing, or if it is requested once there is space for it.
     pub waits_for: Option<BlockWait>,
 }
 
-/// Connections that we make, and why they fail.
+/// Outbound connection attempts, and why they fail.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DialFacts {
-    /// Peers that a person named, by `--connect`, `--addnode` or a call.
+    /// Peers that the user named, by `--connect`, `--addnode` or a call.
     pub named_count: usize,
-    /// Whether peers are sought besides.
+    /// Whether other peers are sought as well.
     pub is_automatic: bool,
-    /// Addresses that are known of peers.
+    /// Known addresses of peers.
     pub known_count: usize,
-    /// Connections that were begun, since the start.
+    /// Connection attempts since the start.
     pub begun_count: u64,
-    /// Of those, connections that were made: 0 says that no dial has succeeded so far.
+    /// Successful connections among them: 0 means that no attempt has succeeded so far.
     pub made_count: u64,
-    /// Connections that are being made now.
+    /// Connection attempts in progress.
     pub open_count: usize,
-    /// Names that are being looked up now.
+    /// Name lookups in progress.
     pub lookup_count: usize,
-    /// Why connections fail now, what was met most first: see [`crate::trouble`].
+    /// Why connections fail now, the most frequent error first: see [`crate::trouble`].
     pub troubles: Vec<Trouble>,
 }
 
 impl DialFacts {
-    /// Whether any connection that we began was made so far.
+    /// Whether any outbound connection has succeeded so far.
     pub fn has_connected(&self) -> bool {
         self.made_count > 0
     }
 }
 
-/// Peers that are connected, those that connected to us too.
+/// Connected peers, inbound ones included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeerFacts {
     /// All connections.
     pub connected_count: usize,
-    /// Of those, with a handshake that is done.
+    /// Connections with a finished handshake.
     pub handshaked_count: usize,
-    /// Of those, peers that have answered with headers, none included.
+    /// Of those, peers that have answered with a headers message, even an empty one.
     pub headers_count: usize,
-    /// Peers with a handshake that offer blocks with witnesses: all, or their last ones.
+    /// Peers with a finished handshake that serve blocks with witnesses: all blocks, or the last ones.
     pub serving_count: usize,
-    /// Of those, peers that offer their last blocks alone (`NODE_NETWORK_LIMITED`).
+    /// Of those, peers that serve only their last blocks (`NODE_NETWORK_LIMITED`).
     pub pruned_count: usize,
-    /// The lowest height that one of the pruned peers serves; `None` before one has told its chain.
+    /// The lowest height that one of the pruned peers serves; `None` before one has sent its chain.
     pub pruned_from: Option<Height>,
-    /// The end of the chain of most work that a peer told of.
+    /// The end of the chain with most work that a peer has sent.
     pub best: Option<ChainEnd>,
 }
 
 impl PeerFacts {
-    /// Whether there are peers that offer blocks, and all of them only their last ones.
+    /// Whether there are peers that serve blocks, and all of them are pruned.
     pub fn are_all_pruned(&self) -> bool {
         self.pruned_count > 0 && self.pruned_count == self.serving_count
     }
 }
 
-/// The end of a peer's chain, as far as the peer told it.
+/// The end of a peer's chain, as far as the peer has sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChainEnd {
-    /// Who told it.
+    /// The peer that sent it.
     pub peer: PeerId,
     /// Its height.
     pub height: Height,
@@ -89,13 +89,13 @@ pub struct ChainEnd {
     pub is_below_minimum: bool,
 }
 
-/// The lowest block that is wanted and not there.
+/// The lowest missing block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockWait {
     /// The block.
     pub want: Want,
-    /// Who was asked for it first, and where that peer is; `None`: no connected peer has it to give.
+    /// The peer that it was first requested from, and its address; `None`: no connected peer can serve it.
     pub peer: Option<(PeerId, String)>,
-    /// For how long it has been asked for; where no peer has it, for how long it has been the lowest.
+    /// Time since it was first requested; if no peer has it, time since it is the lowest.
     pub time: Duration,
 }

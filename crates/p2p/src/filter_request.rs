@@ -1,22 +1,22 @@
-//! What a peer asks for of compact block filters, once it is found in order, and how it is read.
+//! A validated request of a peer for compact block filters, and how its answer is read.
 //!
-//! Filters are read in pieces of [`READ_BYTES_MAX`] bytes, so that a thousand of them never wait in memory; hashes and
-//! checkpoints are one message. Where one is not indexed the answer ends there; nothing is said where the last one is not,
-//! as in Core.
+//! Filters are read in pieces of [`READ_BYTES_MAX`] bytes, so that a thousand of them never wait in memory; hashes
+//! and checkpoints are one message. An answer ends at the first filter that is not indexed; as in Core, there is no
+//! answer if the last one is not indexed.
 //! Source: BIP-0157; Bitcoin Core b88bffe, `ProcessGetCFilters`, `ProcessGetCFHeaders`, `ProcessGetCFCheckPt`.
 
 use crate::chain::ChainView;
 use crate::wire::{Command, cfcheckpt, cfheaders, cfilter};
 use primitives::{BlockHash, Hash256, Height};
 
-/// The one filter type that there is.
+/// The only filter type.
 pub const BASIC: u8 = 0;
 /// Blocks from one checkpoint to the next. Source: `CFCHECKPT_INTERVAL`.
 pub const CHECKPOINT_INTERVAL: u32 = 1000;
-/// Filters are read for one peer until they have this many bytes.
+/// Bytes after which reading filters for one peer pauses.
 pub const READ_BYTES_MAX: usize = 1_000_000;
 
-/// The last block that a peer asks about.
+/// The last block of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
     /// Its height.
@@ -25,7 +25,7 @@ pub struct Stop {
     pub hash: BlockHash,
 }
 
-/// A request that is in order.
+/// A valid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterRequest {
     /// The filters from `next` on; `is_begun` once some of them were read.
@@ -34,7 +34,7 @@ pub enum FilterRequest {
         next: Height,
         /// The last block.
         stop: Stop,
-        /// Whether filters below `next` were asked for too, and read.
+        /// Whether filters below `next` were part of the request, and are read.
         is_begun: bool,
     },
     /// The hashes of the filters from `start` on, with the filter header before them.
@@ -51,11 +51,11 @@ pub enum FilterRequest {
     },
 }
 
-/// Messages that were read, and what is left to be read.
+/// The messages read, and the rest of the request.
 pub(crate) type Read = (Vec<(Command, Vec<u8>)>, Option<FilterRequest>);
 
 impl FilterRequest {
-    /// Reads the next messages of the answer, at least one if there is one.
+    /// Reads the next messages of the answer, at least one if there are any.
     pub(crate) fn read(&self, chain: &dyn ChainView) -> Read {
         match *self {
             FilterRequest::Filters { next, stop, is_begun } => read_filters(chain, next, stop, is_begun),

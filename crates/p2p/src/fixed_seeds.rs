@@ -1,23 +1,24 @@
-//! Fixed seeds: addresses of nodes for the day when no DNS seed answers.
+//! Fixed seeds: addresses of nodes, used if no DNS seed answers.
 //!
 //! Record:  network u8 | length u8 | address | port u16 BE, as in BIP-0155
 //!
 //! Source: Bitcoin Core b88bffe, chainparamsseeds.h: its records of IPv4, IPv6 and Tor, byte by byte and in its order.
-//! Absent on purpose: I2P and CJDNS, which no connection is made to; regtest and custom signets, which have none.
+//! Absent on purpose: I2P and CJDNS, which are not supported; regtest and custom signets, for which Core has no
+//! seeds.
 
 use crate::wire::{NetAddress, PeerAddress};
 use primitives::Reader;
 
-/// Of the main network.
+/// Fixed seeds of mainnet.
 pub const MAIN: &[u8] = include_bytes!("fixed_seeds/main.bin");
-/// Of the third test network.
+/// Fixed seeds of testnet3.
 pub const TEST: &[u8] = include_bytes!("fixed_seeds/test.bin");
-/// Of the fourth test network.
+/// Fixed seeds of testnet4.
 pub const TESTNET4: &[u8] = include_bytes!("fixed_seeds/testnet4.bin");
-/// Of the default signet.
+/// Fixed seeds of the default signet.
 pub const SIGNET: &[u8] = include_bytes!("fixed_seeds/signet.bin");
 
-/// The addresses of such records; what follows a record that cannot be read is left out.
+/// Parses records; stops at the first record that is not valid.
 pub fn parse(records: &[u8]) -> Vec<PeerAddress> {
     let mut reader = Reader::new(records);
     std::iter::from_fn(|| next(&mut reader)).collect()

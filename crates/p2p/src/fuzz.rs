@@ -1,6 +1,6 @@
-//! Entrances for fuzzing: any bytes at all, as a wire, a file or a peer would give them.
+//! Entry points for fuzzing: arbitrary bytes as input from the wire, a file or a peer.
 //!
-//! Nothing here is part of the interface. What must hold: no panic, no memory beyond what the settings allow.
+//! Not part of the interface. Required: no panic, and no memory beyond the limits of the settings.
 
 mod peer;
 
@@ -25,7 +25,7 @@ const NETWORK: NetworkParams = NetworkParams {
     ..REGTEST
 };
 
-/// Gives `data` to every parser of foreign bytes; what parses must come back the same when written.
+/// Feeds `data` to every parser of untrusted bytes; parsed values must serialize to the same bytes.
 pub fn fuzz_codec(data: &[u8]) {
     for command in Command::ALL.iter().copied().chain([Command::Other]) {
         if let Ok(message) = Message::parse(command, data) {
@@ -58,7 +58,7 @@ pub fn fuzz_codec(data: &[u8]) {
         Transport::responder(NETWORK.magic, &mut rng),
     ];
     transports.into_iter().for_each(|transport| feed(transport, data));
-    // Handshakes take longer than all else: one input in eight has them.
+    // Handshakes take longer than everything else: one input in eight has them.
     if let Some((&at, payload)) = data.split_first()
         && at % 8 == 7
     {
@@ -66,7 +66,8 @@ pub fn fuzz_codec(data: &[u8]) {
     }
 }
 
-/// Gives `data` to the reader of a proxy's answers, for hosts of each kind: it ends, and reads no more than is there.
+/// Feeds `data` to the parser of a proxy's answers, for hosts of each kind: it terminates, and reads only available
+/// bytes.
 pub fn fuzz_socks5(data: &[u8]) {
     let hosts = [
         socks5::Host::Name("host".to_owned()),
@@ -82,10 +83,10 @@ pub fn fuzz_socks5(data: &[u8]) {
     }
 }
 
-/// Payload of an encrypted message; more would only take time.
+/// Maximum payload of an encrypted message; more would only take time.
 const V2_BYTES_MAX: usize = 2000;
 
-/// The address memory, as it is and with the checksum made right; addresses as text.
+/// The address memory, as it is and with a corrected checksum; addresses as text.
 fn check_addresses(data: &[u8]) {
     const NOW: u64 = 1_700_000_000;
     let read = |bytes: &[u8]| Addresses::plain(&mut Rng::Seeded(0)).read(bytes, NETWORK.magic);
@@ -109,14 +110,14 @@ fn check_addresses(data: &[u8]) {
             Ok(Target::Peer(read)) => {
                 assert_eq!(NetAddress::from_bip155(network % 8, read.address.bytes()), Ok(Some(address)))
             }
-            // A name of I2P is one to be looked up.
+            // An I2P name is treated as a name to be looked up.
             Ok(Target::Name(..)) => {}
             Err(why) => panic!("{peer}: {why}"),
         }
     }
 }
 
-/// Both ends of an encrypted connection.
+/// Both ends of an encrypted connection after the handshake.
 fn shaken_hands() -> (Transport, Transport) {
     let mut rng = Rng::Seeded(7);
     let (mut near, mut far) =
@@ -128,7 +129,8 @@ fn shaken_hands() -> (Transport, Transport) {
     (near, far)
 }
 
-/// What one end has to send goes to the other, the byte at `bent` changed; what arrives there, or that it ends.
+/// Passes all pending bytes of one end to the other, with the byte at `bent` changed; returns what arrives there, or
+/// that the connection ends.
 fn pass(from: &mut Transport, to: &mut Transport, bent: Option<usize>) -> Result<Vec<Vec<u8>>, ()> {
     let (mut arrived, mut done) = (Vec::new(), 0);
     loop {
@@ -151,7 +153,8 @@ fn pass(from: &mut Transport, to: &mut Transport, bent: Option<usize>) -> Result
     }
 }
 
-/// An encrypted message comes as it was sent; one of which a byte is another ends the connection, or never ends.
+/// An encrypted message arrives unchanged; if a byte of it is changed, the connection ends, or the message stays
+/// incomplete.
 fn check_v2(bent: usize, payload: &[u8]) {
     let (mut near, mut far) = shaken_hands();
     near.send(Command::Pong, payload);

@@ -1,20 +1,20 @@
-//! anchors.dat: the peers for blocks alone of the last run, to which the next goes back first.
+//! anchors.dat: the block-relay-only peers of the last run, which the next run connects to first.
 //!
 //! Contents: count CompactSize | addresses, in the frame and form of [`super::disk_form`]
 //!
 //! Source: Bitcoin Core b88bffe, addrdb.cpp, `DumpAnchors`, `ReadAnchors`.
-//! Absent on purpose: the file itself, which goes when it was read.
+//! Absent on purpose: reading the file, and deleting it afterwards.
 
 use super::disk_form::{Form, Source, begin, end, put_address};
 use crate::wire::AddressEntry;
 use primitives::encode::put_compact_size;
 
-/// Addresses that are kept and used. Source: Core's `MAX_BLOCK_RELAY_ONLY_ANCHORS`.
+/// Maximum number of anchors that are kept and used. Source: Core's `MAX_BLOCK_RELAY_ONLY_ANCHORS`.
 pub const ANCHOR_COUNT_MAX: usize = 2;
 /// Largest file that is read.
 pub const ANCHORS_BYTES_MAX: usize = 1 << 20;
 
-/// The file of these addresses.
+/// Serializes these addresses.
 pub fn to_bytes(anchors: &[AddressEntry], magic: [u8; 4]) -> Vec<u8> {
     let mut out = begin(magic);
     put_compact_size(&mut out, anchors.len() as u64);
@@ -22,7 +22,7 @@ pub fn to_bytes(anchors: &[AddressEntry], magic: [u8; 4]) -> Vec<u8> {
     end(out)
 }
 
-/// The addresses of such a file; none of one that is not sound. The bytes are untrusted: no input panics.
+/// Parses the file; returns no addresses if it is damaged. The bytes are untrusted: no input panics.
 pub fn from_bytes(bytes: &[u8], magic: [u8; 4]) -> Vec<AddressEntry> {
     let read = || {
         let mut source = Source::new(bytes, magic)?;

@@ -15,7 +15,7 @@ pub const MAP_BYTES_MAX: usize = 64 << 20;
 /// Bits of an address, of IPv4 as a mapped one.
 const ADDRESS_BITS: usize = 128;
 
-/// Sizes of the classes of each kind of number, in bits, and the least number.
+/// Sizes of the classes of each kind of number, in bits, and the smallest number.
 struct Numbers {
     least: u32,
     bits: &'static [u8],
@@ -29,17 +29,17 @@ const JUMP: Numbers = Numbers {
     bits: &[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30],
 };
 
-/// One step of the program.
+/// One instruction of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Return(u32),
-    /// Over how many bits, where the next bit of the address is 1.
+    /// How many bits to skip if the next bit of the address is 1.
     Jump(usize),
     Match(Pattern),
     Default(u32),
 }
 
-/// What the next bits of an address have to be.
+/// The bits that the address must have next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Pattern {
     bits: u32,
@@ -95,7 +95,7 @@ impl Bits<'_> {
     }
 }
 
-/// A map that was checked.
+/// A checked map.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AsMap {
     bytes: Vec<u8>,
@@ -109,24 +109,24 @@ impl fmt::Debug for AsMap {
 }
 
 impl AsMap {
-    /// A map of these bytes; nothing where they are none.
+    /// Parses a map; `None` if it is not valid.
     pub fn new(bytes: Vec<u8>) -> Option<AsMap> {
         let is_sound = bytes.len() <= MAP_BYTES_MAX && is_sound(&bytes);
         let version = kernels::sha256::sha256d(&bytes);
         is_sound.then_some(AsMap { bytes, version })
     }
 
-    /// What the map is known by: the hash of its bytes. Source: Core's `AsmapVersion`.
+    /// Version of the map: the hash of its bytes. Source: Core's `AsmapVersion`.
     pub fn version(&self) -> [u8; 32] {
         self.version
     }
 
-    /// Its size.
+    /// Size of the map in bytes.
     pub fn byte_count(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The autonomous system of an address, of IPv4 as a mapped one; 0 where the map has none.
+    /// The autonomous system of an address (IPv4 as a mapped one); 0 if it is not in the map.
     pub fn system_of(&self, address: &[u8; 16]) -> u32 {
         let mut bits = Bits { bytes: &self.bytes, at: 0 };
         let mut read = 0;
@@ -161,17 +161,17 @@ impl AsMap {
     }
 }
 
-/// What a check of the whole map remembers.
+/// State of the check of a whole map.
 struct Walk {
-    /// Bits of an address that are left.
+    /// Bits of the address not yet used.
     left: usize,
-    /// Where jumps go to, and how many bits are left there.
+    /// Targets of pending jumps, with the number of address bits left there.
     jumps: Vec<(usize, usize)>,
     previous: Step,
     had_short_match: bool,
 }
 
-/// Whether every way through the program ends, in the order and without waste, as in Core's `SanityCheckAsmap`.
+/// Whether every path through the program ends, in order and without unused bytes, as in Core's `SanityCheckAsmap`.
 fn is_sound(bytes: &[u8]) -> bool {
     let mut bits = Bits { bytes, at: 0 };
     let mut walk = Walk { left: ADDRESS_BITS, jumps: Vec::new(), previous: Step::Jump(0), had_short_match: false };
@@ -191,14 +191,14 @@ fn is_sound(bytes: &[u8]) -> bool {
     false
 }
 
-/// What follows on a step.
+/// The effect of an instruction.
 enum Way {
     On,
     End,
 }
 
 impl Walk {
-    /// Takes the next step; nothing where it is not sound.
+    /// Executes the next instruction; `None` if it is not valid.
     fn take(&mut self, bits: &mut Bits<'_>) -> Option<Way> {
         let step = bits.step()?;
         match step {

@@ -1,10 +1,10 @@
-//! What always holds of the memory. Source: Bitcoin Core b88bffe, `AddrManImpl::CheckAddrman`; the codes are its own.
+//! Invariants of the address memory. Source: Bitcoin Core b88bffe, `AddrManImpl::CheckAddrman`; the codes are Core's.
 
 use super::{Addresses, BUCKET_SIZE, BUCKETS_PER_ADDRESS, Counts, Entry, Id, NETWORK_COUNT, Place, Table};
 use std::collections::HashMap;
 
 impl Addresses {
-    /// Core's code of the first thing that does not hold.
+    /// Core's code of the first violated invariant.
     pub fn check(&self) -> Option<i32> {
         if self.order.len() != self.count_in(Table::New, None) + self.count_in(Table::Tried, None) {
             return Some(-7);

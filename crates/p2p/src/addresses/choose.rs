@@ -1,4 +1,4 @@
-//! Draws: an address to connect to, and what is told to who asks.
+//! Random choices: an address to connect to, and addresses for a `getaddr` answer.
 //!
 //! Source: Bitcoin Core b88bffe, `AddrManImpl::Select_`, `GetAddr_`.
 
@@ -6,8 +6,8 @@ use super::entry::network_of;
 use super::{Addresses, BUCKET_SIZE, Entry, Table, seconds};
 use crate::wire::{AddressEntry, NetAddress};
 
-/// Draws of one choice at most: an address is taken when it was found 44 times, and of a rare network one bucket in a thousand
-/// has some.
+/// Maximum number of draws for one choice: an address is accepted once it was drawn 44 times, and for a rare network
+/// one bucket in a thousand is not empty.
 const DRAW_COUNT_MAX: usize = 1_000_000;
 
 /// A set of networks.
@@ -15,37 +15,37 @@ const DRAW_COUNT_MAX: usize = 1_000_000;
 pub struct Networks(u8);
 
 impl Networks {
-    /// None.
+    /// No network.
     pub const NONE: Networks = Networks(0);
 
-    /// With the one of BIP155's number.
+    /// Adds the network with this BIP155 number.
     #[must_use]
     pub fn with(self, network: u8) -> Networks {
         Networks(self.0 | 1 << (network & 7))
     }
 
-    /// Whether the network of an address is among them; that of one that is not routable never is.
+    /// Whether the network of an address is in the set; false for an address that is not routable.
     pub fn has(self, address: NetAddress) -> bool {
         self.has_number(network_of(address))
     }
 
-    /// Whether the one of BIP155's number is among them.
+    /// Whether the network with this BIP155 number is in the set.
     pub fn has_number(self, network: usize) -> bool {
         network != 0 && self.0 >> network & 1 != 0
     }
 }
 
-/// Where an address is drawn from.
+/// The table to draw from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum From {
     /// Both tables, with the same chance.
     Both,
-    /// Those that were told.
+    /// Addresses from gossip.
     New,
 }
 
 impl Addresses {
-    /// An address of these networks to connect to.
+    /// Draws an address of these networks to connect to.
     pub fn select(&mut self, from: From, networks: Networks, now: u64) -> Option<Entry> {
         self.look();
         let count = |table| {
@@ -75,15 +75,15 @@ impl Addresses {
         None
     }
 
-    /// The first address of these networks in a bucket, from a place on and around.
+    /// The first address of these networks in a bucket, searched from `start` on and around the end.
     fn first_of(&self, table: Table, bucket: usize, start: usize, networks: Networks) -> Option<&Entry> {
         let places = &self.table(table)[bucket * BUCKET_SIZE..(bucket + 1) * BUCKET_SIZE];
         let around = places[start..].iter().chain(&places[..start]).flatten();
         around.filter_map(|id| self.entries.get(id)).find(|entry| networks.has_number(entry.network()))
     }
 
-    /// Addresses in random order: `count` at most and `percent` of all, where these are not 0; those of a network alone;
-    /// without those that are not worth keeping.
+    /// Addresses in random order, without those not worth keeping: at most `count`, and at most `percent` of all (0:
+    /// no limit), optionally only of one network.
     pub fn get(&mut self, count: usize, percent: usize, network: Option<u8>, now: u64) -> Vec<AddressEntry> {
         self.look();
         let all = self.order.len();
@@ -106,7 +106,7 @@ impl Addresses {
         out
     }
 
-    /// Every address of IPv4 and IPv6, for a look at the map.
+    /// Every IPv4 and IPv6 address, to check the map with.
     pub fn clear_net(&self) -> Vec<NetAddress> {
         let all = self.entries.values().map(|entry| entry.peer.address);
         all.filter(|address| address.is_ip() && address.is_routable()).collect()

@@ -1,22 +1,22 @@
-//! Test before eviction: an address that would take another's place in "tried" waits until that one was tested.
+//! Test before eviction: an address that would replace another in "tried" waits until the old one was tested.
 //!
 //! Source: Bitcoin Core b88bffe, `AddrManImpl::ResolveCollisions_`, `SelectTriedCollision_`.
 
 use super::entry::Seconds;
 use super::{Addresses, Entry, Eviction, Id, seconds};
 
-/// Addresses that wait at most. Source: Core's `ADDRMAN_SET_TRIED_COLLISION_SIZE`.
+/// Maximum number of waiting addresses. Source: Core's `ADDRMAN_SET_TRIED_COLLISION_SIZE`.
 pub(super) const COLLISION_COUNT_MAX: usize = 10;
-/// An address that worked within this time keeps its place; one that was tried and did not loses it. Source: Core's
-/// `ADDRMAN_REPLACEMENT`.
+/// An address that worked within this time keeps its place; one that was tried within it and failed loses its place.
+/// Source: Core's `ADDRMAN_REPLACEMENT`.
 const REPLACEMENT: Seconds = 4 * 3600;
-/// An address that could not be tested loses its place when the other has waited for so long. Source: Core's
+/// An address that could not be tested loses its place after the other has waited this long. Source: Core's
 /// `ADDRMAN_TEST_WINDOW`.
 const TEST_WINDOW: Seconds = 40 * 60;
-/// A connection has this time to succeed.
+/// Time for a connection to succeed.
 const ATTEMPT_S: Seconds = 60;
 
-/// What becomes of an address that waits.
+/// Outcome for a waiting address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Waits,
@@ -25,7 +25,7 @@ enum Fate {
 }
 
 impl Addresses {
-    /// Deals with the addresses that wait, as far as the others were tested.
+    /// Decides about waiting addresses if the addresses in their places were tested.
     pub fn resolve_collisions(&mut self, now: u64) {
         self.look();
         let now = seconds(now);
@@ -62,7 +62,7 @@ impl Addresses {
         self.entries.get(&self.tried[place.index()]?)
     }
 
-    /// A tried address that is to be tested, for another waits for its place.
+    /// An address in "tried" that must be tested because another waits for its place.
     pub fn select_collision(&mut self) -> Option<Entry> {
         self.look();
         if self.collisions.is_empty() {

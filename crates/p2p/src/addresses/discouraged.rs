@@ -1,21 +1,21 @@
-//! Addresses that are left alone for misbehaviour, for a day, and at most [`DISCOURAGED_COUNT_MAX`] of them.
+//! Discouraged addresses: ignored for a day after misbehaviour, at most [`DISCOURAGED_COUNT_MAX`] of them.
 
 use crate::wire::NetAddress;
 use std::collections::HashMap;
 
-/// Addresses that are left alone for misbehaviour, at most.
+/// Maximum number of discouraged addresses.
 pub const DISCOURAGED_COUNT_MAX: usize = 1000;
-/// How long a discouraged address is left alone, in seconds.
+/// How long an address is discouraged, in seconds.
 pub const DISCOURAGED_S: u64 = 24 * 3600;
 
-/// Addresses that misbehaved.
+/// The discouraged addresses.
 #[derive(Clone, Debug, Default)]
 pub struct Discouraged {
     until: HashMap<NetAddress, u64>,
 }
 
 impl Discouraged {
-    /// Leaves an address alone for a day: it misbehaved.
+    /// Discourages an address for a day because it misbehaved.
     pub fn add(&mut self, address: NetAddress, now: u64) {
         if self.until.len() >= DISCOURAGED_COUNT_MAX {
             self.until.retain(|_, until| *until > now);
@@ -28,7 +28,7 @@ impl Discouraged {
         self.until.insert(address, now + DISCOURAGED_S);
     }
 
-    /// Whether an address is left alone.
+    /// Whether an address is discouraged.
     pub fn has(&self, address: &NetAddress, now: u64) -> bool {
         self.until.get(address).is_some_and(|until| *until > now)
     }

@@ -1,11 +1,11 @@
-//! Addresses as Core keeps them on disk, and the frame of its small files.
+//! Core's serialization of addresses on disk, and the frame of its small files.
 //!
 //! File:     magic of the network [u8; 4] | contents | sha256d of all before [u8; 32]
 //! Address:  version u32 | time u32 | services CompactSize | network u8 | length CompactSize | bytes | port u16 BE
 //!           before BIP155 (version without bit 29): version u32 | time u32 | services u64 | mapped IPv6 [u8; 16] | port u16 BE
 //!
-//! Source: Bitcoin Core b88bffe, addrdb.cpp, protocol.h, netaddress.h. What a file says is read as there: to the first fault,
-//! the hash at the end.
+//! Source: Bitcoin Core b88bffe, addrdb.cpp, protocol.h, netaddress.h. As in Core, contents are parsed up to the
+//! first error, and the hash is checked at the end.
 
 use crate::wire::{AddressEntry, NetAddress, PeerAddress};
 use kernels::sha256::sha256d;
@@ -20,10 +20,10 @@ const VERSION_IGNORED: u32 = 0x7_ffff;
 /// Source: Core's `MAX_ADDRV2_SIZE`.
 const ADDRESS_BYTES_MAX: u64 = 512;
 
-/// Why bytes are not what they are to be, in Core's words, as a user of it may look for them.
+/// Why bytes are invalid, in Core's words, so that users can search for the message.
 pub(super) type Fault = String;
 
-/// How addresses are written.
+/// Serialization of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Form {
     /// As in `addr`.
@@ -32,7 +32,7 @@ pub(super) enum Form {
     Bip155,
 }
 
-/// What Core's library adds to a fault.
+/// Adds the text that Core's library appends to stream errors.
 pub(super) fn stream(text: &str) -> Fault {
     format!("{text}: iostream error")
 }
@@ -48,7 +48,7 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Behind the magic.
+    /// Starts behind the magic.
     pub(super) fn new(bytes: &'a [u8], magic: [u8; 4]) -> Result<Source<'a>, Fault> {
         let mut source = Source { reader: Reader::new(bytes), bytes };
         match source.array::<4>()? == magic {
@@ -57,7 +57,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The hash at the end is right.
+    /// Checks the hash at the end.
     pub(super) fn finish(mut self) -> Result<(), Fault> {
         let end = self.bytes.len() - self.reader.remaining();
         match self.array::<32>()? == sha256d(&self.bytes[..end]) {
@@ -86,7 +86,7 @@ impl<'a> Source<'a> {
         self.reader.u32().map_err(cut)
     }
 
-    /// A CompactSize, which may be any number of 64 bits.
+    /// A CompactSize with any 64-bit value.
     pub(super) fn compact(&mut self) -> Result<u64, Fault> {
         let first = self.u8()?;
         let (value, least) = match first {
@@ -105,7 +105,7 @@ impl<'a> Source<'a> {
         if size > SIZE_MAX { Err(stream("ReadCompactSize(): size too large")) } else { Ok(size) }
     }
 
-    /// A network address; one of a network that is not known is the unspecified one, which is not valid.
+    /// A network address; for an unknown network the unspecified address, which is not valid.
     pub(super) fn net_address(&mut self, form: Form) -> Result<NetAddress, Fault> {
         let none = NetAddress::V6([0; 16]);
         if form == Form::Old {
@@ -140,7 +140,7 @@ impl<'a> Source<'a> {
         self.array().map(u16::from_be_bytes)
     }
 
-    /// An address with what is said of it; `most` is the newest form that may be there.
+    /// An address with its metadata; `most` is the newest form that is allowed.
     pub(super) fn address(&mut self, most: Form) -> Result<AddressEntry, Fault> {
         let form = match self.u32()? & !VERSION_IGNORED {
             0 => Form::Old,
@@ -161,12 +161,12 @@ fn wrong_length(name: &str, length: usize, want: usize) -> Fault {
     stream(&format!("BIP155 {name} address with length {length} (should be {want})"))
 }
 
-/// Begins a file.
+/// Begins a file with the magic.
 pub(super) fn begin(magic: [u8; 4]) -> Vec<u8> {
     magic.to_vec()
 }
 
-/// Ends it.
+/// Appends the hash.
 pub(super) fn end(mut out: Vec<u8>) -> Vec<u8> {
     let sum = sha256d(&out);
     out.extend_from_slice(&sum);

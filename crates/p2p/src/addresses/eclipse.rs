@@ -1,13 +1,17 @@
-//! An attacker fills the address memory: how many of the connections after a restart are the attacker's, by seed.
+//! Simulated eclipse attack on the address memory: how many connections after a restart go to the attacker, by seed.
 //!
-//! The network of the simulation is a tenth of the real one: 1,000 honest nodes that take connections, in 800 groups. Each
-//! simulated day the node hears of 144 honest addresses from its outbound peers; the attacker, from 20 inbound connections of
-//! up to as many groups, tells 17,280, a tenth of what the rate lets through (one in ten seconds each), all of nodes that answer. Every two
-//! minutes there is a feeler; two outbound peers a day are replaced. After 30 days the node restarts: 8 connections for
-//! everything and 2 anchors.
+//! The simulated network has a tenth of the real size: 1,000 honest nodes that accept connections, in 800 groups.
+//! Each
+//! simulated day the node learns 144 honest addresses from its outbound peers. The attacker has 20 inbound
+//! connections
+//! from up to as many groups and announces 17,280 addresses of nodes that answer: a tenth of the rate limit (one in
+//! ten
+//! seconds each). A feeler runs every two minutes; two outbound peers a day are replaced. After 30 days the node
+//! restarts
+//! with 8 full-relay connections and 2 anchors.
 //!
-//! Beside it, on the same events, stands a twin: Core's rules as they stand in its addrman.h and addrman.cpp, written a second
-//! time without tables: a map from a place to an address. No bitcoind takes part, for it has no simulated peers.
+//! A second implementation receives the same events: Core's rules from addrman.h and addrman.cpp, written without
+//! tables as a map from a place to an address. bitcoind itself takes no part because its peers cannot be simulated.
 
 use super::*;
 use crate::wire::AddressEntry;
@@ -23,7 +27,7 @@ const HONEST_GROUPS: u32 = 800;
 const INBOUND: u32 = 20;
 const TOLD_PER_DAY: u32 = 8640 / 10;
 
-/// A memory that the simulation asks.
+/// The address memory under attack.
 trait Memory {
     fn tell(&mut self, peer: PeerAddress, source: NetAddress, now: u64);
     fn good(&mut self, peer: PeerAddress, now: u64);
@@ -56,7 +60,7 @@ impl Memory for Addresses {
     }
 }
 
-/// What the twin knows of an address.
+/// An address in the second implementation.
 #[derive(Clone)]
 struct Seen {
     time: u64,
@@ -66,11 +70,11 @@ struct Seen {
     counted_at: u64,
     attempts: i32,
     is_tried: bool,
-    /// In how many places of new ones it is.
+    /// Number of its places in "new".
     count: u32,
 }
 
-/// Core's rules a second time: places are keys of a map.
+/// Second implementation of Core's rules: places are keys of a map.
 struct Twin {
     key: [u8; 32],
     seen: Map<PeerAddress, Seen>,
@@ -256,7 +260,7 @@ fn honest(number: u32) -> PeerAddress {
     PeerAddress { address: NetAddress::V4([20 + a, b, host, 1]), port: 8333 }
 }
 
-/// An address of the attacker's, in one of `groups`.
+/// An address of the attacker, in one of `groups`.
 fn attackers(number: u32, groups: u32) -> PeerAddress {
     let [_, _, a, b] = (number % groups).to_be_bytes();
     let [_, _, c, d] = (number / groups).to_be_bytes();
@@ -267,7 +271,7 @@ fn is_attackers(peer: &PeerAddress) -> bool {
     peer.address.bytes()[0] >= 131
 }
 
-/// Parts of 100: the connections after the restart that are the attacker's, of 100 restarts, anchors included.
+/// Percentage of connections after the restart that go to the attacker, over 100 restarts, anchors included.
 fn share(memory: &mut dyn Memory, groups: u32, seed: u64) -> usize {
     let mut rng = Rng::Seeded(seed);
     let mut outbound: Vec<PeerAddress> = (0..10).map(|_| honest(rng.below(HONEST as usize) as u32)).collect();
@@ -326,7 +330,7 @@ fn share(memory: &mut dyn Memory, groups: u32, seed: u64) -> usize {
     owned / 10
 }
 
-/// bench/record/2026-11-27-eclipse.md has the figures.
+/// Figures: bench/record/2026-11-27-eclipse.md.
 #[test]
 fn an_attacker_gets_no_more_than_of_core_in_30_days() {
     let groups: &[u32] = if testkit::is_slow() { &[1, 4, 16, 64, 256] } else { &[4] };

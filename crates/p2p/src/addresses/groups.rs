@@ -1,4 +1,4 @@
-//! The groups of addresses: by prefix, or by autonomous system where there is a map of those.
+//! Groups of addresses: by prefix, or by autonomous system if there is a map of those.
 //!
 //! Source: Bitcoin Core b88bffe, netgroup.cpp.
 
@@ -6,14 +6,14 @@ use super::asmap::AsMap;
 use crate::wire::{Group, NetAddress};
 use std::net::Ipv4Addr;
 
-/// By what addresses are grouped.
+/// How addresses are grouped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetGroups {
     map: Option<AsMap>,
 }
 
 impl NetGroups {
-    /// By this map.
+    /// Grouping by this map.
     pub fn of(map: AsMap) -> NetGroups {
         NetGroups { map: Some(map) }
     }
@@ -23,7 +23,7 @@ impl NetGroups {
         self.map.is_some()
     }
 
-    /// What the map is known by; zeros without one, as in peers.dat.
+    /// Version of the map; zeros without a map, as in peers.dat.
     pub fn version(&self) -> [u8; 32] {
         self.map.as_ref().map_or([0; 32], AsMap::version)
     }
@@ -36,7 +36,7 @@ impl NetGroups {
         }
     }
 
-    /// The autonomous system of an address, 0 where none is known.
+    /// The autonomous system of an address, 0 if unknown.
     pub fn system_of(&self, address: NetAddress) -> u32 {
         let Some(map) = self.map.as_ref().filter(|_| address.is_mappable()) else { return 0 };
         match (address.linked_v4(), address) {

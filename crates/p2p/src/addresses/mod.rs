@@ -1,11 +1,12 @@
-//! The address memory (Core's address manager): where peers may be, who told it, and what came of trying.
+//! The address memory (Core's address manager): known addresses of peers, their sources, and the results of attempts.
 //!
-//! Two tables of buckets: "tried" has addresses that a connection was made to, "new" those that were told, up to eight times
-//! each. The place of an address follows from a secret key, its group and the group of who told it ([`place`]). An address
-//! that would take another's place in "tried" waits until that one was tested ([`collisions`]).
+//! It has two tables of buckets: "tried" has addresses that a connection was made to; "new" has addresses from
+//! gossip, each in up to eight places.
+//! The place of an address follows from a secret key, its group and the group of its source ([`place`]). An address
+//! that would replace another in "tried" waits until that one was tested ([`collisions`]).
 //!
 //! Source: Bitcoin Core b88bffe, addrman.cpp, rule by rule. The file is Core's peers.dat ([`peers_file`]).
-//! Absent on purpose: which addresses are connected to ([`crate::hub`]), what is told to whom, clocks.
+//! Absent on purpose: which addresses are connected to, and which are sent to a peer ([`crate::hub`]); clocks.
 
 pub mod anchors_file;
 pub mod asmap;
@@ -33,24 +34,24 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-/// Of the addresses that are known so many percent are told to a peer that asks. Source: Core's `MAX_PCT_ADDR_TO_SEND`.
+/// Maximum percentage of the known addresses in an answer to `getaddr`. Source: Core's `MAX_PCT_ADDR_TO_SEND`.
 pub const TOLD_PERCENT: usize = 23;
-/// What gossip says of the time an address was seen is taken to be older by this. Source: Core's `ProcessAddrs`.
+/// Subtracted from the time at which gossip claims an address was seen. Source: Core's `ProcessAddrs`.
 pub const GOSSIP_PENALTY_S: u32 = 2 * 3600;
-/// How much later an address has to be seen for that to be noted. Source: Core's `update_interval` of `Connected_`.
+/// Minimum change of an entry's time that is stored. Source: Core's `update_interval` of `Connected_`.
 const SEEN_STEP_S: Seconds = 20 * 60;
 
-/// The name of an entry, never used twice.
+/// Identifies an entry; never reused.
 type Id = NonZeroU64;
 
-/// How many addresses of one network are in the tables.
+/// Number of addresses of one network in each table.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Counts {
     new: usize,
     tried: usize,
 }
 
-/// BIP155's numbers of networks, and 0 for those that are not routable.
+/// Number of networks: BIP155's numbers, and 0 for addresses that are not routable.
 const NETWORK_COUNT: usize = 7;
 
 /// The address memory.
@@ -61,30 +62,30 @@ pub struct Addresses {
     rng: Rng,
     entries: BTreeMap<Id, Entry>,
     by_peer: HashMap<PeerAddress, Id>,
-    /// All of them, in an order that draws change.
+    /// All entries, in an order that draws change.
     order: Vec<Id>,
     next_id: Id,
     new: Vec<Option<Id>>,
     tried: Vec<Option<Id>>,
-    /// How many places of each bucket are taken.
+    /// Number of occupied places in each bucket.
     filled: [Vec<u16>; 2],
     counts: [Counts; NETWORK_COUNT],
-    /// Addresses that would take the place of another in "tried".
+    /// Addresses that wait to replace another in "tried".
     collisions: BTreeSet<Id>,
-    /// When a connection last succeeded; 1 before, so that "never" is earlier.
+    /// When a connection last succeeded; initially 1, so that "never" (0) is earlier.
     last_good: Seconds,
-    /// `-checkaddrman`: one operation in this many is followed by a check of everything; 0: none.
+    /// `-checkaddrman`: all invariants are checked after one in this many operations; 0: never.
     check_ratio: u32,
-    /// What is to be said of those checks.
+    /// Results of those checks, for the log.
     said: Vec<String>,
 }
 
-/// Where an address is.
+/// An entry and its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placed {
     /// The place.
     pub place: Place,
-    /// What is known of the address.
+    /// The entry.
     pub entry: Entry,
 }
 
@@ -93,20 +94,20 @@ fn seconds(unix: u64) -> Seconds {
 }
 
 impl Addresses {
-    /// An empty memory with a key of its own.
+    /// An empty memory with a random key.
     pub fn new(rng: &mut Rng, groups: Arc<NetGroups>) -> Addresses {
         let key = Key(rng.bytes());
         Addresses::with_key(key, Rng::Seeded(rng.number()), groups)
     }
 
-    /// An empty memory with the key 1 (`-test=addrman`): places can be foreseen.
+    /// An empty memory with the key 1 (`-test=addrman`), so that places are predictable.
     pub fn deterministic(groups: Arc<NetGroups>) -> Addresses {
         let mut key = [0; 32];
         key[0] = 1;
         Addresses::with_key(Key(key), Rng::Seeded(0), groups)
     }
 
-    /// One without a map.
+    /// An empty memory without a map.
     pub fn plain(rng: &mut Rng) -> Addresses {
         Addresses::new(rng, Arc::default())
     }
@@ -131,14 +132,14 @@ impl Addresses {
         }
     }
 
-    /// With the checks of `-checkaddrman`.
+    /// Sets the ratio of `-checkaddrman`.
     #[must_use]
     pub fn checked_every(mut self, ratio: u32) -> Addresses {
         self.check_ratio = ratio;
         self
     }
 
-    /// By what addresses are grouped.
+    /// How addresses are grouped.
     pub fn groups(&self) -> &Arc<NetGroups> {
         &self.groups
     }
@@ -148,7 +149,7 @@ impl Addresses {
         self.order.len()
     }
 
-    /// How many addresses are in a table, of the network with BIP155's number or of all.
+    /// Number of addresses in a table: of the network with this BIP155 number, or of all.
     pub fn count_in(&self, table: Table, network: Option<u8>) -> usize {
         let of = |counts: &Counts| match table {
             Table::New => counts.new,
@@ -160,17 +161,17 @@ impl Addresses {
         }
     }
 
-    /// How many addresses of a network are known.
+    /// Number of known addresses of a network.
     pub fn count_of(&self, network: u8) -> usize {
         self.count_in(Table::New, Some(network)) + self.count_in(Table::Tried, Some(network))
     }
 
-    /// What is known of an address.
+    /// The entry of an address.
     pub fn entry(&self, peer: &PeerAddress) -> Option<&Entry> {
         self.entries.get(self.by_peer.get(peer)?)
     }
 
-    /// Every place of a table that is taken, bucket by bucket.
+    /// Every occupied place of a table, bucket by bucket.
     pub fn placed(&self, table: Table) -> Vec<Placed> {
         let places = self.table(table).iter().enumerate();
         let taken = places.filter_map(|(index, id)| {
@@ -187,7 +188,7 @@ impl Addresses {
         }
     }
 
-    /// Puts an address in a place, or none; what was there before.
+    /// Puts an address in a place, or empties it; returns the previous one.
     fn put(&mut self, table: Table, index: usize, id: Option<Id>) -> Option<Id> {
         let (places, filled) = match table {
             Table::New => (&mut self.new, &mut self.filled[0]),
@@ -200,7 +201,7 @@ impl Addresses {
         old
     }
 
-    /// The buckets of a table that have an address.
+    /// The buckets of a table that are not empty.
     fn filled(&self, table: Table) -> Vec<usize> {
         let counts = &self.filled[usize::from(table == Table::Tried)];
         let buckets = counts.iter().enumerate();
@@ -215,7 +216,7 @@ impl Addresses {
         self.entries.get_mut(&id).expect("an entry of the tables is there")
     }
 
-    /// Takes up an address that is in no bucket yet. It counts as new.
+    /// Creates an entry that is in no bucket yet. It counts as new.
     fn create(&mut self, mut entry: Entry) -> Id {
         let id = self.next_id;
         self.next_id = id.checked_add(1).expect("64 bits are enough");
@@ -247,7 +248,7 @@ impl Addresses {
         self.by_peer.remove(&entry.peer);
     }
 
-    /// Empties a place of the new table; an address that is nowhere else is forgotten.
+    /// Empties a place in "new"; an address that has no other place is forgotten.
     fn clear_new(&mut self, place: Place) {
         let Some(id) = self.put(Table::New, place.index(), None) else { return };
         let entry = self.of(id);
@@ -257,7 +258,7 @@ impl Addresses {
         }
     }
 
-    /// Takes addresses that `source` told, seen earlier by `penalty_s` than it says; whether one took a place.
+    /// Adds addresses that `source` announced, with times reduced by `penalty_s`; returns whether one got a place.
     ///
     /// Source: Bitcoin Core b88bffe, `AddrManImpl::Add_`.
     pub fn add(&mut self, told: &[AddressEntry], source: NetAddress, penalty_s: u32, now: u64) -> bool {
@@ -300,7 +301,7 @@ impl Addresses {
         may
     }
 
-    /// What is new of an address that is known is noted; whether it may be in one more bucket.
+    /// Updates a known entry from gossip; returns whether it may get one more place in "new".
     fn may_take_another_place(&mut self, id: Id, told: &AddressEntry, seen: u32, now: Seconds) -> bool {
         const HOUR: Seconds = 3600;
         let entry = self.of(id);
@@ -318,7 +319,7 @@ impl Addresses {
         self.rng.below(1 << count) == 0
     }
 
-    /// A connection to `peer` is tried; `counts`: its failure counts, for we are not offline.
+    /// Records an attempt to connect to `peer`; `counts`: a failure counts because we are not offline.
     ///
     /// Source: Bitcoin Core b88bffe, `AddrManImpl::Attempt_`.
     pub fn attempted(&mut self, peer: &PeerAddress, counts: bool, now: u64) {
@@ -333,7 +334,7 @@ impl Addresses {
         }
     }
 
-    /// A connection to `peer` succeeded; whether it came into "tried" by that.
+    /// Records a successful connection to `peer`; returns whether that moved it to "tried".
     pub fn good(&mut self, peer: &PeerAddress, now: u64) -> bool {
         self.look();
         let moved = self.note_good(peer, Eviction::AfterTest, seconds(now));
@@ -387,7 +388,7 @@ impl Addresses {
         self.counts[network].tried += 1;
     }
 
-    /// An address that lost its place in "tried" goes to "new", whoever is there.
+    /// Moves an address that lost its place in "tried" to "new", replacing any address there.
     fn make_new_again(&mut self, id: Id) {
         let Entry { peer, source, .. } = self.entries[&id];
         let network = self.entries[&id].network();
@@ -400,8 +401,9 @@ impl Addresses {
         self.counts[network].new += 1;
     }
 
-    /// A connection to `peer`, whose handshake was done, ended: it was seen until now. Not where it was seen just before, so
-    /// that times tell little of single connections. Source: Bitcoin Core b88bffe, `AddrManImpl::Connected_`.
+    /// Records the end of a connection to `peer` with a finished handshake: the address was seen until now. The time
+    /// is left as it is if the address was seen shortly before, so that times reveal little about single connections.
+    /// Source: Bitcoin Core b88bffe, `AddrManImpl::Connected_`.
     pub fn disconnected(&mut self, peer: &PeerAddress, now: u64) {
         let Some(id) = self.find(peer) else { return };
         let entry = self.of(id);
@@ -410,14 +412,15 @@ impl Addresses {
         }
     }
 
-    /// What a peer offers, by its own word. Source: Bitcoin Core b88bffe, `AddrManImpl::SetServices_`.
+    /// Stores the services that a peer announced in its own `version` message. Source: Bitcoin Core b88bffe,
+    /// `AddrManImpl::SetServices_`.
     pub fn set_services(&mut self, peer: &PeerAddress, offered: u64) {
         if let Some(id) = self.find(peer) {
             self.of(id).services = offered;
         }
     }
 
-    /// Looks at everything, where `-checkaddrman` wants that now.
+    /// Checks all invariants if `-checkaddrman` requires it now.
     fn look(&mut self) {
         const SAID_COUNT_MAX: usize = 64;
         if self.check_ratio == 0 || self.rng.below(self.check_ratio as usize) > 0 {
@@ -433,13 +436,13 @@ impl Addresses {
         assert!(code.is_none(), "ADDRMAN CONSISTENCY CHECK FAILED!!! err={}", code.unwrap_or_default());
     }
 
-    /// What is to be said of the checks, for the log.
+    /// Removes and returns the results of the checks, for the log.
     pub fn take_said(&mut self) -> Vec<String> {
         std::mem::take(&mut self.said)
     }
 }
 
-/// Whether an address in the way of another is tested before it goes.
+/// Whether an address that occupies the place of another is tested before it is evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Eviction {
     AfterTest,

@@ -1,4 +1,4 @@
-//! peers.dat: the address memory in Core's format, so that either program goes on with the other's.
+//! peers.dat: the address memory in Core's format, so that each program can use the other's file.
 //!
 //! Contents: format u8 | 32 + lowest format that a reader has to know u8 | key [u8; 32] | new count i32 | tried count i32
 //!           | buckets xor 2^30 i32 | entries, new then tried | buckets | version of the map [u8; 32]
@@ -19,18 +19,18 @@ use std::fmt;
 pub const PEERS_BYTES_MAX: usize = 32 << 20;
 /// The format that is written, and that a reader has to know.
 const FORMAT: u8 = 4;
-/// Since then a version of the map is behind the buckets.
+/// First format with a version of the map behind the buckets.
 const FORMAT_WITH_MAP: u8 = 2;
-/// Since then addresses are as in BIP155.
+/// First format with addresses as in BIP155.
 const FORMAT_BIP155: u8 = 3;
 const INCOMPATIBILITY_BASE: u8 = 32;
-/// Makes the number of buckets one that the first reader of all refuses.
+/// Makes the number of buckets invalid for readers of the oldest format.
 const BUCKETS_MASK: i32 = 1 << 30;
 
-/// Bytes that are no address memory of this program's.
+/// Why bytes are not a valid address memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PeersFileError {
-    /// Of a later version: it is kept aside.
+    /// Written by a later version: the file is kept under another name.
     Version(String),
     /// Damaged.
     Damaged(String),
@@ -63,7 +63,7 @@ fn put_entry(out: &mut Vec<u8>, entry: &Entry) {
 }
 
 impl Addresses {
-    /// The memory as bytes of the file.
+    /// Serializes the memory.
     pub fn to_bytes(&self, magic: [u8; 4]) -> Vec<u8> {
         let mut out = begin(magic);
         out.extend_from_slice(&[FORMAT, INCOMPATIBILITY_BASE + FORMAT]);
@@ -86,11 +86,12 @@ impl Addresses {
         end(out)
     }
 
-    /// Reads what [`Addresses::to_bytes`] wrote, or Core, into this memory, which is empty; it keeps its groups.
+    /// Reads a file that [`Addresses::to_bytes`] or Core wrote into this memory, which must be empty; its groups
+    /// stay.
     ///
     /// # Errors
     ///
-    /// See [`PeersFileError`]. The bytes are untrusted: no input panics. The memory is not to be used then.
+    /// See [`PeersFileError`]. The bytes are untrusted: no input panics. On an error the memory must not be used.
     pub fn read(mut self, bytes: &[u8], magic: [u8; 4]) -> Result<Addresses, PeersFileError> {
         let mut source = Source::new(bytes, magic)?;
         let format = source.u8()?;
@@ -147,7 +148,7 @@ impl Addresses {
         (0..count).map(|_| Ok(self.create(Addresses::read_entry(source, form)?))).collect()
     }
 
-    /// The tried entries; those that are not valid, or find their place taken, are lost.
+    /// Reads the tried entries; those that are not valid, or whose place is occupied, are dropped.
     fn read_tried(&mut self, source: &mut Source<'_>, count: usize, form: Form) -> Result<(), Fault> {
         for _ in 0..count {
             let entry = Addresses::read_entry(source, form)?;
@@ -164,7 +165,7 @@ impl Addresses {
         Ok(())
     }
 
-    /// Puts new entries where they were; where that cannot be, where their first source puts them.
+    /// Puts new entries into the places of the file; if that is impossible, into the place for their first source.
     fn put_in_buckets(&mut self, places: &[(usize, Id)], is_same: bool) {
         for (bucket, id) in places {
             let Entry { peer, source, new_count, .. } = self.entries[id];
@@ -182,7 +183,7 @@ impl Addresses {
     }
 }
 
-/// The lowest format that a reader has to know.
+/// The lowest format that a reader must support.
 fn lowest_format(compat: u8) -> Result<u8, Fault> {
     compat.checked_sub(INCOMPATIBILITY_BASE).ok_or_else(|| {
         stream(&format!(
@@ -197,7 +198,7 @@ fn bounded(name: &str, count: i32, most: usize) -> Result<usize, Fault> {
     fits.ok_or_else(|| stream(&format!("Corrupt AddrMan serialization: {name}={count}, should be in [0, {most}]")))
 }
 
-/// Which bucket names which entry. Each count and number has bytes of the file: both loops end with it.
+/// Reads which bucket has which entries. Each count and number takes bytes of the file, so both loops end with it.
 fn read_buckets(source: &mut Source<'_>, buckets: i32, ids: &[Id]) -> Result<Vec<(usize, Id)>, Fault> {
     let mut places = Vec::new();
     for bucket in 0..usize::try_from(buckets).unwrap_or(0) {

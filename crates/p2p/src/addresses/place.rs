@@ -1,7 +1,7 @@
-//! The places of addresses: a keyed hash of the address, its group, and the group of who told it.
+//! Places of addresses: a keyed hash of the address, its group, and the group of its source.
 //!
-//! One group of sources reaches [`BUCKETS_PER_SOURCE_GROUP`] buckets of new addresses, one group of addresses
-//! [`BUCKETS_PER_GROUP`] of tried ones: who has few groups cannot fill the memory.
+//! One group of sources reaches [`BUCKETS_PER_SOURCE_GROUP`] buckets of new addresses, one group of addresses reaches
+//! [`BUCKETS_PER_GROUP`] buckets of tried ones: an attacker with few groups cannot fill the memory.
 //!
 //! Source: Bitcoin Core b88bffe, addrman.cpp, `GetTriedBucket`, `GetNewBucket`, `GetBucketPosition`; hash.h, `GetCheapHash`.
 
@@ -19,20 +19,20 @@ pub const BUCKET_SIZE: usize = 64;
 pub(super) const BUCKETS_PER_SOURCE_GROUP: u64 = 64;
 /// Buckets of tried addresses that one group reaches. Source: Core's `ADDRMAN_TRIED_BUCKETS_PER_GROUP`.
 pub(super) const BUCKETS_PER_GROUP: u64 = 8;
-/// Buckets of new addresses that one address is in at most. Source: Core's `ADDRMAN_NEW_BUCKETS_PER_ADDRESS`.
+/// Maximum number of buckets in "new" for one address. Source: Core's `ADDRMAN_NEW_BUCKETS_PER_ADDRESS`.
 pub const BUCKETS_PER_ADDRESS: u8 = 8;
 
 /// One of the two tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Table {
-    /// Addresses that were told.
+    /// Addresses from gossip.
     New,
     /// Addresses that a connection was made to.
     Tried,
 }
 
 impl Table {
-    /// How many buckets it has.
+    /// Number of its buckets.
     pub fn bucket_count(self) -> usize {
         match self {
             Table::New => NEW_BUCKET_COUNT,
@@ -46,22 +46,22 @@ impl Table {
 pub struct Place {
     /// The bucket.
     pub bucket: usize,
-    /// The place within.
+    /// The position within the bucket.
     pub position: usize,
 }
 
 impl Place {
-    /// Its number, over all buckets.
+    /// Index over all buckets.
     pub(super) fn index(self) -> usize {
         self.bucket * BUCKET_SIZE + self.position
     }
 }
 
-/// The secret that places follow from.
+/// The secret key of all places.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Key(pub(super) [u8; 32]);
 
-/// What is hashed, in Core's form.
+/// Input of the hash, in Core's serialization.
 struct Hashed(Vec<u8>);
 
 impl Hashed {
@@ -76,7 +76,7 @@ impl Hashed {
         self
     }
 
-    /// Behind its length, of less than 253.
+    /// Appends bytes behind their length, which is below 253.
     fn then_sized(mut self, bytes: &[u8]) -> Hashed {
         self.0.push(u8::try_from(bytes.len()).expect("a short one"));
         self.then(bytes)
@@ -97,7 +97,7 @@ impl Hashed {
         u64::from_le_bytes(*hash.first_chunk().expect("32 bytes"))
     }
 
-    /// Below `count`.
+    /// The hash modulo `count`.
     fn below(self, count: usize) -> usize {
         usize::try_from(self.cheap() % count as u64).expect("below a small number")
     }
@@ -122,7 +122,7 @@ impl Key {
         Hashed::of(self).then_sized(source.bytes()).then(&lane.to_le_bytes()).below(NEW_BUCKET_COUNT)
     }
 
-    /// The place of a new address that this source told.
+    /// The place of a new address from this source.
     pub(super) fn new_place(&self, peer: &PeerAddress, source: NetAddress, groups: &NetGroups) -> Place {
         self.position(Table::New, self.new_bucket(peer, source, groups), peer)
     }

@@ -1,4 +1,4 @@
-//! One peer as the scheduler sees it: what it was asked for, and how fast it answers.
+//! One peer in the scheduler: its requests in flight, and its speed.
 
 use super::{
     BLOCK_TIMEOUT, DELIVERY_RATE_MIN, DELIVERY_TIMEOUT, HORIZON, IN_FLIGHT_COUNT_MAX, IN_FLIGHT_COUNT_MIN,
@@ -9,22 +9,22 @@ use primitives::{BlockHash, Height};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Speed that is assumed of a peer before it is known, in bytes a second.
+/// Assumed speed of a peer before it is measured, in bytes a second.
 const SPEED_START: f64 = 1e6;
-/// What a block costs on the wire beside its bytes: frame and request.
+/// Bytes on the wire for each block in addition to the block: frame and request.
 const OVERHEAD_BYTES: f64 = 61.0;
-/// A peer that has nothing to do for less than this is still measured: it answers faster than it is asked.
+/// A peer that is idle for less than this is still measured: it answers faster than it gets requests.
 const IDLE_MIN: Duration = Duration::from_millis(10);
-/// So many first samples count only where they say more than those before: a line that is asked for more and more, and begins
-/// in the middle of a sample, is no slower than it once was.
+/// The first samples, this many, count only if they are higher than the previous ones: a line whose number of
+/// requests still grows, and whose transfer begins in the middle of a sample, is not slower than its best sample.
 const SAMPLES_RISING: u32 = 8;
 
 #[derive(Debug)]
 pub(super) struct Link {
-    /// On which list its chain is, and what of it the peer has.
+    /// The list of its chain, and the part of it that the peer has.
     pub(super) list: usize,
     pub(super) reach: Reach,
-    /// Not between new lists and what was seen of them.
+    /// False between the setting of new lists and the comparison with the peer's chain.
     pub(super) is_reach_known: bool,
     pub(super) in_flight: VecDeque<BlockHash>,
     pub(super) limit: usize,
@@ -32,27 +32,27 @@ pub(super) struct Link {
     pub(super) speed: Option<f64>,
     round_trip: Duration,
     sampled_bytes: u64,
-    /// Since when requests have been in flight without a pause.
+    /// Since when it has had requests in flight without a pause.
     busy_since: Option<Duration>,
     idle_since: Option<Duration>,
     /// When a block last came, or the first of the requests in flight was made.
     pub(super) progress_at: Duration,
     /// When bytes last came.
     pub(super) bytes_at: Duration,
-    /// When as many came as are of use: [`DELIVERY_RATE_MIN`].
+    /// When it last sent at a useful rate: [`DELIVERY_RATE_MIN`].
     flow_at: Duration,
-    /// It owes blocks, and sends nothing of use.
+    /// It has requests in flight, and sends nothing useful.
     pub(super) is_quiet: bool,
-    /// Samples in which it had something to send all along.
+    /// Samples with requests in flight for the whole time.
     busy_samples: u32,
     pub(super) slow_since: Option<Duration>,
-    /// Blocks below this height it said it does not have.
+    /// It sent `notfound` for a block below this height.
     pub(super) lacks_below: Height,
-    /// Until when that is believed, and for how long it was the last time.
+    /// End of the time for which that counts, and the length of that time.
     lacks_until: Duration,
     lacks_for: Duration,
     pub(super) source: Source,
-    /// The lowest missing block of its chain, since it was asked for it or said that it lacks it.
+    /// The lowest missing block of its chain, and since when it was requested or the peer reported that it lacks it.
     owed: Option<(Want, Duration)>,
 }
 
@@ -83,12 +83,12 @@ impl Link {
         }
     }
 
-    /// Whether it has the block at this place of this list.
+    /// Whether it has the block at this index of this list.
     pub(super) fn has(&self, list: usize, place: usize, height: Height) -> bool {
         list == self.list && place < self.reach.count && height >= self.reach.height_min && height >= self.lacks_below
     }
 
-    /// Whether more may be asked of it.
+    /// Whether it may get more requests.
     pub(super) fn is_free(&self) -> bool {
         !self.is_quiet && self.in_flight.len() < self.limit
     }
@@ -103,7 +103,7 @@ impl Link {
         self.in_flight.push_back(hash);
     }
 
-    /// Takes a request out of the queue; `false` when it was not asked for.
+    /// Removes a request from the queue; `false` if there was no such request.
     pub(super) fn answered(&mut self, hash: &BlockHash, now: Duration) -> bool {
         let Some(at) = self.in_flight.iter().position(|asked| asked == hash) else { return false };
         self.in_flight.remove(at);
@@ -115,8 +115,8 @@ impl Link {
         true
     }
 
-    /// It said that it does not have the block at this height: it is taken for pruned up to there, for a while. It may
-    /// only have been too early with its announcement.
+    /// It reported that it does not have the block at this height: for a while it counts as pruned up to there. It
+    /// may only have announced the block too early.
     pub(super) fn lacks(&mut self, height: Height, now: Duration) {
         if self.lacks_below == Height::GENESIS {
             self.lacks_for = (self.lacks_for * 2).clamp(LACKS_MIN, LACKS_MAX);
@@ -125,7 +125,7 @@ impl Link {
         self.lacks_below = self.lacks_below.max(height.saturating_add(1));
     }
 
-    /// It gave a block: what it lacked before it only lacked for a moment.
+    /// It delivered a block: the next `notfound` counts for the shortest time again.
     pub(super) fn gave(&mut self) {
         if self.speed.is_none() {
             self.limit = (self.limit + 1).min(IN_FLIGHT_COUNT_MAX);
@@ -135,15 +135,16 @@ impl Link {
         }
     }
 
-    /// What it lacked some time ago it may have now.
+    /// Forgets an old `notfound`: the peer may have the block now.
     pub(super) fn forget_lacks(&mut self, now: Duration) {
         if now >= self.lacks_until {
             self.lacks_below = Height::GENESIS;
         }
     }
 
-    /// `head` is the lowest missing block of its chain now; `is_asked`: it was asked for a block, and no peer has given it.
-    /// What it was asked for it owes until then, whichever chain it tells of next.
+    /// `head` is now the lowest missing block of its chain; `is_asked`: the block was requested from this peer, and
+    /// no peer has delivered it. A requested block stays overdue until it arrives, whichever chain the peer announces
+    /// next.
     pub(super) fn owe(&mut self, head: Option<Want>, is_asked: impl Fn(&Want) -> bool, now: Duration) {
         if self.owed.is_some_and(|(owed, _)| Some(owed) == head || is_asked(&owed)) {
             return;
@@ -152,12 +153,12 @@ impl Link {
         self.owed = head.filter(|head| is_asked(head) || lacks(head)).map(|head| (head, now));
     }
 
-    /// Whether it said that it has this block, or it is of those that it keeps.
+    /// Whether the peer reported that it has this block, or keeps blocks of this height.
     pub(super) fn keeps(&self, want: &Want) -> bool {
         want.height >= self.reach.height_min
     }
 
-    /// The block that it owes for too long.
+    /// The overdue block, see [`DELIVERY_TIMEOUT`].
     pub(super) fn overdue(&self, now: Duration) -> Option<Want> {
         let (want, since) = self.owed?;
         let delivers = self.speed.is_some_and(|speed| speed >= DELIVERY_RATE_MIN) && self.progress_at <= since;
@@ -169,30 +170,31 @@ impl Link {
         self.idle_since.is_none()
     }
 
-    /// Seconds until one more block would be there.
+    /// Expected seconds until one more requested block arrives.
     pub(super) fn expected_s(&self, block_bytes: f64) -> f64 {
         let bytes = (self.in_flight.len() + 1) as f64 * (block_bytes + OVERHEAD_BYTES);
         bytes / self.speed.unwrap_or(SPEED_START).max(1.0) + self.round_trip.as_secs_f64()
     }
 
-    /// Seconds until the block at this place of its queue is there, if it goes on as it does.
+    /// Expected seconds until the block at this position of its queue arrives, at its current speed.
     pub(super) fn due_s(&self, place: usize, block_bytes: f64) -> f64 {
         let bytes = (place + 1) as f64 * (block_bytes + OVERHEAD_BYTES);
         bytes / self.speed.unwrap_or(SPEED_START).max(1.0)
     }
 
-    /// Measures the time from `since` on, which is `passed` ago.
+    /// Measures the interval that began at `since`, `passed` ago.
     pub(super) fn measure(&mut self, bytes: u64, since: Duration, passed: Duration, paused: bool, now: Duration) {
         let busy_all_along = self.is_busy() && self.busy_since.is_some_and(|busy| busy <= since);
         let came = bytes.saturating_sub(self.sampled_bytes);
-        // What turned out not to be a block is taken off again, and what was counted too much does not count later on; but
-        // what came before it was asked for blocks, headers above all, is forgotten.
+        // Bytes that turned out not to be a block are subtracted, and a counter that was too high does not count
+        // later; but bytes received before the first request, mainly headers, are ignored.
         self.sampled_bytes = if busy_all_along { self.sampled_bytes.max(bytes) } else { bytes };
         if came > 0 {
             self.bytes_at = now;
         }
         if paused {
-            // Little or nothing was read: what it sent may lie in the socket. It can do at least what came.
+            // Little or nothing was read: sent bytes may still be in the socket buffer. The speed is at least that of
+            // the bytes read.
             if came > 0 && busy_all_along {
                 let least = came as f64 / passed.as_secs_f64();
                 self.speed = Some(self.speed.map_or(least, |speed| speed.max(least)));
@@ -213,7 +215,7 @@ impl Link {
         self.is_quiet = self.is_busy() && quiet_for > QUIET_AFTER + self.round_trip * 2;
         self.busy_samples = self.busy_samples.saturating_add(u32::from(busy_all_along && came > 0));
         self.speed = match self.speed {
-            // While little is asked for, what comes says only that it could be as much.
+            // With few requests in flight, a sample is only a lower bound.
             Some(speed) if !busy_all_along => Some(speed.max(sample)),
             None if !busy_all_along => None,
             None if came == 0 && now.saturating_sub(self.progress_at) < STALL_TIMEOUT_MIN => None,

@@ -1,4 +1,4 @@
-//! The blocks of one chain that are wanted, lowest first: which are missing, in flight, or there.
+//! The blocks of one chain to download, lowest first: missing, in flight, or arrived.
 
 use crate::api::Want;
 use primitives::BlockHash;
@@ -6,14 +6,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::time::Duration;
 
-/// What has become of a wanted block.
+/// State of a block to download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WantState {
-    /// No peer was asked for it.
+    /// Not requested yet.
     Missing,
     /// It is in flight.
     Requested,
-    /// It came.
+    /// Arrived.
     Arrived,
 }
 
@@ -27,14 +27,14 @@ struct WantedBlock {
 pub(super) struct List {
     entries: Vec<WantedBlock>,
     index: HashMap<BlockHash, usize>,
-    /// Places in `entries` that are neither in flight nor there.
+    /// Indices in `entries` of blocks that are neither in flight nor arrived.
     missing: BTreeSet<usize>,
-    /// Places of blocks that are in flight from quiet peers alone: they are asked of others.
+    /// Indices of blocks that are in flight only from quiet peers: they are requested from others, too.
     pub(super) again: BTreeSet<usize>,
     first_open: usize,
-    /// The lowest block, and since when it has been held up.
+    /// The lowest block if it stalls, and since when.
     pub(super) held_up: Option<(BlockHash, Duration)>,
-    /// Whether it was said that few are left to ask for.
+    /// Whether the event that few are left to request was sent.
     pub(super) more_said: bool,
 }
 
@@ -64,7 +64,7 @@ impl List {
         self.entries[self.first_open..].iter().filter(|entry| !entry.arrived).count()
     }
 
-    /// Place of the lowest block that has not arrived.
+    /// Index of the lowest block that has not arrived.
     pub(super) fn first_open(&self) -> usize {
         self.first_open
     }
@@ -86,23 +86,24 @@ impl List {
         self.index.contains_key(hash)
     }
 
-    /// Where a block is in the list.
+    /// Index of a block in the list.
     pub(super) fn place(&self, hash: &BlockHash) -> Option<usize> {
         self.index.get(hash).copied()
     }
 
-    /// The block, if no peer was asked for it and it is not there.
+    /// The block, if it is neither requested nor arrived.
     pub(super) fn missing(&self, hash: &BlockHash) -> Option<Want> {
         self.at(self.place(hash).filter(|place| self.missing.contains(place))?)
     }
 
-    /// The first place of these whose block is to be asked for: it is missing, or owed by quiet peers alone.
+    /// The first index in the range whose block is to be requested: it is missing, or in flight only from quiet
+    /// peers.
     pub(super) fn first_to_ask(&self, places: Range<usize>) -> Option<usize> {
         let missing = self.missing.range(places.clone()).next();
         missing.into_iter().chain(self.again.range(places).next()).min().copied()
     }
 
-    /// A block in flight is asked of another peer.
+    /// Marks a block in flight to be requested from another peer.
     pub(super) fn ask_again(&mut self, hash: &BlockHash) {
         let is_open = |place: &usize| !self.entries[*place].arrived && !self.missing.contains(place);
         if let Some(place) = self.place(hash).filter(is_open) {
@@ -116,12 +117,12 @@ impl List {
         }
     }
 
-    /// The lowest block is not held up any more, if it is such a one.
+    /// Ends the stall of the lowest block, if `is` is true for it.
     pub(super) fn forget_held_up(&mut self, is: impl FnOnce(&BlockHash) -> bool) {
         self.held_up.take_if(|(head, _)| is(head));
     }
 
-    /// Notes what has become of a block, if it is in this list.
+    /// Sets the state of a block, if it is in this list.
     pub(super) fn set(&mut self, hash: &BlockHash, state: WantState) {
         let Some(&place) = self.index.get(hash) else { return };
         self.entries[place].arrived = state == WantState::Arrived;

@@ -1,7 +1,7 @@
-//! What one peer owes and another is asked for too: what quiet peers owe, what slow ones owe while faster ones are idle, and the
-//! lowest block while it is held up.
+//! Repeated requests: blocks in flight from quiet peers, blocks in flight from slow peers while faster ones are idle,
+//! and the lowest block while it stalls.
 //!
-//! Who was asked first still owes it: what it gives all the same is taken, once.
+//! The first request stays open: a block that its peer still sends is accepted, once.
 
 use super::link::Link;
 use super::{Download, REPEAT_AFTER, REPEAT_COUNT_MAX, Request, STALL_TIMEOUT_MAX, TAKE_INTERVAL, THIRD_AFTER};
@@ -10,9 +10,10 @@ use primitives::BlockHash;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-/// A peer is asked for what another owes where that takes the other so many times as long.
+/// A request is repeated at another peer if the first one needs this many times as long.
 const FASTER_FACTOR: f64 = 2.0;
-/// And by so many seconds longer: less is what measured speeds are wrong by.
+/// And if the first one needs this many seconds longer: below that, the difference is within the error of measured
+/// speeds.
 const FASTER_BY_S: f64 = 0.1;
 
 impl Download {
@@ -28,7 +29,7 @@ impl Download {
         request.owners.iter().all(|owner| self.links.get(owner).is_none_or(|link| link.is_quiet))
     }
 
-    /// What quiet peers owe is asked for as what no peer was asked for is, but not of them.
+    /// Marks the blocks in flight from quiet peers as missing, to be requested from other peers.
     pub(super) fn ask_again_for_quiet(&mut self) {
         let quiet: Vec<&Link> = self.links.values().filter(|link| link.is_quiet).collect();
         let owed = quiet.iter().flat_map(|link| &link.in_flight);
@@ -40,9 +41,10 @@ impl Download {
         }
     }
 
-    /// Nothing of a list could be asked for: what slower peers owe is asked of those that have nothing to do.
+    /// If no new block of a list could be requested: requests blocks in flight from slower peers again, from idle
+    /// ones.
     ///
-    /// Not while the node has blocks to look at: then it is the slower one, and not a line.
+    /// Not while the node has blocks to process: then the node is the bottleneck, not a line.
     pub(super) fn take_from_slower(
         &mut self,
         list: usize,
@@ -76,7 +78,7 @@ impl Download {
         }
     }
 
-    /// Seconds until each block in flight is there, by the speed of the quickest that was asked for it.
+    /// Seconds until each block in flight arrives, by the speed of the fastest peer that has the request.
     fn due(&self) -> HashMap<BlockHash, f64> {
         let mut due: HashMap<BlockHash, f64> = HashMap::new();
         for link in self.links.values() {
@@ -88,7 +90,8 @@ impl Download {
         due
     }
 
-    /// Nothing of a list could be asked for: sees whether its lowest block is held up, and asks for it twice.
+    /// If no new block of a list could be requested: checks whether its lowest block stalls, and requests it from a
+    /// second peer.
     pub(super) fn repeat(&mut self, list: usize, out: &mut BTreeMap<PeerId, Vec<Want>>, now: Duration) {
         let first = self.lists[list].first_open();
         let Some(head) = self.lists[list].head().map(|want| want.hash) else {
@@ -97,7 +100,7 @@ impl Download {
         };
         let owners = self.requests.get(&head).map_or_else(Vec::new, |request| request.owners.clone());
         let (Some(&owner), Some(other)) = (owners.first(), self.soonest(list, first, &owners)) else {
-            // Asked twice already: it stays held up, by all.
+            // Requested twice already: all its peers stall.
             if owners.len() < 2 {
                 self.lists[list].held_up = None;
             }

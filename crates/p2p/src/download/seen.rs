@@ -1,4 +1,5 @@
-//! What there is to see of the scheduler, for people and for who reads sockets: who owes what, and what is waited for.
+//! State of the scheduler for reports and for reading sockets: which peer has which requests, and which block is
+//! awaited.
 
 use super::link::Link;
 use super::list::List;
@@ -8,12 +9,12 @@ use primitives::Height;
 use std::time::Duration;
 
 impl Download {
-    /// Whether blocks are owed by this peer.
+    /// Whether this peer has requests in flight.
     pub fn owes(&self, peer: PeerId) -> bool {
         self.links.get(&peer).is_some_and(|link| !link.in_flight.is_empty())
     }
 
-    /// When this peer, which owes blocks, sends the lowest that has not arrived.
+    /// When this peer, which has requests in flight, sends the lowest missing block.
     pub fn turn_of_first(&self, peer: PeerId) -> Turn {
         let list = self.links.get(&peer).map_or(0, |link| link.list);
         let Some(request) = self.first_request(list) else { return Turn::Next };
@@ -24,7 +25,7 @@ impl Download {
         }
     }
 
-    /// The peer that owes the lowest block, and others before it.
+    /// The peer that has the request for the lowest block behind others in its queue.
     pub fn first_is_queued_at(&self) -> Option<PeerId> {
         let mut owners = (0..self.lists.len()).filter_map(|list| Some(&self.first_request(list)?.owners)).flatten();
         owners.find(|owner| self.turn_of_first(**owner) == Turn::Queued).copied()
@@ -34,8 +35,9 @@ impl Download {
         self.requests.get(&self.lists.get(list)?.head()?.hash)
     }
 
-    /// The lowest block of the preferred list that has not arrived, who was asked for it first, and for how long; nobody, and
-    /// for how long it has been the lowest, where no peer has it to give. `None` where it is asked for as soon as there is room.
+    /// The lowest missing block of the preferred list, the peer that it was first requested from, and the time since
+    /// then. If no peer can serve it: no peer, and the time since when it is the lowest. `None` if it is requested
+    /// once there is space for it.
     pub fn waits_for(&self, now: Duration) -> Option<(Want, Option<PeerId>, Duration)> {
         let list = self.lists.first()?;
         let want = list.head()?;
@@ -57,7 +59,7 @@ impl Download {
         self.lists.first().map_or(0, List::open_count)
     }
 
-    /// Height up to which the preferred list has arrived without a gap; `None` where there is no list.
+    /// Height up to which the preferred list has arrived without a gap; `None` if there is no list.
     pub fn arrived_to(&self) -> Option<Height> {
         let list = self.lists.first()?;
         let last = || list.at(list.len().checked_sub(1)?).map(|want| want.height);

@@ -1,7 +1,8 @@
-//! Which peer holds the download up: timed out, stalling the window, or much slower than the others.
+//! Peers that delay the download: timed out, stalling the window, or much slower than the others.
 //!
-//! Source: Bitcoin Core b88bffe, `SendMessages` (`m_stalling_since`, `BLOCK_STALLING_TIMEOUT`, `BLOCK_DOWNLOAD_TIMEOUT_BASE`);
-//! the rules and where they differ are in the head of the module above.
+//! Source: Bitcoin Core b88bffe, `SendMessages` (`m_stalling_since`, `BLOCK_STALLING_TIMEOUT`,
+//! `BLOCK_DOWNLOAD_TIMEOUT_BASE`);
+//! the module documentation of `download` has the rules and the differences.
 
 use super::link::Link;
 use super::list::List;
@@ -12,12 +13,13 @@ use primitives::Height;
 use std::time::Duration;
 
 impl Download {
-    /// Which peer is to be disconnected now, and why.
+    /// The peer to disconnect now, and the reason.
     pub fn peer_to_disconnect(&mut self, can_replace: bool, now: Duration) -> Option<(PeerId, Reason)> {
         self.timed_out(now).or_else(|| self.stalling(now)).or_else(|| self.slow(can_replace, now))
     }
 
-    /// Peers that owe the lowest missing block of their chain for too long; and whether they keep blocks of its height.
+    /// Peers for which the lowest missing block of their chain is overdue; and whether they keep blocks of its
+    /// height.
     pub fn overdue(&mut self, now: Duration) -> Vec<(PeerId, Want, bool)> {
         let lists = &self.lists;
         let requests = &self.requests;
@@ -36,7 +38,7 @@ impl Download {
             .collect()
     }
 
-    /// What a peer was asked for, lowest first, and how fast it is; since when its first one is held up.
+    /// The requests of a peer, lowest first; its speed; and since when its first one stalls.
     pub(crate) fn seen_of(&self, peer: PeerId, now: Duration) -> (Vec<Height>, Option<f64>, Option<Duration>) {
         let Some(link) = self.links.get(&peer) else { return Default::default() };
         let asked = link.in_flight.iter().filter_map(|hash| self.requests.get(hash));
@@ -107,7 +109,7 @@ impl Download {
         self.links.values().filter(|link| !link.in_flight.is_empty()).count()
     }
 
-    /// Peers with nothing in flight that have blocks which have not arrived.
+    /// Peers with nothing in flight that have missing blocks.
     fn idle_count(&self) -> usize {
         let has_open =
             |link: &&Link| self.lists.get(link.list).is_some_and(|list| link.reach.count > list.first_open());

@@ -1,6 +1,8 @@
-//! Bytes as what peers do, in which order: one byte for what, some for how, and the rest for the next step.
+//! Fuzz input as a sequence of peer actions: one byte for the action, some for its arguments, and the rest for the
+//! next step.
 //!
-//! The hub is the program's own, with sockets, clock and chain made here. The first byte is the mode, see [`Play::new`].
+//! The hub is the program's own; sockets, clock and chain are simulated here. The first byte is the mode, see
+//! [`Play::new`].
 
 use super::NETWORK;
 use crate::addresses::Addresses;
@@ -26,13 +28,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// What time it is at the start.
+/// Time of day at the start.
 const START: u64 = 1_700_000_000;
-/// Inbound places of a mode in which they are chosen by use, and of the others.
+/// Inbound slots of a mode with eviction by usefulness, and of the others.
 const MANY_PLACES: usize = 40;
 const PLACES: usize = 4;
 
-/// The address with this number, as a peer may tell it.
+/// The address with this number, as in gossip.
 fn entry(number: usize) -> AddressEntry {
     let [a, b, ..] = number.to_le_bytes();
     let address = match number % 5 {
@@ -45,7 +47,7 @@ fn entry(number: usize) -> AddressEntry {
     AddressEntry { time: 1_699_999_000, services, peer: PeerAddress { address, port: 8333 } }
 }
 
-/// An address memory of an earlier run: of some of its addresses it is known what was offered there.
+/// An address memory of an earlier run: for some of its addresses the services are known.
 fn known_addresses() -> Addresses {
     let mut addresses = Addresses::plain(&mut Rng::Seeded(9));
     let entries: Vec<AddressEntry> = (0..60).map(entry).collect();
@@ -57,7 +59,7 @@ fn known_addresses() -> Addresses {
     addresses
 }
 
-/// Lets peers say and do whatever `data` says.
+/// Runs the peer actions of `data`.
 pub fn fuzz_peer(data: &[u8]) {
     play(data);
 }
@@ -94,7 +96,8 @@ impl Script<'_> {
     }
 }
 
-/// Blocks that peers may have: 40 in a chain, a fork of 50 from its 20th, and one from there whose third block is invalid.
+/// Blocks that peers may have: a chain of 40, a fork of 50 from its 20th, and one from there whose third block is
+/// invalid.
 fn known() -> &'static [Made; 3] {
     static KNOWN: OnceLock<[Made; 3]> = OnceLock::new();
     KNOWN.get_or_init(|| {
@@ -115,14 +118,14 @@ fn known() -> &'static [Made; 3] {
     })
 }
 
-/// A chain of as many headers as two messages hold, and then some: less work than the minimum of a play with it until
-/// its last part is known.
+/// A chain with more headers than two messages hold: until its last part is known, it has less work than the minimum
+/// of a play that uses it.
 fn long() -> &'static Made {
     static LONG: OnceLock<Made> = OnceLock::new();
     LONG.get_or_init(|| made_on(&Chain::new().best_header(), 2 * HEADERS_COUNT_MAX + 100, 3, 0))
 }
 
-/// Headers on the first chain that the clock makes valid only later.
+/// Headers on the first chain that become valid only later, by their time.
 fn ahead() -> &'static [Header] {
     static AHEAD: OnceLock<Vec<Header>> = OnceLock::new();
     AHEAD.get_or_init(|| {
@@ -139,9 +142,9 @@ struct Play {
     peers: Vec<PeerId>,
     /// The other ends of encrypted connections.
     far: HashMap<PeerId, Transport>,
-    /// The chain is the long one.
+    /// Whether the chain is the long one.
     is_long: bool,
-    /// What time it was at the start.
+    /// Time of day at the start.
     start: u64,
     rng: Rng,
     /// Messages that came back over encrypted connections, blocks read for peers, names looked up, connections made.
@@ -149,18 +152,18 @@ struct Play {
     read: usize,
     resolved: usize,
     dialed: usize,
-    /// Blocks that peers owe at once because they told of them, at most.
+    /// Maximum of blocks in flight from one peer by direct fetch.
     direct: usize,
-    /// Of the next connections that we make these fail.
+    /// Number of next connection attempts that fail.
     refusals: usize,
     /// Names of the reasons for which connections ended.
     gone: BTreeSet<String>,
 }
 
 impl Play {
-    /// Bits of `mode`: 1: encrypted connections are offered; 2: the chain is long, and so is its minimum of work; 4: peers
-    /// are sought, with DNS seeds; 8: there are places enough that a peer's use decides who gives his up, and lines about
-    /// each message are written; 16: an address memory is there at the start; 32: the time is that of the blocks.
+    /// Bits of `mode`: 1: encrypted connections are offered; 2: the long chain, with its minimum work; 4: peers are
+    /// sought, with DNS seeds; 8: many inbound slots, so that eviction goes by usefulness, and log lines for each
+    /// message; 16: an address memory exists at the start; 32: the time is that of the blocks.
     fn new(mode: u8) -> Play {
         let v2transport = mode & 1 == 1;
         let is_long = mode & 2 == 2;
@@ -264,13 +267,13 @@ impl Play {
         self.check();
     }
 
-    /// What needs many peers, or is not a peer's to do.
+    /// Steps with many peers, or from outside a peer.
     fn step_of_many(&mut self, script: &mut Script<'_>) {
         let what = script.byte().unwrap_or(0);
         let number = script.number();
         let now = self.now();
         match what % 16 {
-            // Peers of several networks come, with what some of them may do, and shake hands.
+            // Peers of several networks connect, some with permissions, and complete the handshake.
             0 | 1 => {
                 let given =
                     [Permissions::NONE, Permissions::NONE, Permissions::NOBAN, Permissions::ALL][number >> 6 & 3];
@@ -296,7 +299,7 @@ impl Play {
         }
     }
 
-    /// What a person asks for by RPC.
+    /// RPC calls of the user.
     fn obey(&mut self, what: u8, number: usize) {
         let now = self.now();
         let entry = entry(3 + 5 * (number % 8));
@@ -351,7 +354,7 @@ impl Play {
         }
     }
 
-    /// From here on the other end of this connection encrypts; where bytes went before, nothing comes of it.
+    /// Encrypts the other end of this connection; without effect if bytes were already sent.
     fn encrypt(&mut self, peer: PeerId) {
         let Some(near) = self.hub.peer(peer) else { return };
         let far = if near.is_outbound() {
@@ -363,7 +366,7 @@ impl Play {
         self.exchange(peer);
     }
 
-    /// Both ends of an encrypted connection say what they have to say.
+    /// Exchanges all pending bytes between both ends of an encrypted connection.
     fn exchange(&mut self, peer: PeerId) {
         for _ in 0..8 {
             let Some(far) = self.far.get_mut(&peer) else { return };
@@ -390,7 +393,7 @@ impl Play {
         }
     }
 
-    /// What a peer may want to know, or says of itself.
+    /// Requests and announcements of a peer.
     fn ask(&mut self, peer: PeerId, script: &mut Script<'_>) {
         let what = script.number();
         let number = script.number();
@@ -449,7 +452,7 @@ impl Play {
             return self.say_message(peer, &Message::Headers(ahead()[which >> 5 & 1..][..1].to_vec()));
         }
         let all = &chains[which % chains.len()].headers;
-        // Often what is asked for: from genesis on, or from where a message before ended.
+        // Often used in requests: from genesis on, or from the end of an earlier message.
         let from = match script.number() & 3 {
             0 => script.number() % all.len(),
             place if self.is_long => (place - 1) * HEADERS_COUNT_MAX,
@@ -470,11 +473,11 @@ impl Play {
         self.say_payload(peer, Command::Block, &block);
     }
 
-    /// The lowest block that is wanted, whether this peer was asked for it or not.
+    /// Sends the lowest missing block, whether it was requested from this peer or not.
     fn say_wanted(&mut self, peer: PeerId) {
         let Some(want) = self.chain.wanted(1).first().copied() else { return };
         for made in self.chains() {
-            // The long one starts at height 1, and to look for a hash in it would take long.
+            // The long chain starts at height 1, and searching it for a hash would take long.
             let at = match self.is_long {
                 true => want.height.to_usize().checked_sub(1).filter(|&at| at < made.headers.len()),
                 false => made.headers.iter().position(|header| header.hash() == want.hash),
@@ -499,7 +502,7 @@ impl Play {
                     self.peers.push(peer);
                 }
                 Action::Resolve { name, port } => {
-                    // A seed that knows of none, and one that knows of a few.
+                    // A DNS seed without addresses, and one with a few.
                     let count = 3 * (self.resolved % 2) as u8;
                     let found: Vec<SocketAddr> = (0..count).map(|at| ([8, at + 1, 1, 1], port).into()).collect();
                     self.resolved += 1;

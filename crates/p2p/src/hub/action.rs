@@ -1,18 +1,18 @@
-//! What the hub asks of the world, and what the node says to the hub.
+//! Actions that the hub requests from the I/O code, and messages from the node to the hub.
 
 use super::read::ReadRequest;
 use crate::api::{BlockVerdict, Event, PeerId, Want};
 use crate::wire::Target;
 use primitives::BlockHash;
 
-/// What the world is asked to do.
+/// An action for the I/O code.
 #[derive(Debug)]
 pub enum Action {
-    /// Connect, and say [`super::Hub::connected`] or [`super::Hub::not_connected`].
+    /// Connect, and report [`super::Hub::connected`] or [`super::Hub::not_connected`].
     Dial {
-        /// The connection's name.
+        /// The id of the connection.
         peer: PeerId,
-        /// Where to.
+        /// Its target.
         target: Target,
     },
     /// The connection is over: close its socket.
@@ -20,25 +20,25 @@ pub enum Action {
         /// The connection.
         peer: PeerId,
     },
-    /// Do [`ReadRequest::read`] for a peer, and say [`super::Hub::served`].
+    /// Run [`ReadRequest::read`] for a peer, and report [`super::Hub::served`].
     Read {
-        /// Who asked.
+        /// The peer.
         peer: PeerId,
-        /// For what.
+        /// Its request.
         request: ReadRequest,
     },
-    /// Look up a name, and say [`super::Hub::resolved`].
+    /// Look up a name, and report [`super::Hub::resolved`].
     Resolve {
         /// The name.
         name: String,
         /// The port of the addresses.
         port: u16,
     },
-    /// Tell the node.
+    /// Pass the event to the node.
     Event(Event),
 }
 
-/// What the node says.
+/// A message from the node.
 #[derive(Debug)]
 pub enum NodeMessage {
     /// See [`crate::Network::want`].

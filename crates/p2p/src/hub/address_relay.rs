@@ -1,15 +1,16 @@
-//! Addresses that are passed on: which peers are told of which, when, and of our own.
+//! Address relay: which peers get which addresses, when, and our own address.
 //!
-//! - A peer takes part once it was asked for addresses, or said something of them itself; one for blocks alone, or a feeler,
-//!   never does.
-//! - An address that a peer tells in a small message, of a machine seen within ten minutes, goes to two peers, the same ones for a
-//!   day; one of a network that we do not reach to one or two.
-//! - What is to be told to a peer waits half a minute in the mean, so that it says little of where it came from.
-//! - Our own address is told when a peer begins to take part, in a message of its own, and about once a day.
-//! - No peer is told what it told, or was told already, as far as that is remembered ([`KnownAddresses`]).
+//! - A peer takes part once it was asked for addresses, or sent a message about them itself; a block-relay-only peer
+//!   or a feeler never does.
+//! - An address from a small message, seen within the last ten minutes, goes to two peers, the same ones for a day;
+//!   if we do not reach its network, to one or two.
+//! - Addresses for a peer wait half a minute on average, so that their timing reveals little about their origin.
+//! - Our own address is sent when a peer begins to take part, in a message of its own, and about once a day.
+//! - A peer does not get addresses that it sent, or was sent already, as far as they are remembered
+//!   ([`KnownAddresses`]).
 //!
 //! Source: Bitcoin Core b88bffe, net_processing.cpp, `ProcessAddrs`, `RelayAddress`, `PushAddress`, `MaybeSendAddr`,
-//! `SetupAddressRelay`; net.cpp, `GetLocal`. Absent on purpose: the address memory, and what is told to who asks for it.
+//! `SetupAddressRelay`; net.cpp, `GetLocal`. Absent on purpose: the address memory, and the answers to `getaddr`.
 
 use super::context::Context;
 use super::outbound::automatic::{has_addresses, reachable};
@@ -24,24 +25,24 @@ use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
-/// Mean time between two messages of addresses to a peer. Source: Core's `AVG_ADDRESS_BROADCAST_INTERVAL`.
+/// Mean interval between two address messages to a peer. Source: Core's `AVG_ADDRESS_BROADCAST_INTERVAL`.
 pub const SEND_INTERVAL: Duration = Duration::from_secs(30);
-/// Mean time between two messages of our own. Source: Core's `AVG_LOCAL_ADDRESS_BROADCAST_INTERVAL`.
+/// Mean interval between two announcements of our own address. Source: Core's `AVG_LOCAL_ADDRESS_BROADCAST_INTERVAL`.
 pub const OWN_INTERVAL: Duration = Duration::from_secs(24 * 3600);
-/// How long an address goes to the same peers, in seconds. Source: Core's `ROTATE_ADDR_RELAY_DEST_INTERVAL`.
+/// How long an address is relayed to the same peers, in seconds. Source: Core's `ROTATE_ADDR_RELAY_DEST_INTERVAL`.
 const ROTATION_S: u64 = 24 * 3600;
-/// Addresses of a message that is passed on, at most. Source: Core.
+/// Maximum number of addresses in a message that is relayed. Source: Core.
 const RELAYED_COUNT_MAX: usize = 10;
-/// An address that is passed on was seen within this time, in seconds. Source: Core.
+/// A relayed address was seen within this time, in seconds. Source: Core.
 const FRESH_S: u64 = 600;
-/// A time before this one is none. Source: Core.
+/// A time before this one is not valid. Source: Core.
 const TIME_MIN: u64 = 100_000_000;
-/// What an address without a time is taken to be old. Source: Core.
+/// Assumed age of an address without a valid time. Source: Core.
 const UNKNOWN_AGE_S: u64 = 5 * 24 * 3600;
-/// Addresses that are remembered of a peer at least. Source: Core remembers 5,000, with one error in a thousand.
+/// Minimum number of addresses remembered for each peer. Source: Core remembers 5,000, with one error in a thousand.
 const REMEMBERED_COUNT: usize = 2500;
 
-/// What a peer told or was told of late: two generations.
+/// Addresses that a peer recently sent or was sent: two generations.
 #[derive(Debug, Default)]
 struct KnownAddresses {
     young: HashSet<u64>,
@@ -53,7 +54,7 @@ impl KnownAddresses {
         self.young.contains(&hash) || self.old.contains(&hash)
     }
 
-    /// Whether it was not known.
+    /// Adds an address; returns whether it is new.
     fn add(&mut self, hash: u64) -> bool {
         if self.has(hash) {
             return false;
@@ -65,36 +66,36 @@ impl KnownAddresses {
     }
 }
 
-/// What is known of one peer.
+/// State of one peer.
 #[derive(Debug, Default)]
 struct Talk {
     /// Whether it takes part.
     is_on: bool,
     known: KnownAddresses,
-    /// What is to be told.
+    /// Addresses to be sent.
     queue: Vec<AddressEntry>,
     send_at: Duration,
-    /// When our own address is told; `None`: it was not told yet.
+    /// When our own address is sent next; `None`: it was never sent.
     own_at: Option<Duration>,
-    /// It was asked for addresses, and its answer did not come.
+    /// It was asked for addresses, and its answer is outstanding.
     is_asked: bool,
 }
 
-/// Which addresses are passed on to whom.
+/// Which addresses are relayed to which peers.
 pub(super) struct AddressRelay {
     talks: BTreeMap<PeerId, Talk>,
     /// Secret of the choice of peers.
     key: u64,
-    /// The initial download ended once.
+    /// Whether initial block download has ended once.
     has_caught_up: bool,
 }
 
-/// What is done with the addresses of a message.
+/// Result of an address message.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
-    /// Those that are of use.
+    /// Addresses for the address memory.
     pub(super) kept: Vec<AddressEntry>,
-    /// Addresses of the message.
+    /// Number of addresses in the message.
     pub(super) told_count: usize,
 }
 
@@ -118,7 +119,7 @@ impl AddressRelay {
         self.talks.get(&id).is_some_and(|talk| talk.is_on)
     }
 
-    /// A peer said something of addresses, or is about to be asked for some; whether it takes part.
+    /// A peer sent a message about addresses, or is about to be asked for some; returns whether it takes part.
     pub(super) fn set_up(&mut self, peer: &Peer) -> bool {
         let may = !matches!(peer.kind, Kind::BlockRelay | Kind::Feeler);
         let Some(talk) = self.talks.get_mut(&peer.id) else { return false };
@@ -126,7 +127,7 @@ impl AddressRelay {
         may
     }
 
-    /// A peer is asked for addresses.
+    /// Records that a peer is asked for addresses.
     pub(super) fn note_asked(&mut self, id: PeerId) {
         if let Some(talk) = self.talks.get_mut(&id) {
             talk.is_asked = true;
@@ -139,11 +140,11 @@ impl AddressRelay {
         hasher.finish()
     }
 
-    /// Addresses that a peer told: they are passed on where that is right; those that are to be remembered.
+    /// Handles addresses from a peer: relays those that qualify; returns those to be remembered.
     pub(super) fn hear(&mut self, cx: &mut Context, id: PeerId, mut told: Vec<AddressEntry>, now: Now) -> Heard {
         let told_count = told.len();
         let mut heard = Heard { kept: Vec::new(), told_count };
-        // Which of too many are taken is no choice of the peer's.
+        // If there are too many, the peer cannot choose which are accepted.
         for place in (1..told.len()).rev() {
             let other = cx.rng.below(place + 1);
             told.swap(place, other);
@@ -185,7 +186,7 @@ impl AddressRelay {
         heard
     }
 
-    /// Passes an address on to two peers, or to one where we do not reach its network.
+    /// Relays an address to two peers, or to one if we do not reach its network.
     fn relay(&mut self, cx: &mut Context, from: PeerId, entry: &AddressEntry, is_reachable: bool, now: Now) {
         let address_hash = self.hash(entry.peer);
         // Each address has its own time of day.
@@ -220,7 +221,7 @@ impl AddressRelay {
         }
     }
 
-    /// Queues the answer to a peer that asks, in place of all else.
+    /// Queues the answer to `getaddr`, replacing all other addresses.
     pub(super) fn answer(&mut self, cx: &mut Context, id: PeerId, entries: &[AddressEntry]) {
         if let Some(talk) = self.talks.get_mut(&id) {
             talk.queue.clear();
@@ -228,7 +229,7 @@ impl AddressRelay {
         entries.iter().for_each(|entry| self.push(cx, id, entry));
     }
 
-    /// Sends a peer what is due.
+    /// Sends a peer the addresses that are due.
     pub(super) fn send_due(&mut self, cx: &mut Context, id: PeerId, offered: u64, now: Now) {
         let at = now.since_start;
         let is_ready = cx.peers.get(&id).is_some_and(Peer::is_ready);
@@ -253,7 +254,7 @@ impl AddressRelay {
         }
     }
 
-    /// Tells a peer of our own address, where we have one, listen, and are not behind.
+    /// Sends a peer our own address if we have one, listen, and are not behind.
     fn tell_own(&mut self, cx: &mut Context, id: PeerId, offered: u64, now: Now) {
         let at = now.since_start;
         self.has_caught_up |= !cx.chain.initial_download();
@@ -280,7 +281,7 @@ impl AddressRelay {
     }
 }
 
-/// Whether the messages that a peer takes have room for such an address.
+/// Whether the peer's message format can carry such an address.
 fn takes(peer: &Peer, address: NetAddress) -> bool {
     peer.wants_addrv2() || address.is_ip()
 }
@@ -291,14 +292,14 @@ fn send(cx: &mut Context, id: PeerId, entries: Vec<AddressEntry>) {
     cx.send(id, &message);
 }
 
-/// When an address was seen: not what is impossible.
+/// The time at which an address was seen, with an impossible value replaced.
 fn believed(time: u32, now: Now) -> u32 {
     let is_possible = u64::from(time) > TIME_MIN && u64::from(time) <= now.unix + FRESH_S;
     if is_possible { time } else { u32::try_from(now.unix.saturating_sub(UNKNOWN_AGE_S)).unwrap_or(u32::MAX) }
 }
 
 /// Our address for a peer: to a network of hidden services only one of that network, to others none of those.
-/// Source: Core's `GetLocal`; otherwise than there addresses that others say we have are not believed.
+/// Source: Core's `GetLocal`; unlike Core, our addresses as reported by peers are ignored.
 fn own_for(cx: &Context, peer: &Peer) -> Option<PeerAddress> {
     let through = peer.network();
     let is_private = |network: u8| matches!(network, 4 | 5);
@@ -311,7 +312,7 @@ fn own_for(cx: &Context, peer: &Peer) -> Option<PeerAddress> {
     own.max_by_key(|own| Some(own.address.network()) == remote).copied()
 }
 
-/// Whether who may ask for addresses has an answer of its own.
+/// Whether the peer has the permission `addr`, and so gets an answer of its own.
 pub(super) fn has_own_answer(peer: &Peer) -> bool {
     peer.permissions().has(Permissions::ADDR)
 }

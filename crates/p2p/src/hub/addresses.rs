@@ -1,5 +1,5 @@
-//! What goes between the address memory and peers: what they tell and ask, what a connection that ends says of an address, and
-//! which peers the next run begins with.
+//! Exchange between the address memory and peers: addresses that peers send and request, results of connections that
+//! end, and the peers for the start of the next run.
 
 use super::address_relay::has_own_answer;
 use super::{Hub, outbound};
@@ -12,17 +12,18 @@ use crate::wire::{AddressEntry, NetAddress, PeerAddress, Target, limits};
 use std::net::SocketAddr;
 
 impl Hub {
-    /// The addresses of a name that [`super::Action::Resolve`] asked for; empty when it has none.
+    /// Result of [`super::Action::Resolve`]: the addresses of a name; empty if there are none.
     pub fn resolved(&mut self, name: &str, found: &[SocketAddr], now: Now) {
         self.outbound.resolved(&mut self.context, &mut self.addresses, name, found, now);
     }
 
-    /// A name that [`super::Action::Resolve`] asked for could not be looked up.
+    /// Failure of [`super::Action::Resolve`].
     pub fn not_resolved(&mut self, name: &str, why: &str, now: Now) {
         self.outbound.not_resolved(&mut self.context, &mut self.addresses, name, why, now);
     }
 
-    /// Gives out the peers for blocks alone, where peers are sought. Source: Bitcoin Core b88bffe, `CConnman::StopNodes`.
+    /// Sends the block-relay-only peers to the node, if peers are sought. Source: Bitcoin Core b88bffe,
+    /// `CConnman::StopNodes`.
     pub(super) fn give_anchors(&mut self) {
         if self.context.config.outbound != Outbound::Automatic {
             return;
@@ -39,10 +40,11 @@ impl Hub {
         self.context.event(Event::Anchors(anchors.len(), bytes));
     }
 
-    /// What the address memory learns of a connection that ends.
+    /// Updates the address memory at the end of a connection.
     ///
-    /// Who misbehaved is left alone for a day, unless it is of this machine, as a Tor service's peers are: that address is of
-    /// others too. Nor is who a person named. Source: Bitcoin Core b88bffe, `MaybeDiscourageAndDisconnect`, `FinalizeNode`.
+    /// The address of a peer that misbehaved is discouraged for a day. Exceptions: a local address, as for peers
+    /// through a Tor service, because others share it; and a peer that the user named. Source: Bitcoin Core b88bffe,
+    /// `MaybeDiscourageAndDisconnect`, `FinalizeNode`.
     pub(super) fn note_end(&mut self, remote: &PeerAddress, peer: &Peer, reason: &Reason, now: Now) {
         let is_named = matches!(peer.kind, Kind::Manual(_));
         if reason.is_offence() && !remote.address.is_local() && !is_named {
@@ -57,7 +59,7 @@ impl Hub {
         }
     }
 
-    /// `addr`, `addrv2`.
+    /// Handles `addr` and `addrv2`.
     pub(super) fn on_addresses(&mut self, id: PeerId, entries: Vec<AddressEntry>, now: Now) -> Result<(), Reason> {
         let Some(peer) = self.context.peers.get(&id) else { return Ok(()) };
         if !self.address_relay.set_up(peer) {
@@ -72,20 +74,20 @@ impl Hub {
         let is_fetch = peer.kind == Kind::AddressFetch;
         let heard = self.address_relay.hear(&mut self.context, id, entries, now);
         self.addresses.add(&heard.kept, source, GOSSIP_PENALTY_S, now.unix);
-        // One address is the peer's own: the answer that was asked for has more.
+        // A single address is the peer's own: the requested answer has more.
         if is_fetch && heard.told_count > 1 {
             return Err(Reason::AddressesFetched);
         }
         Ok(())
     }
 
-    /// Tells a peer the addresses that are due.
+    /// Sends a peer the addresses that are due.
     pub(super) fn send_addresses(&mut self, id: PeerId, now: Now) {
         let offered = self.offered();
         self.address_relay.send_due(&mut self.context, id, offered, now);
     }
 
-    /// `getaddr`. Who may ask for addresses (the permission `addr`) has a choice of its own.
+    /// Handles `getaddr`. A peer with the permission `addr` gets an answer of its own.
     /// Source: Bitcoin Core b88bffe, `ProcessMessage`, `getaddr`.
     pub(super) fn on_get_addr(&mut self, id: PeerId, now: Now) {
         let Some(peer) = self.context.peers.get(&id).filter(|peer| self.address_relay.set_up(peer)) else { return };
@@ -108,7 +110,7 @@ impl Hub {
         self.send_addresses(id, now);
     }
 
-    /// Ends connections that are more than are kept.
+    /// Ends surplus connections.
     pub(super) fn tick_extra(&mut self, now: Now) {
         let seen = outbound::extra::Seen { headers: &self.headers, blocks: &self.blocks };
         for (id, reason) in self.outbound.look_at_extra(&mut self.context, &seen, now) {

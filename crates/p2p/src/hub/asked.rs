@@ -1,6 +1,6 @@
-//! What a person asks of the connections: to see them, to name or drop peers, to ping.
+//! Connection commands of the user: list, name, disconnect and ping peers.
 //!
-//! Source: Bitcoin Core b88bffe, rpc/net.cpp and what it calls of net.cpp.
+//! Source: Bitcoin Core b88bffe, rpc/net.cpp and the functions of net.cpp that it calls.
 
 use super::Hub;
 use super::outbound::Dialed;
@@ -19,41 +19,41 @@ use primitives::{BlockHash, Height};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a connection is made for on a person's wish. Source: Bitcoin Core b88bffe, `ConnectionType`.
+/// Type of a connection that the user requests. Source: Bitcoin Core b88bffe, `ConnectionType`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// As one of those that are sought.
+    /// Full relay, like automatic outbound connections.
     Everything,
-    /// Blocks alone.
+    /// Block relay only.
     Blocks,
-    /// Addresses, and then it ends.
+    /// Address fetch, then disconnect.
     Addresses,
-    /// To see whether the peer is there, and then it ends.
+    /// A feeler: test whether the peer answers, then disconnect.
     Feeler,
 }
 
-/// What became of an address that was to be taken up.
+/// Result of adding an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Added {
-    /// It has a place.
+    /// It was added.
     Yes,
-    /// It is known, or there is no place for it.
+    /// It is already known, or there is no place for it.
     No,
-    /// It has a place among the new ones; that of a tried one is taken.
+    /// It was added to "new"; its place in "tried" is occupied.
     NewAlone,
 }
 
-/// How many addresses of each network are in the tables.
+/// Number of addresses of each network in the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressCounts {
-    /// By BIP155's number, `None` for all: new and tried.
+    /// By BIP155 number, `None` for all: new and tried.
     pub of: Vec<(Option<u8>, usize, usize)>,
 }
 
-/// Both tables, and by what addresses are grouped.
+/// Both tables, and how addresses are grouped.
 #[derive(Clone, Debug)]
 pub struct AddressTables {
-    /// Addresses that were told.
+    /// Addresses from gossip.
     pub new: Vec<Placed>,
     /// Addresses that a connection was made to.
     pub tried: Vec<Placed>,
@@ -61,11 +61,11 @@ pub struct AddressTables {
     pub groups: Arc<NetGroups>,
 }
 
-/// The place of a peer that is connected to once: there is no such place.
+/// Kind of a connection that is tried once: no index of a named peer.
 const ONE_TRY: Kind = Kind::Manual(usize::MAX);
 
 impl Hub {
-    /// Where `-maxuploadtarget` stands.
+    /// State of `-maxuploadtarget`.
     pub fn upload(&self) -> UploadState {
         self.context.upload.state()
     }
@@ -98,7 +98,7 @@ impl Hub {
             .collect()
     }
 
-    /// Height of the last block of a peer's chain that is on ours.
+    /// Height of the last block that a peer's chain shares with ours.
     fn common_height(&self, best: &HeaderInfo) -> Height {
         let tip = self.context.chain.tip();
         let is_common = |height: u32| {
@@ -106,7 +106,7 @@ impl Hub {
             let theirs = self.context.chain.ancestor(&best.hash, height);
             theirs.is_some() && theirs == self.context.chain.ancestor(&tip.hash, height)
         };
-        // Genesis is common to all; the first that is not is above `low`.
+        // Genesis is common to all; the first block that differs is above `low`.
         let mut low = 0;
         let mut high = best.height.min(tip.height).to_u32();
         if is_common(high) {
@@ -119,17 +119,17 @@ impl Hub {
         Height::new(low)
     }
 
-    /// Keeps up a connection to this peer from now on.
+    /// Adds a named peer: it is connected to, and reconnected when it is lost.
     pub(crate) fn add_named(&mut self, target: Target, now: Now) {
         self.outbound.add_named(target, now);
     }
 
-    /// No longer does; the connection that there may be stays.
+    /// Removes a named peer; an existing connection stays.
     pub(crate) fn remove_named(&mut self, target: &Target) {
         self.outbound.remove_named(target);
     }
 
-    /// Connects to this peer once, unless it is connected to.
+    /// Connects to this peer once, unless it is connected.
     pub(crate) fn try_once(&mut self, target: Target, v2: bool, now: Now) {
         let is_there = self.context.peers.values().any(|peer| peer.target == target);
         if !is_there {
@@ -137,7 +137,7 @@ impl Hub {
         }
     }
 
-    /// Connects to this peer for one purpose; `false`: there are as many such connections as there may be.
+    /// Makes a connection of this type; `false`: the limit of such connections is reached.
     /// Source: Bitcoin Core b88bffe, `CConnman::AddConnection`.
     pub(crate) fn connect_for(&mut self, purpose: Purpose, target: Target, v2: bool, now: Now) -> bool {
         let (kind, max) = match purpose {
@@ -154,7 +154,7 @@ impl Hub {
         has_room
     }
 
-    /// The autonomous system of a peer's address; 0 where none is known.
+    /// The autonomous system of a peer's address; 0 if unknown.
     fn system_of(&self, target: &Target) -> u32 {
         match target {
             Target::Peer(remote) => self.context.config.groups.system_of(remote.address),
@@ -162,7 +162,7 @@ impl Hub {
         }
     }
 
-    /// Takes up the address of a peer, as if the peer had told it. Source: Bitcoin Core b88bffe, `addpeeraddress`.
+    /// Adds the address of a peer, as if the peer had announced it. Source: Bitcoin Core b88bffe, `addpeeraddress`.
     pub(crate) fn add_address(&mut self, peer: PeerAddress, is_good: bool, now: Now) -> Added {
         let offered = services::NETWORK | services::WITNESS;
         let entry = AddressEntry { peer, services: offered, time: u32::try_from(now.unix).unwrap_or(u32::MAX) };
@@ -175,7 +175,7 @@ impl Hub {
         Added::Yes
     }
 
-    /// How many addresses of each network are in the tables.
+    /// Number of addresses of each network in the tables.
     pub(crate) fn address_counts(&self) -> AddressCounts {
         let networks = [1, 2, 4, 5, 6].into_iter().map(Some).chain([None]);
         let count = |table, network| self.addresses.count_in(table, network);
@@ -189,27 +189,27 @@ impl Hub {
         AddressTables { new: self.addresses.placed(Table::New), tried: self.addresses.placed(Table::Tried), groups }
     }
 
-    /// Sends a message of any name and payload; `false`: there is no such peer, or it cannot be sent.
+    /// Sends a message with any name and payload; `false`: there is no such peer, or the message cannot be sent.
     pub(crate) fn send_to(&mut self, id: PeerId, name: &str, payload: &[u8]) -> bool {
         self.context.peers.get_mut(&id).is_some_and(|peer| peer.transport.send_named(name, payload))
     }
 
-    /// Asks a peer for a block on a person's wish.
+    /// Requests a block from a peer for the user.
     ///
     /// # Errors
     ///
-    /// Why that cannot be, in Core's words.
+    /// Why that is impossible, in Core's words.
     pub(crate) fn fetch_from(&mut self, id: PeerId, hash: BlockHash) -> Result<(), &'static str> {
         self.blocks.fetch_from(&mut self.context, id, hash)
     }
 
-    /// Blocks that are asked of a peer beside those of the download: for fuzzing.
+    /// Requests of a peer outside the download: for fuzzing.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn direct_count(&self, id: PeerId) -> usize {
         self.blocks.direct_count(id)
     }
 
-    /// Ends all connections and makes and takes none, or does so again.
+    /// Turns the network off, ending all connections, or on again.
     pub(crate) fn set_active(&mut self, is_active: bool, now: Now) {
         self.context.is_off = !is_active;
         if self.context.is_off {
@@ -217,7 +217,7 @@ impl Hub {
         }
     }
 
-    /// Ends the connections of which `is_meant` holds; says how many.
+    /// Ends the connections for which `is_meant` is true; returns their number.
     fn disconnect_where(&mut self, reason: &Reason, now: Now, is_meant: impl Fn(&PeerStats) -> bool) -> usize {
         let all = self.peer_stats(now);
         let meant: Vec<PeerId> = all.iter().filter(|stats| is_meant(stats)).map(|stats| stats.id).collect();
@@ -225,12 +225,12 @@ impl Hub {
         meant.len()
     }
 
-    /// Ends the connection to this address; says whether there was one.
+    /// Ends the connection to this address; returns whether there was one.
     pub(crate) fn disconnect_address(&mut self, address: &str, now: Now) -> bool {
         self.disconnect_where(&Reason::Asked, now, |stats| stats.address == address) > 0
     }
 
-    /// Ends the connection of this name; says whether there was one.
+    /// Ends the connection with this id; returns whether there was one.
     pub(crate) fn disconnect_id(&mut self, id: PeerId, now: Now) -> bool {
         self.disconnect_where(&Reason::Asked, now, |stats| stats.id == id) > 0
     }
@@ -254,7 +254,7 @@ impl Hub {
         self.context.rng = rng;
     }
 
-    /// Addresses that are known, without those that misbehaved: see [`crate::addresses::Addresses::get`].
+    /// Known addresses without discouraged ones, see [`crate::addresses::Addresses::get`].
     pub(crate) fn known_addresses(&mut self, count: usize, network: Option<u8>, now: Now) -> Vec<AddressEntry> {
         let mut known = self.addresses.get(count, 0, network, now.unix);
         for line in self.addresses.take_said() {

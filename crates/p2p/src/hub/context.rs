@@ -1,6 +1,6 @@
-//! What every part of the hub works with: the connections, the chain, the settings, and what the world is asked to do.
+//! Shared state of the parts of the hub: connections, chain, settings, and queued actions.
 //!
-//! Absent on purpose: what a part knows of a peer. Each part keeps that itself, by the peer's name.
+//! Absent on purpose: the state of a part for each peer. Each part keeps that itself, by the peer's id.
 
 use super::Action;
 use crate::addresses::Discouraged;
@@ -14,16 +14,16 @@ use crate::wire::{Message, NetAddress};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, PoisonError};
 
-/// What the parts share.
+/// The shared state.
 pub(super) struct Context {
     pub(super) config: Config,
     pub(super) chain: Arc<dyn ChainView>,
     pub(super) rng: Rng,
-    /// The connections, by name.
+    /// The connections, by id.
     pub(super) peers: BTreeMap<PeerId, Peer>,
-    /// Addresses that misbehaved.
+    /// Discouraged addresses.
     pub(super) discouraged: Discouraged,
-    /// A person wants no connections at the moment.
+    /// The user has turned the network off.
     pub(super) is_off: bool,
     pub(super) upload: UploadTarget,
     actions: VecDeque<Action>,
@@ -39,60 +39,60 @@ impl Context {
         Context { config, chain, rng, peers, discouraged, is_off: false, upload, actions, next_id: 0 }
     }
 
-    /// What is to be done next.
+    /// Removes and returns the next action.
     pub(super) fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// Asks the world to do something.
+    /// Queues an action.
     pub(super) fn ask(&mut self, action: Action) {
         self.actions.push_back(action);
     }
 
-    /// Tells the node.
+    /// Queues an event for the node.
     pub(super) fn event(&mut self, event: Event) {
         self.ask(Action::Event(event));
     }
 
-    /// A line for the log alone.
+    /// Queues a line only for the log.
     pub(super) fn log(&mut self, line: impl Into<String>) {
         self.event(Event::Log(line.into()));
     }
 
-    /// A line of `--debug net`, where that is wanted.
+    /// Queues a line of `--debug net`, if that is on.
     pub(super) fn debug(&mut self, line: impl FnOnce() -> String) {
         if self.config.debug_net {
             self.event(Event::Debug(line()));
         }
     }
 
-    /// The name of a connection, never used before.
+    /// A new id for a connection, never used before.
     pub(super) fn new_id(&mut self) -> PeerId {
         let id = PeerId(self.next_id);
         self.next_id += 1;
         id
     }
 
-    /// The connections, by name.
+    /// The ids of the connections.
     pub(super) fn peer_ids(&self) -> Vec<PeerId> {
         self.peers.keys().copied().collect()
     }
 
-    /// Sends a message to a peer that is there.
+    /// Sends a message to a peer, if it is connected.
     pub(super) fn send(&mut self, id: PeerId, message: &Message) {
         if let Some(peer) = self.peers.get_mut(&id) {
             peer.send(message);
         }
     }
 
-    /// Whether a person banned an address.
+    /// Whether the user banned an address.
     pub(super) fn is_banned(&self, address: &NetAddress, now: Now) -> bool {
         let unix = i64::try_from(now.unix).unwrap_or(i64::MAX);
         self.config.bans.lock().unwrap_or_else(PoisonError::into_inner).is_banned(address, unix)
     }
 }
 
-/// What tests of single parts begin with.
+/// Set-up for tests of single parts.
 #[cfg(test)]
 pub(super) mod alone {
     use super::*;
@@ -115,7 +115,7 @@ pub(super) mod alone {
         Context::new(config, Arc::clone(chain) as Arc<dyn ChainView>, Rng::Seeded(1))
     }
 
-    /// A peer of a /16 of its own that offers blocks, its handshake done.
+    /// A peer in a /16 of its own that serves blocks, with a finished handshake.
     pub(in super::super) fn add_peer(cx: &mut Context, kind: Kind) -> PeerId {
         let id = cx.new_id();
         let place = u8::try_from(id.0).expect("a few peers");
@@ -135,7 +135,7 @@ pub(super) mod alone {
         id
     }
 
-    /// The actions that are asked for.
+    /// The queued actions.
     pub(in super::super) fn actions(cx: &mut Context) -> Vec<Action> {
         std::iter::from_fn(|| cx.next_action()).collect()
     }

@@ -1,7 +1,7 @@
-//! Messages of peers, each led to the part that deals with it, one at a time and only while its answer has room
-//! ([`super::serving::room`]).
+//! Dispatch of messages: each goes to the part that handles it, one at a time, and only while there is space for its
+//! answer ([`super::serving::room`]).
 //!
-//! A ping is answered when what the peer said before is dealt with, as Core's are, in order.
+//! A ping is answered after all earlier messages of the peer were handled, in order, as in Core.
 
 use super::Hub;
 use super::block_download::Came;
@@ -16,19 +16,19 @@ use crate::transport::Received;
 use crate::wire::{Message, PeerAddress};
 use primitives::Header;
 
-/// With more blocks than these in flight there is a bulk of them, which no pong waits for. Source: Bitcoin Core b88bffe,
-/// `MAX_BLOCKS_IN_TRANSIT_PER_PEER`.
+/// Minimum number of blocks in flight that count as a bulk transfer, for which pongs do not wait. Source: Bitcoin
+/// Core b88bffe, `MAX_BLOCKS_IN_TRANSIT_PER_PEER`.
 pub const BULK_COUNT_MIN: usize = 16;
 
 impl Hub {
-    /// A peer connected to us, as in [`Hub::accepted_with`], on a socket to which a Tor service connects.
+    /// Accepts an inbound peer, as [`Hub::accepted_with`] does, on a socket for a Tor service.
     pub fn accepted_from_onion(&mut self, remote: PeerAddress, now: Now) -> Option<PeerId> {
         let id = self.accepted_with(Permissions::NONE, remote, now)?;
         self.context.peers.get_mut(&id).into_iter().for_each(Peer::note_onion);
         Some(id)
     }
 
-    /// Deals with the messages of a peer that came, as long as there is room for answers.
+    /// Handles received messages of a peer, while there is space for answers.
     pub(super) fn dispatch(&mut self, id: PeerId, now: Now) {
         loop {
             let nonces: Vec<u64> = self.own_nonces(id);
@@ -55,21 +55,21 @@ impl Hub {
         }
     }
 
-    /// Nonces of connections of ours whose other end may be here: needed during a handshake only.
+    /// Nonces of our connections whose other end may be this node: needed only during a handshake.
     fn own_nonces(&self, id: PeerId) -> Vec<u64> {
         let shaking = self.context.peers.get(&id).is_some_and(|peer| !peer.is_ready() && !peer.is_outbound());
         let all = self.context.peers.values().filter(|peer| shaking && peer.is_outbound());
         all.map(Peer::nonce).collect()
     }
 
-    /// Goes on with messages that waited for room, where there is some now.
+    /// Handles messages that waited for space, if there is some now.
     pub(super) fn dispatch_waiting(&mut self, id: PeerId, now: Now) {
         if self.context.peers.get(&id).is_some_and(|peer| peer.has_undispatched()) {
             self.dispatch(id, now);
         }
     }
 
-    /// One message.
+    /// Handles one message.
     pub(super) fn handle(&mut self, id: PeerId, input: Input, now: Now) -> Result<(), Reason> {
         if matches!(input, Input::Headers(_) | Input::Block(_) | Input::Inv(_))
             && let Some(peer) = self.context.peers.get_mut(&id)
@@ -121,7 +121,7 @@ impl Hub {
         }
     }
 
-    /// `headers`: what they end with is announced, also where the connection then ends.
+    /// Handles `headers`: the last one counts as announced, even if the connection then ends.
     fn on_headers(&mut self, id: PeerId, headers: &[Header], now: Now) -> Result<(), Reason> {
         let result = self.headers.on_headers(&mut self.context, id, headers, now);
         if let Some(last) = self.headers.take_announced() {
@@ -130,8 +130,8 @@ impl Hub {
         result
     }
 
-    /// A block that was not asked for: its header is looked at as an announcement; then the block is taken where Core takes one
-    /// that it did not ask for.
+    /// Handles an unsolicited block: its header counts as an announcement; then the block is accepted under the same
+    /// conditions as in Core.
     fn on_unasked_block(
         &mut self,
         id: PeerId,
@@ -152,9 +152,9 @@ impl Hub {
         Ok(())
     }
 
-    /// A peer pings.
+    /// Handles a ping.
     pub(super) fn on_ping(&mut self, id: PeerId, nonce: u64, now: Now) {
-        // What is due comes before the answer, as where each message is followed by a look at what is to be sent.
+        // Due messages precede the answer, as in Core, which sends them after each received message.
         self.send_addresses(id, now);
         if let Some(peer) = self.context.peers.get_mut(&id)
             && peer.pongs.ping(nonce, now.since_start)
@@ -163,7 +163,7 @@ impl Hub {
         }
     }
 
-    /// Gives out what there is to say of the connections.
+    /// Sends the connections' debug lines to the log.
     pub(super) fn tell_journals(&mut self) {
         if self.context.config.debug_net {
             let lines: Vec<String> = self.context.peers.values_mut().flat_map(|peer| peer.journal.take()).collect();
@@ -171,7 +171,7 @@ impl Hub {
         }
     }
 
-    /// Answers pings that waited.
+    /// Answers waiting pings.
     pub(super) fn answer_pings(&mut self, now: Now) {
         if self.context.peers.values().all(|peer| !peer.pongs.is_waiting()) {
             return;

@@ -1,18 +1,19 @@
-//! Places for peers that connect to us: how many one address or network may take, and which peer gives its place up.
+//! Inbound slots: how many one address or network may use, and which peer is evicted.
 //!
-//! - One address takes a quarter of the places at most, one network group half. Addresses that are not routable (a local
-//!   network) are not counted: there the peers are the user's own.
-//! - When all places are taken, a peer that has not shaken hands for [`HALF_OPEN_GRACE`] gives its place up first: the one
-//!   that has been waiting longest, of the network group that has most of them.
-//! - Then Core's rule, for those that shake hands as for those that have: protected are the best [`PROTECTED_BY_GROUP`] by a keyed hash of their network group,
-//!   [`PROTECTED_BY_PING`] by their shortest ping, up to [`PROTECTED_FOR_BLOCKS`] of use that want blocks alone and
-//!   [`PROTECTED_BY_BLOCK`] others by the last block that they gave, and half of the others by the age of their connection,
-//!   of which up to a half are for those of this machine (a Tor service's come from it). Of the rest those that misbehaved
-//!   before go first, and of these the youngest of the network group with most connections.
-//!   When all are protected, the new connection is refused; and where one place is left, one of an address that misbehaved.
-//! - A peer with the permission `noban` is not counted by address or network, and never gives its place up.
+//! - One address may use at most a quarter of the slots, one network group at most half. Addresses that are not
+//!   routable (a local network) are not counted: those peers are the user's own.
+//! - If all slots are used, a peer without a finished handshake after [`HALF_OPEN_GRACE`] is evicted first: the
+//!   oldest one of the network group with most of them.
+//! - Then Core's rule applies to all peers, with or without a finished handshake. Protected are the best
+//!   [`PROTECTED_BY_GROUP`] by a keyed hash of their network group, [`PROTECTED_BY_PING`] by their shortest ping, up
+//!   to [`PROTECTED_FOR_BLOCKS`] useful block-relay-only peers and [`PROTECTED_BY_BLOCK`] others by the last block
+//!   that they delivered, and half of the rest by the age of their connection; up to half of these are local
+//!   connections (such as those of a Tor service). Of the remaining peers, those that misbehaved before are evicted
+//!   first; among them the youngest of the network group with most connections. If all are protected, the new
+//!   connection is refused. If only one slot is free, a connection from a discouraged address is refused.
+//! - A peer with the permission `noban` is not counted by address or network, and is never evicted.
 //!
-//! Source: Bitcoin Core b88bffe, node/eviction.cpp, `SelectNodeToEvict`. Absent: what Core asks about transactions,
+//! Source: Bitcoin Core b88bffe, node/eviction.cpp, `SelectNodeToEvict`. Absent: Core's criteria about transactions,
 //! which this node does not relay, and about I2P and CJDNS, on which it does not listen.
 
 use super::context::Context;
@@ -28,19 +29,19 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
-/// A peer may take this long to shake hands before its place is given to another.
+/// Time for a handshake before the peer may be evicted.
 pub const HALF_OPEN_GRACE: Duration = Duration::from_secs(1);
 /// Peers protected by a keyed hash of their network group. Source: Core.
 pub const PROTECTED_BY_GROUP: usize = 4;
 /// Peers protected by their shortest ping. Source: Core.
 pub const PROTECTED_BY_PING: usize = 8;
-/// Peers protected by the last block that they gave. Source: Core.
+/// Peers protected by the last block that they delivered. Source: Core.
 pub const PROTECTED_BY_BLOCK: usize = 4;
 
-/// Peers for blocks alone that are protected by the last block that they gave. Source: Core.
+/// Block-relay-only peers protected by the last block that they delivered. Source: Core.
 pub const PROTECTED_FOR_BLOCKS: usize = 8;
 
-/// What the choice needs to know of a peer.
+/// Properties of a peer that decide about its eviction.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     id: PeerId,
@@ -49,19 +50,19 @@ struct Candidate {
     connected_at: Duration,
     round_trip: Option<Duration>,
     last_block_at: Option<Duration>,
-    /// It wants no transactions, and offers what we look for.
+    /// It relays no transactions, and offers the services that we look for.
     is_for_blocks: bool,
     is_local: bool,
-    /// Its address misbehaved before.
+    /// Its address is discouraged.
     is_discouraged: bool,
 }
 
-/// Takes `count` candidates out of consideration: those that `key` puts last.
+/// Removes `count` candidates from the list: the last ones in the order of `key`.
 fn protect<K: Ord>(candidates: &mut Vec<Candidate>, count: usize, key: impl Fn(&Candidate) -> K) {
     protect_those(candidates, count, key, |_| true);
 }
 
-/// The same; of the last `count` those alone of which `may` holds.
+/// Of the last `count` candidates in the order of `key`, removes only those for which `may` is true.
 fn protect_those<K: Ord>(
     candidates: &mut Vec<Candidate>,
     count: usize,
@@ -73,7 +74,7 @@ fn protect_those<K: Ord>(
     candidates.extend(last.into_iter().filter(|candidate| !may(candidate)));
 }
 
-/// Members of the group with most of the candidates; between equals the group with the youngest member.
+/// Members of the network group with most candidates; of equal groups, the one with the youngest member.
 fn largest_group(candidates: &[Candidate]) -> Vec<Candidate> {
     let mut groups: BTreeMap<&[u8], Vec<Candidate>> = BTreeMap::new();
     for candidate in candidates {
@@ -83,7 +84,7 @@ fn largest_group(candidates: &[Candidate]) -> Vec<Candidate> {
     groups.into_values().max_by_key(|group| (group.len(), youngest(group))).unwrap_or_default()
 }
 
-/// Which of the peers goes.
+/// The peer to evict.
 fn select(mut candidates: Vec<Candidate>) -> Option<PeerId> {
     protect(&mut candidates, PROTECTED_BY_GROUP, |c| c.keyed_group);
     protect(&mut candidates, PROTECTED_BY_PING, |c| {
@@ -103,20 +104,20 @@ fn select(mut candidates: Vec<Candidate>) -> Option<PeerId> {
     largest_group(&candidates).into_iter().max_by_key(|c| c.connected_at).map(|c| c.id)
 }
 
-/// Where a peer that connects to us finds its place.
+/// The slot of a new inbound peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InboundPlace {
-    /// There is one.
+    /// A free slot.
     Free,
-    /// This peer gives its place up.
+    /// The slot of this peer, which is to be evicted.
     Of(PeerId),
-    /// There is none.
+    /// There is no slot.
     None,
 }
 
-/// The places of peers that connect to us.
+/// The inbound slots.
 pub(super) struct Places {
-    /// Secret of the order in which network groups are protected.
+    /// Secret key of the order in which network groups are protected.
     key: u64,
 }
 
@@ -125,7 +126,7 @@ impl Places {
         Places { key: rng.number() }
     }
 
-    /// The place of a connection from this address. `last_block_at` says when a peer last gave a block.
+    /// The slot for a connection from this address. `last_block_at` returns when a peer last delivered a block.
     pub(super) fn place(
         &self,
         cx: &Context,

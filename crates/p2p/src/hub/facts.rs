@@ -1,4 +1,4 @@
-//! The facts of this moment: what the parts know of the connections, put together.
+//! Collects [`NetworkFacts`] from the parts of the hub.
 
 use super::block_download::BlockDownload;
 use super::block_download::targets::pruned_from;
@@ -10,7 +10,7 @@ use crate::facts::{BlockWait, ChainEnd, DialFacts, NetworkFacts, PeerFacts};
 use crate::peer::{Kind, Peer};
 use std::time::Duration;
 
-/// Who knows them.
+/// The parts with the facts.
 pub(super) struct Known<'a> {
     pub(super) context: &'a Context,
     pub(super) addresses: &'a Addresses,
@@ -49,7 +49,7 @@ impl Known<'_> {
         }
     }
 
-    /// The end of what a peer told of its chain: of what is stored, or of what has too little work for that.
+    /// The end of a peer's chain: of its stored headers, or of a chain with too little work to be stored.
     fn chain_end(&self, peer: &Peer) -> Option<ChainEnd> {
         let (height, work) = self.headers.chain_end(peer.id)?;
         let is_below_minimum = work < self.context.chain.minimum_work();

@@ -1,24 +1,26 @@
-//! All peers together: the parts that deal with them, and what goes from one part to another. Without I/O: [`crate::net`] has
+//! All peers together: the parts of the network logic, and the calls between them. Without I/O: [`crate::net`] has
 //! the sockets.
 //!
 //! In: bytes (through [`Hub::peer_mut`] and [`Hub::received`]), connections made and lost, commands, the time.
 //! Out: bytes (in each peer's transport), and [`Action`]s.
 //!
-//! | part | what it owns |
+//! | part | state that it owns |
 //! |---|---|
-//! | [`crate::addresses`] | where peers may be |
-//! | [`address_relay`] | which addresses are passed on to whom, and ours |
-//! | [`outbound`] | connections that we make, seeds, why connections fail |
-//! | [`header_sync`] | what each peer told of its chain, who is asked for headers, when all have told |
-//! | [`block_download`] | which block is asked of whom, what each peer owes or withholds |
-//! | [`serving`] | what each peer asked for, what waits for it in memory |
-//! | [`eviction`] | the places of peers that connect to us |
+//! | [`crate::addresses`] | known addresses of peers |
+//! | [`address_relay`] | relay of addresses to peers, ours included |
+//! | [`outbound`] | outbound connections, seeds, errors of connection attempts |
+//! | [`header_sync`] | each peer's chain, requests for headers, the end of header sync |
+//! | [`block_download`] | requests for blocks, withheld blocks of each peer |
+//! | [`serving`] | requests of each peer, and the memory of their answers |
+//! | [`eviction`] | inbound slots |
 //!
-//! A part is a struct with private fields, in its own file or directory; what it knows of a peer stands there, by the peer's name.
-//! It is given the context (connections, chain, settings, actions) and, to read, a part above it in this table. It ends no
-//! connection: it says which one ends and why, and [`Hub`] ends it and tells every part. `impl Hub` stands in this file, in
-//! [`dispatch`] (messages of peers), in `addresses` (what goes between the address memory and peers) and in `asked` (what a
-//! person asks).
+//! A part is a struct with private fields, in its own file or directory; it keeps its state for each peer by the
+//! peer's id.
+//! Its methods get the context (connections, chain, settings, actions) and read access to parts above it in this
+//! table. A part never ends a connection: it returns the connection to end and the reason, and [`Hub`] ends it and
+//! informs every part.
+//! `impl Hub` is in this file, in [`dispatch`] (messages of peers), in `addresses` (exchange between the address
+//! memory and peers) and in `asked` (commands of the user).
 
 mod action;
 pub mod address_relay;
@@ -65,7 +67,7 @@ use serving::{Serving, memory};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the address memory is given out.
+/// Interval between two copies of the address memory for the node.
 pub const SAVE_INTERVAL: Duration = Duration::from_secs(15 * 60);
 
 /// All peers.
@@ -79,15 +81,15 @@ pub struct Hub {
     places: Places,
     addresses: Addresses,
     address_relay: AddressRelay,
-    /// What peers that ask for addresses are told.
+    /// Cached answers to `getaddr`.
     answers: AddressAnswers,
     received_bytes: u64,
     sent_bytes: u64,
-    /// Connections that ended because what was asked for did not come in time, and because the peer misbehaved.
+    /// Connections ended because of a timeout, and because the peer misbehaved.
     stalled_count: u64,
     misbehaved_count: u64,
     saved_at: Duration,
-    /// When the clock was last looked at.
+    /// Time of the last tick.
     ticked_at: Duration,
 }
 
@@ -133,12 +135,12 @@ impl Hub {
         })
     }
 
-    /// What is to be done next.
+    /// Removes and returns the next action.
     pub fn next_action(&mut self) -> Option<Action> {
         self.context.next_action()
     }
 
-    /// The connections, by name.
+    /// The ids of the connections.
     pub fn peer_ids(&self) -> Vec<PeerId> {
         self.context.peer_ids()
     }
@@ -158,7 +160,7 @@ impl Hub {
         self.addresses.to_bytes(self.context.config.network.magic)
     }
 
-    /// How far the network is.
+    /// Progress of the network.
     pub fn progress(&self) -> Progress {
         let ready =
             |inbound: bool| self.context.peers.values().filter(|p| p.is_ready() && p.is_outbound() != inbound).count();
@@ -210,12 +212,12 @@ impl Hub {
 
     // Connections made and lost.
 
-    /// A peer connected to us. `None`: there is no place for it, and its socket is to be closed.
+    /// Accepts an inbound peer. `None`: there is no slot for it, and its socket is to be closed.
     pub fn accepted(&mut self, remote: PeerAddress, now: Now) -> Option<PeerId> {
         self.accepted_with(Permissions::NONE, remote, now)
     }
 
-    /// The same, on a socket that gives permissions.
+    /// Accepts an inbound peer on a socket with these permissions.
     pub fn accepted_with(&mut self, given: Permissions, remote: PeerAddress, now: Now) -> Option<PeerId> {
         let permissions = given.and(self.permissions_of(&remote.address, true));
         if self.context.is_banned(&remote.address, now) && !permissions.has(Permissions::NOBAN) {
@@ -247,13 +249,13 @@ impl Hub {
         Some(id)
     }
 
-    /// What the whitelist gives a peer at this address.
+    /// The whitelist's permissions for a peer at this address.
     fn permissions_of(&self, remote: &NetAddress, is_inbound: bool) -> Permissions {
         let given = self.context.config.whitelist.iter().map(|net| net.of(remote, is_inbound));
         given.fold(Permissions::NONE, Permissions::and)
     }
 
-    /// The connection that [`Action::Dial`] asked for is there.
+    /// The connection of [`Action::Dial`] was made.
     pub fn connected(&mut self, id: PeerId, now: Now) {
         let Some(dial) = self.outbound.made(&self.context, &mut self.addresses, id, now) else { return };
         let magic = self.context.config.network.magic;
@@ -290,7 +292,7 @@ impl Hub {
         self.context.peers.insert(id, peer);
     }
 
-    /// The connection that [`Action::Dial`] asked for could not be made.
+    /// The connection of [`Action::Dial`] failed.
     pub fn not_connected(&mut self, id: PeerId, error: &DialError, now: Now) {
         self.outbound.not_made(&mut self.context, &mut self.addresses, id, error, now);
     }
@@ -313,7 +315,7 @@ impl Hub {
         }
     }
 
-    /// Ends a connection because of what the peer did, unless it is one that is not punished.
+    /// Ends a connection because of a peer's behaviour, unless the peer is exempt from punishment.
     fn punish(&mut self, id: PeerId, reason: Reason, now: Now) {
         let Some(peer) = self.context.peers.get(&id) else { return };
         if !(peer.is_noban() && reason.is_forgivable()) {
@@ -361,8 +363,9 @@ impl Hub {
 
     /// Whether more may be read from a connection now.
     ///
-    /// Not while the peer does not take what it asked for; no blocks while the node has not done with those that came; and while
-    /// it holds more than the window, only from the peer that owes the block that the node waits for, if it waits for one.
+    /// Not while the peer does not read its answers. No blocks are read until the node has processed enough of the
+    /// arrived ones; while it holds more than the window, blocks are read only from the peer with the request for the
+    /// block that the node waits for.
     pub fn may_read(&mut self, id: PeerId) -> bool {
         let Some(peer) = self.context.peers.get(&id) else { return false };
         if peer.has_undispatched() || !may_answer(&self.context, peer) {
@@ -371,8 +374,8 @@ impl Hub {
         self.blocks.may_read(&self.context.config, id)
     }
 
-    /// Where the next bytes of a connection are to be put: see [`Transport::space`]. Before an unfinished message of a peer that
-    /// connected to us takes more memory, there is room for it; nothing, where this peer had to give its place up for that.
+    /// Buffer for the next bytes of a connection: see [`Transport::space`]. Before an unfinished message of an
+    /// inbound peer takes more memory, space is made for it; `None` if this peer was evicted for that.
     pub fn space(&mut self, id: PeerId, now: Now) -> Option<&mut [u8]> {
         let peer = self.context.peers.get(&id)?;
         let growth = if peer.is_outbound() { 0 } else { peer.transport.growth() };
@@ -382,7 +385,7 @@ impl Hub {
         self.context.peers.get_mut(&id).map(|peer| peer.transport.space())
     }
 
-    /// `bytes` bytes were put into the space of a connection's transport.
+    /// Records that `bytes` bytes were put into the buffer of a connection's transport.
     pub fn received(&mut self, id: PeerId, bytes: usize, now: Now) {
         let Some(peer) = self.context.peers.get_mut(&id) else { return };
         peer.transport.received(bytes);
@@ -392,7 +395,7 @@ impl Hub {
         self.bound_unfinished(id, now);
     }
 
-    /// `bytes` of a connection's transport were sent.
+    /// Records that `bytes` bytes of a connection's transport were sent.
     pub fn sent(&mut self, id: PeerId, bytes: usize, now: Now) {
         let Some(peer) = self.context.peers.get_mut(&id) else { return };
         peer.transport.sent(bytes);
@@ -407,19 +410,19 @@ impl Hub {
         self.serve_next(id, now);
     }
 
-    /// Begins to read for a peer what it asked for.
+    /// Begins to read the answer to a peer's next request.
     fn serve_next(&mut self, id: PeerId, now: Now) {
         if let Err(reason) = self.serving.serve_next(&mut self.context, id) {
             self.drop_peer(id, reason, now);
         }
     }
 
-    /// Before [`Hub::served`]: begins to read what follows, while what was read is encrypted and sent.
+    /// Before [`Hub::served`]: begins to read the next answer while the last one is encrypted and sent.
     pub fn read_ahead(&mut self, id: PeerId, served: &Served) {
         self.serving.read_ahead(&mut self.context, id, served);
     }
 
-    /// What [`Action::Read`] asked for was read.
+    /// The data of [`Action::Read`] was read.
     pub fn served(&mut self, id: PeerId, served: Served, now: Now) {
         if let Err(reason) = self.serving.served(&mut self.context, id, served) {
             self.drop_peer(id, reason, now);
@@ -427,7 +430,7 @@ impl Hub {
         self.dispatch_waiting(id, now);
     }
 
-    /// After bytes of a peer came: its message may have begun, or grown, and what is reserved for it counts.
+    /// After bytes of a peer arrived: its message may have begun or grown, and memory reserved for it counts.
     fn bound_unfinished(&mut self, id: PeerId, now: Now) {
         let block_bytes = self.blocks.mean_block_bytes();
         if self.context.peers.get(&id).is_some_and(|peer| memory::is_large(peer, block_bytes)) {
@@ -435,7 +438,7 @@ impl Hub {
         }
     }
 
-    /// Until all unfinished messages have room, and `more` bytes besides.
+    /// Disconnects peers until all unfinished messages, and `more` additional bytes, fit the bound.
     fn drop_who_holds_most(&mut self, more: usize, now: Now) {
         let block_bytes = self.blocks.mean_block_bytes();
         while let Some((id, reason)) = memory::who_holds_most(&self.context, more, block_bytes) {
@@ -443,7 +446,7 @@ impl Hub {
         }
     }
 
-    /// Sees whether a bound of memory is reached, and disconnects who holds most until it is not.
+    /// Checks the memory bounds, and disconnects the peers that hold most until they are met.
     fn tick_memory(&mut self, now: Now) {
         self.drop_who_holds_most(0, now);
         self.serving.look_at_memory(&self.context, self.blocks.mean_block_bytes(), now);
@@ -466,7 +469,7 @@ impl Hub {
         self.headers.tell_done(&mut self.context, &mut self.outbound, withholds, now);
     }
 
-    /// What the node found about a block.
+    /// Handles the node's verdict on a block.
     fn on_verdict(&mut self, hash: BlockHash, verdict: BlockVerdict, now: Now) {
         let is_invalid = matches!(verdict, BlockVerdict::Invalid(_));
         if let Some((id, reason)) = self.blocks.judge(&mut self.context, hash, verdict, now) {
@@ -475,7 +478,7 @@ impl Hub {
         if !is_invalid {
             return;
         }
-        // All whose best chain has it go.
+        // Every peer whose best chain has it is disconnected.
         if let Some(refused) = self.context.chain.header(&hash) {
             for id in self.headers.those_on(&self.context, hash, refused.height) {
                 self.punish(id, Reason::OnInvalidChain(hash), now);
@@ -484,15 +487,15 @@ impl Hub {
         self.headers.ask_all_again();
     }
 
-    /// Asks for blocks. To be called when a round of messages, commands or ticks is done.
+    /// Requests blocks. Call it at the end of a round of messages, commands or ticks.
     pub fn schedule(&mut self, now: Now) {
         self.blocks.schedule(&mut self.context, &self.headers, now);
         self.answer_pings(now);
         self.tell_journals();
     }
 
-    /// Says what the node is to wake us for. To be called right before sockets are waited for: what is sent after
-    /// [`Hub::schedule`] may let blocks through that waited.
+    /// Sets the condition on which the node wakes this thread. Call it right before waiting for sockets: what is sent
+    /// after [`Hub::schedule`] may unblock waiting blocks.
     pub fn will_wait(&self) {
         self.blocks.will_wait(&self.context.config);
     }
@@ -511,7 +514,7 @@ impl Hub {
         }
     }
 
-    /// Whether much memory was given back since this was asked: an allocator may keep it from the system.
+    /// Whether much memory was freed since the last call: an allocator may keep it from the system.
     pub fn take_freed(&mut self) -> bool {
         self.serving.take_freed()
     }
@@ -540,7 +543,7 @@ impl Hub {
         self.blocks.on_ready(&self.context, id, now);
         self.context.event(Event::PeerConnected { peer: id, info });
         self.headers.look_at_lag(&mut self.context, id, now)?;
-        // Where others are connected to, the next tick chooses among them.
+        // With other peers connected, the next tick chooses among them.
         if self.context.peers.len() == 1 && self.context.peers[&id].is_outbound() {
             self.headers.ask_next(&mut self.context, now);
         }
@@ -549,7 +552,7 @@ impl Hub {
 
     // What the node says, and the clock.
 
-    /// The node says something.
+    /// Handles a message of the node.
     pub fn from_node(&mut self, message: NodeMessage, now: Now) {
         match message {
             NodeMessage::Want(lists) => self.blocks.want(lists),
@@ -562,7 +565,7 @@ impl Hub {
         }
     }
 
-    /// Looks at the clock. To be called every 100 ms or so, and before [`Hub::schedule`].
+    /// Runs all timers. Call it about every 100 ms, and before [`Hub::schedule`].
     pub fn tick(&mut self, now: Now) {
         self.ticked_at = now.since_start;
         self.context.upload.tick(now.since_start);

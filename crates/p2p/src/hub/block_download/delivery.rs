@@ -1,10 +1,10 @@
-//! What peers announce and do not deliver.
+//! Blocks that peers announce and do not deliver.
 //!
-//! A block that a peer was asked for, and that no peer has delivered [`crate::download::DELIVERY_TIMEOUT`] later, is noted
-//! here. A chain with such a block counts for nothing when the tip that the peers have is sought, nor does anything that
-//! the same peer announces; both do again when it is delivered. The peer is disconnected, unless a person named it: then
-//! it is still asked, and loses its say only. So does a peer that keeps its last blocks alone, while the lowest missing one is
-//! below them; and a peer that serves no blocks has none.
+//! A requested block that no peer has delivered within [`crate::download::DELIVERY_TIMEOUT`] is recorded here. A
+//! chain with such a block is ignored when the tip of the peers is determined, and so is everything else that the
+//! same peer announces, until the block is delivered. The peer is disconnected, unless the user named it: then it
+//! still gets requests, and only its announcements are ignored. The same applies to a pruned peer while the lowest
+//! missing block is below the blocks it keeps. A peer that serves no blocks never counts.
 
 use super::super::context::Context;
 use super::super::header_sync::HeaderSync;
@@ -16,11 +16,11 @@ use crate::reason::Reason;
 use crate::time::Now;
 use primitives::BlockHash;
 
-/// Undelivered blocks that are remembered; the oldest is forgotten first.
+/// Maximum number of undelivered blocks that are remembered; the oldest is forgotten first.
 pub const UNDELIVERED_COUNT_MAX: usize = 64;
 
 impl BlockDownload {
-    /// Sees which peers owe a block for too long; those that go, and why.
+    /// Finds peers with an overdue block; returns those to disconnect, and why.
     pub(in super::super) fn tick_delivery(&mut self, cx: &Context, now: Now) -> Vec<(PeerId, Reason)> {
         let mut ended = Vec::new();
         for (id, want, keeps) in self.download.overdue(now.since_start) {
@@ -39,7 +39,7 @@ impl BlockDownload {
         ended
     }
 
-    /// What is said of a named peer is remembered for when it is connected to again.
+    /// Sets whether a peer withholds blocks. For a named peer this survives a reconnect.
     fn set_withholds(&mut self, peer: &Peer, withholds: bool) {
         self.of(peer.id).withholds = withholds;
         if let Kind::Manual(place) = peer.kind {
@@ -48,7 +48,7 @@ impl BlockDownload {
         }
     }
 
-    /// A block came from this peer.
+    /// Records a block that this peer delivered.
     pub(super) fn note_delivered(&mut self, cx: &Context, id: PeerId, hash: &BlockHash, now: Now) {
         self.of(id).last_block_at = Some(now.since_start);
         let before = self.undelivered.len();
@@ -65,13 +65,13 @@ impl BlockDownload {
         self.givers.get(&id).is_some_and(|giver| giver.withholds)
     }
 
-    /// Blocks that are not on a refused chain any more, and that no peer delivered.
+    /// Undelivered blocks; those on an invalid chain are removed.
     pub(super) fn undelivered(&self, cx: &Context) -> Vec<Want> {
         let is_open = |want: &&Want| cx.chain.header(&want.hash).is_some_and(|info| !info.invalid);
         self.undelivered.iter().filter(is_open).copied().collect()
     }
 
-    /// The block of most work that a peer to which we connected has, of those that deliver.
+    /// The block with most work among the chains of outbound peers that deliver.
     pub(super) fn best_claim(&self, cx: &Context, headers: &HeaderSync) -> Option<HeaderInfo> {
         let has_say = |peer: &&Peer| {
             let serves = peer.kind != Kind::AddressFetch && peer.kind != Kind::Feeler && peer.serves_blocks();

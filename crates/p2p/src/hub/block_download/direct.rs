@@ -1,9 +1,10 @@
-//! Direct fetch: near the tip, a peer that announces a chain beside the best one that it has is asked for those blocks at once.
+//! Direct fetch: near the tip, blocks of an announced chain other than the peer's best one are requested at once.
 //!
-//! The download ([`crate::download`]) follows each peer's chain of most work. Where a body of that chain never comes, a peer
-//! may announce another chain that ends with at least our tip's work: its blocks are asked of that peer alone, at most
-//! [`DIRECT_COUNT_MAX`], and taken as blocks that were not asked for are. Nothing waits for them. The same is asked of a peer
-//! that offers no blocks (`NODE_NETWORK`), of which the download asks nothing.
+//! The download ([`crate::download`]) follows each peer's chain with most work. If a body of that chain never
+//! arrives, the peer may announce another chain that ends with at least our tip's work: at most [`DIRECT_COUNT_MAX`]
+//! of its blocks are requested, only from that peer, and handled like unsolicited blocks. Nothing waits for them.
+//! Direct fetch also covers peers that do not offer to serve blocks (`NODE_NETWORK`), from which the download requests
+//! nothing.
 //!
 //! Source: Bitcoin Core b88bffe, `HeadersDirectFetchBlocks`, `CanDirectFetch`.
 
@@ -17,13 +18,13 @@ use crate::time::Now;
 use crate::wire::{Inventory, Message, services};
 use primitives::BlockHash;
 
-/// Blocks that are asked of a peer so, and not forgotten. Source: Core's `MAX_BLOCKS_IN_TRANSIT_PER_PEER`.
+/// Maximum number of such requests that are remembered for a peer. Source: Core's `MAX_BLOCKS_IN_TRANSIT_PER_PEER`.
 const DIRECT_COUNT_MAX: usize = 16;
-/// Age of the tip in seconds above which nothing is fetched so: 20 blocks of 10 minutes. Source: Core's `CanDirectFetch`.
+/// Maximum age of the tip in seconds for direct fetch: 20 blocks of 10 minutes. Source: Core's `CanDirectFetch`.
 const TIP_AGE_MAX_S: u64 = 20 * 600;
 
 impl BlockDownload {
-    /// A peer's message of headers ended with `last`.
+    /// Handles a headers message that ended with `last`.
     pub(in super::super) fn fetch_announced(
         &mut self,
         cx: &mut Context,
@@ -36,7 +37,7 @@ impl BlockDownload {
         let Some(peer) = cx.peers.get(&id).filter(has_witnesses) else { return };
         let tip = cx.chain.tip();
         let is_fresh = now.unix.saturating_sub(u64::from(tip.header.time())) < TIP_AGE_MAX_S;
-        // The download asks this peer for blocks of its best chain in any case.
+        // The download requests blocks of this peer's best chain in any case.
         let is_on = |best: HeaderInfo| cx.chain.ancestor(&best.hash, last.height) == Some(last.hash);
         let is_on_best = peer.serves_blocks() && headers.best_known(id).is_some_and(is_on);
         if last.invalid || last.work < tip.work || !is_fresh || is_on_best {
@@ -51,11 +52,11 @@ impl BlockDownload {
         }
     }
 
-    /// Asks a peer for a block on a person's wish, whatever is known of its chain. It is taken when it comes.
+    /// Requests a block from a peer for the user, whatever is known of its chain. It is accepted when it arrives.
     ///
     /// # Errors
     ///
-    /// Why that cannot be, in Core's words. Source: Bitcoin Core b88bffe, `PeerManagerImpl::FetchBlock`.
+    /// Why that is impossible, in Core's words. Source: Bitcoin Core b88bffe, `PeerManagerImpl::FetchBlock`.
     pub(in super::super) fn fetch_from(
         &mut self,
         cx: &mut Context,
@@ -76,26 +77,27 @@ impl BlockDownload {
         Ok(())
     }
 
-    /// How many such blocks a peer was asked for.
+    /// Number of such requests of a peer.
     #[cfg(any(test, feature = "testing"))]
     pub(in super::super) fn direct_count(&self, id: PeerId) -> usize {
         self.givers.get(&id).map_or(0, |giver| giver.direct.len())
     }
 
-    /// Whether a peer was asked for this block because it announced it, or a person wanted it; it is not from then on.
+    /// Removes the request for a block by direct fetch or by the user; returns whether there was one.
     pub(super) fn take_direct(&mut self, id: PeerId, hash: &BlockHash) -> bool {
         let direct = &mut self.of(id).direct;
         let place = direct.iter().position(|asked| asked == hash);
         place.is_some_and(|place| direct.remove(place).is_some())
     }
 
-    /// A block is there: no peer that was asked for it owes it any more.
+    /// A block has arrived: removes the requests of all peers for it.
     /// Source: Bitcoin Core b88bffe, `PeerManagerImpl::BlockConnected`, `RemoveBlockRequest`.
     pub(super) fn drop_direct(&mut self, hash: &BlockHash) {
         self.givers.values_mut().for_each(|giver| giver.direct.retain(|asked| asked != hash));
     }
 
-    /// Asks a peer for these blocks, whatever the download wants; of earlier ones the oldest are no longer expected.
+    /// Requests these blocks from a peer, whatever the download does; beyond the maximum, the oldest requests are
+    /// forgotten.
     fn ask_direct(&mut self, cx: &mut Context, id: PeerId, hashes: Vec<BlockHash>) {
         let direct = &mut self.of(id).direct;
         direct.extend(hashes.iter().copied());

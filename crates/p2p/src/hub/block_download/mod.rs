@@ -1,11 +1,11 @@
-//! Blocks: which are asked of whom, and what comes; what arrives goes to the node.
+//! Block download in the hub: requests to peers, arrived blocks, and their delivery to the node.
 //!
-//! - Which block is asked of which peer: the scheduler ([`crate::download`]).
-//! - For which chains: [`targets`]. What peers announce and do not deliver: [`delivery`]. Blocks beside those chains, near the
-//!   tip or on a person's wish: `direct`.
-//! - What a peer owes, withholds and sent unasked is known here, by its name.
+//! - The scheduler ([`crate::download`]) decides which block is requested from which peer.
+//! - [`targets`]: the chains to download. [`delivery`]: blocks that peers announce and do not deliver. `direct`:
+//!   blocks outside those chains, near the tip or for the user.
+//! - The state of each peer is kept here by its id: its requests in flight, withheld blocks, unsolicited blocks.
 //!
-//! Absent on purpose: whether a block is good (the node says so), and headers.
+//! Absent on purpose: validity of blocks (the node decides it), and headers.
 
 pub mod delivery;
 mod direct;
@@ -29,44 +29,46 @@ use std::sync::Arc;
 use std::time::Duration;
 use targets::Targets;
 
-/// Unasked blocks that stand on no known header, from one peer.
+/// Maximum number of unsolicited blocks without a known parent, from one peer.
 pub const UNASKED_COUNT_MAX: u32 = 16;
-/// Messages that are to be a block and do not deserialize, from one peer.
+/// Maximum number of `block` messages that do not deserialize, from one peer.
 pub const UNREADABLE_COUNT_MAX: u32 = 3;
-/// An unasked block further above the tip than this is not taken. Source: Bitcoin Core b88bffe, `MIN_BLOCKS_TO_KEEP`.
+/// An unsolicited block further above the tip than this is ignored. Source: Bitcoin Core b88bffe,
+/// `MIN_BLOCKS_TO_KEEP`.
 pub const UNASKED_AHEAD_MAX: u32 = 288;
 
-/// While blocks of more than this came that the node has not looked at, no more are read: they would leave the processor's
-/// caches before it does, and take pages that the system has to make. Enough for a node that looks at several at a time.
+/// Limit of arrived bytes that the node has not processed: above it, reading pauses. More would leave the processor's
+/// caches before the node processes them, and need new memory pages. Enough for a node that processes several blocks
+/// at a time.
 fn unjudged_bytes_max(config: &Config) -> usize {
     config.window_bytes / 4
 }
 
-/// While the node holds more than this, only the peer that owes the lowest block is read, and only if the node has done
-/// with what came.
+/// Soft limit of bytes held by the node: above it, only the peer with the request for the lowest block is read, and
+/// only once the node has processed all arrived blocks.
 fn soft_bytes(config: &Config) -> usize {
     config.window_bytes.saturating_add(8 << 20)
 }
 
-/// While the node holds more than this, not even that one is read, unless that block is what it sends next.
-/// It takes bodies of more than twice the size that was expected; the peer is then disconnected, for with fewer
-/// requests in flight the block comes first.
+/// Hard limit of bytes held by the node: above it, not even that peer is read, unless the lowest block is the next
+/// that it sends. Only bodies of more than twice the expected size reach it; the peer is then disconnected, because
+/// with fewer requests in flight the block arrives first.
 fn hard_bytes(config: &Config) -> usize {
     config.window_bytes.saturating_mul(2).saturating_add(64 << 20)
 }
 
-/// What is known of one peer that may give blocks.
+/// State of one peer that may serve blocks.
 #[derive(Debug, Default)]
 struct Giver {
-    /// Unrequested blocks on unknown headers.
+    /// Unsolicited blocks with unknown headers.
     unasked_count: u32,
-    /// Messages that were to be a block and did not deserialize.
+    /// `block` messages that did not deserialize.
     unreadable_count: u32,
-    /// Blocks that it was asked for because it announced them, or a person wanted them, in order: see `direct`.
+    /// Requests by direct fetch or by the user, in order: see `direct`.
     direct: VecDeque<BlockHash>,
-    /// For which lists and best block the scheduler knows what this peer has.
+    /// Version of the lists and best block for which the scheduler has this peer's reach.
     reach_of: Option<(u64, Option<BlockHash>)>,
-    /// When it last gave a block that was wanted.
+    /// When it last delivered a requested block.
     last_block_at: Option<Duration>,
     /// Whether it did not deliver a block that it announced: see [`delivery`].
     withholds: bool,
@@ -76,29 +78,29 @@ struct Giver {
 pub(super) struct BlockDownload {
     download: Download,
     budget: Arc<InFlightBudget>,
-    /// What is known of each peer, by its name.
+    /// State of each peer, by id.
     givers: BTreeMap<PeerId, Giver>,
     targets: Targets,
     undelivered: Vec<Want>,
-    /// Named peers that withhold, by their places: also when they are connected to again.
+    /// Named peers that withhold blocks, by index, kept when they reconnect.
     named_withholding: BTreeSet<usize>,
-    /// Whether something was not read since speeds were last measured.
+    /// Whether reading was paused for any peer since speeds were last measured.
     paused: bool,
-    /// Some were not read because the node has not looked at enough of those that came.
+    /// Whether the reason was that the node has not processed enough of the arrived blocks.
     is_node_behind: bool,
-    /// Verdicts that the node has said and this has taken.
+    /// Number of verdicts that the node has given and that were handled here.
     verdicts_heard: usize,
-    /// Blocks handed to the node, and their bytes; blocks that came twice or unasked.
+    /// Blocks passed to the node, and their bytes; blocks that arrived twice or unsolicited.
     blocks_count: u64,
     blocks_bytes: u64,
     dropped_count: u64,
 }
 
-/// What became of a block that came.
+/// Result for an arrived block.
 pub(super) enum Came {
-    /// It was asked for, and is dealt with.
+    /// It was requested, and is handled.
     Asked,
-    /// It was not: its header is to be looked at first.
+    /// It is unsolicited: its header is to be processed first.
     Unasked(Received, Header),
 }
 
@@ -120,19 +122,19 @@ impl BlockDownload {
         }
     }
 
-    /// A connection was made.
+    /// Adds a new connection.
     pub(super) fn add_peer(&mut self, id: PeerId, kind: Kind) {
         let withholds = matches!(kind, Kind::Manual(place) if self.named_withholding.contains(&place));
         self.givers.insert(id, Giver { withholds, ..Giver::default() });
     }
 
-    /// A connection ended: what the peer was asked for is asked of others.
+    /// Removes a connection that ended: its requests go to other peers.
     pub(super) fn remove_peer(&mut self, id: PeerId) {
         self.download.remove_peer(id);
         self.givers.remove(&id);
     }
 
-    /// The handshake is done: the peer may be asked, where it offers blocks.
+    /// The handshake is finished: blocks may be requested from the peer if it serves blocks.
     pub(super) fn on_ready(&mut self, cx: &Context, id: PeerId, now: Now) {
         let peer = &cx.peers[&id];
         if !peer.serves_blocks() || peer.kind == Kind::AddressFetch {
@@ -151,9 +153,9 @@ impl BlockDownload {
         self.givers.get_mut(&id).expect("every connection has an entry")
     }
 
-    // What others read.
+    // State for other parts.
 
-    /// When a peer last gave a block that was wanted.
+    /// When a peer last delivered a requested block.
     pub(super) fn last_block_at(&self, id: PeerId) -> Option<Duration> {
         self.givers.get(&id)?.last_block_at
     }
@@ -168,13 +170,12 @@ impl BlockDownload {
         self.download.waits_for(now)
     }
 
-    /// Mean size of the blocks that came of late.
+    /// Mean size of recent blocks.
     pub(super) fn mean_block_bytes(&self) -> usize {
         self.download.mean_block_bytes()
     }
 
-    /// Blocks in flight.
-    /// Whether a peer was asked for blocks that did not come yet.
+    /// Whether a peer has requests in flight.
     pub(super) fn is_asked(&self, id: PeerId) -> bool {
         !self.download.seen_of(id, Duration::ZERO).0.is_empty()
     }
@@ -188,12 +189,12 @@ impl BlockDownload {
         self.download.is_judging(id)
     }
 
-    /// Whether the node was told of new targets, and has not said what it wants of them.
+    /// Whether new targets were sent to the node, and its lists are outstanding.
     pub(super) fn is_asking(&self) -> bool {
         self.targets.is_told
     }
 
-    /// Its share of how far the network is.
+    /// The fields of [`Progress`] that this part owns.
     pub(super) fn progress(&self, cx: &Context, headers: &HeaderSync) -> Progress {
         Progress {
             download_peer_count: self.download.peer_count(),
@@ -210,15 +211,16 @@ impl BlockDownload {
         }
     }
 
-    // What comes.
+    // Arrivals.
 
-    /// Whether more may be read from a connection now: no blocks while the node has not done with those that came; and while
-    /// it holds more than the window, only from the peer that owes the block that the node waits for, if it waits for one.
+    /// Whether more may be read from a connection now. No blocks are read until the node has processed enough of the
+    /// arrived ones; while it holds more than the window, blocks are read only from the peer with the request for the
+    /// block that the node waits for.
     pub(super) fn may_read(&mut self, config: &Config, id: PeerId) -> bool {
         if !self.download.owes(id) {
             return true;
         }
-        // The node looks at every block as it comes, whichever it waits for: this ends by itself.
+        // The node processes every arrived block, whichever it waits for: this ends by itself.
         if self.waits_for_verdicts(config) {
             self.is_node_behind = true;
             return false;
@@ -228,7 +230,7 @@ impl BlockDownload {
             return true;
         }
         let may = match self.download.turn_of_first(id) {
-            // What came and waits for the node's verdict comes first: it may be the slower one.
+            // Arrived blocks without a verdict come first: the node may be the bottleneck.
             Turn::Next => self.download.node_waits(),
             Turn::Queued => held <= hard_bytes(config),
             Turn::Elsewhere => false,
@@ -237,7 +239,7 @@ impl BlockDownload {
         may
     }
 
-    /// `block`.
+    /// Handles `block`.
     ///
     /// # Errors
     ///
@@ -263,7 +265,7 @@ impl BlockDownload {
                 self.give(cx, id, received, want, now);
             }
             Arrival::Twice => self.dropped_count += 1,
-            // As in Core, what was asked for is kept.
+            // As in Core, a requested block is kept.
             Arrival::Late => {
                 let height = cx.chain.header(&hash).filter(|info| !info.invalid).map(|info| info.height);
                 self.hand_over(cx, id, received, hash, height, now);
@@ -278,7 +280,7 @@ impl BlockDownload {
         Ok(Came::Asked)
     }
 
-    /// Gives a block to the node.
+    /// Passes a block to the node.
     fn give(&mut self, cx: &mut Context, id: PeerId, received: Received, Want { hash, height }: Want, now: Now) {
         self.note_delivered(cx, id, &hash, now);
         let held = self.budget.hold(received.payload().len());
@@ -286,7 +288,7 @@ impl BlockDownload {
         cx.event(Event::Block { peer: id, hash, height, bytes });
     }
 
-    /// Gives a block that no list has to the node, where it has a height and is not there.
+    /// Passes a block outside all lists to the node, if its height is known and it is not stored.
     fn hand_over(
         &mut self,
         cx: &mut Context,
@@ -305,11 +307,11 @@ impl BlockDownload {
         self.give(cx, id, received, Want { hash, height }, now);
     }
 
-    /// The header of a block that was not asked for is not known: it is to be looked at as an announcement, if this lets it.
+    /// An unsolicited block has an unknown header: checks whether the header may be processed as an announcement.
     ///
     /// # Errors
     ///
-    /// The [`Reason`] for which the connection ends.
+    /// The [`Reason`] for ending the connection.
     pub(super) fn check_unasked(
         &mut self,
         cx: &mut Context,
@@ -333,7 +335,7 @@ impl BlockDownload {
         if cx.chain.header(&header.prev()).is_none() { Err(Reason::UnaskedBlocks) } else { Ok(()) }
     }
 
-    /// A block that was not asked for, its header looked at: it is taken where Core takes one that it did not ask for.
+    /// An unsolicited block whose header was processed: accepted under the same conditions as in Core.
     pub(super) fn take_unasked(&mut self, cx: &mut Context, id: PeerId, received: Received, hash: BlockHash, now: Now) {
         let is_direct = self.take_direct(id, &hash);
         let has_room = self.budget.held_bytes() <= cx.config.window_bytes;
@@ -342,33 +344,34 @@ impl BlockDownload {
         self.hand_over(cx, id, received, hash, height, now);
     }
 
-    /// Whether a block is taken that was not asked for: it can end the best chain, and is not far ahead of the tip.
+    /// Whether an unsolicited block is accepted: it can end the best chain, and is not far ahead of the tip.
     /// Source: Bitcoin Core b88bffe, `AcceptBlock`.
     fn takes_unasked(&self, cx: &Context, info: &HeaderInfo) -> bool {
         let tip = cx.chain.tip();
         let is_connected = cx.chain.ancestor(&tip.hash, info.height) == Some(info.hash);
-        // What arrived without a gap is connected in moments: it counts as the tip, where Core's is there already.
+        // Blocks that arrived without a gap are connected within moments: the last one counts as the tip because
+        // Core's tip is already there.
         let reached = self.download.arrived_to().unwrap_or(tip.height).max(tip.height);
         let is_near = info.height.to_u32() <= reached.to_u32().saturating_add(UNASKED_AHEAD_MAX);
         is_near && !is_connected && info.work >= tip.work.max(cx.chain.minimum_work())
     }
 
-    /// `notfound`
+    /// Handles `notfound`.
     pub(super) fn on_not_found(&mut self, id: PeerId, list: &[Inventory], now: Now) {
         for entry in list {
             self.download.not_found(id, &BlockHash::from_hash256(entry.hash()), now.since_start);
         }
     }
 
-    // What the node says.
+    // Messages of the node.
 
-    /// The blocks that are wanted now: see [`crate::Network::want`].
+    /// Replaces the lists of blocks to download: see [`crate::Network::want`].
     pub(super) fn want(&mut self, lists: Vec<Vec<Want>>) {
         self.targets.is_told = false;
         self.download.want(lists);
     }
 
-    /// What the node found about a block: who is to be punished for it, and why.
+    /// Handles the node's verdict on a block; returns the peer to punish, and why.
     pub(super) fn judge(
         &mut self,
         cx: &mut Context,
@@ -405,7 +408,8 @@ impl BlockDownload {
         }
     }
 
-    /// The body of a block was bad: who gave it is not asked for it again at once, even if it is kept.
+    /// The body of a block was invalid: for a while it is not requested again from the peer that sent it, even if
+    /// that peer stays connected.
     fn bad_body(&mut self, cx: &Context, hash: &BlockHash, now: Now) -> Option<PeerId> {
         let peer = self.download.bad_body(hash)?;
         if let Some(info) = cx.chain.header(hash) {
@@ -414,14 +418,14 @@ impl BlockDownload {
         Some(peer)
     }
 
-    /// Whether the node has too many blocks to look at for more to be read.
+    /// Whether the node has too many unprocessed blocks to read more.
     fn waits_for_verdicts(&self, config: &Config) -> bool {
         self.download.unjudged_bytes() > unjudged_bytes_max(config)
     }
 
-    // What is asked.
+    // Requests.
 
-    /// Asks for blocks.
+    /// Requests blocks.
     pub(super) fn schedule(&mut self, cx: &mut Context, headers: &HeaderSync, now: Now) {
         self.update_targets(cx, headers);
         self.update_reach(cx, headers);
@@ -439,8 +443,8 @@ impl BlockDownload {
         }
     }
 
-    /// Says what the node is to wake us for. To be called right before sockets are waited for: what is sent after
-    /// [`BlockDownload::schedule`] may let blocks through that waited.
+    /// Sets the condition on which the node wakes this thread. Call it right before waiting for sockets: what is sent
+    /// after [`BlockDownload::schedule`] may unblock waiting blocks.
     pub(super) fn will_wait(&self, config: &Config) {
         let held_bytes = self.budget.held_bytes();
         let has_room = held_bytes <= soft_bytes(config) && !self.download.is_window_full();
@@ -460,14 +464,14 @@ impl BlockDownload {
         self.download.sample(paused, now.since_start, counters);
     }
 
-    /// The peer that sends others before the block that the node waits for, while no room is left for them.
+    /// The peer that sends other blocks before the one that the node waits for, while there is no space for them.
     pub(super) fn who_has_no_room(&self, config: &Config) -> Option<(PeerId, Reason)> {
         let is_full = self.budget.held_bytes() > hard_bytes(config);
         let id = if is_full { self.download.first_is_queued_at()? } else { return None };
         Some((id, Reason::BlockStalled(Duration::ZERO)))
     }
 
-    /// The peer that holds the download up; `can_replace` says that another can take its place.
+    /// The peer that delays the download; `can_replace`: another peer can replace it.
     pub(super) fn who_holds_up(&mut self, can_replace: bool, now: Now) -> Option<(PeerId, Reason)> {
         self.download.peer_to_disconnect(can_replace, now.since_start)
     }

@@ -1,7 +1,8 @@
-//! Targets: the blocks up to which the node is asked what is missing, one for each chain that peers have.
+//! Targets: one best block for each chain of the peers; the node lists the missing blocks up to each.
 //!
-//! Source: Bitcoin Core b88bffe, `FindNextBlocksToDownload`: a peer is asked for the blocks of its own best chain, if that has
-//! at least our tip's work and minimum work. So no chain whose bodies are withheld, or prove bad, stands before another.
+//! Source: Bitcoin Core b88bffe, `FindNextBlocksToDownload`: a peer is asked for the blocks of its own best chain, if
+//! that has at least our tip's work and minimum work. So a chain whose bodies are withheld or invalid never blocks
+//! another.
 
 use super::super::context::Context;
 use super::super::header_sync::HeaderSync;
@@ -12,23 +13,23 @@ use crate::download::{LIMITED_DEPTH_MAX, Reach};
 use crate::peer::{Kind, Peer};
 use primitives::{BlockHash, Height, Work};
 
-/// Chains that are downloaded at a time: each peer that we connect to may have its own, see
-/// [`crate::hub::outbound::OUTBOUND_COUNT_MAX`], and there is room for a few of others.
+/// Maximum number of chains that are downloaded at a time: each outbound peer may have its own, see
+/// [`crate::hub::outbound::OUTBOUND_COUNT_MAX`], and a few inbound ones.
 pub const TARGET_COUNT_MAX: usize = 16;
 
-/// The present targets, and what they were made from.
+/// The current targets, and the state that they were made from.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
     list: Vec<BlockHash>,
     made_from: Vec<(PeerId, BlockHash, bool)>,
-    /// Whether the node was told of others, and has not yet said what it wants of them.
+    /// Whether new targets were sent to the node, and its lists are outstanding.
     pub(super) is_told: bool,
 }
 
 impl BlockDownload {
-    /// Sees which chains the peers have, and tells the node when they are others.
+    /// Determines the chains of the peers, and sends changed targets to the node.
     pub(super) fn update_targets(&mut self, cx: &mut Context, headers: &HeaderSync) {
-        // One question at a time: peers that change their minds give the node no more work than it answers.
+        // One message at a time: peers that change their chains quickly give the node no more work than it can do.
         if self.targets.is_told {
             return;
         }
@@ -58,7 +59,7 @@ impl BlockDownload {
         }
     }
 
-    /// Sees what of the lists each peer has, where that may have changed.
+    /// Updates which part of the lists each peer has, if that may have changed.
     pub(super) fn update_reach(&mut self, cx: &Context, headers: &HeaderSync) {
         if self.download.list_count() == 0 {
             return;
@@ -81,7 +82,7 @@ impl BlockDownload {
         }
     }
 
-    /// The list of which a peer has most, and what of it.
+    /// The list of which a peer has the longest part, and that part.
     fn reach(&self, cx: &Context, peer: &Peer, best: &HeaderInfo) -> (usize, Reach) {
         let counts = (0..self.download.list_count()).map(|list| (self.count_on(cx, list, best), list));
         let most = counts.max_by_key(|(count, list)| (*count, std::cmp::Reverse(*list)));
@@ -90,13 +91,13 @@ impl BlockDownload {
         (list, Reach { count, height_min })
     }
 
-    /// How many blocks of a list are on the chain that ends with `best`.
+    /// Number of blocks of a list that are on the chain that ends with `best`.
     fn count_on(&self, cx: &Context, list: usize, best: &HeaderInfo) -> usize {
         let has = |place: usize| {
             let want = self.download.at(list, place);
             want.is_some_and(|want| cx.chain.ancestor(&best.hash, want.height) == Some(want.hash))
         };
-        // A list is one chain: what a peer has of it is its start.
+        // A list is one chain: a peer has a prefix of it.
         let mut low = 0;
         let mut high = self.download.count(list);
         if high > 0 && has(high - 1) {
@@ -110,7 +111,7 @@ impl BlockDownload {
     }
 }
 
-/// Of blocks of one chain the last.
+/// The last block of each chain.
 fn distinct(cx: &Context, blocks: impl Iterator<Item = HeaderInfo>) -> Vec<BlockHash> {
     let mut out: Vec<HeaderInfo> = Vec::new();
     for block in blocks {
@@ -129,12 +130,12 @@ fn distinct(cx: &Context, blocks: impl Iterator<Item = HeaderInfo>) -> Vec<Block
     out.into_iter().map(|block| block.hash).collect()
 }
 
-/// At least our tip's work, and minimum work.
+/// The greater of our tip's work and minimum work.
 fn least_work(cx: &Context) -> Work {
     cx.chain.tip().work.max(cx.chain.minimum_work())
 }
 
-/// The lowest height of which a peer with this best block gives blocks, if it keeps its last ones alone.
+/// The lowest height at which a pruned peer with this best block serves blocks.
 pub(in super::super) fn pruned_from(best: Height) -> Height {
     best.saturating_sub(LIMITED_DEPTH_MAX - 1)
 }

@@ -1,4 +1,4 @@
-//! Headers whose time is too far ahead of the clock: kept, and given to the tree again when their time has come.
+//! Headers with a time too far in the future: kept, and submitted to the tree again when their time has come.
 
 use super::super::context::Context;
 use super::HeaderSync;
@@ -10,11 +10,11 @@ use crate::reason::Reason;
 use crate::time::Now;
 use primitives::Header;
 
-/// Lists of headers kept because of their time.
+/// Maximum number of header lists kept because of their time.
 const FUTURE_HEADERS_COUNT_MAX: usize = 16;
-/// Headers further ahead of the time at which they may be taken are not kept, in seconds.
+/// Headers further ahead of the time at which they become valid are not kept, in seconds.
 const FUTURE_HEADERS_S_MAX: u64 = 3600;
-/// How far a block's time may be ahead of the clock, in seconds. Source: `MAX_FUTURE_BLOCK_TIME`.
+/// Maximum time of a block ahead of the clock, in seconds. Source: `MAX_FUTURE_BLOCK_TIME`.
 const FUTURE_BLOCK_S_MAX: u64 = 7200;
 
 /// Headers that wait for their time.
@@ -32,7 +32,7 @@ impl HeaderSync {
         let near = due_unix.saturating_sub(now.unix) <= FUTURE_HEADERS_S_MAX;
         let Some(last) = headers.last() else { return };
         if !near {
-            // Whose clock is wrong, theirs or ours, only the user can know. Said once, for any peer may cause it.
+            // Only the user can know whose clock is wrong, theirs or ours. Logged once because any peer may cause it.
             if !std::mem::replace(&mut self.said_far, true) {
                 let note = format!(
                     "header {} is not taken: its time {time} is {} s ahead of this machine's clock, {}, and 7200 are \
@@ -59,8 +59,8 @@ impl HeaderSync {
         cx.event(Event::PeerNote { peer: Some(peer), inbound, text });
     }
 
-    /// Makes a place for one more list, if there is none: a peer has one at a time, and those that connected to us give
-    /// theirs up for those that we connected to.
+    /// Makes space for one more list: each peer has one at a time, and lists of inbound peers are evicted for those
+    /// of outbound peers. Returns whether there is space.
     fn has_place(&mut self, cx: &Context, peer: PeerId) -> bool {
         let is_outbound = |of: PeerId| cx.peers.get(&of).is_some_and(Peer::is_outbound);
         let future = &self.future;
@@ -82,14 +82,15 @@ impl HeaderSync {
         too_new > 0 && too_new * 2 >= told.len()
     }
 
-    /// Gives headers whose time has come to the tree; peers whose headers it refuses, and why.
+    /// Submits headers whose time has come to the tree; returns peers whose headers it refuses, and why.
     pub(in super::super) fn retry_future(&mut self, cx: &mut Context, now: Now) -> Vec<(PeerId, Reason)> {
         let (due, later): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.future).into_iter().partition(|aside| aside.due_unix <= now.unix);
         self.future = later;
         let mut refused = Vec::new();
         for FutureHeaders { peer, holder, headers, .. } in due {
-            // The parent may be gone or refused by now; the tree says so. They count as if they came now.
+            // The parent may have been removed or refused meanwhile; the tree decides. They count as if they arrived
+            // now.
             if cx.chain.header(&headers[0].prev()).is_none() || self.is_far_ahead(cx, holder) {
                 continue;
             }

@@ -1,8 +1,8 @@
-//! Peers that we chose and whose chain stays behind ours: who is looked at, who is protected, and who goes.
+//! Outbound peers whose chain stays behind ours: which are checked, protected, and disconnected.
 //!
-//! Peers for everything and for blocks alone are looked at. The first [`PROTECTED_COUNT_MAX`] for everything that tell, by
-//! headers, of a chain with the work of our tip are kept from then on: were our own tip the false one, the connections to
-//! those that do not have it would not all end.
+//! Full-relay and block-relay-only peers are checked. The first [`PROTECTED_COUNT_MAX`] full-relay peers that send
+//! headers of a chain with our tip's work are protected from this check: if our own tip were the false one, some
+//! connections to peers with the other chain would remain.
 //!
 //! Source: Bitcoin Core b88bffe, net_processing.cpp, `UpdatePeerStateForReceivedHeaders` and `ConsiderEviction`.
 
@@ -15,11 +15,11 @@ use crate::reason::Reason;
 use crate::time::Now;
 use primitives::Height;
 
-/// Peers that are kept. Source: Core's `MAX_OUTBOUND_PEERS_TO_PROTECT_FROM_DISCONNECT`.
+/// Number of protected peers. Source: Core's `MAX_OUTBOUND_PEERS_TO_PROTECT_FROM_DISCONNECT`.
 const PROTECTED_COUNT_MAX: usize = 4;
 
 impl HeaderSync {
-    /// A peer told of headers that are known now.
+    /// Protects a peer that sent headers which are in the tree now, if it qualifies.
     pub(super) fn protect_from_lag(&mut self, cx: &Context, id: PeerId) {
         let tip = cx.chain.tip();
         let count = self.told.values().filter(|told| told.lag.is_protected).count();
@@ -30,7 +30,7 @@ impl HeaderSync {
         }
     }
 
-    /// Looks whether a peer keeps up: by the clock, and where what it told has changed.
+    /// Checks whether a peer's chain keeps up: on each tick, and when its announced chain has changed.
     ///
     /// # Errors
     ///

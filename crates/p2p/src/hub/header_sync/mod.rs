@@ -1,22 +1,23 @@
-//! Header sync: who is asked for headers, and what is done with what comes.
+//! Header sync: which peers are asked for headers, and how their headers are processed.
 //!
-//! - At first one peer is asked, so that the chain is not fetched from each; every minute without an end one
-//!   more, and at once where those that were asked are silent, very slow or repeat themselves, up to [`STREAM_COUNT_MAX`]. When one has told its whole chain, and the best chain has minimum
-//!   work, all others are asked what they have beyond it.
-//! - Proof of work and continuity first; headers whose chain has too little work to be stored go through
+//! - At first one peer is asked, so that not every peer sends the whole chain. Another is asked every minute until
+//!   one has finished, or at once if those that were asked are silent, very slow or repeat themselves, up to
+//!   [`STREAM_COUNT_MAX`]. Once one has sent its whole chain and the best chain has minimum work, all others are
+//!   asked for headers beyond it.
+//! - Proof of work and continuity are checked first; headers whose chain has too little work to be stored go through
 //!   [`crate::low_work`].
-//! - A peer that was asked and neither answers nor sends anything is skipped, and disconnected where another
-//!   can take its place. So is one that takes longer for its whole chain than `STREAM_TIMEOUT` and
-//!   `STREAM_TIMEOUT_HEADER` for each header that is expected, where another waits to be asked; and one whose
-//!   low-work sync fails is skipped for [`ANSWER_TIMEOUT`].
-//! - An announced block that is not known has one further peer asked, whichever are being asked.
-//! - The peers' chains are told when every peer that we connected to has told its own, or had its time; what peers say
-//!   that connected to us is heard, but not waited for.
-//! - Headers whose time is too far ahead are kept and given to the tree again when it has come.
+//! - A peer that neither answers a request nor sends anything else is skipped, and disconnected if another can
+//!   replace it. The same applies to a peer that takes longer for its whole chain than `STREAM_TIMEOUT` plus
+//!   `STREAM_TIMEOUT_HEADER` for each expected header, if another waits to be asked. A peer whose low-work sync fails
+//!   is skipped for [`ANSWER_TIMEOUT`].
+//! - For an announced unknown block, one further peer is asked, besides those already asked.
+//! - Header sync is done when every outbound peer has sent its chain, or its time is over. Headers of inbound peers
+//!   are processed, but not waited for.
+//! - Headers with a time too far in the future are kept and submitted to the tree again when their time has come.
 //!
-//! Source: Bitcoin Core b88bffe, net_processing.cpp, `ProcessHeadersMessage` and what it calls.
+//! Source: Bitcoin Core b88bffe, net_processing.cpp, `ProcessHeadersMessage` and the functions that it calls.
 //!
-//! Absent on purpose: blocks. Who has which is read here by others (`HeaderSync::best_known`).
+//! Absent on purpose: blocks. Other parts read here which peer has which blocks (`HeaderSync::best_known`).
 
 mod future;
 mod lagging;
@@ -41,53 +42,53 @@ use quota::{HeaderQuota, Holder};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Peers whose whole chain is fetched at a time.
+/// Maximum number of peers that are asked for their whole chain at a time.
 pub const STREAM_COUNT_MAX: usize = 3;
-/// How long it may take for one answer. Source: Core's `HEADERS_RESPONSE_TIME`.
+/// Timeout of one answer. Source: Core's `HEADERS_RESPONSE_TIME`.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2 * 60);
-/// Messages of unconnecting headers, in a row.
+/// Maximum number of consecutive messages of unconnecting headers.
 pub const UNCONNECTED_COUNT_MAX: u32 = 50;
 
-/// Header sync: what peers told of their chains, and who is asked.
+/// Header sync: the known part of the peers' chains, and outstanding requests.
 #[derive(Debug, Default)]
 pub(super) struct HeaderSync {
-    /// What each peer told and was asked, by its name.
+    /// State of each peer, by id.
     told: BTreeMap<PeerId, PeerHeaders>,
-    /// Whether all are asked, and not only a few.
+    /// Whether all peers are asked, and not only a few.
     ask_all: bool,
     first_asked_at: Option<Duration>,
     future: Vec<FutureHeaders>,
     quota: HeaderQuota,
-    /// The announced block for which a further peer was asked.
+    /// The announced unknown block for which a further peer was asked.
     asked_for: Option<BlockHash>,
-    /// It was said once that headers are far ahead of the clock.
+    /// Whether it was logged that headers are far ahead of the clock.
     said_far: bool,
-    /// Whose further headers the end of header sync still waits for.
+    /// Which peers' further headers the end of header sync still waits for.
     patience: Patience,
     /// See [`Event::HeadersDone`].
     done: bool,
     /// See [`crate::Progress::headers_settled`].
     settled: bool,
-    /// The last header of the message that was just dealt with, if it is in the tree.
+    /// The last header of the message just processed, if it is in the tree.
     announced: Option<HeaderInfo>,
 }
 
-/// Headers of one message: continuous, with proof of work.
+/// Headers of one message: continuous, with valid proof of work.
 #[derive(Clone, Copy)]
 struct Batch<'a> {
     headers: &'a [Header],
     hashes: &'a [BlockHash],
-    /// Whether the message had as many as one may have: then there may be more.
+    /// Whether the message had the maximum number: then there may be more.
     full: bool,
 }
 
 impl HeaderSync {
-    /// A connection was made.
+    /// Adds a new connection.
     pub(super) fn add_peer(&mut self, id: PeerId) {
         self.told.insert(id, PeerHeaders::default());
     }
 
-    /// A connection ended.
+    /// Removes a connection that ended.
     pub(super) fn remove_peer(&mut self, id: PeerId) {
         self.told.remove(&id);
     }
@@ -100,14 +101,14 @@ impl HeaderSync {
         self.told.get(&id).expect("every connection has an entry")
     }
 
-    // What others read.
+    // State for other parts.
 
     /// When a peer last announced a new block with more work than our tip had. Source: Core's `m_last_block_announcement`.
     pub(super) fn announced_at(&self, id: PeerId) -> Option<Duration> {
         self.told.get(&id).and_then(|told| told.announced_at)
     }
 
-    /// Whether a peer is kept whatever its chain does.
+    /// Whether a peer is protected from disconnection because of its chain.
     pub(super) fn is_protected(&self, id: PeerId) -> bool {
         self.told.get(&id).is_some_and(|told| told.lag.is_protected)
     }
@@ -122,29 +123,29 @@ impl HeaderSync {
         self.settled
     }
 
-    /// The best block that we know a peer to have.
+    /// The best block that a peer is known to have.
     pub(super) fn best_known(&self, id: PeerId) -> Option<HeaderInfo> {
         self.told.get(&id)?.best_known
     }
 
-    /// Height and work of the end of a peer's chain, as far as it told it, stored or not.
+    /// Height and work of the end of a peer's chain, as far as it was sent, stored or not.
     pub(super) fn chain_end(&self, id: PeerId) -> Option<(Height, Work)> {
         let told = self.told.get(&id)?;
         let stored = told.best_known.map(|best| (best.height, best.work));
         stored.into_iter().chain(told.short).max_by_key(|(_, work)| *work)
     }
 
-    /// Whether a peer answered with headers, be it with none.
+    /// Whether a peer answered with a headers message, even an empty one.
     pub(super) fn is_heard(&self, id: PeerId) -> bool {
         self.told.get(&id).is_some_and(|told| told.is_heard)
     }
 
-    /// Height that the sync of headers with little work has reached with a peer.
+    /// Height that the low-work sync with a peer has reached.
     pub(super) fn presynced(&self, id: PeerId) -> Option<Height> {
         Some(self.told.get(&id)?.low_work.as_ref()?.height())
     }
 
-    /// The greatest of those heights, of syncs that do not store yet.
+    /// The greatest height of low-work syncs that do not store yet.
     pub(super) fn presync_height(&self) -> Option<Height> {
         let syncs = self.told.values().filter_map(|told| told.low_work.as_ref());
         syncs.filter(|sync| sync.phase() == Phase::Presync).map(|sync| sync.height()).max()
@@ -156,9 +157,9 @@ impl HeaderSync {
         self.told.iter().filter(|(_, told)| told.best_known.is_some_and(is_on)).map(|(id, _)| *id).collect()
     }
 
-    // Whom to ask.
+    // Requests.
 
-    /// Asks a peer for what follows `locator`, unless it is still to answer.
+    /// Requests the headers after `locator` from a peer, unless a request is outstanding.
     fn ask_headers(&mut self, cx: &mut Context, id: PeerId, locator: Vec<BlockHash>, now: Now) {
         let (Some(peer), Some(told)) = (cx.peers.get_mut(&id), self.told.get_mut(&id)) else { return };
         let waits = |at: Duration| now.since_start.saturating_sub(at) < ANSWER_TIMEOUT;
@@ -171,7 +172,7 @@ impl HeaderSync {
         peer.send(&Message::GetHeaders(locator, BlockHash::ZERO));
     }
 
-    /// Asks from one before the best header, so that the answer tells the peer's best even if it is ours.
+    /// Requests headers from one before the best header, so that the answer has the peer's best even if it is ours.
     fn ask_from_best(&mut self, cx: &mut Context, id: PeerId, now: Now) {
         let best = cx.chain.best_header();
         let from = if best.height == Height::GENESIS { best.hash } else { best.header.prev() };
@@ -180,31 +181,32 @@ impl HeaderSync {
         self.ask_headers(cx, id, locator, now);
     }
 
-    /// Asks for what follows the best header.
+    /// Requests the headers after the best header.
     fn ask_beyond_best(&mut self, cx: &mut Context, id: PeerId, now: Now) {
         let locator = cx.chain.locator(&cx.chain.best_header().hash);
         self.ask_headers(cx, id, locator, now);
     }
 
-    /// Forgets what peers said about the end of their chains, and asks them all again: our best chain changed.
+    /// Forgets where the peers' chains ended and asks them all again, because our best chain changed.
     pub(super) fn ask_all_again(&mut self) {
         for told in self.told.values_mut() {
             (told.started, told.at_end) = (false, false);
         }
     }
 
-    // What comes.
+    // Received messages.
 
-    /// The last header of the message that [`HeaderSync::on_headers`] dealt with, where it is in the tree: the peer announced it.
+    /// Removes and returns the last header of the message that [`HeaderSync::on_headers`] processed, if it is in the
+    /// tree: the peer announced it.
     pub(super) fn take_announced(&mut self) -> Option<HeaderInfo> {
         self.announced.take()
     }
 
-    /// `headers`, or the header of a block that was not asked for.
+    /// Handles `headers`, or the header of an unsolicited block.
     ///
     /// # Errors
     ///
-    /// The [`Reason`] for which the connection ends.
+    /// The [`Reason`] for ending the connection.
     pub(super) fn on_headers(
         &mut self,
         cx: &mut Context,
@@ -266,14 +268,14 @@ impl HeaderSync {
         Ok(())
     }
 
-    /// Continues a low-work sync of this peer. `None`: it has not started, or it ended, and the headers
-    /// are to be looked at as any others. Otherwise the headers that may be stored now.
+    /// Continues a low-work sync of this peer; returns the headers that may be stored now. `None`: no sync has
+    /// started, or it ended, and the headers are to be processed normally.
     fn continue_low_work(&mut self, cx: &mut Context, id: PeerId, batch: Batch<'_>, now: Now) -> Option<Vec<Header>> {
         let chain = cx.chain.clone();
         let mut sync = self.of(id).low_work.take()?;
         let outcome = sync.process(batch.headers, batch.hashes, batch.full, &*chain);
         if !outcome.success {
-            // Asked again at once, a peer that shows one chain and gives another would be asked for ever.
+            // Asked again at once, a peer that shows one chain and sends another would be asked indefinitely.
             self.others_to_tell(cx, id, now).next()?;
             let until = now.since_start + ANSWER_TIMEOUT;
             self.of(id).skip_until(until);
@@ -292,8 +294,8 @@ impl HeaderSync {
         Some(outcome.headers)
     }
 
-    /// Whether the chain that ends with these headers has enough work to be stored. If not, and the message
-    /// is full, a low-work sync is started with them.
+    /// Whether the chain that ends with these headers has enough work to be stored. If not, and the message is full,
+    /// starts a low-work sync with them.
     fn has_enough_work(
         &mut self,
         cx: &mut Context,
@@ -305,7 +307,7 @@ impl HeaderSync {
         let Batch { headers, full, .. } = batch;
         let claimed = |sum: Work, header: &Header| sum.saturating_add(Work::of_bits(header.bits()));
         let threshold = cx.chain.anti_dos_work();
-        // Source: Core's `already_validated_work`: who is trusted is spared presync.
+        // Source: Core's `already_validated_work`: trusted headers need no presync.
         let work = headers.iter().fold(parent.work, claimed);
         if work >= threshold || cx.peers[&id].is_noban() {
             return Ok(true);
@@ -329,7 +331,7 @@ impl HeaderSync {
         Ok(false)
     }
 
-    /// A sought peer that has told its whole chain must have minimum work while we are in initial download.
+    /// During initial download, an outbound peer that has sent its whole chain must have minimum work.
     fn require_minimum_work(&self, cx: &Context, id: PeerId) -> Result<(), Reason> {
         let enough = self.best_known(id).is_some_and(|best| best.work >= cx.chain.minimum_work());
         let is_chosen = matches!(cx.peers[&id].kind, Kind::Automatic | Kind::BlockRelay);
@@ -339,7 +341,7 @@ impl HeaderSync {
         Ok(())
     }
 
-    /// Gives headers to the tree, and asks for more when there may be more.
+    /// Submits headers to the tree, and requests more if there may be more.
     fn store_headers(&mut self, cx: &mut Context, id: PeerId, batch: Batch<'_>, now: Now) -> Result<(), Reason> {
         let Batch { headers, hashes, full } = batch;
         let is_known = cx.chain.header(&hashes[hashes.len() - 1]).is_some();
@@ -390,7 +392,7 @@ impl HeaderSync {
             return self.require_minimum_work(cx, id);
         }
         self.of(id).at_end = false;
-        // One place more than streams are begun: for who was asked because of an announcement.
+        // One slot more than the number of streams: for a peer that was asked because of an announcement.
         let may_ask = !self.of(id).is_backing_off(now) && !self.is_far_ahead(cx, holder);
         if self.stream_count(cx, id) <= STREAM_COUNT_MAX && may_ask {
             let locator = match verdict.last {
@@ -404,8 +406,8 @@ impl HeaderSync {
         Ok(())
     }
 
-    /// A peer is on a chain that was refused before. Who connected to us and who a person named stay: they may come back to
-    /// ours, and where a person refused the chain they do nothing wrong.
+    /// A peer is on a chain that was marked invalid before. Inbound and named peers stay connected: they may return
+    /// to our chain, and if the user invalidated the chain, they do nothing wrong.
     ///
     /// Source: Bitcoin Core b88bffe, `MaybePunishNodeForBlock`, `MaybeDiscourageAndDisconnect`.
     fn on_refused_before(&mut self, cx: &Context, id: PeerId, hash: BlockHash) -> Result<(), Reason> {
@@ -416,21 +418,21 @@ impl HeaderSync {
         Err(Reason::HeaderInvalid { hash, reason: "duplicate-invalid".to_owned() })
     }
 
-    /// Streams that a peer has to share places with: who connected to us takes no place of those that we chose.
+    /// Streams that share the limit with this peer: inbound peers use none of the slots of outbound ones.
     fn stream_count(&self, cx: &Context, id: PeerId) -> usize {
         let sought = cx.peers.get(&id).is_some_and(Peer::is_outbound);
         let streams = cx.peers.values().filter(|peer| self.seen_of(peer.id).is_streaming());
         streams.filter(|peer| peer.is_outbound() || !sought).count()
     }
 
-    /// A peer is known to have a block: it told so, or gave a descendant.
+    /// Records that a peer has a block: it announced it, or a descendant.
     pub(super) fn note_best_known(&mut self, id: PeerId, info: HeaderInfo) {
         if let Some(told) = self.told.get_mut(&id) {
             told.note_best_known(info);
         }
     }
 
-    /// `inv`: blocks are announced; everything else is of no use here.
+    /// Handles `inv`: only announced blocks matter here.
     pub(super) fn on_inv(&mut self, cx: &mut Context, id: PeerId, list: &[Inventory], now: Now) {
         let mut unknown = None;
         for hash in list.iter().filter_map(Inventory::block) {
@@ -448,14 +450,14 @@ impl HeaderSync {
         if self.ask_all || told.started {
             self.ask_beyond_best(cx, id, now);
         } else if is_further && cx.peers[&id].is_outbound() && !told.is_skipped(now) {
-            // Who is being asked may be slow on purpose: the network's own pace brings another. As Core does.
+            // The peer being asked may be slow on purpose: normal scheduling asks another one. As in Core.
             self.asked_for = unknown;
             self.ask_from_best(cx, id, now);
         }
     }
 }
 
-/// Known headers of the best chain, or of the connected one, need no more memory: they are always taken.
+/// Known headers of the best chain, or of the connected one, need no more memory: they are always accepted.
 fn is_on_our_chain(cx: &Context, info: &HeaderInfo) -> bool {
     let ends = [cx.chain.best_header().hash, cx.chain.tip().hash];
     ends.iter().any(|of| cx.chain.ancestor(of, info.height) == Some(info.hash))
@@ -466,8 +468,8 @@ fn say_refused_header(cx: &mut Context, hash: BlockHash, why: &str) {
     cx.debug(|| format!("AcceptBlockHeader: Consensus::ContextualCheckBlockHeader: {hash}, {why}"));
 }
 
-/// A locator for a peer that told headers up to `last`, all of them known: where they are of our best chain, it need not
-/// tell the rest of that. `last` itself is in it, so that the peer's answer begins there at the lowest.
+/// A locator for a peer that sent headers up to `last`, all of them known: if they are on our best chain, the peer
+/// need not send the rest of it. `last` itself is in the locator, so that the answer begins at `last` or above.
 fn locator_beyond(cx: &Context, last: &HeaderInfo) -> Vec<BlockHash> {
     let best = cx.chain.best_header();
     if best.height <= last.height || cx.chain.ancestor(&best.hash, last.height) != Some(last.hash) {

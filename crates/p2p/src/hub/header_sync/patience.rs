@@ -1,37 +1,39 @@
-//! How long the end of the headers waits for those who may still tell of a better chain.
+//! How long the end of header sync waits for peers that may still send a better chain.
 //!
-//! Once one peer has told its whole chain and the best chain has minimum work, a peer that is still being asked has
-//! [`PATIENCE`] in all, without telling of more work: then what the others told is the end. The time is that of a named peer,
-//! of all automatic peers together, or of all connections being made: a peer that comes again has no more of it, nor have
-//! several that take turns. It goes on being asked; when it tells of more work it is waited for again.
+//! Once one peer has sent its whole chain and the best chain has minimum work, each peer that is still being asked
+//! has [`PATIENCE`] in total without sending more work; then header sync ends with the headers of the others. The
+//! time applies to each named peer, to all automatic peers together, and to all connection attempts together: neither
+//! a reconnect nor taking turns extends it. The peer is still asked; when it sends more work, header sync waits for
+//! it again.
 //!
-//! A slow peer is not harmed by that while it is the one that headers come from: before one chain was told whole no time is
-//! counted, and every message of headers with more work begins it again: 2,000 headers in [`PATIENCE`] are 2,700 bytes a second.
+//! A slow peer that is the source of the headers is not affected: before one chain was sent completely no time is
+//! counted, and each headers message with more work restarts the time. 2,000 headers in [`PATIENCE`] are 2,700 bytes
+//! a second.
 
 use crate::peer::Kind;
 use primitives::Work;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long one of `Waited` is waited for without progress. With the minute after which another peer is asked
-/// ([`super::schedule::STREAM_INTERVAL`]), whatever one peer does holds up the end of the headers for two minutes.
+/// Time to wait for one of `Waited` without progress. Together with the minute after which another peer is asked
+/// ([`super::schedule::STREAM_INTERVAL`]), one peer delays the end of header sync by at most two minutes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Two looks at the clock are taken to be no further apart: a machine that slept has not waited.
+/// Longest time counted between two ticks: a suspended machine has not waited.
 const STEP_MAX: Duration = Duration::from_secs(1);
 
-/// Who is waited for.
+/// Whose headers are awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Waited {
-    /// Connections that are being made.
+    /// Connection attempts.
     Dial,
     /// Automatic peers.
     Automatic,
-    /// A named peer, by its place in the list.
+    /// A named peer, by its index.
     Manual(usize),
 }
 
 impl Waited {
-    /// `None`: peers of this kind are heard, and never waited for.
+    /// `None`: headers of peers of this kind are processed, but never waited for.
     pub(super) fn of(kind: Kind) -> Option<Waited> {
         match kind {
             Kind::Inbound | Kind::AddressFetch | Kind::BlockRelay | Kind::Feeler => None,
@@ -41,17 +43,17 @@ impl Waited {
     }
 }
 
-/// The time that each was waited for.
+/// The time spent waiting for each.
 #[derive(Debug, Default)]
 pub(super) struct Patience {
-    /// Time since it last told of more work, and that work.
+    /// Time since it last sent more work, and that work.
     spent: BTreeMap<Waited, (Duration, Work)>,
     looked_at: Duration,
 }
 
 impl Patience {
-    /// Whether one of these, with the greatest work that each has told of, is to be waited for. Time is `counted` only
-    /// while nothing else is waited for.
+    /// Whether to wait for one of these, given the greatest work that each has sent. Time counts only if
+    /// `is_counted`: while nothing else is awaited.
     pub(super) fn waits(&mut self, waited: &[(Waited, Work)], is_counted: bool, now: Duration) -> bool {
         let passed = if is_counted { now.saturating_sub(self.looked_at).min(STEP_MAX) } else { Duration::ZERO };
         self.looked_at = now;

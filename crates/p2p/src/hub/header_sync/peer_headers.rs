@@ -1,6 +1,6 @@
-//! What one peer said and was asked about its header chain.
+//! State of one peer's header chain, and of the requests for it.
 //!
-//! Absent on purpose: when a peer is asked, and what its headers are worth (the module above).
+//! Absent on purpose: when a peer is asked, and the validity of its headers (the module above).
 
 use crate::chain::HeaderInfo;
 use crate::lag::Lag;
@@ -9,41 +9,41 @@ use crate::time::Now;
 use primitives::{BlockHash, Height, Work};
 use std::time::Duration;
 
-/// What one peer told and was asked about headers.
+/// State of one peer's header chain, and of the requests for it.
 #[derive(Debug, Default)]
 pub(super) struct PeerHeaders {
-    /// The best block that we know the peer to have.
+    /// The best block that the peer is known to have.
     pub(super) best_known: Option<HeaderInfo>,
-    /// When it was asked, while it has not answered.
+    /// Time of the outstanding request.
     pub(super) asked_at: Option<Duration>,
-    /// Bytes that had come of it then.
+    /// Bytes received from the peer at that time.
     pub(super) asked_bytes: u64,
-    /// Whether it was asked once.
+    /// Whether it was ever asked.
     pub(super) started: bool,
     /// Whether its last answer was the end of its chain.
     pub(super) at_end: bool,
-    /// It has more, and waits for its turn.
+    /// It has more headers, and waits for its turn.
     pub(super) deferred: bool,
     /// It did not answer: it is not asked before this time.
     pub(super) skipped_until: Option<Duration>,
-    /// It took too long, or contradicted itself: what it sends before this time starts nothing.
+    /// It was too slow, or contradicted itself: its headers start nothing before this time.
     pub(super) backoff_until: Option<Duration>,
-    /// Since when it has been asked for one piece of its chain after the other.
+    /// Since when it has been asked continuously for parts of its chain.
     pub(super) stream_since: Option<Duration>,
     pub(super) low_work: Option<Box<LowWorkSync>>,
     pub(super) unconnected_count: u32,
-    /// Greatest work of what it told.
+    /// Greatest work of the headers that it sent.
     furthest: Work,
-    /// Full messages since then that told of no more work, and when the first of them came.
+    /// Full messages since then without more work, and when the first of them arrived.
     stale_count: u32,
     stale_since: Option<Duration>,
     /// The last block it announced that is not in the tree.
     pub(super) unknown: Option<BlockHash>,
-    /// Whether it answered with headers, be it with none.
+    /// Whether it answered with a headers message, even an empty one.
     pub(super) is_heard: bool,
-    /// Height and work of the end of its chain, where that has too little work to be stored.
+    /// Height and work of the end of its chain, if that has too little work to be stored.
     pub(super) short: Option<(Height, Work)>,
-    /// Whether its chain ends, as far as it told it last, with headers that are too far ahead of the clock.
+    /// Whether its chain, as last sent, ends with headers too far ahead of the clock.
     pub(super) too_new: bool,
     /// When it last announced a new block with more work than our tip had.
     pub(super) announced_at: Option<Duration>,
@@ -51,27 +51,27 @@ pub(super) struct PeerHeaders {
     pub(super) lag: Lag,
 }
 
-/// Full messages of headers without more work than those before, until a peer is disconnected: a million headers, as
-/// many as an honest peer may have to tell again after a reorganisation.
+/// Maximum number of full headers messages without more work before the peer is disconnected: a million headers, as
+/// many as an honest peer may have to send again after a reorganisation.
 const STALE_COUNT_MAX: u32 = 500;
-/// And for how long they are waited for before the end of the headers is said.
+/// Time to wait for such a peer before header sync ends.
 const STALE_PATIENCE: Duration = Duration::from_secs(60);
-/// After this many of them another peer is asked besides,
+/// After this many such messages another peer is asked as well.
 const STALE_COUNT_ADVANCING: u32 = 4;
-/// and where an answer comes with fewer bytes a second than this
+/// Another peer is asked as well if an answer arrives slower than this, in bytes a second,
 const ADVANCING_RATE_MIN: f64 = 1000.0;
 /// after this time.
 const ADVANCING_AFTER: Duration = Duration::from_secs(5);
 
 impl PeerHeaders {
-    /// It is known to have this block: it told so, or gave a descendant.
+    /// Records that it has a block: it announced it, or a descendant.
     pub(super) fn note_best_known(&mut self, info: HeaderInfo) {
         if !info.invalid && self.best_known.is_none_or(|best| info.work >= best.work) {
             self.best_known = Some(info);
         }
     }
 
-    /// A message of headers ended with this work; `false` when it was one too many without progress.
+    /// Records a headers message that ended with this work; `false` if it was one too many without progress.
     pub(super) fn note_progress(&mut self, work: Work, is_full: bool, now: Now) -> bool {
         if work > self.furthest || !is_full {
             self.furthest = self.furthest.max(work);
@@ -83,12 +83,12 @@ impl PeerHeaders {
         self.stale_count <= STALE_COUNT_MAX
     }
 
-    /// Whether it has told nothing new for a while, although it goes on.
+    /// Whether it has sent nothing new for a while, although it keeps sending.
     pub(super) fn is_stale(&self, now: Now) -> bool {
         self.stale_since.is_some_and(|since| now.since_start.saturating_sub(since) > STALE_PATIENCE)
     }
 
-    /// Whether it goes on with its chain: it sends something, and not the same again.
+    /// Whether it makes progress with its chain: it sends something, and not the same headers again.
     pub(super) fn is_advancing(&self, received_bytes: u64, last_received: Duration, now: Now) -> bool {
         let is_slow = |asked: Duration| {
             let passed = now.since_start.saturating_sub(asked);
@@ -111,13 +111,13 @@ impl PeerHeaders {
         self.backoff_until.is_some_and(|until| until > now.since_start)
     }
 
-    /// Forgets what it was asked, for this time.
+    /// Forgets the outstanding request until this time.
     pub(super) fn skip_until(&mut self, until: Duration) {
         self.begin_anew();
         self.skipped_until = Some(until);
     }
 
-    /// Forgets what it was asked, so that it is asked from the best header on.
+    /// Forgets the outstanding request, so that it is asked from the best header on.
     pub(super) fn begin_anew(&mut self) {
         (self.asked_at, self.low_work, self.stream_since) = (None, None, None);
         self.started = false;

@@ -1,10 +1,11 @@
-//! Headers ahead of the tip where a network has no minimum work: they cost a peer nothing, and memory here.
+//! Quota of headers ahead of the tip on networks without minimum work, where headers cost a peer nothing and us
+//! memory.
 //!
-//! Elsewhere headers are stored only with minimum work behind them ([`crate::low_work`]). On a network without
-//! (regtest, a custom signet), each named peer may be [`AHEAD_COUNT_MAX`] new headers ahead; who has more waits until as
-//! many blocks are connected. It keeps its number when it is connected to again. Peers that connected to us share one such
-//! number, those of the address memory another, for either can come again under other addresses; of these one network group
-//! has a quarter at most, so that no single peer keeps the others' headers out.
+//! On other networks headers are stored only with minimum work behind them ([`crate::low_work`]). Without it
+//! (regtest, a custom signet), each named peer may be [`AHEAD_COUNT_MAX`] new headers ahead; beyond that it waits
+//! until as many blocks are connected. Its count survives a reconnect. All inbound peers share one count, and all
+//! peers of the address memory another, because either can reconnect under other addresses; one network group may use
+//! at most a quarter of a shared count, so that no single peer blocks the others' headers.
 
 use super::super::context::Context;
 use super::HeaderSync;
@@ -13,13 +14,13 @@ use crate::wire::{Group, Target};
 use primitives::{Height, Work};
 use std::collections::BTreeMap;
 
-/// New headers that a named peer, or all inbound peers, or all of the address memory, may be ahead of the tip. A header
-/// takes some 300 bytes in the header tree.
+/// Maximum number of new headers ahead of the tip for a named peer, for all inbound peers, or for all peers of the
+/// address memory. A header takes some 300 bytes in the header tree.
 pub const AHEAD_COUNT_MAX: usize = 250_000;
-/// Of those that are shared, the new headers of one network group.
+/// Maximum share of one network group in a shared count.
 const GROUP_AHEAD_COUNT_MAX: usize = AHEAD_COUNT_MAX / 4;
 
-/// Whose headers they are.
+/// The owner of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in super::super) enum Holder {
     Inbound(Group),
@@ -40,7 +41,7 @@ impl Holder {
         }
     }
 
-    /// The number that it shares.
+    /// The shared count that it uses.
     fn shared(self) -> Option<Shared> {
         match self {
             Holder::Inbound(_) => Some(Shared::Inbound),
@@ -50,14 +51,14 @@ impl Holder {
     }
 }
 
-/// A number that many peers share.
+/// A count shared by many peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Shared {
     Inbound,
     Automatic,
 }
 
-/// New headers that came, less the blocks that were connected since.
+/// New headers received, less the blocks connected since.
 #[derive(Debug, Default)]
 pub(super) struct HeaderQuota {
     ahead: BTreeMap<Holder, usize>,
@@ -84,7 +85,7 @@ impl HeaderQuota {
         }
     }
 
-    /// The tip is at `tip` now.
+    /// Sets the height of the tip.
     pub(super) fn set_tip(&mut self, tip: Height) {
         let connected = usize::try_from(tip.blocks_above(self.tip)).unwrap_or(usize::MAX);
         let counts = self.ahead.values_mut().chain(self.shared.values_mut());
@@ -95,12 +96,12 @@ impl HeaderQuota {
 }
 
 impl HeaderSync {
-    /// Whether no new header is taken of this one for now.
+    /// Whether new headers of this owner are currently refused.
     pub(in super::super) fn is_far_ahead(&self, cx: &Context, holder: Holder) -> bool {
         cx.chain.minimum_work() == Work::ZERO && self.quota.is_used_up(holder)
     }
 
-    /// As if so many new headers had come of this one.
+    /// Counts new headers of this owner.
     #[cfg(test)]
     pub(in super::super) fn note_new(&mut self, holder: Holder, count: usize) {
         self.quota.add(holder, count);

@@ -1,4 +1,4 @@
-//! Who is asked for headers next, who took too long, and when every peer has told its chain: by the clock.
+//! Schedule of header sync: which peer is asked next, timeouts, and when every peer has sent its chain.
 
 use super::super::context::Context;
 use super::super::outbound::Outbound;
@@ -12,23 +12,24 @@ use crate::time::Now;
 use primitives::Work;
 use std::time::Duration;
 
-/// While no peer has told its whole chain, another is asked at this interval.
+/// While no peer has sent its whole chain, another is asked at this interval.
 pub const STREAM_INTERVAL: Duration = Duration::from_secs(60);
-/// How long an asked peer may send nothing at all.
+/// How long a peer with an outstanding request may send nothing at all.
 pub const QUIET_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long a peer may take for its whole chain, and besides Source: Core's `HEADERS_DOWNLOAD_TIMEOUT_BASE`.
+/// Base time for a peer to send its whole chain. Source: Core's `HEADERS_DOWNLOAD_TIMEOUT_BASE`.
 pub const STREAM_TIMEOUT: Duration = Duration::from_secs(15 * 60);
-/// this for each header that is expected. Source: Core's `HEADERS_DOWNLOAD_TIMEOUT_PER_HEADER`.
+/// Additional time for each expected header. Source: Core's `HEADERS_DOWNLOAD_TIMEOUT_PER_HEADER`.
 pub const STREAM_TIMEOUT_HEADER: Duration = Duration::from_millis(1);
-/// Seconds between two blocks, by which headers are expected.
+/// Seconds between two blocks, for the number of expected headers.
 const SPACING_S: u64 = 600;
-/// A best header of this age, in seconds, is no recent one. Source: Core.
+/// A best header of this age, in seconds, is not recent. Source: Core.
 const CURRENT_S: u64 = 24 * 3600;
-/// A connection younger than this may still tell of a better chain.
+/// A connection younger than this may still send a better chain.
 const YOUNG: Duration = Duration::from_secs(5);
 
 impl HeaderSync {
-    /// Before the peers are looked at: what the tip frees, and what is known by now.
+    /// Start of a tick: updates the quota, resubmits headers whose time has come, and resolves announced blocks.
+    /// Returns peers whose headers were refused, and why.
     pub(in super::super) fn begin_tick(&mut self, cx: &mut Context, now: Now) -> Vec<(PeerId, Reason)> {
         self.quota.set_tip(cx.chain.tip().height);
         let refused = self.retry_future(cx, now);
@@ -36,8 +37,8 @@ impl HeaderSync {
         refused
     }
 
-    /// Asks who is to be asked next, if any peer is: at every tick, and when the handshake of an only peer ends, for which
-    /// no tick need be waited for.
+    /// Asks the next peer for headers, if one is due: at every tick, and immediately after the handshake of an only
+    /// peer.
     pub(in super::super) fn ask_next(&mut self, cx: &mut Context, now: Now) {
         let best = cx.chain.best_header();
         let told = cx.peers.values().any(|peer| peer.is_outbound() && self.seen_of(peer.id).at_end);
@@ -52,13 +53,13 @@ impl HeaderSync {
         }
     }
 
-    /// A chain with minimum work is there: a peer in presync is asked for what it has beyond it. An honest peer, however
-    /// slow, tells that in one message; presync would go through the same headers twice.
+    /// A chain with minimum work is stored: peers in presync are asked for headers beyond it. An honest peer, however
+    /// slow, sends those in one message; presync would process the same headers twice.
     fn end_presyncs(&mut self) {
         self.told.values_mut().filter(|told| told.low_work.is_some()).for_each(PeerHeaders::begin_anew);
     }
 
-    /// Blocks announced before their headers were known may be known now, from another peer.
+    /// Resolves announced blocks whose headers were unknown and have since arrived from another peer.
     fn resolve_unknown(&mut self, cx: &Context) {
         for told in self.told.values_mut() {
             let Some(info) = told.unknown.and_then(|hash| cx.chain.header(&hash)) else { continue };
@@ -67,11 +68,11 @@ impl HeaderSync {
         }
     }
 
-    /// Looks at the clock for one peer.
+    /// Checks the timeouts of one peer.
     ///
     /// # Errors
     ///
-    /// The [`Reason`] for which the connection ends.
+    /// The [`Reason`] for ending the connection.
     pub(in super::super) fn tick_peer(&mut self, cx: &mut Context, id: PeerId, now: Now) -> Result<(), Reason> {
         let at = now.since_start;
         let minimum = cx.chain.minimum_work();
@@ -88,7 +89,7 @@ impl HeaderSync {
             let quiet = at.saturating_sub(asked.max(last_received)) > QUIET_TIMEOUT;
             if quiet || at.saturating_sub(asked) > ANSWER_TIMEOUT {
                 let is_told = told.at_end || self.ask_all;
-                // Who has caught up once needs no answer. Source: Core's `m_headers_sync_timeout`.
+                // Once caught up, no answer is required. Source: Core's `m_headers_sync_timeout`.
                 let is_behind = u64::from(cx.chain.best_header().header.time()) + CURRENT_S <= now.unix;
                 let replaceable = kind == Kind::Automatic && !is_noban && !is_told && is_behind;
                 let others = cx.peers.values().any(|other| other.is_ready() && other.id != id && other.is_outbound());
@@ -102,7 +103,7 @@ impl HeaderSync {
         self.look_at_lag(cx, id, now)
     }
 
-    /// Ends a stream that takes longer than its chain is worth, where another peer waits to be asked.
+    /// Ends a stream that takes longer than its expected length allows, if another peer waits to be asked.
     fn tick_stream(&mut self, cx: &Context, id: PeerId, now: Now) -> Result<(), Reason> {
         let at = now.since_start;
         let best = cx.chain.best_header();
@@ -127,7 +128,7 @@ impl HeaderSync {
         Ok(())
     }
 
-    /// Other peers that we connected to, that have not told their chains and may be asked or are being asked.
+    /// Other outbound peers that have not sent their chains and can be asked or are being asked.
     pub(super) fn others_to_tell<'a>(
         &'a self,
         cx: &'a Context,
@@ -189,7 +190,7 @@ impl HeaderSync {
         self.ask_from_best(cx, id, now);
     }
 
-    /// Whether a peer has told its whole chain, and who may still tell of a better one.
+    /// Whether a peer has sent its whole chain, and which peers may still send a better one.
     fn told_and_waited_for(
         &mut self,
         cx: &Context,
@@ -226,7 +227,8 @@ impl HeaderSync {
         (has_told, waited)
     }
 
-    /// Sees whether all have told their chains. `withholds` says of a peer that it does not deliver what it announces.
+    /// Checks whether all have sent their chains. `withholds` tells whether a peer does not deliver the blocks it
+    /// announces.
     pub(in super::super) fn tell_done(
         &mut self,
         cx: &mut Context,

@@ -1,14 +1,15 @@
-//! Connections that are made without a person's word: which kind is next, and to whom.
+//! Automatic connections: which kind is next, and to which address.
 //!
-//! In this order: to the peers for blocks alone of the last run (anchors); up to [`Config::outbound_count`] for everything; up to
-//! [`Config::block_relay_count`] for blocks alone; one more for everything while our tip is stale; now and then one more for
-//! blocks alone, to hear of a better tip; every two minutes a feeler, to see whether an address is one; and now and then one to
-//! a network that no peer is in.
+//! In this order: block-relay-only peers of the last run (anchors); up to [`Config::outbound_count`] full-relay
+//! peers; up to [`Config::block_relay_count`] block-relay-only peers; one extra full-relay peer while our tip is
+//! stale; occasionally an extra block-relay-only peer, to learn of a better tip; every two minutes a feeler, to test
+//! an address; and occasionally a peer in a network without one.
 //!
-//! Of IPv4 and IPv6 one peer of each network group. Ports of other services are not connected to.
+//! At most one peer of each IPv4 and IPv6 network group. Ports of other services are not connected to.
 //!
-//! Source: Bitcoin Core b88bffe, net.cpp, `ThreadOpenConnections`. Otherwise than there such a port is not taken after 50
-//! draws either, several connections are made at a time, and an address that misbehaved or is banned is drawn again.
+//! Source: Bitcoin Core b88bffe, net.cpp, `ThreadOpenConnections`. Unlike Core, such a port is not accepted even
+//! after 50 draws, several connections are made at a time, and if a discouraged or banned address is drawn, another
+//! is drawn.
 
 use super::super::context::Context;
 use super::{DIAL_COUNT_MAX, DIAL_INTERVAL, Dialed, Failures, Outbound, can_reach, is_of_other_service, offers_enough};
@@ -21,40 +22,40 @@ use crate::wire::{AddressEntry, Group, NetAddress, PeerAddress, Target, services
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// Mean time between two feelers. Source: Core's `FEELER_INTERVAL`.
+/// Mean interval between two feelers. Source: Core's `FEELER_INTERVAL`.
 pub const FEELER_INTERVAL: Duration = Duration::from_secs(2 * 60);
-/// Mean time between two more peers for blocks alone. Source: Core's `EXTRA_BLOCK_RELAY_ONLY_PEER_INTERVAL`.
+/// Mean interval between two extra block-relay-only peers. Source: Core's `EXTRA_BLOCK_RELAY_ONLY_PEER_INTERVAL`.
 pub const EXTRA_BLOCK_RELAY_INTERVAL: Duration = Duration::from_secs(5 * 60);
-/// Mean time between two peers of a network without one. Source: Core's `EXTRA_NETWORK_PEER_INTERVAL`.
+/// Mean interval between two peers in a network without one. Source: Core's `EXTRA_NETWORK_PEER_INTERVAL`.
 pub const EXTRA_NETWORK_INTERVAL: Duration = Duration::from_secs(5 * 60);
-/// Connections for everything, beside which one to another network is made. Source: Core's
+/// Number of full-relay connections from which on one to another network is made. Source: Core's
 /// `MAX_OUTBOUND_FULL_RELAY_CONNECTIONS`.
 const FULL_RELAY_COUNT: usize = 8;
-/// Addresses that are drawn for one connection. Source: Core.
+/// Maximum number of addresses drawn for one connection. Source: Core.
 const DRAW_COUNT_MAX: usize = 100;
-/// Draws after which one that was tried just now is taken all the same. Source: Core.
+/// Number of draws after which a recently tried address is accepted. Source: Core.
 const DRAWS_OF_RESTED: usize = 30;
-/// How long an address is not tried again. Source: Core.
+/// Time before an address is tried again. Source: Core.
 const REST_S: i64 = 10 * 60;
 
-/// What is known about automatic connections.
+/// State of automatic connections.
 pub(super) struct Automatic {
     dialed_at: Option<Duration>,
-    /// Peers for blocks alone of the last run that were not tried yet.
+    /// Block-relay-only peers of the last run that were not tried yet.
     anchors: Vec<AddressEntry>,
     feeler_at: Duration,
     extra_block_relay_at: Duration,
     network_at: Duration,
-    /// Our tip is stale: one more peer may know a better one.
+    /// Our tip is stale: an extra peer may know a better one.
     pub(super) wants_another: bool,
 }
 
-/// What the next connection is for.
+/// Type of the next connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
     Anchor,
     Of(Kind),
-    /// One for everything, in the network of BIP155's number.
+    /// Full relay, in the network with this BIP155 number.
     InNetwork(u8),
 }
 
@@ -68,7 +69,7 @@ impl Next {
     }
 }
 
-/// The networks that peers are sought in.
+/// The networks in which peers are sought.
 pub(in super::super) fn reachable(config: &Config) -> Networks {
     let all = [(Reachable::Ipv4, 1), (Reachable::Ipv6, 2), (Reachable::Onion, 4)];
     let is_sought = |network: &Reachable| config.only_networks.is_empty() || config.only_networks.contains(network);
@@ -91,19 +92,19 @@ impl Automatic {
     }
 }
 
-/// What was drawn: where, and what it is said to offer.
+/// A drawn address with its announced services.
 struct Drawn {
     peer: PeerAddress,
     offered: u64,
 }
 
 impl Outbound {
-    /// Connections of a kind, there or being made.
+    /// Connections of a kind, made or in progress.
     fn count(&self, cx: &Context, kind: Kind) -> usize {
         cx.peers.values().filter(|peer| peer.kind == kind).count() + self.count_of(kind)
     }
 
-    /// What the next connection is for. Times begin anew whether or not an address is found.
+    /// Type of the next connection. Timers restart whether or not an address is found.
     fn next(&mut self, cx: &mut Context, addresses: &Addresses, at: Duration) -> Option<Next> {
         let full = self.count(cx, Kind::Automatic);
         let block_relay = self.count(cx, Kind::BlockRelay);
@@ -140,7 +141,7 @@ impl Outbound {
         None
     }
 
-    /// A network that is sought, of which addresses are known, and in which no peer is. Source: Core's
+    /// A network in which peers are sought, with known addresses and without a peer. Source: Core's
     /// `MaybePickPreferredNetwork`.
     fn network_without_peer(&self, cx: &mut Context, addresses: &Addresses) -> Option<u8> {
         let sought = reachable(&cx.config);
@@ -180,13 +181,14 @@ impl Outbound {
                 cx.debug(|| format!("Making network specific connection to {peer} on {network}."));
             }
         }
-        // Who is not known to speak v2 is spoken to in v1 at once; a connection costs more than it is worth.
+        // A peer that is not known to support v2 is connected with v1 at once; a second connection costs more than it
+        // is worth.
         let v2 = offered & services::P2P_V2 != 0;
         let dialed = Dialed { failures, ..Dialed::with(next.kind(), Target::Peer(peer), v2) };
         self.dial(cx, addresses, dialed, now);
     }
 
-    /// Takes anchors, the last first, until one may be connected to.
+    /// Removes anchors, the last first, until one may be connected to.
     fn next_anchor(&mut self, cx: &Context, groups: &HashSet<Group>, now: Now) -> Option<Drawn> {
         while let Some(anchor) = self.automatic_state.anchors.pop() {
             let address = anchor.peer.address;
@@ -202,7 +204,7 @@ impl Outbound {
         None
     }
 
-    /// Whether nothing speaks against a connection but what it is for.
+    /// Whether a connection is allowed, apart from rules for its type.
     fn may_dial(&self, cx: &Context, peer: &PeerAddress, now: Now) -> bool {
         !cx.is_banned(&peer.address, now)
             && !cx.discouraged.has(&peer.address, now.unix)
@@ -245,7 +247,7 @@ impl Outbound {
         None
     }
 
-    /// A tried address whose place another waits for; else one that was told.
+    /// An address in "tried" whose place another waits for; otherwise one from "new".
     fn draw_for_feeler(
         &self,
         cx: &Context,
@@ -255,7 +257,7 @@ impl Outbound {
     ) -> Option<crate::addresses::Entry> {
         match addresses.select_collision() {
             Some(entry) if self.is_connected(cx, &entry.peer.address) => {
-                // It is there: it keeps its place.
+                // It is connected: it keeps its place.
                 addresses.good(&entry.peer, now.unix);
             }
             Some(entry) => return Some(entry),
@@ -264,18 +266,18 @@ impl Outbound {
         addresses.select(From::New, sought, now.unix)
     }
 
-    /// Whether a person named this address: it has its own connection.
+    /// Whether the user named this address: it has its own connection.
     fn is_named(&self, peer: &PeerAddress) -> bool {
         self.named.iter().any(|named| !named.is_removed && named.target == Target::Peer(*peer))
     }
 
-    /// Whether an address is one that we are connected to, or try to be.
+    /// Whether we are connected to an address, or are connecting.
     fn is_connected(&self, cx: &Context, address: &NetAddress) -> bool {
         let is_there = |peer: &Peer| matches!(&peer.target, Target::Peer(remote) if remote.address == *address);
         cx.peers.values().any(is_there) || self.is_dialing(address)
     }
 
-    /// Network groups of the peers of IPv4 and IPv6 that we connected to for long, or are about to.
+    /// Network groups of lasting outbound connections over IPv4 and IPv6, made or in progress.
     fn groups_of_kept(&self, cx: &Context) -> Kept {
         let is_kept = |kind: Kind| matches!(kind, Kind::Automatic | Kind::BlockRelay | Kind::Manual(_));
         let peers = cx.peers.values().filter(|peer| is_kept(peer.kind)).map(|peer| &peer.target);
@@ -297,25 +299,25 @@ impl Outbound {
     }
 }
 
-/// Where the kept peers are.
+/// Locations of the lasting outbound peers.
 #[derive(Default)]
 struct Kept {
-    /// Groups of IPv4 and IPv6, with those of connections that are being made.
+    /// Groups of IPv4 and IPv6, including connections in progress.
     groups: HashSet<Group>,
-    /// Of connections that were made.
+    /// Groups of finished connections only.
     made: HashSet<Group>,
     /// Peers of other networks.
     private_count: usize,
 }
 
 impl Kept {
-    /// In how many places of the network they are: fewer than two may mean that we are offline.
+    /// Number of distinct locations in the network: fewer than two may mean that we are offline.
     fn count(&self) -> usize {
         self.made.len() + self.private_count
     }
 }
 
-/// Whether such a peer has an address memory that is of use. Source: Core's `MayHaveUsefulAddressDB`.
+/// Whether a peer with these services has a useful address memory. Source: Core's `MayHaveUsefulAddressDB`.
 pub(in super::super) fn has_addresses(offered: u64) -> bool {
     offered & (services::NETWORK | services::NETWORK_LIMITED) != 0
 }

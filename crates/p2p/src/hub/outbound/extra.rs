@@ -1,4 +1,4 @@
-//! Connections beyond those that are kept: when our tip is stale one more is sought, and which of too many goes.
+//! Extra connections: one more is sought while our tip is stale, and surplus ones are ended.
 //!
 //! Source: Bitcoin Core b88bffe, net_processing.cpp, `CheckForStaleTipAndEvictPeers`, `EvictExtraOutboundPeers`, `TipMayBeStale`.
 
@@ -14,16 +14,16 @@ use crate::wire::Target;
 use std::cmp::Reverse;
 use std::time::Duration;
 
-/// How often it is seen whether there are too many. Source: Core's `EXTRA_PEER_CHECK_INTERVAL`.
+/// Interval of checks for surplus connections. Source: Core's `EXTRA_PEER_CHECK_INTERVAL`.
 pub const EXTRA_PEER_CHECK_INTERVAL: Duration = Duration::from_secs(45);
-/// How often it is seen whether our tip is stale. Source: Core's `STALE_CHECK_INTERVAL`.
+/// Interval of checks whether our tip is stale. Source: Core's `STALE_CHECK_INTERVAL`.
 pub const STALE_CHECK_INTERVAL: Duration = Duration::from_secs(10 * 60);
-/// A tip of this age may be stale: three blocks should have come. Source: Core's `TipMayBeStale`.
+/// A tip of this age may be stale: three blocks are overdue. Source: Core's `TipMayBeStale`.
 pub const STALE_TIP_AGE: Duration = Duration::from_secs(3 * 600);
 /// A connection is not ended before this age. Source: Core's `MINIMUM_CONNECT_TIME`.
 const CONNECTED_MIN: Duration = Duration::from_secs(30);
 
-/// When it was looked, and when our tip changed.
+/// Times of the last checks, and of the last change of our tip.
 pub(super) struct Extra {
     tip_at: Duration,
     stale_look_at: Duration,
@@ -37,7 +37,7 @@ impl Extra {
     }
 }
 
-/// Peers in the network of BIP155's number that we connected to for everything, or that a person named. Source: Core's
+/// Full-relay outbound and named peers in the network with this BIP155 number. Source: Core's
 /// `m_network_conn_counts`.
 pub(super) fn kept_in(cx: &Context, number: u8) -> usize {
     let is_there = |peer: &&Peer| {
@@ -54,19 +54,19 @@ fn network_of(peer: &Peer) -> u8 {
     }
 }
 
-/// What the choice reads of others.
+/// State of other parts that the choice needs.
 pub(in super::super) struct Seen<'a> {
     pub(in super::super) headers: &'a HeaderSync,
     pub(in super::super) blocks: &'a BlockDownload,
 }
 
 impl Outbound {
-    /// Our tip is another.
+    /// Records a new tip.
     pub(in super::super) fn note_tip(&mut self, now: Now) {
         self.extra.tip_at = now.since_start;
     }
 
-    /// By the clock: connections that are more than are kept, and whether one more is to be sought.
+    /// On a tick: ends surplus connections, and decides whether an extra one is sought.
     pub(in super::super) fn look_at_extra(
         &mut self,
         cx: &mut Context,
@@ -104,7 +104,8 @@ fn may_go(seen: &Seen<'_>, peer: &Peer, at: Duration) -> bool {
     at.saturating_sub(peer.connected_at()) >= CONNECTED_MIN && !seen.blocks.is_asked(peer.id)
 }
 
-/// Of the two youngest peers for blocks alone the one that gave a block longer ago; where neither did, the youngest.
+/// Of the two youngest block-relay-only peers, the one whose last block is older; if neither delivered one, the
+/// youngest.
 fn extra_block_relay(cx: &Context, seen: &Seen<'_>, at: Duration) -> Option<(PeerId, Reason)> {
     let mut peers: Vec<&Peer> = cx.peers.values().filter(|peer| peer.kind == Kind::BlockRelay).collect();
     let ready = peers.iter().filter(|peer| peer.is_ready()).count();
@@ -119,7 +120,8 @@ fn extra_block_relay(cx: &Context, seen: &Seen<'_>, at: Duration) -> Option<(Pee
     may_go(seen, goes, at).then_some((goes.id, Reason::Extra))
 }
 
-/// The peer for everything that announced a block longest ago; never one that is protected, nor the only one in its network.
+/// The full-relay peer whose last announcement of a block is oldest; never a protected one, nor the only one in its
+/// network.
 fn extra_full(cx: &Context, seen: &Seen<'_>, at: Duration) -> Option<(PeerId, Reason)> {
     let peers = || cx.peers.values().filter(|peer| peer.kind == Kind::Automatic);
     if peers().filter(|peer| peer.is_ready()).count() <= cx.config.outbound_count {

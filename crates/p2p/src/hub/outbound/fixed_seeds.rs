@@ -1,4 +1,5 @@
-//! When fixed seeds are taken: after a minute, for networks of which no address is known; at once where nothing else is asked.
+//! When fixed seeds are used: after a minute, for networks without a known address; at once if there is no other
+//! source of addresses.
 //!
 //! Source: Bitcoin Core b88bffe, net.cpp, `ThreadOpenConnections` and `GetReachableEmptyNetworks`.
 //! Absent on purpose: the seeds ([`crate::fixed_seeds`]).
@@ -12,14 +13,14 @@ use crate::time::Now;
 use crate::wire::{AddressEntry, NetAddress, services};
 use std::time::Duration;
 
-/// How long DNS seeds and named peers have for bringing addresses.
+/// Time for DNS seeds and named peers to deliver addresses.
 const FIXED_SEEDS_DELAY: Duration = Duration::from_secs(60);
-/// Time between two looks for a network without an address.
+/// Interval of checks for a network without an address.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
-/// How long ago the seeds are taken to have been seen, in seconds: Core's is between one and two weeks.
+/// Assumed time since the seeds were last seen, in seconds: Core's is between one and two weeks.
 const SEED_AGE_S: u64 = 10 * 24 * 3600;
 
-/// What is known about taking the fixed seeds.
+/// State of the fixed seeds.
 #[derive(Default)]
 pub(super) struct FixedSeeds {
     taken: bool,
