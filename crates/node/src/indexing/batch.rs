@@ -1,4 +1,4 @@
-//! What one commit of one index writes: the few records in a map, the many sorted by their keys, by several threads.
+//! The writes of one commit of one index: few records in a map, many sorted by their keys with several threads.
 
 use super::entries::{Entry, KEY_BYTES, Parts, Share, SpenderEntry, TxEntry};
 use super::event::{Due, IndexedBlock, Payload};
@@ -18,7 +18,7 @@ use std::collections::btree_map;
 use std::sync::Mutex;
 use store::indexes::{IndexCommit, IndexDb, IndexWriter, RECORD_OVERHEAD_BYTES};
 
-/// Keys with their values; `None`: the record goes.
+/// Keys with their values; `None`: the record is deleted.
 type Few = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// The records of one commit.
@@ -26,7 +26,7 @@ type Few = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 struct Batch {
     few: Few,
     many: Many,
-    /// The state behind it.
+    /// The sequence number after the commit.
     next_sequence: u32,
     muhash: Option<MuHash>,
 }
@@ -40,7 +40,7 @@ enum Many {
     Spenders(Parts<SpenderEntry>),
 }
 
-/// Commits what is due, and where the index stands with it; waits while the disk is full.
+/// Commits the due events, and the index's best block with them; waits while the disk is full.
 pub(super) fn write(
     reporter: &Reporter<'_>,
     part: &Mutex<Part>,
@@ -77,7 +77,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// The compaction that is wanted most, by several threads; `false` if none is wanted.
+/// Does the most urgent compaction with several threads; `false` if nothing is due.
 fn compact(db: &IndexDb, par: usize) -> Result<bool, Fault> {
     let Some(compaction) = db.plan_compaction()? else { return Ok(false) };
     std::thread::scope(|scope| {
@@ -99,7 +99,7 @@ fn compact(db: &IndexDb, par: usize) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// What a commit starts from: the state as of the last one.
+/// The state of the last commit, to which this one adds.
 enum Start {
     Tx(u32),
     Spender,
@@ -222,7 +222,7 @@ fn put_row(batch: &mut Batch, block: &IndexedBlock, row: &[u8]) {
     batch.few.insert(heights::height_key(block.height).to_vec(), Some(value));
 }
 
-/// The row of a block that was disconnected goes under its hash, too. Source: Core's `CopyHeightIndexToHashIndex`.
+/// Copies the row of a disconnected block to its hash. Source: Core's `CopyHeightIndexToHashIndex`.
 fn move_row(batch: &mut Batch, db: &IndexDb, block: &IndexedBlock) -> Result<(), Fault> {
     let key = heights::height_key(block.height).to_vec();
     let value = match batch.few.entry(key.clone()) {
@@ -240,7 +240,7 @@ fn move_row(batch: &mut Batch, db: &IndexDb, block: &IndexedBlock) -> Result<(),
 }
 
 impl Batch {
-    /// The records of what is due.
+    /// The records of the due events.
     fn new(db: &IndexDb, start: &Start, due: &Due, locator: &[BlockHash]) -> Result<Batch, Fault> {
         let mut batch = match start {
             Start::Tx(next) => tx_batch(db, due, *next)?,
@@ -254,7 +254,7 @@ impl Batch {
         Ok(batch)
     }
 
-    /// Bytes in tables, about.
+    /// Approximate bytes in tables.
     fn bytes(&self) -> u64 {
         let few = self.few.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len));
         let few = few.map(|bytes| bytes + RECORD_OVERHEAD_BYTES).sum::<usize>();
@@ -266,7 +266,7 @@ impl Batch {
         (few + many * (KEY_BYTES + RECORD_OVERHEAD_BYTES)) as u64
     }
 
-    /// Writes all records, and makes them count; the many by up to `par` threads.
+    /// Writes all records and commits them; the many with up to `par` threads.
     fn commit(&mut self, db: &IndexDb, par: usize) -> Result<(), Fault> {
         let commit = db.begin_commit(self.bytes())?;
         match &mut self.many {
@@ -282,7 +282,8 @@ impl Batch {
     }
 }
 
-/// Writes the few and the many in the order of their keys; keys of the many begin with `first`. Each share has a thread.
+/// Writes the few and the many in the order of their keys; keys of the many begin with `first`. Each share has a
+/// thread.
 fn put_all<T: Entry>(commit: &IndexCommit, few: &Few, first: u8, shares: Vec<Share<'_, T>>) -> Result<(), Fault> {
     let last = shares.len() - 1;
     let write = |place: usize, share: Share<'_, T>| -> Result<(), store::Fault> {

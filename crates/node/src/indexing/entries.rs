@@ -1,15 +1,15 @@
-//! The many records of an index, keys without values: in parts by the highest bits of what they are ordered by, each part
-//! sorted when it is written, so that several threads share them.
+//! The many records of an index, keys without values: in parts by the highest bits of their sort order. Each part is
+//! sorted when it is written, so that several threads share the work.
 
 use indexes::txindex::DiskTxPos;
 use indexes::{spender, txindex};
 use std::ops::Range;
 
-/// Bytes of a key, at most.
+/// Maximum bytes of a key.
 pub(super) const KEY_BYTES: usize = 24;
-/// Parts; the entries are ordered by hashes, which spread evenly.
+/// Number of parts; the entries are ordered by hashes, which are evenly distributed.
 const PARTS: usize = 256;
-/// Fewer entries are no work for another thread.
+/// Minimum number of entries for another thread.
 const SHARE_ENTRIES_MIN: usize = 1 << 15;
 
 /// A record.
@@ -23,7 +23,7 @@ pub(super) trait Entry: Copy + Send {
     /// Whether both have the same key.
     fn is_same(&self, other: &Self) -> bool;
 
-    /// Whether the record comes, or goes.
+    /// Whether the record is added; otherwise it is deleted.
     fn comes(&self) -> bool {
         true
     }
@@ -37,7 +37,7 @@ pub(super) struct TxEntry {
 }
 
 impl Entry for TxEntry {
-    /// The hash alone: behind it come the bytes of a VARINT.
+    /// Only the hash: the bytes of a VARINT follow it in the key.
     fn order(&self) -> u64 {
         self.place >> 24 << 24
     }
@@ -51,7 +51,7 @@ impl Entry for TxEntry {
     }
 }
 
-/// A spend: order of the outpoint, place of the transaction that spends it.
+/// A spend: order of the outpoint, place of the spending transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SpenderEntry {
     pub(super) order: u64,
@@ -77,7 +77,7 @@ impl Entry for SpenderEntry {
     }
 }
 
-/// Entries in parts, the parts in order; within a part as they came, until it is sorted.
+/// Entries in parts, the parts in order; within a part in order of addition, until it is sorted.
 pub(super) struct Parts<T> {
     entries: Vec<T>,
     starts: [usize; PARTS + 1],
@@ -87,7 +87,7 @@ pub(super) struct Parts<T> {
 pub(super) struct Share<'p, T>(Vec<&'p mut [T]>);
 
 impl<T: Entry> Parts<T> {
-    /// Puts entries into parts; `entries` gives the same ones twice.
+    /// Divides entries into parts; `entries` must return the same ones twice.
     pub(super) fn of<I: Iterator<Item = T>>(entries: impl Fn() -> I) -> Parts<T> {
         let mut starts = [0; PARTS + 1];
         let Some(first) = entries().next() else { return Parts { entries: Vec::new(), starts } };
@@ -129,7 +129,8 @@ impl<T: Entry> Parts<T> {
 }
 
 impl<T: Entry> Share<'_, T> {
-    /// Sorts the parts and gives the entries in the order of their keys; of those with one key the last that came.
+    /// Sorts the parts and passes the entries to `give` in the order of their keys; of equal keys only the last one
+    /// added.
     pub(super) fn each<E>(self, mut give: impl FnMut(&T) -> Result<(), E>) -> Result<(), E> {
         for part in self.0 {
             // Stable: of one key the last word is last.
@@ -145,7 +146,7 @@ impl<T: Entry> Share<'_, T> {
     }
 }
 
-/// Sorts each stretch of neighbours that share an order by their keys; equal keys stay as they are.
+/// Sorts neighbours with equal order by their keys; equal keys keep their order.
 fn sort_equal<T: Entry>(entries: &mut [T]) {
     let mut start = 0;
     for end in 1..=entries.len() {

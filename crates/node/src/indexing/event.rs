@@ -1,53 +1,53 @@
-//! What was done to an index and waits for a commit: a block connected or disconnected, and what that changes.
+//! Events of an index that wait for a commit: a block was connected or disconnected, with the resulting changes.
 
 use indexes::coinstats::{BlockStats, Totals};
 use indexes::heights::{FilterPos, FilterRow};
 use primitives::{BlockHash, Height};
 use store::FilePos;
 
-/// A block, as far as the indexes must know it.
+/// The data of a block that indexes need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct IndexedBlock {
     pub(crate) hash: BlockHash,
     pub(crate) prev: BlockHash,
     pub(crate) height: Height,
-    /// Where it lies.
+    /// Position of the block.
     pub(crate) pos: FilePos,
 }
 
-/// A block was connected or disconnected, and what that does to one index.
+/// A block was connected or disconnected, with the changes to one index.
 pub(super) struct Event {
     pub(super) block: IndexedBlock,
     pub(super) is_connected: bool,
     pub(super) payload: Payload,
 }
 
-/// What it does.
+/// The changes.
 pub(super) enum Payload {
-    /// Places of the transactions; of a block that was disconnected nothing changes.
+    /// Places of the transactions; empty for a disconnected block, which changes nothing.
     Tx(Vec<u64>),
-    /// The entries that come or go.
+    /// The entries that are added or deleted.
     Spenders(Vec<(u64, u32)>),
-    /// The row of the block, and where the next filter goes.
+    /// The row of the block, and the position of the next filter.
     Filter { row: FilterRow, next: FilterPos },
     /// The block was disconnected.
     FilterOff { next: FilterPos },
-    /// What the block does to the UTXO set, and the sums behind it.
+    /// The block's changes to the UTXO set, and the totals after it.
     Stats { block: Box<BlockStats>, totals: Box<Totals> },
-    /// The row of silent payments of the block.
+    /// The silent payments row of the block.
     Tweaks(Vec<u8>),
     /// The block was disconnected.
     TweaksOff,
 }
 
 impl Event {
-    /// Where the index stands behind it.
+    /// The best block of the index after this event.
     pub(super) fn stands_at(&self) -> BlockHash {
         if self.is_connected { self.block.hash } else { self.block.prev }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        // What it is sorted in takes as much again, or twice that.
+        // Sorting needs the same memory again, or twice that.
         size_of::<Event>()
             + match &self.payload {
                 Payload::Tx(places) => places.len() * (size_of::<u64>() + 16),
@@ -60,7 +60,7 @@ impl Event {
     }
 }
 
-/// What is to be committed.
+/// The events to commit.
 pub(super) struct Due {
     pub(super) events: Vec<Event>,
 }

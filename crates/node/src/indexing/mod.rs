@@ -1,12 +1,12 @@
-//! The optional indexes, kept up with the chain: what each block adds, in order, and when it becomes durable.
+//! The optional indexes, updated with the chain: the entries of each block, in order, and when they become durable.
 //!
-//! A [`Part`] is one index: its database, the block that it stands at, and what was done since its last commit. Blocks come
-//! in the order of the chain, from the pipeline's commit stage or from the files (`datadir::catch_up`); what they add is made by any
-//! worker before ([`indexes::BlockRecords`]). A commit takes what was done up to the block that the coins stand at, and
+//! A [`Part`] is one index: its database, its best block, and its events since the last commit. Blocks come in the
+//! order of the chain, from the pipeline's commit stage or from the files (`datadir::catch_up`); a worker has computed
+//! their entries before ([`indexes::BlockRecords`]). A commit writes the events up to the coins' best block, and
 //! nothing beyond it: an index is never ahead of the flushed chainstate.
 //!
-//! What a reorg leaves is what Core leaves: rows of filters and statistics (and tweaks) of disconnected blocks under their hash,
-//! transactions of them where they are, no spenders.
+//! After a reorg the data is as in Core: rows of filters and statistics (and tweaks) of disconnected blocks are kept by
+//! hash, transactions stay unchanged, spenders are deleted.
 //!
 //! Absent on purpose: formats (`store::indexes`, crate `indexes`), and which chain.
 
@@ -38,22 +38,22 @@ use store::Host;
 use store::Layout;
 use store::indexes::IndexDb;
 
-/// The indexes that are kept.
+/// The enabled indexes.
 pub(crate) struct Indexing {
     wanted: Wanted,
     parts: Vec<Mutex<Part>>,
-    /// One commit at a time; held while a block is taken off, too, whose rows must be found.
+    /// Held during a commit, and while a block is disconnected, because its rows must be found.
     committing: Mutex<()>,
     memory: AtomicUsize,
     memory_max: usize,
 }
 
 impl Indexing {
-    /// Opens the indexes of these kinds, or makes them.
+    /// Opens the indexes of these kinds, or creates them.
     ///
     /// # Errors
     ///
-    /// One of them is damaged, in use, or what the system says.
+    /// One of them is damaged or in use; an I/O error.
     pub(crate) fn open(
         host: &Host,
         layout: &Layout,
@@ -70,12 +70,12 @@ impl Indexing {
         Ok(Indexing { wanted, parts, committing: Mutex::new(()), memory: AtomicUsize::new(0), memory_max })
     }
 
-    /// What each block is asked for.
+    /// Data that the indexes need from each block.
     pub(crate) fn wanted(&self) -> &Wanted {
         &self.wanted
     }
 
-    /// The indexes, their directories, and the blocks that they stand at; `None` before genesis.
+    /// The indexes, their directories, and their best blocks; `None` before genesis.
     pub(crate) fn positions(&self) -> Vec<(IndexKind, PathBuf, Option<BlockHash>)> {
         let position = |part: &Mutex<Part>| {
             let part = lock(part);
@@ -84,18 +84,18 @@ impl Indexing {
         self.parts.iter().map(position).collect()
     }
 
-    /// The database of an index, where it is kept: what was committed of it.
+    /// The database of an index, if it is enabled: its committed data.
     pub(crate) fn db(&self, kind: IndexKind) -> Option<IndexDb> {
         let mut dbs = self.parts.iter().map(|part| lock(part).db.clone());
         dbs.find(|db| db.kind() == kind)
     }
 
-    /// Has an index take up where its database stands: at `best`, a block of this height. Says whether it has entries of an
-    /// older format.
+    /// Sets an index to the state of its database: best block `best`, of this height. Returns whether it has entries of
+    /// an older format.
     ///
     /// # Errors
     ///
-    /// Its rows do not go with that.
+    /// Its rows do not match that block.
     pub(crate) fn take_up(&self, kind: IndexKind, best: BlockHash, height: Height) -> Result<bool, Fault> {
         let part = self.parts.iter().find(|part| lock(part).db.kind() == kind).expect("it is one of these");
         let mut part = lock(part);
@@ -103,7 +103,7 @@ impl Indexing {
         Ok(part.db.has_legacy()?)
     }
 
-    /// What taking a block off asks of it, for the indexes that stand at it; `None` where none does.
+    /// Data needed to disconnect a block, for the indexes whose best block it is; `None` if nothing is needed.
     pub(crate) fn wanted_off(&self, hash: BlockHash) -> Option<Wanted> {
         let mut wanted = Wanted::default();
         for part in &self.parts {
@@ -116,21 +116,21 @@ impl Indexing {
         (!wanted.is_none()).then_some(Wanted { filter: false, tx: None, tweaks: false, ..wanted })
     }
 
-    /// Memory of what waits for a commit, in bytes.
+    /// Bytes of memory of events that wait for a commit.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.memory.load(Relaxed)
     }
 
-    /// So much waits that it is to be committed soon.
+    /// Whether a commit is due because of memory.
     pub(crate) fn is_full(&self) -> bool {
         self.memory_bytes() > self.memory_max
     }
 
-    /// Takes a block that was connected. Indexes that do not stand at its parent pass it by.
+    /// Adds a block that was connected, to those indexes whose best block is its parent.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn connected(
         &self,
         reporter: &Reporter<'_>,
@@ -147,11 +147,11 @@ impl Indexing {
         Ok(())
     }
 
-    /// Takes the last block off the indexes that stand at it.
+    /// Disconnects the last block from those indexes whose best block it is.
     ///
     /// # Errors
     ///
-    /// A row that is not there, or what the system says.
+    /// A row is missing; an I/O error.
     pub(crate) fn disconnected(&self, block: &IndexedBlock, mut records: BlockRecords) -> Result<(), Fault> {
         let _no_commit = lock(&self.committing);
         for part in &self.parts {
@@ -164,12 +164,12 @@ impl Indexing {
         Ok(())
     }
 
-    /// Makes durable what was done up to `tip`, at which the coins stand; `locator` are the hashes of its block locator.
-    /// An index that was never there is left as it is. Several indexes at the same time.
+    /// Commits the events up to `tip`, the coins' best block; `locator` are the hashes of its block locator. An index
+    /// that never was at that block is unchanged. Several indexes are committed at the same time.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn commit(
         &self,
         reporter: &Reporter<'_>,
@@ -204,11 +204,11 @@ impl Indexing {
         Ok(())
     }
 
-    /// For a clean end: leaves nothing for LevelDB to do.
+    /// For a clean end: finishes LevelDB's pending work.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn settle(&self, reporter: &Reporter<'_>) -> Result<(), Fault> {
         self.parts.iter().try_for_each(|part| reporter.with_room(|| lock(part).db.settle()))
     }

@@ -1,4 +1,4 @@
-//! One index: its database, where it stands, and what was done since its last commit.
+//! One index: its database, its best block, and its events since the last commit.
 
 use super::event::{Due, Event, IndexedBlock, Payload};
 use crate::fault::Fault;
@@ -18,16 +18,16 @@ use store::{FaultKind, Layout};
 pub(super) struct Part {
     pub(super) db: IndexDb,
     pub(super) root: PathBuf,
-    /// The block that it stands at, with what waits; `None` before genesis.
+    /// Its best block, including waiting events; `None` before genesis.
     best: Option<BlockHash>,
-    /// What waits for a commit.
+    /// Events that wait for a commit.
     events: Vec<Event>,
     pub(super) state: PartState,
 }
 
-/// What an index knows beside its records.
+/// State of an index besides its records.
 pub(super) enum PartState {
-    /// Number of the next block; as of the last commit.
+    /// Sequence number of the next block, as of the last commit.
     Tx {
         next: u32,
     },
@@ -37,7 +37,7 @@ pub(super) enum PartState {
         header: Hash256,
     },
     Spender,
-    /// The sums at `best`, and the set as of the last commit.
+    /// The totals at `best`, and the MuHash as of the last commit.
     Stats {
         totals: Box<Totals>,
         muhash: Box<MuHash>,
@@ -46,7 +46,7 @@ pub(super) enum PartState {
 }
 
 impl Part {
-    /// Opens an index, or makes one, and adds what it asks of blocks to `wanted`.
+    /// Opens or creates an index, and adds the data that it needs from blocks to `wanted`.
     pub(super) fn open(host: &Host, layout: &Layout, kind: IndexKind, wanted: &mut Wanted) -> Result<Part, Fault> {
         let db = IndexDb::open(host, layout, kind)?;
         let best = db.best_block()?;
@@ -84,16 +84,16 @@ impl Part {
         Ok(Part { db, root: root(layout, kind), best, events: Vec::new(), state })
     }
 
-    /// Where it stands, with what waits; `None` before genesis.
+    /// Its best block, including waiting events; `None` before genesis.
     pub(super) fn best(&self) -> Option<BlockHash> {
         self.best
     }
 
-    /// Takes up where the database stands: at `best`, a block of this height.
+    /// Sets the state to that of the database: best block `best`, of this height.
     ///
     /// # Errors
     ///
-    /// A row that is not there, or not the running state's.
+    /// A row is missing, or does not match the running state.
     pub(super) fn take_up(&mut self, best: BlockHash, height: Height) -> Result<(), Fault> {
         match self.db.kind() {
             IndexKind::Tx | IndexKind::TxoSpender => {}
@@ -117,12 +117,12 @@ impl Part {
         Ok(())
     }
 
-    /// Whether the next block is one on `prev`; zeros for what genesis stands on.
+    /// Whether the index's best block is `prev`, the parent of the next block; zeros for the parent of genesis.
     pub(super) fn stands_at(&self, prev: BlockHash) -> bool {
         self.best.unwrap_or_default() == prev
     }
 
-    /// Adds what it asks of blocks, with the secrets of `all`.
+    /// Adds the data that it needs from blocks to `wanted`, with the secrets of `all`.
     pub(super) fn want(&self, wanted: &mut Wanted, all: &Wanted) {
         match self.db.kind() {
             IndexKind::Tx => wanted.tx = all.tx,
@@ -133,7 +133,7 @@ impl Part {
         }
     }
 
-    /// Takes a block that stands on the last one; says how much memory that takes.
+    /// Adds a block whose parent is the best block; returns the bytes of memory used.
     pub(super) fn connect(
         &mut self,
         reporter: &Reporter<'_>,
@@ -165,7 +165,7 @@ impl Part {
         Ok(self.push(Event { block: *block, is_connected: true, payload }, block.hash))
     }
 
-    /// Takes the last block off; says how much memory that takes.
+    /// Disconnects the last block; returns the bytes of memory used.
     pub(super) fn disconnect(&mut self, block: &IndexedBlock, records: &mut BlockRecords) -> Result<usize, Fault> {
         let prev = block.prev;
         let below = block.height.to_u32().checked_sub(1).map(Height::new);
@@ -198,14 +198,14 @@ impl Part {
         bytes
     }
 
-    /// What was done up to `tip`; `None` where the index does not stand there, or nothing was done.
+    /// Takes the events up to `tip`; `None` if the index was not at that block after any of them.
     pub(super) fn take_up_to(&mut self, tip: BlockHash) -> Option<Due> {
         let end = self.events.iter().rposition(|event| event.stands_at() == tip)? + 1;
         let rest = self.events.split_off(end);
         Some(Due::new(std::mem::replace(&mut self.events, rest)))
     }
 
-    /// The row of the block with this hash and height, also where it waits for a commit.
+    /// The row of the block with this hash and height, committed or waiting.
     fn filter_row(&self, hash: BlockHash, height: Height) -> Result<FilterRow, Fault> {
         match self.waiting_filter_row(hash) {
             Some(row) => Ok(row),
@@ -222,7 +222,7 @@ impl Part {
         }
     }
 
-    /// The same; the MuHash of a row that waits is not known yet, and zeros.
+    /// As [`Part::filter_row`], for statistics. The MuHash of a waiting row is not computed yet, and returned as zeros.
     fn stats_row(&self, hash: BlockHash, height: Height) -> Result<StatsRow, Fault> {
         let waiting = self.events.iter().rev().find(|event| event.is_connected && event.block.hash == hash);
         if let Some(Event { payload: Payload::Stats { totals, .. }, .. }) = waiting {
@@ -246,14 +246,14 @@ impl Part {
         }
     }
 
-    /// An index that does not go with the chain.
+    /// The fault for an index that does not match the chain.
     pub(super) fn mismatch(&self, wanted: &str, found: String) -> Fault {
         let advice = rebuild_advice(self.db.kind(), &self.root);
         store::Fault::new(FaultKind::Damaged, &self.root, wanted, found, advice).into()
     }
 }
 
-/// The row of a block: by height where it is the block of that row, else by hash. Source: Core's `LookUpOne`.
+/// The row of a block: by height if that row is the block's, else by hash. Source: Core's `LookUpOne`.
 pub(crate) fn stored_row<T>(
     db: &IndexDb,
     hash: BlockHash,
@@ -272,7 +272,7 @@ pub(crate) fn stored_row<T>(
     db.get(&key)?.map(|row| decode(&row).map_err(|why| bad(&key, why))).transpose()
 }
 
-/// The record under `key`, decoded.
+/// The decoded record under `key`.
 fn decoded<T>(
     db: &IndexDb,
     key: &[u8],
@@ -282,11 +282,12 @@ fn decoded<T>(
     Ok(Some(decode(&value).map_err(|why| db.bad_record(key, "another value", why.to_string()))?))
 }
 
-/// What keys the hashes of an index, as its record says; `None` without one, where there `is_use` of it already: a fault.
+/// The secret key of an index's hashes, from its record; `None` without one. If there is no record although `is_use`
+/// says that the index has entries, that is a fault.
 ///
 /// # Errors
 ///
-/// Such a fault, another length, or what the system says.
+/// That fault, another length, or an I/O error.
 pub(crate) fn stored_secret(db: &IndexDb, key: &[u8], is_use: bool) -> Result<Option<SipKey>, Fault> {
     match db.get(key)? {
         None if is_use => Err(db.bad_record(key, "what keys the hashes", "no record").into()),
@@ -298,7 +299,7 @@ pub(crate) fn stored_secret(db: &IndexDb, key: &[u8], is_use: bool) -> Result<Op
     }
 }
 
-/// The same, or a new one of the system's randomness.
+/// As [`stored_secret`], or a new random one.
 fn secret(db: &IndexDb, key: &[u8], is_use: bool) -> Result<SipKey, Fault> {
     if let Some(secret) = stored_secret(db, key, is_use)? {
         return Ok(secret);
@@ -312,7 +313,7 @@ fn secret(db: &IndexDb, key: &[u8], is_use: bool) -> Result<SipKey, Fault> {
     Ok(SipKey::from_bytes(&bytes))
 }
 
-/// The record that says where an index stands.
+/// The record of an index's best block.
 pub(super) fn best_block_record(kind: IndexKind, hashes: &[BlockHash]) -> (Vec<u8>, Vec<u8>) {
     let key = if kind == IndexKind::Tx { txindex::BEST_BLOCK } else { heights::BEST_BLOCK };
     (key.to_vec(), locator::encode(hashes))

@@ -1,5 +1,5 @@
-//! What txindex says of a transaction, and txospenderindex of an output: the places where a transaction may lie. Whether it does
-//! is the reader's to see.
+//! Possible positions of a transaction from txindex, or of an output's spender from txospenderindex. The caller must
+//! check the transaction at each.
 
 use super::stored_secret;
 use crate::fault::Fault;
@@ -8,10 +8,10 @@ use indexes::txindex::{self, DiskTxPos};
 use primitives::{BlockHash, OutPoint, Txid};
 use store::indexes::IndexDb;
 
-/// Where a transaction may lie: of different ids the first bits may be the same.
+/// A possible position of a transaction: different ids may share their first bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TxPlace {
-    /// Goes up with each block that the index took in.
+    /// Rises with each block that the index added.
     pub(crate) sequence: u32,
     /// Its block.
     pub(crate) block: BlockHash,
@@ -19,11 +19,11 @@ pub(crate) struct TxPlace {
     pub(crate) offset: usize,
 }
 
-/// The places that entries of the newest format name, and that of an entry of the older one.
+/// The positions from entries of the newest format, and that from an entry of the older one.
 ///
 /// # Errors
 ///
-/// A damaged record or table, or what the system says.
+/// A damaged record or table, or an I/O error.
 pub(crate) fn tx_places(db: &IndexDb, txid: &Txid) -> Result<(Vec<TxPlace>, Option<DiskTxPos>), Fault> {
     let mut places = Vec::new();
     let is_use = db.get(txindex::NEXT_SEQUENCE)?.is_some();
@@ -44,11 +44,11 @@ pub(crate) fn tx_places(db: &IndexDb, txid: &Txid) -> Result<(Vec<TxPlace>, Opti
     Ok((places, legacy.transpose()?))
 }
 
-/// Where transactions lie that may spend an output: of different outpoints the hashes may be the same.
+/// Positions of transactions that may spend an output: the hashes of different outpoints may be equal.
 ///
 /// # Errors
 ///
-/// A damaged record or table, or what the system says.
+/// A damaged record or table, or an I/O error.
 pub(crate) fn spender_places(db: &IndexDb, outpoint: &OutPoint) -> Result<Vec<DiskTxPos>, Fault> {
     let mut places = Vec::new();
     if let Some(key) = stored_secret(db, spender::SIPHASH_KEY, db.best_block()?.is_some())? {

@@ -1,6 +1,6 @@
-//! Files of filters that are missing: made again, each filter where it lay.
+//! Rebuilds missing filter files, each filter at its old position.
 //!
-//! The rows say which filters a file held, and their hashes; what is made must have them.
+//! The rows list a file's filters with their hashes; rebuilt ones must match.
 
 use super::Indexing;
 use super::part::PartState;
@@ -14,12 +14,12 @@ use primitives::BlockHash;
 use store::indexes::IndexDb;
 
 impl Indexing {
-    /// Makes the missing files of filters again, of what `make` gives for each block, by its hash and the number of the
-    /// file; nothing for a block that is not known any more.
+    /// Rebuilds the missing filter files. `make` returns the filter of a block, by its hash and the number of the
+    /// filter file; `None` for a block that is no longer known.
     ///
     /// # Errors
     ///
-    /// Those of `make`; another filter than there was; or what the system says.
+    /// Errors of `make`; a filter that does not match; or an I/O error.
     pub(crate) fn repair_filters(
         &self,
         reporter: &Reporter<'_>,
@@ -55,7 +55,7 @@ impl Indexing {
     }
 }
 
-/// The rows of the filters that lie in a file, with their blocks.
+/// The rows of the filters in a file, with their blocks.
 fn rows_in(db: &IndexDb, file: u32) -> Result<Vec<(BlockHash, FilterRow)>, Fault> {
     let mut rows = Vec::new();
     for prefix in [b't', b's'] {

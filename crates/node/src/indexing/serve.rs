@@ -16,11 +16,12 @@ impl Indexing {
         self.parts.iter().find(|part| lock(part).db.kind() == IndexKind::BlockFilter)
     }
 
-    /// The row of a block; `None` where the block, or every block, is not indexed. Waits while rows are written.
+    /// The row of a block; `None` if the block is not indexed, or the index is not enabled. Waits while rows are
+    /// written.
     ///
     /// # Errors
     ///
-    /// A damaged table or row, or what the system says.
+    /// A damaged table or row, or an I/O error.
     pub(crate) fn served_filter_row(&self, hash: BlockHash, height: Height) -> Result<Option<FilterRow>, Fault> {
         let Some(part) = self.filters() else { return Ok(None) };
         let (waiting, db) = {
@@ -42,7 +43,7 @@ impl Indexing {
     ///
     /// # Errors
     ///
-    /// As there; a file of filters that is missing or damaged.
+    /// As there; a filter file that is missing or damaged.
     pub(crate) fn served_filter(
         &self,
         disk: &dyn Disk,

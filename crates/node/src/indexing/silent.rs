@@ -1,4 +1,4 @@
-//! What silentpaymentindex says of a block, and what the block itself adds: ids and outputs of the transactions.
+//! The entries of a block in silentpaymentindex, completed from the block: ids and outputs of the transactions.
 
 use super::stored_row;
 use crate::fault::Fault;
@@ -6,40 +6,40 @@ use indexes::silentpayments::{self, Entry, taproot_key};
 use primitives::{Amount, BlockHash, Height, OutPoint, Tables, Txid};
 use store::indexes::IndexDb;
 
-/// A transaction that may pay silently, with what it pays to taproot outputs.
+/// A transaction that may be a silent payment, with its taproot outputs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SilentTx {
     /// Its id.
     pub txid: Txid,
     /// Its entry in the index.
     pub entry: Entry,
-    /// Its taproot outputs; one or more.
+    /// Its taproot outputs; at least one.
     pub outputs: Vec<SilentOutput>,
 }
 
 /// A taproot output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SilentOutput {
-    /// Its number in the transaction.
+    /// Its output index.
     pub vout: u32,
-    /// The x of its key.
+    /// The x coordinate of its key.
     pub key: [u8; 32],
-    /// What it is worth.
+    /// Its amount.
     pub value: Amount,
-    /// It is in the UTXO set; `false` as well before that was looked up.
+    /// Whether it is in the UTXO set; `false` before that was looked up.
     pub is_unspent: bool,
 }
 
-/// The entries of a block; `None` where the index has none of it.
+/// The entries of a block; `None` if the index does not have the block.
 ///
 /// # Errors
 ///
-/// A damaged row or table, or what the system says.
+/// A damaged row or table, or an I/O error.
 pub(crate) fn silent_entries(db: &IndexDb, hash: BlockHash, height: Height) -> Result<Option<Vec<Entry>>, Fault> {
     Ok(stored_row(db, hash, height, silentpayments::decode)?)
 }
 
-/// The transactions that entries are of, from the bytes of their block.
+/// The transactions of these entries, from the bytes of their block.
 ///
 /// # Errors
 ///
@@ -76,12 +76,12 @@ pub(crate) fn silent_transactions(
 }
 
 impl SilentTx {
-    /// The names of its taproot outputs.
+    /// The outpoints of its taproot outputs.
     pub fn outpoints(&self) -> impl Iterator<Item = OutPoint> + '_ {
         self.outputs.iter().map(|output| OutPoint { txid: self.txid, vout: output.vout })
     }
 
-    /// Whether an output is unspent, as far as that was looked up.
+    /// Whether an output is unspent, after [`SilentTx::look_up`].
     pub fn has_unspent(&self) -> bool {
         self.outputs.iter().any(|output| output.is_unspent)
     }
@@ -90,7 +90,7 @@ impl SilentTx {
     ///
     /// # Errors
     ///
-    /// Those of `is_unspent`.
+    /// Errors of `is_unspent`.
     pub fn look_up<E>(&mut self, mut is_unspent: impl FnMut(&OutPoint) -> Result<bool, E>) -> Result<(), E> {
         for output in &mut self.outputs {
             output.is_unspent = is_unspent(&OutPoint { txid: self.txid, vout: output.vout })?;
@@ -99,7 +99,7 @@ impl SilentTx {
     }
 }
 
-/// Leaves out what has no taproot output of `dust_limit` satoshi or more.
+/// Removes entries without a taproot output of at least `dust_limit` satoshi.
 pub fn without_dust(entries: &mut Vec<Entry>, dust_limit: u64) {
     entries.retain(|entry| entry.value_max >= dust_limit);
 }

@@ -1,10 +1,10 @@
-//! Whether a transaction may wait for the next block: what Core asks of one that comes back from a disconnected block, and of
-//! one that a call gives.
+//! Whether a transaction may wait for the next block: Core's rules for one that returns from a disconnected block, and
+//! for one from an RPC call.
 //!
-//! Of the former its fee may be any, and any number of ancestors fits that a cluster holds (`bypass_limits`). No transaction
-//! replaces another: what a block spends is taken out when the block is connected, and a call that gives one that spends what
-//! another one spends is refused. Rules about version 3 (TRUC) are absent.
-//! Source: Bitcoin Core b88bffe, `MemPoolAccept::PreChecks`, `PolicyScriptChecks`, `AcceptSingleTransactionInternal`.
+//! The former may have any fee, and any number of ancestors that fits in a cluster (`bypass_limits`). Replacement is
+//! not supported: transactions that a block conflicts with are removed when it is connected, and one from a call that
+//! conflicts with a waiting one is refused. Rules about version 3 (TRUC) are absent. Source: Bitcoin Core b88bffe,
+//! `MemPoolAccept::PreChecks`, `PolicyScriptChecks`, `AcceptSingleTransactionInternal`.
 
 use super::entry::{MIN_FEE_RATE, PoolEntry, fee_at};
 use super::policy;
@@ -16,35 +16,35 @@ use primitives::{Amount, CoinRef, Height, MedianTime, OutPoint, Tables, Transact
 use script::{Immediate, Precomputed, Scratch, ScriptError, SpentOutput};
 use std::borrow::Cow;
 
-/// Where a transaction comes from.
+/// Source of a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Origin<'k> {
-    /// From a block that was disconnected.
+    /// A disconnected block.
     Disconnected,
-    /// It waits already: its scripts are not verified again.
+    /// The mempool: its scripts are not verified again.
     Waiting(&'k PoolEntry),
-    /// From a call.
+    /// An RPC call.
     Given,
 }
 
-/// Whether a transaction has to be standard. Source: Core's `-acceptnonstdtxn`.
+/// Whether a transaction must be standard. Source: Core's `-acceptnonstdtxn`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Standard {
     Required,
     NotRequired,
 }
 
-/// Why a transaction is not taken, in Core's words.
+/// Why a transaction is refused, in Core's words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// What it breaks.
+    /// The broken rule.
     pub reason: Cow<'static, str>,
-    /// More about that; may be empty.
+    /// Details; may be empty.
     pub details: String,
 }
 
 impl Refusal {
-    /// The reason where a coin of it is not known. Source: Core's `TX_MISSING_INPUTS`.
+    /// The reason if a coin that it spends is unknown. Source: Core's `TX_MISSING_INPUTS`.
     const MISSING: &'static str = "bad-txns-inputs-missingorspent";
 
     fn new(reason: impl Into<Cow<'static, str>>) -> Refusal {
@@ -55,12 +55,12 @@ impl Refusal {
         Refusal { reason: reason.into(), details: details.into() }
     }
 
-    /// There is no room.
+    /// The mempool is full.
     pub(super) fn full() -> Refusal {
         Refusal::new("mempool full")
     }
 
-    /// A coin of it is not known: another transaction may make it.
+    /// Whether a coin that it spends is unknown: another transaction may create it.
     pub fn is_missing_input(&self) -> bool {
         self.reason == Refusal::MISSING
     }
@@ -76,7 +76,7 @@ impl Refusal {
 
 impl From<Rule> for Refusal {
     fn from(rule: Rule) -> Refusal {
-        // Core has details for these alone.
+        // Core has details only for these.
         match rule {
             Rule::BadTxnsPrematureSpendOfCoinbase { .. } | Rule::BadTxnsInBelowout { .. } => {
                 Refusal::with(rule.reject_reason(), rule.to_string())
@@ -86,13 +86,13 @@ impl From<Rule> for Refusal {
     }
 }
 
-/// The next block, and when a transaction comes.
+/// The next block, and the time at which a transaction arrives.
 pub(crate) struct Next<'a> {
     /// Its height.
     pub(crate) height: Height,
     /// Median time past of the tip.
     pub(crate) median_time_past: MedianTime,
-    /// That of the blocks below, by height.
+    /// Median time past of the blocks below, by height.
     pub(crate) median_times: &'a dyn Fn(Height) -> MedianTime,
     /// Seconds since 1970.
     pub(crate) now: u64,
@@ -117,11 +117,12 @@ impl Coin {
     }
 }
 
-/// Judges a transaction that may be mined behind all of `pool`. `coin` gives the stored bytes of a coin of the tip's UTXO set.
+/// Checks a transaction that would be mined after all of `pool`. `coin` returns the stored bytes of a coin of the tip's
+/// UTXO set.
 ///
 /// # Errors
 ///
-/// What `coin` says. The inner error says why the transaction may not be mined.
+/// Errors of `coin`. The inner error is the reason why the transaction must not be mined.
 pub(super) fn judge<E>(
     bytes: &[u8],
     origin: Origin<'_>,
@@ -154,7 +155,7 @@ pub(super) fn judge<E>(
     Ok(judge.entry(bytes, &coins))
 }
 
-/// A transaction that is judged.
+/// A transaction that is being checked.
 struct Judge<'a> {
     tx: Transaction<'a>,
     origin: Origin<'a>,
@@ -164,7 +165,7 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// What needs no coin.
+    /// Checks the rules that need no coin.
     fn check_itself(&self) -> Result<(), Refusal> {
         transaction::check(&self.tx, &mut transaction::Scratch::default())?;
         if self.tx.is_coinbase() {
@@ -190,7 +191,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// What it is as one that waits, where all holds with these coins.
+    /// The mempool entry for the transaction, if it passes all checks with these coins.
     fn entry(&self, bytes: &[u8], coins: &[SpentCoin<'_>]) -> Result<PoolEntry, Refusal> {
         let known = if let Origin::Waiting(known) = self.origin { Some(known) } else { None };
         let paid = self.paid(coins)?;
@@ -232,7 +233,7 @@ impl Judge<'_> {
         Ok(entry)
     }
 
-    /// The fee, where the coins may be spent in the next block. Source: Core's `CheckSequenceLocksAtTip`, `CheckTxInputs`.
+    /// The fee, if the coins may be spent in the next block. Source: Core's `CheckSequenceLocksAtTip`, `CheckTxInputs`.
     fn paid(&self, coins: &[SpentCoin<'_>]) -> Result<Amount, Refusal> {
         if SequenceLocks::apply(self.tx.version()) {
             let mut locks = SequenceLocks::NONE;

@@ -2,14 +2,15 @@
 
 use primitives::{Amount, Height, OutPoint, Tables, Txid, Wtxid};
 
-/// Most transactions that hang together. Source: Bitcoin Core b88bffe, `DEFAULT_CLUSTER_LIMIT`.
+/// Maximum number of transactions in a cluster. Source: Bitcoin Core b88bffe, `DEFAULT_CLUSTER_LIMIT`.
 pub const CLUSTER_MAX: usize = 64;
-/// What a transaction pays at least that a call gives, in satoshis for 1,000 vbytes. Source: Core's `DEFAULT_MIN_RELAY_TX_FEE`.
+/// Minimum fee rate of a transaction from a call, in satoshis per 1,000 vbytes. Source: Core's
+/// `DEFAULT_MIN_RELAY_TX_FEE`.
 pub const MIN_FEE_RATE: i64 = 100;
-/// Weight that a signature operation counts for at least. Source: Core's `DEFAULT_BYTES_PER_SIGOP`.
+/// Minimum weight for which a signature operation counts. Source: Core's `DEFAULT_BYTES_PER_SIGOP`.
 const SIGOP_WEIGHT: u64 = 20;
 
-/// What `vsize` vbytes pay at `rate` satoshis for 1,000, rounded up. Source: Core's `CFeeRate::GetFee`.
+/// The fee of `vsize` vbytes at `rate` satoshis per 1,000, rounded up. Source: Core's `CFeeRate::GetFee`.
 pub fn fee_at(rate: i64, vsize: u64) -> i64 {
     let fee = i128::from(rate) * i128::from(vsize);
     i64::try_from(fee.div_euclid(1000) + i128::from(fee.rem_euclid(1000) != 0)).unwrap_or(i64::MAX)
@@ -20,31 +21,31 @@ pub fn fee_at(rate: i64, vsize: u64) -> i64 {
 pub struct PoolEntry {
     /// Its id.
     pub txid: Txid,
-    /// The hash of all of it.
+    /// Its witness transaction id.
     pub wtxid: Wtxid,
     /// Its bytes, with witnesses.
     pub bytes: Vec<u8>,
-    /// What it pays.
+    /// Its fee.
     pub fee: Amount,
     /// Its weight.
     pub weight: u64,
-    /// Cost of its signature operations.
+    /// Its signature operation cost.
     pub sigop_cost: u64,
-    /// When it came, in seconds since 1970.
+    /// Time of its arrival, in seconds since 1970.
     pub time: u64,
-    /// Height of the tip then.
+    /// Height of the tip at that time.
     pub height: Height,
-    /// What it spends.
+    /// The outpoints that it spends.
     pub inputs: Vec<OutPoint>,
 }
 
 impl PoolEntry {
-    /// Weight, or what its signature operations count for if that is more. Source: Core's `GetSigOpsAdjustedWeight`.
+    /// Its weight, or that of its signature operations if more. Source: Core's `GetSigOpsAdjustedWeight`.
     pub fn adjusted_weight(&self) -> u64 {
         self.weight.max(self.sigop_cost * SIGOP_WEIGHT)
     }
 
-    /// A quarter of that, rounded up.
+    /// A quarter of the adjusted weight, rounded up.
     pub fn vsize(&self) -> u64 {
         self.adjusted_weight().div_ceil(4)
     }
@@ -54,7 +55,7 @@ impl PoolEntry {
         self.weight.div_ceil(4)
     }
 
-    /// Value and script of an output; `None` where it has no such output.
+    /// Value and script of an output; `None` if it does not exist.
     pub fn output(&self, vout: u32) -> Option<(Amount, Vec<u8>)> {
         let mut tables = Tables::new();
         let tx = tables.parse_transaction(&self.bytes).ok()?;

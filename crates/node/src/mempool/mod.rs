@@ -1,7 +1,7 @@
-//! Transactions that wait for a block. A reorg brings some, and on regtest a call; no peer gives one.
+//! Transactions that wait for a block. They come from reorgs, and on regtest from an RPC call, never from peers.
 //!
-//! With the feature `regtest-tools` they are kept and judged as Core does (`returned`), for the calls that make blocks. Without
-//! it they are dropped: `none` is empty at all times.
+//! With the feature `regtest-tools` they are kept and checked as in Core (`returned`), for the calls that make blocks.
+//! Without it they are dropped: `none` is always empty.
 
 #[cfg(feature = "regtest-tools")]
 mod accept;

@@ -1,38 +1,38 @@
-//! The mempool of a program that keeps no transactions: its answers are those of an empty one.
+//! The mempool of a program that keeps no transactions: it answers as an empty one.
 
 use super::PoolEntry;
 use primitives::{OutPoint, Txid};
 use std::sync::Arc;
 
-/// No transaction waits, at any time.
+/// A mempool that is always empty.
 #[derive(Debug, Default)]
 pub struct Mempool;
 
 impl Mempool {
-    /// All that wait: none.
+    /// All waiting transactions: always empty.
     pub fn entries(&self) -> Vec<Arc<PoolEntry>> {
         Vec::new()
     }
 
-    /// One of them: none.
+    /// One of them: always `None`.
     pub fn get(&self, _txid: &Txid) -> Option<Arc<PoolEntry>> {
         None
     }
 
-    /// The one that spends an output: none.
+    /// The transaction that spends an output: always `None`.
     pub fn spender(&self, _outpoint: &OutPoint) -> Option<Arc<PoolEntry>> {
         None
     }
 
-    /// Transactions need not be standard: there are none.
+    /// Allows nonstandard transactions: no effect here.
     pub fn accept_nonstandard(&self) {}
 
-    /// Memory that they take.
+    /// Bytes of memory used.
     pub fn memory_bytes(&self) -> usize {
         0
     }
 
-    /// One, and one more for each transaction that came or went. Source: Core's `CTxMemPool::GetSequence`.
+    /// One plus the number of transactions added or removed. Source: Core's `CTxMemPool::GetSequence`.
     pub fn sequence(&self) -> u64 {
         1
     }

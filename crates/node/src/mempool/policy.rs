@@ -1,7 +1,7 @@
 //! Which transactions Core mines by default: rules of policy, not of consensus. Values in, verdict out.
 //!
-//! Of Core's options about them the defaults hold here, but for `-acceptnonstdtxn` (`returned`).
-//! Source: Bitcoin Core b88bffe, policy/policy.cpp.
+//! Core's options for them have their defaults here, except for `-acceptnonstdtxn` (`returned`). Source: Bitcoin Core
+//! b88bffe, policy/policy.cpp.
 
 use consensus::spend::input_sigop_cost;
 use consensus::transaction::legacy_sigops;
@@ -21,11 +21,11 @@ const WEIGHT_MAX: u64 = 400_000;
 const STRIPPED_BYTES_MIN: usize = 65;
 /// Source: `MAX_STANDARD_SCRIPTSIG_SIZE`.
 const SCRIPT_SIG_BYTES_MAX: usize = 1650;
-/// Bytes of all scripts that hold data. Source: `MAX_OP_RETURN_RELAY`.
+/// Bytes of all data-carrier scripts. Source: `MAX_OP_RETURN_RELAY`.
 const DATA_BYTES_MAX: usize = 100_000;
 /// Outputs that cost more to spend than they are worth. Source: `MAX_DUST_OUTPUTS_PER_TX`.
 const DUST_OUTPUTS_MAX: usize = 1;
-/// Satoshis for a byte, by which dust is told. Source: `DUST_RELAY_TX_FEE`.
+/// Fee rate that defines dust, in satoshis per byte. Source: `DUST_RELAY_TX_FEE`.
 const DUST_FEE: u64 = 3;
 /// Bytes of the input that spends an output, with a witness and without. Source: `GetDustThreshold`.
 const INPUT_BYTES: (u64, u64) = (67, 148);
@@ -45,7 +45,7 @@ const ANNEX: u8 = 0x50;
 const TAPSCRIPT: u8 = 0xc0;
 const LEAF_MASK: u8 = 0xfe;
 
-/// The flags that scripts are verified with. Source: `STANDARD_SCRIPT_VERIFY_FLAGS`.
+/// The flags for verifying scripts. Source: `STANDARD_SCRIPT_VERIFY_FLAGS`.
 pub(super) fn flags() -> Flags {
     !Flags::SIGPUSHONLY
 }
@@ -55,7 +55,7 @@ pub(super) fn weight(tx: &Transaction<'_>) -> u64 {
     (tx.stripped_bytes() * (WITNESS_SCALE_FACTOR - 1) + tx.bytes().len()) as u64
 }
 
-/// Whether a transaction is standard as far as it says itself; Core's reason where it is not. Source: `IsStandardTx`.
+/// Whether a transaction is standard by the rules that need no coins; Core's reason if not. Source: `IsStandardTx`.
 pub(super) fn check_standard(tx: &Transaction<'_>) -> Result<(), &'static str> {
     if !VERSIONS.contains(&tx.version()) {
         return Err("version");
@@ -87,7 +87,7 @@ pub(super) fn check_standard(tx: &Transaction<'_>) -> Result<(), &'static str> {
     if dust_outputs(tx) > DUST_OUTPUTS_MAX { Err("dust") } else { Ok(()) }
 }
 
-/// Whether a transaction is large enough that no node of a Merkle tree is taken for it. Source: `PreChecks`.
+/// Whether a transaction is too large to be confused with a node of a Merkle tree. Source: `PreChecks`.
 pub(super) fn is_large_enough(tx: &Transaction<'_>) -> bool {
     tx.stripped_bytes() >= STRIPPED_BYTES_MIN
 }
@@ -103,13 +103,14 @@ fn is_dust(output: &Output<'_>) -> bool {
     output.value().0 < threshold.cast_signed()
 }
 
-/// Outputs that are not worth to be spent; a transaction with one pays no fee. Source: `GetDust`, `PreCheckEphemeralTx`.
+/// Number of outputs that are not worth spending; a transaction with one must pay no fee. Source: `GetDust`,
+/// `PreCheckEphemeralTx`.
 pub(super) fn dust_outputs(tx: &Transaction<'_>) -> usize {
     tx.outputs().filter(is_dust).count()
 }
 
-/// Whether what a transaction spends, without its witnesses, is standard; what is not, in Core's words. `coins` are those of its
-/// inputs. Source: `ValidateInputsStandardness`.
+/// Whether a transaction's inputs, without their witnesses, are standard; the reason if not, in Core's words. `coins`
+/// are those of its inputs. Source: `ValidateInputsStandardness`.
 pub(super) fn check_inputs_standard(tx: &Transaction<'_>, coins: &[SpentCoin<'_>]) -> Result<(), String> {
     let mut legacy = 0;
     for (input, coin) in tx.inputs().zip(coins) {
@@ -135,7 +136,7 @@ pub(super) fn check_inputs_standard(tx: &Transaction<'_>, coins: &[SpentCoin<'_>
     Ok(())
 }
 
-/// Whether its witnesses are. Source: `IsWitnessStandard`.
+/// Whether its witnesses are standard. Source: `IsWitnessStandard`.
 pub(super) fn are_witnesses_standard(tx: &Transaction<'_>, coins: &[SpentCoin<'_>]) -> bool {
     tx.inputs().zip(coins).all(|(input, coin)| {
         let stack: Vec<&[u8]> = input.witness().collect();
@@ -157,7 +158,7 @@ fn is_stack_standard(stack: &[&[u8]], script: &[u8], is_nested: bool) -> bool {
                 && below.len() <= P2WSH_ITEMS_MAX
                 && are_small(below, P2WSH_ITEM_BYTES_MAX)
         }
-        // With the key alone there is no more to say.
+        // A key path spend has nothing more to check.
         (1, 32, false) if below.is_empty() => true,
         (1, 32, false) => match last.first() {
             None | Some(&ANNEX) => false,
@@ -170,12 +171,12 @@ fn is_stack_standard(stack: &[&[u8]], script: &[u8], is_nested: bool) -> bool {
     }
 }
 
-/// What the last instruction of a script pushed.
+/// The data pushed by the last instruction of a script.
 fn last_push(script: &[u8]) -> &[u8] {
     Instructions::new(script).last().map_or(&[], |instruction| instruction.push)
 }
 
-/// Cost of the signature operations of a transaction that spends these coins. Source: `GetTransactionSigOpCost`.
+/// Signature operation cost of a transaction that spends these coins. Source: `GetTransactionSigOpCost`.
 pub(super) fn sigop_cost(tx: &Transaction<'_>, coins: &[SpentCoin<'_>]) -> u64 {
     let of_inputs = tx.inputs().zip(coins).map(|(input, coin)| input_sigop_cost(&input, coin.script, flags()));
     u64::from(legacy_sigops(tx)) * WITNESS_SCALE_FACTOR as u64 + of_inputs.sum::<u64>()

@@ -1,15 +1,15 @@
-//! Transactions that wait for a block: each with its parents before it, no two spending the same coin.
+//! Transactions that wait for a block: parents before children, no two spending the same coin.
 //!
-//! Absent on purpose: whether a transaction is good (`accept`), locks, which one is mined first (the server's).
+//! Absent on purpose: whether a transaction is valid (`accept`), locks, the order of mining (the server's).
 
 use super::entry::{CLUSTER_MAX, PoolEntry};
 use primitives::{OutPoint, Txid};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Most weight of transactions that hang together. Source: Bitcoin Core b88bffe, `DEFAULT_CLUSTER_SIZE_LIMIT_KVB`.
+/// Maximum weight of a cluster. Source: Bitcoin Core b88bffe, `DEFAULT_CLUSTER_SIZE_LIMIT_KVB`.
 const CLUSTER_WEIGHT_MAX: u64 = 101_000 * 4;
-/// What an entry takes beside its bytes, and for each input.
+/// Bytes of an entry in addition to its transaction, and per input.
 const ENTRY_BYTES: usize = 400;
 const INPUT_BYTES: usize = 120;
 
@@ -49,11 +49,11 @@ impl Pool {
         self.get(self.spenders.get(outpoint)?)
     }
 
-    /// Puts a transaction behind all others.
+    /// Adds a transaction after all others.
     ///
     /// # Panics
     ///
-    /// When it is there, or spends what another one spends.
+    /// If it is present already, or spends a coin that another one spends.
     pub(super) fn insert(&mut self, entry: Arc<PoolEntry>) {
         for outpoint in &entry.inputs {
             let taken = self.spenders.insert(*outpoint, entry.txid);
@@ -66,7 +66,7 @@ impl Pool {
         self.next += 1;
     }
 
-    /// Takes one away, not what spends its outputs: it is in a block. Says whether it was there.
+    /// Removes a transaction that is in a block; its children stay. Returns whether it was present.
     pub(super) fn remove(&mut self, txid: &Txid) -> bool {
         let entry = self.places.remove(txid).and_then(|place| self.entries.remove(&place));
         let Some(entry) = entry else { return false };
@@ -77,13 +77,13 @@ impl Pool {
         true
     }
 
-    /// Those that spend outputs of a transaction, which need not be here itself.
+    /// The transactions that spend outputs of a transaction, which need not be in the pool itself.
     fn children(&self, txid: Txid) -> impl Iterator<Item = Txid> {
         let outputs = OutPoint { txid, vout: 0 }..=OutPoint { txid, vout: u32::MAX };
         self.spenders.range(outputs).map(|(_, child)| *child)
     }
 
-    /// Takes one away with all that stands on it; gives their number. Source: Core's `removeRecursive`.
+    /// Removes a transaction and its descendants; returns their number. Source: Core's `removeRecursive`.
     pub(super) fn remove_with_descendants(&mut self, txid: Txid) -> u64 {
         let mut waiting = vec![txid];
         let mut removed = 0;
@@ -95,7 +95,7 @@ impl Pool {
         removed
     }
 
-    /// Whether a transaction that spends these outputs hangs together with few enough others.
+    /// Whether a transaction that spends these outputs fits in its cluster's limits.
     pub(super) fn has_room_in_cluster(&self, inputs: &[OutPoint], adjusted_weight: u64) -> bool {
         let mut waiting: Vec<Txid> = inputs.iter().map(|outpoint| outpoint.txid).collect();
         let mut cluster = BTreeSet::new();

@@ -1,16 +1,16 @@
-//! Transactions of blocks that were disconnected since the chain last came to rest.
+//! Transactions of blocks that were disconnected since the chain was last at rest.
 //!
-//! The first are those that were confirmed last: where there is no more room they go first, so that what is left can be taken
-//! from the end on without a parent missing. Absent on purpose: coinbases, and whether a transaction is still good.
+//! Those confirmed last are at the front, and are dropped first if there is no space: the rest can be added from the
+//! end on without a missing parent. Absent on purpose: coinbases, and whether a transaction is still valid.
 //!
 //! Source: Bitcoin Core b88bffe, kernel/disconnected_transactions.cpp, `DisconnectedBlockTransactions`.
 
 use primitives::{Block, Txid};
 use std::collections::{BTreeMap, HashMap};
 
-/// Bytes of them. Source: Core's `MAX_DISCONNECTED_TX_POOL_BYTES`, which counts memory by another rule.
+/// Maximum bytes of the queue. Source: Core's `MAX_DISCONNECTED_TX_POOL_BYTES`, which counts memory differently.
 pub(super) const QUEUE_BYTES_MAX: usize = 20_000_000;
-/// What one takes beside its bytes.
+/// Bytes of an item in addition to its transaction.
 const ITEM_BYTES: usize = 200;
 
 /// The queue.
@@ -27,7 +27,7 @@ impl Queue {
         self.items.is_empty()
     }
 
-    /// Takes in a block that was disconnected; those above it were taken in before.
+    /// Adds a disconnected block; those above it must have been added before.
     pub(super) fn disconnected(&mut self, block: &Block<'_>, bytes_max: usize) {
         let mut txids = Vec::new();
         block.txids_into(&mut txids);
@@ -46,7 +46,7 @@ impl Queue {
         }
     }
 
-    /// It is in a block again.
+    /// Removes a transaction that is in a block again.
     pub(super) fn remove(&mut self, txid: &Txid) {
         if let Some(place) = self.places.remove(txid)
             && let Some((_, bytes)) = self.items.remove(&place)
@@ -55,7 +55,7 @@ impl Queue {
         }
     }
 
-    /// All of them, the first confirmed first; none is left.
+    /// Takes all of them, the first confirmed first; the queue is then empty.
     pub(super) fn take(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(self).items.into_values().rev().map(|(_, bytes)| bytes).collect()
     }

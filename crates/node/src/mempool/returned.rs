@@ -1,15 +1,16 @@
-//! What comes back from blocks that are disconnected: transactions that the new chain lacks wait here until a block has them.
-//! On regtest calls give some too ([`Mempool::offer`]).
+//! Transactions from disconnected blocks: those that the new chain lacks wait here until a block contains them. On
+//! regtest, RPC calls add some too ([`Mempool::offer`]).
 //!
-//! No peer gives a transaction. Where nothing was disconnected or given it is empty, and costs a look at one flag for each
-//! block. Nothing of it is written to disk. A job without a [`crate::handle::Handle`] has none.
+//! Peers do not add transactions. Unless blocks were disconnected or calls were made, it is empty, and costs one check
+//! of a flag per block. Nothing of it is written to disk. A job without a [`crate::handle::Handle`] does not have one.
 //!
-//! Blocks that are disconnected go into a queue; when the chain rests again, `Mempool::rest` judges what the new blocks did
-//! not take, on the coins of the new tip, then again what waited before.
-//! Core does so when the new chain is better than the old one was, and before it connects the rest of a chain that is longer by
-//! more: a coinbase that is mature only at the end is too young there.
+//! Disconnected blocks go into a queue. When the chain is at rest again, `Mempool::rest` checks the transactions that
+//! the new blocks do not contain, with the coins of the new tip, then those that were waiting before. Core does this
+//! when the new chain first exceeds the old one, before it connects the rest of a longer chain: a coinbase that matures
+//! only at the end is too young there.
 //!
-//! Source: Bitcoin Core b88bffe, `Chainstate::MaybeUpdateMempoolForReorg`, `CTxMemPool::removeForBlock`, `removeForReorg`.
+//! Source: Bitcoin Core b88bffe, `Chainstate::MaybeUpdateMempoolForReorg`, `CTxMemPool::removeForBlock`,
+//! `removeForReorg`.
 
 #[cfg(test)]
 mod tests;
@@ -24,27 +25,27 @@ use primitives::{OutPoint, Tables, Txid};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Memory of what waits: all of a queue finds room, with what stands beside the bytes. Core's `-maxmempool` is larger.
+/// Maximum memory of waiting transactions: a full queue fits, including the overhead. Core's `-maxmempool` is larger.
 const POOL_BYTES_MAX: usize = 3 * QUEUE_BYTES_MAX;
-/// Seconds after which a transaction goes. Source: Core's `DEFAULT_MEMPOOL_EXPIRY_HOURS`.
+/// Seconds after which a transaction is removed. Source: Core's `DEFAULT_MEMPOOL_EXPIRY_HOURS`.
 const EXPIRY_S: u64 = 336 * 3600;
 
-/// What becomes of a transaction that a call gives.
+/// What to do with a transaction from a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Offer {
-    /// It is judged.
+    /// Check it.
     Test,
-    /// It is judged, and waits if it is good.
+    /// Check it, and add it if it is valid.
     Take,
 }
 
 /// Transactions that wait for a block.
 #[derive(Debug)]
 pub struct Mempool {
-    /// Neither queue nor pool has anything.
+    /// Whether queue and pool are empty.
     is_empty: AtomicBool,
     state: Mutex<MempoolState>,
-    /// Memory that what waits may take.
+    /// Maximum memory of waiting transactions.
     bytes_max: usize,
     /// `-acceptnonstdtxn`.
     accepts_nonstandard: AtomicBool,
@@ -54,9 +55,9 @@ pub struct Mempool {
 struct MempoolState {
     queue: Queue,
     pool: Pool,
-    /// Blocks were disconnected since it was last judged.
+    /// Whether blocks were disconnected since the last check.
     is_stale: bool,
-    /// Transactions that came and went. Source: Core's `m_sequence_number`, less one.
+    /// Number of transactions added or removed. Source: Core's `m_sequence_number`, less one.
     changes: u64,
 }
 
@@ -72,12 +73,12 @@ impl Default for Mempool {
 }
 
 impl Mempool {
-    /// What waits, where the chain rests: between two chains it is not known which of it may still be mined.
+    /// The pool, if the chain is at rest: between two chains it is unknown which transactions may still be mined.
     fn settled(&self) -> Option<MutexGuard<'_, MempoolState>> {
         (!self.is_empty.load(Relaxed)).then(|| lock(&self.state)).filter(|state| !state.is_stale)
     }
 
-    /// All that wait, each with its parents before it; none while blocks are disconnected.
+    /// All waiting transactions, parents before children; empty while blocks are disconnected.
     pub fn entries(&self) -> Vec<Arc<PoolEntry>> {
         self.settled().map_or_else(Vec::new, |state| state.pool.entries().cloned().collect())
     }
@@ -87,17 +88,17 @@ impl Mempool {
         self.settled()?.pool.get(txid).cloned()
     }
 
-    /// The one that spends an output.
+    /// The transaction that spends an output.
     pub fn spender(&self, outpoint: &OutPoint) -> Option<Arc<PoolEntry>> {
         self.settled()?.pool.spender(outpoint).cloned()
     }
 
-    /// Memory that they take, about.
+    /// Approximate bytes of memory used.
     pub fn memory_bytes(&self) -> usize {
         lock(&self.state).pool.memory_bytes()
     }
 
-    /// One, and one more for each transaction that came or went. Source: Core's `CTxMemPool::GetSequence`.
+    /// One plus the number of transactions added or removed. Source: Core's `CTxMemPool::GetSequence`.
     pub fn sequence(&self) -> u64 {
         1 + lock(&self.state).changes
     }
@@ -111,12 +112,12 @@ impl Mempool {
         if self.accepts_nonstandard.load(Relaxed) { Standard::NotRequired } else { Standard::Required }
     }
 
-    /// Judges transactions that a call gives, each behind those before it, up to the first that is refused. With
-    /// [`Offer::Take`] those that are good wait from now on. `coin` is as in [`Mempool::rest`]; the chain is at rest.
+    /// Checks transactions from a call, each after those before it, up to the first that is refused. With
+    /// [`Offer::Take`] the valid ones are added. `coin` is as in [`Mempool::rest`]; the chain must be at rest.
     ///
     /// # Errors
     ///
-    /// What `coin` says.
+    /// Errors of `coin`.
     pub(crate) fn offer<E>(
         &self,
         offered: &[Vec<u8>],
@@ -147,7 +148,7 @@ impl Mempool {
         Ok(results)
     }
 
-    /// Another set of coins is at work: what waited for a block of the other one is dropped.
+    /// Another set of coins is used: transactions that waited for a block on the old one are dropped.
     pub(crate) fn clear(&self) {
         let mut state = lock(&self.state);
         let changes = state.changes + state.pool.entries().count() as u64;
@@ -165,7 +166,7 @@ impl Mempool {
         self.note_whether_empty(&state);
     }
 
-    /// A block was connected: what it has goes, and what spends a coin that it spends, with all that stands on that.
+    /// A block was connected: removes its transactions, expired ones, and those that conflict with it, with descendants.
     pub(crate) fn connected(&self, block: &[u8], txids: &[Txid], now: u64) {
         if self.is_empty.load(Relaxed) {
             return;
@@ -194,13 +195,13 @@ impl Mempool {
         !self.is_empty.load(Relaxed) && lock(&self.state).is_stale
     }
 
-    /// The chain came to rest after blocks were disconnected. With `adds` it takes in what of them may be mined next,
-    /// else they are too many; then it keeps what it had as far as that may still be. `coin` gives the stored bytes of a coin of the
-    /// tip's UTXO set. Meanwhile no block is connected.
+    /// The chain is at rest after blocks were disconnected. With `adds`, adds their transactions that may be mined
+    /// next; without it, they are too many and dropped. Then keeps those of the waiting transactions that are still
+    /// valid. `coin` returns the stored bytes of a coin of the tip's UTXO set. No block may be connected meanwhile.
     ///
     /// # Errors
     ///
-    /// What `coin` says.
+    /// Errors of `coin`.
     pub(crate) fn rest<E>(
         &self,
         adds: bool,

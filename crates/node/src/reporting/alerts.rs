@@ -1,7 +1,8 @@
-//! What is wrong with the chain as a whole, while it is: rules that ffwd does not know, a longer chain that is invalid.
+//! Alerts: problems of the chain as a whole, as long as they exist: rules unknown to ffwd, a longer chain that is
+//! invalid.
 //!
-//! Source: Bitcoin Core b88bffe, kernel/warning.h, node/warnings.cpp.
-//! Absent on purpose: who is told (`reporter`), and when it is looked for (`datadir::alerts`).
+//! Source: Bitcoin Core b88bffe, kernel/warning.h, node/warnings.cpp. Absent on purpose: reporting them (`reporter`),
+//! and detecting them (`datadir::alerts`).
 
 use crate::threads::locks::lock;
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ pub(crate) enum AlertKind {
     UnknownRules,
     /// A chain with much more work than the active one is invalid.
     InvalidChain,
-    /// A chain with more work than the active one is shut out by a mark.
+    /// A mark for an invalid block excludes a chain with more work than the active one.
     ChainShutOut,
     /// A chain with more work begins below the pruned blocks.
     PrunedFork,
@@ -22,27 +23,27 @@ pub(crate) enum AlertKind {
     AssumedElsewhere,
     /// The chain is above `--stopatheight`.
     AboveStopHeight,
-    /// The state of the session is one that a person may mend.
+    /// The state of the session is one that the user can fix.
     State,
 }
 
-/// Alerts that hold.
+/// Active alerts.
 #[derive(Debug, Default)]
 pub struct Alerts(Mutex<BTreeMap<AlertKind, String>>);
 
 impl Alerts {
-    /// The texts of those that hold.
+    /// The texts of active alerts.
     pub fn texts(&self) -> Vec<String> {
         lock(&self.0).values().cloned().collect()
     }
 
-    /// The texts of those that are about the chain, and not about what the session waits for at the moment.
+    /// The texts of active alerts about the chain, without those about the current state of the session.
     pub fn of_chain(&self) -> Vec<String> {
         let is_of_chain = |(kind, _): &(&AlertKind, &String)| **kind != AlertKind::State;
         lock(&self.0).iter().filter(is_of_chain).map(|(_, text)| text.clone()).collect()
     }
 
-    /// Sets or ends one; says whether it is new.
+    /// Sets or ends an alert; returns whether it is new.
     pub(crate) fn set(&self, kind: AlertKind, text: Option<&str>) -> bool {
         let mut alerts = lock(&self.0);
         match text {

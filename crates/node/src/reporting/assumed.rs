@@ -1,35 +1,35 @@
-//! The block of `--assumevalid` that is not on the best header chain. Every script is run then, which takes many times as
-//! long: whoever waits is told why.
+//! The block of `--assumevalid` that is not on the best header chain. Every script runs then, which takes many times as
+//! long, so the user gets the reason.
 //!
-//! Absent on purpose: why scripts of one block are run (`chain::headers::script_reason`), and who is told (`reporter`).
+//! Absent on purpose: why scripts of one block run (`chain::headers::script_reason`), and reporting it (`reporter`).
 //! Source: Bitcoin Core b88bffe, `ConnectBlock`, `script_check_reason`.
 
 use crate::chain::tree::{Fate, Tree};
 use crate::fault::Message;
 use primitives::{BlockHash, Height};
 
-/// The assumed-valid block, and where it is instead.
+/// The assumed-valid block, and its position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AssumedElsewhere {
     /// The block.
     pub hash: BlockHash,
-    /// Where it is.
+    /// Its position.
     pub place: AssumedPlace,
 }
 
-/// Where a block is that is not on the best header chain.
+/// Position of a block that is not on the best header chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AssumedPlace {
     /// On another chain, which has less work.
     OtherChain(Height),
-    /// On a chain that is shut out by a mark.
+    /// On a chain that is excluded by a mark.
     Marked(Height),
-    /// On no chain that a peer told of, and the peers told all of theirs.
+    /// On no chain that peers announced, and they have announced all of theirs.
     NoChain,
 }
 
 impl AssumedElsewhere {
-    /// Looks for the block among the headers. One that is not there may come yet, and is not told of.
+    /// Searches the headers for the block. If it is missing, it may still arrive: that is not reported.
     pub(crate) fn find(tree: &Tree, assumed: &BlockHash) -> Option<AssumedElsewhere> {
         let id = tree.find(assumed)?;
         if tree.is_ancestor(id, tree.best()) {
@@ -41,7 +41,8 @@ impl AssumedElsewhere {
         Some(AssumedElsewhere { hash: *assumed, place })
     }
 
-    /// The same where all headers of the peers are there: a block that is not among them does not come any more.
+    /// As [`AssumedElsewhere::find`], when all headers of the peers are known: a missing block will not arrive any
+    /// more.
     pub(crate) fn find_in_all(tree: &Tree, assumed: &BlockHash) -> Option<AssumedElsewhere> {
         if !assumed.is_zero() && tree.find(assumed).is_none() {
             return Some(AssumedElsewhere { hash: *assumed, place: AssumedPlace::NoChain });
@@ -49,7 +50,7 @@ impl AssumedElsewhere {
         AssumedElsewhere::find(tree, assumed)
     }
 
-    /// What is wrong, and the command that helps.
+    /// The problem, and the command that helps.
     pub fn message(&self) -> Message {
         let hash = self.hash;
         match self.place {

@@ -1,9 +1,9 @@
-//! `--debug bench`: what each block cost, in debug.log, under Core's nearest line names.
+//! `--debug bench`: the cost of each block, in debug.log, under Core's nearest line names.
 //!
-//! A time is busy time over all workers; blocks overlap, so that their sum is above the time that passes.
-//! Lines and their order: Bitcoin Core b88bffe, `Chainstate::ConnectBlock` and `ConnectTip`. "Connect transactions" are the
-//! coins spent and created, looked up and judged; "Verify" adds the scripts, as there. "Fork checks", "Flush", "Writing
-//! chainstate" and "Connect postprocess" have no counterpart of one block here.
+//! A time is busy time over all workers; blocks overlap, so their sum is more than the elapsed time. Lines and their
+//! order: Bitcoin Core b88bffe, `Chainstate::ConnectBlock` and `ConnectTip`. "Connect transactions" is spending,
+//! creating, looking up and judging coins; "Verify" adds the scripts, as there. "Fork checks", "Flush", "Writing
+//! chainstate" and "Connect postprocess" have no counterpart for one block here.
 
 use crate::pipeline::Connected;
 use crate::pipeline::stats::Stage;
@@ -18,8 +18,8 @@ pub(crate) struct BenchLines {
 }
 
 impl BenchLines {
-    /// The lines that come before the block's UpdateTip line; `undo` and `index` is what committing it took.
-    /// Gives what the last line says, after UpdateTip.
+    /// Writes the lines before the block's UpdateTip line; `undo` and `index` are the times of committing it. Returns
+    /// the line for after UpdateTip.
     pub(crate) fn lines(&mut self, log: &Log, block: &Connected<'_>, undo: Duration, index: Duration) -> String {
         let busy = |stage| block.times.busy(stage);
         let read = busy(Stage::Read);
@@ -60,15 +60,15 @@ impl BenchLines {
     }
 }
 
-/// A commit that was made durable.
+/// A commit that is durable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flushed {
     pub(crate) records: u64,
     pub(crate) took: Duration,
 }
 
-/// The line of a generation that is durable; `cached` is how many records of coins are in memory.
-/// Source: Bitcoin Core b88bffe, txdb.cpp, `CCoinsViewDB::BatchWrite`.
+/// The line for a durable generation; `cached` is the number of coin records in memory. Source: Bitcoin Core b88bffe,
+/// txdb.cpp, `CCoinsViewDB::BatchWrite`.
 pub(crate) fn flush(flushed: &Flushed, cached: u64) -> String {
     let records = flushed.records;
     let took = ms(flushed.took);

@@ -1,46 +1,46 @@
-//! The counters of a job: outputs alone. The job adds to them; what reads them is reporting.
+//! The counters of a job: output only. The job adds to them; only reporting reads them.
 //!
-//! Nothing is decided by them: a decision reads the block index, or what the engine found.
+//! No decision uses them: a decision reads the block index, or the engine's results.
 
 use crate::threads::atomic_height::AtomicHeight;
 use primitives::Height;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// In place of the number of peers, for a job without a network.
+/// Number of peers for a job without a network.
 const NO_NETWORK: u32 = u32::MAX;
 
-/// How far a job is.
+/// Progress of a job.
 #[derive(Debug)]
 pub(crate) struct Counters {
     /// Height of the last connected block.
     height: AtomicHeight,
-    /// Height where the work ends.
+    /// Height at which the work ends.
     height_end: AtomicHeight,
-    /// Bytes of blocks done.
+    /// Bytes of processed blocks.
     bytes: AtomicU64,
-    /// Bytes of blocks there are to do.
+    /// Bytes of all blocks to process.
     bytes_end: AtomicU64,
-    /// Bytes of blocks that were read for indexes: `bytes` has those of the present pass, until it ends.
+    /// Bytes of blocks read for indexes; until the current pass ends, `bytes` includes its bytes.
     indexing: AtomicU64,
     indexed: AtomicU64,
-    /// Blocks connected.
+    /// Number of connected blocks.
     blocks: AtomicU64,
-    /// Transactions of them.
+    /// Their transactions.
     connected: AtomicU64,
-    /// Blocks refused.
+    /// Number of refused blocks.
     invalid: AtomicU64,
-    /// Lines that peers caused and that were left out of the log.
+    /// Lines caused by peers that were left out of the log.
     lines_left_out: AtomicU64,
     /// Transactions up to the last connected block, genesis included.
     transactions: AtomicU64,
-    /// Peers; the greatest number for a job without them.
+    /// Number of peers; the maximum value for a job without a network.
     peers: AtomicU32,
     /// Whether the initial block download is over.
     is_current: AtomicBool,
     /// Height of the best header.
     headers: AtomicHeight,
-    /// Height that the furthest presync has reached; 0 without one.
+    /// Height of the furthest presync; 0 without one.
     presync: AtomicHeight,
 }
 
@@ -66,30 +66,30 @@ impl Default for Counters {
     }
 }
 
-/// What a job writes.
+/// Methods for the job.
 impl Counters {
-    /// The last connected block stands here.
+    /// Sets the height of the last connected block.
     pub(crate) fn set_height(&self, height: Height) {
         self.height.store(height, Relaxed);
     }
 
-    /// The work ends here.
+    /// Sets the height at which the work ends.
     pub(crate) fn set_end(&self, height: Height) {
         self.height_end.store(height, Relaxed);
     }
 
-    /// Bytes of blocks were done.
+    /// Adds bytes of processed blocks.
     pub(crate) fn add_bytes(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// A block that is connected was read for indexes.
+    /// A connected block was read for indexes.
     pub(crate) fn add_indexed(&self, bytes: usize) {
         self.add_bytes(bytes);
         self.indexing.fetch_add(bytes as u64, Relaxed);
     }
 
-    /// No more is read for indexes: what was does not count as connected.
+    /// Ends the pass for indexes: its bytes do not count as connected.
     pub(crate) fn end_indexing(&self) {
         let bytes = self.indexing.swap(0, Relaxed);
         self.indexed.fetch_add(bytes, Relaxed);
@@ -97,18 +97,18 @@ impl Counters {
         self.bytes_end.store(0, Relaxed);
     }
 
-    /// Bytes of blocks that were read for indexes.
+    /// Bytes of blocks read for indexes.
     pub(super) fn indexed_bytes(&self) -> u64 {
         self.indexed.load(Relaxed)
     }
 
-    /// So many bytes of blocks are still to do.
+    /// Sets the bytes of blocks left to process.
     pub(crate) fn set_bytes_left(&self, bytes: u64) {
         self.bytes_end.store(self.bytes.load(Relaxed) + bytes, Relaxed);
     }
 
-    /// So many transactions are still to do, up to the block that has `all` of them below it; `seen` ones took `seen_bytes`
-    /// of blocks so far.
+    /// Estimates the bytes left from transactions: `all` is the number up to the last block; so far, `seen`
+    /// transactions were in blocks of `seen_bytes`.
     pub(crate) fn set_transactions_left(&self, all: f64, seen: u64, seen_bytes: u64) {
         let left = (all - self.transactions.load(Relaxed) as f64).max(0.0);
         self.set_bytes_left(bytes_of_transactions(left, seen_bytes, seen));
@@ -123,20 +123,20 @@ impl Counters {
         self.transactions.fetch_add(transactions, Relaxed);
     }
 
-    /// None of the blocks is connected any more.
+    /// Resets the counters of connected blocks: their chain is discarded.
     pub(crate) fn forget_blocks(&self) {
         for count in [&self.bytes, &self.blocks, &self.connected] {
             count.store(0, Relaxed);
         }
     }
 
-    /// The last block was taken off the chain, which ends at `height` now.
+    /// The last block was disconnected; the chain now ends at `height`.
     pub(crate) fn remove_block(&self, height: Height, transactions: u64) {
         self.set_height(height);
         self.transactions.fetch_sub(transactions, Relaxed);
     }
 
-    /// Transactions of the chain with which the work begins.
+    /// Sets the number of transactions of the chain with which the work begins.
     pub(crate) fn set_transactions(&self, count: u64) {
         self.transactions.store(count, Relaxed);
     }
@@ -146,34 +146,34 @@ impl Counters {
         self.invalid.fetch_add(1, Relaxed);
     }
 
-    /// So many lines that peers caused were left out of the log.
+    /// Sets the number of lines caused by peers that were left out of the log.
     pub(super) fn set_lines_left_out(&self, count: u64) {
         self.lines_left_out.store(count, Relaxed);
     }
 
-    /// So many peers are there.
+    /// Sets the number of peers.
     pub(crate) fn set_peers(&self, count: u32) {
         self.peers.store(count.min(NO_NETWORK - 1), Relaxed);
     }
 
-    /// Whether the initial block download is over.
+    /// Sets whether the initial block download is over.
     pub(crate) fn set_current(&self, is_current: bool) {
         self.is_current.store(is_current, Relaxed);
     }
 
-    /// The best header, and how far a presync of others is.
+    /// Sets the height of the best header, and that of a presync of other headers.
     pub(crate) fn set_headers(&self, best: Height, presync: Option<Height>) {
         self.headers.store(best, Relaxed);
         self.presync.store(presync.unwrap_or(Height::GENESIS), Relaxed);
     }
 }
 
-/// Bytes of a transaction on the main network: 735 GB over 1.31 thousand million; and for how many seen ones that counts.
+/// Mean bytes of a transaction on the main network: 735 GB over 1,310 million; and its weight, in transactions.
 const TRANSACTION_BYTES: f64 = 560.0;
 const TRANSACTIONS_KNOWN: f64 = 1e6;
 
-/// Bytes of `count` transactions, from the known mean and from the `seen` ones in `seen_bytes` of blocks: weighed, so that
-/// the first blocks do not decide.
+/// Estimated bytes of `count` transactions, from the known mean and the `seen` ones in `seen_bytes` of blocks:
+/// weighted, so that the first blocks do not dominate.
 fn bytes_of_transactions(count: f64, seen_bytes: u64, seen: u64) -> u64 {
     let bytes = seen_bytes as f64;
     let seen = seen as f64;
@@ -185,43 +185,43 @@ fn bytes_of_transactions(count: f64, seen_bytes: u64, seen: u64) -> u64 {
 pub struct Counted {
     /// Height of the last connected block.
     pub height: Height,
-    /// Height where the work ends.
+    /// Height at which the work ends.
     pub height_end: Height,
-    /// Bytes of blocks done.
+    /// Bytes of processed blocks.
     pub bytes: u64,
-    /// Bytes of blocks there are to do.
+    /// Bytes of all blocks to process.
     pub bytes_end: u64,
-    /// Blocks connected.
+    /// Number of connected blocks.
     pub blocks: u64,
-    /// Transactions of them.
+    /// Their transactions.
     pub connected: u64,
-    /// Blocks refused.
+    /// Number of refused blocks.
     pub invalid: u64,
-    /// Lines that peers caused and that were left out of the log.
+    /// Lines caused by peers that were left out of the log.
     pub lines_left_out: u64,
     /// Transactions up to the last connected block.
     pub transactions: u64,
-    /// Peers, of a job with a network.
+    /// Number of peers; `None` for a job without a network.
     pub peers: Option<u32>,
     /// Whether the initial block download is over.
     pub is_current: bool,
     /// Height of the best header.
     pub headers: Height,
-    /// Height that the furthest presync has reached.
+    /// Height of the furthest presync.
     pub presync: Option<Height>,
 }
 
-/// The counters for those who show them: other crates, and reporting.
+/// Read access to the counters, for displays: other crates, and reporting.
 #[derive(Clone, Debug, Default)]
 pub struct Figures(Arc<Counters>);
 
 impl Figures {
-    /// To be written.
+    /// For writing.
     pub(super) fn counters(&self) -> &Counters {
         &self.0
     }
 
-    /// The counters now. Nothing is to be decided by them: a test of the tree (`tidy`) sees that `node` does not ask.
+    /// The counters now. No decision may use them: the test `tidy` checks that `node` does not call this.
     pub fn counted(&self) -> Counted {
         let counters = &self.0;
         Counted {

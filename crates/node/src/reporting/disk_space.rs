@@ -1,23 +1,24 @@
-//! A full disk: the work pauses, says what it needs, and resumes when there is space.
+//! A full disk: the work pauses, reports the space that it needs, and resumes when there is space.
 //!
-//! Absent on purpose: which work may be repeated, and the lines that are said (`reporter`).
+//! Absent on purpose: which work may be repeated, and the text of the lines (`reporter`).
 
 use crate::fault::{Fault, Message};
 use crate::reporting::Reporter;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Between two tries on a full disk, at first and at most.
+/// Pause between two tries on a full disk: minimum and maximum.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 impl Reporter<'_> {
-    /// Repeats `work` while the disk is full; says so, and that it resumes. Stopping ends that. No lock may be held that
-    /// other work waits for. Work that may not be done twice says another fault: a sync that failed.
+    /// Repeats `work` while the disk is full; reports this, and when it resumes. A stop request ends the wait. The
+    /// caller must hold no lock that other work waits for. Work that must not be repeated returns another fault: a sync
+    /// that failed.
     ///
     /// # Errors
     ///
-    /// Those of `work`; that the disk is full only when it is time to stop.
+    /// Errors of `work`; a full disk only after a stop request.
     pub(crate) fn with_room<R, E: Into<Fault>>(&self, mut work: impl FnMut() -> Result<R, E>) -> Result<R, Fault> {
         let mut tries = 0;
         let done = loop {
@@ -38,11 +39,11 @@ impl Reporter<'_> {
         done
     }
 
-    /// Does `work` that can be done without, and says what that means where the disk is full.
+    /// Runs optional `work`; if the disk is full, warns with `otherwise`, the consequence.
     ///
     /// # Errors
     ///
-    /// Those of `work` but a full disk.
+    /// Errors of `work` except a full disk.
     pub(crate) fn if_room(
         &self,
         otherwise: &str,
@@ -62,7 +63,7 @@ fn pause(tries: u32) {
     std::thread::sleep(PAUSE_MAX.min(PAUSE_MIN * 2u32.pow(tries.min(16))));
 }
 
-/// Work that the pipeline repeats until the disk has space for it.
+/// The wait of pipeline work that is repeated until the disk has space for it.
 #[derive(Debug, Default)]
 pub(crate) struct SpaceWait {
     is_said: AtomicBool,
@@ -70,11 +71,11 @@ pub(crate) struct SpaceWait {
 }
 
 impl SpaceWait {
-    /// Waits before something is begun again that found no space; says so once, until [`SpaceWait::end`].
+    /// Waits before work that found no space is begun again; reports this once, until [`SpaceWait::end`].
     ///
     /// # Errors
     ///
-    /// That fault, when it is time to stop.
+    /// That fault, after a stop request.
     pub(crate) fn wait(&self, reporter: &Reporter<'_>, fault: Fault) -> Result<(), Fault> {
         if reporter.is_stop_asked() {
             return Err(fault);
@@ -86,7 +87,7 @@ impl SpaceWait {
         Ok(())
     }
 
-    /// Such work was done.
+    /// The work was done.
     pub(crate) fn end(&self, reporter: &Reporter<'_>) {
         if self.is_said.swap(false, Relaxed) {
             self.tries.store(0, Relaxed);

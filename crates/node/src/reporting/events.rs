@@ -1,4 +1,4 @@
-//! What a job tells: events while it works, how far it is, and in the end what was done. Plain values.
+//! Output of a job: events and progress while it runs, and a report at its end. Plain values.
 
 use super::state::{Limit, SessionState};
 use crate::fault::Message;
@@ -6,95 +6,95 @@ use crate::pipeline::stats::Snapshot;
 use primitives::{BlockHash, Height};
 use std::path::PathBuf;
 
-/// What a reindex, rebuild, import or sync did.
+/// Result of a reindex, rebuild, import or sync.
 #[derive(Clone, Debug, Default)]
 pub struct JobReport {
     /// Height of the last block that is connected and durable.
     pub height: Height,
     /// Its hash.
     pub best: BlockHash,
-    /// Height at which the work was taken up.
+    /// Height at which the work began.
     pub height_start: Height,
-    /// Blocks refused because they break a rule.
+    /// Number of blocks refused because they break a rule.
     pub blocks_invalid: u64,
-    /// Blocks connected.
+    /// Number of connected blocks.
     pub blocks: u64,
-    /// Transactions of them.
+    /// Their transactions.
     pub transactions: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub bytes: u64,
-    /// Seconds from the start to the last commit durable.
+    /// Seconds from the start to the last durable commit.
     pub seconds: f64,
-    /// It was stopped before its end.
+    /// Whether it was interrupted.
     pub stopped: bool,
-    /// Height and hash of blocks that peers announced and none gave: their chains were not followed.
+    /// Height and hash of blocks that peers announced but did not deliver: their chains were not connected.
     pub undelivered: Vec<(Height, BlockHash)>,
     /// Height of the best header that is not refused.
     pub headers: Height,
-    /// Records of block files that are damaged, of many the first ones.
+    /// Damaged records of block files; if they are many, only the first ones.
     pub damaged: Vec<DamagedRecord>,
-    /// Records of block files that are blocks of another chain.
+    /// Number of records of block files that are blocks of another chain.
     pub other_chain_records: u64,
-    /// Why the chain ends below the best one; `None` where that is reached, or was not to be.
+    /// Why the chain ends below the best one; `None` if it was reached, or was not the target.
     pub end_reason: Option<Message>,
-    /// What the session did or waited for when it ended.
+    /// State of the session when it ended.
     pub state: SessionState,
-    /// What a person must know of the chain, as it held at the end.
+    /// Alerts about the chain that were active at the end.
     pub warnings: Vec<String>,
-    /// Where the time went.
+    /// The time counters.
     pub stats: Snapshot,
 }
 
-/// A record of a block file that is no block, or whose body is not its header's.
+/// A record of a block file that is not a block, or whose body does not match its header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DamagedRecord {
     /// The file.
     pub path: PathBuf,
-    /// Where in it the damage begins: a record with its magic, or a body.
+    /// Offset of the damage: a record with its magic, or a body.
     pub offset: u64,
 }
 
-/// What a job says while it works.
+/// An event during a job.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A line for the user and the log: what begins, what was found.
+    /// A line for the user and the log: a step begins, or a fact.
     Note(String),
-    /// Something that is not as it should be, and what it costs.
+    /// A problem, and its consequence.
     Warning(String),
-    /// A block was refused, or a body lost.
+    /// A block was refused, or a body is unusable.
     Refused {
-        /// Where it would have stood.
+        /// Its height, if it had been connected.
         height: Height,
         /// Its hash.
         hash: BlockHash,
         /// Core's reason, and where.
         why: String,
-        /// Whether people are to see it: not where peers cause too many such lines.
+        /// Whether to show it to the user; false if peers cause too many such lines.
         is_shown: bool,
     },
-    /// A sync has its peers' thread, and follows the chain from here on.
+    /// A sync has started its network thread, and now follows the chain.
     Ready,
-    /// The chain has come to rest at another block.
+    /// The chain is at rest at another block.
     Tip {
         /// Its height.
         height: Height,
         /// Its hash.
         hash: BlockHash,
-        /// Whether the initial block download goes on.
+        /// Whether the initial block download continues.
         initial_download: bool,
     },
-    /// How far it is; a few times a second.
+    /// Progress; a few times per second.
     Progress(Box<Progress>),
 }
 
-/// How far a job is.
+/// Progress of a job.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     /// Height of the last connected block.
     pub height: Height,
-    /// Height where it ends, as far as is known.
+    /// Height at which it ends, if known so far.
     pub height_end: Height,
-    /// Bytes of blocks that are done, and that there are: the measure of work.
+    /// Bytes of processed blocks, and of all blocks: the measure of work.
     pub bytes: u64,
     /// See `bytes`.
     pub bytes_end: u64,
@@ -102,31 +102,32 @@ pub struct Progress {
     pub seconds: f64,
     /// The counters.
     pub stats: Snapshot,
-    /// Peers, of a job that has to do with them.
+    /// Number of peers; `None` for a job without a network.
     pub peers: Option<u32>,
     /// Height of the best header, while there are peers.
     pub headers: Height,
-    /// Height up to which a header chain was looked at whose work is not known to be enough; none of it is kept yet.
+    /// Height of a header chain that is being checked for minimum work; none of its headers are stored yet.
     pub presync: Option<Height>,
     /// The last blocks connected, the newest last.
     pub recent: Vec<RecentBlock>,
-    /// Whether the initial block download is over, of a job that follows the chain.
+    /// Whether the initial block download is over, for a job that follows the chain.
     pub is_current: bool,
-    /// What a person must know: the alerts that hold.
+    /// Texts of active alerts.
     pub warnings: Vec<String>,
-    /// Lines that peers caused and that were left out of the log.
+    /// Lines caused by peers that were left out of the log.
     pub lines_left_out: u64,
-    /// What limits the work, once measured.
+    /// What limits the speed, once measured.
     pub limit: Option<Limit>,
-    /// What the session does, or waits for: what everybody is shown.
+    /// State of the session: all displays show this one.
     pub state: SessionState,
-    /// Bytes a second that the download budget allows in the mean; any number without.
+    /// Mean bytes per second that the download budget allows; `None` without a budget.
     pub download_rate_max: Option<f64>,
-    /// Whether this part of the work has ended: what comes before the next one may take long, and says nothing.
+    /// Whether this is the last report of this part of the work. Preparing the next part may take long, without
+    /// reports.
     pub is_last: bool,
 }
 
-/// A block that was connected.
+/// A connected block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecentBlock {
     /// Its height.
@@ -141,5 +142,5 @@ pub struct RecentBlock {
     pub bytes: u64,
 }
 
-/// Who is told.
+/// Receiver of the events.
 pub type Events<'a> = &'a (dyn Fn(Event) + Sync);

@@ -1,4 +1,4 @@
-//! What limits the work while blocks are connected: the processors, the disk, or peers.
+//! The bottleneck while blocks are connected: the processors, the disk, or peers.
 //!
 //! In: the times that workers and the reading thread waited. Out: a [`Limit`] over the last half minute.
 
@@ -7,15 +7,15 @@ use crate::pipeline::stats::{STAGES, Snapshot, Stage};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The limit is that of these seconds, and at least of the others.
+/// Length of the time window in seconds, and its minimum.
 const WINDOW_S: f64 = 30.0;
 const WINDOW_S_MIN: f64 = 0.3;
-/// Two samples that are kept are this many seconds apart.
+/// Seconds between two samples that are kept.
 const SAMPLE_S: f64 = 1.0;
-/// Share of the time spent waiting from which a thread counts as waiting.
+/// A thread that waits for more than this share of the time counts as waiting.
 const WAITING_SHARE: f64 = 0.5;
 
-/// What is looked at.
+/// One measurement.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     seconds: f64,
@@ -25,15 +25,15 @@ struct Sample {
     wait: Duration,
 }
 
-/// The samples of a while.
+/// The samples of the time window.
 #[derive(Debug, Default)]
 pub struct LimitWindow {
     samples: VecDeque<Sample>,
 }
 
 impl LimitWindow {
-    /// Takes what the counters say `seconds` after the start, and gives the limit of `workers`; none before it is measured.
-    /// A job `has_network` where blocks come from peers.
+    /// Adds the counters at `seconds` after the start, and returns the limit for `workers`; `None` before it is
+    /// measured. `has_network`: blocks come from peers.
     pub fn add(&mut self, seconds: f64, stats: &Snapshot, workers: usize, has_network: bool) -> Option<Limit> {
         let of = |times: &[Duration; STAGES.len()], stage: Stage| times[stage as usize];
         let read = of(&stats.busy, Stage::Read) + of(&stats.waited, Stage::Read);

@@ -1,8 +1,8 @@
-//! `debug.log` in the network's directory, in Core's form, so that tools that read Core's log read ours.
+//! `debug.log` in the network's directory, in Core's format, so that tools that read Core's log can read this one.
 //!
-//! A line is `YYYY-MM-DDTHH:MM:SSZ text`, with `-logtimemicros` `YYYY-MM-DDTHH:MM:SS.UUUUUUZ text`. Source: Bitcoin Core b88bffe, logging.cpp, `UpdateTipLog`.
-//! A log that cannot be written is no reason to stop: it is given up; on a full disk only the lines are for which there is
-//! no room.
+//! A line is `YYYY-MM-DDTHH:MM:SSZ text`, with `-logtimemicros` `YYYY-MM-DDTHH:MM:SS.UUUUUUZ text`. Source: Bitcoin
+//! Core b88bffe, logging.cpp, `UpdateTipLog`. A write error does not stop the program: logging ends. On a full disk
+//! only the lines without space are lost.
 
 use crate::options::{Clock, ReopenLog, unix_seconds};
 use disk::Disk;
@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Core's categories of `-debug`, in its order; ffwd has lines of bench and net. Source: Bitcoin Core b88bffe, logging.cpp,
-/// `LOG_CATEGORIES_BY_STR`; mining is 32's.
+/// Core's categories of `-debug`, in its order; ffwd has lines for bench and net. Source: Bitcoin Core b88bffe,
+/// logging.cpp, `LOG_CATEGORIES_BY_STR`; mining is from version 32.
 pub const LOG_CATEGORIES: [&str; 30] = [
     "addrman",
     "bench",
@@ -48,7 +48,7 @@ pub const LOG_CATEGORIES: [&str; 30] = [
     "zmq",
 ];
 
-/// The log, appended to.
+/// The log file, opened for appending.
 pub(crate) struct Log {
     out: Mutex<Option<Out>>,
     clock: Clock,
@@ -57,18 +57,18 @@ pub(crate) struct Log {
     file: Option<LogFile>,
 }
 
-/// Where the log is, and when it was opened.
+/// Location of the log, and the time at which it was opened.
 struct LogFile {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     reopen: ReopenLog,
-    /// How often that was asked for when the file was opened.
+    /// The number of reopen requests when the file was opened.
     opened: AtomicU32,
 }
 
 type Out = BufWriter<Box<dyn Write + Send>>;
 
-/// What an UpdateTip line says.
+/// Values of an UpdateTip line.
 pub(crate) struct Tip {
     /// Hash of the block.
     pub hash: BlockHash,
@@ -78,13 +78,13 @@ pub(crate) struct Tip {
     pub version: i32,
     /// Work of its chain.
     pub work: Work,
-    /// Transactions up to it; 0 where that is not known.
+    /// Transactions up to it; 0 if unknown.
     pub transactions: u64,
     /// Its time.
     pub time: u32,
-    /// Whether blocks are known above it: then more such lines come at once.
+    /// Whether blocks above it are known: then more such lines follow soon.
     pub has_more: bool,
-    /// Estimate of how much is done, 0 to 1.
+    /// Estimated progress, 0 to 1.
     pub progress: f64,
     /// Bytes of coins in memory.
     pub cache_bytes: u64,
@@ -93,8 +93,8 @@ pub(crate) struct Tip {
 }
 
 impl Log {
-    /// Appends to the file `path` of `disk`, or writes none; `clock` gives the times of its lines, in seconds or in microseconds,
-    /// and `reopen` asks for the file to be opened again.
+    /// Appends to the file `path` of `disk`, or writes no log; `clock` gives the times of its lines, in seconds or in
+    /// microseconds, and `reopen` counts requests to open the file again.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         path: Option<PathBuf>,
@@ -109,17 +109,17 @@ impl Log {
         Log { out: Mutex::new(out), clock, micros, file: Some(file) }
     }
 
-    /// No log.
+    /// Writes nothing.
     pub(crate) fn none() -> Log {
         Log { out: Mutex::new(None), clock: || UNIX_EPOCH, micros: false, file: None }
     }
 
-    /// One line, with the time before it. It is in the file when this returns.
+    /// Writes one line with the time. It is in the file when this returns.
     pub(crate) fn line(&self, text: &str) {
         self.write(text, true);
     }
 
-    /// The same for lines of which many come at a time: they are in the file when the next one by [`Log::line`] is.
+    /// As [`Log::line`], for lines that come in bulk: they are in the file when the next one by [`Log::line`] is.
     pub(crate) fn later(&self, text: &str) {
         self.write(text, false);
     }
@@ -141,7 +141,7 @@ impl Log {
         }
     }
 
-    /// What was written stays in the file that it was written to.
+    /// Lines written before stay in the old file.
     fn reopen_if_asked(&self, log: &mut Option<Out>) {
         let Some(file) = &self.file else { return };
         let asked = file.reopen.count();
@@ -156,7 +156,7 @@ impl Log {
         }
     }
 
-    /// Core's line for a new tip. Those of a bulk of blocks are written together.
+    /// Core's line for a new tip. Those of many blocks are written together.
     pub(crate) fn update_tip(&self, tip: &Tip) {
         let text = format!(
             "UpdateTip: new best={} height={} version=0x{:08x} log2_work={:.6} tx={} date='{}' progress={:.6} cache={:.1}MiB({}txo)",
@@ -173,7 +173,7 @@ impl Log {
         self.write(&text, !tip.has_more);
     }
 
-    /// Hands everything to the system.
+    /// Passes all lines to the system.
     pub(crate) fn flush(&self) {
         if let Some(out) = self.out.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             let _ = out.flush(); // See the module: a log is given up, not fought for.

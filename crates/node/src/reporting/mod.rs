@@ -1,10 +1,10 @@
-//! What the user and debug.log are told: what happens, how far it is, what the work waits for, what was done.
+//! Output for the user and debug.log: events, progress, state, and the report at the end.
 //!
-//! For the engine it is write-only: nothing that is decided reads it.
+//! For the engine it is write-only: no decision reads it.
 //!
-//! `reporter` is what the engine talks to, with `counters`; `state` makes the one state that everybody is shown from plain
-//! facts, `sentence` puts it into words, `limit` measures what the work waits for; `assumed` finds an assumed-valid block that
-//! is not on the best header chain.
+//! The engine calls `reporter` and `counters`. `state` computes the one state that all displays show from plain facts,
+//! `sentence` has its texts, `limit` measures what limits the speed; `assumed` finds an assumed-valid block that is not
+//! on the best header chain.
 
 pub mod alerts;
 pub mod assumed;

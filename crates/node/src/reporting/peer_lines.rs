@@ -1,16 +1,17 @@
-//! Lines that peers can cause, as many as they like: how many of them are written, to the log and to the user alike.
+//! Limits the lines that peers can cause, in the log and for the user.
 //!
-//! - Each kind of line ([`PeerLine`]) has a budget of bytes of its own (token bucket, Turner 1986), so that a flood of one kind
-//!   hides no other: what peers that connected to us do hides nothing of those that we chose, and neither hides a line that no
-//!   peer can cause. All kinds together write [`HOUR_BYTES_MAX`] an hour at most, log and standard output together.
-//! - Of each budget the peers of one network group take half at most: a flood from one network hides no other network's peers.
-//! - Of the bodies that one connection sends and that are refused, the first alone is told of: its sender is let go.
-//! - What was left out is counted, and the count is written when the minute is over, and at the end.
+//! - Each kind of line ([`PeerLine`]) has its own budget of bytes (token bucket, Turner 1986), so that a flood of one
+//!   kind does not suppress others: inbound peers cannot suppress lines about outbound peers, and neither can suppress
+//!   a line that no peer can cause. All kinds together write at most [`HOUR_BYTES_MAX`] an hour, log and standard
+//!   output together.
+//! - The peers of one network group use at most half of each budget: a flood from one network does not suppress lines
+//!   about peers of others.
+//! - Of the refused bodies of one connection, only the first is reported: its sender is disconnected.
+//! - Suppressed lines are counted, and the count is written after each minute, and at the end.
 //!
-//! `-logratelimit=0` switches this off, and jobs without peers never switch it on. Debug lines (`-debug=net`) and those of new
-//! tips are not limited, as in Core.
-//! Source: Bitcoin Core b88bffe, logging.cpp, `LogRateLimiter`, which limits bytes an hour by place in the source; CVE-2025-54604,
-//! CVE-2025-54605.
+//! `-logratelimit=0` switches this off, and jobs without peers never switch it on. Debug lines (`-debug=net`) and those
+//! of new tips are not limited, as in Core. Source: Bitcoin Core b88bffe, logging.cpp, `LogRateLimiter`, which limits
+//! bytes an hour by place in the source; CVE-2025-54604, CVE-2025-54605.
 
 use crate::threads::locks::lock;
 use p2p::PeerId;
@@ -20,46 +21,46 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Time after which it is said what was left out.
+/// Time after which the suppressed lines are reported.
 const WINDOW: Duration = Duration::from_secs(60);
-/// What peers can write in an hour, log and standard output together.
+/// Maximum bytes that peers can cause in an hour, log and standard output together.
 const HOUR_BYTES_MAX: u64 = 1 << 20;
-/// What a kind of line may take at once, and an hour later once more twice over: most honest networks never come near it.
+/// Burst bytes of a kind of line, and the bytes that are added per hour: most honest networks never reach this.
 const BURST_BYTES: u64 = 32 << 10;
 const REFILL_BYTES_PER_HOUR: u64 = 64 << 10;
 /// A header chain of a million headers is 500 messages, each with a line of 70 bytes.
 const HEADERS_BURST_BYTES: u64 = 128 << 10;
-/// The share of one network group is a half.
+/// Divisor: the share of one network group.
 const GROUP_DIVISOR: f64 = 2.0;
-/// Each line is written twice, with the time before it.
+/// Each line is written twice, each time with a timestamp.
 const LINE_COPIES: u64 = 2;
 const LINE_OVERHEAD_BYTES: u64 = 32;
-/// Room for the lines that say what was left out.
+/// Bytes for a line that reports suppressed lines.
 const LEFT_OUT_LINE_BYTES: u64 = LINE_COPIES * (112 + LINE_OVERHEAD_BYTES);
 const _: () = {
     let kinds = KINDS.len() as u64;
     let lines = (kinds - 1) * BURST_BYTES + HEADERS_BURST_BYTES + kinds * REFILL_BYTES_PER_HOUR;
     assert!(lines + kinds * 60 * LEFT_OUT_LINE_BYTES <= HOUR_BYTES_MAX);
 };
-/// Connections that are remembered because a refused body of theirs was told of.
+/// Maximum number of connections that are remembered because a refused body of theirs was reported.
 const TOLD_COUNT_MAX: usize = 1024;
-/// Network groups whose share of a kind is remembered, of all kinds together.
+/// Maximum number of network groups whose share of a kind is remembered, for all kinds together.
 const GROUP_COUNT_MAX: usize = 1024;
 
 /// A kind of line that peers can cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PeerLine {
-    /// A connection that was made to us, or ended.
+    /// An inbound connection began or ended.
     Inbound,
-    /// A connection that we made, or its end.
+    /// An outbound connection began or ended.
     Outbound,
-    /// Something that a peer said which connected to us.
+    /// Data that an inbound peer sent.
     InboundSays,
-    /// Something that a peer said which we connected to.
+    /// Data that an outbound peer sent.
     OutboundSays,
-    /// A body that is refused; its header is not.
+    /// A refused body whose header is not refused.
     RefusedBody,
-    /// A block that is refused, with its header.
+    /// A refused block, with its header.
     RefusedBlock,
     /// New headers.
     Headers,
@@ -81,7 +82,7 @@ impl PeerLine {
         (if self == PeerLine::Headers { HEADERS_BURST_BYTES } else { BURST_BYTES }) as f64
     }
 
-    /// What the lines are about.
+    /// Subject of the lines.
     fn name(self) -> &'static str {
         match self {
             PeerLine::Inbound => "inbound connections",
@@ -106,15 +107,15 @@ pub(crate) struct PeerLines {
 #[derive(Default)]
 struct LineCounts {
     since: Option<Instant>,
-    /// Of each kind.
+    /// Budget of each kind.
     budgets: BTreeMap<PeerLine, Bucket>,
-    /// What peers of a network group have taken of a kind.
+    /// Remaining share of a network group in each kind.
     shares: BTreeMap<(PeerLine, String), Bucket>,
-    /// Lines that were left out since it was last said.
+    /// Suppressed lines since the last report.
     left_out: BTreeMap<PeerLine, u64>,
-    /// Network groups of the connections.
+    /// Network group of each connection.
     groups: BTreeMap<PeerId, String>,
-    /// Connections of which a refused body was told.
+    /// Connections with a reported refused body.
     told: BTreeSet<PeerId>,
 }
 
@@ -128,7 +129,7 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// A full one of this share of a kind's budget.
+    /// A full bucket for this share of a kind's budget.
     fn new(line: PeerLine, divisor: f64, now: Instant) -> Bucket {
         let bytes_max = line.burst_bytes() / divisor;
         Bucket { bytes: bytes_max, bytes_max, bytes_per_s: REFILL_BYTES_PER_HOUR as f64 / 3600.0 / divisor, at: now }
@@ -142,22 +143,22 @@ impl Bucket {
 }
 
 impl PeerLines {
-    /// Limits lines from here on: a job with peers begins, without `-logratelimit=0`.
+    /// Starts limiting: a job with peers begins, without `-logratelimit=0`.
     pub(crate) fn switch_on(&self) {
         self.is_on.store(true, Relaxed);
     }
 
-    /// A connection to a peer at `address`: its lines have a share of the budgets.
+    /// A connection to a peer at `address` began: its lines have a share of the budgets.
     pub(crate) fn came(&self, peer: PeerId, address: &str) {
         lock(&self.state).groups.insert(peer, group(address));
     }
 
-    /// It ended.
+    /// The connection ended.
     pub(crate) fn went(&self, peer: PeerId) {
         lock(&self.state).groups.remove(&peer);
     }
 
-    /// Whether this line is written, which `peer` caused where that is known.
+    /// Whether to write this line; `peer` caused it, if known.
     pub(crate) fn allow(&self, line: PeerLine, peer: Option<PeerId>, text: &str) -> bool {
         self.allow_at(line, peer, text, Instant::now())
     }
@@ -171,12 +172,13 @@ impl PeerLines {
         may
     }
 
-    /// Lines that were left out since the start.
+    /// Suppressed lines since the start.
     pub(crate) fn left_out_count(&self) -> u64 {
         self.left_out.load(Relaxed)
     }
 
-    /// Where a minute is over, what was left out in it. To be asked again and again, whether or not lines come.
+    /// Reports the suppressed lines of the last minute, once it is over. To be called regularly, whether or not lines
+    /// come.
     pub(crate) fn left_out(&self) -> Vec<String> {
         self.left_out_at(Instant::now())
     }
@@ -192,7 +194,7 @@ impl PeerLines {
         self.take_left_out()
     }
 
-    /// What was left out since it was last said.
+    /// Reports the suppressed lines since the last report.
     pub(crate) fn take_left_out(&self) -> Vec<String> {
         let left_out = std::mem::take(&mut lock(&self.state).left_out);
         let line = |(kind, count): (PeerLine, u64)| {
@@ -221,7 +223,7 @@ impl LineCounts {
         true
     }
 
-    /// Takes bytes of the kind's budget, and of the share that the peer's network group has of it.
+    /// Takes bytes from the kind's budget, and from its network group's share.
     fn take(&mut self, line: PeerLine, peer: Option<PeerId>, bytes: f64, now: Instant) -> bool {
         let budget = self.budgets.entry(line).or_insert_with(|| Bucket::new(line, 1.0, now));
         budget.fill(now);
@@ -245,7 +247,8 @@ impl LineCounts {
         true
     }
 
-    /// Shares that are whole again say nothing; if all others have to go too, the kinds' budgets still hold.
+    /// Removes full shares, which carry no information. If the others have to be removed too, the kinds' budgets still
+    /// apply.
     fn forget_full_shares(&mut self, now: Instant) {
         self.shares.retain(|_, share| {
             share.fill(now);

@@ -1,7 +1,6 @@
-//! What the user and debug.log are told: what happens, how far it is, what a block cost, what the work waits for, and in the
-//! end what was done.
+//! Output for the user and debug.log: events, progress, the cost of a block, the state, and the report at the end.
 //!
-//! For the engine it is write-only: nothing that is decided reads it. Counters are atomics; no lock of this file is held while
+//! For the engine it is write-only: no decision reads it. Counters are atomics; no lock of this file is held while
 //! another is taken.
 
 use super::counters::{Counted, Counters, Figures};
@@ -29,16 +28,16 @@ use std::time::{Duration, Instant};
 
 /// Time between two reports of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
-/// Blocks that are told of as the last ones.
+/// Number of recent blocks in a progress report.
 const RECENT_MAX: usize = 12;
-/// What a refused block costs in the log beside the reason, for the limit of such lines: two lines there and one on standard
-/// output, which have its hash.
+/// Text that the log adds to a refused block's reason, to count its bytes: two lines there and one on standard output,
+/// each with its hash.
 const REFUSED_WORDS: &str = "[error] Block validation error: InvalidChainFound: invalid block= height=1000000 \
     0000000000000000000000000000000000000000000000000000000000000000";
-/// Time between two lines about the state in debug.log.
+/// Minimum time between two lines about the state in debug.log.
 const STATE_LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Tells the user and the log what happens.
+/// Reports events to the user and the log.
 pub(crate) struct Reporter<'e> {
     events: Events<'e>,
     log: Arc<Log>,
@@ -48,37 +47,37 @@ pub(crate) struct Reporter<'e> {
     bench: Mutex<BenchLines>,
     /// The last blocks connected.
     recent: Mutex<VecDeque<RecentBlock>>,
-    /// What is known of the session, and the state that follows.
+    /// Facts about the session, and the resulting state.
     session: Mutex<Session>,
-    /// Threads that wait for space on the disk.
+    /// Number of threads that wait for disk space.
     disk_waits: AtomicU32,
-    /// Threads that work on blocks.
+    /// Number of threads that work on blocks.
     workers: AtomicUsize,
-    /// Bytes a second that the download budget allows in the mean.
+    /// Mean bytes per second that the download budget allows.
     mean_rate: Mutex<Option<f64>>,
-    /// Why scripts are run, or that they are not, as it was last said.
+    /// Why scripts run, or that they do not, as last reported.
     scripts: Mutex<Option<Option<ScriptCheckReason>>>,
     /// Why the chain may end below the best one.
     pub(crate) shortfall: Shortfall,
     /// Set once stopping was logged.
     is_stop_logged: AtomicBool,
-    /// How many of the lines that peers cause are written.
+    /// The limit for lines caused by peers.
     peer_lines: PeerLines,
     figures: Figures,
     alerts: Arc<Alerts>,
 }
 
-/// What is known of the session.
+/// Facts about the session.
 #[derive(Default)]
 struct Session {
     facts: SessionFacts,
     limits: LimitWindow,
     state: SessionState,
-    /// The state in debug.log, and when it was written.
+    /// The last state written to debug.log, and when.
     logged: Option<(&'static str, Instant)>,
 }
 
-/// The counters are written through the reporter.
+/// Counters are written through the reporter.
 impl Deref for Reporter<'_> {
     type Target = Counters;
 
@@ -88,7 +87,7 @@ impl Deref for Reporter<'_> {
 }
 
 impl<'e> Reporter<'e> {
-    /// A reporter that writes the log, too. `stop` says that this job is to end.
+    /// A reporter that also writes the log. `stop` is set to end this job.
     pub(crate) fn new(events: Events<'e>, log: Log, stop: &'e AtomicBool) -> Reporter<'e> {
         Reporter {
             events,
@@ -111,33 +110,33 @@ impl<'e> Reporter<'e> {
         }
     }
 
-    /// One for work beside: it says what happens as this one does, and counts for itself.
+    /// A reporter for parallel work: it has the same outputs, and its own counters.
     pub(crate) fn beside(&self) -> Reporter<'e> {
         let new = Reporter::new(self.events, Log::none(), self.stop);
         Reporter { log: Arc::clone(&self.log), alerts: Arc::clone(&self.alerts), start: self.start, ..new }
     }
 
-    /// The counters, for those who show them.
+    /// The counters, for displays.
     pub(crate) fn figures(&self) -> Figures {
         self.figures.clone()
     }
 
-    /// So many threads work on blocks.
+    /// Sets the number of threads that work on blocks.
     pub(crate) fn set_workers(&self, count: usize) {
         self.workers.store(count.max(1), Relaxed);
     }
 
-    /// Bytes a second that the download budget allows in the mean; any number without.
+    /// Sets the mean bytes per second that the download budget allows; `None` without a budget.
     pub(crate) fn set_mean_rate(&self, rate: Option<f64>) {
         *lock(&self.mean_rate) = rate;
     }
 
-    /// The alerts that hold, to be read elsewhere.
+    /// The active alerts, for other readers.
     pub(crate) fn alerts(&self) -> Arc<Alerts> {
         Arc::clone(&self.alerts)
     }
 
-    /// An alert of Core's holds, in its words, or no longer does. It is a warning when it begins, with what helps.
+    /// Starts or ends one of Core's alerts, in its words. A new one is also a warning, with `advice`.
     pub(crate) fn alert(&self, kind: AlertKind, text: Option<&str>, advice: &str) {
         if self.alerts.set(kind, text)
             && let Some(text) = text
@@ -146,7 +145,7 @@ impl<'e> Reporter<'e> {
         }
     }
 
-    /// What a message says holds, or no longer does: a warning when it begins. The alert has the advice, too.
+    /// Starts or ends an alert with this message; a new one is also a warning. The alert includes the advice.
     pub(crate) fn say_while(&self, kind: AlertKind, message: Option<Message>) {
         let text = message.as_ref().map(Message::to_string);
         if self.alerts.set(kind, text.as_deref())
@@ -156,50 +155,50 @@ impl<'e> Reporter<'e> {
         }
     }
 
-    /// Something that happens.
+    /// Reports an event.
     pub(crate) fn note(&self, text: impl Into<String>) {
         let text = text.into();
         self.log.line(&text);
         (self.events)(Event::Note(text));
     }
 
-    /// Something that is not as it should be.
+    /// Reports a problem.
     pub(crate) fn warn(&self, message: Message) {
         let text = message.to_string();
         self.log.line(&format!("[warning] {text}"));
         (self.events)(Event::Warning(text));
     }
 
-    /// The lines that peers can cause, of which there are no more than a number a minute.
+    /// The limit for lines caused by peers, in bytes per hour.
     pub(crate) fn peer_lines(&self) -> &PeerLines {
         &self.peer_lines
     }
 
-    /// Something that a peer caused, `peer` where it is known: told of unless there were too many such lines.
+    /// Reports an event caused by a peer (`peer`, if known), unless there were too many such lines.
     pub(crate) fn peer_note(&self, line: PeerLine, peer: Option<PeerId>, text: String) {
         if self.peer_lines.allow(line, peer, &text) {
             self.note(text);
         }
     }
 
-    /// Says how many lines that peers caused were left out. To be called again and again.
+    /// Reports the number of suppressed lines of peers. To be called regularly.
     pub(crate) fn say_left_out(&self) {
         self.peer_lines.left_out().into_iter().for_each(|text| self.note(text));
         self.set_lines_left_out(self.peer_lines.left_out_count());
     }
 
-    /// The same at the end of the part that has peers.
+    /// As [`Reporter::say_left_out`], at the end of the part with peers.
     pub(crate) fn say_last_left_out(&self) {
         self.peer_lines.take_left_out().into_iter().for_each(|text| self.note(text));
     }
 
-    /// A block that is not taken; `counts` says that the block is refused, and not this body of it alone.
+    /// Reports a refused block or body; `counts`: the block is invalid, not only this body of it.
     pub(crate) fn refused(&self, height: Height, hash: BlockHash, error: &dyn std::fmt::Display, counts: bool) {
         self.say_refused(height, hash, error.to_string(), counts, true);
     }
 
-    /// A block that peers gave, most likely, and that is refused, with its header. All are counted; a person may have given it
-    /// too, and is answered.
+    /// Reports an invalid block, probably from a peer. All are counted, but lines are limited. If the user submitted
+    /// it, the caller answers.
     pub(crate) fn refused_block(
         &self,
         peer: Option<PeerId>,
@@ -212,8 +211,8 @@ impl<'e> Reporter<'e> {
         self.say_refused(height, hash, why, true, is_shown);
     }
 
-    /// A body that is not taken, from a peer where it is known: it says so of the first of a connection, and of a number of
-    /// them a minute. All are counted.
+    /// Reports a refused body, from a peer if known: only the first of a connection, and within the limit for such
+    /// lines. The others are counted as suppressed.
     pub(crate) fn refused_body(
         &self,
         peer: Option<PeerId>,
@@ -240,7 +239,7 @@ impl<'e> Reporter<'e> {
         (self.events)(Event::Refused { height, hash, why, is_shown });
     }
 
-    /// A block is about to be connected: says where scripts are run from then on, and why, or are not.
+    /// A block is about to be connected: reports when scripts begin or cease to be run from this block on, and why.
     /// Source: Bitcoin Core b88bffe, `ConnectBlock`, `m_last_script_check_reason_logged`.
     pub(crate) fn scripts(&self, block: &BlockContext) {
         let reason = block.script_reason;
@@ -255,7 +254,7 @@ impl<'e> Reporter<'e> {
         });
     }
 
-    /// The log alone.
+    /// The log, without the user's events.
     pub(crate) fn log(&self) -> &Log {
         &self.log
     }
@@ -269,17 +268,17 @@ impl<'e> Reporter<'e> {
         recent.push_back(block);
     }
 
-    /// The chain has come to rest at another block.
+    /// Reports that the chain is at rest at another block.
     pub(crate) fn tip(&self, height: Height, hash: BlockHash, initial_download: bool) {
         (self.events)(Event::Tip { height, hash, initial_download });
     }
 
-    /// A sync has its peers' thread from here on.
+    /// Reports that a sync has started its network thread.
     pub(crate) fn ready(&self) {
         (self.events)(Event::Ready);
     }
 
-    /// What a block cost, before its UpdateTip line; gives the line that comes after it.
+    /// Writes the cost of a block, before its UpdateTip line; returns the line for after it.
     pub(crate) fn bench(&self, block: &Connected<'_>, undo: Duration, index: Duration) -> String {
         lock(&self.bench).lines(&self.log, block, undo, index)
     }
@@ -289,7 +288,7 @@ impl<'e> Reporter<'e> {
         self.start.elapsed().as_secs_f64()
     }
 
-    /// Tells how far it is, at most every 250 ms.
+    /// Reports progress, at most every 250 ms.
     pub(crate) fn progress(&self, stats: impl FnOnce() -> Snapshot) {
         let mut last = lock(&self.last_progress);
         if last.elapsed() >= PROGRESS_INTERVAL {
@@ -298,27 +297,27 @@ impl<'e> Reporter<'e> {
         }
     }
 
-    /// The same for the last time, of this part of the work.
+    /// Reports progress for the last time in this part of the work.
     pub(crate) fn last_progress(&self, stats: Snapshot) {
         self.tell_progress(stats, true);
     }
 
-    /// What is known of the session now: the state that everybody is shown follows from it.
+    /// Sets the facts about the session, from which the state is computed.
     pub(crate) fn session(&self, facts: SessionFacts) {
         lock(&self.session).facts = facts;
     }
 
-    /// How far a snapshot is loaded; none where that is over.
+    /// Sets the progress of loading a snapshot; `None` when that is over.
     pub(crate) fn loading(&self, loading: Option<Loading>) {
         lock(&self.session).facts.loading = loading;
     }
 
-    /// The state, as it was last shown.
+    /// The last state that was shown.
     pub(crate) fn state(&self) -> SessionState {
         lock(&self.session).state.clone()
     }
 
-    /// Makes the state of what is known, what the counters say, and what threads wait for.
+    /// Computes the state from the facts, the counters, and the threads that wait.
     fn look_at_state(&self, counted: &Counted, stats: &Snapshot) -> SessionState {
         let (state, line, known) = {
             let mut session = lock(&self.session);
@@ -337,7 +336,7 @@ impl<'e> Reporter<'e> {
                 facts.stage = Stage::Stopping;
             }
             let state = state_of(facts);
-            // In the end it is said what was done or waited for before it was told to stop.
+            // The final report has the state before the stop request.
             if state != SessionState::Stopping {
                 session.state = state.clone();
             }
@@ -383,17 +382,17 @@ impl<'e> Reporter<'e> {
         })));
     }
 
-    /// Core's line for a new tip; `tip` is given the number of transactions up to it.
+    /// Writes Core's line for a new tip; `tip` gets the number of transactions up to it.
     pub(crate) fn update_tip(&self, tip: impl FnOnce(u64) -> Tip) {
         self.log.update_tip(&tip(self.figures.counted().transactions));
     }
 
-    /// Bytes of blocks that were read for indexes.
+    /// Bytes of blocks read for indexes.
     pub(crate) fn bytes_indexed(&self) -> u64 {
         self.figures.counters().indexed_bytes()
     }
 
-    /// What was done, in the end: `ended` with what the reporter knows.
+    /// The report at the end: `ended`, completed with the reporter's data.
     pub(crate) fn report(&self, ended: JobReport) -> JobReport {
         let counted = self.figures.counted();
         self.log.line("Shutdown done");
@@ -412,14 +411,14 @@ impl<'e> Reporter<'e> {
         }
     }
 
-    /// Work waits for space on the disk.
+    /// Work waits for disk space.
     pub(crate) fn disk_full(&self, fault: &dyn std::fmt::Display) {
         self.disk_waits.fetch_add(1, Relaxed);
         let advice = "Waiting for disk space; Ctrl-C stops, and nothing that was committed is lost";
         self.warn(Message::new(fault.to_string(), advice));
     }
 
-    /// It waits no more; `is_done` says that there was space.
+    /// A wait for disk space ended; `is_done`: there was space.
     pub(crate) fn disk_wait_ended(&self, is_done: bool) {
         self.disk_waits.fetch_sub(1, Relaxed);
         if is_done {
@@ -427,12 +426,12 @@ impl<'e> Reporter<'e> {
         }
     }
 
-    /// Whether the job was told to stop.
+    /// Whether a stop was requested.
     pub(crate) fn is_stop_asked(&self) -> bool {
         self.stop.load(Relaxed)
     }
 
-    /// Whether to stop on demand. The log says so once; the user was told by the program that was asked.
+    /// Whether to stop. Writes this to the log once; the program that received the request tells the user.
     pub(crate) fn is_stopping(&self) -> bool {
         let stop = self.stop.load(Relaxed);
         if stop && !self.is_stop_logged.swap(true, Relaxed) {
@@ -443,7 +442,7 @@ impl<'e> Reporter<'e> {
 }
 
 impl Session {
-    /// Whether debug.log is to have a line of this state: of a change, and of none between states of work.
+    /// Whether debug.log needs a line for this state: for changes, except between states of work.
     fn is_line_due(&mut self, state: &SessionState) -> bool {
         let is_due = self.logged.is_none_or(|(name, at)| {
             let is_news = name != state.name() && (state.is_trouble() || !state.is_working());

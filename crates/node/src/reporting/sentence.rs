@@ -1,6 +1,6 @@
-//! The words of the states: a stable name for programs, and a sentence for people with what helps.
+//! The words of the states: a stable name for programs, and a sentence for people with advice.
 //!
-//! A sentence claims an end ("following") for a current tip alone; numbers in it may change from one look to the next.
+//! Only a current tip is called final ("following"). Numbers in a sentence may change from one call to the next.
 
 use super::state::{BlockWait, Loading, Pause, SessionState, ShutOut};
 use crate::fault::Message;
@@ -75,7 +75,7 @@ impl SessionState {
         }
     }
 
-    /// The state in a sentence, with what helps where something does.
+    /// The state in a sentence, with advice if something helps.
     pub fn sentence(&self) -> String {
         let count = |height: &Height| human::count(height.to_u32().into());
         match self {
@@ -147,7 +147,7 @@ impl SessionState {
         }
     }
 
-    /// Whether something is wrong that a person may mend: then it is a warning, too.
+    /// Whether it is a problem that the user can fix: then it is also a warning.
     pub fn is_trouble(&self) -> bool {
         match self {
             SessionState::DiskFull
@@ -182,7 +182,7 @@ impl SessionState {
         }
     }
 
-    /// Whether blocks are connected as fast as something allows.
+    /// Whether blocks are being connected at the speed that some resource allows.
     pub fn is_working(&self) -> bool {
         matches!(
             self,
@@ -222,7 +222,7 @@ impl Pause {
 }
 
 impl ShutOut {
-    /// What is shut out, and what helps.
+    /// The excluded chain, and advice.
     pub fn message(&self) -> Message {
         let ShutOut { hash, height, blocks } = self;
         Message::new(

@@ -1,8 +1,8 @@
-//! Why a chain ends below the best one that is known of: damaged records, a clock that lies behind the chain, or blocks that
-//! no peer gave.
+//! Why a chain ends below the best known one: damaged records, a clock that is behind the chain, or blocks that no peer
+//! delivered.
 //!
-//! A chain whose further blocks were never there has no shortfall: what could be reached is reached.
-//! Absent on purpose: saying it (`reporter`), and what a program makes of it.
+//! If the blocks above the tip were never available, that is not a shortfall: the reachable chain is complete. Absent
+//! on purpose: reporting it (`reporter`), and the program's reaction.
 
 use crate::chain::tree::{NodeId, Tree};
 use crate::fault::Message;
@@ -11,10 +11,10 @@ use crate::threads::locks::lock;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
-/// Damaged records that are listed; further ones are counted alone.
+/// Maximum of damaged records that are listed; further ones are only counted.
 const RECORDS_MAX: usize = 1000;
 
-/// What was found on the way, from all threads.
+/// Findings during the job, from all threads.
 #[derive(Default)]
 pub(crate) struct Shortfall(Mutex<Found>);
 
@@ -28,13 +28,13 @@ struct Found {
     bodies: Vec<NodeId>,
     /// Blocks of the files without a parent.
     orphan_count: u64,
-    /// Blocks were refused because they break a rule.
+    /// Whether blocks were refused because they break a rule.
     has_refused: bool,
-    /// Headers that the clock keeps out.
+    /// Whether headers were refused because of the clock.
     is_clock_behind: bool,
-    /// Why nothing could be read of a file that is not empty.
+    /// Why a file that is not empty could not be read.
     unreadable: Option<Message>,
-    /// Announced blocks were not given, and no peer says that the chain ends below them.
+    /// Whether announced blocks were not delivered, and no peer reports a chain that ends below them.
     is_undelivered: bool,
 }
 
@@ -43,7 +43,7 @@ impl Shortfall {
         lock(&self.0)
     }
 
-    /// A record of a block file is damaged; of `body` where its header is known.
+    /// A record of a block file is damaged; `body` is its block, if its header is known.
     pub(crate) fn damaged(&self, path: PathBuf, offset: u64, body: Option<NodeId>) {
         let mut found = self.lock();
         found.record_count += 1;
@@ -58,7 +58,7 @@ impl Shortfall {
         self.lock().other_chain_count += count;
     }
 
-    /// How many are.
+    /// Number of records of another chain.
     pub(crate) fn other_chain_count(&self) -> u64 {
         self.lock().other_chain_count
     }
@@ -88,18 +88,18 @@ impl Shortfall {
         self.lock().unreadable.get_or_insert(why);
     }
 
-    /// Blocks were announced and no peer gave them, and no connected peer has another tip.
+    /// No peer delivered announced blocks, and no connected peer has another tip.
     pub(crate) fn undelivered(&self) {
         self.lock().is_undelivered = true;
     }
 
-    /// The records.
+    /// The damaged records.
     pub(crate) fn records(&self) -> Vec<DamagedRecord> {
         self.lock().records.clone()
     }
 
-    /// Why the chain ends at `tip`, if not because it is the best. `is_current`: its time is that of the clock, about;
-    /// `is_stored` says whether a block's body is there.
+    /// Why the chain ends at `tip`, if it is not the best. `is_current`: its time is near the clock's; `is_stored`
+    /// returns whether a block's body is stored.
     pub(crate) fn reason(
         &self,
         tree: &Tree,

@@ -1,9 +1,10 @@
-//! The one answer to "why is nothing happening?": [`state_of`] makes it from plain facts, in one fixed order of causes.
+//! The one answer to "why is nothing happening?": [`state_of`] computes it from plain facts, in one fixed order of
+//! causes.
 //!
-//! The progress line, `ffwd top`, the page, `/metrics`, `/events`, `--json` and `warnings` show this state. None of them
-//! computes its own. Names are stable; sentences are for people.
+//! The progress line, `ffwd top`, the page, `/metrics`, `/events`, `--json` and `warnings` show this state. They do not
+//! compute their own. Names are stable; sentences are for people.
 //!
-//! Absent on purpose: the sentences (`super::sentence`), where the facts come from, and who is told.
+//! Absent on purpose: the sentences (`super::sentence`), the sources of the facts, and showing it.
 
 use super::alerts::AlertKind;
 use super::assumed::AssumedElsewhere;
@@ -11,29 +12,29 @@ use crate::chain::pruned_fork::PrunedFork;
 use crate::fault::Message;
 use primitives::{BlockHash, Height};
 
-/// How long peers may take for their first headers before that is the state, in seconds.
+/// Seconds without first headers from peers until that becomes the state.
 pub const HEADERS_PATIENCE_S: u64 = 5;
-/// How long a block that a peer was asked for may take before that is the state, in seconds.
+/// Seconds without a requested block until that becomes the state.
 pub const BLOCK_PATIENCE_S: u64 = 5;
 
-/// What a session does at the moment, or waits for.
+/// Activity of a session, or what it waits for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum SessionState {
     /// The data directory is being opened.
     #[default]
     Opening,
-    /// The program was told to stop.
+    /// A stop was requested.
     Stopping,
     /// A data directory is served without peers.
     Serving,
-    /// There is no space on the disk.
+    /// The disk is full.
     DiskFull,
-    /// Blocks are not downloaded, as was asked for.
+    /// The block download is paused on request.
     Paused(Pause),
-    /// A chain with more work is shut out by a block that is marked invalid.
+    /// A block that is marked invalid excludes a chain with more work.
     ChainShutOut(ShutOut),
-    /// The work has reached the height where it was to stop.
+    /// The chain has reached the height at which it was to stop.
     AtStopHeight {
         /// `--stopatheight`.
         stop: Height,
@@ -42,77 +43,78 @@ pub enum SessionState {
     },
     /// `setnetworkactive false`.
     NetworkOff,
-    /// No connection is made: `--connect 0`.
+    /// No outbound connections: `--connect 0`.
     NoConnections {
         /// Whether peers may connect.
         listens: bool,
     },
-    /// Connections are being made, and none failed yet.
+    /// Connections are being made, and none has failed yet.
     Connecting,
     /// This machine has no network.
     NoNetwork,
-    /// Names of peers or seeds have no address.
+    /// Names of peers or seeds cannot be resolved.
     DnsFailed {
-        /// One of them.
+        /// One of these names.
         name: String,
     },
     /// The proxy cannot be reached, or refuses.
     ProxyRefuses {
         /// Its address.
         proxy: String,
-        /// What it said, or the system.
+        /// The proxy's answer, or the system's error.
         why: String,
     },
     /// No peer can be reached.
     NoPeer {
-        /// The last one that was tried.
+        /// The last address that was tried.
         address: String,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
-    /// The same, with a proxy that is not used for that peer: its address is one of this machine or of a local network.
+    /// No peer can be reached, and a proxy is not used for that peer: its address is one of this machine or of a local
+    /// network.
     NoPeerPastProxy {
-        /// The last one that was tried.
+        /// The last address that was tried.
         address: String,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
     /// No peer has sent headers.
     NoHeaders,
     /// The chains of the peers have less work than the minimum.
     LittleWork,
-    /// The only peers that have the next block's chain keep its last blocks alone.
+    /// All peers with the chain of the next block keep only its last blocks.
     PeersPruned {
         /// The lowest block that one of them has.
         lowest: Height,
-        /// The block that is needed.
+        /// The next block.
         needed: Height,
     },
-    /// The only peers have less than this node knows of, and its tip is old.
+    /// All peers are behind this node's headers, and its tip is old.
     PeersBehind {
-        /// The best height of them.
+        /// Their best height.
         best: Height,
         /// Height of the best header.
         known: Height,
     },
-    /// A block was asked for and has not come.
+    /// A requested block has not arrived.
     WaitingForBlock(BlockWait),
-    /// Headers are downloaded, and no block is to be connected.
+    /// Headers are downloaded, and there is no block to connect.
     Headers {
-        /// How far they are.
+        /// Height of the headers.
         height: Height,
     },
-    /// Blocks are connected; what limits that is not measured yet.
+    /// Blocks are connected; the limit is not measured yet.
     Blocks,
-    /// Peers are slower than this machine.
+    /// Peers limit the speed.
     NetworkBound,
-    /// The processors limit the work.
+    /// The processors limit the speed.
     CpuBound,
-    /// The disk limits the work.
+    /// The disk limits the speed.
     DiskBound,
-    /// The coins of a snapshot become tables.
+    /// The coins of a snapshot are written into tables.
     LoadingSnapshot(Loading),
-    /// The tip is there, and the blocks below a snapshot are validated.
+    /// The tip is reached, and the blocks below a snapshot are validated.
     ValidatingPast {
         /// Height of the last validated block.
         height: Height,
@@ -128,28 +130,28 @@ pub enum SessionState {
     WaitingForNewerBlocks {
         /// Height of the last connected block.
         height: Height,
-        /// Age of it in seconds.
+        /// Its age in seconds.
         age_s: u64,
     },
 }
 
-/// How far a snapshot is loaded.
+/// Progress of loading a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Loading {
-    /// Bytes of the file that became tables.
+    /// Bytes of the file whose coins are in tables.
     pub bytes: u64,
-    /// Bytes of the file; none where its end is not known before it comes.
+    /// Bytes of the file; `None` if its length is unknown.
     pub bytes_end: Option<u64>,
-    /// Seconds that the rest takes at the speed so far.
+    /// Estimated seconds left at the speed so far.
     pub seconds_left: Option<u64>,
 }
 
 /// Why blocks are not downloaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pause {
-    /// By the call, or the signal.
+    /// Paused by the RPC call, or the signal.
     Call,
-    /// `--download-hours`: from this hour on they are again.
+    /// `--download-hours`: the hour at which the download resumes.
     Hours {
         /// The hour, local time.
         from: u8,
@@ -161,32 +163,32 @@ pub enum Pause {
     },
 }
 
-/// A chain with more work than the connected one, and the mark that shuts it out.
+/// A chain with more work than the connected one, and the mark that excludes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShutOut {
     /// The lowest marked block.
     pub hash: BlockHash,
     /// Its height.
     pub height: Height,
-    /// Known blocks from it to the end of the chain.
+    /// Number of known blocks from it to the end of the chain.
     pub blocks: u32,
 }
 
-/// A block that was asked for.
+/// A requested block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockWait {
     /// Its height.
     pub height: Height,
-    /// The peer that was asked last; none where no connected peer gives it.
+    /// The peer of the last request; `None` if no connected peer delivers it.
     pub peer: Option<String>,
-    /// How long it is waited for.
+    /// Waiting time so far.
     pub seconds: u64,
 }
 
-/// What the work waits for while blocks are connected.
+/// The bottleneck while blocks are connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
-    /// Workers work.
+    /// Workers are busy.
     Processor,
     /// Workers wait for memory that is being written, or for files.
     Disk,
@@ -205,7 +207,7 @@ impl Limit {
     }
 }
 
-/// Where in its life the program is.
+/// Phase of the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Stage {
     /// The data directory is being opened.
@@ -215,14 +217,14 @@ pub enum Stage {
     Working,
     /// It serves a data directory without peers.
     AtRest,
-    /// It was told to stop.
+    /// A stop was requested.
     Stopping,
 }
 
-/// All that the state is made of, at one moment. Whoever drives the work fills it in.
+/// All facts from which the state is computed, at one moment. The job fills them in.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SessionFacts {
-    /// Where in its life the program is.
+    /// Phase of the program.
     pub stage: Stage,
     /// Height of the last connected block.
     pub height: Height,
@@ -234,74 +236,74 @@ pub struct SessionFacts {
     pub headers: Height,
     /// `--stopatheight`.
     pub stop_height: Option<Height>,
-    /// Whether work waits for space on the disk.
+    /// Whether work waits for disk space.
     pub is_disk_full: bool,
-    /// Why blocks are not downloaded.
+    /// Why the block download is paused.
     pub pause: Option<Pause>,
-    /// A better chain that a mark shuts out.
+    /// A better chain that a mark excludes.
     pub shut_out: Option<ShutOut>,
-    /// The block of `--assumevalid`, where it is not on the best header chain.
+    /// The block of `--assumevalid`, if it is not on the best header chain.
     pub assumed_elsewhere: Option<AssumedElsewhere>,
     /// A better chain that begins below the pruned blocks.
     pub pruned_fork: Option<PrunedFork>,
-    /// What limits the work, once measured.
+    /// What limits the speed, once measured.
     pub limit: Option<Limit>,
-    /// The lowest missing block that was asked for.
+    /// The lowest missing block that was requested.
     pub block_wait: Option<BlockWait>,
-    /// How far a snapshot is loaded, while that goes on.
+    /// Progress of loading a snapshot, while that continues.
     pub loading: Option<Loading>,
-    /// Height of the validated blocks below a snapshot, and of the snapshot, while that goes on.
+    /// Height of the validated blocks below a snapshot, and of the snapshot, while that continues.
     pub past: Option<(Height, Height)>,
-    /// The network; none for a job without one.
+    /// Facts about the network; `None` for a job without one.
     pub network: Option<NetworkFacts>,
 }
 
-/// What is known of the network.
+/// Facts about the network.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NetworkFacts {
     /// `setnetworkactive false`.
     pub is_off: bool,
-    /// Whether no connection is made (`--connect 0`).
+    /// Whether no outbound connections are made (`--connect 0`).
     pub makes_none: bool,
     /// Whether peers may connect.
     pub listens: bool,
-    /// Peers whose handshake is done.
+    /// Number of peers with a completed handshake.
     pub peers: u32,
-    /// How long the first of the present peers has been there, in seconds.
+    /// Seconds since the oldest current connection began.
     pub peers_for_s: u64,
-    /// Failed connections since a peer was there last.
+    /// Failed connections since the last peer was connected.
     pub failures: DialFailures,
-    /// Whether a present peer, or an earlier one, has told headers.
+    /// Whether any peer, current or earlier, has sent headers.
     pub has_headers: bool,
-    /// Whether all peers that told their chains have less work than the minimum.
+    /// Whether all peers that sent headers have less work than the minimum.
     pub has_little_work: bool,
-    /// Height up to which headers of unknown work were looked at.
+    /// Height up to which headers of unknown work were checked.
     pub presync: Option<Height>,
-    /// Whether the headers of the peers are all there.
+    /// Whether all headers of the peers are known.
     pub headers_done: bool,
-    /// The greatest height that a present peer has told.
+    /// The greatest height that a current peer announced.
     pub best_height: Option<Height>,
-    /// Where no present peer has the next block, because all keep the last blocks alone: the lowest block that one has.
+    /// If no current peer has the next block, because all keep only the last blocks: the lowest block that one has.
     pub pruned_below: Option<Height>,
 }
 
-/// Connections that could not be made, by cause.
+/// Failed connections, by cause.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DialFailures {
-    /// The proxy, and why: no connection goes past it.
+    /// The proxy, and its error: every connection uses it.
     pub proxy: Option<(String, String)>,
-    /// The system knows no way to an address.
+    /// The system has no route to an address.
     pub is_unreachable: bool,
-    /// A name without an address.
+    /// A name that cannot be resolved.
     pub name: Option<String>,
-    /// An address that did not answer, or refused, and why.
+    /// An address that did not answer, or refused, and the error.
     pub address: Option<(String, String)>,
     /// Whether there is a proxy that is not used for that address.
     pub is_past_proxy: bool,
 }
 
 impl SessionFacts {
-    /// What a person must know of the chain, as far as it holds.
+    /// The alerts about the chain.
     pub(crate) fn alerts(&self) -> [(AlertKind, Option<Message>); 3] {
         [
             (AlertKind::ChainShutOut, self.shut_out.map(|shut_out| shut_out.message())),
@@ -310,12 +312,12 @@ impl SessionFacts {
         ]
     }
 
-    /// Height where the work ends, as far as is known.
+    /// Height at which the work ends, if known.
     fn end(&self) -> Height {
         self.headers.min(self.stop_height.unwrap_or(Height::MAX))
     }
 
-    /// Whether blocks are missing that are known.
+    /// Whether known blocks are missing.
     fn lacks_blocks(&self) -> bool {
         self.height < self.end()
     }
@@ -323,7 +325,7 @@ impl SessionFacts {
 
 /// The state that follows from the facts.
 ///
-/// The order is that of causes: what is further up hides what is further down, because nothing below it can happen before.
+/// The order is that of causes: an earlier one hides later ones, because those cannot happen before it is resolved.
 pub fn state_of(facts: &SessionFacts) -> SessionState {
     match facts.stage {
         Stage::Stopping => return SessionState::Stopping,
@@ -345,7 +347,7 @@ pub fn state_of(facts: &SessionFacts) -> SessionState {
     facts.network.as_ref().and_then(|network| of_network(facts, network)).unwrap_or_else(|| of_work(facts))
 }
 
-/// No more blocks are wanted, whatever peers have.
+/// States that need no more blocks, whatever peers have.
 fn at_an_end(facts: &SessionFacts) -> Option<SessionState> {
     if facts.lacks_blocks() {
         return None;
@@ -356,7 +358,7 @@ fn at_an_end(facts: &SessionFacts) -> Option<SessionState> {
     facts.shut_out.map(SessionState::ChainShutOut)
 }
 
-/// What is wrong with the network.
+/// Problems of the network.
 fn of_network(facts: &SessionFacts, network: &NetworkFacts) -> Option<SessionState> {
     if network.is_off {
         return Some(SessionState::NetworkOff);
@@ -399,7 +401,7 @@ fn without_peers(network: &NetworkFacts) -> SessionState {
     }
 }
 
-/// What is done, where nothing is wrong with the network.
+/// The activity, if the network has no problem.
 fn of_work(facts: &SessionFacts) -> SessionState {
     let height = facts.height;
     if facts.lacks_blocks() {

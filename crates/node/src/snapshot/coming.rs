@@ -1,4 +1,5 @@
-//! A chainstate made of a snapshot that comes as a stream: its bytes become tables as they come, and no file holds a copy.
+//! A chainstate made from a snapshot that arrives as a stream: its bytes become tables as they arrive, without a copy
+//! in a file.
 //!
 //! ```text
 //! ffwd/snapshot_coming:  version u8 = 1 | header of the snapshot 51 | hash wanted 32 | bytes of the file u64 LE (0: not known)
@@ -6,9 +7,10 @@
 //! mark:                  offset u64 LE | coins u64 LE | coins left of the last txid u64 LE
 //! ```
 //!
-//! The tables in `ffwd/chainstate_coming/` grow by commits that lie behind each other. Both marks of a commit are written
-//! before it, so that a stop anywhere leaves tables of one of them. Whoever goes on reads the coins back, and hashes them: what
-//! counts is what the tables hold, not what was once read. A stream that cannot seek begins anew each time.
+//! The tables in `ffwd/chainstate_coming/` grow by commits of ascending keys. Both marks of a commit are written before
+//! it, so that a crash at any time leaves the tables at one of them. A resumed load reads the coins back from the
+//! tables and hashes them: only the tables count, not earlier reads. A stream that cannot seek starts from the
+//! beginning each time.
 
 use super::stream::{Got, READ_PATIENCE, SnapshotStream, StreamedSnapshot};
 use crate::fault::{Fault, Message};
@@ -27,40 +29,41 @@ use store::chainstate::Chainstate;
 use store::private_files::PrivateDir;
 use store::{Host, Layout};
 
-/// Private file of how far it came.
+/// Private file with the progress.
 const COMING: &str = "snapshot_coming";
 const VERSION: u8 = 1;
 const MARK_BYTES: usize = 24;
 const CHECKSUM_BYTES: usize = 4;
 const COMING_BYTES: usize = 1 + HEADER_BYTES + 32 + 8 + 2 * MARK_BYTES + CHECKSUM_BYTES;
-/// Bytes that are read at a time.
+/// Bytes per read.
 const PIECE_BYTES: usize = 128 << 10;
-/// Pieces between the thread that reads and the one that writes.
+/// Pieces between the reading and the writing thread.
 const PIECES_AHEAD: usize = 8;
-/// A commit is due after this share of the file, within these bounds, and after this time: what a kill may cost.
+/// Divisor: a commit is due after this share of the file, within these bounds, and after this time. A kill loses at
+/// most that.
 const COMMIT_SHARE: u64 = 64;
 const COMMIT_BYTES_MIN: u64 = 256 << 10;
 const COMMIT_BYTES_MAX: u64 = 128 << 20;
 const COMMIT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What is to be loaded.
+/// The snapshot to load.
 pub(super) struct Wanted<'a> {
     pub(super) host: &'a Host,
     pub(super) layout: &'a Layout,
     pub(super) given: &'a StreamedSnapshot,
     /// Height of the base block.
     pub(super) height: Height,
-    /// The hash that its coins must have.
+    /// The required hash of its coins.
     pub(super) hash: Hash256,
-    /// Of the parts of the sync that are over, for the displays.
+    /// Counters of the earlier parts of the sync, for the displays.
     pub(super) stats: &'a Snapshot,
 }
 
-/// How a try ended.
+/// How an attempt ended.
 enum Ended {
-    /// The set is whole, and the wanted one.
+    /// The set is complete, and has the required hash.
     Whole,
-    /// The bytes are not those of the set that is wanted.
+    /// The bytes are not those of the required set.
     Wrong {
         /// Why.
         why: String,
@@ -69,11 +72,11 @@ enum Ended {
     },
 }
 
-/// Removes what came of a snapshot that is not wanted any more.
+/// Removes the data of a snapshot that is no longer needed.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// An I/O error.
 pub(crate) fn forget(private: &PrivateDir, disk: &dyn disk::Disk, layout: &Layout) -> Result<(), store::Fault> {
     private.remove(COMING)?;
     store::chainstate::forget_coming(disk, layout)
@@ -83,8 +86,8 @@ pub(crate) fn forget(private: &PrivateDir, disk: &dyn disk::Disk, layout: &Layou
 ///
 /// # Errors
 ///
-/// No more bytes come, or a stop on demand: what came is kept where the stream can go on from it. The bytes are another set's:
-/// nothing is kept. What the system says.
+/// The stream ended early, or the user stopped it: received data is kept if the stream can seek. The bytes are those of
+/// another set: nothing is kept. An I/O error.
 pub(super) fn fill_coming(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
     let base = wanted.given.header.base;
     reporter.note(format!(
@@ -144,13 +147,13 @@ impl Wanted<'_> {
         Ok(forget(&self.private(), &*self.host.disk, self.layout)?)
     }
 
-    /// What a file of this snapshot says that came so far, before its marks.
+    /// The part of the progress file before its marks.
     fn head(&self) -> Vec<u8> {
         let bytes = self.given.stream.lock().bytes().unwrap_or(0);
         [&[VERSION][..], &self.given.header.encode(), &self.hash.0, &bytes.to_le_bytes()].concat()
     }
 
-    /// The marks of what came of this snapshot before, if anything did.
+    /// The marks of an earlier run of this snapshot, if any.
     fn kept(&self) -> Vec<CoinsMark> {
         let head = self.head();
         let kept = self.private().read(COMING, COMING_BYTES).ok().flatten().unwrap_or_default();
@@ -178,13 +181,13 @@ fn decode_mark(bytes: &[u8]) -> CoinsMark {
     CoinsMark { offset: number(0), count: number(8), left_in_group: number(16) }
 }
 
-/// Where the coins are read, and what they add up to so far.
+/// The state of reading: the position, and the totals of the coins so far.
 struct Reading {
     parser: CoinsParser,
     sha: Sha256,
     hashed: HashedCoins,
     last: Option<CoinKey>,
-    /// What was read and not parsed.
+    /// Bytes that are read but not parsed.
     buffer: Vec<u8>,
 }
 
@@ -204,11 +207,11 @@ impl Reading {
         self.hashed.ready().clear();
     }
 
-    /// Parses what is there, as far as it goes; whether all coins are read.
+    /// Parses the buffered bytes as far as possible; returns whether all coins are read.
     ///
     /// # Errors
     ///
-    /// The bytes are no coins, or coins in another order: why.
+    /// The bytes are not coins, or the coins are in another order: the reason.
     fn parse(&mut self, batch: &mut Batch, is_last: bool) -> Result<bool, String> {
         let mut at = 0;
         let is_end = loop {
@@ -249,7 +252,7 @@ impl Reading {
     }
 }
 
-/// Coins on their way to the tables; `mark` says that they are committed with it, and is the place behind them.
+/// Coins for the tables. If `mark` is set, they are committed with it; it is the position after them.
 struct Piece {
     batch: Batch,
     mark: Option<CoinsMark>,
@@ -290,7 +293,7 @@ fn try_fill(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<Ended, Fault
     Ok(Ended::Whole)
 }
 
-/// What the tables hold of this snapshot; `None` where that is nothing, or nothing to go on from.
+/// Resumes from the tables of an earlier run; `None` without usable ones.
 fn go_on(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<Option<Reading>, Fault> {
     let dir = wanted.layout.coming_snapshot_dir();
     let marks = wanted.kept();
@@ -318,7 +321,7 @@ fn go_on(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<Option<Reading>
     Ok(Some(reading))
 }
 
-/// Reads and hashes the coins in the tables; how many there are comes second.
+/// Reads and hashes the coins in the tables; the second result is their number.
 fn read_back(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(Reading, u64), Fault> {
     let coins = Chainstate::open_read_only(wanted.host, &wanted.layout.coming_snapshot_dir())?;
     let mut records = coins.view().coins()?;
@@ -343,7 +346,8 @@ fn stopped() -> Fault {
     Fault::refused("stopped while the snapshot came", "The same command goes on from what came")
 }
 
-/// Reads to the end of the file; what was wrong with its bytes. What was read so far is committed whatever ends it.
+/// Reads to the end of the file; returns what was wrong with its bytes. However it ends, the coins read so far are
+/// committed.
 fn read_coins(
     wanted: &Wanted<'_>,
     reading: &mut Reading,
@@ -392,7 +396,7 @@ fn say_notes(stream: &mut dyn SnapshotStream, reporter: &Reporter<'_>) {
     stream.notes().into_iter().for_each(|note| reporter.note(format!("[snapshot] {note}")));
 }
 
-/// Writes tables, and commits them where a piece says so. `mark` is what the tables hold already.
+/// Writes tables, and commits them when a piece has a mark. `mark` is that of the existing tables.
 fn write_pieces(
     wanted: &Wanted<'_>,
     head: &[u8],
@@ -418,7 +422,7 @@ fn write_pieces(
     Ok(())
 }
 
-/// How fast it comes, and when a commit is due.
+/// Download speed, and when a commit is due.
 struct Pace {
     begun: Instant,
     offset_begun: u64,

@@ -1,8 +1,8 @@
 //! `coins dump`: the file that Core's dumptxoutset writes, of the UTXO set at the tip or at an earlier block.
 //!
-//! The data directory is only read. What an earlier block needs lies beside the file while it is made, and the file bears
-//! its name when it is whole and durable, never before.
-//! Source: Bitcoin Core b88bffe, rpc/blockchain.cpp, `dumptxoutset`.
+//! The data directory is only read. For an earlier block, temporary files with the changes are next to the file while
+//! it is written. The file gets its name only when it is complete and durable. Source: Bitcoin Core b88bffe,
+//! rpc/blockchain.cpp, `dumptxoutset`.
 
 use crate::chain::tree::NodeId;
 use crate::datadir::lock::{self, Locked};
@@ -30,13 +30,13 @@ use store::chainstate::{self, Chainstate, CoinsView};
 use store::index::{BlockTreeDb, IndexEntry, LoadedIndex};
 use store::undofiles::UndoFiles;
 
-/// Bytes that are read at a time to hash the file.
+/// Bytes per read when the file is hashed.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Time between two looks at whether somebody reads a pipe.
+/// Time between two checks whether a pipe has a reader.
 const READER_PAUSE: Duration = Duration::from_millis(20);
 
-/// What helps where blocks that are to be rolled back are pruned.
+/// Advice if blocks that are to be rolled back are pruned.
 const PRUNED_ADVICE: &str = "Name a block above the pruned range, or use a data directory that has all blocks";
 
 fn not_written(why: std::io::Error) -> Fault {
@@ -47,26 +47,26 @@ fn not_written(why: std::io::Error) -> Fault {
     )
 }
 
-/// The block whose set is wanted.
+/// The block whose set is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DumpTarget {
-    /// The one that the set stands at.
+    /// The set's current block.
     Tip,
-    /// Of its chain the block at this height.
+    /// The block of its chain at this height.
     Height(Height),
-    /// Of its chain this block.
+    /// This block of its chain.
     Hash(BlockHash),
 }
 
-/// Where the file goes.
+/// Destination of the file.
 pub enum DumpOut<'w> {
-    /// To a new file of this name.
+    /// A new file with this name.
     File(PathBuf),
-    /// Into a pipe, by way of this.
+    /// A pipe, through this writer.
     Stream(&'w mut (dyn Write + Send)),
 }
 
-/// What was written: names are dumptxoutset's.
+/// Result of a dump; names are dumptxoutset's.
 #[derive(Clone, Debug)]
 pub struct DumpReport {
     /// Coins in the file.
@@ -79,7 +79,7 @@ pub struct DumpReport {
     pub path: Option<PathBuf>,
     /// `hash_serialized_3` of the set.
     pub txoutset_hash: Hash256,
-    /// Transactions up to and with the block.
+    /// Number of transactions up to and including the block.
     pub nchaintx: u64,
     /// SHA-256 of the file.
     pub sha256: [u8; 32],
@@ -89,11 +89,11 @@ pub struct DumpReport {
     pub seconds: f64,
 }
 
-/// Opens a data directory that is read alone, others kept out where that is possible, and reads its block index.
+/// Opens a data directory for reading, with other programs locked out if possible, and reads its block index.
 ///
 /// # Errors
 ///
-/// It has no coins, is in use, is damaged; what the system says.
+/// It has no coins, is in use, or is damaged; an I/O error.
 pub(super) fn begin<'e>(
     options: &'e Options,
     events: Events<'e>,
@@ -115,8 +115,8 @@ pub(super) fn begin<'e>(
 ///
 /// # Errors
 ///
-/// There is no such block, its set cannot be made any more, the file exists or cannot be written, damage, or what the
-/// system says.
+/// There is no such block, its set can no longer be built, the file exists or cannot be written, damage, or an I/O
+/// error.
 pub fn dump(options: &Options, target: DumpTarget, out: DumpOut<'_>, events: Events<'_>) -> Result<DumpReport, Fault> {
     let out = match out {
         DumpOut::File(path) => DumpOut::File(new_file(&*options.disk, &path)?),
@@ -148,8 +148,8 @@ pub fn dump(options: &Options, target: DumpTarget, out: DumpOut<'_>, events: Eve
     })
 }
 
-/// The same from a job that works: of the block `target`, which is `tip` or an ancestor of it; `view` has the coins of `tip`,
-/// and `nchaintx` transactions are known up to the target.
+/// As [`dump`], within a running job. `target` is `tip` or an ancestor of it; `view` has the coins of `tip`, and
+/// `nchaintx` is the number of transactions up to the target.
 ///
 /// # Errors
 ///
@@ -209,7 +209,7 @@ pub fn dump_live(
     })
 }
 
-/// A named pipe, once somebody reads it.
+/// Opens a named pipe; waits until it has a reader.
 fn reader_of(disk: &Arc<dyn Disk>, path: &Path, stop: &AtomicBool) -> Result<Box<dyn Write + Send>, Fault> {
     loop {
         let opened = disk.open_pipe_to_write(path).map_err(|why| {
@@ -224,7 +224,8 @@ fn reader_of(disk: &Arc<dyn Disk>, path: &Path, stop: &AtomicBool) -> Result<Box
     }
 }
 
-/// Transactions of the chain up to a height. What lies below a snapshot that is not validated is not known by itself.
+/// Number of transactions of the chain up to a height. Up to a base block that Core knows, its constant is used: below a
+/// snapshot that is not validated, blocks are not counted yet.
 fn transactions(options: &Options, chain: &[&IndexEntry], height: Height) -> u64 {
     let up_to = &chain[..=height.to_usize()];
     let known = options.params.assumeutxo.iter().rev().find(|known| {
@@ -242,11 +243,11 @@ pub(super) fn with_end(path: &Path, end: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The absolute path of a file that is not there.
+/// The absolute path of a file that does not exist yet.
 ///
 /// # Errors
 ///
-/// It is there; what the system says.
+/// It exists; an I/O error.
 pub(super) fn new_file(disk: &dyn Disk, path: &Path) -> Result<PathBuf, Fault> {
     let path = std::path::absolute(path)
         .map_err(|why| Fault::system(format!("{}: {why}", path.display()), "Name a file that can be made", why))?;
@@ -257,7 +258,7 @@ pub(super) fn new_file(disk: &dyn Disk, path: &Path) -> Result<PathBuf, Fault> {
     Ok(path)
 }
 
-/// The set that is dumped, or rolled back.
+/// The set to dump or to roll back.
 pub(super) struct Set {
     pub(super) view: CoinsView,
     tip: Height,
@@ -265,12 +266,12 @@ pub(super) struct Set {
 }
 
 impl Set {
-    /// The chainstate that has the wanted block, and its chain by height. Of two, while a snapshot is not validated, the one
-    /// from the snapshot where that reaches.
+    /// Opens the chainstate that has the requested block, and its chain by height. If there are two, because a snapshot
+    /// is not validated, the one from the snapshot is used when it has the block.
     ///
     /// # Errors
     ///
-    /// There is no such block on the chain; damage; what the system says.
+    /// There is no such block on the chain; damage; an I/O error.
     pub(super) fn find<'i>(
         locked: &Locked,
         loaded: &'i LoadedIndex,
@@ -328,7 +329,7 @@ impl Set {
     ///
     /// # Errors
     ///
-    /// Blocks or undo data that are missing or damaged; no room for what differs.
+    /// Blocks or undo data that are missing or damaged; no space for the changes.
     pub(super) fn roll_back(
         &self,
         locked: &Locked,
@@ -364,11 +365,11 @@ impl Set {
     }
 }
 
-/// The coins of a chainstate, and the chain up to the block that they stand at.
+/// The coins of a chainstate, and the chain up to their best block.
 ///
 /// # Errors
 ///
-/// The chainstate is missing, or does not belong to the index; what the system says.
+/// The chainstate is missing, or does not match the index; an I/O error.
 pub(super) fn opened<'i>(
     locked: &Locked,
     loaded: &'i LoadedIndex,
@@ -395,7 +396,7 @@ pub(super) fn opened<'i>(
     Ok((coins.view(), chain))
 }
 
-/// Coins of one share, as they go into the file and into the hash.
+/// Coins of one share, encoded for the file and for the hash.
 #[derive(Default)]
 struct Piece {
     coins: u64,
@@ -403,7 +404,7 @@ struct Piece {
     hashed: Vec<u8>,
 }
 
-/// What was written.
+/// Figures of the written file.
 struct Written {
     coins: u64,
     hash: Hash256,
@@ -412,23 +413,23 @@ struct Written {
     path: Option<PathBuf>,
 }
 
-/// Where the coins come from.
+/// Source of the coins.
 pub(super) struct Source {
     pub(super) view: CoinsView,
     pub(super) rolled_back: Option<RolledBack>,
 }
 
 impl Source {
-    /// How the set is divided.
+    /// The shares of the set.
     pub(super) fn shares(&self) -> Shares {
         Shares::of(self.view.table_bytes())
     }
 
-    /// Gives each coin of a share to `each`, in the order of their keys.
+    /// Passes each coin of a share to `each`, in the order of their keys.
     ///
     /// # Errors
     ///
-    /// Damaged tables; what the system or `each` says.
+    /// Damaged tables; an I/O error; errors of `each`.
     pub(super) fn coins(
         &self,
         share: usize,
@@ -458,7 +459,7 @@ impl Source {
         Ok(Piece { body: groups.take(), hashed: hashed.take(), ..piece })
     }
 
-    /// Gives the bytes behind the header to `put`; says how many coins they are, and their hash.
+    /// Passes the bytes after the header to `put`; returns the number of coins, and their hash.
     fn write_body(&self, par: usize, mut put: impl FnMut(&[u8]) -> Result<(), Fault>) -> Result<(u64, Hash256), Fault> {
         let mut coins = 0;
         let mut sha = Sha256::new();
@@ -475,8 +476,8 @@ impl Source {
         Ok((coins, hashed::finish(sha)))
     }
 
-    /// The count stands first and is known last: it is put in at the end, and then the file is read once more for its hash,
-    /// which costs less than counting the coins of all tables.
+    /// The count is at the beginning but known last. It is filled in at the end, and then the file is read once more
+    /// for its hash, which costs less than counting the coins of all tables first.
     fn write_file(
         &self,
         disk: &Arc<dyn Disk>,
@@ -541,7 +542,7 @@ fn hash_file(file: &dyn DiskFile, bytes: u64) -> Result<[u8; 32], Fault> {
     Ok(sha.finalize())
 }
 
-/// A file that is not whole; removed where it does not become so.
+/// An unfinished file; removed on drop unless it is finished.
 pub(super) struct Unfinished {
     disk: Arc<dyn Disk>,
     pub(super) file: Arc<dyn DiskFile>,
@@ -549,11 +550,11 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Makes it, in the place of what a run left that was killed.
+    /// Creates it; replaces one that a killed run left.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(super) fn create(disk: &Arc<dyn Disk>, path: &Path) -> Result<Unfinished, Fault> {
         if disk.metadata(path).map_err(store::Fault::from)?.is_some() {
             disk.remove_file(path).map_err(store::Fault::from)?;
@@ -565,11 +566,11 @@ impl Unfinished {
         Ok(Unfinished { disk: disk.clone(), file, is_finished: false })
     }
 
-    /// Gives it its name, which no file may have got meanwhile.
+    /// Renames it to its final name, which must not exist.
     ///
     /// # Errors
     ///
-    /// Such a file; what the system says.
+    /// The name exists; an I/O error.
     pub(super) fn finish(mut self, path: &Path) -> Result<(), Fault> {
         new_file(&*self.disk, path)?;
         self.disk.rename(self.file.path(), path).map_err(store::Fault::from)?;

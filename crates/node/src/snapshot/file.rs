@@ -1,4 +1,4 @@
-//! A snapshot file, read from front to back in pieces.
+//! A snapshot file, read sequentially in pieces.
 
 use crate::fault::Fault;
 use consensus::{Chain, Params};
@@ -10,10 +10,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes read at a time.
+/// Bytes per read.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
 
-/// What helps where a file is no snapshot, or a damaged one.
+/// Advice if a file is damaged or not a snapshot.
 pub(super) const NO_SNAPSHOT: &str = "Compare the file's SHA-256 with that of its source, and copy it again";
 
 /// An open snapshot file.
@@ -21,16 +21,16 @@ pub(super) const NO_SNAPSHOT: &str = "Compare the file's SHA-256 with that of it
 pub(crate) struct SnapshotFile {
     file: Arc<dyn DiskFile>,
     bytes: u64,
-    /// What stands before the coins.
+    /// The header before the coins.
     pub(crate) header: SnapshotHeader,
 }
 
-/// Why a file is not read as a snapshot.
+/// Why a file cannot be read as a snapshot.
 #[derive(Debug)]
 pub(crate) enum NoSnapshot {
-    /// It cannot be opened: where, and what the system says.
+    /// It cannot be opened: the path, and the I/O error.
     Unopened(String, io::Error),
-    /// It does not begin as a snapshot does.
+    /// It does not begin with a snapshot's header.
     Metadata(String),
 }
 
@@ -43,21 +43,21 @@ impl From<NoSnapshot> for Fault {
     }
 }
 
-/// Core's words before the reason.
+/// The reason, after Core's words.
 pub(super) fn unparsable(why: &str) -> String {
     format!("Unable to parse metadata: {why}")
 }
 
-/// The network of a magic.
+/// The network with these magic bytes.
 pub(crate) fn network_of(magic: [u8; 4]) -> Option<Chain> {
     Chain::ALL.into_iter().find(|chain| Params::new(*chain).magic == magic)
 }
 
-/// Says no to a snapshot of another network; `name` is what it is called.
+/// Refuses a snapshot of another network; `name` is the snapshot's name in the message.
 ///
 /// # Errors
 ///
-/// Whose it is.
+/// The snapshot's network.
 pub(super) fn check_network(header: &SnapshotHeader, params: &Params, name: &dyn fmt::Display) -> Result<(), Fault> {
     let advice = "Name the snapshot's network with --chain, or a snapshot of this one";
     metadata_of(header, params, name).map_err(|why| Fault::refused(unparsable(&why), advice))
@@ -86,8 +86,8 @@ impl SnapshotFile {
     ///
     /// # Errors
     ///
-    /// It is missing, or no snapshot; what the system says. A directory, device or pipe can be opened, says Core, and is no
-    /// snapshot.
+    /// It is missing, or not a snapshot; an I/O error. A directory, device or pipe can be opened, as in Core, but is
+    /// not a snapshot.
     pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<SnapshotFile, NoSnapshot> {
         let no_metadata = |why: &dyn fmt::Display| NoSnapshot::Metadata(format!("{why} ({})", path.display()));
         let file = disk.open(path).map_err(|why| match why.source.kind() {
@@ -104,26 +104,26 @@ impl SnapshotFile {
         Ok(SnapshotFile { file, bytes, header })
     }
 
-    /// Says no to a file of another network.
+    /// Refuses a file of another network.
     ///
     /// # Errors
     ///
-    /// Whose it is.
+    /// The file's network.
     pub(crate) fn check_network(&self, params: &Params) -> Result<(), Fault> {
         check_network(&self.header, params, &self.file.path().display())
     }
 
-    /// The same; the reason alone.
+    /// As [`SnapshotFile::check_network`], with only the reason.
     pub(crate) fn metadata_of(&self, params: &Params) -> Result<(), String> {
         metadata_of(&self.header, params, &self.file.path().display())
     }
 
-    /// Its length.
+    /// Its length in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Its coins, from the first one on. `failed` stands before the reason where it proves not to be whole.
+    /// Its coins, from the first one on. `failed` is the text before the reason if the file is incomplete.
     pub(crate) fn coins(&self, height_max: Height, failed: &'static str) -> CoinsReader<'_> {
         let parser = CoinsParser::new(&self.header, height_max);
         CoinsReader { file: self, parser, buffer: Vec::new(), read: HEADER_BYTES as u64, failed }
@@ -135,19 +135,19 @@ impl SnapshotFile {
 pub(crate) struct CoinsReader<'f> {
     file: &'f SnapshotFile,
     parser: CoinsParser,
-    /// What was read and not parsed.
+    /// Bytes that are read but not parsed.
     buffer: Vec<u8>,
-    /// Offset behind it in the file.
+    /// Offset after the buffer in the file.
     read: u64,
     failed: &'static str,
 }
 
 impl CoinsReader<'_> {
-    /// Reads about a MiB, and gives its coins to `each`; says whether there may be more.
+    /// Reads about a MiB, and passes its coins to `each`; returns whether there may be more.
     ///
     /// # Errors
     ///
-    /// The file is not what its header promises: where, in Core's words; what the system says; what `each` says.
+    /// The file does not match its header: the offset and reason, in Core's words; an I/O error; errors of `each`.
     pub(crate) fn piece(
         &mut self,
         mut each: impl FnMut(&SnapshotCoin<'_>) -> Result<(), Fault>,

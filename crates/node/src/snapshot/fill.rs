@@ -1,7 +1,9 @@
-//! A chainstate made of a snapshot file: coins become tables as they come, and count once their hash is right.
+//! A chainstate made from a snapshot file: coins become tables as they are read, and become active once their hash is
+//! right.
 //!
-//! One thread reads, checks and hashes; one writes tables; one syncs those that are whole. Nothing grows with the set.
-//! A file whose coins are not in the order of the tables, which Core does not write but reads, is sorted piece by piece.
+//! One thread reads, checks and hashes; one writes tables; one syncs complete tables. Memory does not grow with the
+//! set. A file whose coins are not in the order of the tables, which Core does not write but accepts, is sorted piece
+//! by piece.
 
 use crate::fault::{Fault, Message};
 use crate::pipeline::stats::Snapshot;
@@ -23,22 +25,22 @@ use store::Host;
 use store::Layout;
 use store::chainstate::{Chainstate, CoinsCommit, CoinsPart};
 
-/// What stands before the reason where a file is refused, as in Core.
+/// Text before the reason when a file is refused, as in Core.
 pub(super) const FAILED: &str = "Unable to load UTXO snapshot: Population failed: ";
-/// Batches between the thread that reads and the one that writes.
+/// Batches between the reading and the writing thread.
 const BATCHES_AHEAD: usize = 4;
-/// Coins of a file in no order, sorted in memory at a time.
+/// Maximum bytes of coins that are sorted in memory at a time, for an unsorted file.
 const SORTED_BYTES_MAX: usize = 64 << 20;
-/// Bytes of a table's record beside the coin: its key.
+/// Bytes of a table's record in addition to the coin: its key.
 const KEY_BYTES: u64 = 34;
 /// Coins between two lines of the log, as in Core.
 const TOLD_COINS: u64 = 1_000_000;
-/// Between two looks for tables that can be synced.
+/// Time between two checks for tables that can be synced.
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
-/// What stays free beside the tables.
+/// Space that stays free in addition to the tables.
 const SPARE_BYTES: u64 = 50 << 20;
 
-/// What is to be loaded.
+/// The snapshot to load.
 pub(super) struct Wanted<'a> {
     pub(super) host: &'a Host,
     pub(super) layout: &'a Layout,
@@ -46,18 +48,18 @@ pub(super) struct Wanted<'a> {
     pub(super) path: &'a Path,
     /// Height of the base block.
     pub(super) height: Height,
-    /// The hash that its coins must have.
+    /// The required hash of its coins.
     pub(super) hash: Hash256,
     pub(super) par: usize,
-    /// Of the parts of the sync that are over, for the displays.
+    /// Counters of the earlier parts of the sync, for the displays.
     pub(super) stats: &'a Snapshot,
 }
 
-/// Coins on their way to the tables: keys and stored bytes, one after the other.
+/// Coins for the tables: keys and stored bytes, concatenated.
 #[derive(Default)]
 pub(super) struct Batch {
     bytes: Vec<u8>,
-    /// Ends of key and coin.
+    /// End offsets of key and coin.
     ends: Vec<(u32, u32)>,
 }
 
@@ -81,11 +83,11 @@ impl Batch {
     }
 }
 
-/// Makes the chainstate; gives its directory, closed and durable, with the best block and a best block alone.
+/// Makes the chainstate; its directory is closed and durable, with its best block set and no unfinished flush.
 ///
 /// # Errors
 ///
-/// The file is not whole, or its hash is another; a stop on demand; no space, or what the system says. Nothing is left.
+/// The file is incomplete, or has another hash; the user stopped it; no space, or an I/O error. Nothing is left.
 pub(super) fn fill(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
     look_at_room(wanted.host, wanted.layout, wanted.file.bytes(), reporter)?;
     let done = reporter.with_room(|| try_fill(wanted, reporter));
@@ -119,7 +121,7 @@ fn table_bytes(wanted: &Wanted<'_>) -> u64 {
     wanted.file.bytes() + KEY_BYTES * wanted.file.header.coins.min(wanted.file.bytes() / 5)
 }
 
-/// Warns where the tables of a snapshot of `bytes` bytes would not fit; a disk that fills is waited for in any case.
+/// Warns if the tables of a snapshot of `bytes` bytes would not fit. On a full disk the load waits in any case.
 pub(super) fn look_at_room(host: &Host, layout: &Layout, bytes: u64, reporter: &Reporter<'_>) -> Result<(), Fault> {
     let free = host.disk.free_space_bytes(layout.net_dir()).map_err(store::Fault::from)?;
     // Keys are written once a table block in full: what they share is left out.
@@ -152,7 +154,7 @@ fn check_stop(reporter: &Reporter<'_>) -> Result<(), Fault> {
     }
 }
 
-/// One commit of all coins; `None` where they are not in order, and then nothing is committed.
+/// One commit of all coins; `None` if they are not in order, and then nothing is committed.
 fn fill_sorted(wanted: &Wanted<'_>, coins: &Chainstate, reporter: &Reporter<'_>) -> Result<Option<()>, Fault> {
     let base = wanted.file.header.base;
     let count = wanted.file.header.coins.min(wanted.file.bytes() / 5);
@@ -166,7 +168,7 @@ fn fill_sorted(wanted: &Wanted<'_>, coins: &Chainstate, reporter: &Reporter<'_>)
         let done = &done;
         let writing = threads::spawn(scope, "coins.write", move || write_batches(commit, receiver))?;
         let syncing = threads::spawn(scope, "coins.sync", move || sync_tables(commit, done));
-        // What was sent is written before its fault is seen.
+        // Batches that were sent are written before this fault is returned.
         let read = read_sorted(wanted, batches, reporter);
         let written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         done.store(true, Relaxed);
@@ -203,7 +205,7 @@ fn sync_tables(commit: &CoinsCommit, done: &AtomicBool) -> Result<(), store::Fau
     Ok(())
 }
 
-/// The hash of all coins; `None` where they are not in order.
+/// The hash of all coins; `None` if they are not in order.
 fn read_sorted(
     wanted: &Wanted<'_>,
     batches: SyncSender<Batch>,
@@ -253,7 +255,7 @@ pub(super) fn tell(reporter: &Reporter<'_>, before: u64, now: u64, all: u64) {
     }
 }
 
-/// Sorted pieces, a commit each; then the hash of what the tables hold, as Core computes it.
+/// Sorted pieces, one commit each; then the hash of the tables' coins, as Core computes it.
 fn fill_unsorted(wanted: &Wanted<'_>, coins: &Chainstate, reporter: &Reporter<'_>) -> Result<(), Fault> {
     reporter.note("The coins of the snapshot are not in the order that Core writes: they are sorted first");
     let base = wanted.file.header.base;

@@ -1,4 +1,4 @@
-//! A snapshot that somebody gave: a file, or a stream.
+//! A snapshot from the user: a file, or a stream.
 
 use super::file::SnapshotFile;
 use super::stream::{SharedStream, StreamedSnapshot};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// An open snapshot of this network.
 #[derive(Debug)]
 pub(crate) enum Given {
-    /// A file, and its absolute name.
+    /// A file, and its absolute path.
     File(SnapshotFile, PathBuf),
     /// A stream.
     Stream(StreamedSnapshot),
@@ -21,7 +21,7 @@ impl Given {
     ///
     /// # Errors
     ///
-    /// It is missing, no snapshot, or another network's; what the system says.
+    /// It is missing, not a snapshot, or of another network; an I/O error.
     pub(crate) fn file(options: &Options, path: &Path) -> Result<Given, Fault> {
         let file = SnapshotFile::open(&*options.disk, path)?;
         file.check_network(&options.params)?;
@@ -38,7 +38,7 @@ impl Given {
         StreamedSnapshot::open(options, stream).map(Given::Stream)
     }
 
-    /// What stands before the coins.
+    /// The header before the coins.
     pub(crate) fn header(&self) -> &SnapshotHeader {
         match self {
             Given::File(file, _) => &file.header,
@@ -46,7 +46,7 @@ impl Given {
         }
     }
 
-    /// What it is called, for people.
+    /// Its name for messages.
     pub(crate) fn name(&self) -> String {
         match self {
             Given::File(_, path) => path.display().to_string(),

@@ -1,8 +1,8 @@
-//! `coins load`: a second chainstate from a snapshot, as Core's loadtxoutset lays it out.
+//! `coins load`: a second chainstate from a snapshot, in the layout of Core's loadtxoutset.
 //!
-//! The tables are written aside; the index, then the directory's name make it count. A stop before that leaves the data
-//! directory as it was.
-//! Source: Bitcoin Core b88bffe, `ChainstateManager::ActivateSnapshot`, `PopulateAndValidateSnapshot`.
+//! The tables are written to a temporary directory; the index, then renaming the directory make them active. An
+//! interruption before that leaves the data directory unchanged. Source: Bitcoin Core b88bffe,
+//! `ChainstateManager::ActivateSnapshot`, `PopulateAndValidateSnapshot`.
 
 use super::coming::{self, fill_coming};
 use super::fill::{Wanted, fill};
@@ -23,14 +23,14 @@ use primitives::{BlockHash, Hash256, Height};
 use std::path::{Path, PathBuf};
 use store::private_files::PrivateDir;
 
-/// Private file with the base block of a loaded snapshot and the hash of its coins: what the past is compared with where
-/// Core knows no hash.
+/// Private file with the base block of a loaded snapshot and the hash of its coins, with which the validated history is
+/// compared if Core knows no hash.
 pub(super) const TRUSTED: &str = "snapshot";
 
 const MORE_THAN_ONCE: &str = "Can't activate a snapshot-based chainstate more than once";
 const NO_MORE_WORK: &str = "Population failed: Work does not exceed active chainstate";
 
-/// What was loaded: names are loadtxoutset's.
+/// Result of a load; names are loadtxoutset's.
 #[derive(Clone, Debug)]
 pub struct LoadReport {
     /// Coins in the snapshot.
@@ -39,38 +39,38 @@ pub struct LoadReport {
     pub tip_hash: BlockHash,
     /// Its height.
     pub base_height: Height,
-    /// The file, absolute.
+    /// Absolute path of the file.
     pub path: PathBuf,
     /// `hash_serialized_3` of the coins.
     pub txoutset_hash: Hash256,
-    /// Core knows this hash; else the user gave it.
+    /// Whether Core knows this hash; otherwise the user gave it.
     pub is_known: bool,
     /// Seconds.
     pub seconds: f64,
 }
 
-/// The set that Core knows of a block.
+/// Core's assumeutxo data for a base block.
 pub(crate) fn known(params: &Params, base: &BlockHash) -> Option<AssumeUtxo> {
     params.assumeutxo.iter().find(|known| known.block_hash == *base).copied()
 }
 
-/// What the user vouched for, of a snapshot with this base block.
+/// The hash that the user trusts for a snapshot with this base block.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// An I/O error.
 pub(crate) fn trusted(private: &PrivateDir, base: &BlockHash) -> Result<Option<Hash256>, Fault> {
     let Some(bytes) = private.read(TRUSTED, 64)? else { return Ok(None) };
     let is_of = bytes.len() == 64 && bytes[..32] == base.as_bytes()[..];
     Ok(is_of.then(|| Hash256(*bytes[32..].first_chunk().expect("32 of 64 bytes"))))
 }
 
-/// Loads a snapshot beside the chainstate. `users_hash` is the `hash_serialized_3` that the user vouches for where Core
-/// knows none of the base block.
+/// Loads a snapshot as a second chainstate. `users_hash` is the `hash_serialized_3` that the user trusts, if Core has
+/// no hash for the base block.
 ///
 /// # Errors
 ///
-/// Core's refusals, with Core's words: nothing is loaded then, and nothing changed. What the system says.
+/// Core's refusals, in Core's words: then nothing is loaded, and nothing changed. An I/O error.
 pub fn load(
     options: &Options,
     path: &Path,
@@ -85,8 +85,8 @@ pub fn load(
     load_into(&existing.datadir, existing.tip, &given, users_hash, &Snapshot::default())
 }
 
-/// The same into a data directory that is open, with its chain at `tip`: its coins stay those that were there, until the
-/// directory is opened anew or [`DataDir::with_other_coins`] takes the loaded ones. `stats` are of the work before, for the
+/// As [`load`], into an open data directory with its chain at `tip`. It keeps its coins until it is opened again or
+/// [`DataDir::with_other_coins`] switches to the loaded ones. `stats` are the counters of earlier work, for the
 /// displays.
 ///
 /// # Errors
@@ -146,7 +146,7 @@ pub(crate) fn load_into(
     Ok(LoadReport { coins_loaded, tip_hash, base_height, path, txoutset_hash, is_known, seconds })
 }
 
-/// Core's words about a snapshot that is not loaded.
+/// Core's words for a snapshot that is not loaded.
 fn refusal(why: &str, name: &dyn std::fmt::Display) -> String {
     format!("Unable to load UTXO snapshot: {why}. ({name})")
 }
@@ -160,8 +160,8 @@ fn not_recognized(params: &Params, base: &BlockHash) -> String {
     )
 }
 
-/// Looks whether a running sync can load a snapshot, before it leaves its work and its peers for that. Core's checks, in its
-/// order, but for those that read the coins.
+/// Checks whether a running sync can load a snapshot, before it stops its work and disconnects its peers. Core's
+/// checks, in its order, except those that read the coins.
 ///
 /// # Errors
 ///
@@ -193,7 +193,7 @@ pub fn check_snapshot(live: &Live, mempool: &Mempool, path: &Path) -> Result<(),
     Ok(())
 }
 
-/// The base block among the headers, if it is on the best chain of them.
+/// The base block, if it is on the best header chain.
 fn base_node(tree: &Tree, base: &BlockHash) -> Result<NodeId, String> {
     let Some(node) = tree.find(base) else {
         return Err(format!(
@@ -214,12 +214,12 @@ fn base_node(tree: &Tree, base: &BlockHash) -> Result<NodeId, String> {
     Ok(node)
 }
 
-/// Whether a block has more work than the tip. Between equals the one that is connected came first.
+/// Whether a block has more work than the tip. Of two equal ones the connected one wins.
 fn is_above(tree: &Tree, tip: NodeId, base: NodeId) -> bool {
     tree.work(base) > tree.work(tip)
 }
 
-/// Makes the filled directory count.
+/// Makes the filled directory active.
 fn install(datadir: &DataDir<'_>, dir: &Path, node: NodeId, base: BlockHash, hash: Hash256) -> Result<(), Fault> {
     let private = PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
     let memory = [*base.as_bytes(), hash.0].concat();

@@ -1,4 +1,4 @@
-//! `coins info FILE` and `coins diff A B`: snapshot files, read from front to back.
+//! `coins info FILE` and `coins diff A B`: snapshot files, read sequentially.
 
 use crate::fault::Fault;
 use crate::snapshot::file::{CoinsReader, SnapshotFile, network_of};
@@ -11,23 +11,24 @@ use primitives::{BlockHash, CoinKey, Height, OutPoint};
 use std::collections::VecDeque;
 use std::path::Path;
 
-/// What stands before the reason where a file is not whole.
+/// Text before the reason if a file is incomplete.
 const FAILED: &str = "";
 
-/// What is in a snapshot file.
+/// Contents of a snapshot file.
 #[derive(Clone, Debug)]
 pub struct FileInfo {
-    /// The network; none where the magic is that of a custom one.
+    /// The network; `None` if the magic is that of a custom one.
     pub chain: Option<Chain>,
-    /// Its coins. The height is the base block's where Core knows it, else that of the highest coin.
+    /// Its coins. The height is the base block's if Core knows it, otherwise that of the highest coin.
     pub set: SetInfo,
     /// Length in bytes.
     pub bytes: u64,
-    /// Core knows a set of this base block, and whether it is this one; without a hash of it `None`.
+    /// Whether the set is the one that Core knows of this base block; `None` if it has no such set, or no
+    /// hash was computed.
     pub is_known: Option<bool>,
 }
 
-/// The greatest height that a coin of a file can have: its base block's, where that is known.
+/// Maximum height of a coin in a file: its base block's, if that is known.
 pub(super) fn height_max(file: &SnapshotFile) -> (Height, Option<consensus::params::AssumeUtxo>) {
     let params = network_of(file.header.network).map(Params::new);
     let known =
@@ -39,7 +40,7 @@ pub(super) fn height_max(file: &SnapshotFile) -> (Height, Option<consensus::para
 ///
 /// # Errors
 ///
-/// No snapshot, one that is damaged: where; or what the system says.
+/// Not a snapshot; damage, with its offset; or an I/O error.
 pub fn file_info(disk: &dyn Disk, path: &Path, hash: SetHash, kernels: Kernels) -> Result<FileInfo, Fault> {
     let file = SnapshotFile::open(disk, path)?;
     let (height_max, known) = height_max(&file);
@@ -71,11 +72,11 @@ pub fn file_info(disk: &dyn Disk, path: &Path, hash: SetHash, kernels: Kernels) 
     Ok(FileInfo { chain: network_of(file.header.network), bytes: file.bytes(), set, is_known })
 }
 
-/// Says no to a coin that does not stand behind the one before.
+/// Refuses a coin whose key does not follow the one before.
 ///
 /// # Errors
 ///
-/// Which one, and where.
+/// The coin, and its offset.
 pub(super) fn in_order(
     last: &mut Option<CoinKey>,
     outpoint: &OutPoint,
@@ -99,30 +100,30 @@ pub(super) fn in_order(
 /// How two snapshots differ in one coin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Difference {
-    /// It is in the first alone.
+    /// Only in the first.
     First,
-    /// It is in the second alone.
+    /// Only in the second.
     Second,
-    /// It is in both, and not the same.
+    /// In both, with different contents.
     Changed,
 }
 
-/// How two snapshots differ.
+/// Differences of two snapshots.
 #[derive(Clone, Debug, Default)]
 pub struct DiffReport {
-    /// Base block of the first, and its coins.
+    /// Base block of the first, and its number of coins.
     pub first: (BlockHash, u64),
-    /// The same of the second.
+    /// Base block of the second, and its number of coins.
     pub second: (BlockHash, u64),
-    /// Coins in the first alone.
+    /// Coins that are only in the first.
     pub only_first: u64,
-    /// Coins in the second alone.
+    /// Coins that are only in the second.
     pub only_second: u64,
     /// Coins that are in both and differ.
     pub changed: u64,
 }
 
-/// A file's coins one by one.
+/// Iterates over a file's coins.
 struct Coins<'f> {
     reader: CoinsReader<'f>,
     path: &'f Path,
@@ -158,11 +159,11 @@ impl<'f> Coins<'f> {
     }
 }
 
-/// Names the coins in which two snapshots differ, in order of their keys.
+/// Passes the coins in which two snapshots differ to `differs`, in the order of their keys.
 ///
 /// # Errors
 ///
-/// As [`file_info`]; two networks; what `differs` says.
+/// As [`file_info`]; two networks; errors of `differs`.
 pub fn diff(
     disk: &dyn Disk,
     first: &Path,

@@ -1,7 +1,7 @@
 //! `hints make`: which outputs of each block are unspent at the tip, as a file of BIP 456.
 //!
-//! Each block is read once, and its outputs are looked up in one sorted batch; nothing grows with the set or the chain.
-//! Absent on purpose: a sync that uses such a file (`session`).
+//! Each block is read once, and its outputs are looked up in one sorted batch; memory does not grow with the set or the
+//! chain. Absent on purpose: a sync that uses such a file (`session`).
 
 use super::dump::{Unfinished, begin, new_file, opened, with_end};
 use crate::fault::Fault;
@@ -17,19 +17,19 @@ use std::path::{Path, PathBuf};
 use store::chainstate::CoinsView;
 use store::index::IndexEntry;
 
-/// Blocks that a thread works on at a time.
+/// Blocks that a thread takes at a time.
 const BLOCKS_PER_SHARE: usize = 16;
 
-/// What was written.
+/// Result of the command.
 #[derive(Clone, Debug)]
 pub struct HintsReport {
-    /// The file, absolute.
+    /// Absolute path of the file.
     pub path: PathBuf,
     /// Height of the last block.
     pub height: Height,
     /// Its hash.
     pub best: BlockHash,
-    /// Outputs that are unspent.
+    /// Number of unspent outputs.
     pub unspent: u64,
     /// Length of the file in bytes.
     pub bytes: u64,
@@ -37,12 +37,12 @@ pub struct HintsReport {
     pub seconds: f64,
 }
 
-/// Writes the hints of the chain that the coins stand at the end of; of two chainstates, while a snapshot is not
-/// validated, those of the validated one.
+/// Writes the hints of the chain up to the coins' best block. If there are two chainstates, because a snapshot is not
+/// validated, the validated one is used.
 ///
 /// # Errors
 ///
-/// The file exists or cannot be written, blocks are pruned, damage, or what the system says.
+/// The file exists or cannot be written, blocks are pruned, damage, or an I/O error.
 pub fn make_hints(options: &Options, path: &Path, events: Events<'_>) -> Result<HintsReport, Fault> {
     let path = new_file(&*options.disk, path)?;
     let (locked, reporter, loaded) = begin(options, events)?;
@@ -79,7 +79,7 @@ pub fn make_hints(options: &Options, path: &Path, events: Events<'_>) -> Result<
     Ok(HintsReport { path, height: tip.height, best: tip.hash, unspent, bytes, seconds: reporter.seconds() })
 }
 
-/// The indices of a block's outputs that are in the set.
+/// The indices of a block's outputs that are unspent.
 fn unspent_of(view: &CoinsView, entry: &IndexEntry, bytes: &[u8]) -> Result<Vec<u32>, Fault> {
     let damaged = |what: &str| {
         let IndexEntry { hash, height, .. } = entry;

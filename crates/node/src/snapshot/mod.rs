@@ -1,4 +1,4 @@
-//! UTXO sets that come from elsewhere: snapshots are written, loaded, looked into and compared; `hints` makes one of hints.
+//! UTXO sets from elsewhere: writes, loads, inspects and compares snapshots; `hints` builds a set with hints.
 //!
 //! Absent on purpose: the formats (`primitives::snapshot`, `primitives::hints`), the directory of a loaded snapshot
 //! (`store::chainstate`).
@@ -25,5 +25,5 @@ pub use make_hints::{HintsReport, make_hints};
 pub use parts::{CoinParts, CoinsOf, coins_in_parts};
 pub use stream::{Got, SharedStream, SnapshotStream};
 
-/// What helps where a snapshot is not loaded.
+/// Advice if a snapshot is not loaded.
 const LOAD_ADVICE: &str = "Nothing was changed: give the snapshot that this reason asks for, or sync without one";

@@ -1,11 +1,11 @@
-//! A UTXO set in parts, which threads read side by side, for programs that make something else of it than a snapshot.
+//! A UTXO set in parts that threads read in parallel, for programs that convert it to something other than a snapshot.
 //!
-//! The set is that of a block (of the chainstate, or rolled back from it), or that of a snapshot file. Coins come in the order
-//! of the bytes of their txids, and those of one transaction by their numbers: not as tables and snapshots have them, which is
-//! the order of VARINT bytes.
+//! The set is that of a block (of the chainstate, or rolled back from it), or that of a snapshot file. Coins come in
+//! the order of the bytes of their txids, and those of one transaction by output index; tables and snapshots order the
+//! latter by VARINT bytes instead.
 //!
-//! A chainstate is read by any number of threads. A file is parsed by one thread at a time, part after part: only what is made
-//! of its coins is made side by side.
+//! A chainstate is read by any number of threads. A file is parsed by one thread at a time, part after part: only the
+//! callers' work on its coins runs in parallel.
 
 use super::dump::{self, DumpTarget, Set, Source};
 use super::file::{CoinsReader, PIECE_BYTES, SnapshotFile, network_of};
@@ -22,25 +22,26 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Condvar, Mutex};
 
-/// Numbers below are one byte of VARINT: their order is that of the numbers.
+/// Output indexes below this are one VARINT byte: their byte order is the numeric order.
 const IN_ORDER: u32 = 128;
 
-/// Bytes of coins of one transaction that wait for their order: more than a block of 4,000,000 units of weight has outputs for.
+/// Maximum bytes of coins of one transaction that wait to be sorted: more than the outputs of a block of 4,000,000
+/// weight units.
 const GROUP_BYTES_MAX: usize = 4_000_000;
 
-/// What stands before the reason where a file is not whole.
+/// Text before the reason if a file is incomplete.
 const FAILED: &str = "";
 
-/// Which set is wanted.
+/// The set to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CoinsOf<'a> {
-    /// That of a block of the data directory's chain.
+    /// The set of a block on the data directory's chain.
     Block(DumpTarget),
-    /// That of a snapshot file.
+    /// The set of a snapshot file.
     File {
         /// The file.
         path: &'a Path,
-        /// The network that it must be of; `None`: that of its header.
+        /// The required network; `None`: the one in its header.
         chain: Option<Chain>,
     },
 }
@@ -49,7 +50,7 @@ pub enum CoinsOf<'a> {
 pub struct CoinParts<'f> {
     /// The block of the set.
     pub base: BlockHash,
-    /// Its height; `None` where only the file names the block.
+    /// Its height; `None` if only the file names the block.
     pub height: Option<Height>,
     /// The network.
     pub chain: Chain,
@@ -62,13 +63,13 @@ enum Coins<'f> {
     File { path: &'f Path, state: Mutex<FileState<'f>>, changed: Condvar, pieces_per_part: usize },
 }
 
-/// Opens a set, divided into parts of about `part_bytes` of tables or file, and gives it to `work`. Where the set is to be rolled
-/// back, what differs lies in files beside `beside` meanwhile.
+/// Opens a set, divided into parts of about `part_bytes` of tables or file, and passes it to `work`. If the set must be
+/// rolled back, the changes are in temporary files whose names begin with `beside`.
 ///
 /// # Errors
 ///
-/// There is no such block or file, its set cannot be made any more, the file is of another network; damage, what the system
-/// says, or what `work` says.
+/// There is no such block or file, its set can no longer be built, the file is of another network; damage, an I/O
+/// error, or errors of `work`.
 pub fn coins_in_parts<R>(
     options: &Options,
     of: CoinsOf<'_>,
@@ -115,16 +116,16 @@ pub fn coins_in_parts<R>(
 }
 
 impl CoinParts<'_> {
-    /// How many parts there are.
+    /// Number of parts.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Gives each coin of a part to `each`, in order. Every part must be asked for once, lower ones first.
+    /// Passes each coin of a part to `each`, in order. Every part must be requested once, lower ones first.
     ///
     /// # Errors
     ///
-    /// Damage, what the system or `each` says.
+    /// Damage, an I/O error, or errors of `each`.
     pub fn coins(
         &self,
         part: usize,
@@ -148,7 +149,7 @@ impl CoinParts<'_> {
                     while state.next != part {
                         state = wait(changed, state);
                     }
-                    // Whatever comes of it: the next part must not wait for ever.
+                    // Even after an error: the next part must not wait indefinitely.
                     state.next += 1;
                     changed.notify_all();
                     state.read(path, *pieces_per_part, part + 1 == self.count)?
@@ -168,17 +169,17 @@ impl CoinParts<'_> {
 /// The coins of a part of a file.
 #[derive(Default)]
 struct Read {
-    /// Each coin, and where its bytes end in `bytes`.
+    /// Each coin, and the end of its bytes in `bytes`.
     coins: Vec<(OutPoint, usize)>,
     bytes: Vec<u8>,
 }
 
-/// How far a file is read.
+/// Progress of reading a file.
 struct FileState<'f> {
     reader: CoinsReader<'f>,
-    /// The part that is to be read.
+    /// The next part to read.
     next: usize,
-    /// The file's end was read, or a fault ended it.
+    /// Whether the end of the file was read, or a fault ended it.
     has_ended: bool,
     last: Option<CoinKey>,
     /// Coins of a transaction of which more may follow.
@@ -219,17 +220,17 @@ impl FileState<'_> {
     }
 }
 
-/// Puts the coins of each transaction in the order of their numbers.
+/// Sorts the coins of each transaction by output index.
 #[derive(Default)]
 struct ByNumber {
     txid: Option<Txid>,
-    /// Coins that wait for the last one of their transaction: number, and their bytes in `bytes`.
+    /// Coins that wait for the last one of their transaction: output index, and their bytes in `bytes`.
     group: Vec<(u32, Range<usize>)>,
     bytes: Vec<u8>,
 }
 
 impl ByNumber {
-    /// Takes a coin; coins come in the order of their keys.
+    /// Adds a coin; coins must come in the order of their keys.
     fn push(
         &mut self,
         outpoint: &OutPoint,
@@ -257,7 +258,7 @@ impl ByNumber {
         Ok(())
     }
 
-    /// No coin of the last transaction follows.
+    /// Passes on the coins of the last transaction.
     fn close(&mut self, each: &mut impl FnMut(&OutPoint, &[u8]) -> Result<(), Fault>) -> Result<(), Fault> {
         self.group.sort_by_key(|(vout, _)| *vout);
         if let Some(txid) = self.txid.take() {

@@ -1,8 +1,8 @@
-//! The UTXO set of an earlier block: what undo data says of the blocks above it, merged into the set as it lies there.
+//! The UTXO set of an earlier block: the current set merged with changes from undo data of the blocks above.
 //!
-//! Nothing is looked up. From the tip down, the last word on a coin is that of the lowest block that touches it; the first
-//! one says what must be there at the tip, and that is compared, so that undo data of another chain is not taken for this
-//! one's. Changes are kept in memory up to a budget, then in sorted runs beside the file that is made.
+//! Nothing is looked up. Blocks are undone from the tip down. The lowest block that touches a coin determines its state
+//! at the target; the highest one determines which coin must exist at the tip. That is compared, so that undo data of
+//! another chain is detected. Changes are kept in memory up to a budget, then in sorted runs next to the output file.
 //! Source: Bitcoin Core b88bffe, `CreateRolledBackUTXOSnapshot`, `Chainstate::DisconnectBlock`.
 
 use super::runs::{Change, Merge, Runs};
@@ -18,10 +18,10 @@ use store::Host;
 use store::IndexEntry;
 use store::chainstate::{CoinsIter, CoinsView};
 
-/// Bytes of a change in memory, about, without its coin.
+/// Approximate bytes of a change in memory, without its coin.
 const CHANGE_BYTES: usize = 96;
 
-/// What differs between the tip and the target.
+/// Differences between the tip and the target.
 pub(crate) struct Rollback {
     changes: HashMap<CoinKey, Change>,
     bytes: usize,
@@ -31,17 +31,18 @@ pub(crate) struct Rollback {
 }
 
 impl Rollback {
-    /// Nothing yet. Runs are kept in files whose names begin with `stem`, where `bytes_max` in memory do not suffice.
+    /// No differences yet. If `bytes_max` in memory do not suffice, runs are kept in files whose names begin with
+    /// `stem`.
     pub(crate) fn new(host: Host, stem: &Path, shares: Shares, bytes_max: usize) -> Rollback {
         let Host { disk, kernels, .. } = host;
         Rollback { changes: HashMap::new(), bytes: 0, bytes_max, runs: Runs::new(disk, stem, shares), kernels }
     }
 
-    /// Takes a block back; blocks come from the tip down.
+    /// Undoes a block; blocks must come from the tip down.
     ///
     /// # Errors
     ///
-    /// Block or undo data that is damaged, or is not this block's; no space for a run.
+    /// Block or undo data that is damaged, or does not belong to this block; no space for a run.
     pub(crate) fn disconnect(&mut self, entry: &IndexEntry, bytes: &[u8], undo: &[u8]) -> Result<(), Fault> {
         let damaged = |what: &str| {
             let IndexEntry { hash, height, .. } = entry;
@@ -84,7 +85,7 @@ impl Rollback {
         }
     }
 
-    /// All blocks were taken back.
+    /// Ends after the last block was undone.
     ///
     /// # Errors
     ///
@@ -95,17 +96,17 @@ impl Rollback {
     }
 }
 
-/// What differs, ready to be read.
+/// The differences, ready to be read.
 pub(crate) struct RolledBack {
     runs: Runs,
 }
 
 impl RolledBack {
-    /// Gives each coin that a share of the set has at the target to `each`, in order of their keys.
+    /// Passes each coin that a share of the set has at the target to `each`, in the order of their keys.
     ///
     /// # Errors
     ///
-    /// The set is not the one that the blocks left; damaged tables; what the system or `each` says.
+    /// The set is not the one that the blocks left; damaged tables; an I/O error; errors of `each`.
     pub(crate) fn coins(
         &self,
         view: &CoinsView,

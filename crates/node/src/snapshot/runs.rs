@@ -1,4 +1,4 @@
-//! Sorted runs of changes in files beside each other, and their merge: an external sort.
+//! Sorted runs of changes in temporary files, and their merge: an external sort.
 //!
 //! ```text
 //! record:  key length u8 | key | tip u32 LE | bytes of the coin u32 LE | coin
@@ -6,7 +6,7 @@
 //! coin:    none = absent at the target
 //! ```
 //!
-//! The files are this program's alone, of one run of it; they are removed when it ends.
+//! The files are private to one run of this program, and removed when it ends.
 
 use crate::fault::Fault;
 use crate::threads::shares::Shares;
@@ -17,24 +17,24 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of a file that are read or written at a time.
+/// Bytes of a file per read or write.
 const PIECE_BYTES: usize = 64 << 10;
-/// At this number of runs they are merged into one, so that their readers take few MiB.
+/// At this number runs are merged into one, so that their readers use few MiB.
 const RUNS_MAX: usize = 32;
-/// Bytes before a coin, at most.
+/// Maximum bytes of a record before its coin.
 const RECORD_BYTES_MAX: usize = 1 + COIN_KEY_BYTES_MAX + 4 + 4;
 
-/// What becomes of one coin between the tip and the target.
+/// The states of one coin at the tip and at the target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Change {
-    /// Code of the coin that is there at the tip; `None` for none.
+    /// Code of the coin that exists at the tip; `None` if it does not exist.
     pub(super) tip: Option<u32>,
-    /// The stored coin at the target; `None` for none.
+    /// The stored coin at the target; `None` if it does not exist.
     pub(super) target: Option<Box<[u8]>>,
 }
 
 impl Change {
-    /// Of two changes of a coin: `self` is nearer to the tip.
+    /// Combines two changes of a coin: `self` is nearer to the tip.
     fn then(self, lower: Change) -> Change {
         Change { tip: self.tip, target: lower.target }
     }
@@ -44,7 +44,7 @@ impl Change {
 #[derive(Debug)]
 struct Run {
     file: Arc<dyn DiskFile>,
-    /// Where each share begins, and the end.
+    /// Start offset of each share, and the end.
     starts: Vec<u64>,
 }
 
@@ -65,7 +65,7 @@ impl Runs {
         Runs { disk, stem: stem.to_path_buf(), shares, runs: Vec::new(), next: 0 }
     }
 
-    /// How the set is divided.
+    /// The shares of the set.
     pub(super) fn shares(&self) -> Shares {
         self.shares
     }
@@ -74,7 +74,7 @@ impl Runs {
     ///
     /// # Errors
     ///
-    /// No space, or what the system says.
+    /// No space, or an I/O error.
     pub(super) fn spill(&mut self, changes: HashMap<CoinKey, Change>) -> Result<(), Fault> {
         let mut sorted: Vec<(CoinKey, Change)> = changes.into_iter().collect();
         sorted.sort_unstable_by_key(|(key, _)| *key);
@@ -100,11 +100,11 @@ impl Runs {
         Ok(())
     }
 
-    /// The changes of the shares from `first` to `last`, in order of their keys.
+    /// The changes of the shares from `first` to `last`, in the order of their keys.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(super) fn merge(&self, first: usize, last: usize) -> Result<Merge, Fault> {
         let readers = self.runs.iter().map(|run| RunReader::new(run, first, last)).collect::<Result<_, _>>()?;
         Ok(Merge { readers })
@@ -187,7 +187,7 @@ impl RunReader {
         Ok(reader)
     }
 
-    /// `count` bytes more, which are there: this program wrote them.
+    /// The next `count` bytes, which must exist: this program wrote them.
     fn bytes(&mut self, count: usize) -> Result<&[u8], Fault> {
         if self.buffer.len() - self.place < count {
             self.buffer.drain(..self.place);
@@ -227,17 +227,17 @@ impl RunReader {
     }
 }
 
-/// The changes of several runs as one.
+/// Merges the changes of several runs.
 pub(super) struct Merge {
     readers: Vec<RunReader>,
 }
 
 impl Merge {
-    /// The next change, in order of the keys; `None` behind the last.
+    /// The next change, in the order of the keys; `None` after the last.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(super) fn next(&mut self) -> Result<Option<(CoinKey, Change)>, Fault> {
         let heads = self.readers.iter().filter_map(|reader| reader.head.as_ref().map(|(key, _)| *key));
         let Some(key) = heads.min() else { return Ok(None) };

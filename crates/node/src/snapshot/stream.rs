@@ -1,6 +1,6 @@
-//! A snapshot that comes as a stream: from mirrors, standard input or a pipe. What the loader wants of one.
+//! A snapshot that arrives as a stream, from mirrors, standard input or a pipe: the interface that the loader needs.
 //!
-//! Absent on purpose: sockets and pipes, which the program has; what is done with the bytes (`coming`).
+//! Absent on purpose: sockets and pipes, which the program has; processing of the bytes (`coming`).
 
 use super::file::{NO_SNAPSHOT, check_network, unparsable};
 use crate::fault::{Fault, Message};
@@ -11,54 +11,54 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a read of a stream may wait, so that a stop on demand is heard.
+/// Timeout of a read, so that a stop request is seen.
 pub(super) const READ_PATIENCE: Duration = Duration::from_millis(200);
 
-/// What a read gives.
+/// Result of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Got {
-    /// So many bytes, at least one.
+    /// Number of bytes read, at least one.
     Bytes(usize),
-    /// None yet.
+    /// No bytes yet.
     Waiting,
     /// The file has ended.
     End,
 }
 
-/// Where the bytes of a snapshot come from, in order.
+/// A source of a snapshot's bytes, in order.
 pub trait SnapshotStream: Send {
-    /// What it is called: a URL, or "standard input".
+    /// Its name: a URL, or "standard input".
     fn name(&self) -> String;
 
-    /// Length of the file, once that is known.
+    /// Length of the file, if known.
     fn bytes(&self) -> Option<u64>;
 
-    /// Whether it can go on from any byte: then what was put into tables is kept when the program ends.
+    /// Whether it can continue from any byte: then the tables built so far are kept when the program ends.
     fn can_seek(&self) -> bool;
 
-    /// The next byte that is read is this one.
+    /// Sets the offset of the next byte to read.
     ///
     /// # Errors
     ///
-    /// It cannot be had.
+    /// The stream cannot continue there.
     fn seek(&mut self, offset: u64) -> Result<(), Message>;
 
-    /// Reads what comes within `patience`.
+    /// Reads the bytes that arrive within `patience`.
     ///
     /// # Errors
     ///
-    /// No more comes: why, of each mirror, and what to do.
+    /// No more bytes will arrive: the reason, for each mirror, and what to do.
     fn read(&mut self, out: &mut [u8], patience: Duration) -> Result<Got, Message>;
 
-    /// What happened meanwhile that a person may want to know: lines for the log.
+    /// Events since the last call: lines for the log.
     fn notes(&mut self) -> Vec<String>;
 
-    /// The bytes were not those of the set that was wanted. Says how it is tried again, from the first byte on; `None` where
-    /// that is useless.
+    /// Called if the bytes were not those of the required set. Returns a description of the next attempt, which starts
+    /// at the first byte; `None` if another attempt is useless.
     fn try_others(&mut self) -> Option<String>;
 }
 
-/// A stream in the options of a sync; clones are the same one.
+/// A stream in the options of a sync; clones share it.
 #[derive(Clone)]
 pub struct SharedStream(Arc<Mutex<dyn SnapshotStream>>);
 
@@ -74,7 +74,7 @@ impl SharedStream {
         SharedStream(Arc::new(Mutex::new(stream)))
     }
 
-    /// What it is called.
+    /// Its name.
     pub fn name(&self) -> String {
         self.lock().name()
     }
@@ -84,21 +84,21 @@ impl SharedStream {
     }
 }
 
-/// A stream of which the header was read.
+/// A stream whose header was read.
 #[derive(Debug)]
 pub(crate) struct StreamedSnapshot {
     pub(super) stream: SharedStream,
     pub(crate) header: SnapshotHeader,
-    /// What it is called.
+    /// Its name.
     pub(crate) name: String,
 }
 
 impl StreamedSnapshot {
-    /// Waits for the header, and looks whether it is one of this network.
+    /// Waits for the header, and checks whether it is of this network.
     ///
     /// # Errors
     ///
-    /// No bytes come, they are no snapshot's, or another network's; a stop on demand.
+    /// No bytes arrive, they are not a snapshot's, or another network's; the user stopped it.
     pub(crate) fn open(options: &Options, stream: &SharedStream) -> Result<StreamedSnapshot, Fault> {
         let mut source = stream.lock();
         let name = source.name();

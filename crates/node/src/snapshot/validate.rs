@@ -1,4 +1,4 @@
-//! The past of a snapshot: how far it is validated, and what becomes of the snapshot at its end.
+//! Validation of the history below a snapshot: its progress, and the result for the snapshot.
 //!
 //! Source: Bitcoin Core b88bffe, `ChainstateManager::MaybeValidateSnapshot`, `ValidatedSnapshotCleanup`.
 
@@ -19,13 +19,13 @@ use store::private_files::PrivateDir;
 pub(crate) struct Unvalidated {
     /// Its base block.
     pub(crate) base: BlockHash,
-    /// Height of that.
+    /// Height of the base block.
     pub(crate) height: Height,
-    /// Height up to which the past is validated.
+    /// Height up to which the history is validated.
     pub(crate) past: Height,
 }
 
-/// What is in the index, read only.
+/// Reads the block index without changing it.
 fn index(options: &Options, locked: &lock::Locked) -> Result<LoadedIndex, Fault> {
     if !BlockTreeDb::exists(&*locked.disk, &locked.layout)? {
         return Ok(LoadedIndex::default());
@@ -33,11 +33,11 @@ fn index(options: &Options, locked: &lock::Locked) -> Result<LoadedIndex, Fault>
     Ok(BlockTreeDb::open_read_only(&locked.host, &locked.layout)?.load(&lock::network(&options.params))?)
 }
 
-/// The snapshot in a data directory, after what was cut short is ended.
+/// The snapshot in a data directory, after interrupted work is completed.
 ///
 /// # Errors
 ///
-/// The directory cannot be used, index and coins do not belong together, or what the system says.
+/// The directory cannot be used, index and coins do not match, or an I/O error.
 pub(crate) fn state(options: &Options, events: Events<'_>) -> Result<Option<Unvalidated>, Fault> {
     if lock::is_unused(options)? {
         return Ok(None);
@@ -72,16 +72,17 @@ pub(crate) fn state(options: &Options, events: Events<'_>) -> Result<Option<Unva
 pub(crate) struct PastSet {
     /// The last connected block of that chain.
     pub(crate) tip: NodeId,
-    /// The hash of its coins; none where the chain does not go up to the snapshot.
+    /// The hash of its coins; `None` if the chain does not reach the snapshot.
     pub(crate) hash: Option<Hash256>,
 }
 
-/// The past has reached the base, or cannot: compares the hashes of the coins, and makes the data directory an ordinary one. The
-/// coins of both chains are committed, and no engine works on them; those of the past are closed.
+/// To be called when the history has reached the base, or cannot: compares the hashes of the coins, and leaves a data
+/// directory with one chainstate. The coins of both chains are committed, and no engine uses them; those of the history
+/// are closed.
 ///
 /// # Errors
 ///
-/// The snapshot was false: it is out of use, and the next sync goes on without. What the system says.
+/// The snapshot was wrong: it is disabled, and the next sync continues without it. An I/O error.
 pub(crate) fn validate<'e>(
     datadir: DataDir<'e>,
     past: PastSet,
@@ -128,7 +129,7 @@ pub(crate) fn validate<'e>(
     Ok(datadir)
 }
 
-/// The snapshot is false: no block above its base counts as connected, and its coins are moved away. The sync ends with this.
+/// Rejects the snapshot: no block above its base counts as connected, and its coins are moved away. The sync then ends.
 fn refuse(datadir: DataDir<'_>, past_tip: NodeId, why: &str) -> Fault {
     let height = datadir.headers().height(past_tip);
     let done = || -> Result<Option<std::path::PathBuf>, Fault> {

@@ -1,12 +1,13 @@
-//! How far a UTXO set made with hints is: a private file beside it, replaced whole after each run of coins.
+//! Progress of a UTXO set that is built with hints: a private file in the data directory, replaced after each run of
+//! coins.
 //!
 //! ```text
 //! SHA-256 of the hints 32 | hash of the last block 32 | keys of the sums 32 | created u128 LE | spent u128 LE | coins u64 LE
 //! | for each height from 1 on: transactions of its block u32 LE, 0 where the block is not done | SHA-256 of all before 32
 //! ```
 //!
-//! The coins of a block that is done here are in the tables. Tables may have coins of other blocks too, where the program
-//! was killed in between: those blocks are done again, and the same coins written again.
+//! The coins of a block that is done here are in the tables. If the program was killed between the two writes, tables
+//! have coins of other blocks too: those blocks are processed again, and the same coins written again.
 
 use super::sums::{SALT_BYTES, Salt, Sums};
 use kernels::sha256::sha256;
@@ -17,23 +18,23 @@ use store::private_files::PrivateDir;
 
 /// Name of the file.
 const NAME: &str = "hints";
-/// Its bytes but for the blocks'.
+/// Bytes of the file without those per block.
 const FIXED_BYTES: usize = 32 + 32 + SALT_BYTES + 16 + 16 + 8 + 32;
 
-/// How far the set is.
+/// Progress of the set.
 #[derive(Clone)]
 pub(crate) struct Checkpoint {
     /// SHA-256 of the hints.
     pub(crate) hints: [u8; 32],
-    /// The block that the set is to stand at.
+    /// The block at which the set will be complete.
     pub(crate) target: BlockHash,
-    /// Keys of the sums.
+    /// Secret keys of the sums.
     pub(crate) salt: Salt,
-    /// Sums of the blocks that are done.
+    /// Sums of the completed blocks.
     pub(crate) sums: Sums,
-    /// Coins of these blocks that survive.
+    /// Number of coins of these blocks that survive.
     pub(crate) coins: u64,
-    /// By height, from 1 on: transactions of the block; 0 where it is not done.
+    /// By height, from 1 on: transactions of the block; 0 if it is not done.
     pub(crate) transactions: Vec<u32>,
 }
 
@@ -43,7 +44,7 @@ impl Checkpoint {
         !self.transactions.contains(&0)
     }
 
-    /// Whether all blocks are done, and what was created and does not survive is what was spent.
+    /// Whether all blocks are done, and the outputs that do not survive are exactly those that were spent.
     pub(crate) fn is_good(&self) -> bool {
         self.is_complete() && self.sums.agree()
     }
@@ -83,16 +84,16 @@ impl Checkpoint {
     ///
     /// # Errors
     ///
-    /// No space, or what the system says.
+    /// No space, or an I/O error.
     pub(crate) fn write(&self, private: &PrivateDir) -> Result<(), Fault> {
         private.write(NAME, &self.encode())
     }
 
-    /// What the file says; `None` without one that is whole.
+    /// Reads the file; `None` if it does not exist or is incomplete.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn read(private: &PrivateDir) -> Result<Option<Checkpoint>, Fault> {
         let bytes = private.read(NAME, FIXED_BYTES + 4 * HEIGHT_MAX as usize)?;
         Ok(bytes.and_then(|bytes| Checkpoint::decode(&bytes)))
@@ -102,7 +103,7 @@ impl Checkpoint {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn remove(private: &PrivateDir) -> Result<(), Fault> {
         private.remove(NAME)
     }

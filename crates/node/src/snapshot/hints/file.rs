@@ -1,6 +1,6 @@
-//! A file of hints: read through once, then by height.
+//! A file of hints: read once from beginning to end, then by height.
 //!
-//! In memory is the place of one list in [`LISTS_PER_START`]; from there on lists are stepped over.
+//! Memory has the offset of one list in [`LISTS_PER_START`]; the lists after it are skipped.
 
 use crate::fault::Fault;
 use disk::{Disk, DiskFile};
@@ -10,17 +10,17 @@ use primitives::{DecodeError, Height, Reader};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes read at a time.
+/// Bytes per read.
 const PIECE_BYTES: usize = 1 << 20;
-/// Lists from one known place to the next.
+/// Lists from one stored offset to the next.
 const LISTS_PER_START: usize = 64;
 
-/// Hints that are whole: every list of them can be read.
+/// A complete file of hints: every list can be read.
 #[derive(Debug)]
 pub(crate) struct HintsFile {
     file: Arc<dyn DiskFile>,
     height: Height,
-    /// Where the first list of each [`LISTS_PER_START`] begins, and the end.
+    /// Offset of the first list of each [`LISTS_PER_START`], and of the end.
     starts: Vec<u64>,
     sha256: [u8; 32],
 }
@@ -30,7 +30,7 @@ impl HintsFile {
     ///
     /// # Errors
     ///
-    /// It is missing, no file of hints, cut, or damaged so that it shows: where; what the system says.
+    /// It is missing, not a file of hints, truncated, or detectably damaged: the offset; an I/O error.
     pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<HintsFile, Fault> {
         let advice = "Make the file again with ffwd hints make, copy it again, or sync without --hints";
         let refused =
@@ -85,7 +85,7 @@ impl HintsFile {
         }
     }
 
-    /// Height of the last block that it is about.
+    /// Height of the last block that it covers.
     pub(crate) fn height(&self) -> Height {
         self.height
     }
@@ -95,11 +95,11 @@ impl HintsFile {
         self.sha256
     }
 
-    /// The indices of the block at a height from 1 to [`HintsFile::height`], in rising order.
+    /// The indices of the block at a height from 1 to [`HintsFile::height`], in ascending order.
     ///
     /// # Errors
     ///
-    /// The file changed since it was opened; what the system says.
+    /// The file changed since it was opened; an I/O error.
     pub(crate) fn list(&self, height: Height) -> Result<Vec<u32>, Fault> {
         let place = height.to_usize() - 1;
         let start = self.starts[place / LISTS_PER_START];

@@ -1,8 +1,8 @@
-//! Hints of SwiftSync (BIP 456, BIP 457) at work: which outputs of a block they are about, a file of them, and the UTXO
-//! set that is made with one without looking a coin up.
+//! Using SwiftSync hints (BIP 456, BIP 457): which outputs of a block they cover, a file of them, and a UTXO set that
+//! is built with them without looking up coins.
 //!
-//! Absent on purpose: the format of a list (`primitives::hints`), where blocks come from and when hints are taken
-//! (`session`), the directory that is made (`store::chainstate`).
+//! Absent on purpose: the format of a list (`primitives::hints`), the source of blocks and the choice to use hints
+//! (`session`), the resulting directory (`store::chainstate`).
 
 pub(crate) mod checkpoint;
 pub(crate) mod file;
@@ -14,11 +14,11 @@ use consensus::bip30;
 use primitives::coin::is_unspendable;
 use primitives::{Amount, Block, BlockHash, Height, OutPoint, Txid};
 
-/// An output that hints count.
+/// An output that hints cover.
 pub(crate) struct Counted<'b> {
-    /// Its name.
+    /// Its outpoint.
     pub(crate) outpoint: OutPoint,
-    /// Of a coinbase.
+    /// Whether it is of a coinbase.
     pub(crate) coinbase: bool,
     /// Its amount.
     pub(crate) value: Amount,
@@ -26,8 +26,8 @@ pub(crate) struct Counted<'b> {
     pub(crate) script: &'b [u8],
 }
 
-/// The outputs of a block that hints count, in order: all but those that can never be spent, for their script or because
-/// another coinbase overwrote them (BIP-0030).
+/// The outputs of a block that hints cover, in order: all except those that can never be spent, because of their script
+/// or because another coinbase overwrote them (BIP-0030).
 pub(crate) fn counted_outputs<'b>(
     block: &'b Block<'b>,
     txids: &'b [Txid],

@@ -1,9 +1,10 @@
-//! The UTXO set of a block made with hints: blocks in any order, each once; no coin is looked up, none that dies is kept.
+//! Builds the UTXO set of a block with hints: blocks in any order, each once. No coin is looked up, and no spent one is
+//! stored.
 //!
-//! Coins that hints call unspent are kept until they are some MiB, then written as one sorted run; all other outputs, and
-//! all inputs, go into two sums that must agree at the end ([`super::sums`]).
-//! Locks: `turn` is held while a run is written, a full disk included, and no thread waits for it but to write the next
-//! one; `state` is taken below it, for moments.
+//! Outputs that are unspent by the hints are kept until they are some MiB, then written as one sorted run. All other
+//! outputs, and all inputs, go into two sums that must agree at the end ([`super::sums`]). Locks: `turn` is held while
+//! a run is written, even while the disk is full, and a thread waits for it only to write the next run; `state` is
+//! taken after it, briefly.
 
 use super::checkpoint::Checkpoint;
 use super::counted_outputs;
@@ -21,28 +22,28 @@ use store::Layout;
 use store::chainstate::{self, Chainstate, Rebuilt};
 use store::private_files::PrivateDir;
 
-/// How far a set is that is made with hints.
+/// Progress of a set that is built with hints.
 pub(crate) trait HintedBlocks {
-    /// The lowest blocks that are missing, at most `limit`.
+    /// The lowest missing blocks, at most `limit`.
     fn missing(&self, limit: usize) -> Vec<NodeId>;
 
-    /// All are done, or the hints proved wrong.
+    /// Whether all blocks are done, or the hints proved wrong.
     fn is_at_end(&self) -> bool;
 }
 
-/// Which set is made, and where.
+/// The set to build, and its location.
 pub(crate) struct Setup<'a> {
     pub(crate) host: Host,
     pub(crate) layout: &'a Layout,
-    /// Hash of the block that the set is to stand at.
+    /// Hash of the block at which the set will be complete.
     pub(crate) target: BlockHash,
     /// The blocks up to it, from height 1 on.
     pub(crate) path: Vec<NodeId>,
-    /// Bytes that coins may take which wait for their run; as many are being written meanwhile.
+    /// Maximum bytes of coins that wait for the next run; another run of the same size may be being written.
     pub(crate) waiting_bytes_max: usize,
 }
 
-/// A set in the making.
+/// A set that is being built.
 pub(crate) struct HintedRun<'h> {
     hints: &'h HintsFile,
     path: Vec<NodeId>,
@@ -56,16 +57,16 @@ pub(crate) struct HintedRun<'h> {
 
 struct RunState {
     checkpoint: Checkpoint,
-    /// Blocks that are done.
+    /// Number of completed blocks.
     done: usize,
-    /// No block below this place is missing.
+    /// No block below this index is missing.
     missing_from: usize,
     waiting: Survivors,
-    /// Why the hints are not of this chain.
+    /// Why the hints do not match this chain.
     wrong: Option<String>,
 }
 
-/// A block that was checked as far as it can be alone.
+/// A block that passed the rules that need no coins.
 pub(crate) struct CheckedBlock<'b> {
     pub(crate) node: NodeId,
     pub(crate) height: Height,
@@ -92,11 +93,11 @@ impl HintedBlocks for HintedRun<'_> {
 }
 
 impl<'h> HintedRun<'h> {
-    /// Goes on with a set that was begun with the same hints, or begins one.
+    /// Continues a set that was begun with the same hints, or begins one.
     ///
     /// # Errors
     ///
-    /// The system has no random bytes; what it says else.
+    /// The system has no random bytes; another I/O error.
     pub(crate) fn open(
         hints: &'h HintsFile,
         setup: Setup<'_>,
@@ -142,27 +143,27 @@ impl<'h> HintedRun<'h> {
         Height::from_index(self.path.len())
     }
 
-    /// Blocks that are done.
+    /// Number of completed blocks.
     pub(crate) fn done(&self) -> usize {
         lock(&self.state).done
     }
 
-    /// Whether a block is one of those that are to be done.
+    /// Whether a block is one that must be processed.
     pub(crate) fn wants(&self, height: Height, node: NodeId) -> bool {
         let place = height.to_usize().wrapping_sub(1);
         self.path.get(place) == Some(&node) && lock(&self.state).checkpoint.transactions[place] == 0
     }
 
-    /// The hints are not of this chain: the first reason counts.
+    /// Records that the hints do not match this chain; the first reason is kept.
     pub(crate) fn set_wrong(&self, why: String) {
         lock(&self.state).wrong.get_or_insert(why);
     }
 
-    /// Does a block, unless it was done.
+    /// Processes a block, unless that was done already.
     ///
     /// # Errors
     ///
-    /// The hints cannot be read; no space, or what the system says.
+    /// The hints cannot be read; no space, or an I/O error.
     pub(crate) fn take(&self, taken: &CheckedBlock<'_>, reporter: &Reporter<'_>) -> Result<(), Fault> {
         let CheckedBlock { node, height, hash, block, txids } = *taken;
         let indices = self.hints.list(height)?;
@@ -200,7 +201,7 @@ impl<'h> HintedRun<'h> {
         if is_due { self.write(reporter, self.waiting_bytes_max) } else { Ok(()) }
     }
 
-    /// Writes the coins that wait as one run, if they take more than `above` bytes, and then how far the set is.
+    /// Writes the waiting coins as one run, if they are more than `above` bytes, and then the checkpoint.
     fn write(&self, reporter: &Reporter<'_>, above: usize) -> Result<(), Fault> {
         let _turn = lock(&self.turn);
         let (coins, checkpoint, done) = {
@@ -230,12 +231,12 @@ impl<'h> HintedRun<'h> {
         Ok(commit.finish()?)
     }
 
-    /// Writes what waits: so that the next run goes on here. At the end says whether the set is right; the reason where it
-    /// is not, and `None` where blocks are missing.
+    /// Writes the waiting coins, so that the next run of the program continues here. Returns whether the completed set
+    /// is right, or the reason why it is not; `None` if blocks are missing.
     ///
     /// # Errors
     ///
-    /// No space, or what the system says.
+    /// No space, or an I/O error.
     pub(crate) fn finish(self, reporter: &Reporter<'_>) -> Result<Option<Result<(), String>>, Fault> {
         if let Some(why) = lock(&self.state).wrong.take() {
             return Ok(Some(Err(why)));
@@ -260,7 +261,7 @@ impl<'h> HintedRun<'h> {
     }
 }
 
-/// Secret keys.
+/// Generates secret keys.
 fn random_salt() -> Result<Salt, Fault> {
     let mut bytes = [0; SALT_BYTES];
     getrandom::fill(&mut bytes).map_err(|why| {

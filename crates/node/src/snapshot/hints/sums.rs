@@ -1,15 +1,15 @@
-//! Two sums that are equal where what was created and did not survive is what was spent.
+//! Two sums that are equal if the outputs that did not survive are exactly those that were spent.
 //!
-//! The sum of a set of outpoints is that of their hashes, modulo 2^128, so that blocks may come in any order. The hash is
-//! a pair of SipHash-2-4 with two secret random keys.
+//! The sum of a set of outpoints is that of their hashes, modulo 2^128, so that blocks may come in any order. The hash
+//! is a pair of SipHash-2-4 with two secret random keys.
 //!
-//! Why that suffices: the makers of blocks and hints know neither key, and learn nothing of the sums but, once, whether they
-//! agree. Let the two differ in some outpoint, which one counts c times more often than the other. If the hash
-//! is as random as SipHash is taken to be, the sums agree with a chance of 2^(v - 128), where 2^v is the greatest power of
-//! two in c. No chain of Bitcoin has 2^33 inputs: the chance is below 2^-95 for the most artful chain, and 2^-128 for one
-//! that spends no coin twice. A chance of 2^-64 would do for a file that is made once and used by every node with keys of
-//! its own; the second half costs 15 ns an outpoint.
-//! BIP 457 has SHA-256 sums modulo 2^256 over whole coins, for peers that send those along; here only names are needed.
+//! Why that suffices: the makers of blocks and hints know neither key, and learn only once whether the sums agree. Let
+//! the two sets differ in some outpoint, which one contains c times more often than the other. If the hash is as random
+//! as SipHash is assumed to be, the sums agree with probability 2^(v - 128), where 2^v is the greatest power of two in
+//! c. No chain of Bitcoin has 2^33 inputs: the probability is below 2^-95 for the most adversarial chain, and 2^-128
+//! for one that spends no coin twice. A probability of 2^-64 would suffice for a file that is made once and used by
+//! every node with its own keys; the second half costs 15 ns per outpoint. BIP 457 uses SHA-256 sums modulo 2^256 over
+//! whole coins, for peers that send those along; here only outpoints are needed.
 
 use indexes::siphash::{SipKey, siphash24};
 use primitives::OutPoint;
@@ -22,13 +22,13 @@ pub(crate) const SALT_BYTES: usize = 32;
 pub(crate) struct Salt([SipKey; 2]);
 
 impl Salt {
-    /// Of 32 secret random bytes.
+    /// From 32 secret random bytes.
     pub(crate) fn from_bytes(bytes: &[u8; SALT_BYTES]) -> Salt {
         let key = |at: usize| SipKey::from_bytes(bytes[at..at + 16].first_chunk().expect("two keys of 16 bytes"));
         Salt([key(0), key(16)])
     }
 
-    /// The bytes.
+    /// The 32 bytes.
     pub(crate) fn to_bytes(self) -> [u8; SALT_BYTES] {
         let mut bytes = [0; SALT_BYTES];
         bytes[..16].copy_from_slice(&self.0[0].to_bytes());
@@ -36,7 +36,7 @@ impl Salt {
         bytes
     }
 
-    /// Hash of an outpoint as it stands in an input.
+    /// Hash of an outpoint as encoded in an input.
     #[inline]
     fn hash(&self, outpoint: &[u8; OutPoint::BYTES]) -> u128 {
         let [low, high] = self.0.map(|key| siphash24(key, outpoint));
@@ -44,35 +44,35 @@ impl Salt {
     }
 }
 
-/// What was created and does not survive, and what was spent.
+/// Sums of outputs that do not survive, and of spent outputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Sums {
-    /// Of outpoints that a block made.
+    /// Sum of outpoints that blocks created.
     pub(crate) created: u128,
-    /// Of outpoints that an input named.
+    /// Sum of outpoints that inputs spend.
     pub(crate) spent: u128,
 }
 
 impl Sums {
-    /// An output that will be spent.
+    /// Adds an output that will be spent.
     #[inline]
     pub(crate) fn create(&mut self, salt: &Salt, outpoint: &OutPoint) {
         self.created = self.created.wrapping_add(salt.hash(&outpoint.to_bytes()));
     }
 
-    /// An input that spends this.
+    /// Adds an input that spends this outpoint.
     #[inline]
     pub(crate) fn spend(&mut self, salt: &Salt, outpoint: &[u8; OutPoint::BYTES]) {
         self.spent = self.spent.wrapping_add(salt.hash(outpoint));
     }
 
-    /// Those of two sets of blocks together.
+    /// Adds the sums of other blocks.
     pub(crate) fn add(&mut self, other: &Sums) {
         self.created = self.created.wrapping_add(other.created);
         self.spent = self.spent.wrapping_add(other.spent);
     }
 
-    /// Whether what was created is what was spent.
+    /// Whether both sums are equal.
     pub(crate) fn agree(&self) -> bool {
         self.created == self.spent
     }

@@ -1,21 +1,21 @@
-//! Coins that survive, in memory until they are written as one sorted run.
+//! Surviving coins, in memory until they are written as one sorted run.
 
 use primitives::coin::{code, coin_bytes_max, write_coin};
 use primitives::{Amount, CoinKey, Height, OutPoint};
 
-/// Bytes that a coin takes beside its own while it is sorted.
+/// Bytes per coin for sorting, in addition to its own.
 const ORDER_BYTES: usize = size_of::<Place>();
 
-/// Coins of one block, as they are stored.
+/// Coins of one block, as stored.
 #[derive(Default)]
 pub(super) struct Piece {
     bytes: Vec<u8>,
-    /// Keys, and where the coins end.
+    /// Keys, and the end offsets of the coins.
     coins: Vec<(CoinKey, u32)>,
 }
 
 impl Piece {
-    /// A coin of the block at `height`.
+    /// Adds a coin of the block at `height`.
     pub(super) fn push(&mut self, outpoint: &OutPoint, height: Height, coinbase: bool, value: Amount, script: &[u8]) {
         let start = self.bytes.len();
         self.bytes.resize(start + coin_bytes_max(script.len()), 0);
@@ -24,12 +24,12 @@ impl Piece {
         self.coins.push((CoinKey::new(outpoint), self.bytes.len() as u32));
     }
 
-    /// How many they are.
+    /// Number of coins.
     pub(super) fn count(&self) -> usize {
         self.coins.len()
     }
 
-    /// Gives back what was reserved and not used: pieces wait for a long time.
+    /// Releases memory that was reserved and not used: pieces wait for a long time.
     pub(super) fn shrink(&mut self) {
         self.bytes.shrink_to_fit();
         self.coins.shrink_to_fit();
@@ -46,7 +46,7 @@ impl Piece {
     }
 }
 
-/// Where a coin is: the first bytes of its txid, piece, place in the piece.
+/// Position of a coin: the first bytes of its txid, index of the piece, index in the piece.
 type Place = (u64, u32, u32);
 
 /// Coins of several blocks.
@@ -54,12 +54,12 @@ type Place = (u64, u32, u32);
 pub(super) struct Survivors {
     pieces: Vec<Piece>,
     count: usize,
-    /// Bytes of memory, those for sorting included.
+    /// Bytes of memory, including those for sorting.
     bytes: usize,
 }
 
 impl Survivors {
-    /// Those of one more block.
+    /// Adds the coins of one more block.
     pub(super) fn push(&mut self, piece: Piece) {
         if piece.count() > 0 {
             self.count += piece.count();
@@ -68,12 +68,12 @@ impl Survivors {
         }
     }
 
-    /// How many they are.
+    /// Number of coins.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// Memory that they take, in bytes, while they are written too.
+    /// Bytes of memory that they use, also while they are written.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes
     }
@@ -84,7 +84,7 @@ impl Survivors {
         self.pieces.iter().map(|piece| (piece.bytes.len() + key_bytes(piece)) as u64).sum()
     }
 
-    /// Gives each coin to `each`, in order of their keys, every key once.
+    /// Passes each coin to `each`, in the order of their keys, every key once.
     pub(super) fn in_order<E>(&self, mut each: impl FnMut(&CoinKey, &[u8]) -> Result<(), E>) -> Result<(), E> {
         let mut order: Vec<Place> = Vec::with_capacity(self.count);
         for (number, piece) in (0..).zip(&self.pieces) {
