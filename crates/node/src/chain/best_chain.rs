@@ -1,44 +1,45 @@
-//! Which block the chain should end with: the most work of what is complete and not invalid.
+//! Selects the best block: the complete, valid block with the most work.
 //!
-//! Complete: the block's body, and those of all its ancestors, are there. Between equals the block that was complete first is
-//! the better one, whichever is connected. The chain that was connected when the data directory was opened counts as the
-//! first, and before that what the user preferred, the last one before the others.
-//! Only blocks that end a branch can be the best: the set holds those alone, the best last, so that finding it costs
-//! nothing however many headers there are. What changes the set costs one pass over the headers at most.
-//! Source: Bitcoin Core b88bffe, `setBlockIndexCandidates`, `m_blocks_unlinked`, `CBlockIndexWorkComparator`, `nSequenceId`,
-//! `ReceivedBlockTransactions`, `PreciousBlock`.
+//! A block is complete if its own body and those of all its ancestors are stored. Of blocks with equal work the one
+//! that became complete first is the best, whichever is connected. The chain that was connected when the data directory
+//! was opened precedes all others, and blocks that the user preferred precede that chain, the latest preference first.
+//! The set contains only blocks that end a branch, because only these can be the best. It is ordered, so finding the
+//! best costs nothing, however many headers there are. Changes of the set cost at most one pass over the headers.
+//! Source: Bitcoin Core b88bffe, `setBlockIndexCandidates`, `m_blocks_unlinked`, `CBlockIndexWorkComparator`,
+//! `nSequenceId`, `ReceivedBlockTransactions`, `PreciousBlock`.
 
 use crate::chain::tree::{Fate, GENESIS, NodeId, Tree};
 use primitives::Work;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
-/// In the order of completion: the body is absent.
+/// Order of completion of a block whose body is missing.
 const ABSENT: i32 = i32::MIN;
-/// The body is there, and that of an ancestor is absent.
+/// Order of completion of a block whose body is stored, but an ancestor's is missing.
 const UNLINKED: i32 = i32::MAX;
-/// The chain that was connected when the data directory was opened. Source: Core's `SEQ_ID_BEST_CHAIN_FROM_DISK`.
+/// Order of the chain that was connected when the data directory was opened. Source: Core's
+/// `SEQ_ID_BEST_CHAIN_FROM_DISK`.
 const CONNECTED: i32 = 0;
-/// The first preference of the user; the next ones are lower. Source: Core's `nBlockReverseSequenceId`.
+/// Order of the user's first preferred block; later ones are lower. Source: Core's `nBlockReverseSequenceId`.
 const PRECIOUS: i32 = -1;
 const PRECIOUS_LAST: i32 = ABSENT + 1;
 
 /// The complete blocks, and the best of them.
 #[derive(Clone, Debug)]
 pub(crate) struct CandidateSet {
-    /// By node: the order in which blocks became complete, [`ABSENT`] or [`UNLINKED`].
+    /// By node: order of completion, [`ABSENT`] or [`UNLINKED`].
     order: Vec<i32>,
     next: i32,
     next_precious: i32,
-    /// Work of the tip when a block was preferred last.
+    /// Work of the tip when the user last preferred a block.
     precious_work: Work,
-    /// Children of blocks that are not complete, in order of arrival, by parent.
+    /// Stored children of incomplete blocks, by parent, in order of arrival.
     unlinked: HashMap<NodeId, Vec<NodeId>>,
-    /// Complete blocks that are not invalid, and on which no other such block stands.
+    /// Complete, valid blocks without such a descendant.
     ends: BTreeSet<Candidate>,
 }
 
-/// The greater one is the better one.
+/// The greater candidate is the better one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Candidate {
     work: Work,
@@ -47,7 +48,7 @@ struct Candidate {
 }
 
 impl CandidateSet {
-    /// The genesis block alone.
+    /// A set with only the genesis block.
     pub(crate) fn new(tree: &Tree) -> CandidateSet {
         let genesis = Candidate { work: tree.work(GENESIS), order: Reverse(CONNECTED), id: Reverse(GENESIS) };
         CandidateSet {
@@ -69,7 +70,7 @@ impl CandidateSet {
         !matches!(self.order(id), ABSENT | UNLINKED)
     }
 
-    /// Whether a block's body is there.
+    /// Whether a block's body is stored.
     pub(crate) fn has_body(&self, id: NodeId) -> bool {
         self.order(id) != ABSENT
     }
@@ -79,7 +80,7 @@ impl CandidateSet {
         is_one.then(|| Candidate { work: tree.work(id), order: Reverse(self.order(id)), id: Reverse(id) })
     }
 
-    /// A block's body is there.
+    /// Adds a block whose body is now stored.
     pub(crate) fn add(&mut self, tree: &Tree, id: NodeId) {
         self.order.resize(tree.len(), ABSENT);
         if self.has_body(id) {
@@ -103,13 +104,14 @@ impl CandidateSet {
         }
     }
 
-    /// Bodies are absent from now on. What stands on them, `above`, waits until they come again.
+    /// Removes blocks whose bodies are now missing. Their descendants, `above`, become unlinked until the bodies are
+    /// stored again.
     pub(crate) fn remove(&mut self, tree: &Tree, absent: &[NodeId], above: &[NodeId]) {
         self.order.resize(tree.len(), ABSENT);
         let without: HashSet<NodeId> = absent.iter().copied().filter(|&id| self.has_body(id)).collect();
         let mut above: Vec<(i32, NodeId)> = above.iter().map(|&id| (self.order(id), id)).collect();
         above.retain(|(_, id)| self.is_complete(*id) && !without.contains(id));
-        // Siblings wait in the order in which they came.
+        // Siblings keep their order of arrival.
         above.sort_unstable();
         for &id in without.iter().chain(above.iter().map(|(_, id)| id)) {
             self.candidate(tree, id).map(|candidate| self.ends.remove(&candidate));
@@ -133,13 +135,13 @@ impl CandidateSet {
         absent.iter().for_each(|&id| self.end_at_parent(tree, id));
     }
 
-    /// A block, and what stands on it, is marked invalid in the tree.
+    /// Updates the set after a block and its descendants were marked invalid in the tree.
     pub(crate) fn invalid(&mut self, tree: &Tree, id: NodeId) {
         self.ends.retain(|end| tree.fate(end.id.0) == Fate::Open);
         self.end_at_parent(tree, id);
     }
 
-    /// Marks were taken back in the tree.
+    /// Updates the set after invalid marks were removed in the tree.
     pub(crate) fn reopened(&mut self, tree: &Tree) {
         let mut has_child = vec![false; tree.len()];
         self.ends.clear();
@@ -155,7 +157,7 @@ impl CandidateSet {
         }
     }
 
-    /// A block is a candidate no more: its parent ends a branch, unless another block does that stands on it.
+    /// Makes the parent of a removed candidate the end of its branch, unless it has another descendant in the set.
     fn end_at_parent(&mut self, tree: &Tree, id: NodeId) {
         let Some(parent) = tree.parent(id).and_then(|parent| self.candidate(tree, parent)) else { return };
         if !self.ends.iter().any(|end| tree.is_ancestor(parent.id.0, end.id.0)) {
@@ -163,7 +165,8 @@ impl CandidateSet {
         }
     }
 
-    /// The chain by height that is connected when a data directory is opened: it is better than all others with its work.
+    /// Sets the chain, by height, that is connected when a data directory is opened: it precedes all others with equal
+    /// work.
     pub(crate) fn connected(&mut self, tree: &Tree, chain: &[NodeId]) {
         let is_on_it = |id: NodeId| chain.get(tree.height(id).to_usize()) == Some(&id);
         let ends: Vec<Candidate> = self.ends.iter().filter(|end| is_on_it(end.id.0)).copied().collect();
@@ -176,8 +179,8 @@ impl CandidateSet {
         self.ends.extend(ends.into_iter().map(|end| Candidate { order: Reverse(CONNECTED), ..end }));
     }
 
-    /// The user prefers a block to others with its work. Nothing changes where it has less work than the tip; where its body is
-    /// absent, this is forgotten.
+    /// Prefers a block to others with equal work. Has no effect if the block has less work than the tip; the preference
+    /// is not kept if its body is missing.
     pub(crate) fn precious(&mut self, tree: &Tree, id: NodeId, tip: NodeId) {
         let tip_work = tree.work(tip);
         if tree.work(id) < tip_work {
@@ -196,18 +199,18 @@ impl CandidateSet {
         }
     }
 
-    /// The best block; `tip` is the last one that is connected.
+    /// The best block; `tip` is the last connected block.
     pub(crate) fn best(&self, tree: &Tree, tip: NodeId) -> NodeId {
         let Some(end) = self.ends.last() else { return tip };
         let is_better = match self.candidate(tree, tip) {
             Some(tip) => *end > tip,
-            // Its body was lost after it was connected: it takes more work to leave it.
+            // The tip's body was lost after it was connected: only a chain with more work replaces it.
             None => end.work > tree.work(tip),
         };
         if is_better { end.id.0 } else { tip }
     }
 
-    /// What always holds.
+    /// Checks the invariants.
     pub(crate) fn invariants(&self, tree: &Tree) {
         let is_candidate = |id: NodeId| self.candidate(tree, id).is_some();
         let mut has_child = vec![false; tree.len()];
@@ -250,7 +253,7 @@ mod tests {
         let (a1, b1) = (child(&mut tree, GENESIS, 1), child(&mut tree, GENESIS, 2));
         let (a2, b2) = (child(&mut tree, a1, 3), child(&mut tree, b1, 4));
         let mut links = CandidateSet::new(&tree);
-        // a2's body comes first, but b2 is complete first.
+        // The body of a2 arrives first, but b2 is complete first.
         for id in [a2, b1, b2] {
             links.add(&tree, id);
         }
@@ -280,7 +283,7 @@ mod tests {
         assert_eq!(links.best(&tree, a2), a3);
         links.remove(&tree, &[a3], &[]);
         assert_eq!(links.best(&tree, a3), a3, "connected, and its body lost");
-        // The same chain, of which only the last body was kept.
+        // The same chain with only the last body stored.
         let mut links = CandidateSet::new(&tree);
         links.add(&tree, a3);
         assert!(!links.is_complete(a3));

@@ -1,9 +1,10 @@
-//! A block on its way into the chain: what its chain says about it, and what each stage makes of it.
+//! A block on its way into the chain: its context, and the result of each stage.
 //!
-//! In order: [`HeaderContext`] (enough for the rules of the block alone), [`BlockContext`] (enough for all rules; both are
-//! made in `headers`), [`Job`] (the context with the bytes), [`Checked`], [`Prepared`], [`Judged`], or a `Refusal`.
+//! In order: [`HeaderContext`] (enough for the rules that need no coins), [`BlockContext`] (enough for all rules; both
+//! are built in `headers`), [`Job`] (the context with the bytes), [`Checked`], [`Prepared`], [`Judged`], or a
+//! `Refusal`.
 //!
-//! Absent on purpose: what is done (`pipeline::stages`), by which thread and when (`pipeline`).
+//! Absent on purpose: the stages themselves (`pipeline::stages`), and their scheduling (`pipeline`).
 
 use crate::chain::tree::NodeId;
 use coins::Ops;
@@ -15,40 +16,41 @@ use std::sync::Arc;
 use store::blockfiles::BlockBytes;
 use sys::spill::Spill;
 
-/// Where a header stands in its chain.
+/// A header with its context in the chain.
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderContext {
     /// Its number in the tree.
     pub node: NodeId,
-    /// Its hash, as the tree knows it.
+    /// Its hash, as stored in the tree.
     pub hash: BlockHash,
-    /// The header, as the tree knows it.
+    /// The header, as stored in the tree.
     pub header: Header,
     /// Its height.
     pub height: Height,
     /// Median time past of its parent.
     pub parent_mtp: MedianTime,
-    /// Whether BIP-0054 holds for the block.
+    /// Whether BIP-0054 is active for the block.
     pub cleanup: Cleanup,
 }
 
-/// What decides which rules a block is judged by: its header's place, and what its chain says about scripts and coins.
+/// Everything that decides which rules apply to a block: its header's context, and what its chain implies for scripts
+/// and coins.
 #[derive(Clone, Debug)]
 pub struct BlockContext {
-    /// Where its header stands.
+    /// The header with its context.
     pub at: HeaderContext,
-    /// Why its scripts must run; none where they are assumed valid.
+    /// Why its scripts must be verified; `None` if they are assumed valid.
     pub script_reason: Option<ScriptCheckReason>,
-    /// The flags with which they run.
+    /// The script verification flags.
     pub flags: Flags,
-    /// Whether no output may have the name of an unspent coin.
+    /// Whether BIP-0030 forbids outputs with the outpoint of an unspent coin.
     pub bip30: Bip30,
-    /// Whether its coins overwrite others of the same name.
+    /// Whether its coins overwrite others with the same outpoint.
     pub overwrites: bool,
 }
 
 impl BlockContext {
-    /// The flags of its scripts, where they must run.
+    /// The script verification flags, if its scripts must be verified.
     #[inline]
     pub fn scripts(&self) -> Option<Flags> {
         self.script_reason.map(|_| self.flags)
@@ -64,65 +66,65 @@ impl Deref for BlockContext {
     }
 }
 
-/// Whether the names of a block's outputs are looked up among the unspent coins.
+/// Whether the outpoints of a block's outputs are looked up among the unspent coins (BIP-0030).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bip30 {
-    /// Core does not.
+    /// Not looked up, as in Core.
     NotEnforced,
-    /// Core does, but no block of this network can break the rule: only the second judgement does.
+    /// Core looks them up, but no block of this network can break the rule: only the second judgement looks them up.
     Unbreakable,
-    /// They are.
+    /// Looked up.
     Enforced,
 }
 
 /// A block to be connected.
 #[derive(Clone)]
 pub struct Job {
-    /// What its chain says about it.
+    /// Its context in the chain.
     pub context: BlockContext,
-    /// Its bytes; more may follow the block.
+    /// Its bytes; further bytes may follow the block.
     pub bytes: BlockBytes,
-    /// What checking these bytes gave, at this place in the chain, where that was done when they arrived.
+    /// The result of the checks that need no coins, if they were made when the block arrived.
     pub checked: Option<Arc<Checked>>,
-    /// Whether the checks of the block alone are made that Core makes when it takes a block in (not again in a rebuild).
+    /// Whether to make the checks that Core makes when it accepts a block (not repeated in a rebuild).
     pub contextual: bool,
-    /// Magic of undo records, where undo data is wanted.
+    /// Network magic of undo records, if undo data must be written.
     pub undo: Option<[u8; 4]>,
 }
 
-/// Why a block does not go on.
+/// Why a block was refused.
 #[derive(Clone, Debug)]
 pub(crate) enum Refusal {
     /// A rule is broken.
     Rule(BlockError),
     /// Its bytes do not deserialize as a block.
     Unparsable(DecodeError),
-    /// The bytes are of a block with another header.
+    /// The bytes belong to a block with another header.
     WrongBody,
 }
 
-/// A body that was taken apart, and found good as far as it can be alone.
+/// A parsed body that passed all checks that need no coins.
 pub struct Checked {
     pub(crate) tables: Tables,
-    /// Ids of its transactions.
+    /// Txids of its transactions.
     pub txids: Vec<Txid>,
     /// Legacy signature operations of each transaction.
     pub sigops: Vec<u32>,
 }
 
 impl Checked {
-    /// The block; `bytes` must be those that were checked.
+    /// The block; `bytes` must be the checked bytes.
     #[inline]
     pub fn block<'a>(&'a self, bytes: &'a [u8]) -> Block<'a> {
         self.tables.block(bytes)
     }
 
-    /// Bytes of the block without anything that follows it in its record.
+    /// Size of the block in bytes, without data that follows it in its record.
     pub fn block_bytes(&self, bytes: &[u8]) -> usize {
         self.tables.block(bytes).bytes().len()
     }
 
-    /// How much is in the block.
+    /// Counts of the block's contents.
     pub(crate) fn counts(&self, bytes: &[u8]) -> BlockCounts {
         let block = self.block(bytes);
         BlockCounts {
@@ -134,20 +136,20 @@ impl Checked {
     }
 }
 
-/// How much is in a block.
+/// Counts of a block's contents.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockCounts {
     pub(crate) bytes: u64,
     pub(crate) transactions: u64,
-    /// The coinbase's is not counted.
+    /// Without the coinbase's.
     pub(crate) inputs: u64,
     pub(crate) outputs: u64,
 }
 
-/// A block that is ready to spend and create.
+/// A block whose changes of the UTXO set are prepared.
 pub struct Prepared {
     pub(crate) checked: Arc<Checked>,
-    /// What it does to the UTXO set.
+    /// Its changes of the UTXO set.
     pub ops: Ops,
 }
 
@@ -172,31 +174,31 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// Its script, of those that were gathered.
+    /// The coin's script, in the gathered scripts.
     #[inline]
     pub(crate) fn script_in<'a>(&self, scripts: &'a [u8]) -> &'a [u8] {
         &scripts[self.script as usize..][..self.script_bytes as usize]
     }
 }
 
-/// A block whose coins are there and allowed; only its scripts may still fail.
+/// A block whose spent coins exist and may be spent; only its scripts may still fail.
 pub struct Judged {
-    /// What its inputs spend, in order, without the coinbase's.
+    /// Spent coins, in the order of the inputs, without the coinbase's.
     pub(crate) spent: Vec<Spent>,
-    /// The scripts of these coins, one after the other.
+    /// The concatenated scripts of these coins.
     pub(crate) scripts: Spill,
-    /// The whole undo record (see `store::undofiles`), where it is wanted.
+    /// The complete undo record (see `store::undofiles`), if it must be written.
     pub undo: Option<Spill>,
-    /// By how much it changes what the coins of the set add up to.
+    /// Its change of the totals of the UTXO set.
     pub change: coins::Totals,
-    /// Fees and cost of signature operations.
+    /// Fees and signature operation cost.
     pub totals: consensus::spend::Totals,
-    /// What it adds to the optional indexes, until that is taken.
+    /// Its records for the optional indexes, until they are taken.
     pub(crate) records: std::sync::Mutex<Option<indexes::BlockRecords>>,
 }
 
 impl Judged {
-    /// Inputs, without the coinbase's.
+    /// Number of inputs without the coinbase's.
     pub fn inputs(&self) -> usize {
         self.spent.len()
     }

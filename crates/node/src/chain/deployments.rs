@@ -1,14 +1,14 @@
-//! States of deployments by version bits along the header tree.
+//! States of version bits deployments along the header tree.
 //!
-//! The state of a period follows from the period before it, so each is computed once and kept with the tree, by the last
-//! block below the period. A deployment that no network has asked for, or that always holds, costs one comparison.
+//! The state of a period follows from the previous period, so each state is computed once and stored with the tree, by
+//! the last block before the period. A deployment that is disabled or always active costs one comparison.
 
 use crate::chain::tree::{NodeId, Tree};
 use consensus::deployments::{ThresholdState, VersionBits, fixed_state, next_state};
 use consensus::{Cleanup, Deployment, Params};
 use primitives::Height;
 
-/// Whether BIP-0054 holds for a block on top of `parent`.
+/// Whether BIP-0054 is active for a block on top of `parent`.
 pub fn cleanup_after(tree: &Tree, params: &Params, parent: NodeId) -> Cleanup {
     match state_after(tree, params, Deployment::ConsensusCleanup, parent) {
         ThresholdState::Active => Cleanup::On,
@@ -18,7 +18,7 @@ pub fn cleanup_after(tree: &Tree, params: &Params, parent: NodeId) -> Cleanup {
     }
 }
 
-/// How a deployment stands for a block on top of `parent`.
+/// State of a deployment for a block on top of `parent`.
 ///
 /// Source: Bitcoin Core b88bffe, `AbstractThresholdConditionChecker::GetStateFor`.
 pub fn state_after(tree: &Tree, params: &Params, which: Deployment, parent: NodeId) -> ThresholdState {
@@ -26,7 +26,7 @@ pub fn state_after(tree: &Tree, params: &Params, which: Deployment, parent: Node
     if let Some(state) = fixed_state(deployment) {
         return state;
     }
-    // Last blocks of the periods below, the highest first, down to one whose successor's state is known.
+    // Last blocks of earlier periods, the highest first, down to one whose following state is stored.
     let mut unknown = Vec::new();
     let mut below = last_of_period(tree, deployment, parent);
     let mut state = loop {
@@ -37,7 +37,7 @@ pub fn state_after(tree: &Tree, params: &Params, which: Deployment, parent: Node
         unknown.push(last);
         below = tree.parent(last).and_then(|parent| last_of_period(tree, deployment, parent));
         if i64::from(tree.median_time_past(last).to_u32()) < deployment.start_time {
-            // Times past of ancestors are lower: nothing can have begun.
+            // Median times of ancestors are lower: the deployment cannot have started there.
             below = None;
         }
     };
@@ -49,26 +49,26 @@ pub fn state_after(tree: &Tree, params: &Params, which: Deployment, parent: Node
     state
 }
 
-/// The last block of the period that is complete with `tip` at the latest; none within the first period.
+/// The last block of the latest period that is complete at `tip`; `None` in the first period.
 fn last_of_period(tree: &Tree, deployment: &VersionBits, tip: NodeId) -> Option<NodeId> {
     let count = tree.height(tip).to_u32() + 1;
     let complete = count - count % deployment.period;
     Some(tree.ancestor(tip, Height::new(complete.checked_sub(1)?)))
 }
 
-/// Blocks that signal, of the period that ends with `last`.
+/// Number of signalling blocks in the period that ends with `last`.
 fn signals_up_to(tree: &Tree, deployment: &VersionBits, last: NodeId) -> u32 {
     signals(tree, deployment, last).filter(|signal| *signal).count() as u32
 }
 
-/// Whether each block signals, from `tip` down to the first of its period.
+/// Whether each block signals, from `tip` down to the first block of its period.
 pub fn signals<'a>(tree: &'a Tree, deployment: &'a VersionBits, tip: NodeId) -> impl Iterator<Item = bool> + 'a {
     let in_period = tree.height(tip).to_u32() % deployment.period + 1;
     let blocks = std::iter::successors(Some(tip), |id| tree.parent(*id)).take(in_period as usize);
     blocks.map(|id| deployment.is_signalled_by(tree.version(id)))
 }
 
-/// First height of the run of periods with the state that a block on top of `parent` has.
+/// First height since which the state has been that of a block on top of `parent`.
 ///
 /// Source: Bitcoin Core b88bffe, `GetStateSinceHeightFor`.
 pub fn since(tree: &Tree, params: &Params, which: Deployment, parent: NodeId) -> Height {
@@ -103,7 +103,7 @@ mod tests {
         Params::new(Chain::Regtest).with_version_bits(&moved).unwrap()
     }
 
-    /// Adds blocks with this version, a second apart.
+    /// Adds blocks with this version, with times one second apart.
     fn grow(tree: &mut Tree, from: NodeId, count: u32, version: i32) -> NodeId {
         (0..count).fold(from, |parent, _| {
             let time = tree.time(parent) + 1;

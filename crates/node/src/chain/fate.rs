@@ -1,25 +1,25 @@
-//! What is known of a header's fate, and how the tree keeps it beside a height.
+//! Validity of a header's block as far as known, and its encoding together with a height.
 
 use primitives::Height;
 
-/// What is known of a header's fate.
+/// Validity of a header's block, as far as known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Fate {
-    /// Nothing against it.
+    /// Not known to be invalid.
     #[default]
     Open,
-    /// The block itself broke a rule.
+    /// The block itself broke a rule, or was marked invalid.
     Failed,
-    /// An ancestor did.
+    /// An ancestor is invalid.
     FailedParent,
 }
 
-/// A height, and a fate in the two bits above it.
+/// A height, with a fate in the two bits above it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeightAndFate(u32);
 
-/// Heights are below 2^30: that number of headers needs 100 GB.
+/// Heights are below 2^30: as many headers would need 100 GB.
 pub(super) const FATE_SHIFT: u32 = 30;
 
 impl HeightAndFate {

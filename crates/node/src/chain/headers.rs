@@ -1,4 +1,5 @@
-//! Headers into the tree: every rule of a header, and what a chain of headers says about the blocks on it.
+//! Adds headers to the tree after checking all header rules, and derives the context of blocks from their chain of
+//! headers.
 
 use crate::chain::block::{Bip30, BlockContext, HeaderContext};
 use crate::chain::deployments;
@@ -8,20 +9,20 @@ use consensus::{BlockError, Cleanup, Params, Rule, ScriptCheckReason, assume_val
 use primitives::{BlockHash, Header, Height, MedianTime, Work};
 use std::sync::Arc;
 
-/// Seconds after which a tip no longer counts as current. Source: Bitcoin Core b88bffe, `DEFAULT_MAX_TIP_AGE`.
+/// Maximum age of a current tip in seconds. Source: Bitcoin Core b88bffe, `DEFAULT_MAX_TIP_AGE`.
 pub(crate) const TIP_AGE_MAX_S: u64 = 24 * 60 * 60;
 
-/// A tree of this network's genesis block.
+/// A tree with this network's genesis block.
 pub fn genesis_tree(params: &Params) -> Tree {
     let header = Header(*params.genesis.first_chunk().expect("a genesis block has a header"));
     Tree::new(&header)
 }
 
-/// Takes a header in, or finds it. `hash` is its hash; `now` is in seconds since 1970.
+/// Adds a header, or finds it. `hash` is its hash; `now` is in seconds since 1970.
 ///
 /// # Errors
 ///
-/// The first rule that it breaks, in Core's order; nothing is added then. [`Rule::TimeTooNew`] may pass later.
+/// The first rule that it breaks, in Core's order; the header is not added. [`Rule::TimeTooNew`] may pass later.
 ///
 /// Source: Bitcoin Core b88bffe, `ChainstateManager::AcceptBlockHeader`.
 pub fn accept(
@@ -40,7 +41,7 @@ pub fn accept(
     Ok(tree.insert(header, hash, parent))
 }
 
-/// The rules of a header that stands on `parent`; its proof of work aside. `now` is in seconds since 1970.
+/// Checks the rules of a header on top of `parent`, except for its proof of work. `now` is in seconds since 1970.
 ///
 /// # Errors
 ///
@@ -56,7 +57,7 @@ pub fn check_on(tree: &Tree, params: &Params, header: &Header, parent: NodeId, n
         real_bits: None,
         cleanup: deployments::cleanup_after(tree, params, parent),
     };
-    // The search for the last real bits walks down one by one: remember where it is.
+    // The search for the last regular bits walks down block by block: keep its position.
     let mut at = parent;
     let ancestor = |height: Height| {
         at = if tree.height(at) == height + 1 {
@@ -69,7 +70,7 @@ pub fn check_on(tree: &Tree, params: &Params, header: &Header, parent: NodeId, n
     header::check(params, header, &known, now, ancestor)
 }
 
-/// Where a header stands in its chain. Genesis counts as its own parent.
+/// The context of a header in its chain. Genesis counts as its own parent.
 pub fn context(tree: &Tree, params: &Params, node: NodeId) -> HeaderContext {
     let parent = tree.parent(node);
     HeaderContext {
@@ -94,7 +95,7 @@ pub fn median_times(tree: &Tree, tip: NodeId) -> Arc<Vec<MedianTime>> {
     )
 }
 
-/// [`median_times`] of one chain after the other, for which only what is new is looked at.
+/// Computes [`median_times`] of successive chains, and reuses the part below their fork.
 #[derive(Default)]
 pub struct Times {
     tip: NodeId,
@@ -116,22 +117,22 @@ impl Times {
     }
 }
 
-/// Whether a tip of this work and time is one of the initial download, at the time `now` in seconds since 1970.
+/// Whether a tip with this work and time is in the initial block download at time `now`, in seconds since 1970.
 pub(crate) fn is_initial(work: Work, time: u32, minimum_work: Work, tip_age_max_s: u64, now: u64) -> bool {
     work < minimum_work || u64::from(time).saturating_add(tip_age_max_s) < now
 }
 
-/// What decides whether scripts are run.
+/// Settings that decide whether scripts are verified.
 #[derive(Clone, Debug)]
 pub struct AssumeValid {
     /// The block whose ancestors are assumed valid; zero for none.
     pub hash: BlockHash,
-    /// Work that the best header chain must have.
+    /// Minimum work of the best header chain.
     pub minimum_chain_work: Work,
 }
 
-/// Why the scripts of a block must run, by the headers that are known now; none when they may be skipped. `spacing_s` is the
-/// network's seconds a block.
+/// Why the scripts of a block must be verified, according to the headers known now; `None` if they may be skipped.
+/// `spacing_s` is the network's block spacing in seconds.
 pub(crate) fn script_reason(
     tree: &Tree,
     assume: &AssumeValid,
@@ -155,7 +156,7 @@ pub(crate) fn script_reason(
     consensus::script_check_reason(assumed, block, best, assume.minimum_chain_work, spacing_s)
 }
 
-/// What the headers say about the blocks of one chain.
+/// Derives the contexts of the blocks of one chain from its headers.
 pub struct ChainContext<'a> {
     tree: &'a Tree,
     params: &'a Params,
@@ -171,7 +172,7 @@ impl<'a> ChainContext<'a> {
         ChainContext { tree, params, assume, bip34 }
     }
 
-    /// What its chain says about a block on this chain.
+    /// The context of a block on this chain.
     pub fn block(&self, id: NodeId) -> BlockContext {
         let at = context(self.tree, self.params, id);
         BlockContext {
@@ -193,7 +194,7 @@ impl<'a> ChainContext<'a> {
     }
 }
 
-/// Whether more headers may take this reason away.
+/// Whether further headers may remove this reason.
 pub(crate) fn may_vanish(reason: ScriptCheckReason) -> bool {
     match reason {
         ScriptCheckReason::HashNotInHeaders

@@ -1,4 +1,4 @@
-//! What is kept with the header tree so that walks along it are short: states of deployments, and where an anchor jumps to.
+//! Data stored with the header tree to shorten walks: states of deployments, and jumps between anchors.
 
 use crate::threads::locks::lock;
 use consensus::Deployment;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Mutex;
 
-/// States of deployments, each of the period behind a block: one entry a deployment and period.
+/// States of deployments in the period after a block: one entry per deployment and period.
 #[derive(Debug)]
 pub(crate) struct Kept<Id>(Mutex<HashMap<(Deployment, Id), ThresholdState>>);
 
@@ -18,19 +18,19 @@ impl<Id> Default for Kept<Id> {
 }
 
 impl<Id: Eq + Hash> Kept<Id> {
-    /// The state in the period behind a block, where it was kept.
+    /// The state in the period after a block, if it is stored.
     pub(crate) fn get(&self, which: Deployment, last: Id) -> Option<ThresholdState> {
         lock(&self.0).get(&(which, last)).copied()
     }
 
-    /// Keeps it.
+    /// Stores the state in the period after a block.
     pub(crate) fn keep(&self, which: Deployment, last: Id, state: ThresholdState) {
         lock(&self.0).insert((which, last), state);
     }
 }
 
-/// The jump of the anchor of this number: to a lower one that has more zero bits at its end.
-/// Any choice is right; this one makes every walk logarithmic.
+/// Number of the anchor that this anchor jumps to: a lower one with more trailing zero bits. Any choice is correct;
+/// this one makes every walk logarithmic.
 pub(crate) fn skip_number(number: u32) -> u32 {
     let clear = |n: u32| n & n.wrapping_sub(1);
     match number {

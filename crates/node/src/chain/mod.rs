@@ -1,4 +1,4 @@
-//! The chain as headers and blocks: the tree of headers, what is known of every block, which chain is the best one.
+//! The chain as headers and blocks: the header tree, the state of every block, the selection of the best chain.
 //!
 //! Absent on purpose: coins, files, threads.
 

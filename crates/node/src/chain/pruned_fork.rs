@@ -1,29 +1,29 @@
-//! A chain with more work that leaves the connected one below the pruned blocks: the chain cannot go back there, for blocks and
-//! undo data that would be needed are gone.
+//! A chain with more work that forks off below the pruned blocks. The connected chain cannot be rewound to the fork
+//! because the blocks and undo data needed for that are missing.
 //!
-//! bitcoind ends there with a fatal error ("Failed to disconnect block"). Source: Bitcoin Core b88bffe,
+//! bitcoind stops there with a fatal error ("Failed to disconnect block"). Source: Bitcoin Core b88bffe,
 //! `Chainstate::ActivateBestChainStep`.
 
 use crate::chain::tree::{NodeId, Tree};
 use crate::fault::Message;
 use primitives::{BlockHash, Height};
 
-/// The chain, and what is gone.
+/// The better chain, and the missing range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PrunedFork {
-    /// Its first block that is not of the connected chain.
+    /// Its first block that is not on the connected chain.
     pub first: BlockHash,
-    /// Height of that.
+    /// Height of that block.
     pub height: Height,
     /// Height of its last known block.
     pub end: Height,
-    /// From this height on the blocks of the connected chain are there.
+    /// Lowest height from which on the blocks of the connected chain are stored.
     pub kept_from: Height,
 }
 
 impl PrunedFork {
-    /// Looks whether the chain up to `best` has more work than that up to `tip` and leaves it below the height that
-    /// `kept_from` gives.
+    /// Checks whether the chain up to `best` has more work than the one up to `tip`, and forks off below the height
+    /// that `kept_from` returns.
     pub(crate) fn find(
         tree: &Tree,
         tip: NodeId,
@@ -39,7 +39,7 @@ impl PrunedFork {
         (height < kept_from).then(|| PrunedFork { first: first(), height, end: tree.height(best), kept_from })
     }
 
-    /// What is wrong, and what helps.
+    /// The problem, and what the user can do.
     pub fn message(&self) -> Message {
         let PrunedFork { first, height, end, kept_from } = self;
         Message::new(

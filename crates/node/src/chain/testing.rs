@@ -34,7 +34,7 @@ impl Chains {
         GENESIS
     }
 
-    /// So many headers on this block, or on the genesis block.
+    /// Adds `count` headers on top of this block, or of the genesis block.
     pub(crate) fn grow(&mut self, on: Option<NodeId>, count: usize) -> Vec<NodeId> {
         let mut parent = on.unwrap_or(GENESIS);
         let mut grown = Vec::with_capacity(count);
@@ -60,7 +60,7 @@ impl Chains {
         grown
     }
 
-    /// Their bodies are there.
+    /// Stores their bodies.
     pub(crate) fn store(&mut self, nodes: &[NodeId]) {
         for &node in nodes {
             let at = BlockAt { file: 0, offset: 8 + 1000 * node.index() as u64, size: 900 };
@@ -69,31 +69,31 @@ impl Chains {
         }
     }
 
-    /// They are connected, one after the other.
+    /// Connects them in order.
     pub(crate) fn connect(&mut self, nodes: &[NodeId]) {
         for &node in nodes {
             self.index.connected(node, 1, Some(8));
         }
     }
 
-    /// The chain up to this block counts as connected, by a snapshot.
+    /// Makes the chain up to this block count as connected, by a snapshot.
     pub(crate) fn assume(&mut self, base: NodeId) {
         self.index.assume(base);
         self.index.set_active(base);
         self.index.complete_active();
     }
 
-    /// The chain up to this block is the connected one.
+    /// Makes the chain up to this block the connected one.
     pub(crate) fn set_active(&mut self, tip: NodeId) {
         self.index.set_active(tip);
     }
 
-    /// It breaks a rule.
+    /// Marks it invalid because it broke a rule.
     pub(crate) fn refuse(&mut self, node: NodeId) {
         self.index.refuse(node);
     }
 
-    /// A person marks it.
+    /// Marks it invalid on the user's request.
     pub(crate) fn mark(&mut self, node: NodeId) {
         self.index.invalid(node);
     }

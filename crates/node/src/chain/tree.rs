@@ -1,8 +1,8 @@
-//! The header tree: every header that is known, linked to its parent, with its height, work and fate.
+//! The header tree: every known header, linked to its parent, with its height, work and fate.
 //!
-//! In: headers whose rules were checked. Out: ancestors, paths, median times, the best candidate.
-//! 88 bytes a header, 28 for one in sixteen (its work, and where to jump), and 4.6 to 5.7 for finding it by its hash. A header
-//! is never forgotten.
+//! In: headers whose rules were checked. Out: ancestors, paths, median times, the best header. Memory: 88 bytes per
+//! header, 28 for one in sixteen (its work and jumps), and 4.6 to 5.7 for the look-up by hash. Headers are never
+//! removed.
 //!
 //! Absent on purpose: rules (`consensus`), bodies (`index`), files (`store`).
 
@@ -12,7 +12,7 @@ use super::fate::HeightAndFate;
 use super::kept::{Kept, skip_number};
 use primitives::{BlockHash, Hash256, Header, Height, MedianTime, U256, Work};
 
-/// Number of a header in the tree; the genesis block has the first one, and a parent a lower one than its children.
+/// Number of a header in the tree; the genesis block has the lowest, and a parent has a lower number than its children.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct NodeId(u32);
 
@@ -26,7 +26,7 @@ impl NodeId {
         NodeId(u32::try_from(index).expect("fewer than 2^32 headers"))
     }
 
-    /// As an index into what is kept for each header.
+    /// The number as an index into arrays with one element per header.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -34,11 +34,12 @@ impl NodeId {
 
 /// The genesis block.
 pub const GENESIS: NodeId = NodeId(0);
-/// In place of a parent that is absent, and in empty slots.
+/// Marks a missing parent, and empty slots.
 const NONE: NodeId = NodeId(u32::MAX);
-/// Slots of a new tree.
+/// Number of slots of a new tree.
 const SLOTS_MIN: usize = 1024;
-/// There become more by this part of them: it wastes little memory, and a header is linked four times more on average.
+/// The number of slots grows by one part in this many: this wastes little memory, and links a header four more times on
+/// average.
 const SLOTS_GROWTH: usize = 4;
 
 #[derive(Debug)]
@@ -55,25 +56,25 @@ struct Node {
 
 const _: () = assert!(size_of::<Node>() <= 88);
 
-/// Blocks whose height is a multiple of this are anchors: what is dear to keep for every block is kept for them, and every
-/// other block is at most fifteen steps above one.
+/// Blocks whose height is a multiple of this are anchors. Data that is too large to store for every block is stored for
+/// them; every other block is at most fifteen steps above one.
 const ANCHOR_STEP: u32 = 16;
 
-/// What is kept of a block at such a height.
+/// Data of a block at such a height.
 #[derive(Debug)]
 struct Anchor {
     id: NodeId,
-    /// Place of the anchor below, sixteen blocks lower; of the genesis block its own.
+    /// Index of the anchor sixteen blocks lower; the genesis block's own.
     below: u32,
-    /// Place of one further down, for jumps.
+    /// Index of a lower anchor, for jumps.
     skip: u32,
-    /// Work of the chain up to and with it.
+    /// Work of the chain up to and including it.
     work: PackedWork,
 }
 
 const _: () = assert!(size_of::<Anchor>() <= 28);
 
-/// A sum of work in 128 bits, low word first: a `u128` wants to begin at a multiple of 16 bytes.
+/// A sum of work in 128 bits, low word first: a `u128` would require an alignment of 16 bytes.
 #[derive(Clone, Copy, Debug)]
 struct PackedWork([u32; 4]);
 
@@ -91,24 +92,24 @@ impl PackedWork {
 #[derive(Debug)]
 pub struct Tree {
     nodes: Vec<Node>,
-    /// In the order of their numbers.
+    /// In the order of their node numbers.
     anchors: Vec<Anchor>,
     /// Open addressing over `nodes`, by hash.
     slots: Vec<NodeId>,
-    /// The header with the most work that nothing is known against, and that work.
+    /// The header with the most work that is not known to be invalid, and that work.
     best: (NodeId, u128),
-    /// Of the headers that are marked, or stand on one that is, the one with the most work, and that work; 0 without one.
+    /// The invalid header (marked, or with a marked ancestor) with the most work, and that work; 0 without one.
     shut_out: (NodeId, u128),
-    /// The last header that came, and its work: most often the next one's parent.
+    /// The last added header, and its work: usually the next one's parent.
     last: (NodeId, u128),
-    /// The last bits, and the work of one block with them: the division is dear.
+    /// The last bits, and the work of one block with them, because the division is slow.
     proof: (u32, u128),
-    /// States of deployments, each of the period behind a block: see [`crate::chain::deployments`].
+    /// States of deployments in the period after a block: see [`crate::chain::deployments`].
     pub(crate) states: Kept<NodeId>,
 }
 
 impl Tree {
-    /// A tree of the genesis block.
+    /// A tree with only the genesis block.
     pub fn new(genesis: &Header) -> Tree {
         let work = proof_of(genesis.bits());
         let slots = vec![NONE; SLOTS_MIN];
@@ -123,7 +124,7 @@ impl Tree {
         tree
     }
 
-    /// Makes room for this number of headers more, which are about to come.
+    /// Reserves memory for this number of further headers.
     pub fn reserve(&mut self, more: usize) {
         self.nodes.reserve_exact(more);
         self.anchors.reserve_exact(more / ANCHOR_STEP as usize);
@@ -133,17 +134,17 @@ impl Tree {
         }
     }
 
-    /// How many headers there are.
+    /// Number of headers.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Never: the genesis block is always there.
+    /// Always false: the genesis block is in every tree.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// Bytes held.
+    /// Bytes of memory used.
     pub fn memory_bytes(&self) -> usize {
         let nodes = self.nodes.capacity() * size_of::<Node>();
         nodes + self.anchors.capacity() * size_of::<Anchor>() + self.slots.len() * 4
@@ -161,7 +162,7 @@ impl Tree {
         }
     }
 
-    /// Adds a header whose rules hold; its parent is `parent`. The same header twice is one.
+    /// Adds a header that follows all rules; its parent is `parent`. Adding it again returns the same number.
     pub fn insert(&mut self, header: &Header, hash: BlockHash, parent: NodeId) -> NodeId {
         if let Some(id) = self.find(&hash) {
             return id;
@@ -184,23 +185,23 @@ impl Tree {
         id
     }
 
-    /// The end of a chain with more work than [`Tree::best`]'s that a mark shuts out; of several the one with the most.
+    /// The last header of an invalid chain with more work than [`Tree::best`]; of several the one with the most.
     pub fn shut_out_end(&self) -> Option<NodeId> {
         (self.shut_out.1 > self.best.1).then_some(self.shut_out.0)
     }
 
-    /// After marks were taken back: of all headers that bear one, the one with the most work.
+    /// Finds the invalid header with the most work, after marks were removed.
     fn find_shut_out(&mut self) {
         let marked = self.ids().filter(|&id| self.fate(id) != Fate::Open).map(|id| (id, self.sum(id)));
         self.shut_out = marked.max_by_key(|&(id, work)| (work, std::cmp::Reverse(id))).unwrap_or((GENESIS, 0));
     }
 
-    /// The header with the most work that nothing is known against; of equals the first.
+    /// The header with the most work that is not known to be invalid; of equals the first.
     pub fn best(&self) -> NodeId {
         self.best.0
     }
 
-    /// After a mark: of all headers, the one with the most work that nothing is known against.
+    /// Finds the header with the most work that is not known to be invalid, after a mark.
     fn find_best(&mut self) {
         let open = self.ids().filter(|&id| self.fate(id) == Fate::Open).map(|id| (id, self.sum(id)));
         let best = open.max_by_key(|&(id, work)| (work, std::cmp::Reverse(id)));
@@ -222,7 +223,8 @@ impl Tree {
         if height.to_u32().is_multiple_of(ANCHOR_STEP) {
             self.push_anchor(id, work);
         }
-        // Up to seven of eight slots are taken: a look-up of a known header then meets four others, one of an unknown 32.
+        // At most seven of eight slots are used: a look-up then compares four other headers on average if the header is
+        // known, 32 if not.
         if self.nodes.len() * 8 > self.slots.len() * 7 {
             self.set_slots(self.slots.len() + self.slots.len() / SLOTS_GROWTH);
         } else {
@@ -231,7 +233,7 @@ impl Tree {
         id
     }
 
-    /// Links all headers again, over `count` slots.
+    /// Links all headers again, with `count` slots.
     fn set_slots(&mut self, count: usize) {
         self.slots = vec![NONE; count];
         (0..self.nodes.len()).for_each(|index| self.link(NodeId::new(index)));
@@ -245,9 +247,10 @@ impl Tree {
         self.slots[at] = id;
     }
 
-    /// The slot in which the search for a hash begins.
+    /// The first slot of the search for a hash.
     fn home(&self, hash: &BlockHash) -> usize {
-        // The first bytes are free of the proof of work; a keyed hash is not needed, since each header costs work.
+        // The first bytes are not constrained by the proof of work; a keyed hash is unnecessary, because each header
+        // costs work.
         let first = u64::from_le_bytes(*hash.as_bytes().first_chunk().expect("8 of 32 bytes"));
         ((u128::from(first) * self.slots.len() as u128) >> 64) as usize
     }
@@ -268,7 +271,7 @@ impl Tree {
         self.anchors.push(Anchor { id, below: below as u32, skip: skip as u32, work: PackedWork::new(work) });
     }
 
-    /// The block itself, if it is an anchor, else the highest one below it.
+    /// The block itself if it is an anchor, otherwise the highest anchor below it.
     fn anchor_below(&self, mut id: NodeId) -> NodeId {
         while !self.height(id).to_u32().is_multiple_of(ANCHOR_STEP) {
             id = self.node(id).parent;
@@ -276,9 +279,9 @@ impl Tree {
         id
     }
 
-    /// Place of an anchor.
+    /// Index of an anchor.
     fn anchor(&self, id: NodeId) -> usize {
-        // While there is one chain they lie in the order of their heights.
+        // With a single chain they are in the order of their heights.
         let guess = (self.height(id).to_u32() / ANCHOR_STEP) as usize;
         if self.anchors.get(guess).is_some_and(|anchor| anchor.id == id) {
             return guess;
@@ -286,7 +289,7 @@ impl Tree {
         self.anchors.binary_search_by_key(&id, |anchor| anchor.id).expect("a block at such a height is an anchor")
     }
 
-    /// Of an anchor and those below it the lowest that is not below `height`.
+    /// The lowest anchor at or below this one whose height is at least `height`.
     fn anchor_above(&self, mut at: usize, height: Height) -> usize {
         loop {
             let Anchor { below, skip, .. } = self.anchors[at];
@@ -297,7 +300,7 @@ impl Tree {
         }
     }
 
-    /// Work of the chain up to and with a block.
+    /// Work of the chain up to and including a block.
     fn sum(&self, id: NodeId) -> u128 {
         let mut at = id;
         let mut sum = 0_u128;
@@ -322,60 +325,60 @@ impl Tree {
         &self.nodes[id.index()]
     }
 
-    /// Its hash.
+    /// The header's hash.
     pub fn hash(&self, id: NodeId) -> BlockHash {
         self.node(id).hash
     }
 
-    /// Its height.
+    /// The header's height.
     pub fn height(&self, id: NodeId) -> Height {
         self.node(id).place.height()
     }
 
-    /// Its time.
+    /// The header's time.
     pub fn time(&self, id: NodeId) -> u32 {
         self.node(id).time
     }
 
-    /// Its bits.
+    /// The header's compact target (`nBits`).
     pub fn bits(&self, id: NodeId) -> u32 {
         self.node(id).bits
     }
 
-    /// Its version.
+    /// The header's version.
     pub fn version(&self, id: NodeId) -> i32 {
         self.node(id).version
     }
 
-    /// Work of the chain up to and with it.
+    /// Work of the chain up to and including it.
     pub fn work(&self, id: NodeId) -> Work {
         Work(U256::from_u128(self.sum(id)))
     }
 
-    /// Its parent; none for the genesis block.
+    /// The header's parent; `None` for the genesis block.
     pub fn parent(&self, id: NodeId) -> Option<NodeId> {
         Some(self.node(id).parent).filter(|&parent| parent != NONE)
     }
 
-    /// The 80 bytes of it.
+    /// The serialized header of 80 bytes.
     pub fn header(&self, id: NodeId) -> Header {
         let node = self.node(id);
         let prev = self.parent(id).map_or(BlockHash::ZERO, |parent| self.hash(parent));
         Header::new(node.version, prev, node.merkle_root, node.time, node.bits, node.nonce)
     }
 
-    /// Its fate.
+    /// The header's fate.
     pub fn fate(&self, id: NodeId) -> Fate {
         self.node(id).place.fate()
     }
 
-    /// What stands on these blocks, parents before children, in one pass.
+    /// All descendants of these blocks, parents before children, in one pass.
     pub fn descendants(&self, roots: &[NodeId]) -> Vec<NodeId> {
         let Some(lowest) = roots.iter().map(|id| id.index()).min() else { return Vec::new() };
         let mut is_above = vec![false; self.nodes.len() - lowest];
         roots.iter().for_each(|id| is_above[id.index() - lowest] = true);
         let mut descendants = Vec::new();
-        // A child always has a greater number than its parent.
+        // A child always has a higher number than its parent.
         for index in lowest + 1..self.nodes.len() {
             let parent = self.nodes[index].parent.index();
             if parent >= lowest && is_above[parent - lowest] {
@@ -386,7 +389,7 @@ impl Tree {
         descendants
     }
 
-    /// Marks a block, and all that stand on it; gives the block and what was newly marked.
+    /// Marks a block and all its descendants invalid; returns the block and the newly marked ones.
     pub fn fail(&mut self, id: NodeId) -> Vec<NodeId> {
         let mut marked = self.descendants(&[id]);
         marked.retain(|id| self.fate(*id) == Fate::Open);
@@ -407,7 +410,7 @@ impl Tree {
         marked
     }
 
-    /// Takes marks of [`Tree::fail`] back; gives the blocks that nothing is known against any more.
+    /// Removes marks of [`Tree::fail`]; returns the blocks that are no longer known to be invalid.
     pub fn reopen(&mut self, ids: &[NodeId]) -> Vec<NodeId> {
         ids.iter().for_each(|id| self.set_fate(*id, Fate::FailedParent));
         let mut below = self.descendants(ids);
@@ -431,8 +434,8 @@ impl Tree {
         reopened
     }
 
-    /// Takes the marks off a block, its ancestors and what stands on it, and off nothing else: a block that only a mark of an
-    /// ancestor held back, and that is none of these, bears a mark of its own. Gives the blocks whose marks changed.
+    /// Removes the marks of a block, its ancestors and its descendants, and no others. A block of none of these that
+    /// was invalid only because of a marked ancestor gets its own mark. Returns the blocks whose marks changed.
     ///
     /// Source: Bitcoin Core b88bffe, `Chainstate::ResetBlockFailureFlags`.
     pub fn reconsider(&mut self, id: NodeId) -> Vec<NodeId> {
@@ -452,11 +455,11 @@ impl Tree {
         changed
     }
 
-    /// The ancestor at `height`, or itself.
+    /// The ancestor at `height`, or the block itself.
     ///
     /// # Panics
     ///
-    /// When `height` is above its own.
+    /// If `height` is above the block's own.
     pub fn ancestor(&self, id: NodeId, height: Height) -> NodeId {
         let mut at = id;
         assert!(height <= self.height(id), "an ancestor is not higher");
@@ -491,7 +494,7 @@ impl Tree {
         a
     }
 
-    /// Of two anchors of one height on two branches the lowest on them that are not the same.
+    /// The lowest anchors that differ, on two branches given by anchors of equal height.
     fn lowest_apart(&self, a: NodeId, b: NodeId) -> (NodeId, NodeId) {
         let mut a = &self.anchors[self.anchor(a)];
         let mut b = &self.anchors[self.anchor(b)];
@@ -506,7 +509,7 @@ impl Tree {
         }
     }
 
-    /// The blocks above `from` up to and with `to`, lowest first; `from` must be an ancestor of `to`.
+    /// The blocks above `from` up to and including `to`, lowest first; `from` must be an ancestor of `to`.
     pub fn path(&self, from: NodeId, to: NodeId) -> Vec<NodeId> {
         let mut path = Vec::with_capacity((self.height(to) - self.height(from)) as usize);
         let mut at = to;
@@ -531,7 +534,7 @@ impl Tree {
         MedianTime::new(times[count / 2])
     }
 
-    /// All numbers, parents before children.
+    /// All node numbers, parents before children.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = NodeId> + use<> {
         (0..self.nodes.len() as u32).map(NodeId)
     }
@@ -646,7 +649,7 @@ mod tests {
         assert_eq!(tree.best(), late);
     }
 
-    /// Median of n times: the one at n / 2 of the sorted list, up to eleven.
+    /// Median of n times: the element at n / 2 of the sorted list, up to eleven.
     #[test]
     fn median_time_past_is_that_of_eleven_blocks() {
         let mut tree = tree();

@@ -1,4 +1,5 @@
-//! Looks for what an operator must know of the chain, after it changed and while it is not in the initial download.
+//! Checks the chain for conditions that the operator must know of, after it changed and outside the initial block
+//! download.
 //!
 //! Source: Bitcoin Core b88bffe, validation.cpp, `UpdateTip`, `CheckForkWarningConditions`.
 
@@ -10,13 +11,14 @@ use crate::threads::locks::lock;
 use consensus::version_bits::unknown_activations;
 use primitives::{Height, Work};
 
-/// Blocks of work that an invalid chain must have more than the active one to be told of.
+/// An invalid chain is reported if its work exceeds the active chain's by more than this many blocks.
 const LONGER_COUNT: u64 = 6;
-/// Core's words for such a chain.
+/// Core's warning about such a chain.
 const INVALID_CHAIN: &str = "Warning: Found invalid chain more than 6 blocks longer than our best chain. This could be due to database corruption or consensus incompatibility with peers.";
 
 impl DataDir<'_> {
-    /// Sets the alerts that hold for the chain up to `tip`, and ends the others. In the initial download nothing is known.
+    /// Sets the alerts that apply to the chain up to `tip`, and ends the others. Does nothing in the initial block
+    /// download.
     pub(crate) fn look_for_alerts(&self, tip: NodeId) {
         let (rules, is_longer) = {
             let index = self.index.read();
@@ -32,7 +34,8 @@ impl DataDir<'_> {
         self.reporter.alert(AlertKind::InvalidChain, is_longer.then_some(INVALID_CHAIN), advice);
     }
 
-    /// It is the same up to the end of a period, and looked for again behind another last block of one alone.
+    /// Unknown rules that miners activated. The result only changes at the end of a period, so it is computed once for
+    /// each last block of a period.
     fn unknown_rules(&self, index: &BlockIndex, tip: NodeId) -> Option<String> {
         let tree = index.headers();
         let active = index.active();

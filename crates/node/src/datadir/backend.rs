@@ -1,5 +1,5 @@
-//! The data directory as the backend of pipeline and engine: each call goes on to the index, the writer, the coins, the
-//! feed or the reporter.
+//! Implements the backend of pipeline and engine: each call is forwarded to the index, the writer, the coins, the feed
+//! or the reporter.
 
 use super::{DataDir, Mode};
 use crate::chain::block::{BlockContext, Job};
@@ -30,7 +30,7 @@ use store::FilePos;
 use sys::memory::Buffer;
 use sys::spill::{Spill, SpillFiles};
 
-/// What does not count of the huge pages that tables of coins leave free.
+/// Memory of huge pages left free by coin tables that is not counted against the budget, in bytes.
 const HOLES_BYTES: usize = 8 << 20;
 
 impl Backend for DataDir<'_> {
@@ -38,7 +38,7 @@ impl Backend for DataDir<'_> {
         if self.has_other_work() || self.next_awaits_headers() {
             return Ok(None);
         }
-        // What was stored just now may still be in the writer's buffer.
+        // The block may still be in the writer's buffer.
         let write_out = || self.with_room(|| self.writer.write_out_blocks());
         let Some(mut next) = self.feed.next(&self.index, write_out, || self.has_other_work(), is_wanted, waited)?
         else {
@@ -46,11 +46,11 @@ impl Backend for DataDir<'_> {
         };
         let has_undo = {
             let index = self.index.read();
-            // Headers may have come since the block was planned.
+            // Headers may have arrived since the block was planned.
             if self.feed.arrivals.is_some() {
                 next.context.script_reason = self.script_reason(index.headers(), next.context.node);
             }
-            // Undo data that is there is never written again, as in Core.
+            // Existing undo data is never written again, as in Core.
             index.body(next.context.node).undo().is_some()
         };
         self.reporter.scripts(&next.context);
@@ -152,7 +152,7 @@ impl Backend for DataDir<'_> {
             let cached = self.cached_coins.load(Relaxed).max(flushed.records);
             self.reporter.log().line(&bench_lines::flush(&flushed, cached));
         }
-        // Behind the coins, and before files go that it would need to be made again.
+        // After the coins, and before pruning removes files that rebuilding an index would need.
         self.commit_indexes(tip.0)?;
         self.prune(tip.0)
     }
@@ -189,7 +189,7 @@ impl EngineBackend for DataDir<'_> {
             plans.iter().map(|plan| u64::from(index.body(plan.node).size())).collect()
         };
         let bytes: u64 = sizes.iter().sum();
-        // Where blocks are still to come, who fetches them says how much there is.
+        // If blocks are still missing, the session reports the remaining work.
         if let Some(last) = plans.last().filter(|_| !sizes.contains(&0)) {
             self.reporter.set_end(last.height);
             self.reporter.set_bytes_left(bytes);
@@ -210,7 +210,7 @@ impl EngineBackend for DataDir<'_> {
 
     fn read_undo(&self, node: NodeId, prev: BlockHash) -> Result<Spill, Fault> {
         let body = *self.index.read().body(node);
-        // Undo data that is absent is refused with the path of its file.
+        // For missing undo data the error names its file.
         let at = body.undo().unwrap_or(FilePos { file: body.file(), offset: 0 });
         self.with_room(|| self.writer.write_out_undo())?;
         Ok(self.undo_files.read(at, &prev)?)
@@ -247,7 +247,7 @@ impl EngineBackend for DataDir<'_> {
 
     fn refused(&self, node: NodeId, error: &BlockError) {
         let (height, hash) = self.height_and_hash(node);
-        // Which peer gave it is not known here: it was stored long ago.
+        // The peer is unknown here, because the block was stored earlier.
         self.reporter.refused_block(None, height, hash, error);
     }
 
@@ -273,7 +273,7 @@ impl EngineBackend for DataDir<'_> {
 }
 
 impl DataDir<'_> {
-    /// Gives `work` what a transaction is judged by that may be mined on this tip.
+    /// Calls `work` with the context for validating a transaction in the next block after this tip.
     #[cfg(feature = "regtest-tools")]
     pub(crate) fn with_next<R>(&self, tip: NodeId, work: impl FnOnce(&Next<'_>) -> R) -> R {
         let median_times = |height: primitives::Height| {
@@ -288,19 +288,19 @@ impl DataDir<'_> {
         work(&Next { height, median_time_past, median_times: &median_times, now })
     }
 
-    /// Why the scripts of a block run, by the headers that are known now.
+    /// Why the scripts of a block are verified, according to the headers known now.
     fn script_reason(&self, tree: &Tree, node: NodeId) -> Option<ScriptCheckReason> {
         let assume =
             AssumeValid { hash: self.options.assumevalid, minimum_chain_work: self.options.minimum_chain_work };
         headers::script_reason(tree, &assume, self.params.pow_target_spacing, node)
     }
 
-    /// Whether the engine's thread is to leave its work between two blocks.
+    /// Whether the engine's thread must interrupt its work between two blocks.
     fn has_other_work(&self) -> bool {
         self.turn.is_due() || (self.is_past() && self.yields.load(Relaxed))
     }
 
-    /// Whether the next block's scripts would run only because headers are not known yet that are about to come.
+    /// Whether the next block's scripts would be verified only because expected headers have not arrived yet.
     fn next_awaits_headers(&self) -> bool {
         self.awaits_headers.load(Relaxed)
             && !self.is_asked_to_connect.load(Relaxed)
@@ -310,7 +310,7 @@ impl DataDir<'_> {
             })
     }
 
-    /// A body that the index calls valid is damaged: a fault of the disk.
+    /// The fault for a damaged body that the index calls valid: a fault of the disk.
     fn body_fault(&self, node: NodeId, why: &str) -> Fault {
         let (height, hash) = self.height_and_hash(node);
         let at = self.place(node);
@@ -328,7 +328,7 @@ impl DataDir<'_> {
         self.cached_coins.store(block.coins.0 as u64, Relaxed);
         let count = block.prepared.txids.len() as u64;
         self.reporter.add_block(job.context.height, job.bytes.len(), count);
-        // Who only looks moves no tip.
+        // A read-only job does not change the tip.
         if self.mode == Mode::ReadOnly {
             return;
         }

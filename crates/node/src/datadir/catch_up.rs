@@ -1,7 +1,9 @@
-//! Bringing indexes to a block of the chain from block and undo files alone: by all processors, one reading for all of them.
+//! Brings indexes up to a block of the chain from block and undo files. All processors take part, and each block is
+//! read once for all indexes.
 //!
-//! An index that stands off the chain, or above its end, is taken back first. What a worker makes of a block waits for its
-//! turn; the calling thread takes the blocks in order, and commits from time to time: a run that is cut short goes on there.
+//! An index that is off the chain, or above its end, is rewound first. Workers build the records of blocks in any
+//! order; the calling thread adds them in block order and commits at intervals, so that an interrupted run continues
+//! there.
 
 use super::DataDir;
 use crate::chain::tree::NodeId;
@@ -23,19 +25,19 @@ use store::indexes::rebuild_advice;
 use store::{FaultKind, FilePos};
 use sys::spill::Spill;
 
-/// Blocks that may wait for their turn, for each worker.
+/// Maximum number of finished blocks that wait for their turn, per worker.
 const BLOCKS_AHEAD: usize = 32;
-/// Time from one commit to the next. Source: Core's `SYNC_LOCATOR_WRITE_INTERVAL`.
+/// Time between commits. Source: Core's `SYNC_LOCATOR_WRITE_INTERVAL`.
 const COMMIT_INTERVAL: Duration = Duration::from_secs(30);
 
-/// From which block on an index is to be brought up.
+/// First block that an index lacks.
 #[derive(Clone, Copy)]
 struct From {
     kind: IndexKind,
     first: Height,
 }
 
-/// Blocks between workers and the thread that takes them in order.
+/// Blocks between the workers and the thread that adds them in order.
 struct Ahead {
     claimed: usize,
     taken: usize,
@@ -43,11 +45,11 @@ struct Ahead {
 }
 
 impl DataDir<'_> {
-    /// Opens the indexes that the options ask for and brings them to `tip`, at which the coins stand.
+    /// Opens the configured indexes and brings them up to `tip`, the coins' best block.
     ///
     /// # Errors
     ///
-    /// An index that is damaged or does not go with the chain, blocks that are pruned or damaged, or an I/O error.
+    /// An index that is damaged or does not match the chain, blocks that are pruned or damaged, or an I/O error.
     pub(crate) fn open_indexes(&self, kinds: &[IndexKind], tip: NodeId) -> Result<Ended, Fault> {
         if kinds.is_empty() || self.indexing.get().is_some() {
             return Ok(Ended::Done);
@@ -59,7 +61,7 @@ impl DataDir<'_> {
         self.bring_indexes_up(indexing, tip)
     }
 
-    /// Brings indexes that are open to `tip`, at which the coins stand.
+    /// Brings open indexes up to `tip`, the coins' best block.
     ///
     /// # Errors
     ///
@@ -75,7 +77,8 @@ impl DataDir<'_> {
         Ok(ended)
     }
 
-    /// Names an index that no program of today reads. Source: Bitcoin Core b88bffe, `CoinStatsIndex::CoinStatsIndex`.
+    /// Warns of an index directory in an obsolete format. Source: Bitcoin Core b88bffe,
+    /// `CoinStatsIndex::CoinStatsIndex`.
     fn say_old(&self, kinds: &[IndexKind]) -> Result<(), Fault> {
         let old = self.layout.indexes_dir().join("coinstats");
         if kinds.contains(&IndexKind::CoinStats) && self.disk.metadata(&old).map_err(store::Fault::from)?.is_some() {
@@ -87,14 +90,14 @@ impl DataDir<'_> {
         Ok(())
     }
 
-    /// Makes durable what the indexes know up to `tip`, at which the coins stand durably.
+    /// Commits the indexes up to `tip`; the coins of `tip` must be committed already.
     pub(crate) fn commit_indexes(&self, tip: NodeId) -> Result<(), Fault> {
         let Some(indexing) = self.fed_indexes() else { return Ok(()) };
         let (hash, locator) = self.locator(tip);
         indexing.commit(&self.reporter, self.options.par, hash, &locator)
     }
 
-    /// For a clean end: everything up to `tip` durable, and nothing left for LevelDB to do.
+    /// Commits the indexes up to `tip` and completes pending LevelDB work, for a clean shutdown.
     ///
     /// # Errors
     ///
@@ -110,7 +113,7 @@ impl DataDir<'_> {
         (tree.hash(tip), heights.into_iter().map(|height| tree.hash(tree.ancestor(tip, height))).collect())
     }
 
-    /// Where each index stands, and from which block on of the chain of `tip` it is to be brought up.
+    /// Determines for each index the first block on the chain of `tip` that it lacks.
     fn take_up(&self, indexing: &Indexing, tip: NodeId) -> Result<Vec<From>, Fault> {
         let mut from = Vec::new();
         for (kind, root, best) in indexing.positions() {
@@ -149,7 +152,7 @@ impl DataDir<'_> {
         Ok(from)
     }
 
-    /// Takes back what is off the chain of `tip`, the highest block first.
+    /// Rewinds indexes that are off the chain of `tip`, the highest block first.
     fn rewind_indexes(&self, indexing: &Indexing, tip: NodeId) -> Result<Ended, Fault> {
         loop {
             let off = {
@@ -166,7 +169,7 @@ impl DataDir<'_> {
         }
     }
 
-    /// Takes a block off the indexes that stand at it.
+    /// Disconnects a block from the indexes whose best block it is.
     pub(crate) fn disconnect_indexed(&self, indexing: &Indexing, node: NodeId) -> Result<(), Fault> {
         let hash = self.headers().hash(node);
         let Some(wanted) = indexing.wanted_off(hash) else { return Ok(()) };
@@ -177,7 +180,7 @@ impl DataDir<'_> {
         indexing.disconnected(&block, records)
     }
 
-    /// Reads the blocks from the lowest of `from` up to `tip`, and feeds them.
+    /// Reads the blocks from the lowest of `from` up to `tip`, and adds them to the indexes.
     fn index_up_to(&self, indexing: &Indexing, from: &[From], tip: NodeId) -> Result<Ended, Fault> {
         let Some(first) = from.iter().map(|from| from.first).min() else { return Ok(Ended::Done) };
         let nodes = {
@@ -236,7 +239,7 @@ impl DataDir<'_> {
         })
     }
 
-    /// Takes blocks in order. Where it is stopped on demand, what is done is committed.
+    /// Adds blocks in order. If the job is stopped, the finished part is committed.
     fn feed_indexes(
         &self,
         indexing: &Indexing,
@@ -274,7 +277,7 @@ impl DataDir<'_> {
         Ok(Ended::Done)
     }
 
-    /// Says no where a block that is needed is pruned, in Core's words.
+    /// Fails with Core's message if a needed block is pruned.
     fn check_bodies(&self, from: &[From], nodes: &[NodeId]) -> Result<(), Fault> {
         let index = self.index.read();
         let gone = nodes.iter().rfind(|&&node| index.body(node).is_pruned() && index.headers().parent(node).is_some());
@@ -290,7 +293,7 @@ impl DataDir<'_> {
         Err(Fault::refused(why, advice))
     }
 
-    /// The lowest height up to which the open indexes reach; `otherwise` where none is open.
+    /// The lowest height of the open indexes; `otherwise` if no index is open.
     pub(crate) fn indexed_height(&self, otherwise: Height) -> Height {
         let positions = self.indexing.get().map(Indexing::positions).unwrap_or_default();
         let tree = self.headers();
@@ -314,14 +317,14 @@ impl DataDir<'_> {
         }
     }
 
-    /// Reads a block and what it spent, and makes its records.
+    /// Reads a block and the coins that it spent, and builds its index records.
     ///
     /// # Errors
     ///
     /// Files that are damaged or missing, or an I/O error.
     pub(crate) fn index_block(&self, node: NodeId, wanted: &Wanted) -> Result<(IndexedBlock, BlockRecords), Fault> {
         let block = self.indexed(node);
-        // Every program has this one, whatever its files hold.
+        // The genesis block is built in, even if no file contains it.
         let is_genesis = block.height == Height::GENESIS;
         let bytes = if is_genesis { self.params.genesis.clone() } else { self.read(node)? };
         let bad = |found: &str| Fault::damaged_block(&self.files, block.pos, &block.hash, block.height, found);
@@ -341,7 +344,7 @@ impl DataDir<'_> {
         Ok((block, BlockRecords::build(wanted, &place, &parsed, &txids, &spent, &self.host.spill)))
     }
 
-    /// The filter of a block, made again; nothing where the block is not known.
+    /// Rebuilds the filter of a block; `None` if the block is unknown.
     fn filter_again(&self, hash: BlockHash, file: u32) -> Result<Option<BlockFilter>, Fault> {
         let Some(node) = self.headers().find(&hash) else { return Ok(None) };
         if self.index.read().body(node).location().is_none() {
@@ -353,7 +356,7 @@ impl DataDir<'_> {
         Ok(records.filter)
     }
 
-    /// What the indexes must know of a block.
+    /// The facts of a block that the indexes need.
     pub(crate) fn indexed(&self, node: NodeId) -> IndexedBlock {
         let index = self.index.read();
         let pos = index.body(node).location().unwrap_or(FilePos { file: 0, offset: 0 });
@@ -362,7 +365,7 @@ impl DataDir<'_> {
     }
 }
 
-/// What the indexes that are to be brought up from below `height` ask of a block there.
+/// The records that indexes lacking a block at `height` need from it.
 fn wanted_at(from: &[From], all: &Wanted, height: Height) -> Wanted {
     let has = |kind| from.iter().any(|from| from.kind == kind && from.first <= height);
     Wanted {

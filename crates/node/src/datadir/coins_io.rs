@@ -1,6 +1,6 @@
-//! The UTXO set on disk: look-ups, commits, and compaction beside the blocks.
+//! The UTXO set on disk: look-ups, commits, and compaction in parallel with validation.
 //!
-//! Its lock is held while a commit or a compaction begins or ends, and never together with another one.
+//! Its lock is held while a commit or a compaction starts or ends, and never together with another lock.
 //!
 //! Absent on purpose: coins in memory (`coins`), when to commit (`pipeline`).
 
@@ -21,12 +21,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use store::chainstate::{Chainstate, CoinsCommit, CoinsCompaction, CoinsView};
 
-/// What helps when coins are damaged.
+/// Advice for damaged coins.
 const REBUILD: &str = "Rebuild the coins: ffwd reindex --chainstate-only";
-/// What stays free beside what is about to be written: as much as Core wants before it goes on.
+/// Free space required in addition to the data to be written: as much as Core requires.
 const SPARE_BYTES: u64 = 50 << 20;
 
-/// The chainstate of a data directory, and what is done to it.
+/// The chainstate of a data directory, and its operations.
 #[derive(Debug)]
 pub(crate) struct CoinsIo {
     disk: Arc<dyn Disk>,
@@ -36,20 +36,20 @@ pub(crate) struct CoinsIo {
     compaction_is_needed: AtomicBool,
     space: SpaceWait,
     start: Instant,
-    /// When the last commit was begun, in milliseconds after `start`.
+    /// Start of the last commit, in milliseconds after `start`.
     last_commit_ms: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct CommitState {
     commit: Option<Arc<CoinsCommit>>,
-    /// Records of the commit, and when it was begun; after a full disk it is not begun again.
+    /// Record count and start time of the commit; kept when the commit is retried after a full disk.
     begun: Option<(u64, Instant)>,
     compaction: Option<Arc<CoinsCompaction>>,
 }
 
 impl CoinsIo {
-    /// Filters of tables stay in memory up to `filter_bytes_max`.
+    /// Keeps at most `filter_bytes_max` of the tables' filters in memory.
     pub(crate) fn new(disk: Arc<dyn Disk>, chainstate: Chainstate, filter_bytes_max: usize) -> CoinsIo {
         chainstate.set_filter_bytes_max(filter_bytes_max as u64);
         CoinsIo {
@@ -72,7 +72,7 @@ impl CoinsIo {
         self.chainstate.view()
     }
 
-    /// Bytes that the tables' indexes hold in memory.
+    /// Bytes of memory that the tables' indexes use.
     pub(crate) fn index_bytes(&self) -> usize {
         self.chainstate.index_bytes() as usize
     }
@@ -82,7 +82,7 @@ impl CoinsIo {
         self.chainstate.view().wants_read_ahead()
     }
 
-    /// Looks up coins that are most likely not in memory: see [`crate::pipeline::Backend::look_up_from_disk`].
+    /// Looks up coins that are probably not in memory: see [`crate::pipeline::Backend::look_up_from_disk`].
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl CoinsIo {
         Ok(self.chainstate.view().has_any(keys)?)
     }
 
-    /// Says no where the look-up of a key found something else than a coin.
+    /// Fails if a look-up found something other than a coin under its key.
     fn check(&self, keys: &[CoinKey], damaged: Option<usize>) -> Result<(), Fault> {
         match damaged {
             None => Ok(()),
@@ -133,7 +133,7 @@ impl CoinsIo {
         }
     }
 
-    /// What is connected from here on belongs to the next commit.
+    /// Changes from now on belong to the next commit.
     pub(crate) fn mark_commit(&self) {
         self.last_commit_ms.store(self.start.elapsed().as_millis() as u64, Relaxed);
     }
@@ -143,7 +143,7 @@ impl CoinsIo {
         self.start.elapsed().saturating_sub(Duration::from_millis(self.last_commit_ms.load(Relaxed))) > interval
     }
 
-    /// Begins a commit: see [`crate::pipeline::Backend::begin_commit`].
+    /// Starts a commit: see [`crate::pipeline::Backend::begin_commit`].
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl CoinsIo {
         bytes: u64,
     ) -> Result<bool, Fault> {
         self.lock().begun.get_or_insert_with(|| (records, Instant::now()));
-        // Piece by piece, beside the blocks, rather than here and now.
+        // Compaction then runs piece by piece, in parallel with validation, instead of blocking here.
         let is_blocked = !self.chainstate.has_room(records, bytes) && self.chainstate.wants_compaction();
         self.compaction_is_needed.store(is_blocked, Relaxed);
         if is_blocked {
@@ -213,18 +213,19 @@ impl CoinsIo {
         Ok(Flushed { records, took: begun.elapsed() })
     }
 
-    /// A commit found no space: drops it, and waits.
+    /// Drops a commit that found the disk full, and waits for space.
     ///
     /// # Errors
     ///
-    /// That fault, when it is time to stop.
+    /// That fault, if the job must stop.
     pub(crate) fn drop_commit(&self, reporter: &Reporter<'_>, fault: Fault) -> Result<(), Fault> {
         let dropped = self.lock().commit.take();
         drop(dropped); // Not under the lock.
         self.space.wait(reporter, fault)
     }
 
-    /// Compacts a piece, beside other threads that do, or ends the compaction; says whether there may be more to do.
+    /// Compacts a piece, possibly in parallel with other threads, or finishes the compaction; returns whether more work
+    /// may follow.
     ///
     /// # Errors
     ///
@@ -232,7 +233,7 @@ impl CoinsIo {
     pub(crate) fn compact(&self, reporter: &Reporter<'_>) -> Result<bool, Fault> {
         match self.compact_some(reporter) {
             Err(fault) if fault.is_no_space() => {
-                // It left nothing, and is planned again; but for a commit it can be done without.
+                // The compaction left no files and is planned again. Only a waiting commit requires it now.
                 if !self.compaction_is_needed.load(Relaxed) {
                     return Ok(false);
                 }
@@ -258,12 +259,12 @@ impl CoinsIo {
             Ok(true) => return Ok(true),
             Ok(false) => {}
             Err(why) => {
-                // It cannot be ended any more; what was written goes with the last handle.
+                // It cannot be finished; dropping the last handle removes its files.
                 self.lock().compaction.take_if(|running| Arc::ptr_eq(running, &compaction));
                 return Err(why.into());
             }
         }
-        // The thread that comes back last ends it. Handles are made under the lock only: with one left beside this, no
+        // The last thread to return finishes it. Handles are created only under the lock: if only this one remains, no
         // other thread has one.
         let mut state = self.lock();
         if !state.compaction.as_ref().is_some_and(|running| Arc::ptr_eq(running, &compaction)) {
@@ -283,7 +284,7 @@ impl CoinsIo {
         Ok(true)
     }
 
-    /// Says no where the disk has less than `bytes` free and some to spare.
+    /// Fails if the disk has less than `bytes` plus a reserve free.
     fn check_room(&self, bytes: u64) -> Result<(), store::Fault> {
         let free = self.disk.free_space_bytes(self.chainstate.path())?;
         let wanted = bytes.saturating_add(SPARE_BYTES);
@@ -296,7 +297,7 @@ impl CoinsIo {
         Err(store::Fault::new(store::FaultKind::NoSpace, self.chainstate.path(), wanted, found, advice))
     }
 
-    /// Leaves nothing for LevelDB to do.
+    /// Completes pending LevelDB work.
     ///
     /// # Errors
     ///
@@ -306,7 +307,7 @@ impl CoinsIo {
     }
 }
 
-/// Passes on what a look-up found, if it is a coin: everything later takes it for one.
+/// Passes a found coin on after checking that it decodes: later code relies on that.
 fn take(index: usize, coin: Option<&[u8]>, found: &mut dyn FnMut(usize, &[u8]), damaged: &mut Option<usize>) {
     match coin {
         Some(coin) if CoinRef::decode(coin).is_err() => *damaged = Some(index),

@@ -1,6 +1,7 @@
-//! What an earlier run left, and what of it decides this one: it is said when the data directory is opened, and while it holds.
+//! State left by an earlier run that affects this one: reported when the data directory is opened, and for as long as
+//! it applies.
 //!
-//! Absent on purpose: an unfinished reindex, which is said where it is finished (`offline::open`), and a chainstate from a
+//! Absent on purpose: an unfinished reindex, which `offline::open` reports when finishing it, and a chainstate from a
 //! snapshot (`session`).
 
 use super::{DataDir, Mode};
@@ -14,7 +15,7 @@ use crate::reporting::state::ShutOut;
 use primitives::Height;
 
 impl DataDir<'_> {
-    /// Says what an earlier run left, where the chain ends at `tip`.
+    /// Reports state of an earlier run; the chain ends at `tip`.
     pub(crate) fn say_earlier_state(&self, tip: NodeId) {
         let (height, shut_out, prune_height) = {
             let index = self.index.read();
@@ -41,7 +42,7 @@ impl DataDir<'_> {
         self.reporter.say_while(AlertKind::AboveStopHeight, above);
     }
 
-    /// What was said of an earlier run and no longer holds is no warning any more, where the chain ends at `tip`.
+    /// Ends warnings about state of an earlier run that no longer applies; the chain ends at `tip`.
     pub(crate) fn end_earlier_state(&self, tip: NodeId) {
         let is_shut_out = shut_out(&self.index.read(), tip, &[]).is_some();
         if !is_shut_out {
@@ -52,9 +53,9 @@ impl DataDir<'_> {
         }
     }
 
-    /// A better chain than that up to `tip` that begins below the pruned blocks.
+    /// A better chain than the one up to `tip` that forks off below the pruned blocks.
     pub(crate) fn pruned_fork(&self, tip: NodeId) -> Option<PrunedFork> {
-        // What begins below a snapshot is another matter: see `session::finish::is_suspect`.
+        // A chain that forks off below a snapshot is handled differently: see `session::finish::is_suspect`.
         if self.assumed.is_some() {
             return None;
         }
@@ -63,21 +64,22 @@ impl DataDir<'_> {
         PrunedFork::find(tree, tip, tree.best(), || index.prune_height())
     }
 
-    /// Why the chain ends at `tip`, if a mark shuts out a better one.
+    /// Why the chain ends at `tip`, if an invalid mark excludes a better one.
     pub(crate) fn shut_out_reason(&self, index: &BlockIndex, tip: NodeId) -> Option<Message> {
-        // A rebuild of the coins is of the connected chain, whatever is beside it.
+        // A rebuild of the coins uses the connected chain, regardless of others.
         let shut_out = shut_out(index, tip, &[]).filter(|_| self.mode == Mode::Work)?;
         Some(shut_out.message())
     }
 
-    /// Says where the assumed-valid block is known and not on the best header chain, or no longer so.
+    /// Warns if the assumed-valid block is known but not on the best header chain, or ends that warning.
     pub(crate) fn say_assumed_elsewhere(&self) {
         let found = AssumedElsewhere::find(&self.headers(), &self.options.assumevalid);
         self.reporter.say_while(AlertKind::AssumedElsewhere, found.map(|found| found.message()));
     }
 }
 
-/// The chain with more work than that of `tip` that a mark shuts out, for displays: see [`BlockIndex::shut_out`].
+/// The chain with more work than that of `tip` that an invalid mark excludes, for displays: see
+/// [`BlockIndex::shut_out`].
 pub(crate) fn shut_out(index: &BlockIndex, tip: NodeId, offered: &[OfferedHeaders]) -> Option<ShutOut> {
     let chain = index.shut_out(tip, offered)?;
     let tree = index.headers();

@@ -1,6 +1,7 @@
-//! The blocks that the pipeline takes next: from memory where they came from peers just now, else read from the files.
+//! Supplies the pipeline with blocks: from memory if they came from peers just now, otherwise from the files.
 //!
-//! Its lock is that of one thread, the one that runs the pipeline, which may sleep with it; it comes before all others.
+//! Its lock is used only by the thread that runs the pipeline, which may sleep while holding it. It comes first in the
+//! lock order.
 
 use crate::chain::block::{BlockContext, Checked};
 use crate::chain::index::SharedIndex;
@@ -15,51 +16,52 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use store::blockfiles::{BlockAt, BlockBytes, BlockFiles, BulkReader, Pool};
 
-/// Bytes of the buffers in which blocks are read together.
+/// Size of the buffers into which blocks are read together, in bytes.
 const READ_BYTES: usize = 4 << 20;
-/// Part of the cache that they may take.
+/// Divisor: the buffers may use one part in this many of the cache.
 const CACHE_SHARE: usize = 16;
-/// Buffers beside those of the workers, and for each worker: enough that no worker waits for the disk. More of them are
-/// pages that the system zeroes for nothing, and blocks that leave the processor's caches before they are decoded:
+/// Number of buffers: a fixed part, and a part for each worker, so that no worker waits for the disk. More buffers cost
+/// zeroed pages without benefit, and blocks would leave the processor's caches before they are decoded:
 /// `bench/record/2026-11-22-core.md`.
 const BUFFERS_AHEAD: usize = 8;
 const BUFFERS_PER_WORKER: usize = 2;
 const BUFFERS_MIN: usize = 3;
 const BUFFERS_MAX: usize = 64;
-/// A run of fewer bytes stays in the page cache, whatever memory is left.
+/// A run of fewer bytes stays in the page cache, however little memory is free.
 const CACHED_BYTES_MIN: u64 = 16 << 20;
-/// Most blocks that are considered for one read.
+/// Maximum number of blocks in one read.
 const BLOCKS_PER_READ: usize = 512;
 
-/// Where blocks from peers are kept until the pipeline takes them: the inbox of a session.
+/// The queue of blocks from peers that wait for the pipeline: the inbox of a session.
 pub(crate) trait Inbox: Send + Sync {
-    /// Waits until `is_there`, asked again after each arrival; says no when patience or the occasion ends.
+    /// Waits until `is_there`, which is called again after each arrival. Returns `false` when patience ends or the wait
+    /// is aborted.
     fn wait(&self, is_there: &dyn Fn() -> bool) -> bool;
 
-    /// Takes the block that is connected next, if it is here: its bytes, and what checking them gave.
+    /// Takes the next block to connect, if it is here: its bytes, and the result of checking them.
     fn take(&self, height: Height, id: NodeId) -> Option<(BlockBytes, Arc<Checked>)>;
 
-    /// Whether a block is here.
+    /// Whether a block is in the queue.
     fn has(&self, height: Height, id: NodeId) -> bool;
 
-    /// A block is stored, or something else is new: the thread that waits looks again.
+    /// Reports that a block was stored or other news exists: wakes the waiting thread.
     fn arrived(&self);
 }
 
-/// Blocks on their way to the pipeline.
+/// Supplies the pipeline with blocks.
 pub(crate) struct BlockFeed {
-    /// Blocks that come from peers while they are connected.
+    /// The queue of blocks that arrive from peers during the run.
     pub(crate) arrivals: Option<Arc<dyn Inbox>>,
-    /// What coins and blocks in flight will take of the memory that is left.
+    /// Memory that coins and blocks in flight will use, of the memory that is free.
     dbcache_bytes: u64,
-    /// Buffers of what is read.
+    /// Buffers for reading.
     pool: Arc<Pool>,
     state: Mutex<FeedState>,
 }
 
 struct FeedState {
     planned: VecDeque<BlockContext>,
-    /// Bytes, and what checking them gave where they came from a peer just now.
+    /// Bytes of blocks, with the result of checking them if they came from a peer just now.
     ready: VecDeque<(BlockBytes, Option<Arc<Checked>>)>,
     reader: BulkReader,
 }
@@ -72,7 +74,7 @@ pub(crate) struct Next {
 }
 
 impl BlockFeed {
-    /// Reads from `files` for the workers of a job, with buffers of a part of its cache.
+    /// Reads from `files`; the buffers are sized for the workers and the cache of `options`.
     pub(crate) fn new(files: Arc<BlockFiles>, options: &Options) -> BlockFeed {
         let dbcache_bytes = options.dbcache_bytes;
         let useful = (BUFFERS_AHEAD + BUFFERS_PER_WORKER * options.par).min(BUFFERS_MAX);
@@ -83,32 +85,32 @@ impl BlockFeed {
         BlockFeed { arrivals: None, dbcache_bytes: dbcache_bytes as u64, pool, state: Mutex::new(state) }
     }
 
-    /// Whether blocks of this many bytes are more than the page cache has room for. Then they do not stay there after they
-    /// were read: the tables of coins need the room. A small run always stays.
+    /// Whether blocks of this many bytes exceed the page cache. If so, they are dropped from it after reading, because
+    /// the coin tables need the memory. A small run always stays.
     fn exceed_memory(&self, bytes: u64) -> bool {
         bytes > CACHED_BYTES_MIN
             && MachineMemory::default().left().is_some_and(|left| bytes > left.saturating_sub(self.dbcache_bytes))
     }
 
-    /// Bytes of the buffers that were made.
+    /// Bytes of the allocated buffers.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.pool.made_bytes()
     }
 
-    /// These blocks come next, and no others; the files have this many bytes of them.
+    /// Plans these blocks, and no others; `bytes` of them are in the files.
     pub(crate) fn start(&self, planned: Vec<BlockContext>, bytes: u64) {
         let mut state = lock(&self.state);
         state.reader.drop_behind(self.exceed_memory(bytes));
         (state.planned, state.ready) = (planned.into(), VecDeque::new());
     }
 
-    /// The block that comes next.
+    /// The next planned block.
     pub(crate) fn first(&self) -> Option<NodeId> {
         lock(&self.state).planned.front().map(|block| block.node)
     }
 
-    /// The next block: see [`crate::pipeline::Backend::next`]. `write_out` lets readers see what was appended to the block
-    /// files just now; `is_asked` says that others wait, for whom waiting for a block ends.
+    /// The next block: see [`crate::pipeline::Backend::next`]. `write_out` makes blocks that were just appended to the
+    /// files readable. `is_asked` reports that other threads have requests, which ends waiting for a block.
     ///
     /// # Errors
     ///
@@ -154,7 +156,7 @@ impl BlockFeed {
         Ok(Some(Next { context, bytes, checked }))
     }
 
-    /// Places of the next blocks up to one that is in memory or absent.
+    /// Places of the next blocks, up to one that is in memory or missing.
     fn to_be_read(&self, planned: &VecDeque<BlockContext>, index: &SharedIndex) -> Vec<BlockAt> {
         let is_kept =
             |block: &BlockContext| self.arrivals.as_ref().is_some_and(|kept| kept.has(block.height, block.node));

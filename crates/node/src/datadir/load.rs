@@ -1,4 +1,4 @@
-//! What an index on disk says, taken into the one in memory: all of it, or what an interrupted reindex had done.
+//! Loads an index from disk into the one in memory: all of it, or the results of an interrupted reindex.
 
 use super::DataDir;
 use crate::chain::tree::{GENESIS, NodeId, Tree};
@@ -9,7 +9,7 @@ use store::blockfiles::BlockAt;
 use store::index::LoadedIndex;
 
 impl DataDir<'_> {
-    /// Headers that an older index knew, so that none of them is forgotten.
+    /// Adds the headers of an older index, so that they are not lost.
     pub(crate) fn keep_headers(&self, entries: &[store::IndexEntry]) {
         let mut index = self.index.write();
         for entry in entries {
@@ -17,22 +17,22 @@ impl DataDir<'_> {
         }
     }
 
-    /// The same for those that were kept when this reindex began.
+    /// Adds the headers that were saved when this reindex began.
     ///
     /// # Errors
     ///
-    /// An I/O error of the file that they are in.
+    /// An I/O error of their file.
     pub(crate) fn keep_bare_headers(&self, now: i64) -> Result<(), Fault> {
         for header in store::reindex::kept_headers(&self.disk, &self.layout)? {
-            // What does not hold any more is not taken: the file is not Core's, and has no checksum.
+            // Invalid headers are skipped: the file is not Core's, and has no checksum.
             let _ = self.index.write().accept(self.params, &header, header.hash(), now);
         }
         Ok(())
     }
 
-    /// What an index of an interrupted run says of blocks that lie where it says, also where a scan finds others first:
-    /// such a run found that one false, and looked for what lies inside.
-    ///
+    /// Takes over places and marks of blocks from the index of an interrupted run, after verifying each place. They
+    /// take precedence over the scan's places: the interrupted run found that record bad, and searched for blocks
+    /// inside it.
     /// # Errors
     ///
     /// A block file that cannot be read.
@@ -54,7 +54,7 @@ impl DataDir<'_> {
         Ok(())
     }
 
-    /// Says no where the coins stand on blocks that the files do not hold, or that the index does not call connected.
+    /// Fails if the coins depend on blocks that are missing from the files, or not marked as connected in the index.
     ///
     /// # Errors
     ///
@@ -70,14 +70,14 @@ impl DataDir<'_> {
         Err(store::Fault::new(store::FaultKind::Missing, dir, wanted, found, advice).into())
     }
 
-    /// Takes a whole index in as it is: headers, places, marks.
+    /// Loads a whole index unchanged: headers, places, marks.
     ///
     /// # Errors
     ///
-    /// A block that does not lie where the index says, or a block file that cannot be read.
+    /// A block that is not at its place according to the index, or a block file that cannot be read.
     pub(crate) fn take_index(&self, loaded: &LoadedIndex) -> Result<(), Fault> {
         let count = loaded.entries.len();
-        // And for those of the next weeks: with no room at all the first one would double everything.
+        // With spare capacity for the blocks of the next weeks, because growing would double the memory.
         self.index.write().reserve(count + count / 64);
         for entry in &loaded.entries {
             let Some(id) = self.index.write().load(entry) else { continue };
@@ -88,7 +88,7 @@ impl DataDir<'_> {
         Ok(())
     }
 
-    /// A block whose place the index names; its size comes from its record.
+    /// Records the size of a block whose place is in the index; it is read from the block's record.
     fn known_place(&self, id: NodeId, at: FilePos) -> Result<(), Fault> {
         let Some(found) = self.files.probe(at)?.filter(|found| found.hash == self.headers().hash(id)) else {
             let hash = self.headers().hash(id);
@@ -102,7 +102,7 @@ impl DataDir<'_> {
         Ok(())
     }
 
-    /// Writes the genesis block into a new file behind the others, where no file has it.
+    /// Writes the genesis block into a new file after the others, if no file has it.
     ///
     /// # Errors
     ///
@@ -124,13 +124,13 @@ impl DataDir<'_> {
         Ok(())
     }
 
-    /// The genesis block is never connected, and always there.
+    /// Marks the genesis block as stored and checked; it is never connected.
     pub(crate) fn mark_genesis(&self) {
         self.index.write().checked_genesis();
     }
 
-    /// What an index of an interrupted run says of blocks whose files are gone: they were connected, or are beside the
-    /// chain. Their headers are not in the files.
+    /// Takes over pruned blocks from the index of an interrupted run: they were connected, or are on side branches.
+    /// Their headers are not in the files.
     pub(crate) fn keep_pruned(&self, loaded: &LoadedIndex) {
         self.writer.set_pruned(loaded.is_pruned);
         let is_gone = |entry: &&store::IndexEntry| store::prune::is_block_pruned(loaded, entry);
@@ -145,7 +145,7 @@ impl DataDir<'_> {
     }
 }
 
-/// The chain that is to be built on: its tree needs a tip to start from.
+/// The block from which the chain is built; `None` if the coins' best block is unknown.
 pub(crate) fn start_of(tree: &Tree, best: Option<BlockHash>) -> Option<NodeId> {
     best.map_or(Some(GENESIS), |hash| tree.find(&hash))
 }

@@ -1,4 +1,5 @@
-//! Taking a data directory: is it one, which network's, its locks, its log; before anything is read.
+//! Opens a data directory: checks that it is one and of which network, takes its locks, and opens its log, before other
+//! files are read.
 
 use super::seems;
 use crate::datadir::pid_file::PidFile;
@@ -20,7 +21,7 @@ use store::xor::BlocksKey;
 use store::{Layout, Network, xor};
 use sys::spill::SpillFiles;
 
-/// What the store needs to know of a network.
+/// The parameters of a network that the store needs.
 pub fn network(params: &Params) -> Network {
     Network {
         directory: params.chain.net_dir(),
@@ -30,11 +31,12 @@ pub fn network(params: &Params) -> Network {
     }
 }
 
-/// What stays free on the disk beside what a block spends: where there is less, what must be written has it.
+/// Minimum free disk space, in bytes, for spilling spent coins to disk; below it they stay in memory, and the space is
+/// left for blocks and coins.
 const SPILL_SPARE_BYTES: u64 = 1 << 30;
 
-/// The machine as this job uses it. What blocks spend lies in files of the network's directory, where it is more than memory
-/// should hold.
+/// The disk and kernels of a job. Spent coins of blocks are spilled to files in the network's directory if they are too
+/// many for memory.
 pub(crate) fn host(options: &Options, layout: &Layout) -> Host {
     let disk = options.disk.clone();
     let within = layout.net_dir().to_path_buf();
@@ -48,16 +50,17 @@ pub(crate) fn host(options: &Options, layout: &Layout) -> Host {
     Host { spill, ..options.host() }
 }
 
-/// A data directory with its locks held and nothing read.
+/// A data directory with its locks held; no other file has been read.
 pub(crate) struct Locked {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) host: Host,
     pub(crate) layout: Layout,
-    /// Before the locks, as what is dropped first: the next process writes its own once it has them.
+    /// Declared before the locks so that it is dropped first: the next process writes its own file once it has the
+    /// locks.
     pub(crate) pid: Option<PidFile>,
     pub(crate) locks: DataDirLocks,
     pub(crate) key: xor::Key,
-    /// Where the key came from in this process.
+    /// Source of the key in this process.
     pub(crate) key_origin: xor::Origin,
     pub(crate) files: Arc<BlockFiles>,
 }
@@ -66,7 +69,7 @@ pub(crate) struct Locked {
 ///
 /// # Errors
 ///
-/// For a clock that cannot be right: before the first block of any chain.
+/// The clock must be wrong: it is before the first block of any chain.
 pub(crate) fn clock(options: &Options) -> Result<i64, Fault> {
     const FIRST_BLOCK: u64 = 1_231_006_505;
     let wrong = |says: &str| {
@@ -81,14 +84,14 @@ pub(crate) fn clock(options: &Options) -> Result<i64, Fault> {
     i64::try_from(now).map_err(|_| wrong("is beyond all bounds"))
 }
 
-/// Checks the data directory and takes its locks, before anything is read; waits while the disk is full.
-/// `needs_blocks`: without block files there is nothing to do.
+/// Checks the data directory and takes its locks, before other files are read; waits while the disk is full. With
+/// `needs_blocks` it fails if there are no block files.
 ///
 /// # Errors
 ///
-/// The data directory is another network's, in use, or has no block files that are needed; an I/O error.
+/// The data directory belongs to another network, is in use, or lacks required block files; an I/O error.
 pub(crate) fn lock(options: &Options, events: Events<'_>, needs_blocks: bool) -> Result<Locked, Fault> {
-    // The log lies in the data directory.
+    // The log file is in the data directory, so it cannot be used yet.
     let reporter = Reporter::new(events, Log::none(), &options.stop);
     let locked = reporter.with_room(|| lock_now(options, needs_blocks))?;
     if let xor::Origin::WorkedOut(file) = &locked.key_origin {
@@ -106,11 +109,11 @@ pub(crate) fn lock(options: &Options, events: Events<'_>, needs_blocks: bool) ->
     Ok(locked)
 }
 
-/// The same, and waits for nothing.
+/// Like [`lock`], but does not wait for disk space.
 ///
 /// # Errors
 ///
-/// As [`lock`], and that the disk is full.
+/// Those of [`lock`], and a full disk.
 pub(crate) fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, Fault> {
     let disk = options.disk.clone();
     let net = network(&options.params);
@@ -122,9 +125,10 @@ pub(crate) fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, 
     seems::check_new(options, &layout)?;
     layout.create(&*disk)?;
     let locks = DataDirLocks::take(&*disk, &layout)?;
-    // The databases' own locks are taken when they are opened; a program that holds one is named before anything is changed.
+    // The databases' own locks are taken when they are opened. A program that holds one is reported here, before any
+    // change.
     for dir in [layout.index_dir(), layout.chainstate_dir(), layout.snapshot_dir()] {
-        // Into a block index of another form nothing is put.
+        // No lock file is created in a block index of an unknown format.
         if disk.metadata(&dir.join("CURRENT")).map_err(store::Fault::from)?.is_some() {
             drop(disk.lock(&dir.join("LOCK")).map_err(store::Fault::from)?);
         }
@@ -151,7 +155,7 @@ fn no_blocks(options: &Options, layout: &Layout) -> Fault {
     store::Fault::new(store::FaultKind::Missing, layout.blocks_dir(), "block files", found, advice).into()
 }
 
-/// Whether nothing of this network is in the data directory; makes nothing.
+/// Whether the data directory contains no data of this network; creates no files.
 ///
 /// # Errors
 ///
@@ -162,7 +166,7 @@ pub(crate) fn is_unused(options: &Options) -> Result<bool, Fault> {
     Ok(layout.is_unused(&*options.disk)?)
 }
 
-/// Where everything lies.
+/// The paths of the data directory.
 pub(crate) fn layout(options: &Options) -> Layout {
     Layout::new(&options.datadir, options.params.chain.net_dir(), options.blocksdir.as_deref())
 }
@@ -173,7 +177,7 @@ pub(crate) fn reporter<'e>(events: Events<'e>, options: &'e Options, job: &str) 
     let log = Log::open(options.disk.clone(), options.log_path(), options.clock, options.log_time_micros, reopen);
     log.line(&format!("ffwd version v{} ({job}; {})", env!("CARGO_PKG_VERSION"), options.build));
     let kernels = options.kernels;
-    // Few messages at a time are left to narrower ones.
+    // Small batches of messages use narrower implementations.
     log.line(&format!("Using the '{:?}' SHA256 implementation", kernels.widest_sha256()));
     let signatures = script::lanes::best(kernels).name();
     log.line(&format!("Using {signatures} for signatures (--cpu {})", kernels.cpu().name()));

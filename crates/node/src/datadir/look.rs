@@ -1,7 +1,9 @@
-//! Looking at a data directory: nothing is made or written, and no lock is needed, so that it works for who may only read.
+//! Reads a data directory without creating or writing files and without needing a lock, so that read permission
+//! suffices.
 //!
-//! A program at work in the directory changes files under who reads them. It is found by its locks, which are looked at and
-//! not taken, before the look and after one that failed; what it says of itself is worth more than its files.
+//! A program that uses the directory may change files during the read. It is detected by its locks, which are tested
+//! but not taken, before the read and after a failed one. Such a program can be queried, which is more reliable than
+//! its files.
 
 use super::lock::{self, Locked};
 use crate::fault::Fault;
@@ -13,21 +15,21 @@ use store::blockfiles::BlockFiles;
 use store::locks::DataDirLocks;
 use store::xor::{self, BlocksKey};
 
-/// Whether others are kept out meanwhile.
+/// Whether other programs are locked out during the read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hold {
-    /// They are not: the look takes a moment.
+    /// They are not: the read is short.
     Nothing,
-    /// The locks are held where this program may take them, for a look that takes long.
+    /// The locks are taken if permissions allow, for a long read.
     IfPossible,
 }
 
-/// The program at work in the data directory, by the first of its locks that is held.
+/// The program that uses the data directory, according to the first of its locks that is held.
 pub(crate) fn holder(options: &Options) -> Option<LockError> {
     DataDirLocks::holder(&*options.disk, &lock::layout(options))
 }
 
-/// The program in words: "ffwd (process 12)".
+/// The program as text: "ffwd (process 12)".
 pub(crate) fn named(holder: &LockError) -> String {
     match (&holder.program, holder.pid) {
         (Some(program), Some(pid)) => format!("{program} (process {pid})"),
@@ -36,16 +38,17 @@ pub(crate) fn named(holder: &LockError) -> String {
     }
 }
 
-/// The command that asks the program at work for what a look is for; `call` is Core's.
+/// The command that queries the running program instead of reading its files; `call` is the name of Core's RPC.
 pub(crate) fn question(options: &Options, call: &str) -> String {
     format!("bitcoin-cli -datadir={} -chain={} {call}", options.datadir.display(), options.params.chain.name())
 }
 
-/// Looks, where no program is at work in the data directory; `call` is Core's, by which that program is asked otherwise.
+/// Runs `look` if no program uses the data directory; otherwise the error advises to query that program with Core's RPC
+/// `call`.
 ///
 /// # Errors
 ///
-/// A program is at work; those of `look`.
+/// A program uses the directory; those of `look`.
 pub fn at_rest<T>(options: &Options, call: &str, look: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     let in_use = |holder: LockError| {
         let found = format!("{} at work in it", named(&holder));
@@ -59,15 +62,15 @@ pub fn at_rest<T>(options: &Options, call: &str, look: impl FnOnce() -> Result<T
     if let Some(holder) = holder(options) {
         return Err(in_use(holder));
     }
-    // One that was started meanwhile may be why the look failed.
+    // A program started meanwhile may be the cause of the failure.
     look().map_err(|why| holder(options).map_or(why, in_use))
 }
 
-/// The data directory, to be read.
+/// Opens the data directory for reading.
 ///
 /// # Errors
 ///
-/// It is missing or cannot be read; the key of its block files is damaged, or lost and not to be worked out.
+/// It is missing or cannot be read; the key of its block files is damaged, or is missing and cannot be computed.
 pub(crate) fn open(options: &Options, hold: Hold) -> Result<Locked, Fault> {
     let disk = options.disk.clone();
     let layout = lock::layout(options);

@@ -1,8 +1,8 @@
-//! A data directory at work: what the engine reads from and writes to.
+//! An open data directory, which the engine reads from and writes to.
 //!
-//! It joins the block index, its writer, the coins, the feed of blocks and the reporter, each with a lock of its own; their
-//! order stands at the head of the crate. Order of durability, always: block and undo data, then the index, then the coins.
-//! Absent on purpose: formats (`store`), which chain (`engine`).
+//! It combines the block index, its writer, the coins, the feed of blocks and the reporter, each with its own lock; the
+//! lock order is documented at the crate root. Data is always made durable in this order: block and undo data, then the
+//! index, then the coins. Absent on purpose: formats (`store`), which chain (`engine`).
 
 mod alerts;
 mod backend;
@@ -57,87 +57,88 @@ use store::private_files::PrivateDir;
 use store::undofiles::UndoFiles;
 use store::{Chainstate, FileInfos, Host, Layout};
 
-/// Part of the budget that filters of the coins' tables may take; those that do not fit are in the page cache alone.
+/// Divisor: filters of the coins' tables may use one part in this many of the budget; the others are only in the page
+/// cache.
 const FILTER_SHARE: usize = 8;
 
-/// What a data directory is opened for.
+/// Purpose for which a data directory is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
-    /// Blocks are added, and everything is written.
+    /// Blocks are added, and all files are written.
     Work,
-    /// The UTXO set alone is rebuilt: what the index says of blocks and undo data stands, as far as it goes, and rules
-    /// that Core does not check again then are not checked.
+    /// Only the UTXO set is rebuilt. The index's entries on blocks and undo data are kept, and rules that Core does not
+    /// check again in this case are not checked.
     RebuildCoins,
-    /// Nothing may be written: `verify`.
+    /// No file may be written: `verify`.
     ReadOnly,
 }
 
-/// A snapshot whose past is not validated.
+/// A loaded snapshot while the blocks below it are not validated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Assumed {
     /// Its base block.
     pub(crate) base: NodeId,
-    /// The coins that are open are those on their way to the base; else those from the snapshot on.
+    /// Whether the open coins are those of the chain up to the base, instead of those from the snapshot on.
     pub(crate) is_past: bool,
 }
 
-/// A data directory that is open.
+/// An open data directory.
 pub(crate) struct DataDir<'e> {
     /// The network's rules.
     pub(crate) params: &'e Params,
-    /// What was asked for.
+    /// The options of the job.
     pub(crate) options: &'e Options,
-    /// Where things lie.
+    /// The paths.
     pub(crate) layout: Layout,
-    /// What happened, and who is told.
+    /// Reports events to displays and the log.
     pub(crate) reporter: Reporter<'e>,
     pub(crate) mode: Mode,
-    /// Where a snapshot lies in it that is not validated.
+    /// The loaded snapshot, while the blocks below it are not validated.
     pub(crate) assumed: Option<Assumed>,
     pub(crate) disk: Arc<dyn disk::Disk>,
-    /// Disk, kernels, and files for many bytes.
+    /// Disk, kernels, and spill files.
     pub(crate) host: Host,
     /// Every known block.
     pub(crate) index: Arc<SharedIndex>,
     pub(crate) writer: Arc<Writer>,
-    /// Why blocks are marked as invalid.
+    /// Reasons why blocks are marked as invalid.
     pub(crate) refused: Arc<RefusedFile>,
     pub(crate) coins: CoinsIo,
-    /// Of the last block that was connected: records of coins in memory.
+    /// Number of coins in memory after the last connected block.
     pub(crate) cached_coins: AtomicU64,
-    /// What the coins add up to.
+    /// Totals of the UTXO set.
     pub(crate) totals: Mutex<TotalsAlong>,
     pub(crate) feed: BlockFeed,
-    /// Block files, for reading.
+    /// Block files, opened for reading.
     pub(crate) files: Arc<BlockFiles>,
     pub(crate) undo_files: Arc<UndoFiles>,
     pub(crate) pruning: prune::Pruning,
-    /// The optional indexes that are kept, once they are open.
+    /// The maintained optional indexes, once they are open.
     pub(crate) indexing: Arc<OnceLock<Indexing>>,
     /// Changes of the chain since the start, for `-checkblockindex`.
     changes: AtomicU32,
-    /// What miners activated that is not known, by the last block of the period behind which it was looked for.
+    /// Unknown rules that miners activated, with the last block of the period for which they were computed.
     unknown_rules: Mutex<Option<(NodeId, Option<String>)>>,
-    /// Before the locks, as what is dropped first.
+    /// Declared before the locks so that it is dropped first.
     _pid: Option<PidFile>,
     pub(crate) locks: Arc<DataDirLocks>,
-    /// When others are to be answered.
+    /// Decides when requests of other threads are served.
     pub(crate) turn: Arc<Turn>,
-    /// Of a chain below a snapshot: its last connected block.
+    /// Last connected block of the chain below a snapshot.
     pub(crate) past_tip: Arc<PastTip>,
-    /// Other work comes first: a run ends between two blocks.
+    /// Other work has priority: the run ends between two blocks.
     pub(crate) yields: Arc<AtomicBool>,
-    /// Blocks wait whose scripts would run only because headers are not known yet.
+    /// Whether blocks wait if their scripts would be verified only because headers have not arrived yet.
     pub(crate) awaits_headers: AtomicBool,
-    /// A call is at work, which does not wait for headers.
+    /// A request is being served, which does not wait for headers.
     pub(crate) is_asked_to_connect: AtomicBool,
-    /// Where transactions of disconnected blocks wait, for a job that others look at.
+    /// Transactions of disconnected blocks, for a job that serves requests.
     #[cfg(feature = "regtest-tools")]
     pub(crate) mempool: Option<Arc<Mempool>>,
 }
 
 impl<'e> DataDir<'e> {
-    /// Puts a data directory together around open databases.
+    /// Assembles a data directory from open databases.
     ///
     /// # Errors
     ///
@@ -191,7 +192,7 @@ impl<'e> DataDir<'e> {
         })
     }
 
-    /// The headers, to be read: see [`SharedIndex::read`].
+    /// The headers, locked for reading: see [`SharedIndex::read`].
     pub(crate) fn headers(&self) -> Headers<'_> {
         self.index.headers()
     }
@@ -201,7 +202,7 @@ impl<'e> DataDir<'e> {
         (headers.height(id), headers.hash(id))
     }
 
-    /// Checks what always holds of the block index, where that is wanted and its turn.
+    /// Checks the invariants of the block index if `-checkblockindex` is due.
     pub(crate) fn check_index(&self) {
         let every = self.options.sizes.check_block_index;
         if every > 0 && self.changes.fetch_add(1, Relaxed).is_multiple_of(every) {
@@ -209,7 +210,7 @@ impl<'e> DataDir<'e> {
         }
     }
 
-    /// Where a block lies.
+    /// The place of a block in the files.
     pub(crate) fn place(&self, id: NodeId) -> Option<BlockAt> {
         self.index.read().place(id)
     }
@@ -223,7 +224,7 @@ impl<'e> DataDir<'e> {
         self.reporter.with_room(work)
     }
 
-    /// Writes what changed in the index, and what `reindexing` does to its flag: see [`Writer::commit`].
+    /// Writes the changes of the index, and `reindexing` to its flag: see [`Writer::commit`].
     ///
     /// # Errors
     ///
@@ -233,7 +234,7 @@ impl<'e> DataDir<'e> {
         self.writer.commit(&self.reporter, reindexing)
     }
 
-    /// Whether the job is to end.
+    /// Whether the job must end.
     pub(crate) fn stopping_now(&self) -> bool {
         self.reporter.is_stopping()
     }

@@ -1,17 +1,17 @@
-//! A drive that is not mounted: /etc/fstab names its place, and the system has nothing mounted there.
+//! Detects a drive that is not mounted: /etc/fstab lists its mount point, but no file system is mounted there.
 //!
-//! Source of the two formats: fstab(5), proc_pid_mounts(5).
-//! Absent on purpose: other systems than Linux, which have no such files: nothing is known then.
+//! Source of the two formats: fstab(5), proc_pid_mounts(5). Absent on purpose: systems other than Linux, which lack
+//! these files: no such drive is detected there.
 
 use disk::Disk;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-/// More than a table of mounts has.
+/// Maximum size of a mount table in bytes.
 const TABLE_BYTES_MAX: usize = 1 << 20;
 
-/// The mount point at or above `dir` that is not mounted, if there is one.
+/// The mount point at or above `dir` that is listed but not mounted, if there is one.
 pub(crate) fn unmounted(disk: &dyn Disk, dir: &Path) -> Option<PathBuf> {
     let dir = std::path::absolute(dir).ok()?;
     let wanted = read(disk, "/etc/fstab")?;
@@ -19,7 +19,7 @@ pub(crate) fn unmounted(disk: &dyn Disk, dir: &Path) -> Option<PathBuf> {
     missing(&wanted, &mounted, &dir)
 }
 
-/// A file whose length the system may not say.
+/// Reads a file of unknown length.
 fn read(disk: &dyn Disk, path: &str) -> Option<Vec<u8>> {
     let file = disk.open(Path::new(path)).ok()?;
     let mut bytes = Vec::new();
@@ -40,7 +40,7 @@ fn missing(wanted: &[u8], mounted: &[u8], dir: &Path) -> Option<PathBuf> {
         point.is_absolute() && point != Path::new("/") && dir.starts_with(point) && !is_by_hand
     };
     points(wanted).filter(|(point, options)| is_wanted(point, options)).map(|(point, _)| point).find(|point| {
-        // Another drive may be mounted above or below it: then the table is not what is used.
+        // Another drive may be mounted above or below this point: then the table does not match the actual use.
         !mounted.contains(point)
     })
 }
@@ -57,7 +57,7 @@ fn points(table: &[u8]) -> impl Iterator<Item = (PathBuf, &[u8])> {
     })
 }
 
-/// `\040` and its like stand for the characters that part fields.
+/// Undoes escapes such as `\040`, which stand for field separators.
 fn unescaped(field: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(field.len());
     let mut at = 0;

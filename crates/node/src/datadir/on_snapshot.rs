@@ -1,4 +1,4 @@
-//! What is different where a data directory stands on a snapshot that is not validated.
+//! Differences of a data directory with a snapshot whose earlier blocks are not validated yet.
 
 use super::{Assumed, DataDir, FILTER_SHARE, Mode, prune};
 use crate::chain::tree::NodeId;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use store::chainstate::Chainstate;
 
-/// The last connected block of the chain below a snapshot: for those that look while it is at work.
+/// The last connected block of the chain below a snapshot, readable while that chain grows.
 #[derive(Debug, Default)]
 pub(crate) struct PastTip(AtomicU32);
 
@@ -21,22 +21,22 @@ impl PastTip {
         NodeId::new(self.0.load(Relaxed) as usize)
     }
 
-    /// It is another one.
+    /// Sets the block.
     pub(crate) fn set(&self, tip: NodeId) {
         self.0.store(tip.index() as u32, Relaxed);
     }
 }
 
 impl<'e> DataDir<'e> {
-    /// The indexes that are kept with the chain; none on top of a snapshot, for they begin with the genesis block: they
-    /// grow with the past. Core does the same.
+    /// The indexes to maintain. On top of a snapshot there are no indexes, because they start at the genesis block:
+    /// they grow with the chain below the snapshot, as in Core.
     pub(crate) fn kept_indexes(&self) -> &'e [indexes::IndexKind] {
         let on_snapshot = self.assumed.is_some_and(|assumed| !assumed.is_past);
         if on_snapshot { &[] } else { &self.options.indexes }
     }
 
-    /// Transactions of the chain up to a block, as far as they are known: those up to the base of a snapshot are Core's word
-    /// while its blocks are absent.
+    /// Number of transactions of the chain up to a block, as far as known. While blocks below a snapshot are missing,
+    /// Core's number for its base is used.
     pub(crate) fn transactions_up_to(&self, tip: NodeId) -> u64 {
         let index = self.index.read();
         let Some(Assumed { base, is_past: false }) = self.assumed else { return index.transactions_up_to(tip) };
@@ -48,18 +48,18 @@ impl<'e> DataDir<'e> {
         known.map_or(0, |known| known.chain_tx_count) + above
     }
 
-    /// Whether its coins are those on the way to the base of a snapshot.
+    /// Whether the open coins are those of the chain up to a snapshot's base.
     pub(crate) fn is_past(&self) -> bool {
         self.assumed.is_some_and(|assumed| assumed.is_past)
     }
 
-    /// The indexes that grow with the blocks that are connected here: none on top of a snapshot.
+    /// The indexes that grow with the blocks connected here; `None` on top of a snapshot.
     pub(crate) fn fed_indexes(&self) -> Option<&Indexing> {
         let on_snapshot = self.assumed.is_some_and(|assumed| !assumed.is_past);
         self.indexing.get().filter(|_| !on_snapshot)
     }
 
-    /// The same directory for the chain below the snapshot: with coins of its own, and blocks that come through `inbox`.
+    /// The same directory for the chain below the snapshot: with its own coins, and blocks that arrive through `inbox`.
     pub(crate) fn beside(&self, chainstate: Chainstate, base: NodeId, inbox: Arc<dyn Inbox>) -> DataDir<'e> {
         let options = self.options;
         let mut feed = BlockFeed::new(self.files.clone(), options);
@@ -98,7 +98,7 @@ impl<'e> DataDir<'e> {
         }
     }
 
-    /// Closes the coins, has `change` move directories, and opens the coins that lie in `dir` then.
+    /// Closes the coins, lets `change` move directories, and opens the coins that are in `dir` afterwards.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The file that names the process that works on a data directory, `-pid`: there while its locks are held.
+//! The PID file of a data directory (`-pid`): it exists while the directory's locks are held.
 //!
 //! Source: Bitcoin Core b88bffe, init.cpp, `CreatePidFile`, `RemovePidFile`.
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::private_files::PrivateDir;
 
-/// A file that is removed when this is dropped.
+/// A PID file that is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct PidFile {
     disk: Arc<dyn Disk>,
@@ -16,7 +16,7 @@ pub(crate) struct PidFile {
 }
 
 impl PidFile {
-    /// Writes `file`, relative to the network's directory. Only who holds the locks may.
+    /// Writes `file`, relative to the network's directory. The caller must hold the directory's locks.
     ///
     /// # Errors
     ///
@@ -31,12 +31,12 @@ impl PidFile {
     }
 }
 
-/// Its name where none is given, or one that is no text: bitcoind's, so that what looks for it finds it.
+/// The file name if the option is not given or is not valid UTF-8. It is bitcoind's, so that tools find it.
 pub const FILE: &str = "bitcoind.pid";
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        // One that stays does no harm: the next run replaces it.
+        // A remaining file is harmless: the next run replaces it.
         let _ = self.disk.remove_file(&self.path);
     }
 }

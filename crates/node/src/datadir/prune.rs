@@ -1,10 +1,10 @@
-//! Pruning: old block and undo files go while the chain grows, by Core's rules (`store::prune`).
+//! Pruning: removes old block and undo files while the chain grows, by Core's rules (`store::prune`).
 //!
-//! Counted from the last durable commit of the coins: coins first, then the index with its flag `prunedblockfiles`, then
-//! the files. After a crash between the two last steps the next start removes what the index no longer lists.
-//! A commit is made early where files could go once it is durable.
+//! Pruning starts after a durable commit of the coins: first the coins, then the index with its flag
+//! `prunedblockfiles`, then the files. After a crash between the last two steps the next start removes the files that
+//! the index no longer lists. A commit is made early if it allows files to be removed.
 //!
-//! Absent on purpose: which file may go (`store::prune`); formats.
+//! Absent on purpose: which file may be removed (`store::prune`); formats.
 
 use super::{Assumed, DataDir, Mode};
 use crate::chain::index::BlockIndex;
@@ -19,23 +19,23 @@ use store::index::LoadedIndex;
 use store::prune::{self, Selection, Stayed};
 use store::{FileInfo, Layout};
 
-/// Where far more lies than the target allows, as at the start of a reindex, a commit is made early only for this much, or
-/// the target if that is less: each costs time, and the files are not growing.
+/// If files far exceed the target, as at the start of a reindex, a commit is made early only once it frees this much,
+/// or the target if that is less: each commit takes time, and the files are not growing.
 const BATCH_BYTES_MAX: u64 = 512 << 20;
 
-/// What pruning knows.
+/// State of pruning.
 #[derive(Debug, Default)]
 pub(crate) struct Pruning {
-    /// Files could go after a commit.
+    /// A commit would allow files to be removed.
     due: AtomicBool,
-    /// Bytes of blocks connected since that was looked at.
+    /// Bytes of blocks connected since the last check.
     unseen_bytes: AtomicU64,
-    /// Files removed in this run, and what they held.
+    /// Number and bytes of the files removed in this run.
     files: AtomicU64,
     bytes: AtomicU64,
 }
 
-/// Says no where block files must not go; warns of what will miss them. For jobs that write.
+/// Warns of wallets that would need pruned blocks. For jobs that write.
 pub(crate) fn check(options: &Options, disk: &dyn Disk, layout: &Layout) -> Result<Vec<Message>, Fault> {
     if !matches!(options.prune, Prune::Target { .. }) {
         return Ok(Vec::new());
@@ -57,7 +57,7 @@ pub(crate) fn check(options: &Options, disk: &dyn Disk, layout: &Layout) -> Resu
     Ok(vec![Message::new(why, "Stop now (Ctrl-C) and let bitcoind load them first, if they are older")])
 }
 
-/// Removes files that the index lists as pruned: a crash may have left them.
+/// Removes files that the index lists as pruned but a crash left behind.
 pub(crate) fn finish_removal(
     disk: &dyn Disk,
     layout: &Layout,
@@ -67,7 +67,7 @@ pub(crate) fn finish_removal(
     remove_files(disk, layout, &prune::already_pruned(loaded), reporter)
 }
 
-/// Removes files, those that links lead to too; says which of these stay.
+/// Removes files, including the targets of links; warns of targets that could not be removed.
 pub(crate) fn remove_files(
     disk: &dyn Disk,
     layout: &Layout,
@@ -84,7 +84,7 @@ pub(crate) fn remove_files(
 }
 
 impl DataDir<'_> {
-    /// Whether block files are missing, or may be soon: not every block can be served.
+    /// Whether block files are missing, or may be removed soon, so that not every block can be served.
     pub(crate) fn is_pruning(&self) -> bool {
         self.options.prune != Prune::Off || self.writer.is_pruned() || self.assumed.is_some()
     }
@@ -95,7 +95,7 @@ impl DataDir<'_> {
             let tree = index.headers();
             let tip = index.tip();
             let best = tree.best();
-            // Without peers the blocks come from files, and Core calls that the initial download, too.
+            // Without peers the blocks come from files, which Core also treats as initial block download.
             let initial = self.feed.arrivals.is_none() || self.is_initial(tree, tip);
             prune::Prune {
                 target_bytes: bytes,
@@ -113,7 +113,7 @@ impl DataDir<'_> {
         prune::select(infos, &ask)
     }
 
-    /// A block of `bytes` was connected: sees from time to time whether a commit would make room.
+    /// Counts a connected block of `bytes`; checks at intervals whether a commit would free space.
     pub(crate) fn look_at_usage(&self, height: Height, bytes: usize) {
         if !matches!(self.options.prune, Prune::Target { .. }) {
             return;
@@ -129,18 +129,18 @@ impl DataDir<'_> {
         self.pruning.due.store(!selected.files.is_empty() && is_worth_it, Relaxed);
     }
 
-    /// Whether files could be removed after a commit now.
+    /// Whether a commit would allow files to be removed now.
     pub(crate) fn prune_is_due(&self) -> bool {
         self.pruning.due.load(Relaxed)
     }
 
-    /// Removes what may go. The coins as of `tip` are durable.
+    /// Removes the files that may be removed. The coins as of `tip` are durable.
     pub(crate) fn prune(&self, tip: NodeId) -> Result<(), Fault> {
         self.pruning.due.store(false, Relaxed);
         if !matches!(self.options.prune, Prune::Target { .. }) || self.mode == Mode::ReadOnly {
             return Ok(());
         }
-        // An index that is kept may need blocks that could go: it is brought up first.
+        // An index may need blocks of these files: it is brought up first.
         if !self.options.indexes.is_empty() && self.fed_indexes().is_none() {
             return Ok(());
         }
@@ -149,7 +149,8 @@ impl DataDir<'_> {
         selected.map_or(Ok(()), |selected| self.remove(&selected, height))
     }
 
-    /// Removes what lies at or below `height`, but for the last blocks. The coins of the tip are durable.
+    /// Removes files whose blocks are all at or below `height`, except for the last 288 blocks. The coins of the tip
+    /// are durable.
     /// Source: Bitcoin Core b88bffe, `BlockManager::FindFilesToPruneManual`.
     pub(crate) fn prune_manually(&self, height: Height) -> Result<(), Fault> {
         let selected = self.writer.prune(|infos, index| {
@@ -167,10 +168,10 @@ impl DataDir<'_> {
         selected.map_or(Ok(()), |selected| self.remove(&selected, height))
     }
 
-    /// Removes files that the index does not list any more.
+    /// Removes files that the index no longer lists.
     fn remove(&self, selected: &Selection, height: Height) -> Result<(), Fault> {
         self.write_index(None)?;
-        // A file that is open keeps its room.
+        // An open file keeps its disk space.
         self.writer.forget_undo(&selected.files);
         self.undo_files.forget_open_files();
         self.files.forget_open_files();
@@ -191,7 +192,7 @@ impl DataDir<'_> {
         Ok(())
     }
 
-    /// At the end of a job: what is gone, and what that asks of bitcoind.
+    /// Reports at the end of a job which files were removed, and the consequences for bitcoind.
     pub(crate) fn tell_pruned(&self) {
         let files = self.pruning.files.load(Relaxed);
         if files > 0 {

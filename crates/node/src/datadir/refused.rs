@@ -1,11 +1,11 @@
-//! Which marked blocks ffwd itself found to break a rule, kept over restarts in a private file, `ffwd/refused`.
+//! Blocks that ffwd itself found invalid, kept over restarts in a private file, `ffwd/refused`.
 //!
-//! The index on disk has one mark for a broken rule and for `invalidateblock`. With this file a restart knows the cause, so that
-//! a chain with a block that breaks a rule is no better chain before and after it.
+//! The index on disk uses the same mark for a broken rule and for `invalidateblock`. This file keeps the cause, so that
+//! a chain with an invalid block is not reported as a better chain, before and after a restart.
 //!
-//! File:  hash [u8; 32], one after another, in the order in which the headers came
+//! File: hashes [u8; 32], concatenated, in the order in which the headers arrived
 //!
-//! Lost without harm: then the marks count as those of a person, and are named with what helps.
+//! Losing the file is harmless: the marks then count as set by the user, and are reported with advice.
 
 use crate::chain::index::SharedIndex;
 use crate::chain::tree::NodeId;
@@ -19,14 +19,14 @@ use store::private_files::PrivateDir;
 
 const NAME: &str = "refused";
 const HASH_BYTES: usize = 32;
-/// Blocks that are kept, those whose headers came last: each costs its maker proof of work.
+/// Maximum number of stored blocks; the latest headers are kept. Each costs its creator proof of work.
 const COUNT_MAX: usize = 1_000;
 
-/// The file.
+/// The file of invalid blocks.
 #[derive(Debug)]
 pub(crate) struct RefusedFile {
     dir: PrivateDir,
-    /// What it holds; none before that is known.
+    /// Contents of the file; `None` before they are known.
     kept: Mutex<Option<BTreeSet<NodeId>>>,
 }
 
@@ -35,7 +35,8 @@ impl RefusedFile {
         RefusedFile { dir, kept: Mutex::default() }
     }
 
-    /// Tells the index what earlier runs found. A file that is too large, cut short, or cannot be read, is none.
+    /// Loads the blocks that earlier runs found invalid into the index. A file that is too large, truncated or
+    /// unreadable is ignored.
     pub(crate) fn load(&self, index: &SharedIndex) {
         let Ok(bytes) = self.dir.read(NAME, COUNT_MAX * HASH_BYTES) else { return };
         let bytes = bytes.unwrap_or_default();
@@ -47,8 +48,8 @@ impl RefusedFile {
         }
     }
 
-    /// Writes what the index knows, where that is news. To be called before the marks are written: a mark without its cause
-    /// counts as that of a person. A full disk is not waited for.
+    /// Writes the index's invalid blocks if they changed. Call this before writing the marks: a mark without its cause
+    /// counts as set by the user. Does not wait for space on a full disk.
     ///
     /// # Errors
     ///
@@ -117,7 +118,7 @@ mod tests {
         let again = SharedIndex::new(marked().0);
         file(&disk).load(&again);
         assert_eq!(*again.read().refused(), BTreeSet::from([main[2]]));
-        // The mark is taken back: the next run knows of nothing.
+        // The mark is removed: the next run loads no invalid block.
         again.write().reconsider(main[2]);
         file(&disk).keep(&again, &reporter).unwrap();
         let last = SharedIndex::new(marked().0);

@@ -1,4 +1,4 @@
-//! Blocks found in the files: the scan, and their headers into the index.
+//! Scans block files, and adds the headers of the blocks found to the index.
 
 use super::DataDir;
 use super::lock::clock;
@@ -17,44 +17,44 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use store::FileEnd;
 use store::blockfiles::{BlockAt, BlockFiles, FileScan, FoundBlock, Note, Reason};
 
-/// Lines at most about blocks that lie before their parents. Source of their words: Bitcoin Core b88bffe,
-/// `LoadExternalBlockFile`, which has one for each of them with `-debug=reindex`.
+/// Maximum number of log lines about blocks that precede their parents. Source of the texts: Bitcoin Core b88bffe,
+/// `LoadExternalBlockFile`, which logs each of them with `-debug=reindex`.
 const OUT_OF_ORDER_LINES_MAX: usize = 20;
 
-/// What helps where a record of a block file cannot be read.
+/// Advice for unreadable records in a block file.
 const RECORD_ADVICE: &str = "Good blocks around it are kept, and ffwd sync fetches what is missing";
 
-/// What helps where blocks have no parent.
+/// Advice for blocks without a parent.
 const ORPHAN_ADVICE: &str = "Once ffwd sync or ffwd import has brought the blocks that are missing, these are used from the \
                              files, and not downloaded again";
 
-/// Everything that scanning the block files gave.
+/// Result of scanning the block files.
 pub(crate) struct Scan {
-    /// Blocks in the order of the files.
+    /// Blocks in file order.
     pub(crate) blocks: Vec<FoundBlock>,
-    /// Where what was written into each file ends.
+    /// End of the written data of each file.
     pub(crate) ends: Vec<FileEnd>,
-    /// The first bytes that are no block.
+    /// The first bytes that are not a block.
     pub(crate) first_note: Option<Note>,
 }
 
-/// What is scanned of a file.
+/// Parts of a file that must be scanned.
 pub(crate) struct FileParts {
-    /// Its number.
+    /// Number of the file.
     pub(crate) file: u32,
-    /// Bytes, in the order of the file.
+    /// Byte ranges, in file order.
     pub(crate) parts: Vec<Range<u64>>,
 }
 
-/// Found blocks by what their headers say.
+/// Found blocks, divided by whether their headers connect.
 pub(crate) struct Ordered {
-    /// Those whose headers are in the tree now, in the order in which they link.
+    /// Blocks whose headers are now in the tree, each after its parent.
     pub(crate) order: Vec<(NodeId, BlockAt)>,
-    /// Those without a parent, in the order of the files.
+    /// Blocks without a known parent, in file order.
     pub(crate) orphans: Vec<FoundBlock>,
 }
 
-/// Finds the blocks of all files, with all threads; says what is not as it should be.
+/// Finds the blocks of all files, using all threads; warns of missing files and unreadable records.
 pub(crate) fn scan(files: &BlockFiles, par: usize, reporter: &Reporter<'_>) -> Result<Scan, Fault> {
     let numbers = files.numbers()?;
     for (first, last) in &numbers.missing {
@@ -64,7 +64,7 @@ pub(crate) fn scan(files: &BlockFiles, par: usize, reporter: &Reporter<'_>) -> R
     scan_files(files, &numbers.there, par, reporter)
 }
 
-/// The same for some files.
+/// Finds the blocks of some files, like [`scan`].
 pub(crate) fn scan_files(
     files: &BlockFiles,
     there: &[u32],
@@ -76,7 +76,7 @@ pub(crate) fn scan_files(
     Ok(Scan::of(scans))
 }
 
-/// Says what of a file is no block.
+/// Warns of the parts of a file that are not blocks.
 pub(crate) fn say_notes(scan: &FileScan, reporter: &Reporter<'_>) {
     for note in &scan.notes {
         if note.reason == Reason::Split {
@@ -89,12 +89,13 @@ pub(crate) fn say_notes(scan: &FileScan, reporter: &Reporter<'_>) {
     }
 }
 
-/// The first bytes that should be a block and are none; records of another branch of the chain are none by intent.
+/// The first bytes that should be a block but are not; records of another branch of Bitcoin do not count.
 pub(crate) fn first_unreadable(scan: &FileScan) -> Option<&Note> {
     scan.notes.iter().find(|note| note.reason != Reason::Split)
 }
 
-/// Nothing of a file that is not empty is a block of this network: `note` is the first that was found there instead.
+/// Message for a file that contains no block of this network although it is not empty; `note` is the first problem
+/// found in it.
 pub(crate) fn why_unreadable(params: &Params, note: &Note) -> Message {
     let (what, advice) = match note.reason {
         Reason::Magic(magic) => match store::layout::network_of_magic(magic) {
@@ -113,7 +114,7 @@ pub(crate) fn why_unreadable(params: &Params, note: &Note) -> Message {
     Message::new(format!("no block of {chain} could be read from {path}: {what}"), advice)
 }
 
-/// The same for parts of files; what is no block there was said when it was found first.
+/// Finds the blocks in parts of files; unreadable records there were reported by the first scan.
 pub(crate) fn scan_parts(
     files: &BlockFiles,
     there: &[FileParts],
@@ -132,7 +133,7 @@ impl Scan {
     }
 }
 
-/// Does `count` scans with all threads; gives what they found in their order.
+/// Runs `count` scans on all threads; returns their results in order.
 pub(crate) fn scan_each<T: Send>(
     count: usize,
     par: usize,
@@ -164,8 +165,8 @@ pub(crate) fn scan_each<T: Send>(
 }
 
 impl DataDir<'_> {
-    /// Takes found blocks in, in the order of the files: headers into the tree, places noted, bodies linked. Those that
-    /// are known as pruned stay so.
+    /// Adds found blocks to the index in file order: headers, places, and links between bodies. Blocks marked as pruned
+    /// stay so.
     pub(crate) fn take_in(&self, found: Vec<FoundBlock>, now: i64) {
         let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
         let Ordered { order, orphans } = self.order(found, now, &place);
@@ -189,7 +190,7 @@ impl DataDir<'_> {
         self.index.write().add_orphans(orphans);
     }
 
-    /// Takes in the found blocks whose parents an older index knew, and says which have none.
+    /// Adds waiting blocks whose parents an older index knew, and warns of those that still have no parent.
     pub(crate) fn take_in_orphans(&self, now: i64) {
         let place = |at: &BlockAt| format!("{} byte {}", self.files.path(at.file).display(), at.offset);
         let waiting = self.index.write().take_orphans();
@@ -204,13 +205,14 @@ impl DataDir<'_> {
         self.index.write().add_orphans(orphans);
     }
 
-    /// Headers of found blocks into the tree; gives the blocks in the order in which they link. `place` names one.
+    /// Adds the headers of found blocks to the tree; returns the blocks with parents first. `place` formats a location
+    /// for messages.
     pub(crate) fn order(&self, found: Vec<FoundBlock>, now: i64, place: &dyn Fn(&BlockAt) -> String) -> Ordered {
         let mut waiting: HashMap<BlockHash, Vec<FoundBlock>> = HashMap::new();
         let mut order = Vec::with_capacity(found.len());
         let mut ahead: Vec<(FoundBlock, consensus::BlockError)> = Vec::new();
         let mut said = 0_usize;
-        // Bounded: blocks lie in the order in which peers gave them.
+        // The number is bounded: blocks are stored in the order in which peers sent them.
         let mut say = |line: &dyn Fn() -> String| {
             said += 1;
             if said <= OUT_OF_ORDER_LINES_MAX {
@@ -238,7 +240,7 @@ impl DataDir<'_> {
                         say(&|| format!("LoadExternalBlockFile: Out of order block {hash}, parent {parent} not known"));
                         waiting.entry(block.header.prev()).or_default().push(block);
                     }
-                    // No verdict: the clock may be wrong, or it will be right later.
+                    // No verdict: the clock may be wrong, or the block may become valid later.
                     Err(error) if error.class() == Class::TimeFuture => ahead.push((block, error)),
                     Err(error) => {
                         let parent = self.headers().find(&block.header.prev());
@@ -262,7 +264,8 @@ impl DataDir<'_> {
         Ordered { order, orphans }
     }
 
-    /// Takes those out of `waiting` whose parents came otherwise: as blocks of the block files that waited for theirs.
+    /// Takes blocks from `waiting` whose parents have become known otherwise: as blocks of the block files that waited
+    /// themselves.
     fn with_known_parents(&self, waiting: &mut HashMap<BlockHash, Vec<FoundBlock>>) -> Vec<FoundBlock> {
         let mut known: Vec<BlockHash> = {
             let tree = self.headers();
@@ -272,7 +275,7 @@ impl DataDir<'_> {
         known.iter().filter_map(|parent| waiting.remove(parent)).flatten().collect()
     }
 
-    /// Says how many blocks have no parent.
+    /// Warns of blocks without a parent.
     pub(crate) fn say_orphans(&self, orphans: &[FoundBlock], place: &dyn Fn(&BlockAt) -> String) {
         if let Some(first) = orphans.first() {
             self.reporter.shortfall.orphans(orphans.len());
@@ -285,7 +288,8 @@ impl DataDir<'_> {
         }
     }
 
-    /// Says which blocks the clock keeps out, and takes those that stand on them out of `waiting`: they have a parent.
+    /// Warns of blocks that are ahead of the clock, and removes their descendants from `waiting`, because these have a
+    /// parent.
     fn say_ahead(
         &self,
         ahead: &[(FoundBlock, consensus::BlockError)],
@@ -315,7 +319,7 @@ impl DataDir<'_> {
         self.reporter.warn(Message::new(why, "Set the clock if it is wrong, or run this again later"));
     }
 
-    /// Blocks that lie inside a damaged record, parents first: a torn one may reach over its neighbours.
+    /// Finds blocks inside a damaged record, parents first: a torn write may extend over neighbouring records.
     pub(crate) fn blocks_inside(&self, bad: BlockAt) -> Result<Vec<(NodeId, BlockAt)>, Fault> {
         let blocks = self.files.scan_inside(bad)?.blocks;
         let blocks = self.index.write().found_inside(bad, blocks);

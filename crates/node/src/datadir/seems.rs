@@ -1,4 +1,4 @@
-//! Whether a directory is a data directory of the network at all, before anything is made in it.
+//! Checks whether a directory can be a data directory of the network, before any file is created in it.
 
 use super::mounts;
 use crate::fault::Fault;
@@ -7,11 +7,11 @@ use consensus::{Chain, Params};
 use store::survey::{self, Known, Seems};
 use store::{FaultKind, Layout};
 
-/// What the data directory is instead of one of this network; `None` where nothing speaks against it.
+/// Describes a directory that is not a data directory of this network; `None` if it may be one.
 ///
 /// # Errors
 ///
-/// It is missing, a link that leads nowhere, or an I/O error.
+/// It is missing, a dangling link, or an I/O error.
 pub(crate) fn seems(options: &Options, layout: &Layout) -> Result<Option<Seems>, Fault> {
     layout.check(&*options.disk)?;
     let known = Chain::ALL.map(|chain| known(&Params::new(chain)));
@@ -22,11 +22,12 @@ fn known(params: &Params) -> Known {
     Known { chain: params.chain.name(), directory: params.chain.net_dir(), magic: params.magic }
 }
 
-/// Says no to a place where a chain would begin that is not meant: inside a data directory, or where a drive is not mounted.
+/// Refuses to start a new chain in a place chosen by mistake: inside another data directory, or where a drive is not
+/// mounted.
 ///
 /// # Errors
 ///
-/// What the directory is, and which to give.
+/// The kind of directory, and which one to give instead.
 pub(crate) fn check_new(options: &Options, layout: &Layout) -> Result<(), Fault> {
     let disk = &*options.disk;
     if !layout.is_unused(disk)? {

@@ -1,4 +1,4 @@
-//! A block from a peer or a foreign file, checked alone and appended to the block files.
+//! Checks a block from a peer or a foreign file without coins, and appends it to the block files.
 
 use super::DataDir;
 use crate::chain::block::{Checked, HeaderContext, Refusal};
@@ -12,29 +12,29 @@ use primitives::DecodeError;
 use std::sync::Arc;
 use store::blockfiles::BlockAt;
 
-/// Where a block comes from: it decides what a refusal of it means.
+/// Source of a block, which decides the consequences of a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     /// A file that the user gave. Source: Bitcoin Core b88bffe, `ChainstateManager::AcceptBlock`.
     File,
-    /// A peer. What CheckBlock refuses says nothing of the header: the bytes are the peer's word. Whether they can be the
-    /// header's at all is asked first.
-    /// Source: Bitcoin Core b88bffe, `PeerManagerImpl::ProcessMessage`, `IsBlockMutated`, `ChainstateManager::ProcessNewBlock`.
+    /// A peer. First it is checked whether the body can belong to the header at all. A body that `CheckBlock` refuses
+    /// does not prove the header invalid, because the bytes come from the peer. Source: Bitcoin Core b88bffe,
+    /// `PeerManagerImpl::ProcessMessage`, `IsBlockMutated`, `ChainstateManager::ProcessNewBlock`.
     Peer,
-    /// The call `submitblock`: the same, but the rules come in the order of Core's `AcceptBlock`.
+    /// The RPC `submitblock`: treated like a peer, but rules are checked in the order of Core's `AcceptBlock`.
     Call,
 }
 
 /// Why a block was not stored.
 #[derive(Clone, Debug)]
 pub enum NotStored {
-    /// This body cannot be used; another one of the same header may be valid.
+    /// This body is unusable; another body of the same header may be valid.
     Body(String),
-    /// These bytes are no block.
+    /// These bytes are not a block.
     Unreadable(String),
-    /// The block is invalid, and was before.
+    /// The block is invalid, and was already marked so.
     Known(BlockError),
-    /// The block is invalid: it is marked in the index now.
+    /// The block is invalid, and is now marked so in the index.
     Invalid(BlockError),
 }
 
@@ -50,11 +50,11 @@ impl std::fmt::Display for NotStored {
 }
 
 impl DataDir<'_> {
-    /// Checks a block as far as that goes without coins.
+    /// Makes the checks of a block that need no coins.
     ///
     /// # Errors
     ///
-    /// The two checks of a block that is about to be marked disagree.
+    /// Fast and reference checks disagree on a block that is about to be marked invalid.
     pub(crate) fn check_block(
         &self,
         id: NodeId,
@@ -77,8 +77,8 @@ impl DataDir<'_> {
         }
     }
 
-    /// Appends a block to the block files, if it is valid as far as that shows without coins. What lies behind the block
-    /// is not stored. `keep` is given what checking it gave before any thread can see that it is there.
+    /// Appends a block to the block files if the checks that need no coins pass. Bytes after the block are not stored.
+    /// `keep` receives the result of the checks before other threads can see the block.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl DataDir<'_> {
         Ok(Ok(()))
     }
 
-    /// What a refusal means for the header; marks it where Core does.
+    /// Decides what a refusal means for the header, and marks it invalid if Core does.
     fn not_stored(
         &self,
         header: &HeaderContext,
@@ -118,7 +118,7 @@ impl DataDir<'_> {
     ) -> Result<NotStored, Fault> {
         let first = match refusal {
             Refusal::Unparsable(why) => {
-                // Core's words, where it has some.
+                // Core's message, if it has one.
                 let cores = if matches!(why, DecodeError::NonMinimal { .. }) {
                     "non-canonical ReadCompactSize(): "
                 } else {

@@ -1,6 +1,6 @@
-//! A part of a commit written through an ordered map, as through a memtable: what a job does that leaves sorted runs out.
+//! Writes a part of a commit through an ordered map, like a memtable: the variant without sorted runs.
 //!
-//! Compiled with the feature `ablation` only, to measure what sorted runs give.
+//! Compiled only with the feature `ablation`, to measure the benefit of sorted runs.
 
 use coins::Generation;
 use coins::table::Change;
@@ -8,7 +8,7 @@ use primitives::coin::COIN_KEY_PREFIX;
 use std::collections::BTreeMap;
 use store::chainstate::CoinsPart;
 
-/// Writes the changes of some neighbouring shard groups, whose first shard is `first_shard`.
+/// Writes the changes of neighbouring shard groups that start with shard `first_shard`.
 ///
 /// # Errors
 ///
@@ -21,7 +21,7 @@ pub(super) fn write(first_shard: usize, groups: &[Generation], mut part: CoinsPa
             key.extend_from_slice(tail);
             match change {
                 Change::Put(coin) => drop(records.insert(key, Some(coin.to_vec()))),
-                // Of an outpoint with several records the unspent coin speaks.
+                // If an outpoint has several records, the unspent coin takes precedence.
                 Change::Delete => drop(records.entry(key).or_insert(None)),
             }
         });

@@ -1,4 +1,5 @@
-//! What follows from the tip of a data directory: whether the initial download goes on, what counts as complete, when to commit.
+//! Decisions based on the tip of a data directory: whether the initial block download lasts, which blocks count as
+//! complete, when to commit.
 
 use super::DataDir;
 use crate::chain::tree::{GENESIS, NodeId, Tree};
@@ -12,11 +13,11 @@ use coins::Totals;
 use primitives::Height;
 use store::private_files::PrivateDir;
 
-/// Blocks that are told of at most where several were connected in one go.
+/// Maximum number of announced blocks if several were connected in one go.
 const TOLD_TIPS_MAX: usize = 144;
 
 impl DataDir<'_> {
-    /// Core's Initial Block Download state, were `tip` the last connected block.
+    /// Core's Initial Block Download state if `tip` is the last connected block.
     pub(crate) fn is_initial(&self, tree: &Tree, tip: NodeId) -> bool {
         let options = self.options;
         let now = unix_seconds(self.options.clock);
@@ -31,8 +32,8 @@ impl DataDir<'_> {
         index.headers().height(index.tip())
     }
 
-    /// New headers came: says how far they are, while the initial download goes on.
-    /// Source: Bitcoin Core b88bffe, `ProcessNewBlockHeaders`.
+    /// Logs the progress of headers during the initial block download, after new headers arrived. Source: Bitcoin Core
+    /// b88bffe, `ProcessNewBlockHeaders`.
     pub(crate) fn say_headers(&self) {
         self.say_adopted();
         let line = {
@@ -53,15 +54,15 @@ impl DataDir<'_> {
         }
     }
 
-    /// The chain has come to rest at `tip`, and was at `last` before: tells of it, and after the initial download of the blocks
-    /// that led to it, as Core does. Source: Bitcoin Core b88bffe, `ActivateBestChainStep`, one block at a time there.
+    /// Announces the new tip `tip` after `last`. After the initial block download also announces the blocks in between,
+    /// as Core does. Source: Bitcoin Core b88bffe, `ActivateBestChainStep`, one block at a time there.
     pub(crate) fn tell_tips(&self, last: NodeId, tip: NodeId) {
         let tips: Vec<_> = {
             let tree = self.headers();
             let path = tree.path(tree.fork(last, tip), tip);
             let skipped = path.len().saturating_sub(TOLD_TIPS_MAX);
             let is_told = |id: &NodeId| *id == tip || !self.is_initial(&tree, *id);
-            // After a block was refused the tip may stand below the last one.
+            // After a block was refused the tip may be below the last one.
             let lower = path.is_empty().then_some(tip);
             let told = path.into_iter().skip(skipped).chain(lower).filter(is_told);
             told.map(|id| (tree.height(id), tree.hash(id), self.is_initial(&tree, id))).collect()
@@ -69,7 +70,7 @@ impl DataDir<'_> {
         tips.into_iter().for_each(|(height, hash, is_initial)| self.reporter.tip(height, hash, is_initial));
     }
 
-    /// The chain up to `tip` is connected, and counts as complete: its bodies there or pruned.
+    /// Sets the connected chain up to `tip`. Its blocks count as complete: their bodies are stored or pruned.
     pub(crate) fn set_active(&self, tip: NodeId) {
         let is_from_snapshot = self.assumed.is_some_and(|assumed| !assumed.is_past);
         let counts_whole = self.writer.is_pruned() || is_from_snapshot;
@@ -81,17 +82,18 @@ impl DataDir<'_> {
         self.reporter.set_height(index.headers().height(tip));
         let best = index.headers().hash(tip);
         drop(index);
-        // The genesis block's coinbase is no coin.
+        // The genesis block's coinbase is not a coin.
         let totals =
             if tip == GENESIS { Some(Totals::default()) } else { set_totals::read(&self.private_dir(), &best) };
         lock(&self.totals).begin(tip, totals);
     }
 
-    /// Writes down what the coins add up to at `tip`, where they were committed last. A full disk is not waited for.
+    /// Stores the totals of the UTXO set at `tip`, the block of the last commit. Does not wait for space on a full
+    /// disk.
     ///
     /// # Errors
     ///
-    /// An I/O error but for that.
+    /// An I/O error other than a full disk.
     pub(crate) fn keep_totals(&self, tip: NodeId) -> Result<(), Fault> {
         let Some(totals) = lock(&self.totals).at(tip) else { return Ok(()) };
         let own = self.private_dir();
@@ -105,7 +107,7 @@ impl DataDir<'_> {
         PrivateDir::new(self.disk.clone(), self.layout.private_dir())
     }
 
-    /// Commits what is in memory when that is due by time or memory, or makes room on the disk.
+    /// Commits changes if this is due by time or memory, or if it frees disk space.
     ///
     /// # Errors
     ///

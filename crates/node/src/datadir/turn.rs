@@ -1,20 +1,20 @@
-//! When a job leaves its work for questions that only its own thread can answer.
+//! Decides when a job interrupts its work for requests that only its own thread can serve.
 //!
-//! While blocks are connected in bulk, what is in flight must be committed first: that happens at most every
-//! [`TURN_INTERVAL`], however many ask. A job that waits for blocks answers at once.
+//! While blocks are connected in bulk, the blocks in flight must be committed first: this happens at most once per
+//! [`TURN_INTERVAL`], regardless of the number of requests. A job that waits for blocks serves requests immediately.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Time between two turns beside which blocks are connected in bulk.
+/// Minimum time between two turns while blocks are connected in bulk.
 const TURN_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How many questions wait, and when the last ones had their turn.
+/// Number of waiting requests, and time of the last turn.
 #[derive(Debug)]
 pub(crate) struct Turn {
     start: Instant,
     waiting: AtomicUsize,
-    /// The job's thread answers: what it connects for that is not held up by others, whom nothing else could answer.
+    /// The job's thread is serving requests: its own work on them is not interrupted by further requests.
     is_on: AtomicBool,
     /// End of the last turn, in milliseconds after `start`.
     last_ms: AtomicU64,
@@ -32,17 +32,18 @@ impl Default for Turn {
 }
 
 impl Turn {
-    /// One more question waits.
+    /// Adds a waiting request.
     pub(crate) fn asked(&self) {
         self.waiting.fetch_add(1, Relaxed);
     }
 
-    /// Whether one waits.
+    /// Whether a request waits.
     pub(crate) fn is_asked(&self) -> bool {
         self.waiting.load(Relaxed) > 0
     }
 
-    /// Whether one waits, and the last turn is long enough ago for blocks to be held up. One load for each block, but then.
+    /// Whether a request waits and the last turn is long enough ago to interrupt bulk work. Costs one atomic load per
+    /// block otherwise.
     pub(crate) fn is_due(&self) -> bool {
         self.is_asked() && !self.is_on.load(Relaxed) && {
             let since = self.start.elapsed().saturating_sub(Duration::from_millis(self.last_ms.load(Relaxed)));
@@ -50,12 +51,12 @@ impl Turn {
         }
     }
 
-    /// Answering begins.
+    /// Starts a turn.
     pub(crate) fn begun(&self) {
         self.is_on.store(true, Relaxed);
     }
 
-    /// This many were answered.
+    /// Ends a turn in which `count` requests were served.
     pub(crate) fn ended(&self, count: usize) {
         self.is_on.store(false, Relaxed);
         self.waiting.fetch_sub(count, Relaxed);

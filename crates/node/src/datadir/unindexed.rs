@@ -1,14 +1,14 @@
-//! Records of the block files that the index does not name, in a data directory that is opened to be gone on with.
+//! Records in the block files that the index does not name, found when a data directory is opened for work.
 //!
-//! There are some after a reindex of files with a gap (bitcoind leaves them as well), where a file was put back, behind the last
-//! commit of a program that was killed, and where another index took the place of the one that named them. They are found
-//! again at each start, from what the index and the files say: nothing else is written down about them. Where every byte
-//! of the files is named, no file is read.
+//! Such records remain after a reindex of files with a gap (also with bitcoind), after a file was put back, after the
+//! last commit of a killed program, and after an older index replaced the one that named them. Each start finds them
+//! again from the index and the files; no other data about them is stored. If every byte of the files is named, no file
+//! is read.
 //!
-//! Two things follow. The infos say that the files end behind them, so that no program appends there. And they are used as
-//! soon as their headers are known ([`crate::chain::index::BlockIndex::take_in`]).
+//! This has two effects. The file infos say that the files end after these records, so that no program overwrites them.
+//! And their blocks are used once their headers are known ([`crate::chain::index::BlockIndex::take_in`]).
 //!
-//! Absent on purpose: whether they are good. That shows when they are connected, as after a reindex.
+//! Absent on purpose: whether they are valid. That is checked when they are connected, as after a reindex.
 
 use super::DataDir;
 use super::scan::{FileParts, Scan, scan_parts};
@@ -22,19 +22,20 @@ use store::FileEnd;
 use store::blockfiles::{BlockFiles, FoundBlock, RECORD_HEADER_BYTES, SCAN_SIZE_MIN};
 use store::index::LoadedIndex;
 
-/// No record is shorter.
+/// Minimum size of a record in bytes.
 const RECORD_BYTES_MIN: u64 = (RECORD_HEADER_BYTES + SCAN_SIZE_MIN) as u64;
-/// More than this is not read through without a word.
+/// Scans of at least this many bytes are announced.
 const SAID_BYTES_MIN: u64 = 64 << 20;
 
-/// What of the block files an index does not name, as far as the files' lengths tell: not what lies between blocks that it names.
+/// Bytes of block files that an index does not name, determined by the files' lengths: gaps between named blocks are
+/// not included.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unindexed {
-    /// Block files with such bytes.
+    /// Number of block files with such bytes.
     pub files: u64,
-    /// The bytes, at most.
+    /// Upper bound of their number.
     pub bytes: u64,
-    /// The first of the files.
+    /// The first of these files.
     pub first: PathBuf,
 }
 
@@ -50,7 +51,8 @@ impl fmt::Display for Unindexed {
     }
 }
 
-/// Looks for such bytes. Reads no more than the head of a file of which nothing is named, and what lies behind the listed end.
+/// Finds such bytes. Reads only the beginning of files without named blocks, and the data after the listed end of
+/// others.
 ///
 /// # Errors
 ///
@@ -81,17 +83,17 @@ struct Named {
     end: u32,
 }
 
-/// What of the block files the index does not name.
+/// Parts of the block files that the index does not name.
 #[derive(Default)]
 struct Unnamed {
     files: Vec<FileParts>,
     bytes: u64,
-    /// Files that are shorter than the infos say, with what they have.
+    /// Files that are shorter than their infos say, with their actual length.
     cut: Vec<FileEnd>,
 }
 
 impl DataDir<'_> {
-    /// Looks for records that the index does not name, and takes them in. `now` is in seconds since 1970.
+    /// Finds records that the index does not name, and adds them. `now` is in seconds since 1970.
     ///
     /// # Errors
     ///
@@ -103,13 +105,13 @@ impl DataDir<'_> {
             self.reporter.note(format!("Looking through {bytes} of the block files that the index does not name"));
         }
         let scan = match scan_parts(&self.files, &files, self.options.par, &self.reporter) {
-            // The job ends before it appends anything, as it would have without this.
+            // The job ends before it appends data, as it would without this scan.
             Err(Fault::Stopped) => return Ok(()),
             scan => scan?,
         };
         let Scan { blocks, ends, .. } = scan;
         if self.writer.cover_files(&ends, &cut) {
-            // At once: bitcoind may be the next that opens this data directory.
+            // Immediately: bitcoind may be the next program to open this data directory.
             self.write_index(None)?;
         }
         self.use_found(blocks, now);
@@ -141,7 +143,7 @@ impl DataDir<'_> {
         }
     }
 
-    /// Headers came: says how many blocks of the block files waited for them.
+    /// Reports how many blocks of the block files were waiting for headers that have arrived.
     pub(crate) fn say_adopted(&self) {
         let (count, left) = {
             let mut index = self.index.write();
@@ -169,7 +171,8 @@ impl DataDir<'_> {
             if u64::from(size) > len {
                 all.cut.push(FileEnd { file, written: named_end.max(len), is_closed: false });
             }
-            // Room that a program did not give back: nobody appends to such a file, and there may be thousands.
+            // Preallocated space that a program did not release: no program appends to such a file, and there may be
+            // thousands.
             let is_left = Some(&file) != there.last() && u64::from(size) <= named_end && count > 0;
             if is_left && len > named_end && !self.files.is_written(file, named_end)? {
                 parts.pop();
@@ -179,7 +182,7 @@ impl DataDir<'_> {
                 all.files.push(FileParts { file, parts });
             }
         }
-        // A file that is gone and of which nothing is named: its bytes are nowhere.
+        // A missing file without named blocks: it contributes no bytes.
         let is_gone = |file: &u32| {
             let at = named.partition_point(|record| record.file < *file);
             there.binary_search(file).is_err() && named.get(at).is_none_or(|record| record.file != *file)
@@ -189,7 +192,7 @@ impl DataDir<'_> {
         Ok(all)
     }
 
-    /// Every record that the index names, in the order of the files.
+    /// Every record that the index names, in file order.
     fn named(&self) -> Vec<Named> {
         let index = self.index.read();
         let named = index.places().map(|(_, at, size)| Named {
@@ -203,8 +206,8 @@ impl DataDir<'_> {
     }
 }
 
-/// The parts of a file of `len` bytes that none of its `named` records lies in, as far as a record has room there, and all
-/// behind the last one; and where that ends.
+/// The parts of a file of `len` bytes between and after its `named` records, if they are large enough for a record; and
+/// the end of the last named record.
 fn gaps(named: &[Named], len: u64) -> (Vec<Range<u64>>, u64) {
     let mut parts = Vec::new();
     let mut end = 0;

@@ -1,8 +1,8 @@
-//! What is written beside the coins: blocks, undo data, and the index on disk that names them.
+//! Writes blocks, undo data, and the index on disk that names them: everything except the coins.
 //!
-//! Order of durability, here alone: block and undo data are synced before an entry is written that names them. What is
-//! appended to lies behind one lock; it is held while bytes are appended, and never while the disk syncs, the index is
-//! written, or the job waits for disk space.
+//! The durability order is enforced only here: block and undo data are synced before an index entry that names them is
+//! written. One lock guards the append state. It is held while bytes are appended, but never while the disk syncs, the
+//! index is written, or the job waits for disk space.
 //!
 //! Absent on purpose: formats (`store`), which blocks (`datadir`), coins (`coins_io`).
 
@@ -24,7 +24,7 @@ use store::prune::Selection;
 use store::undofiles::UndoWriter;
 use store::{FileEnd, FileInfo, FileInfos, FilePos, Network, xor};
 
-/// How and where block files are written.
+/// Location and format of the block files.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockFileSetup {
     pub(crate) host: Host,
@@ -34,17 +34,17 @@ pub(crate) struct BlockFileSetup {
     pub(crate) limits: Limits,
 }
 
-/// The one writer of blocks, undo data and the index on disk.
+/// The only writer of blocks, undo data and the index on disk.
 #[derive(Debug)]
 pub(crate) struct Writer {
     setup: BlockFileSetup,
     db: BlockTreeDb,
     index: Arc<SharedIndex>,
     state: Mutex<WriterState>,
-    /// Bytes of all files that are in use, as of when the state was last unlocked: who asks does not wait for an append.
+    /// Bytes of all files in use when the state was last unlocked: readers do not wait for an append.
     used_bytes: AtomicU64,
     presence: Presence,
-    /// A commit of the index ended.
+    /// Signals that a commit of the index ended.
     committed: Condvar,
 }
 
@@ -52,17 +52,17 @@ pub(crate) struct Writer {
 struct WriterState {
     infos: FileInfos,
     undo: UndoWriter,
-    /// Made when the first block is appended.
+    /// Created when the first block is appended.
     blocks: Option<BlockWriter>,
-    /// While a snapshot is not validated: blocks above this height go to files of their own.
+    /// Set while a snapshot is not validated: blocks above its base go to separate files.
     above: Option<Above>,
-    /// The index on disk says that block files were pruned, or is about to.
+    /// The index on disk says that block files were pruned, or the next commit will.
     is_pruned: bool,
-    /// The index is being written: older entries must never follow newer ones.
+    /// The index is being written: older entries must never overwrite newer ones.
     is_committing: bool,
 }
 
-/// Where blocks above a snapshot's base go.
+/// Writer of the blocks above a snapshot's base.
 #[derive(Debug)]
 struct Above {
     base: Height,
@@ -70,7 +70,7 @@ struct Above {
 }
 
 impl WriterState {
-    /// Every writer of blocks.
+    /// All writers of blocks.
     fn writers(&mut self) -> impl Iterator<Item = &mut BlockWriter> {
         self.blocks.iter_mut().chain(self.above.as_mut().map(|above| &mut above.blocks))
     }
@@ -110,19 +110,19 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// A commit of the index in progress; it ends with this.
+/// A commit of the index in progress, which ends when this is dropped.
 struct Commit<'w>(&'w Writer);
 
 impl Drop for Commit<'_> {
     fn drop(&mut self) {
-        // After a panic of a thread that appended, too: the others are to find the lock poisoned, not to wait here.
+        // Also after a panic of an appending thread: other threads must see the poisoned lock instead of waiting here.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner).is_committing = false;
         self.0.committed.notify_one();
     }
 }
 
 impl Writer {
-    /// A writer that goes on where `infos` say that the files end.
+    /// A writer that continues where the files end according to `infos`.
     ///
     /// # Errors
     ///
@@ -144,12 +144,12 @@ impl Writer {
         Locked { state: lock(&self.state), used_bytes: &self.used_bytes }
     }
 
-    /// Whether the index on disk says that block files were pruned, or is about to.
+    /// Whether the index on disk says that block files were pruned, or the next commit will.
     pub(crate) fn is_pruned(&self) -> bool {
         self.lock().is_pruned
     }
 
-    /// The index on disk says so.
+    /// Sets whether block files count as pruned in the index on disk.
     pub(crate) fn set_pruned(&self, is_pruned: bool) {
         self.lock().is_pruned = is_pruned;
     }
@@ -189,7 +189,7 @@ impl Writer {
         })
     }
 
-    /// Makes the next block the first of a new file behind all others, unless one was appended before.
+    /// Starts a new file for the next block after all others, unless a block was appended before.
     ///
     /// # Errors
     ///
@@ -204,8 +204,8 @@ impl Writer {
         })
     }
 
-    /// Keeps blocks above a height apart from those up to it, as Core does while a snapshot is not validated: each kind goes
-    /// on in the last file of its kind, or in a new one.
+    /// Keeps blocks above a height in separate files from those up to it, as Core does while a snapshot is not
+    /// validated. Each kind continues in its own last file, or in a new one.
     ///
     /// # Errors
     ///
@@ -218,7 +218,7 @@ impl Writer {
             if state.above.is_some() {
                 return Ok(());
             }
-            // What was appended before is written out by its writer; both begin anew.
+            // The writer flushes its appended blocks; two new writers replace it.
             if let Some(blocks) = state.blocks.as_mut() {
                 blocks.flush()?;
             }
@@ -250,7 +250,8 @@ impl Writer {
         })
     }
 
-    /// The snapshot is validated, or out of use: blocks go on in the last file, whatever their height.
+    /// Ends that separation, because the snapshot is validated or no longer used: blocks of any height go to the last
+    /// file.
     ///
     /// # Errors
     ///
@@ -266,7 +267,7 @@ impl Writer {
         })
     }
 
-    /// Appends an undo record to the undo file with this number; gives its offset.
+    /// Appends an undo record to the undo file with this number; returns its offset.
     ///
     /// # Errors
     ///
@@ -278,7 +279,7 @@ impl Writer {
         })
     }
 
-    /// Hands appended blocks to the system, where readers see them.
+    /// Writes appended blocks to the operating system, so that readers see them.
     ///
     /// # Errors
     ///
@@ -287,7 +288,7 @@ impl Writer {
         self.lock().writers().try_for_each(BlockWriter::write_out)
     }
 
-    /// The same for undo data.
+    /// Writes appended undo data to the operating system, so that readers see it.
     ///
     /// # Errors
     ///
@@ -296,7 +297,7 @@ impl Writer {
         self.lock().undo.write_out()
     }
 
-    /// Says no where a block or undo file that the index counts on was removed or moved since this was asked last.
+    /// Fails if a block or undo file that the index refers to was removed or moved since the last call.
     ///
     /// # Errors
     ///
@@ -306,17 +307,17 @@ impl Writer {
         gone.check(&self.lock().infos)
     }
 
-    /// Writes every entry and file info that changed, and what `reindexing` does to its flag, in one durable commit;
-    /// block and undo data are durable before. What changes meanwhile is written again by the next commit.
+    /// Writes every changed entry and file info, and `reindexing` to its flag, in one durable commit. Block and undo
+    /// data are made durable first. Changes made meanwhile are written by the next commit.
     ///
     /// # Errors
     ///
-    /// An I/O error; a file is gone that the index counts on.
+    /// An I/O error; a file that the index refers to is missing.
     pub(crate) fn commit(&self, reporter: &Reporter<'_>, reindexing: Option<bool>) -> Result<(), Fault> {
         let _commit = self.begin_commit();
         self.check_files()?;
         let mut flush = Flush::default();
-        // All under one lock: an entry must never name undo data or a block that the infos do not count.
+        // All under one lock: an entry must never name undo data or a block that the infos do not include.
         let (infos, last_file, is_pruned, entries) = reporter.with_room(|| -> store::Result<_> {
             let mut state = self.lock();
             flush.add(state.undo.begin_flush()?);
@@ -349,7 +350,7 @@ impl Writer {
         Commit(self)
     }
 
-    /// Leaves nothing for LevelDB to do.
+    /// Completes pending LevelDB work.
     ///
     /// # Errors
     ///
@@ -358,18 +359,18 @@ impl Writer {
         self.db.settle()
     }
 
-    /// What pruning would remove by `select`.
+    /// The files that pruning by `select` would remove.
     pub(crate) fn select(&self, select: impl FnOnce(&[FileInfo], &BlockIndex) -> Selection) -> Selection {
         let state = self.lock();
         select(state.infos.all(), &self.index.read())
     }
 
-    /// Chooses files by `select`, and forgets what lies in them; none when none may go. From here on every commit of the
-    /// index says the whole of it: entries, infos and flag change under one lock.
+    /// Selects files with `select`, and removes their blocks from the index; `None` if no file may be removed. Later
+    /// commits of the index are consistent: entries, infos and flag change under one lock.
     pub(crate) fn prune(&self, select: impl FnOnce(&[FileInfo], &BlockIndex) -> Selection) -> Option<Selection> {
         let mut state = self.lock();
         let mut selected = select(state.infos.all(), &self.index.read());
-        // While two kinds of blocks are kept apart, the file that is appended to need not be the last one.
+        // While two kinds of blocks are kept in separate files, the current file need not be the last one.
         let current: Vec<u32> = state.writers().map(|blocks| blocks.current()).collect();
         selected.files.retain(|file| !current.contains(file));
         if selected.files.is_empty() {
@@ -381,12 +382,12 @@ impl Writer {
         Some(selected)
     }
 
-    /// Closes the undo files that are about to be removed: a file that is open keeps its space.
+    /// Closes undo files that are about to be removed: an open file keeps its disk space.
     pub(crate) fn forget_undo(&self, files: &[u32]) {
         self.lock().undo.forget(files);
     }
 
-    /// See [`BlockIndex::body_lost`]; blocks found inside the damaged record are counted into the infos of their files.
+    /// See [`BlockIndex::body_lost`]; blocks found inside the damaged record are added to the infos of their files.
     pub(crate) fn body_lost(&self, node: NodeId, inside: &[(NodeId, BlockAt)]) -> Replacement {
         let mut state = self.lock();
         let mut index = self.index.write();
@@ -400,8 +401,8 @@ impl Writer {
         replacement
     }
 
-    /// Counts the blocks that the index names into the infos of their files, and no others: as Core does, which counts a
-    /// block when it takes it in. Where the files end stays: nothing is written over records that the index does not name.
+    /// Recomputes the file infos from the blocks that the index names, as Core does, which counts a block when it
+    /// accepts it. The ends of the files stay, so that records without an index entry are not overwritten.
     pub(crate) fn recount_files(&self) {
         let mut state = self.lock();
         let mut index = self.index.write();
@@ -412,8 +413,8 @@ impl Writer {
         state.infos.recount(named.map(|(id, at, size)| (at, size, headers.height(id), headers.time(id))));
     }
 
-    /// Counts the blocks that are in use into the infos of their files, which start from what undo data they hold. What else
-    /// was written before their `ends` must not be written over either.
+    /// Adds the blocks in use to the file infos, which start from the undo data in the files. Other data before the
+    /// files' `ends` must not be overwritten either.
     pub(crate) fn count_files(&self, ends: &[FileEnd]) {
         let mut state = self.lock();
         let mut index = self.index.write();
@@ -425,8 +426,8 @@ impl Writer {
         state.infos.cover_all(ends);
     }
 
-    /// What is written into each file ends there, at the latest: see [`FileInfos::cover_all`]. Files in `cut` have only these
-    /// bytes. Says whether the infos did not say so.
+    /// Raises the end of each file to at least these ends: see [`FileInfos::cover_all`]. Files in `cut` have only these
+    /// bytes. Returns whether the infos changed.
     pub(crate) fn cover_files(&self, ends: &[FileEnd], cut: &[FileEnd]) -> bool {
         let mut state = self.lock();
         cut.iter().for_each(|end| state.infos.cut(end.file, end.written));
@@ -434,7 +435,7 @@ impl Writer {
         state.infos.has_changes()
     }
 
-    /// Bytes in use of each block file, as the infos say.
+    /// Bytes in use of each block file, according to the infos.
     pub(crate) fn sizes(&self) -> Vec<u32> {
         self.lock().infos.all().iter().map(|info| info.size).collect()
     }

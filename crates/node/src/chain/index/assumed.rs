@@ -1,4 +1,4 @@
-//! Blocks that a snapshot stands for: they count as connected, and their bodies come later.
+//! Blocks up to a loaded snapshot: they count as connected, and their bodies arrive later.
 //!
 //! Source: Bitcoin Core b88bffe, `PopulateAndValidateSnapshot` (the flag `BLOCK_OPT_WITNESS` of headers),
 //! `TryAddBlockIndexCandidate` (blocks towards a target).
@@ -6,21 +6,21 @@
 use super::{BlockIndex, Validity};
 use crate::chain::tree::{Fate, GENESIS, NodeId};
 
-/// Blocks that are looked at ahead of the tip.
+/// Maximum number of blocks examined ahead of the tip.
 const TOWARDS_MAX: u32 = 4096;
 
 impl BlockIndex {
-    /// The UTXO set of this block came from a snapshot.
+    /// Sets the base block of a loaded snapshot.
     pub fn assume(&mut self, base: NodeId) {
         self.assumed = Some(base);
     }
 
-    /// Whether a block is at or below the base of a snapshot, on its chain; the genesis block is as in any index.
+    /// Whether a block is an ancestor of a snapshot's base, or the base itself; the genesis block is not counted.
     pub(super) fn is_assumed(&self, id: NodeId) -> bool {
         id != GENESIS && self.assumed.is_some_and(|base| self.headers.is_ancestor(id, base))
     }
 
-    /// The blocks that a snapshot stands for get entries that say so: Core does not start on a chain without.
+    /// Lists the blocks up to the snapshot with the flags that Core requires to start on such a chain.
     pub fn list_assumed(&mut self) {
         let Some(base) = self.assumed else { return };
         self.list(base);
@@ -29,8 +29,8 @@ impl BlockIndex {
         }
     }
 
-    /// The last block on the way from `tip` to `goal` up to which all bodies above are there, a number of blocks ahead at most:
-    /// `tip` where the next one is missing. The blocks up to `tip` count as they are: they were connected, or pruned since.
+    /// The last block on the way from `tip` to `goal` up to which all bodies above `tip` are stored; `tip` itself if
+    /// the next one is missing. Looks at a limited number of blocks. Bodies up to `tip` may be pruned.
     pub fn stored_towards(&self, tip: NodeId, goal: NodeId) -> NodeId {
         let fork = self.headers.fork(tip, goal);
         let end = self.headers.height(goal).min(self.headers.height(fork).saturating_add(TOWARDS_MAX));
@@ -38,8 +38,9 @@ impl BlockIndex {
         path.into_iter().take_while(|&id| self.place(id).is_some()).last().unwrap_or(tip)
     }
 
-    /// A block at or below the base of a snapshot was connected with coins that began at genesis; `undo` is the offset of undo
-    /// data that was written for it. The chain that counts as connected is that of the snapshot, and has it already.
+    /// Records that a block at or below a snapshot's base was connected with coins that began at genesis; `undo` is the
+    /// offset of its undo data, if that was written. The active chain is the snapshot's, and contains the block
+    /// already.
     pub fn validated(&mut self, id: NodeId, transactions: u32, undo: Option<u32>) {
         self.list(id);
         let body = self.change(id);
@@ -47,19 +48,19 @@ impl BlockIndex {
         undo.into_iter().for_each(|offset| body.set_undo(offset));
     }
 
-    /// The snapshot is validated: its blocks are as all others.
+    /// Ends the special treatment of blocks below the snapshot, which is validated.
     pub fn end_assumption(&mut self) {
         self.assumed = None;
     }
 
-    /// Whether a block counts as connected because of a snapshot, wherever its body is.
+    /// Whether a block counts as connected because of a snapshot, even without its body.
     pub(super) fn counts_without_body(&self, id: NodeId) -> bool {
         self.is_active(id) && self.is_assumed(id)
     }
 
-    /// What a chain that stands on an unvalidated snapshot said of the blocks above it is forgotten: marks of those that
-    /// broke a rule when they were connected, for their coins may have been false. They are judged again, and so are those
-    /// that stand on them: an index on disk does not tell a mark that a block has for its ancestor from one of its own.
+    /// Removes the invalid marks of blocks above an unvalidated snapshot that broke a rule when they were connected,
+    /// because their coins may have been wrong. These blocks and their descendants are validated again. The descendants
+    /// are included because the index on disk does not distinguish a block's own mark from an ancestor's.
     pub fn reopen_above(&mut self, base: NodeId) {
         let mut failed = self.headers.descendants(&[base]);
         failed
@@ -76,8 +77,8 @@ impl BlockIndex {
         self.candidates.reopened(&self.headers);
     }
 
-    /// A snapshot proved false: no block above it counts as connected, and undo data that was made of its coins is not
-    /// this chain's.
+    /// Handles a snapshot that proved invalid: no block above it counts as connected any more, and undo data made from
+    /// its coins is dropped.
     pub fn distrust(&mut self, base: NodeId) {
         self.reopen_above(base);
         self.assumed = None;

@@ -1,4 +1,4 @@
-//! What is known of a block's body: how far it was checked, where it lies. 16 bytes a header.
+//! State of a block's body: validity level, and place in the files. 16 bytes per header.
 
 use std::num::NonZeroU32;
 use store::blockfiles::BlockAt;
@@ -6,24 +6,24 @@ use store::index::BLOCK_TRANSACTIONS_MAX;
 use store::layout::FILE_NUMBER_MAX;
 use store::{FilePos, IndexEntry};
 
-/// How far a block was checked: Core's levels, with the numbers that the index on disk has for them.
-/// Source: Bitcoin Core b88bffe, `BlockStatus`.
+/// How far a block is validated: Core's levels, with their numbers in the index on disk. Source: Bitcoin Core b88bffe,
+/// `BlockStatus`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u8)]
 pub enum Validity {
-    /// Its header.
+    /// The header is valid.
     #[default]
     Tree = 2,
-    /// Everything that the block alone shows.
+    /// All checks that need no coins passed.
     Transactions = 3,
-    /// No level of ffwd's: an index may hold it.
+    /// Not used by ffwd, but an index may contain it.
     Chain = 4,
-    /// Everything: it was connected once.
+    /// Fully validated: the block was connected once.
     Scripts = 5,
 }
 
 impl Validity {
-    /// Of the number on disk. A header that is in the index was checked as such.
+    /// The level with this number on disk. A header in the index counts as checked.
     pub fn of_level(level: u32) -> Validity {
         match level {
             0..=2 => Validity::Tree,
@@ -39,16 +39,16 @@ impl Validity {
     }
 }
 
-/// What is known of a block's body.
+/// State of a block's body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Body {
-    /// A record's header lies before a block: no block has offset 0.
+    /// Offset 0 is impossible, because a record's header precedes the block.
     data: Option<NonZeroU32>,
     undo: Option<NonZeroU32>,
-    /// From the lowest bit: how far it was checked (less 2) 2, dirty 1, listed 1, number of the block file and of the undo file
-    /// 20 (only where one of the offsets is set), lowest bits of the size 8.
+    /// From the lowest bit: validity (less 2) 2 bits, dirty 1, listed 1, number of the block file and of the undo file
+    /// 20 (only if one of the offsets is set), lowest bits of the size 8.
     marks: u32,
-    /// From the lowest bit: transactions 15 (0 until a body was found valid), the size's other bits 17.
+    /// From the lowest bit: number of transactions 15 bits (0 until a body was found valid), the size's other bits 17.
     counts: u32,
 }
 
@@ -62,10 +62,10 @@ const FILE_BITS: u32 = 20;
 const SIZE_LOW_SHIFT: u32 = FILE_SHIFT + FILE_BITS;
 const SIZE_LOW_BITS: u32 = u32::BITS - SIZE_LOW_SHIFT;
 const TRANSACTION_BITS: u32 = 15;
-/// Below 32 MiB; Core takes no larger record.
+/// Sizes are below 32 MiB; Core accepts no larger record.
 const SIZE_BITS: u32 = SIZE_LOW_BITS + u32::BITS - TRANSACTION_BITS;
 
-/// Bits of a word, from `shift` on.
+/// `count` bits of a word, starting at bit `shift`.
 #[inline]
 fn bits(word: u32, shift: u32, count: u32) -> u32 {
     word >> shift & (u32::MAX >> (u32::BITS - count))
@@ -80,14 +80,14 @@ fn with_bits(word: u32, shift: u32, count: u32, value: u32) -> u32 {
 }
 
 impl Body {
-    /// Nothing but a header.
+    /// The state of a block of which only the header is known.
     pub(super) fn absent(is_listed: bool) -> Body {
         let mut body = Body::default();
         body.set_listed(is_listed);
         body
     }
 
-    /// What an entry of the index says.
+    /// The state recorded in an entry of the index.
     pub(super) fn of_entry(entry: &IndexEntry) -> Body {
         let mut body = Body::absent(true);
         (body.data, body.undo) = (NonZeroU32::new(entry.data_offset), NonZeroU32::new(entry.undo_offset));
@@ -96,17 +96,17 @@ impl Body {
         body
     }
 
-    /// Where the block lies, if it is there, and its place can be named: below 4 GiB.
+    /// The place of the block, if it is stored at an offset below 4 GiB, which an entry can name.
     pub fn location(&self) -> Option<FilePos> {
         self.data.map(|offset| FilePos { file: self.file(), offset: offset.get() })
     }
 
-    /// Where its undo data lies, if it is there.
+    /// The place of its undo data, if it is stored.
     pub fn undo(&self) -> Option<FilePos> {
         self.undo.map(|offset| FilePos { file: self.file(), offset: offset.get() })
     }
 
-    /// Number of the block file, and of the undo file that its undo data belongs into.
+    /// Number of the block file, which is also the number of the undo file.
     pub fn file(&self) -> u32 {
         bits(self.marks, FILE_SHIFT, FILE_BITS)
     }
@@ -115,13 +115,13 @@ impl Body {
         self.marks = with_bits(self.marks, FILE_SHIFT, FILE_BITS, file);
     }
 
-    /// Bytes of the block's record; 0 while it is not there.
+    /// Size of the block's record in bytes; 0 while it is not stored.
     pub fn size(&self) -> u32 {
         let high = bits(self.counts, TRANSACTION_BITS, u32::BITS - TRANSACTION_BITS);
         high << SIZE_LOW_BITS | bits(self.marks, SIZE_LOW_SHIFT, SIZE_LOW_BITS)
     }
 
-    /// A size that no record has stays what can be said of it.
+    /// Sets the size, capped to the largest value that fits.
     pub(super) fn set_size(&mut self, size: u32) {
         let size = size.min((1 << SIZE_BITS) - 1);
         self.marks = with_bits(self.marks, SIZE_LOW_SHIFT, SIZE_LOW_BITS, size & ((1 << SIZE_LOW_BITS) - 1));
@@ -129,12 +129,12 @@ impl Body {
         self.counts = with_bits(self.counts, TRANSACTION_BITS, u32::BITS - TRANSACTION_BITS, high);
     }
 
-    /// Transactions; 0 until a body was found valid.
+    /// Number of transactions; 0 until a body was found valid.
     pub fn transactions(&self) -> u32 {
         bits(self.counts, 0, TRANSACTION_BITS)
     }
 
-    /// How far it was checked.
+    /// Validation level of the block.
     pub fn validity(&self) -> Validity {
         Validity::of_level(bits(self.marks, 0, DIRTY_SHIFT) + Validity::Tree.level())
     }
@@ -143,18 +143,19 @@ impl Body {
         self.marks = with_bits(self.marks, 0, DIRTY_SHIFT, validity.level() - Validity::Tree.level());
     }
 
-    /// It was checked so far, and has this number of transactions.
+    /// Sets validity and number of transactions.
     ///
     /// # Panics
     ///
-    /// For more than a block can have: they are counted in a valid block, or bounded where they are read.
+    /// If there are more than a block can have: callers count them in a valid block, or bound the number when reading
+    /// it.
     pub(super) fn set_checked(&mut self, validity: Validity, transactions: u32) {
         assert!(transactions <= BLOCK_TRANSACTIONS_MAX, "{transactions} transactions in a block");
         self.set_validity(validity);
         self.counts = with_bits(self.counts, 0, TRANSACTION_BITS, transactions);
     }
 
-    /// Whether the entry differs from what the index on disk says.
+    /// Whether the entry differs from the one in the index on disk.
     pub(super) fn is_dirty(&self) -> bool {
         bits(self.marks, DIRTY_SHIFT, 1) == 1
     }
@@ -163,8 +164,8 @@ impl Body {
         self.marks = with_bits(self.marks, DIRTY_SHIFT, 1, u32::from(is_dirty));
     }
 
-    /// Whether the index on disk has an entry, or gets one. A header that was met in a block file alone has none until
-    /// its body was checked: Core takes header and body of a file in together.
+    /// Whether the index on disk has an entry, or will get one. A header found only in a block file gets no entry until
+    /// its body is checked, because Core accepts header and body of a file together.
     pub(super) fn is_listed(&self) -> bool {
         bits(self.marks, LISTED_SHIFT, 1) == 1
     }
@@ -173,12 +174,13 @@ impl Body {
         self.marks = with_bits(self.marks, LISTED_SHIFT, 1, u32::from(is_listed));
     }
 
-    /// Whether it was there once, and its file is gone.
+    /// Whether it was stored once, and its file was removed.
     pub fn is_pruned(&self) -> bool {
         self.data.is_none() && self.transactions() > 0
     }
 
-    /// It lies there from now on. Undo data lies in the file of the same number; another file has none of this block.
+    /// Sets the block's place. Undo data is in the file of the same number, so it is dropped if the file number
+    /// changes.
     pub(super) fn set_location(&mut self, at: BlockAt) {
         let file = at.file.min(FILE_NUMBER_MAX);
         if self.file() != file {
@@ -189,26 +191,26 @@ impl Body {
         self.set_size(at.size);
     }
 
-    /// Whether that is what it says of its location already.
+    /// Whether setting this place would change nothing.
     pub(super) fn is_at(&self, at: BlockAt) -> bool {
         let mut there = *self;
         there.set_location(at);
         *self == there
     }
 
-    /// Its undo data lies at this offset of the undo file with the number of its block file; 0 for none.
+    /// Sets the offset of its undo data in the undo file with the number of its block file; 0 if there is no undo data.
     pub(super) fn set_undo(&mut self, offset: u32) {
         self.undo = NonZeroU32::new(offset);
     }
 
-    /// It is not there, and nothing is known of it.
+    /// Resets everything except the flags: the body is missing and its validity unknown.
     pub(super) fn clear(&mut self) {
         let mut cleared = Body::absent(self.is_listed());
         cleared.set_dirty(self.is_dirty());
         *self = cleared;
     }
 
-    /// Its files are gone.
+    /// Removes the places, because the files are removed.
     pub(super) fn set_pruned(&mut self) {
         (self.data, self.undo) = (None, None);
         self.set_file(0);
@@ -216,7 +218,7 @@ impl Body {
     }
 }
 
-/// Absent for a block that lies beyond 4 GiB, and for what no block file has: the index cannot name its place.
+/// `None` for a place that the index cannot name: an offset beyond 4 GiB, or values that no block file has.
 fn offset_in_index(at: BlockAt) -> Option<NonZeroU32> {
     let is_named = at.file <= FILE_NUMBER_MAX && at.size < 1 << SIZE_BITS;
     at.file_pos().filter(|_| is_named).and_then(|at| NonZeroU32::new(at.offset))
@@ -226,7 +228,7 @@ fn offset_in_index(at: BlockAt) -> Option<NonZeroU32> {
 mod tests {
     use super::*;
 
-    /// Each setter changes what it names, and nothing else.
+    /// Each setter changes its own field and no other.
     #[test]
     fn body_packs_what_is_known_of_it() {
         let levels = [Validity::Tree, Validity::Transactions, Validity::Chain, Validity::Scripts];

@@ -1,15 +1,16 @@
-//! Random episodes of headers, blocks, `invalidateblock`, `reconsiderblock` and `preciousblock` beside a plain model of Core's
-//! rules: a set of candidates that Core prunes, marks on every block, and one step after another.
+//! Compares random sequences of headers, blocks, `invalidateblock`, `reconsiderblock` and `preciousblock` with a plain
+//! model of Core's rules: a candidate set that Core prunes, marks on every block, and activation in steps.
 //!
-//! Source: Bitcoin Core b88bffe, validation.cpp: `ReceivedBlockTransactions`, `TryAddBlockIndexCandidate`, `FindMostWorkChain`,
-//! `ActivateBestChainStep`, `InvalidateBlock`, `InvalidChainFound`, `ResetBlockFailureFlags`, `PreciousBlock`.
+//! Source: Bitcoin Core b88bffe, validation.cpp: `ReceivedBlockTransactions`, `TryAddBlockIndexCandidate`,
+//! `FindMostWorkChain`, `ActivateBestChainStep`, `InvalidateBlock`, `InvalidChainFound`, `ResetBlockFailureFlags`,
+//! `PreciousBlock`.
 
 use super::*;
 use consensus::Chain;
 use primitives::{Hash256, Header};
 use testkit::Rng;
 
-/// A block as Core knows it. Its number is that of the header in both.
+/// A block in Core's model. Its number equals that of the header in ffwd's tree.
 struct CoreBlock {
     parent: usize,
     height: usize,
@@ -18,11 +19,11 @@ struct CoreBlock {
     has_data: bool,
     /// `HaveNumChainTxs`.
     is_linked: bool,
-    /// It breaks a rule when it is connected.
+    /// Whether it breaks a rule when it is connected.
     is_bad: bool,
 }
 
-/// Each block has the same work, so height stands for work.
+/// All blocks have the same work, so height stands for work.
 struct Core {
     blocks: Vec<CoreBlock>,
     active: Vec<usize>,
@@ -217,7 +218,7 @@ impl Core {
     }
 }
 
-/// The index, and the engine's way to the best chain.
+/// The index, with the engine's procedure to activate the best chain.
 struct Ours {
     index: BlockIndex,
     bad: HashSet<NodeId>,
@@ -260,13 +261,13 @@ fn header(index: &mut BlockIndex, parent: NodeId, nonce: u32) -> NodeId {
     id
 }
 
-/// One thing, done to both; what it was.
+/// Applies one random operation to both; returns its description.
 fn step(ours: &mut Ours, core: &mut Core, rng: &mut Rng, nonce: u32) -> String {
     let number = rng.below(core.blocks.len());
     let id = NodeId::new(number);
     match rng.below(16) {
         0..=4 => {
-            // Most of them near the tip, where equals compete.
+            // Most headers are added near the tip, where chains with equal work compete.
             let near = core.active[core.active.len().saturating_sub(1 + rng.below(3))];
             let parent = if rng.one_in(3) { number } else { near };
             if core.blocks[parent].failed {

@@ -1,4 +1,4 @@
-//! Headers into the block index, and what the index on disk says: which headers are listed, that is, have an entry there.
+//! Adds headers and entries of the index on disk to the block index. A header is *listed* if it has an entry on disk.
 
 use super::{BlockIndex, Body, Validity};
 use crate::chain::headers;
@@ -8,7 +8,8 @@ use primitives::{BlockHash, Header, Height};
 use store::IndexEntry;
 
 impl BlockIndex {
-    /// Takes a header in, or finds it: see [`headers::accept`]. It is listed: the index on disk gets an entry.
+    /// Adds a header, or finds it: see [`headers::accept`]. The header is listed, so it gets an entry in the index on
+    /// disk.
     ///
     /// # Errors
     ///
@@ -25,8 +26,8 @@ impl BlockIndex {
         Ok(id)
     }
 
-    /// The same for the header of a block in a file. A new one is listed once its body was checked: in Core a block of a
-    /// file that does not deserialize, or whose parent is invalid, leaves no entry.
+    /// Like [`BlockIndex::accept`], for the header of a block in a file. A new header is listed once its body is
+    /// checked: in Core a block of a file that does not deserialize, or whose parent is invalid, leaves no entry.
     /// Source: Bitcoin Core b88bffe, `ChainstateManager::LoadExternalBlockFile`, `AcceptBlock`.
     ///
     /// # Errors
@@ -48,7 +49,8 @@ impl BlockIndex {
         Ok(id)
     }
 
-    /// The index on disk gets an entry of this header, and of all its ancestors: no entry is without its parent's.
+    /// Lists this header and all its ancestors: each gets an entry in the index on disk, because an entry requires its
+    /// parent's.
     pub fn list(&mut self, id: NodeId) {
         let mut next = Some(id);
         while let Some(id) = next
@@ -60,7 +62,7 @@ impl BlockIndex {
         }
     }
 
-    /// A header that an older index knew. Says no where its parent is unknown.
+    /// Adds a header of an older index; `None` if its parent is unknown.
     pub fn insert_known(&mut self, entry: &IndexEntry) -> Option<NodeId> {
         if entry.height == Height::GENESIS {
             return Some(GENESIS);
@@ -75,7 +77,8 @@ impl BlockIndex {
         Some(id)
     }
 
-    /// An entry as the index on disk has it: header and marks. Its body is there once [`BlockIndex::found`] says where.
+    /// Loads an entry of the index on disk: header and marks. Its body is not usable before
+    /// [`BlockIndex::loaded_body`].
     pub fn load(&mut self, entry: &IndexEntry) -> Option<NodeId> {
         let id = self.insert_known(entry)?;
         if entry.status.is_failed() {
@@ -86,13 +89,13 @@ impl BlockIndex {
         Some(id)
     }
 
-    /// The body of a loaded entry is where the entry says, and of this size.
+    /// Confirms that the body of a loaded entry is at its place, and sets its size.
     pub fn loaded_body(&mut self, id: NodeId, size: u32) {
         self.bodies[id.index()].set_size(size);
         self.add_candidate(id);
     }
 
-    /// What an entry says of a block whose file is gone. Its header is known, see [`BlockIndex::insert_known`].
+    /// Loads the entry of a block whose file was removed. Its header is known, see [`BlockIndex::insert_known`].
     pub fn load_pruned(&mut self, id: NodeId, entry: &IndexEntry) {
         if entry.status.is_failed() {
             self.invalid(id);
@@ -103,7 +106,7 @@ impl BlockIndex {
         self.clean(id);
     }
 
-    /// What an entry says of a block that lies where the entry says.
+    /// Loads the entry of a block that is at the place named in the entry.
     pub fn load_checked(&mut self, id: NodeId, entry: &IndexEntry) {
         let body = &mut self.bodies[id.index()];
         body.set_checked(Validity::of_level(entry.status.level()), entry.tx_count);
@@ -112,28 +115,28 @@ impl BlockIndex {
         self.clean(id);
     }
 
-    /// The chain up to `tip` is connected.
+    /// Sets the connected chain, which ends with `tip`.
     pub fn set_active(&mut self, tip: NodeId) {
-        // Filled in place: the memory of a path that is dropped again would stay with the program.
+        // Filled in place: the memory of a temporary path would not be returned to the system.
         let chain = std::iter::successors(Some(tip), |&id| self.headers.parent(id));
         self.active = vec![GENESIS; self.headers.height(tip).to_usize() + 1];
         self.active.iter_mut().rev().zip(chain).for_each(|(place, id)| *place = id);
         self.candidates.connected(&self.headers, &self.active);
     }
 
-    /// The connected chain counts as complete, also where its bodies are pruned.
+    /// Makes the connected chain count as complete, even where its bodies are pruned.
     pub fn complete_active(&mut self) {
         self.active.iter().for_each(|&id| self.candidates.add(&self.headers, id));
         self.candidates.connected(&self.headers, &self.active);
     }
 
-    /// The index on disk gets an entry of each known header.
+    /// Lists all known headers.
     pub(crate) fn list_all(&mut self) {
         let all: Vec<NodeId> = self.headers.ids().collect();
         all.into_iter().for_each(|id| self.list(id));
     }
 
-    /// Every entry that the index on disk has or gets: for a new one.
+    /// All entries that the index on disk has or will have, for writing a new one.
     pub(crate) fn listed_entries(&self) -> Vec<IndexEntry> {
         self.headers.ids().filter(|id| self.bodies[id.index()].is_listed()).map(|id| self.entry(id)).collect()
     }

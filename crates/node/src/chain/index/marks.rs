@@ -1,63 +1,64 @@
-//! Marks of invalid blocks: which of them ffwd made itself because a block broke a rule, and which better chain a mark of
-//! someone else shuts out.
+//! Invalid marks: which of them ffwd set because a block broke a rule, and which better chain is excluded by another
+//! mark.
 //!
-//! The index on disk has one mark for both: `invalidateblock` sets the same as a broken rule. A chain with a block that
-//! ffwd found to break a rule is no better chain. A mark of a person, or one that bitcoind left, may be wrong.
+//! The index on disk uses the same mark for a broken rule and for `invalidateblock`. A chain with a block that ffwd
+//! found invalid is not a better chain. A mark set by the user or by bitcoind may be wrong.
 
 use super::BlockIndex;
 use crate::chain::tree::{Fate, NodeId, Tree};
 use primitives::{BlockHash, Work};
 use std::collections::BTreeSet;
 
-/// The end of a chain: known, or headers on top of a marked block that a peer offered and that are not kept.
+/// The end of a chain: a known header, or headers that a peer offered on top of an invalid block and that are not
+/// stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OfferedHeaders {
-    /// The block that is marked, or that stands on a marked one.
+    /// The block that is marked, or has a marked ancestor.
     pub(crate) on: NodeId,
-    /// Headers above it.
+    /// Number of offered headers above it.
     pub(crate) blocks: u32,
-    /// Work of the chain with them.
+    /// Work of the chain including them.
     pub(crate) work: Work,
 }
 
-/// A chain with more work than the connected one that a mark shuts out.
+/// A chain with more work than the connected one that an invalid mark excludes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MarkedChain {
     /// The lowest marked block.
     pub(crate) mark: NodeId,
-    /// Known blocks from it to the end of the chain.
+    /// Number of known blocks from it to the end of the chain.
     pub(crate) blocks: u32,
 }
 
 impl BlockIndex {
-    /// A block broke a rule: it is marked, as by [`BlockIndex::invalid`]. Where it was not [`BlockIndex::checked`] before,
-    /// its entry names no body: Core stores none that is refused on arrival.
+    /// Marks a block invalid because it broke a rule, like [`BlockIndex::invalid`]. Without a prior
+    /// [`BlockIndex::checked`] its entry names no body, because Core stores no body that is refused on arrival.
     pub fn refuse(&mut self, id: NodeId) {
         self.invalid(id);
         self.refused.insert(id);
     }
 
-    /// The blocks that ffwd found to break a rule, in this run or an earlier one.
+    /// The blocks that ffwd found invalid, in this run or an earlier one.
     pub fn refused(&self) -> &BTreeSet<NodeId> {
         &self.refused
     }
 
-    /// An earlier run found that this block breaks a rule: of no effect where it is not marked any more.
+    /// Loads a block that an earlier run found invalid; ignored if it is no longer marked.
     pub fn load_refused(&mut self, hash: &BlockHash) {
         let marked = self.headers.find(hash).filter(|&id| self.headers.fate(id) == Fate::Failed);
         self.refused.extend(marked);
     }
 
-    /// Of the chains that have more work than `tip` and than the best header without a mark, the one with the most. A chain
-    /// whose lowest mark ffwd made for a broken rule does not count. `offered` are headers that peers sent and the tree does
-    /// not keep.
+    /// The excluded chain with the most work, among those with more work than `tip` and the best valid header. Chains
+    /// whose lowest mark ffwd set for a broken rule do not count. `offered` are headers that peers sent and that are
+    /// not stored.
     pub(crate) fn shut_out(&self, tip: NodeId, offered: &[OfferedHeaders]) -> Option<MarkedChain> {
         let tree = &self.headers;
         if tree.shut_out_end().is_none() && offered.is_empty() {
             return None;
         }
         let least = tree.work(tip).max(tree.work(tree.best()));
-        // One pass over the headers, whatever number of them stands on a mark.
+        // One pass over the headers, however many of them descend from a mark.
         let mut marked: Vec<NodeId> = tree.ids().filter(|&id| is_lowest_mark(tree, id)).collect();
         marked.retain(|mark| !self.refused.contains(mark));
         marked.extend(tree.descendants(&marked));
@@ -71,12 +72,12 @@ impl BlockIndex {
     }
 }
 
-/// Whether a block is marked, and none below it.
+/// Whether a block is marked but its parent is not.
 fn is_lowest_mark(tree: &Tree, id: NodeId) -> bool {
     tree.fate(id) != Fate::Open && tree.parent(id).is_none_or(|parent| tree.fate(parent) == Fate::Open)
 }
 
-/// The lowest mark at or below a block: itself, or one that it stands on.
+/// The lowest mark at or below a block: the block itself, or an ancestor.
 fn lowest_mark(tree: &Tree, id: NodeId) -> Option<NodeId> {
     std::iter::successors(Some(id), |&id| tree.parent(id)).take_while(|&id| tree.fate(id) != Fate::Open).last()
 }
@@ -143,7 +144,7 @@ mod tests {
         assert_eq!(found, Some(MarkedChain { mark: side[1], blocks: 16 }));
     }
 
-    /// A walk down to the mark for each of the headers on it would take 1,250 million steps.
+    /// Walking down to the mark from each of the headers on it would take 1,250 million steps.
     #[test]
     fn a_mark_far_below_the_tip_is_found_in_a_few_passes() {
         let mut chains = Chains::new();

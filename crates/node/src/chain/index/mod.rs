@@ -1,14 +1,13 @@
-//! The block index in memory: every header, where its body lies, how far it was checked, which chain is connected and
-//! which one should be.
+//! The block index in memory: every header, its body's place and validity, the connected chain, and the best candidate.
 //!
-//! In: what became of headers and bodies. Out: the next best block, what is missing, the entries that must be written.
-//! One lock guards all of it ([`SharedIndex`]); each change is a method, after which its invariants hold:
-//! - A block's body is in the set of candidates while it has a place, or is connected and pruned.
-//! - Of several places of a body one is in use: its entry names it, unless it lies beyond 4 GiB.
-//! - An entry that differs from what was last written is dirty, and is written once for all changes until then.
+//! In: results for headers and bodies. Out: the best candidate, missing blocks, entries that must be written. One lock
+//! guards all of it ([`SharedIndex`]). Each change is a method that preserves these invariants:
+//! - A block's body is in the candidate set if it has a place, or is connected and pruned.
+//! - Of several places of a body one is in use: the block's entry names it, unless its offset is beyond 4 GiB.
+//! - An entry that differs from its last written version is dirty, and is written once for all changes since.
 //!
-//! Absent on purpose: reading and writing files (`datadir::writer`), coins, time.
-//! Source: Bitcoin Core b88bffe, `BlockManager` (`m_block_index`, `m_dirty_blockindex`, `m_blocks_unlinked`), `CChain`.
+//! Absent on purpose: reading and writing files (`datadir::writer`), coins, time. Source: Bitcoin Core b88bffe,
+//! `BlockManager` (`m_block_index`, `m_dirty_blockindex`, `m_blocks_unlinked`), `CChain`.
 
 mod assumed;
 mod body;
@@ -39,14 +38,14 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use store::blockfiles::{BlockAt, FoundBlock};
 use store::{FilePos, IndexEntry, Status};
 
-/// Blocks off the chain that are shown to peers are younger than this in seconds, by their time and by the work above them: a
-/// month. Source: Bitcoin Core b88bffe, `STALE_RELAY_AGE_LIMIT`.
+/// Maximum age in seconds of stale blocks that are served to peers, by block time and by equivalent work: a month.
+/// Source: Bitcoin Core b88bffe, `STALE_RELAY_AGE_LIMIT`.
 const STALE_AGE_MAX_S: i64 = 30 * 24 * 60 * 60;
-/// Seconds between two blocks. Source: Core's `nPowTargetSpacing`.
+/// Block spacing in seconds. Source: Core's `nPowTargetSpacing`.
 const SPACING_S: u32 = 600;
 
-/// Whether a block is less than a month below the best header, by its time and by the work between them.
-/// Source: Bitcoin Core b88bffe, `BlockRequestAllowed`, `GetBlockProofEquivalentTime`.
+/// Whether a block is less than a month older than the best header, by block time and by equivalent work. Source:
+/// Bitcoin Core b88bffe, `BlockRequestAllowed`, `GetBlockProofEquivalentTime`.
 fn is_recent(headers: &Tree, id: NodeId) -> bool {
     let best = headers.best();
     let age = i64::from(headers.time(best)) - i64::from(headers.time(id));
@@ -54,56 +53,56 @@ fn is_recent(headers: &Tree, id: NodeId) -> bool {
     age < STALE_AGE_MAX_S && worth < STALE_AGE_MAX_S
 }
 
-/// Every known block.
+/// The block index.
 #[derive(Debug)]
 pub struct BlockIndex {
     headers: Tree,
     bodies: Vec<Body>,
-    /// Places of bodies beside those that the bodies name, the next one to be used first.
+    /// Further places of bodies, besides those stored in `bodies`; the next one to use is the first.
     copies: HashMap<NodeId, VecDeque<BlockAt>>,
-    /// File and offset of records that proved damaged.
+    /// File and offset of damaged records.
     damaged: HashSet<(u32, u64)>,
-    /// Blocks of the files whose parents are not known: they may lie inside a damaged record, in another file, or still come.
+    /// Blocks of the files whose parents are unknown: these may be inside a damaged record, in another file, or not yet
+    /// received.
     orphans: orphans::Orphans,
     candidates: CandidateSet,
-    /// Goes up with each body that comes.
+    /// Incremented with each new body.
     found_count: u64,
-    /// Goes up when the body of a connected block comes or goes.
+    /// Incremented when the body of a connected block is added, moved or removed.
     moved_count: u64,
     /// The connected chain by height.
     active: Vec<NodeId>,
-    /// Whose entries must be written.
+    /// Headers whose entries must be written.
     dirty: Vec<NodeId>,
-    /// Blocks that ffwd found to break a rule, in this run or an earlier one. Other marks are a person's or bitcoind's.
+    /// Blocks that ffwd found invalid, in this run or an earlier one. Other marks were set by the user or bitcoind.
     refused: BTreeSet<NodeId>,
-    /// The base block of a snapshot whose past is not validated: the blocks up to it count as connected without their
-    /// bodies.
+    /// The base block of a snapshot that is not validated: the blocks up to it count as connected even without bodies.
     assumed: Option<NodeId>,
     segwit_height: Height,
 }
 
-/// What a place of a body is.
+/// Role of a newly found place of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// The only one.
+    /// The only place.
     First,
-    /// The one in use, known already.
+    /// The place in use, which was known.
     InUse,
-    /// One more copy.
+    /// A further copy.
     Copy,
 }
 
-/// What is there instead of a damaged record.
+/// Replacement of a damaged record.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Replacement {
-    /// Another copy of the block is in use now; else its body is absent.
+    /// Whether another copy of the block is now in use; otherwise its body is missing.
     pub has_copy: bool,
-    /// Blocks that lay inside the record, and had no place before.
+    /// Blocks found inside the record that had no place before.
     pub first: Vec<(NodeId, BlockAt)>,
 }
 
 impl BlockIndex {
-    /// The genesis block alone.
+    /// An index with only the genesis block.
     pub fn new(params: &Params) -> BlockIndex {
         let headers = headers::genesis_tree(params);
         let mut index = BlockIndex {
@@ -125,28 +124,28 @@ impl BlockIndex {
         index
     }
 
-    /// Makes room for this number of headers more, which are about to come.
+    /// Reserves memory for this number of further headers.
     pub(crate) fn reserve(&mut self, more: usize) {
         self.headers.reserve(more);
         self.bodies.reserve_exact(more);
     }
 
-    /// Every known header.
+    /// The header tree.
     pub fn headers(&self) -> &Tree {
         &self.headers
     }
 
-    /// What is known of a block's body.
+    /// The state of a block's body.
     pub fn body(&self, id: NodeId) -> &Body {
         &self.bodies[id.index()]
     }
 
-    /// Bytes held for each header and body.
+    /// Bytes of memory used for headers and bodies.
     pub fn memory_bytes(&self) -> usize {
         self.headers.memory_bytes() + self.bodies.capacity() * size_of::<Body>()
     }
 
-    /// Where a block lies.
+    /// The place of a block in the files.
     pub fn place(&self, id: NodeId) -> Option<BlockAt> {
         let body = self.body(id);
         let named =
@@ -169,28 +168,28 @@ impl BlockIndex {
         self.active.get(self.headers.height(id).to_usize()) == Some(&id)
     }
 
-    /// Goes up with each body that comes.
+    /// Incremented with each new body.
     pub fn found_count(&self) -> u64 {
         self.found_count
     }
 
-    /// The block that the chain should end with: see [`CandidateSet::best`].
+    /// The best block that can become the tip: see [`CandidateSet::best`].
     pub fn best_candidate(&self, tip: NodeId) -> NodeId {
         self.candidates.best(&self.headers, tip)
     }
 
-    /// Whether a block's body is there, or was connected and pruned.
+    /// Whether a block's body is stored, or was connected and pruned.
     pub fn has_body(&self, id: NodeId) -> bool {
         self.candidates.has_body(id)
     }
 
-    /// Whether a block and all its ancestors are there, or were connected and pruned.
+    /// Whether the bodies of a block and all its ancestors are stored, or were connected and pruned.
     pub fn is_complete(&self, id: NodeId) -> bool {
         self.candidates.is_complete(id)
     }
 
-    /// Blocks that are there, are not connected, and were not checked alone, parents first; `tip` is the last connected
-    /// one.
+    /// Stored blocks off the chain of `tip` that were not checked yet, parents first; `tip` is the last connected
+    /// block.
     pub fn unchecked_stale_blocks(&self, tip: NodeId) -> Vec<NodeId> {
         let headers = &self.headers;
         let is_waiting = |&id: &NodeId| self.body(id).validity() < Validity::Transactions && self.has_body(id);
@@ -198,8 +197,8 @@ impl BlockIndex {
         waiting.filter(|&id| id != GENESIS && !headers.is_ancestor(id, tip)).collect()
     }
 
-    /// Whether a block may be taken in: no ancestor was refused on arrival. One that failed when it was connected is no
-    /// reason in a file, whose blocks are all taken in before the first is connected.
+    /// Whether a block may be accepted: no ancestor was refused on arrival. An ancestor that failed when it was
+    /// connected does not matter for files, because their blocks are all accepted before the first is connected.
     /// Source: Bitcoin Core b88bffe, `AcceptBlockHeader` ("bad-prevblk").
     pub fn is_acceptable(&self, id: NodeId) -> bool {
         let parent = self.headers.parent(id);
@@ -211,11 +210,12 @@ impl BlockIndex {
         }
     }
 
-    /// Blocks on the way from `from` to `best`, up to `height`, that are not there: the lowest, at most `limit`.
+    /// Missing blocks on the way from `from` to `best`, up to `height`: the lowest ones, at most `limit`.
     pub fn missing_from(&self, mut from: NodeId, best: NodeId, height: Height, limit: usize) -> Vec<NodeId> {
         let headers = &self.headers;
         let mut missing = Vec::new();
-        // Piece by piece: there may be a million headers, and few are wanted; or one, above thousands that are there.
+        // In pieces, because there may be a million headers of which few are needed, or only one above thousands of
+        // stored blocks.
         let piece = (limit as u32).max(256);
         while headers.height(from) < height && missing.len() < limit {
             let to = headers.ancestor(best, height.min(headers.height(from).saturating_add(piece)));
@@ -226,38 +226,38 @@ impl BlockIndex {
         missing
     }
 
-    /// A block that peers may be shown: on the chain, or not far off it and connected once.
-    /// Source: Bitcoin Core b88bffe, `BlockRequestAllowed`.
+    /// Whether peers may request a block: it is on the active chain, or was connected once and is recent. Source:
+    /// Bitcoin Core b88bffe, `BlockRequestAllowed`.
     pub fn is_shown(&self, id: NodeId) -> bool {
         let headers = &self.headers;
         let was_connected = headers.fate(id) == Fate::Open && self.body(id).validity() >= Validity::Scripts;
         self.is_active(id) || (was_connected && is_recent(headers, id))
     }
 
-    /// Where a block lies that peers may be given.
+    /// Place and size of a block that peers may request.
     pub fn serve(&self, hash: &BlockHash) -> Option<(FilePos, u32)> {
         let body = self.body(self.headers.find(hash).filter(|&id| self.is_shown(id))?);
         Some((body.location()?, body.size()))
     }
 
-    /// Transactions of the chain up to a block, genesis and itself included.
+    /// Number of transactions of the chain up to a block, from genesis to the block itself.
     pub fn transactions_up_to(&self, id: NodeId) -> u64 {
         let chain = std::iter::successors(Some(id), |&id| self.headers.parent(id));
         chain.map(|id| u64::from(self.body(id).transactions())).sum()
     }
 
-    /// The lowest block up to `tip` that was not connected, as the index says.
+    /// The lowest block up to `tip` that was not connected, according to the index.
     pub fn first_unconnected(&self, tip: NodeId) -> Option<NodeId> {
         let path = self.headers.path(GENESIS, tip);
         path.into_iter().find(|&id| self.body(id).validity() < Validity::Scripts)
     }
 
-    /// Every place in use that an entry can name, with its block.
+    /// Every place in use that an entry can name, with its block and size.
     pub fn places(&self) -> impl Iterator<Item = (NodeId, FilePos, u32)> + '_ {
         self.headers.ids().filter_map(|id| Some((id, self.body(id).location()?, self.body(id).size())))
     }
 
-    /// What the index on disk says of a block.
+    /// The entry of a block for the index on disk.
     pub(crate) fn entry(&self, id: NodeId) -> IndexEntry {
         let headers = &self.headers;
         let body = self.body(id);
@@ -293,7 +293,7 @@ impl BlockIndex {
 
 /// Bodies: each method is one transition.
 impl BlockIndex {
-    /// A block lies there. The first place is the one in use.
+    /// Adds a place of a block. The first place is the one in use.
     pub fn found(&mut self, id: NodeId, at: BlockAt) -> Found {
         self.add_candidate(id);
         match self.place(id) {
@@ -311,7 +311,7 @@ impl BlockIndex {
         Found::Copy
     }
 
-    /// Blocks lie there; those that are known as pruned stay so.
+    /// Adds places of blocks, except for those marked as pruned.
     pub fn found_all(&mut self, found: &[(NodeId, BlockAt)]) {
         for &(id, at) in found {
             if !self.body(id).is_pruned() {
@@ -320,7 +320,7 @@ impl BlockIndex {
         }
     }
 
-    /// The same, to be used before all places that are known.
+    /// Adds a place of a block that takes precedence over all known places.
     pub fn prefer(&mut self, id: NodeId, at: BlockAt) {
         self.add_candidate(id);
         let mut places = self.take_places(id);
@@ -329,15 +329,15 @@ impl BlockIndex {
         self.put_places(id, places);
     }
 
-    /// A body was checked alone, and is good so far.
+    /// Records that a body passed the checks that need no coins.
     pub fn checked(&mut self, id: NodeId, transactions: u32) {
         self.list(id);
         let body = self.change(id);
         body.set_checked(body.validity().max(Validity::Transactions), transactions);
     }
 
-    /// The block of a known header was written again, with this number of transactions. One of the connected chain was
-    /// connected once.
+    /// Records that the block of a known header was rewritten, with this number of transactions. A block of the active
+    /// chain counts as connected.
     pub(crate) fn restored(&mut self, id: NodeId, transactions: u32) {
         let is_connected = id != GENESIS && self.is_active(id);
         let validity = if is_connected { Validity::Scripts } else { Validity::Transactions };
@@ -348,19 +348,19 @@ impl BlockIndex {
         }
     }
 
-    /// The undo data of a block was made again, and lies there.
+    /// Records that the undo data of a block was rebuilt at this offset.
     pub(crate) fn undo_made(&mut self, id: NodeId, offset: u32) {
         self.change(id).set_undo(offset);
     }
 
-    /// The genesis block is never connected, and has no undo data.
+    /// Marks the genesis block as checked: it is never connected, and has no undo data.
     pub fn checked_genesis(&mut self) {
         let body = self.change(GENESIS);
         body.set_checked(Validity::Transactions, 1);
         body.set_undo(0);
     }
 
-    /// A block on the tip is connected; `undo` is the offset of undo data that was written for it.
+    /// Connects a block on top of the tip; `undo` is the offset of its undo data, if that was written.
     pub fn connected(&mut self, id: NodeId, transactions: u32, undo: Option<u32>) {
         let known = *self.body(id);
         self.list(id);
@@ -372,12 +372,12 @@ impl BlockIndex {
         self.active.push(id);
     }
 
-    /// The tip was taken off the chain.
+    /// Disconnects the tip.
     pub fn disconnected(&mut self) {
         self.active.pop();
     }
 
-    /// A block is marked as invalid, whoever says so: neither it nor what builds on it is a candidate any more.
+    /// Marks a block invalid, for whatever reason: it and its descendants are no longer candidates.
     pub fn invalid(&mut self, id: NodeId) {
         self.list(id);
         for marked in self.headers.fail(id) {
@@ -386,7 +386,7 @@ impl BlockIndex {
         self.candidates.invalid(&self.headers, id);
     }
 
-    /// Marks that blocks are invalid are taken back: see [`Tree::reconsider`].
+    /// Removes invalid marks: see [`Tree::reconsider`].
     pub fn reconsider(&mut self, id: NodeId) {
         for changed in self.headers.reconsider(id) {
             self.refused.remove(&changed);
@@ -395,15 +395,15 @@ impl BlockIndex {
         self.candidates.reopened(&self.headers);
     }
 
-    /// The user prefers a block to others with as much work: see [`CandidateSet::precious`]. `tip` is the last connected one.
+    /// Prefers a block to others with equal work: see [`CandidateSet::precious`]. `tip` is the last connected block.
     pub fn precious(&mut self, id: NodeId, tip: NodeId) {
         self.candidates.precious(&self.headers, id, tip);
     }
 
-    /// The record in use for a block proved damaged; `inside` are blocks that lie in it, parents first. The next copy is
-    /// used; without one no block counts as connected that stands on this one: bitcoind's own check stops at that.
+    /// Handles a damaged record of a block; `inside` are blocks found in it, parents first. The next copy is used.
+    /// Without one no descendant counts as connected, because bitcoind's check of the index requires that.
     pub fn body_lost(&mut self, id: NodeId, inside: &[(NodeId, BlockAt)]) -> Replacement {
-        // What is pruned stays so.
+        // Pruned blocks stay pruned.
         let inside: Vec<_> = inside.iter().copied().filter(|&(id, _)| !self.body(id).is_pruned()).collect();
         let mut places = self.take_places(id);
         places.pop_front();
@@ -436,8 +436,8 @@ impl BlockIndex {
         Replacement { has_copy, first }
     }
 
-    /// Files are about to be removed, with what lies in them: connected blocks stay complete. Another copy of a body that
-    /// goes is not used: what is pruned stays so.
+    /// Removes the places in files that are about to be removed. Connected blocks stay complete. Other copies of a
+    /// removed body are not used, because pruned blocks stay pruned.
     pub fn pruned(&mut self, goes: impl Fn(u32) -> bool) {
         let mut absent = Vec::new();
         for id in self.headers.ids() {
@@ -460,8 +460,8 @@ impl BlockIndex {
         self.candidates.remove(&self.headers, &absent, &above);
     }
 
-    /// Entries that were changed since this was asked, in the order of their headers. What changes from here on is dirty
-    /// again: what changes while these are being written is written again.
+    /// Takes the entries that changed since the last call, in the order of their headers. Changes made while these
+    /// entries are being written make them dirty again.
     pub fn take_dirty(&mut self) -> Vec<IndexEntry> {
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.sort_unstable();
@@ -478,13 +478,13 @@ impl BlockIndex {
         let is_new = !self.candidates.has_body(id);
         self.found_count += u64::from(is_new);
         self.candidates.add(&self.headers, id);
-        // The body of a connected block was lost and comes again: the chain with it stays where it is.
+        // The body of a connected block was lost and is stored again: its chain keeps its precedence.
         if is_new && id != GENESIS && self.is_active(id) {
             self.candidates.connected(&self.headers, &self.active);
         }
     }
 
-    /// All places of a body, the one in use first; they are to be put back.
+    /// Takes all places of a body, the one in use first; the caller must put them back.
     fn take_places(&mut self, id: NodeId) -> VecDeque<BlockAt> {
         let named = self.body(id).location().and_then(|_| self.place(id));
         let mut places = self.copies.remove(&id).unwrap_or_default();
@@ -506,7 +506,7 @@ impl BlockIndex {
         }
     }
 
-    /// The body of a block comes or goes.
+    /// Counts a change of the body's place if the block is connected.
     fn moved(&mut self, id: NodeId) {
         self.moved_count += u64::from(self.is_active(id));
     }
@@ -520,17 +520,17 @@ impl BlockIndex {
         body
     }
 
-    /// The index on disk says the same.
+    /// Marks an entry as equal to the one on disk.
     fn clean(&mut self, id: NodeId) {
         self.bodies[id.index()].set_dirty(false);
         self.dirty.pop_if(|last| *last == id);
     }
 }
 
-/// Records that were found and are of no use yet.
+/// Found records that are not usable yet.
 impl BlockIndex {
-    /// What was found inside the damaged record at `bad`, and the blocks that wait for a parent. However many damaged
-    /// records a record lies in, it is tried once: what proved damaged before is left out.
+    /// Returns the blocks found inside the damaged record at `bad`, and those that wait for a parent. A record inside
+    /// several damaged ones is tried only once: records known as damaged are left out.
     pub fn found_inside(&mut self, bad: BlockAt, mut blocks: Vec<FoundBlock>) -> Vec<FoundBlock> {
         self.damaged.insert((bad.file, bad.offset));
         blocks.retain(|block| !self.damaged.contains(&(block.location.file, block.location.offset)));
@@ -542,11 +542,11 @@ impl BlockIndex {
 }
 
 impl BlockIndex {
-    /// What always holds; checked in tests, and with `-checkblockindex`.
+    /// Checks the invariants; called in tests, and with `-checkblockindex`.
     ///
     /// # Panics
     ///
-    /// Where it does not.
+    /// If an invariant is violated.
     pub(crate) fn invariants(&self) {
         let headers = &self.headers;
         assert_eq!(headers.len(), self.bodies.len(), "a body for each header");

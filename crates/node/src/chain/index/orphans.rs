@@ -1,9 +1,9 @@
-//! Blocks of the files whose parents are not known yet: where they lie, and what takes them in as soon as a header comes.
+//! Blocks of the files whose parents are unknown: their places, and their adoption when a header arrives.
 //!
-//! In: blocks that a scan found. Out: a place for the body of each header that is known, whoever brought it: a peer, another
-//! file, an older index. So a block that lies in a file is never asked for.
+//! In: blocks found by a scan. Out: a place for the body of each header that becomes known, from a peer, another file
+//! or an older index. So a block that is in a file is never requested from peers.
 //!
-//! Absent on purpose: reading files. As many are held as the files have, about 250 bytes each.
+//! Absent on purpose: reading files. The number is limited only by the files; each block needs about 250 bytes.
 
 use super::{BlockIndex, Found};
 use crate::chain::headers;
@@ -21,15 +21,15 @@ pub(super) struct Orphans {
     /// By the hash of their parent.
     by_parent: HashMap<BlockHash, Vec<FoundBlock>>,
     count: usize,
-    /// Blocks that waited, have a place now, and are not counted into the infos of their files.
+    /// Adopted blocks that the infos of their files do not include yet.
     uncounted: HashSet<NodeId>,
-    /// Blocks that waited and have a place now, since that was asked for.
+    /// Number of blocks adopted since the last query.
     adopted: usize,
 }
 
 impl Orphans {
     fn push(&mut self, block: FoundBlock) {
-        // What is found twice is left out when all are taken: a file may have a million children of one parent.
+        // Duplicates are removed when all blocks are taken, because a file may have a million children of one parent.
         self.by_parent.entry(block.header.prev()).or_default().push(block);
         self.count += 1;
     }
@@ -40,20 +40,20 @@ impl Orphans {
         children
     }
 
-    /// Those that are gone with their files wait no longer.
+    /// Removes waiting blocks whose files were removed.
     pub(super) fn retain(&mut self, stays: impl Fn(&FoundBlock) -> bool) {
         self.by_parent.values_mut().for_each(|blocks| blocks.retain(&stays));
         self.by_parent.retain(|_, blocks| !blocks.is_empty());
         self.count = self.by_parent.values().map(Vec::len).sum();
     }
 
-    /// The place in use for a block is another one than the infos have counted.
+    /// Marks a block for counting again, because another place is in use than the infos include.
     pub(super) fn count_again(&mut self, id: NodeId) {
         self.uncounted.insert(id);
     }
 }
 
-/// A block that is to be counted into the info of its file.
+/// A block to be added to the info of its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Uncounted {
     pub(crate) at: FilePos,
@@ -63,17 +63,17 @@ pub(crate) struct Uncounted {
 }
 
 impl BlockIndex {
-    /// Blocks that wait for a parent.
+    /// Number of blocks that wait for a parent.
     pub fn orphan_count(&self) -> usize {
         self.orphans.count
     }
 
-    /// The one of them that lies first.
+    /// The first of these blocks in file order.
     pub fn first_orphan(&self) -> Option<BlockAt> {
         self.orphans.by_parent.values().flatten().map(|block| block.location).min()
     }
 
-    /// All blocks that wait for a parent, in the order of the files.
+    /// Takes all blocks that wait for a parent, in file order.
     pub fn take_orphans(&mut self) -> Vec<FoundBlock> {
         let mut all: Vec<FoundBlock> = std::mem::take(&mut self.orphans.by_parent).into_values().flatten().collect();
         self.orphans.count = 0;
@@ -82,13 +82,13 @@ impl BlockIndex {
         all
     }
 
-    /// These wait for a parent, too.
+    /// Adds blocks that wait for a parent.
     pub fn add_orphans(&mut self, orphans: Vec<FoundBlock>) {
         orphans.into_iter().for_each(|block| self.orphans.push(block));
     }
 
-    /// Blocks that lie in the files and that nothing is known of: those whose header or parent is known have a place from
-    /// now on, and the others wait. Says how many bodies have their first place.
+    /// Adds blocks found in the files. Those whose header or parent is known get a place, and the others wait. Returns
+    /// how many bodies got their first place.
     pub fn take_in(&mut self, params: &Params, blocks: Vec<FoundBlock>, now: i64) -> usize {
         let before = self.orphans.adopted;
         let mut parents = Vec::new();
@@ -105,7 +105,7 @@ impl BlockIndex {
         self.orphans.adopted - before
     }
 
-    /// A header is new: the blocks that wait for it have a place from now on, and so have those that wait for them.
+    /// Gives places to the blocks that wait for a new header, and to their waiting descendants.
     pub(super) fn adopt_children(&mut self, params: &Params, parent: BlockHash, now: i64) {
         let mut queue = VecDeque::from([parent]);
         while let Some(parent) = queue.pop_front() {
@@ -116,16 +116,16 @@ impl BlockIndex {
                         self.adopt(id, child.location);
                         queue.push_back(child.hash);
                     }
-                    // The clock may be wrong: it waits for the next start.
+                    // The clock may be wrong: the block waits for the next start.
                     Err(error) if error.class() == Class::TimeFuture => self.orphans.push(child),
-                    // It breaks a rule: no chain has it.
+                    // It breaks a rule, so no chain contains it.
                     Err(_) => {}
                 }
             }
         }
     }
 
-    /// What is pruned stays so.
+    /// Adds a place of a waiting block; pruned blocks stay pruned.
     fn adopt(&mut self, id: NodeId, at: BlockAt) {
         if !self.body(id).is_pruned() && self.found(id, at) == Found::First {
             self.orphans.adopted += 1;
@@ -133,12 +133,12 @@ impl BlockIndex {
         }
     }
 
-    /// Blocks that waited and have a place now, since this was asked.
+    /// Number of waiting blocks that got a place since the last call.
     pub(crate) fn take_adopted_count(&mut self) -> usize {
         std::mem::take(&mut self.orphans.adopted)
     }
 
-    /// Blocks that the index names by now, and the infos of their files do not count.
+    /// Takes blocks that the index now names but the infos of their files do not include.
     pub(crate) fn take_uncounted(&mut self) -> Vec<Uncounted> {
         let mut counted = Vec::new();
         let waiting = std::mem::take(&mut self.orphans.uncounted);
@@ -161,7 +161,7 @@ impl BlockIndex {
         counted
     }
 
-    /// The infos were made anew: they count all places.
+    /// The infos were rebuilt and include all places.
     pub(crate) fn all_counted(&mut self) {
         self.orphans.uncounted.clear();
     }

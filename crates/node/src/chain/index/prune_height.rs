@@ -1,27 +1,28 @@
-//! From which height on all blocks of the connected chain are there: looked at as a whole, and again at what changed since.
+//! The lowest height from which on all blocks of the connected chain are stored: computed once, then updated for
+//! changes.
 
 use super::BlockIndex;
 use crate::chain::tree::{GENESIS, NodeId};
 use primitives::Height;
 
-/// What [`BlockIndex::prune_height`] was, and of which chain: for who asks often.
+/// A cached result of [`BlockIndex::prune_height`], for frequent callers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PruneHeight {
-    /// [`BlockIndex`]'s number of connected blocks that came or went.
+    /// [`BlockIndex`]'s count of changes of connected bodies.
     moved_count: u64,
-    /// Blocks of the chain, and the last of them; the block alone says nothing before the first look.
+    /// Number of blocks of the chain and its tip at the last query; `None` before the first.
     looked: Option<(usize, NodeId)>,
-    /// Blocks at its beginning below the last one that was absent, that one included.
+    /// Height of the result: number of blocks up to and including the last missing one.
     absent: usize,
 }
 
 impl BlockIndex {
-    /// Lowest height from which on all blocks of the connected chain are there, with their undo data.
+    /// The lowest height from which on all blocks of the connected chain are stored, with their undo data.
     pub fn prune_height(&self) -> Height {
         Height::from_index(self.active.len() - self.there_above(0))
     }
 
-    /// The same; of the blocks that `seen` knows none is looked at again unless one of them came or went.
+    /// Like [`BlockIndex::prune_height`], but only looks at blocks added since `seen`, unless an earlier one changed.
     pub fn prune_height_since(&self, seen: &mut PruneHeight) -> Height {
         let is_known = |&(count, tip): &(usize, NodeId)| {
             seen.moved_count == self.moved_count && self.active.get(count - 1) == Some(&tip)
@@ -35,8 +36,9 @@ impl BlockIndex {
         Height::from_index(absent)
     }
 
-    /// Blocks from the tip down that are there with their undo data, at most down to a height: a block that was asked of a peer
-    /// again has none. Source: Bitcoin Core b88bffe, rpc/blockchain.cpp, `GetPruneHeight`.
+    /// Number of blocks from the tip down to `height` that are stored with their undo data, without a gap. A block that
+    /// was fetched from a peer again has no undo data. Source: Bitcoin Core b88bffe, rpc/blockchain.cpp,
+    /// `GetPruneHeight`.
     fn there_above(&self, height: usize) -> usize {
         let is_whole = |id: NodeId| {
             let body = self.body(id);

@@ -6,40 +6,40 @@ use crate::threads::locks::{read, write};
 use std::ops::Deref;
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// The block index, read and changed by several threads.
+/// The block index, shared by several threads.
 #[derive(Debug)]
 pub struct SharedIndex(RwLock<BlockIndex>);
 
 impl SharedIndex {
-    /// Shares it.
+    /// Puts an index behind a lock.
     pub fn new(index: BlockIndex) -> SharedIndex {
         SharedIndex(RwLock::new(index))
     }
 
-    /// To be read. A thread must not ask again while it holds this: with a writer waiting in between, both would wait
-    /// for ever.
+    /// Locks it for reading. A thread must not call this again while it holds the guard: if a writer waits in between,
+    /// both deadlock.
     ///
     /// # Panics
     ///
-    /// After a panic of a thread that changed it.
+    /// After a panic of a thread that held the write lock.
     pub fn read(&self) -> RwLockReadGuard<'_, BlockIndex> {
         read(&self.0)
     }
 
-    /// The headers, to be read: as [`SharedIndex::read`].
+    /// The headers, locked for reading: see [`SharedIndex::read`].
     ///
     /// # Panics
     ///
-    /// As there.
+    /// As [`SharedIndex::read`].
     pub fn headers(&self) -> Headers<'_> {
         Headers(self.read())
     }
 
-    /// To be changed.
+    /// Locks it for changes.
     ///
     /// # Panics
     ///
-    /// After a panic of a thread that changed it.
+    /// After a panic of a thread that held the write lock.
     pub fn write(&self) -> RwLockWriteGuard<'_, BlockIndex> {
         write(&self.0)
     }

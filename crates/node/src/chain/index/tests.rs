@@ -1,4 +1,4 @@
-//! Random transitions beside a plain model: one that keeps a list of bodies and looks at everything each time.
+//! Compares random transitions with a plain model that keeps a list of bodies and recomputes everything each time.
 
 use super::*;
 use consensus::Chain;
@@ -10,7 +10,7 @@ fn regtest() -> BlockIndex {
     BlockIndex::new(&Params::new(Chain::Regtest))
 }
 
-/// A header on `parent`, known and nothing more.
+/// A header on `parent`, without a body.
 fn header(index: &mut BlockIndex, parent: NodeId, nonce: u32) -> NodeId {
     let header = Header::new(4, index.headers.hash(parent), Hash256::ZERO, 1, 0x207f_ffff, nonce);
     let id = index.headers.insert(&header, header.hash(), parent);
@@ -22,20 +22,20 @@ fn at(file: u32, offset: u64) -> BlockAt {
     BlockAt { file, offset, size: 100 }
 }
 
-/// What the index must say, by definition.
+/// The expected state of the index, by definition.
 #[derive(Default)]
 struct Model {
     /// Places of bodies, in the order in which they are used.
     places: BTreeMap<NodeId, Vec<BlockAt>>,
-    /// Bodies that were connected and are pruned.
+    /// Bodies that were connected and pruned.
     kept: BTreeSet<NodeId>,
-    /// All bodies in the order in which they came.
+    /// All bodies, in order of arrival.
     arrived: Vec<NodeId>,
-    /// Ranks of blocks that count as complete before others with their work: what was preferred, what was connected.
+    /// Ranks of blocks that precede others with equal work: preferred and connected blocks.
     ranks: BTreeMap<NodeId, i64>,
-    /// The next rank of a block that is preferred, and the work of the tip when one was last.
+    /// Next rank of a preferred block, and work of the tip at the last preference.
     precious: (i64, Work),
-    /// What the index on disk says.
+    /// Contents of the index on disk.
     disk: BTreeMap<Height, Vec<IndexEntry>>,
 }
 
@@ -67,7 +67,7 @@ impl Model {
         complete
     }
 
-    /// A scan of everything, as it was done before there was a set of candidates.
+    /// A scan of all blocks, without a candidate set.
     fn best(&self, tree: &Tree, tip: NodeId) -> NodeId {
         let complete = self.complete(tree);
         let rank = |id: NodeId| match self.ranks.get(&id) {
@@ -83,7 +83,7 @@ impl Model {
         best
     }
 
-    /// The connected chain is before all others.
+    /// Gives precedence to the connected chain.
     fn keep_connected(&mut self, index: &BlockIndex) {
         let complete = self.complete(&index.headers);
         self.ranks.extend(index.active.iter().filter(|id| complete.contains(id)).map(|&id| (id, 0)));
@@ -106,7 +106,7 @@ impl Model {
             assert_eq!(index.place(id), self.places.get(&id).and_then(|all| all.first()).copied(), "{row}: {id:?}");
             assert_eq!(index.has_body(id), self.arrived.contains(&id), "{row}: {id:?}");
         }
-        // Where the chain is, and where it was: any complete block.
+        // From the present tip and earlier ones: any complete block.
         let complete = self.complete(&index.headers);
         self.ranks.retain(|id, _| complete.contains(id));
         let open: Vec<NodeId> = complete.into_iter().filter(|&id| index.headers.fate(id) == Fate::Open).collect();
@@ -117,7 +117,7 @@ impl Model {
     }
 }
 
-/// Does one thing to both.
+/// Applies one random operation to both.
 fn step(index: &mut BlockIndex, model: &mut Model, rng: &mut Rng, nonce: u32) -> &'static str {
     let any = NodeId::new(rng.below(index.headers.len()));
     match rng.below(14) {
@@ -127,7 +127,7 @@ fn step(index: &mut BlockIndex, model: &mut Model, rng: &mut Rng, nonce: u32) ->
             "a header"
         }
         4..=6 if any != GENESIS => {
-            // Beyond 4 GiB now and then.
+            // Sometimes beyond 4 GiB.
             let place = at(rng.u32() % 4, u64::from(nonce) * 1000 + (u64::from(rng.one_in(8)) << 32));
             let is_lost = index.is_active(any) && !index.has_body(any);
             index.found(any, place);
@@ -196,13 +196,13 @@ fn step(index: &mut BlockIndex, model: &mut Model, rng: &mut Rng, nonce: u32) ->
             "a preferred block"
         }
         11 if rng.one_in(4) => {
-            // As after the data directory was opened again.
+            // As after reopening the data directory.
             index.candidates.connected(&index.headers, &index.active);
             model.keep_connected(index);
             "opened again"
         }
         12 => {
-            // One block up or down the connected chain.
+            // Connects or disconnects one block.
             let tip = index.tip();
             let next = index.headers.ids().find(|&id| {
                 index.headers.parent(id) == Some(tip)
@@ -219,7 +219,7 @@ fn step(index: &mut BlockIndex, model: &mut Model, rng: &mut Rng, nonce: u32) ->
             "the chain"
         }
         _ => {
-            // Only what differs from what is on disk is written, and then nothing is left.
+            // Only entries that differ from those on disk are written; afterwards none is dirty.
             for entry in index.take_dirty() {
                 let there = model.disk.entry(entry.height).or_default();
                 there.retain(|known| known.hash != entry.hash);
@@ -243,7 +243,7 @@ fn random_transitions_keep_the_invariants_and_agree_with_the_model() {
         for nonce in 1..120 {
             let what = step(&mut index, &mut model, &mut rng, nonce);
             model.compare(&index, &mut rng, &format!("seed {seed}, step {nonce}, {what}"));
-            // Not after every step: several changes lie between two looks.
+            // Not after every step, so that several changes happen between two queries.
             if nonce % 3 == 0 {
                 let again = index.prune_height_since(&mut seen);
                 assert_eq!(again, index.prune_height(), "seed {seed}, step {nonce}, {what}");
@@ -252,7 +252,7 @@ fn random_transitions_keep_the_invariants_and_agree_with_the_model() {
     }
 }
 
-/// A look at what is known already looks at what is new alone: it may be asked a hundred times a second beside a sync.
+/// A repeated query only looks at new blocks, because it may be made a hundred times per second during a sync.
 #[test]
 fn prune_height_looks_at_new_blocks_alone() {
     let mut index = regtest();
@@ -265,7 +265,7 @@ fn prune_height_looks_at_new_blocks_alone() {
     }
     let mut seen = PruneHeight::default();
     assert_eq!(index.prune_height_since(&mut seen), index.prune_height());
-    // Changed behind the index's back: what is known is not looked at.
+    // Changed without the index's methods: known blocks are not looked at again.
     index.bodies[chain[4].index()].set_pruned();
     assert_eq!(index.prune_height(), Height::new(5));
     assert_eq!(index.prune_height_since(&mut seen), Height::new(1));
@@ -317,7 +317,7 @@ fn take_dirty_gives_again_what_changed_since() {
     index.checked(a, 3);
     let entries = index.take_dirty();
     assert_eq!((entries.len(), entries[0].tx_count, entries[0].data_offset), (1, 3, 8));
-    // While that is being written the block is connected.
+    // The block is connected while its entry is being written.
     index.connected(a, 3, Some(9));
     let entries = index.take_dirty();
     assert_eq!((entries.len(), entries[0].status.level(), entries[0].undo_offset), (1, 5, 9));
@@ -365,7 +365,7 @@ fn serve_gives_the_chain_and_what_was_connected_near_it() {
     assert_eq!(served(&index, a), None);
 }
 
-/// As Core's p2p_fingerprint.py has it, and what that leaves out: a month's worth of work.
+/// As in Core's p2p_fingerprint.py, and a case that it lacks: a month's worth of work.
 #[test]
 fn stale_block_is_shown_for_a_month_by_time_and_by_work() {
     let month = u32::try_from(STALE_AGE_MAX_S).unwrap();
@@ -381,7 +381,7 @@ fn stale_block_is_shown_for_a_month_by_time_and_by_work() {
         index.connected(stale, 1, None);
         index.disconnected();
         let mut tip = GENESIS;
-        // The best header has one block more than the distance in work, as the stale one stands on genesis, too.
+        // The best header has one block more than the distance in work, because the stale block is on genesis, too.
         for n in 0..=blocks_above {
             let time = if n == blocks_above { 1 + time_apart } else { 1 };
             let next = Header::new(4, index.headers.hash(tip), Hash256::ZERO, time, 0x207f_ffff, 2 + n);
@@ -392,7 +392,7 @@ fn stale_block_is_shown_for_a_month_by_time_and_by_work() {
     }
 }
 
-/// A header on `parent`, met in a block file.
+/// A header on `parent`, found in a block file.
 fn in_file(index: &mut BlockIndex, parent: NodeId, nonce: u32) -> NodeId {
     let header = Header::new(4, index.headers.hash(parent), Hash256::ZERO, 1, 0x207f_ffff, nonce);
     let id = index.headers.insert(&header, header.hash(), parent);
@@ -442,8 +442,8 @@ fn take_dirty_lists_the_ancestors_of_a_listed_block() {
     assert_eq!(listed, [damaged, above].map(|id| index.headers.hash(id)));
 }
 
-/// Above a snapshot marks are forgotten, those of descendants whose bodies never came too; in an index that was closed and
-/// opened again each of these has a mark of its own. A block elsewhere keeps its mark.
+/// Marks above a snapshot are removed, including those of descendants without bodies; in a reopened index each of these
+/// has its own mark. A block elsewhere keeps its mark.
 #[test]
 fn marks_above_a_snapshot_are_forgotten_after_a_restart() {
     let mut index = regtest();
@@ -470,7 +470,7 @@ fn marks_above_a_snapshot_are_forgotten_after_a_restart() {
     assert_ne!(again.headers.fate(elsewhere), Fate::Open);
 }
 
-/// Blocks wait for their parents whatever their number and order, and each place waits once.
+/// Blocks wait for their parents in any number and order, and each place waits once.
 #[test]
 fn orphans_are_taken_in_with_their_parents_header() {
     let params = Params::new(Chain::Regtest);

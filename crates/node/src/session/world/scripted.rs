@@ -129,8 +129,8 @@ fn a_damaged_body_is_requested_again() {
     }
 }
 
-/// Headers of a longer chain are kept over a restart. The peer that announced them is disconnected, and no other peer
-/// has their blocks.
+/// Headers of a longer chain are kept over a restart. The peer that announced them is disconnected, and the other peers
+/// do not have their blocks.
 #[test]
 fn a_sync_reaches_the_honest_chain_where_better_headers_were_kept() {
     for number in NUMBERS {
