@@ -56,9 +56,9 @@ pub(super) fn write(
         };
         (part.db.clone(), part.start(), flush)
     };
-    // Not under the lock: more blocks come meanwhile.
+    // The lock is released: more blocks may arrive meanwhile.
     let mut batch = Batch::new(&db, &start, due, locator)?;
-    // The filters are durable before rows name them.
+    // Filters must be durable before rows refer to them.
     if let Some(flush) = flush {
         flush.run()?;
     }
@@ -125,7 +125,7 @@ fn tx_batch(db: &IndexDb, due: &Due, mut next: u32) -> Result<Batch, Fault> {
     let mut blocks: Vec<(&[u64], u32)> = Vec::new();
     for event in due.events.iter().filter(|event| event.is_connected && event.block.height.to_u32() > 0) {
         let Payload::Tx(places) = &event.payload else { continue };
-        // A block that was indexed before keeps its number and its entries.
+        // A block that was indexed before keeps its sequence number and its entries.
         let key = txindex::hash_key(&event.block.hash).to_vec();
         if batch.few.contains_key(&key) || db.get(&key)?.is_some() {
             continue;
@@ -301,7 +301,7 @@ fn put_all<T: Entry>(commit: &IndexCommit, few: &Few, first: u8, shares: Vec<Sha
             put_few(few, &mut records, |key| key[0] > first)?;
         }
         records.finish()?;
-        // By this thread, while others still write.
+        // On this thread, while others still write.
         if last > 0 { commit.sync() } else { Ok(()) }
     };
     std::thread::scope(|scope| {

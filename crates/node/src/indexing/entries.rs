@@ -133,7 +133,7 @@ impl<T: Entry> Share<'_, T> {
     /// added.
     pub(super) fn each<E>(self, mut give: impl FnMut(&T) -> Result<(), E>) -> Result<(), E> {
         for part in self.0 {
-            // Stable: of one key the last word is last.
+            // Stable: of equal keys the last one added stays last.
             part.sort_by_key(T::order);
             sort_equal(part);
             for (at, entry) in part.iter().enumerate() {

@@ -65,7 +65,7 @@ impl Indexing {
         for kind in IndexKind::ALL.into_iter().filter(|kind| kinds.contains(kind)) {
             parts.push(Mutex::new(Part::open(host, layout, kind, &mut wanted)?));
         }
-        // A quarter of the budget: what waits takes from the coins' room, and an early commit costs less than that.
+        // A quarter of the budget: waiting events reduce the room for coins, and an early commit costs less than that.
         let memory_max = (budget_bytes / 4).max(1 << 20);
         Ok(Indexing { wanted, parts, committing: Mutex::new(()), memory: AtomicUsize::new(0), memory_max })
     }
@@ -112,7 +112,7 @@ impl Indexing {
                 part.want(&mut wanted, &self.wanted);
             }
         }
-        // A row that moves needs neither the block nor its filter, and of transactions nothing changes.
+        // Moving a row needs neither the block nor its filter, and transactions do not change.
         (!wanted.is_none()).then_some(Wanted { filter: false, tx: None, tweaks: false, ..wanted })
     }
 

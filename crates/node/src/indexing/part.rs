@@ -111,7 +111,7 @@ impl Part {
                 }
                 **totals = row.totals;
             }
-            // The newest row has to be there, and to be one.
+            // The newest row must exist and decode.
             IndexKind::SilentPayments => drop(self.stored_row(best, height, silentpayments::decode)?),
         }
         Ok(())

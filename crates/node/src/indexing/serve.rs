@@ -34,7 +34,7 @@ impl Indexing {
         if let Some(row) = stored_row(&db, hash, height, FilterRow::decode)? {
             return Ok(Some(row));
         }
-        // A commit may have taken it, and not written it yet.
+        // A commit may have taken the row and not written it yet.
         let _no_commit = lock(&self.committing);
         stored_row(&db, hash, height, FilterRow::decode)
     }
@@ -53,7 +53,7 @@ impl Indexing {
     ) -> Result<Option<Vec<u8>>, Fault> {
         let (Some(part), Some(row)) = (self.filters(), self.served_filter_row(hash, height)?) else { return Ok(None) };
         if let Part { state: PartState::Filter { files, .. }, .. } = &mut *lock(part) {
-            // What was appended just now may still be in its buffer.
+            // A filter that was appended just now may still be in the buffer.
             files.write_out()?;
         }
         let (of, filter) = read_filter(disk, layout, row.pos, &row.hash)?;

@@ -75,7 +75,7 @@ pub(super) fn check_standard(tx: &Transaction<'_>) -> Result<(), &'static str> {
     for script in tx.outputs().map(|output| output.script()) {
         match ScriptType::of_script(script) {
             ScriptType::NonStandard => return Err("scriptpubkey"),
-            // The number of keys stands before the last opcode, as OP_1 to OP_3.
+            // The number of keys is before the last opcode, as OP_1 to OP_3.
             ScriptType::Multisig if !matches!(script, [.., 0x51..=0x53, _]) => return Err("scriptpubkey"),
             ScriptType::NullData => data_bytes += script.len(),
             _ => {}
@@ -114,7 +114,7 @@ pub(super) fn dust_outputs(tx: &Transaction<'_>) -> usize {
 pub(super) fn check_inputs_standard(tx: &Transaction<'_>, coins: &[SpentCoin<'_>]) -> Result<(), String> {
     let mut legacy = 0;
     for (input, coin) in tx.inputs().zip(coins) {
-        // BIP-0054's limit is one of policy already.
+        // BIP-0054's limit already applies as policy.
         let sum = cleanup::add_sigops(legacy, &input, coin.script);
         legacy = sum.map_err(|_| "non-witness sigops exceed bip54 limit")?;
     }

@@ -15,7 +15,7 @@ use primitives::Height;
 /// A secret key for the hash of this run's coin tables.
 fn secret() -> HashKey {
     let mut bytes = [0; 32];
-    // Without the system's randomness only the protection against chosen txids is lost.
+    // Without random bytes only the protection against chosen txids is lost.
     let _ = getrandom::fill(&mut bytes);
     HashKey(std::array::from_fn(|i| u64::from_le_bytes(bytes[i * 8..][..8].try_into().expect("eight bytes"))))
 }
@@ -45,7 +45,7 @@ pub(crate) fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_byte
     let setup = Setup {
         pipeline: Settings { par: options.par, budget_bytes, window_blocks: 4096 },
         assume: AssumeValid { hash: options.assumevalid, minimum_chain_work: options.minimum_chain_work },
-        // The past of a snapshot ends at its base, wherever the tip is to stop.
+        // The history below a snapshot ends at its base, whatever the stop height.
         stop_at: options.stop_at_height.filter(|_| !datadir.is_past()),
         tip,
         secret: secret(),

@@ -154,7 +154,7 @@ pub fn info(options: &Options) -> Result<DataDirInfo, Fault> {
     let mut tries = 0;
     let (looked, holder) = loop {
         let looked = look_into(options);
-        // A program that writes while it is read gives torn pictures now and then, each time others.
+        // While a program writes, reads may be inconsistent, each time differently.
         let holder = look::holder(options);
         if looked.is_ok() || holder.is_none() || tries == TRIES_BESIDE {
             break (looked, holder);
@@ -215,7 +215,7 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
             match store::index::load_flat(&**disk, layout, &network) {
                 Ok(Some(flat)) => fill_index(&mut info, &flat),
                 Ok(None) => {}
-                // Damaged, or of a version that is not known: it is named all the same.
+                // Damaged, or of an unknown version: reported as the next step.
                 Err(why) => info.next_step = why.to_string(),
             }
             return Ok(info);
@@ -231,7 +231,7 @@ fn look_into(options: &Options) -> Result<DataDirInfo, Fault> {
         .into();
         return Ok(info);
     }
-    // A sync would stop at the file: it is named here.
+    // A sync would stop at a missing file, so it is reported here.
     let missing = store::index::check_files_exist(&loaded, &locked.files.numbers()?, layout).err();
     fill_index(&mut info, &loaded);
     let base = chainstate::snapshot_base(&**disk, layout)?;
@@ -291,7 +291,7 @@ fn look_at_headers(info: &mut DataDirInfo, loaded: &LoadedIndex, options: &Optio
 /// skipped: one may be read while a program writes.
 fn headers_of(loaded: &LoadedIndex, options: &Options, own: PrivateDir) -> SharedIndex {
     let mut index = index::BlockIndex::new(&options.params);
-    // Parents stand before their children.
+    // Parents are before their children.
     for entry in &loaded.entries {
         let _ = index.load(entry);
     }
@@ -318,7 +318,7 @@ fn failed(loaded: &LoadedIndex, tree: &Tree) -> Vec<Failed> {
     let mut failed = Vec::<Failed>::new();
     let mut root_of = HashMap::<BlockHash, usize>::new();
     let best_work = tree.work(tree.best());
-    // Parents stand before their children.
+    // Parents are before their children.
     for entry in loaded.entries.iter().filter(|entry| entry.status.is_failed()) {
         let root = root_of.get(&entry.header.prev()).copied().unwrap_or_else(|| {
             failed.push(Failed { height: entry.height, hash: entry.hash, descendants: 0, shuts_out: false });
@@ -336,7 +336,7 @@ fn failed(loaded: &LoadedIndex, tree: &Tree) -> Vec<Failed> {
 fn prune_height(loaded: &LoadedIndex, best: BlockHash) -> Height {
     let mut wanted = best;
     let mut lowest = None;
-    // Parents stand before their children.
+    // Parents are before their children.
     for entry in loaded.entries.iter().rev() {
         if entry.hash == wanted {
             let has_undo = entry.undo().is_some() || entry.height == Height::GENESIS;

@@ -127,7 +127,7 @@ impl View {
         let upper = RefCell::new(vec![best]);
         let mut view = View { locked, coins, index, network, tip, rows: None, upper, active: OnceCell::new() };
         for kind in [IndexKind::BlockFilter, IndexKind::CoinStats, IndexKind::SilentPayments] {
-            // One that is damaged is for those to name who ask it.
+            // A damaged index is reported by the look-ups that need it.
             let db = IndexDb::open_read_only(&view.locked.host, &view.locked.layout, kind).unwrap_or(None);
             let at = db.as_ref().map(|db| view.active_best(db)).transpose()?.flatten();
             if at > view.rows.as_ref().map(|(_, at)| *at) {
@@ -267,7 +267,7 @@ fn find_tx(options: &Options, txid: Txid) -> Result<FoundTx, Fault> {
         let Some(entry) = view.entry(&place.block)? else { continue };
         found.push((view.is_active(&entry)?, place.sequence, entry, place.offset));
     }
-    // Of the active chain first, then what was connected last, as in Core.
+    // The active chain first, then the block connected last, as in Core.
     found.sort_by_key(|(is_active, sequence, ..)| std::cmp::Reverse((*is_active, *sequence)));
     for (.., entry, offset) in found {
         let Some(pos) = entry.data() else { continue };

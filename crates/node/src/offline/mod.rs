@@ -118,7 +118,7 @@ pub fn set_after(options: &Options, hash: SetHash, events: Events<'_>) -> Result
             return Ok(SetInfo { disk_size: view.table_bytes(), ..SetInfo::of(totals) });
         }
         let info = crate::utxo_stats::setinfo::set_info(view, hash, false, options.par)?;
-        // Dispensable.
+        // Only a cache: an error does not matter.
         let _ = set_totals::write(&own, best, info.totals());
         Ok(info)
     };

@@ -141,7 +141,7 @@ fn check_witnesses(datadir: &DataDir<'_>, loaded: &LoadedIndex) -> Result<(), Fa
 /// b88bffe, `VerifyLoadedChainstate`.
 fn check_tip_time(datadir: &DataDir<'_>, tip: NodeId) -> Result<(), Fault> {
     let time = i64::from(datadir.headers().time(tip));
-    // Genesis was checked by no clock.
+    // The genesis block's time is not checked.
     if tip == GENESIS || time <= lock::clock(datadir.options)?.saturating_add(MAX_FUTURE_BLOCK_TIME_S) {
         return Ok(());
     }

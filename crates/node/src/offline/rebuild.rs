@@ -40,7 +40,7 @@ pub(super) fn run(options: &Options, events: Events<'_>) -> Result<JobReport, Fa
     if reporter.with_room(|| chainstate::remove_snapshot(&*disk, &layout))? {
         reporter.note("[snapshot] deleting snapshot chainstate due to reindexing");
     }
-    // No other program may use the old coins while the new ones are made.
+    // No other program may use the old coins while the new ones are built.
     let old = layout.chainstate_dir();
     reporter.with_room(|| disk.create_dir_all(&old).map_err(store::Fault::from))?;
     let old_lock = reporter.with_room(|| disk.lock(&old.join("LOCK")).map_err(store::Fault::from))?;

@@ -37,7 +37,7 @@ pub(super) fn run(options: &Options, pruned: Pruned, events: Events<'_>) -> Resu
     let before = Before::look(&locked, options, pruned, &reporter)?;
     prune::check(options, &*disk, &layout)?.into_iter().for_each(|warning| reporter.warn(warning));
     let scan = match &before.loaded {
-        // Only a run of this command that was stopped leaves both: its gaps are known.
+        // Only an interrupted run of this command leaves both: its gaps are expected.
         Some(loaded) if loaded.is_pruned => {
             prune::finish_removal(&*disk, &layout, loaded, &reporter)?;
             scan::scan_files(&locked.files, &locked.files.numbers()?.there, options.par, &reporter)?
@@ -109,7 +109,7 @@ fn work(datadir: &DataDir<'_>, before: &Before) -> Result<JobReport, Fault> {
     let mut engine = engine_for_set(datadir, start, before.coins);
     let mut stopped = false;
     let mut found_count = None;
-    // Inside a damaged body of a stale block others may be found: they may make a better chain.
+    // A damaged body of a stale block may contain other blocks, which may make a better chain.
     while !stopped && found_count != Some(datadir.index.read().found_count()) {
         stopped = activate(datadir, &mut engine)? == Activated::Stopped;
         found_count = Some(datadir.index.read().found_count());

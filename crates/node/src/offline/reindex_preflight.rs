@@ -77,7 +77,8 @@ impl Before {
         }
         if let Some(coins) = stands_at(locked, reporter)? {
             (before.best, before.coins) = (coins.best, coins.count);
-            // Stopped between the first steps: they are done again. And what Core left half starts over.
+            // A run that was interrupted in its first steps repeats them. A flush that Core did not finish is
+            // discarded.
             before.resumes = is_reindexing && !coins.is_half && !store::reindex::is_beginning(&**disk, layout)?;
         }
         if pruned == Pruned::BeginAnew && options.prune != Prune::Off && before.is_pruned_by_another_run() {

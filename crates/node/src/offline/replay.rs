@@ -50,7 +50,7 @@ impl Rolled {
     fn read(datadir: &DataDir<'_>, engine: &Engine<'_>, node: NodeId) -> Result<Rolled, Fault> {
         let (height, hash) = datadir.height_and_hash(node);
         let bytes = datadir.read(node)?;
-        // It was good once; what is not now must not become coins.
+        // It was valid when it was connected; a body that was damaged since must not become coins.
         engine.check_alone(node, bytes.clone())?;
         Ok(Rolled { hash, height, bytes })
     }

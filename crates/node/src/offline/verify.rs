@@ -61,7 +61,7 @@ fn check(options: &Options, level: u8, blocks: u32, events: Events<'_>) -> Resul
         let tree = index.headers();
         let bytes = |node: &NodeId| u64::from(index.body(*node).size());
         let bytes: u64 = tree.path(tree.ancestor(tip, height - count), tip).iter().map(bytes).sum();
-        // Level 4 has all of them twice.
+        // Level 4 processes all of them twice.
         datadir.reporter.set_bytes_left(if level >= 4 { 2 * bytes } else { bytes });
         datadir.reporter.set_end(height);
     }

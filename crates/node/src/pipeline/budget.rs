@@ -155,7 +155,7 @@ impl Pipeline<'_> {
         let (current, all) = self.stats.coin_bytes();
         let mut ready = scheduler.set_room(free(all), now);
         let mut evicted = Vec::new();
-        // A block that waits has all evicted that may be: nothing else may come that looks again.
+        // If a block waits, everything durable is evicted now: there may be no later event that checks again.
         while scheduler.is_gated() || self.stats.coin_bytes().1 > budget - budget / SPARE_SHARE {
             let parts = self.evict(scheduler.durable_generation());
             if parts.is_empty() {

@@ -352,7 +352,7 @@ impl<'w> Engine<'w> {
             Answer::Refused { error, transactions } => {
                 {
                     let mut index = self.index.write();
-                    // Refused for its coins or scripts: its body stays where it is, as in Core.
+                    // Refused for its coins or scripts: its body stays stored, as in Core.
                     transactions.into_iter().for_each(|count| index.checked(node, count));
                     index.refuse(node);
                 }

@@ -125,7 +125,7 @@ impl Flight {
         self.prepared().block(&self.job.bytes)
     }
 
-    /// Its operations in a shard group, and the data to which they refer.
+    /// Its operations in a shard group, with the data of the block.
     pub(super) fn group_ops(&self, group: usize) -> BlockOps<'_> {
         BlockOps { ops: self.prepared().ops.group(group), overwrites: self.context().overwrites }
     }

@@ -149,7 +149,7 @@ impl Version {
                 in_use: "memory.current",
                 files: ["inactive_file", "active_file"],
             },
-            // Without a limit it is a number that no machine has.
+            // No limit is a number that exceeds any machine's memory.
             Version::V1 => Names {
                 limits: &["memory.limit_in_bytes"],
                 in_use: "memory.usage_in_bytes",
@@ -260,7 +260,7 @@ impl Watch {
             self.rest = LOOKS_BETWEEN;
         }
         if allowed < next {
-            // Little changes of what others use are not followed.
+            // Small changes in other programs' usage are ignored.
             if next < self.now || allowed < next - next / 16 {
                 next = allowed;
             }

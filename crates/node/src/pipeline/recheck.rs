@@ -182,7 +182,7 @@ fn with_coins(
     spent: &mut SpentCoins,
     mut coin: impl FnMut(&OutPoint) -> Result<Option<Vec<u8>>, Fault>,
 ) -> Result<Option<BlockError>, Fault> {
-    // What earlier transactions of the block made, and what they spent.
+    // Coins that earlier transactions of the block created or spent.
     let mut here: HashMap<OutPoint, Option<Vec<u8>>> = HashMap::new();
     let hash = question.context.header.hash();
     let at = &question.context.at;

@@ -258,7 +258,7 @@ fn records(
     wanted: &Wanted,
     spill: &SpillFiles,
 ) -> BlockRecords {
-    // The other indexes do not look at them.
+    // The other indexes do not need them.
     let coins = if wanted.needs_coins() { coins } else { &[] };
     let coin = |stored| CoinRef::decode(stored).expect("coins are checked where they come from");
     let spent: Vec<CoinRef<'_>> = coins.iter().map(|stored| coin(stored.expect("every coin was found"))).collect();
@@ -311,7 +311,7 @@ fn gather_coin(coin: &CoinRef<'_>, every: bool, scripts: &mut Spill) -> Spent {
 
 /// The undo record of a block. The coins of all inputs except the coinbase's were found; they have `coin_bytes`.
 fn undo_of(magic: [u8; 4], block: &Block<'_>, coins: &[Option<&[u8]>], coin_bytes: usize, spill: &SpillFiles) -> Spill {
-    // An entry has a byte more than its coin, each count up to three.
+    // An entry has one byte more than its coin, each count up to three.
     let bytes = coin_bytes + coins.len() + block.transaction_count() * 3;
     undo_record_in_place(magic, &block.header().prev(), spill.with_capacity(bytes + UNDO_OVERHEAD_BYTES), |out| {
         undo::put_count(out, block.transaction_count() - 1);
@@ -366,7 +366,7 @@ pub(crate) fn scripts(
 ) -> Result<(), BlockError> {
     let first = inputs.start;
     let parts = parts(block, first, inputs.end);
-    // The transactions follow one another: what they spend is one list.
+    // The transactions are consecutive: the coins that they spend are one list.
     let count = |part: &Part| block.transaction(part.index).input_count();
     let start = parts.first().map_or(first, |part| part.from);
     let end = parts.last().map_or(first, |part| part.from + count(part));

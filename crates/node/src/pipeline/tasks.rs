@@ -153,7 +153,7 @@ impl Pipeline<'_> {
     /// Looks up a block's misses, waiting for the disk; the BIP30 look-ups are left to the worker that continues with
     /// the block.
     pub(super) fn look_up_from_disk(&self, seq: Seq, flight: &Flight) -> Result<usize, Fault> {
-        // Counted as the workers' look-ups are: of what is not in memory this is nearly all.
+        // Counted like the workers' look-ups: nearly all misses are looked up here.
         let (result, now) = self.stats.timed_for(Stage::LookUp, flight.times(), || {
             let mut waiting = flight.misses();
             let Some(misses) = waiting.as_mut() else { return Ok(()) };
@@ -182,7 +182,7 @@ impl Pipeline<'_> {
             tasks
         });
         let ready = self.scheduler().judged(seq, chunks, now);
-        // One goes to this worker.
+        // This worker takes one itself.
         if ready > 1 {
             self.wake(ready);
         }

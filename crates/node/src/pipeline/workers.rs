@@ -195,11 +195,12 @@ impl Pipeline<'_> {
             let mut next = scheduler.next(now, self);
             if next.is_none() && scheduler.is_gated() {
                 scheduler = self.keep_budget_unlocking(scheduler);
-                // It was unlocked, perhaps.
+                // The lock may have been released.
                 if scheduler.is_over() {
                     break;
                 }
-                // Work that waits may be others' alone: whether there is some for this worker only the scheduler knows.
+                // The work that waits may be for other workers; the scheduler decides whether there is some for this
+                // one.
                 next = scheduler.next(now, self);
             }
             if let Some((work, waited)) = next {

@@ -128,7 +128,7 @@ impl Log {
         let time = if self.micros { date_micros((self.clock)()) } else { date(unix_seconds(self.clock)) };
         let mut log = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         self.reopen_if_asked(&mut log);
-        // In one piece: it is there as a whole, or not at all.
+        // In one write: the line is in the file as a whole, or not at all.
         let line = format!("{time} {text}\n");
         let mut write = |out: &mut Out| {
             out.write_all(line.as_bytes())?;

@@ -323,7 +323,7 @@ impl<'e> Reporter<'e> {
             let mut session = lock(&self.session);
             let Session { facts, limits, .. } = &mut *session;
             if facts.stage == Stage::Opening {
-                // A job that tells nothing of itself but its progress.
+                // A job that reports nothing but its progress.
                 facts.stage = Stage::Working;
             }
             if facts.network.is_none() {
@@ -341,7 +341,7 @@ impl<'e> Reporter<'e> {
                 session.state = state.clone();
             }
             let facts = &session.facts;
-            // Jobs without a session say it themselves.
+            // Jobs without a session report alerts themselves.
             let is_session = facts.network.is_some() || facts.stage == Stage::AtRest;
             let known = is_session.then(|| facts.alerts());
             (state.clone(), session.is_line_due(&state), known)
@@ -349,7 +349,7 @@ impl<'e> Reporter<'e> {
         for (kind, message) in known.into_iter().flatten() {
             self.say_while(kind, message);
         }
-        // A chain that is shut out has an alert of its own, whatever else holds.
+        // An excluded chain has its own alert, whatever the state.
         let is_warning = state.is_trouble() && !matches!(state, SessionState::ChainShutOut(_));
         self.alerts.set(AlertKind::State, is_warning.then(|| state.sentence()).as_deref());
         if line {

@@ -126,7 +126,7 @@ impl Shortfall {
         }
         let is_needed = |&body: &NodeId| tree.is_ancestor(body, best) && !tree.is_ancestor(body, tip);
         let on_best = is_better && found.bodies.iter().any(is_needed);
-        // Blocks behind the gap: their headers have no parent, or an older index knew it.
+        // Blocks after the gap: their headers have no parent, or an older index had it.
         let is_behind_gap = || is_better && is_cut(tree, tip, best, is_stored);
         let cut_off = found.record_count > 0 && (found.orphan_count > 0 || is_behind_gap());
         let first = found.records.first().filter(|_| on_best || cut_off)?;

@@ -216,7 +216,7 @@ impl Reading {
         let mut at = 0;
         let is_end = loop {
             let rest = &self.buffer[at..];
-            // Always enough for an answer, so that nothing is parsed twice.
+            // Enough bytes to decide, so that nothing is parsed twice.
             if !is_last && rest.len() < ENTRY_BYTES_MAX {
                 break false;
             }
@@ -382,7 +382,7 @@ fn read_coins(
         let all = stream.bytes();
         pace.show(reading.parser.offset(), all, wanted.stats, reporter);
         let is_due = is_end || got.is_err() && can_seek || can_seek && pace.is_commit_due(reading.parser.offset(), all);
-        // The writer has ended with a fault, which its join gives.
+        // The writer has ended with a fault, which joining it returns.
         if pieces.send(Piece { batch, mark: is_due.then(|| reading.parser.mark()) }).is_err() {
             return Ok(None);
         }

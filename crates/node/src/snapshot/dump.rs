@@ -165,7 +165,7 @@ pub fn dump_live(
     let options = &live.options;
     let begun = std::time::Instant::now();
     let disk = &options.disk;
-    // Into a pipe it is written as it is made.
+    // A pipe receives the bytes as they are produced.
     let is_pipe = disk.is_pipe(path).map_err(store::Fault::from)?;
     let path = if is_pipe { path.to_path_buf() } else { new_file(&**disk, path)? };
     let (above, base) = {
@@ -382,7 +382,7 @@ pub(super) fn opened<'i>(
     let best = crate::offline::complete_best(&coins, dir)?;
     let mut wanted = best.unwrap_or_else(|| loaded.entries.first().map_or(BlockHash::ZERO, |genesis| genesis.hash));
     let mut chain = Vec::new();
-    // Parents stand before their children.
+    // Parents are before their children.
     for entry in loaded.entries.iter().rev() {
         if entry.hash == wanted {
             chain.push(entry);

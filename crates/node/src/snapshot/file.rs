@@ -162,7 +162,7 @@ impl CoinsReader<'_> {
         let mut at = 0;
         loop {
             let rest = &self.buffer[at..];
-            // Always enough for an answer, so that nothing is parsed twice.
+            // Enough bytes to decide, so that nothing is parsed twice.
             if !is_last && rest.len() < ENTRY_BYTES_MAX {
                 break;
             }

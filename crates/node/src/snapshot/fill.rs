@@ -117,14 +117,14 @@ fn new_chainstate(wanted: &Wanted<'_>) -> Result<Chainstate, Fault> {
 }
 
 fn table_bytes(wanted: &Wanted<'_>) -> u64 {
-    // A count that lies costs nothing: no file has more coins than a fifth of its bytes.
+    // A wrong count is harmless: no file has more coins than a fifth of its bytes.
     wanted.file.bytes() + KEY_BYTES * wanted.file.header.coins.min(wanted.file.bytes() / 5)
 }
 
 /// Warns if the tables of a snapshot of `bytes` bytes would not fit. On a full disk the load waits in any case.
 pub(super) fn look_at_room(host: &Host, layout: &Layout, bytes: u64, reporter: &Reporter<'_>) -> Result<(), Fault> {
     let free = host.disk.free_space_bytes(layout.net_dir()).map_err(store::Fault::from)?;
-    // Keys are written once a table block in full: what they share is left out.
+    // Each table block has one complete key; the others omit the shared prefix.
     let needed = bytes.saturating_mul(5) / 4 + SPARE_BYTES;
     if free < needed {
         let needed = human::bytes(needed);
@@ -239,7 +239,7 @@ fn read_sorted(
         let bytes_end = Some(wanted.file.bytes());
         reporter.loading(Some(Loading { bytes: reader.offset(), bytes_end, seconds_left: None }));
         reporter.progress(|| wanted.stats.clone());
-        // The writer has ended with a fault, which its join gives.
+        // The writer has ended with a fault, which joining it returns.
         if batches.send(batch).is_err() || !goes_on {
             break;
         }
@@ -286,7 +286,7 @@ fn fill_unsorted(wanted: &Wanted<'_>, coins: &Chainstate, reporter: &Reporter<'_
 }
 
 fn commit_piece(coins: &Chainstate, base: BlockHash, mut piece: Vec<(CoinKey, Vec<u8>)>) -> Result<(), Fault> {
-    // Of equal names the first counts: Core's cache keeps it.
+    // Of equal outpoints the first counts: Core's cache keeps it.
     piece.sort_by_key(|(key, _)| *key);
     piece.dedup_by_key(|(key, _)| *key);
     let bytes = piece.iter().map(|(key, coin)| (key.as_bytes().len() + coin.len()) as u64).sum();

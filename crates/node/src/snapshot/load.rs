@@ -78,7 +78,7 @@ pub fn load(
     events: Events<'_>,
 ) -> Result<LoadReport, Fault> {
     let given = Given::file(options, path)?;
-    // Nothing is removed here, and a pruned data directory is as good as any.
+    // Nothing is pruned here, and a pruned data directory is allowed.
     let prune = if options.prune == Prune::Off { Prune::Manual } else { options.prune };
     let options = Options { prune, ..options.clone() };
     let existing = open_existing(&options, events, "coins load", Purpose::Work, Which::Active)?;

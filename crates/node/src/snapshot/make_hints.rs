@@ -102,7 +102,7 @@ fn unspent_of(view: &CoinsView, entry: &IndexEntry, bytes: &[u8]) -> Result<Vec<
     view.look_up(&sorted, |at, stored| {
         let Some(stored) = stored else { return };
         match decode(view, &sorted[at].outpoint(), stored) {
-            // The same name may be another block's coin.
+            // The coin of this outpoint may be another block's.
             Ok(coin) if coin.height == entry.height => indices.push(keys[at].1),
             Ok(_) => {}
             Err(why) => fault = Some(why),

@@ -209,7 +209,7 @@ impl FileState<'_> {
                 coin.stored_into(&mut stored);
                 waiting.push(&coin.outpoint, &stored, &mut keep)
             });
-            // Behind a fault nothing is read any more.
+            // After a fault nothing more is read.
             self.has_ended = !matches!(goes_on, Ok(true));
             goes_on?;
         }
@@ -241,7 +241,7 @@ impl ByNumber {
             self.close(each)?;
         }
         if outpoint.vout < IN_ORDER && self.group.is_empty() {
-            // In order already: greater numbers have greater keys.
+            // In order already: greater output indexes have greater keys.
             return each(outpoint, stored);
         }
         self.txid = Some(outpoint.txid);

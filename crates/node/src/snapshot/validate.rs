@@ -46,7 +46,7 @@ pub(crate) fn state(options: &Options, events: Events<'_>) -> Result<Option<Unva
     let reporter = Reporter::new(events, crate::reporting::log::Log::none(), &options.stop);
     reporter.with_room(|| chainstate::finish_snapshot(&locked.disk, &locked.layout))?;
     let Some(base) = chainstate::snapshot_base(&*locked.disk, &locked.layout)? else {
-        // Of one that is loaded no more.
+        // Of a snapshot that is no longer loaded.
         let private = PrivateDir::new(locked.disk.clone(), locked.layout.private_dir());
         reporter.with_room(|| private.remove(super::load::TRUSTED))?;
         return Ok(None);

@@ -28,7 +28,7 @@ impl HashedCoins {
             self.close();
         }
         if outpoint.vout < IN_ORDER && self.group.is_empty() {
-            // In order already, unless greater numbers of the transaction came before.
+            // In order already, unless greater output indexes of the transaction came before.
             return put_coin_hashed(&mut self.bytes, outpoint, coin);
         }
         self.txid = Some(outpoint.txid);
@@ -40,7 +40,7 @@ impl HashedCoins {
         let ends = self.group.iter().skip(1).map(|(_, start)| *start).chain([self.waiting.len()]);
         let mut coins: Vec<(u32, usize, usize)> =
             self.group.iter().zip(ends).map(|((vout, start), end)| (*vout, *start, end)).collect();
-        // Of equal ones, which only a damaged file has, the first stays first.
+        // Equal ones, which only a damaged file has, keep their order.
         coins.sort_by_key(|(vout, ..)| *vout);
         for (_, start, end) in coins {
             self.bytes.extend_from_slice(&self.waiting[start..end]);
@@ -49,7 +49,7 @@ impl HashedCoins {
         self.waiting.clear();
     }
 
-    /// Bytes that can be hashed now; the coins of the last txid wait, because more of them may follow.
+    /// Bytes that can be hashed now. Coins that may have to be sorted with later ones of their txid wait.
     pub(crate) fn ready(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }

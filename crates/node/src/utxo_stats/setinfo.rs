@@ -137,7 +137,7 @@ impl Whole {
 
     /// Adds the next part.
     pub(crate) fn add(&mut self, mut part: Part) {
-        // No share begins within a transaction.
+        // A share never begins within a transaction.
         *self.info.transactions.get_or_insert_default() += part.transactions;
         self.info.txouts += part.txouts;
         self.info.bogosize += part.bogosize;

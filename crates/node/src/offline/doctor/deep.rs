@@ -94,7 +94,7 @@ impl Look<'_> {
         let there = numbers.there;
         let looked = scan_each(there.len(), self.options.par, self.reporter, |at| Ok(files.blocks.scan(there[at])))?;
         let mut tree = BlockIndex::new(&self.options.params);
-        // A file that cannot be read is a finding already.
+        // An unreadable file is a finding already.
         for scan in looked.into_iter().flatten() {
             for note in scan.notes.iter().filter(|note| note.reason != Reason::Split) {
                 if !self.is_noted(&note.path, u32::try_from(note.bytes.start).unwrap_or(u32::MAX)) {

@@ -108,7 +108,7 @@ pub fn doctor(options: &Options, depth: Depth, events: Events<'_>) -> Result<Exa
     loop {
         let holder = look::holder(options);
         let found = examine(options, depth, holder.is_some(), &reporter)?;
-        // A program that writes while it is read gives torn pictures now and then, each time others.
+        // While a program writes, reads may be inconsistent, each time differently.
         let in_use = holder.or_else(|| look::holder(options)).map(|holder| look::named(&holder));
         if in_use.is_none() || found.findings.is_empty() || tries == TRIES_BESIDE {
             return Ok(Examination { in_use, ..found });

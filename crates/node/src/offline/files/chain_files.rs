@@ -180,7 +180,7 @@ impl ChainFiles {
     fn read(&self, place: &ChainBlock, height: Height) -> Result<Vec<u8>, Fault> {
         match place.data {
             Some(at) => Ok(self.files.read_block(at)?),
-            // Every program has this one.
+            // The genesis block is built in.
             None if height == Height::GENESIS => Ok(self.params.genesis.clone()),
             None => {
                 let why = format!(
@@ -274,7 +274,7 @@ impl ChainFiles {
         let header = place.header;
         // Genesis counts as its own parent.
         let parent_mtp = self.median_time_past(height.saturating_sub(1));
-        // Core checks nothing of the genesis block.
+        // Core does not check the genesis block.
         let cleanup = if height == Height::GENESIS { Cleanup::Off } else { self.rules().cleanup };
         let at = HeaderContext { node: NodeId::new(height.to_usize()), hash, header, height, parent_mtp, cleanup };
         BlockContext {

@@ -145,7 +145,7 @@ impl Import<'_, '_> {
         let mut rest = Rest::default();
         let mut found_any = false;
         loop {
-            // Where the piece begins in the stream.
+            // Offset of the piece in the stream.
             let base = stream.bytes() - rest.cut.len() as u64;
             let orphan_bytes = rest.orphans.len();
             let mut piece = rest.take();
@@ -291,7 +291,7 @@ pub(crate) fn split_off_cut(scan: &mut FileScan, piece_bytes: u64) -> Option<u64
     let is_cut = |note: &&Note| matches!(note.reason, Reason::Cut { .. }) && note.bytes.start >= near_end;
     let from = match (scan.notes.iter().find(is_cut), scan.notes.last()) {
         (Some(cut), _) => cut.bytes.start,
-        // Somewhere among these bytes a record may begin.
+        // A record may begin anywhere in these bytes.
         (None, Some(last)) if last.bytes.end == piece_bytes => last.bytes.start.max(near_end),
         _ => piece_bytes,
     };

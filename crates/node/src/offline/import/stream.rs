@@ -142,7 +142,7 @@ impl Stream {
             };
             match opened {
                 Ok(reader) => send_all(reader, chunk_bytes, &sender),
-                // Without a receiver the import is over.
+                // If there is no receiver, the import has ended.
                 Err(why) => drop(sender.send(Err(why.source))),
             }
         };

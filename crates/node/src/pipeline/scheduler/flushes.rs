@@ -15,7 +15,7 @@ impl<F: Clone> Scheduler<F> {
         self.durable_generation
     }
 
-    /// Whether a generation may be marked: only if none is marked or being written.
+    /// Whether a generation may be marked: only while no other one is marked or being written.
     pub(in crate::pipeline) fn may_seal(&self) -> bool {
         self.seal.is_none() && !self.is_halted()
     }

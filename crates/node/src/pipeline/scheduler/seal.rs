@@ -12,7 +12,7 @@ use super::{Background, Seq};
 use crate::fault::Fault;
 use coins::{Generation, SHARD_GROUPS};
 
-/// Number of parts in which a generation is written: few, because each makes tables of its own.
+/// Number of parts of a generation that are written separately: few, because each makes tables of its own.
 pub(in crate::pipeline) const WRITE_PARTS: usize = 8;
 const GROUPS_PER_PART: usize = SHARD_GROUPS / WRITE_PARTS;
 const _: () = assert!(SHARD_GROUPS.is_multiple_of(WRITE_PARTS), "each part holds whole groups");
