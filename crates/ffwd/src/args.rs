@@ -339,7 +339,7 @@ pub(crate) mod tests {
             ),
             ("reindex --testactivationheight taproot@1", ValueValidation, "Invalid name (taproot@1) for"),
             ("reindex --testactivationheight csv@high", ValueValidation, "Invalid height value (csv@high) for"),
-            ("reindex --test addrman", InvalidValue, "bip94"),
+            ("reindex --test nosuch", InvalidValue, "bip94"),
             ("reindex --debug nett", InvalidValue, "bench"),
             ("import", MissingRequiredArgument, "FILE"),
             ("verify --level 5", ValueValidation, "0..=4"),

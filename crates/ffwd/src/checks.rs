@@ -12,10 +12,10 @@ pub(crate) use values::subnet;
 
 use crate::Failure;
 use crate::conf::{Conf, Place, Setting};
+use crate::options::values::byte_units;
 use consensus::Chain;
 use p2p::bad_ports;
 use std::path::{Path, PathBuf};
-pub(crate) use values::byte_units;
 use values::{is_amount, is_rpcauth, looked_up, split_host_port};
 
 /// Bounds of Core's. Source: policy/policy.h, consensus/consensus.h, txgraph.h.
@@ -519,6 +519,7 @@ mod tests {
             ("rpccookieperms=x", "Invalid -rpccookieperms=x; must be one of"),
             ("rpcauth=x", "Unable to start HTTP server: Invalid -rpcauth argument."),
             ("asmap=nowhere", "Could not find asmap file \""),
+            ("asmap=1", "Embedded asmap data not available"),
             ("acceptstalefeeestimates=1", "acceptstalefeeestimates is not supported on main chain."),
             ("onion=a b", "Invalid -onion address or hostname: 'a b'"),
             ("externalip=a b", "Cannot resolve -externalip address: 'a b'"),
@@ -545,7 +546,7 @@ mod tests {
             "rpcpassword=a\nrpccookieperms=x",
             "dns=0\nonion=127.0.0.1:9050\ni2psam=127.0.0.1:7656",
             "onion=unix:/run/tor\nexternalip=1.2.3.4",
-            "noonion=1\nasmap=1",
+            "noonion=1\nasmap=0",
             "regtest=1\nacceptstalefeeestimates=1\nacceptnonstdtxn=1",
         ] {
             says(conf, "").unwrap();

@@ -337,7 +337,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
-        let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| (number * 7 >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| ((number * 7) >> 3) as u8).collect();
         let mut stream = Piped::of(path.clone());
         let mut out = vec![0; 70_000];
         assert_eq!(stream.read(&mut out, Duration::from_millis(20)).unwrap(), Got::Waiting, "nobody writes");

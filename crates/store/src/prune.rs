@@ -292,7 +292,7 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let far = top.path().join("far");
         let layout = Layout::new(&top.path().join("d"), "", None);
-        let disk = disk::RealDisk::default();
+        let disk = disk::RealDisk;
         layout.create(&disk).unwrap();
         std::fs::create_dir(&far).unwrap();
         for name in ["blk00001.dat", "rev00001.dat", "notes"] {

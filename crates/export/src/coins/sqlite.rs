@@ -1,5 +1,5 @@
-//! Coins as a database of SQLite: the table `utxos`. Hashes and scripts are hexadecimal text, as in the table that Core's
-//! `contrib/utxo-tools/utxo_to_sqlite.py` makes.
+//! Coins as a database of SQLite: the table `utxos`. Hashes and scripts are hexadecimal text, as in the table of Core's own
+//! script (utxo_to_sqlite in contrib).
 //!
 //! The file has no journal while it is made: it bears its name when it is whole.
 

@@ -50,7 +50,7 @@ fn mirrors_alone_give_the_file_or_say_why_not() {
         (Way::Html, Err("web page (text/html)")),
         (Way::Missing, Err("404 Not Found")),
         (Way::Gzip, Err("packed (gzip)")),
-        (Way::Chunked, Err("how long the file is")),
+        (Way::Chunked, Err("does not send the length of the file")),
         (Way::Changes, Err("its file has changed: it had 3145733 bytes, and has 3145810 now")),
         (Way::Retags, Err("its file has changed (ETag")),
         (Way::WrongRange, Err("another part of the file")),

@@ -25,14 +25,15 @@ pub(crate) struct CoinsTable {
     /// Export the UTXO set to one file, in place of blocks: txid, vout, height, coinbase, amount, script, type, address
     #[arg(
         long,
+        help_heading = "Other tables",
         conflicts_with_all = ["from", "to", "tables", "columns", "nested", "plan", "files"]
     )]
     pub(crate) coins: bool,
     /// With --coins the UTXO set at this height of the chain, computed with undo data; temporary files go next to the file [default: the tip]
-    #[arg(long, value_name = "HEIGHT", requires = "coins", conflicts_with = "snapshot", value_parser = clap::value_parser!(u32).map(Height::new))]
+    #[arg(long, value_name = "HEIGHT", help_heading = "Other tables", requires = "coins", conflicts_with = "snapshot", value_parser = clap::value_parser!(u32).map(Height::new))]
     pub(crate) height: Option<Height>,
     /// With --coins the UTXO set of this snapshot file, in place of the data directory's [default: none]
-    #[arg(long, value_name = "FILE", requires = "coins")]
+    #[arg(long, value_name = "FILE", help_heading = "Other tables", requires = "coins")]
     pub(crate) snapshot: Option<PathBuf>,
 }
 
@@ -42,6 +43,7 @@ pub(crate) struct TweaksTable {
     /// Export the tweaks of silentpaymentindex to one file, in place of blocks: txid, height, tweak_key, outputs, as Frigate has them
     #[arg(
         long,
+        help_heading = "Other tables",
         conflicts_with_all = ["coins", "tables", "columns", "nested", "plan", "files"]
     )]
     pub(crate) tweaks: bool,

@@ -27,27 +27,6 @@ pub(super) fn is_amount(text: &str) -> bool {
     whole.checked_mul(COIN).and_then(|value| value.checked_add(units)).is_some_and(|value| value <= MONEY_MAX)
 }
 
-/// Bytes of `5`, `5M` or `5g`; M without a unit.
-pub(crate) fn byte_units(text: &str) -> Option<u64> {
-    let (digits, unit) = match text.char_indices().last()? {
-        (at, unit) if unit.is_ascii_alphabetic() => (&text[..at], unit),
-        _ => (text, 'M'),
-    };
-    let unit: u64 = match unit {
-        'k' => 1_000,
-        'K' => 1 << 10,
-        'm' => 1_000_000,
-        'M' => 1 << 20,
-        'g' => 1_000_000_000,
-        'G' => 1 << 30,
-        't' => 1_000_000_000_000,
-        'T' => 1 << 40,
-        _ => return None,
-    };
-    let is_plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    digits.parse::<u64>().ok().filter(|_| is_plain)?.checked_mul(unit)
-}
-
 /// The port of an address, if it has one; the outer `None`: the port is not a number from 1 to 65535.
 pub(super) fn split_host_port(text: &str) -> Option<Option<u16>> {
     let Some((host, port)) = text.rsplit_once(':') else { return Some(None) };
@@ -108,6 +87,7 @@ pub(super) fn is_rpcauth(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::values::byte_units;
 
     #[test]
     fn amounts_are_cores() {

@@ -2,7 +2,6 @@
 //!
 //! Absent on purpose: what a file's value may look like (`conf`), and what a value means (`settings`).
 
-use crate::checks::byte_units;
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use consensus::params::VersionBitsTimes;
@@ -21,6 +20,27 @@ pub(crate) const DBCACHE_MIB_MAX: u64 = 16 << 20;
 const PRUNE_MIB_MIN: i64 = (Prune::TARGET_BYTES_MIN >> 20) as i64;
 /// Most of `-maxconnections`: more need more file descriptors than a process has.
 pub(crate) const CONNECTIONS_MAX: u16 = 1000;
+
+/// Bytes of `5`, `5M` or `5g`; M without a unit.
+pub(crate) fn byte_units(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.char_indices().last()? {
+        (at, unit) if unit.is_ascii_alphabetic() => (&text[..at], unit),
+        _ => (text, 'M'),
+    };
+    let unit: u64 = match unit {
+        'k' => 1_000,
+        'K' => 1 << 10,
+        'm' => 1_000_000,
+        'M' => 1 << 20,
+        'g' => 1_000_000_000,
+        'G' => 1 << 30,
+        't' => 1_000_000_000_000,
+        'T' => 1 << 40,
+        _ => return None,
+    };
+    let is_plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    digits.parse::<u64>().ok().filter(|_| is_plain)?.checked_mul(unit)
+}
 
 /// `--dbcache`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -239,7 +239,7 @@ fn check_maps(bench: &Bench) {
         let (ran, _, failed) =
             bench.run(&line, directory.path(), Error { number: BUS, at: 1, times: u64::from(u32::MAX) });
         assert_eq!(ran.code, Some(1), "{line}: {ran:?}");
-        let want = "wanted to read it, found an I/O error of the drive (SIGBUS). Nothing that was committed is lost";
+        let want = "wanted to read it, found an I/O error of the drive (SIGBUS). Committed data is not lost";
         let fault = ran.err.lines().find(|line| line.starts_with("Error: ")).unwrap();
         let path = failed.unwrap_or_default();
         let path = path.strip_prefix("mmap ").unwrap_or_else(|| panic!("{line}: {path}: {ran:?}"));

@@ -3,7 +3,7 @@
 //! Headers of all files first, then each block of the best chain once, in chain order; blocks of other chains last. The
 //! flag `R` is in the index from before anything is removed until every block of the files is listed.
 
-use super::reindex_preflight::Before;
+use super::reindex_preflight::{Before, Pruned};
 use super::{activate, engine_for_set, flush, report};
 use crate::chain::tree::{GENESIS, NodeId};
 use crate::datadir::DataDir;
@@ -17,15 +17,6 @@ use store::FileInfos;
 use store::chainstate::Chainstate;
 use store::index::BlockTreeDb;
 use store::indexes::IndexDb;
-
-/// How to treat a pruned data directory, whose index cannot be built again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Pruned {
-    /// Leave it unchanged.
-    Refuse,
-    /// Remove its block and undo files, if pruning is on: the blocks are downloaded again.
-    BeginAnew,
-}
 
 pub(super) fn run(options: &Options, pruned: Pruned, events: Events<'_>) -> Result<JobReport, Fault> {
     let now = lock::clock(options)?;

@@ -1,7 +1,6 @@
 //! Checks before a reindex removes anything: the state of the data directory, and whether the block files reach its
 //! height.
 
-use super::reindex::Pruned;
 use crate::chain::index::Validity;
 use crate::chain::tree::{GENESIS, NodeId, Tree};
 use crate::datadir::lock::{self, Locked};
@@ -15,6 +14,15 @@ use store::FaultKind;
 use store::blockfiles::FoundBlock;
 use store::chainstate::Chainstate;
 use store::index::{BlockTreeDb, LoadedIndex};
+
+/// How to treat a pruned data directory, whose index cannot be built again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pruned {
+    /// Leave it unchanged.
+    Refuse,
+    /// Remove its block and undo files, if pruning is on: the blocks are downloaded again.
+    BeginAnew,
+}
 
 /// Minimum bytes of a coin in the tables: the estimate of coins should be too high rather than too low.
 const COIN_BYTES: u64 = 50;

@@ -108,7 +108,10 @@ fn clock_in_the_past_is_reported_and_marks_no_block_invalid() {
                 assert!(said.contains(&want), "{row}: {want} in {said}");
             }
             let rest = BLOCKS as usize - ahead;
-            assert!(said.contains("time-too-new") && said.contains(&format!("{rest} more stand on them")), "{said}");
+            assert!(
+                said.contains("time-too-new") && said.contains(&format!("{rest} more descend from them")),
+                "{said}"
+            );
             assert!(
                 !events.iter().any(|e| matches!(e, Event::Warning(text) if text.contains("no parent"))),
                 "{events:?}"

@@ -279,6 +279,7 @@ fn check_fault(why: &Fault, error: Error, row: &str) {
     assert!(is_known, "{row}: no path: {why}");
     let says_what = detail.wanted.starts_with("to ")
         || detail.wanted.contains("lock")
+        || detail.wanted.contains("without another program")
         || detail.wanted.contains("files whose contents are known");
     assert!(says_what, "{row}: no operation: {why}");
     let kinds: &[FaultKind] = match error {

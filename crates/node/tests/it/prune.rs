@@ -48,7 +48,11 @@ pub(crate) fn write_files(options: &Options, blocks: &[Vec<u8>]) {
     let mut number = 0;
     for block in blocks.iter().map(Some).chain([None]) {
         if block.is_none_or(|block| file.len() + 8 + block.len() >= FILE_BYTES as usize) {
-            let open = disk.create(&dir.join(format!("blk{number:05}.dat"))).unwrap();
+            let path = dir.join(format!("blk{number:05}.dat"));
+            if disk.metadata(&path).unwrap().is_some() {
+                disk.remove_file(&path).unwrap();
+            }
+            let open = disk.create(&path).unwrap();
             open.write_at(0, &file).unwrap();
             open.sync().unwrap();
             (file, number) = (Vec::new(), number + 1);

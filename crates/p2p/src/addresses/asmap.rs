@@ -278,7 +278,7 @@ mod tests {
     }
 
     fn put(out: &mut Vec<u8>, at: &mut usize, bit: u32) {
-        if *at % 8 == 0 {
+        if at.is_multiple_of(8) {
             out.push(0);
         }
         *out.last_mut().unwrap() |= (bit as u8) << (*at % 8);

@@ -24,7 +24,7 @@ pub(super) fn fit(config: &mut Config) -> Option<String> {
 
 /// Descriptors that are not for automatic and inbound connections.
 fn reserved(config: &Config) -> usize {
-    FILES_RESERVED + NAMED_RESERVED + (config.listen.len() + config.whitebind.len() + config.onion.len() + 1)
+    FILES_RESERVED + NAMED_RESERVED + (config.listen.len() + config.whitebind.len() + config.onion.len()).max(1)
 }
 
 /// Connections of the wanted ones that there are descriptors for.

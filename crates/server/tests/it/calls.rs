@@ -103,7 +103,7 @@ fn waiters_hear_of_a_block() {
 fn calls_that_wait_count_for_the_queue() {
     let small = server::settings::Settings { threads: 1, work_queue: 1, ..Default::default() };
     let site = Site::with(small);
-    let status = || site.post("{\"method\":\"getblockcount\",\"id\":1}".to_owned()).0;
+    let status = || site.post("{\"method\":\"getblockcount\",\"id\":1}").0;
     assert_eq!(status(), 200);
     std::thread::scope(|scope| {
         let waiters: Vec<_> = (0..2).map(|_| scope.spawn(|| text(site.call("waitfornewblock", "[5000]")))).collect();

@@ -203,6 +203,8 @@ const ON_CHAIN: &[Row] = &[
     ("clearbanned", "[]", Is("null")),
     ("addpeeraddress", "[\"1.2.3.4\", 18444]", Is("{\"success\":true}")),
     ("getnodeaddresses", "[0]", Has(&["\"address\":\"1.2.3.4\",\"port\":18444,\"network\":\"ipv4\""])),
+    ("getaddrmaninfo", "[]", Has(&["\"ipv4\":{\"new\":1,\"tried\":0,\"total\":1}", "\"all_networks\":{\"new\":1"])),
+    ("getrawaddrman", "[]", Has(&["\"address\":\"1.2.3.4\"", "\"port\":18444", "\"source\":\"1.2.3.4\""])),
     ("setnetworkactive", "[true]", Is("true")),
     ("pausedownload", "[]", Is("null")),
     ("resumedownload", "[]", Is("null")),
@@ -261,7 +263,7 @@ const APART: &[(&str, &str)] = &[
 ];
 
 /// Calls that have no success: bitcoind's neither.
-const NEVER: &[&str] = &["generate"];
+const NEVER: &[&str] = &["exportasmap", "generate"];
 
 fn filled(params: &str) -> String {
     let names = [

@@ -15,7 +15,7 @@ const ENDINGS: [&str; 4] = [".rs", ".md", ".py", ".sh"];
 /// A path that begins with one of these is one of this repository, whatever its ending.
 const DIRS: [&str; 7] = [".ci/", "bench/", "contrib/", "crates/", "docs/", "fuzz/", "interop/"];
 /// Names of Core's functional tests begin with one of these: they are there, not here.
-const CORES_TESTS: [&str; 5] = ["feature_", "interface_", "mining_", "p2p_", "rpc_"];
+const CORES_TESTS: [&str; 7] = ["feature_", "interface_", "mempool_", "mining_", "p2p_", "rpc_", "tool_"];
 /// What names something that is not there.
 pub(super) fn broken(root: &Path) -> Vec<String> {
     let mut files = Vec::new();
