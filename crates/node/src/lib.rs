@@ -60,7 +60,7 @@
 //! `datadir::refused`, which one thread writes at a time, comes before the index. The sync driver's lock comes before
 //! the index, and is held for one decision.
 //!
-//! The coins' lock is taken while no other is held, and below it only the locks of LevelDB's files are taken. While a
+//! The lock in `datadir::coins_io` is taken while no other is held, and below it only those of LevelDB's files. While a
 //! job waits for disk space it holds no lock except the feed and the turn of a run of coins from hints. While the disk
 //! syncs, neither `writer` nor the index is locked.
 
