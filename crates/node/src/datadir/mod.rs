@@ -2,7 +2,8 @@
 //!
 //! It combines the block index, its writer, the coins, the feed of blocks and the reporter, each with its own lock; the
 //! lock order is documented at the crate root. Data is always made durable in this order: block and undo data, then the
-//! index, then the coins. Absent on purpose: formats (`store`), which chain (`engine`).
+//! index, then the coins.
+//! Absent on purpose: formats (`store`), which chain (`engine`).
 
 mod alerts;
 mod backend;

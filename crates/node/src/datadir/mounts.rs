@@ -1,7 +1,7 @@
 //! Detects a drive that is not mounted: /etc/fstab lists its mount point, but no file system is mounted there.
 //!
-//! Source of the two formats: fstab(5), proc_pid_mounts(5). Absent on purpose: systems other than Linux, which lack
-//! these files: no such drive is detected there.
+//! Source of the two formats: fstab(5), proc_pid_mounts(5).
+//! Absent on purpose: systems other than Linux, which lack these files: no such drive is detected there.
 
 use disk::Disk;
 use std::ffi::OsString;

@@ -89,7 +89,7 @@ pub(crate) fn say_notes(scan: &FileScan, reporter: &Reporter<'_>) {
     }
 }
 
-/// The first bytes that should be a block but are not; records of another branch of Bitcoin do not count.
+/// The first bytes that should be a block but are not; blocks of Knots 29.4.1's chain (`Reason::Split`) do not count.
 pub(crate) fn first_unreadable(scan: &FileScan) -> Option<&Note> {
     scan.notes.iter().find(|note| note.reason != Reason::Split)
 }

@@ -32,8 +32,8 @@ impl DataDir<'_> {
         index.headers().height(index.tip())
     }
 
-    /// Logs the progress of headers during the initial block download, after new headers arrived. Source: Bitcoin Core
-    /// b88bffe, `ProcessNewBlockHeaders`.
+    /// Logs the progress of headers during the initial block download, after new headers arrived.
+    /// Source: Bitcoin Core b88bffe, `ProcessNewBlockHeaders`.
     pub(crate) fn say_headers(&self) {
         self.say_adopted();
         let line = {

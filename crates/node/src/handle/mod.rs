@@ -189,8 +189,8 @@ impl Handle {
         answer.recv().map_err(|_| Unanswered::Ended)
     }
 
-    /// Whether this handle's sync is in Core's initial block download. Once that is over it stays over. Source: Bitcoin
-    /// Core b88bffe, `ChainstateManager::UpdateIBDStatus`.
+    /// Whether this handle's sync is in Core's initial block download. Once that is over it stays over.
+    /// Source: Bitcoin Core b88bffe, `ChainstateManager::UpdateIBDStatus`.
     pub fn is_initial_download(&self, live: &Live) -> bool {
         if !self.is_current.load(Relaxed) && live.is_tip_current() {
             self.is_current.store(true, Relaxed);

@@ -1,7 +1,7 @@
 //! Decides whether a sync is done, whether its tip is the peers' tip, and why it ends below a better chain.
 //!
-//! Pure functions of the header tree and the network's last progress. Absent on purpose: exit codes and messages of the
-//! displays.
+//! Pure functions of the header tree and the network's last progress.
+//! Absent on purpose: exit codes and messages of the displays.
 
 use crate::chain::index::BlockIndex;
 use crate::chain::tree::{Fate, NodeId, Tree};
@@ -37,7 +37,8 @@ fn is_withheld(tree: &Tree, network: &Progress) -> bool {
     withheld.into_iter().any(|node| tree.is_ancestor(node, tree.best()))
 }
 
-/// Whether the header `wanted` is known, or every peer has sent its chain without it.
+/// Whether waiting for the header `wanted` is over: the peers have sent all headers, and it is known, or their chains do
+/// not contain it.
 pub(crate) fn has_headers(tree: &Tree, wanted: &BlockHash, network: &Progress) -> bool {
     network.headers_done && (tree.find(wanted).is_some() || network.best_claim.is_some())
 }

@@ -3,8 +3,8 @@
 //! chain.
 //!
 //! The data directory stays open and the peers stay connected over all parts. Directories are swapped in durable steps:
-//! after a stop or a kill at any point ffwd or bitcoind can continue from the data directory. Source: Bitcoin Core
-//! b88bffe, `ChainstateManager::ActivateBestChains`, `MaybeValidateSnapshot`.
+//! after a stop or a kill at any point ffwd or bitcoind can continue from the data directory.
+//! Source: Bitcoin Core b88bffe, `ChainstateManager::ActivateBestChains`, `MaybeValidateSnapshot`.
 
 use super::driver::{Goal, Outcome};
 use super::threads::{Conduct, Threads};

@@ -199,8 +199,8 @@ pub(super) enum First {
     Past,
 }
 
-/// Gives the engine that works most seven eighths of the memory, and the other one an eighth. Source: Bitcoin Core
-/// b88bffe, `MaybeRebalanceCaches`, with other shares.
+/// Gives the engine that works most seven eighths of the memory, and the other one an eighth.
+/// Source: Bitcoin Core b88bffe, `MaybeRebalanceCaches`, with other shares.
 fn share_out(tip: &Engine<'_>, past: &Engine<'_>, budget_bytes: usize, first: First) {
     let least = budget_bytes / 8;
     let most = budget_bytes - budget_bytes / 8;

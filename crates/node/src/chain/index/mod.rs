@@ -1,13 +1,13 @@
 //! The block index in memory: every header, its body's place and validity, the connected chain, and the best candidate.
 //!
-//! In: results for headers and bodies. Out: the best candidate, missing blocks, entries that must be written. One lock
-//! guards all of it ([`SharedIndex`]). Each change is a method that preserves these invariants:
+//! In: results for headers and bodies. Out: the best candidate, missing blocks, entries that must be written.
+//! One lock guards all of it ([`SharedIndex`]). Each change is a method that preserves these invariants:
 //! - A block's body is in the candidate set if it has a place, or is connected and pruned.
 //! - Of several places of a body one is in use: the block's entry names it, unless its offset is beyond 4 GiB.
 //! - An entry that differs from its last written version is dirty, and is written once for all changes since.
 //!
-//! Absent on purpose: reading and writing files (`datadir::writer`), coins, time. Source: Bitcoin Core b88bffe,
-//! `BlockManager` (`m_block_index`, `m_dirty_blockindex`, `m_blocks_unlinked`), `CChain`.
+//! Absent on purpose: reading and writing files (`datadir::writer`), coins, time.
+//! Source: Bitcoin Core b88bffe, `BlockManager` (`m_block_index`, `m_dirty_blockindex`, `m_blocks_unlinked`), `CChain`.
 
 mod assumed;
 mod body;
@@ -44,8 +44,8 @@ const STALE_AGE_MAX_S: i64 = 30 * 24 * 60 * 60;
 /// Block spacing in seconds. Source: Core's `nPowTargetSpacing`.
 const SPACING_S: u32 = 600;
 
-/// Whether a block is less than a month older than the best header, by block time and by equivalent work. Source:
-/// Bitcoin Core b88bffe, `BlockRequestAllowed`, `GetBlockProofEquivalentTime`.
+/// Whether a block is less than a month older than the best header, by block time and by equivalent work.
+/// Source: Bitcoin Core b88bffe, `BlockRequestAllowed`, `GetBlockProofEquivalentTime`.
 fn is_recent(headers: &Tree, id: NodeId) -> bool {
     let best = headers.best();
     let age = i64::from(headers.time(best)) - i64::from(headers.time(id));
@@ -226,8 +226,8 @@ impl BlockIndex {
         missing
     }
 
-    /// Whether peers may request a block: it is on the active chain, or was connected once and is recent. Source:
-    /// Bitcoin Core b88bffe, `BlockRequestAllowed`.
+    /// Whether peers may request a block: it is on the active chain, or was connected once and is recent.
+    /// Source: Bitcoin Core b88bffe, `BlockRequestAllowed`.
     pub fn is_shown(&self, id: NodeId) -> bool {
         let headers = &self.headers;
         let was_connected = headers.fate(id) == Fate::Open && self.body(id).validity() >= Validity::Scripts;

@@ -5,8 +5,8 @@
 //! Blocks on other branches and above the coins' best block are added later, each after a check.
 //!
 //! If the files lack a block of that chain, they lack its header too: headers then come from `--from` and from peers,
-//! and the block is fetched like a damaged one. Absent on purpose: whether the blocks are intact. The deep check after
-//! this step detects damaged ones.
+//! and the block is fetched like a damaged one.
+//! Absent on purpose: whether the blocks are intact. The deep check after this step detects damaged ones.
 
 use super::Repair;
 use super::blocks::Opened;

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A damaged or missing block is rewritten at its place according to the index; nothing else in the files changes.
-//! Damage that cannot be repaired so leads to a rebuild from the files; blocks that these lack are fetched. Absent on
-//! purpose: the kinds of damage (`offline::doctor`).
+//! Damage that cannot be repaired this way leads to a rebuild from the files; blocks that these lack are fetched.
+//! Absent on purpose: the kinds of damage (`offline::doctor`).
 
 mod blocks;
 mod index;

@@ -13,7 +13,8 @@
 //!
 //! Plain block files are read in place, each with the key from its directory or one computed from its contents. Packed
 //! files are unpacked twice, for the headers and for the blocks ([`packed`]). Submodule `files` opens them;
-//! `session::bring` has the threads. Absent on purpose: trust. Blocks get all checks of a block from a peer.
+//! `session::bring` has the threads.
+//! Absent on purpose: trust. Blocks get all checks of a block from a peer.
 
 mod files;
 mod packed;
