@@ -4,8 +4,8 @@
 //! thread, socket, file or clock: `threads` passes inputs to it and carries out its actions. Decisions depend on its
 //! own state and the block index, never on progress counters.
 //!
-//! Three files of pure functions, called only from here: `request` selects the blocks to request, `finish` decides when
-//! a sync is done, `trust` decides whether blocks wait for headers.
+//! The rules are in three files without threads or I/O: `request` selects the blocks to request, `finish` decides when a
+//! sync is done, `trust` decides whether blocks wait for headers.
 //!
 //! Why is block N not requested? [`SyncDriver::want`] makes the lists of blocks that the network requests from peers.
 //! It runs again when the peers' chains change, when the network has used up a list ([`Input::WantMore`]), and when
@@ -22,7 +22,7 @@
 //! | block files are pruned, and a commit must free space first | [`request::requests`], `is_held_back` |
 //! | its body is stored | [`BlockIndex::missing_from`] |
 //! | 4,096 missing blocks are below it | [`request::WANTS_MAX`] |
-//! | the download is paused, or the hourly or daily limit is used up | [`request::within`] |
+//! | the download is paused, outside its hours, or at its daily limit | [`request::within`] |
 //!
 //! A listed block that does not arrive is a question for `p2p::hub::block_download`, which owns the download window and
 //! decides which peer is asked, and when another one is.
