@@ -19,7 +19,7 @@ pub fn is_still_open(name: &OsStr) -> bool {
 /// which go when they are closed, and mount points. Not atomic.
 ///
 /// # Errors
-/// Not found, or what the system says.
+/// Not found, or an I/O error.
 pub fn remove_tree(disk: &dyn Disk, path: &Path) -> DiskResult<bool> {
     // The second time for a file that was closed between a try and the look at what it left.
     for _ in 0..2 {

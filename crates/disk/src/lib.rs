@@ -195,13 +195,13 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Opens a file that exists, for reading only.
     ///
     /// # Errors
-    /// Not found, or what the system says.
+    /// Not found, or an I/O error.
     fn open(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>>;
 
     /// Whether this is a pipe or a device, which can be read once from its beginning and not in place. Opens nothing.
     ///
     /// # Errors
-    /// What the system says, other than not found.
+    /// An I/O error, other than not found.
     fn is_pipe(&self, path: &Path) -> DiskResult<bool> {
         let _ = path;
         Ok(false)
@@ -210,7 +210,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Opens what [`Disk::is_pipe`] says yes of, to read it. Waits for the writer of a named pipe.
     ///
     /// # Errors
-    /// Not found, or what the system says.
+    /// Not found, or an I/O error.
     fn open_pipe(&self, path: &Path) -> DiskResult<Box<dyn io::Read + Send>> {
         Err(DiskError::new("open as a pipe", path, io::ErrorKind::Unsupported))
     }
@@ -219,7 +219,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// waits for the reader.
     ///
     /// # Errors
-    /// Not found, or what the system says.
+    /// Not found, or an I/O error.
     fn open_pipe_to_write(&self, path: &Path) -> DiskResult<Option<Box<dyn io::Write + Send>>> {
         Err(DiskError::new("open as a pipe", path, io::ErrorKind::Unsupported))
     }
@@ -227,25 +227,25 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Makes a new, empty file, for reading and writing.
     ///
     /// # Errors
-    /// The name is taken, the directory is missing, no space, or what the system says.
+    /// The name is taken, the directory is missing, no space, or an I/O error.
     fn create(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>>;
 
     /// Opens a file that exists, for reading and writing in place.
     ///
     /// # Errors
-    /// Not found, or what the system says.
+    /// Not found, or an I/O error.
     fn modify(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>>;
 
     /// Opens a file to append to, made if it is missing: for logs, which no other file relies on and no step syncs.
     ///
     /// # Errors
-    /// A directory is in the way or missing, no space, or what the system says.
+    /// A directory is in the way or missing, no space, or an I/O error.
     fn append(&self, path: &Path) -> DiskResult<Box<dyn io::Write + Send>>;
 
     /// Gives `from` the name `to`; what had that name goes, in one step.
     ///
     /// # Errors
-    /// Not found, or what the system says.
+    /// Not found, or an I/O error.
     fn rename(&self, from: &Path, to: &Path) -> DiskResult<()>;
 
     /// Swaps two names (files or directories) in one step.
@@ -257,37 +257,37 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Removes a file. One that is open or mapped stays readable to those who hold it.
     ///
     /// # Errors
-    /// Not found, or what the system says.
+    /// Not found, or an I/O error.
     fn remove_file(&self, path: &Path) -> DiskResult<()>;
 
     /// Removes a directory with all that is in it. Not atomic.
     ///
     /// # Errors
-    /// Not found, or what the system says.
+    /// Not found, or an I/O error.
     fn remove_dir_all(&self, path: &Path) -> DiskResult<()>;
 
     /// Makes a directory and those above it, as far as they are missing.
     ///
     /// # Errors
-    /// A file is in the way, no space, or what the system says.
+    /// A file is in the way, no space, or an I/O error.
     fn create_dir_all(&self, path: &Path) -> DiskResult<()>;
 
     /// The names in a directory, in byte order.
     ///
     /// # Errors
-    /// Not found, not a directory, or what the system says.
+    /// Not found, not a directory, or an I/O error.
     fn list(&self, path: &Path) -> DiskResult<Vec<DirEntry>>;
 
     /// Length and kind; `None` if there is nothing of that name.
     ///
     /// # Errors
-    /// What the system says, other than not found.
+    /// An I/O error, other than not found.
     fn metadata(&self, path: &Path) -> DiskResult<Option<Metadata>>;
 
     /// Where a link leads; `None` for anything else, and where there are no links.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error.
     fn read_link(&self, path: &Path) -> DiskResult<Option<PathBuf>> {
         let _ = path;
         Ok(None)
@@ -303,13 +303,13 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// keeps its names as it can, and that is no error, as in LevelDB: [`Disk::can_sync_dir`] tells.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error.
     fn sync_dir(&self, path: &Path) -> DiskResult<()>;
 
     /// Whether names in a directory can be made durable: some network and FUSE file systems do not take an fsync of a directory.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error.
     fn can_sync_dir(&self, path: &Path) -> DiskResult<bool> {
         let _ = path;
         Ok(true)
@@ -318,7 +318,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// The same where the names would not be made again after a failure: then a full disk is an error like any other.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error.
     fn sync_dir_once(&self, path: &Path) -> DiskResult<()> {
         self.sync_dir(path).map_err(DiskError::of_last_try)
     }
@@ -326,14 +326,14 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Bytes that an unprivileged program can still write below `path`.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error.
     fn free_space_bytes(&self, path: &Path) -> DiskResult<u64>;
 
     /// A new file of `bytes` in a directory, for which the disk has room, that never has a name: it is gone when it is
     /// closed, whatever becomes of the program.
     ///
     /// # Errors
-    /// [`DiskError::is_unsupported`] where there are no such files, or no reservations; no space; what the system says.
+    /// [`DiskError::is_unsupported`] where there are no such files, or no reservations; no space; an I/O error.
     fn unnamed_file(&self, dir: &Path, bytes: u64) -> DiskResult<std::fs::File> {
         let _ = bytes;
         Err(DiskError::new("create a file without a name in", dir, io::ErrorKind::Unsupported))
@@ -361,13 +361,13 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Length in bytes.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error.
     fn len(&self) -> DiskResult<u64>;
 
     /// Reads up to `buffer.len()` bytes at `offset`; fewer only at the end of the file.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> DiskResult<usize>;
 
     /// The whole file as it is now, mapped if the system can, and never written to.
@@ -375,25 +375,25 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// The caller promises that the file is not cut while this is held.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error.
     fn bytes(&self) -> DiskResult<Bytes>;
 
     /// Writes all of `data` at `offset`, growing the file where needed.
     ///
     /// # Errors
-    /// No space, or what the system says; part of it may have been written.
+    /// No space, or an I/O error; part of it may have been written.
     fn write_at(&self, offset: u64, data: &[u8]) -> DiskResult<()>;
 
     /// Cuts or grows (with zeros) to `len` bytes.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error.
     fn set_len(&self, len: u64) -> DiskResult<()>;
 
     /// Reserves room for `len` bytes at `offset`, growing the file with zeros as posix_fallocate does.
     ///
     /// # Errors
-    /// No space, or what the system says.
+    /// No space, or an I/O error.
     fn allocate(&self, offset: u64, len: u64) -> DiskResult<()>;
 
     /// Says that these bytes will not be read soon: the system may begin to write them to the disk, and forgets those that
@@ -412,19 +412,19 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Whether the name that it was opened by still leads to this file: it was neither removed, moved nor replaced.
     ///
     /// # Errors
-    /// What the system says, other than not found.
+    /// An I/O error, other than not found.
     fn is_in_place(&self) -> DiskResult<bool>;
 
     /// Makes contents and length durable (fdatasync). After an error, see the module's rules.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error.
     fn sync(&self) -> DiskResult<()>;
 
     /// Reads exactly `buffer.len()` bytes at `offset`.
     ///
     /// # Errors
-    /// The file ends too early, or what the system says.
+    /// The file ends too early, or an I/O error.
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> DiskResult<()> {
         let count = self.read_at(offset, buffer)?;
         if count == buffer.len() {
@@ -438,7 +438,7 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// The file has no bytes.
     ///
     /// # Errors
-    /// What the system says.
+    /// An I/O error.
     fn is_empty(&self) -> DiskResult<bool> {
         Ok(self.len()? == 0)
     }

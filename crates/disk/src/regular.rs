@@ -9,7 +9,7 @@ use crate::system;
 /// Opens a regular file, and nothing else: a FIFO or a device of that name would be waited for without end.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidInput`] for what is not a regular file, or what the system says.
+/// [`io::ErrorKind::InvalidInput`] for what is not a regular file, or an I/O error.
 pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = system::without_waiting(options).open(path)?;
     let kind = file.metadata()?.file_type();

@@ -17,7 +17,7 @@ pub(crate) const BLOCK_BYTES: usize = 4096;
 pub(crate) const FOOTER_BYTES: usize = 48;
 /// The last eight bytes of the footer.
 pub(crate) const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
-/// Bytes behind a block's contents: kind and checksum.
+/// Bytes after a block's contents: kind and checksum.
 pub(crate) const TRAILER_BYTES: usize = 5;
 
 /// Bits of a packed handle that hold the block's size; the other 38 hold its offset: blocks of 64 MiB, tables of 256 GiB.

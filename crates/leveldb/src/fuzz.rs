@@ -162,7 +162,7 @@ fn bent(data: &[u8]) -> Files {
     files
 }
 
-/// A block with its kind and checksum behind it.
+/// A block followed by its kind and checksum.
 fn framed(contents: &[u8]) -> Vec<u8> {
     framed_as(contents, 0)
 }

@@ -1,4 +1,5 @@
-//! Appending to block files and undo files: space reserved in chunks, large writes, syncs that may run apart.
+//! Appends to block files and undo files: space is reserved in chunks, writes are large, syncs may run on another
+//! thread.
 
 use crate::fault::{Fault, FaultKind, Result};
 use crate::record::Obfuscation;
@@ -8,33 +9,33 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Bytes that stay free on the disk beyond what is reserved. Source: Core's `CheckDiskSpace`.
+/// Bytes that must stay free on the disk beyond the reservation. Source: Core's `CheckDiskSpace`.
 const SPARE_BYTES: u64 = 50 * 1024 * 1024;
-/// What is collected before it is written. What is appended is copied, obfuscated and written in pieces of this size, which stay
-/// in the processor's own cache from the one to the next.
+/// Size of the write buffer. Appended bytes are copied, obfuscated and written in pieces of this size, which stay in
+/// the processor's cache between these steps.
 const PENDING_BYTES: usize = 128 * 1024;
-/// Bytes that the page cache is told of at a time.
+/// Size of the pieces in which the page cache is flushed and dropped.
 const CACHED_PIECE_BYTES: u64 = 1024 * 1024;
-/// Bytes written last that stay in the page cache, where they can be read again; what was written before them is dropped
-/// from it, in favour of what is read more often, the coins.
+/// The last bytes written that stay in the page cache, where they can be read again. Earlier ones are dropped from it
+/// in favour of the coins, which are read more often.
 const CACHED_BYTES: u64 = 32 * 1024 * 1024;
-/// What is read at once of what lies behind the end of a file that is gone on with.
+/// Size of the reads that check the space after the end of a file before it is appended to.
 const ROOM_READ_BYTES: usize = 1024 * 1024;
-/// Files written and not yet synced; beyond them the oldest is synced on the spot, so that few stay open.
+/// The most files written and not yet synced; beyond that the oldest is synced at once, so that few stay open.
 const UNSYNCED_FILES_MAX: usize = 64;
 
-/// One file that is appended to.
+/// A file being appended to.
 #[derive(Debug)]
 pub(crate) struct Tail {
     file: Arc<dyn DiskFile>,
-    /// A file goes on in the form in which it begins.
+    /// A file is continued with the obfuscation that it begins with.
     obfuscation: Obfuscation,
     /// Length of the file, reserved space included.
     reserved: u64,
-    /// Obfuscated bytes that are still to be written, and where.
+    /// Obfuscated bytes not yet written, and their offset.
     pending: Vec<u8>,
     pending_offset: u64,
-    /// Why pending bytes could not be written as they were added: the next call that can fail says it.
+    /// The fault of an earlier write of pending bytes; the next fallible call returns it.
     failed: Option<Fault>,
 }
 
@@ -44,18 +45,18 @@ impl Tail {
         self.reserved
     }
 
-    /// Where the next byte goes.
+    /// The offset of the next byte.
     pub(crate) fn end(&self) -> u64 {
         self.pending_offset + self.pending.len() as u64
     }
 
-    /// Whether the file is plain beside a key.
+    /// Whether the file is plain although the directory has a key.
     pub(crate) fn is_plain_beside(&self, keys: &FileKeys) -> bool {
         self.obfuscation.key != keys.obfuscation.key
     }
 }
 
-/// Set once a sync has failed, by its fault: what the files hold is not known any more.
+/// Set by the first failed sync to its fault: after it the files' contents are unknown.
 #[derive(Clone, Debug, Default)]
 struct Broken(Arc<OnceLock<String>>);
 
@@ -64,13 +65,14 @@ impl Broken {
         self.keep(&fault.what());
     }
 
-    /// The first reason stays: it is the cause of the others.
+    /// Only the first fault is kept: it is the cause of the others.
     fn keep(&self, why: &str) {
         let _ = self.0.set(why.to_owned());
     }
 }
 
-/// The files of one kind that are appended to: opens, reserves, writes, and remembers which of them are to be synced.
+/// The files of one kind (block or undo) being appended to: opens them, reserves space, writes, and tracks which are to
+/// be synced.
 #[derive(Debug)]
 pub(crate) struct AppendSet {
     pub(crate) disk: Arc<dyn Disk>,
@@ -98,7 +100,7 @@ impl AppendSet {
         }
     }
 
-    /// Opens `path`, of which `used` bytes are in use, or makes it when none are.
+    /// Opens `path`, of which `used` bytes are in use; creates it if `used` is 0.
     pub(crate) fn open(&mut self, path: &Path, used: u64) -> Result<Tail> {
         self.check()?;
         let file = match self.disk.modify(path) {
@@ -123,7 +125,7 @@ impl AppendSet {
         Ok(Tail { file, obfuscation, reserved, pending: Vec::new(), pending_offset: used, failed: None })
     }
 
-    /// Whether more lies behind a tail that was just opened than room, which is zeros.
+    /// Whether a tail that was just opened is followed by anything but zeros, which are reserved space.
     pub(crate) fn holds_more(&self, tail: &Tail) -> Result<bool> {
         let mut at = tail.end();
         let mut piece = vec![0; ROOM_READ_BYTES.min(usize::try_from(tail.reserved - at).unwrap_or(usize::MAX))];
@@ -140,8 +142,8 @@ impl AppendSet {
         Ok(false)
     }
 
-    /// Makes sure that `bytes` more can be added; to be called before [`AppendSet::put`]. After a failure nothing has
-    /// changed and the same can be asked again.
+    /// Reserves space for `bytes` more; call before [`AppendSet::put`]. A failure changes nothing, and the call can be
+    /// repeated.
     pub(crate) fn reserve(&mut self, tail: &mut Tail, bytes: u64) -> Result<()> {
         if tail.pending.len() >= PENDING_BYTES {
             self.write_out(tail)?;
@@ -164,7 +166,7 @@ impl AppendSet {
         Ok(())
     }
 
-    /// Adds bytes, for which space must be reserved.
+    /// Appends bytes whose space is reserved.
     pub(crate) fn put(&mut self, tail: &mut Tail, parts: &[&[u8]]) {
         for piece in parts.iter().flat_map(|part| part.chunks(PENDING_BYTES)) {
             let from = tail.pending.len();
@@ -177,8 +179,8 @@ impl AppendSet {
         }
     }
 
-    /// Hands what is pending to the system, where readers see it. It is kept until that succeeds. What went wrong as it was
-    /// added is said first, and not tried again in the same call.
+    /// Writes the pending bytes, so that readers see them. They are kept until that succeeds. The fault of an earlier
+    /// write is returned first, without a new attempt in the same call.
     pub(crate) fn write_out(&mut self, tail: &mut Tail) -> Result<()> {
         match tail.failed.take() {
             Some(why) => Err(why),
@@ -198,7 +200,7 @@ impl AppendSet {
         self.mark(&tail.file)
     }
 
-    /// Writes what is pending and cuts the reserved space off: nothing is appended to this file any more.
+    /// Writes the pending bytes and truncates the reserved space: this file is complete.
     pub(crate) fn finalise(&mut self, tail: &mut Tail) -> Result<()> {
         self.write_out(tail)?;
         if tail.reserved > tail.end() {
@@ -220,12 +222,12 @@ impl AppendSet {
         Ok(())
     }
 
-    /// A file that is to be removed: no flush looks for it any more.
+    /// A file about to be removed: later flushes skip it.
     pub(crate) fn forget(&mut self, path: &Path) {
         self.unsynced.retain(|file| file.path() != path);
     }
 
-    /// Everything that was written out and is not yet durable. Pending bytes are not in it.
+    /// A flush of everything written and not yet durable; pending bytes are not included.
     pub(crate) fn take_flush(&mut self) -> Flush {
         let dir = std::mem::take(&mut self.is_dir_changed).then(|| (self.disk.clone(), self.dir.clone()));
         Flush {
@@ -246,7 +248,7 @@ impl AppendSet {
     }
 }
 
-/// What was written of late, and lies in the page cache.
+/// Recently written bytes, which are in the page cache.
 #[derive(Debug, Default)]
 struct Cached {
     pieces: VecDeque<CachedPiece>,
@@ -261,20 +263,19 @@ struct CachedPiece {
 }
 
 impl CachedPiece {
-    /// Whether these bytes follow, and the piece is to grow.
+    /// Whether these bytes follow directly and the piece still has room for them.
     fn grows(&self, file: &Arc<dyn DiskFile>, offset: u64) -> bool {
         self.bytes < CACHED_PIECE_BYTES && self.offset + self.bytes == offset && Arc::ptr_eq(&self.file, file)
     }
 
-    /// What is dirty is on its way to the disk; what is clean leaves the page cache.
+    /// Starts writeback of dirty pages; drops clean pages from the page cache.
     fn drop_from_cache(&self) {
         self.file.drop_page_cache(self.offset, self.bytes);
     }
 }
 
 impl Cached {
-    /// Bytes were written. A piece that does not grow any more is on its way to the disk; older ones are dropped from the page
-    /// cache.
+    /// Records a write. Writeback of a piece starts when it is complete; older pieces are dropped from the page cache.
     fn add(&mut self, file: &Arc<dyn DiskFile>, offset: u64, bytes: u64) {
         self.bytes += bytes;
         match self.pieces.back_mut() {
@@ -300,14 +301,14 @@ impl Cached {
 
 fn sync(file: &dyn DiskFile, broken: &Broken) -> Result<()> {
     let synced = match file.sync() {
-        // A file system that has no such step. Source: Bitcoin Core b88bffe, `FileCommit`, which lets EINVAL pass.
+        // A file system without this call. Source: Bitcoin Core b88bffe, `FileCommit`, which ignores EINVAL.
         Err(why) if why.source.kind() == std::io::ErrorKind::InvalidInput => Ok(()),
         synced => synced.map_err(DiskError::of_last_try).map_err(Fault::from),
     };
     synced.and_then(|()| check_in_place(file)).inspect_err(|why| broken.because(why))
 }
 
-/// What is written to a file that was removed is lost with it, and no write or sync says so.
+/// Bytes written to a removed file are lost without an error from write or sync, so this checks.
 fn check_in_place(file: &dyn DiskFile) -> Result<()> {
     if file.is_in_place()? {
         return Ok(());
@@ -317,8 +318,8 @@ fn check_in_place(file: &dyn DiskFile) -> Result<()> {
     Err(Fault::new(FaultKind::Missing, file.path(), "the file that is being appended to", found, advice).or_reindex())
 }
 
-/// Files that were written and must reach the disk. Can be run on another thread while appending goes on. Dropped before
-/// it has run to its end, it stops the writers that it came from.
+/// The files that were written and must reach the disk. May run on another thread while appending continues. If it is
+/// dropped before it completes, its writers refuse further work.
 #[must_use = "nothing is durable before it has run"]
 #[derive(Debug, Default)]
 pub struct Flush {
@@ -327,8 +328,8 @@ pub struct Flush {
 }
 
 impl Flush {
-    /// Takes over what another one has. (Not a method that consumes the first: where the second cannot be begun, on a full
-    /// disk, the first must stay.)
+    /// Adds the files of another flush. (It does not consume the first one: if the second cannot be begun because the
+    /// disk is full, the first must remain.)
     pub fn add(&mut self, mut other: Flush) {
         self.files.append(&mut other.files);
         self.dirs.append(&mut other.dirs);
@@ -338,8 +339,8 @@ impl Flush {
     ///
     /// # Errors
     ///
-    /// What the system says. A failed sync is never tried again: the writer refuses all further work, and what was
-    /// written since the last flush must be written again, by a new writer that starts from the index.
+    /// An I/O error. A failed sync is never retried: the writer refuses all further work. The data since the last flush
+    /// must be written again, by a new writer that starts from the index.
     pub fn run(mut self) -> Result<()> {
         self.run_all().inspect_err(|why| self.break_rest(&why.what()))
     }
@@ -354,7 +355,7 @@ impl Flush {
         Ok(())
     }
 
-    /// Stops the writers of what was not made durable: no later flush knows of it.
+    /// Makes the writers of the unsynced files refuse further work, because no later flush includes these files.
     fn break_rest(&mut self, why: &str) {
         let files = self.files.drain(..).map(|(_, broken)| broken);
         let dirs = self.dirs.drain(..).map(|(.., broken)| broken);

@@ -1,4 +1,4 @@
-//! A LevelDB as Core uses it: values obfuscated with a key that the database itself holds.
+//! A LevelDB in Core's form: values are obfuscated with a key stored in the database itself.
 //!
 //! ```text
 //! 0e00 "obfuscate_key" -> 08 | key [u8; 8], itself plain
@@ -62,22 +62,22 @@ pub(crate) struct Obfuscated {
 }
 
 impl Obfuscated {
-    /// Opens a database that is there.
+    /// Opens an existing database.
     fn open_with(host: Host, dir: &Path, options: Options) -> Result<Obfuscated> {
         Obfuscated::with_stored_key(Db::open(host.disk, dir, options)?)
     }
 
-    /// Opens a database that is there, without a lock, to read it only.
+    /// Opens an existing database for reading only, without a lock.
     pub(crate) fn open_read_only(host: Host, dir: &Path) -> Result<Obfuscated> {
         Obfuscated::with_stored_key(Db::open_read_only_with(host.disk, dir, host.kernels)?)
     }
 
-    /// Opens a database, or makes an empty one where it is missing. The remains of one do not count as missing.
+    /// Opens a database, or creates an empty one if it is missing. The remains of one do not count as missing.
     pub(crate) fn open_or_create(host: Host, dir: &Path) -> Result<Obfuscated> {
         Obfuscated::open_or_create_with(host, dir, true)
     }
 
-    /// The same; `has_filters` says whether new tables get filters.
+    /// [`Obfuscated::open_or_create`] with an option: whether new tables get filters.
     pub(crate) fn open_or_create_with(host: Host, dir: &Path, has_filters: bool) -> Result<Obfuscated> {
         let options = Options { has_filters, kernels: host.kernels, ..Options::default() };
         if Db::exists(&*host.disk, dir)? {
@@ -96,7 +96,7 @@ impl Obfuscated {
         }
     }
 
-    /// Gives an empty database a key of its own; one that has records or a key keeps what it has.
+    /// Gives an empty database its own key; one that has records or a key is left unchanged.
     pub(crate) fn obfuscate_if_empty(self, key: Key) -> Result<Obfuscated> {
         if self.key != NO_KEY || self.db.iter()?.next_record()?.is_some() {
             return Ok(self);
@@ -113,12 +113,12 @@ impl Obfuscated {
         Ok(Obfuscated { db, key })
     }
 
-    /// Its key, and what applies it.
+    /// Its key, and the kernels that apply it.
     pub(crate) fn obfuscation(&self) -> Obfuscation {
         Obfuscation { key: self.key, kernels: self.db.kernels() }
     }
 
-    /// The value of `key`, plain.
+    /// The plain value of `key`.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut value = self.db.get(key)?;
         if let Some(value) = &mut value {
@@ -127,7 +127,7 @@ impl Obfuscated {
         Ok(value)
     }
 
-    /// Commits what `fill` writes, which is about `bytes` of tables. Compacts first if it must.
+    /// Commits the records that `fill` writes, about `bytes` of tables. Compacts first if needed.
     pub(crate) fn commit(&self, bytes: u64, fill: impl FnOnce(&mut RecordWriter) -> Result<()>) -> Result<()> {
         let run = self.begin(bytes)?;
         let mut writer = self.writer(&run);
@@ -136,7 +136,7 @@ impl Obfuscated {
         Ok(self.db.commit(run)?)
     }
 
-    /// Begins a commit of about `bytes` of tables. Compacts first if it must.
+    /// Begins a commit of about `bytes` of tables. Compacts first if needed.
     pub(crate) fn begin(&self, bytes: u64) -> Result<Run> {
         while !self.db.has_room(bytes) {
             self.db.compact_now()?;
@@ -149,14 +149,14 @@ impl Obfuscated {
         RecordWriter { table: run.table(), obfuscation: self.obfuscation(), value: Vec::new() }
     }
 
-    /// A record that is not what Core would have written.
+    /// The fault of a record that Core would not have written.
     pub(crate) fn bad_record(&self, key: &[u8], wanted: impl Into<String>, found: impl Into<String>) -> Fault {
         let wanted = format!("{} in the record {}", wanted.into(), primitives::hex::encode(key));
         Fault::new(FaultKind::Damaged, self.db.path(), wanted, found, "Restore the directory from a copy").or_reindex()
     }
 }
 
-/// Takes records in rising order of their keys.
+/// Writes records in rising order of their keys.
 pub(crate) struct RecordWriter {
     table: TableWriter,
     obfuscation: Obfuscation,
@@ -176,16 +176,17 @@ impl RecordWriter {
         Ok(self.table.delete(key)?)
     }
 
-    /// Writes what is left. A commit with a writer that was dropped without it cannot be finished.
+    /// Writes the remaining records. A commit with a writer that was dropped without this cannot be finished.
     pub(crate) fn finish(self) -> Result<()> {
         Ok(self.table.finish()?)
     }
 }
 
-/// Empties the directory of a database in place: also one that is damaged, a link, or a mount point.
+/// Empties the directory of a database in place, even a damaged one, a link, or a mount point.
 ///
-/// The database must not be open. Its log goes first: without it an older state is left, whereas a log without CURRENT
-/// would be replayed into whatever is made next. Then CURRENT, which makes it no database, then the rest.
+/// The database must not be open. Its log is removed first: without the log an older state is left, whereas a log
+/// without CURRENT would be replayed into the next database here. Then CURRENT is removed, after which it is not a
+/// database any more, then the rest.
 pub(crate) fn empty_database(disk: &dyn Disk, dir: &Path) -> Result<()> {
     if disk.metadata(dir)?.is_none() {
         return Ok(());

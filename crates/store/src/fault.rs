@@ -1,65 +1,65 @@
-//! Faults: what is wrong with the world. One type for the whole crate.
+//! Faults: failures outside the program, such as disk errors. One type for the whole crate.
 //!
-//! A fault is never about a block's validity; that is a verdict, and lives elsewhere.
+//! A fault is never about a block's validity; that is a verdict, and belongs to another crate.
 
 use disk::{DiskError, LockError};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Result of everything that touches a file.
+/// Result of every operation on a file.
 pub type Result<T> = std::result::Result<T, Fault>;
 
-/// What sort of fault it is: what a caller may do about it without reading the message.
+/// The kind of a fault: how a caller may react without reading the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultKind {
-    /// A file or directory that should be there is missing.
+    /// A required file or directory is missing.
     Missing,
     /// The system does not let this program read or write.
     Permission,
     /// The disk or the quota is full: the same call can be made again once there is free space.
     NoSpace,
-    /// The system failed to read or write for another reason: a drive that is gone, a bad sector.
+    /// The system failed to read or write for another reason: a disconnected drive, a bad sector.
     Io,
     /// Another program holds the data directory.
     Locked,
-    /// Bytes are not what they should be: a wrong checksum, a cut record, an entry that does not decode.
+    /// Unexpected bytes: a wrong checksum, a truncated record, an entry that does not decode.
     Damaged,
-    /// Written by another or a newer program, in a form that is not read here.
+    /// Written by another or a newer program, in an unsupported form.
     OtherForm,
     /// The data directory belongs to another network.
     OtherNetwork,
-    /// The data directory's state and what is asked for do not go together.
+    /// The request does not fit the state of the data directory.
     Refused,
 }
 
-/// What is wrong, where, and what to do.
+/// What is wrong, in which file, and what to do about it.
 #[derive(Debug)]
 pub struct Fault(Box<Detail>);
 
-/// What a [`Fault`] says.
+/// The parts of a [`Fault`].
 #[derive(Debug)]
 pub struct Detail {
-    /// What sort it is.
+    /// Its kind.
     pub kind: FaultKind,
     /// The file or directory.
     pub path: PathBuf,
-    /// Where in the file, in bytes.
+    /// Offset in the file, in bytes.
     pub offset: Option<u64>,
-    /// What was wanted.
+    /// The expected content or result.
     pub wanted: String,
-    /// What was found instead.
+    /// The actual content or result.
     pub found: String,
-    /// The next step to take.
+    /// The next step for the user.
     pub advice: String,
-    /// A reindex helps too, where the advice cannot be followed.
+    /// A reindex helps too, if the advice cannot be followed.
     pub is_for_reindex: bool,
-    /// What the system said, with its number, where it said something.
+    /// The system's error with its number, if there is one.
     pub source: Option<io::Error>,
 }
 
 impl Fault {
-    /// A fault at `path`; see [`Detail`] for the words.
+    /// A fault at `path`; see [`Detail`] for the arguments.
     pub fn new(
         kind: FaultKind,
         path: &Path,
@@ -82,49 +82,49 @@ impl Fault {
         }))
     }
 
-    /// A fault of the system's, which keeps what the system said.
+    /// A fault from an I/O error, which it keeps as its source.
     fn of_system(kind: FaultKind, path: &Path, wanted: String, source: io::Error) -> Fault {
         let mut fault = Fault::new(kind, path, wanted, source.to_string(), advice_for(kind));
         fault.0.source = Some(source);
         fault
     }
 
-    /// The same fault, naming the place in the file.
+    /// The fault with its offset in the file.
     #[must_use]
     pub fn at_offset(mut self, offset: u64) -> Fault {
         self.0.offset = Some(offset);
         self
     }
 
-    /// The same fault with better advice.
+    /// The fault with more specific advice.
     #[must_use]
     pub fn advise(mut self, advice: impl Into<String>) -> Fault {
         self.0.advice = advice.into();
         self
     }
 
-    /// The same fault, which a reindex mends too.
+    /// The fault, marked as one that a reindex repairs too.
     #[must_use]
     pub fn or_reindex(mut self) -> Fault {
         self.0.is_for_reindex = true;
         self
     }
 
-    /// The same fault as a reindex meets it: that is not advised again.
+    /// The fault as reported within a reindex, where a reindex is not advised again.
     #[must_use]
     pub fn within_reindex(mut self) -> Fault {
         self.0.is_for_reindex = false;
         self
     }
 
-    /// What it says without the advice.
+    /// The message without the advice.
     pub fn what(&self) -> String {
         let Detail { path, offset, wanted, found, .. } = &*self.0;
         let at = offset.map_or(String::new(), |offset| format!(" at byte {offset}"));
         format!("{}{at}: wanted {wanted}, found {found}", path.display())
     }
 
-    /// What sort it is.
+    /// Its kind.
     pub fn kind(&self) -> FaultKind {
         self.0.kind
     }
@@ -134,7 +134,7 @@ impl Fault {
         self.0.kind == FaultKind::NoSpace
     }
 
-    /// All that it says.
+    /// All of its parts.
     pub fn detail(&self) -> &Detail {
         &self.0
     }
@@ -171,7 +171,7 @@ fn kind_of(error: &io::Error) -> FaultKind {
     }
 }
 
-/// The next step for a failure that only the system can explain.
+/// The next step after an I/O error.
 fn advice_for(kind: FaultKind) -> &'static str {
     match kind {
         FaultKind::Missing => "Is the drive there, and the path right?",
@@ -186,7 +186,7 @@ fn advice_for(kind: FaultKind) -> &'static str {
     }
 }
 
-/// How much space an operation takes; a name, and what the system keeps beside it, takes a little.
+/// The space that an operation needs; a new name with the file system's metadata needs little.
 fn space(bytes: Option<u64>) -> String {
     bytes.map_or("a few KiB".to_owned(), |bytes| format!("{bytes} bytes"))
 }

@@ -1,4 +1,4 @@
-//! What the block index knows of each pair of block and undo files.
+//! The block index's record of each pair of block and undo files.
 //!
 //! ```text
 //! VARINT x 7: blocks, size, undo size, lowest height, greatest height (u32 each), earliest time, latest time (u64)
@@ -12,7 +12,7 @@ use primitives::Height;
 use primitives::encode::{DecodeError, Reader, put_varint};
 use std::collections::BTreeSet;
 
-/// What [`FileInfos::cover`] says of a longer file. Core adds a record's bytes to it in 32 bits, which must not wrap: then the
+/// The limit of [`FileInfos::cover`]. Core adds a record's bytes to the size in 32 bits, which must not wrap: then the
 /// file would count as empty.
 pub(crate) const COVERED_BYTES_MAX: u32 = u32::MAX - 64 * 1024 * 1024;
 
@@ -40,7 +40,7 @@ impl FileInfo {
     ///
     /// # Errors
     ///
-    /// For a cut, a number beyond its type, or bytes behind it.
+    /// Truncated data, a number beyond its type, or trailing bytes.
     pub fn decode(value: &[u8]) -> Result<FileInfo, DecodeError> {
         let mut reader = Reader::new(value);
         let info = FileInfo {
@@ -65,7 +65,7 @@ impl FileInfo {
         put_varint(out, self.time_last);
     }
 
-    /// Bytes used of both files, without room reserved behind them.
+    /// Bytes used of both files, without the reserved space after them.
     pub fn used_bytes(&self) -> u64 {
         u64::from(self.size) + u64::from(self.undo_size)
     }
@@ -85,18 +85,20 @@ impl FileInfo {
     }
 }
 
-/// Where what was written into a file ends: behind it lies nothing, or room that was reserved and never written.
+/// The end of the written part of a file: only reserved space, which was never written, may follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FileEnd {
     /// Number of the file.
     pub file: u32,
-    /// Offset behind the last byte that was written.
+    /// Offset after the last written byte.
     pub written: u64,
-    /// What comes next goes into another file: the last bytes are of no whole record, or the file is plain beside a key.
+    /// The next record goes into another file: this file ends in a partial record, or is plain although the directory
+    /// has a key.
     pub is_closed: bool,
 }
 
-/// All pairs of files, in order of their numbers, and which of them the index does not have yet as they are.
+/// All pairs of files, in order of their numbers, with marks on the ones that changed since the last commit of the
+/// index.
 #[derive(Clone, Debug, Default)]
 pub struct FileInfos {
     infos: Vec<FileInfo>,
@@ -112,22 +114,22 @@ impl FileInfos {
         FileInfos { infos, changed: BTreeSet::new(), used_bytes }
     }
 
-    /// All of them; the place is the number.
+    /// All pairs; the position is the number.
     pub fn all(&self) -> &[FileInfo] {
         &self.infos
     }
 
-    /// One of them; zeros for one that is not listed.
+    /// The pair with this number; zeros if it is not listed.
     pub fn get(&self, file: u32) -> FileInfo {
         self.infos.get(file as usize).copied().unwrap_or_default()
     }
 
-    /// The greatest number listed; 0 where none is, as in Core.
+    /// The greatest number listed; 0 without one, as in Core.
     pub fn last_file(&self) -> u32 {
         u32::try_from(self.infos.len().saturating_sub(1)).expect("numbers of files fit 31 bits")
     }
 
-    /// Changes one of them; it is listed from now on.
+    /// Changes the pair with this number; it is listed from now on.
     ///
     /// # Panics
     ///
@@ -147,12 +149,12 @@ impl FileInfos {
         self.used_bytes += info.used_bytes();
     }
 
-    /// Forgets what a file that is pruned held. Source: facts of Core's `BlockManager::PruneOneBlockFile`.
+    /// Clears the info of a pruned file. Source: facts of Core's `BlockManager::PruneOneBlockFile`.
     pub fn prune(&mut self, file: u32) {
         self.change(file, |info| *info = FileInfo::default());
     }
 
-    /// Counts in a block that lies in a block file already. Source: facts of Core's `BlockManager::UpdateBlockInfo`.
+    /// Adds a block that is in a block file already. Source: facts of Core's `BlockManager::UpdateBlockInfo`.
     pub fn add_existing(&mut self, at: FilePos, bytes: u32, height: Height, time: u32) {
         self.change(at.file, |info| {
             info.add_block(height, time);
@@ -160,8 +162,9 @@ impl FileInfos {
         });
     }
 
-    /// What was written into a block file ends here at the earliest: nothing is appended before it, by Core neither, which
-    /// begins at the size of the last file, cuts a file to its size when it leaves it, and takes one of size 0 for pruned.
+    /// Raises the size of a block file to the end of its written part, so that nothing is appended before that. This
+    /// also holds for Core: it begins at the size of the last file, truncates a file to its size when it leaves it, and
+    /// treats a file of size 0 as pruned.
     pub fn cover(&mut self, file: u32, written: u64) {
         let written = u32::try_from(written).map_or(COVERED_BYTES_MAX, |written| written.min(COVERED_BYTES_MAX));
         if written > self.get(file).size {
@@ -169,8 +172,8 @@ impl FileInfos {
         }
     }
 
-    /// The same for all files. Behind a last file that is closed a new one begins, for Core too: its reindex takes what follows a
-    /// torn record for a part of it, and does not read what is plain.
+    /// [`FileInfos::cover`] for all files. If the last file is closed, a new one is begun after it. Core needs that
+    /// too: its reindex reads a record after a torn one as part of it, and does not read plain files.
     pub fn cover_all(&mut self, ends: &[FileEnd]) {
         ends.iter().for_each(|end| self.cover(end.file, end.written));
         let last = ends.iter().max_by_key(|end| end.file);
@@ -179,7 +182,7 @@ impl FileInfos {
         }
     }
 
-    /// A block file has only this many bytes, and the blocks that are counted do not need more.
+    /// Lowers the size of a block file that is shorter; its counted blocks need no more than `bytes`.
     pub fn cut(&mut self, file: u32, bytes: u64) {
         if let Ok(bytes) = u32::try_from(bytes)
             && bytes < self.get(file).size
@@ -188,7 +191,7 @@ impl FileInfos {
         }
     }
 
-    /// Makes an empty file behind all others the last one, unless the last one is empty: who appends goes on there.
+    /// Lists an empty file after all others, where appending continues, unless the last one is empty.
     pub fn begin_behind(&mut self) {
         if let Some(next) = self.last_file().checked_add(1).filter(|&next| next <= FILE_NUMBER_MAX)
             && self.get(self.last_file()).size > 0
@@ -197,8 +200,8 @@ impl FileInfos {
         }
     }
 
-    /// Counts all blocks again: these, with where each lies, its bytes, height and time, and no others. Undo data, and where
-    /// each file ends, stays as it is.
+    /// Counts exactly these blocks again: place, bytes, height and time of each. Undo sizes and file sizes do not
+    /// shrink.
     pub fn recount(&mut self, blocks: impl Iterator<Item = (FilePos, u32, Height, u32)>) {
         let mut again = FileInfos::default();
         for (number, info) in (0..).zip(&self.infos) {
@@ -212,23 +215,23 @@ impl FileInfos {
         }
     }
 
-    /// Bytes used by all block and undo files, without room reserved behind them.
+    /// Bytes used by all block and undo files, without the reserved space after them.
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes
     }
 
-    /// Whether any changed since they were taken.
+    /// Whether any pair changed since [`FileInfos::take_changed`].
     pub fn has_changes(&self) -> bool {
         !self.changed.is_empty()
     }
 
-    /// Those that changed since the last call, for the next commit of the index.
-    /// Where that commit fails, they are to be given back with [`FileInfos::mark_changed`].
+    /// The pairs that changed since the last call, for the next commit of the index. If that commit fails, pass them to
+    /// [`FileInfos::mark_changed`].
     pub fn take_changed(&mut self) -> Vec<(u32, FileInfo)> {
         std::mem::take(&mut self.changed).into_iter().map(|file| (file, self.infos[file as usize])).collect()
     }
 
-    /// Says that the index does not have these as they are.
+    /// Marks pairs as not yet committed to the index.
     pub fn mark_changed(&mut self, files: impl IntoIterator<Item = u32>) {
         let count = self.infos.len();
         self.changed.extend(files.into_iter().filter(|&file| (file as usize) < count));

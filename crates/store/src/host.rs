@@ -1,26 +1,26 @@
-//! The machine as a job uses it: handed down to whatever opens a file of a data directory.
+//! The machine's resources for one job: passed to everything that opens a file of a data directory.
 //!
-//! Two jobs of one process may have different ones: nothing here is a property of the process.
+//! Two jobs of one process may use different ones: nothing here is global to the process.
 
 use disk::Disk;
 use kernels::Kernels;
 use std::sync::Arc;
 use sys::spill::SpillFiles;
 
-/// Disk, kernels, and files for many bytes. Where the disk alone is given, the kernels are the fastest of this processor, and
-/// all bytes stay in memory.
+/// Disk, kernels, and the files for large data. If only the disk is given, the kernels are the fastest of this
+/// processor, and all data stays in memory.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// Where files lie.
+    /// The disk.
     pub disk: Arc<dyn Disk>,
-    /// What hashes, undoes obfuscation, and computes checksums.
+    /// Kernels for hashing, obfuscation and checksums.
     pub kernels: Kernels,
-    /// Where undo data of large blocks lies.
+    /// Files for the undo data of large blocks.
     pub spill: SpillFiles,
 }
 
 impl Host {
-    /// This disk and these kernels; all bytes stay in memory.
+    /// This disk and these kernels; all data stays in memory.
     pub fn new(disk: Arc<dyn Disk>, kernels: Kernels) -> Host {
         Host { disk, kernels, spill: SpillFiles::default() }
     }

@@ -1,4 +1,4 @@
-//! Where everything lies in a data directory, and whether the directories can be used at all.
+//! The paths of a data directory's files, and checks that its directories are usable.
 //!
 //! ```text
 //! DATADIR/[NET/]                 .lock, chainstate/, chainstate_snapshot/, indexes/, ffwd/
@@ -14,7 +14,7 @@ use primitives::BlockHash;
 use primitives::work::Target;
 use std::path::{Path, PathBuf};
 
-/// What the files of a network differ in.
+/// The properties of a network that its files depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
     /// Its directory's name under the data directory; empty for mainnet.
@@ -23,11 +23,11 @@ pub struct Network {
     pub magic: [u8; 4],
     /// Hash of its genesis block.
     pub genesis: BlockHash,
-    /// The easiest target of its headers.
+    /// The easiest allowed target of its headers.
     pub pow_limit: Target,
 }
 
-/// Core's networks by the magic of their records, each with the name that -chain gives it. A test of `node` holds it against
+/// Core's networks by the magic of their records, each with its name in -chain. A test of `node` compares them with
 /// `consensus::Params`.
 const MAGICS: [([u8; 4], &str); 5] = [
     ([0xf9, 0xbe, 0xb4, 0xd9], "main"),
@@ -37,7 +37,7 @@ const MAGICS: [([u8; 4], &str); 5] = [
     ([0xfa, 0xbf, 0xb5, 0xda], "regtest"),
 ];
 
-/// The network whose records begin with `magic`, by the name that -chain gives it.
+/// The network whose records begin with `magic`, by its name in -chain.
 #[must_use]
 pub fn network_of_magic(magic: [u8; 4]) -> Option<&'static str> {
     MAGICS.iter().find(|(known, _)| *known == magic).map(|(_, name)| *name)
@@ -52,8 +52,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The directories of the network whose own is named `net_dir_name` (empty for mainnet) under `datadir`, with
-    /// block files under `blocksdir` where that is given.
+    /// The directories of a network: `net_dir_name` (empty for mainnet) under `datadir`, with block files under
+    /// `blocksdir` if that is given.
     pub fn new(datadir: &Path, net_dir_name: &str, blocksdir: Option<&Path>) -> Layout {
         let under = |root: &Path| if net_dir_name.is_empty() { root.to_path_buf() } else { root.join(net_dir_name) };
         let net_dir = under(datadir);
@@ -61,7 +61,7 @@ impl Layout {
         Layout { datadir: datadir.to_path_buf(), net_dir, blocks_dir }
     }
 
-    /// The data directory itself: where bitcoin.conf lies.
+    /// The data directory itself, which contains bitcoin.conf.
     pub fn datadir(&self) -> &Path {
         &self.datadir
     }
@@ -71,7 +71,7 @@ impl Layout {
         &self.net_dir
     }
 
-    /// Where block files, undo files and xor.dat lie.
+    /// The directory of block files, undo files and xor.dat.
     pub fn blocks_dir(&self) -> &Path {
         &self.blocks_dir
     }
@@ -81,7 +81,7 @@ impl Layout {
         self.net_dir.join("blocks").join("index")
     }
 
-    /// The coins.
+    /// The directory of the coins.
     pub fn chainstate_dir(&self) -> PathBuf {
         self.net_dir.join("chainstate")
     }
@@ -91,12 +91,12 @@ impl Layout {
         self.net_dir.join("chainstate_snapshot")
     }
 
-    /// A chainstate from a snapshot that is being written.
+    /// The directory of a chainstate that is being written from a snapshot.
     pub fn new_snapshot_dir(&self) -> PathBuf {
         self.private_dir().join("chainstate_snapshot")
     }
 
-    /// The same, of a snapshot that is on its way: it is kept when the program ends.
+    /// The directory of a chainstate made from a streamed snapshot; it is kept when the program ends.
     pub fn coming_snapshot_dir(&self) -> PathBuf {
         self.private_dir().join("chainstate_coming")
     }
@@ -111,12 +111,12 @@ impl Layout {
         self.net_dir.join("ffwd")
     }
 
-    /// Coins being rebuilt beside the old ones.
+    /// The directory of rebuilt coins, while the old ones are still in use.
     pub fn rebuilt_chainstate_dir(&self) -> PathBuf {
         self.private_dir().join("chainstate")
     }
 
-    /// Coins being made with hints, beside the empty ones.
+    /// The directory of coins made with hints, while the empty ones are still in use.
     pub fn hinted_chainstate_dir(&self) -> PathBuf {
         self.private_dir().join("chainstate_hints")
     }
@@ -131,11 +131,12 @@ impl Layout {
         undo_file(&self.blocks_dir, number)
     }
 
-    /// Says no when the data directory, or one given as blocksdir, is missing or cannot be listed.
+    /// Fails if the data directory, or one given as blocksdir, is missing or cannot be listed.
     ///
     /// # Errors
     ///
-    /// [`FaultKind::Missing`], [`FaultKind::Permission`], or [`FaultKind::Refused`] for a file in a data directory's place.
+    /// [`FaultKind::Missing`], [`FaultKind::Permission`], or [`FaultKind::Refused`] for a file in place of a data
+    /// directory.
     pub fn check(&self, disk: &dyn Disk) -> Result<()> {
         check_directory(disk, &self.datadir, "the data directory")?;
         if !self.blocks_dir.starts_with(&self.datadir) {
@@ -154,7 +155,7 @@ impl Layout {
         [self.net_dir.clone(), self.blocks_dir.clone()].iter().chain(&others).try_for_each(|dir| check_link(disk, dir))
     }
 
-    /// Says no to a directory blocks given as blocksdir, where that which holds it is meant.
+    /// Refuses a directory blocks/ given as blocksdir: its parent is the right one.
     fn check_blocksdir(&self, disk: &dyn Disk, root: &Path) -> Result<()> {
         let is_there = disk.metadata(&self.blocks_dir)?.is_some();
         if is_there || !disk.list(root)?.iter().any(|entry| block_file_number(&entry.name).is_some()) {
@@ -169,11 +170,11 @@ impl Layout {
         Err(Fault::new(FaultKind::Refused, root, wanted, "the directory with the block files itself", advice))
     }
 
-    /// Whether nothing of this network is there: neither blocks, nor an index, nor coins.
+    /// Whether this network has no data: no blocks, index or coins.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub fn is_unused(&self, disk: &dyn Disk) -> Result<bool> {
         for dir in [self.blocks_dir.clone(), self.net_dir.join("blocks"), self.chainstate_dir()] {
             if disk.metadata(&dir)?.is_some() {
@@ -183,11 +184,11 @@ impl Layout {
         Ok(true)
     }
 
-    /// Bytes of what is stored: files that lie in the directories that count, whatever their names.
+    /// Bytes of the stored files, whatever their names, in the directories of blocks, index and coins.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub fn used_space(&self, disk: &dyn Disk) -> Result<UsedSpace> {
         let of = |dirs: &[PathBuf]| -> Result<u64> { dirs.iter().map(|dir| files_bytes(disk, dir)).sum() };
         Ok(UsedSpace {
@@ -196,20 +197,21 @@ impl Layout {
         })
     }
 
-    /// Makes the network's directory and blocks/ (the index's too, where that is another) as far as they are missing. In a new
-    /// one wallets/ too, as Core does (common/init.cpp, `InitConfig`): with it Core keeps its wallets apart.
-    /// The directory of the index is made when it is opened: where it is there before xor.dat, Core writes a zero key.
+    /// Creates the network's directory and blocks/ (also that of the index, if it is another) if they are missing. In a
+    /// new network directory it also creates wallets/, as Core does (common/init.cpp, `InitConfig`): then Core keeps
+    /// its wallets there. The index's directory is created when the index is opened: if it existed before xor.dat, Core
+    /// would write a zero key.
     ///
     /// # Errors
     ///
-    /// No space, no permission, or what the system says.
+    /// No space, no permission, or an I/O error.
     pub fn create(&self, disk: &dyn Disk) -> Result<()> {
         let roots = [self.datadir.clone(), self.blocksdir_root()];
         let wallets = disk.metadata(&self.net_dir)?.is_none().then(|| self.net_dir.join("wallets"));
         let dirs = [self.net_dir.clone(), self.blocks_dir.clone(), self.net_dir.join("blocks")];
         for dir in dirs.into_iter().chain(wallets) {
             disk.create_dir_all(&dir)?;
-            // All names below what was there before.
+            // All directory names below the ones that existed before.
             let is_below = |above: &&Path| roots.iter().any(|root| above.starts_with(root));
             for above in dir.ancestors().skip(1).take_while(is_below) {
                 disk.sync_dir_once(above)?;
@@ -226,7 +228,7 @@ impl Layout {
     }
 }
 
-/// What is stored in a data directory, in bytes.
+/// The bytes stored in a data directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct UsedSpace {
     /// Block and undo files, and the block index.
@@ -235,7 +237,7 @@ pub struct UsedSpace {
     pub coins: u64,
 }
 
-/// Bytes of the files of a directory, without those below it; 0 where it is missing.
+/// Bytes of the files of a directory, without subdirectories; 0 if it is missing.
 fn files_bytes(disk: &dyn Disk, dir: &Path) -> Result<u64> {
     if disk.metadata(dir)?.is_none_or(|known| !known.is_dir) {
         return Ok(0);
@@ -245,15 +247,16 @@ fn files_bytes(disk: &dyn Disk, dir: &Path) -> Result<u64> {
     files.map(|path| Ok(disk.metadata(&path)?.map_or(0, |known| known.len))).sum()
 }
 
-/// The greatest number of a file that is taken: with full files 128 TB, a hundred times what the longest chain needs,
-/// and a bound on what a name or an index entry can make this program allocate.
+/// The greatest file number that is accepted. Full files up to it hold 128 TB, a hundred times what the longest chain
+/// needs. It bounds the memory that a file name or an index entry can make this program allocate.
 pub const FILE_NUMBER_MAX: u32 = 999_999;
 
-/// The block files of a directory, packed ones too (blk00000.dat.gz), by their names; none where it is no directory.
+/// The block files of a directory, also packed ones (blk00000.dat.gz), recognized by name; empty if `dir` is not a
+/// directory.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// An I/O error.
 pub fn block_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>> {
     if disk.metadata(dir)?.is_none_or(|known| !known.is_dir) {
         return Ok(Vec::new());
@@ -296,7 +299,7 @@ fn file_number(name: &std::ffi::OsStr, prefix: &str) -> Option<u32> {
     digits.parse().ok().filter(|&number| number <= FILE_NUMBER_MAX)
 }
 
-/// Says no to a link whose target is not there: a directory made in its place would not be the one that is meant.
+/// Refuses a dangling link: a directory created in its place would be the wrong one.
 fn check_link(disk: &dyn Disk, path: &Path) -> Result<()> {
     if disk.metadata(path)?.is_some() {
         return Ok(());

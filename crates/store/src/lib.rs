@@ -1,11 +1,11 @@
 //! Core's data directory: block files, undo files, block index, chainstate, locks, obfuscation key.
 //!
-//! In: blocks, undo data, index entries, sorted coins. Out: the same, from a data directory that Core opens, and [`Fault`]s
-//! that say where, what was wanted, what was found, and what to do.
-//! Must never know: whether a block is good. A header that meets its own nBits is the only thing it looks at.
+//! Input: blocks, undo data, index entries, sorted coins. Output: the same, from a data directory that Core opens, and
+//! [`Fault`]s with place, expected and actual content, and advice. The crate does not validate blocks; it only checks
+//! that a header meets its own nBits.
 //!
-//! Nothing else in the workspace opens a file of a data directory. All writing goes through [`disk::Disk`].
-//! Order of durability, which the caller keeps: block and undo data, then index, then coins.
+//! No other crate opens a file of a data directory. All writing goes through [`disk::Disk`]. The caller must make data
+//! durable in this order: block and undo data, then index, then coins.
 
 #![warn(clippy::missing_errors_doc)]
 
@@ -42,8 +42,8 @@ pub use layout::{Layout, Network, UsedSpace};
 /// A place in Core's block or undo files.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FilePos {
-    /// Number of the file: 7 is blk00007.dat, and rev00007.dat.
+    /// Number of the file: 7 means blk00007.dat and rev00007.dat.
     pub file: u32,
-    /// Offset of the first byte of the block or of the undo payload, in bytes; the record's header lies before it.
+    /// Offset in bytes of the first byte of the block or of the undo payload, after the record's header.
     pub offset: u32,
 }

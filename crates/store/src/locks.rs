@@ -1,8 +1,8 @@
-//! Core's locks on a data directory, so that two programs never use one at a time.
+//! Core's locks on a data directory, which keep two programs from using it at the same time.
 //!
-//! `.lock` in the network's directory and in blocks/ are taken here; each LevelDB's own LOCK is taken when that LevelDB
-//! is opened. All of them are fcntl record locks: see `disk::lock_file`.
-//! Source: facts of Bitcoin Core b88bffe, `LockDirectories` in init.cpp.
+//! This takes `.lock` in the network's directory and in blocks/; each LevelDB's own LOCK is taken when that LevelDB is
+//! opened. All of them are fcntl record locks: see `disk::lock_file`. Source: facts of Bitcoin Core b88bffe,
+//! `LockDirectories` in init.cpp.
 
 use crate::fault::Result;
 use crate::indexes;
@@ -19,11 +19,11 @@ pub struct DataDirLocks {
 }
 
 impl DataDirLocks {
-    /// Takes both locks; the directories must exist. To be called before anything is read.
+    /// Takes both locks; the directories must exist. Call before reading anything.
     ///
     /// # Errors
     ///
-    /// [`crate::FaultKind::Locked`] names the process; [`crate::FaultKind::Permission`] where the directory is read-only.
+    /// [`crate::FaultKind::Locked`] names the process; [`crate::FaultKind::Permission`] if the directory is read-only.
     pub fn take(disk: &dyn Disk, layout: &Layout) -> Result<DataDirLocks> {
         let net = disk.lock(&layout.net_dir().join(".lock"))?;
         let blocks = match disk.metadata(layout.blocks_dir())? {
@@ -33,13 +33,13 @@ impl DataDirLocks {
         Ok(DataDirLocks { _net: Some(net), _blocks: blocks })
     }
 
-    /// None of them: for who only reads.
+    /// No locks, for readers.
     pub fn none() -> DataDirLocks {
         DataDirLocks { _net: None, _blocks: None }
     }
 
-    /// Takes those whose files are there, as far as this program may: on a read-only file system, or for another user than
-    /// the owner, it takes none. Makes nothing.
+    /// Takes the locks whose files exist and which this program may take: on a read-only file system, or as another
+    /// user than the owner, it takes no lock. Creates nothing.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl DataDirLocks {
         })
     }
 
-    /// The program that holds any lock of the data directory, its databases' too; nothing is taken or made.
+    /// The program that holds any lock of the data directory or its databases; takes and creates nothing.
     pub fn holder(disk: &dyn Disk, layout: &Layout) -> Option<LockError> {
         let directories = [layout.net_dir(), layout.blocks_dir()].map(|dir| dir.join(".lock"));
         let databases = [layout.index_dir(), layout.chainstate_dir(), layout.snapshot_dir()];

@@ -1,10 +1,10 @@
-//! Numbered files of records, opened for reading; a few of those used last stay open.
+//! Numbered files of records, opened for reading; the most recently used stay open.
 //!
-//! Each file has its own key: that of the directory, or none where the file begins with the plain magic. A node whose
-//! xor.dat came later, or files copied from a node without one, leave such plain files beside a key.
+//! Each file has its own key: the directory's, or no key if the file begins with the plain magic. A directory with a
+//! key may contain such plain files, when xor.dat was created later, or when files were copied from a node without one.
 //!
-//! A file that stays open is looked for by its name from time to time: one that was removed, moved or replaced is opened
-//! again, which says so, or gives what is there now.
+//! The name of an open file is checked from time to time. A file that was removed, moved or replaced is opened again,
+//! which fails or returns the current file.
 
 use crate::fault::{Fault, FaultKind, Result};
 use crate::layout;
@@ -15,22 +15,22 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Files kept open for reading, well below the 1,024 that a process usually may have.
+/// The most files kept open for reading, well below the usual limit of 1,024 for a process.
 const OPEN_FILES_MAX: usize = 64;
-/// Between two looks whether an open file is still the one of its name: two calls of the system, beside a read of a few
-/// microseconds.
+/// Interval between two checks that an open file is still the one of its name. A check costs two system calls, compared
+/// with a few microseconds for a read.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Which files, and under which names.
+/// The files and their names.
 #[derive(Clone, Debug)]
 pub(crate) enum FileNames {
     /// blk?????.dat of a directory.
     Blocks(PathBuf),
     /// rev?????.dat of a directory.
     Undo(PathBuf),
-    /// A list, each file with the key of its own directory; the index in it is the number.
+    /// A list, each file with the key of its own directory; its index is the number.
     Foreign(Vec<(PathBuf, Key)>),
-    /// Bytes in memory, plain: a part of a stream. Its number is 0.
+    /// Plain bytes in memory: a part of a stream, with number 0.
     Piece(Arc<Piece>),
 }
 
@@ -141,9 +141,9 @@ impl RecordFile {
 pub(crate) struct OpenFiles {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) names: FileNames,
-    /// Of a directory; foreign files have their own.
+    /// The directory's keys; foreign files have their own.
     pub(crate) keys: FileKeys,
-    /// The one used last is at the end.
+    /// Ordered by use; the most recently used is last.
     open: Mutex<Vec<Open>>,
     look_interval: Duration,
 }
@@ -160,7 +160,7 @@ impl OpenFiles {
         OpenFiles { disk, names, keys, open: Mutex::new(Vec::new()), look_interval: LOOK_INTERVAL }
     }
 
-    /// The same files, that are looked for at every read.
+    /// The same files, with a check of the name at every read.
     pub(crate) fn seeing_names(&self) -> OpenFiles {
         let look_interval = Duration::ZERO;
         OpenFiles { look_interval, ..OpenFiles::new(self.disk.clone(), self.names.clone(), self.keys) }

@@ -1,9 +1,9 @@
-//! Whether the block and undo files that the index counts on are still there: another program may remove one at any time.
+//! Checks that the block and undo files counted in the index still exist: another program may remove one at any time.
 //!
-//! What is appended to is looked at by each sync (`append`), what is read by who opens it (`open_files`). The rest is
-//! looked at here, by name: a file that was there, is not any more, and is counted on, is a fault.
+//! Each sync checks the files being appended to (`append`), and each opening the files being read (`open_files`). This
+//! module checks the rest by name: it is a fault if a counted file existed before and is now missing.
 //!
-//! Absent on purpose: contents, and files that were missing before: opening the index says which of those it needs.
+//! Absent on purpose: contents, and files that were already missing: opening the index reports which of those it needs.
 
 use crate::fault::{Fault, FaultKind, Result};
 use crate::fileinfo::FileInfos;
@@ -20,7 +20,7 @@ enum Name {
     Undo(u32),
 }
 
-/// The block and undo files of a directory, as they were seen last.
+/// The block and undo files of a directory, as last seen.
 #[derive(Debug)]
 pub struct Presence {
     disk: Arc<dyn Disk>,
@@ -28,7 +28,7 @@ pub struct Presence {
     seen: Mutex<BTreeSet<Name>>,
 }
 
-/// Files that were there and are not.
+/// Files that have disappeared.
 #[must_use = "whether one of them is counted on is still to be asked"]
 #[derive(Debug)]
 pub struct Gone<'p> {
@@ -37,7 +37,7 @@ pub struct Gone<'p> {
 }
 
 impl Presence {
-    /// Looks which files there are.
+    /// Lists the existing files.
     ///
     /// # Errors
     ///
@@ -48,8 +48,8 @@ impl Presence {
         Ok(presence)
     }
 
-    /// Looks again; says which files are gone. To be asked before the infos are read that [`Gone::check`] is given: files
-    /// that are pruned are forgotten there first.
+    /// Lists the files again and returns those that have disappeared. Call it before reading the infos for
+    /// [`Gone::check`]: pruned files are cleared there before they are removed.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Presence {
 }
 
 impl Gone<'_> {
-    /// Says no where one of the files holds what `infos` count.
+    /// Fails if one of these files has data counted in `infos`.
     ///
     /// # Errors
     ///

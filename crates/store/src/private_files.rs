@@ -1,6 +1,6 @@
 //! ffwd's private files under `ffwd/`: small, ignored by Core, and lost without harm.
 //!
-//! A file is replaced whole: written under another name, synced, renamed.
+//! A file is replaced as a whole: written under another name, synced, renamed.
 
 use crate::fault::{Fault, FaultKind, Result};
 use disk::Disk;
@@ -15,7 +15,7 @@ pub struct PrivateDir {
 }
 
 impl PrivateDir {
-    /// Files in `dir`, usually [`crate::Layout::private_dir`]; made at the first write.
+    /// Files in `dir`, usually [`crate::Layout::private_dir`], which is created by the first write.
     pub fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> PrivateDir {
         PrivateDir { disk, dir }
     }
@@ -24,16 +24,16 @@ impl PrivateDir {
     ///
     /// # Errors
     ///
-    /// More than `bytes_max`, or what the system says.
+    /// A file of more than `bytes_max`, or an I/O error.
     pub fn read(&self, name: &str, bytes_max: usize) -> Result<Option<Vec<u8>>> {
         read_small(&*self.disk, &self.dir.join(name), bytes_max)
     }
 
-    /// Replaces the file `name` in one step; durable when this returns.
+    /// Replaces the file `name` in one step; it is durable when this returns.
     ///
     /// # Errors
     ///
-    /// No space, no permission, or what the system says; the old file is as it was then.
+    /// No space, no permission, or an I/O error; the old file is unchanged then.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
         if self.disk.metadata(&self.dir)?.is_none() {
             self.disk.create_dir_all(&self.dir)?;
@@ -49,7 +49,7 @@ impl PrivateDir {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub fn remove(&self, name: &str) -> Result<()> {
         let path = self.dir.join(name);
         if self.disk.metadata(&path)?.is_some() {
@@ -77,7 +77,8 @@ pub(crate) fn read_small(disk: &dyn Disk, path: &Path, bytes_max: usize) -> Resu
     Ok(Some(bytes))
 }
 
-/// Puts `bytes` where `path` is, in one step, by way of `beside`, a name in the same directory, which the caller syncs.
+/// Writes `bytes` to `path` in one step, through the temporary name `beside` in the same directory, which the caller
+/// syncs.
 pub(crate) fn write_whole(disk: &dyn Disk, path: &Path, beside: &Path, bytes: &[u8]) -> Result<()> {
     if disk.metadata(beside)?.is_some() {
         disk.remove_file(beside)?;

@@ -1,7 +1,7 @@
-//! Which files may go, by Core's rules. A choice over file infos; nothing is removed here.
+//! Selects the files to prune, by Core's rules, from file infos. Only [`remove_files`] removes anything.
 //!
-//! Order of the work around it: coins committed, then index and the flag `prunedblockfiles`, then [`remove_files`].
-//! Source: facts of Bitcoin Core b88bffe, `BlockManager::FindFilesToPrune`, `Chainstate::GetPruneRange`.
+//! Order of a prune: coins committed, then index and the flag `prunedblockfiles`, then [`remove_files`]. Source: facts
+//! of Bitcoin Core b88bffe, `BlockManager::FindFilesToPrune`, `Chainstate::GetPruneRange`.
 
 use crate::fault::Result;
 use crate::fileinfo::FileInfo;
@@ -16,40 +16,40 @@ use std::path::{Path, PathBuf};
 pub const BLOCKS_KEPT_MIN: u32 = 288;
 /// Room for one more reservation of a block file (16 MiB) and an undo file (1 MiB).
 pub const BUFFER_BYTES: u64 = 17 * 1024 * 1024;
-/// What Core takes a block of the rest of the chain for during the initial download.
+/// Core's estimate of the size of each remaining block during the initial download.
 const AVERAGE_BLOCK_BYTES: u64 = 1_000_000;
 
-/// What is asked for.
+/// The parameters of a prune.
 #[derive(Clone, Copy, Debug)]
 pub struct Prune {
-    /// What the block and undo files should stay below, in bytes.
+    /// Target size of the block and undo files in bytes.
     pub target_bytes: u64,
-    /// Room that is left below the target: [`BUFFER_BYTES`], less where files grow in smaller pieces.
+    /// Reserve below the target: [`BUFFER_BYTES`], less if files grow in smaller pieces.
     pub buffer_bytes: u64,
     /// Height of the last block whose coins are durably committed.
     pub tip_height: Height,
     /// Height of the best header.
     pub best_header_height: Height,
-    /// Nothing goes before the tip is above this height (the network's `nPruneAfterHeight`).
+    /// Nothing is pruned until the tip is above this height (the network's `nPruneAfterHeight`).
     pub prune_after_height: Height,
-    /// Still far from the tip: more is pruned at once.
+    /// The tip is still far from the best header: more is pruned at once.
     pub initial_download: bool,
-    /// Blocks up to this height stay: they validate a snapshot. The genesis block's height without one.
+    /// Blocks up to this height stay, because they validate a snapshot. Without a snapshot: the genesis block's height.
     pub kept_to: Height,
 }
 
-/// What may go, and what that leaves.
+/// The files to prune, and the resulting size.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Selection {
     /// Numbers of the files, ascending.
     pub files: Vec<u32>,
-    /// Bytes that they hold.
+    /// Their bytes.
     pub bytes: u64,
-    /// Bytes that all files hold without them.
+    /// Bytes of the other files.
     pub left_bytes: u64,
 }
 
-/// The files of which every block lies at or below `height`, and above `kept_to`.
+/// The files whose blocks are all at or below `height`, and above `kept_to`.
 ///
 /// Source: Bitcoin Core b88bffe, `BlockManager::FindFilesToPruneManual`.
 pub fn select_up_to(infos: &[FileInfo], height: Height, kept_to: Height) -> Selection {
@@ -66,9 +66,9 @@ pub fn select_up_to(infos: &[FileInfo], height: Height, kept_to: Height) -> Sele
     selected
 }
 
-/// The files that may go, in the order of their numbers.
+/// The files to prune, in the order of their numbers.
 ///
-/// `infos[i]` is file `i`; the last file never goes.
+/// `infos[i]` is file `i`; the last file is never pruned.
 pub fn select(infos: &[FileInfo], ask: &Prune) -> Selection {
     let usage: u64 = infos.iter().map(FileInfo::used_bytes).sum();
     let mut selected = Selection { left_bytes: usage, ..Selection::default() };
@@ -93,8 +93,8 @@ pub fn select(infos: &[FileInfo], ask: &Prune) -> Selection {
     selected
 }
 
-/// Files that the index lists as pruned, below the last one: after a crash they may still lie there. None where nothing
-/// was ever pruned, and none that an entry names. Source: Core's `ScanAndUnlinkAlreadyPrunedFiles`.
+/// Files that the index lists as pruned, below the last one: after a crash they may still exist. Empty if nothing was
+/// ever pruned; never includes files that an entry names. Source: Core's `ScanAndUnlinkAlreadyPrunedFiles`.
 pub fn already_pruned(index: &LoadedIndex) -> Vec<u32> {
     if !index.is_pruned {
         return Vec::new();
@@ -110,32 +110,32 @@ pub fn already_pruned(index: &LoadedIndex) -> Vec<u32> {
     listed.map(|(number, _)| number).collect()
 }
 
-/// Whether a block was there once and its file is gone. Source: Core's `BlockManager::IsBlockPruned`.
+/// Whether a block was stored once and its file has been pruned. Source: Core's `BlockManager::IsBlockPruned`.
 pub fn is_block_pruned(index: &LoadedIndex, entry: &IndexEntry) -> bool {
     index.is_pruned && entry.data().is_none() && entry.tx_count > 0
 }
 
-/// A file that stays where it lies although the link to it was pruned.
+/// A link's target that stays although the link was pruned.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stayed {
     /// The file.
     pub path: PathBuf,
-    /// Why it stays.
+    /// The reason.
     pub why: String,
 }
 
-/// Removes the block and undo files with these numbers, as far as they are there. Where one is a link, the file that it leads
-/// to goes with it: `stayed` has those that cannot go.
+/// Removes the existing block and undo files with these numbers. If one is a link, its target is removed too; targets
+/// that cannot be removed are added to `stayed`.
 ///
-/// To be called when coins, index and `prunedblockfiles` are durable; can be called again after a crash.
+/// Call when coins, index and `prunedblockfiles` are durable; the call can be repeated after a crash.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// An I/O error.
 pub fn remove_files(disk: &dyn Disk, layout: &Layout, files: &[u32], stayed: &mut Vec<Stayed>) -> Result<()> {
     for &file in files {
         for path in [layout.block_file(file), layout.undo_file(file)] {
-            // What a link leads to goes first: after a crash the link still says where that is.
+            // The target is removed first: after a crash the link still points to it.
             let target = resolved(disk, &path)?;
             if target != path
                 && let Some(why) = remove_target(disk, &target)
@@ -156,7 +156,8 @@ pub fn remove_files(disk: &dyn Disk, layout: &Layout, files: &[u32], stayed: &mu
     Ok(())
 }
 
-/// Removes what a link leads to; says why it stays. What does not bear the name of a block or undo file may be anything.
+/// Removes a link's target, or returns why it stays. A target without the name of a block or undo file may be anything,
+/// so it stays.
 fn remove_target(disk: &dyn Disk, target: &Path) -> Option<String> {
     let name = target.file_name().unwrap_or_default();
     let is_ours = layout::block_file_number(name).is_some() || layout::undo_file_number(name).is_some();

@@ -1,23 +1,24 @@
-//! The steps of a full reindex around the work itself: in every state between them, bitcoind or ffwd starts on the
-//! data directory and finishes.
+//! The preparatory steps of a full reindex. After a crash between any two of them, bitcoind or ffwd can start on the
+//! data directory and finish.
 //!
-//! 0. A file is made and removed in blocks/: where that fails, nothing else is touched.
-//! 1. `R` is set in the old index, and durable.
-//! 2. A snapshot's chainstate goes.
+//! 0. A file is created and removed in blocks/: if that fails, nothing else is changed.
+//! 1. `R` is set in the old index, durably.
+//! 2. The chainstate of a snapshot is removed.
 //! 3. The chainstate is emptied.
 //! 4. The index is emptied, in one commit that keeps `R`.
-//! 5. The undo files go.
+//! 5. The undo files are removed.
 //!
-//! From before 1 until after 5 there is a file `ffwd/reindex-begins`: with it, a run that was interrupted starts over, and
-//! does not take the old coins for its own. Without it, should it be lost, they are continued from, as bitcoind would.
+//! A file `ffwd/reindex-begins` exists from before step 1 until after step 5. With it, an interrupted run starts over,
+//! and does not use the old coins as its own. Should it be lost, the old coins are continued from, as bitcoind would
+//! do.
 //!
-//! The headers that the block files do not have lie in `ffwd/reindex-headers` from before 1 until `R` is erased, for the
-//! new index to have them too. (In an index of bare headers bitcoind's own checks would stop it.)
+//! The headers that the block files lack are kept in `ffwd/reindex-headers` from before step 1 until `R` is erased, so
+//! that they can be added to the new index. (bitcoind's own checks would fail on an index that has only headers.)
 //!
-//! Then the work; `R` is erased in the commit that lists every block of the files.
+//! Then the blocks are read; `R` is erased in the commit that lists every block of the files.
 //!
-//! Tested with bitcoind: `R` with a full old index and no chainstate, and `R` alone, are started from and finished; `R`
-//! in an empty index beside an OLD chainstate is refused, so the chainstate goes first.
+//! Tested with bitcoind: it starts and finishes from `R` with a full old index and no chainstate, and from an index
+//! with only `R`. It refuses `R` in an empty index with an OLD chainstate, so the chainstate is removed first.
 
 use crate::chainstate;
 use crate::db::empty_database;
@@ -32,17 +33,17 @@ use primitives::Header;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Exists in the private directory while the first steps are done.
+/// Exists in the private directory during the preparatory steps.
 const BEGINS: &str = "reindex-begins";
 /// Headers of the old index that no block file has, 80 bytes each, parents first.
 const HEADERS: &str = "reindex-headers";
-/// Bound of that file: 3.3 million headers.
+/// Maximum size of that file: 3.3 million headers.
 const HEADERS_BYTES_MAX: usize = 1 << 28;
 
-/// What [`begin`] found and did.
+/// The result of [`begin`].
 #[derive(Debug)]
 pub struct Begun {
-    /// The index: empty but for `R`.
+    /// The index, which has only `R`.
     pub index: BlockTreeDb,
     /// The old index was damaged and was replaced by a new one.
     pub was_damaged: bool,
@@ -50,14 +51,14 @@ pub struct Begun {
     pub removed_snapshot: bool,
 }
 
-/// Does steps 1 to 5, each of which may have been done before. Neither index nor chainstate may be open; block files are
-/// not touched. What the files hold should have been compared with the old tip before this.
+/// Runs steps 1 to 5; each may have been done before. Neither index nor chainstate may be open. Block files are not
+/// changed; compare their contents with the old tip before this.
 ///
-/// `headers`: what [`kept_headers`] is to answer from now on, parents first.
+/// `headers`: the headers that [`kept_headers`] returns from now on, parents first.
 ///
 /// # Errors
 ///
-/// Another program holds the data directory, or what the system says; can be called again.
+/// Another program holds the data directory, or an I/O error; the call can be repeated.
 pub fn begin(host: impl Into<Host>, layout: &Layout, headers: &[Header]) -> Result<Begun> {
     let host = host.into();
     let disk = &host.disk;
@@ -87,8 +88,8 @@ pub fn begin(host: impl Into<Host>, layout: &Layout, headers: &[Header]) -> Resu
     Ok(Begun { index, was_damaged, removed_snapshot })
 }
 
-/// Whether names in blocks/ can be made and removed. Undo files are, after index and chainstate were emptied: to be found
-/// out before. The name is hidden, so that a directory that Core never used stays one.
+/// Checks that names in blocks/ can be created and removed. Undo files are removed only after index and chainstate were
+/// emptied, so this must be known before. The name is hidden, so that a directory that Core never used stays one.
 fn check_writable(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     let path = layout.blocks_dir().join(".ffwd-write-test");
     if disk.metadata(&path)?.is_some() {
@@ -98,32 +99,32 @@ fn check_writable(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     Ok(disk.remove_file(&path)?)
 }
 
-/// Whether the first steps were cut short: [`begin`] is to be called again, whatever else the data directory says.
+/// Whether the preparatory steps were interrupted: then call [`begin`] again, whatever the state of the data directory.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// An I/O error.
 pub fn is_beginning(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
     Ok(disk.metadata(&layout.private_dir().join(BEGINS))?.is_some())
 }
 
-/// Headers of the old index that no block file had when this reindex began, parents first. Not checked since.
+/// Headers of the old index that no block file had when this reindex began, parents first. They are not checked again.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// An I/O error.
 pub fn kept_headers(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Vec<Header>> {
     let bytes =
         PrivateDir::new(disk.clone(), layout.private_dir()).read(HEADERS, HEADERS_BYTES_MAX)?.unwrap_or_default();
     Ok(bytes.as_chunks().0.iter().copied().map(Header).collect())
 }
 
-/// Removes the private files of a reindex where `R` is gone: the work is done, perhaps by bitcoind, which knows
-/// nothing of them.
+/// Removes the private files of a reindex if `R` is erased: the work is done, perhaps by bitcoind, which does not know
+/// them.
 ///
 /// # Errors
 ///
-/// What the system says; can be called again.
+/// An I/O error; the call can be repeated.
 pub fn forget(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     for name in [BEGINS, HEADERS] {
         if disk.metadata(&layout.private_dir().join(name))?.is_some() {
@@ -133,14 +134,14 @@ pub fn forget(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// Opens the index to go on with a reindex that was stopped, and ends the steps that were cut short; `None` when none
-/// was stopped. Neither index nor chainstate may be open.
+/// Opens the index to continue an interrupted reindex, and completes its preparatory steps; `None` without an
+/// interrupted one. Neither index nor chainstate may be open.
 ///
-/// An index that lists blocks has the undo data that it says, and the chainstate may be behind it or empty.
+/// If the index lists blocks, their undo data exists as listed, and the chainstate may be behind it or empty.
 ///
 /// # Errors
 ///
-/// Another program holds the data directory, something is damaged, or what the system says; can be called again.
+/// Another program holds the data directory, a file is damaged, or an I/O error; the call can be repeated.
 pub fn resume(host: impl Into<Host>, layout: &Layout) -> Result<Option<BlockTreeDb>> {
     let host = host.into();
     let disk = &host.disk;
@@ -172,7 +173,7 @@ fn set_reindexing(index: &BlockTreeDb) -> Result<()> {
 ///
 /// # Errors
 ///
-/// What the system says; can be called again.
+/// An I/O error; the call can be repeated.
 pub fn remove_undo_files(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     let entries = disk.list(layout.blocks_dir())?;
     for entry in entries.iter().filter(|entry| !entry.is_dir && layout::undo_file_number(&entry.name).is_some()) {
@@ -182,17 +183,17 @@ pub fn remove_undo_files(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// A new index with `R` takes the place of one that cannot be read. bitcoind could not start on the old one either.
+/// Replaces an unreadable index by a new one with `R`. bitcoind could not start on the old one either.
 fn replace_damaged_index(host: &Host, layout: &Layout) -> Result<BlockTreeDb> {
     replace_index(host, layout, &IndexChanges { reindexing: Some(true), ..IndexChanges::default() })
 }
 
-/// A new index that says `content` takes the place of the one that is there, if there is one, in one step; the old one goes
-/// once that is durable. It may not be open.
+/// Replaces the index, if there is one, by a new one with `content`, in one step. The old one is removed once that is
+/// durable. The index must not be open.
 ///
 /// # Errors
 ///
-/// What the system says; the old index is there then, or the new one, whole. Can be called again.
+/// An I/O error; then the index is either the old or the new one, whole. The call can be repeated.
 pub fn replace_index(host: impl Into<Host>, layout: &Layout, content: &IndexChanges<'_>) -> Result<BlockTreeDb> {
     let host = &host.into();
     let disk = &host.disk;
@@ -210,7 +211,7 @@ pub fn replace_index(host: impl Into<Host>, layout: &Layout, content: &IndexChan
     }
     match disk.exchange(&new, &dir) {
         Ok(()) => disk.sync_dir_once(parent)?,
-        // File by file, then: at every instant there is the old index, or the new one.
+        // Then file by file: at every instant the index is the old or the new one.
         Err(why) if why.is_immovable() => drop(leveldb::install(disk, &new, &dir)?),
         Err(why) => return Err(why.into()),
     }
@@ -218,17 +219,17 @@ pub fn replace_index(host: impl Into<Host>, layout: &Layout, content: &IndexChan
     BlockTreeDb::open(host, layout)
 }
 
-/// Ends a replacement of the index that was cut short. Called by [`begin`]; to be called before an index is opened.
+/// Completes an interrupted replacement of the index. Called by [`begin`]; call it before an index is opened.
 ///
 /// # Errors
 ///
-/// What the system says; can be called again.
+/// An I/O error; the call can be repeated.
 pub fn finish_index_swap(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     let new = new_index_dir(layout);
     let dir = layout.index_dir();
     let aside = old_index_dir(layout);
     if leveldb::is_installing(&**disk, &new)? {
-        // Where another program came in between, what it left stands.
+        // If another program opened it meanwhile, that program's result stays.
         leveldb::install(disk, &new, &dir)?;
     }
     let disk = &**disk;
@@ -247,7 +248,7 @@ pub fn finish_index_swap(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// Beside the index, for the two must lie in one file system. Core does not look at it.
+/// Next to the index, because both must be on one file system. Core ignores it.
 fn new_index_dir(layout: &Layout) -> PathBuf {
     layout.index_dir().with_file_name("ffwd-index.new")
 }

@@ -1,13 +1,13 @@
-//! Records put back where an index says that they lie: a block or its undo data that was damaged or is gone.
+//! Rewrites records at their indexed places: a block or its undo data that is damaged or missing.
 //!
-//! Only bytes of that record are written, so that a kill at any instant leaves every other record as it was, and this one
-//! is put back again. The bytes are those that were there before the damage: a block has one serialization, and so has its
+//! Only bytes of that record are written, so that a crash at any instant leaves every other record unchanged, and this
+//! one can be rewritten again. The bytes equal those before the damage: a block has one serialization, and so has its
 //! undo data.
 //!
-//! Whole files go another way: under another name in the same directory first, then by one rename ([`obfuscate`],
-//! [`Moves`]); what is not wanted in the block files goes aside ([`aside`]) and stays there.
+//! Whole files are replaced differently: written under another name in the same directory, then renamed ([`obfuscate`],
+//! [`Moves`]). Unwanted block files are moved aside ([`aside`]) and stay there.
 //!
-//! Absent on purpose: whether the bytes are right.
+//! Absent on purpose: whether the bytes are correct.
 
 use crate::FilePos;
 use crate::blockfiles::RECORD_HEADER_BYTES;
@@ -20,35 +20,35 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Begin of a name that a file has on its way to another one. Core looks at no such name.
+/// Prefix of the temporary name of a file that is being renamed. Core ignores such names.
 const ON_ITS_WAY: &str = ".ffwd-to-";
-/// A file that is written again is copied in pieces of this many bytes.
+/// A file being rewritten is copied in pieces of this many bytes.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Puts records back into the files of one data directory.
+/// Rewrites records in the files of one data directory.
 #[derive(Debug)]
 pub struct Restorer {
     disk: Arc<dyn Disk>,
     blocks_dir: PathBuf,
     magic: [u8; 4],
     key: Key,
-    /// Files that were written and not synced.
+    /// Files written and not yet synced.
     written: BTreeSet<PathBuf>,
     has_new: bool,
 }
 
 impl Restorer {
-    /// For the files in `blocks_dir`, obfuscated with `key`.
+    /// A restorer for the files in `blocks_dir`, obfuscated with `key`.
     pub fn new(disk: Arc<dyn Disk>, blocks_dir: &Path, magic: [u8; 4], key: Key) -> Restorer {
         let blocks_dir = blocks_dir.to_path_buf();
         Restorer { disk, blocks_dir, magic, key, written: BTreeSet::new(), has_new: false }
     }
 
-    /// Puts a block back at its place.
+    /// Rewrites a block at its place.
     ///
     /// # Errors
     ///
-    /// The place cannot be one; no space, or what the system says. The call can be made again.
+    /// An impossible place; no space, or an I/O error. The call can be repeated.
     pub fn block(&mut self, at: FilePos, block: &[u8]) -> Result<()> {
         let path = layout::block_file(&self.blocks_dir, at.file);
         let size = u32::try_from(block.len()).map_err(|_| self.impossible(&path, at))?;
@@ -59,7 +59,8 @@ impl Restorer {
         self.put(&path, at, record)
     }
 
-    /// Puts undo data back: a whole record, as [`crate::undofiles::undo_record`] makes it; `at` is the place of its payload.
+    /// Rewrites undo data: a whole record, as [`crate::undofiles::undo_record`] makes it; `at` is the place of its
+    /// payload.
     ///
     /// # Errors
     ///
@@ -91,11 +92,11 @@ impl Restorer {
         Ok(())
     }
 
-    /// Makes all records that were put back durable.
+    /// Makes all rewritten records durable.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub fn sync(&mut self) -> Result<()> {
         for path in std::mem::take(&mut self.written) {
             self.disk.modify(&path)?.sync()?;
@@ -107,13 +108,13 @@ impl Restorer {
     }
 }
 
-/// Writes a plain block file again, obfuscated with `key`: beside itself first, then in one step in its place.
+/// Rewrites a plain block file, obfuscated with `key`: under a temporary name first, then replaces it in one step.
 ///
 /// # Errors
 ///
-/// No space, or what the system says; the file is as it was then. The call can be made again.
+/// No space, or an I/O error; the file is unchanged then. The call can be repeated.
 pub fn obfuscate(disk: &dyn Disk, path: &Path, key: Key) -> Result<()> {
-    // A file that a link leads to is written where it lies, and the link stays.
+    // If the file is a link, its target is rewritten and the link stays.
     let target = resolved(disk, path)?;
     let beside = beside(&target, ".ffwd-new-");
     if disk.metadata(&beside)?.is_some() {
@@ -138,7 +139,7 @@ pub fn obfuscate(disk: &dyn Disk, path: &Path, key: Key) -> Result<()> {
     Ok(disk.sync_dir_once(target.parent().unwrap_or(Path::new(".")))?)
 }
 
-/// Where a chain of links ends; it is short, or it is none.
+/// Follows a chain of at most 8 links to its end.
 pub(crate) fn resolved(disk: &dyn Disk, path: &Path) -> Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..8 {
@@ -154,11 +155,11 @@ fn beside(path: &Path, prefix: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Moves a file of the blocks directory aside, into `ffwd/aside`, under a name that is free. Says where it is.
+/// Moves a file of the blocks directory into `ffwd/aside`, under a free name; returns its new path.
 ///
 /// # Errors
 ///
-/// What the system says; the file is where it was then.
+/// An I/O error; the file is at its old place then.
 pub fn aside(disk: &dyn Disk, layout: &Layout, path: &Path) -> Result<PathBuf> {
     let dir = layout.private_dir().join("aside");
     disk.create_dir_all(&dir)?;
@@ -172,7 +173,7 @@ pub fn aside(disk: &dyn Disk, layout: &Layout, path: &Path) -> Result<PathBuf> {
     let dir_of = path.parent().unwrap_or(Path::new("."));
     match disk.rename(path, &to) {
         Ok(()) => disk.sync_dir_once(&dir)?,
-        // On another file system it stays beside the block files, under a name that nobody reads.
+        // If that is another file system, the file stays next to the block files under a name that no program reads.
         Err(why) if why.is_immovable() => {
             to = beside(path, &format!(".ffwd-aside-{count}-"));
             disk.rename(path, &to)?;
@@ -183,20 +184,20 @@ pub fn aside(disk: &dyn Disk, layout: &Layout, path: &Path) -> Result<PathBuf> {
     Ok(to)
 }
 
-/// Block files that go under other numbers.
+/// Renumbering of block files.
 ///
-/// Each goes under a name that says where it goes first; then each gets its name. A kill between two steps leaves names that
-/// [`Moves::finish`] goes on from.
+/// Each file is first renamed to a temporary name that contains both numbers, then to its new name. After a crash
+/// between two steps, [`Moves::finish`] continues from the temporary names.
 #[derive(Debug)]
 pub struct Moves;
 
 impl Moves {
-    /// Begins: each pair is a file's number and the number that it is to have; no two go to one number, and what is at a number
-    /// that something goes to goes elsewhere itself.
+    /// Renumbers: each pair is a file's old and new number. No two files get the same number, and a file whose number
+    /// another one gets is in the list too.
     ///
     /// # Errors
     ///
-    /// What the system says; [`Moves::finish`] ends what was begun.
+    /// An I/O error; [`Moves::finish`] completes or undoes the renumbering.
     pub fn begin(disk: &dyn Disk, blocks_dir: &Path, moves: &[(u32, u32)]) -> Result<()> {
         for &(from, to) in moves {
             let on_its_way = beside(&layout::block_file(blocks_dir, to), &format!("{ON_ITS_WAY}{from}-"));
@@ -205,12 +206,12 @@ impl Moves {
         Moves::finish(disk, blocks_dir)
     }
 
-    /// Gives each file that is on its way the name that it goes to. Where one of these is taken, the moves were stopped
-    /// before all had begun: then they get the names back that they had.
+    /// Gives each file with a temporary name its new name. If one of the new names is taken, the renumbering was
+    /// interrupted in its first phase: then the files get their old names back.
     ///
     /// # Errors
     ///
-    /// What the system says; can be called again.
+    /// An I/O error; the call can be repeated.
     pub fn finish(disk: &dyn Disk, blocks_dir: &Path) -> Result<()> {
         if disk.metadata(blocks_dir)?.is_none() {
             return Ok(());
@@ -239,11 +240,11 @@ impl Moves {
         Ok(disk.sync_dir_once(blocks_dir)?)
     }
 
-    /// Whether a file is on its way.
+    /// Whether a renumbering was interrupted.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub fn is_under_way(disk: &dyn Disk, blocks_dir: &Path) -> Result<bool> {
         if disk.metadata(blocks_dir)?.is_none() {
             return Ok(false);

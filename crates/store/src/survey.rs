@@ -1,7 +1,7 @@
-//! What a directory really is that was given as a data directory, where it is none of the network that is asked for.
+//! Recognizes a directory that was given as data directory but is not one of the requested network.
 //!
-//! Told by names, and by the first record of a block file. Nothing is written, no lock is taken.
-//! Absent on purpose: damage, and what a program does about it.
+//! Decided by names, and by the first record of a block file. Nothing is written, no lock is taken. Absent on purpose:
+//! damage, and what a program does about it.
 
 use crate::fault::{Fault, FaultKind, Result};
 use crate::layout::{self, Layout};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// A network, as its files show it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Known {
-    /// As -chain names it.
+    /// Its name in -chain.
     pub chain: &'static str,
     /// Its directory's name under the data directory; empty for mainnet.
     pub directory: &'static str,
@@ -21,50 +21,50 @@ pub struct Known {
     pub magic: [u8; 4],
 }
 
-/// What a directory is instead.
+/// The kind of directory that was given by mistake.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seems {
     /// The directory blocks/ of a data directory, or of one given as -blocksdir.
     Blocks {
-        /// The directory that is meant.
+        /// The right data directory.
         owner: PathBuf,
-        /// `owner` has block files alone: it is one for -blocksdir.
+        /// `owner` has only block files: it is a directory for -blocksdir.
         is_blocksdir: bool,
     },
     /// A database of a data directory: chainstate/, or blocks/index/.
     Database {
-        /// The data directory that is meant.
+        /// The right data directory.
         owner: PathBuf,
-        /// Its name in there.
+        /// Its path inside the data directory.
         name: &'static str,
     },
     /// A network's directory inside a data directory.
     Network {
-        /// The data directory that is meant.
+        /// The right data directory.
         owner: PathBuf,
         /// The network.
         chain: &'static str,
     },
-    /// Block files lie in it, where their directory blocks/ belongs.
+    /// The directory contains block files directly, not in blocks/.
     LooseFiles {
-        /// How many.
+        /// Number of block files.
         count: usize,
-        /// Where they belong.
+        /// The directory where they belong.
         blocks_dir: PathBuf,
     },
-    /// The block files of this network are another's.
+    /// The block files of this network are another network's.
     Foreign {
         /// Their directory.
         blocks_dir: PathBuf,
-        /// Whose they are.
+        /// The other network.
         chain: &'static str,
     },
-    /// There is nothing of this network, and data of others.
+    /// No data of this network, but data of others: name and directory of each.
     OtherNetworks(Vec<(&'static str, PathBuf)>),
 }
 
 impl Seems {
-    /// What is to be done.
+    /// The advice for the user.
     pub fn advice(&self) -> String {
         match self {
             Seems::Blocks { owner, is_blocksdir: false } | Seems::Database { owner, .. } => {
@@ -86,7 +86,7 @@ impl Seems {
         }
     }
 
-    /// The fault of a job that would begin a chain at the wrong place; `None` where it may.
+    /// The fault of a job that would begin a chain in the wrong place; `None` if it may begin.
     pub fn refusal(&self, datadir: &Path) -> Option<Fault> {
         match self {
             Seems::Blocks { .. } | Seems::Database { .. } | Seems::Network { .. } => {
@@ -120,12 +120,12 @@ impl fmt::Display for Seems {
     }
 }
 
-/// What the data directory of `layout` is instead of one of its network, among the networks that are `known`; `None` where
-/// nothing speaks against it.
+/// Recognizes what the data directory of `layout` is, if it is not one of the wanted network; `known` lists all
+/// networks. `None` if there is no sign of a mistake.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// An I/O error.
 pub fn seems(disk: &dyn Disk, layout: &Layout, wanted: &Known, known: &[Known]) -> Result<Option<Seems>> {
     let dir = layout.datadir();
     let has = |dir: &Path, name: &str| Ok::<bool, Fault>(disk.metadata(&dir.join(name))?.is_some());
@@ -151,7 +151,7 @@ pub fn seems(disk: &dyn Disk, layout: &Layout, wanted: &Known, known: &[Known]) 
         let by_magic = first_magic(disk, &dir.join("blocks"))?;
         let of_files = known.iter().find(|net| by_magic.is_some_and(|magic| magic.fits(net.magic)));
         let of_name = known.iter().find(|net| !net.directory.is_empty() && name == net.directory);
-        // Files say more than a name does.
+        // Files are stronger evidence than a name.
         let is = of_files.or(of_name).filter(|net| !net.directory.is_empty());
         match is {
             Some(net)
@@ -176,7 +176,7 @@ pub fn seems(disk: &dyn Disk, layout: &Layout, wanted: &Known, known: &[Known]) 
     for net in known.iter().filter(|net| *net != wanted) {
         let dir = dir.join(net.directory);
         if has_data(&dir)? {
-            // Files say more than the place at which they lie.
+            // Files are stronger evidence than their directory.
             let magic = first_magic(disk, &dir.join("blocks"))?;
             let is = known.iter().find(|net| magic.is_some_and(|magic| magic.fits(net.magic)));
             others.push((is.unwrap_or(net).chain, dir));
@@ -185,13 +185,13 @@ pub fn seems(disk: &dyn Disk, layout: &Layout, wanted: &Known, known: &[Known]) 
     Ok((!others.is_empty()).then_some(Seems::OtherNetworks(others)))
 }
 
-/// The data directory that a network's directory belongs to: itself, for mainnet.
+/// The data directory that a network's directory belongs to: for mainnet, itself.
 fn owner_of<'p>(net_dir: &'p Path, known: &[Known]) -> &'p Path {
     let is_network = known.iter().any(|net| !net.directory.is_empty() && net_dir.ends_with(net.directory));
     if is_network { net_dir.parent().unwrap_or(net_dir) } else { net_dir }
 }
 
-/// The database of a data directory that `place` is.
+/// Recognizes `place` as a database of a data directory.
 fn database(disk: &dyn Disk, place: &Path, known: &[Known]) -> Result<Option<Seems>> {
     for name in ["chainstate", "blocks/index"] {
         let net_dir = place.ancestors().nth(Path::new(name).components().count()).filter(|_| place.ends_with(name));
@@ -204,7 +204,7 @@ fn database(disk: &dyn Disk, place: &Path, known: &[Known]) -> Result<Option<See
     Ok(None)
 }
 
-/// The first bytes of a block file, as they lie there and without obfuscation.
+/// The first bytes of a block file, as stored and without obfuscation.
 #[derive(Clone, Copy)]
 struct Magic {
     raw: [u8; 4],
@@ -217,14 +217,14 @@ impl Magic {
     }
 }
 
-/// The first bytes of the first block file of a directory; `None` without one.
+/// The first bytes of the first block file of a directory; `None` without a block file.
 fn first_magic(disk: &dyn Disk, blocks_dir: &Path) -> Result<Option<Magic>> {
     let is_dir = disk.metadata(blocks_dir)?.is_some_and(|known| known.is_dir);
     let entries = if is_dir { disk.list(blocks_dir)? } else { Vec::new() };
     let first = entries.iter().filter_map(|entry| layout::block_file_number(&entry.name)).min();
     let Some(number) = first else { return Ok(None) };
     let path = layout::block_file(blocks_dir, number);
-    // A link whose target is gone is listed all the same.
+    // A link to a missing target is listed nevertheless.
     if disk.metadata(&path)?.is_none() {
         return Ok(None);
     }

@@ -1,10 +1,10 @@
-//! Finds where the undo data of blocks lies in an undo file, where no index says so.
+//! Finds the places of blocks' undo data in an undo file without an index.
 //!
-//! A record does not name its block. Its checksum covers the hash of the block's parent, so that it proves which block it
-//! belongs to. Records lie in the order in which their blocks were connected: almost always the block that is tried first is
-//! the right one. Where no record follows, the next magic is searched, as in block files.
+//! A record does not name its block. Its checksum covers the hash of the block's parent, and so proves which block it
+//! belongs to. Records are in the order in which their blocks were connected, so the first candidate is almost always
+//! the right one. If no record follows, the next magic is searched, as in block files.
 //!
-//! Absent on purpose: whether the coins in it are right. They were, for the block was connected.
+//! Absent on purpose: whether the coins in it are right. They were, because the block was connected.
 
 use crate::blockfiles::view::View;
 use crate::fault::{FaultKind, Result};
@@ -16,64 +16,64 @@ use primitives::BlockHash;
 use primitives::undo::UndoReader;
 use std::collections::BTreeMap;
 
-/// What is looked through at once for the next magic.
+/// Size of a step of the search for the next magic.
 const SEARCH_STEP_BYTES: usize = 32 * 1024;
-/// What is read at once; larger records are read by themselves.
+/// Size of a read; larger records are read separately.
 const READ_BYTES: usize = 512 * 1024;
-/// Bytes that may be hashed for each byte of a file, beside [`HASHED_BYTES_MIN`]: a file whose records are of no block could
-/// otherwise be hashed once for each block.
+/// Limit of hashed bytes for each byte of a file, in addition to [`HASHED_BYTES_MIN`]: a file whose records belong to
+/// no block could otherwise be hashed once for each block.
 const HASHED_TIMES_MAX: u64 = 16;
 /// Bytes that may be hashed whatever the size of the file.
 const HASHED_BYTES_MIN: u64 = 64 << 20;
-/// What a try costs at least, in bytes that are hashed.
+/// Minimum cost of a try, in hashed bytes.
 const TRY_BYTES_MIN: u64 = 128;
 
-/// A block whose undo data is looked for.
+/// A block whose undo data is searched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {
     /// Hash of its parent.
     pub prev: BlockHash,
-    /// Its transactions, as its bytes say.
+    /// Number of its transactions, from its body.
     pub transactions: u32,
 }
 
 /// Undo data of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UndoPlace {
-    /// Where its payload lies.
+    /// Place of its payload.
     pub offset: u32,
-    /// Transactions of its block, as the undo data says.
+    /// Number of transactions of its block, from the undo data.
     pub transactions: u32,
 }
 
 /// The undo data of one file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UndoPlaces {
-    /// For each block its place, if it is there and its checksum fits.
+    /// For each block its place, if a record with a matching checksum was found.
     pub places: Vec<Option<UndoPlace>>,
-    /// Where the last of them ends.
+    /// The end of the last record found.
     pub end: u32,
 }
 
-/// The blocks that have no place yet.
+/// The blocks without a place so far.
 struct Seekers<'o> {
     owners: &'o [Owner],
-    /// By the number of transactions: places in `owners`, ascending.
+    /// By number of transactions: indexes in `owners`, ascending.
     by_count: BTreeMap<u32, Vec<usize>>,
     places: Vec<Option<UndoPlace>>,
-    /// The block behind that of the last record.
+    /// Index of the block after that of the last record.
     next: usize,
-    /// Bytes that may still be hashed.
+    /// Remaining limit of hashed bytes.
     bytes_left: u64,
 }
 
 impl UndoFiles {
-    /// Looks for the undo data of `owners`, which are in the order in which they were connected, in undo file number `file`.
-    /// A file that is not there has none.
+    /// Finds the undo data of `owners`, which are in order of connection, in undo file number `file`. Nothing is found
+    /// in a missing file.
     ///
     /// # Errors
     ///
-    /// What the system says. Whatever the bytes are is no error.
+    /// An I/O error. No content of a file is an error.
     pub fn places(&self, file: u32, owners: &[Owner]) -> Result<UndoPlaces> {
         let none = UndoPlaces { places: vec![None; owners.len()], end: 0 };
         let records = match self.record_file(file) {
@@ -107,7 +107,7 @@ impl UndoFiles {
         Ok(UndoPlaces { places: seekers.places, end })
     }
 
-    /// What lies at `at`: the undo data of one of the blocks, or nothing of use; `None` at the end.
+    /// Reads the record at `at`, which belongs to one of the blocks or is useless; `None` at the end.
     fn record_at(
         &self,
         file: &RecordFile,
@@ -136,7 +136,7 @@ impl UndoFiles {
         Ok(Some(if taken { Behind::Record(next) } else { Behind::Nothing }))
     }
 
-    /// The next magic at or behind `from`.
+    /// The next magic at or after `from`.
     fn next_magic(&self, view: &mut View, mut from: u64) -> Result<Option<u64>> {
         let magic = self.magic();
         let finder = Finder::new(&magic);
@@ -148,23 +148,23 @@ impl UndoFiles {
             if bytes.len() < SEARCH_STEP_BYTES {
                 return Ok(None);
             }
-            // The first bytes of a magic may end this step.
+            // A magic may begin in the last bytes of this step.
             from += (bytes.len() - magic.len() + 1) as u64;
         }
         Ok(None)
     }
 }
 
-/// Where to look next.
+/// The place where the search continues.
 enum Behind {
-    /// Right behind a record.
+    /// Right after a record.
     Record(u64),
     /// At the next magic.
     Nothing,
 }
 
 impl Seekers<'_> {
-    /// Gives a record, a payload with its checksum, to the block that it belongs to; says whether there is one.
+    /// Assigns a record, a payload with its checksum, to the block that it belongs to; returns whether there is one.
     fn take(&mut self, record: &[u8], offset: u32) -> bool {
         let Some((payload, checksum)) = record.split_last_chunk::<CHECKSUM_BYTES>() else { return false };
         let spenders = UndoReader::new(payload).count().ok().and_then(|count| u32::try_from(count).ok());
@@ -182,8 +182,8 @@ impl Seekers<'_> {
         true
     }
 
-    /// First the one behind the last, whatever its bytes say: they may be damaged. Then those with as many transactions, those
-    /// behind the last before the others.
+    /// The owner of a record. It tries first the block after the last one, whatever the transaction count in its bytes:
+    /// they may be damaged. Then the blocks with the same transaction count, first those after the last.
     fn owner(&mut self, transactions: u32, cost: u64, payload: &[u8], checksum: &[u8]) -> Option<usize> {
         let next = (self.next..self.owners.len()).find(|&at| self.places[at].is_none());
         let same = self.by_count.get(&transactions).map_or(&[][..], |same| &same[..]);

@@ -1,14 +1,14 @@
-//! Undo files (`rev?????.dat`): what each block spent, so that it can be taken back.
+//! Undo files (`rev?????.dat`): the coins that each block spent, which are needed to disconnect it.
 //!
 //! ```text
 //! record   magic [u8; 4] | size u32 LE | payload [u8; size] | sha256d(hash of the block's parent | payload)
 //! tail     zeros, reserved ahead and not obfuscated
 //! ```
 //!
-//! A block's undo data lies in the undo file with the number of its block file, in order of connection. Every byte but
-//! the tail is XORed with the key of the block files. The index holds the place of the payload.
-//! Absent on purpose: what a payload means (`primitives::undo`).
-//! Source: facts of Bitcoin Core b88bffe, `BlockManager::WriteBlockUndo`, `ReadBlockUndo`.
+//! A block's undo data is in the undo file with the number of its block file, in order of connection. Every byte except
+//! the tail is XORed with the key of the block files. The index has the place of the payload. Absent on purpose: the
+//! meaning of a payload (`primitives::undo`). Source: facts of Bitcoin Core b88bffe, `BlockManager::WriteBlockUndo`,
+//! `ReadBlockUndo`.
 
 use crate::FilePos;
 use crate::append::{AppendSet, Flush, Tail};
@@ -26,21 +26,21 @@ use sys::spill::{Spill, SpillFiles};
 
 /// Bytes before a payload: magic and size.
 pub(crate) const HEADER_BYTES: usize = 8;
-/// Bytes behind a payload.
+/// Bytes after a payload.
 pub(crate) const CHECKSUM_BYTES: usize = 32;
-/// Bytes of a record beside its payload. Source: Core's `UNDO_DATA_DISK_OVERHEAD`.
+/// Bytes of a record in addition to its payload. Source: Core's `UNDO_DATA_DISK_OVERHEAD`.
 pub const UNDO_OVERHEAD_BYTES: usize = HEADER_BYTES + CHECKSUM_BYTES;
-/// More than any block can spend: 1,000,000 bytes without witnesses hold 24,390 inputs of 41 bytes, each of a coin with a
-/// script of at most 10,000.
+/// More than any block can spend: 1,000,000 bytes without witnesses hold 24,390 inputs of 41 bytes, and each spends a
+/// coin with a script of at most 10,000 bytes.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// What is read first of undo data that does not say how long it is.
+/// First read of undo data of unknown length.
 const FIRST_READ_BYTES: usize = 1024 * 1024;
 /// Space is reserved in pieces of this many bytes.
 const UNDO_CHUNK_BYTES: u64 = 1024 * 1024;
-/// Files that are appended to at once: blocks in chain order go to and fro between neighbouring files.
+/// Files being appended to at the same time: blocks in chain order alternate between neighbouring files.
 const OPEN_TAILS_MAX: usize = 16;
 
-/// The checksum of a payload. `prev` is the hash of the parent of the block that it belongs to.
+/// The checksum of a payload. `prev` is the hash of the block's parent.
 fn checksum(prev: &BlockHash, payload: &[u8]) -> [u8; CHECKSUM_BYTES] {
     let mut first = Sha256::new();
     first.update(prev.as_bytes());
@@ -48,16 +48,16 @@ fn checksum(prev: &BlockHash, payload: &[u8]) -> [u8; CHECKSUM_BYTES] {
     sha256(&first.finalize())
 }
 
-/// Whether this is the checksum of a payload for the block with this parent.
+/// Whether `there` is the checksum of a payload for the block with this parent.
 pub(crate) fn is_of(prev: &BlockHash, payload: &[u8], there: &[u8]) -> bool {
     checksum(prev, payload)[..] == *there
 }
 
-/// A whole record but for the obfuscation, to be made by any thread and appended by one.
+/// A whole record without obfuscation: any thread may make it, and one appends it.
 ///
 /// # Panics
 ///
-/// For a payload beyond 4 GiB, which no block within its size has.
+/// For a payload above 4 GiB, which no block of valid size has.
 pub fn undo_record(magic: [u8; 4], prev: &BlockHash, payload: &[u8]) -> Spill {
     undo_record_in_place(
         magic,
@@ -69,7 +69,8 @@ pub fn undo_record(magic: [u8; 4], prev: &BlockHash, payload: &[u8]) -> Spill {
     )
 }
 
-/// As [`undo_record`], of a payload that `put` appends; `record` is empty, and has room for it and [`UNDO_OVERHEAD_BYTES`].
+/// [`undo_record`] of a payload that `put` appends; `record` is empty, and has capacity for it and
+/// [`UNDO_OVERHEAD_BYTES`].
 pub fn undo_record_in_place(
     magic: [u8; 4],
     prev: &BlockHash,
@@ -89,11 +90,11 @@ pub fn undo_record_in_place(
 
 /// Appends to undo files.
 ///
-/// The infos are the caller's, for block files share them; they say where to append.
+/// The infos belong to the caller, because block files share them; they give the place to append at.
 #[derive(Debug)]
 pub struct UndoWriter {
     append_set: AppendSet,
-    /// The file appended to last is at the end.
+    /// Ordered by use: the file appended to last is at the end.
     tails: Vec<(u32, Tail)>,
 }
 
@@ -105,12 +106,12 @@ impl UndoWriter {
         UndoWriter { append_set: AppendSet::new(host.disk, blocks_dir, keys, UNDO_CHUNK_BYTES), tails: Vec::new() }
     }
 
-    /// Appends a record made by [`undo_record`] to undo file number `file`, that of the block's own file; says where its
-    /// payload lies.
+    /// Appends a record made by [`undo_record`] to undo file number `file`, which is that of the block's own file;
+    /// returns the place of its payload.
     ///
     /// # Errors
     ///
-    /// No space, or what the system says. Nothing was appended then, and after no space the call can be made again.
+    /// No space, or an I/O error. Nothing was appended then. After no space the call can be repeated.
     pub fn append(&mut self, infos: &mut FileInfos, file: u32, record: &[u8]) -> Result<u32> {
         let start = infos.get(file).undo_size;
         let Some(end) = u32::try_from(record.len()).ok().and_then(|bytes| start.checked_add(bytes)) else {
@@ -130,7 +131,7 @@ impl UndoWriter {
         Ok(start + HEADER_BYTES as u32)
     }
 
-    /// Takes the tail of a file out of those that are open, or opens it, and closes the oldest where there are many.
+    /// Takes the tail of a file from the open ones, or opens it; closes the oldest if there are many.
     fn tail(&mut self, file: u32, used: u64) -> Result<Tail> {
         if let Some(at) = self.tails.iter().position(|(known, _)| *known == file) {
             return Ok(self.tails.remove(at).1);
@@ -143,16 +144,16 @@ impl UndoWriter {
         self.append_set.open(&path, used)
     }
 
-    /// Hands all appended records to the system, where readers see them.
+    /// Writes all appended records, so that readers see them.
     ///
     /// # Errors
     ///
-    /// No space, or what the system says; the records are kept, and the call can be made again.
+    /// No space, or an I/O error; the records are kept, and the call can be repeated.
     pub fn write_out(&mut self) -> Result<()> {
         self.tails.iter_mut().try_for_each(|(_, tail)| self.append_set.write_out(tail))
     }
 
-    /// Cuts the reserved space off a file whose blocks all have their undo data; more can still be appended.
+    /// Truncates the reserved space of a file whose blocks all have their undo data; more can still be appended.
     /// Source: facts of Core's `FlushUndoFile` with `finalize`.
     ///
     /// # Errors
@@ -171,7 +172,7 @@ impl UndoWriter {
         done
     }
 
-    /// Closes files that are pruned. What was appended to them must be durable, or not be wanted any more.
+    /// Closes pruned files. Records appended to them must be durable, or no longer needed.
     pub fn forget(&mut self, files: &[u32]) {
         self.tails.retain(|(number, _)| !files.contains(number));
         for &file in files {
@@ -180,7 +181,7 @@ impl UndoWriter {
         }
     }
 
-    /// Writes out, and gives what makes all appended records durable.
+    /// Writes out, and returns the flush that makes all appended records durable.
     ///
     /// # Errors
     ///
@@ -216,17 +217,17 @@ impl UndoFiles {
         UndoFiles { files: OpenFiles::new(host.disk, names, keys), spill: host.spill }
     }
 
-    /// The same files for who reads now and then: each read sees whether a file is still the one of its name.
+    /// The same files for occasional reads: each read checks that the open file is still the one of that name.
     #[must_use]
     pub fn seeing_names(&self) -> UndoFiles {
         UndoFiles { files: self.files.seeing_names(), spill: self.spill.clone() }
     }
 
-    /// Reads the payload at `at` and checks it. `prev` is the hash of the parent of the block that it belongs to.
+    /// Reads the payload at `at` and verifies its checksum. `prev` is the hash of the block's parent.
     ///
     /// # Errors
     ///
-    /// A missing file, a cut, a wrong checksum; what the system says.
+    /// A missing file, a truncated record, a wrong checksum; an I/O error.
     pub fn read(&self, at: FilePos, prev: &BlockHash) -> Result<Spill> {
         let file = self.files.open(at.file)?;
         let offset = u64::from(at.offset);
@@ -250,7 +251,7 @@ impl UndoFiles {
         self.read_without_header(&file, at, left, prev)
     }
 
-    /// Core never looks at the header of an undo record: the payload says itself how long it is.
+    /// Core never reads the header of an undo record, because the payload determines its own length.
     fn read_without_header(&self, file: &RecordFile, at: FilePos, left: u64, prev: &BlockHash) -> Result<Spill> {
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(PAYLOAD_BYTES_MAX + CHECKSUM_BYTES);
         let mut wanted = FIRST_READ_BYTES.min(most);
@@ -273,7 +274,7 @@ impl UndoFiles {
         }
     }
 
-    /// Cuts the checksum off, and says whether it fits.
+    /// Removes the checksum, and returns whether it is correct.
     fn is_sound(&self, payload: &mut Spill, prev: &BlockHash) -> bool {
         let (bytes, there) = payload.split_at(payload.len() - CHECKSUM_BYTES);
         let is_sound = is_of(prev, bytes, there);
@@ -302,13 +303,13 @@ impl UndoFiles {
         self.files.keys.magic
     }
 
-    /// Forgets open files: those of removed or replaced files must be opened again.
+    /// Closes open files: needed after files were removed or replaced.
     pub fn forget_open_files(&self) {
         self.files.forget();
     }
 }
 
-/// Bytes of the payload at the start of `bytes`; `None` where they are malformed.
+/// Length of the payload at the start of `bytes`; `None` if it is malformed.
 fn payload_bytes(bytes: &[u8]) -> Option<usize> {
     let mut reader = UndoReader::new(bytes);
     for _ in 0..reader.count().ok()? {

@@ -1,14 +1,13 @@
-//! `xor.dat`: the 8-byte key with which every byte of every block and undo file is obfuscated.
+//! `xor.dat`: the 8-byte key that obfuscates every byte of every block and undo file.
 //!
 //! ```text
 //! xor.dat   key [u8; 8], no length before it; the byte at offset p of a file is XORed with key[p % 8]
 //! ```
 //!
-//! Core's rule: a stored key counts. Where it is missing, a random one is made only in a blocks directory that holds
-//! nothing but hidden files; beside anything else a zero key is written, because what lies there is taken to be plain.
-//! ffwd looks at the block files before it writes that zero key: obfuscated files give their key away (`work_out`).
-//! Absent on purpose: changing a key.
-//! Source: facts of Bitcoin Core b88bffe, `InitBlocksdirXorKey` in node/blockstorage.cpp.
+//! Core's rule: a stored key counts. If it is missing, Core makes a random key only if the blocks directory contains no
+//! files except hidden ones. Otherwise it writes a zero key, because the existing files are taken to be plain. Before
+//! ffwd writes that zero key it reads the block files: the key of obfuscated files can be computed (`work_out`). Absent
+//! on purpose: changing a key. Source: facts of Bitcoin Core b88bffe, `InitBlocksdirXorKey` in node/blockstorage.cpp.
 
 mod work_out;
 
@@ -25,7 +24,7 @@ use work_out::Content;
 pub use crate::record::{Key, NO_KEY};
 
 const NAME: &str = "xor.dat";
-/// Block files that are looked at for a lost key. The first one of a sound directory gives it away.
+/// Block files that are tried for a lost key. The first one of an undamaged directory is enough.
 const FILES_TRIED_MAX: usize = 32;
 
 /// The key of a blocks directory.
@@ -33,29 +32,29 @@ const FILES_TRIED_MAX: usize = 32;
 pub struct BlocksKey {
     /// The key.
     pub key: Key,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
 }
 
-/// Where a key comes from.
+/// The origin of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// xor.dat has it.
+    /// Read from xor.dat.
     Stored,
-    /// There is no xor.dat, and no block file: a new directory, or one whose files were all removed.
+    /// No xor.dat and no block file: a new directory, or one whose files were all removed.
     New,
-    /// There is no xor.dat, and the block files are plain.
+    /// No xor.dat, and the block files are plain.
     Plain,
-    /// There is no xor.dat. The key was computed from the first record of this block file.
+    /// No xor.dat. The key was computed from the first record of this block file.
     WorkedOut(PathBuf),
 }
 
-/// The key of `blocks_dir`, stored where xor.dat is missing. `-blocksxor=0` is `xor_wanted == false`.
+/// The key of `blocks_dir`; it is stored if xor.dat is missing. `-blocksxor=0` is `xor_wanted == false`.
 ///
 /// # Errors
 ///
-/// A key cut short; a lost key that the block files do not give away; a key other than zero where -blocksxor=0 is given
-/// (Core's words); what the system says.
+/// A truncated key; a lost key that cannot be computed from the block files; a key other than zero with -blocksxor=0
+/// (Core's words); an I/O error.
 pub fn open_key(disk: &dyn Disk, blocks_dir: &Path, network: &Network, xor_wanted: bool) -> Result<BlocksKey> {
     let path = blocks_dir.join(NAME);
     let mut found = find_key(disk, blocks_dir, network)?;
@@ -75,18 +74,18 @@ pub fn open_key(disk: &dyn Disk, blocks_dir: &Path, network: &Network, xor_wante
     if found.origin != Origin::Stored {
         // Hidden, so that after a crash the directory is still one that Core has never used.
         write_whole(disk, &path, &blocks_dir.join(".xor.dat.new"), &found.key)?;
-        // Once it is there it is never written again.
+        // Once it exists it is never rewritten.
         disk.sync_dir_once(blocks_dir)?;
     }
     Ok(found)
 }
 
-/// The key with which the files in `blocks_dir` are to be read: as stored, else as the block files give it away; zeros
-/// where they are plain, or where there are none. Writes nothing.
+/// The key for reading the files in `blocks_dir`: as stored, otherwise computed from the block files; zeros if they are
+/// plain, or there are no block files. Writes nothing.
 ///
 /// # Errors
 ///
-/// As [`open_key`], but for -blocksxor.
+/// As [`open_key`], except for -blocksxor.
 pub fn find_key(disk: &dyn Disk, blocks_dir: &Path, network: &Network) -> Result<BlocksKey> {
     if let Some(key) = read_key(disk, blocks_dir)? {
         return Ok(BlocksKey { key, origin: Origin::Stored });
@@ -118,7 +117,7 @@ pub fn find_key(disk: &dyn Disk, blocks_dir: &Path, network: &Network) -> Result
     }
 }
 
-/// Why no key makes a block file of these first bytes readable.
+/// The fault of a block file whose first bytes no key makes readable.
 fn unreadable(path: &Path, magic: [u8; 4], first: [u8; 4]) -> Fault {
     let wanted = format!("a record with magic {magic:02x?}, or one whose obfuscation key shows");
     match layout::network_of_magic(first) {
@@ -135,8 +134,8 @@ fn unreadable(path: &Path, magic: [u8; 4], first: [u8; 4]) -> Fault {
     }
 }
 
-/// The key of one block file of another node, wherever it lies: that of the xor.dat beside it where it fits, else the one
-/// that the file gives away, else none.
+/// The key of one block file of another node, in any directory: that of xor.dat in the same directory if it fits,
+/// otherwise computed from the file, otherwise no key.
 ///
 /// # Errors
 ///
@@ -147,10 +146,10 @@ pub fn key_of_foreign(disk: &dyn Disk, file: &Path, network: &Network) -> Result
     Ok(key_of_start(disk, file, &start, open.len()?, network))
 }
 
-/// The same of a stream that `path` names, unpacked as far as it was packed. `start` holds its first bytes: all of it, or more
-/// than a record. `bytes` is the length of the stream; [`u64::MAX`] where it is not known.
+/// [`key_of_foreign`] for a stream that is named `path` and already unpacked. `start` holds its first bytes: the whole
+/// stream, or more than a record. `bytes` is the length of the stream, or [`u64::MAX`] if it is unknown.
 pub fn key_of_start(disk: &dyn Disk, path: &Path, start: &[u8], bytes: u64, network: &Network) -> Key {
-    // A key cut short says nothing, and so does one that belongs to other files.
+    // A truncated key is useless, as is one that belongs to other files.
     let stored = path.parent().map(|dir| read_key(disk, dir)).and_then(|read| read.ok().flatten());
     let magic = network.magic;
     let fits = |key: &Key| start.len() >= magic.len() && start.iter().zip(key).zip(magic).all(|((b, k), m)| b ^ k == m);
@@ -166,35 +165,35 @@ pub fn key_of_start(disk: &dyn Disk, path: &Path, start: &[u8], bytes: u64, netw
     }
 }
 
-/// The keys of the files of one directory: its own, and none for a file that begins with the plain magic.
+/// The keys of the files of one directory: the directory's key, or no key for a file that begins with the plain magic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FileKeys {
-    /// That of the directory.
+    /// The directory's obfuscation.
     pub(crate) obfuscation: Obfuscation,
     /// The four bytes before every record.
     pub(crate) magic: [u8; 4],
 }
 
 impl FileKeys {
-    /// Of files that are never obfuscated.
+    /// For files that are never obfuscated.
     pub(crate) const NONE: FileKeys = FileKeys::new(NO_KEY, [0; 4], Kernels::AUTO);
 
     pub(crate) const fn new(key: Key, magic: [u8; 4], kernels: Kernels) -> FileKeys {
         FileKeys { obfuscation: Obfuscation { key, kernels }, magic }
     }
 
-    /// The same with another key.
+    /// The keys with another key for the directory.
     pub(crate) fn with(self, key: Key) -> FileKeys {
         FileKeys { obfuscation: Obfuscation { key, ..self.obfuscation }, ..self }
     }
 
-    /// That of one file.
+    /// The obfuscation of one file.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn of(&self, file: &dyn DiskFile) -> Result<Obfuscation> {
-        // Under such a key a plain magic and an obfuscated one are the same bytes.
+        // With such a key, a plain magic and an obfuscated one are the same bytes.
         if self.obfuscation.key[..self.magic.len()] == [0; 4] {
             return Ok(self.obfuscation);
         }
@@ -204,11 +203,11 @@ impl FileKeys {
     }
 }
 
-/// The key of `blocks_dir` as it is stored; `None` where there is no xor.dat. Writes nothing.
+/// The stored key of `blocks_dir`; `None` if there is no xor.dat. Writes nothing.
 ///
 /// # Errors
 ///
-/// A key cut short, or what the system says.
+/// A truncated key, or an I/O error.
 pub fn read_key(disk: &dyn Disk, blocks_dir: &Path) -> Result<Option<Key>> {
     let path = blocks_dir.join(NAME);
     let file = match disk.open(&path) {
@@ -226,7 +225,7 @@ pub fn read_key(disk: &dyn Disk, blocks_dir: &Path) -> Result<Option<Key>> {
     }
 }
 
-/// Nothing but regular files whose names start with a dot.
+/// Whether the directory contains only regular files whose names begin with a dot.
 fn is_first_run(disk: &dyn Disk, blocks_dir: &Path) -> Result<bool> {
     let entries = disk.list(blocks_dir)?;
     Ok(entries.iter().all(|entry| !entry.is_dir && entry.name.as_encoded_bytes().starts_with(b".")))

@@ -85,7 +85,7 @@ mod system {
         ///
         /// # Errors
         ///
-        /// What the system says.
+        /// An I/O error.
         pub fn submit(&mut self) -> io::Result<()> {
             self.wait(0)
         }
@@ -94,7 +94,7 @@ mod system {
         ///
         /// # Errors
         ///
-        /// What the system says.
+        /// An I/O error.
         ///
         /// # Panics
         ///

@@ -1,8 +1,9 @@
-//! Reads many blocks in the order in which they are wanted, in as few and large reads as their places allow.
+//! Reads many blocks in the requested order, in as few and as large reads as their places allow.
 //!
-//! As many of the wanted blocks as fit one buffer make a piece. Inside it the blocks are sorted by place, neighbours
-//! are read in one go, and the obfuscation is undone on the buffer; the blocks come out in the order asked for. Block
-//! files hold blocks in the order of arrival, which in a download is the order of the chain but for a thousand or so.
+//! A piece is the longest prefix of the requested blocks that fits one buffer. Within a piece the blocks are sorted by
+//! place, neighbours are read in one go, and the obfuscation is undone in the buffer. The blocks are returned in the
+//! requested order. Block files hold blocks in order of arrival, which in a download deviates from chain order by about
+//! a thousand blocks.
 
 use super::pool::{Piece, Pool};
 use super::{BlockAt, BlockBytes, BlockFiles, RECORD_HEADER_BYTES};
@@ -12,29 +13,29 @@ use kernels::ideas::Idea;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes between two blocks that are rather read than skipped.
+/// Gaps of up to this many bytes between two blocks are read, not skipped.
 const GAP_BYTES_MAX: u64 = 64 * 1024;
 
-/// Bytes of a read where bulk reads are left out, those of stdio's buffer.
+/// Bytes of a read while bulk reads are disabled: stdio's buffer size.
 #[cfg(feature = "ablation")]
 const STDIO_BYTES: usize = 4096;
 
-/// Reads blocks in large pieces. Meant for a thread of its own that sleeps in the disk.
+/// Reads blocks in large pieces, on its own thread, which waits for the disk.
 #[derive(Debug)]
 pub struct BulkReader {
     files: Arc<BlockFiles>,
     pool: Arc<Pool>,
-    /// What was read is dropped from the page cache.
+    /// Blocks are dropped from the page cache after reading.
     drops_behind: bool,
 }
 
-/// Neighbours: one read.
+/// Neighbouring blocks that one read covers.
 struct Run {
     file: u32,
-    /// Where the read starts in the file: at the first record's header.
+    /// Offset of the read in the file: the header of the first record.
     start: u64,
     end: u64,
-    /// Where it goes in the buffer.
+    /// Offset in the buffer.
     buffer_offset: usize,
 }
 
@@ -45,23 +46,23 @@ impl Run {
 }
 
 impl BulkReader {
-    /// A reader of `files` into buffers of `pool`.
+    /// A reader of `files` into buffers from `pool`.
     pub fn new(files: Arc<BlockFiles>, pool: Arc<Pool>) -> BulkReader {
         BulkReader { files, pool, drops_behind: false }
     }
 
-    /// From now on what was read is dropped from the page cache, or not: blocks that are read once leave it to tables of
-    /// coins, where memory does not hold both.
+    /// Sets whether blocks are dropped from the page cache after reading. Blocks that are read only once then leave it
+    /// to the coins' tables, if memory does not hold both.
     pub fn drop_behind(&mut self, drops: bool) {
         self.drops_behind = drops;
     }
 
-    /// Reads the first blocks of `wanted`, as many as fit one buffer and at least one (none only of an empty list);
-    /// answers come in the order of `wanted`. Waits for a buffer; `None` once the pool is closed, or when `is_wanted`,
-    /// asked meanwhile, says no. How long it waited is added to `waited`.
+    /// Reads the first blocks of `wanted`, as many as fit one buffer and at least one (an empty list gives an empty
+    /// result); results are in the order of `wanted`. Waits for a buffer. Returns `None` once the pool is closed, or
+    /// when `is_wanted`, called while it waits, returns false. The waiting time is added to `waited`.
     ///
-    /// A block is as long as `wanted` says, and its record must say so too. Whatever fails costs only the blocks that
-    /// it touches: a read that fails is made again block by block.
+    /// Each block must have the size given in `wanted`, and its record must agree. A failure affects only the blocks
+    /// concerned: a failed read is repeated block by block.
     pub fn read(
         &self,
         wanted: &[BlockAt],
@@ -72,7 +73,7 @@ impl BulkReader {
         let wanted = &wanted[..count];
         let bytes = runs.last().map_or(0, |run| run.buffer_offset + run.bytes());
         let mut piece = if bytes > self.pool.buffer_bytes() {
-            // A single block beyond all bounds of consensus: its own memory, no larger than its file.
+            // A single block larger than a buffer gets its own memory, no larger than its file.
             match self.read_alone(&wanted[0]) {
                 Ok(block) => return Some(vec![Ok(block)]),
                 Err(why) => return Some(vec![Err(why)]),
@@ -110,7 +111,7 @@ impl BulkReader {
         Ok(())
     }
 
-    /// The block whose record starts at `at` of the buffer.
+    /// The block whose record starts at offset `at` of the buffer.
     fn hand_out(&self, block: &BlockAt, piece: &Arc<Piece>, at: usize) -> Result<BlockBytes> {
         let header = *piece.bytes()[at..].first_chunk().expect("the record was read");
         self.files.check_record_header(block.file, block.offset, header, Some(block.size))?;
@@ -118,7 +119,7 @@ impl BulkReader {
         Ok(BlockBytes::new(piece, start, start + block.size as usize))
     }
 
-    /// One block by itself, in memory of its own.
+    /// Reads one block separately, into its own memory.
     fn read_alone(&self, block: &BlockAt) -> Result<BlockBytes> {
         let file = self.files.file(block.file)?;
         let size = self.files.record_size(block.file, &file, block.offset)?;
@@ -138,7 +139,7 @@ impl BulkReader {
     }
 }
 
-/// How many blocks to read, the reads, and for each block its read and the place of its record in the buffer.
+/// The number of blocks to read, the reads, and for each block its read and the place of its record in the buffer.
 fn plan(wanted: &[BlockAt], buffer_bytes: usize) -> (usize, Vec<Run>, Vec<(usize, usize)>) {
     let record = |block: &BlockAt| block.size as usize + RECORD_HEADER_BYTES as usize;
     let mut count = 0;
@@ -147,7 +148,7 @@ fn plan(wanted: &[BlockAt], buffer_bytes: usize) -> (usize, Vec<Run>, Vec<(usize
         bytes += record(&wanted[count]);
         count += 1;
     }
-    // What the gaps may take: the room that the blocks leave.
+    // The gaps may use the room that the blocks leave.
     let mut spare = (buffer_bytes.saturating_sub(bytes)) as u64;
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_unstable_by_key(|&i| wanted[i]);

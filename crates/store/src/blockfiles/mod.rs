@@ -5,11 +5,11 @@
 //! tail     zeros, reserved ahead and not obfuscated
 //! ```
 //!
-//! Every byte but the tail is XORed with the data directory's key by its offset in the file. The same records without
-//! obfuscation make up foreign files (bootstrap.dat), of any name and size.
+//! Every byte except the tail is XORed with the data directory's key by its offset in the file. Foreign files
+//! (bootstrap.dat) hold the same records without obfuscation, and have any name and size.
 //!
-//! [`scan`] finds the records, [`bulk`] reads many of them in large pieces, [`mod@write`] appends.
-//! Absent on purpose: heights, and whether a block is good. Records that are there are never changed.
+//! [`scan`] finds the records, [`bulk`] reads many of them in large pieces, [`mod@write`] appends. Existing records are
+//! never changed. Absent on purpose: heights, and whether a block is valid.
 
 pub mod bulk;
 mod pool;
@@ -34,24 +34,24 @@ pub use pool::{BlockBytes, GiveBack, Pool};
 pub use scan::{FileScan, FoundBlock, Note, Reason};
 pub use write::{BlockWriter, Flush, Limits};
 
-/// The greatest size that a reader takes, as Core's: `MAX_SIZE`.
+/// The largest block that a reader accepts, as in Core: `MAX_SIZE`.
 pub const READ_SIZE_MAX: u32 = 0x0200_0000;
-/// A block alone is read in pieces of this size, whose obfuscation is undone while they lie in the processor's own cache.
+/// A single block is read in pieces of this size, so that its obfuscation is undone in the processor's cache.
 const PIECE_BYTES: usize = 128 * 1024;
 
-/// Where a block lies, and how long it is.
+/// Place and size of a block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BlockAt {
     /// Number of the file; for foreign files, the index in their list.
     pub file: u32,
     /// Offset of the block's first byte; its record starts [`RECORD_HEADER_BYTES`] before.
     pub offset: u64,
-    /// Its bytes, as its record says.
+    /// Size in bytes, from its record.
     pub size: u32,
 }
 
 impl BlockAt {
-    /// As a place that the block index can hold; `None` beyond 4 GiB.
+    /// The place as stored in the block index; `None` above 4 GiB.
     pub fn file_pos(&self) -> Option<FilePos> {
         Some(FilePos { file: self.file, offset: u32::try_from(self.offset).ok()? })
     }
@@ -63,12 +63,12 @@ pub struct BlockFiles {
     files: OpenFiles,
 }
 
-/// The block files that are there.
+/// Numbers of the existing block files.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Numbers {
-    /// Their numbers, ascending.
+    /// The numbers, ascending.
     pub there: Vec<u32>,
-    /// Runs of numbers that are missing below the last one, first and last of each. Core's reindex stops at the first.
+    /// Gaps: missing numbers below the last one, as ranges (first, last). Core's reindex stops at the first gap.
     pub missing: Vec<(u32, u32)>,
 }
 
@@ -80,20 +80,21 @@ impl BlockFiles {
         BlockFiles { files: OpenFiles::new(host.disk, names, FileKeys::new(key, network.magic, host.kernels)) }
     }
 
-    /// The same files for who reads now and then: each read sees whether a file is still the one of its name.
+    /// The same files for occasional reads: each read checks that the open file is still the one of that name.
     #[must_use]
     pub fn seeing_names(&self) -> BlockFiles {
         BlockFiles { files: self.files.seeing_names() }
     }
 
-    /// Files of any name, each obfuscated with the key beside it, or plain; file number `i` is the one at `i`.
+    /// Files of any name, each obfuscated with its key, or plain if the key is zero; file number `i` is the one at
+    /// index `i`.
     pub fn foreign(host: impl Into<Host>, files: Vec<(PathBuf, Key)>, network: &Network) -> BlockFiles {
         let host = host.into();
         let keys = FileKeys::new(NO_KEY, network.magic, host.kernels);
         BlockFiles { files: OpenFiles::new(host.disk, FileNames::Foreign(files), keys) }
     }
 
-    /// One file, number 0: plain bytes of a stream that `path` names.
+    /// A single file, number 0: plain bytes of a stream that is named `path`.
     pub fn piece(disk: Arc<dyn Disk>, path: PathBuf, bytes: Vec<u8>, network: &Network) -> BlockFiles {
         let names = FileNames::Piece(Arc::new(Piece { path, bytes }));
         BlockFiles { files: OpenFiles::new(disk, names, FileKeys::new(NO_KEY, network.magic, Kernels::AUTO)) }
@@ -108,7 +109,7 @@ impl BlockFiles {
         self.files.path(file)
     }
 
-    /// The obfuscation key of the directory; a file that begins with the plain magic has none.
+    /// The directory's obfuscation key; a file that begins with the plain magic is read without it.
     pub fn key(&self) -> Key {
         self.files.keys.obfuscation.key
     }
@@ -118,7 +119,7 @@ impl BlockFiles {
         self.files.keys.magic
     }
 
-    /// Which files are there.
+    /// The numbers of the existing files.
     ///
     /// # Errors
     ///
@@ -155,7 +156,7 @@ impl BlockFiles {
     ///
     /// # Errors
     ///
-    /// A missing file, or what the system says.
+    /// A missing file, or an I/O error.
     pub fn file_bytes(&self, file: u32) -> Result<u64> {
         self.file(file)?.len()
     }
@@ -164,16 +165,16 @@ impl BlockFiles {
         self.files.open(number)
     }
 
-    /// Forgets open files: those of removed or replaced files must be opened again.
+    /// Closes open files: needed after files were removed or replaced.
     pub fn forget_open_files(&self) {
         self.files.forget();
     }
 
-    /// Reads one block by its place alone, as Core does: the record's magic must be there, and its size be possible.
+    /// Reads one block given only its place, as Core does: the record must have the magic and a possible size.
     ///
     /// # Errors
     ///
-    /// A missing file, a place that has no record, a cut; what the system says.
+    /// A missing file, a place without a record, a truncated block; an I/O error.
     ///
     /// Source: facts of Bitcoin Core b88bffe, `BlockManager::ReadRawBlock`.
     pub fn read_block(&self, at: FilePos) -> Result<Vec<u8>> {
@@ -189,12 +190,12 @@ impl BlockFiles {
         Ok(block)
     }
 
-    /// Reads the start of a block into `out`, which has room for all of it or less: as [`BlockFiles::read_block`], for who
-    /// knows the size and has the memory.
+    /// Reads the start of a block into `out`, up to the whole block: [`BlockFiles::read_block`] for callers that know
+    /// the size and have a buffer.
     ///
     /// # Errors
     ///
-    /// As there; a record that is smaller.
+    /// As [`BlockFiles::read_block`]; also a record that is smaller.
     pub fn read_block_into(&self, at: FilePos, out: &mut [u8]) -> Result<()> {
         let file = self.file(at.file)?;
         let offset = u64::from(at.offset);
@@ -214,7 +215,7 @@ impl BlockFiles {
         Ok(())
     }
 
-    /// Reads `bytes` of a block from `from` on, and nothing else of it; `None` where the block has no such part.
+    /// Reads only `bytes` of a block, from `from` on; `None` if the block has no such part.
     ///
     /// # Errors
     ///
@@ -238,11 +239,11 @@ impl BlockFiles {
         Ok(Some(part))
     }
 
-    /// Bytes of a file as they are, obfuscation undone.
+    /// Bytes of a file, with the obfuscation undone.
     ///
     /// # Errors
     ///
-    /// A missing file, one that ends earlier; what the system says.
+    /// A missing file, or one that ends earlier; an I/O error.
     pub fn read_range(&self, file: u32, offset: u64, bytes: u64) -> Result<Vec<u8>> {
         let file = self.file(file)?;
         let have = file.len()?.saturating_sub(offset);
@@ -251,7 +252,7 @@ impl BlockFiles {
         Ok(range)
     }
 
-    /// Size of the block at `offset` as the header of its record says.
+    /// Size of the block at `offset`, from the header of its record.
     fn record_size(&self, number: u32, file: &RecordFile, offset: u64) -> Result<u32> {
         let Some(start) = offset.checked_sub(u64::from(RECORD_HEADER_BYTES)) else {
             return Err(self.not_a_block(
@@ -269,7 +270,7 @@ impl BlockFiles {
         self.check_record_header(number, offset, header, None)
     }
 
-    /// Looks at the 8 bytes before a block; says its size.
+    /// Checks the 8 bytes before a block; returns the block's size.
     fn check_record_header(&self, file: u32, offset: u64, header: [u8; 8], size: Option<u32>) -> Result<u32> {
         let [m0, m1, m2, m3, s0, s1, s2, s3] = header;
         let magic = [m0, m1, m2, m3];

@@ -1,4 +1,4 @@
-//! Large buffers that are used again and again, and blocks that share them.
+//! A pool of large reusable buffers, and blocks that share them.
 
 use kernels::Kernels;
 use std::fmt;
@@ -7,12 +7,12 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use sys::memory::Buffer;
 
-/// How often a thread that waits for a buffer checks whether it is still wanted.
+/// Interval at which a thread that waits for a buffer calls `is_wanted`.
 const ASK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A fixed number of buffers of one size. Their pages are faulted in once and stay.
 ///
-/// A thread that asks when all are out waits until one comes back, so that what is read ahead stays within
+/// If all buffers are in use, a thread waits until one is returned. So read-ahead stays within
 /// `buffer_bytes * count_max`.
 pub struct Pool {
     buffer_bytes: usize,
@@ -29,8 +29,8 @@ struct PoolState {
 }
 
 impl Pool {
-    /// At most `count_max` buffers (at least one) of `buffer_bytes` each, made as they are wanted. `kernels` says of which
-    /// pages they are.
+    /// At most `count_max` buffers (at least one) of `buffer_bytes` each, allocated on demand. `kernels` decides the
+    /// page size.
     pub fn new(buffer_bytes: usize, count_max: usize, kernels: Kernels) -> Arc<Pool> {
         let state = PoolState { idle: Vec::new(), made: 0, is_closed: false };
         Arc::new(Pool {
@@ -47,7 +47,7 @@ impl Pool {
         self.buffer_bytes
     }
 
-    /// What a job that reads into the buffers uses.
+    /// The kernels for jobs that read into the buffers.
     #[cfg(feature = "ablation")]
     pub(super) fn kernels(&self) -> Kernels {
         self.kernels
@@ -58,14 +58,14 @@ impl Pool {
         self.lock().made * self.buffer_bytes
     }
 
-    /// Wakes all who wait for a buffer, and gives none any more.
+    /// Wakes all threads that wait for a buffer; later calls get no buffer.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.came_back.notify_all();
     }
 
-    /// A buffer with any contents; waits until there is one. `None` once the pool is closed, or when `is_wanted` says no,
-    /// which is asked while it waits.
+    /// A buffer with arbitrary contents; waits until one is free. Returns `None` once the pool is closed, or when
+    /// `is_wanted`, called while it waits, returns false.
     pub(super) fn take(self: &Arc<Pool>, is_wanted: &dyn Fn() -> bool) -> Option<Piece> {
         let mut state = self.lock();
         loop {
@@ -87,7 +87,7 @@ impl Pool {
                 return None;
             }
             state = self.lock();
-            // One may have come back in between; who asks for it is another thread, so nothing wakes this one for certain.
+            // A buffer may have been returned in between. Another thread requested it, so this one may not be woken.
             if state.idle.is_empty() && !state.is_closed {
                 state = self.came_back.wait_timeout(state, ASK_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
             }
@@ -105,20 +105,20 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// One buffer while it is out.
+/// A buffer in use.
 pub(super) struct Piece {
     memory: Memory,
 }
 
 enum Memory {
-    /// Goes back to its pool at the end; `None` only then.
+    /// Returned to its pool on drop; `None` only then.
     Pooled(Option<Buffer>, Arc<Pool>),
     Owned(Vec<u8>),
-    /// Is given back at the end; `None` only then.
+    /// Returned to its lender on drop; `None` only then.
     Lent(Option<Vec<u8>>, GiveBack),
 }
 
-/// Takes a vector back that was lent.
+/// Called to return a lent vector.
 pub type GiveBack = Arc<dyn Fn(Vec<u8>) + Send + Sync>;
 
 impl Piece {
@@ -158,7 +158,7 @@ impl Drop for Piece {
 
 /// One block's bytes, in a buffer that it may share with its neighbours. Cheap to clone.
 ///
-/// As long as any of them is held, the whole buffer is.
+/// The whole buffer stays in use as long as any clone exists.
 #[derive(Clone)]
 pub struct BlockBytes {
     piece: Arc<Piece>,
@@ -172,17 +172,17 @@ impl BlockBytes {
         BlockBytes { piece: piece.clone(), start, end }
     }
 
-    /// `bytes[start..]`, in a vector that goes `back` with the last who holds it.
+    /// `bytes[start..]`, in a vector that is passed to `back` when the last clone is dropped.
     ///
     /// # Panics
     ///
-    /// If `start` lies behind the end.
+    /// If `start` is past the end.
     pub fn lent(bytes: Vec<u8>, start: usize, back: GiveBack) -> BlockBytes {
         let end = bytes.len();
         BlockBytes::new(&Arc::new(Piece { memory: Memory::Lent(Some(bytes), back) }), start, end)
     }
 
-    /// The same bytes in memory of their own, so that the shared buffer can be reused.
+    /// A copy in separate memory, so that the shared buffer can be reused.
     pub fn detached(&self) -> BlockBytes {
         BlockBytes::from(self.to_vec())
     }

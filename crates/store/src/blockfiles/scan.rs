@@ -1,12 +1,12 @@
-//! Finds the blocks of a file: hops from record to record, and searches where no record follows.
+//! Finds the blocks of a file: hops from record to record, and searches for the next magic if no record follows.
 //!
-//! A record counts when its header meets its own nBits and the next record follows right behind it (its magic, the end
-//! of the file, or the zeros of a reserved tail). Otherwise its body must parse within its size. A record that was
-//! reached by a search and not by a hop must parse in any case. What does not count, and what counts only because it
-//! parses, is searched again from the byte behind its magic: a torn or false record costs only itself, where Core loses
-//! the good blocks inside its size.
+//! A record is accepted if its header meets its own nBits and a valid end follows (the magic of the next record, the
+//! end of the file, or the zeros of a reserved tail). Otherwise its body must parse within its size. A record reached
+//! by a search, not by a hop, must always parse. After a rejected record, and after one accepted only because it
+//! parses, the search starts at the byte after its magic. So a torn or false record costs only itself, whereas Core
+//! loses the good blocks inside its size.
 //!
-//! While hopping only headers are read. Absent on purpose: parents, heights, duplicates, merkle roots.
+//! While hopping, only headers are read. Absent on purpose: parents, heights, duplicates, merkle roots.
 
 use super::view::View;
 use super::{BlockAt, BlockFiles, RECORD_HEADER_BYTES, SCAN_SIZE_MAX, SCAN_SIZE_MIN};
@@ -23,39 +23,39 @@ use std::path::PathBuf;
 
 /// Bytes of a record up to the end of its block's header.
 const HEAD_BYTES: usize = RECORD_HEADER_BYTES as usize + HEADER_BYTES;
-/// Blocks below this many bytes are read through while hopping, larger ones are hopped over.
+/// Blocks below this size are read while hopping; larger ones are skipped.
 const SMALL_BLOCK_BYTES: u32 = 64 * 1024;
-/// What is read at once while hopping over small blocks.
+/// Size of a read while hopping over small blocks.
 const SMALL_READ_BYTES: usize = 256 * 1024;
-/// What is read at once while searching: twice the largest record, so that bodies are not read again and again.
+/// Size of a read while searching: twice the largest record, so that bodies are not read repeatedly.
 const SEARCH_READ_BYTES: usize = 2 * (SCAN_SIZE_MAX as usize + HEAD_BYTES);
-/// Zeros in a row from which on they are the tail of a file; blocks may hold a few.
+/// A run of at least this many zeros is the tail of a file; blocks may contain shorter runs.
 const TAIL_BYTES: usize = 4096;
-/// What is looked through at once while searching.
+/// Size of a search step.
 const SEARCH_STEP_BYTES: usize = 1024 * 1024;
 
-/// A record that counts as a block.
+/// A record that is accepted as a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FoundBlock {
-    /// Where it lies.
+    /// Its place.
     pub location: BlockAt,
     /// Its header, which meets its own nBits.
     pub header: Header,
     /// The header's hash.
     pub hash: BlockHash,
-    /// Its body parsed within its size; without that, only its neighbours say that it is whole.
+    /// Its body was parsed within its size; otherwise only the following record shows that it is whole.
     pub is_parsed: bool,
 }
 
-/// What one file holds.
+/// The result of scanning one file.
 #[derive(Debug, Default)]
 pub struct FileScan {
     /// The blocks, in order of their places.
     pub blocks: Vec<FoundBlock>,
-    /// What lies between them and does not deserialize as a block: a note for each gap, and in it one for each run of records
-    /// of another chain.
+    /// The bytes between them that do not deserialize as a block: one note for each gap, plus one for each run of
+    /// records of another chain in it.
     pub notes: Vec<Note>,
-    /// Where the last of them ends.
+    /// The end of the last block.
     pub end: FileEnd,
 }
 
@@ -66,26 +66,26 @@ pub struct Note {
     pub path: PathBuf,
     /// Number of the file.
     pub file: u32,
-    /// The bytes, from the first one that belongs to no block.
+    /// The range, from the first byte that belongs to no block.
     pub bytes: Range<u64>,
-    /// Why there is no record at the first of them.
+    /// The reason at the first of them.
     pub reason: Reason,
-    /// False or torn records among them.
+    /// The number of false or torn records in the range.
     pub records: u32,
 }
 
 /// Why no block was found at a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// Other bytes than the magic: garbage, another network's file, or another obfuscation key.
+    /// Bytes other than the magic: garbage, another network's file, or another obfuscation key.
     Magic([u8; 4]),
-    /// A size that no block has.
+    /// A size outside the limits for blocks.
     Size(u32),
-    /// The record goes beyond the end of the file.
+    /// The record extends past the end of the file.
     Cut {
-        /// Bytes that its size asks for.
+        /// The record's size in bytes.
         want: u64,
-        /// Bytes that are there.
+        /// The available bytes.
         have: u64,
     },
     /// A header that does not meet its own nBits.
@@ -126,11 +126,11 @@ impl fmt::Display for Note {
     }
 }
 
-/// What is at a place.
+/// The result of reading a record's head.
 enum Head {
     /// A record with a possible size and a header that meets its own nBits.
     Record { size: u32, header: Header, hash: BlockHash },
-    /// Nothing.
+    /// No record.
     None(Reason),
 }
 
@@ -139,14 +139,14 @@ impl BlockFiles {
     ///
     /// # Errors
     ///
-    /// A missing or unreadable file. Whatever the bytes are is no error.
+    /// A missing or unreadable file. No content of a file is an error.
     pub fn scan(&self, file: u32) -> Result<FileScan> {
         let end = self.file_bytes(file)?;
         self.scan_range(file, 0..end, true)
     }
 
-    /// Finds the blocks that lie whole in some parts of a file, which are in the order of the file: what lies between them
-    /// is known, and is not read. [`FileScan::end`] is that of the last part.
+    /// Finds the blocks that are wholly within the given parts of a file, which are in file order. The bytes between
+    /// the parts are known and not read. [`FileScan::end`] is that of the last part.
     ///
     /// # Errors
     ///
@@ -162,15 +162,15 @@ impl BlockFiles {
         Ok(all)
     }
 
-    /// Finds the blocks inside a record that proved to be none (its body does not match its header): a torn record may
-    /// have been taken for a whole one that reaches into its neighbours.
+    /// Finds the blocks inside a false record, whose body does not match its header: a torn record may have been
+    /// accepted as a whole one that extends into its neighbours.
     ///
     /// # Errors
     ///
     /// As [`BlockFiles::scan`].
     pub fn scan_inside(&self, bad: BlockAt) -> Result<FileScan> {
         let end = self.file_bytes(bad.file)?;
-        // The record that starts last inside may end outside, and so may the one that it was a part of.
+        // The last record that starts inside may end outside, and so may the one that contained it.
         let end = end.min(bad.offset.saturating_add(u64::from(bad.size) + u64::from(SCAN_SIZE_MAX)));
         let start = bad.offset.saturating_sub(u64::from(RECORD_HEADER_BYTES));
         let mut scan = self.scan_range(bad.file, start..end, false)?;
@@ -178,7 +178,8 @@ impl BlockFiles {
         Ok(scan)
     }
 
-    /// Looks whether a block lies where an index says so: magic, a possible size, a header that meets its own nBits.
+    /// Checks whether there is a block at the place in an index: magic, a possible size, a header that meets its own
+    /// nBits.
     ///
     /// # Errors
     ///
@@ -196,7 +197,8 @@ impl BlockFiles {
         Ok(Some(FoundBlock { location: at, header, hash, is_parsed: false }))
     }
 
-    /// Whether anything was written at `offset` or in the 4,096 bytes behind it: there is more than reserved room.
+    /// Whether anything but zeros was written at `offset` or in the 4,096 bytes after it, so that this is not just
+    /// reserved space.
     ///
     /// # Errors
     ///
@@ -250,12 +252,12 @@ struct Scanner<'a> {
     found: FileScan,
 }
 
-/// The bytes from the last block to where the scan is.
+/// The bytes between the last block and the scan's position.
 struct Gap {
     start: u64,
     reason: Reason,
     records: u32,
-    /// Anything but reserved room.
+    /// Contains anything other than reserved space.
     is_touched: bool,
 }
 
@@ -299,7 +301,7 @@ impl Scanner<'_> {
         let end = self.view.end();
         if let Some(gap) = gap.as_ref().filter(|gap| gap.is_touched) {
             let touched_end = self.touched_end(gap.start)?;
-            // A record's size may reach further than the block in it.
+            // A record's size may extend past the block in it.
             self.found.end.is_closed |= touched_end > self.found.end.written;
             self.found.end.written = self.found.end.written.max(touched_end);
         }
@@ -307,7 +309,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Where the last byte from `from` on that is more than reserved room ends; `from` where there is none.
+    /// The end of the last byte from `from` on that is not reserved space; `from` if there is no such byte.
     fn touched_end(&mut self, from: u64) -> Result<u64> {
         let key = self.view.key();
         let mut at = from;
@@ -321,7 +323,7 @@ impl Scanner<'_> {
         Ok(end)
     }
 
-    /// Where the block ends, and whether it was parsed; or why this is not a block.
+    /// The block's end and whether it was parsed, or the reason why this is not a block.
     fn judge(
         &mut self,
         at: u64,
@@ -347,10 +349,10 @@ impl Scanner<'_> {
         }
     }
 
-    /// Where to go on behind a block that was parsed and that no record follows, and whether that is a hop.
+    /// The place to continue after a parsed block that no record follows, and whether that is a hop.
     ///
-    /// A torn record may parse all the same, with the good records behind it for a script: so they are looked for
-    /// inside it too.
+    /// A torn record may parse nevertheless, with the following good records as part of a script. So the search also
+    /// covers its inside.
     fn behind_parsed(&mut self, at: u64, end: u64) -> Result<(u64, bool)> {
         match self.search(at)?.0 {
             Some(hit) if hit <= end => Ok((hit, hit == end)),
@@ -358,7 +360,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Whether a record ends at `next`: another begins there, or nothing more was written.
+    /// Whether a record ends at `next`: another begins there, or only reserved space follows.
     fn follows(&mut self, next: u64) -> Result<bool> {
         let end = self.view.end();
         if next >= end {
@@ -373,7 +375,7 @@ impl Scanner<'_> {
         Ok(View::is_untouched(key, next, bytes) && View::is_untouched(key, next, self.view.peek(next, TAIL_BYTES)?))
     }
 
-    /// The next magic behind the one at `at`, and whether the bytes up to there are more than reserved room.
+    /// The next magic after the one at `at`, and whether the bytes before it are anything but reserved space.
     fn search(&mut self, at: u64) -> Result<(Option<u64>, bool)> {
         let magic = self.files.magic();
         let finder = Finder::new(&magic);
@@ -389,14 +391,14 @@ impl Scanner<'_> {
             if let Some(hit) = hit {
                 return Ok((Some(from + hit as u64), is_touched));
             }
-            // The first bytes of a magic may end this step.
+            // A magic may begin in the last bytes of this step.
             let last = bytes.len() < SEARCH_STEP_BYTES;
             from += (bytes.len() - if last { 0 } else { magic.len() - 1 }) as u64;
         }
         Ok((None, is_touched))
     }
 
-    /// Writes the note for what lies before `end`, if anything does.
+    /// Writes the note for the bytes before `end`, if there are any.
     fn close(&mut self, gap: Option<Gap>, end: u64) {
         let Some(gap) = gap.filter(|gap| gap.is_touched) else { return };
         self.found.notes.push(Note {

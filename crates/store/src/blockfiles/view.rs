@@ -1,17 +1,17 @@
-//! A moving window over one file of records, obfuscation undone.
+//! A moving window over one file of records, with the obfuscation undone.
 
 use crate::fault::Result;
 use crate::open_files::RecordFile;
 use crate::xor::Key;
 
-/// Bytes of a file as they were before obfuscation, read in pieces as wide as the reader wants them.
+/// Plain bytes of a file, read in pieces of a size that the reader chooses.
 pub(crate) struct View {
     file: RecordFile,
     end: u64,
     buffer: Vec<u8>,
-    /// Where the buffer starts in the file.
+    /// Offset of the buffer in the file.
     start: u64,
-    /// Least number of bytes that a read brings in.
+    /// The minimum size of a read in bytes.
     read_bytes: usize,
 }
 
@@ -21,12 +21,12 @@ impl View {
         View { file, end, buffer: Vec::new(), start: 0, read_bytes: 0 }
     }
 
-    /// Where the view ends; less than first asked for if the file turned out to be shorter.
+    /// The end of the view; less than requested if the file turned out to be shorter.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Says how many bytes a read brings in at least.
+    /// Sets the minimum size of a read in bytes.
     pub(crate) fn set_read_bytes(&mut self, bytes: usize) {
         self.read_bytes = bytes;
     }
@@ -56,7 +56,7 @@ impl View {
         Ok(())
     }
 
-    /// Whether `bytes`, seen at `offset`, are zeros in the file itself: room that was reserved and never written.
+    /// Whether `bytes`, seen at `offset`, are zeros in the file itself: reserved space that was never written.
     pub(crate) fn is_untouched(key: Key, offset: u64, bytes: &[u8]) -> bool {
         bytes.iter().zip(offset..).all(|(&byte, at)| byte == key[(at % 8) as usize])
     }

@@ -1,9 +1,9 @@
 //! Appends blocks to block files, as Core would.
 //!
-//! Room is reserved 16 MiB at a time; a record goes into the current file when it ends below 128 MiB, otherwise the file
-//! is cut to what it holds and the next one begun. Records that are there are never touched: a file that holds more than the
-//! infos count is left as it is, and the next one begun.
-//! Source: facts of Bitcoin Core b88bffe, `BlockManager::FindNextBlockPos`, `WriteBlock`.
+//! Space is reserved 16 MiB at a time. A record is appended to the current file if it ends below 128 MiB; otherwise the
+//! file is truncated to its contents and the next one begun. Existing records are never changed: a file with more than
+//! the infos count is left as it is, and the next one begun. Source: facts of Bitcoin Core b88bffe,
+//! `BlockManager::FindNextBlockPos`, `WriteBlock`.
 
 use super::{READ_SIZE_MAX, RECORD_HEADER_BYTES};
 use crate::FilePos;
@@ -18,12 +18,12 @@ use std::path::Path;
 
 pub use crate::append::Flush;
 
-/// How large files become. The default is Core's; tests make it small, as Core's `-fastprune` does.
+/// Maximum size of files. The default is Core's; tests make it small, as Core's `-fastprune` does.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// A block file stays below this many bytes.
     pub file_bytes_max: u32,
-    /// Room is reserved in pieces of this many bytes.
+    /// Space is reserved in pieces of this many bytes.
     pub chunk_bytes: u64,
 }
 
@@ -37,22 +37,22 @@ const _: () = assert!(COVERED_BYTES_MAX < u32::MAX - READ_SIZE_MAX - RECORD_HEAD
 
 /// Appends to the last block file.
 ///
-/// The infos are the caller's, for undo files share them; they say where to append. A block is seen by readers after
-/// [`BlockWriter::write_out`], and durable after a flush has run.
+/// The infos belong to the caller, because undo files share them; they give the place to append at. Readers see a block
+/// after [`BlockWriter::write_out`]; it is durable after a flush has completed.
 #[derive(Debug)]
 pub struct BlockWriter {
     append_set: AppendSet,
     magic: [u8; 4],
     file_bytes_max: u32,
-    /// The file that is appended to.
+    /// Number of the file being appended to.
     current: u32,
     tail: Option<Tail>,
-    /// The greatest number of a file in the directory or in the infos.
+    /// The greatest file number in the directory or in the infos.
     greatest: u32,
 }
 
 impl BlockWriter {
-    /// A writer that goes on in the last file of `infos`. Opens no file yet.
+    /// A writer that continues the last file of `infos`. Opens no file yet.
     ///
     /// # Errors
     ///
@@ -82,11 +82,11 @@ impl BlockWriter {
         })
     }
 
-    /// Appends a block and counts it into `infos`.
+    /// Appends a block and adds it to `infos`.
     ///
     /// # Errors
     ///
-    /// No space, or what the system says. Nothing was appended then, and after no space the call can be made again.
+    /// No space, or an I/O error. Nothing was appended then. After no space the call can be repeated.
     pub fn append(&mut self, infos: &mut FileInfos, block: &[u8], height: Height, time: u32) -> Result<FilePos> {
         let size = u32::try_from(block.len()).ok().filter(|&size| size <= READ_SIZE_MAX);
         let Some(size) = size else {
@@ -124,14 +124,14 @@ impl BlockWriter {
         Ok(FilePos { file: self.current, offset: start + RECORD_HEADER_BYTES })
     }
 
-    /// Opens the current file behind what is in it, or a new one: where the current one holds more than `infos` count, and
-    /// where it is plain beside a key. Core reads nothing of such a file.
+    /// Opens the current file at its end. Begins a new one if the current file has more than `infos` count, or is plain
+    /// although the directory has a key: Core could not read it.
     fn open_tail(&mut self, infos: &mut FileInfos) -> Result<Tail> {
         loop {
             let path = layout::block_file(&self.append_set.dir, self.current);
             let tail = self.append_set.open(&path, u64::from(infos.get(self.current).size))?;
             if self.append_set.holds_more(&tail)? {
-                // A record may end with zeros: where it does is not known here.
+                // A record may end with zeros, so its end is not known here.
                 infos.cover(self.current, tail.file_bytes());
             } else if !tail.is_plain_beside(&self.append_set.keys) {
                 return Ok(tail);
@@ -140,7 +140,7 @@ impl BlockWriter {
         }
     }
 
-    /// Goes on in this file, which is one of the infos'; before the first block is appended.
+    /// Continues in this file, which must be in the infos; call before the first block is appended.
     ///
     /// # Panics
     ///
@@ -150,26 +150,26 @@ impl BlockWriter {
         self.current = file;
     }
 
-    /// Number of the file that is appended to.
+    /// Number of the file being appended to.
     pub fn current(&self) -> u32 {
         self.current
     }
 
-    /// The greatest number of a block file that is known here.
+    /// The greatest block file number known to this writer.
     pub fn greatest(&self) -> u32 {
         self.greatest
     }
 
-    /// Another writer has files up to this number.
+    /// Notes that another writer has files up to this number.
     pub fn note_greatest(&mut self, greatest: u32) {
         self.greatest = self.greatest.max(greatest);
     }
 
-    /// Begins a file behind all others; a file that this writer appended to is cut to what it holds.
+    /// Begins a file after all others; truncates a file that this writer appended to.
     ///
     /// # Errors
     ///
-    /// There are as many files as there may be, or what the system says; the call can be made again.
+    /// The maximum number of files is reached, or an I/O error; the call can be repeated.
     pub fn start_new_file(&mut self) -> Result<()> {
         if self.greatest >= FILE_NUMBER_MAX {
             let path = layout::block_file(&self.append_set.dir, self.greatest);
@@ -187,11 +187,11 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Hands all appended blocks to the system, where readers see them.
+    /// Writes all appended blocks, so that readers see them.
     ///
     /// # Errors
     ///
-    /// No space, or what the system says; the blocks are kept, and the call can be made again.
+    /// No space, or an I/O error; the blocks are kept, and the call can be repeated.
     pub fn write_out(&mut self) -> Result<()> {
         match &mut self.tail {
             Some(tail) => self.append_set.write_out(tail),
@@ -199,7 +199,7 @@ impl BlockWriter {
         }
     }
 
-    /// Writes out, and gives what makes all appended blocks durable.
+    /// Writes out, and returns the flush that makes all appended blocks durable.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Commits coins in bulk: sorted parts become tables side by side, then one edit makes them and the best block count.
+//! Bulk commits of coins: sorted parts are written as tables in parallel, then one edit publishes them with the best
+//! block.
 
 use super::{BEST_BLOCK, Chainstate, HEAD_BLOCKS};
 use crate::fault::Result;
@@ -7,21 +8,21 @@ use leveldb::{Compaction, Error, Run, TableWriter};
 use primitives::BlockHash;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Bytes of a record in a table beside its key and value, about.
+/// Approximate bytes of a record in a table in addition to its key and value.
 const RECORD_OVERHEAD_BYTES: u64 = 14;
 
-/// A commit under way. Dropped before [`CoinsCommit::finish`], it leaves nothing behind.
+/// A commit in progress. If it is dropped before [`CoinsCommit::finish`], nothing of it remains.
 #[derive(Debug)]
 pub struct CoinsCommit {
     chainstate: Chainstate,
     run: Run,
     best_block: BlockHash,
-    /// Core's marker of a half-written flush is there, and goes with this commit.
+    /// Core's marker of an unfinished flush exists; this commit removes it.
     has_heads: bool,
     has_first: AtomicBool,
 }
 
-/// The records of one range of keys, to be written by one thread.
+/// The records of one key range, written by one thread.
 #[derive(Debug)]
 pub struct CoinsPart {
     table: TableWriter,
@@ -30,19 +31,19 @@ pub struct CoinsPart {
 }
 
 impl Chainstate {
-    /// Begins a commit that makes `best_block` the block that the set stands at. `record_count` and `bytes` (of keys and
-    /// values) may be guesses from above; they say where the tables go.
+    /// Begins a commit that sets the set's best block to `best_block`. `record_count` and `bytes` (of keys and values)
+    /// may be estimates from above; they decide the tables' level.
     ///
-    /// Compacts here and now when that is needed to free a level. `None` when a compaction that another thread has under way
-    /// must be finished first. There is one commit at a time.
+    /// If a level must be freed, compacts on this thread. Returns `None` if another thread's compaction must finish
+    /// first. Only one commit is open at a time.
     ///
     /// # Errors
     ///
-    /// No space, a damaged table, or what the system says.
+    /// No space, a damaged table, or an I/O error.
     ///
     /// # Panics
     ///
-    /// For a null hash, which Core refuses too; when another commit is under way.
+    /// For a null hash, which Core refuses too; if another commit is open.
     pub fn begin_commit(&self, best_block: BlockHash, record_count: u64, bytes: u64) -> Result<Option<CoinsCommit>> {
         assert!(!best_block.is_zero(), "a set has a best block");
         let bytes = bytes + record_count * RECORD_OVERHEAD_BYTES + 1024;
@@ -67,12 +68,12 @@ impl Chainstate {
         }))
     }
 
-    /// Begins a commit of coins that all lie behind those of the set: for a set that is made in the order of its keys, piece
-    /// by piece. No byte of the earlier pieces is written again. The first one has `best_block`.
+    /// Begins a commit of coins whose keys are all above those of the set: for a set that is built in key order, in
+    /// pieces. The first piece sets `best_block`. Earlier pieces are not written again.
     ///
     /// # Errors
     ///
-    /// The set was not made this way; or what the system says.
+    /// The set was not built this way; or an I/O error.
     ///
     /// # Panics
     ///
@@ -85,26 +86,26 @@ impl Chainstate {
         Ok(CoinsCommit { chainstate: self.clone(), run, best_block, has_heads: false, has_first })
     }
 
-    /// Whether a commit of this size finds its level without a compaction.
+    /// Whether a commit of this size would find its level without a compaction.
     pub fn has_room(&self, record_count: u64, bytes: u64) -> bool {
         self.store.db.has_room(bytes + record_count * RECORD_OVERHEAD_BYTES + 1024)
     }
 
-    /// Whether a compaction would keep look-ups short and commits from waiting.
+    /// Whether a compaction would shorten look-ups or keep commits from waiting.
     pub fn wants_compaction(&self) -> bool {
         self.store.db.wants_compaction()
     }
 
-    /// Begins the compaction that is wanted most; `None` if none is wanted, or one is under way.
+    /// Begins the most urgent compaction; `None` if there is no need for one, or one is in progress.
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     pub fn plan_compaction(&self) -> Result<Option<CoinsCompaction>> {
         Ok(self.store.db.plan_compaction()?.map(CoinsCompaction))
     }
 
-    /// Begins a compaction of everything into one run; `None` if there is one only, or a compaction is under way.
+    /// Begins a compaction of all runs into one; `None` if there is only one, or a compaction is in progress.
     ///
     /// # Errors
     ///
@@ -115,9 +116,9 @@ impl Chainstate {
 }
 
 impl CoinsCommit {
-    /// A writer for one range of keys. Ranges of different parts do not overlap; their order in time is free. Each holds
-    /// about a MiB, and deeper than level 0 each makes tables of its own, so there should be a few, of many shards each,
-    /// and not one for every shard.
+    /// A writer for one range of keys. Ranges of different parts do not overlap; their order in time is free. Each part
+    /// uses about 1 MiB, and below level 0 each makes separate tables. So use a few parts of many shards each, not one
+    /// for every shard.
     pub fn part(&self) -> CoinsPart {
         CoinsPart {
             table: self.run.table(),
@@ -126,25 +127,25 @@ impl CoinsCommit {
         }
     }
 
-    /// The one part of a commit that lies behind the others ([`Chainstate::begin_commit_behind`]).
+    /// The one part of a commit in key order ([`Chainstate::begin_commit_behind`]).
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub fn next_part(&self) -> Result<CoinsPart> {
         if self.has_first.load(Ordering::Acquire) { Ok(self.part()) } else { self.first_part() }
     }
 
-    /// The part with the lowest keys, which holds the best block too. Asked for at most once; without it
+    /// The part with the lowest keys, which also holds the best block. Call at most once; without it
     /// [`CoinsCommit::finish`] makes one.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     ///
     /// # Panics
     ///
-    /// When it was asked for before.
+    /// If it was called before.
     pub fn first_part(&self) -> Result<CoinsPart> {
         let was_made = self.has_first.swap(true, Ordering::AcqRel);
         assert!(!was_made, "there is one first part");
@@ -153,29 +154,30 @@ impl CoinsCommit {
         Ok(part)
     }
 
-    /// Makes the tables durable that are whole so far: for a thread that sleeps in the disk while others write.
+    /// Makes the tables finished so far durable, on a thread that waits for the disk while others write.
     ///
     /// # Errors
     ///
-    /// What the system says; the commit is to be dropped then, and made again.
+    /// An I/O error; drop the commit then, and write it again.
     pub fn sync(&self) -> Result<()> {
         Ok(self.run.sync()?)
     }
 
-    /// Bytes of the tables that are whole so far.
+    /// Bytes of the finished tables.
     pub fn bytes(&self) -> u64 {
         self.run.bytes()
     }
 
-    /// Makes it count: when this returns, every new view has the coins and the best block, now and after any crash.
+    /// Commits: when this returns, every new view has the coins and the best block, now and after any crash.
     ///
     /// # Errors
     ///
-    /// The commit is gone then, and is to be made again; a crash may still find it until the next that goes well.
+    /// The commit is lost and must be written again; until the next successful commit it may still reappear after a
+    /// crash.
     ///
     /// # Panics
     ///
-    /// When a part is not finished, or two overlap.
+    /// If a part is not finished, or two overlap.
     pub fn finish(self) -> Result<()> {
         if !self.has_first.load(Ordering::Acquire) {
             self.first_part()?.finish()?;
@@ -190,15 +192,15 @@ impl CoinsCommit {
 }
 
 impl CoinsPart {
-    /// Adds or replaces a coin: its key (see `CoinKey`) and its stored bytes, plain.
+    /// Adds or replaces a coin: its key (see `CoinKey`) and its plain stored bytes.
     ///
     /// # Errors
     ///
-    /// No space, or what the system says; the whole commit is to be dropped then, and made again.
+    /// No space, or an I/O error; drop the whole commit then, and write it again.
     ///
     /// # Panics
     ///
-    /// When `key` does not lie behind the one before.
+    /// If `key` is not above the previous one.
     #[inline]
     pub fn put(&mut self, key: &[u8], coin: &[u8]) -> Result<()> {
         self.plain.clear();
@@ -207,7 +209,7 @@ impl CoinsPart {
         Ok(self.table.put(key, &self.plain)?)
     }
 
-    /// Takes a coin away.
+    /// Removes a coin.
     ///
     /// # Errors
     ///
@@ -221,7 +223,7 @@ impl CoinsPart {
         Ok(self.table.delete(key)?)
     }
 
-    /// Writes what is left. A commit with a part that was dropped without it cannot be finished.
+    /// Writes the remaining records. A commit with a part that was dropped without this cannot be finished.
     ///
     /// # Errors
     ///
@@ -230,55 +232,55 @@ impl CoinsPart {
         Ok(self.table.finish()?)
     }
 
-    /// Memory that the part holds, in bytes.
+    /// Memory of the part, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes()
     }
 }
 
-/// A compaction of tables under way, while look-ups and commits go on. Dropped, it leaves nothing behind.
+/// A compaction of tables in progress, during look-ups and commits. If it is dropped, nothing of it remains.
 #[derive(Debug)]
 pub struct CoinsCompaction(Compaction);
 
 impl CoinsCompaction {
-    /// Bytes that the compaction reads, and at most writes.
+    /// Bytes that the compaction reads, and the most that it writes.
     pub fn bytes(&self) -> u64 {
         self.0.bytes()
     }
 
-    /// How many steps there are in all.
+    /// Total number of steps.
     pub fn step_count(&self) -> usize {
         self.0.subcompaction_count()
     }
 
-    /// Does the next step; `false` if none is left. Several threads may do this at once; the compaction can be finished when
-    /// all of them have come back.
+    /// Runs the next step; `false` if all are taken. Several threads may call this at once. The compaction can be
+    /// finished when all of them have returned.
     ///
     /// # Errors
     ///
-    /// A damaged table, no space, or what the system says; the compaction is to be dropped then.
+    /// A damaged table, no space, or an I/O error; drop the compaction then.
     pub fn step(&self) -> Result<bool> {
         Ok(self.0.step()?)
     }
 
-    /// Makes the tables durable that are whole so far.
+    /// Makes the tables finished so far durable.
     ///
     /// # Errors
     ///
-    /// What the system says; the compaction is to be dropped then.
+    /// An I/O error; drop the compaction then.
     pub fn sync(&self) -> Result<()> {
         Ok(self.0.sync()?)
     }
 
-    /// Puts the new run in the place of the old ones, in one durable edit.
+    /// Replaces the old runs by the new one, in one durable edit.
     ///
     /// # Errors
     ///
-    /// What was there stays; the compaction may be planned again.
+    /// The old runs stay; the compaction may be planned again.
     ///
     /// # Panics
     ///
-    /// When a step was not done.
+    /// If a step has not been run.
     pub fn finish(self) -> Result<()> {
         Ok(self.0.finish()?)
     }

@@ -3,13 +3,12 @@
 //! ```text
 //! 'C' | txid 32 | VARINT vout   -> a coin (see `primitives::coin`)
 //! 'B'                           -> hash of the best block
-//! 'H'                           -> 02 | hash of the new tip | hash of the old one or zeros, while Core is half-way
+//! 'H'                           -> 02 | hash of the new tip | hash of the old one or zeros, while Core's flush is unfinished
 //! ```
 //!
-//! Values are obfuscated with the database's own key, made at random for a new one. Keys at or above 63 00.. mean an
-//! old format. A commit is one durable edit with the coins and the best block: never half a flush.
-//! Absent on purpose: caches, and what a coin is worth.
-//! Source: facts of Bitcoin Core b88bffe, txdb.cpp, dbwrapper.cpp.
+//! Values are obfuscated with the database's own key, which is random for a new one. Keys from 63 00.. on indicate an
+//! old format. A commit is one durable edit with the coins and the best block, never half a flush. Absent on purpose:
+//! caches, and the meaning of a coin. Source: facts of Bitcoin Core b88bffe, txdb.cpp, dbwrapper.cpp.
 
 mod commit;
 mod replace;
@@ -38,37 +37,37 @@ pub use view::{CoinsIter, CoinsView};
 const BEST_BLOCK: &[u8] = b"B";
 const HEAD_BLOCKS: &[u8] = b"H";
 
-/// An open chainstate. Clones are the same one.
+/// An open chainstate. All clones share it.
 #[derive(Clone, Debug)]
 pub struct Chainstate {
     store: Obfuscated,
 }
 
-/// Core was stopped while it went from one tip to another: the coins in between may be of either.
+/// Core was stopped while it flushed the change from one tip to another: the coins in between may be of either.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadBlocks {
     /// The tip that was being written.
     pub new: BlockHash,
-    /// The tip before; `None` for the first flush.
+    /// The previous tip; `None` for the first flush.
     pub old: Option<BlockHash>,
 }
 
 impl Chainstate {
-    /// Whether a chainstate lies in `dir`.
+    /// Whether `dir` contains a chainstate.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub fn exists(disk: &dyn Disk, dir: &Path) -> Result<bool> {
         Ok(Db::exists(disk, dir)?)
     }
 
-    /// Opens the chainstate in `dir`, or makes an empty one where it is missing. An empty one without a key gets one at
-    /// random, as in Core.
+    /// Opens the chainstate in `dir`, or creates an empty one if it is missing. An empty one without a key gets a
+    /// random one, as in Core.
     ///
     /// # Errors
     ///
-    /// Another program holds it, it is damaged or of an old format, or what the system says.
+    /// Another program holds it, it is damaged or of an old format, or an I/O error.
     pub fn open(host: impl Into<Host>, dir: &Path) -> Result<Chainstate> {
         let mut key = NO_KEY;
         getrandom::fill(&mut key).map_err(|why| {
@@ -83,7 +82,7 @@ impl Chainstate {
         Chainstate::open_with(host, dir, key)
     }
 
-    /// The same with a given key for an empty one, for the same bytes each time.
+    /// [`Chainstate::open`] with the given key for an empty chainstate, so that tests get the same bytes each time.
     ///
     /// # Errors
     ///
@@ -92,11 +91,11 @@ impl Chainstate {
         Chainstate::checked(Obfuscated::open_or_create(host.into(), dir)?.obfuscate_if_empty(key)?)
     }
 
-    /// Opens the chainstate in `dir` to read it only; nothing is written, no lock is taken.
+    /// Opens the chainstate in `dir` for reading only; nothing is written, no lock is taken.
     ///
     /// # Errors
     ///
-    /// It is missing, damaged or of an old format, or what the system says.
+    /// It is missing, damaged or of an old format, or an I/O error.
     pub fn open_read_only(host: impl Into<Host>, dir: &Path) -> Result<Chainstate> {
         Chainstate::checked(Obfuscated::open_read_only(host.into(), dir)?)
     }
@@ -112,7 +111,7 @@ impl Chainstate {
         Ok(Chainstate { store })
     }
 
-    /// Its directory.
+    /// The directory.
     pub fn path(&self) -> &Path {
         self.store.db.path()
     }
@@ -122,11 +121,11 @@ impl Chainstate {
         self.store.key
     }
 
-    /// The best block of the set; `None` for an empty set, and half-way through a flush of Core's.
+    /// The best block of the set; `None` for an empty set, and during an unfinished flush of Core's.
     ///
     /// # Errors
     ///
-    /// A record that is not a hash, a damaged table, or what the system says.
+    /// A record that is not a hash, a damaged table, or an I/O error.
     pub fn best_block(&self) -> Result<Option<BlockHash>> {
         match self.store.get(BEST_BLOCK)? {
             None => Ok(None),
@@ -139,11 +138,11 @@ impl Chainstate {
         }
     }
 
-    /// What Core left half-way; see [`HeadBlocks`].
+    /// The state of Core's unfinished flush; see [`HeadBlocks`].
     ///
     /// # Errors
     ///
-    /// A record that is not two hashes, a damaged table, or what the system says.
+    /// A record that is not two hashes, a damaged table, or an I/O error.
     pub fn head_blocks(&self) -> Result<Option<HeadBlocks>> {
         match self.store.get(HEAD_BLOCKS)?.as_deref() {
             None | Some([0]) => Ok(None),
@@ -159,13 +158,13 @@ impl Chainstate {
         }
     }
 
-    /// The coins as they are now; never changes. Cheap.
+    /// A snapshot of the current coins, which never changes. Cheap.
     pub fn view(&self) -> CoinsView {
         CoinsView::new(&self.store)
     }
 
-    /// Keeps filters of tables in memory, up to `bytes` of them, from when they are first asked on: 1.3 bytes a coin.
-    /// They count as indexes.
+    /// From now on keeps up to `bytes` of table filters in memory, each from its first use: 1.3 bytes a coin. They
+    /// count in [`Chainstate::index_bytes`].
     pub fn set_filter_bytes_max(&self, bytes: u64) {
         self.store.db.set_filter_bytes_max(bytes);
     }
@@ -175,11 +174,11 @@ impl Chainstate {
         self.store.db.index_bytes()
     }
 
-    /// For a clean end: leaves nothing for LevelDB to compact. No commit or compaction may be under way.
+    /// For a clean shutdown: leaves nothing for LevelDB to compact. No commit or compaction may be in progress.
     ///
     /// # Errors
     ///
-    /// No space, a damaged table, or what the system says.
+    /// No space, a damaged table, or an I/O error.
     pub fn settle(&self) -> Result<()> {
         Ok(self.store.db.settle()?)
     }

@@ -1,11 +1,11 @@
-//! Emptying a chainstate, and putting a rebuilt one in the place of the old one.
+//! Empties a chainstate, and replaces it by a rebuilt one.
 //!
-//! A chainstate that is being rebuilt lies in `ffwd/chainstate` and has a file `ffwd-rebuilt` in it, which LevelDB does
-//! not look at. With it, it can be gone on with; without it, it is an old one that waits to be removed. The two are
-//! swapped in one step. Where that cannot be (a file system without such a step, a mount point, a link, a lower layer of
-//! an overlayfs), the files of the new one are moved into the old one's directory (`leveldb::install`), and [`finish_swap`]
-//! goes on with that after a crash. At every instant `chainstate/` is the old set or the new one, for Core too.
-//! One that is made with hints lies in `ffwd/chainstate_hints`, and all of this holds for it too.
+//! A chainstate is rebuilt in `ffwd/chainstate`, and one made with hints in `ffwd/chainstate_hints`. Either contains a
+//! marker file `ffwd-rebuilt`, which LevelDB ignores. With the marker the rebuild can be continued; without it, the
+//! directory is an old chainstate about to be removed. A finished one is swapped with `chainstate/` in one step. If
+//! that is impossible (a file system without such a step, a mount point, a link, a lower overlayfs layer), the files of
+//! the new one are moved into the old one's directory (`leveldb::install`), and [`finish_swap`] continues this after a
+//! crash. At every instant `chainstate/` is either the old set or the new one, for Core too.
 
 use crate::db::empty_database;
 use crate::fault::{Fault, FaultKind, Result};
@@ -15,28 +15,29 @@ use leveldb::Installed;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Says that a chainstate is being rebuilt, or was.
+/// Marks a chainstate that is being rebuilt, or has been.
 const MARKER: &str = "ffwd-rebuilt";
 
-/// What lies in `ffwd/chainstate`.
+/// The state of `ffwd/chainstate`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rebuilt {
-    /// Nothing: a rebuild starts from the genesis block.
+    /// Empty: a rebuild starts from the genesis block.
     Absent,
-    /// A chainstate that is being rebuilt: go on with it.
+    /// An unfinished rebuild: continue it.
     Started,
 }
 
-/// Empties the chainstate, also a damaged one. It must not be open.
+/// Empties the chainstate, even a damaged one. It must not be open.
 ///
 /// # Errors
 ///
-/// Another program holds it, or what the system says; can be called again.
+/// Another program holds it, or an I/O error; the call can be repeated.
 pub fn empty(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     empty_database(disk, &layout.chainstate_dir())
 }
 
-/// A chainstate in the making, the one whose place it takes, and where earlier versions moved that meanwhile.
+/// A chainstate under construction, the one that it will replace, and the place where earlier versions moved the latter
+/// meanwhile.
 struct Places {
     new: PathBuf,
     old: PathBuf,
@@ -59,19 +60,18 @@ impl Places {
     }
 }
 
-/// Looks what lies in `ffwd/chainstate`, after ending a swap that was cut short, and makes the directory with its mark
-/// where it is missing. Then [`super::Chainstate::open`] opens or makes the database in
-/// [`Layout::rebuilt_chainstate_dir`].
+/// Prepares `ffwd/chainstate` and returns its state: completes an interrupted swap, and creates the directory with its
+/// marker if it is missing. Then call [`super::Chainstate::open`] on [`Layout::rebuilt_chainstate_dir`].
 ///
 /// # Errors
 ///
-/// The swap at the end could not be made: a link without a directory, no room to copy to another file system. What the
-/// system says.
+/// The final swap would be impossible: a link without a directory, or no room to copy to another file system. An I/O
+/// error.
 pub fn rebuilt(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Rebuilt> {
     begin(disk, layout, &Places::rebuilt(layout))
 }
 
-/// The same for `ffwd/chainstate_hints`, [`Layout::hinted_chainstate_dir`].
+/// [`rebuilt`] for `ffwd/chainstate_hints`, [`Layout::hinted_chainstate_dir`].
 ///
 /// # Errors
 ///
@@ -98,12 +98,12 @@ fn begin(disk: &Arc<dyn Disk>, layout: &Layout, places: &Places) -> Result<Rebui
     Ok(Rebuilt::Absent)
 }
 
-/// Says no before the work where the coins of `from` cannot take the place of those in `chainstate/` at its end: a link that
-/// leads nowhere, or another file system without room for a copy beside the old ones.
+/// Fails before the work begins if the coins of `from` could not replace those in `chainstate/` at its end: a dangling
+/// link, or another file system without room for a copy in addition to the old ones.
 ///
 /// # Errors
 ///
-/// [`FaultKind::Refused`], or what the system says.
+/// [`FaultKind::Refused`], or an I/O error.
 pub fn check_place(disk: &dyn Disk, layout: &Layout, from: &Path) -> Result<()> {
     let dir = layout.chainstate_dir();
     match disk.metadata(&dir)? {
@@ -138,43 +138,43 @@ pub fn check_place(disk: &dyn Disk, layout: &Layout, from: &Path) -> Result<()> 
     Err(Fault::new(FaultKind::Refused, &dir, wanted, format!("{free}"), advice))
 }
 
-/// What a copy may need beyond what the old coins take.
+/// Bytes that a copy may need beyond the size of the old coins.
 const SPARE_BYTES: u64 = 64 << 20;
 
-/// Whether there is anything of the chainstate's name, if only a link to nothing.
+/// Whether the chainstate's name exists, even as a dangling link.
 fn is_there(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
     Ok(disk.list(layout.net_dir())?.iter().any(|entry| entry.name == "chainstate"))
 }
 
-/// Whether the chainstate's name is a link: it would be swapped, and not what it leads to.
+/// Whether the chainstate's name is a link: a swap would exchange the link, not its target.
 pub(super) fn is_link(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
     Ok(disk.list(layout.net_dir())?.iter().any(|entry| entry.name == "chainstate" && !entry.is_dir))
 }
 
-/// Removes a chainstate that was begun with hints, if there is one. It is closed.
+/// Removes a chainstate that was begun with hints, if there is one. It must be closed.
 ///
 /// # Errors
 ///
-/// What the system says; can be called again.
+/// An I/O error; the call can be repeated.
 pub fn remove_hinted(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     retire(disk, &layout.hinted_chainstate_dir())
 }
 
-/// Puts the whole and closed chainstate of `ffwd/chainstate` in the place of the old one, and removes the old one. The old
-/// one's LOCK is held by the caller until then.
+/// Replaces the old chainstate by the whole, closed one of `ffwd/chainstate`, and removes the old one. The caller holds
+/// the old one's LOCK until then.
 ///
 /// # Errors
 ///
-/// What the system says; can be called again.
+/// An I/O error; the call can be repeated.
 pub fn swap_rebuilt(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     swap(disk, layout, &Places::rebuilt(layout))
 }
 
-/// The same for the one of `ffwd/chainstate_hints`. Both are closed.
+/// [`swap_rebuilt`] for `ffwd/chainstate_hints`. Both chainstates are closed.
 ///
 /// # Errors
 ///
-/// What the system says; can be called again.
+/// An I/O error; the call can be repeated.
 pub fn swap_hinted(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     swap(disk, layout, &Places::hinted(layout))
 }
@@ -197,7 +197,7 @@ fn swap(disk: &Arc<dyn Disk>, layout: &Layout, places: &Places) -> Result<()> {
     finish_swap(disk, layout)
 }
 
-/// File by file.
+/// Replaces file by file.
 fn install(disk: &Arc<dyn Disk>, new: &Path, old: &Path) -> Result<()> {
     match leveldb::install(disk, new, old)? {
         Installed::Done => retire(&**disk, new),
@@ -210,17 +210,17 @@ fn install(disk: &Arc<dyn Disk>, new: &Path, old: &Path) -> Result<()> {
     }
 }
 
-/// Ends a swap that was cut short, and removes what is left of an old chainstate. To be called at every start; does
-/// nothing most of the time.
+/// Completes an interrupted swap, and removes the remains of an old chainstate. Call at every start; usually there is
+/// nothing to do.
 ///
 /// # Errors
 ///
-/// What the system says; can be called again.
+/// An I/O error; the call can be repeated.
 pub fn finish_swap(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     for places in [Places::rebuilt(layout), Places::hinted(layout)] {
         let Places { new, old, aside } = &places;
         if leveldb::is_installing(&**disk, new)? {
-            // Where another program came in between, what it left stands, and the new coins are not whole any more.
+            // If another program opened it meanwhile, its result stays and the new coins are incomplete.
             leveldb::install(disk, new, old)?;
             retire(&**disk, new)?;
         }
@@ -246,7 +246,8 @@ pub fn finish_swap(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// Removes a chainstate in the making. First its mark, durable: what is left of it after a crash is not gone on with.
+/// Removes a chainstate under construction. Its marker is durably removed first, so that its remains after a crash are
+/// not continued.
 fn retire(disk: &dyn Disk, new: &Path) -> Result<()> {
     let marker = new.join(MARKER);
     if disk.metadata(&marker)?.is_some() {
@@ -262,7 +263,7 @@ fn sync_both(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// What is still open stays until it is removed the next time.
+/// Files that are still open stay until the next removal.
 pub(super) fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<()> {
     if disk.metadata(path)?.is_some() {
         remove_tree(disk, path)?;

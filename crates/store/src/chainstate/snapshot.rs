@@ -1,22 +1,21 @@
-//! The second chainstate, from a snapshot, beside the one that validates the past.
+//! The second chainstate, from a snapshot, next to the one that validates the past.
 //!
 //! ```text
 //! chainstate/                        fully validated, on its way to the base block
-//! chainstate_snapshot/               the same as chainstate/, from the snapshot on
-//! chainstate_snapshot/base_blockhash the base block's hash, 32 bytes; without it Core takes no notice of the directory
-//! chainstate_todelete/               the former chainstate/, while Core lets one take the place of the other
-//! chainstate_snapshot_INVALID/       a snapshot that proved false
+//! chainstate_snapshot/               like chainstate/, from the snapshot on
+//! chainstate_snapshot/base_blockhash the base block's hash, 32 bytes; without it Core ignores the directory
+//! chainstate_todelete/               the former chainstate/, while Core replaces it
+//! chainstate_snapshot_INVALID/       a snapshot that proved invalid
 //! ffwd/chainstate_snapshot/          one that is being written
-//! ffwd/chainstate_coming/            one whose file comes from elsewhere: kept when the program ends
+//! ffwd/chainstate_coming/            one made from a stream in progress: kept when the program ends
 //! ffwd/chainstate_snapshot.old/      the former chainstate/, until it is removed
 //! ```
 //!
-//! It is written aside and moved into its place when it is whole. Once the base block is validated, the two are swapped
-//! in one step, so that at every instant either of Core and ffwd goes on from what lies there. Where the directories cannot
-//! be swapped (see `replace`), base_blockhash goes first: from then on `chainstate/` alone counts, to Core too, and the files
-//! of the other one are moved into it.
-//! Source: Bitcoin Core b88bffe, node/utxo_snapshot.cpp, `ChainstateManager::ValidatedSnapshotCleanup`,
-//! `Chainstate::InvalidateCoinsDBOnDisk`.
+//! A snapshot's chainstate is written aside and moved into its place when it is whole. Once the base block is
+//! validated, the two chainstates are swapped in one step, so that at every instant both Core and ffwd can continue
+//! from the directory. If the directories cannot be swapped (see `replace`), base_blockhash is removed first: then only
+//! `chainstate/` counts, for Core too, and the files of the other one are moved into it. Source: Bitcoin Core b88bffe,
+//! node/utxo_snapshot.cpp, `ChainstateManager::ValidatedSnapshotCleanup`, `Chainstate::InvalidateCoinsDBOnDisk`.
 
 use super::replace::{is_link, remove_if_there};
 use crate::fault::{Fault, FaultKind, Result};
@@ -28,27 +27,26 @@ use primitives::BlockHash;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// File that names the base block.
+/// The file with the hash of the base block.
 const BASE_BLOCKHASH: &str = "base_blockhash";
-/// More bytes than that file has; Core warns of those behind the hash, and reads on.
+/// More bytes than that file has. Core warns about bytes after the hash, and continues.
 const BASE_BYTES_MAX: usize = 4096;
 
-/// Where Core moves the former chainstate; what lies there beside a chainstate is left alone, as in Core.
+/// The directory that Core moves the former chainstate to. As in Core, it is kept if there is a chainstate.
 fn to_delete(layout: &Layout) -> PathBuf {
     layout.net_dir().join("chainstate_todelete")
 }
 
-/// Where it is moved here.
+/// The directory that ffwd moves it to.
 fn aside(layout: &Layout) -> PathBuf {
     layout.private_dir().join("chainstate_snapshot.old")
 }
 
-/// The base block of the chainstate from a snapshot; `None` where it is missing, or is one that Core would not take notice
-/// of.
+/// The base block of the chainstate from a snapshot; `None` if there is no such chainstate, or Core would ignore it.
 ///
 /// # Errors
 ///
-/// A file that is shorter than a hash; what the system says.
+/// A file that is shorter than a hash; an I/O error.
 pub fn snapshot_base(disk: &dyn Disk, layout: &Layout) -> Result<Option<BlockHash>> {
     let path = layout.snapshot_dir().join(BASE_BLOCKHASH);
     let Some(bytes) = read_small(disk, &path, BASE_BYTES_MAX)? else { return Ok(None) };
@@ -62,11 +60,11 @@ pub fn snapshot_base(disk: &dyn Disk, layout: &Layout) -> Result<Option<BlockHas
     }
 }
 
-/// Ends what was cut short: by a kill, here or in Core. To be called at every start; does nothing most of the time.
+/// Completes steps that a crash interrupted, here or in Core. Call at every start; usually there is nothing to do.
 ///
 /// # Errors
 ///
-/// What the system says; can be called again.
+/// An I/O error; the call can be repeated.
 pub fn finish_snapshot(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     let now = layout.chainstate_dir();
     let from_snapshot = layout.snapshot_dir();
@@ -74,10 +72,10 @@ pub fn finish_snapshot(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     let cores = to_delete(layout);
     if leveldb::is_installing(&**disk, &from_snapshot)? {
         if disk.metadata(&from_snapshot.join(BASE_BLOCKHASH))?.is_some() {
-            // It still counts, and may have changed since.
+            // The snapshot still counts, and may have changed since.
             leveldb::forget_install(&**disk, &from_snapshot)?;
         } else {
-            // Where Core came in between, what it left stands.
+            // If Core opened it meanwhile, Core's result stays.
             leveldb::install(disk, &from_snapshot, &now)?;
         }
     }
@@ -93,14 +91,14 @@ pub fn finish_snapshot(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
         }
     }
     if disk.metadata(&from_snapshot)?.is_some() && disk.metadata(&from_snapshot.join(BASE_BLOCKHASH))?.is_none() {
-        // What swapped places with a validated one, or what Core had not written to its end.
+        // A chainstate that was swapped with a validated one, or one that Core did not finish writing.
         move_aside(disk, layout, &from_snapshot)?;
     }
     remove_if_there(disk, &aside)?;
     remove_if_there(disk, &layout.new_snapshot_dir())
 }
 
-/// What lies there is removed later; where it cannot be moved, now.
+/// Moves a directory aside, for later removal; removes it at once if it cannot be moved.
 fn move_aside(disk: &dyn Disk, layout: &Layout, dir: &Path) -> Result<()> {
     remove_if_there(disk, &aside(layout))?;
     disk.create_dir_all(&layout.private_dir())?;
@@ -114,11 +112,11 @@ fn move_aside(disk: &dyn Disk, layout: &Layout, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes a chainstate from a snapshot; says whether there was one. For a full reindex.
+/// Removes a chainstate from a snapshot, for a full reindex; returns whether there was one.
 ///
 /// # Errors
 ///
-/// What the system says; can be called again.
+/// An I/O error; the call can be repeated.
 pub fn remove_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
     let dir = layout.snapshot_dir();
     if disk.metadata(&dir)?.is_none() {
@@ -131,14 +129,14 @@ pub fn remove_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
     Ok(true)
 }
 
-/// Removes the chainstate from a snapshot: out of Core's sight in one step. It is closed.
+/// Removes the chainstate from a snapshot, which must be closed. One step makes Core ignore it.
 fn take_out_of_sight(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     forget_base(disk, &layout.snapshot_dir())?;
     move_aside(disk, layout, &layout.snapshot_dir())?;
     remove_if_there(disk, &aside(layout))
 }
 
-/// Without its base block Core takes no notice of a chainstate from a snapshot, nor does ffwd.
+/// Makes Core and ffwd ignore a chainstate from a snapshot by removing its base block.
 fn forget_base(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let base = dir.join(BASE_BLOCKHASH);
     if disk.metadata(&base)?.is_some() {
@@ -148,32 +146,32 @@ fn forget_base(disk: &dyn Disk, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Prepares the directory for a chainstate from a snapshot, and gives its name: empty, and out of Core's sight.
+/// Prepares an empty directory for a chainstate from a snapshot, where Core ignores it, and returns its path.
 ///
 /// # Errors
 ///
-/// What the system says; can be called again.
+/// An I/O error; the call can be repeated.
 pub fn begin_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<PathBuf> {
     let dir = layout.new_snapshot_dir();
     remove_if_there(disk, &dir)?;
     Ok(dir)
 }
 
-/// Removes what came so far of a snapshot that comes from elsewhere; does nothing most of the time.
+/// Removes the partial chainstate of a snapshot being streamed; usually there is nothing to do.
 ///
 /// # Errors
 ///
-/// What the system says; can be called again.
+/// An I/O error; the call can be repeated.
 pub fn forget_coming(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     remove_if_there(disk, &layout.coming_snapshot_dir())
 }
 
-/// Moves the whole and closed chainstate in `dir` into its place: that of [`begin_snapshot`], or one that came from
-/// elsewhere ([`Layout::coming_snapshot_dir`]). From here on it counts.
+/// Moves the whole, closed chainstate in `dir` into its place: that of [`begin_snapshot`], or that of a streamed snapshot
+/// ([`Layout::coming_snapshot_dir`]). After this it is in use.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// An I/O error.
 pub fn install_snapshot(disk: &Arc<dyn Disk>, layout: &Layout, dir: &Path, base: BlockHash) -> Result<()> {
     let place = layout.snapshot_dir();
     let write_base = |dir: &Path| -> Result<()> {
@@ -197,12 +195,12 @@ pub fn install_snapshot(disk: &Arc<dyn Disk>, layout: &Layout, dir: &Path, base:
     Ok(())
 }
 
-/// The past is validated: the chainstate from the snapshot takes the place of the other one, which is removed. Both are
-/// closed.
+/// After the past is validated: replaces the other chainstate, which is removed, by the one from the snapshot. Both
+/// must be closed.
 ///
 /// # Errors
 ///
-/// What the system says; can be called again. [`finish_snapshot`] ends what was begun.
+/// An I/O error; the call can be repeated. [`finish_snapshot`] completes an interrupted call.
 pub fn validated_snapshot(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     let now = layout.chainstate_dir();
     let from_snapshot = layout.snapshot_dir();
@@ -224,12 +222,12 @@ pub fn validated_snapshot(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<()> {
     finish_snapshot(disk, layout)
 }
 
-/// The snapshot proved false: its chainstate is moved where neither program uses it, or removed where it cannot be moved. It
-/// is closed.
+/// After the snapshot proved invalid: moves its chainstate to a place that neither program uses, or removes it if it
+/// cannot be moved. It must be closed.
 ///
 /// # Errors
 ///
-/// What the system says; can be called again.
+/// An I/O error; the call can be repeated.
 pub fn invalid_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<Option<PathBuf>> {
     let dir = layout.snapshot_dir();
     let invalid = layout.net_dir().join("chainstate_snapshot_INVALID");

@@ -1,4 +1,4 @@
-//! Looking up coins, and going through all of them.
+//! Look-ups of coins, and iteration over all of them.
 
 use crate::db::Obfuscated;
 use crate::fault::{Fault, FaultKind, Result};
@@ -9,7 +9,7 @@ use primitives::coin::{COIN_KEY_PREFIX, decode_coin_key};
 use primitives::{CoinKey, OutPoint, Txid};
 use std::path::{Path, PathBuf};
 
-/// The coins at one instant. Clones are cheap; any thread may ask.
+/// The coins at one instant. Clones are cheap, and any thread may use them.
 #[derive(Clone, Debug)]
 pub struct CoinsView {
     snapshot: Snapshot,
@@ -26,16 +26,16 @@ impl CoinsView {
         }
     }
 
-    /// What undoes its obfuscation.
+    /// The kernels that undo its obfuscation.
     pub fn kernels(&self) -> Kernels {
         self.obfuscation.kernels
     }
 
-    /// The stored bytes of a coin, plain.
+    /// The plain stored bytes of a coin.
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     pub fn get(&self, outpoint: &OutPoint) -> Result<Option<Vec<u8>>> {
         let mut value = self.snapshot.get(CoinKey::new(outpoint).as_bytes())?;
         if let Some(value) = &mut value {
@@ -44,18 +44,18 @@ impl CoinsView {
         Ok(value)
     }
 
-    /// Whether look-ups wait for the disk in these times: then [`CoinsView::look_up_from_disk`] should come in place of
-    /// [`CoinsView::look_up`]. Each answer counts.
+    /// Whether look-ups have had to wait for the disk recently: then use [`CoinsView::look_up_from_disk`] in place of
+    /// [`CoinsView::look_up`]. Each call counts.
     pub fn wants_read_ahead(&self) -> bool {
         self.snapshot.wants_read_ahead()
     }
 
-    /// Looks up many coins, most of which are there. `keys` are in rising order (equal ones may come); `answer` gets
-    /// the place in `keys` and the stored bytes, plain, each place once, in no particular order.
+    /// Looks up many coins, most of which exist. `keys` are in rising order (duplicates allowed). Calls `answer` once
+    /// for each index in `keys`, in any order, with the plain stored bytes.
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says; some may have been answered.
+    /// A damaged table, or an I/O error; some may have been answered.
     ///
     /// # Panics
     ///
@@ -64,7 +64,7 @@ impl CoinsView {
         Ok(self.snapshot.get_sorted_batch_now(keys, Expected::Present, self.plain(answer))?)
     }
 
-    /// Whether any of these coins is there; most likely none is. `keys` are in rising order.
+    /// Whether any of these coins exists; usually none does. `keys` are in rising order.
     ///
     /// # Errors
     ///
@@ -79,8 +79,8 @@ impl CoinsView {
         Ok(has_any)
     }
 
-    /// As [`CoinsView::look_up`], for coins that are most likely not in memory: for a thread that has nothing else to do
-    /// than to wait for the disk, which is asked for many at a time.
+    /// [`CoinsView::look_up`] for coins that are most likely not in memory: reads many blocks at a time, on a thread
+    /// that may wait for the disk.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl CoinsView {
         Ok(())
     }
 
-    /// Undoes the obfuscation of what is looked up.
+    /// Undoes the obfuscation of the values.
     fn plain(&self, mut answer: impl FnMut(usize, Option<&[u8]>)) -> impl FnMut(usize, Option<&[u8]>) {
         let mut plain = Vec::with_capacity(128);
         let obfuscation = self.obfuscation;
@@ -113,13 +113,13 @@ impl CoinsView {
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     pub fn coins(&self) -> Result<CoinsIter> {
         self.coins_between(0, u16::MAX)
     }
 
-    /// The coins whose txid starts with two bytes from `first` to `last`, both included, the first byte the higher one: a
-    /// share for one thread.
+    /// The coins whose txids begin with two bytes from `first` to `last`, both included, big-endian: a share for one
+    /// thread.
     ///
     /// # Errors
     ///
@@ -138,13 +138,13 @@ impl CoinsView {
     /// As [`CoinsView::coins`].
     pub fn coins_of(&self, txid: &Txid) -> Result<CoinsIter> {
         let first = [&[COIN_KEY_PREFIX][..], txid.as_bytes()].concat();
-        // VARINTs of 32 bits begin with less than this byte.
+        // VARINTs of 32 bits begin with a lower byte than this.
         let end = [&first[..], &[u8::MAX]].concat();
         let records = self.snapshot.range(&first, Some(&end))?;
         Ok(CoinsIter { records, obfuscation: self.obfuscation, plain: Vec::new(), dir: self.dir.clone() })
     }
 
-    /// How many runs of tables a look-up may have to ask.
+    /// The most runs of tables that a look-up may read.
     pub fn run_count(&self) -> usize {
         self.snapshot.run_count()
     }
@@ -160,7 +160,7 @@ impl CoinsView {
     }
 }
 
-/// Coins in order of their keys: by txid, then by the VARINT bytes of vout, which above 16,511 is not its order.
+/// Coins in key order: by txid, then by the VARINT bytes of vout, which is not numeric order above 16,511.
 #[derive(Debug)]
 pub struct CoinsIter {
     records: Iter,
@@ -170,11 +170,11 @@ pub struct CoinsIter {
 }
 
 impl CoinsIter {
-    /// The next coin and its stored bytes, plain; `None` behind the last.
+    /// The next coin and its plain stored bytes; `None` after the last.
     ///
     /// # Errors
     ///
-    /// A malformed key, a damaged table, or what the system says.
+    /// A malformed key, a damaged table, or an I/O error.
     pub fn next_coin(&mut self) -> Result<Option<(OutPoint, &[u8])>> {
         let Some((key, value)) = self.records.next_record()? else { return Ok(None) };
         let outpoint = decode_coin_key(key).map_err(|why| {

@@ -5,13 +5,12 @@
 //!                 undo offset (4 bytes each, LE) | header 80 | crc32c u32 LE
 //! blockfiles.dat  0x6e2e2f44 u32 LE | version u32 LE | rows of 40 bytes: blocks, size, undo size, lowest height, greatest
 //!                 height (u32 LE) | earliest time, latest time (u64 LE) | crc32c u32 LE
-//! log.dat         changes that are not in these yet
+//! log.dat         changes that are not in these files yet
 //! reindex.dat, prune.dat   flags: a file that is there, and empty or not 0
 //! ```
 //!
-//! The checksum is of the row and of its place in the file, 8 bytes LE. Absent on purpose: writing it, and what its log holds:
-//! the form still moves.
-//! Source: bitcoin/bitcoin#32427, which is not merged.
+//! The checksum covers the row and its place in the file, 8 bytes LE. Absent on purpose: writing it, and its log: the
+//! format still changes. Source: bitcoin/bitcoin#32427, which is not merged.
 
 use super::load::{check_numbers, check_work, sorted, without_parent};
 use super::{IndexEntry, LoadedIndex, Status};
@@ -25,7 +24,7 @@ use primitives::{Header, Height};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Files of the form, of which any tells it.
+/// The files of this format; any of them identifies it.
 pub(super) const FILES: [&str; 3] = [HEADERS, BLOCK_FILES, LOG];
 const HEADERS: &str = "headers.dat";
 const BLOCK_FILES: &str = "blockfiles.dat";
@@ -41,14 +40,14 @@ const HEAD_BYTES: u64 = 8;
 const HEADER_ROW_BYTES: usize = 6 * 4 + HEADER_BYTES;
 const FILE_ROW_BYTES: usize = 5 * 4 + 2 * 8;
 const CHECKSUM_BYTES: usize = 4;
-/// Rows that are read at a time.
+/// Rows read at a time.
 const ROWS_AT_ONCE: usize = 4096;
 
-/// What helps where a file is damaged, or of a version that is not known.
+/// Advice for a damaged file, or an unknown version.
 const ADVICE: &str =
     "Use the bitcoind that wrote it, or run ffwd reindex, which makes a block index from the block files";
 
-/// Reads all of it, checked as the other form is.
+/// Reads all of it, with the same checks as for the LevelDB form.
 pub(super) fn load(disk: &dyn Disk, dir: &Path, network: &Network) -> Result<LoadedIndex> {
     let mut loaded = LoadedIndex {
         is_reindexing: flag(disk, dir, REINDEXING)?,
@@ -82,7 +81,7 @@ fn damaged(path: &Path, at: u64, wanted: impl Into<String>, found: String) -> Fa
     Fault::new(FaultKind::Damaged, path, wanted, found, ADVICE).at_offset(at)
 }
 
-/// Whether a flag is set: the file is there in one form, and has a byte in another.
+/// Whether a flag is set: in one version of the format the file exists, in another it contains a non-zero byte.
 fn flag(disk: &dyn Disk, dir: &Path, name: &str) -> Result<bool> {
     let path = dir.join(name);
     if disk.metadata(&path)?.is_none() {
@@ -93,7 +92,7 @@ fn flag(disk: &dyn Disk, dir: &Path, name: &str) -> Result<bool> {
     Ok(count == 0 || !matches!(byte[0], 0 | b'0'))
 }
 
-/// Gives each row of a file, with its place, to `take`. One that is not there has none.
+/// Passes each row of a file, with its place, to `take`. A missing file has no rows.
 fn rows<const BYTES: usize>(
     disk: &dyn Disk,
     path: &Path,
@@ -137,7 +136,7 @@ fn rows<const BYTES: usize>(
     Ok(())
 }
 
-/// Of a row and its place.
+/// The checksum of a row and its place.
 fn checksum(row: &[u8], at: u64) -> u32 {
     append(crc32c(row), &at.to_le_bytes())
 }

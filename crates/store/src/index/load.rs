@@ -1,8 +1,8 @@
 //! Reads a whole block index and checks what Core checks when it loads one.
 //!
-//! Every entry decodes, its header meets its own nBits within the network's limit, its key is its hash, its parent is
-//! there at the height below; the genesis block is this network's.
-//! Source: facts of Bitcoin Core b88bffe, `LoadBlockIndexGuts`, `BlockManager::LoadBlockIndex`, node/chainstate.cpp.
+//! Every entry decodes, its header meets its own nBits within the network's limit, its key is its hash, and its parent
+//! exists at the height below. The genesis block is this network's. Source: facts of Bitcoin Core b88bffe,
+//! `LoadBlockIndexGuts`, `BlockManager::LoadBlockIndex`, node/chainstate.cpp.
 
 use super::record::split_height;
 use super::{BLOCK_TRANSACTIONS_MAX, BlockTreeDb, ENTRY, FILE, IndexEntry, LAST_FILE, Status};
@@ -20,25 +20,25 @@ const HASHED_AT_ONCE: usize = 1024;
 /// A whole block index.
 #[derive(Clone, Debug, Default)]
 pub struct LoadedIndex {
-    /// All entries; every parent stands before its children, for they are sorted by height, then hash.
+    /// All entries; every parent precedes its children, because they are sorted by height, then hash.
     pub entries: Vec<IndexEntry>,
-    /// File infos; the place is the number. Those that the index lacks are zero.
+    /// File infos; the position is the number. Those that the index lacks are zero.
     pub files: Vec<FileInfo>,
     /// A reindex is unfinished.
     pub is_reindexing: bool,
     /// Block files were pruned.
     pub is_pruned: bool,
-    /// How many entries had an old form of the mark for invalid blocks, which was read as the new one.
+    /// Number of entries with an old form of the mark for invalid blocks, which was read as the new one.
     pub migrated_count: usize,
 }
 
 impl BlockTreeDb {
-    /// Reads all of it.
+    /// Reads the whole index.
     ///
     /// # Errors
     ///
-    /// [`FaultKind::OtherNetwork`] where another genesis block lies at its root; [`FaultKind::Damaged`] names the entry
-    /// that is malformed, does not meet its target, or has no parent.
+    /// [`FaultKind::OtherNetwork`] if its root is another genesis block; [`FaultKind::Damaged`] names the entry that is
+    /// malformed, does not meet its target, or has no parent.
     pub fn load(&self, network: &Network) -> Result<LoadedIndex> {
         let mut loaded = LoadedIndex {
             is_reindexing: self.is_reindexing()?,
@@ -54,11 +54,11 @@ impl BlockTreeDb {
         }
     }
 
-    /// Reads the entry of one block, without those of its ancestors; `None` where it is not listed.
+    /// Reads the entry of one block, without its ancestors; `None` if it is not listed.
     ///
     /// # Errors
     ///
-    /// As [`BlockTreeDb::load`], for this entry alone.
+    /// As [`BlockTreeDb::load`], for this entry only.
     pub fn find(&self, network: &Network, hash: &BlockHash) -> Result<Option<IndexEntry>> {
         let key = [&[ENTRY], &hash.as_bytes()[..]].concat();
         let Some(value) = self.store.get(&key)? else { return Ok(None) };
@@ -102,7 +102,7 @@ impl BlockTreeDb {
         self.check_headers(network, &mut loaded.entries, &mut keys)
     }
 
-    /// An index that has blocks of another chain than Bitcoin's.
+    /// The fault of an index with blocks of another chain than Bitcoin's.
     fn of_the_split(&self, height: Height) -> Fault {
         let found =
             format!("another chain, that of Knots 29.4.1, which has headers of 164 bytes, here at height {height}");
@@ -117,11 +117,11 @@ impl BlockTreeDb {
         self.store.bad_record(&key, wanted, format!("no entry {}", entry.header.prev()))
     }
 
-    /// Another network's index is told from a damaged one.
+    /// Distinguishes another network's index from a damaged one.
     ///
     /// # Errors
     ///
-    /// [`FaultKind::OtherNetwork`], a damaged table, or what the system says.
+    /// [`FaultKind::OtherNetwork`], a damaged table, or an I/O error.
     pub fn check_genesis(&self, network: &Network) -> Result<()> {
         if self.store.get(&[&[ENTRY], &network.genesis.as_bytes()[..]].concat())?.is_some() {
             return Ok(());
@@ -132,7 +132,7 @@ impl BlockTreeDb {
         Err(Fault::new(FaultKind::OtherNetwork, self.store.db.path(), wanted, found, advice))
     }
 
-    /// Hashes the last `keys.len()` entries, which lie under `keys`, and checks them.
+    /// Hashes the last `keys.len()` entries, whose database keys are `keys`, and checks them.
     fn check_headers(&self, network: &Network, entries: &mut [IndexEntry], keys: &mut Vec<BlockHash>) -> Result<()> {
         let from = entries.len() - keys.len();
         let headers: Vec<[u8; HEADER_BYTES]> = entries[from..].iter().map(|entry| entry.header.0).collect();
@@ -151,7 +151,7 @@ impl BlockTreeDb {
         Ok(())
     }
 
-    /// All that is listed, as Core reads it: up to the last file, and on as long as more follow.
+    /// All listed file infos, read as Core does: up to the last file, and on as long as more follow.
     fn load_files(&self) -> Result<Vec<FileInfo>> {
         let mut files: Vec<FileInfo> = Vec::new();
         let mut records = self.store.db.snapshot().range(&[FILE], Some(&[FILE + 1]))?;
@@ -183,7 +183,7 @@ impl BlockTreeDb {
     }
 }
 
-/// Checks the numbers of an entry: what was wanted, and what was found instead.
+/// Checks the numbers of an entry. An error is a pair: expected and actual content.
 pub(super) fn check_numbers(entry: &IndexEntry) -> std::result::Result<(), (String, String)> {
     if entry.file > FILE_NUMBER_MAX {
         return Err((format!("a file number of at most {FILE_NUMBER_MAX}"), entry.file.to_string()));
@@ -195,7 +195,7 @@ pub(super) fn check_numbers(entry: &IndexEntry) -> std::result::Result<(), (Stri
     Ok(())
 }
 
-/// Checks the proof of work of an entry whose hash is known; what it says is that of [`check_numbers`].
+/// Checks the proof of work of an entry whose hash is known. Errors as in [`check_numbers`].
 pub(super) fn check_work(network: &Network, entry: &IndexEntry) -> std::result::Result<(), (String, String)> {
     match Target::from_compact(entry.header.bits()) {
         Some(target) if target <= network.pow_limit && target.is_met_by(&entry.hash) => Ok(()),
@@ -203,13 +203,13 @@ pub(super) fn check_work(network: &Network, entry: &IndexEntry) -> std::result::
     }
 }
 
-/// By height, then hash. Entries come in the order of their hashes, and few heights have more than one.
+/// Sorts by height, then hash. Entries come in the order of their hashes, and few heights have more than one.
 pub(super) fn sorted(mut entries: Vec<IndexEntry>) -> Vec<IndexEntry> {
     let mut starts = vec![0u32; entries.len() + 1];
     for entry in &entries {
         match starts.get_mut(entry.height.to_usize() + 1) {
             Some(count) => *count += 1,
-            // A height beyond the number of entries: a parent is missing, and the check behind this says which.
+            // A height beyond the number of entries: a parent is missing, and the next check names it.
             None => {
                 entries.sort_unstable_by_key(|entry| (entry.height, entry.hash));
                 return entries;
@@ -249,7 +249,7 @@ pub(super) fn without_parent<'e>(network: &Network, entries: &'e [IndexEntry]) -
     None
 }
 
-/// `stored` without its obfuscation, in `buffer`.
+/// `stored` without its obfuscation, decoded in `buffer`.
 fn plain<'a>(buffer: &'a mut Vec<u8>, stored: &[u8], obfuscation: Obfuscation) -> &'a [u8] {
     buffer.clear();
     buffer.extend_from_slice(stored);

@@ -1,4 +1,4 @@
-//! The block index: every known header, what is stored of its block and where, and what each file holds.
+//! The block index: every known header, with the state and place of its block, and an info for each file.
 //!
 //! ```text
 //! 'b' | hash 32               -> an entry (see `record`)
@@ -8,8 +8,8 @@
 //! 'F' | length | name         -> '1' or '0'; only "prunedblockfiles" is in use
 //! ```
 //!
-//! Everything written is one durable commit. Absent on purpose: chain work, skip pointers, and who is best.
-//! Source: facts of Bitcoin Core b88bffe, `BlockTreeDB` in node/blockstorage.cpp.
+//! Everything written is one durable commit. Absent on purpose: chain work, skip pointers, and the best chain. Source:
+//! facts of Bitcoin Core b88bffe, `BlockTreeDB` in node/blockstorage.cpp.
 
 mod flat;
 mod load;
@@ -28,10 +28,10 @@ use std::path::Path;
 pub use load::LoadedIndex;
 pub use record::{IndexEntry, Status};
 
-/// Transactions of a block, at most: it has 4,000,000 weight units, and each of them takes 240 at least.
+/// The most transactions of a block: it has 4,000,000 weight units, and each transaction takes at least 240.
 pub const BLOCK_TRANSACTIONS_MAX: u32 = 4_000_000 / 240;
 
-/// Bytes of an entry and of a file info in a table, about.
+/// Approximate bytes of an entry and of a file info in a table.
 const ENTRY_BYTES: usize = 160;
 const FILE_BYTES: usize = 64;
 
@@ -47,14 +47,14 @@ pub struct BlockTreeDb {
     store: Obfuscated,
 }
 
-/// What one commit changes. What is empty or `None` stays as it is.
+/// The changes of one commit. Empty or `None` fields change nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IndexChanges<'a> {
-    /// Entries that are new or changed, in any order, each hash once.
+    /// New or changed entries, in any order, each hash once.
     pub entries: &'a [IndexEntry],
-    /// File infos that are new or changed: number and info, each number once.
+    /// New or changed file infos: number and info, each number once.
     pub files: &'a [(u32, FileInfo)],
-    /// The greatest number of a file.
+    /// The greatest file number.
     pub last_file: Option<u32>,
     /// Sets or erases the flag `R`: a reindex is unfinished.
     pub reindexing: Option<bool>,
@@ -67,35 +67,34 @@ impl BlockTreeDb {
     ///
     /// # Errors
     ///
-    /// What the system says.
-    /// [`FaultKind::OtherForm`] where there is one that is not LevelDB's.
+    /// An I/O error. [`FaultKind::OtherForm`] if there is an index that is not LevelDB's.
     pub fn exists(disk: &dyn Disk, layout: &Layout) -> Result<bool> {
         let dir = layout.index_dir();
         check_form(disk, &dir)?;
         Ok(Db::exists(disk, &dir)?)
     }
 
-    /// Opens the index, or makes an empty one where it is missing.
+    /// Opens the index, or creates an empty one if it is missing.
     ///
     /// # Errors
     ///
-    /// Another program holds it, it is damaged, or what the system says.
+    /// Another program holds it, it is damaged, or an I/O error.
     pub fn open(host: impl Into<Host>, layout: &Layout) -> Result<BlockTreeDb> {
         let host = host.into();
         check_form(&*host.disk, &layout.index_dir())?;
         BlockTreeDb::open_dir(host, &layout.index_dir())
     }
 
-    /// The same for an index in any directory.
+    /// [`BlockTreeDb::open`] for an index in any directory.
     pub(crate) fn open_dir(host: Host, dir: &Path) -> Result<BlockTreeDb> {
         Ok(BlockTreeDb { store: Obfuscated::open_or_create(host, dir)? })
     }
 
-    /// Opens the index to read it only; nothing is written, no lock is taken.
+    /// Opens the index for reading only; nothing is written, no lock is taken.
     ///
     /// # Errors
     ///
-    /// It is missing, damaged, or what the system says.
+    /// It is missing, damaged, or an I/O error.
     pub fn open_read_only(host: impl Into<Host>, layout: &Layout) -> Result<BlockTreeDb> {
         Ok(BlockTreeDb { store: Obfuscated::open_read_only(host.into(), &layout.index_dir())? })
     }
@@ -104,7 +103,7 @@ impl BlockTreeDb {
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     pub fn is_reindexing(&self) -> Result<bool> {
         Ok(self.store.get(REINDEXING)?.is_some())
     }
@@ -113,7 +112,7 @@ impl BlockTreeDb {
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     pub fn is_pruned(&self) -> Result<bool> {
         Ok(self.store.get(PRUNED)?.is_some_and(|value| value == b"1"))
     }
@@ -122,7 +121,7 @@ impl BlockTreeDb {
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.store.db.snapshot().range(&[ENTRY], Some(&[ENTRY + 1]))?.next_record()?.is_none())
     }
@@ -131,8 +130,8 @@ impl BlockTreeDb {
     ///
     /// # Errors
     ///
-    /// No space, or what the system says; nothing is changed then, but a crash may still find it changed until the next
-    /// commit that goes well.
+    /// No space, or an I/O error. Nothing is changed then, but a crash may still make the changes appear until the next
+    /// successful commit.
     pub fn write(&self, changes: &IndexChanges<'_>) -> Result<()> {
         let mut files: Vec<([u8; 5], FileInfo)> = Vec::new();
         for (number, info) in changes.files {
@@ -167,7 +166,7 @@ impl BlockTreeDb {
         })
     }
 
-    /// Takes everything out but the flag `R`, in one commit, and compacts what is left.
+    /// Removes everything except the flag `R`, in one commit, and compacts the rest.
     ///
     /// # Errors
     ///
@@ -189,7 +188,7 @@ impl BlockTreeDb {
         Ok(())
     }
 
-    /// For a clean end: leaves nothing for LevelDB to compact.
+    /// For a clean shutdown: leaves nothing for LevelDB to compact.
     ///
     /// # Errors
     ///
@@ -199,11 +198,11 @@ impl BlockTreeDb {
     }
 }
 
-/// Says no to a block index in Core's newer flat form, which must not be taken for an empty one.
+/// Refuses a block index in Core's newer flat form, which must not be mistaken for an empty one.
 ///
 /// # Errors
 ///
-/// [`FaultKind::OtherForm`]; what the system says.
+/// [`FaultKind::OtherForm`]; an I/O error.
 pub fn check_form(disk: &dyn Disk, dir: &Path) -> Result<()> {
     if is_flat(disk, dir)? {
         return Err(Fault::new(FaultKind::OtherForm, dir, "a block index of LevelDB", FLAT_FOUND, FLAT_ADVICE));
@@ -211,9 +210,9 @@ pub fn check_form(disk: &dyn Disk, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What is said of the newer form.
+/// The description of the newer form in messages.
 const FLAT_FOUND: &str = "one in Core's newer flat form (headers.dat, blockfiles.dat, log.dat)";
-/// What helps there.
+/// The advice for it.
 const FLAT_ADVICE: &str = "Use the bitcoind that wrote it. ffwd reindex makes a block index that ffwd and earlier releases \
                                read, from the block files";
 
@@ -226,21 +225,21 @@ fn is_flat(disk: &dyn Disk, dir: &Path) -> Result<bool> {
     Ok(false)
 }
 
-/// Reads a block index in Core's newer flat form; `None` where it has the other form, or there is none. Nothing writes it.
+/// Reads a block index in Core's newer flat form; `None` if it has the other form or does not exist. Never writes.
 ///
 /// # Errors
 ///
-/// [`FaultKind::Damaged`] names the row; [`FaultKind::OtherForm`] a version that is not known; what the system says.
+/// [`FaultKind::Damaged`] names the row; [`FaultKind::OtherForm`] an unknown version; an I/O error.
 pub fn load_flat(disk: &dyn Disk, layout: &Layout, network: &Network) -> Result<Option<LoadedIndex>> {
     let dir = layout.index_dir();
     if is_flat(disk, &dir)? { flat::load(disk, &dir, network).map(Some) } else { Ok(None) }
 }
 
-/// Says no when the index names a block file that is not there.
+/// Fails if the index names a block file that does not exist.
 ///
 /// # Errors
 ///
-/// [`FaultKind::Missing`] names the first such file. Core says "Error loading block database".
+/// [`FaultKind::Missing`] names the first such file. Core reports "Error loading block database".
 pub fn check_files_exist(index: &LoadedIndex, numbers: &Numbers, layout: &Layout) -> Result<()> {
     let stored = index.entries.iter().filter_map(IndexEntry::data);
     let missing = stored.map(|at| at.file).filter(|file| numbers.there.binary_search(file).is_err()).min();
@@ -255,11 +254,11 @@ pub fn check_files_exist(index: &LoadedIndex, numbers: &Numbers, layout: &Layout
     }
 }
 
-/// What a prune-less program must refuse, in Core's words.
+/// Refuses a pruned index, for programs that do not prune, in Core's words.
 ///
 /// # Errors
 ///
-/// [`FaultKind::Refused`] when block files were pruned.
+/// [`FaultKind::Refused`] if block files were pruned.
 pub fn check_not_pruned(index: &LoadedIndex, layout: &Layout) -> Result<()> {
     if !index.is_pruned {
         return Ok(());

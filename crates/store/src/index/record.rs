@@ -1,7 +1,7 @@
 //! One record of the block index.
 //!
 //! ```text
-//! 'b' | hash 32 -> VARINT version (259900, any is taken) | VARINT height | VARINT status | VARINT transactions
+//! 'b' | hash 32 -> VARINT version (259900, any is accepted) | VARINT height | VARINT status | VARINT transactions
 //!                  | VARINT file, with data or undo | VARINT data offset, with data | VARINT undo offset, with undo
 //!                  | header 80
 //! ```
@@ -14,10 +14,10 @@ use primitives::header::HEADER_BYTES;
 use primitives::{BlockHash, Header, Height};
 use std::fmt;
 
-/// What Core writes as version, and never looks at.
+/// The version that Core writes and never reads.
 const VERSION: u64 = 259_900;
 
-/// How far a block was checked, and what of it is stored.
+/// The level of a block's validation, and flags for its stored data.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Status(pub u32);
 
@@ -26,21 +26,21 @@ impl Status {
     pub const TREE: Status = Status(2);
     /// Its transactions were checked without their coins (`BLOCK_VALID_TRANSACTIONS`).
     pub const TRANSACTIONS: Status = Status(3);
-    /// Its coins were checked; never written alone by Core any more.
+    /// Its coins were checked; Core no longer writes this level.
     pub const CHAIN: Status = Status(4);
     /// Its scripts were checked, or assumed valid: it was connected.
     pub const SCRIPTS: Status = Status(5);
     /// The bits of the level.
     pub const LEVEL_MASK: u32 = 7;
-    /// The block lies in a block file.
+    /// The block is in a block file.
     pub const HAVE_DATA: u32 = 8;
-    /// Its undo data lies in an undo file.
+    /// Its undo data is in an undo file.
     pub const HAVE_UNDO: u32 = 16;
     /// It or one of its ancestors is invalid.
     pub const FAILED_VALID: u32 = 32;
-    /// What older versions wrote for descendants of invalid blocks; read as [`Status::FAILED_VALID`].
+    /// Written by older versions for descendants of invalid blocks; read as [`Status::FAILED_VALID`].
     pub const FAILED_CHILD: u32 = 64;
-    /// It was received with its witnesses. Core wants this of every block of its chain from segwit's height on.
+    /// It was received with its witnesses. Core requires this of every block of its chain from segwit's height on.
     pub const OPT_WITNESS: u32 = 128;
 
     /// The level: 0 to 7, of which Core writes 2, 3 and 5.
@@ -48,19 +48,19 @@ impl Status {
         self.0 & Status::LEVEL_MASK
     }
 
-    /// The same with another level.
+    /// The status with another level.
     #[must_use]
     pub fn with_level(self, level: Status) -> Status {
         Status(self.0 & !Status::LEVEL_MASK | level.0)
     }
 
-    /// The same with these flags.
+    /// The status with these flags set.
     #[must_use]
     pub fn with(self, flags: u32) -> Status {
         Status(self.0 | flags)
     }
 
-    /// The same without these flags.
+    /// The status with these flags cleared.
     #[must_use]
     pub fn without(self, flags: u32) -> Status {
         Status(self.0 & !flags)
@@ -71,12 +71,12 @@ impl Status {
         self.0 & flags == flags
     }
 
-    /// The block was connected once, and is not marked invalid.
+    /// The block has been connected, and is not marked invalid.
     pub fn is_connected(self) -> bool {
         self.level() >= Status::SCRIPTS.level() && !self.is_failed()
     }
 
-    /// Marked invalid.
+    /// It is marked invalid.
     pub fn is_failed(self) -> bool {
         self.0 & (Status::FAILED_VALID | Status::FAILED_CHILD) != 0
     }
@@ -88,7 +88,7 @@ impl fmt::Debug for Status {
     }
 }
 
-/// What the index knows of one block.
+/// The index entry of one block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IndexEntry {
     /// Hash of the header.
@@ -97,11 +97,11 @@ pub struct IndexEntry {
     pub header: Header,
     /// Its height.
     pub height: Height,
-    /// How far it was checked, and what is stored.
+    /// Validation level and flags.
     pub status: Status,
-    /// Its transactions if its body was ever received and checked, else 0. Pruning keeps it.
+    /// Number of its transactions if its body was ever received and checked, else 0. Pruning keeps it.
     pub tx_count: u32,
-    /// Number of its block and undo file; 0 with neither.
+    /// Number of its block and undo file; 0 without data and undo data.
     pub file: u32,
     /// Place of the block in the block file; 0 without [`Status::HAVE_DATA`].
     pub data_offset: u32,
@@ -110,26 +110,26 @@ pub struct IndexEntry {
 }
 
 impl IndexEntry {
-    /// An entry for a header alone.
+    /// An entry for a header without a block.
     pub fn header_only(header: Header, hash: BlockHash, height: Height) -> IndexEntry {
         IndexEntry { hash, header, height, status: Status::TREE, tx_count: 0, file: 0, data_offset: 0, undo_offset: 0 }
     }
 
-    /// Where the block lies, if it is stored.
+    /// The place of the block, if it is stored.
     pub fn data(&self) -> Option<FilePos> {
         self.status.has(Status::HAVE_DATA).then_some(FilePos { file: self.file, offset: self.data_offset })
     }
 
-    /// Where its undo data lies, if it is stored.
+    /// The place of its undo data, if it is stored.
     pub fn undo(&self) -> Option<FilePos> {
         self.status.has(Status::HAVE_UNDO).then_some(FilePos { file: self.file, offset: self.undo_offset })
     }
 
-    /// Reads a stored value. The hash is left zero: [`IndexEntry::hash`] is to be computed, for many at a time.
+    /// Decodes a stored value. The hash is left zero: [`IndexEntry::hash`] must be computed, best for many at a time.
     ///
     /// # Errors
     ///
-    /// For a cut, a number beyond its type, or bytes behind it.
+    /// Truncated data, a number beyond its type, or trailing bytes.
     pub fn decode(value: &[u8]) -> Result<IndexEntry, DecodeError> {
         let mut reader = Reader::new(value);
         reader.varint_u32()?;
@@ -173,11 +173,11 @@ impl IndexEntry {
     }
 }
 
-/// Bytes by which the headers of Knots 29.4.1's chain are longer: 164 in place of 80.
+/// Extra bytes in the headers of Knots 29.4.1's chain: 164 in place of 80.
 const SPLIT_BYTES: usize = 84;
 
-/// The height of a block of that chain, where a stored value is one: the form of Core's, with a longer header, whose version
-/// has bit 31. Source: bitcoinknots/bitcoin issue 359 and the release notes of 29.4.1.
+/// The height in a stored value of that chain; `None` for other values. It has Core's form with a longer header, whose
+/// version has bit 31 set. Source: bitcoinknots/bitcoin issue 359 and the release notes of 29.4.1.
 pub(super) fn split_height(value: &[u8]) -> Option<Height> {
     let shorter = value.get(..value.len().checked_sub(SPLIT_BYTES)?)?;
     let entry = IndexEntry::decode(shorter).ok()?;

@@ -1,13 +1,13 @@
-//! The files of block filters (`fltr?????.dat`): one record after another, not obfuscated.
+//! The files of block filters (`fltr?????.dat`): consecutive records, not obfuscated.
 //!
 //! ```text
 //! record   block hash 32 | CompactSize bytes | filter
 //! tail     zeros, reserved ahead
 //! ```
 //!
-//! A file ends before the record that would take it beyond 16 MiB. What lies behind the place that the database names as the
-//! next is from a run that was cut short, and is written over.
-//! Source: Bitcoin Core b88bffe, `BlockFilterIndex::WriteFilterToDisk`, `ReadFilterFromDisk`.
+//! A file ends before the record that would exceed 16 MiB. Bytes after the database's next place are from an
+//! interrupted run, and are overwritten. Source: Bitcoin Core b88bffe, `BlockFilterIndex::WriteFilterToDisk`,
+//! `ReadFilterFromDisk`.
 
 use super::rebuild_advice;
 use crate::append::{AppendSet, Flush, Tail};
@@ -22,7 +22,7 @@ use primitives::{BlockHash, Hash256};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bound of a file.
+/// Maximum size of a file.
 const FILE_BYTES_MAX: u32 = 16 << 20;
 /// Space is reserved in pieces of this many bytes.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -55,17 +55,17 @@ impl FilterFiles {
         FilterFiles { append_set, tail: None, next, root: super::root(layout, IndexKind::BlockFilter) }
     }
 
-    /// Where the next filter goes.
+    /// The place of the next filter.
     pub fn next(&self) -> FilterPos {
         self.next
     }
 
-    /// Appends the filter of a block; says where it lies.
+    /// Appends the filter of a block; returns its place.
     ///
     /// # Errors
     ///
-    /// No space, a file that is shorter than the database says, or what the system says. After no space the call can be made
-    /// again.
+    /// No space, a file that is shorter than the database requires, or an I/O error. After no space the call can be
+    /// repeated.
     pub fn append(&mut self, block: &BlockHash, filter: &[u8]) -> Result<FilterPos> {
         let mut head = block.as_bytes().to_vec();
         put_compact_size(&mut head, filter.len() as u64);
@@ -96,11 +96,11 @@ impl FilterFiles {
         Ok(pos)
     }
 
-    /// Writes a filter's record where it lay before, in a file that may be missing.
+    /// Writes a filter's record at its previous place, in a file that may be missing.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub fn restore(&mut self, pos: FilterPos, block: &BlockHash, filter: &[u8]) -> Result<()> {
         let mut record = block.as_bytes().to_vec();
         put_compact_size(&mut record, filter.len() as u64);
@@ -118,21 +118,21 @@ impl FilterFiles {
         Ok(file.write_at(u64::from(pos.offset), &record)?)
     }
 
-    /// Makes what [`FilterFiles::restore`] wrote into a file durable.
+    /// Makes the records that [`FilterFiles::restore`] wrote into a file durable.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub fn sync_restored(&self, file: u32) -> Result<()> {
         let file = self.append_set.disk.modify(&file_path(&self.append_set.dir, file))?;
         Ok(file.sync()?)
     }
 
-    /// The files that are missing, or shorter than what was written into them, of those up to where the next filter goes.
+    /// The files that are missing or shorter than their written part, up to the file of the next filter.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub fn missing(&self) -> Result<Vec<u32>> {
         let mut missing = Vec::new();
         for file in 0..=self.next.file {
@@ -146,11 +146,11 @@ impl FilterFiles {
         Ok(missing)
     }
 
-    /// Writes out what was appended, so that it can be read.
+    /// Writes out the appended filters, so that they can be read.
     ///
     /// # Errors
     ///
-    /// No space, or what the system says; the call can be made again.
+    /// No space, or an I/O error; the call can be made again.
     pub fn write_out(&mut self) -> Result<()> {
         match &mut self.tail {
             Some(tail) => self.append_set.write_out(tail),
@@ -158,22 +158,22 @@ impl FilterFiles {
         }
     }
 
-    /// Writes out, and gives what makes all that was appended durable.
+    /// Writes out, and returns the flush that makes all appended filters durable.
     ///
     /// # Errors
     ///
-    /// No space, or what the system says; the call can be made again.
+    /// No space, or an I/O error; the call can be made again.
     pub fn begin_flush(&mut self) -> Result<Flush> {
         self.write_out()?;
         Ok(self.append_set.take_flush())
     }
 }
 
-/// Reads the filter at `pos`, whose double SHA-256 must be `hash`; with the hash of its block.
+/// Reads the filter at `pos`, whose double SHA-256 must be `hash`, and the hash of its block.
 ///
 /// # Errors
 ///
-/// A missing file, a cut, another hash; what the system says.
+/// A missing file, a truncated record, another hash; an I/O error.
 pub fn read_filter(disk: &dyn Disk, layout: &Layout, pos: FilterPos, hash: &Hash256) -> Result<(BlockHash, Vec<u8>)> {
     let path = file_path(&dir(layout), pos.file);
     let advice = format!("Remove the file {} and run ffwd index, which makes it again", path.display());

@@ -1,4 +1,4 @@
-//! The optional indexes on disk: their databases, and the files of the filters.
+//! The optional indexes on disk: their databases, and the filters' files.
 //!
 //! ```text
 //! indexes/txindex/                    database        indexes/txospenderindex/db/    database
@@ -7,10 +7,10 @@
 //! indexes/blockfilter/basic/          fltr?????.dat: see [`FilterFiles`]
 //! ```
 //!
-//! Records are plain: these databases have no obfuscation key. Each commit is one run of sorted records and one edit: where
-//! the index stands is durable with the records, or neither is. What the records mean: crate `indexes`.
-//! Absent on purpose: which block comes next, and what it adds.
-//! Source: Bitcoin Core b88bffe, the constructors in index/*.cpp.
+//! Records are plain: these databases have no obfuscation key. Each commit is one run of sorted records and one edit:
+//! the index's best block becomes durable together with the records. The format of the records is in crate `indexes`.
+//! Absent on purpose: which block comes next, and its records. Source: Bitcoin Core b88bffe, the constructors in
+//! index/*.cpp.
 
 mod filter_files;
 
@@ -26,7 +26,7 @@ use leveldb::{Compaction, Db, Iter, Run};
 use primitives::BlockHash;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a record in a table beside its key and value, about.
+/// Approximate bytes of a record in a table in addition to its key and value.
 pub const RECORD_OVERHEAD_BYTES: usize = 14;
 
 /// The database of one index.
@@ -37,7 +37,7 @@ pub struct IndexDb {
     root: PathBuf,
 }
 
-/// The directory of an index: with its database, and for filters with their files.
+/// The directory of an index, which contains its database and, for filters, their files.
 pub fn root(layout: &Layout, kind: IndexKind) -> PathBuf {
     let name = match kind {
         IndexKind::BlockFilter => "blockfilter",
@@ -56,7 +56,7 @@ pub(crate) fn database(layout: &Layout, kind: IndexKind) -> PathBuf {
     }
 }
 
-/// What helps when an index is damaged: it alone is made again.
+/// The advice for a damaged index: rebuild only this one.
 pub fn rebuild_advice(kind: IndexKind, root: &Path) -> String {
     format!(
         "Remove the directory {} and run ffwd index --only {}, which makes this index again and touches nothing else",
@@ -66,20 +66,20 @@ pub fn rebuild_advice(kind: IndexKind, root: &Path) -> String {
 }
 
 impl IndexDb {
-    /// Whether the index is there.
+    /// Whether the index exists.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub fn exists(disk: &dyn Disk, layout: &Layout, kind: IndexKind) -> Result<bool> {
         Ok(Db::exists(disk, &database(layout, kind))?)
     }
 
-    /// Opens the index, or makes an empty one.
+    /// Opens the index, or creates an empty one.
     ///
     /// # Errors
     ///
-    /// Another program holds it, it is damaged, or what the system says.
+    /// Another program holds it, it is damaged, or an I/O error.
     pub fn open(host: impl Into<Host>, layout: &Layout, kind: IndexKind) -> Result<IndexDb> {
         let host = host.into();
         let disk = &host.disk;
@@ -87,12 +87,12 @@ impl IndexDb {
         let root = root(layout, kind);
         if disk.metadata(&dir)?.is_none() {
             disk.create_dir_all(&dir)?;
-            // All names below the network's directory.
+            // All directory names below the network's directory.
             for above in dir.ancestors().skip(1).take_while(|above| above.starts_with(layout.net_dir())) {
                 disk.sync_dir_once(above)?;
             }
         }
-        // As Core has it: what is looked up by a prefix finds no use for filters, entries of the older format do.
+        // As in Core: filters do not help look-ups by prefix, but they help entries of the older format.
         let has_filters = match kind {
             IndexKind::BlockFilter | IndexKind::CoinStats | IndexKind::SilentPayments => true,
             IndexKind::TxoSpender => false,
@@ -106,11 +106,11 @@ impl IndexDb {
         Ok(IndexDb { store, kind, root })
     }
 
-    /// Opens the index to read it only; `None` where there is none.
+    /// Opens the index for reading only; `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// It is damaged, or what the system says.
+    /// It is damaged, or an I/O error.
     pub fn open_read_only(host: impl Into<Host>, layout: &Layout, kind: IndexKind) -> Result<Option<IndexDb>> {
         let host = host.into();
         if !IndexDb::exists(&*host.disk, layout, kind)? {
@@ -122,11 +122,11 @@ impl IndexDb {
         Ok(Some(IndexDb { store, kind, root }))
     }
 
-    /// Removes all of an index: database first, then the files beside it.
+    /// Removes all of an index: first the database, then its other files.
     ///
     /// # Errors
     ///
-    /// Another program holds it, or what the system says; what is left is no database.
+    /// Another program holds it, or an I/O error; the remains are not a database any more.
     pub fn remove(disk: &dyn Disk, layout: &Layout, kind: IndexKind) -> Result<()> {
         let root = root(layout, kind);
         if disk.metadata(&root)?.is_none() {
@@ -137,7 +137,7 @@ impl IndexDb {
         Ok(disk.sync_dir_once(&layout.indexes_dir())?)
     }
 
-    /// Which index it is.
+    /// The kind of this index.
     pub fn kind(&self) -> IndexKind {
         self.kind
     }
@@ -146,12 +146,12 @@ impl IndexDb {
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.store.get(key).map_err(|fault| self.advised(fault))
     }
 
-    /// The records whose keys begin with `prefix`, in order.
+    /// The records whose keys begin with `prefix`, in key order.
     ///
     /// # Errors
     ///
@@ -167,11 +167,11 @@ impl IndexDb {
         Ok(IndexRecords { records, db: self })
     }
 
-    /// The block that the index stands at; `None` where nothing is indexed.
+    /// The last block that is indexed; `None` if nothing is.
     ///
     /// # Errors
     ///
-    /// A damaged table or record, or what the system says.
+    /// A damaged table or record, or an I/O error.
     pub fn best_block(&self) -> Result<Option<BlockHash>> {
         let keys: &[&[u8]] = match self.kind {
             IndexKind::Tx => &[txindex::BEST_BLOCK, txindex::LEGACY_BEST_BLOCK],
@@ -194,16 +194,17 @@ impl IndexDb {
         Ok(self.kind == IndexKind::Tx && self.with_prefix(&[txindex::LEGACY])?.next_record()?.is_some())
     }
 
-    /// Whether a commit of about `bytes` of records finds its level without a compaction.
+    /// Whether a commit of about `bytes` of records would find its level without a compaction.
     pub fn has_room(&self, bytes: u64) -> bool {
         self.store.db.has_room(bytes)
     }
 
-    /// Commits what `fill` writes, in rising order of keys, about `bytes` of it. When this returns it is durable.
+    /// Commits the records that `fill` writes in rising order of keys, about `bytes` of them. They are durable when
+    /// this returns.
     ///
     /// # Errors
     ///
-    /// No space, or what the system says: nothing is changed then, and the same can be committed again.
+    /// No space, or an I/O error: nothing is changed then, and the commit can be repeated.
     pub fn commit(&self, bytes: u64, fill: impl FnOnce(&mut IndexWriter) -> Result<()>) -> Result<()> {
         let commit = self.begin_commit(bytes)?;
         let mut records = commit.writer();
@@ -212,8 +213,8 @@ impl IndexDb {
         commit.finish()
     }
 
-    /// Begins a commit of about `bytes` of records, which several threads may write. There is one at a time. Dropped before
-    /// [`IndexCommit::finish`], it leaves nothing behind.
+    /// Begins a commit of about `bytes` of records, which several threads may write. Only one is open at a time. If it
+    /// is dropped before [`IndexCommit::finish`], nothing of it remains.
     ///
     /// # Errors
     ///
@@ -221,23 +222,23 @@ impl IndexDb {
     ///
     /// # Panics
     ///
-    /// When another commit is under way.
+    /// If another commit is open.
     pub fn begin_commit(&self, bytes: u64) -> Result<IndexCommit> {
         let run = self.store.begin(bytes + 4096).map_err(|fault| self.advised(fault))?;
         Ok(IndexCommit { db: self.clone(), run })
     }
 
-    /// Begins the compaction that is wanted most; `None` if none is wanted.
+    /// Begins the most urgent compaction; `None` if there is no need for one.
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     pub fn plan_compaction(&self) -> Result<Option<IndexCompaction>> {
         let planned = self.store.db.plan_compaction().map_err(|why| self.advised(why.into()))?;
         Ok(planned.map(|compaction| IndexCompaction { compaction, kind: self.kind, root: self.root.clone() }))
     }
 
-    /// For a clean end: leaves nothing for LevelDB to compact.
+    /// For a clean shutdown: leaves nothing for LevelDB to compact.
     ///
     /// # Errors
     ///
@@ -246,7 +247,7 @@ impl IndexDb {
         self.store.db.settle().map_err(|why| self.advised(why.into()))
     }
 
-    /// A record that is not what Core would have written.
+    /// The fault of a record that Core would not have written.
     pub fn bad_record(&self, key: &[u8], wanted: impl Into<String>, found: impl Into<String>) -> Fault {
         self.advised(self.store.bad_record(key, wanted, found))
     }
@@ -256,7 +257,7 @@ impl IndexDb {
     }
 }
 
-/// What is damaged or missing in an index costs that index alone.
+/// Damage to an index requires a rebuild of that index only.
 fn advised(fault: Fault, kind: IndexKind, root: &Path) -> Fault {
     match fault.kind() {
         FaultKind::Damaged | FaultKind::Missing => fault.advise(rebuild_advice(kind, root)),
@@ -264,7 +265,7 @@ fn advised(fault: Fault, kind: IndexKind, root: &Path) -> Fault {
     }
 }
 
-/// A commit under way.
+/// A commit in progress.
 #[derive(Debug)]
 pub struct IndexCommit {
     db: IndexDb,
@@ -277,16 +278,16 @@ impl IndexCommit {
         IndexWriter(self.db.store.writer(&self.run))
     }
 
-    /// Makes the tables durable that are whole so far: for a thread that sleeps in the disk while others write.
+    /// Makes the tables finished so far durable, on a thread that waits for the disk while others write.
     ///
     /// # Errors
     ///
-    /// What the system says; the commit is to be dropped then, and made again.
+    /// An I/O error; drop the commit then, and write it again.
     pub fn sync(&self) -> Result<()> {
         Ok(self.run.sync()?)
     }
 
-    /// Makes it count: when this returns all records are durable, and found.
+    /// Commits: when this returns all records are durable and can be read.
     ///
     /// # Errors
     ///
@@ -294,14 +295,14 @@ impl IndexCommit {
     ///
     /// # Panics
     ///
-    /// When a writer is not finished, or two overlap.
+    /// If a writer is not finished, or two overlap.
     pub fn finish(self) -> Result<()> {
         let IndexCommit { db, run } = self;
         db.store.db.commit(run).map_err(|why| db.advised(why.into()))
     }
 }
 
-/// Takes records in rising order of their keys.
+/// Writes records in rising order of their keys.
 pub struct IndexWriter(RecordWriter);
 
 impl IndexWriter {
@@ -309,17 +310,17 @@ impl IndexWriter {
     ///
     /// # Errors
     ///
-    /// No space, or what the system says; the commit fails then.
+    /// No space, or an I/O error; the commit fails then.
     ///
     /// # Panics
     ///
-    /// When `key` does not lie behind the one before.
+    /// If `key` is not above the previous one.
     #[inline]
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.0.put(key, |out| out.extend_from_slice(value))
     }
 
-    /// Takes a record away.
+    /// Removes a record.
     ///
     /// # Errors
     ///
@@ -333,7 +334,7 @@ impl IndexWriter {
         self.0.delete(key)
     }
 
-    /// Writes what is left. A commit with a writer that was dropped without it cannot be finished.
+    /// Writes the remaining records. A commit with a writer that was dropped without this cannot be finished.
     ///
     /// # Errors
     ///
@@ -343,7 +344,7 @@ impl IndexWriter {
     }
 }
 
-/// Records in the order of their keys.
+/// Records in key order.
 #[derive(Debug)]
 pub struct IndexRecords<'d> {
     records: Iter,
@@ -351,18 +352,18 @@ pub struct IndexRecords<'d> {
 }
 
 impl IndexRecords<'_> {
-    /// The next key and value; `None` behind the last.
+    /// The next key and value; `None` after the last.
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says; the iteration is over then.
+    /// A damaged table, or an I/O error; the iteration is over then.
     pub fn next_record(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let next = self.records.next_record().map_err(|why| self.db.advised(why.into()))?;
         Ok(next.map(|(key, value)| (key.to_vec(), value.to_vec())))
     }
 }
 
-/// A compaction that was begun; several threads may take steps. Dropped before its end, it leaves nothing behind.
+/// A compaction in progress; several threads may run its steps. If it is dropped before its end, nothing of it remains.
 #[derive(Debug)]
 pub struct IndexCompaction {
     compaction: Compaction,
@@ -371,16 +372,16 @@ pub struct IndexCompaction {
 }
 
 impl IndexCompaction {
-    /// Does a piece; `false` if none is left.
+    /// Runs the next step; `false` if all are taken.
     ///
     /// # Errors
     ///
-    /// No space, a damaged table, or what the system says; it is to be dropped then.
+    /// No space, a damaged table, or an I/O error; drop the compaction then.
     pub fn step(&self) -> Result<bool> {
         self.compaction.step().map_err(|why| advised(why.into(), self.kind, &self.root))
     }
 
-    /// Puts the result in the place of what it was made of, once every step has come back.
+    /// Replaces the inputs by the result, after every step has returned.
     ///
     /// # Errors
     ///
@@ -388,7 +389,7 @@ impl IndexCompaction {
     ///
     /// # Panics
     ///
-    /// If a piece was not done.
+    /// If a step has not been run.
     pub fn finish(self) -> Result<()> {
         self.compaction.finish().map_err(|why| advised(why.into(), self.kind, &self.root))
     }

@@ -1,15 +1,15 @@
-//! An obfuscation key, worked out from a block file.
+//! Computes an obfuscation key from a block file.
 //!
 //! ```text
 //! record          magic [u8; 4] | size u32 LE | header [u8; 80] | …
 //! obfuscated      byte p of the file XOR key[p % 8]
 //! ```
 //!
-//! The magic is known, so the first four bytes of the file give the first half of the key. The other half follows from the
-//! size of the first block. It is 285 bytes in blk00000.dat, which begins with a genesis block; in another file every possible
-//! size is tried. A size counts when the next record, the end of the file or reserved room lies behind it, and when the
-//! header meets its own nBits under the key that it gives.
-//! Absent on purpose: whole blocks; files of undo data.
+//! The magic is known, so the first four bytes of the file give the first half of the key. The other half follows from
+//! the size of the first block. It is 285 bytes in blk00000.dat, which begins with a genesis block; for other files
+//! every possible size is tried. A size is accepted if it is followed by the next record, the end of the file or
+//! reserved space, and if the header meets its own nBits under the resulting key. Absent on purpose: whole blocks; undo
+//! files.
 
 use crate::fault::Result;
 use crate::record::{Key, NO_KEY, RECORD_HEADER_BYTES, SCAN_SIZE_MAX, SCAN_SIZE_MIN};
@@ -22,29 +22,29 @@ use primitives::header::{HEADER_BYTES, Header};
 const RECORD_BYTES: usize = RECORD_HEADER_BYTES as usize;
 /// Bytes of a record up to the end of its block's header.
 const HEAD_BYTES: usize = RECORD_BYTES + HEADER_BYTES;
-/// What is read of a file: the largest record, and the magic of the next one.
+/// The bytes read of a file: the largest record, and the magic of the next one.
 const READ_BYTES: usize = RECORD_BYTES + SCAN_SIZE_MAX as usize + HEAD_BYTES;
 /// Size of a genesis block with the coinbase that most networks share.
 const GENESIS_SIZE: u32 = 285;
 
-/// How a block file is obfuscated.
+/// The obfuscation of a block file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content {
     /// Nothing was written to it.
     Empty,
-    /// Not at all.
+    /// Plain.
     Plain,
-    /// With this key.
+    /// Obfuscated with this key.
     Obfuscated(Key),
-    /// No record shows; its first bytes.
+    /// No record found; the file's first bytes.
     Unknown([u8; 4]),
 }
 
-/// As much of the start of a file as its key can be worked out from.
+/// The start of a file, long enough to compute its key.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// An I/O error.
 pub(super) fn start_of(file: &dyn DiskFile) -> Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX).min(READ_BYTES)];
     let have = file.read_at(0, &mut bytes)?;
@@ -52,7 +52,7 @@ pub(super) fn start_of(file: &dyn DiskFile) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Looks at the start of a block file of `file_bytes` in all.
+/// Examines the start of a block file of `file_bytes` in total.
 pub(super) fn content(bytes: &[u8], file_bytes: u64, magic: [u8; 4]) -> Content {
     let bytes = &bytes[..bytes.len().min(READ_BYTES)];
     let mut first = [0; 4];
@@ -64,7 +64,7 @@ pub(super) fn content(bytes: &[u8], file_bytes: u64, magic: [u8; 4]) -> Content 
     let plain_size = bytes.get(4..8).and_then(|size| Some(u32::from_le_bytes(size.try_into().ok()?)));
     let plain_size = plain_size.filter(|size| first == magic && (SCAN_SIZE_MIN..=SCAN_SIZE_MAX).contains(size));
     let likely = plain_size.into_iter().chain([GENESIS_SIZE]);
-    // What lies behind a record must be there to be looked at.
+    // The bytes after a record must be available for the check.
     let fits = |size: u32| RECORD_BYTES + size as usize <= bytes.len();
     let sizes = likely.chain((SCAN_SIZE_MIN..=SCAN_SIZE_MAX).take_while(|&size| fits(size)));
     let key = sizes.map_while(|size| key_of_size(bytes, magic, size)).find(|&(size, key)| {
@@ -78,7 +78,7 @@ pub(super) fn content(bytes: &[u8], file_bytes: u64, magic: [u8; 4]) -> Content 
     }
 }
 
-/// The key under which the first record has this size; `None` where not even a header is there.
+/// The key that gives the first record this size; `None` if there is not even a whole header.
 fn key_of_size(bytes: &[u8], magic: [u8; 4], size: u32) -> Option<(u32, Key)> {
     let head: &[u8; HEAD_BYTES] = bytes.first_chunk()?;
     let mut key = NO_KEY;
@@ -87,7 +87,7 @@ fn key_of_size(bytes: &[u8], magic: [u8; 4], size: u32) -> Option<(u32, Key)> {
     Some((size, key))
 }
 
-/// Whether a record may end at `end`: another begins there, the file ends, or nothing was written behind it.
+/// Whether a record may end at `end`: another begins there, the file ends, or only reserved space follows.
 fn ends_a_record(bytes: &[u8], file_bytes: u64, end: usize, magic: [u8; 4], key: Key) -> bool {
     if end as u64 == file_bytes {
         return true;
@@ -105,7 +105,7 @@ fn has_proof_of_work(bytes: &[u8], key: Key) -> bool {
     meets_its_target(&head)
 }
 
-/// Whether a plain record begins somewhere, with a header that meets its own nBits.
+/// Whether a plain record begins anywhere, with a header that meets its own nBits.
 fn has_a_plain_record(bytes: &[u8], magic: [u8; 4]) -> bool {
     let places = Finder::new(&magic);
     places.find_iter(bytes).filter_map(|at| bytes[at..].first_chunk()).any(meets_its_target)
