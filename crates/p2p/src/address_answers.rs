@@ -35,7 +35,7 @@ struct Answer {
 }
 
 impl AddressAnswers {
-    /// Returns the answer for a peer; `choose` makes a new one if there is none or it has expired. An empty answer is
+    /// Returns the answer for a peer; `choose` makes a new one if no answer is cached or it has expired. An empty answer is
     /// not cached.
     pub(crate) fn answer(
         &mut self,

@@ -85,7 +85,7 @@ pub struct Config {
     pub whitelist: Vec<PermittedNet>,
     /// `--whitebind`: sockets besides `listen`, with the permissions of peers that connect there.
     pub whitebind: Vec<(SocketAddr, Permissions)>,
-    /// `-bind=ADDRESS=onion`: sockets to which a Tor service on this machine connects.
+    /// `-bind=ADDRESS=onion`: sockets for a Tor service on this machine.
     pub onion: Vec<SocketAddr>,
     /// The default socket for a Tor service if no address is given: another program may already use it.
     pub onion_default: Option<SocketAddr>,
@@ -304,7 +304,7 @@ pub enum Event {
         address: String,
         /// Whether it had connected to us.
         inbound: bool,
-        /// The reason; [`Reason::is_offence`] tells whether the peer misbehaved.
+        /// The reason; see [`Reason::is_offence`] for misbehaviour.
         reason: Reason,
     },
     /// New headers are in the tree: the best chain may have changed, see [`crate::Network::want`].

@@ -1,41 +1,41 @@
-//! What is said of each connection with `-debug=net`, in Core's words, so that tools that read its log read ours.
+//! Log lines of each connection with `-debug=net`, in Core's words, so that tools for Core's log can parse them.
 //!
 //! Source: Bitcoin Core b88bffe, net.cpp and net_processing.cpp, `LogDebug(BCLog::NET, ..)`.
-//! Absent on purpose: what is said to a person in any case; that is [`Reason`]'s own text.
+//! Absent on purpose: messages that are always logged; these are the text of [`Reason`].
 
 use crate::api::PeerId;
 use crate::reason::Reason;
 use crate::wire::{Command, WireError};
 use primitives::hex;
 
-/// Lines of one peer, while they are wanted.
+/// Lines of one peer; `None` if they are off.
 #[derive(Debug, Default)]
 pub(crate) struct Journal(Option<Vec<String>>);
 
 impl Journal {
-    /// One that collects lines, where they are wanted.
+    /// A journal that collects lines if `is_wanted`.
     pub(crate) fn new(is_wanted: bool) -> Journal {
         Journal(is_wanted.then(Vec::new))
     }
 
-    /// One more line.
+    /// Adds a line.
     pub(crate) fn say(&mut self, line: impl FnOnce() -> String) {
         if let Some(lines) = &mut self.0 {
             lines.push(line());
         }
     }
 
-    /// The lines since this was asked.
+    /// Removes and returns the lines.
     pub(crate) fn take(&mut self) -> Vec<String> {
         self.0.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// A message came.
+    /// Adds a line for a received message.
     pub(crate) fn received(&mut self, command: Command, bytes: usize, peer: PeerId) {
         self.say(|| format!("received: {} ({bytes} bytes) peer={peer}", command.name()));
     }
 
-    /// A message is queued.
+    /// Adds a line for a queued message.
     pub(crate) fn sending(&mut self, command: Command, bytes: usize, peer: PeerId) {
         self.say(|| format!("sending {} ({bytes} bytes) peer={peer}", command.name()));
     }

@@ -1,50 +1,50 @@
-//! Whether the chain of a peer that we chose keeps up with ours.
+//! Whether the chain of an outbound peer keeps up with ours.
 //!
-//! Who does not tell of a chain with the work of our tip has [`LAG_TIMEOUT`] for reaching the tip as it was at its start, is
-//! asked once more, and has [`LAG_ANSWER_TIMEOUT`] for that. Who reached it in time and lags behind the present tip begins
-//! again with that one. Who was seen at our tip once may be protected: it is never looked at again.
+//! A peer whose chain has less work than our tip has [`LAG_TIMEOUT`] to reach that tip. Then it is asked once more,
+//! and has [`LAG_ANSWER_TIMEOUT`]. If it reached that tip in time but not the current one, the time restarts with the
+//! current tip. A peer that was at our tip once may be protected: it is never checked again.
 //!
 //! Source: Bitcoin Core b88bffe, net_processing.cpp, `ChainSyncTimeoutState` and `ConsiderEviction`.
-//! Absent on purpose: which peers are looked at, and how many are protected (`hub::lagging`).
+//! Absent on purpose: which peers are checked, and how many are protected (`hub::lagging`).
 
 use crate::chain::HeaderInfo;
 use primitives::Work;
 use std::time::Duration;
 
-/// How long a peer may lag before it is asked. Source: Core's `CHAIN_SYNC_TIMEOUT`.
+/// How long a peer may lag before it is asked again. Source: Core's `CHAIN_SYNC_TIMEOUT`.
 pub(crate) const LAG_TIMEOUT: Duration = Duration::from_secs(20 * 60);
-/// How long it has for the answer. Source: Core's `HEADERS_RESPONSE_TIME`.
+/// Time for the answer. Source: Core's `HEADERS_RESPONSE_TIME`.
 pub(crate) const LAG_ANSWER_TIMEOUT: Duration = Duration::from_secs(2 * 60);
 
-/// What is known about one peer.
+/// State of one peer.
 #[derive(Debug, Default)]
 pub(crate) struct Lag {
-    /// It is kept whatever its chain does.
+    /// It is never disconnected because of its chain.
     pub(crate) is_protected: bool,
     timer: Option<Timer>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Timer {
-    /// The tip that it has to reach.
+    /// The tip that it must reach.
     goal: HeaderInfo,
     due: Duration,
     is_asked: bool,
 }
 
-/// What is to be done.
+/// The next action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     /// Nothing.
     Wait,
-    /// Ask it for headers from below this block on.
+    /// Request headers from below this block on.
     Ask(HeaderInfo),
-    /// Its time is over.
+    /// Disconnect: its time is over.
     Drop,
 }
 
 impl Lag {
-    /// Looks at a peer whose best chain has the work `best`, where our tip is `tip`.
+    /// Checks a peer whose best chain has the work `best`, with our tip at `tip`.
     pub(crate) fn look(&mut self, best: Option<Work>, tip: HeaderInfo, at: Duration) -> Step {
         let reaches = |goal: &HeaderInfo| best.is_some_and(|best| best >= goal.work);
         if self.is_protected || reaches(&tip) {

@@ -1,15 +1,15 @@
-//! Peers: what is said to them, what comes from them, who of them is kept.
+//! The peer-to-peer network: messages to and from peers, and the choice of peers.
 //!
 //! In: bytes from sockets, the time, and answers of the chain ([`ChainView`]).
-//! Out: bytes to sockets, and events to the node ([`Event`]): headers accepted, blocks arrived, peers gone.
+//! Out: bytes to sockets, and events to the node ([`Event`]): headers accepted, blocks arrived, peers disconnected.
 //! Must never know: a rule of headers or blocks, a file, a script, the coins.
 //!
-//! The inside is without I/O: state machines to which bytes and the time are given, and from which bytes,
-//! events and wishes are taken. [`net`] alone has sockets and threads.
+//! The core is without I/O: state machines whose inputs are bytes and the time, and whose outputs are bytes, events
+//! and actions. Only [`net`] has sockets and threads.
 //!
-//! How a node uses it, in one thread that takes the events in order:
+//! Use by a node, in one thread that handles the events in order:
 //!
-//! | event | what the node does |
+//! | event | action of the node |
 //! |---|---|
 //! | [`Event::Targets`], [`Event::WantMore`] | [`Network::want`] with the missing blocks up to each target, lowest first |
 //! | [`Event::Block`] | decodes it; [`Network::verdict`]: `Stored` or `BadBody`; drops [`BlockBytes`] with the memory |

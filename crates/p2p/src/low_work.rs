@@ -1,14 +1,14 @@
-//! Header sync with a peer whose chain is not yet known to have enough work to be stored.
+//! Header sync with a peer whose chain has not yet proven enough work to be stored.
 //!
-//! Presync: headers are looked at and forgotten; one bit of a salted hash is kept of every
-//! `commitment_period`-th, until their work reaches the threshold. Redownload: the same headers are asked
-//! for again and compared with the bits; they are let through once `redownload_buffer_count` follow them,
-//! or the threshold is reached again. A peer that shows one chain and gives another is found by the bits.
+//! Presync: headers are checked and dropped, except for one bit of a salted hash of every `commitment_period`-th,
+//! until their work reaches the threshold. Redownload: the same headers are requested again and compared with the
+//! bits; they are released once `redownload_buffer_count` follow them, or the threshold is reached again. The bits
+//! detect a peer that shows one chain and sends another.
 //!
-//! Memory of one peer: at most six bits a second since the start's median time past, divided by the period,
-//! and 48 bytes for each buffered header.
+//! Memory of one peer: at most six bits a second since the start's median time past, divided by the period, and 48
+//! bytes for each buffered header.
 //!
-//! Source: Bitcoin Core b88bffe, headerssync.cpp. Proof of work is checked by who calls.
+//! Source: Bitcoin Core b88bffe, headerssync.cpp. The caller checks proof of work.
 
 use crate::chain::{ChainView, HeaderInfo};
 use crate::params::NetworkParams;
@@ -17,29 +17,29 @@ use primitives::{BlockHash, Header, Height, MedianTime, Work};
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 
-/// How far a block's time may be ahead of the clock, in seconds. Source: `MAX_FUTURE_BLOCK_TIME`.
+/// Maximum time of a block ahead of the clock, in seconds. Source: `MAX_FUTURE_BLOCK_TIME`.
 const FUTURE_BLOCK_S_MAX: u64 = 7200;
 
 /// Fastest chain that median time past allows, in blocks a second. Source: headerssync.cpp.
 const BLOCKS_PER_S_MAX: u64 = 6;
 
-/// What is being done.
+/// The current phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// Work is counted.
     Presync,
-    /// Headers are asked for again.
+    /// Headers are requested again.
     Redownload,
 }
 
-/// What came of some headers.
+/// Result of [`LowWorkSync::process`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Whether they continue the sync; if not, it is over, and they may be looked at as any others.
+    /// Whether they continue the sync; if not, it is over, and they may be processed normally.
     pub success: bool,
-    /// Whether [`LowWorkSync::locator`] is to be asked for more; if not, the sync is over.
+    /// Whether to request more with [`LowWorkSync::locator`]; if not, the sync is over.
     pub more: bool,
-    /// Headers whose chain has enough work, to be stored.
+    /// Headers whose chain has enough work to be stored.
     pub headers: Vec<Header>,
 }
 
@@ -108,7 +108,7 @@ impl LowWorkSync {
         }
     }
 
-    /// What is being done.
+    /// The current phase.
     pub fn phase(&self) -> Phase {
         self.phase
     }
@@ -123,7 +123,7 @@ impl LowWorkSync {
         self.work
     }
 
-    /// Height up to which headers came in redownload.
+    /// Height that redownload has reached.
     pub fn redownload_height(&self) -> Height {
         self.buffer_height
     }
@@ -137,14 +137,14 @@ impl LowWorkSync {
         std::iter::once(first).chain(tail).collect()
     }
 
-    /// Where the sync started.
+    /// The header at which the sync started.
     pub fn start(&self) -> &HeaderInfo {
         &self.start
     }
 
-    /// Takes the headers of one message: continuous, their proof of work checked, not empty.
+    /// Processes the headers of one message: not empty, continuous, with valid proof of work.
     ///
-    /// `full` says that the message had as many as one may have.
+    /// `full`: the message had the maximum number.
     pub fn process(&mut self, headers: &[Header], hashes: &[BlockHash], full: bool, chain: &dyn ChainView) -> Outcome {
         let over = |success| Outcome { success, more: false, headers: Vec::new() };
         if self.phase == Phase::Presync {
@@ -198,7 +198,7 @@ impl LowWorkSync {
         }
         self.buffer_work = self.buffer_work.saturating_add(Work::of_bits(header.bits()));
         if self.buffer_work >= self.threshold {
-            // The peer may have grown its chain meanwhile: from here on there may be no bits.
+            // The peer may have extended its chain meanwhile: from this header on there may be no bits.
             self.let_all_through = true;
         }
         if !self.let_all_through

@@ -1,9 +1,9 @@
-//! What connections and wanted blocks are called by.
+//! Identifiers of connections and of blocks to download.
 
 use primitives::{BlockHash, Height};
 use std::fmt;
 
-/// The name of a connection, never used twice in a run.
+/// Identifies a connection; never reused in a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PeerId(pub u64);
 
@@ -13,7 +13,7 @@ impl fmt::Display for PeerId {
     }
 }
 
-/// A block that the node wants: on the chain of a peer, and not stored.
+/// A block to download: on the chain of a peer, and not stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Want {
     /// Its hash.

@@ -1,15 +1,15 @@
-//! A payload for a peer, with room before and behind it for what either transport adds: it is sent from where it was read to,
-//! and its memory is used again for a later one.
+//! A payload for a peer, with space before and behind it for the transport's framing: it is sent from the buffer that
+//! it was read into, and the buffer is reused.
 //!
-//! Absent on purpose: what the transport adds ([`crate::transport`]), what the payload is.
+//! Absent on purpose: the framing ([`crate::transport`]), and the contents of the payload.
 
 use crate::budget::BufferPool;
 
-/// Vectors from this size on are taken from those that were used before, and given back: none of these is more than twice as
-/// large as what is in it, so that the bounds of send queues hold for twice their memory.
+/// Buffers from this size on are taken from the pool and returned to it. Such a buffer is at most twice as large as
+/// its contents, so that twice the bounds of the send queues bound their memory.
 pub(crate) const POOLED_BYTES_MIN: usize = 256 << 10;
 
-/// Room behind a payload, for the tag of a v2 packet.
+/// Space behind a payload, for the tag of a v2 packet.
 pub(crate) const TAIL_BYTES: usize = 16;
 
 /// A payload that is not sent yet.
@@ -21,18 +21,18 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// With room for what a transport puts before the payload ([`crate::transport::head_bytes`]).
+    /// An empty packet with space for the transport's framing before the payload ([`crate::transport::head_bytes`]).
     pub fn new(head_bytes: usize, buffers: BufferPool) -> Packet {
         Packet { bytes: Vec::new(), head_bytes, buffers }
     }
 
-    /// The place of a payload of this size, whatever lies there now: all of it is to be written. A payload that was there
-    /// before is gone.
+    /// Space for a payload of this size, with arbitrary contents: the caller must overwrite all of it. An earlier
+    /// payload is lost.
     pub fn payload_mut(&mut self, bytes: usize) -> &mut [u8] {
         let all = self.head_bytes.saturating_add(bytes);
         let with_tail = all.saturating_add(TAIL_BYTES);
         let held = self.bytes.capacity();
-        // A vector that is far too large would wait in a send queue, which counts what is in it.
+        // A far too large buffer would wait in a send queue, which counts only its contents.
         if held < with_tail || held / 2 > with_tail.max(POOLED_BYTES_MIN / 2) {
             let bytes = match with_tail {
                 POOLED_BYTES_MIN.. => self.buffers.take(with_tail),
@@ -57,7 +57,7 @@ impl Packet {
         self.bytes.len() - self.payload().len()
     }
 
-    /// The vector, and the bytes of it that lie before the payload.
+    /// The buffer, and the number of bytes in it before the payload.
     pub(crate) fn into_parts(self) -> (Vec<u8>, usize) {
         (self.bytes, self.head_bytes)
     }

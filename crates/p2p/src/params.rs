@@ -1,4 +1,4 @@
-//! What differs between networks on the wire: magic, port, seeds, and the parameters of header sync.
+//! Parameters of each network on the wire: magic, port, seeds, and those of header sync.
 //!
 //! Source: Bitcoin Core b88bffe, kernel/chainparams.cpp. Rules and genesis blocks are in `consensus`.
 
@@ -11,17 +11,17 @@ pub struct NetworkParams {
     pub magic: [u8; 4],
     /// Default port.
     pub port: u16,
-    /// Names whose addresses are peers, as absolute domain names.
+    /// DNS seeds, as absolute domain names.
     pub dns_seeds: &'static [&'static str],
     /// Addresses of peers: see [`crate::fixed_seeds`].
     pub fixed_seeds: &'static [u8],
-    /// Presync keeps one bit of a header in this many.
+    /// Presync keeps the bit of one header in this many.
     pub commitment_period: u32,
-    /// Headers held back in redownload until that many follow.
+    /// Number of headers that must follow before redownload releases one.
     pub redownload_buffer_count: usize,
 }
 
-/// The main network.
+/// Mainnet.
 pub const MAIN: NetworkParams = NetworkParams {
     magic: [0xf9, 0xbe, 0xb4, 0xd9],
     port: 8333,
@@ -39,7 +39,7 @@ pub const MAIN: NetworkParams = NetworkParams {
     redownload_buffer_count: 15_218,
 };
 
-/// The third test network.
+/// Testnet3.
 pub const TEST: NetworkParams = NetworkParams {
     magic: [0x0b, 0x11, 0x09, 0x07],
     port: 18333,
@@ -54,7 +54,7 @@ pub const TEST: NetworkParams = NetworkParams {
     redownload_buffer_count: 14_460,
 };
 
-/// The fourth test network.
+/// Testnet4.
 pub const TESTNET4: NetworkParams = NetworkParams {
     magic: [0x1c, 0x16, 0x3f, 0x28],
     port: 48333,
@@ -74,7 +74,7 @@ pub const SIGNET: NetworkParams = NetworkParams {
     redownload_buffer_count: 15_724,
 };
 
-/// The private regression test network: its seed is a name that can have no address.
+/// Regtest: its seed is a name that cannot have an address.
 pub const REGTEST: NetworkParams = NetworkParams {
     magic: [0xfa, 0xbf, 0xb5, 0xda],
     port: 18444,

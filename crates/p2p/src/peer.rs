@@ -1,7 +1,7 @@
 //! One connection: handshake, liveness, and the messages that concern only the two ends of it.
 //!
-//! Bytes go in through [`Peer::transport`], [`Peer::next`] gives what the rest has to deal with
-//! ([`Input`]), and what is to be sent lies in the transport.
+//! Input: bytes through [`Peer::transport`]. Output: [`Peer::next`] returns the messages for other parts ([`Input`]),
+//! and bytes to send wait in the transport.
 //!
 //! Absent on purpose: headers and blocks, and the choice of peers ([`crate::hub`]).
 
@@ -22,31 +22,31 @@ use primitives::{BlockHash, Header};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Peers of before this version are refused. Source: Bitcoin Core b88bffe, `MIN_PEER_PROTO_VERSION`.
+/// Peers with an older protocol version are refused. Source: Bitcoin Core b88bffe, `MIN_PEER_PROTO_VERSION`.
 pub const VERSION_MIN: u32 = 31_800;
-/// A connection on which nothing comes, or nothing can be sent, for this time is ended. Source: `TIMEOUT_INTERVAL`.
+/// A connection is ended if nothing arrives, or nothing can be sent, for this time. Source: `TIMEOUT_INTERVAL`.
 pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(20 * 60);
-/// How often a ping is sent. Source: `PING_INTERVAL`.
+/// Interval of pings. Source: `PING_INTERVAL`.
 pub const PING_INTERVAL: Duration = Duration::from_secs(2 * 60);
 /// While this many bytes wait to be sent, nothing more is read or dispatched. Source: `-maxsendbuffer`, 1000 kB.
 pub const SEND_PAUSE_BYTES: usize = 1_000_000;
-// More is not read for a peer than may wait to be sent.
+// A read for a peer returns no more than may wait to be sent.
 const _: () = assert!(crate::filter_request::READ_BYTES_MAX <= SEND_PAUSE_BYTES);
 
-/// How a connection came about.
+/// Type of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The peer connected to us.
+    /// Inbound.
     Inbound,
     /// From the address memory.
     Automatic,
-    /// Named by `--connect` or `--addnode`: its place in the list. Never replaced, only kept up.
+    /// Named by `--connect` or `--addnode`: its index. Never replaced, only reconnected.
     Manual(usize),
-    /// To fetch addresses, and then ended.
+    /// To fetch addresses, then disconnected.
     AddressFetch,
-    /// For blocks alone, on a person's wish: no addresses are exchanged.
+    /// Block relay only, requested by the user: no addresses are exchanged.
     BlockRelay,
-    /// To see whether a peer is there, on a person's wish, and then ended.
+    /// To test whether a peer answers, requested by the user, then disconnected.
     Feeler,
 }
 
@@ -64,7 +64,7 @@ impl Kind {
     }
 }
 
-/// What a peer says that its connection does not deal with alone.
+/// Input for other parts: messages that the connection does not handle itself.
 #[derive(Debug)]
 pub enum Input {
     /// The handshake is done.
@@ -77,9 +77,9 @@ pub enum Input {
     GetHeaders(Vec<BlockHash>, BlockHash),
     /// `getblocks`
     GetBlocks(Vec<BlockHash>, BlockHash),
-    /// `inv`, `getdata`, `notfound`: see there.
+    /// `inv`.
     Inv(Vec<Inventory>),
-    /// `getdata`: the blocks of it, with what else it asked for answered.
+    /// `getdata`: the blocks in it; its other entries are answered already.
     GetData(Vec<Inventory>),
     /// `notfound`
     NotFound(Vec<Inventory>),
@@ -95,20 +95,20 @@ pub enum Input {
     GetFilterCheckpoints(u8, BlockHash),
     /// `ping`
     Ping(u64),
-    /// A message that the connection dealt with alone.
+    /// A message that the connection handled itself.
     Answered,
 }
 
-/// Whether what a peer says is read.
+/// Whether messages of a peer are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hearing {
-    /// It is.
+    /// They are read.
     Heard,
-    /// It waits for an answer that the peer takes in pieces: the peer is then silent when it takes nothing.
+    /// They wait for an answer that the peer reads in pieces: a peer that reads nothing then counts as silent.
     Waits,
 }
 
-/// What we say of ourselves in a version message.
+/// Our data in a `version` message.
 #[derive(Clone, Debug)]
 pub struct Greeting {
     /// Services that we offer.
@@ -121,38 +121,38 @@ pub struct Greeting {
 
 /// One connection.
 pub struct Peer {
-    /// Its name.
+    /// Its id.
     pub id: PeerId,
-    /// How it came about.
+    /// Its type.
     pub kind: Kind,
-    /// Where the peer is.
+    /// Address of the peer.
     pub target: Target,
     /// Bytes in and out.
     pub transport: Transport,
-    /// The peer's version message, once it is there.
+    /// The peer's version message, once it has arrived.
     version: Option<Version>,
-    /// Whether the handshake is done.
+    /// Whether the handshake is finished.
     ready: bool,
-    /// What it may do that others may not.
+    /// Its permissions.
     permissions: Permissions,
-    /// How long its handshake may take, and how long it is not taken for dead: `-peertimeout`.
+    /// Handshake and inactivity timeout: `-peertimeout`.
     timeout: Duration,
-    /// Its pings that wait.
+    /// Its waiting pings.
     pub(crate) pongs: Pongs,
     pub(crate) journal: Journal,
-    /// Whether its address is in the line about its version.
+    /// Whether the log line about its version includes its address.
     is_address_logged: bool,
-    /// A Tor service brought it: its address is that of the service's end here.
+    /// It connected through a Tor service: its address is that of the service's local end.
     is_from_onion: bool,
     /// Whether new blocks are announced to it by headers.
     wants_headers: bool,
-    /// Whether it takes `addrv2`.
+    /// Whether it accepts `addrv2`.
     wants_addrv2: bool,
-    /// Smallest time between a ping and its answer.
+    /// Shortest round trip of a ping.
     round_trip: Option<Duration>,
     /// Our end of the connection.
     local: Option<SocketAddr>,
-    /// Whether messages came that wait for room in the send queue.
+    /// Whether received messages wait for space in the send queue.
     has_undispatched: bool,
     nonce: u64,
     greeting: Greeting,
@@ -160,7 +160,7 @@ pub struct Peer {
     last_received: Duration,
     last_sent: Duration,
     last_ping: Duration,
-    /// When bytes of ours were last taken.
+    /// When bytes of ours were last accepted by the socket.
     sent_at: Option<Duration>,
     last_round_trip: Option<Duration>,
     time_offset: i64,
@@ -171,12 +171,12 @@ pub struct Peer {
     getaddr_answered: bool,
     /// Whether `sendheaders` was sent.
     asked_for_headers: bool,
-    /// Bytes of whole messages that were not requested blocks.
+    /// Bytes of complete messages that were not requested blocks.
     other_bytes: u64,
 }
 
 impl Peer {
-    /// A connection that was just made.
+    /// A new connection.
     pub fn new(
         id: PeerId,
         kind: Kind,
@@ -228,7 +228,7 @@ impl Peer {
         peer
     }
 
-    /// With what it may do, and as the settings have it.
+    /// Sets its permissions, and applies the settings.
     pub fn with_settings(mut self, permissions: Permissions, config: &Config) -> Peer {
         self.permissions = permissions;
         self.timeout = config.peer_timeout;
@@ -237,22 +237,22 @@ impl Peer {
         self
     }
 
-    /// It came by a socket to which a Tor service connects.
+    /// Records that it connected through a socket for a Tor service.
     pub(crate) fn note_onion(&mut self) {
         self.is_from_onion = true;
     }
 
-    /// Whether the handshake is done.
+    /// Whether the handshake is finished.
     pub fn is_ready(&self) -> bool {
         self.ready
     }
 
-    /// The peer's version message, once it is there.
+    /// The peer's version message, once it has arrived.
     pub fn version(&self) -> Option<&Version> {
         self.version.as_ref()
     }
 
-    /// What it may do that others may not.
+    /// Its permissions.
     pub fn permissions(&self) -> Permissions {
         self.permissions
     }
@@ -262,42 +262,42 @@ impl Peer {
         self.wants_headers
     }
 
-    /// Whether it takes `addrv2`.
+    /// Whether it accepts `addrv2`.
     pub fn wants_addrv2(&self) -> bool {
         self.wants_addrv2
     }
 
-    /// Smallest time between a ping and its answer.
+    /// Shortest round trip of a ping.
     pub fn round_trip(&self) -> Option<Duration> {
         self.round_trip
     }
 
-    /// Our end of the connection, where it is known.
+    /// Our end of the connection, if it is known.
     pub fn local(&self) -> Option<SocketAddr> {
         self.local
     }
 
-    /// Notes our end of the connection.
+    /// Sets our end of the connection.
     pub fn set_local(&mut self, local: Option<SocketAddr>) {
         self.local = local;
     }
 
-    /// Whether messages came that wait for room in the send queue.
+    /// Whether received messages wait for space in the send queue.
     pub fn has_undispatched(&self) -> bool {
         self.has_undispatched
     }
 
-    /// Notes that.
+    /// Sets whether received messages wait for space in the send queue.
     pub fn set_undispatched(&mut self, has_undispatched: bool) {
         self.has_undispatched = has_undispatched;
     }
 
-    /// The number in our version message, by which a connection to ourselves is known.
+    /// The nonce in our version message, which detects a connection to ourselves.
     pub fn nonce(&self) -> u64 {
         self.nonce
     }
 
-    /// Whether it is not punished for misbehaviour.
+    /// Whether it is exempt from punishment for misbehaviour.
     pub fn is_noban(&self) -> bool {
         self.permissions.has(Permissions::NOBAN)
     }
@@ -312,7 +312,7 @@ impl Peer {
         self.connected_at
     }
 
-    /// When bytes last came.
+    /// When bytes last arrived.
     pub fn last_received(&self) -> Duration {
         self.last_received
     }
@@ -322,7 +322,7 @@ impl Peer {
         self.version.as_ref().map_or(0, |version| version.services)
     }
 
-    /// What is known of the peer, for people.
+    /// Properties of the peer, for reports.
     pub fn info(&self) -> PeerInfo {
         let version = self.version.as_ref();
         let printable = |bytes: &[u8]| {
@@ -346,27 +346,27 @@ impl Peer {
         self.transport.send(command, &payload);
     }
 
-    /// Bytes came.
+    /// Records that bytes arrived.
     pub fn note_received(&mut self, now: Now) {
         self.last_received = now.since_start;
     }
 
-    /// Bytes of ours were taken.
+    /// Records that bytes of ours were accepted by the socket.
     pub fn note_sent(&mut self, now: Now) {
         self.last_sent = now.since_start;
         self.sent_at = Some(now.since_start);
     }
 
-    /// The next thing that the peer said; `None` when more bytes are needed.
+    /// The next input from the peer; `None` if more bytes are needed.
     ///
-    /// `is_own_nonce` says whether a number is that of another connection of ours.
+    /// `is_own_nonce` returns whether a nonce belongs to another connection of ours.
     ///
     /// # Errors
     ///
-    /// The [`Reason`] for which the connection ends.
+    /// The [`Reason`] for ending the connection.
     pub fn next(&mut self, now: Now, is_own_nonce: impl Fn(u64) -> bool) -> Result<Option<Input>, Reason> {
         let Some(received) = self.transport.next().map_err(Reason::Wire)? else { return Ok(None) };
-        // One message at a time: there may be no room for the answer to the next.
+        // One message at a time: there may be no space for the answer to the next.
         let input = self.dispatch(received, now, &is_own_nonce)?;
         Ok(Some(input.unwrap_or(Input::Answered)))
     }
@@ -435,7 +435,7 @@ impl Peer {
         })
     }
 
-    /// `getaddr` is answered once, and by who was connected to.
+    /// `getaddr` is answered once, and only for inbound peers.
     fn take_get_addr(&mut self) -> Option<Input> {
         let id = self.id;
         let kind = self.kind.name();
@@ -450,14 +450,14 @@ impl Peer {
         Some(Input::GetAddr)
     }
 
-    /// How many of so many addresses may be looked at now.
+    /// How many of `count` addresses may be processed now.
     pub(crate) fn take_addresses(&mut self, count: usize, now: Now) -> usize {
         let has_room = self.permissions.has(Permissions::ADDR);
         let taken = self.bucket.take(count, now.since_start);
         if has_room { count } else { taken }
     }
 
-    /// What became of so many addresses.
+    /// Records the results of an address message.
     pub(crate) fn note_addresses(&mut self, count: usize, taken: usize, processed: u64) {
         self.addresses_processed += processed;
         let limited = (count - taken) as u64;
@@ -468,7 +468,7 @@ impl Peer {
         });
     }
 
-    /// BIP155's number of the network that it is in: of who came by a Tor service Tor's; 0 where it is not routable.
+    /// BIP155 number of its network: Tor's for a peer that connected through a Tor service; 0 if it is not routable.
     pub(crate) fn network(&self) -> u8 {
         match &self.target {
             _ if self.is_from_onion => 4,
@@ -477,7 +477,7 @@ impl Peer {
         }
     }
 
-    /// The blocks that are asked for; transactions and everything else that may be asked for we do not have.
+    /// The requested blocks; we have no transactions or other inventory.
     fn take_blocks(&mut self, list: Vec<Inventory>) -> Option<Input> {
         let (blocks, others): (Vec<_>, Vec<_>) = list.into_iter().partition(|entry| entry.block().is_some());
         if !others.is_empty() {
@@ -486,34 +486,35 @@ impl Peer {
         (!blocks.is_empty()).then_some(Input::GetData(blocks))
     }
 
-    /// Asks that new blocks be announced by headers, once. Core asks a peer whose chain has minimum work.
+    /// Sends `sendheaders`, once. Core sends it to a peer whose chain has minimum work.
     pub fn ask_for_headers(&mut self) {
         if !std::mem::replace(&mut self.asked_for_headers, true) {
             self.send(&Message::SendHeaders);
         }
     }
 
-    /// A message of `payload_bytes` bytes was not a requested block.
+    /// Records a message of `payload_bytes` bytes that was not a requested block.
     pub fn note_other_bytes(&mut self, payload_bytes: usize) {
         self.other_bytes += (payload_bytes + FRAME_BYTES) as u64;
     }
 
-    /// Bytes that came and may be of blocks: a message is counted while it comes, and taken off if it was something else.
+    /// Received bytes that may belong to blocks: a message counts while it arrives, and is subtracted if it was
+    /// something else.
     pub fn block_bytes(&self) -> u64 {
         self.transport.received_bytes().saturating_sub(self.other_bytes + self.transport.unknown_bytes())
     }
 
-    /// Asks for addresses, and takes as many more as an answer may have. Source: Core's handling of `version`.
+    /// Sends `getaddr`, and adds tokens for the answer. Source: Core's handling of `version`.
     pub fn ask_addresses(&mut self) {
         self.bucket.add(ADDRESS_TOKENS_MAX);
         self.send(&Message::GetAddr);
     }
 
-    /// Looks at the clock: pings, and ends what is dead.
+    /// On a tick: sends pings, and checks timeouts.
     ///
     /// # Errors
     ///
-    /// The [`Reason`] for which the connection ends.
+    /// The [`Reason`] for ending the connection.
     pub fn tick(&mut self, hearing: Hearing, now: Now, rng: &mut Rng) -> Result<(), Reason> {
         let at = now.since_start;
         if !self.ready {
@@ -577,12 +578,12 @@ impl Peer {
         }
     }
 
-    /// Whether it follows another chain: it is no source of headers or blocks.
+    /// Whether it follows another chain: it is not a source of headers or blocks.
     pub fn is_of_other_chain(&self) -> bool {
         self.services() & services::OTHER_CHAIN != 0
     }
 
-    /// Whether whole blocks with witnesses may be asked of it, all of them or its last ones.
+    /// Whether it serves whole blocks with witnesses, all of them or the last ones.
     pub fn serves_blocks(&self) -> bool {
         let offered = self.services();
         !self.is_of_other_chain()
@@ -590,7 +591,7 @@ impl Peer {
             && offered & (services::NETWORK | services::NETWORK_LIMITED) != 0
     }
 
-    /// Whether it has its last 288 blocks only.
+    /// Whether it serves only its last 288 blocks.
     pub fn is_limited(&self) -> bool {
         self.services() & services::NETWORK == 0
     }

@@ -1,36 +1,36 @@
-//! Permissions of peers: what `-whitelist` and `-whitebind` give them.
+//! Permissions of peers, by `-whitelist` and `-whitebind`.
 //!
-//! Of Core's permissions those that matter where no transactions are taken: `noban`, `download`, `addr`. `bloomfilter`,
-//! `relay`, `forcerelay` and `mempool` are read, and give nothing here.
+//! Of Core's permissions, those that matter without transactions: `noban`, `download`, `addr`. `bloomfilter`,
+//! `relay`, `forcerelay` and `mempool` are accepted, and have no effect here.
 //!
-//! Source: Bitcoin Core b88bffe, net_permissions.cpp. What each is worth is decided in [`crate::hub`].
+//! Source: Bitcoin Core b88bffe, net_permissions.cpp. [`crate::hub`] applies them.
 
 use crate::wire::NetAddress;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// What a peer may do that others may not.
+/// A set of permissions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Permissions(u8);
 
 impl Permissions {
-    /// None.
+    /// No permission.
     pub const NONE: Permissions = Permissions(0);
-    /// Headers are given to it while this chain has less than minimum work.
+    /// It gets headers while this chain has less than minimum work.
     pub const DOWNLOAD: Permissions = Permissions(1);
-    /// It is not disconnected for misbehaviour nor for another's place, and its headers are trusted to have work.
+    /// It is not disconnected for misbehaviour nor evicted, and its headers are trusted to have work.
     pub const NOBAN: Permissions = Permissions(2 | 1);
-    /// It may tell as many addresses as it likes.
+    /// Its addresses are not rate-limited.
     pub const ADDR: Permissions = Permissions(4);
-    /// All.
+    /// All permissions.
     pub const ALL: Permissions = Permissions(7);
 
-    /// These and those.
+    /// The union of both sets.
     #[must_use]
     pub fn and(self, other: Permissions) -> Permissions {
         Permissions(self.0 | other.0)
     }
 
-    /// Whether all of these are among them.
+    /// Whether all of these are in the set.
     pub fn has(self, these: Permissions) -> bool {
         self.0 & these.0 == these.0
     }
@@ -41,7 +41,7 @@ impl Permissions {
         all.into_iter().filter(|(these, _)| self.has(*these)).map(|(_, name)| name).collect()
     }
 
-    /// One by its name; [`Permissions::NONE`] for those that have no effect here.
+    /// The permission with this name; [`Permissions::NONE`] for those without effect here.
     fn of_name(name: &str) -> Result<Permissions, String> {
         match name {
             "noban" => Ok(Permissions::NOBAN),
@@ -54,7 +54,7 @@ impl Permissions {
     }
 }
 
-/// Permissions, which connections they are for, and what they were written before.
+/// Permissions, the connections that they apply to, and the rest of the text.
 struct Prefix<'a> {
     permissions: Permissions,
     inbound: bool,
@@ -62,7 +62,7 @@ struct Prefix<'a> {
     rest: &'a str,
 }
 
-/// Reads `noban,in@rest`; without `@` the permissions are Core's implicit ones, of which `noban` matters here.
+/// Parses `noban,in@rest`; without `@` the permissions are Core's implicit ones, of which `noban` matters here.
 fn prefix(text: &str) -> Result<Prefix<'_>, String> {
     let Some((names, rest)) = text.split_once('@') else {
         return Ok(Prefix { permissions: Permissions::NOBAN, inbound: true, outbound: false, rest: text });
@@ -82,7 +82,7 @@ fn prefix(text: &str) -> Result<Prefix<'_>, String> {
     if (out.inbound || out.outbound) && !is_named {
         return Err(format!("Only direction was set, no permissions: '{text}'"));
     }
-    // By default it is for incoming connections.
+    // By default it applies to incoming connections.
     out.inbound |= !out.outbound;
     Ok(out)
 }
@@ -98,7 +98,7 @@ pub struct PermittedNet {
 }
 
 impl PermittedNet {
-    /// Reads `[permissions@]IP`, or with `/BITS` or `/NETMASK` behind it.
+    /// Parses `[permissions@]IP`, optionally followed by `/BITS` or `/NETMASK`.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl PermittedNet {
         Ok(PermittedNet { permissions, inbound, outbound, address, prefix_bits })
     }
 
-    /// The permissions of a peer at this address, that connected to us or not.
+    /// The permissions of a peer at this address, inbound or outbound.
     pub(crate) fn of(&self, remote: &NetAddress, is_inbound: bool) -> Permissions {
         let is_meant = if is_inbound { self.inbound } else { self.outbound };
         let covers = match (self.address, remote.to_ip()) {
@@ -143,7 +143,7 @@ fn mask_bits(mask: &str, is_v4: bool) -> Option<u32> {
     (mask.leading_ones() + mask.trailing_zeros() == 32).then(|| mask.leading_ones())
 }
 
-/// Reads `-whitebind`, `[permissions@]IP:PORT`: where to listen, and what who connects there may do.
+/// Parses `-whitebind`, `[permissions@]IP:PORT`: where to listen, and the permissions of peers that connect there.
 ///
 /// # Errors
 ///

@@ -1,32 +1,33 @@
-//! Pings that are answered once what their sender said before them is dealt with.
+//! Pings that are answered after the earlier messages of their sender were handled.
 //!
-//! Core deals with what a peer says in order: its pong says that the blocks before the ping are judged. Here blocks are
-//! judged elsewhere, and the pong waits for that; a bulk of blocks is not waited for ([`crate::hub`]).
+//! Core handles a peer's messages in order: its pong means that the blocks before the ping are validated. Here blocks
+//! are validated elsewhere, and the pong waits for that; it does not wait for a bulk transfer of blocks
+//! ([`crate::hub`]).
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Pings of one peer that wait; one more is answered at once.
+/// Maximum number of waiting pings of one peer; one more is answered at once.
 pub(crate) const WAITING_COUNT_MAX: usize = 16;
-/// How long a pong waits at most: a peer that counts seconds must not take us for dead.
+/// Maximum delay of a pong, so that a peer with a timeout does not disconnect us.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The pings of one peer.
 #[derive(Debug, Default)]
 pub(crate) struct Pongs {
-    /// Whether it said something that others have to deal with.
+    /// Whether it sent a message that other parts have to handle.
     is_unsettled: bool,
-    /// Nonces, and when they came.
+    /// Nonces, and when they arrived.
     waiting: VecDeque<(u64, Duration)>,
 }
 
 impl Pongs {
-    /// It said something that is not dealt with at once.
+    /// Records a message that is not handled at once.
     pub(crate) fn unsettle(&mut self) {
         self.is_unsettled = true;
     }
 
-    /// It pings; whether that is to be answered now.
+    /// Records a ping; returns whether to answer it now.
     pub(crate) fn ping(&mut self, nonce: u64, at: Duration) -> bool {
         let is_now = !self.is_unsettled || self.waiting.len() >= WAITING_COUNT_MAX;
         if !is_now {
@@ -35,12 +36,12 @@ impl Pongs {
         is_now
     }
 
-    /// Whether something waits.
+    /// Whether a ping waits.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// What is to be answered now, in order; `is_settled` says that all it said before is dealt with.
+    /// Removes and returns the nonces to answer now, in order; `is_settled`: all earlier messages are handled.
     pub(crate) fn take(&mut self, is_settled: bool, at: Duration) -> Vec<u64> {
         if is_settled {
             self.is_unsettled = false;

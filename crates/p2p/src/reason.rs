@@ -1,4 +1,4 @@
-//! Why a connection ends: every reason has a name, and says whether the peer misbehaved.
+//! Why a connection ends: every reason has a name, and [`Reason::is_offence`] is true if the peer misbehaved.
 
 use crate::wire::{WireError, services};
 use primitives::BlockHash;
@@ -14,60 +14,60 @@ pub enum Reason {
     Io(String),
     /// This node shuts down.
     Stopping,
-    /// A person asked for it.
+    /// The user disconnected it.
     Asked,
-    /// A person banned its address.
+    /// The user banned its address.
     Banned,
-    /// The handshake was not done within its limit.
+    /// The handshake was not finished within this time.
     HandshakeTimeout,
-    /// Which transport it speaks was not clear within that limit.
+    /// Its transport was not detected within this time.
     V2HandshakeTimeout,
-    /// It, or we, said nothing at all within that limit.
+    /// It, or we, sent nothing at all within this time.
     NeverSpoke {
         /// The limit.
         time: Duration,
-        /// Whether bytes came.
+        /// Whether bytes arrived.
         has_received: bool,
         /// Whether bytes were sent.
         has_sent: bool,
     },
-    /// Nothing came for this time.
+    /// Nothing arrived for this time.
     Silent(Duration),
     /// A ping was not answered for this time.
     PingTimeout(Duration),
     /// The peer's receive window stayed closed for this time.
     SendTimeout(Duration),
-    /// Of all peers it took least of what waits for it, while answers to others have no room.
+    /// Slowest reader while send memory is full.
     TakesLeast {
-        /// What it took.
+        /// Bytes that it read.
         bytes: u64,
-        /// In this time.
+        /// Interval.
         time: Duration,
     },
     /// The nonce of its version message is our own.
     SelfConnection,
     /// Its protocol version is too old.
     ObsoleteVersion(u32),
-    /// It lacks services that an automatic connection is made for.
+    /// It lacks services that an automatic peer must offer.
     MissingServices {
         /// Those that it offers.
         offered: u64,
-        /// Those that it had to.
+        /// Those that it must offer.
         expected: u64,
     },
-    /// It gave the addresses that it was asked for; the connection was made for nothing else.
+    /// It sent the requested addresses; the connection was made only for that.
     AddressesFetched,
-    /// It is there; the connection was made for nothing else.
+    /// It answers; the connection was made only to test that.
     FeelerDone,
     /// Its complete header chain has less than minimum work.
     LittleWork,
     /// Its chain stays behind ours.
     Lagging,
-    /// It was asked for headers and did not go on.
+    /// It was asked for headers and did not continue.
     HeadersStalled,
     /// It stalled the download window for this time.
     BlockStalled(Duration),
-    /// A block was asked for and did not come in time.
+    /// A requested block did not arrive in time.
     BlockTimeout(BlockHash),
     /// Slower than the others' mean by the stated margin.
     Slow {
@@ -76,54 +76,54 @@ pub enum Reason {
         /// The mean of the others.
         mean_bytes_per_s: u64,
     },
-    /// It asked for a block that the services we offer do not include.
+    /// It requested a block that our services do not include.
     BeyondOffer(BlockHash),
-    /// It asked for an old block, and the day's upload is for new ones (`-maxuploadtarget`).
+    /// It requested an old block, and the day's upload is reserved for new ones (`-maxuploadtarget`).
     UploadLimit,
-    /// It asked for filters of a type that we do not offer.
+    /// It requested filters of a type that we do not offer.
     FilterType(u8),
-    /// It asked for filters up to a block that is unknown, or not shown.
+    /// It requested filters up to a block that is unknown, or must not be served.
     FilterStop(BlockHash),
-    /// It asked for filters from a height above that of the last block.
+    /// It requested filters from a height above that of the last block.
     FilterRange {
         /// The first height.
         start: u32,
         /// The last block's.
         stop: u32,
     },
-    /// It asked for too many filters, or filter hashes, at once.
+    /// It requested too many filters, or filter hashes, at once.
     FilterCount {
-        /// How many.
+        /// The number.
         count: u32,
-        /// At most.
+        /// The maximum.
         max: u32,
     },
-    /// It asked for what needs bloom filters, which we do not offer.
+    /// It sent a request that needs bloom filters, which we do not offer.
     OfBloom(&'static str),
     /// Its `feature` message is not well-formed.
     Feature,
-    /// It sent a `feature` message, and the protocol version that both speak has none.
+    /// It sent a `feature` message, which the common protocol version does not have.
     FeatureVersion(u32),
-    /// It is one connection more than is kept, of those that we made to hear of a better tip.
+    /// A surplus connection, made to learn of a better tip.
     Extra,
-    /// Its inbound place went to another peer.
+    /// Its inbound slot went to another peer.
     Evicted,
     /// Its unfinished message took this many bytes when memory for them was short.
     Unfinished(usize),
-    /// It is on a chain with a refused block.
+    /// It is on a chain with an invalid block.
     OnInvalidChain(BlockHash),
 
-    // From here on: offences.
-    /// Bytes that are no message.
+    // The following reasons are offences.
+    /// Bytes that are not a message.
     Wire(WireError),
-    /// A message that is not what its command says.
+    /// A message that does not match its command.
     BadMessage {
         /// The command.
         command: &'static str,
-        /// What was wrong with it.
+        /// The error.
         why: String,
     },
-    /// A message before its turn in the handshake.
+    /// A message out of order in the handshake.
     OutOfTurn(&'static str),
     /// Headers that are not one chain.
     HeadersNotContinuous,
@@ -131,40 +131,40 @@ pub enum Reason {
     HeaderWork,
     /// A header that a rule refuses.
     HeaderInvalid {
-        /// Which.
+        /// The header's hash.
         hash: BlockHash,
         /// Core's reject string.
         reason: String,
     },
     /// Too many unconnecting headers.
     HeadersUnconnected,
-    /// Full messages of headers again and again, without more work.
+    /// Repeated full headers messages without more work.
     HeadersRepeated,
     /// A body that does not match its header, or that CheckBlock refuses.
     BadBody {
-        /// Which.
+        /// The block.
         hash: BlockHash,
-        /// What was found.
+        /// The error.
         reason: String,
     },
-    /// A block that is refused for ever.
+    /// A permanently invalid block.
     InvalidBlock {
-        /// Which.
+        /// The block.
         hash: BlockHash,
         /// Core's reject string.
         reason: String,
     },
-    /// Too many unrequested blocks on unknown headers.
+    /// Too many unsolicited blocks with unknown headers.
     UnaskedBlocks,
 }
 
 impl Reason {
-    /// Whether it was given up because it did not send what it was asked for in time.
+    /// Whether it was disconnected because requested data did not arrive in time.
     pub fn is_stall(&self) -> bool {
         matches!(self, Reason::BlockStalled(_) | Reason::BlockTimeout(_) | Reason::HeadersStalled | Reason::Slow { .. })
     }
 
-    /// Whether the peer misbehaved: its address is left alone for a day.
+    /// Whether the peer misbehaved: its address is discouraged for a day.
     pub fn is_offence(&self) -> bool {
         matches!(
             self,
@@ -184,7 +184,8 @@ impl Reason {
 }
 
 impl Reason {
-    /// Whether a peer with the permission `noban` is kept all the same: it misbehaved, and its next message can be read.
+    /// Whether a peer with the permission `noban` stays connected despite this reason: it misbehaved, but its next
+    /// message can be read.
     /// Source: Bitcoin Core b88bffe, `MaybeDiscourageAndDisconnect`.
     pub fn is_forgivable(&self) -> bool {
         let is_offence = self.is_offence() || matches!(self, Reason::OnInvalidChain(_));
@@ -193,7 +194,7 @@ impl Reason {
 }
 
 impl Reason {
-    /// The words for an end that is nobody's fault.
+    /// The text of a reason without fault.
     fn plain(&self) -> &'static str {
         match self {
             Reason::Stopping => "shutting down",

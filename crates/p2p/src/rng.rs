@@ -1,4 +1,4 @@
-//! Random numbers: the system's, or in tests a reproducible stream.
+//! Random numbers: from the system, or in tests a reproducible stream.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ impl Rng {
     ///
     /// # Panics
     ///
-    /// When the operating system has no random numbers: nothing here could be kept secret then.
+    /// If the operating system has no random numbers: no secret would be safe then.
     pub fn fill(&mut self, out: &mut [u8]) {
         match self {
             Rng::System => getrandom::fill(out).expect("the operating system gives random numbers"),
@@ -45,9 +45,9 @@ impl Rng {
         u64::from_le_bytes(self.bytes())
     }
 
-    /// A time whose chance falls off exponentially, of this mean. Source: Core's `rand_exp_duration`.
+    /// An exponentially distributed time with this mean. Source: Core's `rand_exp_duration`.
     pub fn exponential(&mut self, mean: Duration) -> Duration {
-        // Of 53 bits, above 0 and at most 1: the greatest is 37 times the mean.
+        // Of 53 bits, above 0 and at most 1: the maximum result is 37 times the mean.
         let unit = ((self.number() >> 11) + 1) as f64 / (1u64 << 53) as f64;
         mean.mul_f64(-unit.ln())
     }

@@ -1,8 +1,8 @@
-//! A chain in memory, for tests and fuzzing: real proof of work at regtest's target, blocks that are a header
-//! and some bytes. Not part of the interface.
+//! A chain in memory, for tests and fuzzing: real proof of work at regtest's target; a block is a header and
+//! arbitrary bytes. Not part of the interface.
 //!
 //! Block:  header [u8; 80] | body; the merkle root is sha256d(body). A body that starts with
-//! [`INVALID`] matches its header and proves invalid when it is connected.
+//! [`INVALID`] matches its header, and is invalid when it is connected.
 
 use crate::api::{BlockVerdict, Want};
 use crate::chain::{ChainView, FilterHeader, HEADERS_COUNT_MAX, HeaderInfo, HeaderRefusal, HeadersVerdict};
@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Start of a body that proves invalid.
+/// Start of an invalid body.
 pub const INVALID: &[u8] = b"!invalid";
 
 /// Bits of every header.
@@ -28,10 +28,10 @@ pub const SPACING_S: u32 = 60;
 struct Node {
     info: HeaderInfo,
     body: Option<Vec<u8>>,
-    /// Order of arrival: between equals the first stays.
+    /// Order of arrival: of equal chains, the first stays.
     number: usize,
     children: Vec<BlockHash>,
-    /// Whether its body and those of all ancestors are there.
+    /// Whether its body and those of all ancestors are stored.
     complete: bool,
 }
 
@@ -40,11 +40,11 @@ struct Inner {
     genesis: BlockHash,
     best: BlockHash,
     tip: BlockHash,
-    /// The best header chain by height, for quick look-ups.
+    /// The best header chain by height, for fast lookups.
     path: Vec<BlockHash>,
     /// The connected chain by height.
     active: Vec<BlockHash>,
-    /// Complete blocks that are not refused and have more work than the tip.
+    /// Complete valid blocks with more work than the tip.
     candidates: BTreeMap<(Work, Reverse<usize>), BlockHash>,
 }
 
@@ -52,9 +52,9 @@ struct Inner {
 pub struct Chain {
     inner: Mutex<Inner>,
     minimum_work: Work,
-    /// Whether bodies are judged; real blocks, which this module does not understand, are not.
+    /// Whether bodies are validated; real blocks, which this module cannot parse, are not.
     judges: bool,
-    /// What [`ChainView::has_all_blocks`] says.
+    /// Result of [`ChainView::has_all_blocks`].
     pub all_blocks: bool,
     /// Blocks above this height have no filter yet.
     pub filtered: Height,
@@ -135,7 +135,7 @@ impl Chain {
         Chain::on(Header::new(1, BlockHash::ZERO, Hash256::ZERO, GENESIS_TIME, BITS, 0), true)
     }
 
-    /// Regtest's real genesis, and whatever bodies come: for peers that are real programs.
+    /// Regtest's real genesis, and arbitrary bodies: for peers that are real programs.
     pub fn regtest() -> Chain {
         let root = Hash256::literal("4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b");
         Chain::on(Header::new(1, BlockHash::ZERO, root, 1_296_688_602, BITS, 2), false)
@@ -178,7 +178,7 @@ impl Chain {
         chain
     }
 
-    /// Takes blocks and connects them.
+    /// Stores and connects blocks.
     pub fn extend(&self, made: &Made) {
         let hashes: Vec<_> = made.headers.iter().map(Header::hash).collect();
         self.accept_headers(&made.headers, &hashes, u64::MAX / 2);
@@ -209,7 +209,7 @@ impl Chain {
         missing.take(count).map(|node| Want { hash: node.info.hash, height: node.info.height }).collect()
     }
 
-    /// Headers in the tree, refused ones too.
+    /// Number of headers in the tree, including invalid ones.
     pub fn header_count(&self) -> usize {
         self.lock().nodes.len()
     }
@@ -225,7 +225,7 @@ impl Chain {
         BlockVerdict::Stored
     }
 
-    /// Connects the best complete chain; blocks that prove invalid are marked and returned.
+    /// Connects the best complete chain; invalid blocks are marked and returned.
     pub fn connect(&self) -> Vec<BlockHash> {
         let mut refused = Vec::new();
         let mut inner = self.lock();
@@ -267,7 +267,7 @@ impl Inner {
         path
     }
 
-    /// A body came: it and what was waiting for it may be complete.
+    /// Stores a body: it and the blocks waiting for it may be complete.
     fn put_body(&mut self, hash: &BlockHash, body: Vec<u8>) {
         let Some(node) = self.nodes.get_mut(hash) else { return };
         node.body = Some(body);
@@ -495,7 +495,7 @@ impl ChainView for Chain {
         known.get(block).copied()
     }
 
-    /// Any bytes that follow from the block.
+    /// Arbitrary bytes that follow from the block.
     fn filter(&self, block: &BlockHash) -> Option<Vec<u8>> {
         let inner = self.lock();
         let node = inner.nodes.get(block).filter(|node| node.info.height <= self.filtered)?;

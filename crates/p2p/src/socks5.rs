@@ -1,4 +1,4 @@
-//! SOCKS5 (RFC 1928, RFC 1929): asks a proxy for a connection, by name or address.
+//! SOCKS5 (RFC 1928, RFC 1929): requests a connection from a proxy, by name or address.
 //!
 //! Each connection may have random credentials, so that Tor gives each its own circuit (Core's `-proxyrandomize`).
 
@@ -6,7 +6,7 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
 
-/// Where the proxy is to connect to.
+/// Destination of the proxy's connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Host {
     /// An address.
@@ -15,16 +15,16 @@ pub enum Host {
     Name(String),
 }
 
-/// Why there is no connection.
+/// Why the connection failed.
 #[derive(Debug)]
 pub enum SocksError {
     /// The connection to the proxy failed.
     Io(io::Error),
-    /// The proxy does not speak SOCKS5, or sent what does not belong there.
+    /// The proxy does not speak SOCKS5, or sent an invalid answer.
     Protocol(&'static str),
-    /// The proxy wants another kind of authentication.
+    /// The proxy requires another kind of authentication.
     Method(u8),
-    /// The proxy does not take our credentials.
+    /// The proxy refuses our credentials.
     Credentials,
     /// The proxy does not answer the request: it may still be trying.
     NoReply(io::Error),
@@ -73,13 +73,14 @@ impl std::error::Error for SocksError {}
 const NO_AUTHENTICATION: u8 = 0;
 const USER_AND_PASSWORD: u8 = 2;
 
-/// Asks the proxy at the other end of `stream` for a connection to `host`.
+/// Requests a connection to `host` from the proxy at the other end of `stream`.
 ///
-/// `credentials` becomes user name and password, should the proxy want one; without, none is offered.
+/// `credentials` becomes user name and password if the proxy requires authentication; without them, authentication is
+/// not offered.
 ///
 /// # Errors
 ///
-/// See [`SocksError`]. What the proxy sends is untrusted.
+/// See [`SocksError`]. The proxy's answers are untrusted.
 pub fn connect(
     stream: &mut (impl Read + Write),
     host: &Host,
@@ -133,7 +134,7 @@ fn authenticate(stream: &mut (impl Read + Write), credentials: u64) -> Result<()
     }
 }
 
-/// Reads the answer with the proxy's own address, which is of no use and must be taken off the stream.
+/// Reads the answer with the proxy's own address, which is unused but must be removed from the stream.
 fn read_reply(stream: &mut impl Read) -> Result<(), SocksError> {
     let [version, code, _, kind] = read::<4>(stream).map_err(|error| match error {
         SocksError::Io(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {

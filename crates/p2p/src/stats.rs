@@ -1,4 +1,4 @@
-//! What is known of each connection, as plain values: for people and for monitors.
+//! Statistics of each connection, as plain values: for users and monitoring.
 
 use crate::api::PeerId;
 use primitives::Height;
@@ -10,23 +10,23 @@ use std::time::Duration;
 /// Source: Bitcoin Core b88bffe, net.h, `CNodeStats`; net_processing.h, `CNodeStateStats`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerStats {
-    /// Its name.
+    /// Its id.
     pub id: PeerId,
-    /// Where the peer is, as text.
+    /// Address of the peer, as text.
     pub address: String,
     /// Our end of the connection.
     pub local: Option<SocketAddr>,
     /// Core's name of its network.
     pub network: &'static str,
-    /// The autonomous system of its address; 0 where none is known.
+    /// The autonomous system of its address; 0 if unknown.
     pub mapped_as: u32,
     /// Services that it offers.
     pub services: u64,
     /// When bytes were last sent.
     pub last_send: u64,
-    /// When bytes last came.
+    /// When bytes last arrived.
     pub last_receive: u64,
-    /// When a wanted block last came.
+    /// When a requested block last arrived.
     pub last_block: u64,
     /// When the connection was made.
     pub connected: u64,
@@ -40,7 +40,7 @@ pub struct PeerStats {
     pub ping: Option<Duration>,
     /// Shortest time of a ping.
     pub ping_min: Option<Duration>,
-    /// How long a ping has been unanswered.
+    /// Age of the unanswered ping.
     pub ping_wait: Option<Duration>,
     /// Its protocol version; 0 before the handshake.
     pub version: u32,
@@ -48,23 +48,23 @@ pub struct PeerStats {
     pub agent: String,
     /// Whether it connected to us.
     pub inbound: bool,
-    /// How far presync of its headers is.
+    /// Height that presync of its headers has reached.
     pub presynced: Option<Height>,
-    /// Its last header that we know.
+    /// Height of its last known header.
     pub synced_headers: Option<Height>,
-    /// The last block of its chain that is on ours.
+    /// Height of the last block that its chain shares with ours.
     pub synced_blocks: Option<Height>,
-    /// Heights of the blocks that it was asked for.
+    /// Heights of its blocks in flight.
     pub in_flight: Vec<Height>,
     /// Whether addresses are exchanged with it.
     pub relays_addresses: bool,
-    /// Addresses that were taken from it.
+    /// Number of addresses processed.
     pub addresses_processed: u64,
-    /// Addresses beyond the rate.
+    /// Number of addresses dropped by the rate limit.
     pub addresses_limited: u64,
     /// Core's names of its permissions.
     pub permissions: Vec<&'static str>,
-    /// Bytes sent by message type, those that are not 0, by name.
+    /// Bytes sent by message type, without zeros, by name.
     pub sent_by_type: Vec<(&'static str, u64)>,
     /// Bytes received by message type.
     pub received_by_type: Vec<(&'static str, u64)>,
@@ -72,11 +72,11 @@ pub struct PeerStats {
     pub connection_type: &'static str,
     /// `detecting`, `v1` or `v2`.
     pub transport: &'static str,
-    /// What both ends of an encrypted connection may compare.
+    /// BIP324 session id, which both ends can compare.
     pub session_id: Option<[u8; 32]>,
     /// Bytes of blocks a second, once measured.
     pub bytes_per_s: Option<f64>,
-    /// How long the lowest missing block has been waited for, which it was asked for.
+    /// Age of its request for the lowest missing block.
     pub stalls: Option<Duration>,
 }
 
@@ -84,7 +84,7 @@ pub struct PeerStats {
 #[derive(Clone, Debug, Default)]
 pub struct Traffic([u64; TYPES]);
 
-/// Message types that are told apart: those of [`crate::wire::Command`].
+/// Number of message types with their own counter: those of [`crate::wire::Command`].
 const TYPES: usize = 28;
 
 impl Traffic {
@@ -92,7 +92,7 @@ impl Traffic {
         self.0[command as usize] += bytes as u64;
     }
 
-    /// Those that are not 0, by name.
+    /// The counters that are not 0, by name.
     pub fn by_type(&self) -> Vec<(&'static str, u64)> {
         let all = crate::wire::Command::ALL.iter().chain([&crate::wire::Command::Other]);
         let mut out: Vec<_> = all.map(|&command| (command.name(), self.0[command as usize])).collect();

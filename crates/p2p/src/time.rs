@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// The time, given from outside.
+/// The time, as an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// Since some start; never goes back.
+    /// Time since some start; never decreases.
     pub since_start: Duration,
     /// The wall clock, seconds since 1970.
     pub unix: u64,

@@ -1,13 +1,14 @@
 //! Bytes to messages and back: the v1 and v2 transports of one connection, without a socket.
 //!
-//! Received bytes go into a staging buffer of [`STAGING_BYTES`]; a payload that is larger goes from the
-//! socket into its own vector, which is then handed out: the body of a block is not copied again.
-//! A vector never has room for more than what has come and the greater of that and [`STEP_BYTES`] again,
-//! except while a block is owed by the peer: then it is made in full, or one that was used before is taken.
-//! A block for a peer is sent from the vector that it was read to ([`Packet`]), encrypted there; then that is used again.
+//! Received bytes go into a staging buffer of [`STAGING_BYTES`]; a larger payload goes from the socket into its own
+//! buffer, which is then handed out: the body of a block is not copied again.
+//! The capacity of a buffer is at most the bytes received plus the greater of that number and [`STEP_BYTES`].
+//! Exception: while a block of the peer is in flight, the buffer is allocated in full, or a pooled one is used.
+//! A block for a peer is encrypted in and sent from the buffer that it was read into ([`Packet`]); then the buffer is
+//! reused.
 //!
-//! The checksum of a v1 block is not computed: its header is hashed by who takes it, and a body that does
-//! not match its header is found there. Every other v1 payload is checked; v2 packets all are.
+//! The checksum of a v1 block is not computed: the receiver hashes its header, and detects a body that does not
+//! match. Every other v1 payload is checked; v2 packets all are.
 
 mod send;
 
@@ -19,16 +20,16 @@ use crate::v2::{self, Cipher, Keys};
 use crate::wire::{Command, FRAME_BYTES, Frame, WireError};
 use std::collections::VecDeque;
 
-/// Bytes of the staging buffer.
+/// Size of the staging buffer.
 pub const STAGING_BYTES: usize = 64 << 10;
 
-/// Room with which the vector of a payload starts.
+/// Initial capacity of a payload's buffer.
 pub const STEP_BYTES: usize = 256 << 10;
 
-/// Payloads from this size on get a vector that was used before, if there is one.
+/// Payloads from this size on use a pooled buffer, if there is one.
 const BUFFER_BYTES_MIN: usize = 64 << 10;
 
-/// Places of the send queue that are kept when it is empty.
+/// Capacity of the send queue that is kept when it is empty.
 const OUT_COUNT_KEPT: usize = 16;
 
 /// First bytes of a v1 connection: magic, `version`, zeros. Source: BIP324.
@@ -36,21 +37,21 @@ const V1_PREFIX_BYTES: usize = 16;
 
 const _: () = assert!(v2::TAG_BYTES <= TAIL_BYTES, "a packet has room for its tag");
 
-/// Bytes of a message before its payload: of a v1 frame, or of a v2 packet with a short message type.
+/// Bytes of a message before its payload: a v1 frame, or the header of a v2 packet with a short message type.
 pub const fn head_bytes(is_v2: bool) -> usize {
     if is_v2 { v2::SHORT_HEAD_BYTES } else { FRAME_BYTES }
 }
 
-/// A message as received, its payload not yet parsed.
+/// A received message with an unparsed payload.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Received {
     /// The command.
     pub command: Command,
     /// Holds the payload, from `start` on.
     pub bytes: Vec<u8>,
-    /// Where the payload starts.
+    /// Offset of the payload.
     pub start: usize,
-    /// A v1 block's frame, whose checksum was not compared.
+    /// A v1 block's frame, whose checksum was not checked.
     pub unchecked: Option<Frame>,
 }
 
@@ -61,7 +62,7 @@ impl Received {
     }
 }
 
-/// What is awaited next.
+/// The next expected input.
 enum Awaited {
     /// A v1 frame.
     V1,
@@ -71,7 +72,7 @@ enum Awaited {
     Key(Box<Handshake>),
     /// The end of the peer's garbage.
     Garbage,
-    /// The packet whose contents are of no matter: it ends the handshake.
+    /// The packet with ignored contents that ends the handshake.
     VersionPacket,
     /// Packets with messages.
     Packets,
@@ -83,11 +84,11 @@ struct Handshake {
     initiator: bool,
 }
 
-/// A payload or packet that is not yet whole.
+/// An incomplete payload or packet.
 struct Partial {
-    /// The v1 frame, none for a v2 packet.
+    /// The v1 frame; `None` for a v2 packet.
     frame: Option<Frame>,
-    /// As long as there is room; `have_bytes` of it have come.
+    /// As long as the space allocated; the first `have_bytes` of it have arrived.
     bytes: Vec<u8>,
     have_bytes: usize,
     want_bytes: usize,
@@ -100,18 +101,18 @@ pub struct Transport {
     cipher: Option<Box<Cipher>>,
     /// The peer's garbage: authenticated by the first packet.
     aad: Vec<u8>,
-    /// None until the first byte is to come.
+    /// Empty until the first byte is to arrive.
     staging: Vec<u8>,
-    /// What of `staging` has come and is not used up.
+    /// Start of the received but unprocessed bytes in `staging`.
     used: usize,
     filled: usize,
     partial: Option<Partial>,
-    /// v1: bytes still to come of a payload of an unknown command.
+    /// v1: remaining bytes of a payload with an unknown command.
     skip_bytes: usize,
-    /// Bytes of messages of no known command, and of decoys.
+    /// Bytes of messages with unknown commands, and of decoys.
     unknown_bytes: u64,
     block_owed: bool,
-    /// Where vectors for blocks come from.
+    /// Pool for buffers of blocks.
     buffers: BufferPool,
     received_bytes: u64,
     sent_bytes: u64,
@@ -131,7 +132,7 @@ impl Transport {
         Transport::new(magic, Awaited::V1)
     }
 
-    /// v2 as the one who connected: our key is sent at once.
+    /// v2 as initiator: our key is sent at once.
     pub fn v2_initiator(magic: [u8; 4], rng: &mut Rng) -> Transport {
         let mut transport = Transport::new(magic, Awaited::V1);
         let handshake = Handshake::new(true, rng);
@@ -140,7 +141,7 @@ impl Transport {
         transport
     }
 
-    /// As the one who was connected to: v2, or v1 if the peer speaks it.
+    /// As responder: v2, or v1 if the peer speaks it.
     pub fn responder(magic: [u8; 4], rng: &mut Rng) -> Transport {
         Transport::new(magic, Awaited::Detect(Box::new(Handshake::new(false, rng))))
     }
@@ -170,23 +171,22 @@ impl Transport {
         }
     }
 
-    /// Whether the connection is encrypted, and its handshake done.
+    /// Whether the connection is encrypted, and its handshake finished.
     pub fn is_v2(&self) -> bool {
         matches!(self.state, Awaited::Packets)
     }
 
-    /// Whether this is a v2 connection of ours to which nothing was ever answered:
-    /// when it is closed now, the peer may be one that speaks v1 only.
+    /// Whether this is an outbound v2 connection without any answer: if it is closed now, the peer may speak only v1.
     pub fn may_retry_v1(&self) -> bool {
         matches!(self.state, Awaited::Key(_)) && self.received_bytes == 0
     }
 
-    /// Says whether a block was asked for: its vector is then made in full at once.
+    /// Sets whether a block is in flight: its buffer is then allocated in full at once.
     pub fn set_block_owed(&mut self, owed: bool) {
         self.block_owed = owed;
     }
 
-    /// Says where vectors for blocks come from.
+    /// Sets the pool for buffers of blocks.
     pub fn set_buffer_pool(&mut self, buffers: BufferPool) {
         self.buffers = buffers;
     }
@@ -196,7 +196,7 @@ impl Transport {
         self.received_bytes
     }
 
-    /// Bytes received of what [`Transport::next`] gives nothing of: messages of no known command, and decoys.
+    /// Received bytes for which [`Transport::next`] returns nothing: messages with unknown commands, and decoys.
     pub fn unknown_bytes(&self) -> u64 {
         self.unknown_bytes
     }
@@ -211,7 +211,7 @@ impl Transport {
         (&self.received_by_type, &self.sent_by_type)
     }
 
-    /// What both ends may compare; nothing before the handshake of v2 is done.
+    /// BIP324 session id, which both ends can compare; `None` before the handshake of v2 is finished.
     pub fn session_id(&self) -> Option<[u8; 32]> {
         self.cipher.as_ref().filter(|_| self.is_v2()).map(|cipher| *cipher.session_id())
     }
@@ -227,25 +227,25 @@ impl Transport {
 
     // Receiving.
 
-    /// Where the next bytes are to be put, from its start on; never empty. Afterwards [`Transport::received`] is to be
-    /// called, then [`Transport::next`] until it gives nothing.
+    /// Buffer for the next bytes, to be filled from its start; never empty. Then call [`Transport::received`], and
+    /// [`Transport::next`] until it returns `None`.
     pub fn space(&mut self) -> &mut [u8] {
         if let Some(partial) = &mut self.partial {
             return partial.space(self.block_owed);
         }
-        // Less than a frame or the garbage of a handshake is left: the buffer never is full.
+        // Less than a frame or the garbage of a handshake is left: the buffer is never full.
         self.staging.resize(STAGING_BYTES, 0);
         self.staging.copy_within(self.used..self.filled, 0);
         (self.used, self.filled) = (0, self.filled - self.used);
         &mut self.staging[self.filled..]
     }
 
-    /// Bytes that [`Transport::space`] will take for a message that no one asked for, beyond what it has.
+    /// Bytes by which [`Transport::space`] will grow memory for an unsolicited message.
     pub fn growth(&self) -> usize {
         self.partial.as_ref().filter(|_| !self.block_owed).map_or(0, |partial| partial.growth(false))
     }
 
-    /// `bytes` bytes were put into [`Transport::space`].
+    /// Records that `bytes` bytes were put into [`Transport::space`].
     pub fn received(&mut self, bytes: usize) {
         self.received_bytes += bytes as u64;
         match &mut self.partial {
@@ -254,7 +254,8 @@ impl Transport {
         }
     }
 
-    /// Takes `bytes` as from a socket, for tests: how many. Then [`Transport::next`] is called until it gives nothing.
+    /// Accepts `bytes` as from a socket, for tests; returns how many. Then call [`Transport::next`] until it returns
+    /// `None`.
     pub fn feed(&mut self, bytes: &[u8]) -> usize {
         let space = self.space();
         let taken = bytes.len().min(space.len());
@@ -263,11 +264,11 @@ impl Transport {
         taken
     }
 
-    /// The next message, if it is there.
+    /// The next message, if it is complete.
     ///
     /// # Errors
     ///
-    /// [`WireError`]: the connection is of no use any more.
+    /// [`WireError`]: the connection cannot be used any more.
     #[expect(clippy::should_implement_trait, reason = "fallible, and not an iterator")]
     pub fn next(&mut self) -> Result<Option<Received>, WireError> {
         loop {
@@ -318,7 +319,7 @@ impl Transport {
         Ok(Step::Message(Received { command: frame.command, bytes, start: 0, unchecked: is_block.then_some(frame) }))
     }
 
-    /// Starts a payload with what of it is staged.
+    /// Starts a payload with its staged part.
     fn begin(&mut self, frame: Option<Frame>, want_bytes: usize) {
         let have_bytes = self.staged().len().min(want_bytes);
         let mut bytes = match want_bytes {
@@ -359,7 +360,7 @@ impl Transport {
     }
 
     fn step_key(&mut self) -> Result<Step, WireError> {
-        // A v1 peer of another network would be taken for a key: name it. Source: Core's `ProcessReceivedKeyBytes`.
+        // A v1 peer of another network would look like a key: report it. Source: Core's `ProcessReceivedKeyBytes`.
         if let [m0, m1, m2, m3, b'v', b'e', b'r', b's', b'i', b'o', b'n', 0, 0, 0, 0, 0, ..] = *self.staged() {
             return Err(WireError::MagicOfV1 { want: self.magic, have: [m0, m1, m2, m3] });
         }
@@ -432,7 +433,8 @@ impl Transport {
         self.cipher.as_mut().expect("these states follow the key exchange")
     }
 
-    /// Bytes that an unfinished message takes; while a block is owed, beyond `block_bytes`, which are of the window.
+    /// Bytes of an unfinished message; while a block is in flight, only those beyond `block_bytes`, which count in
+    /// the window.
     pub fn unfinished_bytes(&self, block_bytes: usize) -> usize {
         let own = if self.block_owed { block_bytes } else { 0 };
         self.partial.as_ref().map_or(0, |partial| partial.bytes.len().saturating_sub(own))
@@ -441,7 +443,7 @@ impl Transport {
 
 enum Step {
     Message(Received),
-    /// The state moved on.
+    /// The state changed.
     Again,
     /// More bytes are needed.
     Wait,
@@ -465,7 +467,7 @@ impl Handshake {
 }
 
 impl Partial {
-    /// Bytes that the next room takes beyond what it has: none while there is some.
+    /// Bytes by which the next call of `space` grows memory: 0 while there is space.
     fn growth(&self, in_full: bool) -> usize {
         if self.bytes.len() > self.have_bytes {
             return 0;
@@ -474,7 +476,7 @@ impl Partial {
         if in_full { want } else { want.min(self.have_bytes.max(STEP_BYTES)) }
     }
 
-    /// Room for at least one byte and at most what is wanted.
+    /// Space for at least one byte and at most the missing ones.
     fn space(&mut self, in_full: bool) -> &mut [u8] {
         let more = self.growth(in_full);
         if more > 0 {

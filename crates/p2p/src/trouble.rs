@@ -1,9 +1,9 @@
-//! Why connections cannot be made: the kinds of trouble, how often each was met of late, and which is worth a line of the log.
+//! Errors of connection attempts: their kinds, recent counts, and which of them are logged.
 //!
-//! A trouble is forgotten when it was not met for [`FORGOTTEN_AFTER`], and when a connection shows that it is over. A kind is
-//! logged once, and again only after it was not met for that time: what repeats is counted.
+//! An error is forgotten if it did not occur for [`FORGOTTEN_AFTER`], or when a connection shows that it is over.
+//! Each kind is logged once, and again only if it did not occur for that time; repetitions are counted.
 //!
-//! Absent on purpose: the sentences that a person reads about the state of a sync (`node`).
+//! Absent on purpose: the messages about the state of a sync (`node`).
 
 use crate::wire::Target;
 use std::collections::BTreeMap;
@@ -11,13 +11,12 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// A trouble that was not met for this time is over.
+/// An error that did not occur for this time is over.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
-/// Troubles that are told apart at a time: the names that cannot be looked up are the most of them. More than there are DNS
-/// seeds of a network.
+/// Maximum number of distinct errors: most are names that cannot be looked up. More than a network has DNS seeds.
 pub const TROUBLE_COUNT_MAX: usize = 32;
 
-/// What keeps a connection from being made.
+/// Kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TroubleKind {
     /// The system has no route: network or host unreachable, or no address of that family. The subject is the peer.
@@ -26,20 +25,20 @@ pub enum TroubleKind {
     Lookup,
     /// The proxy cannot be reached, or does not answer. The subject is the proxy.
     ProxyUnreachable,
-    /// The proxy answers, and does not do what it is asked for. The subject is the proxy.
+    /// The proxy answers, but refuses the request. The subject is the proxy.
     ProxyRefuses,
     /// Nothing listens at that port. The subject is the peer.
     Refused,
     /// The peer does not answer. The subject is the peer.
     TimedOut,
-    /// The connection is made, and ends before the handshake is done. The subject is the peer.
+    /// The connection ended before the handshake was finished. The subject is the peer.
     NoHandshake,
     /// Anything else. The subject is the peer.
     Other,
 }
 
 impl TroubleKind {
-    /// Its name, for machines.
+    /// Its machine-readable name.
     pub fn name(self) -> &'static str {
         match self {
             TroubleKind::NoRoute => "no-route",
@@ -53,13 +52,13 @@ impl TroubleKind {
         }
     }
 
-    /// Whether each subject is counted by itself.
+    /// Whether each subject is counted separately.
     fn is_by_subject(self) -> bool {
         use TroubleKind::{Lookup, NoHandshake, ProxyRefuses, ProxyUnreachable};
         matches!(self, Lookup | ProxyUnreachable | ProxyRefuses | NoHandshake)
     }
 
-    /// The kind of a connection that the system could not make.
+    /// The kind of a system error.
     pub fn of_connect(error: &io::Error) -> TroubleKind {
         use io::ErrorKind;
         match error.kind() {
@@ -74,24 +73,24 @@ impl TroubleKind {
     }
 }
 
-/// Why one connection could not be made.
+/// Why one connection attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialError {
-    /// What kind of trouble it is.
+    /// Its kind.
     pub kind: TroubleKind,
-    /// The name or proxy that is meant; empty where it is the peer itself.
+    /// The name or proxy; empty if the subject is the peer itself.
     pub subject: String,
-    /// What the system or the proxy said.
+    /// The message of the system or the proxy.
     pub why: String,
 }
 
 impl DialError {
-    /// Of the peer itself.
+    /// An error of the peer itself.
     pub fn of_peer(kind: TroubleKind, why: impl Into<String>) -> DialError {
         DialError { kind, subject: String::new(), why: why.into() }
     }
 
-    /// Of a name or a proxy.
+    /// An error of a name or a proxy.
     pub fn of(kind: TroubleKind, subject: &str, why: impl Into<String>) -> DialError {
         DialError { kind, subject: subject.to_owned(), why: why.into() }
     }
@@ -115,29 +114,29 @@ impl fmt::Display for DialError {
 
 impl std::error::Error for DialError {}
 
-/// One trouble, and how often it was met since it began.
+/// An error, and how often it occurred since it began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     /// Its kind.
     pub kind: TroubleKind,
     /// The name, the proxy, or the peer that was tried last: see [`TroubleKind`].
     pub subject: String,
-    /// What the system or the proxy said last.
+    /// The last message of the system or the proxy.
     pub why: String,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
-    /// How long ago it was met first.
+    /// Time since its first occurrence.
     pub since: Duration,
-    /// How long ago it was met last.
+    /// Time since its last occurrence.
     pub last: Duration,
 }
 
-/// The troubles of the present.
+/// The current errors.
 #[derive(Debug, Default)]
 pub(crate) struct Troubles {
-    /// By kind, and by subject where that is told apart.
+    /// By kind, and by subject if that is counted separately.
     met: BTreeMap<(TroubleKind, String), Met>,
-    /// When a kind was last met: also when it was over meanwhile.
+    /// When each kind last occurred, kept even if it was over meanwhile.
     logged: BTreeMap<TroubleKind, Duration>,
 }
 
@@ -151,7 +150,7 @@ struct Met {
 }
 
 impl Troubles {
-    /// A connection to `target`, or a look-up, failed. Whether that is worth a line of the log.
+    /// Records a failed connection to `target`, or a failed lookup; returns whether to log it.
     pub(crate) fn meet(&mut self, error: &DialError, target: &str, now: Duration) -> bool {
         self.forget(now);
         let subject = if error.subject.is_empty() { target } else { &error.subject };
@@ -169,9 +168,9 @@ impl Troubles {
         self.logged.insert(error.kind, now).is_none()
     }
 
-    /// A connection to `target` was made, through a proxy or not: what would have kept it from that is over.
+    /// Records a connection to `target`, through a proxy or not: forgets the errors that it disproves.
     pub(crate) fn connected(&mut self, target: &Target, is_proxied: bool) {
-        // A peer of this machine, or of the local network, shows no route to others.
+        // A peer on this machine, or on the local network, does not prove a route to others.
         let has_route = !is_proxied && target.network_name() != "not_publicly_routable";
         let name = if let Target::Name(name, _) = target { Some(name.as_str()) } else { None };
         let target = target.to_string();
@@ -184,32 +183,32 @@ impl Troubles {
         });
     }
 
-    /// A connection to `target` ended before its handshake was done. Whether that is worth a line of the log: the first time
-    /// for each peer.
+    /// Records a connection to `target` that ended before its handshake was finished; returns whether to log it: the
+    /// first time for each peer.
     pub(crate) fn ended(&mut self, target: &str, why: &str, now: Duration) -> bool {
         let before = self.met.len();
         self.meet(&DialError::of_peer(TroubleKind::NoHandshake, why), target, now);
         self.met.len() > before
     }
 
-    /// A handshake with `target` was done.
+    /// Records a finished handshake with `target`.
     pub(crate) fn shaken(&mut self, target: &str) {
         self.met.remove(&(TroubleKind::NoHandshake, target.to_owned()));
     }
 
-    /// A name was looked up.
+    /// Records a successful lookup.
     pub(crate) fn looked_up(&mut self, name: &str) {
         self.met.remove(&(TroubleKind::Lookup, name.to_owned()));
     }
 
-    /// Forgets what was not met for a while.
+    /// Forgets errors that did not occur for a while.
     pub(crate) fn forget(&mut self, now: Duration) {
         let is_recent = |at: Duration| now.saturating_sub(at) < FORGOTTEN_AFTER;
         self.met.retain(|_, met| is_recent(met.last_at));
         self.logged.retain(|_, at| is_recent(*at));
     }
 
-    /// What there is to say of them, those that were met most first.
+    /// The current errors, the most frequent first.
     pub(crate) fn list(&self, now: Duration) -> Vec<Trouble> {
         let mut out: Vec<Trouble> = self
             .met

@@ -1,53 +1,54 @@
-//! How much may be uploaded in a day (`-maxuploadtarget`): near it no old blocks are given, so that the rest is for new ones.
+//! Daily upload limit (`-maxuploadtarget`): near it no old blocks are served, so that the rest is available for new
+//! ones.
 //!
 //! Source: Bitcoin Core b88bffe, net.cpp, `CConnman::OutboundTargetReached`, `RecordBytesSent`; net_processing.cpp,
 //! `ProcessGetBlockData`.
 
 use std::time::Duration;
 
-/// Time of one cycle. Source: Core's `MAX_UPLOAD_TIMEFRAME`.
+/// Length of a cycle. Source: Core's `MAX_UPLOAD_TIMEFRAME`.
 pub const CYCLE: Duration = Duration::from_secs(24 * 3600);
-/// A block is old that is that much older than the best header. Source: Core's `HISTORICAL_BLOCK_AGE`.
+/// Age in seconds, relative to the best header, from which on a block is old. Source: Core's `HISTORICAL_BLOCK_AGE`.
 pub const OLD_BLOCK_S: u32 = 7 * 24 * 3600;
-/// Time between blocks, and bytes of the largest: what is kept for each that may still come in the cycle.
+/// Time between blocks, and maximum size of a block: reserved for each that may still arrive in the cycle.
 const BLOCK_INTERVAL: Duration = Duration::from_secs(600);
 const BLOCK_BYTES_MAX: u64 = 4_000_000;
 
-/// The limit, and what was sent of it.
+/// The limit, and the bytes sent in the cycle.
 #[derive(Clone, Debug, Default)]
 pub struct UploadTarget {
-    /// Bytes of a cycle; 0: any number.
+    /// Bytes of a cycle; 0: no limit.
     limit: u64,
-    /// When the cycle began, since the start; none before the first byte.
+    /// Start of the cycle; `None` before the first byte.
     began_at: Option<Duration>,
-    /// Bytes that were sent in it.
+    /// Bytes sent in the cycle.
     bytes: u64,
-    /// When that was last looked at.
+    /// Time of the last update.
     now: Duration,
 }
 
-/// Where an upload target stands, for people. Source: Core's `getnettotals`.
+/// State of an upload target, for reports. Source: Core's `getnettotals`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UploadState {
-    /// Bytes of a cycle; 0: any number.
+    /// Bytes of a cycle; 0: no limit.
     pub target: u64,
-    /// Nothing is left of it.
+    /// The limit is reached.
     pub is_reached: bool,
-    /// Old blocks are given.
+    /// Old blocks are served.
     pub serves_old_blocks: bool,
-    /// What is left of the target.
+    /// Bytes left in the cycle.
     pub bytes_left: u64,
-    /// What is left of the cycle, in seconds.
+    /// Seconds left in the cycle.
     pub seconds_left: u64,
 }
 
 impl UploadTarget {
-    /// A target of `limit` bytes in each cycle; 0: none.
+    /// A target of `limit` bytes in each cycle; 0: no limit.
     pub fn new(limit: u64) -> UploadTarget {
         UploadTarget { limit, ..UploadTarget::default() }
     }
 
-    /// Bytes were sent. Times are since the start.
+    /// Records sent bytes. Times are since the start.
     pub fn sent(&mut self, bytes: usize, now: Duration) {
         self.now = now;
         if self.began_at.is_none_or(|began| began + CYCLE < now) {
@@ -57,12 +58,12 @@ impl UploadTarget {
         self.bytes += bytes as u64;
     }
 
-    /// Time passed.
+    /// Updates the time.
     pub fn tick(&mut self, now: Duration) {
         self.now = now;
     }
 
-    /// What is left of the cycle; a whole one before the first byte.
+    /// Time left in the cycle; a whole cycle before the first byte.
     fn left(&self) -> Duration {
         if self.limit == 0 {
             return Duration::ZERO;
@@ -79,19 +80,19 @@ impl UploadTarget {
         if self.is_over() { 0 } else { self.bytes }
     }
 
-    /// Whether nothing is left.
+    /// Whether the limit is reached.
     pub fn is_reached(&self) -> bool {
         self.limit != 0 && self.sent_bytes() >= self.limit
     }
 
-    /// Whether what is left is for the new blocks of this cycle.
+    /// Whether the rest of the limit is reserved for the new blocks of this cycle.
     pub fn is_reached_for_old_blocks(&self) -> bool {
         let left = if self.is_over() { CYCLE } else { self.left() };
         let kept = left.as_secs() / BLOCK_INTERVAL.as_secs() * BLOCK_BYTES_MAX;
         self.limit != 0 && (kept >= self.limit || self.sent_bytes() >= self.limit - kept)
     }
 
-    /// All that there is to say of it.
+    /// Its state, for reports.
     pub fn state(&self) -> UploadState {
         UploadState {
             target: self.limit,

@@ -137,7 +137,7 @@ impl Hub {
         }
     }
 
-    /// Makes a connection of this type; `false`: the limit of such connections is reached.
+    /// Makes a connection of this type; `false`: the limit for this type is reached.
     /// Source: Bitcoin Core b88bffe, `CConnman::AddConnection`.
     pub(crate) fn connect_for(&mut self, purpose: Purpose, target: Target, v2: bool, now: Now) -> bool {
         let (kind, max) = match purpose {

@@ -1,6 +1,6 @@
-//! What is read for peers in a thread of its own: blocks and filters, as messages that are ready to be sent.
+//! Reads blocks and filters for peers in a thread of their own, as messages that are ready to be sent.
 //!
-//! Absent on purpose: who may ask for what, and when it is read ([`super::serving`]).
+//! Absent on purpose: which requests are served, and when ([`super::serving`]).
 
 use crate::budget::BufferPool;
 use crate::chain::ChainView;
@@ -10,34 +10,34 @@ use crate::peer::{Peer, SEND_PAUSE_BYTES};
 use crate::transport::head_bytes;
 use crate::wire::{Command, Inventory, PAYLOAD_BYTES_MAX, checksum};
 
-/// Bytes after which reading stops for this time.
+/// Number of bytes after which reading pauses.
 pub(super) const READ_BYTES_MAX: usize = SEND_PAUSE_BYTES;
 
-/// What is to be read for a peer.
+/// A read for a peer.
 #[derive(Debug)]
 pub struct ReadRequest {
     asked: Asked,
-    /// Whether it goes out by v2, where messages need no checksum.
+    /// Whether it is sent with v2, where messages need no checksum.
     v2: bool,
-    /// Where vectors for it come from.
+    /// Pool for its buffers.
     buffers: BufferPool,
 }
 
-/// What is asked for.
+/// The requested data.
 #[derive(Debug)]
 pub(super) enum Asked {
-    /// Blocks, in order; with witnesses where they are asked for with them.
+    /// Blocks, in order; with witnesses if requested with them.
     Blocks(Vec<Inventory>),
-    /// Filters, or what is known of them.
+    /// Filters, or their hashes or headers.
     Filters(FilterRequest),
 }
 
-/// What was read for a peer.
+/// The data that was read for a peer.
 #[derive(Debug)]
 pub enum Served {
-    /// The first of the blocks, at least one; `None` for one that is not there or not to be shown.
+    /// The first of the blocks, at least one; `None` for a block that is not stored or must not be served.
     Blocks(Vec<Option<Payload>>),
-    /// The next messages about filters, and what is left of the request.
+    /// The next messages about filters, and the rest of the request.
     Filters(Vec<Payload>, Option<FilterRequest>),
 }
 
@@ -46,14 +46,14 @@ pub enum Served {
 pub struct Payload {
     command: Command,
     packet: Packet,
-    /// None where the transport needs none.
+    /// `None` if the transport needs no checksum.
     checksum: Option<[u8; 4]>,
 }
 
 impl Payload {
-    /// The bytes with their checksum: computed where they are read, and not where sockets wait.
+    /// The bytes with their checksum, which is computed in the reading thread, not in the thread with the sockets.
     ///
-    /// `None` for more than a message can carry.
+    /// `None` for more bytes than a message can carry.
     fn new(command: Command, packet: Packet, v2: bool) -> Option<Payload> {
         let fits = packet.payload().len() <= PAYLOAD_BYTES_MAX;
         fits.then(|| Payload { command, checksum: (!v2).then(|| checksum(packet.payload())), packet })

@@ -1,18 +1,18 @@
-//! File descriptors: how many connections the process can have, and its limit raised where that is allowed.
+//! File descriptors: raises the limit of the process if allowed, and limits connections to it.
 //!
-//! Source: Bitcoin Core b88bffe, init.cpp, `AppInitParameterInteraction`, and `RaiseFileDescriptorLimit`. Otherwise than in
-//! Core too few descriptors are no reason not to start: what a sync needs is less than what Core reserves, and without
-//! places for others it goes on.
+//! Source: Bitcoin Core b88bffe, init.cpp, `AppInitParameterInteraction`, and `RaiseFileDescriptorLimit`. Unlike
+//! Core, a low limit does not prevent the start: a sync needs fewer descriptors than Core reserves, and also works
+//! without inbound connections.
 
 use crate::api::{Config, OUTBOUND_RESERVED};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Kept for the node's files. Source: Core's `MIN_CORE_FDS`.
+/// Reserved for the node's files. Source: Core's `MIN_CORE_FDS`.
 const FILES_RESERVED: usize = 151;
-/// Kept for peers that a person names. Source: Core's `MAX_ADDNODE_CONNECTIONS`.
+/// Reserved for peers that the user names. Source: Core's `MAX_ADDNODE_CONNECTIONS`.
 const NAMED_RESERVED: usize = 8;
 
-/// Limits the inbound connections to those that there are file descriptors for; what there is to say of it.
+/// Limits the inbound connections to the available file descriptors; returns a message if that changes the setting.
 pub(super) fn fit(config: &mut Config) -> Option<String> {
     let wanted = config.inbound_count_max.saturating_add(OUTBOUND_RESERVED);
     let reserved = reserved(config);
@@ -22,17 +22,17 @@ pub(super) fn fit(config: &mut Config) -> Option<String> {
     is_told.then(|| format!("Reducing -maxconnections from {wanted} to {fitting}, because of system limitations."))
 }
 
-/// Descriptors that are not for automatic and inbound connections.
+/// Number of descriptors not available for automatic and inbound connections.
 fn reserved(config: &Config) -> usize {
     FILES_RESERVED + NAMED_RESERVED + (config.listen.len() + config.whitebind.len() + config.onion.len()).max(1)
 }
 
-/// Connections of the wanted ones that there are descriptors for.
+/// Number of connections for which there are descriptors, at most `wanted`.
 fn connections(wanted: usize, reserved: usize, descriptors: usize) -> usize {
     wanted.min(descriptors.saturating_sub(reserved))
 }
 
-/// Raises the limit of the process to `wanted`, as far as the system allows; the limit then.
+/// Raises the limit of the process to `wanted`, as far as the system allows; returns the new limit.
 fn raised(wanted: usize) -> usize {
     let current = || getrlimit(Resource::Nofile);
     let count = |limit: Option<u64>| limit.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX));
@@ -40,7 +40,7 @@ fn raised(wanted: usize) -> usize {
     if count(limit.current) < wanted {
         let most = limit.maximum.map_or(u64::MAX, |most| most);
         let raised = Rlimit { current: Some(most.min(wanted as u64)), maximum: limit.maximum };
-        // Where it is refused, the limit is what it was.
+        // If it is refused, the limit is unchanged.
         let _ = setrlimit(Resource::Nofile, raised);
     }
     count(current().current)

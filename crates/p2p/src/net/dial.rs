@@ -1,4 +1,4 @@
-//! Connections and names that take their time, in threads of their own.
+//! Connection attempts and name lookups, in threads of their own.
 
 use super::{LoopMessage, LoopSender};
 use crate::api::PeerId;
@@ -12,32 +12,32 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// How long a connection may take to be made. Source: Core's `DEFAULT_CONNECT_TIMEOUT`.
+/// Timeout of a connection attempt. Source: Core's `DEFAULT_CONNECT_TIMEOUT`.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Before the path of a proxy's socket. Source: Core's `ADDR_PREFIX_UNIX`.
+/// Prefix of the path of a proxy's Unix socket. Source: Core's `ADDR_PREFIX_UNIX`.
 pub(super) const UNIX_PREFIX: &str = "unix:";
-/// How long a proxy may take for each answer. Source: Core's `SOCKS5_RECV_TIMEOUT`.
+/// Timeout of each answer of a proxy. Source: Core's `SOCKS5_RECV_TIMEOUT`.
 pub(super) const PROXY_TIMEOUT: Duration = Duration::from_secs(20);
-/// Addresses of a name that are tried.
+/// Maximum number of addresses tried for a name.
 const NAME_ADDRESS_COUNT_MAX: usize = 4;
 
-/// Whether connections through a proxy can be told apart by it, so that Tor gives each its own circuit.
+/// Whether each connection through a proxy is isolated, so that Tor gives each its own circuit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Isolation {
-    /// Each has credentials of its own.
+    /// Each connection has random credentials.
     Each,
-    /// None has credentials.
+    /// No credentials.
     None,
 }
 
-/// A proxy, and how it is spoken to.
+/// A proxy, and how it is used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Proxy {
     pub(super) address: String,
     pub(super) isolation: Isolation,
 }
 
-/// Begins a connection to `target`.
+/// Begins a connection attempt to `target`.
 pub(super) fn dial(peer: PeerId, target: Target, proxy: Option<Proxy>, inbox_sender: &LoopSender) {
     let answer = inbox_sender.clone();
     let work = move || {
@@ -50,7 +50,7 @@ pub(super) fn dial(peer: PeerId, target: Target, proxy: Option<Proxy>, inbox_sen
     }
 }
 
-/// Begins to look up a name.
+/// Begins a name lookup.
 pub(super) fn resolve(name: String, port: u16, inbox_sender: &LoopSender) {
     let answer = inbox_sender.clone();
     let asked = name.clone();
@@ -63,7 +63,7 @@ pub(super) fn resolve(name: String, port: u16, inbox_sender: &LoopSender) {
     }
 }
 
-/// What a resolver said, without the words that every such error begins with.
+/// The message of a resolver, without the prefix common to all such errors.
 fn lookup_text(error: io::Error) -> String {
     let text = error.to_string();
     text.strip_prefix("failed to lookup address information: ").map_or(text.clone(), str::to_owned)
@@ -85,7 +85,7 @@ fn connect(target: &Target, proxy: Option<&Proxy>) -> Result<TcpStream, DialErro
         },
     };
     let is_unix = proxy.is_some_and(|proxy| proxy.address.starts_with(UNIX_PREFIX));
-    // Only TCP holds bytes back.
+    // Only TCP delays small writes.
     let prepared = if is_unix { stream.set_nonblocking(true) } else { prepare(&stream) };
     prepared.map_err(of_peer)?;
     Ok(stream)
@@ -95,16 +95,16 @@ fn of_peer(error: io::Error) -> DialError {
     DialError::of_peer(TroubleKind::of_connect(&error), error.to_string())
 }
 
-/// What every socket to a peer has: requests leave at once, and nothing waits.
+/// Options of every socket to a peer: no delay of small writes, and no blocking.
 pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_nonblocking(true)
 }
 
-/// Connects to a proxy on a socket of this machine. Source: Bitcoin Core b88bffe, `ConnectDirectly`, `ADDR_PREFIX_UNIX`.
+/// Connects to a proxy on a Unix socket. Source: Bitcoin Core b88bffe, `ConnectDirectly`, `ADDR_PREFIX_UNIX`.
 ///
-/// What is done with the stream (reads, writes, timeouts, waiting) is the same for a socket of either kind, and what is of TCP
-/// alone gives an error, so that it is handed on as the one that everything else has.
+/// Returned as a TCP stream like all others: reads, writes, timeouts and polling work the same for both kinds of
+/// socket; calls that only TCP supports return an error.
 fn to_unix(path: &str) -> io::Result<TcpStream> {
     let stream = UnixStream::connect(path)?;
     Ok(TcpStream::from(OwnedFd::from(stream)))
@@ -117,7 +117,7 @@ fn look_up(name: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     if addresses.is_empty() { Err("it has no address".to_owned()) } else { Ok(addresses) }
 }
 
-/// Connects to the first of these that takes the connection.
+/// Connects to the first of these addresses that accepts the connection.
 fn to_any(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in addresses {
@@ -151,7 +151,7 @@ fn through_proxy(target: &Target, proxy: &Proxy) -> Result<TcpStream, DialError>
     Ok(stream)
 }
 
-/// The addresses of a proxy. It was parsed when the network began: a port stands behind the last colon.
+/// The addresses of a proxy. It was validated when the network started: the port is behind the last colon.
 fn proxy_addresses(proxy: &str) -> Result<Vec<SocketAddr>, String> {
     if let Ok(address) = proxy.parse::<SocketAddr>() {
         return Ok(vec![address]);
@@ -160,7 +160,7 @@ fn proxy_addresses(proxy: &str) -> Result<Vec<SocketAddr>, String> {
     look_up(name, port.parse().unwrap_or_default())
 }
 
-/// What a proxy says of the peer is of the peer; everything else is of the proxy.
+/// Maps a SOCKS error: a refusal concerns the peer, everything else concerns the proxy.
 fn of_proxy(proxy: &str, error: &SocksError) -> DialError {
     let text = error.to_string();
     match error {

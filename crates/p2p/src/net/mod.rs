@@ -1,9 +1,9 @@
 //! Sockets and threads around the state machines.
 //!
-//! One thread polls all sockets and runs the [`crate::hub::Hub`]; one reads blocks and filters for peers that ask; and one lives
-//! for as long as a connection is being made or a name looked up, at most
-//! [`crate::hub::outbound::DIAL_COUNT_MAX`] and a few at a time.
-//! A single thread receives well over 1 GB/s from loopback: more would only need locks.
+//! One thread polls all sockets and runs the [`crate::hub::Hub`]; one reads blocks and filters for peers that request
+//! them; and each connection attempt or name lookup has a short-lived thread, at most
+//! [`crate::hub::outbound::DIAL_COUNT_MAX`] plus a few at a time.
+//! A single thread receives well over 1 GB/s from loopback: more threads would only need locks.
 
 mod descriptors;
 mod dial;
@@ -27,7 +27,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// What other threads say to the one that polls.
+/// A message from another thread to the polling thread.
 enum LoopMessage {
     FromNode(NodeMessage),
     Dialed(PeerId, Result<TcpStream, DialError>),
@@ -37,7 +37,7 @@ enum LoopMessage {
     Stop,
 }
 
-/// Where messages go; each wakes the thread that polls.
+/// Sender of messages; each wakes the polling thread.
 #[derive(Clone)]
 struct LoopSender {
     sender: Sender<LoopMessage>,
@@ -46,7 +46,7 @@ struct LoopSender {
 
 impl LoopSender {
     fn send(&self, message: LoopMessage) {
-        // The thread is gone only after a stop, and then nothing is to be done.
+        // The thread has ended only after a stop; there is nothing to do then.
         if self.sender.send(message).is_ok() {
             self.waker.wake();
         }
@@ -67,8 +67,8 @@ pub struct Network {
 impl Network {
     /// Starts: opens the listening sockets, begins to connect.
     ///
-    /// `events` receives what happens, in order; blocks in it are bounded by the window. When its receiver is
-    /// gone the network goes on without telling, until it is stopped.
+    /// `events` receives events in order; blocks in them are bounded by the download window. If its receiver is
+    /// dropped, the network continues without events until it is stopped.
     ///
     /// # Errors
     ///
@@ -77,7 +77,8 @@ impl Network {
         run::start(config, chain, events)
     }
 
-    /// The same, for `peers` to ask: what was added and banned there holds for this network, which tells it of its own.
+    /// As [`Network::start`], with a handle for other threads: peers and bans added to `peers` apply to this network,
+    /// and `peers` shows its connections.
     ///
     /// # Errors
     ///
@@ -98,28 +99,28 @@ impl Network {
         Ok(network)
     }
 
-    /// Where inbound connections are taken: with the port that the system chose for port 0.
+    /// The sockets that accept inbound connections, with the port that the system chose for port 0.
     pub fn listening(&self) -> &[SocketAddr] {
         &self.listening
     }
 
-    /// Replaces the lists of blocks wanted: for each of the [`Event::Targets`], in their order, the blocks up to it that are
-    /// not stored, lowest first; a few thousand are enough, [`Event::WantMore`] asks for the next.
+    /// Replaces the lists of blocks to download: for each of the [`Event::Targets`], in their order, the missing
+    /// blocks up to it, lowest first; a few thousand are enough, [`Event::WantMore`] requests the next.
     ///
-    /// Blocks that are in flight or were handed out and not judged may be in them: they are not asked for again.
-    /// To be called with every change of the targets, and with empty lists when nothing is wanted.
+    /// Lists may include blocks in flight and blocks without a verdict: these are not requested again.
+    /// Call it after every change of the targets, and with empty lists if no block is missing.
     pub fn want(&self, lists: Vec<Vec<Want>>) {
         self.inbox_sender.send(LoopMessage::FromNode(NodeMessage::Want(lists)));
     }
 
-    /// Says what became of a block of [`Event::Block`]; see [`BlockVerdict`].
+    /// Reports the verdict on a block of [`Event::Block`]; see [`BlockVerdict`].
     ///
-    /// A refusal found after `Stored` (a script, when the block's turn came) is said here too.
+    /// Also for a refusal after `Stored` (by a script, once the block is validated).
     pub fn verdict(&self, hash: BlockHash, verdict: BlockVerdict) {
         let can_wait = verdict == BlockVerdict::Stored;
         let message = LoopMessage::FromNode(NodeMessage::Verdict(hash, verdict));
         if can_wait {
-            // Where the network does not wait for it, it is read with the next message, or a tenth of a second later.
+            // If the network does not wait for it, it is read with the next message, or after a tenth of a second.
             let _ = self.inbox_sender.sender.send(message);
         } else {
             self.inbox_sender.send(message);
@@ -127,34 +128,34 @@ impl Network {
         self.budget.verdict_said();
     }
 
-    /// Hardly anything is read while the download is paused: what is left of blocks that were asked for, pings, headers.
+    /// While paused, hardly anything is read: the rest of requested blocks, pings, headers.
     pub fn pause(&self, is_paused: bool) {
         self.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
-    /// The connected chain has a new tip. Peers are told only when no better header is known, so it may be
-    /// called for every block.
+    /// Reports a new tip of the connected chain. It is announced to peers only if no better header is known, so this
+    /// may be called for every block.
     pub fn new_tip(&self) {
         self.inbox_sender.send(LoopMessage::FromNode(NodeMessage::NewTip));
     }
 
-    /// Has [`Event::Echo`] said, behind all that was said before: for who waits for events, and has something else to look at.
+    /// Requests an [`Event::Echo`] behind all earlier events: it wakes a thread that waits for events.
     pub fn echo(&self) {
         self.inbox_sender.send(LoopMessage::FromNode(NodeMessage::Echo));
     }
 
-    /// How far the network is; a tenth of a second old at most.
+    /// Progress of the network, at most a tenth of a second old.
     pub fn progress(&self) -> Progress {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Stops: connections end, the address memory is given out ([`Event::Addresses`]), and when this
-    /// returns no thread of the network calls the chain any more.
+    /// Stops: connections end, the address memory is sent ([`Event::Addresses`]), and when this returns, no thread of
+    /// the network calls the chain any more.
     pub fn stop(self) {
         self.halt();
     }
 
-    /// As [`Network::stop`], for a network that several threads hold. What is said to it afterwards is lost.
+    /// As [`Network::stop`], for a network shared by several threads. Later calls have no effect.
     pub fn halt(&self) {
         if let Some(peers) = &self.peers {
             peers.detach_if(&self.progress);
@@ -162,7 +163,7 @@ impl Network {
         self.inbox_sender.send(LoopMessage::Stop);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // A panic there was reported by its own thread; here there is nothing left to undo.
+            // A panic there was reported by its own thread; there is nothing left to undo here.
             let _ = thread.join();
         }
     }

@@ -1,5 +1,5 @@
-//! What other threads may ask of the connections, whether there is a network at the moment or not: what is added and
-//! banned stays from one network to the next.
+//! Handle for other threads to the connections, with or without a running network: added peers and bans stay from one
+//! network to the next.
 
 use super::{LoopMessage, LoopSender};
 use crate::api::{Config, PeerId, Progress, Reachable};
@@ -14,13 +14,13 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long an answer of the network's thread is waited for: it looks at least every tenth of a second.
+/// How long to wait for an answer of the network's thread, which reads its inbox at least every tenth of a second.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A question to the network's thread.
+/// A call to run in the network's thread.
 pub(super) type Question = Box<dyn FnOnce(&mut Hub, Now) + Send>;
 
-/// What the connections are asked through.
+/// The handle.
 #[derive(Default)]
 pub struct Peers {
     state: Mutex<LinkState>,
@@ -37,7 +37,7 @@ struct LinkState {
     reach: Reach,
 }
 
-/// What the network offers and seeks.
+/// Settings of a network.
 struct Reach {
     v2: bool,
     filters: bool,
@@ -70,20 +70,20 @@ impl Default for Reach {
 /// How networks are reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
-    /// The proxy for every network but Tor's.
+    /// The proxy for every network except Tor's.
     pub proxy: Option<String>,
     /// The proxy for Tor's onion services.
     pub onion_proxy: Option<String>,
-    /// Whether each connection through them has credentials of its own.
+    /// Whether each connection through them has random credentials.
     pub randomizes: bool,
-    /// The networks that are sought alone; all where none is named.
+    /// The networks to which connections are limited; empty: no limit.
     pub only: Vec<Reachable>,
 }
 
-/// A peer that a person added, in the person's words.
+/// A peer that the user added, as text.
 struct Named {
     text: String,
-    /// Nothing where the words are no address: such a peer is listed, and never reached.
+    /// `None` if the text is not an address: such a peer is listed, but never connected to.
     target: Option<Target>,
 }
 
@@ -98,7 +98,7 @@ struct Link {
 pub struct AddedPeer {
     /// As it was added.
     pub text: String,
-    /// Where the connection to it goes, and whether it connected to us.
+    /// The address of its connection, and whether it is inbound.
     pub connected: Option<(String, bool)>,
 }
 
@@ -122,7 +122,7 @@ impl Peers {
         self.bans.clone()
     }
 
-    /// What was added, by this and by `-addnode`: the words that are addresses.
+    /// The added peers, including those of `-addnode`, whose text is an address.
     pub(super) fn take_added(&self, named: &[String], port: u16) -> Vec<String> {
         let mut state = self.state();
         named.iter().for_each(|text| drop(add(&mut state.added, text, port)));
@@ -145,59 +145,60 @@ impl Peers {
         };
     }
 
-    /// The version in the user agent, with comments; nothing before the first network.
+    /// The version in the user agent, with comments; `None` before the first network.
     pub fn agent_version(&self) -> Option<String> {
         Some(self.state().reach.version.clone()).filter(|version| !version.is_empty())
     }
 
-    /// Whether connections are made and taken.
+    /// Whether the network is on.
     pub fn is_active(&self) -> bool {
         !self.state().reach.is_off
     }
 
-    /// Ends all connections and makes and takes none, or does so again; the next network keeps to it.
+    /// Turns the network off, ending all connections, or on again; the next network keeps this state.
     pub fn set_active(&self, is_active: bool) {
         self.state().reach.is_off = !is_active;
         self.ask(move |hub, now| hub.set_active(is_active, now));
     }
 
-    /// Connects to an address for one purpose; `false`: it is no address, there is no network, or no room for one more.
+    /// Makes a connection of this type; `false`: the text is not an address, there is no network, or the limit is
+    /// reached.
     pub fn connect_for(&self, purpose: Purpose, text: &str, v2: bool) -> bool {
         let Some(port) = self.state().link.as_ref().map(|link| link.port) else { return false };
         let Ok(target) = Target::parse(text.trim(), port) else { return false };
         self.ask(move |hub, now| hub.connect_for(purpose, target, v2, now)).unwrap_or(false)
     }
 
-    /// Sends a message of any name and payload to the connection with this number; `false`: that cannot be.
+    /// Sends a message with any name and payload to the connection with this id; `false`: impossible.
     pub fn send_to(&self, id: u64, name: String, payload: Vec<u8>) -> bool {
         self.ask(move |hub, _| hub.send_to(PeerId(id), &name, &payload)).unwrap_or(false)
     }
 
-    /// Asks the connection with this number for a block.
+    /// Requests a block from the connection with this id.
     ///
     /// # Errors
     ///
-    /// Why that cannot be, in Core's words.
+    /// Why that is impossible, in Core's words.
     pub fn fetch_block(&self, id: u64, hash: BlockHash) -> Result<(), &'static str> {
         self.ask(move |hub, _| hub.fetch_from(PeerId(id), hash)).unwrap_or(Err("Peer does not exist"))
     }
 
-    /// Takes up the address of a peer, as one that a connection was made to where it `is_good`.
+    /// Adds the address of a peer; if `is_good`, as one that a connection was made to.
     pub fn add_address(&self, peer: PeerAddress, is_good: bool) -> Added {
         self.ask(move |hub, now| hub.add_address(peer, is_good, now)).unwrap_or(Added::No)
     }
 
-    /// How many addresses of each network are known; nothing without a network.
+    /// Number of known addresses of each network; `None` without a network.
     pub fn address_counts(&self) -> Option<AddressCounts> {
         self.ask(|hub, _| hub.address_counts())
     }
 
-    /// The tables of addresses; nothing without a network.
+    /// The address tables; `None` without a network.
     pub fn address_tables(&self) -> Option<AddressTables> {
         self.ask(|hub, _| hub.address_tables())
     }
 
-    /// Our addresses, which peers are told.
+    /// Our addresses, which are announced to peers.
     pub fn external(&self) -> Vec<PeerAddress> {
         self.state().reach.external.clone()
     }
@@ -235,7 +236,7 @@ impl Peers {
         }
     }
 
-    /// This network ends.
+    /// Detaches a network that ends.
     pub(super) fn detach_if(&self, of: &Arc<Mutex<Progress>>) {
         let mut state = self.state();
         if let Some(link) = state.link.take_if(|link| Arc::ptr_eq(&link.progress, of)) {
@@ -245,7 +246,7 @@ impl Peers {
         }
     }
 
-    /// Asks the network's thread; nothing where there is no network, or it does not answer.
+    /// Runs a call in the network's thread; `None` if there is no network, or no answer in time.
     fn ask<R: Send + 'static>(&self, question: impl FnOnce(&mut Hub, Now) -> R + Send + 'static) -> Option<R> {
         let sender = self.state().link.as_ref()?.sender.clone();
         let (answer, answers) = channel();
@@ -264,14 +265,14 @@ impl Peers {
         self.ask(|hub, now| hub.peer_stats(now)).unwrap_or_default()
     }
 
-    /// How far the network is, a tenth of a second old at most; nothing without one.
+    /// Progress of the network, at most a tenth of a second old; `None` without a network.
     pub fn progress(&self) -> Option<Progress> {
         let state = self.state();
         let progress = state.link.as_ref()?.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Some(progress)
     }
 
-    /// Bytes received and sent since the start, a tenth of a second old at most.
+    /// Bytes received and sent since the start, at most a tenth of a second old.
     pub fn totals(&self) -> (u64, u64) {
         let state = self.state();
         let (received, sent) = state.before;
@@ -280,20 +281,20 @@ impl Peers {
         (received + now.received_bytes, sent + now.sent_bytes)
     }
 
-    /// The same at this moment: it waits for the network's thread.
+    /// Bytes received and sent since the start, up to date: waits for the network's thread.
     pub fn totals_now(&self) -> (u64, u64) {
         let Some((received, sent)) = self.ask(|hub, _| hub.totals()) else { return self.totals() };
         let before = self.state().before;
         (received + before.0, sent + before.1)
     }
 
-    /// Where `-maxuploadtarget` stands; nothing without a network.
+    /// State of `-maxuploadtarget`; `None` without a network.
     pub fn upload(&self) -> Option<UploadState> {
         self.ask(|hub, _| hub.upload())
     }
 
-    /// Adds a peer to the list of those to which connections are kept up; `false`: it is there already.
-    /// `port` is that of an address without one.
+    /// Adds a peer to the list of peers to stay connected to; `false`: it is there already.
+    /// `port` is the default for an address without one.
     pub fn add(&self, text: &str, port: u16) -> bool {
         let target = {
             let mut state = self.state();
@@ -306,7 +307,7 @@ impl Peers {
         true
     }
 
-    /// Takes a peer off that list; `false`: it is not there. A connection to it stays.
+    /// Removes a peer from that list; `false`: it is not there. A connection to it stays.
     pub fn remove(&self, text: &str) -> bool {
         let removed = {
             let mut state = self.state();
@@ -338,13 +339,13 @@ impl Peers {
         state.added.iter().map(|added| AddedPeer { text: added.text.clone(), connected: connected(added) }).collect()
     }
 
-    /// Ends the connection to this address; `false`: there is none.
+    /// Ends the connection to this address; `false`: there is no such connection.
     pub fn disconnect(&self, address: &str) -> bool {
         let address = address.to_owned();
         self.ask(move |hub, now| hub.disconnect_address(&address, now)).unwrap_or(false)
     }
 
-    /// Ends the connection with this number; `false`: there is none.
+    /// Ends the connection with this id; `false`: there is no such connection.
     pub fn disconnect_id(&self, id: u64) -> bool {
         self.ask(move |hub, now| hub.disconnect_id(PeerId(id), now)).unwrap_or(false)
     }
@@ -359,13 +360,13 @@ impl Peers {
         self.ask(|hub, now| hub.ping_all(now));
     }
 
-    /// Known addresses: of the network with this number of BIP155, or of all; `count` at most, 0: all.
+    /// Known addresses: of the network with this BIP155 number, or of all; at most `count`, 0: all.
     pub fn addresses(&self, count: usize, network: Option<u8>) -> Vec<AddressEntry> {
         self.ask(move |hub, now| hub.known_addresses(count, network, now)).unwrap_or_default()
     }
 }
 
-/// Adds to the list; nothing where it is there already, in these words or as the same address.
+/// Adds to the list; `None` if it is there already, with this text or as the same address.
 fn add(list: &mut Vec<Named>, text: &str, port: u16) -> Option<Option<Target>> {
     let target = Target::parse(text, port).ok();
     let is_known = |added: &Named| added.text == text || (target.is_some() && added.target == target);

@@ -1,24 +1,25 @@
-//! A limit of the bytes that are read from all sockets together: a token bucket (Turner 1986).
+//! Limit of the bytes read from all sockets together: a token bucket (Turner 1986).
 //!
-//! What is not read waits in the system's buffers, and then at the peers: TCP slows them down.
+//! Unread bytes wait in the system's buffers, and then at the peers: TCP slows them down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The bucket holds what may be read in this time.
+/// Capacity of the bucket, as a time at the limit.
 const BURST: Duration = Duration::from_millis(250);
-/// And at least this, so that a slow line is read in pieces of a useful size.
+/// Minimum capacity, so that a slow line is read in pieces of a useful size.
 const BURST_BYTES_MIN: f64 = 16.0 * 1024.0;
 
-/// Less is not read at a time.
+/// Minimum bytes of a read.
 const PIECE_BYTES_MIN: f64 = 2048.0;
 
-/// Bytes a second while the download is paused: pings, headers and the rest of a block that is under way. TCP tells a peer of free
-/// room in steps of up to 64 KiB: so much then arrives at once, and nothing for half a minute.
+/// Bytes a second while the download is paused: pings, headers and the rest of a block in transfer. TCP announces
+/// free buffer space to a peer in steps of up to 64 KiB: such a step then arrives at once, and nothing for half a
+/// minute.
 const PAUSED_BYTES_PER_S: f64 = 2.0 * 1024.0;
 
-/// How much may be read.
+/// The token bucket.
 #[derive(Debug)]
 pub(super) struct RateLimit {
     bytes_per_s: Option<f64>,
@@ -28,7 +29,7 @@ pub(super) struct RateLimit {
 }
 
 impl RateLimit {
-    /// So many bytes a second; any number without. While `is_paused` holds, hardly any.
+    /// A limit of `bytes_per_s`; `None`: no limit. While `is_paused` is set, hardly anything may be read.
     pub(super) fn new(bytes_per_s: Option<u64>, is_paused: Arc<AtomicBool>) -> RateLimit {
         let bytes_per_s = bytes_per_s.map(|rate| rate.max(1) as f64);
         RateLimit { bytes_per_s, is_paused, tokens: 0.0, at: Duration::ZERO }
@@ -51,7 +52,7 @@ impl RateLimit {
         if self.tokens < PIECE_BYTES_MIN { 0 } else { self.tokens as usize }
     }
 
-    /// Bytes were read.
+    /// Records that bytes were read.
     pub(super) fn took(&mut self, bytes: usize) {
         if self.rate().is_some() {
             self.tokens -= bytes as f64;

@@ -1,4 +1,4 @@
-//! The thread that polls, and the one that reads blocks and filters for peers.
+//! The polling thread, and the thread that reads blocks and filters for peers.
 
 use super::dial::{Isolation, Proxy, UNIX_PREFIX};
 use super::rate::RateLimit;
@@ -26,23 +26,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How often the clock is looked at.
+/// Interval of ticks.
 const TICK_INTERVAL: Duration = Duration::from_millis(100);
-/// Bytes that are read from one socket before the others have their turn.
+/// Maximum bytes read from one socket before the others have their turn.
 const READ_BYTES_MAX: usize = 2 << 20;
-/// Connections that are taken from one listening socket before the peers have their turn.
+/// Maximum connections accepted on one listening socket before the peers have their turn.
 const ACCEPT_COUNT_MAX: usize = 8;
 
-/// What a listening socket is for.
+/// Purpose of a listening socket.
 #[derive(Clone, Copy)]
 enum Gate {
-    /// For everyone, who gets these permissions.
+    /// For all peers, with these permissions.
     Plain(Permissions),
     /// For a Tor service.
     Onion,
 }
 
-/// Proxies, and how they are spoken to.
+/// Proxies, and how they are used.
 struct Proxies {
     all: Option<String>,
     onion: Option<String>,
@@ -72,9 +72,9 @@ struct Runner {
     proxies: Proxies,
     sockets: BTreeMap<PeerId, TcpStream>,
     listeners: Vec<(TcpListener, Gate)>,
-    /// A listening socket failed: it rests until the next tick.
+    /// A listening socket failed: it is paused until the next tick.
     accept_paused: bool,
-    /// The last look at one failed.
+    /// The last accept failed.
     accept_failed: bool,
     woken: UnixStream,
     inbox: Receiver<LoopMessage>,
@@ -90,7 +90,7 @@ struct Runner {
 pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sender<Event>) -> io::Result<Network> {
     let listeners = listeners(&config, &events)?;
     if let Some(note) = descriptors::fit(&mut config) {
-        // The receiver may be gone already: then nothing is to be said.
+        // The receiver may have been dropped already: there is nothing to do then.
         let _ = events.send(Event::Note(note));
     }
     let listening = listeners.iter().map(|(socket, _)| socket.local_addr()).collect::<io::Result<Vec<_>>>()?;
@@ -109,7 +109,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
     let proxies = Proxies::of(&config);
     let is_paused = Arc::new(AtomicBool::new(false));
     let rate = RateLimit::new(config.download_rate_max, is_paused.clone());
-    // Only there can a person move the clock.
+    // Only on regtest can the user move the clock.
     let mut timeline = Timeline::new(config.clock, config.network.magic == REGTEST.magic);
     let hub = Hub::new(config, Arc::clone(&chain), Arc::clone(&budget), Rng::System, timeline.now())
         .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why.to_string()))?;
@@ -140,7 +140,7 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
     Ok(Network { inbox_sender, budget, progress, listening, thread: Mutex::new(Some(thread)), peers: None, is_paused })
 }
 
-/// The sockets on which connections are taken.
+/// The sockets that accept connections.
 fn listeners(config: &Config, events: &Sender<Event>) -> io::Result<Vec<(TcpListener, Gate)>> {
     let plain = config.listen.iter().map(|address| (*address, Gate::Plain(Permissions::NONE)));
     let permitted = config.whitebind.iter().map(|(address, given)| (*address, Gate::Plain(*given)));
@@ -171,7 +171,7 @@ fn listen(address: &SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Host and port of the proxy, or the path of its socket behind `unix:`; Tor's port where none is given.
+/// Host and port of the proxy, or the path of its socket behind `unix:`; without a port Tor's.
 fn proxy_address(text: &str) -> io::Result<String> {
     const TOR_PORT: u16 = 9050;
     if text.starts_with(UNIX_PREFIX) {
@@ -182,18 +182,18 @@ fn proxy_address(text: &str) -> io::Result<String> {
     Ok(target.to_string())
 }
 
-/// The time since the start and that of the day. Where the clock of the day is one that a person moves, what it is moved
-/// forward has passed: timeouts follow Core's `-mocktime`.
+/// Time since the start, and time of day. If the user moves the time of day forward, that time counts as passed:
+/// timeouts follow Core's `-mocktime`.
 struct Timeline {
     started: Instant,
     clock: fn() -> SystemTime,
     counts_jumps: bool,
     skipped: Duration,
-    /// Of both clocks.
+    /// Last readings of both clocks.
     last: (Duration, Duration),
 }
 
-/// What two clocks may differ in a moment, without one being moved.
+/// Normal difference between two clocks in a moment, without one being moved.
 const JUMP_MIN: Duration = Duration::from_secs(1);
 
 impl Timeline {
@@ -255,7 +255,7 @@ impl Runner {
         self.timeline.now()
     }
 
-    /// Whether we are to stop.
+    /// Handles messages of other threads; returns whether to stop.
     fn take_messages(&mut self) -> bool {
         let now = self.now();
         self.inbox_sender.waker.looks();
@@ -326,7 +326,7 @@ impl Runner {
         }
     }
 
-    /// Sends what a socket takes.
+    /// Sends as much as a socket accepts.
     fn write(&mut self, id: PeerId) {
         loop {
             let (Some(socket), Some(peer)) = (self.sockets.get_mut(&id), self.hub.peer(id)) else { return };
@@ -375,7 +375,7 @@ impl Runner {
             while matches!(self.woken.read(&mut [0; 256]), Ok(1..)) {}
         }
         for (id, flags) in ready {
-            // A closed or failed socket is found by reading it, whatever it was polled for.
+            // A closed or failed socket is detected by reading it, whatever it was polled for.
             if flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
                 self.read(id);
             }
@@ -385,8 +385,8 @@ impl Runner {
         }
     }
 
-    /// What each socket is polled for. One that is neither to be read nor written is left alone: if it was
-    /// closed meanwhile, poll would say so again and again.
+    /// Poll flags of each socket. A socket that is neither to be read nor written is left out: if it was closed
+    /// meanwhile, poll would return at once each time.
     fn interests(&mut self) -> Vec<(PeerId, PollFlags)> {
         let mut out = Vec::with_capacity(self.sockets.len());
         let now = self.now();
@@ -426,7 +426,7 @@ impl Runner {
                     self.hub.received(id, count, now);
                     self.rate.took(count);
                     left = left.saturating_sub(count);
-                    // A short read has emptied the socket.
+                    // A short read means that the socket is empty.
                     if count < room {
                         return;
                     }
@@ -451,7 +451,7 @@ impl Runner {
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => return,
                 Err(why) => {
                     self.accept_paused = true;
-                    // Peers can bring that about, ten times a second: it is said once, until it is over.
+                    // Peers can cause that ten times a second: it is logged once, until it is over.
                     if !std::mem::replace(&mut self.accept_failed, true) {
                         let text = format!("cannot accept connections: {why}. Repeats are not logged");
                         let _ = self.events.send(Event::PeerNote { peer: None, inbound: true, text });
@@ -483,7 +483,7 @@ impl Runner {
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        // Reservations outlive the thread, which waits for room no more.
+        // Reservations outlive the thread, which no longer waits for space.
         self.budget.wait_no_more();
     }
 }

@@ -1,4 +1,4 @@
-//! The handshake of a connection: what is said before anything else.
+//! The handshake of a connection: the messages before all others.
 //!
 //! Source: BIP-0031, BIP-0155, BIP-0434; Bitcoin Core b88bffe, net_processing.cpp, `ProcessMessage`.
 
@@ -7,13 +7,14 @@ use crate::reason::Reason;
 use crate::time::Now;
 use crate::wire::{ADDRV2_VERSION, Command, FEATURE_VERSION, Message, PROTOCOL_VERSION, Version};
 
-/// Whether a byte of a peer's is shown. Source: Bitcoin Core b88bffe, util/strencodings.cpp, `SAFE_CHARS_DEFAULT`.
+/// Whether a byte from a peer may be shown. Source: Bitcoin Core b88bffe, util/strencodings.cpp,
+/// `SAFE_CHARS_DEFAULT`.
 fn is_safe(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b" .,;-_/:?@()".contains(byte)
 }
 
 impl Peer {
-    /// Before the handshake is done everything that is not part of it is ignored, as in Core.
+    /// Until the handshake is finished, all other messages are ignored, as in Core.
     pub(super) fn shake_hands(
         &mut self,
         command: Command,
@@ -22,7 +23,7 @@ impl Peer {
         is_own_nonce: &impl Fn(u64) -> bool,
     ) -> Result<Option<Input>, Reason> {
         match message {
-            // It has said that it is there.
+            // The feeler's test has succeeded.
             _ if self.kind == Kind::Feeler && self.version.is_some() => Ok(None),
             Message::Version(_) if self.version.is_some() => {
                 self.journal.say(|| format!("redundant version message from peer={}", self.id));
@@ -71,7 +72,8 @@ impl Peer {
         }
     }
 
-    /// Source of the words: Bitcoin Core b88bffe, `ProcessMessage` and `CNode::LogPeer`. What it says of our address is left out.
+    /// Source of the words: Bitcoin Core b88bffe, `ProcessMessage` and `CNode::LogPeer`. The part about our address
+    /// is left out.
     fn say_version(&mut self, version: &Version) {
         let agent =
             |bytes: &[u8]| bytes.iter().filter(|byte| is_safe(byte)).map(|&b| char::from(b)).collect::<String>();
@@ -85,7 +87,7 @@ impl Peer {
         });
     }
 
-    /// Features are offered, and none is known. Source: Bitcoin Core b88bffe, `ProcessMessage`.
+    /// Features are offered by the peer; ffwd supports none. Source: Bitcoin Core b88bffe, `ProcessMessage`.
     fn note_feature(&mut self, name: Option<Vec<u8>>) -> Result<(), Reason> {
         let common = self.version.as_ref().map_or(0, |version| version.version.min(PROTOCOL_VERSION));
         if common < FEATURE_VERSION {
@@ -99,7 +101,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Whether a feeler has seen what it was made for, and the peer our answer.
+    /// Whether a feeler has succeeded, and the peer has our answer.
     pub(crate) fn is_felt(&self) -> bool {
         self.kind == Kind::Feeler && self.version.is_some() && self.transport.out_bytes() == 0
     }

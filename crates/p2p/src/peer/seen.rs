@@ -1,4 +1,4 @@
-//! What there is to see of a connection, for people.
+//! State of a connection, for reports.
 
 use super::Peer;
 use crate::stats::PeerStats;
@@ -6,7 +6,7 @@ use crate::time::Now;
 use std::time::Duration;
 
 impl Peer {
-    /// What there is to say of the connection but for what the chain and the downloads know.
+    /// The statistics of the connection, without those of the chain and the downloads.
     pub(crate) fn stats(&self, now: Now) -> PeerStats {
         let unix = |at: Duration| now.unix.saturating_sub(now.since_start.saturating_sub(at).as_secs());
         let info = self.info();

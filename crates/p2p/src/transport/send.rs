@@ -1,4 +1,4 @@
-//! The sending half of [`Transport`]: messages to the bytes that wait for the socket.
+//! The sending half of [`Transport`]: from messages to queued bytes.
 
 use super::{Awaited, OUT_COUNT_KEPT, STAGING_BYTES, Transport};
 use crate::packet::{POOLED_BYTES_MIN, Packet};
@@ -31,8 +31,8 @@ impl Transport {
         }
     }
 
-    /// Queues a message of any name, at most [`COMMAND_BYTES`] long: a person's, not the protocol's. `false`: it is too long, or
-    /// the handshake of the transport is not done.
+    /// Queues a message with any name, at most [`COMMAND_BYTES`] long, for the user. `false`: the name is too long,
+    /// or the handshake of the transport is not finished.
     pub fn send_named(&mut self, name: &str, payload: &[u8]) -> bool {
         if name.len() > COMMAND_BYTES || payload.len() > PAYLOAD_BYTES_MAX {
             return false;
@@ -57,8 +57,9 @@ impl Transport {
         true
     }
 
-    /// Queues a message from where its payload was read to, without a copy, where `packet` was made for this transport.
-    /// `checksum` is the payload's for v1, where it is known.
+    /// Queues a message without a copy, from the buffer that its payload was read into, if `packet` was made for this
+    /// transport.
+    /// `checksum` is the payload's for v1, if known.
     ///
     /// # Panics
     ///
@@ -89,14 +90,14 @@ impl Transport {
     pub(super) fn push(&mut self, bytes: Vec<u8>) {
         self.out_bytes += bytes.len();
         match self.out.back_mut() {
-            // Small messages leave together.
+            // Small messages are sent together.
             Some(last) if last.len() + bytes.len() <= STAGING_BYTES => last.extend_from_slice(&bytes),
             _ if bytes.is_empty() => {}
             _ => self.out.push_back(bytes),
         }
     }
 
-    /// Queues bytes as they are: for simulated peers that break every rule.
+    /// Queues raw bytes: for simulated peers that break every rule.
     #[cfg(test)]
     pub(crate) fn push_raw(&mut self, bytes: Vec<u8>) {
         self.push(bytes);
@@ -113,30 +114,30 @@ impl Transport {
         self.push(out);
     }
 
-    /// The next bytes to send; empty without.
+    /// The next bytes to send; empty if no bytes wait.
     pub fn to_send(&self) -> &[u8] {
         self.out.front().map_or(&[], |first| &first[self.sent..])
     }
 
-    /// `bytes` bytes of [`Transport::to_send`] were sent.
+    /// Records that `bytes` bytes of [`Transport::to_send`] were sent.
     pub fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
         self.sent_bytes += bytes as u64;
         self.out_bytes -= bytes;
         if let Some(first) = self.out.pop_front_if(|first| first.len() == self.sent) {
             self.sent = 0;
-            // Small messages that left together are no vector for a block.
+            // A buffer of small messages is not reused for blocks.
             if first.len() > POOLED_BYTES_MIN {
                 self.buffers.give(first);
             }
-            // What a burst of answers took is given back.
+            // Frees the memory of a burst of answers.
             if self.out.is_empty() {
                 self.out.shrink_to(OUT_COUNT_KEPT);
             }
         }
     }
 
-    /// Bytes that wait to be sent.
+    /// Bytes waiting to be sent.
     pub fn out_bytes(&self) -> usize {
         self.out_bytes
     }

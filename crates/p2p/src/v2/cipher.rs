@@ -15,26 +15,26 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// From 32 secret bytes and 32 bytes that choose the encoding, both random.
+    /// Keys from 32 secret bytes and 32 bytes that choose the encoding, both random.
     ///
-    /// `None` when the secret is no key, of which the chance is 2^-128: draw again.
+    /// `None` if the secret is not a valid key (probability 2^-128): draw again.
     pub fn new(secret: [u8; 32], choice: [u8; 32]) -> Option<Keys> {
         let secret = SecretKey::from_secret_bytes(secret).ok()?;
         Some(Keys { secret, public: ElligatorSwift::from_seckey(secret, Some(choice)).to_byte_array() })
     }
 
-    /// With a given encoding of the public key: for BIP324's vectors.
+    /// Keys with a given encoding of the public key: for BIP324's vectors.
     #[cfg(test)]
     fn with_public(secret: [u8; 32], public: [u8; KEY_BYTES]) -> Keys {
         Keys { secret: SecretKey::from_secret_bytes(secret).expect("a vector's key"), public }
     }
 
-    /// What the peer is sent.
+    /// Our public key, sent to the peer.
     pub fn public(&self) -> &[u8; KEY_BYTES] {
         &self.public
     }
 
-    /// The ciphers that follow from the peer's key. Every 64 bytes are one.
+    /// The ciphers that follow from the peer's key. Any 64 bytes are a valid key.
     pub fn agree(&self, theirs: &[u8; KEY_BYTES], initiator: bool, magic: [u8; 4]) -> Cipher {
         let ours = ElligatorSwift::from_byte_array(self.public);
         let theirs = ElligatorSwift::from_byte_array(*theirs);
@@ -81,26 +81,26 @@ impl Cipher {
         }
     }
 
-    /// What ends our garbage.
+    /// The terminator of our garbage.
     pub fn send_terminator(&self) -> &[u8; TERMINATOR_BYTES] {
         &self.send_terminator
     }
 
-    /// What ends the peer's garbage.
+    /// The terminator of the peer's garbage.
     pub fn recv_terminator(&self) -> &[u8; TERMINATOR_BYTES] {
         &self.recv_terminator
     }
 
-    /// The same on both sides, and known to no third: people may compare it.
+    /// The session id, equal on both sides and secret from others: users may compare it.
     pub fn session_id(&self) -> &[u8; 32] {
         &self.session_id
     }
 
-    /// A packet, appended to `out`. `fill` appends the contents.
+    /// Appends a packet to `out`. `fill` appends the contents.
     ///
     /// # Panics
     ///
-    /// When the contents have 2^24 bytes or more.
+    /// If the contents have 2^24 bytes or more.
     pub fn seal(&mut self, out: &mut Vec<u8>, aad: &[u8], ignore: bool, fill: impl FnOnce(&mut Vec<u8>)) {
         let start = out.len();
         out.extend_from_slice(&[0; LENGTH_BYTES + HEADER_BYTES]);
@@ -108,12 +108,12 @@ impl Cipher {
         self.seal_in_place(out, start, aad, ignore);
     }
 
-    /// The same for contents that are there already, behind room for length and header at `start`: they are encrypted where
-    /// they lie, and the tag is appended.
+    /// As [`Cipher::seal`] for existing contents in `out`, behind space for length and header at `start`: they are
+    /// encrypted in place, and the tag is appended.
     ///
     /// # Panics
     ///
-    /// As [`Cipher::seal`], and without that room.
+    /// As [`Cipher::seal`], and without that space.
     pub fn seal_in_place(&mut self, out: &mut Vec<u8>, start: usize, aad: &[u8], ignore: bool) {
         out[start + LENGTH_BYTES] = if ignore { IGNORE_BIT } else { 0 };
         let contents = out.len() - start - LENGTH_BYTES - HEADER_BYTES;
@@ -127,20 +127,20 @@ impl Cipher {
         out.extend_from_slice(tag.as_ref());
     }
 
-    /// Bytes of contents of the packet that starts with `length`. Once for each packet.
+    /// Bytes of contents of the packet that starts with `length`. Call it once for each packet.
     pub fn open_length(&mut self, mut length: [u8; LENGTH_BYTES]) -> usize {
         self.recv_length.crypt(&mut length);
         let [a, b, c] = length.map(usize::from);
         a | b << 8 | c << 16
     }
 
-    /// Opens a packet in its place, header to tag, without its length.
+    /// Decrypts a packet in place, header to tag, without its length.
     ///
     /// Returns whether it is a decoy. The contents are `packet[HEADER_BYTES..packet.len() - TAG_BYTES]`.
     ///
     /// # Errors
     ///
-    /// [`WireError::Decryption`] when it is too short or its tag is wrong.
+    /// [`WireError::Decryption`] if it is too short or its tag is wrong.
     pub fn open(&mut self, packet: &mut [u8], aad: &[u8]) -> Result<bool, WireError> {
         let plain = self.recv_packet.open(packet, aad)?;
         let header = plain.first().ok_or(WireError::Decryption)?;

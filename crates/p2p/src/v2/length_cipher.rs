@@ -8,7 +8,7 @@ pub(super) struct LengthCipher {
     chunk_count: u64,
     block_count: u32,
     stream: [u8; 64],
-    /// Bytes of `stream` that are used.
+    /// Number of used bytes in `stream`.
     used: usize,
 }
 

@@ -4,7 +4,7 @@
 //! Packet:     encrypted length 3 | encrypted (header 1 | contents) | tag 16
 //! Contents:   message type 1 (or 0, then 12 as in v1) | payload
 //!
-//! Absent on purpose: when which part is awaited ([`crate::transport`]).
+//! Absent on purpose: the order of the parts ([`crate::transport`]).
 
 mod cipher;
 mod length_cipher;
@@ -31,10 +31,10 @@ pub const SHORT_HEAD_BYTES: usize = LENGTH_BYTES + HEADER_BYTES + 1;
 pub const IGNORE_BIT: u8 = 0x80;
 /// Greatest length of contents: a long message type and the largest payload.
 pub const CONTENTS_BYTES_MAX: usize = 1 + COMMAND_BYTES + PAYLOAD_BYTES_MAX;
-/// How many packets pass before both ciphers change keys.
+/// Number of packets after which both ciphers change keys.
 pub const REKEY_INTERVAL: u32 = 224;
 
-/// The short types that are understood here. Source: BIP324's table; BIP-0434.
+/// The supported short types. Source: BIP324's table; BIP-0434.
 const SHORT_TYPES: [(u8, Command); 23] = [
     (1, Command::Addr),
     (2, Command::Block),
@@ -62,11 +62,11 @@ const SHORT_TYPES: [(u8, Command); 23] = [
     (0, Command::Other),
 ];
 
-/// The message type at the start of `contents`, and where the payload starts.
+/// The message type at the start of `contents`, and the offset of the payload.
 ///
 /// # Errors
 ///
-/// [`WireError::MessageType`] for empty contents, a cut or unprintable long type.
+/// [`WireError::MessageType`] for empty contents, or a cut or unprintable long type.
 pub fn message_type(contents: &[u8]) -> Result<(Command, usize), WireError> {
     let (&first, rest) = contents.split_first().ok_or(WireError::MessageType)?;
     if first != 0 {

@@ -1,4 +1,4 @@
-//! Addresses of peers: their forms on the wire (`addr`, BIP155's `addrv2`), and as text. Their groups: `group`.
+//! Addresses of peers: their forms on the wire (`addr`, BIP155's `addrv2`), and as text. Their groups are in `group`.
 //!
 //! Entry v1:  time u32 LE | services u64 LE | address [u8; 16] (IPv4 mapped) | port u16 BE
 //! Entry v2:  time u32 LE | services CompactSize | network u8 | length CompactSize | address | port u16 BE
@@ -10,7 +10,7 @@ use primitives::encode::put_compact_size;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Where a peer may be.
+/// Address of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum NetAddress {
     /// IPv4.
@@ -19,29 +19,29 @@ pub enum NetAddress {
     V6([u8; 16]),
     /// Key of a Tor version 3 service.
     TorV3([u8; 32]),
-    /// Hash of an I2P destination: remembered and passed on, not connected to.
+    /// Hash of an I2P destination: stored and relayed, not connected to.
     I2p([u8; 32]),
-    /// CJDNS: remembered and passed on, not connected to.
+    /// CJDNS: stored and relayed, not connected to.
     Cjdns([u8; 16]),
 }
 
 /// An address with its port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PeerAddress {
-    /// Where.
+    /// The address.
     pub address: NetAddress,
     /// The port; 0 for I2P.
     pub port: u16,
 }
 
-/// An address as peers tell it.
+/// An address in gossip.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddressEntry {
-    /// Where.
+    /// The address.
     pub peer: PeerAddress,
-    /// The services it is said to offer.
+    /// The announced services.
     pub services: u64,
-    /// When it was last seen, as is said: seconds since 1970.
+    /// When it was last seen, as announced: seconds since 1970.
     pub time: u32,
 }
 
@@ -54,7 +54,7 @@ impl NetAddress {
         }
     }
 
-    /// The operating system's form, where it has one.
+    /// The operating system's form, if there is one.
     pub fn to_ip(self) -> Option<IpAddr> {
         match self {
             NetAddress::V4(bytes) => Some(IpAddr::V4(Ipv4Addr::from(bytes))),
@@ -63,12 +63,12 @@ impl NetAddress {
         }
     }
 
-    /// Whether it fits the old `addr` message.
+    /// Whether the old `addr` message can carry it.
     pub fn is_ip(self) -> bool {
         matches!(self, NetAddress::V4(_) | NetAddress::V6(_))
     }
 
-    /// BIP155's number of its network.
+    /// BIP155 number of its network.
     pub fn network(self) -> u8 {
         match self {
             NetAddress::V4(_) => 1,
@@ -88,11 +88,11 @@ impl NetAddress {
         }
     }
 
-    /// From BIP155's number and bytes: `Ok(None)` for a network, or a kind of address, not to be kept.
+    /// Parses BIP155's number and bytes: `Ok(None)` for a network, or a kind of address, that is not stored.
     ///
     /// # Errors
     ///
-    /// [`ParseError::AddressBytes`] when a known network's address has another length.
+    /// [`ParseError::AddressBytes`] if the address of a known network has another length.
     pub fn from_bip155(network: u8, bytes: &[u8]) -> Result<Option<NetAddress>, ParseError> {
         let wrong = |_| ParseError::AddressBytes { network, have: bytes.len() };
         Ok(match network {
@@ -170,7 +170,7 @@ impl fmt::Display for PeerAddress {
     }
 }
 
-/// What a connection may be made to: an address, or a name that is still to be looked up.
+/// Target of a connection: an address, or a name to be looked up.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Target {
     /// An address.
@@ -202,7 +202,7 @@ impl fmt::Display for TargetError {
 impl std::error::Error for TargetError {}
 
 impl Target {
-    /// Reads `host`, `host:port`, `v6`, `[v6]`, `[v6]:port`, `name.onion:port`.
+    /// Parses `host`, `host:port`, `v6`, `[v6]`, `[v6]:port`, `name.onion:port`.
     ///
     /// # Errors
     ///
@@ -210,11 +210,12 @@ impl Target {
     pub fn parse(text: &str, default_port: u16) -> Result<Target, TargetError> {
         let target = Target::parse_any(text, default_port)?;
         let (Target::Peer(PeerAddress { port, .. }) | Target::Name(_, port)) = &target;
-        // Nothing can be connected to there: it would be tried for ever.
+        // Port 0 cannot be connected to: it would be tried indefinitely.
         if *port == 0 { Err(TargetError { text: text.to_owned(), is_port_zero: true }) } else { Ok(target) }
     }
 
-    /// Whether a proxy is for it: in Core a proxy is for networks, and not for addresses of this machine or a local network.
+    /// Whether a proxy is used for it: in Core a proxy is for networks, and not for addresses of this machine or a
+    /// local network.
     /// Source: Bitcoin Core b88bffe, netbase.cpp, `GetProxy` of `NET_UNROUTABLE`.
     pub fn is_proxied(&self) -> bool {
         match self {
@@ -223,7 +224,7 @@ impl Target {
         }
     }
 
-    /// Core's name of its network; of a host name, which is not looked up here, that of the networks it may be in.
+    /// Core's name of its network; for a host name, which is not looked up here, that of the networks it may be in.
     pub fn network_name(&self) -> &'static str {
         match self {
             Target::Peer(peer) => peer.address.network_name(),

@@ -1,22 +1,22 @@
-//! `feature`: what a peer offers beyond the messages of its version, said before verack.
+//! `feature`: announces a feature beyond the messages of the protocol version, sent before `verack`.
 //!
-//! Layout: compact size and bytes of a name | compact size and bytes of what the name means
+//! Layout: compact size and bytes of a name | compact size and bytes of its data
 //!
 //! Source: BIP-0434; Bitcoin Core b88bffe, net_processing.cpp, `ProcessMessage`.
-//! Absent on purpose: features, for ffwd offers none and knows none.
+//! Absent on purpose: features, because ffwd offers and supports none.
 
 use primitives::Reader;
 use primitives::encode::put_compact_size;
 
 /// First protocol version with this message. Source: Core's `FEATURE_VERSION`.
 pub const FEATURE_VERSION: u32 = 70017;
-/// Bytes of a name. Source: BIP-0434.
+/// Minimum bytes of a name. Source: BIP-0434.
 const NAME_BYTES_MIN: usize = 4;
 const NAME_BYTES_MAX: usize = 80;
-/// Bytes of what it means. Source: BIP-0434.
+/// Maximum bytes of its data. Source: BIP-0434.
 const DATA_BYTES_MAX: usize = 512;
 
-/// The name of a feature; `None` where the payload is not of this layout, or goes on behind it.
+/// The name of a feature; `None` if the payload does not have this layout, or has bytes behind it.
 pub(super) fn parse_feature(payload: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader::new(payload);
     let mut part = |max: usize| {

@@ -8,13 +8,13 @@
 //! cfcheckpt                   filter type u8 | last block's hash | CompactSize n | n filter headers
 //! ```
 //!
-//! Source: BIP-0157. Absent on purpose: reading the answers, for nothing here asks for filters.
+//! Source: BIP-0157. Absent on purpose: parsing the answers, because ffwd never requests filters.
 
 use super::{Command, hash};
 use primitives::encode::put_compact_size;
 use primitives::{BlockHash, DecodeError, Hash256, Reader};
 
-/// Which filters a peer asks for.
+/// The filters that a peer requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterRange {
     /// Filter type; 0 is the basic one.

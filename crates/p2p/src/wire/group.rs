@@ -1,23 +1,23 @@
-//! Network groups: addresses of one group may be one person's.
+//! Network groups: addresses of one group may belong to one operator.
 //!
 //! Group: class u8 | up to 10 bytes. Without a map of autonomous systems it is the /16 of IPv4, the /32 of IPv6 (/36 of
 //! Hurricane Electric's), the first four bits of a Tor or I2P key, those after the first byte of CJDNS.
 //!
-//! Source: Bitcoin Core b88bffe, netgroup.cpp, `NetGroupManager::GetGroup`. The bytes are Core's, for its tables follow from
-//! them. Absent on purpose: the map ([`crate::addresses::groups`]).
+//! Source: Bitcoin Core b88bffe, netgroup.cpp, `NetGroupManager::GetGroup`. The bytes are Core's because its tables
+//! follow from them. Absent on purpose: the map ([`crate::addresses::groups`]).
 
 use super::address::NetAddress;
 use kernels::sha256::sha256;
 
-/// Greatest length: class and ten bytes that stand for a name.
+/// Greatest length: class and ten bytes that represent a name.
 const GROUP_BYTES_MAX: usize = 11;
 /// Classes. Source: Core's `enum Network`.
 const IPV6: u8 = 2;
 const INTERNAL: u8 = 6;
-/// Addresses that stand for a name begin so. Source: Core's `INTERNAL_IN_IPV6_PREFIX`.
+/// Prefix of addresses that represent a name. Source: Core's `INTERNAL_IN_IPV6_PREFIX`.
 const INTERNAL_PREFIX: [u8; 6] = [0xfd, 0x6b, 0x88, 0xc0, 0x87, 0x24];
 
-/// What a network address belongs to for the choice of peers: those of one group may be one person's.
+/// Network group for the choice of peers: addresses of one group may belong to one operator.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Group {
     bytes: [u8; GROUP_BYTES_MAX],
@@ -32,12 +32,12 @@ impl Group {
         Group { bytes, length: u8::try_from(1 + rest.len()).expect("at most 11") }
     }
 
-    /// The group of a host name, which stands for addresses that are not known.
+    /// The group of a host name, which represents unknown addresses.
     pub fn of_name(name: &str) -> Group {
         NetAddress::of_name(name).group()
     }
 
-    /// The group of all addresses of an autonomous system, of IPv4 and IPv6.
+    /// The group of all addresses of an autonomous system, IPv4 and IPv6.
     pub fn of_system(number: u32) -> Group {
         Group::of(IPV6, &number.to_le_bytes())
     }
@@ -49,7 +49,7 @@ impl Group {
 }
 
 impl NetAddress {
-    /// The address that stands for a name as source of addresses. Source: Core's `CNetAddr::SetInternal`.
+    /// The address that represents a name as source of addresses. Source: Core's `CNetAddr::SetInternal`.
     pub fn of_name(name: &str) -> NetAddress {
         let mut out = [0; 16];
         out[..6].copy_from_slice(&INTERNAL_PREFIX);
@@ -57,12 +57,12 @@ impl NetAddress {
         NetAddress::V6(out)
     }
 
-    /// The ten bytes of an address that stands for a name.
+    /// The ten bytes of an address that represents a name.
     pub fn internal(&self) -> Option<&[u8]> {
         if let NetAddress::V6(bytes) = self { bytes.strip_prefix(&INTERNAL_PREFIX) } else { None }
     }
 
-    /// Whether it could be the address of a machine. Source: Bitcoin Core b88bffe, `CNetAddr::IsValid`.
+    /// Whether it can be the address of a machine. Source: Bitcoin Core b88bffe, `CNetAddr::IsValid`.
     pub fn is_valid(self) -> bool {
         match self {
             NetAddress::V4(bytes) => bytes != [0; 4] && bytes != [255; 4],
@@ -74,7 +74,7 @@ impl NetAddress {
         }
     }
 
-    /// Whether the address can be reached from the whole network: others are not taken from gossip.
+    /// Whether the address can be reached from the whole network: others are ignored in gossip.
     ///
     /// Source: Bitcoin Core b88bffe, `CNetAddr::IsRoutable`.
     pub fn is_routable(self) -> bool {
@@ -101,7 +101,8 @@ impl NetAddress {
         self.is_valid() && !is_private
     }
 
-    /// The IPv4 address of it, or within it. Source: Bitcoin Core b88bffe, `HasLinkedIPv4`, `GetLinkedIPv4`.
+    /// The IPv4 address itself, or the one embedded in it. Source: Bitcoin Core b88bffe, `HasLinkedIPv4`,
+    /// `GetLinkedIPv4`.
     pub fn linked_v4(self) -> Option<[u8; 4]> {
         const TRANSLATED: [[u8; 12]; 2] =
             [[0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0]];
@@ -124,7 +125,7 @@ impl NetAddress {
         }
     }
 
-    /// Core's class of it: 0 of those that are not routable. Source: Bitcoin Core b88bffe, `CNetAddr::GetNetClass`.
+    /// Core's class of it: 0 if it is not routable. Source: Bitcoin Core b88bffe, `CNetAddr::GetNetClass`.
     fn class(self) -> u8 {
         match self {
             _ if self.internal().is_some() => INTERNAL,
@@ -138,7 +139,7 @@ impl NetAddress {
         }
     }
 
-    /// BIP155's number of its class: that of IPv4 where one is within it, 0 where it is not routable.
+    /// BIP155 number of its class: that of IPv4 if one is embedded, 0 if it is not routable.
     pub fn class_network(self) -> u8 {
         [0, 1, 2, 4, 5, 6, 0][usize::from(self.class())]
     }
@@ -148,7 +149,7 @@ impl NetAddress {
         ["not_publicly_routable", "ipv4", "ipv6", "onion", "i2p", "cjdns", "internal"][usize::from(self.class())]
     }
 
-    /// Whether a map of autonomous systems says something of it.
+    /// Whether a map of autonomous systems can have an entry for it.
     pub fn is_mappable(self) -> bool {
         matches!(self.class(), 1 | IPV6)
     }

@@ -1,7 +1,7 @@
-//! The messages as values: parsed from untrusted payloads, and written.
+//! The messages as values: parsing of untrusted payloads, and serialization.
 //!
-//! Absent on purpose: transactions, compact blocks, and everything else that a block download does not need, filters that
-//! are sent to us among it; such messages are [`Message::Ignored`].
+//! Absent on purpose: transactions, compact blocks, received filters, and everything else that a block download does
+//! not need; such messages are [`Message::Ignored`].
 
 use super::address::{AddressEntry, get_entry_v1, get_entry_v2, put_entry_v1, put_entry_v2};
 use super::feature::{parse_feature, put_feature};
@@ -15,13 +15,13 @@ use primitives::{BlockHash, Hash256, Header, Reader};
 pub mod services {
     /// Has every block.
     pub const NETWORK: u64 = 1;
-    /// Gives blocks with witnesses.
+    /// Serves blocks with witnesses.
     pub const WITNESS: u64 = 1 << 3;
     /// Serves basic block filters. Source: BIP-0157.
     pub const COMPACT_FILTERS: u64 = 1 << 6;
     /// Has the last 288 blocks.
     pub const NETWORK_LIMITED: u64 = 1 << 10;
-    /// Speaks BIP324.
+    /// Supports BIP324.
     pub const P2P_V2: u64 = 1 << 11;
     /// Follows the chain that left Bitcoin's rules at 961,640: its headers have 164 bytes. Source: bitcoinknots/bitcoin 29.4.1.
     pub const OTHER_CHAIN: u64 = 1 << 28;
@@ -48,24 +48,24 @@ pub struct Version {
     pub services: u64,
     /// Clock, seconds since 1970.
     pub time: i64,
-    /// Number that finds a connection to oneself; 1 where a peer sends none (as in Core).
+    /// Nonce that detects a connection to oneself; 1 if a peer sends none (as in Core).
     pub nonce: u64,
     /// User agent.
     pub agent: Vec<u8>,
     /// Height of the tip.
     pub height: i32,
-    /// Whether transactions are wanted.
+    /// Whether transactions are to be relayed.
     pub relay: bool,
 }
 
-/// An entry of an inventory: something that is announced, asked for, or not had.
+/// An entry of an inventory: announced, requested, or not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inventory {
     /// A block without its witnesses.
     Block(BlockHash),
     /// A block with its witnesses. Source: BIP-0144.
     WitnessBlock(BlockHash),
-    /// A transaction, or anything else that is of no use here.
+    /// A transaction, or another unused kind.
     Other {
         /// Kind, with flags.
         kind: u32,
@@ -95,12 +95,12 @@ impl Inventory {
         }
     }
 
-    /// Whether it asks for a block by a bloom filter. Source: BIP-0037, `MSG_FILTERED_BLOCK`.
+    /// Whether it requests a block by a bloom filter. Source: BIP-0037, `MSG_FILTERED_BLOCK`.
     pub fn is_filtered_block(&self) -> bool {
         self.kind_and_hash().0 == Inventory::FILTERED_BLOCK
     }
 
-    /// The block that it names, if it names one.
+    /// The hash if it names a block.
     pub fn block(&self) -> Option<BlockHash> {
         match *self {
             Inventory::Block(hash) | Inventory::WitnessBlock(hash) => Some(hash),
@@ -108,7 +108,7 @@ impl Inventory {
         }
     }
 
-    /// The hash, of whatever it is.
+    /// The hash, of any kind.
     pub fn hash(&self) -> Hash256 {
         self.kind_and_hash().1
     }
@@ -121,7 +121,7 @@ pub enum Message {
     Version(Version),
     /// `verack`
     Verack,
-    /// `ping`, with the nonce to be echoed; without one in peers of before BIP31.
+    /// `ping`, with the nonce to be echoed; `None` from peers older than BIP31.
     Ping(Option<u64>),
     /// `pong`; a payload too short for a nonce is 0.
     Pong(u64),
@@ -145,7 +145,7 @@ pub enum Message {
     SendAddrV2,
     /// `sendheaders`
     SendHeaders,
-    /// `feature`: its name; nothing where it is not well-formed
+    /// `feature`: its name; `None` if it is not well-formed
     Feature(Option<Vec<u8>>),
     /// `getaddr`
     GetAddr,
@@ -155,7 +155,7 @@ pub enum Message {
     GetCFHeaders(FilterRange),
     /// `getcfcheckpt`: filter type, last block
     GetCFCheckpt(u8, BlockHash),
-    /// `filteradd`, `filterclear`, `filterload` or `mempool`, for who offers bloom filters.
+    /// `filteradd`, `filterclear`, `filterload` or `mempool`, for nodes that offer bloom filters.
     OfBloom(Command),
     /// Anything else.
     Ignored,
@@ -171,11 +171,11 @@ fn count(reader: &mut Reader<'_>, max: usize) -> Result<usize, ParseError> {
 }
 
 impl Message {
-    /// Reads the payload of a message other than `block`. Bytes after it are ignored, as in Core.
+    /// Parses the payload of a message other than `block`. Bytes behind it are ignored, as in Core.
     ///
     /// # Errors
     ///
-    /// See [`ParseError`]. The payload is untrusted: no input panics, nothing larger than it is allocated.
+    /// See [`ParseError`]. The payload is untrusted: no input panics, and no allocation is larger than the payload.
     pub fn parse(command: Command, payload: &[u8]) -> Result<Message, ParseError> {
         let mut reader = Reader::new(payload);
         let reader = &mut reader;
@@ -327,7 +327,7 @@ fn parse_headers(reader: &mut Reader<'_>) -> Result<Vec<Header>, ParseError> {
     let mut headers = Vec::with_capacity(have.min(reader.remaining() / 81));
     for place in 0..have {
         if are_of_other_chain(reader, have - place) {
-            // They end the chain that this message tells, as if they were not in it.
+            // They end the chain of this message, as if they were not in it.
             reader.take(reader.remaining())?;
             break;
         }
@@ -337,8 +337,8 @@ fn parse_headers(reader: &mut Reader<'_>) -> Result<Vec<Header>, ParseError> {
     Ok(headers)
 }
 
-/// Whether the `left` headers that follow are of the chain of [`services::OTHER_CHAIN`]: 164 bytes each, with bit 31 of the
-/// version, which no header of Bitcoin's chain has. A message across the fork holds both forms.
+/// Whether the `left` headers that follow belong to the chain of [`services::OTHER_CHAIN`]: 164 bytes each, with bit
+/// 31 of the version, which no header of Bitcoin's chain has. A message across the fork has both forms.
 fn are_of_other_chain(reader: &Reader<'_>, left: usize) -> bool {
     const BYTES: usize = 164 + 1;
     let has_bit = reader.clone().u32().is_ok_and(|version| version >> 31 == 1);

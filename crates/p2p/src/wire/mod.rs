@@ -3,7 +3,7 @@
 //! v1 frame:  magic [u8; 4] | command [u8; 12], padded with zeros | size u32 LE
 //!            | first four bytes of sha256d(payload) | payload [u8; size]
 //!
-//! Absent on purpose: sockets and encryption ([`crate::transport`], [`crate::v2`]); what a message means.
+//! Absent on purpose: sockets and encryption ([`crate::transport`], [`crate::v2`]); the handling of messages.
 
 mod address;
 mod feature;
@@ -30,7 +30,7 @@ pub const FRAME_BYTES: usize = 24;
 /// Greatest payload. Source: Bitcoin Core b88bffe, `MAX_PROTOCOL_MESSAGE_LENGTH`.
 pub const PAYLOAD_BYTES_MAX: usize = 4_000_000;
 
-/// The protocol version that we speak.
+/// Our protocol version.
 pub const PROTOCOL_VERSION: u32 = FEATURE_VERSION;
 /// The first with `sendaddrv2`. Source: Bitcoin Core b88bffe, `ProcessMessage`.
 pub const ADDRV2_VERSION: u32 = 70016;
@@ -38,31 +38,31 @@ pub const ADDRV2_VERSION: u32 = 70016;
 /// Bytes of a command in a frame.
 pub const COMMAND_BYTES: usize = 12;
 
-/// Bytes that are not a message of this network.
+/// Why bytes are not a message of this network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WireError {
     /// A frame that starts with another magic.
     Magic {
         /// This network's.
         want: [u8; 4],
-        /// What came.
+        /// The received magic.
         have: [u8; 4],
     },
     /// v2: a peer that speaks v1, with another magic.
     MagicOfV1 {
         /// This network's.
         want: [u8; 4],
-        /// What came.
+        /// The received magic.
         have: [u8; 4],
     },
     /// A command that is not printable text followed by zeros.
     Command([u8; COMMAND_BYTES]),
     /// A message that announces more than [`PAYLOAD_BYTES_MAX`].
     Oversized {
-        /// What it announces.
+        /// The announced size.
         bytes: usize,
     },
-    /// A payload that does not have its checksum.
+    /// A payload that does not match its checksum.
     Checksum {
         /// The command.
         command: String,
@@ -71,9 +71,9 @@ pub enum WireError {
         /// The payload's.
         have: [u8; 4],
     },
-    /// v2: no garbage terminator where one must have come.
+    /// v2: no garbage terminator within the maximum length of garbage.
     NoGarbageTerminator,
-    /// v2: a packet that its key does not open.
+    /// v2: a packet that cannot be decrypted.
     Decryption,
     /// v2: an empty packet, or one whose message type is cut or not text.
     MessageType,
@@ -104,11 +104,11 @@ impl std::error::Error for WireError {}
 /// Defines [`Command`] with the text of each.
 macro_rules! commands {
     ($($name:ident $text:literal,)*) => {
-        /// The commands that are understood here; all others are [`Command::Other`].
+        /// The supported commands; all others are [`Command::Other`].
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
         pub enum Command {
             $(#[doc = concat!("`", $text, "`.")] $name,)*
-            /// A command that means nothing here: ignored.
+            /// An unsupported command: ignored.
             Other,
         }
 
@@ -127,7 +127,7 @@ macro_rules! commands {
                 }
             }
 
-            /// Every command but [`Command::Other`].
+            /// Every command except [`Command::Other`].
             pub(crate) const ALL: &'static [Command] = &[$(Command::$name,)*];
         }
     };
@@ -175,7 +175,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Reads a frame of the network with `magic`.
+    /// Parses a frame of the network with `magic`.
     ///
     /// # Errors
     ///
@@ -200,7 +200,7 @@ impl Frame {
     ///
     /// # Panics
     ///
-    /// On a payload beyond [`PAYLOAD_BYTES_MAX`]: we send none (a block that large is not served).
+    /// On a payload beyond [`PAYLOAD_BYTES_MAX`], which is never sent (a block that large is not served).
     pub fn to_bytes(&self, magic: [u8; 4]) -> [u8; FRAME_BYTES] {
         assert!(self.payload_bytes <= PAYLOAD_BYTES_MAX, "we send no oversized message");
         let mut out = [0; FRAME_BYTES];
@@ -213,7 +213,7 @@ impl Frame {
         out
     }
 
-    /// Checks a payload that came with this frame.
+    /// Checks a payload that arrived with this frame.
     ///
     /// # Errors
     ///
@@ -227,7 +227,7 @@ impl Frame {
     }
 }
 
-/// The text of a padded command; `None` when it is not printable text followed by zeros only.
+/// The text of a padded command; `None` if it is not printable text followed by zeros only.
 ///
 /// Source: Bitcoin Core b88bffe, `CMessageHeader::IsMessageTypeValid`.
 pub(crate) fn command_name(padded: &[u8; COMMAND_BYTES]) -> Option<&[u8]> {
@@ -253,7 +253,7 @@ pub fn frame_v1(magic: [u8; 4], command: Command, payload: &[u8]) -> Vec<u8> {
     [&frame.to_bytes(magic)[..], payload].concat()
 }
 
-/// A v1 message of any name.
+/// A v1 message with any name.
 pub fn frame_named(magic: [u8; 4], name: [u8; COMMAND_BYTES], payload: &[u8]) -> Vec<u8> {
     let mut out = frame_v1(magic, Command::Other, payload);
     out[4..4 + COMMAND_BYTES].copy_from_slice(&name);

@@ -1,6 +1,6 @@
 //! Names of Tor version 3 services: base32 of key, checksum and version.
 //!
-//! The checksum needs one SHA3-256 of 48 bytes; it is written here, because nothing else needs it.
+//! The checksum needs one SHA3-256 of 48 bytes; it is implemented here because nothing else needs it.
 //! Source: Tor's rend-spec-v3, section 6; FIPS 202.
 
 /// Text of the key's onion service, with `.onion`.
@@ -12,7 +12,7 @@ pub(super) fn name(key: &[u8; 32]) -> String {
     base32(&bytes) + ".onion"
 }
 
-/// The key that `text` (with `.onion`) names; `None` when it is not such a name.
+/// The key in `text` (with `.onion`); `None` if it is not such a name.
 pub(crate) fn key(text: &str) -> Option<[u8; 32]> {
     let bytes = base32_decode(text.strip_suffix(".onion")?)?;
     let (key, rest) = bytes.split_first_chunk::<32>()?;
@@ -20,11 +20,11 @@ pub(crate) fn key(text: &str) -> Option<[u8; 32]> {
     (version == VERSION && [a, b] == checksum(key)).then_some(*key)
 }
 
-/// The hash that `text`, of 52 letters and `.b32.i2p`, names; `None` when it is not such a name.
+/// The hash in `text`, of 52 letters and `.b32.i2p`; `None` if it is not such a name.
 pub(crate) fn i2p_hash(text: &str) -> Option<[u8; 32]> {
     let name = text.strip_suffix(".b32.i2p").filter(|name| name.len() == 52)?;
     let bytes = base32_decode(name)?;
-    // 52 letters have 260 bits: the last four are none of it.
+    // 52 letters have 260 bits: the last four are unused.
     let hash: [u8; 32] = bytes.try_into().ok()?;
     (base32(&hash) == name).then_some(hash)
 }

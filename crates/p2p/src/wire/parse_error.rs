@@ -1,9 +1,9 @@
-//! Why the payload of a message cannot be read.
+//! Why the payload of a message cannot be parsed.
 
 use primitives::DecodeError;
 use std::fmt;
 
-/// Why a payload is not what its command says.
+/// Why a payload does not match its command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParseError {
     /// It ends too early, or a number is not canonical.

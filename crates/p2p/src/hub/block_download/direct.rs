@@ -18,7 +18,7 @@ use crate::time::Now;
 use crate::wire::{Inventory, Message, services};
 use primitives::BlockHash;
 
-/// Maximum number of such requests that are remembered for a peer. Source: Core's `MAX_BLOCKS_IN_TRANSIT_PER_PEER`.
+/// Maximum number of direct requests that are remembered for a peer. Source: Core's `MAX_BLOCKS_IN_TRANSIT_PER_PEER`.
 const DIRECT_COUNT_MAX: usize = 16;
 /// Maximum age of the tip in seconds for direct fetch: 20 blocks of 10 minutes. Source: Core's `CanDirectFetch`.
 const TIP_AGE_MAX_S: u64 = 20 * 600;
@@ -77,7 +77,7 @@ impl BlockDownload {
         Ok(())
     }
 
-    /// Number of such requests of a peer.
+    /// Number of direct requests of a peer.
     #[cfg(any(test, feature = "testing"))]
     pub(in super::super) fn direct_count(&self, id: PeerId) -> usize {
         self.givers.get(&id).map_or(0, |giver| giver.direct.len())

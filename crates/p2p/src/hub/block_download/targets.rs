@@ -82,7 +82,7 @@ impl BlockDownload {
         }
     }
 
-    /// The list of which a peer has the longest part, and that part.
+    /// The list that a peer has the longest part of, and that part.
     fn reach(&self, cx: &Context, peer: &Peer, best: &HeaderInfo) -> (usize, Reach) {
         let counts = (0..self.download.list_count()).map(|list| (self.count_on(cx, list, best), list));
         let most = counts.max_by_key(|(count, list)| (*count, std::cmp::Reverse(*list)));

@@ -1,6 +1,6 @@
-//! Connections that we make: those named by a person, and those sought; why they fail. Where addresses come from: [`seeds`].
+//! Outbound connections, named by the user or automatic, and why they fail. Sources of addresses: [`seeds`].
 //!
-//! Absent on purpose: what is known of addresses ([`crate::addresses`]), and what a connection is used for.
+//! Absent on purpose: the address memory ([`crate::addresses`]), and the use of a connection.
 
 pub mod automatic;
 pub mod extra;
@@ -26,34 +26,34 @@ use seeds::Seeds;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Connections being made at a time.
+/// Maximum number of connection attempts at a time.
 pub const DIAL_COUNT_MAX: usize = 8;
-/// How often an automatic connection is begun. Source: Core's `ThreadOpenConnections`.
+/// Interval between two automatic connection attempts. Source: Core's `ThreadOpenConnections`.
 pub const DIAL_INTERVAL: Duration = Duration::from_millis(500);
-/// A named peer is tried again after this time, doubled up to [`RETRY_MAX`].
+/// Delay before a named peer is tried again, doubled up to [`RETRY_MAX`].
 pub const RETRY_MIN: Duration = Duration::from_secs(1);
-/// Source: Core tries `-addnode` every minute.
+/// Maximum of that delay. Core tries `-addnode` every minute.
 pub const RETRY_MAX: Duration = Duration::from_secs(60);
-/// A connection for addresses ends after this time, whatever came. Source: Core's ten times `AVG_ADDRESS_BROADCAST_INTERVAL`.
+/// Maximum duration of an address-fetch connection. Source: Core's ten times `AVG_ADDRESS_BROADCAST_INTERVAL`.
 pub const ADDRESS_FETCH_TIMEOUT: Duration = Duration::from_secs(5 * 60);
-/// How long from the start a named peer that cannot be reached is waited for, before the others' tip is the tip.
+/// How long from the start header sync waits for a named peer that cannot be reached.
 pub const NAMED_PATIENCE: Duration = Duration::from_secs(60);
-/// Peers that a person may name in one run.
+/// Maximum number of peers that the user may name in one run.
 pub const NAMED_COUNT_MAX: usize = 10_000;
 
-/// Automatic connections: greatest [`Config::outbound_count`].
+/// Maximum number of automatic connections: of [`Config::outbound_count`].
 pub const OUTBOUND_COUNT_MAX: usize = 12;
 
-/// A connection that is to be made.
+/// A connection to be made.
 pub(super) struct Dialed {
     pub(super) kind: Kind,
     pub(super) target: Target,
-    /// Whether v2 is tried first, where we speak it.
+    /// Whether v2 is tried first, if we support it.
     pub(super) v2: bool,
     pub(super) failures: Failures,
 }
 
-/// Whether the address memory counts that a connection fails: not where we may be offline.
+/// Whether a failure counts in the address memory: not if we may be offline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Failures {
     Counted,
@@ -70,22 +70,22 @@ impl Dialed {
     }
 }
 
-/// A connection being made.
+/// A connection attempt in progress.
 struct Dial {
     of: Dialed,
     begun_at: Duration,
 }
 
-/// A peer that a person named.
+/// A peer that the user named.
 struct Named {
     target: Target,
-    /// Whether it is connected, or being.
+    /// Whether it is connected or connecting.
     taken: bool,
     next_at: Duration,
     wait: Duration,
-    /// It may still tell of a chain: it has neither told one nor refused to.
+    /// Its chain is awaited: it has neither sent it nor failed to.
     awaited: bool,
-    /// A person does not want it any more; its place stays, for places are names.
+    /// The user removed it; its index stays reserved because indices identify named peers.
     is_removed: bool,
 }
 
@@ -95,14 +95,14 @@ impl Named {
     }
 }
 
-/// What is being done about connections.
+/// State of outbound connections.
 pub(super) struct Outbound {
     named: Vec<Named>,
     automatic: bool,
     automatic_state: Automatic,
     extra: Extra,
     dials: BTreeMap<PeerId, Dial>,
-    /// Names that are being looked up, and since when.
+    /// Names being looked up, and since when.
     resolving: BTreeMap<String, Duration>,
     started_at: Duration,
     begun_count: u64,
@@ -140,7 +140,7 @@ impl Outbound {
         })
     }
 
-    /// The connection is there: what it was made for, and what would have kept it from that is over.
+    /// A connection was made: ends its attempt, and forgets the errors that it disproves.
     pub(super) fn made(&mut self, cx: &Context, addresses: &mut Addresses, id: PeerId, now: Now) -> Option<Dialed> {
         let dialed = self.dials.remove(&id)?.of;
         self.made_count += 1;
@@ -149,7 +149,7 @@ impl Outbound {
         Some(dialed)
     }
 
-    /// The connection could not be made: one line for each kind of trouble, then a count.
+    /// A connection attempt failed: logs one line for each kind of error, and counts the rest.
     pub(super) fn not_made(
         &mut self,
         cx: &mut Context,
@@ -159,7 +159,7 @@ impl Outbound {
         now: Now,
     ) {
         let Some(Dial { of: dialed, .. }) = self.dials.remove(&id) else { return };
-        // What a proxy does wrong is no fault of the peer's.
+        // An error of a proxy is not the peer's.
         if !matches!(error.kind, TroubleKind::ProxyUnreachable | TroubleKind::ProxyRefuses) {
             note_attempt(addresses, &dialed, now);
         }
@@ -173,7 +173,8 @@ impl Outbound {
         }
     }
 
-    /// A connection that we made ended. Whether people are told: of one that ends before its handshake only the first time.
+    /// An outbound connection ended. Returns whether that is reported: before the handshake only the first time for
+    /// each peer.
     pub(super) fn ended(&mut self, peer: &Peer, reason: &Reason, now: Now) -> bool {
         let offence = reason.is_offence() || matches!(reason, Reason::OnInvalidChain(_));
         self.failed(peer.kind, offence, now);
@@ -184,7 +185,7 @@ impl Outbound {
         }
     }
 
-    /// What is known of the connections that we make; the addresses are another's.
+    /// Facts about outbound connections, without the number of addresses, which another part knows.
     pub(super) fn facts(&self, now: Duration) -> DialFacts {
         DialFacts {
             named_count: self.named.iter().filter(|named| !named.is_removed).count(),
@@ -198,7 +199,7 @@ impl Outbound {
         }
     }
 
-    /// A connection of this kind ended, or could not be made. Who misbehaved has to wait longest.
+    /// A connection of this kind ended, or an attempt failed. After misbehaviour the delay is longest.
     fn failed(&mut self, kind: Kind, offence: bool, now: Now) {
         let Kind::Manual(place) = kind else { return };
         let Some(named) = self.named.get_mut(place) else { return };
@@ -225,12 +226,12 @@ impl Outbound {
         self.dials.values().any(|dial| matches!(&dial.of.target, Target::Peer(peer) if peer.address == *address))
     }
 
-    /// Whether a connection was begun within `age`.
+    /// Whether a connection attempt began within `age`.
     pub(super) fn has_young(&self, age: Duration, now: Now) -> bool {
         self.dials.values().any(|dial| now.since_start.saturating_sub(dial.begun_at) < age)
     }
 
-    /// A named peer has told of its chain, or does not.
+    /// A named peer has sent its chain, or will not.
     pub(super) fn heard(&mut self, kind: Kind) {
         if let Kind::Manual(place) = kind
             && let Some(named) = self.named.get_mut(place)
@@ -239,8 +240,8 @@ impl Outbound {
         }
     }
 
-    /// Whether peers may still come that know of a better chain: named ones that were not reached, or those that a seed
-    /// was asked for at first. What is looked up later is waited for by no one: it may go on for ever.
+    /// Whether peers with a better chain may still connect: named ones that were not reached, or those of the first
+    /// lookups of seeds. Header sync does not wait for later lookups, which may go on indefinitely.
     pub(super) fn may_bring_more(&self, now: Now) -> bool {
         let is_early = |at: Duration| at.saturating_sub(self.started_at) < NAMED_PATIENCE;
         let early = is_early(now.since_start);
@@ -250,32 +251,32 @@ impl Outbound {
         resolving || (early && (unreached || self.dials.values().any(is_named)))
     }
 
-    /// A person names a peer.
+    /// Adds a peer that the user names.
     pub(super) fn add_named(&mut self, target: Target, now: Now) {
         if let Some(known) = self.named.iter_mut().find(|named| named.target == target) {
             known.is_removed = false;
         } else if self.named.len() < NAMED_COUNT_MAX {
-            // No sync waits for it: its end may have been said already.
+            // No sync waits for it: headers sync may already be complete.
             self.named.push(Named { awaited: false, ..Named::new(target, now) });
         }
     }
 
-    /// A named peer is wanted no more; a connection to it stays.
+    /// Removes a named peer; a connection to it stays.
     pub(super) fn remove_named(&mut self, target: &Target) {
         self.named.iter_mut().filter(|named| named.target == *target).for_each(|named| named.is_removed = true);
     }
 
-    /// Connections that are being made.
+    /// Number of connection attempts in progress.
     fn dial_count(&self) -> usize {
         self.dials.len()
     }
 
-    /// Whether a name is to be looked up: it is not yet being.
+    /// Records that a name is to be looked up; returns false if a lookup is in progress.
     fn begin_resolving(&mut self, name: &str, now: Now) -> bool {
         self.resolving.insert(name.to_owned(), now.since_start).is_none()
     }
 
-    /// A name was looked up.
+    /// Records that a lookup has ended.
     fn end_resolving(&mut self, name: &str) {
         self.resolving.remove(name);
     }
@@ -285,39 +286,40 @@ impl Outbound {
         !self.resolving.is_empty()
     }
 
-    /// Connections of this kind that are being made.
+    /// Number of connection attempts of this kind in progress.
     pub(super) fn count_of(&self, kind: Kind) -> usize {
         self.dials.values().filter(|dial| dial.of.kind == kind).count()
     }
 }
 
-/// A connection was tried. Source: Bitcoin Core b88bffe, `CConnman::ConnectNode`.
+/// Records a connection attempt. Source: Bitcoin Core b88bffe, `CConnman::ConnectNode`.
 fn note_attempt(addresses: &mut Addresses, dialed: &Dialed, now: Now) {
     if let Target::Peer(peer) = &dialed.target {
         addresses.attempted(peer, dialed.failures == Failures::Counted, now.unix);
     }
 }
 
-/// Whether a connection that was made for addresses has had its time.
+/// Whether an address-fetch connection has timed out.
 pub(super) fn is_fetched(peer: &Peer, now: Now) -> bool {
     let age = now.since_start.saturating_sub(peer.connected_at());
     peer.kind == Kind::AddressFetch && age > ADDRESS_FETCH_TIMEOUT
 }
 
-/// Whether an automatic peer is of use.
+/// Whether an automatic peer offers the required services.
 pub(super) fn offers_enough(offered: u64, initial_download: bool) -> bool {
     let expected = expected_services(offered, initial_download);
     offered & expected == expected && offered & services::OTHER_CHAIN == 0
 }
 
-/// What a peer that we chose has to offer: witnesses, and every block, or after the initial download the last ones.
+/// Services that an automatic peer must offer: witnesses, and every block, or after initial download the last ones.
 /// Source: Bitcoin Core b88bffe, `GetDesirableServiceFlags`.
 pub(super) fn expected_services(offered: u64, initial_download: bool) -> u64 {
     let is_limited = offered & services::NETWORK_LIMITED != 0 && !initial_download;
     services::WITNESS | if is_limited { services::NETWORK_LIMITED } else { services::NETWORK }
 }
 
-/// Whether the port is one of another service: gossip may name any. Source: Bitcoin Core b88bffe, `ThreadOpenConnections`.
+/// Whether the port belongs to another service: gossip may name any port. Source: Bitcoin Core b88bffe,
+/// `ThreadOpenConnections`.
 fn is_of_other_service(config: &Config, peer: &PeerAddress) -> bool {
     let has_ports = matches!(peer.address, NetAddress::V4(_) | NetAddress::V6(_));
     has_ports && peer.port != config.network.port && bad_ports::is_bad(peer.port)
@@ -335,7 +337,7 @@ fn can_reach(config: &Config, address: NetAddress) -> bool {
 }
 
 impl Outbound {
-    /// Begins a connection.
+    /// Begins a connection attempt.
     pub(super) fn dial(&mut self, cx: &mut Context, addresses: &mut Addresses, dialed: Dialed, now: Now) {
         if cx.is_off {
             return;
@@ -362,7 +364,7 @@ impl Outbound {
         cx.ask(Action::Dial { peer, target });
     }
 
-    /// Begins the connections that are due.
+    /// Begins the connection attempts that are due.
     pub(super) fn tick(&mut self, cx: &mut Context, addresses: &mut Addresses, now: Now) {
         self.troubles.forget(now.since_start);
         if cx.is_off {

@@ -1,11 +1,12 @@
-//! Where addresses come from while there are too few: nodes named by `-seednode`, and DNS seeds.
+//! Sources of addresses while there are too few: nodes named by `-seednode`, and DNS seeds.
 //!
-//! - A seed node is connected to for its addresses alone: the first at once where no address is known, another each
-//!   [`SEED_NODE_INTERVAL`] while fewer than [`ENOUGH_PEERS`] sought peers are there.
-//! - DNS seeds begin when seed nodes had [`SEED_NODES_TIMEOUT`]. Where no address is known all are asked at once, else
-//!   [`SEEDS_AT_ONCE`] after each delay, until there are peers enough. A seed is asked for nodes with the services that we want; one
-//!   that knows of none is connected to as a seed node. Behind a proxy, where names cannot be looked up, each is.
-//! - When all were asked in vain they are asked again after [`SEED_AGAIN`]; that is ours.
+//! - A seed node is connected to only for its addresses: the first at once if no address is known, another each
+//!   [`SEED_NODE_INTERVAL`] while there are fewer than [`ENOUGH_PEERS`] automatic peers.
+//! - DNS seeds begin after seed nodes had [`SEED_NODES_TIMEOUT`]. If no address is known, all are queried at once,
+//!   otherwise [`SEEDS_AT_ONCE`] after each delay, until there are enough peers. The query asks for nodes with the
+//!   services that we need. A seed that returns no such nodes is connected to as a seed node; behind a proxy, where
+//!   names cannot be looked up, every seed is.
+//! - If all queries fail, they are repeated after [`SEED_AGAIN`]; Core has no such rule.
 //!
 //! Source: Bitcoin Core b88bffe, net.cpp, `ThreadDNSAddressSeed`, `ThreadOpenConnections`.
 
@@ -21,49 +22,49 @@ use crate::wire::{AddressEntry, NetAddress, PeerAddress, Target, TargetError, se
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Time between two seed nodes. Source: Core's `ADD_NEXT_SEEDNODE`.
+/// Interval between two seed nodes. Source: Core's `ADD_NEXT_SEEDNODE`.
 pub const SEED_NODE_INTERVAL: Duration = Duration::from_secs(10);
 /// How long DNS seeds wait for seed nodes. Source: Core's `SEEDNODE_TIMEOUT`.
 pub const SEED_NODES_TIMEOUT: Duration = Duration::from_secs(30);
-/// Delay before DNS seeds are asked. Source: Core's `DNSSEEDS_DELAY_FEW_PEERS`,
+/// Delay before DNS seeds are queried. Source: Core's `DNSSEEDS_DELAY_FEW_PEERS`.
 pub const SEED_DELAY: Duration = Duration::from_secs(11);
-/// and where [`ADDRESSES_MANY`] are known. Source: Core's `DNSSEEDS_DELAY_MANY_PEERS`.
+/// Delay if at least [`ADDRESSES_MANY`] addresses are known. Source: Core's `DNSSEEDS_DELAY_MANY_PEERS`.
 pub const SEED_DELAY_LONG: Duration = Duration::from_secs(5 * 60);
 /// Source: Core's `DNSSEEDS_DELAY_PEER_THRESHOLD`.
 pub const ADDRESSES_MANY: usize = 1000;
-/// How many seeds are asked at a time. Source: Core's `DNSSEEDS_TO_QUERY_AT_ONCE`.
+/// Number of seeds queried at a time. Source: Core's `DNSSEEDS_TO_QUERY_AT_ONCE`.
 pub const SEEDS_AT_ONCE: usize = 3;
-/// Sought peers that are enough. Source: Core's `SEED_OUTBOUND_CONNECTION_THRESHOLD`.
+/// Sufficient number of automatic peers. Source: Core's `SEED_OUTBOUND_CONNECTION_THRESHOLD`.
 pub const ENOUGH_PEERS: usize = 2;
-/// All seeds are asked again after this time.
+/// All seeds are queried again after this time.
 pub const SEED_AGAIN: Duration = Duration::from_secs(10 * 60);
-/// Addresses that are taken of one seed's answer. Source: Core's `nMaxIPs`.
+/// Maximum number of addresses accepted from one seed's answer. Source: Core's `nMaxIPs`.
 pub const SEED_ADDRESS_COUNT_MAX: usize = 32;
-/// How long ago the addresses of a seed are taken to have been seen, in seconds.
+/// Assumed time since the addresses of a seed were last seen, in seconds.
 const SEED_AGE_S: u64 = 3 * 24 * 3600;
-/// Services that a seed is asked for, and its name for that.
+/// Services for which a seed is queried, and the label of its name for them.
 const SERVICES: u64 = services::NETWORK | services::WITNESS;
 const SERVICES_NAME: &str = "x9.";
 const _: () = assert!(SERVICES == 9);
 
-/// How far DNS seeding is.
+/// State of DNS seeding.
 #[derive(Clone, Copy, Debug)]
 enum Dns {
-    /// It has not begun.
+    /// Not begun.
     Start,
-    /// Seed nodes come first, since then.
+    /// Seed nodes come first, since this time.
     AfterSeedNodes(Duration),
-    /// Seeds are asked while there are some left of those at once.
+    /// Seeds are queried while some of the current round are left.
     Asking,
-    /// Peers are looked for until the first time; whether they are enough is seen at the second.
+    /// No query until the first time; whether there are enough peers is checked at the second.
     Waiting(Duration, Duration),
-    /// It ended then.
+    /// Ended at this time.
     Done(Duration),
 }
 
-/// What is known about seeds.
+/// State of seeds.
 pub(super) struct Seeds {
-    /// As they were given, and where that is.
+    /// The seed nodes: their text, and the parsed address.
     nodes: Vec<(String, Target)>,
     is_first_look: bool,
     node_added_at: Duration,
@@ -71,7 +72,7 @@ pub(super) struct Seeds {
     left: Vec<&'static str>,
     at_once: usize,
     found_count: usize,
-    /// The seeds are asked again: what was said of it is not repeated.
+    /// The seeds are queried again: log lines are not repeated.
     is_again: bool,
 }
 
@@ -96,13 +97,13 @@ impl Outbound {
         cx.peers.values().filter(|peer| peer.kind == Kind::Automatic && peer.is_ready()).count()
     }
 
-    /// Asks seed nodes and DNS seeds when it is time to.
+    /// Queries seed nodes and DNS seeds that are due.
     pub(super) fn seek_addresses(&mut self, cx: &mut Context, addresses: &mut Addresses, now: Now) {
         if cx.config.outbound == api::Outbound::Automatic {
             self.seek_seed_nodes(cx, addresses, now);
         }
         if cx.config.dns_seed {
-            // Each step leads to another, to one that waits, or to the end.
+            // Each step leads to another, to a waiting one, or to the end.
             while self.step_dns(cx, addresses, now) {}
         } else if matches!(self.seeds.dns, Dns::Start) {
             self.seeds.dns = Dns::Done(now.since_start);
@@ -131,7 +132,7 @@ impl Outbound {
         self.dial(cx, addresses, Dialed::of(Kind::AddressFetch, target), now);
     }
 
-    /// One step; whether another is to follow at once.
+    /// One step of DNS seeding; returns whether another follows at once.
     fn step_dns(&mut self, cx: &mut Context, addresses: &mut Addresses, now: Now) -> bool {
         let at = now.since_start;
         let is_enough = Outbound::sought_count(cx) >= ENOUGH_PEERS;
@@ -180,7 +181,7 @@ impl Outbound {
         }
     }
 
-    /// Whether it is time to see whether there are peers enough.
+    /// Whether the check for enough peers is due.
     fn is_look(&mut self, at: Duration) -> bool {
         let Dns::Waiting(_, look) = &mut self.seeds.dns else { return false };
         let is_look = at >= *look;
@@ -208,14 +209,14 @@ impl Outbound {
         true
     }
 
-    /// Of the seeds' first round: a node without a line would say it all day.
+    /// Logs a line of the seeds' first round only: a node without a network would repeat it all day.
     fn say_once(&self, cx: &mut Context, line: String) {
         if !self.seeds.is_again {
             cx.log(line);
         }
     }
 
-    /// Asks one seed, or begins to wait.
+    /// Queries one seed, or begins to wait.
     fn ask_dns(&mut self, cx: &mut Context, addresses: &mut Addresses, now: Now) -> bool {
         let at = now.since_start;
         let Some(seed) = self.seeds.left.last().copied() else {
@@ -245,7 +246,7 @@ impl Outbound {
         if has_proxy {
             self.dial(cx, addresses, Dialed::of(Kind::AddressFetch, Target::Name(name.to_owned(), port)), now);
         } else {
-            // A name is looked up once at a time, however long that takes: each has a thread.
+            // Only one lookup of a name runs at a time, however long it takes: each has a thread.
             let name = format!("{SERVICES_NAME}{name}");
             if self.begin_resolving(&name, now) {
                 cx.ask(Action::Resolve { name, port });
@@ -260,7 +261,7 @@ impl Outbound {
         }
     }
 
-    /// A name that [`Action::Resolve`] asked for could not be looked up.
+    /// Failure of [`Action::Resolve`].
     pub(in super::super) fn not_resolved(
         &mut self,
         cx: &mut Context,
@@ -276,7 +277,7 @@ impl Outbound {
         self.take_found(cx, addresses, name, &[], now);
     }
 
-    /// The addresses of a name that [`Action::Resolve`] asked for; empty when it has none.
+    /// Result of [`Action::Resolve`]: the addresses of a name; empty if there are none.
     pub(in super::super) fn resolved(
         &mut self,
         cx: &mut Context,
@@ -296,7 +297,7 @@ impl Outbound {
         let entries: Vec<_> = found.iter().take(SEED_ADDRESS_COUNT_MAX).map(entry).collect();
         addresses.add(&entries, NetAddress::of_name(name), 0, now.unix);
         self.seeds.found_count += entries.len();
-        // It may know nothing of services: it is a name of nodes all the same.
+        // The seed may not support service bits: its plain name still leads to nodes.
         if let Some(seed) = name.strip_prefix(SERVICES_NAME).filter(|_| entries.is_empty())
             && self.dial_count() < DIAL_COUNT_MAX
         {

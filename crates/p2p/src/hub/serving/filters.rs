@@ -1,6 +1,6 @@
-//! Requests for compact block filters: what is not in order ends the connection, what is waits to be read.
+//! Requests for compact block filters: an invalid one ends the connection, a valid one waits to be read.
 //!
-//! None of it is an offence: a peer may know a block that we do not. Source: Bitcoin Core b88bffe,
+//! An invalid request is not an offence: a peer may know a block that we do not. Source: Bitcoin Core b88bffe,
 //! `PrepareBlockFilterRequest`.
 
 use super::super::context::Context;
@@ -11,9 +11,9 @@ use crate::reason::Reason;
 use crate::wire::FilterRange;
 use primitives::{BlockHash, Height};
 
-/// Filters of one request. Source: `MAX_GETCFILTERS_SIZE`.
+/// Maximum number of filters in one request. Source: `MAX_GETCFILTERS_SIZE`.
 pub(super) const FILTERS_COUNT_MAX: u32 = 1000;
-/// Filter hashes of one request. Source: `MAX_GETCFHEADERS_SIZE`.
+/// Maximum number of filter hashes in one request. Source: `MAX_GETCFHEADERS_SIZE`.
 pub(super) const FILTER_HASHES_COUNT_MAX: u32 = 2000;
 
 impl Serving {

@@ -1,15 +1,16 @@
-//! Memory that inbound peers hold: who gives it back when a bound is reached.
+//! Memory used by inbound peers: which peer is disconnected when a bound is reached.
 //!
-//! - Unfinished messages: a peer may begin a message of 4 MB and never end it. While those of all inbound peers take more
-//!   than [`UNFINISHED_BYTES_MAX`], or would with the room that one more needs, the one with the largest is disconnected: before
-//!   that room is taken, so that many at once do not take more. Core bounds each peer (`-maxreceivebuffer`,
-//!   5 MB), and not all together.
-//! - Answers that are not read: while the send queues are full ([`super::room::SEND_TOTAL_BYTES_MAX`]), the one with the
-//!   longest queue of those that have taken nothing for [`UNREAD_TIMEOUT`] is disconnected. Core waits for 20 minutes. Where
-//!   blocks or filters have no room besides ([`super::room::SERVE_BYTES_MAX`]), so is the one that took least in that time.
+//! - Unfinished messages: a peer may begin a message of 4 MB and never end it. If those of all inbound peers together
+//!   exceed [`UNFINISHED_BYTES_MAX`], or would with the space that one more needs, the peer with the largest is
+//!   disconnected, before that space is allocated. Core bounds each peer (`-maxreceivebuffer`, 5 MB), but not all
+//!   together.
+//! - Answers that are not read: while the send queues are full ([`super::room::SEND_TOTAL_BYTES_MAX`]), the peer with
+//!   the longest queue among those that have read nothing for [`UNREAD_TIMEOUT`] is disconnected. Core waits for 20
+//!   minutes. If there is also no space for blocks or filters ([`super::room::SERVE_BYTES_MAX`]), the peer that read
+//!   least in that time is disconnected as well.
 //!
-//! Peers that we connected to are few, and a block that a peer was asked for is of the window, up to twice the mean of blocks:
-//! neither is touched here.
+//! Outbound peers are few, and a requested block counts in the download window, up to twice the mean block size:
+//! neither is affected here.
 
 use super::super::context::Context;
 use super::Serving;
@@ -23,27 +24,28 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Bytes of unfinished messages of all inbound peers. A block of 4 MB from each of sixteen.
+/// Maximum bytes of unfinished messages of all inbound peers: a block of 4 MB from each of sixteen.
 pub const UNFINISHED_BYTES_MAX: usize = 64_000_000;
-/// An unfinished message of less is no reason to look at all of them. All inbound peers together have fewer such bytes than the
-/// bound.
+/// An unfinished message below this size does not trigger a check of all of them. All inbound peers together have
+/// fewer such bytes than the bound.
 const LARGE_BYTES_MIN: usize = STEP_BYTES;
 const _: () = assert!(LARGE_BYTES_MIN * 200 <= UNFINISHED_BYTES_MAX);
-/// Without taking a byte for this time a peer is disconnected while the send queues are full.
+/// While the send queues are full, a peer that reads no byte for this time is disconnected.
 pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What peers take of what waits for them.
+/// How much peers read from their send queues.
 #[derive(Debug, Default)]
 pub(super) struct Takers {
-    /// Since when something has waited without a pause, or was looked at, and what the peer had taken by then.
+    /// Start of the current interval with a queue that was never empty, and the bytes that the peer had read at that
+    /// time.
     looked: BTreeMap<PeerId, (Duration, u64)>,
-    /// What it took between two looks, [`UNREAD_TIMEOUT`] apart.
+    /// Bytes read in the last complete interval of [`UNREAD_TIMEOUT`].
     taken: BTreeMap<PeerId, u64>,
-    /// Since the last tick a block or filter was not read for want of room.
+    /// Since the last tick a block or filter was not read because of lack of space.
     is_short: bool,
-    /// Greatest number of bytes in unfinished messages since memory was last given back.
+    /// Maximum bytes of unfinished messages since memory was last freed.
     unfinished_peak: usize,
-    /// Much of that was freed.
+    /// Much of that memory was freed.
     has_freed: bool,
 }
 
@@ -75,13 +77,13 @@ impl Takers {
 }
 
 impl Serving {
-    /// Looks at the clock: what peers hold, and what they take.
+    /// On a tick: updates the memory of peers, and how much they read.
     pub(in super::super) fn look_at_memory(&mut self, cx: &Context, block_bytes: usize, now: Now) {
         self.takers.note_unfinished(unfinished_bytes(cx, block_bytes));
         self.takers.look(cx.peers.values(), now.since_start);
     }
 
-    /// Which peer gives its place up because it reads nothing, or little; to be asked until none does.
+    /// The peer to disconnect because it reads nothing, or little; call it until it returns `None`.
     pub(in super::super) fn who_reads_little(&mut self, cx: &Context) -> Option<(PeerId, Reason)> {
         if queued_bytes(cx) < SEND_TOTAL_BYTES_MAX {
             self.takers.is_short = false;
@@ -100,36 +102,36 @@ impl Serving {
         Some((id, Reason::TakesLeast { bytes, time: UNREAD_TIMEOUT }))
     }
 
-    /// Whether much memory was given back since this was asked: an allocator may keep it from the system.
+    /// Whether much memory was freed since the last call: an allocator may keep it from the system.
     pub(in super::super) fn take_freed(&mut self) -> bool {
         std::mem::take(&mut self.takers.has_freed)
     }
 }
 
-/// Which peer gives its place up because all unfinished messages take too much, or would with `more` bytes; to be asked until
-/// none does. `block_bytes` is the mean of blocks.
+/// The peer to disconnect because all unfinished messages exceed their bound, or would with `more` bytes; call it
+/// until it returns `None`. `block_bytes` is the mean block size.
 pub(in super::super) fn who_holds_most(cx: &Context, more: usize, block_bytes: usize) -> Option<(PeerId, Reason)> {
     let is_full = unfinished_bytes(cx, block_bytes) + more > UNFINISHED_BYTES_MAX;
     let (id, bytes) = most_of(cx, |peer| unfinished(peer, block_bytes)).filter(|_| is_full)?;
     Some((id, Reason::Unfinished(bytes)))
 }
 
-/// After bytes of a peer came: whether its message has begun, or grown, so that all of them are to be looked at.
+/// After bytes of a peer arrived: whether its unfinished message is so large that all of them are to be checked.
 pub(in super::super) fn is_large(peer: &Peer, block_bytes: usize) -> bool {
     unfinished(peer, block_bytes) >= LARGE_BYTES_MIN
 }
 
-/// Bytes of unfinished messages of inbound peers that they were not asked for.
+/// Bytes of unfinished, unsolicited messages of inbound peers.
 pub(in super::super) fn unfinished_bytes(cx: &Context, block_bytes: usize) -> usize {
     cx.peers.values().map(|peer| unfinished(peer, block_bytes)).sum()
 }
 
-/// Of one that was asked for a block, what is beyond twice the mean of blocks.
+/// Bytes of a peer's unfinished message; of a requested block only those beyond twice the mean block size.
 fn unfinished(peer: &Peer, block_bytes: usize) -> usize {
     if peer.is_outbound() { 0 } else { peer.transport.unfinished_bytes(2 * block_bytes) }
 }
 
-/// The inbound peer of which there is most, if there is any; of several the youngest.
+/// The inbound peer with most bytes, if any has some; of equal ones the youngest.
 fn most_of(cx: &Context, bytes: impl Fn(&Peer) -> usize) -> Option<(PeerId, usize)> {
     let inbound = cx.peers.values().filter(|peer| !peer.is_outbound());
     let held = inbound.map(|peer| (peer, bytes(peer))).filter(|(_, held)| *held > 0);

@@ -1,6 +1,6 @@
-//! What we give to peers: headers, blocks, filters, and word of new tips; and what waits for them in memory.
+//! Serving peers: headers, blocks, filters, and announcements of new tips; and the memory of queued answers.
 //!
-//! Absent on purpose: addresses ([`crate::addresses`]), and what peers give to us.
+//! Absent on purpose: addresses ([`crate::addresses`]), and data that peers send to us.
 
 mod filters;
 pub mod memory;
@@ -24,42 +24,42 @@ use primitives::{BlockHash, Header};
 use room::{SEND_TOTAL_BYTES_MAX, SERVE_BYTES_MAX, may_answer, queued_bytes};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Headers of a new tip that are announced at once; beyond, an inv says that there is more.
+/// Maximum number of headers announced for a new tip; beyond that an `inv` is sent.
 /// Source: Core's `MAX_BLOCKS_TO_ANNOUNCE`.
 pub const ANNOUNCE_COUNT_MAX: usize = 8;
 
-/// Hashes of an answer to `getblocks`. Source: Core's `nLimit` there.
+/// Maximum number of hashes in an answer to `getblocks`. Source: Core's `nLimit` there.
 pub const GET_BLOCKS_COUNT_MAX: usize = 500;
 
-/// A node with its last blocks only gives them down to this depth: two more than it promises, for races.
+/// A pruned node serves blocks down to this depth: two more than it promises, for races.
 /// Source: Core's `NODE_NETWORK_LIMITED_MIN_BLOCKS`.
 pub const LIMITED_DEPTH_MAX: u32 = 290;
 
-/// Blocks that a peer may have asked for and that were not served yet; what it asks for beyond is ignored.
+/// Maximum number of requested blocks of a peer that were not served yet; further requests are ignored.
 pub const SERVE_COUNT_MAX: usize = 4096;
-/// Blocks that are read for one peer at a time: the chain's first years have blocks of 250 bytes.
+/// Maximum number of blocks read for one peer at a time: blocks of the chain's first years have 250 bytes.
 pub const READ_COUNT_MAX: usize = 64;
 
-/// What one peer asked for and was given.
+/// State of one peer that requests data.
 #[derive(Debug, Default)]
 struct Asker {
-    /// Blocks that it asked for, in order.
+    /// Requested blocks, in order.
     blocks: VecDeque<Inventory>,
-    /// Filters that it asked for and that were not all read yet: what it says next waits for them.
+    /// The outstanding request for filters: later messages of the peer wait for its answer.
     filters: Option<FilterRequest>,
     /// Whether the first of the blocks, or of the filters, is being read.
     is_reading: bool,
-    /// Whether that is what follows on blocks that were read and are not queued yet.
+    /// Whether that is a read-ahead behind blocks that were read and are not queued yet.
     is_read_ahead: bool,
-    /// The best header that we gave or announced to it.
+    /// The best header that we sent or announced to it.
     best_given: Option<BlockHash>,
 }
 
-/// What we give to peers.
+/// State of serving.
 pub(super) struct Serving {
     askers: BTreeMap<PeerId, Asker>,
     takers: Takers,
-    /// Where vectors for what is read come from.
+    /// Pool for buffers of read data.
     buffers: BufferPool,
 }
 
@@ -68,12 +68,12 @@ impl Serving {
         Serving { askers: BTreeMap::new(), takers: Takers::default(), buffers }
     }
 
-    /// A connection was made.
+    /// Adds a new connection.
     pub(super) fn add_peer(&mut self, id: PeerId) {
         self.askers.insert(id, Asker::default());
     }
 
-    /// A connection ended.
+    /// Removes a connection that ended.
     pub(super) fn remove_peer(&mut self, id: PeerId) {
         self.askers.remove(&id);
     }
@@ -82,18 +82,18 @@ impl Serving {
         self.askers.get_mut(&id).expect("it just spoke")
     }
 
-    /// Whether what a peer says waits until it was answered.
+    /// Whether messages of a peer wait for the answer to an earlier one.
     pub(super) fn hearing(&self, id: PeerId) -> Hearing {
         let waits = self.askers.get(&id).is_some_and(|asker| asker.filters.is_some());
         if waits { Hearing::Waits } else { Hearing::Heard }
     }
 
-    /// `getheaders`: the headers of the connected chain that follow.
+    /// Handles `getheaders`: sends the headers of the connected chain that follow.
     pub(super) fn on_get_headers(&mut self, cx: &mut Context, id: PeerId, locator: &[BlockHash], stop: &BlockHash) {
         let tip = cx.chain.tip();
         let may_download = cx.peers.get(&id).is_some_and(|peer| peer.permissions().has(Permissions::DOWNLOAD));
         let headers = if tip.work < cx.chain.minimum_work() && !may_download {
-            // An empty answer says: nothing here yet, and no need to wait.
+            // An empty answer: there is nothing here yet, and the peer need not wait.
             Vec::new()
         } else {
             cx.chain.headers_after(locator, stop)
@@ -105,7 +105,7 @@ impl Serving {
         cx.send(id, &Message::Headers(headers));
     }
 
-    /// `getblocks`: the hashes of the blocks that follow, without `stop`.
+    /// Handles `getblocks`: sends the hashes of the blocks that follow, without `stop`.
     /// Source: Bitcoin Core b88bffe, `ProcessMessage`, `getblocks`.
     pub(super) fn on_get_blocks(cx: &mut Context, id: PeerId, locator: &[BlockHash], stop: &BlockHash) {
         let headers = cx.chain.headers_after(locator, stop);
@@ -116,15 +116,15 @@ impl Serving {
         }
     }
 
-    /// `getdata`: blocks that are asked for wait for their turn.
+    /// Handles `getdata`: queues the requested blocks.
     pub(super) fn on_get_data(&mut self, id: PeerId, blocks: Vec<Inventory>) {
         let asker = self.of(id);
         let room = SERVE_COUNT_MAX - asker.blocks.len();
         asker.blocks.extend(blocks.into_iter().take(room));
     }
 
-    /// Begins to read what a peer asked for next, unless something is being read or much waits to be sent: the blocks, and
-    /// then the filters, for it was not heard after it asked for those.
+    /// Begins to read the next requested data of a peer, unless a read is in progress or the send queue is long: the
+    /// blocks, and then the filters, because the peer's messages behind a request for filters wait.
     ///
     /// # Errors
     ///
@@ -154,26 +154,26 @@ impl Serving {
         Ok(())
     }
 
-    /// Whether what one more reading gives has room, as large as it may be.
+    /// Whether there is space for the largest possible result of one more read.
     fn has_room_to_read(&self, cx: &Context) -> bool {
         let reading = self.askers.values().filter(|asker| asker.is_reading).count();
         queued_bytes(cx) + (reading + 1) * (READ_BYTES_MAX + PAYLOAD_BYTES_MAX) <= SERVE_BYTES_MAX
     }
 
-    /// Before [`Serving::served`]: begins to read the blocks behind those that were read, where little waits to be sent, so that
-    /// they are read while these are encrypted and sent. Where no processor is idle, each wait of one thread for the other takes
-    /// as long as all that run there have their turn.
+    /// Before [`Serving::served`]: if the send queue is short, begins to read the following blocks while the last
+    /// ones are encrypted and sent. On a fully loaded machine, each time that one thread waits for the other lasts as
+    /// long as the time slices of all running threads.
     pub(super) fn read_ahead(&mut self, cx: &mut Context, id: PeerId, served: &Served) {
         let (Some(peer), Served::Blocks(blocks)) = (cx.peers.get(&id), served) else { return };
         let Some(asker) = self.askers.get(&id) else { return };
         let bytes: usize = blocks.iter().flatten().map(Payload::bytes).sum();
-        // Near the upload target each block waits until those before it are counted.
+        // Near the upload target each block waits until the previous ones are counted.
         let has_room = !cx.upload.is_reached_for_old_blocks()
             && peer.transport.out_bytes() < SEND_PAUSE_BYTES
             && queued_bytes(cx).saturating_add(bytes) < SEND_TOTAL_BYTES_MAX
             && self.has_room_to_read(cx);
         let next: Vec<_> = asker.blocks.iter().skip(blocks.len()).take(READ_COUNT_MAX).copied().collect();
-        // Who asks for more than is offered is dealt with when what it asked for before is queued.
+        // A request beyond our services is handled when the earlier ones are queued.
         let is_offered = |asked: &Inventory| asked.block().is_none_or(|hash| !is_beyond_offer(cx, &hash));
         if has_room && !next.is_empty() && next.iter().all(is_offered) {
             self.begin_to_read(cx, id, Asked::Blocks(next));
@@ -188,7 +188,7 @@ impl Serving {
         cx.ask(Action::Read { peer: id, request });
     }
 
-    /// What [`Action::Read`] asked for was read: it is queued, and what follows is read.
+    /// Queues the data of [`Action::Read`], and reads the next.
     ///
     /// # Errors
     ///
@@ -214,7 +214,7 @@ impl Serving {
         self.serve_next(cx, id)
     }
 
-    /// Tells peers of the tip, unless we are still catching up with a better header.
+    /// Announces the tip to peers, unless we are still catching up with a better header.
     pub(super) fn announce_tip(&mut self, cx: &mut Context, headers: &HeaderSync) {
         let tip = cx.chain.tip();
         if tip.work < cx.chain.best_header().work {
@@ -235,7 +235,7 @@ impl Serving {
         }
     }
 
-    /// Whether a peer has a header: it told us of it or of a descendant, or we told it.
+    /// Whether a peer has a header: it announced it or a descendant, or we announced it.
     fn peer_has(&self, cx: &Context, headers: &HeaderSync, id: PeerId, info: &HeaderInfo) -> bool {
         let best_known = headers.best_known(id).map(|best| best.hash);
         let best_given = self.askers.get(&id).and_then(|asker| asker.best_given);
@@ -243,7 +243,7 @@ impl Serving {
         known.iter().flatten().any(|of| cx.chain.ancestor(of, info.height) == Some(info.hash))
     }
 
-    /// The headers up to `tip` that a peer does not have, lowest first; `None` when they are too many.
+    /// The headers up to `tip` that a peer does not have, lowest first; `None` if they are too many.
     fn headers_unknown_to(&self, cx: &Context, known: &HeaderSync, id: PeerId, tip: HeaderInfo) -> Option<Vec<Header>> {
         let mut headers = vec![tip.header];
         let mut at = tip;
@@ -260,7 +260,7 @@ impl Serving {
         }
     }
 
-    /// Blocks of a peer that wait for their turn, and whether some are being read.
+    /// Number of queued blocks of a peer, and whether some are being read.
     #[cfg(test)]
     pub(super) fn waiting(&self, id: PeerId) -> (usize, bool) {
         let asker = &self.askers[&id];
@@ -268,7 +268,7 @@ impl Serving {
     }
 }
 
-/// Whether one of these blocks is old, and what is left of `-maxuploadtarget` is for new ones.
+/// Whether one of these blocks is old, and the rest of `-maxuploadtarget` is reserved for new ones.
 fn has_no_upload_for(cx: &Context, peer: &Peer, blocks: &[Inventory]) -> bool {
     if !cx.upload.is_reached_for_old_blocks() || peer.permissions().has(Permissions::DOWNLOAD) {
         return false;
@@ -278,7 +278,7 @@ fn has_no_upload_for(cx: &Context, peer: &Peer, blocks: &[Inventory]) -> bool {
     times.any(|block| best.saturating_sub(block.header.time()) > OLD_BLOCK_S)
 }
 
-/// A node that offers its last blocks only shows no more, so that peers do not learn what it has.
+/// Whether a pruned node must not serve this block: it serves no older ones, so that peers do not learn which it has.
 fn is_beyond_offer(cx: &Context, hash: &BlockHash) -> bool {
     if cx.chain.has_all_blocks() {
         return false;
