@@ -1,7 +1,7 @@
 //! Changes of the chain on request: new headers and blocks, validity marks, pruning.
 //!
-//! Source: Bitcoin Core b88bffe, validation.cpp, `ProcessNewBlock`, `AcceptBlock`, `InvalidateBlock`, `ResetBlockFailureFlags`,
-//! `PreciousBlock`; rpc/mining.cpp, `submitblock`.
+//! Source: Bitcoin Core b88bffe, validation.cpp, `ProcessNewBlock`, `AcceptBlock`, `InvalidateBlock`,
+//! `ResetBlockFailureFlags`, `PreciousBlock`; rpc/mining.cpp, `submitblock`.
 
 use super::quiet::Quiet;
 use crate::chain::block::{Bip30, BlockContext, HeaderContext};

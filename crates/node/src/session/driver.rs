@@ -4,8 +4,8 @@
 //! thread, socket, file or clock: `threads` passes inputs to it and carries out its actions. Decisions depend on its
 //! own state and the block index, never on progress counters.
 //!
-//! The rules are in three files without threads or I/O: `request` selects the blocks to request, `finish` decides when a
-//! sync is done, `trust` decides whether blocks wait for headers.
+//! The rules are in three files without threads or I/O: `request` selects the blocks to request, `finish` decides when
+//! a sync is done, `trust` decides whether blocks wait for headers.
 //!
 //! Why is block N not requested? [`SyncDriver::want`] makes the lists of blocks that the network requests from peers.
 //! It runs again when the peers' chains change, when the network has used up a list ([`Input::WantMore`]), and when

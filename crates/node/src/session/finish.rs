@@ -37,8 +37,8 @@ fn is_withheld(tree: &Tree, network: &Progress) -> bool {
     withheld.into_iter().any(|node| tree.is_ancestor(node, tree.best()))
 }
 
-/// Whether waiting for the header `wanted` is over: the peers have sent all headers, and it is known, or their chains do
-/// not contain it.
+/// Whether waiting for the header `wanted` is over: the peers have sent all headers, and it is known, or their chains
+/// do not contain it.
 pub(crate) fn has_headers(tree: &Tree, wanted: &BlockHash, network: &Progress) -> bool {
     network.headers_done && (tree.find(wanted).is_some() || network.best_claim.is_some())
 }

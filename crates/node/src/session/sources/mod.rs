@@ -2,7 +2,7 @@
 //! packed files.
 //!
 //! ```text
-//! files ─ headers ─> tree      driver ─ want ─┬─ blocks in files ──> source threads ─> checked and stored as from a peer
+//! files ─ headers ─> tree    driver ─ want ─┬─ blocks in files ──> source threads ─> checked and stored as from a peer
 //!                                             └─ other blocks ─────> the network
 //! ```
 //!
