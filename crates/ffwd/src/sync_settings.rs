@@ -64,7 +64,7 @@ impl Settings {
         let proxy = proxy(given, files)?;
         let onion_proxy = onion_proxy(given, files)?;
         let v2transport = files.flag(&given.core, "v2transport")?;
-        let only_networks = only_networks(given, files, onion_proxy.reaches(proxy.is_some()))?;
+        let only_networks = only_networks(given, files, &onion_proxy, proxy.is_some())?;
         let is_clear = |network: &Reachable| *network != Reachable::Onion;
         let clear = only_networks.is_empty() || only_networks.iter().any(is_clear);
         let (dnsseed, force_dns_seed) = dns_seeds(given, files, connect.is_some(), clear)?;
@@ -190,6 +190,8 @@ enum OnionProxy {
     AsOthers,
     /// Its own.
     Own(String),
+    /// Onion services are not connected to.
+    Off,
 }
 
 impl OnionProxy {
@@ -199,7 +201,11 @@ impl OnionProxy {
 
     /// Whether onion services can be reached.
     fn reaches(&self, has_proxy: bool) -> bool {
-        has_proxy || matches!(self, OnionProxy::Own(_))
+        match self {
+            OnionProxy::AsOthers => has_proxy,
+            OnionProxy::Own(_) => true,
+            OnionProxy::Off => false,
+        }
     }
 }
 
@@ -211,10 +217,7 @@ fn onion_proxy(given: &Sync, files: &mut Files) -> Result<OnionProxy, Failure> {
     let failure = |why: String| if is_of_line { Failure::Usage(why) } else { Failure::Conf(why) };
     match text.as_deref() {
         None | Some("") => Ok(OnionProxy::AsOthers),
-        Some("0") => Err(failure(
-            "-onion=0: ffwd has no setting against onion services alone: give -onlynet=ipv4 and -onlynet=ipv6"
-                .to_owned(),
-        )),
+        Some("0") => Ok(OnionProxy::Off),
         Some(text) if text.starts_with("unix:") => Ok(OnionProxy::Own(text.to_owned())),
         Some(text) => {
             check_peer_address(text, TOR_PORT).map_err(|why| failure(format!("-onion={text}: {why}")))?;
@@ -313,20 +316,29 @@ fn permitted<T>(
 }
 
 /// The networks of `-onlynet`, of the command line and the files. Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
-fn only_networks(given: &Sync, files: &mut Files, has_proxy: bool) -> Result<Vec<Reachable>, Failure> {
+fn only_networks(
+    given: &Sync,
+    files: &mut Files,
+    onion_proxy: &OnionProxy,
+    has_proxy: bool,
+) -> Result<Vec<Reachable>, Failure> {
     let of_line = given.core.many::<String>("onlynet");
     let names = files.texts(&given.core, "onlynet");
     let network = |name: &String| {
         match name.to_ascii_lowercase().as_str() {
         "ipv4" => Ok(Reachable::Ipv4),
         "ipv6" => Ok(Reachable::Ipv6),
-        "onion" if has_proxy => Ok(Reachable::Onion),
+        "onion" if onion_proxy.reaches(has_proxy) => Ok(Reachable::Onion),
+        "onion" if *onion_proxy == OnionProxy::Off => Err("Outbound connections restricted to Tor (-onlynet=onion) but the proxy for reaching the Tor network is explicitly forbidden: -onion=0".to_owned()),
         "onion" => Err("Outbound connections restricted to Tor (-onlynet=onion) but the proxy for reaching the Tor network is not provided: -proxy is not given".to_owned()),
         "i2p" | "cjdns" => Err(format!("-onlynet={name}: ffwd makes no connection to this network")),
         _ => Err(format!("Unknown network specified in -onlynet: '{name}'")),
     }
     };
     let failure = |name: &String, why| if of_line.contains(name) { Failure::Usage(why) } else { Failure::Conf(why) };
+    if names.is_empty() && *onion_proxy == OnionProxy::Off {
+        return Ok(vec![Reachable::Ipv4, Reachable::Ipv6]);
+    }
     names.iter().map(|name| network(name).map_err(|why| failure(name, why))).collect()
 }
 
@@ -533,6 +545,8 @@ mod tests {
             ("by default", "", "", vec![], true),
             ("one", "", "--onlynet ipv4", vec![v4], true),
             ("of both", "onlynet=ipv6", "--onlynet IPv4", vec![v4, v6], true),
+            ("no onion services", "noonion=1", "", vec![v4, v6], true),
+            ("no onion services, although a proxy is there", "proxy=127.0.0.1:9050", "--onion 0", vec![v4, v6], true),
             ("onion alone asks no DNS seed", "proxy=127.0.0.1:9050", "--onlynet onion", vec![onion], false),
         ] {
             let got = sync(conf, line).unwrap();
@@ -542,6 +556,7 @@ mod tests {
             ("unknown", "", "--onlynet tcp", "Unknown network specified in -onlynet: 'tcp'"),
             ("unknown in the file", "onlynet=x", "", "Unknown network specified in -onlynet: 'x'"),
             ("not reachable", "", "--onlynet i2p", "ffwd makes no connection to this network"),
+            ("forbidden", "", "--onlynet onion --onion 0", "the Tor network is explicitly forbidden: -onion=0"),
             ("without a proxy", "", "--onlynet onion", "the proxy for reaching the Tor network is not provided"),
             ("DNS seeds", "proxy=127.0.0.1:9050", "--onlynet onion --dnsseed 1", "Incompatible options: -dnsseed=1"),
         ] {
