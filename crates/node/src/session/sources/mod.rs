@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! files ─ headers ─> tree    driver ─ want ─┬─ blocks in files ──> source threads ─> checked and stored as from a peer
-//!                                             └─ other blocks ─────> the network
+//!                                           └─ other blocks ─────> the network
 //! ```
 //!
 //! The headers of all blocks are first added to the tree, so that the sync can follow the chain of the files. A
