@@ -1,7 +1,8 @@
-//! Removing a directory on a file system that gives a file which is still open another name, in place of taking its name away.
+//! Removes directories on file systems that rename an open file instead of removing its name.
 //!
-//! FUSE (libfuse's `hide`: exFAT, NTFS, bindfs, sshfs) calls it `.fuse_hidden` and a number, NFS `.nfs` and a number ("silly
-//! rename"). The name goes when the last program closes or unmaps the file. Until then the directory cannot go either.
+//! FUSE (libfuse's `hide`: exFAT, NTFS, bindfs, sshfs) renames it to `.fuse_hidden` and a number, NFS to `.nfs` and a
+//! number ("silly rename"). That name disappears when the last program closes or unmaps the file. Until then the
+//! directory cannot be removed either.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,19 +10,19 @@ use std::path::Path;
 
 use super::{Disk, DiskResult};
 
-/// Whether a name is that of a file that was removed and is still open in some program.
+/// Whether a name is that of a removed file which is still open in some program.
 pub fn is_still_open(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
     name.starts_with(b".fuse_hidden") || name.starts_with(b".nfs")
 }
 
-/// Removes a directory with all that is in it; false where it stays for now with nothing in it but files that are still open,
-/// which go when they are closed, and mount points. Not atomic.
+/// Removes a directory with all its contents. Returns false if it stays for now because it contains only mount points
+/// and files that are still open, which disappear when they are closed. Not atomic.
 ///
 /// # Errors
 /// Not found, or an I/O error.
 pub fn remove_tree(disk: &dyn Disk, path: &Path) -> DiskResult<bool> {
-    // The second time for a file that was closed between a try and the look at what it left.
+    // The second attempt is for a file that was closed between the first attempt and the check of the rest.
     for _ in 0..2 {
         let Err(why) = disk.remove_dir_all(path) else { return Ok(true) };
         match why.source.kind() {
@@ -36,7 +37,7 @@ pub fn remove_tree(disk: &dyn Disk, path: &Path) -> DiskResult<bool> {
     disk.remove_dir_all(path).map(|()| true)
 }
 
-/// Whether all that is left are directories, and files that are still open.
+/// Whether only directories and files that are still open are left.
 fn holds_nothing(disk: &dyn Disk, path: &Path) -> DiskResult<bool> {
     for entry in disk.list(path)? {
         let is_nothing = match entry.is_dir {

@@ -1,18 +1,18 @@
-//! Files and directories behind one small interface: the machine's own, and a simulated one.
+//! Files and directories behind one small interface: the machine's own file system, and a simulated one.
 //!
-//! What goes in: paths, offsets, bytes. What comes out: bytes, maps, locks, and a [`DiskError`] that says which
-//! operation on which file failed. What it must never know: what the bytes mean; no LevelDB, no Bitcoin.
+//! Input: paths, offsets, bytes. Output: bytes, maps, locks, and a [`DiskError`] that names the failed operation and
+//! the file. The crate knows neither LevelDB nor Bitcoin.
 //!
-//! [`Disk`] is a file system, [`DiskFile`] one open file. [`RealDisk`] is the machine's own;
-//! [`ServedDisk`] has another program read files, of an object store for one; [`MemoryFile`] is a file on no disk.
-//! With the feature `testing` there is `SimDisk`: it lives in memory and can stop, tear, forget and refuse, so that tests can
-//! prove what a directory looks like after every kind of accident.
+//! [`Disk`] is a file system, [`DiskFile`] one open file. [`RealDisk`] is the machine's own; [`ServedDisk`] reads files
+//! through another program, for example from an object store; [`MemoryFile`] is a file in memory. With the feature
+//! `testing` there is `SimDisk`: it is in memory and can stop, tear writes, lose data and fail, so that tests can prove
+//! the state of a directory after every kind of crash or error.
 //!
-//! Rules that both keep:
-//! - What was written is durable only after [`DiskFile::sync`]; that a name exists, moved or went is
-//!   durable only after [`Disk::sync_dir`] of its directory.
-//! - A sync that failed is never tried again: the system may have dropped the pages and call the
-//!   next one a success. Write the file again, under a new name.
+//! Rules for both file systems:
+//! - Written data is durable only after [`DiskFile::sync`]. A created, moved or removed name is durable only after
+//!   [`Disk::sync_dir`] of its directory.
+//! - A failed sync is never retried: the system may have dropped the pages, and then reports success for the next sync.
+//!   Write the file again, under a new name.
 //!
 //! Absent on purpose: buffering (callers write in large pieces), seek positions, permissions.
 
@@ -49,25 +49,25 @@ pub use served::fuzz_served;
 #[cfg(any(test, feature = "testing"))]
 pub use sim::{Fault, Kind, Loss, SimDisk};
 
-/// What a file says that the system makes when it is read, such as those of /proc and of control groups; `None` without it.
-/// It lies on no disk, so it is no [`Disk`]'s.
+/// The text of a file that the system generates on reading, such as those of /proc and of control groups; `None` if it
+/// is missing. Such a file is not on a disk, so this is not a method of [`Disk`].
 #[must_use]
 pub fn system_text(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-/// What went wrong with one operation on a file or directory, and where.
+/// A failed operation on a file or directory.
 #[derive(Debug)]
 pub struct DiskError {
     /// The operation, as a verb: "write", "sync", "rename".
     pub action: &'static str,
     /// The file or directory.
     pub path: PathBuf,
-    /// Where in the file, in bytes, if the operation has a place.
+    /// Offset in the file, in bytes, if the operation has one.
     pub offset: Option<u64>,
-    /// Bytes of room that the operation takes, if it says so.
+    /// Space that the operation needs, in bytes, if it is known.
     pub bytes: Option<u64>,
-    /// What the system said.
+    /// The system's error.
     pub source: io::Error,
 }
 
@@ -77,21 +77,21 @@ impl DiskError {
         DiskError { action, path: path.to_path_buf(), offset: None, bytes: None, source: source.into() }
     }
 
-    /// The same error, naming the place in the file.
+    /// The error with its offset in the file.
     #[must_use]
     pub fn at_offset(mut self, offset: u64) -> DiskError {
         self.offset = Some(offset);
         self
     }
 
-    /// The same error, naming the room that the operation takes, in bytes.
+    /// The error with the space that the operation needs, in bytes.
     #[must_use]
     pub fn taking(mut self, bytes: u64) -> DiskError {
         self.bytes = Some(bytes);
         self
     }
 
-    /// The same error, for a sync whose work is not repeated after a failure: free space alone does not mend that.
+    /// The error of a sync that is not repeated after a failure: freeing space does not repair that.
     #[must_use]
     pub fn of_last_try(mut self) -> DiskError {
         if self.is_no_space() {
@@ -100,30 +100,31 @@ impl DiskError {
         self
     }
 
-    /// The disk or the quota is full: once there is free space, the same work can be done again.
+    /// The disk or the quota is full: once there is free space, the operation can be repeated.
     pub fn is_no_space(&self) -> bool {
         matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
-    /// The file or directory is not there.
+    /// The file or directory does not exist.
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
     }
 
-    /// The system cannot do this at all (an exchange on a file system that has none).
+    /// The system does not support the operation (such as an exchange on this file system).
     pub fn is_unsupported(&self) -> bool {
         self.source.kind() == io::ErrorKind::Unsupported
     }
 
-    /// This name cannot be moved or swapped there, and nothing was done: the file system has no such step, the directory is
-    /// a mount point (EBUSY), or the other place is on another file system or layer (EXDEV, also of overlayfs).
+    /// This name cannot be moved or swapped there, and nothing was done: the file system has no such operation, the
+    /// directory is a mount point (EBUSY), or the other place is on another file system or layer (EXDEV, also of
+    /// overlayfs).
     pub fn is_immovable(&self) -> bool {
         let kind = self.source.kind();
         matches!(kind, io::ErrorKind::Unsupported | io::ErrorKind::ResourceBusy | io::ErrorKind::CrossesDevices)
     }
 }
 
-/// A full disk in a sync. It is of no kind that has the work repeated; the system's error is its source.
+/// A full disk during a sync. Its error kind does not cause a retry; the system's error is its source.
 #[derive(Debug)]
 struct FullInSync(io::Error);
 
@@ -158,7 +159,7 @@ impl std::error::Error for DiskError {
 /// Result of an operation on a [`Disk`] or [`DiskFile`].
 pub type DiskResult<T> = Result<T, DiskError>;
 
-/// What is known of a file or directory without opening it.
+/// Properties of a file or directory that are known without opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
     /// Length in bytes; 0 for a directory.
@@ -167,7 +168,7 @@ pub struct Metadata {
     pub is_dir: bool,
 }
 
-/// One name in a directory.
+/// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DirEntry {
     /// The name, without the directory.
@@ -176,21 +177,21 @@ pub struct DirEntry {
     pub is_dir: bool,
 }
 
-/// What a program may do with a file or directory of others.
+/// The program's rights on a file or directory of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rights {
     /// It may write there.
     pub may_write: bool,
-    /// It belongs to the user who runs the program, who may change its permissions.
+    /// It belongs to the user that runs the program, and that user may change its permissions.
     pub is_owner: bool,
 }
 
 impl Rights {
-    /// Everything.
+    /// All rights.
     pub const ALL: Rights = Rights { may_write: true, is_owner: true };
 }
 
-/// A file system: names of files and directories. Shared by all threads.
+/// A file system: operations on names of files and directories. Shared by all threads.
 pub trait Disk: Send + Sync + fmt::Debug {
     /// Opens a file that exists, for reading only.
     ///
@@ -198,7 +199,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Not found, or an I/O error.
     fn open(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>>;
 
-    /// Whether this is a pipe or a device, which can be read once from its beginning and not in place. Opens nothing.
+    /// Whether this is a pipe or a device, which can be read only once, from beginning to end. Opens nothing.
     ///
     /// # Errors
     /// An I/O error, other than not found.
@@ -207,7 +208,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
         Ok(false)
     }
 
-    /// Opens what [`Disk::is_pipe`] says yes of, to read it. Waits for the writer of a named pipe.
+    /// Opens a pipe or device ([`Disk::is_pipe`]) for reading. Waits for the writer of a named pipe.
     ///
     /// # Errors
     /// Not found, or an I/O error.
@@ -215,8 +216,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
         Err(DiskError::new("open as a pipe", path, io::ErrorKind::Unsupported))
     }
 
-    /// Opens what [`Disk::is_pipe`] says yes of, to write into it; `None` while nobody reads a named pipe. What is written
-    /// waits for the reader.
+    /// Opens a pipe or device ([`Disk::is_pipe`]) for writing; `None` while a named pipe has no reader. Writes wait for
+    /// the reader.
     ///
     /// # Errors
     /// Not found, or an I/O error.
@@ -224,7 +225,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
         Err(DiskError::new("open as a pipe", path, io::ErrorKind::Unsupported))
     }
 
-    /// Makes a new, empty file, for reading and writing.
+    /// Creates a new, empty file for reading and writing.
     ///
     /// # Errors
     /// The name is taken, the directory is missing, no space, or an I/O error.
@@ -236,13 +237,14 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Not found, or an I/O error.
     fn modify(&self, path: &Path) -> DiskResult<Arc<dyn DiskFile>>;
 
-    /// Opens a file to append to, made if it is missing: for logs, which no other file relies on and no step syncs.
+    /// Opens a file for appending, created if it is missing: for logs, which no other file depends on and which are
+    /// never synced.
     ///
     /// # Errors
     /// A directory is in the way or missing, no space, or an I/O error.
     fn append(&self, path: &Path) -> DiskResult<Box<dyn io::Write + Send>>;
 
-    /// Gives `from` the name `to`; what had that name goes, in one step.
+    /// Renames `from` to `to` in one step, replacing an existing `to`.
     ///
     /// # Errors
     /// Not found, or an I/O error.
@@ -251,22 +253,22 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Swaps two names (files or directories) in one step.
     ///
     /// # Errors
-    /// [`DiskError::is_unsupported`] where the file system has no such step; then nothing was done.
+    /// [`DiskError::is_unsupported`] if the file system has no such operation; then nothing was done.
     fn exchange(&self, a: &Path, b: &Path) -> DiskResult<()>;
 
-    /// Removes a file. One that is open or mapped stays readable to those who hold it.
+    /// Removes a file. One that is open or mapped stays readable for its holders.
     ///
     /// # Errors
     /// Not found, or an I/O error.
     fn remove_file(&self, path: &Path) -> DiskResult<()>;
 
-    /// Removes a directory with all that is in it. Not atomic.
+    /// Removes a directory with all its contents. Not atomic.
     ///
     /// # Errors
     /// Not found, or an I/O error.
     fn remove_dir_all(&self, path: &Path) -> DiskResult<()>;
 
-    /// Makes a directory and those above it, as far as they are missing.
+    /// Creates a directory and its missing parents.
     ///
     /// # Errors
     /// A file is in the way, no space, or an I/O error.
@@ -278,13 +280,13 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Not found, not a directory, or an I/O error.
     fn list(&self, path: &Path) -> DiskResult<Vec<DirEntry>>;
 
-    /// Length and kind; `None` if there is nothing of that name.
+    /// Length and kind; `None` if the name does not exist.
     ///
     /// # Errors
     /// An I/O error, other than not found.
     fn metadata(&self, path: &Path) -> DiskResult<Option<Metadata>>;
 
-    /// Where a link leads; `None` for anything else, and where there are no links.
+    /// The target of a link; `None` for anything else, and on systems without links.
     ///
     /// # Errors
     /// An I/O error.
@@ -293,20 +295,21 @@ pub trait Disk: Send + Sync + fmt::Debug {
         Ok(None)
     }
 
-    /// What this program may do with what lies at `path`, without trying it: everything, where that is not known.
+    /// This program's rights on `path`, without a test write: all rights if they are unknown.
     fn rights(&self, path: &Path) -> Rights {
         let _ = path;
         Rights::ALL
     }
 
-    /// Makes the names in a directory durable: those that came, moved, and went. A file system that cannot do this at all
-    /// keeps its names as it can, and that is no error, as in LevelDB: [`Disk::can_sync_dir`] tells.
+    /// Makes the names in a directory durable: created, moved and removed ones. If the file system does not support
+    /// that, this is not an error, as in LevelDB; [`Disk::can_sync_dir`] tells.
     ///
     /// # Errors
     /// An I/O error.
     fn sync_dir(&self, path: &Path) -> DiskResult<()>;
 
-    /// Whether names in a directory can be made durable: some network and FUSE file systems do not take an fsync of a directory.
+    /// Whether names in a directory can be made durable: some network and FUSE file systems do not support fsync of a
+    /// directory.
     ///
     /// # Errors
     /// An I/O error.
@@ -315,7 +318,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
         Ok(true)
     }
 
-    /// The same where the names would not be made again after a failure: then a full disk is an error like any other.
+    /// [`Disk::sync_dir`] for names that would not be created again after a failure: then a full disk is an error like
+    /// any other.
     ///
     /// # Errors
     /// An I/O error.
@@ -329,24 +333,25 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// An I/O error.
     fn free_space_bytes(&self, path: &Path) -> DiskResult<u64>;
 
-    /// A new file of `bytes` in a directory, for which the disk has room, that never has a name: it is gone when it is
-    /// closed, whatever becomes of the program.
+    /// A new file of `bytes` in a directory, with reserved space, that never has a name: the system removes it when it
+    /// is closed, even after a crash of the program.
     ///
     /// # Errors
-    /// [`DiskError::is_unsupported`] where there are no such files, or no reservations; no space; an I/O error.
+    /// [`DiskError::is_unsupported`] if there are no such files, or no reservations; no space; an I/O error.
     fn unnamed_file(&self, dir: &Path, bytes: u64) -> DiskResult<std::fs::File> {
         let _ = bytes;
         Err(DiskError::new("create a file without a name in", dir, io::ErrorKind::Unsupported))
     }
 
-    /// Takes Core's kind of lock on a file, made if missing; held until the guard is dropped.
+    /// Takes a lock of Core's kind on a file, which is created if it is missing. The lock is held until the guard is
+    /// dropped.
     ///
     /// # Errors
     /// [`LockError`] names the program that holds it.
     fn lock(&self, path: &Path) -> Result<LockGuard, LockError>;
 
-    /// Who holds the lock on a file, without taking it or writing anything; `None` where nobody does, where there is no such
-    /// file, and where the system does not let this program look.
+    /// The holder of the lock on a file, without taking the lock or writing anything; `None` if it is free, if there is
+    /// no such file, or if the system does not let this program check.
     fn lock_holder(&self, path: &Path) -> Option<LockError> {
         let _ = path;
         None
@@ -355,7 +360,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
 
 /// One open file. All access is by position, from any thread.
 pub trait DiskFile: Send + Sync + fmt::Debug {
-    /// The name it was opened by.
+    /// The name used to open it.
     fn path(&self) -> &Path;
 
     /// Length in bytes.
@@ -370,52 +375,52 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// An I/O error.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> DiskResult<usize>;
 
-    /// The whole file as it is now, mapped if the system can, and never written to.
+    /// The whole file as it is now, mapped if the system can. It must not be written to.
     ///
-    /// The caller promises that the file is not cut while this is held.
+    /// The caller promises that the file is not truncated while this is held.
     ///
     /// # Errors
     /// An I/O error.
     fn bytes(&self) -> DiskResult<Bytes>;
 
-    /// Writes all of `data` at `offset`, growing the file where needed.
+    /// Writes all of `data` at `offset`, growing the file if needed.
     ///
     /// # Errors
     /// No space, or an I/O error; part of it may have been written.
     fn write_at(&self, offset: u64, data: &[u8]) -> DiskResult<()>;
 
-    /// Cuts or grows (with zeros) to `len` bytes.
+    /// Truncates the file, or extends it with zeros, to `len` bytes.
     ///
     /// # Errors
     /// An I/O error.
     fn set_len(&self, len: u64) -> DiskResult<()>;
 
-    /// Reserves room for `len` bytes at `offset`, growing the file with zeros as posix_fallocate does.
+    /// Reserves space for `len` bytes at `offset`, and extends the file with zeros as posix_fallocate does.
     ///
     /// # Errors
     /// No space, or an I/O error.
     fn allocate(&self, offset: u64, len: u64) -> DiskResult<()>;
 
-    /// Says that these bytes will not be read soon: the system may begin to write them to the disk, and forgets those that
-    /// are there. Nothing that is read or synced changes by it.
+    /// Advises the system that these bytes will not be read soon: it may start writing dirty pages to the disk, and
+    /// drops clean ones. This affects neither reads nor syncs.
     fn drop_page_cache(&self, offset: u64, len: u64);
 
-    /// Says that reads will jump about: nothing is read ahead of them.
+    /// Advises the system that reads will be random: it does not read ahead.
     fn advise_random(&self) {}
 
-    /// The open file as the system knows it, for a queue of reads (`sys::ring`); `None` where there is none, as of a
-    /// simulated disk.
+    /// The system's open file, for a queue of reads (`sys::ring`); `None` if there is no such file, as on a simulated
+    /// disk.
     fn system_file(&self) -> Option<&std::fs::File> {
         None
     }
 
-    /// Whether the name that it was opened by still leads to this file: it was neither removed, moved nor replaced.
+    /// Whether the name used to open it still leads to this file: it has not been removed, moved or replaced.
     ///
     /// # Errors
     /// An I/O error, other than not found.
     fn is_in_place(&self) -> DiskResult<bool>;
 
-    /// Makes contents and length durable (fdatasync). After an error, see the module's rules.
+    /// Makes contents and length durable (fdatasync). After an error, see the crate's rules.
     ///
     /// # Errors
     /// An I/O error.
@@ -435,7 +440,7 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
         Err(DiskError::new("read", self.path(), why).at_offset(offset))
     }
 
-    /// The file has no bytes.
+    /// Whether the file has no bytes.
     ///
     /// # Errors
     /// An I/O error.
@@ -444,7 +449,7 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     }
 }
 
-/// Writes one piece after another to the end of a file.
+/// Writes pieces in sequence to the end of a file.
 #[derive(Debug)]
 pub struct Appender {
     file: Arc<dyn DiskFile>,
@@ -452,15 +457,15 @@ pub struct Appender {
 }
 
 impl Appender {
-    /// Goes on at `offset` of `file`.
+    /// Continues at `offset` of `file`.
     pub fn new(file: Arc<dyn DiskFile>, offset: u64) -> Appender {
         Appender { file, offset }
     }
 
-    /// Writes all of `data` behind what was written before.
+    /// Appends all of `data`.
     ///
     /// # Errors
-    /// As [`DiskFile::write_at`]; the file is not to be appended to again.
+    /// As [`DiskFile::write_at`]; do not append to the file again then.
     pub fn write_all(&mut self, data: &[u8]) -> DiskResult<()> {
         self.file.write_at(self.offset, data)?;
         self.offset += data.len() as u64;
@@ -470,12 +475,12 @@ impl Appender {
     /// Makes all of it durable.
     ///
     /// # Errors
-    /// As [`DiskFile::sync`]; never to be tried again.
+    /// As [`DiskFile::sync`]; never retry.
     pub fn sync(&self) -> DiskResult<()> {
         self.file.sync()
     }
 
-    /// Where the next piece goes, in bytes from the start of the file.
+    /// The offset of the next piece, in bytes from the start of the file.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -491,7 +496,7 @@ pub struct Bytes(Inner);
 
 enum Inner {
     Owned(Vec<u8>),
-    /// Of a simulated file that counts as open as long as this lives, as a mapped one does.
+    /// Contents of a simulated file, which counts as open as long as this lives, as a mapped one does.
     #[cfg(any(test, feature = "testing"))]
     Open {
         bytes: Vec<u8>,
@@ -501,26 +506,26 @@ enum Inner {
 }
 
 impl Bytes {
-    /// Whether these bytes are the system's page cache and not this process's memory.
+    /// Whether these bytes are in the system's page cache and not in this process's memory.
     pub fn is_mapped(&self) -> bool {
         matches!(self.0, Inner::Mapped(_))
     }
 
-    /// Says that reads will jump about: no read-ahead.
+    /// Advises the system that reads will be random: no read-ahead.
     pub fn advise_random(&self) {
         if let Inner::Mapped(map) = &self.0 {
             map.advise_random();
         }
     }
 
-    /// Asks the system to start reading a part now.
+    /// Asks the system to start reading a range now.
     pub fn advise_will_need(&self, range: Range<usize>) {
         if let Inner::Mapped(map) = &self.0 {
             map.advise_will_need(range);
         }
     }
 
-    /// Whether a part is in memory, so that to read it waits for no disk; yes where the system does not tell.
+    /// Whether a range is in memory, so that reading it does not wait for the disk; true if the system does not tell.
     pub fn is_resident(&self, range: Range<usize>) -> bool {
         match &self.0 {
             Inner::Owned(_) => true,
@@ -530,7 +535,7 @@ impl Bytes {
         }
     }
 
-    /// Says that reads will run from front to back.
+    /// Advises the system that reads will be sequential.
     pub fn advise_sequential(&self) {
         if let Inner::Mapped(map) = &self.0 {
             map.advise_sequential();

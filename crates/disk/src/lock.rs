@@ -1,8 +1,8 @@
-//! Core's kind of lock: an fcntl record lock over a whole file, seen by every program that asks; on Windows its own kind.
+//! Core's kind of lock: an fcntl record lock over a whole file, which every program can see; on Windows its own kind.
 //!
-//! Two traps of such locks are kept away from callers. A process that closes *any* descriptor of a
-//! locked file loses its lock, and a process never conflicts with itself. So the files that this
-//! process holds are listed here, by device and inode, and none is opened a second time.
+//! This hides two traps of fcntl locks. A process that closes *any* descriptor of a locked file loses its lock, and a
+//! process never conflicts with itself. So the locked files of this process are listed here, by device and inode, and
+//! are never opened a second time.
 //!
 //! Absent on purpose: flock (and so `File::lock` of Unix), which Core does not see.
 //!
@@ -29,14 +29,14 @@ pub struct LockGuard(Guarded);
 enum Guarded {
     /// A file of this machine.
     Machine(Option<Held>),
-    /// A file of a disk that no other program sees: open as long as this lives.
+    /// A file of a disk that no other program sees: it is open as long as this lives.
     #[cfg(any(test, feature = "testing"))]
     Own { _file: std::sync::Arc<dyn crate::DiskFile> },
 }
 
 #[derive(Debug)]
 struct Held {
-    /// Closing it is what frees the lock.
+    /// Closing it releases the lock.
     file: File,
     id: FileId,
 }
@@ -61,16 +61,16 @@ impl Drop for LockGuard {
     }
 }
 
-/// Why a lock was not given.
+/// Why a lock could not be taken.
 #[derive(Debug)]
 pub struct LockError {
     /// The file.
     pub path: PathBuf,
-    /// The process that holds it, if another one does and the system tells.
+    /// The process that holds it, if another one does and the system reports it.
     pub pid: Option<u32>,
-    /// Its program's name, if the system tells.
+    /// The name of its program, if the system reports it.
     pub program: Option<String>,
-    /// What the system said when no process holds it (a directory that cannot be written to).
+    /// The system's error if no process holds the lock (such as a directory that cannot be written to).
     pub source: Option<io::Error>,
 }
 
@@ -102,15 +102,15 @@ impl std::error::Error for LockError {
     }
 }
 
-/// Locks the file at `path`, made (mode 0644) if it is missing.
+/// Locks the file at `path`, which is created (mode 0644) if it is missing.
 ///
 /// # Errors
-/// [`LockError`] says who holds it, or why it cannot be opened.
+/// [`LockError`] with the holder, or with the reason why the file cannot be opened.
 pub fn lock_file(path: &Path) -> Result<LockGuard, LockError> {
     let broken =
         |source: io::Error| LockError { path: path.to_path_buf(), pid: None, program: None, source: Some(source) };
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-    // Looked at before it is opened: opening and closing it again would lose our own lock.
+    // Checked before the file is opened: opening and closing it again would lose our own lock.
     if system::id_at(path).is_ok_and(|known| held.contains(&known)) {
         return Err(held_by(path, Some(std::process::id())));
     }
@@ -125,8 +125,8 @@ pub fn lock_file(path: &Path) -> Result<LockGuard, LockError> {
     Ok(LockGuard(Guarded::Machine(Some(Held { file, id }))))
 }
 
-/// Says in words that a file system has no locks (ENOLCK of NFS without its lock service, ENOSYS or EOPNOTSUPP of others). Core
-/// and LevelDB refuse such a directory too: nothing would keep two programs out of it.
+/// Explains that a file system has no locks (ENOLCK of NFS without its lock service, ENOSYS or EOPNOTSUPP of others).
+/// Core and LevelDB refuse such a directory too: two programs could use it at the same time.
 fn without_locks(why: io::Error) -> io::Error {
     if !system::means_no_locks(&why) {
         return why;
@@ -134,10 +134,10 @@ fn without_locks(why: io::Error) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, format!("{why}: the file system has no file locks"))
 }
 
-/// Who holds the lock on a file, as [`crate::Disk::lock_holder`] has it.
+/// The holder of the lock on a file: see [`crate::Disk::lock_holder`].
 ///
-/// A program that may only read sees it too. The file is not opened where this process holds the lock: closing it again would
-/// lose that.
+/// A program with only read permission can check it too. The file is not opened if this process holds the lock: closing
+/// it again would lose that.
 pub(crate) fn holder_of(path: &Path) -> Option<LockError> {
     let held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     if system::id_at(path).is_ok_and(|known| held.contains(&known)) {
@@ -151,14 +151,15 @@ fn held_by(path: &Path, pid: Option<u32>) -> LockError {
     LockError { path: path.to_path_buf(), pid, program: pid.and_then(program_of), source: None }
 }
 
-/// The name of a process's program: by its command line, for Core names its main thread `b-init`, `b-shutoff` and so on.
+/// The name of a process's program, from its command line, because Core names its main thread `b-init`, `b-shutoff` and
+/// so on.
 fn program_of(pid: u32) -> Option<String> {
     let read = |what: &str| std::fs::read(format!("/proc/{pid}/{what}")).ok();
     let line = read("cmdline").unwrap_or_default();
     let first = line.split(|byte| *byte == 0).next().unwrap_or_default();
     let named = first.rsplit(|byte| *byte == b'/').next().filter(|name| !name.is_empty()).map(<[u8]>::to_vec);
     let named = named.or_else(|| read("comm"))?;
-    // It goes to a terminal, and is any program's to choose.
+    // It is printed on a terminal, and any program can choose it.
     let shown = String::from_utf8_lossy(&named).chars().filter(|char| !char.is_control()).take(64).collect::<String>();
     Some(shown).filter(|name| !name.is_empty())
 }

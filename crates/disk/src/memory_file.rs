@@ -1,10 +1,10 @@
-//! A file that lies in memory alone: what is made like a file, and never written to a disk.
+//! A file in memory, for data that is written like a file but never to a disk.
 
 use super::{Bytes, DiskFile, DiskResult};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A file in memory; gone when it is dropped. Nothing of it fails.
+/// A file in memory, freed when it is dropped. Its operations never fail.
 #[derive(Debug, Default)]
 pub struct MemoryFile {
     path: PathBuf,
@@ -12,7 +12,7 @@ pub struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// An empty one; errors of who reads it name it so.
+    /// An empty file; `name` appears in errors of its readers.
     pub fn new(name: &str) -> MemoryFile {
         MemoryFile { path: PathBuf::from(name), bytes: Mutex::default() }
     }
@@ -22,7 +22,7 @@ impl MemoryFile {
     }
 }
 
-/// A place in memory: what does not fit there was never written.
+/// A place in memory: data beyond it was never written.
 fn place(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
 }

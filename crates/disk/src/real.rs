@@ -17,7 +17,7 @@ use crate::system;
 pub struct RealDisk;
 
 impl RealDisk {
-    /// As the trait object that everything takes.
+    /// The disk as a trait object.
     pub fn shared() -> Arc<dyn Disk> {
         Arc::new(RealDisk)
     }
@@ -44,7 +44,7 @@ impl Disk for RealDisk {
     }
 
     fn is_pipe(&self, path: &Path) -> DiskResult<bool> {
-        // Looked at by its name: a pipe that is opened and closed again loses its writer.
+        // Checked by its name: a pipe that is opened and closed again loses its writer.
         match std::fs::metadata(path) {
             Ok(known) => Ok(!known.is_file() && !known.is_dir()),
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -70,7 +70,8 @@ impl Disk for RealDisk {
     }
 
     fn append(&self, path: &Path) -> DiskResult<Box<dyn io::Write + Send>> {
-        // Any kind of file, for debug.log may be a link to /dev/null; but a FIFO that no program reads is not waited for.
+        // Any kind of file, because debug.log may be a link to /dev/null; but this does not wait for a reader of a
+        // FIFO.
         let file = system::without_waiting(OpenOptions::new().create(true).append(true)).open(path);
         Ok(Box::new(wrap("open for appending", path, file)?))
     }
@@ -118,7 +119,7 @@ impl Disk for RealDisk {
     fn read_link(&self, path: &Path) -> DiskResult<Option<PathBuf>> {
         match std::fs::read_link(path) {
             Ok(target) => Ok(Some(target)),
-            // InvalidInput: it is no link.
+            // InvalidInput: not a link.
             Err(why) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => Ok(None),
             Err(why) => Err(DiskError::new("look at", path, why)),
         }
@@ -204,7 +205,7 @@ impl DiskFile for RealFile {
         let reserved = system::reserve(&self.file, offset, len);
         let reserved =
             reserved.map_err(|why| DiskError::new("reserve room in", &self.path, why).at_offset(offset).taking(len))?;
-        // A file system without reservations: the length alone, as zeros.
+        // A file system without reservations: only the length, as zeros.
         let end = offset.saturating_add(len);
         if !reserved && self.len()? < end { self.set_len(end) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! Opening what must be a regular file, for files and locks.
+//! Opens regular files only, for files and locks.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crate::system;
 
-/// Opens a regular file, and nothing else: a FIFO or a device of that name would be waited for without end.
+/// Opens a file that must be regular: opening a FIFO or a device of that name could wait indefinitely.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidInput`] for what is not a regular file, or an I/O error.
+/// [`io::ErrorKind::InvalidInput`] for anything but a regular file, or an I/O error.
 pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = system::without_waiting(options).open(path)?;
     let kind = file.metadata()?.file_type();

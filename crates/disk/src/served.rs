@@ -1,4 +1,5 @@
-//! Files that another program reads: of an object store, say. It listens on a Unix socket, and is asked for parts of files.
+//! Files that another program reads, for example from an object store. It listens on a Unix socket, and serves ranges
+//! of files.
 //!
 //! ```text
 //! path       u16 | bytes, relative to the root, parts joined by /
@@ -12,8 +13,9 @@
 //!            2: u16 | why, in words
 //! ```
 //!
-//! Numbers are little endian. A connection has one question at a time; each thread that asks has one of its own.
-//! Absent on purpose: writing, locks, maps. What is mapped of real files is read whole here.
+//! Numbers are little endian. A connection carries one request at a time; each thread that waits for an answer has its
+//! own connection. Absent on purpose: writing, locks, maps. Files that would be mapped on a real disk are read whole
+//! here.
 
 use super::{Bytes, DirEntry, Disk, DiskError, DiskFile, DiskResult, LockError, LockGuard, Metadata};
 use std::ffi::OsString;
@@ -24,23 +26,23 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Bytes of an answer at most.
+/// The largest answer in bytes.
 const READ_BYTES_MAX: usize = 8 << 20;
-/// Names in a directory at most.
+/// The most names in a directory.
 const NAMES_MAX: u32 = 1 << 20;
-/// An answer that takes so long never comes: an object store's clients give up before.
+/// Timeout for an answer: clients of object stores give up earlier.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Connections that are kept for the next question.
+/// The most idle connections kept for later requests.
 const IDLE_MAX: usize = 64;
 
-/// The files below a directory, read by the program behind a socket. Nothing can be written.
+/// The files below a directory, read through the program at a socket. Nothing can be written.
 #[derive(Debug)]
 pub struct ServedDisk {
     link: Arc<Link>,
 }
 
 impl ServedDisk {
-    /// The files that `socket` serves, as those below `root`. Nothing is asked yet.
+    /// The files that `socket` serves, which appear as those below `root`. Sends no request yet.
     pub fn new(socket: &Path, root: &Path) -> ServedDisk {
         let socket = socket.to_path_buf();
         let root = root.to_path_buf();
@@ -48,7 +50,7 @@ impl ServedDisk {
         ServedDisk { link: Arc::new(Link { socket, root, idle }) }
     }
 
-    /// As the trait object that everything takes.
+    /// The disk as a trait object.
     pub fn shared(self) -> Arc<dyn Disk> {
         Arc::new(self)
     }
@@ -61,7 +63,7 @@ struct Link {
     idle: Mutex<Vec<UnixStream>>,
 }
 
-/// What was asked, for an answer of its kind.
+/// A request, and the kind of answer to expect.
 #[derive(Clone, Copy)]
 enum Ask {
     Metadata,
@@ -70,7 +72,7 @@ enum Ask {
 }
 
 impl Link {
-    /// Asks, and reads the answer by `take`; `None` where there is no such file.
+    /// Sends a request and reads the answer with `take`; `None` if there is no such file.
     fn ask<T>(
         &self,
         path: &Path,
@@ -104,7 +106,7 @@ impl Link {
         Ok(answer)
     }
 
-    /// A connection whose last answer was read to its end.
+    /// Keeps a connection whose last answer was read to its end.
     fn keep(&self, stream: UnixStream) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_MAX {
@@ -147,7 +149,7 @@ fn question(below: &Path, ask: Ask) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Reads `data` as the answer to each kind of question: nothing panics, nor asks for memory for more than is there.
+/// Parses `data` as the answer to each kind of request: no panic, and no memory beyond the available bytes.
 #[cfg(any(test, feature = "testing"))]
 pub fn fuzz_served(mut data: &[u8]) {
     let (Ok(kind), Ok(status)) = (byte(&mut data), byte(&mut data)) else { return };
@@ -184,7 +186,7 @@ fn short_bytes(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The bytes of an answer, as many as were asked for.
+/// Reads exactly the requested bytes of an answer.
 fn fill(stream: &mut impl Read, piece: &mut [u8]) -> io::Result<()> {
     let bytes = u32::from_le_bytes(array(stream)?) as usize;
     if bytes != piece.len() {
@@ -281,7 +283,7 @@ impl Disk for ServedDisk {
     }
 }
 
-/// A file as it was when it was opened: objects of a store are replaced whole or not at all.
+/// A file as it was when it was opened: objects of a store are replaced as a whole.
 #[derive(Debug)]
 struct ServedFile {
     link: Arc<Link>,
@@ -312,7 +314,7 @@ impl DiskFile for ServedFile {
     }
 
     fn bytes(&self) -> DiskResult<Bytes> {
-        // The length is what the other program says: memory is taken for what came, piece by piece.
+        // The other program states the length, so memory is allocated piece by piece, for the bytes received.
         let no_room = |kind: io::ErrorKind| DiskError::new("read", &self.path, io::Error::from(kind));
         let len = usize::try_from(self.len).map_err(|_| no_room(io::ErrorKind::FileTooLarge))?;
         let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! What systems have otherwise than one another, as functions that all of them have: of Unix, and of Windows.
+//! Functions that differ between Unix and Windows, with the same interface on both.
 
 #[cfg(unix)]
 mod unix;

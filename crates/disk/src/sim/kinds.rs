@@ -1,4 +1,4 @@
-//! File systems that are otherwise than most: what the simulated disk does where it is one of them.
+//! Unusual file systems: how the simulated disk behaves as one of them.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -8,7 +8,7 @@ use super::Kind;
 use super::state::{Node, SimState, names};
 
 impl SimState {
-    /// Makes the disk one of this kind too.
+    /// Adds this kind to the disk's kinds.
     pub(super) fn be(&mut self, kind: Kind) {
         self.kinds.insert(kind);
         if kind == Kind::Overlay {
@@ -21,7 +21,7 @@ impl SimState {
         self.kinds.contains(&kind)
     }
 
-    /// The mount that a name lies in: the last mount point on the way to it.
+    /// The mount that contains a name: the last mount point on its path.
     fn mount_of(&self, path: &Path) -> io::Result<usize> {
         let mut inode = 0;
         let mut mount = 0;
@@ -35,7 +35,8 @@ impl SimState {
         Ok(mount)
     }
 
-    /// Whether names can be moved between these places: mount points stay where they are, and nothing leaves its file system.
+    /// Whether names can be moved between these places: mount points cannot be moved, and nothing can leave its file
+    /// system.
     pub(super) fn check_move(&self, from: &Path, to: &Path) -> io::Result<()> {
         let inodes = [self.find(from).ok(), self.find(to).ok()];
         if inodes.iter().flatten().any(|inode| self.mounts.contains(inode)) {
@@ -48,7 +49,7 @@ impl SimState {
         Ok(())
     }
 
-    /// The name that a file gets which is open when its own is taken away; `None` where it goes.
+    /// The new name of a file that is open when its name is removed; `None` if the name is simply removed.
     pub(super) fn name_while_open(&self, inode: usize, name: &OsStr) -> io::Result<Option<OsString>> {
         if self.open.get(&inode).is_none_or(|count| *count == 0) {
             return Ok(None);
@@ -66,7 +67,7 @@ impl SimState {
         *self.open.entry(inode).or_insert(0) += 1;
     }
 
-    /// With the last one who has it open the name goes that it had only for that.
+    /// Called when the last holder closes a file: removes the name that it had only for that time.
     pub(super) fn closed(&mut self, inode: usize) {
         let Some(count) = self.open.get_mut(&inode) else { return };
         *count -= 1;

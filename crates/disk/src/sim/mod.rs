@@ -1,11 +1,10 @@
-//! A file system in memory that can have every accident, each the same way for the same seed.
+//! A file system in memory that can simulate every failure, reproducibly for the same seed.
 //!
-//! What is kept apart: what programs see now, what is durable, and the changes between the two, in
-//! order. [`SimDisk::reopen`] makes the disk that a machine could be left with: the durable part,
-//! plus any choice of the changes (whole or torn) that no sync had asked for. A change of names
-//! depends on the earlier changes of the same names, and on nothing else.
+//! It separates the state that programs see, the durable state, and the changes between the two, in order.
+//! [`SimDisk::reopen`] makes a disk as a machine could have left it: the durable part, plus any choice of the unsynced
+//! changes (whole or torn). A change of names depends only on the earlier changes of the same names.
 //!
-//! It can also be a file system that does some things otherwise: [`Kind`], [`SimDisk::mount`].
+//! It can also be a file system with unusual behaviour: [`Kind`], [`SimDisk::mount`].
 //!
 //! Absent on purpose: time, permissions, links; false bytes (tests damage bytes themselves).
 
@@ -20,123 +19,123 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use self::state::{DirNode, FileNode, Node, Plan, SimState, Step, What, names};
 use super::{Bytes, DirEntry, Disk, DiskError, DiskFile, DiskResult, Inner, LockError, LockGuard, Metadata};
 
-/// What happens at a chosen operation.
+/// The failure at a chosen operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The machine stops: this operation is torn, and nothing after it answers.
+    /// The machine stops: this operation is torn, and every later one fails.
     Stop,
-    /// No space: a write ends in the middle, anything else is not done.
+    /// No space: a write ends in the middle; any other operation does nothing.
     NoSpace,
-    /// An I/O error: as no space, but a sync also forgets what it was to write, so that a second
-    /// sync calls it a success, as Linux does.
+    /// An I/O error: like no space, but a failed sync also discards its data, so that a second sync reports success, as
+    /// on Linux.
     Io,
-    /// The file system is read-only, as Linux remounts one after an error: nothing is done. What was written and not
-    /// synced is still seen.
+    /// The file system is read-only, as Linux remounts one after an error: operations do nothing. Data written and not
+    /// synced can still be read.
     ReadOnly,
 }
 
-/// What is lost when a disk is reopened.
+/// The losses when a disk is reopened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// Nothing: the program was killed, the machine went on.
+    /// No loss: the program was killed, the machine kept running.
     Nothing,
     /// Everything that was not synced.
     Unsynced,
-    /// Of what was not synced some is kept, some lost, some torn, as the seed wants.
+    /// Of the unsynced changes some are kept, some lost, some torn, as the seed decides.
     Random(u64),
 }
 
-/// What a file system does otherwise than ext4. A disk may be several at once.
+/// Differences of a file system from ext4. A disk may have several at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// An fsync of a directory is EINVAL, as on some CIFS and FUSE: names are durable when they please.
+    /// fsync of a directory returns EINVAL, as on some CIFS and FUSE: names become durable at any time.
     NoDirectorySync,
     /// Two names cannot be swapped in one step, as on NFS, FUSE, exFAT and before Linux 3.15.
     NoExchange,
     /// A file that is removed while it is open becomes `.fuse_hidden` and a number, as libfuse does it.
     FuseNames,
-    /// The same as `.nfs` and a number, which is EBUSY to remove, as NFS does it.
+    /// As `FuseNames`, but named `.nfs` and a number, and removal returns EBUSY, as on NFS.
     NfsNames,
     /// Files cannot be mapped (ENODEV).
     NoMaps,
     /// Files cannot be locked (ENOLCK).
     NoLocks,
-    /// All directories that are there when it becomes one lie in the lower layer of an overlayfs: to move or swap them is EXDEV.
-    /// Files can be moved.
+    /// All directories that exist when the disk gets this kind are in the lower layer of an overlayfs: moving or
+    /// swapping them returns EXDEV. Files can be moved.
     Overlay,
 }
 
-/// A file system in memory. Clones are the same disk.
+/// A file system in memory. All clones share it.
 #[derive(Clone, Debug)]
 pub struct SimDisk(Arc<Mutex<SimState>>);
 
 impl SimDisk {
-    /// An empty disk. `seed` decides how what is torn is torn.
+    /// An empty disk. `seed` decides how writes are torn.
     pub fn new(seed: u64) -> SimDisk {
         SimDisk(Arc::new(Mutex::new(SimState::new(seed))))
     }
 
-    /// As the trait object that everything takes; the same disk.
+    /// The same disk as a trait object.
     pub fn shared(&self) -> Arc<dyn Disk> {
         Arc::new(self.clone())
     }
 
-    /// Makes it a file system of this kind too, from now on, also after it is reopened.
+    /// Adds this kind from now on, also after the disk is reopened.
     pub fn be(&self, kind: Kind) {
         self.state().be(kind);
     }
 
-    /// Makes a directory that is there a mount point, with what is in it: it can neither be moved nor removed (EBUSY), and
+    /// Makes an existing directory with its contents a mount point: it can be neither moved nor removed (EBUSY), and
     /// nothing can be moved out of it or into it (EXDEV).
     ///
     /// # Panics
-    /// If it is not there.
+    /// If it does not exist.
     pub fn mount(&self, path: &Path) {
         let mut state = self.state();
         let inode = state.find(path).expect("a mount point is a directory that is there");
         state.mounts.insert(inode);
     }
 
-    /// How much room it says that there is, where nothing else is planned; nothing is taken from it.
+    /// The free space that the disk reports, unless a failure is planned; writes do not reduce it.
     pub fn set_free_bytes(&self, bytes: u64) {
         self.state().free_bytes = bytes;
     }
 
-    /// How many operations that change something were begun: writes, syncs, and changes of names.
+    /// Number of modifying operations so far: writes, syncs, and changes of names.
     pub fn operations(&self) -> u64 {
         self.state().operations
     }
 
-    /// Gives the accident to operation number `operation` (see [`SimDisk::operations`]; the next
-    /// one has the number that it answers now) and to the `times - 1` after it.
+    /// Makes operation number `operation` (see [`SimDisk::operations`], which returns the number of the next one) and
+    /// the `times - 1` after it fail.
     pub fn fail_at(&self, operation: u64, times: u64, fault: Fault) {
         let until = operation.saturating_add(times);
         self.state().plans.push(Plan { from: operation, until, fault });
     }
 
-    /// How many operations that only look were begun: files opened or read, directories listed, metadata asked for.
+    /// Number of reading operations so far: opening or reading files, listing directories, metadata.
     pub fn reads(&self) -> u64 {
         self.state().reads
     }
 
-    /// Gives an I/O error to read number `read` (see [`SimDisk::reads`]) and to the `times - 1` after it.
+    /// Makes read number `read` (see [`SimDisk::reads`]) and the `times - 1` after it fail with an I/O error.
     pub fn fail_reads_at(&self, read: u64, times: u64) {
         self.state().failing_reads.push(read..read.saturating_add(times));
     }
 
-    /// Forgets all planned accidents: space was freed, the drive is back.
+    /// Cancels all planned failures: space was freed, the drive is back.
     pub fn heal(&self) {
         let mut state = self.state();
         state.plans.clear();
         state.failing_reads.clear();
     }
 
-    /// Bytes that were to be dropped from the page cache, of which there is none.
+    /// Bytes that callers asked to drop from the page cache, which this disk does not have.
     pub fn dropped_bytes(&self) -> u64 {
         self.state().dropped_bytes
     }
 
-    /// The machine has stopped: every operation fails until [`SimDisk::reopen`].
+    /// Whether the machine has stopped: every operation fails until [`SimDisk::reopen`].
     pub fn is_stopped(&self) -> bool {
         self.state().is_stopped
     }
@@ -146,8 +145,7 @@ impl SimDisk {
         self.state().stopped_at.clone()
     }
 
-    /// The disk as the next start of the machine finds it. This one is left as it is, so that
-    /// several losses can be tried.
+    /// The disk as the next start of the machine finds it. This one is unchanged, so that several losses can be tried.
     pub fn reopen(&self, loss: Loss) -> SimDisk {
         SimDisk(Arc::new(Mutex::new(self.state().left_by(loss))))
     }
@@ -423,7 +421,7 @@ impl Drop for SimFile {
     }
 }
 
-/// A file of a [`SimDisk`] that is appended to.
+/// A file of a [`SimDisk`] that is being appended to.
 struct SimLog {
     disk: SimDisk,
     path: PathBuf,
@@ -431,7 +429,7 @@ struct SimLog {
 }
 
 impl io::Write for SimLog {
-    /// Takes all of `data` or, where the disk is full or fails, none of it; only a machine that stops leaves a part.
+    /// Appends all of `data`, or nothing if the disk is full or fails; only a stopping machine leaves a part.
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         let written = self.disk.run("write", &self.path, |state| {
             let (part, answer) = match state.step()? {
@@ -498,7 +496,7 @@ impl DiskFile for SimFile {
             }
             Ok(state.file(inode)?.now.clone())
         })?;
-        // Where that matters it counts as open, like a map.
+        // For these kinds it counts as open, like a map.
         let kinds = [Kind::FuseNames, Kind::NfsNames];
         if kinds.into_iter().any(|kind| self.disk.state().is(kind)) {
             let file = self.disk.opened(&self.path, self.inode, false);

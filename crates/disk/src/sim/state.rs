@@ -1,4 +1,4 @@
-//! What a simulated disk holds: what is seen now, what is durable, and what lies between.
+//! The state of a simulated disk: the visible state, the durable state, and the changes between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -12,26 +12,26 @@ use super::{Fault, Kind, Loss};
 pub(super) struct SimState {
     /// Files and directories by inode number; 0 is the root. Never removed: they may be open.
     pub(super) nodes: Vec<Node>,
-    /// Changes of names that are not durable.
+    /// Changes of names that are not durable yet.
     pub(super) moves: Vec<Move>,
     pub(super) operations: u64,
     pub(super) plans: Vec<Plan>,
     pub(super) reads: u64,
     /// The numbers of the reads that fail.
     pub(super) failing_reads: Vec<Range<u64>>,
-    /// Bytes that were dropped from a page cache, were there one.
+    /// Bytes that callers asked to drop from the page cache.
     pub(super) dropped_bytes: u64,
     pub(super) is_stopped: bool,
     pub(super) stopped_at: Option<PathBuf>,
     pub(super) random: Random,
     pub(super) free_bytes: u64,
-    /// What the file system does otherwise than most.
+    /// Differences of this file system from most.
     pub(super) kinds: BTreeSet<Kind>,
     /// Directories that are mount points, by inode number.
     pub(super) mounts: BTreeSet<usize>,
-    /// Directories of the lower layer, where it is an overlayfs.
+    /// Directories of the lower layer, if it is an overlayfs.
     pub(super) lower: BTreeSet<usize>,
-    /// Files that are open, with how often, by inode number.
+    /// Open files by inode number, with the number of their holders.
     pub(super) open: BTreeMap<usize, usize>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct FileNode {
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) what: What,
-    /// A failed sync has forgotten it: no later sync makes it durable.
+    /// A failed sync has discarded the data: no later sync makes it durable.
     pub(super) is_forgotten: bool,
 }
 
@@ -127,7 +127,7 @@ impl FileNode {
         });
     }
 
-    /// The contents that `loss` leaves.
+    /// The contents after `loss`.
     pub(super) fn left_by(&self, loss: Loss, random: &mut Random) -> Vec<u8> {
         let mut bytes = self.durable.clone();
         match loss {
@@ -150,10 +150,10 @@ impl FileNode {
     }
 }
 
-/// What an operation is to do besides its work.
+/// What happens to an operation.
 pub(super) enum Step {
     Whole,
-    /// Do a part (a write: that many bytes; else all or nothing), then answer with the error.
+    /// Do a part (of a write: this number of bytes; otherwise all or nothing), then return the error.
     Broken(Fault, io::Error),
 }
 
@@ -165,7 +165,7 @@ impl SimState {
         Ok(())
     }
 
-    /// Counts an operation that only looks, and gives it its accident.
+    /// Counts a reading operation, and returns its planned failure.
     pub(super) fn read(&mut self) -> io::Result<()> {
         self.alive()?;
         let number = self.reads;
@@ -176,7 +176,7 @@ impl SimState {
         Ok(())
     }
 
-    /// Counts an operation that changes something, and says which accident it has.
+    /// Counts a modifying operation, and returns its planned failure.
     pub(super) fn step(&mut self) -> io::Result<Step> {
         self.alive()?;
         let number = self.operations;
@@ -198,8 +198,7 @@ impl SimState {
         })
     }
 
-    /// As [`SimState::step`], for operations that are done or not done: `true` says do it, and the
-    /// error is the answer whether done or not.
+    /// [`SimState::step`] for all-or-nothing operations: whether to do it, and the result to return in either case.
     pub(super) fn step_whole(&mut self) -> io::Result<(bool, io::Result<()>)> {
         Ok(match self.step()? {
             Step::Whole => (true, Ok(())),
@@ -254,7 +253,7 @@ impl SimState {
         inode
     }
 
-    /// Makes the moves durable that touch the directory, with those that they rest on.
+    /// Makes the moves that touch the directory durable, with those that they depend on.
     pub(super) fn sync_names(&mut self, dir: usize) {
         let mut wanted = BTreeSet::new();
         let mut chosen = vec![false; self.moves.len()];
@@ -284,7 +283,7 @@ impl SimState {
         }
     }
 
-    /// The disk that `loss` leaves.
+    /// The disk after `loss`.
     pub(super) fn left_by(&self, loss: Loss) -> SimState {
         let mut random = Random(match loss {
             Loss::Random(seed) => seed,
@@ -353,7 +352,7 @@ fn set(names: &mut Names, name: &OsStr, inode: Option<usize>) {
     };
 }
 
-/// The names of a path from the root down; a path without a root starts there too.
+/// The names of a path from the root down; a relative path starts at the root too.
 pub(super) fn names(path: &Path) -> io::Result<Vec<&OsStr>> {
     let mut names = Vec::new();
     for component in path.components() {

@@ -1,6 +1,6 @@
-//! What Unix has and Windows has not, or has otherwise: `windows.rs` beside this has the same functions.
+//! The functions that differ from Windows, for Unix; `windows.rs` has the same functions.
 //!
-//! Where only Linux can do a thing, the plain way for the others is in the same function.
+//! For operations that only Linux supports, the same function contains the fallback for other systems.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io;
@@ -12,7 +12,7 @@ use rustix::fs::{Access, CWD, FallocateFlags, FlockOperation, OFlags, RenameFlag
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType};
 
-/// Which file it is, whatever its name.
+/// The identity of a file, independent of its name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct FileId {
     device: u64,
@@ -25,22 +25,22 @@ impl From<Metadata> for FileId {
     }
 }
 
-/// The file that a name leads to.
+/// The identity of the file that a name leads to.
 pub(crate) fn id_at(path: &Path) -> io::Result<FileId> {
     std::fs::metadata(path).map(FileId::from)
 }
 
-/// An open file, by whatever name it was opened.
+/// The identity of an open file, independent of the name used to open it.
 pub(crate) fn id_of(file: &File, _: &Path) -> io::Result<FileId> {
     file.metadata().map(FileId::from)
 }
 
-/// Opening never waits for another program. For a regular file this changes nothing.
+/// Opens without waiting for another program. This changes nothing for regular files.
 pub(crate) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
     options.custom_flags(OFlags::NONBLOCK.bits() as i32)
 }
 
-/// Opens a FIFO that has a reader, so that writing waits for room; `None` where it has none.
+/// Opens a FIFO that has a reader, so that writes wait for buffer space; `None` without a reader.
 pub(crate) fn open_pipe_to_write(path: &Path) -> io::Result<Option<File>> {
     match without_waiting(OpenOptions::new().write(true)).open(path) {
         Ok(file) => {
@@ -53,12 +53,12 @@ pub(crate) fn open_pipe_to_write(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// A file that is made has mode 0644.
+/// A new file gets mode 0644.
 pub(crate) fn readable_by_all(options: &mut OpenOptions) -> &mut OpenOptions {
     options.mode(0o644)
 }
 
-/// What it is, where it is neither a regular file nor a directory.
+/// The kind of a file that is neither a regular file nor a directory.
 pub(crate) fn kind(kind: FileType) -> &'static str {
     if kind.is_fifo() {
         "a FIFO"
@@ -89,8 +89,8 @@ pub(crate) fn exchange(a: &Path, b: &Path) -> io::Result<()> {
     })
 }
 
-/// Makes the names in a directory durable; false where the file system does not take that of a directory.
-/// Source: Bitcoin Core b88bffe, leveldb/util/env_posix.cc, `SyncFd`, which lets EINVAL pass for a directory.
+/// Makes the names in a directory durable; false if the file system does not support it for directories. Source:
+/// Bitcoin Core b88bffe, leveldb/util/env_posix.cc, `SyncFd`, which ignores EINVAL for a directory.
 pub(crate) fn sync_dir(path: &Path) -> io::Result<bool> {
     match File::open(path)?.sync_all() {
         Ok(()) => Ok(true),
@@ -101,13 +101,13 @@ pub(crate) fn sync_dir(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// What an unprivileged program can still write.
+/// Bytes that an unprivileged program can still write.
 pub(crate) fn free_space_bytes(path: &Path) -> io::Result<u64> {
     let known = rustix::fs::statvfs(path)?;
     Ok(known.f_bavail.saturating_mul(known.f_frsize))
 }
 
-/// What this program may do with what lies at `path`.
+/// This program's rights on `path`.
 pub(crate) fn rights(path: &Path) -> Rights {
     let may_write =
         !matches!(rustix::fs::access(path, Access::WRITE_OK), Err(Errno::ACCESS | Errno::PERM | Errno::ROFS));
@@ -115,7 +115,7 @@ pub(crate) fn rights(path: &Path) -> Rights {
     Rights { may_write, is_owner }
 }
 
-/// Reserves room and grows the file to its end; false where the file system has no reservations.
+/// Reserves space and extends the file to its end; false if the file system has no reservations.
 pub(crate) fn reserve(file: &File, offset: u64, len: u64) -> io::Result<bool> {
     match rustix::fs::fallocate(file, FallocateFlags::empty(), offset, len) {
         Ok(()) => Ok(true),
@@ -130,29 +130,29 @@ pub(crate) fn unnamed_file(dir: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(OFlags::TMPFILE.bits() as i32).open(dir)
 }
 
-/// Elsewhere a file has a name, if for a moment, and a kill would leave it.
+/// On other systems a file has a name, at least briefly, and a kill would leave it.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn unnamed_file(_: &Path) -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Linux begins to write what is dirty and drops what is clean. It is advice: where it is refused, nothing is lost.
+/// Linux starts writing dirty pages and drops clean ones. It is only advice: nothing is lost if it fails.
 #[cfg(not(target_vendor = "apple"))]
 pub(crate) fn drop_page_cache(file: &File, offset: u64, len: u64) {
     let _ = rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(len), rustix::fs::Advice::DontNeed);
 }
 
-/// Apple's systems take no such advice.
+/// Apple's systems have no such advice.
 #[cfg(target_vendor = "apple")]
 pub(crate) fn drop_page_cache(_: &File, _: u64, _: u64) {}
 
-/// Advice, too.
+/// Also only advice.
 #[cfg(not(target_vendor = "apple"))]
 pub(crate) fn advise_random(file: &File) {
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
 }
 
-/// Apple's systems take no such advice.
+/// Apple's systems have no such advice.
 #[cfg(target_vendor = "apple")]
 pub(crate) fn advise_random(_: &File) {}
 
@@ -165,13 +165,13 @@ pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Whether an error of [`try_lock`] says that the file system has no locks.
+/// Whether an error of [`try_lock`] means that the file system has no locks.
 pub(crate) fn means_no_locks(why: &io::Error) -> bool {
     let number = why.raw_os_error().map(Errno::from_raw_os_error);
     matches!(number, Some(Errno::NOLCK | Errno::NOSYS | Errno::NOTSUP | Errno::INVAL))
 }
 
-/// The process whose lock is in the way; it may have ended since. The file may be open for reading alone.
+/// The process that holds a conflicting lock; it may have ended since. The file may be open for reading only.
 pub(crate) fn lock_holder(file: &File) -> Option<u32> {
     let ask = Flock::from(FlockType::WriteLock);
     let found = rustix::process::fcntl_getlk(file, &ask).ok().flatten()?;

@@ -1,26 +1,26 @@
-//! The functions of `unix.rs` beside this, as far as std has them for Windows. Checked to compile, never run.
+//! The functions of `unix.rs` for Windows, as far as std supports them. Compiled in checks, never run.
 
 use std::fs::{File, FileType, OpenOptions, TryLockError};
 use std::io;
 use std::os::windows::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Which file it is, by the path that it was found under: std tells no more. So a file that was replaced is not told from
-/// the one before.
+/// The identity of a file is the path used to find it, because std offers no other. So a replaced file cannot be
+/// distinguished from the one before.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct FileId(PathBuf);
 
-/// The file that a name leads to.
+/// The identity of the file that a name leads to.
 pub(crate) fn id_at(path: &Path) -> io::Result<FileId> {
     std::fs::canonicalize(path).map(FileId)
 }
 
-/// The same, for what was opened by a name.
+/// The identity of a file that was opened by this name.
 pub(crate) fn id_of(_: &File, path: &Path) -> io::Result<FileId> {
     id_at(path)
 }
 
-/// Nothing that has a file's name is waited for.
+/// Opening a file never waits here.
 pub(crate) fn without_waiting(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
@@ -30,12 +30,12 @@ pub(crate) fn open_pipe_to_write(path: &Path) -> io::Result<Option<File>> {
     OpenOptions::new().write(true).open(path).map(Some)
 }
 
-/// As the directory has it.
+/// The permissions are inherited from the directory.
 pub(crate) fn readable_by_all(options: &mut OpenOptions) -> &mut OpenOptions {
     options
 }
 
-/// What it is, where it is neither a regular file nor a directory.
+/// The kind of a file that is neither a regular file nor a directory.
 pub(crate) fn kind(_: FileType) -> &'static str {
     "a device"
 }
@@ -43,7 +43,7 @@ pub(crate) fn kind(_: FileType) -> &'static str {
 /// Reads some bytes at a place.
 pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     match file.seek_read(buffer, offset) {
-        // ERROR_HANDLE_EOF: the place is behind the end.
+        // ERROR_HANDLE_EOF: the place is past the end.
         Err(why) if why.raw_os_error() == Some(38) => Ok(0),
         read => read,
     }
@@ -63,40 +63,40 @@ pub(crate) fn write_all_at(file: &File, data: &[u8], offset: u64) -> io::Result<
     Ok(())
 }
 
-/// There is no such step.
+/// Windows has no such operation.
 pub(crate) fn exchange(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "Windows cannot swap two names"))
 }
 
-/// The file system keeps its names by itself. Source: Bitcoin Core b88bffe, `DirectoryCommit` (util/fs_helpers).
+/// The file system makes names durable by itself. Source: Bitcoin Core b88bffe, `DirectoryCommit` (util/fs_helpers).
 pub(crate) fn sync_dir(_: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// std does not ask.
+/// std does not report it.
 pub(crate) fn free_space_bytes(_: &Path) -> io::Result<u64> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Nothing is known of permissions.
+/// Permissions are unknown.
 pub(crate) fn rights(_: &Path) -> crate::Rights {
     crate::Rights::ALL
 }
 
-/// A file has a name here.
+/// Windows files always have a name.
 pub(crate) fn unnamed_file(_: &Path) -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// There are none: the file grows by its length alone.
+/// Windows has no reservations: only the file's length is extended.
 pub(crate) fn reserve(_: &File, _: u64, _: u64) -> io::Result<bool> {
     Ok(false)
 }
 
-/// No such advice.
+/// Windows has no such advice.
 pub(crate) fn drop_page_cache(_: &File, _: u64, _: u64) {}
 
-/// No such advice.
+/// Windows has no such advice.
 pub(crate) fn advise_random(_: &File) {}
 
 /// Takes Core's kind of lock (`LockFileEx`); false where another process has it.
@@ -114,7 +114,7 @@ pub(crate) fn means_no_locks(why: &io::Error) -> bool {
     matches!(why.raw_os_error(), Some(1 | 50))
 }
 
-/// Windows does not tell.
+/// Windows does not report it.
 pub(crate) fn lock_holder(_: &File) -> Option<u32> {
     None
 }
