@@ -1,4 +1,4 @@
-//! What all requests share.
+//! State shared by all requests.
 
 use crate::auth::Users;
 use crate::context::Context;
@@ -9,7 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// The two ends of the connection that a request came through: every request has it as an extension.
+/// Both ends of a request's connection: every request has them as an extension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
     /// The client's.
@@ -18,26 +18,26 @@ pub(crate) struct Ends {
     pub(crate) server: SocketAddr,
 }
 
-/// What all requests share.
+/// State shared by all requests.
 pub(crate) struct App {
-    /// What calls may touch.
+    /// State for calls.
     pub(crate) context: Arc<Context>,
     /// Settings of the server.
     pub(crate) settings: Arc<Settings>,
-    /// Who may ask.
+    /// Users and their permissions.
     pub(crate) users: Users,
-    /// Who shows the page.
+    /// Source of the page's events.
     pub(crate) publisher: Arc<Publisher>,
-    /// Long bodies that may be read now.
+    /// Limit of long bodies.
     pub(crate) long_bodies: LongBodies,
 }
 
 impl App {
-    /// Makes the cookie, where there is to be one.
+    /// Writes the cookie, if one is configured.
     ///
     /// # Errors
     ///
-    /// It cannot be written; a line of `-rpcauth` is malformed.
+    /// The cookie cannot be written; a line of `-rpcauth` is malformed.
     pub(crate) fn new(context: Arc<Context>, settings: Arc<Settings>) -> io::Result<App> {
         let users = Users::new(&settings)?;
         let publisher = Arc::new(Publisher::new(context.program.board.clone()));

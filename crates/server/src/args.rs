@@ -6,33 +6,33 @@ use crate::error::RpcError;
 use crate::json::Json;
 use primitives::{BlockHash, Hash256, Txid, hex};
 
-/// Parameters by position; one that was not given is null.
+/// Parameters by position; a missing one is null.
 #[derive(Clone, Copy, Debug)]
 pub struct Args<'a>(&'a [Json]);
 
 impl<'a> Args<'a> {
-    /// Of what [`crate::registry::Call::bind`] gave.
+    /// Wraps the result of [`crate::registry::Call::bind`].
     pub fn new(values: &'a [Json]) -> Args<'a> {
         Args(values)
     }
 
-    /// How many were given, null or not.
+    /// Number of given parameters, null or not.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// All that were given.
+    /// All given parameters.
     pub fn all(&self) -> &'a [Json] {
         self.0
     }
 
-    /// The parameter at this place, from 0.
+    /// The parameter at this index, from 0.
     pub fn get(&self, at: usize) -> &'a Json {
         static NULL: Json = Json::Null;
         self.0.get(at).unwrap_or(&NULL)
     }
 
-    /// Whether it was given, and not as null.
+    /// Whether the parameter was given and is not null.
     pub fn is_given(&self, at: usize) -> bool {
         !self.get(at).is_null()
     }
@@ -55,7 +55,7 @@ impl<'a> Args<'a> {
         int(self.get(at))
     }
 
-    /// The same, where it was given.
+    /// A number of 64 bits, if it was given.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl<'a> Args<'a> {
         text(self.get(at))
     }
 
-    /// Text, where it was given.
+    /// Text, if it was given.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl<'a> Args<'a> {
         boolean(self.get(at))
     }
 
-    /// The same; `default` where it was not given.
+    /// True or false; `default` if it was not given.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl<'a> Args<'a> {
     ///
     /// # Errors
     ///
-    /// Another type, length, or other letters.
+    /// Another type, another length, or characters that are not hexadecimal digits.
     pub fn block_hash(&self, at: usize, name: &str) -> Result<BlockHash, RpcError> {
         hash(self.get(at), name).map(|hash| BlockHash::from_bytes(*hash.as_bytes()))
     }
@@ -131,7 +131,7 @@ impl<'a> Args<'a> {
     }
 }
 
-/// A whole number of a type that it fits.
+/// A whole number that fits the type `T`.
 ///
 /// # Errors
 ///
@@ -171,11 +171,11 @@ pub fn boolean(value: &Json) -> Result<bool, RpcError> {
     }
 }
 
-/// 256 bits in hexadecimal, shown with their bytes reversed.
+/// 256 bits in hexadecimal, in Core's reversed byte order.
 ///
 /// # Errors
 ///
-/// Another type, length, or other letters. Source: Core's `ParseHashV`.
+/// Another type, another length, or characters that are not hexadecimal digits. Source: Core's `ParseHashV`.
 pub fn hash(value: &Json, name: &str) -> Result<Hash256, RpcError> {
     let text = text(value)?;
     let bytes = hex::decode(text).filter(|_| text.len() == 64);
@@ -194,7 +194,7 @@ pub fn hash(value: &Json, name: &str) -> Result<Hash256, RpcError> {
 ///
 /// # Errors
 ///
-/// Another type, or other letters. Source: Core's `ParseHexV`.
+/// Another type, or characters that are not hexadecimal digits. Source: Core's `ParseHexV`.
 pub fn bytes(value: &Json, name: &str) -> Result<Vec<u8>, RpcError> {
     let text = text(value)?;
     let bytes = hex::decode(text).filter(|_| !text.is_empty());
@@ -205,7 +205,7 @@ pub fn bytes(value: &Json, name: &str) -> Result<Vec<u8>, RpcError> {
 ///
 /// # Errors
 ///
-/// Another type, no number with at most eight decimals, or no amount of money.
+/// Another type, more than eight decimals, or outside the range of money.
 #[cfg(feature = "regtest-tools")]
 pub fn amount(value: &Json) -> Result<i64, RpcError> {
     let wrong = |why: &str| RpcError::new(crate::error::Code::Type, why);
@@ -225,7 +225,7 @@ pub fn amount(value: &Json) -> Result<i64, RpcError> {
     }
 }
 
-/// A decimal number times 100,000,000, where that is whole and has at most 18 digits.
+/// A decimal number times 100,000,000, if that is whole and has at most 18 digits.
 #[cfg(feature = "regtest-tools")]
 fn fixed_point(text: &str) -> Option<i64> {
     let are_digits = |digits: &str| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());

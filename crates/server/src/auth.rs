@@ -1,4 +1,4 @@
-//! Who may ask: users with salted hashes of their passwords, the cookie, and what each may call.
+//! Authentication: users with salted hashes of their passwords, the cookie, and the calls that each may use.
 //!
 //! Source: Bitcoin Core b88bffe, httprpc.cpp, `InitRPCAuthentication`, `CheckUserAuthorized`; rpc/request.cpp,
 //! `GenerateAuthCookie`.
@@ -22,7 +22,7 @@ const COOKIE_BYTES: usize = 32;
 /// Random bytes of a salt.
 const SALT_BYTES: usize = 16;
 
-/// A user: the password's HMAC-SHA256 under the salt, in hexadecimal, as `-rpcauth` has it.
+/// A user: the HMAC-SHA256 of the password under the salt, in hexadecimal, as in `-rpcauth`.
 #[derive(Clone, Debug)]
 struct User {
     name: String,
@@ -34,12 +34,12 @@ struct User {
 pub(crate) struct Users {
     users: Vec<User>,
     whitelist: BTreeMap<String, Arc<BTreeSet<String>>>,
-    /// A user in no list may call nothing.
+    /// Whether a user without a whitelist may use no call.
     whitelist_default: bool,
     cookie: Option<PathBuf>,
 }
 
-/// What a user may call.
+/// The calls that a user may use.
 #[derive(Clone, Debug)]
 pub(crate) enum Allowed {
     /// Everything.
@@ -51,17 +51,17 @@ pub(crate) enum Allowed {
 }
 
 impl Allowed {
-    /// Whether anything.
+    /// Whether any call is allowed.
     pub(crate) fn any(&self) -> bool {
         !matches!(self, Allowed::Nothing)
     }
 
-    /// Whether everything.
+    /// Whether every call is allowed.
     pub(crate) fn is_everything(&self) -> bool {
         matches!(self, Allowed::Everything)
     }
 
-    /// Whether this call.
+    /// Whether this call is allowed.
     pub(crate) fn allows(&self, method: &str) -> bool {
         match self {
             Allowed::Everything => true,
@@ -72,7 +72,7 @@ impl Allowed {
 }
 
 impl Users {
-    /// The users of the settings; makes the cookie where there is no password. The cookie is removed when this is dropped.
+    /// The users of the settings; writes the cookie if there is no password. Drop removes the cookie.
     ///
     /// # Errors
     ///
@@ -111,14 +111,14 @@ impl Users {
         Ok(Users { users, whitelist, whitelist_default, cookie })
     }
 
-    /// What who sends this header may call; none for a wrong password.
+    /// The calls allowed for the user in this header; `None` for a wrong password.
     pub(crate) fn check(&self, header: &[u8]) -> Option<Allowed> {
         let encoded = header.strip_prefix(b"Basic ")?.trim_ascii();
         let decoded = STANDARD.decode(encoded).ok()?;
         let colon = decoded.iter().position(|byte| *byte == b':')?;
         let name = &decoded[..colon];
         let password = &decoded[colon + 1..];
-        // Each is looked at, so that the time says nothing of the names.
+        // Every user is checked, so that the time reveals nothing about the names.
         let found = self.users.iter().filter(|user| user.is(name, password)).count();
         (found > 0).then(|| self.allowed(&String::from_utf8_lossy(name)))
     }
@@ -135,7 +135,7 @@ impl Users {
 impl Drop for Users {
     fn drop(&mut self) {
         if let Some(path) = &self.cookie {
-            // It is of no use to any program from now on.
+            // No program can use the cookie any more.
             let _ = fs::remove_file(path);
         }
     }
@@ -156,7 +156,7 @@ impl User {
         if rest.contains(':') || hash.contains('$') {
             return None;
         }
-        // What is no hash is no password's hash either.
+        // A malformed hash matches no password.
         let hash = hex::decode(hash).filter(|_| !hash.contains(|c: char| c.is_ascii_uppercase())).unwrap_or_default();
         Some(User { name: name.to_owned(), salt: salt.to_owned(), hash })
     }
@@ -181,7 +181,7 @@ fn write_cookie(path: &Path, password: &str, permissions: CookiePermissions) -> 
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir)?;
     }
-    // One that a stopped program left may have other permissions.
+    // A temporary file of a stopped program may have other permissions.
     let _ = fs::remove_file(&temporary);
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     write!(file, "{COOKIE_USER}:{password}")?;

@@ -1,7 +1,8 @@
-//! `getblockstats`: figures of one block.
+//! `getblockstats`: statistics of one block.
 //!
-//! All of them are counted in one pass; Core leaves out what was not asked for, with the same results.
-//! Source: Bitcoin Core b88bffe, rpc/blockchain.cpp, `getblockstats`, `CalculatePercentilesByWeight`, `CalculateTruncatedMedian`.
+//! All of them are computed in one pass; Core skips those not requested, with the same results.
+//! Source: Bitcoin Core b88bffe, rpc/blockchain.cpp, `getblockstats`, `CalculatePercentilesByWeight`,
+//! `CalculateTruncatedMedian`.
 
 use crate::json::Json;
 use primitives::coin::is_unspendable;
@@ -9,17 +10,17 @@ use primitives::encode::compact_size_bytes;
 use primitives::{Amount, Block, CoinRef, Transaction};
 use std::borrow::Cow;
 
-/// Bytes of an output in the set beside its own: outpoint, height and coinbase flag.
+/// Bytes of an output in the UTXO set in addition to its own: outpoint, height and coinbase flag.
 const OUTPUT_OVERHEAD: i64 = 36 + 4;
 /// Weight units of a byte that is not witness. Source: BIP-0141.
 const WITNESS_SCALE: i64 = 4;
 /// Percentiles of fee rates.
 const PERCENTILES: usize = 5;
 
-/// What the block index says of the block, and the rules of its height.
+/// Data about the block from the block index, and from the rules at its height.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
-    /// Its hash, as it is shown.
+    /// Its hash, as text.
     pub hash: &'a str,
     /// Its height.
     pub height: i64,
@@ -27,13 +28,13 @@ pub struct About<'a> {
     pub median_time: i64,
     /// Its time.
     pub time: i64,
-    /// What its coinbase may make beside the fees.
+    /// The subsidy, which its coinbase may create in addition to the fees.
     pub subsidy: Amount,
-    /// Its coinbase makes coins that another block's makes, too. Source: Core's `IsBIP30Repeat`.
+    /// Whether its coinbase creates the same coins as another block's. Source: Core's `IsBIP30Repeat`.
     pub is_repeat: bool,
 }
 
-/// A fee beyond all money: undo data that is not this block's.
+/// A fee outside the range of money: the undo data belongs to another block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FeeOutOfRange;
 
@@ -58,8 +59,8 @@ struct Sums {
     rates: Vec<(i64, i64)>,
 }
 
-/// Every figure of a block, in Core's order. `spent` are the coins that it spends, in the order of its inputs but the
-/// coinbase's.
+/// Every statistic of a block, in Core's order. `spent` are the coins that it spends, in the order of its inputs
+/// without the coinbase's.
 ///
 /// # Errors
 ///
@@ -76,7 +77,7 @@ pub fn block_stats(
         let makes_coins = about.height > 0 && !(about.is_repeat && is_coinbase);
         let out = sums.add_outputs(&tx, makes_coins);
         if !is_coinbase {
-            // Only the first is a coinbase in a valid block; undo data begins behind it.
+            // Only the first transaction of a valid block is a coinbase; undo data begins behind it.
             debug_assert!(at > 0, "a valid block begins with its coinbase");
             let coins: Vec<&CoinRef<'_>> = spent.by_ref().take(tx.input_count()).collect();
             sums.add_transaction(&tx, out, &coins)?;
@@ -90,7 +91,7 @@ fn output_bytes(script_bytes: usize) -> i64 {
 }
 
 impl Sums {
-    /// Counts the outputs of a transaction; gives what they are worth.
+    /// Adds the outputs of a transaction; returns their total value.
     fn add_outputs(&mut self, tx: &Transaction<'_>, makes_coins: bool) -> i64 {
         self.outputs += tx.output_count() as i64;
         let mut total: i64 = 0;
@@ -106,7 +107,7 @@ impl Sums {
         total
     }
 
-    /// Counts a transaction that is not a coinbase.
+    /// Adds a transaction that is not a coinbase.
     fn add_transaction(&mut self, tx: &Transaction<'_>, out: i64, coins: &[&CoinRef<'_>]) -> Result<(), FeeOutOfRange> {
         self.inputs += tx.input_count() as i64;
         self.total_out = self.total_out.saturating_add(out);
@@ -183,11 +184,11 @@ impl Sums {
     }
 }
 
-/// Those of `all` that `wanted` names, in the order of their names; all where none is named.
+/// The statistics in `all` that `wanted` names, ordered by name; all if `wanted` is empty.
 ///
 /// # Errors
 ///
-/// The first name, in that order, that none of them has.
+/// The first name, in that order, that is not a statistic.
 pub fn select(all: Vec<(&'static str, Json)>, wanted: &[&str]) -> Result<Json, String> {
     if wanted.is_empty() {
         return Ok(Json::Obj(all.into_iter().map(|(name, value)| (Cow::Borrowed(name), value)).collect()));
@@ -198,7 +199,7 @@ pub fn select(all: Vec<(&'static str, Json)>, wanted: &[&str]) -> Result<Json, S
     Ok(Json::Obj(fields.collect::<Result<_, String>>()?))
 }
 
-/// The middle value; between two the half of their sum, without a fraction.
+/// The middle value; between two, half of their sum, rounded down.
 fn truncated_median(values: &mut [i64]) -> i64 {
     values.sort_unstable();
     match values.len() {
@@ -208,7 +209,7 @@ fn truncated_median(values: &mut [i64]) -> i64 {
     }
 }
 
-/// The rate of the 10th, 25th, 50th, 75th and 90th percentile of weight units.
+/// The fee rates at the 10th, 25th, 50th, 75th and 90th percentile of weight.
 fn percentiles_by_weight(rates: &mut [(i64, i64)], total_weight: i64) -> [i64; PERCENTILES] {
     let mut result = [0; PERCENTILES];
     rates.sort_unstable();

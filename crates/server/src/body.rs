@@ -1,6 +1,6 @@
-//! The body of a request: within its bounds, in the time that there is for it.
+//! The body of a request: reads it within its size and time limits.
 //!
-//! Which of them are long, and what that means: `long_bodies`.
+//! Limits of long bodies are in `long_bodies`.
 
 use crate::app::App;
 use crate::plain::{no_store, plain, too_large};
@@ -12,14 +12,15 @@ use futures_util::StreamExt as _;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// Bytes of a body. Source: Core's `MAX_BODY_SIZE`.
+/// Maximum bytes of a body. Source: Core's `MAX_BODY_SIZE`.
 const BODY_BYTES_MAX: usize = 32 << 20;
-/// Bytes of a body of which there may be one for each connection. All of REST's are: no request of it takes more than a KiB.
+/// Maximum bytes of a short body, of which each connection may have one. REST bodies are all short: no request takes
+/// more than a KiB.
 const BODY_BYTES_SHORT: usize = 1 << 20;
-/// Time between two looks whether an upload is too slow.
+/// Interval of checks whether an upload is too slow.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The body of a request with a right password.
+/// Reads the body of a request with a correct password.
 pub(crate) async fn read_body(app: &App, request: Request) -> Result<Vec<u8>, Response> {
     let length = length(&request);
     if length.is_some_and(|length| length > BODY_BYTES_MAX) {
@@ -37,7 +38,7 @@ pub(crate) async fn read_body(app: &App, request: Request) -> Result<Vec<u8>, Re
     }
 }
 
-/// The body of a request that needs no password: a short one.
+/// Reads the body of a request that needs no password: a short one.
 pub(crate) async fn read_short_body(app: &App, request: Request) -> Result<Vec<u8>, Response> {
     if length(&request).is_some_and(|length| length > BODY_BYTES_SHORT) {
         return Err(too_large());
@@ -49,12 +50,12 @@ pub(crate) async fn read_short_body(app: &App, request: Request) -> Result<Vec<u
     }
 }
 
-/// How long a body is said to be.
+/// The announced length of a body.
 fn length(request: &Request) -> Option<usize> {
     request.headers().get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Reads a body of at most `bytes_max`; `is_too_slow` is asked again and again, with the bytes that have come.
+/// Reads a body of at most `bytes_max`; `is_too_slow` is called regularly with the number of received bytes.
 async fn read(body: Body, bytes_max: usize, is_too_slow: impl Fn(usize) -> bool) -> Result<Vec<u8>, Response> {
     let mut stream = body.into_data_stream();
     let mut bytes = Vec::new();

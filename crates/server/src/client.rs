@@ -12,16 +12,16 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Time for an answer.
+/// Timeout of an answer.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes of an answer.
+/// Maximum bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// Sends `body` to the first of these addresses that answers, as `user:password`; gives the status and the answer.
+/// Sends `body` as `user:password` to the first of these addresses that answers; returns the status and the answer.
 ///
 /// # Errors
 ///
-/// None of them answers, or not in a minute.
+/// No address answers within a minute.
 pub fn post(addresses: &[SocketAddr], user: &str, body: String) -> io::Result<(u16, Vec<u8>)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -48,7 +48,7 @@ async fn ask(addresses: &[SocketAddr], user: &str, body: String) -> io::Result<(
         let bytes = axum::body::to_bytes(body, ANSWER_BYTES_MAX).await.map_err(io::Error::other)?;
         Ok((status, bytes.to_vec()))
     };
-    // The connection is driven beside the request; how it ends shows in the answer.
+    // The connection runs concurrently with the request; its errors show in the answer.
     let (answer, _) = tokio::join!(answering, connection);
     answer
 }

@@ -1,4 +1,4 @@
-//! The connections that are open: how many there may be, and which one makes room for a new one.
+//! Open connections: their maximum number, and which one is closed for a new one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,23 +7,23 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
-/// Connections at the same time, whatever `-rpcmaxconnections` says: each takes a file descriptor and some ten KB.
+/// Maximum number of connections, whatever `-rpcmaxconnections` is: each takes a file descriptor and some ten KB.
 pub(crate) const CONNECTIONS_MAX: usize = 128;
-/// How long a connection may be idle before it makes room: a client that has just connected has this long to say something,
-/// however many others come.
+/// Minimum idle time before a connection may be closed for a new one: a client that has just connected has this time
+/// to send something, however many others connect.
 const GRACE: Duration = Duration::from_millis(200);
-/// How long one that sent a wrong password is kept before it makes room: it goes before those that are idle, so that others are
-/// answered, and each guess still costs a place for this long.
+/// Time after a wrong password before the connection may be closed for a new one: it is closed before idle ones, so
+/// that others are answered, and each guess still occupies a slot for this time.
 const WRONG_GRACE: Duration = Duration::from_millis(50);
 
-/// Time between two looks at the table while all places are busy; the end of a connection, or an idle one, ends it early.
+/// Interval of checks while all slots are busy; the end of a connection, or an idle one, ends it early.
 const BUSY_PAUSE: Duration = Duration::from_millis(500);
 
-/// All of them.
+/// All connections.
 #[derive(Debug)]
 pub(crate) struct Connections {
     table: Mutex<Table>,
-    /// Places.
+    /// Number of slots.
     count_max: usize,
     /// A connection has ended, or become idle.
     changed: Notify,
@@ -37,17 +37,17 @@ struct Table {
 
 #[derive(Debug)]
 struct Open {
-    /// Requests that are being answered.
+    /// Number of requests in progress.
     busy: usize,
-    /// Since when no request is being answered.
+    /// Since when no request is in progress.
     idle_since: Instant,
-    /// Since when the answer to a wrong password is held back.
+    /// Since when the answer to a wrong password is delayed.
     wrong_since: Option<Instant>,
     task: Option<AbortHandle>,
 }
 
 impl Connections {
-    /// Places for `count_max` connections (`-rpcmaxconnections`), at most [`CONNECTIONS_MAX`].
+    /// Slots for `count_max` connections (`-rpcmaxconnections`), at most [`CONNECTIONS_MAX`].
     pub(crate) fn new(count_max: usize) -> Connections {
         let count_max = count_max.clamp(1, CONNECTIONS_MAX);
         Connections { table: Mutex::default(), count_max, changed: Notify::new() }
@@ -57,8 +57,8 @@ impl Connections {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until one more can be opened without closing one that is busy, has been idle for less than [`GRACE`], or had its
-    /// wrong password for less than [`WRONG_GRACE`]; new ones wait in the system's queue meanwhile.
+    /// Waits until one more can be opened without closing a busy connection, one idle for less than [`GRACE`], or one
+    /// whose wrong password is younger than [`WRONG_GRACE`]; new ones wait in the system's queue meanwhile.
     pub(crate) async fn room(&self) {
         while let Some(left) = self.time_to_room() {
             tokio::select! {
@@ -82,8 +82,8 @@ impl Connections {
         (!left.is_zero()).then_some(left)
     }
 
-    /// Opens one more, which `spawn` starts. Where there are too many, the one is closed that waits for the answer to a wrong
-    /// password for the longest; without such a one that is idle for the longest; where none is idle, the new one.
+    /// Opens a connection, which `spawn` starts. If all slots are used, closes the connection that waits longest
+    /// after a wrong password; otherwise the one that is idle longest; otherwise the new one.
     pub(crate) fn open(self: &Arc<Self>, spawn: impl FnOnce(Seat) -> AbortHandle) {
         let mut table = self.lock();
         if table.open.len() >= self.count_max {
@@ -104,12 +104,12 @@ impl Connections {
         }
     }
 
-    /// How many there are.
+    /// Number of connections.
     pub(crate) fn count(&self) -> usize {
         self.lock().open.len()
     }
 
-    /// Waits until none is open.
+    /// Waits until all connections have ended.
     pub(crate) async fn all_ended(&self) {
         while self.count() > 0 {
             sleep(Duration::from_millis(10)).await;
@@ -117,7 +117,7 @@ impl Connections {
     }
 }
 
-/// One connection's place; it is free when this is dropped.
+/// The slot of one connection, released on drop.
 #[derive(Debug)]
 pub(crate) struct Seat {
     connections: Arc<Connections>,
@@ -131,14 +131,14 @@ impl Seat {
         }
     }
 
-    /// Holds the answer to a wrong password back.
+    /// Delays the answer to a wrong password.
     pub(crate) async fn delay(&self, time: Duration) {
         self.change(|open| open.wrong_since = Some(Instant::now()));
         sleep(time).await;
         self.change(|open| open.wrong_since = None);
     }
 
-    /// A request is being answered until this is dropped.
+    /// Marks the connection as busy until the result is dropped.
     pub(crate) fn busy(self: Arc<Seat>) -> Busy {
         self.change(|open| open.busy += 1);
         Busy(self)
@@ -152,7 +152,7 @@ impl Drop for Seat {
     }
 }
 
-/// A request that is being answered.
+/// A request in progress.
 #[derive(Debug)]
 pub(crate) struct Busy(Arc<Seat>);
 

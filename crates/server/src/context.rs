@@ -1,4 +1,4 @@
-//! What a call may touch.
+//! State for calls.
 
 pub mod registry;
 
@@ -21,50 +21,50 @@ use std::time::Instant;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use watch::Board;
 
-/// What the program gives beside the job's handle.
+/// Data and functions of the program, in addition to the job's handle.
 pub struct Program {
-    /// What ends the program, as the first Ctrl-C does.
+    /// Ends the program, as the first Ctrl-C does.
     pub stop: Box<dyn Fn() + Send + Sync>,
-    /// Sets the time of the job's clock, on regtest; 0 for the machine's.
+    /// Sets the job's clock, on regtest; 0 for the machine's.
     pub set_mock_time: Option<fn(u64)>,
     /// The complete path of debug.log.
     pub log_path: PathBuf,
-    /// The data directory has no peers: it is served, not synced.
+    /// Whether a data directory is served without peers.
     pub is_served: bool,
-    /// What the page and the metrics show.
+    /// State for the page and the metrics.
     pub board: Arc<Board>,
     /// The connections.
     pub peers: Arc<Peers>,
-    /// Where bans are kept.
+    /// The file of bans.
     pub bans: BanFile,
-    /// What `--version` says.
+    /// Output of `--version`.
     pub version: &'static str,
 }
 
-/// What a call may touch.
+/// State for calls.
 pub struct Context {
     /// The job.
     pub handle: Arc<Handle>,
     /// All calls.
     pub registry: Registry,
-    /// What the program gives.
+    /// Data and functions of the program.
     pub program: Program,
-    /// The search of the coins that runs.
+    /// The running search of the coins.
     #[cfg(feature = "descriptors")]
     pub scan: Scan,
-    /// The search of the blocks that runs.
+    /// The running search of the blocks.
     #[cfg(feature = "descriptors")]
     pub block_scan: Scan,
     active: Mutex<BTreeMap<u64, (String, Instant)>>,
     next_active: AtomicU64,
     stopping: AtomicBool,
-    /// Categories of the log, as they were switched since the start.
+    /// Log categories that were switched since the start.
     logging: Mutex<BTreeMap<&'static str, bool>>,
-    /// From which height on blocks are there, as it was found last.
+    /// Last known lowest height from which on all blocks are stored.
     prune_height: Mutex<PruneHeight>,
-    /// Transactions up to a block at which a chain stands still.
+    /// Last result of the number of transactions up to a block.
     counted: Mutex<Option<(BlockHash, u64)>>,
-    /// Calls that may still be taken: those that run, and those that wait for a thread.
+    /// Slots for calls: running ones, and those that wait for a thread.
     room: Semaphore,
 }
 
@@ -89,37 +89,37 @@ impl Context {
         }
     }
 
-    /// At most `threads` calls run, and `work_queue` calls wait.
+    /// Allows at most `threads` running calls, and `work_queue` waiting ones.
     #[must_use]
     pub fn with_room(self, threads: usize, work_queue: usize) -> Context {
         Context { room: Semaphore::new(threads.max(1) + work_queue.max(1)), ..self }
     }
 
-    /// Whether no more calls can be taken.
+    /// Whether no more calls are accepted.
     pub(crate) fn is_crowded(&self) -> bool {
         self.room.available_permits() == 0
     }
 
-    /// A place for a call that takes a thread.
+    /// Waits for a slot for a call that needs a thread.
     pub(crate) async fn place(&self) -> Option<SemaphorePermit<'_>> {
         // It is never closed.
         self.room.acquire().await.ok()
     }
 
-    /// What may be read of the job.
+    /// Read access to the job.
     ///
     /// # Errors
     ///
-    /// The data directory is not open yet: Core's -28 with what is done meanwhile.
+    /// The data directory is not open yet: Core's -28 with the current action.
     pub fn live(&self) -> Result<Arc<Live>, RpcError> {
         Ok(self.handle.live()?)
     }
 
-    /// Has the job's thread do something at a point where no block is in flight, and waits for that: see [`Handle::ask`].
+    /// Runs an action in the job's thread when no block is in flight, and waits for the result: see [`Handle::ask`].
     ///
     /// # Errors
     ///
-    /// The job is not open yet, or ended.
+    /// The data directory is not open yet, or the job has ended.
     pub fn ask<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Quiet<'_, '_, '_>) -> Result<R, Fault> + Send + 'static,
@@ -127,14 +127,14 @@ impl Context {
         Ok(self.handle.ask(work)?)
     }
 
-    /// Lowest height from which on all blocks of the connected chain are there. Cheap where it was asked before.
+    /// Lowest height from which on all blocks of the connected chain are stored. Cheap if it was computed before.
     pub(crate) fn prune_height(&self, live: &Live) -> Height {
         let mut seen = self.prune_height.lock().unwrap_or_else(PoisonError::into_inner);
         live.index.read().prune_height_since(&mut seen)
     }
 
-    /// Transactions up to a block, genesis and itself included. Cheap where the same was asked before: else every block up to
-    /// it is looked at.
+    /// Number of transactions up to a block, genesis and itself included. Cheap if it is the block of the last call:
+    /// otherwise every block up to it is counted.
     pub(crate) fn transactions_up_to(&self, live: &Live, hash: &BlockHash) -> u64 {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, count)) = *counted
@@ -158,30 +158,30 @@ impl Context {
         self.logging.lock().unwrap_or_else(PoisonError::into_inner).get(category).copied()
     }
 
-    /// The program is to end.
+    /// Ends the program.
     pub fn stop(&self) {
         self.stopping.store(true, Relaxed);
         (self.program.stop)();
     }
 
-    /// Whether it is to.
+    /// Whether the program is to end.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Relaxed)
     }
 
-    /// The server ends: who waits hears of it.
+    /// The server ends: wakes all waiting calls.
     pub(crate) fn end(&self) {
         self.stopping.store(true, Relaxed);
     }
 
-    /// Notes that a call runs, until that is dropped.
+    /// Records a running call until the result is dropped.
     pub(crate) fn begin(&self, method: &str) -> ActiveCall<'_> {
         let id = self.next_active.fetch_add(1, Relaxed);
         self.lock().insert(id, (method.to_owned(), Instant::now()));
         ActiveCall { context: self, id }
     }
 
-    /// Calls that run, the earliest first, and since when.
+    /// Running calls, the earliest first, with their start times.
     pub fn active_calls(&self) -> Vec<(String, Instant)> {
         self.lock().values().cloned().collect()
     }
@@ -191,7 +191,7 @@ impl Context {
     }
 }
 
-/// A call that runs.
+/// A running call.
 pub(crate) struct ActiveCall<'c> {
     context: &'c Context,
     id: u64,

@@ -8,39 +8,39 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum Code {
-    /// The JSON is no request.
+    /// The JSON is not a request.
     InvalidRequest = -32600,
-    /// No call has this name.
+    /// There is no call with this name.
     MethodNotFound = -32601,
     /// Parameters that exclude each other.
     InvalidParams = -32602,
-    /// A mistake of the program, or a damaged file.
+    /// A bug of the program, or a damaged file.
     Internal = -32603,
     /// Not JSON.
     Parse = -32700,
-    /// Everything that has no code of its own; help on wrong use.
+    /// Any error without a code of its own; help on wrong use.
     Misc = -1,
     /// A parameter of another type.
     Type = -3,
-    /// An address, hash or key that is not known or wrong.
+    /// An address, hash or key that is unknown or invalid.
     InvalidAddressOrKey = -5,
     /// There is not enough memory.
     OutOfMemory = -7,
     /// A parameter that is invalid, missing, or given twice.
     InvalidParameter = -8,
-    /// There are no connections, or the program ends.
+    /// There are no connections, or the program is ending.
     NotConnected = -9,
-    /// The initial block download goes on.
+    /// Initial block download is in progress.
     InInitialDownload = -10,
     /// A file or database cannot be read or written.
     Database = -20,
     /// Bytes that do not deserialize.
     Deserialization = -22,
-    /// This node is among the added ones.
+    /// This node was already added.
     NodeAlreadyAdded = -23,
-    /// This node is not among the added ones.
+    /// This node was not added.
     NodeNotAdded = -24,
-    /// A block or transaction that cannot be taken.
+    /// A block or transaction that cannot be accepted.
     Verify = -25,
     /// A block or transaction that a rule refuses.
     VerifyRejected = -26,
@@ -54,22 +54,22 @@ pub enum Code {
     InvalidIpOrSubnet = -30,
     /// There is no network.
     P2pDisabled = -31,
-    /// The call is not given any more.
+    /// The call was removed.
     MethodDeprecated = -32,
-    /// The mempool is off.
+    /// The mempool is disabled.
     MempoolDisabled = -33,
-    /// As many connections as there may be.
+    /// The maximum number of connections is reached.
     NodeCapacityReached = -34,
-    /// A bounded resource is at its bound.
+    /// The limit of a resource is reached.
     LimitExceeded = -37,
 }
 
 /// Why a call has no result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RpcError {
-    /// What kind of error it is.
+    /// Its code.
     pub code: Code,
-    /// For a person.
+    /// The message for users.
     pub message: String,
 }
 
@@ -94,13 +94,13 @@ impl RpcError {
         RpcError::new(Code::InvalidAddressOrKey, message)
     }
 
-    /// A value of another type than is read. Source: Core's `UniValue::checkType`.
+    /// A value of the wrong type. Source: Core's `UniValue::checkType`.
     pub fn of_type(found: &Json, wanted: &str) -> RpcError {
         let message = format!("JSON value of type {} is not of expected type {wanted}", found.type_name());
         RpcError::new(Code::Type, message)
     }
 
-    /// As the field `error` of a reply has it.
+    /// The field `error` of a reply.
     pub fn json(&self) -> Json {
         Json::object().put("code", self.code as i32).put("message", self.message.as_str()).end()
     }
@@ -114,7 +114,7 @@ impl fmt::Display for RpcError {
 
 impl std::error::Error for RpcError {}
 
-/// A file that cannot be read, or is damaged: Core ends then, or says so with this code.
+/// A file that cannot be read, or is damaged: Core ends then, or returns this code.
 impl From<node::Fault> for RpcError {
     fn from(fault: node::Fault) -> RpcError {
         RpcError::new(Code::Internal, fault.what())

@@ -1,7 +1,7 @@
-//! A body in, a body out: requests of JSON-RPC 1.0 and 2.0, one or a batch.
+//! Executes a body and returns the reply: requests of JSON-RPC 1.0 and 2.0, single or in a batch.
 //!
 //! Source: Bitcoin Core b88bffe, httprpc.cpp, `ExecuteHTTPRPC`; rpc/request.cpp, `JSONRPCRequest::parse`.
-//! Absent on purpose: HTTP (`http`), who may ask what (`auth`).
+//! Absent on purpose: HTTP (`http`), permissions (`auth`).
 
 use crate::args::Args;
 use crate::auth::Allowed;
@@ -15,26 +15,27 @@ use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-/// Time between two looks at what a call waits for.
+/// Interval of checks of a condition that a call waits for.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Bytes of the answers of a batch: requests behind that are not executed. One answer more may come on top, of a few hundred
-/// MiB at most (a block with everything).
+/// Maximum bytes of a batch's answers: requests behind that are not executed. One more answer may exceed it, by a few
+/// hundred MiB (a block with all details).
 const BATCH_BYTES_MAX: usize = 256 << 20;
 
-/// HTTP status and body; without a body there is none to send.
+/// HTTP status and body; `None`: no body is sent.
 pub(crate) type Reply = (u16, Option<String>);
 
-/// One request, read.
+/// A parsed request.
 struct Request {
-    /// Absent where the request has none.
+    /// `None` if the request has no id.
     id: Option<Json>,
     is_v2: bool,
     method: String,
     params: Json,
 }
 
-/// What a batch keeps of the request before, for one that is no object: Core reads all of them into one place.
+/// Fields of the previous request in a batch, for a request that is not an object: Core parses all of them into one
+/// variable.
 #[derive(Clone)]
 struct Before {
     id: Option<Json>,
@@ -42,7 +43,7 @@ struct Before {
 }
 
 impl Before {
-    /// Before the first request.
+    /// State before the first request.
     fn none() -> Before {
         Before { id: Some(Json::Null), is_v2: false }
     }
@@ -55,16 +56,16 @@ impl Before {
     }
 }
 
-/// A request that cannot be read, as far as it was.
+/// An invalid request, with the fields parsed before the error.
 struct Unread {
     id: Option<Json>,
     is_v2: bool,
     error: RpcError,
 }
 
-/// Answers a body.
+/// Executes a body.
 pub(crate) async fn execute(context: Arc<Context>, body: Vec<u8>, allowed: Allowed) -> Reply {
-    // A long text takes its time.
+    // Parsing a long text takes time.
     let parsed = if body.len() < 1 << 16 {
         Json::parse(&body).ok()
     } else {
@@ -116,7 +117,7 @@ async fn batch(context: &Arc<Context>, requests: Vec<Json>, allowed: &Allowed) -
     let mut replies = Replies::default();
     let mut requests = requests.into_iter().peekable();
     let mut before = Before::none();
-    // What takes a thread takes it for many.
+    // One switch to a pool thread serves many requests.
     while requests.peek().is_some() {
         let mut now = Vec::new();
         let mut later = None;
@@ -152,7 +153,7 @@ async fn batch(context: &Arc<Context>, requests: Vec<Json>, allowed: &Allowed) -
     }
 }
 
-/// The answers of a batch, as they are written.
+/// The answers of a batch, serialized.
 #[derive(Default)]
 struct Replies(String);
 
@@ -164,12 +165,12 @@ impl Replies {
         }
     }
 
-    /// No more requests are executed.
+    /// Whether no more requests are executed.
     fn are_full(&self) -> bool {
         self.0.len() >= BATCH_BYTES_MAX
     }
 
-    /// The whole text; none without an answer.
+    /// The whole text; `None` without an answer.
     fn end(mut self) -> Option<String> {
         if self.0.is_empty() {
             return None;
@@ -184,7 +185,7 @@ fn too_long() -> RpcError {
     RpcError::new(Code::LimitExceeded, why)
 }
 
-/// The reply of a request in a batch; none for a notification. `is_late`: it is not executed.
+/// The reply to a request in a batch; `None` for a notification. `is_late`: it is not executed.
 fn answer_now(context: &Context, request: Result<Request, Unread>, is_late: bool) -> Option<Json> {
     let Request { id, is_v2, method, params } = match request {
         Ok(request) => request,
@@ -210,7 +211,7 @@ fn run_now(
     run(context, &Args::new(values))
 }
 
-/// Calls, on a thread of the pool or without one.
+/// Runs a call, on a thread of the pool or without one.
 async fn call(context: &Arc<Context>, method: String, params: Json) -> Result<Json, RpcError> {
     let (call, values) = prepare(context, &method, params)?;
     match call.run {
@@ -220,10 +221,10 @@ async fn call(context: &Arc<Context>, method: String, params: Json) -> Result<Js
             let done = spawn_blocking(move || run_now(&shared, &method, run, &values)).await;
             done.unwrap_or_else(|_| Err(RpcError::new(Code::Internal, "the call panicked")))
         }
-        // A thread of the pool would cost more than the call.
+        // A switch to a pool thread would cost more than the call.
         Run::AtOnce(run) => run_now(context, &method, run, &values),
         Run::Later(run) => {
-            // It takes no thread, and counts all the same: clients that wait without end are turned away as in Core.
+            // It occupies no thread, but counts: beyond the limit, waiting clients are refused as in Core.
             let _place = context.place().await;
             let _active = context.begin(&method);
             let wait = run(context, &Args::new(&values))?;
@@ -246,7 +247,7 @@ async fn wait_for(context: &Context, wait: &Wait) -> Result<Json, RpcError> {
 
 /// The call with this name, and its parameters by position.
 fn prepare(context: &Context, method: &str, params: Json) -> Result<(Call, Vec<Json>), RpcError> {
-    // As in Core nothing is answered before the data directory is open.
+    // As in Core, calls are refused until the data directory is open.
     if method != "stop" {
         context.live()?;
     }
@@ -260,7 +261,7 @@ fn prepare(context: &Context, method: &str, params: Json) -> Result<(Call, Vec<J
     Ok((*call, call.bind(params)?))
 }
 
-/// Reads a request; `before` is the one before it in a batch.
+/// Parses a request; `before` is the previous one in a batch.
 fn read(request: Json, before: Before) -> Result<Request, Unread> {
     let unread = |id, is_v2, text: &str| Err(Unread { id, is_v2, error: RpcError::new(Code::InvalidRequest, text) });
     let Json::Obj(fields) = request else { return unread(before.id, before.is_v2, "Invalid Request object") };
@@ -276,7 +277,7 @@ fn read(request: Json, before: Before) -> Result<Request, Unread> {
             "params" => &mut params,
             _ => continue,
         };
-        // Of several the first counts.
+        // Of duplicate fields, the first counts.
         slot.get_or_insert(value);
     }
     let is_v2 = match version {

@@ -1,5 +1,5 @@
-//! Who may see what needs no password: this machine, and of what names peers its own user alone. Another site's page must not
-//! read it through a browser on this machine (DNS rebinding).
+//! Access without a password: only from this machine, and for data that names peers only for the user who runs the
+//! server. A page of another site must not read it through a browser on this machine (DNS rebinding).
 
 use crate::app::{App, Ends};
 use crate::connections::Seat;
@@ -14,18 +14,18 @@ use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-/// Lets requests through that [`allow`] lets through.
+/// Passes on requests that [`allow`] accepts.
 pub(crate) async fn check(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     allow(&app, request, |request| next.run(request)).await
 }
 
-/// The same of [`allow_owner`].
+/// Passes on requests that [`allow_owner`] accepts.
 pub(crate) async fn check_owner(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     allow_owner(&app, request, |request| next.run(request)).await
 }
 
-/// Answers a request without a password from this machine, where it names this server by an address or as localhost; from
-/// another machine, which `-rpcallowip` names, with the password of the calls.
+/// Answers a request from this machine without a password if its Host header is an address or localhost; from another
+/// machine within `-rpcallowip`, only with a password of the calls.
 async fn allow<F: Future<Output = Response>>(
     app: &App,
     request: Request,
@@ -40,8 +40,8 @@ async fn allow<F: Future<Output = Response>>(
     answer(request).await
 }
 
-/// The same; on this machine of the user alone as which this program runs, and of root. Others, and all where the system does
-/// not tell whose a connection is, need the password.
+/// As [`allow`], but without a password only for the user of this process and root on this machine. Other users need
+/// the password, and all users if the system does not report the owner of a connection.
 pub(crate) async fn allow_owner<F: Future<Output = Response>>(
     app: &App,
     request: Request,
@@ -82,7 +82,7 @@ async fn with_password<F: Future<Output = Response>>(
     }
 }
 
-/// Holds the answer back; the connection makes room for others meanwhile, where places are short.
+/// Delays the answer; if slots are short, the connection is closed for others meanwhile.
 pub(crate) async fn wrong_password(seat: Option<Arc<Seat>>) -> Response {
     match seat {
         Some(seat) => seat.delay(WRONG_PASSWORD_DELAY).await,
@@ -91,14 +91,14 @@ pub(crate) async fn wrong_password(seat: Option<Arc<Seat>>) -> Response {
     unauthorized()
 }
 
-/// The answer to a request that names this machine as some site may.
+/// Refuses a request whose Host header may belong to another site.
 fn foreign_name(request: &Request) -> Option<Response> {
     let host = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or("?"));
     let why = "This host's name is not known here: use an address, or localhost\n";
     (!host.is_none_or(is_own)).then(|| plain(StatusCode::FORBIDDEN, why))
 }
 
-/// Whether a Host header names an address or localhost: a name could be any site's.
+/// Whether a Host header is an address or localhost: any other name may belong to another site.
 fn is_own(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else { return false };
     let name = authority.host().trim_start_matches('[').trim_end_matches(']');

@@ -1,7 +1,7 @@
 //! The server: one thread that polls connections, and a pool for calls that read files or wait for the job.
 //!
-//! What a client may cost is bounded: `-rpcmaxconnections` of them, of which the one that is silent for the longest goes
-//! first; 8 KiB of headers; 32 MiB of a body, and few long ones at a time; a time for each of them.
+//! The cost of a client is bounded: `-rpcmaxconnections` connections, of which the one that is idle longest is closed
+//! first; 8 KiB of headers; 32 MiB of a body, and few long ones at a time; a timeout for each of them.
 //! Source: Bitcoin Core b88bffe, httpserver.cpp.
 //!
 //! Absent on purpose: HTTP itself (`hyper`), paths (`routes`).
@@ -28,17 +28,17 @@ use tokio::sync::watch;
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt as _;
 
-/// Bytes of a request's headers. Source: Core's `MAX_HEADERS_SIZE`.
+/// Maximum bytes of a request's headers. Source: Core's `MAX_HEADERS_SIZE`.
 const HEADERS_BYTES_MAX: usize = 8192;
-/// Bytes of headers that are read at most: what is beyond [`HEADERS_BYTES_MAX`] is refused in Core's words, what is beyond this
-/// by hyper's.
+/// Maximum bytes of headers that are read: beyond [`HEADERS_BYTES_MAX`] a request is refused in Core's words, beyond
+/// this by hyper.
 const HEADERS_BYTES_READ: usize = 8 * HEADERS_BYTES_MAX;
-/// Lines of headers that are read at most: more than fit into [`HEADERS_BYTES_MAX`], so that who sends too many reads Core's
-/// words.
+/// Maximum lines of headers that are read: more than fit into [`HEADERS_BYTES_MAX`], so that too many are refused in
+/// Core's words.
 const HEADERS_COUNT_MAX: usize = HEADERS_BYTES_MAX / "a:\r\n".len();
-/// Time that requests have to end when the server does.
+/// Time for requests to finish when the server ends.
 const END_TIME: Duration = Duration::from_secs(2);
-/// Pause after a connection that could not be taken: there may be no file descriptors.
+/// Pause after a connection that could not be accepted: file descriptors may be short.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A running server.
@@ -55,7 +55,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// No address is free; the cookie cannot be written; the system has no thread for it.
+    /// No address is free; the cookie cannot be written; no thread can be started.
     pub fn start(settings: Settings, context: Arc<Context>) -> io::Result<Server> {
         let mut listeners = Vec::new();
         let mut warnings = Vec::new();
@@ -92,17 +92,17 @@ impl Server {
         Ok(Server { context, addresses, warnings, end, thread: Some(thread) })
     }
 
-    /// Where clients connect.
+    /// The addresses of the server.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Addresses that are not free.
+    /// Addresses that could not be bound.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Ends the server: requests that are answered in moments are, the cookie is removed.
+    /// Ends the server: short requests are finished, the cookie is removed.
     pub fn stop(mut self) {
         self.halt();
     }
@@ -148,17 +148,17 @@ async fn accept(
     ended: watch::Receiver<bool>,
 ) {
     loop {
-        // While there is no place, clients wait in the system's queue.
+        // While all slots are used, clients wait in the system's queue.
         connections.room().await;
         match listener.accept().await {
-            // As in Core, who is not allowed hears nothing.
+            // As in Core, a client that is not allowed gets no answer.
             Ok((_, peer)) if !settings.is_allowed(peer.ip()) => {}
             Ok((stream, client)) => {
                 let Ok(server) = stream.local_addr() else { continue };
                 let ends = Ends { client, server };
-                // An idle connection may have become busy since, and another listener may have taken its place.
+                // An idle connection may have become busy since, and another listener may have used its slot.
                 connections.room().await;
-                // Small answers are not to wait for more.
+                // Small answers must not be delayed.
                 let _ = stream.set_nodelay(true);
                 connections.open(|seat| {
                     tokio::spawn(serve(stream, ends, settings.timeout, router.clone(), seat, ended.clone()))
@@ -170,7 +170,7 @@ async fn accept(
     }
 }
 
-/// What a request line and headers take, about.
+/// Approximate bytes of the request line and headers.
 fn header_bytes(uri: &Uri, headers: &HeaderMap) -> usize {
     const AROUND_LINE: usize = "GET  HTTP/1.1\r\n".len();
     let line = AROUND_LINE + uri.path_and_query().map_or(0, |path| path.as_str().len());
@@ -187,7 +187,7 @@ async fn serve(
     seat: crate::connections::Seat,
     mut ended: watch::Receiver<bool>,
 ) {
-    // Who does not take an answer is not waited for.
+    // A client that does not read its answer times out.
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(timeout));
     let seat = Arc::new(seat);
@@ -218,7 +218,7 @@ async fn serve(
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     let has_ended = tokio::select! {
-        // How a connection fails is the client's concern.
+        // An error of a connection concerns only the client.
         _ = connection.as_mut() => true,
         () = async { drop(ended.wait_for(|ended| *ended).await) } => false,
     };

@@ -1,19 +1,21 @@
-//! The server: JSON-RPC, REST and pages over HTTP, as bitcoind answers, from a sync that runs or a data directory that is served.
+//! The server: JSON-RPC, REST and pages over HTTP, with bitcoind's answers, from a running sync or a served data
+//! directory.
 //!
-//! In: a handle into the job (`node::handle`), settings with Core's names. Out: answers in Core's form. It must never know: how
-//! blocks are connected, what is on disk, options of the command line.
+//! In: a handle to the job (`node::handle`), settings with Core's names. Out: answers in Core's form. It must never
+//! know: how
+//! blocks are connected, file formats, command line options.
 //!
 //! # Where to begin
 //!
 //! - [`registry`] is the table of calls; each is one [`registry::Call`] in a file of `calls`.
-//! - [`context::Context`] is what a call may touch: [`context::Context::live`] to read, [`context::Context::ask`] to have the job
-//!   do something.
-//! - `execute` takes a body apart; `routes` has the paths; [`http::Server`] the connections.
+//! - [`context::Context`] is the state for calls: [`context::Context::live`] reads the job, [`context::Context::ask`]
+//!   runs an action in it.
+//! - `execute` parses and executes a body; `routes` has the paths; [`http::Server`] the connections.
 //!
 //! # Threads
 //!
-//! `ffwd-http` polls all connections. `ffwd-rpc`, at most `-rpcthreads` of them, do calls. The job never waits for either, and no
-//! lock of its own is held while an answer is formatted.
+//! `ffwd-http` polls all connections. `ffwd-rpc`, at most `-rpcthreads` threads, run calls. The job never waits for
+//! either, and none of its locks is held while an answer is formatted.
 
 mod app;
 pub mod args;

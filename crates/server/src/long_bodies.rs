@@ -1,23 +1,23 @@
-//! The places of bodies of more than a MiB: a few, for callers whose password was right alone. While another one waits for a place,
-//! an upload that is slower than [`SLOWEST_BYTES_A_S`] loses its own: an idle one holds nobody up.
+//! Slots for bodies of more than a MiB: a few, only for callers with a correct password. While another upload waits
+//! for a slot, one that is slower than [`SLOWEST_BYTES_A_S`] loses its slot: an idle upload delays no other.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-/// Bodies of more than a MiB at the same time.
+/// Maximum number of concurrent bodies of more than a MiB.
 const LONG_BODIES: usize = 2;
-/// Bytes a second that a long body must come with, from its beginning on, while others wait for its place.
+/// Minimum bytes a second of a long body, from its beginning on, while others wait for its slot.
 const SLOWEST_BYTES_A_S: u128 = 1 << 20;
-/// The first second is nobody's fault.
+/// The minimum rate applies after the first second.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The places of long bodies.
+/// The slots for long bodies.
 #[derive(Debug)]
 pub(crate) struct LongBodies {
     places: Semaphore,
-    /// Those that wait for one.
+    /// Number of uploads that wait for a slot.
     waiting: AtomicUsize,
 }
 
@@ -27,7 +27,7 @@ impl Default for LongBodies {
     }
 }
 
-/// One that waits; it does no more once this is dropped.
+/// A waiting upload, counted until this is dropped.
 struct Waits<'l>(&'l LongBodies);
 
 impl Drop for Waits<'_> {
@@ -37,7 +37,7 @@ impl Drop for Waits<'_> {
 }
 
 impl LongBodies {
-    /// Waits for a place.
+    /// Waits for a slot.
     pub(crate) async fn place(&self) -> Option<SemaphorePermit<'_>> {
         self.waiting.fetch_add(1, Relaxed);
         let _waits = Waits(self);
@@ -45,7 +45,7 @@ impl LongBodies {
         self.places.acquire().await.ok()
     }
 
-    /// Whether an upload that has had `bytes` since `begun` is to leave its place to another one.
+    /// Whether an upload with `bytes` received since `begun` must release its slot.
     pub(crate) fn is_too_slow(&self, bytes: usize, begun: Instant) -> bool {
         let wanted = begun.elapsed().saturating_sub(GRACE).as_millis() * SLOWEST_BYTES_A_S / 1000;
         self.waiting.load(Relaxed) > 0 && (bytes as u128) < wanted

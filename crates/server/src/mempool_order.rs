@@ -1,10 +1,10 @@
-//! Transactions that wait for a block, put together: who spends whom, and which are mined first.
+//! The mempool's transaction graph: dependencies, and mining order.
 //!
-//! Those that hang together are a cluster. A cluster is put into an order by the ancestors' fee rate: again and again the
-//! transaction that pays best together with what must be mined before it. That order is cut into chunks, each paying at least
-//! as well as the next one; a block takes the best chunks of all clusters.
-//! Core goes on to look for a better order (`txgraph`): for a chain of transactions this one is the best there is; a parent with
-//! several children that only together pay for it may come later here.
+//! Connected transactions form a cluster. A cluster is ordered by ancestor fee rate: repeatedly, the transaction with
+//! the best fee rate together with its unmined ancestors comes next. That order is cut into chunks of non-increasing
+//! fee rate; a block takes the best chunks of all clusters.
+//! Core searches for a better order (`txgraph`). For a chain of transactions this order is optimal; a parent with
+//! several children that pay for it only together may come later here.
 //!
 //! Source: Bitcoin Core b88bffe, cluster_linearize.h, `ChunkLinearization`; node/miner.cpp, `addChunks`.
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 // Members of a cluster are bits of a word.
 const _: () = assert!(CLUSTER_MAX == u64::BITS as usize);
 
-/// What some transactions pay, and their weight.
+/// Fees and weight of some transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FeeRate {
     /// Satoshis.
@@ -31,30 +31,30 @@ impl FeeRate {
         FeeRate { fee: self.fee + other.fee, weight: self.weight + other.weight }
     }
 
-    /// By satoshis for a unit of weight.
+    /// Compares fee rates: satoshis for a unit of weight.
     fn compare(&self, other: &FeeRate) -> Ordering {
         (i128::from(self.fee) * i128::from(other.weight)).cmp(&(i128::from(other.fee) * i128::from(self.weight)))
     }
 }
 
-/// Transactions that are mined at once.
+/// Transactions that are mined together.
 #[derive(Debug)]
 pub(crate) struct Chunk {
-    /// Its transactions, in an order in which they can be mined: numbers of [`Graph::entries`].
+    /// Its transactions, in a valid mining order: numbers of [`Graph::entries`].
     pub(crate) members: Vec<usize>,
-    /// What they pay.
+    /// Their fees and weight.
     pub(crate) rate: FeeRate,
-    /// Which cluster it is of.
+    /// Its cluster.
     pub(crate) cluster: usize,
 }
 
-/// Transactions and how they hang together.
+/// Transactions and their dependencies.
 #[derive(Debug)]
 pub(crate) struct Graph {
     entries: Vec<Arc<PoolEntry>>,
     places: HashMap<Txid, usize>,
     clusters: Vec<Cluster>,
-    /// The cluster of each, and its number there.
+    /// The cluster of each, and its index there.
     at: Vec<(usize, usize)>,
     chunks: Vec<Chunk>,
     /// The chunk of each.
@@ -65,7 +65,7 @@ pub(crate) struct Graph {
 #[derive(Debug, Default)]
 struct Cluster {
     members: Vec<usize>,
-    /// Each with all that must be mined before it.
+    /// For each, all transactions that must be mined before it.
     ancestors: Vec<u64>,
 }
 
@@ -79,7 +79,7 @@ fn bits(mut word: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The number that stands for the cluster of another.
+/// The representative of a transaction's cluster.
 fn root(first: &mut [usize], mut at: usize) -> usize {
     while first[at] != at {
         first[at] = first[first[at]];
@@ -89,13 +89,13 @@ fn root(first: &mut [usize], mut at: usize) -> usize {
 }
 
 impl Graph {
-    /// Of transactions each of which comes behind its parents, at most [`CLUSTER_MAX`] of them hanging together.
+    /// The graph of transactions that are ordered parents first, with clusters of at most [`CLUSTER_MAX`].
     pub(crate) fn new(entries: Vec<Arc<PoolEntry>>) -> Graph {
         let places: HashMap<Txid, usize> = entries.iter().enumerate().map(|(at, entry)| (entry.txid, at)).collect();
         let parents = |entry: &PoolEntry| -> Vec<usize> {
             entry.inputs.iter().filter_map(|outpoint| places.get(&outpoint.txid).copied()).collect()
         };
-        // The first of a cluster stands for it.
+        // The first transaction of a cluster represents it.
         let mut first: Vec<usize> = (0..entries.len()).collect();
         for (at, entry) in entries.iter().enumerate() {
             for parent in parents(entry) {
@@ -134,7 +134,7 @@ impl Graph {
         bits(some).map(|bit| self.rate(cluster.members[bit])).fold(FeeRate::default(), FeeRate::plus)
     }
 
-    /// The members of a cluster in the order in which they are mined.
+    /// The members of a cluster in mining order.
     fn ordered(&self, cluster: &Cluster) -> Vec<usize> {
         let all = u64::MAX >> (u64::BITS as usize - cluster.members.len());
         let mut left = all;
@@ -142,7 +142,7 @@ impl Graph {
         while left != 0 {
             let sets = bits(left).map(|bit| cluster.ancestors[bit] & left);
             let best = sets.map(|set| (self.rate_of(cluster, set), set));
-            // Of equals the first.
+            // Of equal ones the first.
             let best = best.reduce(|best, next| if next.0.compare(&best.0).is_gt() { next } else { best });
             let (_, set) = best.expect("some are left");
             ordered.extend(bits(set).map(|bit| cluster.members[bit]));
@@ -166,7 +166,7 @@ impl Graph {
                 chunks.push(last);
             }
         }
-        // Those of one cluster are in order already, and stay so.
+        // Chunks of one cluster are in order already, and a stable sort keeps them so.
         chunks.sort_by(|a, b| b.rate.compare(&a.rate));
         self.chunk_of = vec![0; self.entries.len()];
         for (number, chunk) in chunks.iter().enumerate() {
@@ -180,12 +180,12 @@ impl Graph {
         &self.chunks
     }
 
-    /// The transactions, by numbers.
+    /// The transactions, by number.
     pub(crate) fn entries(&self) -> &[Arc<PoolEntry>] {
         &self.entries
     }
 
-    /// Their numbers, in the order in which they are mined.
+    /// Their numbers, in mining order.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = usize> {
         self.chunks.iter().flat_map(|chunk| chunk.members.iter().copied())
     }
@@ -195,19 +195,19 @@ impl Graph {
         self.places.get(txid).copied()
     }
 
-    /// What the chunk of a transaction pays.
+    /// The fee rate of a transaction's chunk.
     pub(crate) fn chunk_rate(&self, index: usize) -> FeeRate {
         self.chunks[self.chunk_of[index]].rate
     }
 
-    /// What must be mined before a transaction, and itself, by txid.
+    /// A transaction and its ancestors, by txid.
     pub(crate) fn ancestors(&self, index: usize) -> Vec<usize> {
         let (cluster, bit) = self.at[index];
         let cluster = &self.clusters[cluster];
         self.by_txid(bits(cluster.ancestors[bit]).map(|bit| cluster.members[bit]))
     }
 
-    /// What can be mined only after a transaction, and itself, by txid.
+    /// A transaction and its descendants, by txid.
     pub(crate) fn descendants(&self, index: usize) -> Vec<usize> {
         let (cluster, bit) = self.at[index];
         let cluster = &self.clusters[cluster];

@@ -4,17 +4,17 @@
 //! header 80 | transactions u32 LE | CompactSize hashes | hash 32 .. | CompactSize bytes of flags | flags
 //! ```
 //!
-//! Flags are bits, lowest first: for each node on the way, depth first, whether something below it is proven; a node of
-//! which that is not so, or a leaf, has a hash. Source: BIP-0037; Bitcoin Core b88bffe, merkleblock.cpp.
+//! Flags are bits, lowest first: for each visited node, depth first, whether something below it is proven; an unset
+//! flag, or a leaf, has a hash. Source: BIP-0037; Bitcoin Core b88bffe, merkleblock.cpp.
 
 use kernels::sha256::sha256d;
 use primitives::encode::{DecodeError, Reader, put_compact_size};
 use primitives::{Hash256, Header, Txid};
 
-/// Most transactions of a block: each weighs at least 240 of its four million.
+/// Maximum number of transactions in a block: each weighs at least 240 of its four million.
 const TRANSACTIONS_MAX: u32 = 4_000_000 / 240;
 
-/// Nodes of the level at `height` above the leaves.
+/// Number of nodes at `height` above the leaves.
 fn width(count: usize, height: u32) -> usize {
     (count + (1 << height) - 1) >> height
 }
@@ -31,14 +31,14 @@ fn parent(left: &Hash256, right: &Hash256) -> Hash256 {
     Hash256(sha256d(&both))
 }
 
-/// The proof for those transactions of a block that `is_wanted` says, in hexadecimal's bytes.
+/// The proof for the transactions of a block for which `is_wanted` is true, as bytes.
 ///
 /// # Panics
 ///
 /// For a block without transactions.
 pub fn prove(header: &Header, txids: &[Txid], is_wanted: impl Fn(&Txid) -> bool) -> Vec<u8> {
     assert!(!txids.is_empty(), "a block has transactions");
-    // All levels, each hash made once: leaves first.
+    // All levels, each hash computed once: leaves first.
     let mut levels: Vec<Vec<Hash256>> = vec![txids.iter().map(|txid| txid.to_hash256()).collect()];
     let mut wanted: Vec<Vec<bool>> = vec![txids.iter().map(is_wanted).collect()];
     while levels[levels.len() - 1].len() > 1 {
@@ -73,23 +73,23 @@ pub fn prove(header: &Header, txids: &[Txid], is_wanted: impl Fn(&Txid) -> bool)
     out
 }
 
-/// A proof as it was sent.
+/// A proof as received.
 #[derive(Clone, Debug)]
 pub struct MerkleBlock<'a> {
     /// The block's header.
     pub header: Header,
-    /// How many transactions it claims the block to have.
+    /// Claimed number of transactions in the block.
     pub transactions: u32,
     hashes: &'a [[u8; 32]],
     flags: &'a [u8],
 }
 
 impl<'a> MerkleBlock<'a> {
-    /// Reads a proof; bytes behind it are left alone, as Core leaves them.
+    /// Parses a proof; as in Core, bytes behind it are ignored.
     ///
     /// # Errors
     ///
-    /// Bytes that end inside it.
+    /// Too few bytes.
     pub fn read(bytes: &'a [u8]) -> Result<MerkleBlock<'a>, DecodeError> {
         let mut reader = Reader::new(bytes);
         let header = Header(*reader.array()?);
@@ -100,7 +100,7 @@ impl<'a> MerkleBlock<'a> {
         Ok(MerkleBlock { header, transactions, hashes, flags: reader.take(count)? })
     }
 
-    /// The transactions that it proves to be in a block of the header's merkle root; `None` where it proves nothing.
+    /// The transactions that it proves to be in a block with the header's merkle root; `None` if it proves nothing.
     ///
     /// Source: Bitcoin Core b88bffe, `CPartialMerkleTree::ExtractMatches`.
     pub fn proven(&self) -> Option<Vec<Txid>> {
@@ -128,7 +128,7 @@ struct Walk<'p> {
 }
 
 impl Walk<'_> {
-    /// The hash of a node, made from what is below it where the flags say so; goes down 14 levels at most.
+    /// The hash of a node, computed from its children if its flag is set; at most 14 levels deep.
     fn node(&mut self, height: u32, at: usize) -> Option<Hash256> {
         let byte = self.proof.flags.get(self.bits_used / 8)?;
         let is_parent = byte >> (self.bits_used % 8) & 1 == 1;

@@ -1,17 +1,17 @@
 //! The calls as an OpenRPC document, made from their table.
 //!
-//! Names and shapes are Core's. Absent on purpose: what answers look like. The table does not say it, and their schema is the
-//! one that takes everything.
+//! Names and shapes are Core's. Absent on purpose: schemas of results. The table does not have them, so each result
+//! has the schema that accepts everything.
 //!
 //! Source: Bitcoin Core b88bffe, rpc/server.cpp, `CRPCTable::buildOpenRPCDoc`, `OpenRPCArgSchema`.
 
 use crate::json::Json;
 use crate::registry::{Arg, Call, Kind, Registry};
 
-/// Version of the form. Source: Core's `buildOpenRPCDoc`.
+/// Version of OpenRPC. Source: Core's `buildOpenRPCDoc`.
 const OPENRPC: &str = "1.4.1";
 
-/// Which calls and parameters are in it.
+/// Which calls and parameters are included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Scope {
     /// Those that the help lists.
@@ -20,7 +20,7 @@ pub(crate) enum Scope {
     WithHidden,
 }
 
-/// The document. `version` is what `--version` says.
+/// The document. `version` is the output of `--version`.
 pub(crate) fn document(registry: &Registry, version: &str, scope: Scope) -> Json {
     let is_listed = |call: &&Call| scope == Scope::WithHidden || call.category != "hidden";
     let methods: Vec<Json> = registry.all().filter(is_listed).map(|call| method(call, scope)).collect();
@@ -54,13 +54,13 @@ fn param(arg: &Arg) -> Json {
         .end()
 }
 
-/// What a parameter may be, in JSON Schema. One whose type the call itself looks at may be anything.
+/// The JSON Schema of a parameter. If the call checks the type itself, it accepts everything.
 fn schema(arg: &Arg) -> Json {
     let of_type = |name: &'static str| Json::object().put("type", name);
     let one_of = |all: Vec<Json>| Json::object().put("oneOf", all).end();
     match (arg.is_checked, arg.kind) {
         (true, _) => {}
-        // Such as a hash or a height.
+        // For example a hash or a height.
         (false, Kind::Num) => return one_of(vec![of_type("integer").end(), of_type("string").end()]),
         (false, _) => return Json::object().end(),
     }

@@ -1,22 +1,22 @@
-//! Whose a connection on this machine is: the user of the socket at its other end.
+//! The owner of a connection on this machine: the user of the socket at its other end.
 //!
-//! Linux says so in `/proc/net/tcp` and `tcp6`: a line for each socket, with both its ends and its user.
+//! Linux lists sockets in `/proc/net/tcp` and `tcp6`: a line for each socket, with both ends and its user.
 //!
 //! ```text
 //!   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
 //!    0: 0100007F:208C 0100007F:B2F4 01 00000000:00000000 00:00000000 00000000  1000        0 5512 ..
 //! ```
 //!
-//! Addresses are words of 32 bits in the machine's order of bytes, ports are numbers. A socket whose program is gone counts as
-//! root's: only established connections are believed.
-//! Absent on purpose: other systems, where nobody's connection is known to be this user's.
+//! Addresses are words of 32 bits in the machine's byte order, ports are numbers. A socket without a program is
+//! listed as root's: only established connections count.
+//! Absent on purpose: other systems, on which the owner of a connection is unknown.
 //! Source: Linux, Documentation/networking/proc_net_tcp.rst.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Longest line that is read: those of Linux have some 150 bytes.
+/// Maximum length of a line: Linux writes some 150 bytes.
 const LINE_BYTES_MAX: usize = 1024;
 /// State of an established connection.
 const ESTABLISHED: &str = "01";
@@ -24,15 +24,15 @@ const ESTABLISHED: &str = "01";
 /// An address without a scope, and a port.
 type End = (IpAddr, u16);
 
-/// An established connection, seen from one of its ends.
+/// An established connection, seen from one end.
 struct Socket {
     local: End,
     remote: End,
     user: u32,
 }
 
-/// Whether the socket at `client`, the other end of this program's at `server`, is of the same user, or of root, who can read
-/// everything here anyway.
+/// Whether the socket at `client`, connected to ours at `server`, belongs to the same user, or to root, which can
+/// read everything on this machine anyway.
 pub(crate) fn is_own(client: SocketAddr, server: SocketAddr) -> bool {
     let mut users = Users { ends: (canonical(client), canonical(server)), client: None, server: None };
     for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
@@ -50,7 +50,7 @@ fn canonical(address: SocketAddr) -> End {
     (address.ip().to_canonical(), address.port())
 }
 
-/// The users of both ends of a connection, as far as they are found.
+/// The users of both ends of a connection, if found.
 struct Users {
     /// The client's and the server's.
     ends: (End, End),
@@ -81,7 +81,7 @@ impl Users {
     }
 }
 
-/// A line of the table; nothing of another state.
+/// Parses a line of the table; `None` for another state.
 fn socket(line: &str) -> Option<Socket> {
     let mut fields = line.split_ascii_whitespace().skip(1);
     let local = fields.next()?;

@@ -1,5 +1,5 @@
-//! What is given without a password, to this machine alone: metrics and whether the program is well; to its own user the page
-//! with its events.
+//! Pages without a password, only for this machine: metrics and health checks for all users; the status page with its
+//! events for the user who runs the server.
 
 use crate::app::App;
 use crate::connections::Seat;
@@ -15,21 +15,21 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
-/// What the page may do in a browser: nothing but be itself, and read its events from here.
+/// Content security policy of the page: only its own code, and its events from this server.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
                       img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What may be asked of this machine by all its users: figures, which name no peer.
+/// Paths for all users of this machine: figures that name no peer.
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new().route("/healthz", get(health)).route("/readyz", get(ready)).route("/metrics", get(metrics))
 }
 
-/// What names peers and has lines of the log; so does the page, whose path is the calls' too.
+/// Paths with names of peers and lines of the log. The page is another one; it shares its path with the calls.
 pub(crate) fn private_routes() -> Router<Arc<App>> {
     Router::new().route("/events", get(events))
 }
 
-/// A browser takes an answer for nothing but what it says to be, and gives it to no page of another site.
+/// Makes browsers respect the content type, and hide the answer from other sites' pages.
 pub(crate) async fn for_no_other_site(mut response: Response) -> Response {
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -40,8 +40,8 @@ pub(crate) async fn for_no_other_site(mut response: Response) -> Response {
     response
 }
 
-/// Whether a page is wanted: a browser, or a tool that takes anything (`curl`). A client of the calls says nothing of the kind,
-/// and hears what Core answers.
+/// Whether the client accepts the page: a browser, or a tool that accepts anything (`curl`). A client of the calls
+/// sends no such header, and gets Core's answer.
 pub(crate) fn is_browser(headers: &HeaderMap) -> bool {
     let accepted = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     accepted.is_some_and(|accepted| accepted.contains("text/html") || accepted.contains("*/*"))
@@ -61,13 +61,13 @@ pub(crate) async fn page(_request: Request) -> Response {
     response
 }
 
-/// The page's events, until the server ends.
+/// The page's event stream, until the server ends.
 async fn events(State(app): State<Arc<App>>, request: Request) -> Response {
     let context = app.context.clone();
     let Some(events) = app.publisher.events(move || context.is_stopping()) else {
         return no_store(plain(StatusCode::SERVICE_UNAVAILABLE, "Too many pages are open\n"));
     };
-    // The connection is in use as long as its reader is there, and makes room for no other.
+    // The connection is busy while its reader is connected, and is not closed for another.
     let busy = request.extensions().get::<Arc<Seat>>().map(|seat| seat.clone().busy());
     let events = events.map(move |text| {
         let _ = &busy;
@@ -89,13 +89,13 @@ async fn metrics(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-/// The program lives.
+/// Liveness: the program runs.
 async fn health() -> Response {
     no_store(plain(StatusCode::OK, "ok\n"))
 }
 
-/// Whether what is asked is answered from the tip of the chain: always of a data directory without peers, of a sync after the
-/// initial block download.
+/// Readiness: whether answers come from the tip of the chain. Always true for a data directory without peers; for a
+/// sync, after initial block download.
 async fn ready(State(app): State<Arc<App>>) -> Response {
     let context = &app.context;
     let is_ready = |live: &node::handle::Live| context.program.is_served || !context.handle.is_initial_download(live);

@@ -6,10 +6,10 @@ use axum::response::Response;
 use hyper::ext::ReasonPhrase;
 use std::time::Duration;
 
-/// What a wrong password costs. Source: Core's `HTTPReq_JSONRPC`.
+/// Delay after a wrong password. Source: Core's `HTTPReq_JSONRPC`.
 pub(crate) const WRONG_PASSWORD_DELAY: Duration = Duration::from_millis(250);
 
-/// An answer of Core's to what it cannot answer.
+/// A plain-text answer with Core's text.
 pub(crate) fn plain(status: StatusCode, text: impl Into<Body>) -> Response {
     let mut response = Response::new(text.into());
     *response.status_mut() = status;
@@ -17,20 +17,20 @@ pub(crate) fn plain(status: StatusCode, text: impl Into<Body>) -> Response {
     response
 }
 
-/// The same, not to be kept.
+/// Forbids caching of an answer.
 pub(crate) fn no_store(mut response: Response) -> Response {
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
-/// A body that is too large, in Core's words.
+/// The body is too large, in Core's words.
 pub(crate) fn too_large() -> Response {
     let mut response = no_store(plain(StatusCode::PAYLOAD_TOO_LARGE, ""));
     response.extensions_mut().insert(ReasonPhrase::from_static(b"Content too large"));
     response
 }
 
-/// A path that there is not. Core's answers without a type of their own have this one.
+/// The path does not exist. Core's answers without a content type have this one.
 pub(crate) async fn not_found() -> Response {
     let mut response = no_store(plain(StatusCode::NOT_FOUND, ""));
     let kind = HeaderValue::from_static("text/html; charset=ISO-8859-1");
@@ -38,7 +38,7 @@ pub(crate) async fn not_found() -> Response {
     response
 }
 
-/// There is no password, or a wrong one.
+/// The password is missing or wrong.
 pub(crate) fn unauthorized() -> Response {
     let mut response = plain(StatusCode::UNAUTHORIZED, "");
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"jsonrpc\""));

@@ -1,4 +1,4 @@
-//! Who shows the page: one thread makes its events, once a second, for all readers together and only while there are some.
+//! Publisher of the page's events: one thread makes them once a second for all readers, only while there are readers.
 
 use futures_util::stream::{Stream, unfold};
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::watch::{Receiver, Sender, channel};
 use watch::Board;
 
-/// Time between two events.
+/// Interval of events.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Readers at the same time: each has a connection for itself.
+/// Maximum number of readers: each has its own connection.
 pub(crate) const READERS_MAX: usize = 24;
 
 /// The events of the page.
@@ -20,12 +20,13 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// Without a reader.
+    /// A publisher without readers.
     pub(crate) fn new(board: Arc<Board>) -> Publisher {
         Publisher { board, sender: channel("".into()).0, is_running: AtomicBool::new(false) }
     }
 
-    /// The events from now on, the first at once; nothing where there are too many readers. `is_over` says that they end.
+    /// The events from now on, the first immediately; `None` if there are too many readers. `is_over` ends the
+    /// stream.
     pub(crate) fn events(
         self: &Arc<Self>,
         is_over: impl Fn() -> bool + Send + Sync + 'static,
@@ -44,7 +45,7 @@ impl Publisher {
         }))
     }
 
-    /// Begins the thread, unless it runs.
+    /// Starts the thread, unless it is running.
     fn run(self: &Arc<Self>) {
         if self.is_running.swap(true, SeqCst) {
             return;
@@ -62,10 +63,10 @@ impl Publisher {
                 let _ = self.sender.send(self.board.view_json());
                 std::thread::sleep(INTERVAL);
             }
-            // The next reader's first event is a new one.
+            // The next reader's first event must be a new one.
             self.sender.send_replace("".into());
             self.is_running.store(false, SeqCst);
-            // One may have come before that was said.
+            // A reader may have connected before `is_running` was reset.
             if self.sender.receiver_count() == 0 || self.is_running.swap(true, SeqCst) {
                 return;
             }

@@ -1,4 +1,4 @@
-//! Paths: JSON-RPC on `/`, and what needs no password beside it.
+//! Paths: JSON-RPC on `/`, and the paths without a password.
 //!
 //! Statuses and texts are those of Core (b88bffe, httprpc.cpp, `HTTPReq_JSONRPC`; httpserver.cpp).
 
@@ -38,7 +38,7 @@ pub(crate) fn router(settings: &Arc<Settings>, context: &Arc<Context>) -> io::Re
 
 async fn root(State(app): State<Arc<App>>, request: Request) -> Response {
     if request.uri().query().is_some() {
-        // As in Core: no other target than this path itself is the calls'.
+        // As in Core, only this exact path serves the calls.
         return not_found().await;
     }
     match *request.method() {

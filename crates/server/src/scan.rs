@@ -1,6 +1,6 @@
-//! Searching the coins for scripts: `scantxoutset`. One search at a time, which others may watch and end.
+//! Searches the coins for scripts: `scantxoutset`. One search at a time; other calls may watch and abort it.
 //!
-//! A script is compared as it is stored: the scripts that are looked for are stored first, and no coin is taken apart.
+//! Scripts are compared in stored form: the searched scripts are encoded once, so coins need not be decoded.
 //! Source: Bitcoin Core b88bffe, rpc/blockchain.cpp, `scantxoutset`, `FindScriptPubKey`, `CoinsViewScanReserver`.
 
 use crate::descriptor::{Expanded, infer};
@@ -15,22 +15,22 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use store::chainstate::CoinsView;
 
-/// Coins between two looks at whether to end.
+/// Number of coins between two checks whether to end.
 const LOOK_INTERVAL: u64 = 8192;
-/// Coins between two steps of the progress.
+/// Number of coins between two updates of the progress.
 const PROGRESS_INTERVAL: u64 = 256;
 
-/// The search of the program, if there is one.
+/// State of the running search, if there is one.
 #[derive(Debug, Default)]
 pub struct Scan {
     is_running: AtomicBool,
     is_aborted: AtomicBool,
     percent: AtomicU32,
-    /// Of the block that is searched.
+    /// Height of the block being searched.
     height: AtomicU32,
 }
 
-/// A search that runs, until that is dropped.
+/// A running search, until this is dropped.
 #[derive(Debug)]
 pub struct ScanTurn<'s>(&'s Scan);
 
@@ -41,17 +41,17 @@ impl Drop for ScanTurn<'_> {
 }
 
 impl Scan {
-    /// How far the search is, in percent; `None` where no search runs.
+    /// Progress of the search in percent; `None` without a search.
     pub fn progress(&self) -> Option<u32> {
         self.is_running.load(Relaxed).then(|| self.percent.load(Relaxed))
     }
 
-    /// Height of the block that is searched.
+    /// Height of the block being searched.
     pub fn height(&self) -> u32 {
         self.height.load(Relaxed)
     }
 
-    /// Has the search end; says whether there is one.
+    /// Aborts the search; returns whether there was one.
     pub fn abort(&self) -> bool {
         let runs = self.is_running.load(Relaxed);
         if runs {
@@ -60,7 +60,7 @@ impl Scan {
         runs
     }
 
-    /// Begins a search; `None` while there is another one.
+    /// Begins a search; `None` if another is running.
     pub fn begin(&self) -> Option<ScanTurn<'_>> {
         self.is_running.compare_exchange(false, true, Relaxed, Relaxed).ok()?;
         self.is_aborted.store(false, Relaxed);
@@ -69,7 +69,7 @@ impl Scan {
     }
 }
 
-/// What is looked for: scripts as coins store them, with their own bytes and descriptors.
+/// The searched scripts in stored form, with their original bytes and descriptors.
 #[derive(Clone, Debug, Default)]
 pub struct Needles {
     by_stored: HashMap<Vec<u8>, (Vec<u8>, String)>,
@@ -79,7 +79,7 @@ pub struct Needles {
 const EMPTY_HEAD_BYTES: usize = 2;
 
 impl Needles {
-    /// Adds the scripts of a descriptor; the first descriptor of a script stays.
+    /// Adds the scripts of a descriptor; a script keeps its first descriptor.
     pub fn add(&mut self, expanded: Expanded, prefixes: &Prefixes) {
         for script in &expanded.scripts {
             let desc = || infer(script, &expanded.known, prefixes);
@@ -103,10 +103,10 @@ fn script_part(stored: &[u8]) -> Option<&[u8]> {
     stored.get(reader.offset()..)
 }
 
-/// A coin that was found.
+/// A matching coin.
 #[derive(Clone, Debug)]
 pub struct FoundCoin {
-    /// Its name.
+    /// Its outpoint.
     pub outpoint: OutPoint,
     /// Height of the block that made it.
     pub height: Height,
@@ -116,30 +116,30 @@ pub struct FoundCoin {
     desc: String,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// It was not ended early.
+    /// Whether it was not aborted.
     pub is_complete: bool,
-    /// Coins that it looked at.
+    /// Number of coins searched.
     pub looked_at: u64,
-    /// In the order of their names.
+    /// Ordered by outpoint.
     pub coins: Vec<FoundCoin>,
 }
 
 impl ScanTurn<'_> {
-    /// Tells how far a search of blocks is: says whether it may go on.
+    /// Updates the progress of a search of blocks; returns whether to continue.
     pub fn at(&self, height: Height, percent: u32) -> bool {
         self.0.percent.store(percent, Relaxed);
         self.0.height.store(height.to_u32(), Relaxed);
         !self.0.is_aborted.load(Relaxed)
     }
 
-    /// Searches all coins of a view; `is_ending` says that the program ends.
+    /// Searches all coins of a view; `is_ending` returns true when the program ends.
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or another I/O error.
     pub fn search(&self, view: &CoinsView, needles: &Needles, is_ending: impl Fn() -> bool) -> Result<Found, RpcError> {
         let scan = self.0;
         let mut found = Found { is_complete: true, ..Found::default() };
@@ -170,7 +170,7 @@ impl ScanTurn<'_> {
     }
 }
 
-/// Puts what was found, and its sum; `blocks` are the hashes of the blocks that made the coins.
+/// Writes the matches and their sum; `blocks` are the hashes of the blocks that created the coins.
 pub fn put_found(json: &mut JsonText, found: &Found, blocks: &[BlockHash], tip: Height) {
     let mut total = 0i64;
     json.key("unspents").open_list();

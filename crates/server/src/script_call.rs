@@ -1,4 +1,4 @@
-//! `decodescript` and `validateaddress`: what a script or an address is.
+//! `decodescript` and `validateaddress`: describe a script or an address.
 //!
 //! Source: Bitcoin Core b88bffe, rpc/rawtransaction.cpp, rpc/output_script.cpp, rpc/util.cpp (`DescribeAddressVisitor`).
 
@@ -11,7 +11,7 @@ use kernels::sha256::sha256;
 use primitives::coin::is_unspendable;
 use script::opcode::{Instructions, OP_CHECKSIGADD, is_op_success};
 
-/// What a script is, and its addresses when it is wrapped.
+/// Describes a script, with its addresses when it is wrapped.
 pub fn decode_script(script: &[u8], prefixes: &Prefixes) -> JsonText {
     let mut json = JsonText::new();
     let payee = Payee::of(script);
@@ -31,7 +31,7 @@ pub fn decode_script(script: &[u8], prefixes: &Prefixes) -> JsonText {
     json
 }
 
-/// Whether a P2SH address of the script makes sense.
+/// Whether a P2SH address of the script is useful.
 fn can_be_wrapped(script: &[u8], payee: &Payee<'_>) -> bool {
     let of_its_kind = match payee {
         Payee::Multisig(..)
@@ -53,11 +53,11 @@ fn can_be_wrapped(script: &[u8], payee: &Payee<'_>) -> bool {
         && !Instructions::new(script).any(|instruction| tapscript_only(instruction.opcode))
 }
 
-/// The witness program that stands for the script, and what it hides; `None` where there must be none.
+/// The witness program that wraps the script, and its inner keys and scripts; `None` if there must be none.
 fn witness_program_of(script: &[u8], payee: &Payee<'_>) -> Option<(Vec<u8>, Known)> {
     let key_hash = |hash: &[u8; 20]| Some(([&[0, 20], &hash[..]].concat(), Known::default()));
     match payee {
-        // Witness scripts take compressed keys only.
+        // Witness scripts accept only compressed keys.
         Payee::PubKey(key) if key.len() == 33 => key_hash(&hash160(key)),
         Payee::PubKeyHash(hash) => key_hash(hash),
         Payee::Multisig(_, keys) if keys.iter().any(|key| key.len() != 33) => None,
@@ -82,7 +82,7 @@ fn put_segwit(json: &mut JsonText, program: &[u8], known: &Known, prefixes: &Pre
     json.close();
 }
 
-/// What an address is, or why it is not one.
+/// Describes an address, or why it is invalid.
 pub fn validate_address(address: &str, prefixes: &Prefixes) -> JsonText {
     let mut json = JsonText::new();
     json.open();

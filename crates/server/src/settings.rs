@@ -1,28 +1,28 @@
-//! What the server is told. Names are Core's options.
+//! Settings of the server, with the names of Core's options.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Calls that run at the same time. Source: Bitcoin Core b88bffe, httpserver.h, `DEFAULT_HTTP_THREADS`.
+/// Maximum number of running calls. Source: Bitcoin Core b88bffe, httpserver.h, `DEFAULT_HTTP_THREADS`.
 pub const THREADS: usize = 16;
-/// Calls that wait for a thread. Source: `DEFAULT_HTTP_WORKQUEUE`.
+/// Maximum number of calls that wait for a thread. Source: `DEFAULT_HTTP_WORKQUEUE`.
 pub const WORK_QUEUE: usize = 64;
-/// Clients that are connected at the same time. Source: Bitcoin Core 32.0, `-rpcmaxconnections`.
+/// Maximum number of connected clients. Source: Bitcoin Core 32.0, `-rpcmaxconnections`.
 pub const MAX_CONNECTIONS: usize = 16;
-/// Time for a client to send a request. Source: `DEFAULT_HTTP_SERVER_TIMEOUT`.
+/// Timeout for a client to send a request. Source: `DEFAULT_HTTP_SERVER_TIMEOUT`.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Settings of the server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where clients connect; one of them must be free.
+    /// Addresses to listen on; one of them must be free.
     pub bind: Vec<SocketAddr>,
-    /// `-rpcallowip`: who may connect beside this machine.
+    /// `-rpcallowip`: networks that may connect in addition to this machine.
     pub allow: Vec<Subnet>,
     /// `-rpcuser`.
     pub user: String,
-    /// `-rpcpassword`; without one there is a cookie.
+    /// `-rpcpassword`; empty: a cookie is used.
     pub password: String,
     /// `-rpcauth`: `USER:SALT$HASH`.
     pub auth: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Settings {
     pub whitelist: Vec<String>,
     /// `-rpcwhitelistdefault`.
     pub whitelist_default: Option<bool>,
-    /// `-rpccookiefile`, complete; none for no cookie.
+    /// `-rpccookiefile`, the complete path; `None`: no cookie.
     pub cookie_file: Option<PathBuf>,
     /// `-rpccookieperms`.
     pub cookie_permissions: CookiePermissions,
@@ -44,7 +44,7 @@ pub struct Settings {
     pub timeout: Duration,
     /// `-rest`.
     pub rest: bool,
-    /// `-acceptnonstdtxn`: transactions that calls give need not be standard.
+    /// `-acceptnonstdtxn`: submitted transactions need not be standard.
     pub accepts_nonstandard: bool,
 }
 
@@ -71,7 +71,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether a client may connect from there.
+    /// Whether a client may connect from this address.
     /// Source: Bitcoin Core b88bffe, httpserver.cpp, `ClientAllowed`.
     pub fn is_allowed(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
@@ -79,17 +79,17 @@ impl Settings {
     }
 }
 
-/// The addresses of this machine alone. Source: Core's `GetBindAddresses`.
+/// Loopback addresses. Source: Core's `GetBindAddresses`.
 pub fn loopback(port: u16) -> Vec<SocketAddr> {
     vec![(Ipv6Addr::LOCALHOST, port).into(), (Ipv4Addr::LOCALHOST, port).into()]
 }
 
-/// Who may read the cookie. Source: Core's `InterpretPermString`.
+/// Users that may read the cookie. Source: Core's `InterpretPermString`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CookiePermissions {
-    /// The user that runs the program.
+    /// The user of this process.
     Owner,
-    /// And the group.
+    /// The user and the group.
     Group,
     /// Everyone.
     All,
@@ -116,7 +116,7 @@ impl CookiePermissions {
     }
 }
 
-/// Addresses that begin with the same bits.
+/// Addresses with the same prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Subnet {
     address: IpAddr,
@@ -124,7 +124,7 @@ pub struct Subnet {
 }
 
 impl Subnet {
-    /// Reads an address, or one with `/BITS` or `/NETMASK`.
+    /// Parses an address, optionally followed by `/BITS` or `/NETMASK`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Transactions from bytes that do not say whether they are in the witness form.
+//! Transactions from bytes that may or may not be in the witness form.
 //!
 //! Source: Bitcoin Core b88bffe, core_io.cpp, `DecodeTx`.
 
@@ -10,13 +10,13 @@ use primitives::encode::{DecodeError, Reader};
 use primitives::{Amount, OutPoint, Tables, Txid, Wtxid};
 use script::opcode::{Instructions, OP_NOP10};
 
-/// Longest push of a script that may run.
+/// Longest push of a script that can run.
 const PUSH_BYTES_MAX: usize = 520;
 
-/// Which forms are tried.
+/// Forms to try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Forms {
-    /// Both; where both fit the one whose scripts make sense, else the witness form.
+    /// Both; if both fit, the one with sane scripts, otherwise the witness form.
     Both,
     /// The witness form only.
     Witness,
@@ -33,7 +33,7 @@ struct PlainTx<'a> {
     lock_time: u32,
 }
 
-/// Least bytes of an input, and of an output: no list is longer than what is left allows.
+/// Minimum bytes of an input, and of an output: they bound the length of lists.
 const INPUT_BYTES_MIN: usize = 41;
 const OUTPUT_BYTES_MIN: usize = 9;
 
@@ -66,7 +66,7 @@ impl<'a> PlainTx<'a> {
     }
 }
 
-/// Only known opcodes, pushes that may run, and a length that may. Source: Core's `CheckTxScriptsSanity`, `HasValidOps`.
+/// Only known opcodes, pushes that can run, and a valid length. Source: Core's `CheckTxScriptsSanity`, `HasValidOps`.
 fn is_sane(script: &[u8]) -> bool {
     let mut instructions = Instructions::new(script);
     let known = instructions.by_ref().all(|one| one.opcode <= OP_NOP10 && one.push.len() <= PUSH_BYTES_MAX);
@@ -91,7 +91,7 @@ pub fn has_valid_ops(script: &[u8]) -> bool {
     known && !instructions.is_cut()
 }
 
-/// Puts the fields of a transaction; `None` where `bytes` are no transaction in these forms.
+/// Writes the fields of a transaction; `None` if `bytes` are not a transaction in these forms.
 pub fn put_decoded(json: &mut JsonText, bytes: &[u8], forms: Forms, prefixes: &Prefixes) -> Option<()> {
     let show = Show { prefixes, spent: None, details: Details::Plain };
     let mut tables = Tables::new();

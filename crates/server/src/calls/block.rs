@@ -1,4 +1,4 @@
-//! Calls about one block: its contents, its figures, its filter. Source: Bitcoin Core b88bffe, rpc/blockchain.cpp.
+//! Calls about one block: its contents, its statistics, its filter. Source: Bitcoin Core b88bffe, rpc/blockchain.cpp.
 
 use super::block_json::{Transactions, block_json};
 use super::indexed::is_index_ready;
@@ -59,7 +59,7 @@ pub(super) fn verbosity(args: &Args<'_>, at: usize, default: i32) -> Result<i32,
     }
 }
 
-/// A block of the files parses: it was checked when it was stored.
+/// Parses a block of the block files, which was validated when it was stored.
 ///
 /// # Errors
 ///
@@ -70,11 +70,11 @@ pub(crate) fn parsed<'t>(tables: &'t mut Tables, bytes: &'t [u8]) -> Result<Bloc
         .map_err(|why| RpcError::new(Code::Internal, format!("a stored block does not deserialize: {why}")))
 }
 
-/// Core's words for undo data that should be there.
+/// Core's message for missing undo data.
 pub(super) const UNDO_UNREADABLE: &str = "Undo data expected but can't be read. This could be due to disk corruption or a conflict with a \
                                pruning event.";
 
-/// The undo data of a block where it has some, as Core's `blockToJSON` asks for it.
+/// The undo data of a block if there is any, as in Core's `blockToJSON`.
 ///
 /// # Errors
 ///
@@ -83,7 +83,7 @@ pub(crate) fn undo_where_there(live: &Live, id: NodeId) -> Result<Option<Spill>,
     live.undo(id).map_err(|_| RpcError::new(Code::Internal, UNDO_UNREADABLE))
 }
 
-/// The coins that a block spends, of its undo data.
+/// The coins that a block spends, from its undo data.
 ///
 /// # Errors
 ///
@@ -92,7 +92,7 @@ pub(crate) fn spent<'u>(undo: &'u [u8], block: &Block<'_>) -> Result<Vec<CoinRef
     spent_coins(undo, block).ok_or_else(|| RpcError::new(Code::Internal, UNDO_UNREADABLE))
 }
 
-/// A fee that no valid block has.
+/// A fee that no valid block can have.
 pub(crate) fn bad_fee() -> RpcError {
     RpcError::new(Code::Internal, "Internal bug detected: MoneyRange(fee)")
 }
@@ -136,7 +136,7 @@ pub(crate) fn shown_block(
     block_json(&view, &block, spent.as_deref(), transactions, &prefixes).map_err(|_| bad_fee())
 }
 
-/// The undo data of a block, or why it is not there. Source: Core's `GetUndoChecked`.
+/// The undo data of a block, or why it is missing. Source: Core's `GetUndoChecked`.
 pub(super) fn undo_bytes(live: &Live, id: NodeId) -> Result<Spill, RpcError> {
     let is_pruned = || live.index.read().body(id).is_pruned();
     match live.undo(id) {
@@ -157,7 +157,7 @@ fn get_block_stats(context: &Context, args: &Args<'_>) -> Result<Json, RpcError>
     let bytes = block_bytes(&live, id)?;
     let view = HeaderView::of(&live.index.read(), id);
     let is_genesis = view.prev.is_none();
-    // Genesis has none.
+    // Genesis has no undo data.
     let undo = if is_genesis { Spill::from(&[0][..]) } else { undo_bytes(&live, id)? };
     let mut tables = Tables::with(live.options.kernels);
     let block = parsed(&mut tables, &bytes)?;

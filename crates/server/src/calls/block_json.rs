@@ -1,4 +1,4 @@
-//! Blocks as `getblock` and REST show them, written in one pass over their bytes.
+//! Blocks as JSON for `getblock` and REST, written in one pass over their bytes.
 //!
 //! Source: Bitcoin Core b88bffe, rpc/blockchain.cpp, `blockToJSON`, `coinbaseTxToJSON`.
 
@@ -8,7 +8,7 @@ use crate::text::JsonText;
 use crate::tx_json::{Details, FeeOutOfRange, Show, TxHead, put_parsed};
 use primitives::{Block, CoinRef};
 
-/// What is said of each transaction.
+/// Which fields of each transaction are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Transactions {
     /// Its id.
@@ -17,11 +17,11 @@ pub(crate) enum Transactions {
     Whole(Details),
 }
 
-/// Bytes of JSON for each byte of a block, about: room that needs not grow often.
+/// Approximate bytes of JSON for each byte of a block: the initial capacity, which rarely needs to grow.
 const JSON_BYTES_PER_BYTE: usize = 7;
 
-/// A block as an object. `spent` are the coins that it spends, in the order of its inputs but the coinbase's, where they are
-/// known; only whole transactions show them.
+/// A block as an object. `spent`, if known, are the coins that it spends, in the order of its inputs without the
+/// coinbase's; they are shown only with whole transactions.
 ///
 /// # Errors
 ///
@@ -73,7 +73,7 @@ pub(crate) fn block_json(
 
 fn put_coinbase(json: &mut JsonText, block: &Block<'_>) {
     let coinbase = block.transactions().next().filter(|tx| tx.input_count() > 0);
-    // Every block that was checked has one.
+    // Every validated block has a coinbase.
     let Some(coinbase) = coinbase else { return };
     let input = coinbase.input(0);
     json.key("coinbase_tx").open();

@@ -1,6 +1,7 @@
-//! getblocktemplate: what a miner needs to know of the next block, which has no transactions here.
+//! getblocktemplate: data for mining the next block, which has no transactions here.
 //!
-//! All of it follows from headers: the job is not asked, and who waits for a new tip (BIP-0022, long polling) occupies no thread.
+//! It follows entirely from headers: the job is not involved, and a client that waits for a new tip (BIP-0022, long
+//! polling) occupies no thread.
 //! Source: BIP-0022, BIP-0023, BIP-0145; Bitcoin Core b88bffe, rpc/mining.cpp.
 
 use super::mining::{bits_at, least_time};
@@ -81,7 +82,7 @@ fn get_block_template(context: &Context, args: &Args<'_>) -> Result<Wait, RpcErr
     })
 }
 
-/// Elsewhere than on networks for tests a template on an old tip is of no use.
+/// Except on test networks, a template on an old tip is refused.
 fn check_ready(context: &Context, live: &Live) -> Result<(), RpcError> {
     if live.params().chain != Chain::Main {
         return Ok(());
@@ -95,18 +96,18 @@ fn check_ready(context: &Context, live: &Live) -> Result<(), RpcError> {
     Ok(())
 }
 
-/// How a deployment stands for the block on top of one. Source: Core's `VersionBitsCache::GBTStatus`.
+/// State of a deployment for the block after the tip. Source: Core's `VersionBitsCache::GBTStatus`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pending {
-    /// Not begun, failed, or none of this network.
+    /// Not started, failed, or not defined on this network.
     Absent,
-    /// Blocks signal for it, by this bit of their version.
+    /// Blocks signal for it, with this bit of their version.
     Signalled(u8),
-    /// It holds.
+    /// Active.
     Active,
 }
 
-/// The deployments with how they stand, in the order of their names, as Core lists them.
+/// The deployments with their states, ordered by name as in Core.
 fn pending(params: &Params, tree: &Tree, tip: NodeId) -> [(&'static str, Pending); Deployment::ALL.len()] {
     let mut all = Deployment::ALL.map(|which| {
         let state = match state_after(tree, params, which, tip) {
@@ -120,7 +121,7 @@ fn pending(params: &Params, tree: &Tree, tip: NodeId) -> [(&'static str, Pending
     all
 }
 
-/// The version of a block that Core makes on top of `tip`: it signals for what is not active yet.
+/// The version of a block that Core makes on top of `tip`: it signals for deployments that are not active yet.
 /// Source: Core's `ComputeBlockVersion`.
 pub(super) fn next_version(params: &Params, tree: &Tree, tip: NodeId) -> i32 {
     let signals = pending(params, tree, tip).into_iter().map(|(_, pending)| match pending {

@@ -84,9 +84,9 @@ pub(super) const CALLS: &[Call] = &[
 /// Core's `-checklevel` and `-checkblocks` by default.
 const CHECK_LEVEL: i32 = 3;
 const CHECK_BLOCKS: i32 = 6;
-/// Numbers from here on are times, not heights.
+/// Numbers of this size and above are times, not heights.
 const HEIGHT_MAX: i32 = 1_000_000_000;
-/// Blocks whose times may be this much late. Source: Core's `TIMESTAMP_WINDOW`.
+/// Tolerance for block times, in seconds. Source: Core's `TIMESTAMP_WINDOW`.
 const TIMESTAMP_WINDOW: u32 = 2 * 60 * 60;
 /// Source: Core's `MIN_BLOCKS_TO_KEEP`.
 const BLOCKS_KEPT: u32 = 288;
@@ -108,7 +108,8 @@ fn submit_block(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     })
 }
 
-/// The same block, with the coinbase's witness where a miner left it out. Source: Core's `UpdateUncommittedBlockStructures`.
+/// Adds the coinbase's witness to a block if the miner left it out. Source: Core's
+/// `UpdateUncommittedBlockStructures`.
 fn with_reserved_value(params: &Params, tree: &node::chain::tree::Tree, raw: Vec<u8>) -> Vec<u8> {
     let mut tables = Tables::new();
     let Ok(parsed) = tables.parse_block(&raw) else { return raw };
@@ -145,7 +146,7 @@ fn submit_header(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     taken.map(|()| Json::Null).map_err(verify)
 }
 
-/// Has the job do something about a block that it knows.
+/// Runs an action in the job for a known block.
 fn about_block<R: Send + 'static>(
     context: &Context,
     args: &Args<'_>,
@@ -154,7 +155,7 @@ fn about_block<R: Send + 'static>(
     let hash = args.block_hash(0, "blockhash")?;
     known_block(context, args, 0, "blockhash")?;
     let done = context.ask(move |quiet| {
-        // Numbers are of one opening of the data directory.
+        // Node ids are valid only for one opening of the data directory.
         let found = quiet.index().headers().find(&hash);
         found.map(|id| work(quiet, id)).transpose()
     })?;
@@ -189,7 +190,7 @@ fn prune_blockchain(context: &Context, args: &Args<'_>) -> Result<Json, RpcError
         let tip = tree.height(index.tip()).to_u32();
         let height = if given > HEIGHT_MAX {
             let time = given.unsigned_abs() - TIMESTAMP_WINDOW;
-            // The first block whose time, and those of all before it, reach that far.
+            // The first block for which the maximum of its time and all earlier ones reaches the given time.
             let mut latest = 0;
             let found = index.active().iter().position(|&id| {
                 latest = latest.max(tree.time(id));

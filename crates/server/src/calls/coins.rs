@@ -1,6 +1,7 @@
-//! Calls about the coins: one, and all of them counted. Source: Bitcoin Core b88bffe, rpc/blockchain.cpp.
+//! Calls about coins: a single coin, or statistics of all. Source: Bitcoin Core b88bffe, rpc/blockchain.cpp.
 //!
-//! Core commits what is connected, and reads a snapshot of the database; so does this. The job goes on meanwhile.
+//! As in Core, connected blocks are committed first, and a snapshot of the database is read. The job continues
+//! meanwhile.
 
 use super::indexed::is_index_ready;
 use super::view::by_hash_or_height;
@@ -55,14 +56,14 @@ pub(super) const CALLS: &[Call] = &[
     },
 ];
 
-/// Height of a coin that no block has made. Source: Core's `MEMPOOL_HEIGHT`.
+/// Height of a coin of an unconfirmed transaction. Source: Core's `MEMPOOL_HEIGHT`.
 pub(crate) const WAITING_HEIGHT: Height = Height::new(0x7fff_ffff);
 
-/// The stored bytes of a coin of the tip; with a mempool as it is once the transactions there are mined.
+/// The stored bytes of a coin at the tip; with a mempool, as if its transactions were mined.
 ///
 /// # Errors
 ///
-/// A damaged table, or what the system says.
+/// A damaged table, or another I/O error.
 ///
 /// Source: Core's `CCoinsViewMemPool`.
 pub(crate) fn coin_of(
@@ -110,17 +111,17 @@ fn get_tx_out(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     Ok(json.into_json())
 }
 
-/// A stored coin.
+/// Decodes a stored coin.
 ///
 /// # Errors
 ///
-/// The table holds something else.
+/// The stored bytes are not a coin.
 pub(crate) fn decoded(stored: &[u8]) -> Result<CoinRef<'_>, RpcError> {
     CoinRef::decode(stored)
         .map_err(|why| RpcError::new(Code::Internal, format!("a stored coin does not deserialize: {why}")))
 }
 
-/// The coins of the tip as they are now, and that tip.
+/// The coins at the tip when it was taken, and that tip.
 pub(super) struct Snapshot {
     pub(super) coins: CoinsView,
     #[cfg(feature = "descriptors")]
@@ -140,7 +141,7 @@ pub(super) fn snapshot(context: &Context, live: &Live) -> Result<Snapshot, RpcEr
     })
 }
 
-/// Threads for a whole set: beside a sync that catches up the processors are the sync's.
+/// Number of threads for a pass over all coins: during initial sync, the sync keeps the processors.
 fn threads(context: &Context, live: &Live) -> usize {
     let is_busy = !context.program.is_served && context.handle.is_initial_download(live);
     if is_busy { 1 } else { live.options.par }
@@ -195,7 +196,7 @@ fn get_tx_out_set_info(context: &Context, args: &Args<'_>) -> Result<Json, RpcEr
         .end())
 }
 
-/// Says no where an index that is being made has not come to this block yet.
+/// Refuses a block that an index under construction has not reached yet.
 fn check_reached(live: &Live, id: NodeId) -> Result<(), RpcError> {
     let best = live.indexed_tip(IndexKind::CoinStats)?;
     let tree = live.index.headers();
@@ -207,7 +208,7 @@ fn check_reached(live: &Live, id: NodeId) -> Result<(), RpcError> {
     Ok(())
 }
 
-/// The set at a block, of coinstatsindex, and what that block changed.
+/// The UTXO set at a block, from coinstatsindex, and the changes by that block.
 fn set_at(live: &Live, id: NodeId, hash: SetHash) -> Result<Json, RpcError> {
     let unreadable = || RpcError::new(Code::Internal, "Unable to read UTXO set");
     let (height, best, parent) = {
@@ -221,7 +222,7 @@ fn set_at(live: &Live, id: NodeId, hash: SetHash) -> Result<Json, RpcError> {
     };
     let now = &row.totals;
     let before = &before.totals;
-    // Sums of a block are below all money there is: what two rows of a sound index differ by.
+    // The changes of a block, differences of two rows of a valid index, are below the total of money.
     let grown = |now: u128, before: u128| Json::amount(now.wrapping_sub(before) as u64 as i64);
     let more = |now: i64, before: i64| Json::amount(now.wrapping_sub(before));
     let unspendables = Json::object()

@@ -1,4 +1,4 @@
-//! Calls that make connections for one purpose, and switch them all off. Source: Bitcoin Core b88bffe, rpc/net.cpp.
+//! Calls that make connections of one type, and that turn the network off. Source: Bitcoin Core b88bffe, rpc/net.cpp.
 
 use crate::args::Args;
 use crate::context::Context;

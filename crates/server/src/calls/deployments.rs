@@ -1,4 +1,4 @@
-//! getdeploymentinfo: which rules hold from which height on.
+//! getdeploymentinfo: which rules are active from which height on.
 //!
 //! Source: Bitcoin Core b88bffe, rpc/blockchain.cpp, `DeploymentInfo`; versionbits.cpp; kernel/chainparams.cpp.
 
@@ -43,7 +43,7 @@ pub(crate) fn deployment_info(params: &Params, tree: &Tree, id: NodeId) -> Json 
         script::Flags::NAMES.iter().filter(|(_, flag)| flags.has_any(*flag)).map(|(name, _)| *name).collect();
     names.sort_unstable();
     let deployments = params.buried().into_iter().fold(Json::object(), |fields, (name, from)| {
-        // Active one block before its height, for the next block is judged so.
+        // A rule is active one block before its height, because the next block is validated with it.
         let is_active = height + 1 >= from;
         fields.put(name, Json::object().put("type", "buried").put("active", is_active).put("height", from).end())
     });
@@ -58,14 +58,14 @@ pub(crate) fn deployment_info(params: &Params, tree: &Tree, id: NodeId) -> Json 
         .end()
 }
 
-/// What is said of a deployment; nothing where the network will never have it.
+/// Data about a deployment; `None` if it is not defined on this network.
 fn signalled(params: &Params, tree: &Tree, id: NodeId, which: Deployment) -> Option<Json> {
     let deployment = params.deployment(which);
     if deployment.start_time == VersionBits::NEVER_ACTIVE {
         return None;
     }
     let height = tree.height(id).to_u32();
-    // The state of the block itself is that of its period, that of the next block may be another.
+    // The state of a block is that of its period; the state of the next block may differ.
     let parent = tree.parent(id);
     let current = match fixed_state(deployment) {
         Some(state) => state,
@@ -74,7 +74,7 @@ fn signalled(params: &Params, tree: &Tree, id: NodeId, which: Deployment) -> Opt
     let next = state_after(tree, params, which, id);
     let since_current = parent.map_or(Height::GENESIS, |parent| since(tree, params, which, parent));
     let has_stats = matches!(current, ThresholdState::Started | ThresholdState::LockedIn);
-    // Core does not name the bit before its start. Of a deployment that an option has moved whoever mines must know it.
+    // Core does not name the bit before the start. If an option changed the deployment, miners need it.
     let names_bit = has_stats || which == Deployment::ConsensusCleanup && current == ThresholdState::Defined;
     let fields = if names_bit { Json::object().put("bit", deployment.bit) } else { Json::object() };
     let fields = fields
@@ -100,7 +100,7 @@ fn signalled(params: &Params, tree: &Tree, id: NodeId, which: Deployment) -> Opt
     )
 }
 
-/// What the blocks of the period of `id`, up to it, say.
+/// Signals of the blocks in the period of `id`, up to it.
 fn signalling(tree: &Tree, deployment: &VersionBits, id: NodeId, state: ThresholdState, fields: Fields) -> Fields {
     let period = deployment.period;
     let threshold = deployment.threshold;
@@ -110,7 +110,7 @@ fn signalling(tree: &Tree, deployment: &VersionBits, id: NodeId, state: Threshol
     let count = blocks.iter().filter(|signal| **signal).count() as u32;
     let stats = Json::object().put("period", period).put("elapsed", elapsed).put("count", count);
     let stats = if state == ThresholdState::LockedIn {
-        // Nothing is counted for any more.
+        // Nothing is counted any more.
         stats
     } else {
         stats.put("threshold", threshold).put("possible", period - threshold >= elapsed - count)

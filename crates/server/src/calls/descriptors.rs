@@ -34,7 +34,7 @@ pub(super) const CALLS: &[Call] = &[
     },
 ];
 
-/// Positions between two looks at whether the program is to end.
+/// Number of positions between two checks whether the program ends.
 const LOOK_INTERVAL: u32 = 1024;
 
 fn get_descriptor_info(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
@@ -91,7 +91,7 @@ fn addresses(
             let payee = Payee::of(script);
             match prefixes.address(&payee) {
                 Some(address) => addresses.push(address.into()),
-                // Of several scripts the bare key has none.
+                // If a key has several scripts, the bare key has no address.
                 None if scripts.len() > 1 && matches!(payee, Payee::PubKey(_)) => {}
                 None => return Err(RpcError::not_found("Descriptor does not have a corresponding address")),
             }

@@ -1,7 +1,8 @@
-//! Calls that make blocks.
+//! Calls that generate blocks.
 //!
-//! On regtest a block is made, mined, tried and connected in one turn of the job, so that no other block comes between;
-//! elsewhere its nonce is sought beside the job. It has the coinbase that Core's has, byte for byte: only time and nonce differ.
+//! On regtest a block is created, mined, validated and connected in one step of the job, so that no other block comes
+//! between; on other networks its nonce is searched outside the job. The coinbase has exactly Core's bytes: only time
+//! and nonce differ.
 //! Source: Bitcoin Core b88bffe, rpc/mining.cpp; node/miner.cpp, `CreateNewBlock`.
 
 use super::block_template::next_version;
@@ -27,11 +28,12 @@ use primitives::{BlockHash, Hash256, Header, Height, Tables, Txid, hex, merkle};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Nonces that are tried. Source: Core's `DEFAULT_MAX_TRIES`.
+/// Default number of nonces to try. Source: Core's `DEFAULT_MAX_TRIES`.
 const TRIES_MAX: u64 = 1_000_000;
-/// Weight that Core keeps for header and coinbase of a block that it makes. Source: `DEFAULT_BLOCK_RESERVED_WEIGHT`.
+/// Weight that Core reserves for header and coinbase. Source: `DEFAULT_BLOCK_RESERVED_WEIGHT`.
 const RESERVED_WEIGHT: u64 = 8000;
-/// Cost of signature operations that Core keeps for the coinbase. Source: `DEFAULT_COINBASE_OUTPUT_MAX_ADDITIONAL_SIGOPS`.
+/// Signature operation cost that Core reserves for the coinbase. Source:
+/// `DEFAULT_COINBASE_OUTPUT_MAX_ADDITIONAL_SIGOPS`.
 const COINBASE_SIGOP_COST: u64 = 400;
 
 const TRIES: Arg = Arg::optional("maxtries", Kind::Num, "How many iterations to try.");
@@ -91,11 +93,11 @@ fn script_of_address(params: &Params, address: &str) -> Option<Vec<u8>> {
     Prefixes::of(params.chain).decode(address).ok()
 }
 
-/// Why a descriptor gives no script.
+/// Why a descriptor has no script to pay to.
 enum NoScript {
-    /// It is not one: Core's words.
+    /// It is not a descriptor: Core's message.
     Unread(String),
-    /// It is one, and no coins can go to it.
+    /// It is a descriptor, but cannot receive coins.
     Refused(RpcError),
 }
 
@@ -108,7 +110,7 @@ impl From<NoScript> for RpcError {
     }
 }
 
-/// The script that coins of a descriptor go to: of several kinds the one of a witness, else that of a key's hash.
+/// The script to pay for a descriptor: of several, the witness script, otherwise that of a key's hash.
 /// Source: Core's `getScriptFromDescriptor`.
 fn script_of_descriptor(params: &Params, text: &str) -> Result<Vec<u8>, NoScript> {
     let refused = |error| Err(NoScript::Refused(error));
@@ -132,17 +134,17 @@ fn script_of_descriptor(params: &Params, text: &str) -> Result<Vec<u8>, NoScript
     }
 }
 
-/// Transactions of a block beside its coinbase.
+/// Transactions of a block without its coinbase.
 #[derive(Default)]
 struct Others {
     transactions: Vec<Vec<u8>>,
-    /// What the coinbase takes of what they pay, in satoshis.
+    /// Their fees for the coinbase, in satoshis.
     fees: i64,
     weight: u64,
 }
 
 impl Others {
-    /// The best of those that wait, up to what a block holds. Source: Core's `addChunks`.
+    /// The best transactions of the mempool, up to the size of a block. Source: Core's `addChunks`.
     fn waiting(mempool: &Mempool) -> Others {
         let graph = Graph::new(mempool.entries());
         let mut others = Others::default();
@@ -156,7 +158,7 @@ impl Others {
             let cost: u64 = entries().map(|entry| entry.sigop_cost).sum();
             let has_room = RESERVED_WEIGHT + others.weight + chunk.rate.weight < MAX_BLOCK_WEIGHT as u64
                 && sigop_cost + cost < MAX_BLOCK_SIGOPS_COST;
-            // What stands on a chunk that found no room finds none.
+            // If a chunk did not fit, the rest of its cluster is skipped.
             if skipped.contains(&chunk.cluster) || !has_room {
                 skipped.insert(chunk.cluster);
                 continue;
@@ -173,22 +175,22 @@ impl Others {
         Others { transactions, ..Others::default() }
     }
 
-    /// Weight and number as getmininginfo says them.
+    /// Weight and number of transactions for getmininginfo.
     fn size(&self) -> (u64, u64) {
         (RESERVED_WEIGHT + self.weight, self.transactions.len() as u64)
     }
 }
 
-/// A block that stands on the tip.
+/// A block on top of the tip.
 struct Template {
     header: Header,
-    /// Coinbase first, each with its witnesses.
+    /// Coinbase first, all with witnesses.
     transactions: Vec<Vec<u8>>,
 }
 
 impl Template {
-    /// With a coinbase that pays subsidy and fees to `script`, and these transactions. `now` is in seconds since 1970. Without
-    /// proof of work.
+    /// A block with these transactions and a coinbase that pays subsidy and fees to `script`, without proof of work.
+    /// `now` is in seconds since 1970.
     fn new(params: &Params, tree: &Tree, tip: NodeId, now: u64, script: &[u8], others: Others) -> Template {
         let Others { transactions: others, fees, .. } = others;
         let height = tree.height(tip) + 1;
@@ -204,7 +206,7 @@ impl Template {
         Template { header, transactions }
     }
 
-    /// On the tip of a job that stands still.
+    /// A block on the tip of a job without blocks in flight.
     fn on_tip(quiet: &Quiet<'_, '_, '_>, script: &[u8], others: Others) -> Template {
         let tree = quiet.index().headers();
         Template::new(quiet.params(), &tree, quiet.tip().0, quiet.unix_time(), script, others)
@@ -217,7 +219,7 @@ impl Template {
         bytes
     }
 
-    /// Finds a nonce from the last one on, and takes one of `tries` for each that is not one; says whether it did.
+    /// Searches a nonce from the last one on, and decrements `tries` for each failure; returns whether one was found.
     /// Source: Core's `GenerateBlock`.
     fn mine(&mut self, params: &Params, tries: &mut u64) -> bool {
         let old = self.header;
@@ -246,17 +248,18 @@ fn txid(tx: &[u8]) -> Hash256 {
 struct Coinbase {
     /// Its bytes without the witness.
     plain: Vec<u8>,
-    /// With the witness that segwit wants there.
+    /// With the witness that segwit requires.
     whole: Vec<u8>,
 }
 
 impl Coinbase {
-    /// Pays `reward` satoshis to `script`. The commitment to the witnesses is there before segwit too, as in Core.
+    /// A coinbase that pays `reward` satoshis to `script`. As in Core, it commits to the witnesses even before
+    /// segwit.
     fn new(params: &Params, height: Height, reward: i64, script: &[u8], commitment: &[u8; 32]) -> Coinbase {
         let (push, length) = block::height_push(height);
         let mut script_sig = push[..length].to_vec();
         if height.to_u32() <= 16 {
-            // The shortest scriptSig of a coinbase has two bytes.
+            // A coinbase's scriptSig has at least two bytes.
             script_sig.push(0);
         }
         let mut body = vec![1];
@@ -286,7 +289,7 @@ fn put_output(out: &mut Vec<u8>, value: i64, script: &[u8]) {
     out.extend_from_slice(script);
 }
 
-/// This call is of regtest: elsewhere the job would wait for the nonce.
+/// Refuses a call on other networks than regtest, where the job would wait for the nonce.
 fn check_regtest(context: &Context) -> Result<Arc<Live>, RpcError> {
     let live = context.live()?;
     match live.params().chain {
@@ -303,7 +306,7 @@ fn test_failed(why: &str) -> String {
     format!("TestBlockValidity failed: {why}")
 }
 
-/// Makes blocks one after the other, others' questions in between. Source: Core's `generateBlocks`.
+/// Generates blocks in sequence, with other clients' actions in between. Source: Core's `generateBlocks`.
 fn generate(context: &Context, count: i32, tries: u64, script: &[u8]) -> Result<Json, RpcError> {
     let mut hashes: Vec<Json> = Vec::new();
     let mut tries: u64 = tries;
@@ -311,7 +314,7 @@ fn generate(context: &Context, count: i32, tries: u64, script: &[u8]) -> Result<
         if context.is_stopping() {
             break;
         }
-        // Elsewhere than on regtest a nonce takes its time, for which the job does not wait.
+        // Except on regtest, a nonce takes time, for which the job does not wait.
         let made = match context.live()?.params().chain {
             Chain::Regtest => made_at_once(context, &mut tries, script)?,
             _ => made_aside(context, &mut tries, script)?,
@@ -324,7 +327,7 @@ fn generate(context: &Context, count: i32, tries: u64, script: &[u8]) -> Result<
     Ok(hashes.into())
 }
 
-/// One block, while the job waits; none where the tries were too few.
+/// Generates one block while the job waits; `None` if no nonce was found.
 fn made_at_once(context: &Context, tries: &mut u64, script: &[u8]) -> Result<Option<BlockHash>, RpcError> {
     let script = script.to_vec();
     let handle = context.handle.clone();
@@ -344,9 +347,9 @@ fn made_at_once(context: &Context, tries: &mut u64, script: &[u8]) -> Result<Opt
     made.transpose()
 }
 
-/// One block, whose nonce is sought on this thread.
+/// Generates one block, with the search for its nonce on this thread.
 fn made_aside(context: &Context, tries: &mut u64, script: &[u8]) -> Result<Option<BlockHash>, RpcError> {
-    /// Tries between two looks at whether the program is to end.
+    /// Number of tries between two checks whether the program ends.
     const TRIES_AT_ONCE: u64 = 1 << 16;
     let script = script.to_vec();
     let handle = context.handle.clone();
@@ -372,7 +375,7 @@ fn made_aside(context: &Context, tries: &mut u64, script: &[u8]) -> Result<Optio
     context.ask(move |quiet| take(quiet, &block))?.map(Some)
 }
 
-/// Takes a block in that was made here.
+/// Submits a generated block.
 fn take(quiet: &mut Quiet<'_, '_, '_>, block: &Template) -> Result<Result<BlockHash, RpcError>, Fault> {
     let bytes = block.bytes();
     if let Some(why) = quiet.test_block(&bytes)? {
@@ -391,7 +394,7 @@ fn not_accepted(submitted: &Submitted) -> Option<RpcError> {
 fn generate_to_address(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     let live = context.live()?;
     let count = args.int(0)?;
-    // A number below 0 becomes a large one, as in Core.
+    // As in Core, a negative number becomes a large one.
     let tries = if args.is_given(2) { i64::from(args.int(2)?).cast_unsigned() } else { TRIES_MAX };
     let script = script_of_address(live.params(), args.text(1)?);
     let script = script.ok_or_else(|| RpcError::not_found("Error: Invalid address"))?;
@@ -406,7 +409,7 @@ fn generate_to_descriptor(context: &Context, args: &Args<'_>) -> Result<Json, Rp
     generate(context, count, tries, &script)
 }
 
-/// The transactions that a block is to have: in hexadecimal, or by their ids from the mempool.
+/// The transactions of the block: in hexadecimal, or by their ids from the mempool.
 fn given_transactions(context: &Context, args: &Args<'_>) -> Result<Vec<Vec<u8>>, RpcError> {
     let read = |value: &Json| {
         let given = text(value)?;
@@ -438,7 +441,7 @@ fn generate_block(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> 
     let is_submitted = args.bool_or(2, true)?;
     let handle = context.handle.clone();
     let made: Result<(BlockHash, Vec<u8>), RpcError> = context.ask(move |quiet| {
-        // A block that nothing was added to must be good.
+        // A block without other transactions must be valid.
         let mut tries = TRIES_MAX;
         let mut empty = Template::on_tip(quiet, &script, Others::default());
         handle.set_last_made(RESERVED_WEIGHT, 0);

@@ -47,7 +47,7 @@ fn echo(_context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     Ok(args.all().to_vec().into())
 }
 
-/// What the job was asked before is done, and who waits for blocks was told, once it has its turn.
+/// Returns after the job has finished all earlier actions and has notified all calls that wait for blocks.
 fn sync_with_queue(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
     context.ask(|_| Ok(()))?;
     Ok(Json::Null)

@@ -8,7 +8,7 @@ use crate::error::RpcError;
 use indexes::IndexKind;
 use node::handle::Live;
 
-/// Whether the index stands at the tip, after it had the chance to.
+/// Whether the index has reached the tip, after a commit.
 ///
 /// # Errors
 ///

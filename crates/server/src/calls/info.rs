@@ -54,14 +54,14 @@ pub(super) const CALLS: &[Call] = &[
     },
 ];
 
-/// The alerts that hold, and what a pre-release of ffwd says of itself, as Core's of itself.
+/// The current alerts, and the pre-release warning of ffwd, as Core has one.
 pub(super) fn warnings(live: &Live) -> Vec<Json> {
     let own =
         "This is a pre-release test build - use at your own risk - do not use for mining or merchant applications";
     live.alerts.texts().into_iter().chain([own.to_owned()]).map(Json::from).collect()
 }
 
-/// How much of the chain is done with the tip.
+/// Validation progress: the share of the chain up to the tip.
 fn progress(live: &Live, tip: &HeaderView, best: Height) -> f64 {
     let transactions = live.figures.counted().transactions;
     let now = i64::try_from(live.unix_time()).unwrap_or(i64::MAX);
@@ -113,7 +113,7 @@ fn pruned(context: &Context, live: &Live, fields: Fields) -> Fields {
     }
 }
 
-/// The chain below a snapshot's base block, while it is validated.
+/// The chain up to a snapshot's base block, while it is validated.
 fn background(context: &Context, live: &Live) -> Option<Json> {
     let base = live.assumed()?;
     let (past, height) = {
@@ -153,11 +153,11 @@ fn get_chainstates(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError
     Ok(Json::object().put("headers", best).put("chainstates", states).end())
 }
 
-/// A chainstate, from the snapshot with this base block where it is given.
+/// A chainstate; with `base`, the one from the snapshot with this base block.
 fn chainstate(live: &Live, tip: &HeaderView, best: Height, base: Option<BlockHash>) -> Json {
     let bits = tip.header.bits();
     let cache = live.options.dbcache_bytes as u64;
-    // Core's share of the cache for the tables of coins. Source: kernel/caches.h.
+    // Core's share of the cache for the coins database. Source: kernel/caches.h.
     let tables = (cache / 2).min(8 << 20);
     Json::object()
         .put("blocks", tip.height)
@@ -173,7 +173,7 @@ fn chainstate(live: &Live, tip: &HeaderView, best: Height, base: Option<BlockHas
         .end()
 }
 
-/// The connected chain's tip, and each block off it on which no other stands: the highest first, as Core orders them.
+/// The tip of the connected chain, and the tips of all branches off it: the highest first, as in Core.
 fn get_chain_tips(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError> {
     let live = context.live()?;
     let mut leaves = Leaves::default();
@@ -194,20 +194,20 @@ fn get_chain_tips(context: &Context, _args: &Args<'_>) -> Result<Json, RpcError>
     Ok(tips.collect::<Vec<_>>().into())
 }
 
-/// Headers that are looked at under one lock of the index: a sync is not held up for longer.
+/// Number of headers scanned under one lock of the index, so that a sync is not delayed longer.
 const LOOK_HEADERS: usize = 1 << 14;
 
-/// Headers on which no other stands. They are found without the connected chain, which may change in between: a header comes
-/// after the one that it stands on, and stays.
+/// Headers without children. They are found independently of the connected chain, which may change meanwhile: a
+/// header comes after its parent, and is never removed.
 #[derive(Default)]
 struct Leaves {
-    /// By number, one bit: another header stands on it.
+    /// One bit for each node id: whether the header has a child.
     parents: Vec<u64>,
     count: usize,
 }
 
 impl Leaves {
-    /// Looks at the next [`LOOK_HEADERS`] headers, or at those that there are; says at how many.
+    /// Scans the next [`LOOK_HEADERS`] headers, or the remaining ones; returns how many.
     fn look(&mut self, tree: &Tree) -> usize {
         let end = tree.len().min(self.count + LOOK_HEADERS);
         self.parents.resize(end.div_ceil(64), 0);
@@ -232,12 +232,12 @@ struct Tip {
     status: &'static str,
 }
 
-/// The last connected block, and the ends of all branches off its chain: what stands on a block off the chain is off it too.
+/// The last connected block, and the tips of all branches: descendants of a block off the chain are off it too.
 fn chain_tips(index: &BlockIndex, leaves: &Leaves) -> Vec<Tip> {
     let tree = index.headers();
     let mut tips: Vec<NodeId> = leaves.ids().filter(|&id| !index.is_active(id)).collect();
     tips.push(index.tip());
-    // Of one height the order is that of addresses in Core; here that of arrival.
+    // At equal heights Core's order is that of memory addresses; here it is that of arrival.
     tips.sort_by_key(|&id| (std::cmp::Reverse(tree.height(id)), id));
     let tip = |id: NodeId| Tip {
         height: tree.height(id),
@@ -314,7 +314,7 @@ fn get_chain_tx_stats(context: &Context, args: &Args<'_>) -> Result<Json, RpcErr
     Ok(fields.put("window_interval", seconds).put_some("window_tx_count", window).put_some("txrate", rate).end())
 }
 
-/// Transactions up to a block, where they are known: below a snapshot's base block that is not so until its past is there.
+/// Number of transactions up to a block, if known: below a snapshot's base block only once all earlier blocks are stored.
 pub(super) fn known_transactions(live: &Live, index: &BlockIndex, id: NodeId) -> Option<u64> {
     let Some(base) = live.assumed() else { return Some(index.transactions_up_to(id)) };
     let tree = index.headers();

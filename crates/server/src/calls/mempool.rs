@@ -1,7 +1,7 @@
-//! What clients ask of a mempool: transactions of blocks that were disconnected, and nothing else; who spent an output in a block
-//! is in txospenderindex.
+//! Calls about the mempool, which has only transactions of disconnected blocks; and which block spends an output,
+//! from txospenderindex.
 //!
-//! Source: Bitcoin Core b88bffe, rpc/mempool.cpp. What is said of relay are Core's defaults: ffwd relays no transactions.
+//! Source: Bitcoin Core b88bffe, rpc/mempool.cpp. Relay settings are Core's defaults: ffwd relays no transactions.
 
 use super::indexed::is_index_ready;
 #[cfg(not(feature = "regtest-tools"))]
@@ -203,7 +203,7 @@ fn get_tx_spending_prevout(context: &Context, args: &Args<'_>) -> Result<Json, R
     Ok(found?.into())
 }
 
-/// What was asked of an output, and the transaction of a block that spends it, where one does.
+/// The requested output, and the transaction of a block that spends it, if there is one.
 fn spender_in_block(live: &Live, output: &Json, outpoint: &OutPoint, with_tx: bool) -> Result<Json, RpcError> {
     let Some((bytes, id)) = live.spender(outpoint)? else { return Ok(output.clone()) };
     let mut tables = Tables::new();
@@ -212,7 +212,7 @@ fn spender_in_block(live: &Live, output: &Json, outpoint: &OutPoint, with_tx: bo
     Ok(with_spender(output, &txid, with_tx.then_some(&bytes), Some(hash)))
 }
 
-/// What was asked of an output, and what spends it.
+/// The requested output, and its spender.
 fn with_spender(output: &Json, txid: &Txid, bytes: Option<&Vec<u8>>, block: Option<BlockHash>) -> Json {
     let Json::Obj(mut fields) = output.clone() else { return output.clone() };
     let mut put = |name: &'static str, value: Json| fields.push((name.into(), value));

@@ -1,6 +1,6 @@
-//! The calls about transactions that wait for a block, in a program that keeps none: without the feature `regtest-tools`.
+//! Mempool calls of a program without a mempool: without the feature `regtest-tools`.
 //!
-//! Clients ask for them all the time, and get the answers of an empty mempool.
+//! Clients use them frequently, and get the answers of an empty mempool.
 
 use crate::args::Args;
 use crate::context::Context;
@@ -25,12 +25,12 @@ pub(super) fn entry(_context: &Context, args: &Args<'_>) -> Result<Json, RpcErro
     none(args)
 }
 
-/// The ids of all.
+/// The ids of all transactions.
 pub(super) fn all(_context: &Context) -> Json {
     Json::Arr(Vec::new())
 }
 
-/// All, with everything that is said of each.
+/// All transactions with details.
 pub(super) fn all_detailed(_context: &Context) -> Json {
     Json::object().end()
 }

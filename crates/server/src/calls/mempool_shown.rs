@@ -1,4 +1,4 @@
-//! Transactions that wait for a block, as calls show them: with what hangs on each, in the order in which they would be mined.
+//! Mempool transactions as JSON: with ancestors and descendants, in mining order.
 //!
 //! Source: Bitcoin Core b88bffe, rpc/mempool.cpp.
 
@@ -14,7 +14,7 @@ fn graph(context: &Context) -> Graph {
     Graph::new(context.handle.mempool().entries())
 }
 
-/// The number of a transaction that is asked for.
+/// The number of the requested transaction.
 fn asked(graph: &Graph, args: &Args<'_>) -> Result<usize, RpcError> {
     graph.place(&args.txid(0, "txid")?).ok_or_else(|| RpcError::not_found("Transaction not in mempool"))
 }
@@ -27,7 +27,7 @@ pub(super) fn descendants(context: &Context, args: &Args<'_>) -> Result<Json, Rp
     relatives(context, args, Graph::descendants)
 }
 
-/// What hangs on a transaction that is asked for, without itself.
+/// Ancestors or descendants of the requested transaction, without itself.
 fn relatives(context: &Context, args: &Args<'_>, find: fn(&Graph, usize) -> Vec<usize>) -> Result<Json, RpcError> {
     let is_verbose = args.bool_or(1, false)?;
     let graph = graph(context);
@@ -50,7 +50,7 @@ pub(super) fn entry(context: &Context, args: &Args<'_>) -> Result<Json, RpcError
     Ok(shown(&graph, index))
 }
 
-/// What is said of a transaction. Source: Core's `entryToJSON`.
+/// The JSON of a transaction. Source: Core's `entryToJSON`.
 fn shown(graph: &Graph, index: usize) -> Json {
     let entry = &graph.entries()[index];
     let of = |indexes: &[usize]| {
@@ -71,7 +71,7 @@ fn shown(graph: &Graph, index: usize) -> Json {
         .put("chunk", Json::amount(chunk.fee));
     let is_parent = |of: &PoolEntry, txid: Txid| of.inputs.iter().any(|outpoint| outpoint.txid == txid);
     let parents = ancestors.iter().map(|&at| graph.entries()[at].txid).filter(|txid| is_parent(entry, *txid));
-    // Parents are in the order of what is shown, children in that of their hashes, as in Core.
+    // As in Core, parents are ordered by their text, children by their hashes.
     let mut depends: Vec<String> = parents.map(|txid| txid.to_string()).collect();
     depends.sort();
     let children = descendants.iter().copied().filter(|&at| is_parent(&graph.entries()[at], entry.txid));
@@ -95,13 +95,13 @@ fn shown(graph: &Graph, index: usize) -> Json {
         .end()
 }
 
-/// The ids of all.
+/// The ids of all transactions.
 pub(super) fn all(context: &Context) -> Json {
     let graph = graph(context);
     txids(&graph, graph.in_order())
 }
 
-/// All, with everything that is said of each.
+/// All transactions with details.
 pub(super) fn all_detailed(context: &Context) -> Json {
     let graph = graph(context);
     detailed(&graph, graph.in_order())

@@ -48,7 +48,7 @@ pub(super) const CALLS: &[Call] = &[
         args: &[
             Arg::needed("conf_target", Kind::Num, "Confirmation target in blocks (1 - 1008)"),
             Arg::optional("estimate_mode", Kind::Str, "The fee estimate mode."),
-            // Of 32.0. The help is that of b88bffe, which has none.
+            // Core 32.0 has this argument. The help is that of b88bffe, which does not.
             Arg::optional(
                 "options",
                 Kind::NamedParams(&[
@@ -78,7 +78,7 @@ pub(super) const CALLS: &[Call] = &[
     },
 ];
 
-/// Core's time horizons: name, decay, scale, and the blocks that each looks ahead. Source: Bitcoin Core b88bffe,
+/// Core's time horizons: name, decay, scale, and the maximum target in blocks. Source: Bitcoin Core b88bffe,
 /// policy/fees/block_policy_estimator.h.
 const FEE_HORIZONS: [(&str, f64, i64, i64); 3] =
     [("short", 0.962, 1, 12), ("medium", 0.9952, 2, 48), ("long", 0.99931, 24, TARGET_MAX)];
@@ -89,11 +89,12 @@ pub(super) const BLOCK_MIN_FEE: i64 = 1;
 const TIMEWARP_MAX_S: u64 = 600;
 /// Names of Core's estimators. Source: release notes of 32.0.
 const FEE_ESTIMATORS: [&str; 3] = ["auto", "block_policy", "mempool_policy"];
-/// Most blocks that Core's estimates look ahead.
+/// Maximum target of Core's estimates, in blocks.
 const TARGET_MAX: i64 = 1008;
 
-/// The least time of a block on top of `tip`, in seconds since 1970: one second after the median time past, and on a new
-/// difficulty at most 600 seconds before `tip`, on every network. Source: Core's `GetMinimumTime`.
+/// The minimum time of a block on top of `tip`, in seconds since 1970: one second after the median time past, and in
+/// the first block of a difficulty period at most 600 seconds before `tip`, on every network. Source: Core's
+/// `GetMinimumTime`.
 pub(crate) fn least_time(params: &Params, tree: &Tree, tip: NodeId) -> u64 {
     let least = u64::from(tree.median_time_past(tip).to_u32()) + 1;
     if !(tree.height(tip) + 1).is_multiple_of(params.difficulty_adjustment_interval()) {
@@ -110,7 +111,7 @@ pub(crate) fn bits_at(params: &Params, tree: &Tree, tip: NodeId, time: u32) -> u
         bits: tree.bits(tip),
         median_time_past: tree.median_time_past(tip),
         real_bits: None,
-        // It has no say in the bits.
+        // It does not affect the bits.
         cleanup: Cleanup::Off,
     };
     let ancestor = |height: Height| {
@@ -197,7 +198,7 @@ fn confirmation_target(args: &Args<'_>) -> Result<i64, RpcError> {
     }
 }
 
-/// What Core's estimator says that has seen no transaction.
+/// The result of Core's estimator if it has seen no transaction.
 fn estimate_raw_fee(_context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     let target = confirmation_target(args)?;
     let threshold = match args.get(1) {

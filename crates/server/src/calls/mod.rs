@@ -1,4 +1,4 @@
-//! The calls, by what they are about.
+//! The calls, by topic.
 
 pub(crate) mod block;
 pub(crate) mod block_json;
@@ -42,7 +42,7 @@ mod witness_commitment;
 
 use crate::registry::Call;
 
-/// Calls of a program with more features, and the feature that brings each.
+/// Calls that need another feature, and its name.
 const ELSEWHERE: [(&str, &str); 10] = [
     ("deriveaddresses", "descriptors"),
     ("generateblock", "regtest-tools"),
@@ -56,7 +56,7 @@ const ELSEWHERE: [(&str, &str); 10] = [
     ("testmempoolaccept", "regtest-tools"),
 ];
 
-/// The feature that would bring a call.
+/// The feature that a call needs.
 pub(crate) fn feature_of(method: &str) -> Option<&'static str> {
     ELSEWHERE.iter().find(|(name, _)| *name == method).map(|(_, feature)| *feature)
 }

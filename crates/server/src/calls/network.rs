@@ -1,4 +1,4 @@
-//! Calls that ask something of the connections. Source: Bitcoin Core b88bffe, rpc/net.cpp.
+//! Calls about connections and peers. Source: Bitcoin Core b88bffe, rpc/net.cpp.
 
 use crate::args::Args;
 use crate::context::Context;
@@ -156,7 +156,7 @@ pub(super) const CALLS: &[Call] = &[
     },
 ];
 
-/// Wrong use of a call: its help.
+/// Wrong use of a call: returns its help.
 fn wrong_use(context: &Context, name: &str) -> RpcError {
     RpcError::misc(context.registry.help(name))
 }
@@ -343,7 +343,8 @@ fn set_ban(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     keep(context, now)
 }
 
-/// Writes the bans; where that fails they hold until the end of the program, as in Core, and the caller hears why.
+/// Writes the bans to the file; on an error they last until the program ends, as in Core, and the caller gets the
+/// error.
 fn keep(context: &Context, now: i64) -> Result<Json, RpcError> {
     let bans = context.program.peers.bans().list(now);
     context.program.bans.write(&bans).map_err(|why| RpcError::new(Code::Database, why.to_string()))?;

@@ -1,4 +1,4 @@
-//! Calls that tell of the connections. Source: Bitcoin Core b88bffe, rpc/net.cpp.
+//! Calls that list connections and network settings. Source: Bitcoin Core b88bffe, rpc/net.cpp.
 
 use super::info::warnings;
 use crate::args::Args;
@@ -14,15 +14,15 @@ use p2p::{PeerStats, Reached};
 use primitives::hex;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// The release of Core whose answers these are, 32.1: clients decide by it what they may ask.
+/// The release of Core with these answers, 32.1: clients choose their calls by it.
 const CORE_VERSION: u32 = 320_100;
 /// Names of services by bit. Source: Bitcoin Core b88bffe, protocol.cpp, `serviceFlagToStr`.
 const SERVICES: [(u32, &str); 6] =
     [(0, "NETWORK"), (2, "BLOOM"), (3, "WITNESS"), (6, "COMPACT_FILTERS"), (10, "NETWORK_LIMITED"), (11, "P2P_V2")];
 /// Core's default of `-minrelaytxfee` and `-incrementalrelayfee`, in satoshis per kvB.
 const RELAY_FEE: i64 = 100;
-/// What of a user agent is shown beside letters and digits. Source: Bitcoin Core b88bffe, util/strencodings.cpp,
-/// `SAFE_CHARS_DEFAULT`.
+/// Characters of a user agent that are shown, in addition to letters and digits. Source: Bitcoin Core b88bffe,
+/// util/strencodings.cpp, `SAFE_CHARS_DEFAULT`.
 const SAFE: &str = " .,;-_/:?@()";
 
 /// These calls.
@@ -127,7 +127,7 @@ fn get_network_info(context: &Context, _args: &Args<'_>) -> Result<Json, RpcErro
         .end())
 }
 
-/// Our addresses, all given by a person. Source: Bitcoin Core b88bffe, net.h, `LOCAL_MANUAL`.
+/// Our addresses, all set by the user. Source: Bitcoin Core b88bffe, net.h, `LOCAL_MANUAL`.
 fn local_addresses(context: &Context) -> Vec<Json> {
     const SCORE_OF_A_PERSONS: u32 = 4;
     let one = |own: p2p::wire::PeerAddress| {
@@ -138,7 +138,7 @@ fn local_addresses(context: &Context) -> Vec<Json> {
     context.program.peers.external().into_iter().map(one).collect()
 }
 
-/// What is reachable, and through what. Source: Core's `GetNetworksInfo`.
+/// Which networks are reachable, and through which proxy. Source: Core's `GetNetworksInfo`.
 fn networks(context: &Context) -> Json {
     let Reached { proxy, onion_proxy, randomizes, only } = context.program.peers.reach();
     let one = |(name, network): (&str, Option<Reachable>)| {
@@ -174,12 +174,12 @@ fn seconds(time: Duration) -> Json {
 }
 
 fn by_type(bytes: &[(&'static str, u64)]) -> Json {
-    // Core's name of those that it does not know.
+    // Core's name of unknown commands.
     let name = |name: &'static str| if name == "(other)" { "*other*" } else { name };
     bytes.iter().fold(Json::object(), |fields, (of, count)| fields.put(name(of), *count)).end()
 }
 
-/// One connection. What Core counts of transactions is nothing here.
+/// One connection. Core's transaction counters are 0 here.
 fn peer_info(peer: &PeerStats) -> Json {
     let height = |height: Option<primitives::Height>| height.map_or(-1, |height| i64::from(height.to_u32()));
     let agent: String = peer.agent.chars().filter(|c| c.is_ascii_alphanumeric() || SAFE.contains(*c)).collect();

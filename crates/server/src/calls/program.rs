@@ -67,7 +67,7 @@ fn get_index_info(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> 
         let entry = Json::object().put("synced", *best == Some(tip)).put("best_block_height", height).end();
         fields.put(name, entry)
     };
-    // In Core's order; the last is not among Core's.
+    // In Core's order; the last is ffwd's own.
     let kinds =
         [IndexKind::Tx, IndexKind::CoinStats, IndexKind::TxoSpender, IndexKind::BlockFilter, IndexKind::SilentPayments];
     Ok(kinds.into_iter().fold(Json::object(), one).end())
@@ -76,7 +76,7 @@ fn get_index_info(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> 
 fn get_memory_info(_context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
     match args.maybe_text(0)?.unwrap_or("stats") {
         "stats" => {
-            // Memory that must not be swapped out holds keys of wallets in Core. Here there are none.
+            // In Core, locked memory holds keys of wallets. ffwd has no wallet.
             let names = ["used", "free", "total", "locked", "chunks_used", "chunks_free"];
             let locked = names.into_iter().fold(Json::object(), |fields, name| fields.put(name, 0));
             Ok(Json::object().put("locked", locked).end())

@@ -1,4 +1,4 @@
-//! scanblocks: which blocks may have or spend outputs with these scripts, by their filters.
+//! scanblocks: finds blocks that may create or spend outputs with these scripts, by their filters.
 //!
 //! Source: Bitcoin Core b88bffe, rpc/blockchain.cpp, `scanblocks`, `CheckBlockFilterMatches`.
 
@@ -89,14 +89,14 @@ fn start(context: &Context, args: &Args<'_>, turn: &ScanTurn<'_>) -> Result<Json
     range.search(context, &live, turn, &Wanted { needles: &needles, is_exact })
 }
 
-/// What is looked for.
+/// The search.
 struct Wanted<'n> {
     needles: &'n HashSet<Vec<u8>>,
-    /// Whether a block whose filter matches is looked at itself.
+    /// Whether a block with a matching filter is read and checked itself.
     is_exact: bool,
 }
 
-/// Blocks of one chain.
+/// A range of blocks of one chain.
 struct Range {
     tip: NodeId,
     first: Height,
@@ -133,7 +133,7 @@ impl Range {
         let count = u64::from(self.last.blocks_above(self.first));
         let scripts: Vec<&[u8]> = wanted.needles.iter().map(Vec::as_slice).collect();
         let mut found = Vec::new();
-        // The last one that was searched; the first where none was, as in Core.
+        // The last block searched; as in Core, the first if no block was searched.
         let mut last = self.first;
         let mut is_complete = true;
         for at in (self.first.to_u32()..=self.last.to_u32()).map(Height::new) {
@@ -170,7 +170,7 @@ impl Range {
     }
 }
 
-/// Whether a block has an output with one of these scripts, or spends one.
+/// Whether a block creates or spends an output with one of these scripts.
 fn has_script(live: &Live, id: NodeId, needles: &HashSet<Vec<u8>>) -> Result<bool, RpcError> {
     let bytes = block_bytes(live, id)?;
     let mut tables = Tables::new();

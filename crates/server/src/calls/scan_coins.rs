@@ -1,4 +1,4 @@
-//! The call that searches all coins for scripts of descriptors. Source: Bitcoin Core b88bffe, rpc/blockchain.cpp.
+//! scantxoutset: searches all coins for scripts of descriptors. Source: Bitcoin Core b88bffe, rpc/blockchain.cpp.
 
 use super::coins::snapshot;
 use crate::args::{self, Args};
@@ -26,7 +26,7 @@ pub(super) const CALLS: &[Call] = &[Call {
     run: Run::Now(scan_tx_out_set),
 }];
 
-/// The scripts of a descriptor and range of a request. Source: Core's `EvalDescriptorStringOrObject`.
+/// The scripts of a descriptor in a request, with its range. Source: Core's `EvalDescriptorStringOrObject`.
 pub(super) fn scan_object(value: &Json, prefixes: &Prefixes) -> Result<Expanded, RpcError> {
     let (text, range) = match value {
         Json::Str(text) => (&text[..], Range::default()),
@@ -66,7 +66,7 @@ pub(super) fn parse_range(value: &Json) -> Result<Range, RpcError> {
     Ok(Range { first: first as u32, last: last.max(0) as u32 })
 }
 
-/// Most positions of a range. Source: Core's `ParseDescriptorRange`.
+/// Maximum number of positions in a range. Source: Core's `ParseDescriptorRange`.
 const RANGE_MAX: i64 = 1_000_000;
 
 fn scan_tx_out_set(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {

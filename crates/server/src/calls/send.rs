@@ -1,7 +1,7 @@
-//! Transactions that a call gives: whether the next block may have them, and on regtest that they wait for it.
+//! Submitted transactions: tests whether the next block may include them, and on regtest adds them to the mempool.
 //!
-//! They are for tests of programs that want blocks with transactions: no peer is told of one, so that elsewhere than on regtest
-//! a transaction that was sent here would be sent nowhere.
+//! They serve tests of programs that need blocks with transactions. They are not relayed to peers, so on other
+//! networks a submitted transaction would go nowhere.
 //!
 //! Source: Bitcoin Core b88bffe, rpc/mempool.cpp, node/transaction.cpp.
 
@@ -19,11 +19,11 @@ use primitives::{OutPoint, Tables, Transaction, Txid, Wtxid, hex};
 use script::opcode::Instructions;
 use std::sync::Arc;
 
-/// What a transaction may pay at most by default, in satoshis for 1,000 vbytes. Source: Core's `DEFAULT_MAX_RAW_TX_FEE_RATE`.
+/// Default maximum fee rate, in satoshis for 1,000 vbytes. Source: Core's `DEFAULT_MAX_RAW_TX_FEE_RATE`.
 const FEE_RATE_MAX: i64 = 10_000_000;
-/// Satoshis of a bitcoin: no fee rate is as high.
+/// Satoshis in a bitcoin: an upper bound of fee rates.
 const COIN: i64 = 100_000_000;
-/// Transactions of one question. Source: Core's `MAX_PACKAGE_COUNT`.
+/// Maximum number of transactions in one call. Source: Core's `MAX_PACKAGE_COUNT`.
 const TESTED_MAX: usize = 25;
 
 /// These calls.
@@ -60,7 +60,7 @@ pub(super) const CALLS: &[Call] = &[
 const FEE_RATE: &str =
     "Reject transactions whose fee rate is higher, in BTC/kvB; 0: accept any (default: 0.10). 1 and more are refused.";
 
-/// Elsewhere a transaction would wait here and nowhere else.
+/// Refuses a call on other networks than regtest, where a transaction would never leave this node.
 fn check_regtest(context: &Context) -> Result<(), RpcError> {
     match context.live()?.params().chain {
         Chain::Regtest => Ok(()),
@@ -70,7 +70,7 @@ fn check_regtest(context: &Context) -> Result<(), RpcError> {
     }
 }
 
-/// What is paid at most for `vsize` vbytes; none where all is good. Source: Core's `ParseFeeRate`.
+/// The maximum fee for a number of vbytes; `None`: no limit. Source: Core's `ParseFeeRate`.
 fn fee_max(args: &Args<'_>) -> Result<impl Fn(u64) -> Option<i64> + use<>, RpcError> {
     let rate = if args.is_given(1) { amount(args.get(1))? } else { FEE_RATE_MAX };
     if rate >= COIN {
@@ -79,12 +79,12 @@ fn fee_max(args: &Args<'_>) -> Result<impl Fn(u64) -> Option<i64> + use<>, RpcEr
     Ok(move |vsize| Some(fee_at(rate, vsize)).filter(|&fee| fee > 0))
 }
 
-/// The bytes of a transaction.
+/// Parses the bytes of a transaction.
 fn raw(text: &str) -> Option<Vec<u8>> {
     hex::decode(text).filter(|raw| Tables::new().parse_transaction(raw).is_ok_and(|tx| tx.bytes() == raw))
 }
 
-/// The largest output that nobody can spend. Source: Core's `CScript::HasValidOps`.
+/// The largest provably unspendable output. Source: Core's `CScript::HasValidOps`.
 fn burnt(tx: &Transaction<'_>) -> i64 {
     let is_burnt = |script: &[u8]| {
         let mut instructions = Instructions::new(script);
@@ -94,7 +94,7 @@ fn burnt(tx: &Transaction<'_>) -> i64 {
     tx.outputs().filter(|output| is_burnt(output.script())).map(|output| output.value().0).max().unwrap_or(0)
 }
 
-/// What became of a transaction that was sent.
+/// Result for a submitted transaction.
 enum Sent {
     Taken,
     InUtxoSet,
@@ -139,7 +139,7 @@ fn send_raw_transaction(context: &Context, args: &Args<'_>) -> Result<Json, RpcE
     }
 }
 
-/// Looks first, so that what pays too much is not taken.
+/// Tests first, so that a transaction with a too high fee is not accepted.
 fn send(quiet: &Quiet<'_, '_, '_>, bytes: Vec<u8>, fee_max: impl Fn(u64) -> Option<i64>) -> Result<Sent, Fault> {
     let offered = [bytes];
     for judged in quiet.offer(&offered, Offer::Test)? {
@@ -187,7 +187,7 @@ fn test_mempool_accept(context: &Context, args: &Args<'_>) -> Result<Json, RpcEr
     Ok(rows.into())
 }
 
-/// What is said of a transaction that was tested, and whether nothing is said of those behind it.
+/// Results of a tested transaction, and whether those behind it get no results.
 fn tested(
     txid: &Txid,
     wtxid: &Wtxid,

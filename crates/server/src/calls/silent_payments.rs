@@ -1,6 +1,6 @@
-//! getsilentpaymentblockdata, for receivers of silent payments (BIP 352). Core has no such call: its name, its first argument and
-//! the name of what it gives are those of bitcoin/bitcoin#28241, which was closed; the other arguments are those that
-//! clients of its last form send.
+//! getsilentpaymentblockdata, for receivers of silent payments (BIP 352). Core has no such call: its name, its first
+//! argument and the name of its result are those of bitcoin/bitcoin#28241, which was closed; the other arguments are
+//! those that clients of its last form send.
 
 use super::indexed::is_index_ready;
 use super::view::known_block;
@@ -56,7 +56,7 @@ fn get_silent_payment_block_data(context: &Context, args: &Args<'_>) -> Result<J
     Ok(json.into_json())
 }
 
-/// A number of satoshi; also as a text, which is how bitcoin-cli gives arguments of a call that it does not know.
+/// A number of satoshis; also as text, which is how bitcoin-cli sends arguments of a call that it does not know.
 fn dust_limit(value: &Json) -> Result<u64, RpcError> {
     match value {
         Json::Null => Ok(0),
@@ -68,7 +68,7 @@ fn dust_limit(value: &Json) -> Result<u64, RpcError> {
     }
 }
 
-/// A truth value; also as a text, see [`dust_limit`].
+/// True or false; also as text, see [`dust_limit`].
 fn only_unspent(value: &Json) -> Result<bool, RpcError> {
     match value {
         Json::Null => Ok(false),
@@ -79,11 +79,11 @@ fn only_unspent(value: &Json) -> Result<bool, RpcError> {
     }
 }
 
-/// The entries of a block.
+/// The index entries of a block.
 ///
 /// # Errors
 ///
-/// The index is not kept, or does not have the block; a damaged index.
+/// The index is not enabled, or does not have the block; a damaged index.
 pub(crate) fn entries(context: &Context, live: &Live, id: NodeId) -> Result<Vec<Entry>, RpcError> {
     if !live.has_index(IndexKind::SilentPayments) {
         return Err(RpcError::misc("Index is not enabled: start with -silentpaymentindex=1"));
@@ -101,7 +101,7 @@ pub(crate) fn entries(context: &Context, live: &Live, id: NodeId) -> Result<Vec<
     }
 }
 
-/// The transactions that entries of a block are of, and which of their outputs are unspent.
+/// The transactions of a block's entries, and which of their outputs are unspent.
 ///
 /// # Errors
 ///

@@ -102,14 +102,14 @@ fn dump_tx_out_set(context: &Context, args: &Args<'_>) -> Result<Json, RpcError>
         .end())
 }
 
-/// A pipe of the file system is written to as it is.
+/// Whether the path is a named pipe, which is written to directly.
 #[cfg(unix)]
 fn is_named_pipe(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     path.metadata().is_ok_and(|known| known.file_type().is_fifo())
 }
 
-/// There are none among files.
+/// This system has no named pipes in the file system.
 #[cfg(not(unix))]
 fn is_named_pipe(_path: &Path) -> bool {
     false

@@ -107,7 +107,7 @@ fn decode_raw_transaction(context: &Context, args: &Args<'_>) -> Result<Json, Rp
 }
 
 fn decode_script(context: &Context, args: &Args<'_>) -> Result<Json, RpcError> {
-    // The empty script is one.
+    // The empty script is valid.
     let script = if args.text(0)?.is_empty() { Vec::new() } else { args::bytes(args.get(0), "argument")? };
     Ok(script_call::decode_script(&script, &prefixes(&*context.live()?)).into_json())
 }
@@ -116,13 +116,13 @@ fn validate_address(context: &Context, args: &Args<'_>) -> Result<Json, RpcError
     Ok(script_call::validate_address(args.text(0)?, &prefixes(&*context.live()?)).into_json())
 }
 
-/// A transaction, and the block that it was found in: none for one of the mempool.
+/// A transaction, and the block that it was found in: `None` for the mempool.
 pub(crate) struct Found {
     pub(crate) bytes: Vec<u8>,
     pub(crate) block: Option<NodeId>,
 }
 
-/// A transaction of one block.
+/// Finds a transaction in one block.
 ///
 /// # Errors
 ///
@@ -137,7 +137,7 @@ fn in_block(live: &Live, txid: &Txid, id: NodeId) -> Result<Option<Found>, RpcEr
     Ok(at.map(|at| Found { bytes: block.transaction(at).bytes().to_vec(), block: Some(id) }))
 }
 
-/// A transaction in a block; without one of the mempool, else by txindex. Source: Core's `GetTransaction`.
+/// Finds a transaction in a block; without a block in the mempool, then in txindex. Source: Core's `GetTransaction`.
 ///
 /// # Errors
 ///
@@ -206,7 +206,7 @@ fn get_raw_transaction(context: &Context, args: &Args<'_>) -> Result<Json, RpcEr
     Ok(json.into_json())
 }
 
-/// A transaction of a block file, as its fields.
+/// Parses a transaction of a block file.
 ///
 /// # Errors
 ///
@@ -216,7 +216,7 @@ pub(super) fn stored<'t>(tables: &'t mut Tables, bytes: &'t [u8]) -> Result<Tran
     tables.parse_transaction(bytes).map_err(wrong)
 }
 
-/// Puts a transaction and what its block says of it; without a block what it spends is not said, as in Core.
+/// Writes a transaction and the data of its block; as in Core, spent outputs are shown only with a block.
 /// Source: Core's `TxToJSON`.
 fn put_found(
     json: &mut JsonText,
@@ -274,12 +274,13 @@ fn put_found(
     Ok(())
 }
 
-/// Most outputs that a transaction of a block can have. Source: Core's `MAX_OUTPUTS_PER_BLOCK`.
+/// Maximum number of outputs of a transaction in a block. Source: Core's `MAX_OUTPUTS_PER_BLOCK`.
 const OUTPUTS_MAX: u32 = 4_000_000 / (4 * 9);
 
-/// The active block that made a coin of one of these transactions, the first that has one. Source: Core's `AccessByTxid`.
+/// The active block that created a coin of one of these transactions, the first that has one. Source: Core's
+/// `AccessByTxid`.
 fn block_by_coins(context: &Context, live: &Live, txids: &BTreeSet<Txid>) -> Result<Option<NodeId>, RpcError> {
-    // The first output is tried where the coins are; the others where they lie in order.
+    // The first output is looked up directly; the others by a scan in storage order.
     let first: Vec<OutPoint> = txids.iter().map(|txid| OutPoint { txid: *txid, vout: 0 }).collect();
     let all: Vec<Txid> = txids.iter().copied().collect();
     let height = context.ask(move |quiet| {

@@ -1,4 +1,4 @@
-//! What calls say of a block's header: copied under the index's lock, written without it.
+//! Header data for calls: copied under the index's lock, formatted without it.
 //!
 //! Source: Bitcoin Core b88bffe, rpc/blockchain.cpp, `blockheaderToJSON`, `GetDifficulty`.
 
@@ -12,7 +12,7 @@ use node::handle::Live;
 use primitives::{BlockHash, Header, Height, MedianTime, U256, Work};
 use std::sync::Arc;
 
-/// A header, and where it stands.
+/// A header and its position in the chain.
 #[derive(Clone, Debug)]
 pub struct HeaderView {
     /// Its hash.
@@ -27,7 +27,7 @@ pub struct HeaderView {
     pub median_time: MedianTime,
     /// Work of the chain up to it.
     pub work: Work,
-    /// Transactions; 0 until a body was found valid.
+    /// Number of transactions; 0 until a valid body was stored.
     pub transactions: u32,
     /// The next block of the connected chain.
     pub next: Option<BlockHash>,
@@ -36,7 +36,7 @@ pub struct HeaderView {
 }
 
 impl HeaderView {
-    /// Of a block in the index.
+    /// The view of a block in the index.
     pub fn of(index: &BlockIndex, id: NodeId) -> HeaderView {
         let tree = index.headers();
         let height = tree.height(id);
@@ -79,19 +79,19 @@ impl HeaderView {
     }
 }
 
-/// 256 bits in hexadecimal, the highest first.
+/// 256 bits in hexadecimal, most significant digits first.
 pub fn number(value: U256) -> String {
     let mut bytes = value.to_le_bytes();
     bytes.reverse();
     primitives::hex::encode(&bytes)
 }
 
-/// The target of these bits; zero where they have none.
+/// The target of these bits; zero if they are invalid.
 pub fn target(bits: u32) -> String {
     number(primitives::Target::from_compact(bits).map_or(U256::ZERO, |target| target.0))
 }
 
-/// How much harder than with the greatest target of the main network a block is found.
+/// Difficulty: relative to mainnet's greatest target.
 pub fn difficulty(bits: u32) -> f64 {
     let mut difficulty = f64::from(0xffff_u32) / f64::from(bits & 0x00ff_ffff);
     let mut shift = bits >> 24;
@@ -110,7 +110,7 @@ pub fn difficulty(bits: u32) -> f64 {
 ///
 /// # Errors
 ///
-/// No hash, or of no known block.
+/// The parameter is not a hash, or the block is unknown.
 pub fn known_block(context: &Context, args: &Args<'_>, at: usize, name: &str) -> Result<(Arc<Live>, NodeId), RpcError> {
     let hash = args.block_hash(at, name)?;
     let live = context.live()?;
@@ -123,7 +123,7 @@ pub fn not_found() -> RpcError {
     RpcError::not_found("Block not found")
 }
 
-/// The block whose hash or height the value is, of the connected chain where it is a height.
+/// The block with this hash, or with this height on the connected chain.
 ///
 /// # Errors
 ///
@@ -145,11 +145,11 @@ pub fn by_hash_or_height(live: &Live, value: &Json) -> Result<NodeId, RpcError> 
     found.ok_or_else(|| RpcError::parameter(format!("Target block height {height} after current tip {tip}")))
 }
 
-/// The bytes of a block, or why they are not there. Source: Core's `GetRawBlockChecked`.
+/// The bytes of a block, or why they are missing. Source: Core's `GetRawBlockChecked`.
 ///
 /// # Errors
 ///
-/// The block was pruned, or never came.
+/// The block was pruned, or was never received.
 pub fn block_bytes(live: &Live, id: NodeId) -> Result<Vec<u8>, RpcError> {
     let was_pruned = live.index.read().body(id).is_pruned();
     match live.block(id) {

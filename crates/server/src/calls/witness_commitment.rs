@@ -3,7 +3,7 @@
 use kernels::sha256::sha256d;
 use primitives::{Hash256, merkle};
 
-/// What the coinbase says of the witnesses of these transactions, which stand behind it. Source: BIP-0141.
+/// The commitment to the witnesses of these transactions, which follow the coinbase. Source: BIP-0141.
 pub(super) fn commitment(others: &[Vec<u8>]) -> [u8; 32] {
     let mut wtxids = vec![Hash256::ZERO];
     wtxids.extend(others.iter().map(|tx| Hash256(sha256d(tx))));
@@ -12,12 +12,12 @@ pub(super) fn commitment(others: &[Vec<u8>]) -> [u8; 32] {
     sha256d(&both)
 }
 
-/// The script of the coinbase output that has it.
+/// The script of the coinbase output with the commitment.
 pub(super) fn commitment_script(commitment: &[u8; 32]) -> Vec<u8> {
     [&[0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed], &commitment[..]].concat()
 }
 
-/// The output of a block without transactions that says so.
+/// The commitment output of a block without other transactions.
 pub(super) fn empty_commitment() -> Vec<u8> {
     commitment_script(&commitment(&[]))
 }

@@ -1,10 +1,10 @@
-//! The table of calls: what each is called, takes and says, and what does it.
+//! The table of calls: name, parameters, help and function of each.
 //!
-//! Wrong use ends with Core's code and text: another number of parameters with the help, another type with
-//! "Wrong type passed", an unknown name with "Unknown named parameter".
+//! Wrong use returns Core's code and text: a wrong number of parameters returns the help, a wrong type "Wrong type
+//! passed", an unknown name "Unknown named parameter".
 //! Source: Bitcoin Core b88bffe, rpc/util.cpp, `RPCMethod`; rpc/server.cpp, `transformNamedArguments`.
 //!
-//! Absent on purpose: what the calls do (`calls`).
+//! Absent on purpose: the functions themselves (`calls`).
 
 use super::Context;
 use crate::args::Args;
@@ -13,7 +13,7 @@ use crate::json::Json;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// What a parameter is. Source: Core's `RPCArg::Type`.
+/// Type of a parameter. Source: Core's `RPCArg::Type`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Text.
@@ -30,14 +30,14 @@ pub enum Kind {
     Bool,
     /// An object.
     Obj,
-    /// An object whose fields may be given by name as if they were parameters.
+    /// An object whose fields may be given by name, like parameters.
     NamedParams(&'static [Arg]),
     /// A list.
     Arr,
 }
 
 impl Kind {
-    /// The type that JSON has for it; none where the call looks itself.
+    /// Its JSON type; `None` if the call checks the type itself.
     fn json_type(self) -> Option<&'static str> {
         match self {
             Kind::Str | Kind::Hex => Some("string"),
@@ -55,44 +55,45 @@ impl Kind {
 pub struct Arg {
     /// Its name; several with `|` between them.
     pub names: &'static str,
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
-    /// Whether it may be left out.
+    /// Whether it may be omitted.
     pub is_optional: bool,
-    /// Whether its type is looked at before the call.
+    /// Whether its type is checked before the call.
     pub is_checked: bool,
     /// Whether the help does not show it.
     pub is_hidden: bool,
-    /// How the first line of the help shows it, where that is not by its kind. Source: Core's `oneline_description`.
+    /// Its form in the first line of the help, if the type does not determine it. Source: Core's
+    /// `oneline_description`.
     pub line: Option<&'static str>,
-    /// What it means.
+    /// Its description.
     pub about: &'static str,
 }
 
 impl Arg {
-    /// One that must be given.
+    /// A required parameter.
     pub const fn needed(names: &'static str, kind: Kind, about: &'static str) -> Arg {
         Arg { names, kind, is_optional: false, is_checked: true, is_hidden: false, line: None, about }
     }
 
-    /// One that may be left out.
+    /// An optional parameter.
     pub const fn optional(names: &'static str, kind: Kind, about: &'static str) -> Arg {
         Arg { is_optional: true, ..Arg::needed(names, kind, about) }
     }
 
-    /// The call itself looks at the type. Source: Core's `skip_type_check`.
+    /// Lets the call itself check the type. Source: Core's `skip_type_check`.
     #[must_use]
     pub const fn unchecked(self) -> Arg {
         Arg { is_checked: false, ..self }
     }
 
-    /// The help does not show it.
+    /// Hides it from the help.
     #[must_use]
     pub const fn hidden(self) -> Arg {
         Arg { is_hidden: true, ..self }
     }
 
-    /// The first line of the help shows it so.
+    /// Sets its form in the first line of the help.
     #[must_use]
     pub const fn shown_as(self, line: &'static str) -> Arg {
         Arg { line: Some(line), ..self }
@@ -103,14 +104,14 @@ impl Arg {
         self.names.split('|').next().unwrap_or_default()
     }
 
-    /// Why this value cannot be one.
+    /// Why this value has the wrong type.
     fn mismatch(&self, value: &Json) -> Option<String> {
         let wanted = self.kind.json_type().filter(|_| self.is_checked)?;
         let fits = value.type_name() == wanted || self.is_optional && value.is_null();
         (!fits).then(|| RpcError::of_type(value, wanted).message)
     }
 
-    /// As the first line of the help has it. Source: Core's `RPCArg::ToString`.
+    /// Its form in the first line of the help. Source: Core's `RPCArg::ToString`.
     pub fn shown(&self) -> String {
         if let Some(line) = self.line {
             return line.to_owned();
@@ -124,27 +125,27 @@ impl Arg {
     }
 }
 
-/// The condition that a call waits for: gives its answer once it holds. Asked often: it must be cheap.
+/// A condition that a call waits for: returns the answer once it is true. Evaluated often: it must be cheap.
 pub type Condition = Box<dyn Fn(&Context) -> Result<Option<Json>, RpcError> + Send + Sync>;
 
 /// A call whose answer comes later; it occupies no thread meanwhile.
 pub struct Wait {
-    /// What it waits for.
+    /// The condition.
     pub until: Condition,
-    /// When it waits no longer.
+    /// End of the wait.
     pub deadline: Option<Instant>,
-    /// Its answer then.
+    /// The answer at the end of the wait.
     pub otherwise: Condition,
 }
 
-/// What does a call.
+/// How a call runs.
 #[derive(Clone, Copy)]
 pub enum Run {
     /// On a thread of the pool, which may read files and wait for the job.
     Now(fn(&Context, &Args<'_>) -> Result<Json, RpcError>),
-    /// On the thread that polls all connections: of what is in memory alone, in moments.
+    /// On the thread that polls all connections: fast, and only from memory.
     AtOnce(fn(&Context, &Args<'_>) -> Result<Json, RpcError>),
-    /// At once, and then it waits.
+    /// Immediately, and then it waits.
     Later(fn(&Context, &Args<'_>) -> Result<Wait, RpcError>),
 }
 
@@ -155,16 +156,16 @@ pub struct Call {
     pub category: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// What it does, as the help says it: in sentences.
+    /// Its description in the help, in sentences.
     pub about: &'static str,
-    /// What it takes.
+    /// Its parameters.
     pub args: &'static [Arg],
-    /// What does it.
+    /// Its function.
     pub run: Run,
 }
 
 impl Call {
-    /// Its parameters by position: those that were given, or an error in Core's words.
+    /// Its parameters by position: the given ones, or an error in Core's words.
     ///
     /// # Errors
     ///
@@ -194,7 +195,7 @@ impl Call {
         Err(RpcError::new(Code::Type, format!("Wrong type passed:\n{}", fields.end().pretty())))
     }
 
-    /// Parameters by name in the order of the call's.
+    /// Converts parameters by name to the call's order.
     fn by_name(&self, fields: Vec<(std::borrow::Cow<'static, str>, Json)>) -> Result<Vec<Json>, RpcError> {
         let twice = |name: &str| RpcError::parameter(format!("Parameter {name} specified multiple times"));
         let mut given: BTreeMap<String, Json> = BTreeMap::new();
@@ -236,7 +237,7 @@ impl Call {
                 (None, _) => values.push(Json::Obj(options)),
             }
         }
-        // As in Core, what is no list is passed over.
+        // As in Core, a value that is not a list is ignored.
         if let Some(Json::Arr(mut positional)) = given.remove("args") {
             if let Some(first) = first.filter(|_| first_hole < positional.len()) {
                 let why = format!("Parameter {first} specified twice both as positional and named argument");
@@ -303,7 +304,7 @@ impl Registry {
         self.0.values()
     }
 
-    /// Each parameter of each call: call, place, name, and whether bitcoin-cli sends it as text.
+    /// Each parameter of each call: call, index, name, and whether bitcoin-cli sends it as text.
     /// Source: Core's `RPCMethod::GetArgMap`.
     pub fn conversions(&self) -> Json {
         let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! The scripts that a descriptor stands for.
+//! Expands a descriptor to its scripts.
 //!
 //! Source: Bitcoin Core b88bffe, script/descriptor.cpp, `MakeScripts` of each descriptor; rpc/util.cpp,
 //! `EvalDescriptorStringOrObject`.
@@ -33,34 +33,34 @@ impl Default for Range {
     }
 }
 
-/// Scripts, and what is known of the keys and scripts in them.
+/// Scripts, and the keys and scripts in them.
 #[derive(Clone, Debug, Default)]
 pub struct Expanded {
     /// The scripts.
     pub scripts: Vec<Vec<u8>>,
-    /// What they are made of.
+    /// Their keys and inner scripts.
     pub known: Known,
 }
 
-/// A descriptor that was read: several where the paths of its keys stand for several.
+/// A parsed descriptor: several if its keys have multipath steps.
 #[derive(Clone, Debug)]
 pub struct Descriptors(Vec<Descriptor>);
 
 impl Descriptors {
-    /// Reads a descriptor; its checksum may be missing.
+    /// Parses a descriptor; its checksum may be missing.
     ///
     /// # Errors
     ///
-    /// Core's words for a text that is not a descriptor.
+    /// Core's message for a text that is not a descriptor.
     pub fn read(text: &str, prefixes: &Prefixes) -> Result<Descriptors, String> {
         parse(text, prefixes).map(Descriptors)
     }
 
-    /// Reads a descriptor that must have its checksum.
+    /// Parses a descriptor that must have its checksum.
     ///
     /// # Errors
     ///
-    /// The same.
+    /// Core's message for a text that is not a descriptor, or without a checksum.
     pub fn read_checked(text: &str, prefixes: &Prefixes) -> Result<Descriptors, String> {
         if !text.contains('#') {
             return Err("Missing checksum".into());
@@ -68,17 +68,17 @@ impl Descriptors {
         Descriptors::read(text, prefixes)
     }
 
-    /// How many there are: at least one.
+    /// Number of descriptors: at least one.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether the scripts are others at each position.
+    /// Whether the scripts differ by position.
     pub fn is_ranged(&self) -> bool {
         self.0.first().is_some_and(Descriptor::is_ranged)
     }
 
-    /// Whether more than the script itself is known of it.
+    /// Whether more than the script itself is known.
     pub fn is_solvable(&self) -> bool {
         self.0.first().is_some_and(Descriptor::is_solvable)
     }
@@ -93,17 +93,18 @@ impl Descriptors {
         self.0.iter().map(|descriptor| descriptor.text(prefixes)).collect()
     }
 
-    /// Scripts of number `which` at a position, what is known of them added to `known`; `None` where a private key is missing.
+    /// Scripts of descriptor `which` at a position; adds their keys and inner scripts to `known`. `None` if a private
+    /// key is missing.
     pub fn scripts(&self, which: usize, position: u32, known: &mut Known) -> Option<Vec<Vec<u8>>> {
         self.0.get(which)?.scripts(position, known)
     }
 }
 
-/// The scripts that a descriptor stands for, over a range where it has one.
+/// The scripts of a descriptor, over a range if it is ranged.
 ///
 /// # Errors
 ///
-/// Core's words for a text that is not a descriptor, or for one that needs private keys.
+/// Core's message for a text that is not a descriptor, or for one that needs private keys.
 pub fn expand(text: &str, range: Range, prefixes: &Prefixes) -> Result<Expanded, String> {
     let descriptors = Descriptors::read(text, prefixes)?;
     let range = if descriptors.is_ranged() { range } else { Range { first: 0, last: 0 } };
@@ -119,12 +120,12 @@ pub fn expand(text: &str, range: Range, prefixes: &Prefixes) -> Result<Expanded,
 }
 
 impl Descriptor {
-    /// Whether it stands for other scripts at each position.
+    /// Whether its scripts differ by position.
     pub(super) fn is_ranged(&self) -> bool {
         self.has_key(Key::is_ranged)
     }
 
-    /// Whether any of its keys is as asked.
+    /// Whether `is` is true for any of its keys.
     pub(super) fn has_key(&self, is: fn(&Key) -> bool) -> bool {
         match self {
             Descriptor::Pk(key)
@@ -142,7 +143,7 @@ impl Descriptor {
         }
     }
 
-    /// Its scripts at a position; `None` where a private key is missing.
+    /// Its scripts at a position; `None` if a private key is missing.
     fn scripts(&self, position: u32, known: &mut Known) -> Option<Vec<Vec<u8>>> {
         let one = |script: Vec<u8>| Some(vec![script]);
         match self {
@@ -186,7 +187,7 @@ impl Descriptor {
         }
     }
 
-    /// A script of a taproot tree as the descriptor has it, with the origins of its keys.
+    /// A script of a taproot tree as descriptor text, with the origins of its keys.
     fn leaf_text(&self, position: u32) -> Option<String> {
         let x_only = |key: &Key| key.at(position).map(|derived| shown_x_only(&derived));
         match self {
@@ -208,7 +209,7 @@ fn shown_x_only(derived: &Derived) -> String {
     format!("{}{}", derived.origin, hex::encode(&derived.key[1..33]))
 }
 
-/// Keys at a position, from byte `from` of each on.
+/// Keys at a position, each without its first `from` bytes; adds them to `known`.
 fn noted_all(keys: &[Key], position: u32, known: &mut Known, is_sorted: bool, from: usize) -> Option<Vec<Vec<u8>>> {
     let keys = keys.iter().map(|key| key.noted(position, known).map(|key| key[from..].to_vec()));
     let mut keys: Vec<Vec<u8>> = keys.collect::<Option<_>>()?;
@@ -237,7 +238,7 @@ fn witness_key_hash(key: &[u8]) -> Vec<u8> {
     [&[0, 20], &hash160(key)[..]].concat()
 }
 
-/// A number as a script pushes it.
+/// Pushes a number as a script does.
 fn push_number(script: &mut Vec<u8>, number: u32) {
     match number {
         0 => script.push(0),

@@ -1,7 +1,7 @@
-//! The descriptor of a script, with what is known of keys and scripts behind its hashes.
+//! Infers the descriptor of a script, given the keys and scripts behind its hashes.
 //!
-//! `put_descriptor` of [`show::descriptor`] knows nothing of them, which is what almost every output of the chain is shown
-//! with; [`infer`] is the whole rule. Source: Bitcoin Core b88bffe, script/descriptor.cpp, `InferScript`.
+//! `put_descriptor` of [`show::descriptor`] works without those and covers almost every output of the chain;
+//! [`infer`] is the complete rule. Source: Bitcoin Core b88bffe, script/descriptor.cpp, `InferScript`.
 
 use super::known::Known;
 #[cfg(feature = "descriptors")]
@@ -12,7 +12,7 @@ use ::show::descriptor::checksum::put_checksum;
 use ::show::descriptor::is_on_curve;
 use ripemd::{Digest, Ripemd160};
 
-/// Where a script stands in a descriptor.
+/// Position of a script in a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ScriptPlace {
     Top,
@@ -20,7 +20,7 @@ enum ScriptPlace {
     P2wsh,
 }
 
-/// The descriptor of an output, with what is known of it, and its checksum.
+/// The descriptor of an output with its checksum, given the known keys and scripts.
 pub fn infer(script: &[u8], known: &Known, prefixes: &Prefixes) -> String {
     let body = infer_in(script, ScriptPlace::Top, known).unwrap_or_else(|| {
         let address = prefixes.address(&Payee::of(script));
@@ -32,24 +32,24 @@ pub fn infer(script: &[u8], known: &Known, prefixes: &Prefixes) -> String {
     String::from_utf8(out).expect("a descriptor is ASCII")
 }
 
-/// Whether a key of a script may be named there.
+/// Whether a key may appear in a script at this position.
 fn may_stand(key: &[u8], place: ScriptPlace) -> bool {
     is_plain_key(key) && (place != ScriptPlace::P2wsh || key.len() == 33)
 }
 
-/// The miniscript of a witness script, where it is one.
+/// The miniscript of a witness script, if it is valid miniscript.
 #[cfg(feature = "descriptors")]
 fn miniscript_of(script: &[u8], known: &Known) -> Option<String> {
     miniscript_text::of_script(script, |key| known.show(key))
 }
 
-/// Nothing: no miniscript is known here.
+/// Always `None`: this build has no miniscript.
 #[cfg(not(feature = "descriptors"))]
 fn miniscript_of(_script: &[u8], _known: &Known) -> Option<String> {
     None
 }
 
-/// The body of the descriptor, where the script has one that names keys; `None` otherwise.
+/// The body of the descriptor, if the script has one with keys; `None` otherwise.
 fn infer_in(script: &[u8], place: ScriptPlace, known: &Known) -> Option<String> {
     let key_of = |hash: &[u8; 20]| known.keys.get(hash).map(|(key, _)| &key[..]);
     let found = match Payee::of(script) {

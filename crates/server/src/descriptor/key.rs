@@ -1,4 +1,4 @@
-//! The keys of descriptors: plain ones, private ones, extended ones with a path.
+//! Keys of descriptors: plain ones, private ones, extended ones with a path.
 //!
 //! Source: Bitcoin Core b88bffe, script/descriptor.cpp, `ParsePubkey`, `ParsePubkeyInner`, `ParseKeyPath`,
 //! `BIP32PubkeyProvider`. Absent: `musig()`, which is refused by name.
@@ -14,10 +14,10 @@ use std::sync::LazyLock;
 /// Tables of libsecp256k1, made once.
 pub(super) static SECP: LazyLock<Secp256k1<All>> = LazyLock::new(Secp256k1::new);
 
-/// From here on children are hardened.
+/// First hardened index.
 const HARDENED: u32 = 1 << 31;
 
-/// Where a key stands.
+/// Position of a key in a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum KeyPlace {
     Top,
@@ -33,7 +33,7 @@ impl KeyPlace {
     }
 }
 
-/// Which children of an extended key are meant.
+/// Which children of an extended key an expression includes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Children {
     /// The key that the path leads to.
@@ -49,7 +49,7 @@ enum Kind {
     /// 33 or 65 bytes.
     Plain {
         key: Vec<u8>,
-        /// Shown without its first byte.
+        /// Written without its first byte.
         is_x_only: bool,
     },
     Extended {
@@ -65,13 +65,13 @@ enum Kind {
 pub(super) struct Key {
     origin: Option<([u8; 4], Vec<u32>)>,
     kind: Kind,
-    /// What marks hardened steps: `h`, or an apostrophe where the last one that was read had that.
+    /// Marker of hardened steps: `h`, or an apostrophe if the last parsed step had that.
     marker: char,
-    /// The private half was given.
+    /// Whether the private key was given.
     is_private: bool,
 }
 
-/// A key at a position: its bytes, and where it comes from.
+/// A key at a position: its bytes, and its origin.
 #[derive(Clone, Debug)]
 pub(super) struct Derived {
     pub(super) key: Vec<u8>,
@@ -79,22 +79,22 @@ pub(super) struct Derived {
 }
 
 impl Key {
-    /// Whether it stands for many keys.
+    /// Whether it expands to many keys.
     pub(super) fn is_ranged(&self) -> bool {
         matches!(self.kind, Kind::Extended { children: Children::Plain | Children::Hardened, .. })
     }
 
-    /// Bytes of the keys that it stands for.
+    /// Length of its keys in bytes.
     pub(super) fn bytes(&self) -> usize {
         if let Kind::Plain { key, .. } = &self.kind { key.len() } else { 33 }
     }
 
-    /// Whether the private half was given.
+    /// Whether the private key was given.
     pub(super) fn is_private(&self) -> bool {
         self.is_private
     }
 
-    /// As a descriptor has it, without the private half. Source: Core's `PubkeyProvider::ToString`.
+    /// Its text in a descriptor, without the private key. Source: Core's `PubkeyProvider::ToString`.
     pub(super) fn shown(&self) -> String {
         let steps = |path: &[u32]| path.iter().map(|step| path_step(*step, self.marker)).collect::<String>();
         let origin = self.origin.as_ref();
@@ -113,7 +113,7 @@ impl Key {
         format!("{}{key}", origin.unwrap_or_default())
     }
 
-    /// The key at a position; `None` where a private key is needed that is not there.
+    /// The key at a position; `None` if a required private key is missing.
     pub(super) fn at(&self, position: u32) -> Option<Derived> {
         let (key, fingerprint, steps) = match &self.kind {
             Kind::Plain { key, .. } => {
@@ -142,7 +142,7 @@ impl Key {
 }
 
 impl Key {
-    /// The key's bytes at a position, which are noted with their origin.
+    /// The key's bytes at a position; adds them with their origin to `known`.
     pub(super) fn noted(&self, position: u32, known: &mut Known) -> Option<Vec<u8>> {
         let Derived { key, origin } = self.at(position)?;
         known.add_key(&key, Some(origin));
@@ -155,7 +155,7 @@ fn path_step(step: u32, marker: char) -> String {
     if step >= HARDENED { format!("/{number}{marker}") } else { format!("/{number}") }
 }
 
-/// What marks the last hardened step of a path.
+/// Marker of the last hardened step of a path.
 fn marker_of(steps: &[&str]) -> Option<char> {
     steps.iter().rev().find_map(|step| step.chars().rev().find(|char| matches!(char, 'h' | '\'')))
 }
@@ -177,11 +177,11 @@ pub(super) fn bytes_of(text: &str) -> Option<Vec<u8>> {
     hex::decode(text).filter(|_| !text.is_empty())
 }
 
-/// Reads a key expression, which stands for several keys where its path does.
+/// Parses a key expression; several keys if its path has multipath steps.
 ///
 /// # Errors
 ///
-/// Core's words.
+/// Core's message.
 pub(super) fn parse_key(text: &str, place: KeyPlace, prefixes: &Prefixes) -> Result<Vec<Key>, String> {
     if text.starts_with("musig(") {
         return Err(match place {
@@ -257,7 +257,7 @@ fn parse_inner(
     Ok(parse_path(&steps, true)?.into_iter().map(key).collect())
 }
 
-/// A key from its bytes; in taproot 32 of them are enough.
+/// A key from its bytes; in taproot 32 bytes are enough.
 fn plain_key(bytes: &[u8], place: KeyPlace) -> Result<Option<Vec<u8>>, String> {
     if matches!((bytes.first(), bytes.len()), (Some(6 | 7), 65)) {
         return Err("Hybrid public keys are not allowed".into());
@@ -279,7 +279,7 @@ fn private_key(text: &str, prefixes: &Prefixes) -> Option<Vec<u8>> {
     Some(if is_compressed { key.serialize().to_vec() } else { key.serialize_uncompressed().to_vec() })
 }
 
-/// An extended key, and its private half where it has one.
+/// An extended key, and its private key if it has one.
 fn extended_key(text: &str, prefixes: &Prefixes) -> Option<(Box<Xpub>, Option<Box<Xpriv>>)> {
     let payload = decode_base58_check(text, 78).filter(|payload| payload.len() == 78)?;
     if payload[..4] == prefixes.xprv {
@@ -290,7 +290,7 @@ fn extended_key(text: &str, prefixes: &Prefixes) -> Option<(Box<Xpub>, Option<Bo
     Some((Box::new(xpub), None))
 }
 
-/// The paths that the steps stand for: one, or with `<a;b>` as many as there are choices.
+/// The paths of the steps: one, or with `<a;b>` one for each choice.
 fn parse_path(steps: &[&str], allows_choices: bool) -> Result<Vec<Vec<u32>>, String> {
     let mut paths: Vec<Vec<u32>> = vec![Vec::new()];
     let mut had_choices = false;

@@ -1,20 +1,20 @@
-//! What is known of the keys and scripts behind hashes. Source: Bitcoin Core b88bffe, `FlatSigningProvider`.
+//! Known keys and scripts behind hashes. Source: Bitcoin Core b88bffe, `FlatSigningProvider`.
 
 use kernels::sha256::sha256;
 use ripemd::{Digest, Ripemd160};
 use std::collections::BTreeMap;
 
-/// Where a key comes from: the fingerprint of its master key and the path from there, as `[fingerprint/path]`.
+/// Origin of a key: the fingerprint of its master key and the path from there, as `[fingerprint/path]`.
 pub type Origin = String;
 
-/// What is known beside a script. Hashes are of 20 bytes: `RIPEMD160(SHA256(..))`.
+/// Keys and scripts known in addition to an output script. Hashes have 20 bytes: `RIPEMD160(SHA256(..))`.
 #[derive(Clone, Default, Debug)]
 pub struct Known {
     /// Keys and their origins, by hash.
     pub keys: BTreeMap<[u8; 20], (Vec<u8>, Option<Origin>)>,
     /// Scripts by hash.
     pub scripts: BTreeMap<[u8; 20], Vec<u8>>,
-    /// What is inside `tr()`, by output key.
+    /// The contents of `tr()`, by output key.
     pub taproot: BTreeMap<[u8; 32], String>,
 }
 
@@ -29,13 +29,13 @@ impl Known {
         self.scripts.insert(hash160(script), script.to_vec());
     }
 
-    /// A key as a descriptor has it.
+    /// The text of a key in a descriptor.
     pub(super) fn show(&self, key: &[u8]) -> String {
         let origin = self.keys.get(&hash160(key)).and_then(|(_, origin)| origin.as_deref()).unwrap_or_default();
         format!("{origin}{}", primitives::hex::encode(key))
     }
 
-    /// A key of 32 bytes, of which both halves of the curve are looked for.
+    /// The text of a key of 32 bytes; both possible full keys are looked up.
     pub(super) fn show_x_only(&self, key: &[u8; 32]) -> String {
         let mut whole = [2; 33];
         whole[1..].copy_from_slice(key);

@@ -1,7 +1,8 @@
-//! Witness scripts that are miniscript: as text, and from it. By the crate `miniscript`, whose keys are made here.
+//! Witness scripts in miniscript: as text, and parsed from text. Uses the crate `miniscript`, with key types from
+//! here.
 //!
 //! Source: BIP-0379; Bitcoin Core b88bffe, script/miniscript.h, `KeyParser` in script/descriptor.cpp.
-//! Absent: miniscript in `tr()`, and Core's reasons why one is not sane.
+//! Absent: miniscript in `tr()`, and Core's reasons why a miniscript is not sane.
 
 use super::key::{Key, KeyPlace, parse_key};
 use super::known::Known;
@@ -11,14 +12,14 @@ use miniscript::{Miniscript, Segwitv0, Tap, TranslateErr, Translator, hash256};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A witness script whose keys are expressions.
+/// A witness script with key expressions.
 #[derive(Clone, Debug)]
 pub(super) struct WitnessScript {
     script: Miniscript<String, Segwitv0>,
     keys: Arc<BTreeMap<String, Key>>,
 }
 
-/// Replaces keys by others; hashes stay.
+/// Translates keys; hashes stay.
 struct Keys<F>(F);
 
 macro_rules! hashes_stay {
@@ -43,7 +44,7 @@ impl<F: FnMut(&str) -> Option<PublicKey>> Translator<String> for Keys<F> {
     }
 }
 
-/// Replaces the names of keys by others.
+/// Translates key names.
 struct Renamed<F>(F);
 
 impl<F: Fn(&str) -> Option<String>> Translator<String> for Renamed<F> {
@@ -57,7 +58,7 @@ impl<F: Fn(&str) -> Option<String>> Translator<String> for Renamed<F> {
     hashes_stay! { sha256: String => String, hash256: String => String, ripemd160: String => String, hash160: String => String }
 }
 
-/// Shows keys as text.
+/// Formats keys as text.
 struct Shown<F>(F);
 
 impl<F: Fn(&[u8]) -> String> Translator<PublicKey> for Shown<F> {
@@ -74,14 +75,15 @@ impl<F: Fn(&[u8]) -> String> Translator<PublicKey> for Shown<F> {
     }
 }
 
-/// The text of a script that is sane miniscript; `show` shows a key. Keys of which only the hash is there have no text.
+/// The text of a script that is sane miniscript; `show` formats a key. A script with only the hash of a key has no
+/// text.
 pub(super) fn of_script(script: &[u8], show: impl Fn(&[u8]) -> String) -> Option<String> {
     let found = Miniscript::<PublicKey, Segwitv0>::decode(Script::from_bytes(script)).ok()?;
     let shown = found.translate_pk(&mut Shown(show)).ok()?.to_string();
     (!shown.contains("expr_raw_pkh")).then_some(shown)
 }
 
-/// Reads a witness script; `None` where the text is no miniscript at all.
+/// Parses a witness script; `None` if the text is not miniscript at all.
 pub(super) fn parse(text: &str, place: KeyPlace, prefixes: &Prefixes) -> Option<Result<Vec<WitnessScript>, String>> {
     if place != KeyPlace::P2wsh {
         return None;
@@ -108,27 +110,27 @@ pub(super) fn parse(text: &str, place: KeyPlace, prefixes: &Prefixes) -> Option<
     Some(Ok((0..count).map(choice).collect()))
 }
 
-/// Why a text outside `wsh()` and `tr()` is refused, where it is miniscript.
+/// Why a text is refused outside `wsh()` and `tr()`, if it is miniscript.
 pub(super) fn refusal(text: &str, prefixes: &Prefixes) -> Option<String> {
-    // Core reads it as in `tr()`.
+    // Core parses it as in `tr()`.
     let script = Miniscript::<String, Tap>::from_str_insane(text).ok()?;
     let wrong_key = script.iter_pk().find_map(|name| parse_key(&name, KeyPlace::P2tr, prefixes).err());
     Some(wrong_key.unwrap_or_else(|| "Miniscript expressions can only be used in wsh or tr.".to_owned()))
 }
 
 impl WitnessScript {
-    /// Whether any of its keys is as asked.
+    /// Whether `is` is true for any of its keys.
     pub(super) fn has_key(&self, is: fn(&Key) -> bool) -> bool {
         self.keys.values().any(is)
     }
 
-    /// As text without private keys.
+    /// Its text without private keys.
     pub(super) fn shown(&self) -> String {
         let named = self.script.translate_pk(&mut Renamed(|key: &str| self.keys.get(key).map(Key::shown)));
         named.map_or_else(|_| self.script.to_string(), |script| script.to_string())
     }
 
-    /// The script at a position; `None` where a private key is missing.
+    /// The script at a position; `None` if a private key is missing.
     pub(super) fn at(&self, position: u32, known: &mut Known) -> Option<Vec<u8>> {
         let mut key = |name: &str| {
             let key = self.keys.get(name)?.noted(position, known)?;

@@ -1,4 +1,4 @@
-//! Output descriptors: of a script, and, with the feature `descriptors`, the scripts that one stands for.
+//! Output descriptors: the descriptor of a script, and, with the feature `descriptors`, the scripts of a descriptor.
 //!
 //! Source: BIP-0380 to 0386; Bitcoin Core b88bffe, script/descriptor.cpp.
 

@@ -1,4 +1,4 @@
-//! Descriptors, read with Core's verdicts and words.
+//! Parser of descriptors, with Core's results and messages.
 //!
 //! Source: Bitcoin Core b88bffe, script/descriptor.cpp, `ParseScript`, `CheckChecksum`; script/parsing.cpp.
 
@@ -7,15 +7,15 @@ use super::key::{Key, KeyPlace, bytes_of, parse_key};
 use super::miniscript_text::{self, WitnessScript};
 use crate::output::Prefixes;
 
-/// Most keys of `multi()`.
+/// Maximum number of keys in `multi()`.
 const MULTI_KEYS_MAX: usize = 20;
-/// Most keys of `multi_a()`.
+/// Maximum number of keys in `multi_a()`.
 const MULTI_A_KEYS_MAX: usize = 999;
-/// Most keys of `multi()` outside of other descriptors.
+/// Maximum number of keys in a top-level `multi()`.
 const BARE_KEYS_MAX: usize = 3;
-/// Longest script behind P2SH: it is pushed.
+/// Maximum length of a script in P2SH: it is pushed.
 const P2SH_BYTES_MAX: usize = 520;
-/// Deepest tree of `tr()`.
+/// Maximum depth of a tree in `tr()`.
 const TREE_DEPTH_MAX: usize = 128;
 
 /// A descriptor.
@@ -44,16 +44,16 @@ pub(super) enum Descriptor {
     RawTr(Key),
     Address(Vec<u8>),
     Raw(Vec<u8>),
-    /// `unused()`: no script at all.
+    /// `unused()`: has no script.
     Unused(Key),
     Miniscript(WitnessScript),
 }
 
-/// Reads a descriptor; several where the paths of its keys stand for several.
+/// Parses a descriptor; several if its keys have multipath steps.
 ///
 /// # Errors
 ///
-/// Core's words; none for text behind the descriptor, as in Core.
+/// Core's message; as in Core, it is empty for text behind the descriptor.
 pub(super) fn parse(text: &str, prefixes: &Prefixes) -> Result<Vec<Descriptor>, String> {
     let mut rest = without_checksum(text)?;
     let found = parse_script(&mut rest, KeyPlace::Top, prefixes)?;
@@ -80,7 +80,7 @@ fn without_checksum(text: &str) -> Result<&str, String> {
     }
 }
 
-/// Takes an expression: up to a comma or a closing bracket that it did not open.
+/// Splits off an expression: up to a comma or a closing bracket that it did not open.
 fn take_expression<'t>(text: &mut &'t str) -> &'t str {
     let mut level = 0;
     let end = text.bytes().position(|char| {
@@ -192,7 +192,7 @@ fn parse_unused(inner: &str, prefixes: &Prefixes) -> Parsed {
     Ok(keys.into_iter().map(Descriptor::Unused).collect())
 }
 
-/// One choice of each list, all lists of the same length but those of one.
+/// One choice of each list; lists of one choice are repeated, all others must have the same length.
 fn transpose<T: Clone>(lists: Vec<Vec<T>>, mismatch: &str) -> Result<Vec<Vec<T>>, String> {
     let count = lists.iter().map(Vec::len).max().unwrap_or(1);
     if lists.iter().any(|list| list.len() != 1 && list.len() != count) {
@@ -276,11 +276,11 @@ fn parse_tr(inner: &str, prefixes: &Prefixes) -> Parsed {
     Ok((0..count).map(make).collect())
 }
 
-/// The scripts of a tree from left to right: how deep each lies, and what it stands for.
+/// The scripts of a tree from left to right: the depth of each, and its descriptors.
 fn parse_tree(rest: &mut &str, prefixes: &Prefixes) -> Result<(Vec<u8>, Vec<Vec<Descriptor>>), String> {
     let mut depths = Vec::new();
     let mut leaves = Vec::new();
-    // Whether each branch on the way down is a right one.
+    // For each branch on the path down, whether it is a right one.
     let mut branches: Vec<bool> = Vec::new();
     loop {
         while take_char(rest, '{') {

@@ -9,7 +9,7 @@ use crate::output::{Payee, Prefixes};
 use primitives::hex;
 
 impl Descriptor {
-    /// As text without private keys, with its checksum.
+    /// Its text without private keys, with its checksum.
     pub(super) fn text(&self, prefixes: &Prefixes) -> String {
         let mut text = self.body(prefixes).into_bytes();
         put_checksum(&mut text, 0);
@@ -47,7 +47,7 @@ impl Descriptor {
         }
     }
 
-    /// Whether more than the script itself is known of it.
+    /// Whether more than the script itself is known.
     pub(super) fn is_solvable(&self) -> bool {
         !matches!(self, Descriptor::Address(_) | Descriptor::Raw(_))
     }
@@ -58,7 +58,7 @@ impl Descriptor {
     }
 }
 
-/// Leaves from left to right as a tree: braces open where a leaf lies deeper, and close behind a right one.
+/// Leaves from left to right as a tree: a brace opens before a deeper leaf, and closes behind a right one.
 pub(super) fn tree_text(leaves: &[(u8, String)]) -> String {
     let mut text: String = String::new();
     let mut branches: Vec<bool> = Vec::new();

@@ -17,7 +17,7 @@ use primitives::undo::UndoReader;
 use primitives::{CoinRef, DecodeError};
 use sys::spill::Spill;
 
-/// A block with whole transactions, and what they spent.
+/// A block with whole transactions and their spent outputs.
 pub(super) fn whole(_context: &Context, live: &Live, query: &Query<'_>) -> Answer {
     block(live, query, Transactions::Whole(Details::Prevouts))
 }
@@ -27,7 +27,7 @@ pub(super) fn without_details(_context: &Context, live: &Live, query: &Query<'_>
     block(live, query, Transactions::Ids)
 }
 
-/// A known block by the hash in the path.
+/// The known block with the hash in the path.
 fn find(live: &Live, text: &str) -> Result<NodeId, Refusal> {
     let hash = hash(text)?;
     live.index.headers().find(&hash).ok_or_else(|| missing(format!("{text} not found")))
@@ -53,7 +53,7 @@ fn block(live: &Live, query: &Query<'_>, transactions: Transactions) -> Answer {
     }
 }
 
-/// Some bytes of a block.
+/// A range of a block's bytes.
 pub(super) fn part(_context: &Context, live: &Live, query: &Query<'_>) -> Answer {
     let number = |name: &str| {
         let number = integral::<usize>(&parameter(query.target, name).unwrap_or_default());
@@ -118,7 +118,7 @@ pub(super) fn hash_by_height(_context: &Context, live: &Live, query: &Query<'_>)
     }
 }
 
-/// Only characters that an address may have. Source: Core's `SanitizeString` with `SAFE_CHARS_URI`.
+/// Only characters that a URL may have. Source: Core's `SanitizeString` with `SAFE_CHARS_URI`.
 fn sanitized(text: &str) -> String {
     text.chars().filter(|char| char.is_ascii_alphanumeric() || "!*'();:@&=+$,/?#[]-_.~%".contains(*char)).collect()
 }
@@ -131,7 +131,7 @@ pub(super) fn spent_outputs(_context: &Context, live: &Live, query: &Query<'_>) 
     }
     let id = find(live, text)?;
     let is_genesis = live.index.headers().parent(id).is_none();
-    // Genesis has none.
+    // Genesis has no undo data.
     let undo = if is_genesis { Some(Spill::from(&[0][..])) } else { live.undo(id).ok().flatten() };
     let unavailable = || missing(format!("{text} undo not available"));
     let undo = undo.ok_or_else(unavailable)?;
@@ -143,7 +143,7 @@ pub(super) fn spent_outputs(_context: &Context, live: &Live, query: &Query<'_>) 
     Reply::bytes(format, IMMUTABLE, spent_bytes(&undo).map_err(|_| unavailable())?)
 }
 
-/// The same as bytes: counts, and outputs as transactions have them. Source: Core's `SerializeBlockUndo`.
+/// The spent outputs as bytes: counts, and outputs as in transactions. Source: Core's `SerializeBlockUndo`.
 fn spent_bytes(undo: &[u8]) -> Result<Vec<u8>, DecodeError> {
     let mut out = Vec::with_capacity(2 * undo.len());
     let mut reader = UndoReader::new(undo);
@@ -163,7 +163,7 @@ fn spent_bytes(undo: &[u8]) -> Result<Vec<u8>, DecodeError> {
     Ok(out)
 }
 
-/// Appends a coin's output: amount, length of the script, script. `script` is room for it.
+/// Appends a coin's output: amount, length of the script, script. `script` is a reused buffer.
 pub(super) fn put_output(out: &mut Vec<u8>, coin: &CoinRef<'_>, script: &mut Vec<u8>) {
     script.clear();
     coin.script.append_to(script);

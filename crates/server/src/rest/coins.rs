@@ -42,19 +42,19 @@ pub(super) fn transaction(context: &Context, live: &Live, query: &Query<'_>) -> 
     Ok(Reply::json(NO_STORE, json.into_bytes()))
 }
 
-/// Most coins of a request.
+/// Maximum number of coins in a request.
 const OUTPOINTS_MAX: usize = 15;
 
-/// What is asked for.
+/// The request.
 #[derive(Debug)]
 struct Asked {
     outpoints: Vec<OutPoint>,
-    /// What transactions that wait for a block spend is not there, what they make is.
+    /// Whether outputs of mempool transactions count as coins, and outputs that they spend do not.
     with_mempool: bool,
     format: Format,
 }
 
-/// Of the path, or of the body.
+/// Parses the request from the path, or the body.
 fn asked(query: &Query<'_>) -> Result<Asked, Refusal> {
     let (path, format) = split_format(query.path);
     let empty = || bad("Error: empty request");
@@ -87,7 +87,7 @@ fn asked(query: &Query<'_>) -> Result<Asked, Refusal> {
         if !outpoints.is_empty() {
             return Err(bad("Combination of URI scheme inputs and raw post data is not allowed"));
         }
-        // The byte that is taken for the flag is not 0.
+        // The byte read as the flag is not 0.
         with_mempool = true;
         outpoints = read_outpoints(&body).map_err(|_| bad("Parse error"))?;
     }
@@ -98,16 +98,16 @@ fn asked(query: &Query<'_>) -> Result<Asked, Refusal> {
     Ok(Asked { outpoints, with_mempool, format })
 }
 
-/// Bytes of hexadecimal digits with spaces between; none where it is anything else. Source: Core's `ParseHex`.
+/// Decodes hexadecimal digits with optional spaces; empty for any other text. Source: Core's `ParseHex`.
 fn digits(body: &[u8]) -> Vec<u8> {
     let text: String = body.iter().filter(|byte| !byte.is_ascii_whitespace()).map(|byte| char::from(*byte)).collect();
     hex::decode(&text).unwrap_or_default()
 }
 
-/// The outpoints of a body.
+/// Parses the outpoints of a body.
 ///
-/// Core reads them from a stream into which it put the body with its length before it: the first byte of the length is taken for
-/// the flag that BIP-0064 has there, and the count begins right behind that byte. So a short body begins with its count.
+/// Core writes the body with its length into a stream and parses that: the first byte of the length is read as the
+/// flag of BIP-0064, and the count begins right behind that byte. So a short body begins with its count.
 fn read_outpoints(body: &[u8]) -> Result<Vec<OutPoint>, DecodeError> {
     let mut stream = Vec::with_capacity(body.len() + 9);
     put_compact_size(&mut stream, body.len() as u64);
@@ -161,7 +161,7 @@ pub(super) fn outputs(context: &Context, live: &Live, query: &Query<'_>) -> Answ
     out.extend(hits.chunks(8).map(|byte| byte.iter().rev().fold(0, |bits, hit| bits << 1 | u8::from(*hit))));
     out.push(coins.len() as u8);
     for coin in &coins {
-        // Where the version of the transaction stood once.
+        // Core once had the version of the transaction here.
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&coin.height.to_u32().to_le_bytes());
         put_output(&mut out, coin, &mut script);

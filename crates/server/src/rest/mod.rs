@@ -1,7 +1,8 @@
-//! REST, as bitcoind's: `/rest/..`, in binary, hexadecimal digits or JSON. Without a password, to who may connect.
+//! REST with bitcoind's paths: `/rest/..`, in binary, hexadecimal digits or JSON. Without a password, for all clients
+//! that may connect.
 //!
-//! As in Core the host that a request names is not looked at: what is given is of the public chain, and clients of other
-//! machines know this one by its name.
+//! As in Core, the Host header is not checked: the data is public, and clients on other machines use this machine's
+//! name.
 //! Source: Bitcoin Core b88bffe, rest.cpp.
 
 mod blocks;
@@ -28,9 +29,9 @@ use primitives::{BlockHash, Hash256};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
-/// For bytes that never change: a day, for the sake of updates of the program.
+/// Cache control for bytes that never change: one day, so that an update of the program takes effect.
 const IMMUTABLE: &str = "public, immutable, max-age=86400";
-/// For everything else.
+/// Cache control for everything else.
 const NO_STORE: &str = "no-store";
 
 /// The path of REST.
@@ -38,19 +39,19 @@ pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new().route("/rest/{*path}", any(answer))
 }
 
-/// The forms of an answer.
+/// Formats of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Format {
     Binary,
     Hex,
     Json,
-    /// Another ending, or none.
+    /// Another suffix, or none.
     Unknown,
 }
 
-/// What is asked.
+/// The request.
 struct Query<'q> {
-    /// The path behind the prefix, with what follows a question mark.
+    /// The path behind the prefix, including the query.
     path: &'q str,
     /// The whole target.
     target: &'q str,
@@ -74,7 +75,7 @@ impl Reply {
         Reply::good("application/octet-stream", cache, bytes)
     }
 
-    /// Hexadecimal digits of `bytes`, and the end of the line.
+    /// Hexadecimal digits of `bytes` and a newline.
     fn hex(cache: &'static str, bytes: &[u8]) -> Reply {
         let mut out = Vec::with_capacity(2 * bytes.len() + 1);
         crate::text::put_hex(&mut out, bytes);
@@ -82,13 +83,13 @@ impl Reply {
         Reply::good("text/plain", cache, out)
     }
 
-    /// JSON that is written already, and the end of the line.
+    /// Serialized JSON and a newline.
     fn json(cache: &'static str, mut text: Vec<u8>) -> Reply {
         text.push(b'\n');
         Reply::good("application/json", cache, text)
     }
 
-    /// Bytes in either form; anything else is refused.
+    /// Bytes in binary or hexadecimal; other formats are refused.
     fn bytes(format: Format, cache: &'static str, bytes: Vec<u8>) -> Answer {
         match format {
             Format::Binary => Ok(Reply::binary(cache, bytes)),
@@ -122,7 +123,7 @@ fn json_only() -> Refusal {
     missing("output format not found (available: json)")
 }
 
-/// A fault of the disk, or of the program.
+/// An I/O error, or a bug of the program.
 impl From<RpcError> for Refusal {
     fn from(why: RpcError) -> Refusal {
         Refusal { status: StatusCode::INTERNAL_SERVER_ERROR, message: why.message }
@@ -135,7 +136,7 @@ impl From<node::Fault> for Refusal {
     }
 }
 
-/// Splits the format off: behind the last point of what stands before the last question mark.
+/// Splits off the format: the suffix behind the last point before the last question mark.
 ///
 /// Source: Core's `ParseDataFormat`.
 fn split_format(path: &str) -> (&str, Format) {
@@ -145,13 +146,13 @@ fn split_format(path: &str) -> (&str, Format) {
         "bin" => (before, Format::Binary),
         "hex" => (before, Format::Hex),
         "json" => (before, Format::Json),
-        // The empty name is among the formats, and stands for none.
+        // The empty name is in the list of formats, but is not a format.
         "" => (before, Format::Unknown),
         _ => (path, Format::Unknown),
     }
 }
 
-/// The value of a parameter behind the question mark. Source: Core's `GetQueryParameterFromUri`.
+/// The value of a query parameter. Source: Core's `GetQueryParameterFromUri`.
 fn parameter(target: &str, key: &str) -> Option<String> {
     let (_, query) = target.split_once('?')?;
     let query = query.split('#').next().unwrap_or_default();
@@ -161,7 +162,7 @@ fn parameter(target: &str, key: &str) -> Option<String> {
     })
 }
 
-/// Replaces `%xx`; what is no such code stays. Source: Core's `UrlDecode`.
+/// Decodes `%xx`; invalid codes stay. Source: Core's `UrlDecode`.
 fn decoded(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -176,7 +177,7 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A number as Core's `ToIntegral` reads it: digits alone, but for a sign where the type has one.
+/// A number as Core's `ToIntegral` parses it: only digits, with a minus if the type is signed.
 fn integral<T: std::str::FromStr>(text: &str) -> Option<T> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
@@ -188,7 +189,7 @@ fn hash(text: &str) -> Result<BlockHash, Refusal> {
     Hash256::from_display(text).map(BlockHash::from_hash256).ok_or_else(|| bad(format!("Invalid hash: {text}")))
 }
 
-/// Most headers of a reply.
+/// Maximum number of headers in a reply.
 const HEADERS_MAX: usize = 2000;
 
 fn header_count(text: &str) -> Result<usize, Refusal> {
@@ -197,10 +198,10 @@ fn header_count(text: &str) -> Result<usize, Refusal> {
     count.ok_or_else(why)
 }
 
-/// What answers below a prefix.
+/// Handler of a prefix.
 type Handler = fn(&Context, &Live, &Query<'_>) -> Answer;
 
-/// The prefixes in Core's order: the first that fits answers.
+/// The prefixes in Core's order: the first match counts.
 const HANDLERS: &[(&str, Handler)] = &[
     ("/rest/tx/", coins::transaction),
     ("/rest/block/notxdetails/", blocks::without_details),
@@ -216,7 +217,7 @@ const HANDLERS: &[(&str, Handler)] = &[
     ("/rest/deploymentinfo", deployment_info),
     ("/rest/blockhashbyheight/", blocks::hash_by_height),
     ("/rest/spenttxouts/", blocks::spent_outputs),
-    // Not Core's.
+    // Not in Core.
     ("/rest/silentpayments/", silent_payments::answer),
 ];
 

@@ -1,8 +1,8 @@
-//! What light clients of silent payments (BIP 352) ask an index server for: `/rest/silentpayments/..`, in JSON alone.
+//! Index server for light clients of silent payments (BIP 352): `/rest/silentpayments/..`, only in JSON.
 //!
-//! No protocol is fixed. These are the paths, parameters and answers of version 1 of blindbit-oracle, which wallets ask over
-//! HTTP: a client takes `http://HOST:PORT/rest/silentpayments/` for its server. docs/silent-payments.md says what differs.
-//! Core has none of these.
+//! There is no standard protocol. These are the paths, parameters and answers of version 1 of blindbit-oracle, which
+//! wallets use over HTTP: set `http://HOST:PORT/rest/silentpayments/` as a client's server. docs/silent-payments.md
+//! lists the differences. Core has nothing similar.
 
 use super::{Answer, NO_STORE, Query, Refusal, Reply, bad, integral, missing, parameter};
 use crate::calls::silent_payments::{entries, transactions};
@@ -18,7 +18,7 @@ use node::jobs::without_dust;
 use primitives::undo::spent_coins;
 use primitives::{BlockHash, Height, Tables, hex};
 
-/// Bytes that a spent output is told by.
+/// Length of the hash prefix that identifies a spent output.
 const SHORT_BYTES: usize = 8;
 
 /// All paths.
@@ -52,7 +52,7 @@ fn put_number(json: &mut JsonText, name: &'static str, number: u64) -> Result<()
     Ok(())
 }
 
-/// The height that the index stands at.
+/// The height that the index has reached.
 fn indexed_height(live: &Live) -> Result<u64, Refusal> {
     if !live.has_index(IndexKind::SilentPayments) {
         return Err(bad("Index is not enabled: start with -silentpaymentindex=1"));
@@ -83,7 +83,7 @@ fn block_at(live: &Live, text: &str) -> Result<(NodeId, BlockHash, Height), Refu
     Ok((id, index.headers().hash(id), index.headers().height(id)))
 }
 
-/// The tweaks of a block: all, unless the client asks for fewer.
+/// The tweaks of a block: all, unless the client requests fewer.
 fn tweaks(context: &Context, live: &Live, query: &Query<'_>, height: &str) -> Answer {
     let (id, ..) = block_at(live, height)?;
     let dust_limit = match parameter(query.target, "dustLimit") {
@@ -104,7 +104,7 @@ fn tweaks(context: &Context, live: &Live, query: &Query<'_>, height: &str) -> An
     Ok(Reply::json(NO_STORE, json.into_bytes()))
 }
 
-/// The taproot outputs of the transactions that may pay silently.
+/// The taproot outputs of transactions that may contain silent payments.
 fn utxos(context: &Context, live: &Live, height: &str) -> Answer {
     let (id, hash, height) = block_at(live, height)?;
     let found = entries(context, live, id)?;
@@ -130,7 +130,7 @@ fn utxos(context: &Context, live: &Live, height: &str) -> Answer {
     Ok(Reply::json(NO_STORE, json.into_bytes()))
 }
 
-/// A filter as BIP 158 codes it, over other elements.
+/// A BIP 158 filter over other elements.
 fn put_filter(hash: BlockHash, height: Height, kind: i64, elements: &[&[u8]]) -> Answer {
     let bytes = filter::encode(&hash, elements.len(), elements.iter().copied());
     object(|json| {
@@ -142,7 +142,7 @@ fn put_filter(hash: BlockHash, height: Height, kind: i64, elements: &[&[u8]]) ->
     })
 }
 
-/// Over the output keys, 32 bytes each, of the transactions that may pay silently.
+/// A filter over the output keys, 32 bytes each, of transactions that may contain silent payments.
 fn new_outputs_filter(context: &Context, live: &Live, height: &str) -> Answer {
     let (id, hash, height) = block_at(live, height)?;
     let found = entries(context, live, id)?;
@@ -151,9 +151,9 @@ fn new_outputs_filter(context: &Context, live: &Live, height: &str) -> Answer {
     put_filter(hash, height, 4, &keys)
 }
 
-/// The taproot outputs that a block spends, each by the first bytes of a hash: SHA-256 of outpoint and block hash.
+/// The taproot outputs that a block spends, each as a prefix of SHA-256 over outpoint and block hash.
 fn spent(context: &Context, live: &Live, id: NodeId, hash: &BlockHash) -> Result<Vec<[u8; SHORT_BYTES]>, Refusal> {
-    // That there is an index is asked for here, too: a client must not take nothing for an answer.
+    // Requires the index here, too: a client must not mistake its absence for an empty result.
     entries(context, live, id)?;
     let pruned = || Refusal::from(RpcError::misc("Block not available (pruned data)"));
     if live.index.headers().parent(id).is_none() {

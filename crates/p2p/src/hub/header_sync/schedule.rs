@@ -227,8 +227,8 @@ impl HeaderSync {
         (has_told, waited)
     }
 
-    /// Checks whether all have sent their chains. `withholds` tells whether a peer does not deliver the blocks it
-    /// announces.
+    /// Checks whether all have sent their chains. `withholds` is true for a peer that does not deliver the blocks
+    /// it announces.
     pub(in super::super) fn tell_done(
         &mut self,
         cx: &mut Context,
