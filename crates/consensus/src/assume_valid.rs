@@ -1,14 +1,14 @@
-//! Assumevalid: whether the scripts of a block must run, and Core's words for why.
+//! Assumevalid: whether the scripts of a block must run, and the reason in Core's words.
 //!
 //! Only script execution is ever skipped. Everything else is checked for every block.
 
 use primitives::{Height, Work};
 use std::fmt;
 
-/// Seconds of work, at the best header's pace, that must lie on top of a block whose scripts are not run.
+/// Seconds of work, at the best header's difficulty, that must be on top of a block whose scripts are not run.
 pub const TWO_WEEKS_S: i64 = 60 * 60 * 24 * 7 * 2;
 
-/// What is known of the block that is assumed to be valid.
+/// The block that is assumed to be valid (`-assumevalid`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AssumedValid {
     /// Nothing is assumed (`-assumevalid=0`).
@@ -19,23 +19,23 @@ pub enum AssumedValid {
     Known {
         /// Its height.
         height: Height,
-        /// Whether the block in question is this block or an ancestor of it.
+        /// Whether the block to be checked is this block or an ancestor of it.
         contains_block: bool,
     },
 }
 
-/// What is known of the header with the most work.
+/// The header with the most work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BestHeader {
     /// Work of its chain.
     pub chain_work: Work,
     /// Bits of its header.
     pub bits: u32,
-    /// Whether the block in question is this block or an ancestor of it.
+    /// Whether the block to be checked is this block or an ancestor of it.
     pub contains_block: bool,
 }
 
-/// The block in question.
+/// The block to be checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockInChain {
     /// Its height.
@@ -77,9 +77,9 @@ impl fmt::Display for ScriptCheckReason {
     }
 }
 
-/// Why the scripts of `block` must run, or `None` when they may be skipped.
+/// Why the scripts of `block` must run; `None` if they may be skipped.
 ///
-/// `minimum_chain_work` is the configured one, `spacing_s` the network's seconds a block.
+/// `minimum_chain_work` is the configured value, `spacing_s` the network's seconds a block.
 ///
 /// Source: Bitcoin Core b88bffe, `Chainstate::ConnectBlock`.
 pub fn script_check_reason(
@@ -110,8 +110,8 @@ pub fn script_check_reason(
     (seconds <= TWO_WEEKS_S).then_some(ScriptCheckReason::TooRecent)
 }
 
-/// Seconds that the work from `from` to `to` takes when a block with `bits` takes `spacing_s`; negative when `from` has
-/// more. Beyond 63 bits it stays at the greatest number. Bits without work, which no header in a chain has, count as
+/// Seconds of mining between the chain works `from` and `to`, if a block with `bits` takes `spacing_s`; negative if
+/// `from` has more work. The result saturates at 63 bits. Bits without work, which no header in a chain has, count as
 /// one hash.
 ///
 /// Source: Bitcoin Core b88bffe, `GetBlockProofEquivalentTime`.

@@ -1,15 +1,15 @@
-//! BIP-0030: no transaction may overwrite coins that are still there. And what never becomes a coin at all.
+//! BIP-0030: no transaction may overwrite existing coins. Also the outputs that never become coins.
 //!
 //! Before BIP-0034 two coinbases could be the same transaction. Two pairs of blocks had such coinbases: the second of
-//! each pair overwrote the coins of the first, and is allowed to for ever.
-//! Absent on purpose: looking coins up.
+//! each pair overwrote the coins of the first, which stays permitted. Absent on purpose: looking coins up.
 
 use crate::params::Params;
 use crate::verdict::Rule;
 use primitives::coin::is_unspendable;
 use primitives::{BlockHash, Height};
 
-/// From here on a coinbase of BIP-0034 may repeat one from before it, whose script began with a height by chance.
+/// From this height on a coinbase under BIP-0034 may repeat one from before BIP-0034 whose script began with this
+/// height by chance.
 ///
 /// Source: Bitcoin Core b88bffe, `BIP34_IMPLIES_BIP30_LIMIT`.
 pub const BIP34_IMPLIES_BIP30_LIMIT: Height = Height::new(1_983_702);
@@ -28,20 +28,20 @@ const OVERWRITTEN: [(Height, BlockHash); 2] = [
 
 /// Whether this block may overwrite coins, by height and hash, on every network.
 ///
-/// Its coinbase must never be taken for one that makes new coins.
-/// Source: Bitcoin Core b88bffe, `IsBIP30Repeat`.
+/// Its coinbase must never be treated as one that makes new coins. Source: Bitcoin Core b88bffe, `IsBIP30Repeat`.
 pub fn is_repeat(height: Height, hash: &BlockHash) -> bool {
     REPEATS.contains(&(height, *hash))
 }
 
-/// Whether the coinbase of this block was overwritten later, so that disconnecting the block need not find its coins.
+/// Whether the coinbase of this block was overwritten later, so that its coins may be missing when the block is
+/// disconnected.
 ///
 /// Source: Bitcoin Core b88bffe, `IsBIP30Unspendable`.
 pub fn is_overwritten(height: Height, hash: &BlockHash) -> bool {
     OVERWRITTEN.contains(&(height, *hash))
 }
 
-/// Height of the block whose coinbase this block repeats, overwriting its coins; `None` for every other block.
+/// Height of the block whose coinbase this block repeats and overwrites; `None` for every other block.
 pub fn overwritten_by(height: Height, hash: &BlockHash) -> Option<Height> {
     const PAIRS: [(Height, Height); 2] = [(REPEATS[0].0, OVERWRITTEN[1].0), (REPEATS[1].0, OVERWRITTEN[0].0)];
     let pair = PAIRS.into_iter().find(|(repeat, _)| is_repeat(height, hash) && *repeat == height);
@@ -50,8 +50,8 @@ pub fn overwritten_by(height: Height, hash: &BlockHash) -> Option<Height> {
 
 /// Whether Core looks up the outputs of this block.
 ///
-/// `bip34_block` is the hash of the ancestor of the block's parent at [`Params::bip34_height`]; `None` when the parent is
-/// lower. With the known hash there, no coinbase can repeat an earlier one until [`BIP34_IMPLIES_BIP30_LIMIT`].
+/// `bip34_block` is the hash of the ancestor of the block's parent at [`Params::bip34_height`]; `None` if the parent is
+/// lower. If it is the known hash, no coinbase can repeat an earlier one until [`BIP34_IMPLIES_BIP30_LIMIT`].
 ///
 /// Source: Bitcoin Core b88bffe, `Chainstate::ConnectBlock`.
 pub fn is_enforced(params: &Params, height: Height, hash: &BlockHash, bip34_block: Option<&BlockHash>) -> bool {
@@ -59,23 +59,22 @@ pub fn is_enforced(params: &Params, height: Height, hash: &BlockHash, bip34_bloc
     (!is_repeat(height, hash) && !known_chain) || height >= BIP34_IMPLIES_BIP30_LIMIT
 }
 
-/// Whether the rule can be broken on this network at all.
+/// Whether a block can break the rule at all on this network.
 ///
-/// Where every coinbase from block 1 on starts with its height, no two are equal, hence no two transactions (the
+/// If every coinbase from block 1 on starts with its height, no two coinbases are equal, hence no two transactions (the
 /// genesis coinbase makes no coin): the look-ups cannot find anything.
 pub fn can_be_broken(params: &Params) -> bool {
     params.bip34_height > Height::new(1)
 }
 
-/// Where the rule is enforced, no transaction MUST have an output whose outpoint is a coin before the block:
-/// `bad-txns-BIP30`.
+/// If the rule is enforced, no transaction MUST have an output whose outpoint is an existing coin: `bad-txns-BIP30`.
 ///
-/// `exists` says whether any output of the block is one.
+/// `exists`: whether any output of the block is one.
 pub fn check(enforced: bool, exists: bool) -> Result<(), Rule> {
     if enforced && exists { Err(Rule::BadTxnsBip30) } else { Ok(()) }
 }
 
-/// Whether an output becomes a coin: those of the genesis block do not, nor those whose script nothing can satisfy.
+/// Whether an output becomes a coin: not in the genesis block, and not with a provably unspendable script.
 ///
 /// Source: Bitcoin Core b88bffe, `Chainstate::ConnectBlock` (genesis), `CCoinsViewCache::AddCoin`.
 #[inline]

@@ -1,8 +1,8 @@
-//! The rules of a block that need no coins: those of the block alone ([`check`]), and those of its place in the chain
-//! ([`check_context`]).
+//! The rules of a block that need no coins: the context-free ones ([`check`]), and those that depend on its place in
+//! the chain ([`check_context`]).
 //!
-//! The ids are the caller's, computed once for the whole block ([`Block::txids_into`], [`Block::wtxids_into`]).
-//! Absent on purpose: the rules of headers (`header`) and of spent coins (`spend`).
+//! The caller computes the ids once for the whole block ([`Block::txids_into`], [`Block::wtxids_into`]). Absent on
+//! purpose: the rules of headers (`header`) and of spent coins (`spend`).
 
 use crate::cleanup::{self, Cleanup, FORBIDDEN_TX_BYTES};
 use crate::params::Params;
@@ -16,36 +16,36 @@ use script::signet;
 /// First bytes of a witness commitment: OP_RETURN, a push of 36 bytes, and the BIP's four.
 const COMMITMENT_PREFIX: [u8; 6] = [0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed];
 
-/// Room for one block's work at a time, used again for the next.
+/// Memory for one block's checks, reused for the next.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     leaves: Vec<Hash256>,
     transaction: transaction::Scratch,
 }
 
-/// Where a block stands.
+/// The place of a block in the chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Context {
     /// Its height.
     pub height: Height,
-    /// Its parent's: see [`header::median_time_past`].
+    /// The parent's: see [`header::median_time_past`].
     pub median_time_past: MedianTime,
-    /// Whether BIP-0054 holds for it.
+    /// Whether BIP-0054 is active for the block.
     pub cleanup: Cleanup,
 }
 
-/// All rules of a block that need nothing but the block, in Core's order.
+/// All context-free rules of a block, in Core's order.
 ///
-/// `hash` is its header's, `txids` are its transactions'. `sigops` is cleared and gets the legacy signature operations
-/// of each transaction, which `spend` needs again.
+/// `hash` is its header's, `txids` are its transactions'. `sigops` is cleared and filled with the legacy signature
+/// operations of each transaction, which `spend` needs again.
 ///
 /// # Errors
 ///
-/// The first rule that is broken.
+/// The first broken rule.
 ///
 /// # Panics
 ///
-/// When `txids` is not as long as the block has transactions.
+/// If the numbers of `txids` and transactions differ.
 ///
 /// Source: Bitcoin Core b88bffe, `CheckBlock`.
 pub fn check(
@@ -71,17 +71,17 @@ pub fn check(
     Ok(())
 }
 
-/// All rules of a block that need its place in the chain and no coins, in Core's order. [`check`] must have passed.
+/// All rules of a block that need its place in the chain but no coins, in Core's order. [`check`] must have passed.
 ///
-/// `wtxids` are only looked at when [`needs_wtxids`].
+/// `wtxids` are used only if [`needs_wtxids`].
 ///
 /// # Errors
 ///
-/// The first rule that is broken.
+/// The first broken rule.
 ///
 /// # Panics
 ///
-/// When `txids` is not as long as the block has transactions, or `wtxids` is neither while it is needed.
+/// If the numbers of `txids` and transactions differ, or those of `wtxids` when they are needed.
 ///
 /// Swapping the two lists does not compile:
 ///
@@ -123,7 +123,7 @@ pub fn check_context(
     Ok(())
 }
 
-/// On signet every block but genesis MUST carry a solution of the challenge: `bad-signet-blksig`.
+/// On signet every block except genesis MUST have a solution to the challenge: `bad-signet-blksig`.
 ///
 /// Source: BIP-0325; Bitcoin Core b88bffe, `CheckSignetBlockSolution`.
 pub fn check_signet_solution(params: &Params, block: &Block<'_>, hash: &BlockHash, txids: &[Txid]) -> Result<(), Rule> {
@@ -135,8 +135,9 @@ pub fn check_signet_solution(params: &Params, block: &Block<'_>, hash: &BlockHas
     }
 }
 
-/// The header MUST hold the merkle root of the transactions (`bad-txnmrklroot`), and no two hashes that are paired in the
-/// tree MUST be equal (`bad-txns-duplicate`, CVE-2012-2459). Neither failure says anything about another body.
+/// The header MUST contain the merkle root of the transactions (`bad-txnmrklroot`), and no two hashes that are paired
+/// in the tree MUST be equal (`bad-txns-duplicate`, CVE-2012-2459). After either failure another body with the same
+/// header may still be valid.
 ///
 /// Source: Bitcoin Core b88bffe, `CheckMerkleRoot`.
 pub fn check_merkle_root(block: &Block<'_>, txids: &[Txid], scratch: &mut Scratch) -> Result<(), Rule> {
@@ -154,7 +155,7 @@ pub fn check_merkle_root(block: &Block<'_>, txids: &[Txid], scratch: &mut Scratc
     Ok(())
 }
 
-/// A block MUST have a transaction, at most 1,000,000 of them, and at most 1,000,000 bytes without witnesses:
+/// A block MUST have at least one and at most 1,000,000 transactions, and at most 1,000,000 bytes without witnesses:
 /// `bad-blk-length`.
 pub fn check_length(block: &Block<'_>) -> Result<(), Rule> {
     let transactions = block.transaction_count();
@@ -166,7 +167,7 @@ pub fn check_length(block: &Block<'_>) -> Result<(), Rule> {
     Ok(())
 }
 
-/// The first transaction MUST be a coinbase (`bad-cb-missing`), and no other (`bad-cb-multiple`).
+/// The first transaction MUST be a coinbase (`bad-cb-missing`), and the others MUST NOT be (`bad-cb-multiple`).
 pub fn check_coinbases(block: &Block<'_>, txids: &[Txid]) -> Result<(), BlockError> {
     let mut transactions = block.transactions();
     if !transactions.next().is_some_and(|first| first.is_coinbase()) {
@@ -180,7 +181,7 @@ pub fn check_coinbases(block: &Block<'_>, txids: &[Txid]) -> Result<(), BlockErr
 
 /// Four times the legacy signature operations of a block MUST NOT exceed 80,000: `bad-blk-sigops`.
 ///
-/// `sigops` are those of each transaction: see [`legacy_sigops`].
+/// `sigops` are the counts of each transaction: see [`legacy_sigops`].
 pub fn check_legacy_sigops(sigops: &[u32]) -> Result<(), Rule> {
     let sigops = sigops.iter().map(|&count| u64::from(count)).sum();
     if sigops * WITNESS_SCALE_FACTOR as u64 > MAX_BLOCK_SIGOPS_COST {
@@ -189,8 +190,8 @@ pub fn check_legacy_sigops(sigops: &[u32]) -> Result<(), Rule> {
     Ok(())
 }
 
-/// Every transaction, the coinbase too, MUST be final at the height of the block and, from CSV on, at the median time
-/// past of its parent, before at its own time: `bad-txns-nonfinal`.
+/// Every transaction, including the coinbase, MUST be final at the height of the block and, with CSV, at the median
+/// time past of its parent, before CSV at the block's own time: `bad-txns-nonfinal`.
 ///
 /// Source: BIP-0113; Bitcoin Core b88bffe, `ContextualCheckBlock`.
 pub fn check_final(params: &Params, block: &Block<'_>, context: &Context, txids: &[Txid]) -> Result<(), BlockError> {
@@ -214,7 +215,8 @@ pub fn check_coinbase_height(params: &Params, block: &Block<'_>, height: Height)
     Ok(())
 }
 
-/// How a script pushes a height, and in how many bytes: one opcode up to 16, above the shortest signed number.
+/// The push of a height as a script contains it, and its length in bytes: one opcode up to 16, above that the shortest
+/// signed number.
 ///
 /// Source: Bitcoin Core b88bffe, `CScript::operator<<(int64_t)`.
 pub fn height_push(height: Height) -> ([u8; 6], usize) {
@@ -224,7 +226,7 @@ pub fn height_push(height: Height) -> ([u8; 6], usize) {
         0 => return (push, 1),
         1..=16 => push[0] = 0x50 + number as u8,
         _ => {
-            // One bit more than the number has, for the sign.
+            // One more bit than the number, for the sign.
             let bytes = (number.ilog2() as usize + 1) / 8 + 1;
             push[0] = bytes as u8;
             push[1..5].copy_from_slice(&number.to_le_bytes());
@@ -235,8 +237,9 @@ pub fn height_push(height: Height) -> ([u8; 6], usize) {
 }
 
 /// With segwit, a block with a witness commitment MUST have one reserved value of 32 bytes in its coinbase
-/// (`bad-witness-nonce-size`), and the commitment MUST be to its witnesses (`bad-witness-merkle-match`). A block without
-/// one, or before segwit, MUST NOT have any witness (`unexpected-witness`). No failure says anything about another body.
+/// (`bad-witness-nonce-size`), and the commitment MUST match its witnesses (`bad-witness-merkle-match`). A block
+/// without a commitment, or before segwit, MUST NOT have any witness (`unexpected-witness`). After any of these
+/// failures another body with the same header may still be valid.
 ///
 /// Source: BIP-0141; Bitcoin Core b88bffe, `CheckWitnessMalleation`.
 pub fn check_witness_commitment(
@@ -266,7 +269,7 @@ pub fn check_witness_commitment(
     Ok(())
 }
 
-/// Whether [`check_context`] and [`mutation`] look at the wtxids of this block.
+/// Whether [`check_context`] and [`mutation`] use the wtxids of this block.
 pub fn needs_wtxids(params: &Params, block: &Block<'_>, height: Height) -> bool {
     height >= params.segwit_height && commitment(block).is_some()
 }
@@ -296,10 +299,12 @@ pub fn check_weight(block: &Block<'_>) -> Result<(), Rule> {
     if weight > MAX_BLOCK_WEIGHT { Err(Rule::BadBlkWeight { weight }) } else { Ok(()) }
 }
 
-/// Why a body that a peer sent is not the one of its header, if it can be told: such a body is thrown away before it is
-/// judged, and never marks the header. The parent must be known; `segwit` says whether segwit is active behind it.
+/// Why a body from a peer is not the one of its header, if that can be determined. Such a body is discarded before
+/// validation, and never marks the header invalid. The parent must be known; `segwit` says whether segwit is active for
+/// the block.
 ///
-/// A body without coinbase that has a transaction of 64 bytes without witness counts: that may be a node of the tree.
+/// A body without coinbase that has a transaction of 64 bytes without witness counts too: that transaction may be a
+/// node of the tree.
 ///
 /// # Panics
 ///

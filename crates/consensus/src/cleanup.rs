@@ -1,8 +1,8 @@
-//! BIP-0054, the consensus cleanup: worst-case validation time, the timewarp and Murch-Zawy attacks, duplicate coinbases,
-//! and transactions that look like a node of the merkle tree.
+//! BIP-0054, the consensus cleanup: worst-case validation time, the timewarp and Murch-Zawy attacks, duplicate
+//! coinbases, and transactions that look like a node of the merkle tree.
 //!
-//! [`Cleanup`] says whether the deployment holds for a block. Callers ask it first: where it does not hold, no rule here is
-//! called.
+//! [`Cleanup`] is the deployment's state for a block. Callers check it first: if it is off, they call no rule of this
+//! module.
 //!
 //! Source: BIP-0054; the reject strings and the lock time of a coinbase (height - 1) are those of bitcoin/bitcoin#35793,
 //! which is not merged.
@@ -14,25 +14,26 @@ use crate::verdict::{BlockError, Rule};
 use primitives::{Block, Height, Input, Transaction, Txid};
 use script::sigops;
 
-/// Signature operations that the scripts of one transaction may run, witnesses not counted. Source: BIP-0054.
+/// The most signature operations in the scripts of one transaction, without witnesses. Source: BIP-0054.
 pub const MAX_TX_SIGOPS: u32 = 2500;
 /// Seconds that the first block of a period may be before its parent. Source: BIP-0054.
 pub const MAX_TIMEWARP_S: i64 = 7200;
-/// Bytes without witness that no transaction may have: two hashes, as a node of the merkle tree. Source: BIP-0054.
+/// The size without witness that no transaction may have: two hashes, as in a node of the merkle tree. Source:
+/// BIP-0054.
 pub const FORBIDDEN_TX_BYTES: usize = 64;
 
-/// Whether BIP-0054 holds for a block.
+/// Whether BIP-0054 is active for a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Cleanup {
-    /// It does not.
+    /// Not active.
     #[default]
     Off,
-    /// It does.
+    /// Active.
     On,
 }
 
 impl Cleanup {
-    /// Whether it holds for every block of a network, where no signals decide it.
+    /// The state for every block of a network, if signals do not decide it.
     pub fn everywhere(params: &Params) -> Option<Cleanup> {
         match fixed_state(params.deployment(Deployment::ConsensusCleanup))? {
             ThresholdState::Active => Some(Cleanup::On),
@@ -42,7 +43,7 @@ impl Cleanup {
         }
     }
 
-    /// Whether it holds.
+    /// Whether it is active.
     #[inline]
     pub const fn is_on(self) -> bool {
         matches!(self, Cleanup::On)
@@ -56,8 +57,8 @@ pub fn check_timewarp(params: &Params, height: Height, time: u32, parent_time: u
     check_period_start(params, height, time, parent_time, MAX_TIMEWARP_S)
 }
 
-/// The first block of a period MUST NOT be more than `most_s` seconds before its parent: BIP-0094 and BIP-0054 differ in
-/// these seconds alone.
+/// The first block of a period MUST NOT be more than `most_s` seconds before its parent: BIP-0094 and BIP-0054 differ
+/// only in this limit.
 pub(crate) fn check_period_start(
     params: &Params,
     height: Height,
@@ -74,7 +75,7 @@ pub(crate) fn check_period_start(
 
 /// The last block of a period MUST NOT be before the first one: `time-negative-interval`.
 ///
-/// `height` and `time` are the block's; `time_of` is asked for the first block of the period.
+/// `height` and `time` are the block's; `time_of` returns the time of the first block of the period.
 pub fn check_interval(
     params: &Params,
     height: Height,
@@ -89,7 +90,7 @@ pub fn check_interval(
     if time < first_time { Err(Rule::TimeNegativeInterval { time, first_time }) } else { Ok(()) }
 }
 
-/// The coinbase MUST have the lock time of the height below (`bad-cb-locktime`), and MUST NOT be final by its sequence
+/// The coinbase MUST have the lock time of the height below (`bad-cb-locktime`), and its sequence MUST NOT be final
 /// (`bad-cb-sequence`): so no two coinbases are equal.
 pub fn check_coinbase(coinbase: &Transaction<'_>, height: Height) -> Result<(), Rule> {
     let want = height.saturating_sub(1).to_u32();
@@ -108,8 +109,9 @@ pub fn check_sizes(block: &Block<'_>, txids: &[Txid]) -> Result<(), BlockError> 
     }
 }
 
-/// The scripts of a transaction's inputs and those of the outputs that they spend, redeem scripts included, MUST NOT have
-/// more than 2,500 signature operations together: `bad-txns-legacy-sigops`. `sum` counts the inputs before this one.
+/// The scripts of a transaction's inputs and those of the outputs that they spend, including redeem scripts, MUST NOT
+/// have more than 2,500 signature operations together: `bad-txns-legacy-sigops`. `sum` counts the inputs before this
+/// one.
 ///
 /// Source: Bitcoin Core b88bffe, policy/policy.cpp, `CheckSigopsBIP54`.
 #[inline]

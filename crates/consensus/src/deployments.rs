@@ -1,17 +1,17 @@
-//! Deployments by version bits (BIP-0009): rules that begin to hold once miners have signalled for them.
+//! Deployments by version bits (BIP-0009): rules that activate once miners have signalled for them.
 //!
-//! The state of a block is that of its period, and follows from the blocks of the period before it: [`next_state`].
-//! Absent on purpose: the header tree, and remembering states (`node::chain::deployments`).
+//! The state of a block is that of its period, and follows from the blocks of the period before: [`next_state`]. Absent
+//! on purpose: the header tree, and caching of states (`node::chain::deployments`).
 //!
 //! Source: Bitcoin Core b88bffe, versionbits.cpp, `AbstractThresholdConditionChecker`; deploymentinfo.cpp.
 
 use primitives::{Height, MedianTime};
 
-/// What the top bits of a version of bits are. Source: Core's `VERSIONBITS_TOP_BITS`.
+/// The top bits of a version with version bits. Source: Core's `VERSIONBITS_TOP_BITS`.
 pub const TOP_BITS: u32 = 0x2000_0000;
 const TOP_MASK: u32 = 0xe000_0000;
 
-/// The bits of a version, where it is one of bits.
+/// The version bits of a version; `None` if its top bits differ.
 pub fn bits(version: i32) -> Option<u32> {
     let bits = version.cast_unsigned();
     (bits & TOP_MASK == TOP_BITS).then_some(bits)
@@ -27,10 +27,10 @@ pub enum Deployment {
 }
 
 impl Deployment {
-    /// All of them, in Core's order.
+    /// All deployments, in Core's order.
     pub const ALL: [Deployment; 2] = [Deployment::TestDummy, Deployment::ConsensusCleanup];
 
-    /// The name that `-vbparams` and the RPC use.
+    /// The name in `-vbparams` and the RPC.
     pub const fn name(self) -> &'static str {
         match self {
             Deployment::TestDummy => "testdummy",
@@ -38,35 +38,35 @@ impl Deployment {
         }
     }
 
-    /// The deployment of that name.
+    /// The deployment with this name.
     pub fn from_name(name: &str) -> Option<Deployment> {
         Deployment::ALL.into_iter().find(|deployment| deployment.name() == name)
     }
 }
 
-/// When a deployment begins to hold on a network.
+/// The activation parameters of a deployment on a network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VersionBits {
-    /// Bit of the version by which blocks signal.
+    /// The bit of the version with which blocks signal.
     pub bit: u8,
-    /// Median time past from which signals count; or [`VersionBits::ALWAYS_ACTIVE`], [`VersionBits::NEVER_ACTIVE`].
+    /// Median time past at which signalling starts; or [`VersionBits::ALWAYS_ACTIVE`], [`VersionBits::NEVER_ACTIVE`].
     pub start_time: i64,
-    /// Median time past at which it has failed, unless enough blocks have signalled.
+    /// Median time past at which it fails, unless enough blocks have signalled.
     pub timeout: i64,
-    /// It does not hold below this height.
+    /// It is not active below this height.
     pub min_activation_height: i64,
-    /// Blocks of a period.
+    /// Number of blocks in a period.
     pub period: u32,
-    /// Blocks of a period that must signal.
+    /// Number of blocks in a period that must signal.
     pub threshold: u32,
 }
 
 impl VersionBits {
-    /// Start of a deployment that holds from the genesis block on.
+    /// Start time of a deployment that is active from the genesis block on.
     pub const ALWAYS_ACTIVE: i64 = -1;
-    /// Start of a deployment that never holds.
+    /// Start time of a deployment that is never active.
     pub const NEVER_ACTIVE: i64 = -2;
-    /// End of a deployment that never fails.
+    /// Timeout of a deployment that never fails.
     pub const NO_TIMEOUT: i64 = i64::MAX;
 
     /// Whether a block with this version signals for it.
@@ -75,23 +75,23 @@ impl VersionBits {
     }
 }
 
-/// How a deployment stands. Source: Core's `ThresholdState`.
+/// State of a deployment. Source: Core's `ThresholdState`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ThresholdState {
-    /// Its start has not come.
+    /// Before its start time.
     Defined,
-    /// Signals count.
+    /// Signals are counted.
     Started,
-    /// Enough blocks have signalled; it holds from the next period on, or from its least height.
+    /// Enough blocks have signalled; it activates with the next period, or at its minimum height.
     LockedIn,
-    /// It holds.
+    /// Active.
     Active,
-    /// Its end came first.
+    /// Its timeout came before enough signals.
     Failed,
 }
 
 impl ThresholdState {
-    /// Core's name for it.
+    /// Core's name of the state.
     pub const fn name(self) -> &'static str {
         match self {
             ThresholdState::Defined => "defined",
@@ -102,13 +102,13 @@ impl ThresholdState {
         }
     }
 
-    /// Whether nothing changes it any more.
+    /// Whether the state cannot change any more.
     pub const fn is_final(self) -> bool {
         matches!(self, ThresholdState::Active | ThresholdState::Failed)
     }
 }
 
-/// The state of every block, where it follows from the parameters alone.
+/// The state of every block, if it follows from the parameters only.
 pub fn fixed_state(deployment: &VersionBits) -> Option<ThresholdState> {
     match deployment.start_time {
         VersionBits::ALWAYS_ACTIVE => Some(ThresholdState::Active),
@@ -119,8 +119,8 @@ pub fn fixed_state(deployment: &VersionBits) -> Option<ThresholdState> {
 
 /// The state of the period that follows one whose state is `state`.
 ///
-/// `last` and `median_time_past` are of the last block of that period; `signals` counts its blocks that signal, and is
-/// asked only where that matters.
+/// `last` and `median_time_past` are of the last block of that period; `signals` returns the number of its signalling
+/// blocks, and is called only if needed.
 pub fn next_state(
     deployment: &VersionBits,
     state: ThresholdState,

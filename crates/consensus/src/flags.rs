@@ -4,9 +4,9 @@ use crate::params::{BaseFlags, Params};
 use primitives::{BlockHash, Height};
 use script::Flags;
 
-/// The flags that the scripts of a block are checked with.
+/// The script verification flags of a block.
 ///
-/// P2SH, witness and taproot always, but for the exception blocks; the others from their heights on, there as well.
+/// P2SH, witness and taproot always, except in the exception blocks; the others from their heights on, there as well.
 ///
 /// Source: Bitcoin Core b88bffe, `GetBlockScriptFlags`.
 pub fn of_block(params: &Params, height: Height, hash: &BlockHash) -> Flags {

@@ -1,6 +1,6 @@
-//! Bytes of any kind as a block that is judged: a verdict, always the same, and never a panic.
+//! Arbitrary bytes as a block to validate: always the same verdict, and never a panic.
 //!
-//! Nothing here is part of the interface. Proof of work and merkle root are made right, so that the other rules are met.
+//! Not part of the interface. Proof of work and merkle root are corrected, so that the other rules are reached.
 //!
 //! Layout: height u16 LE | coin's height u16 LE | coin's value i64 LE | coin is a coinbase's u8 | block.
 //! Every input spends such a coin, whose script is that of the block's first output.
@@ -46,7 +46,7 @@ pub fn fuzz_rules(data: &[u8]) -> Option<Result<(), BlockError>> {
     Some(verdict)
 }
 
-/// The same block on signets whose challenge is trivial, a key, or a script of the block's.
+/// Checks the same block on signets whose challenge is trivial, a key, or a script of the block.
 fn check_signet(block: &Block<'_>, txids: &[Txid], script: &[u8]) {
     let key = [&[33, 2][..], &[0x79; 32], &[0xac]].concat();
     for challenge in [&[0x51][..], &key, script] {
@@ -61,7 +61,8 @@ fn first_script(block: &Block<'_>) -> Vec<u8> {
     first.map_or_else(Vec::new, |output| output.script().to_vec())
 }
 
-/// The verdict on a block whose merkle root is right, at a place; `coin` is asked by number of transaction and input.
+/// The verdict on a block with the right merkle root, at a height; `coin` returns a coin by number of transaction and
+/// input.
 fn judged<'c>(
     params: &Params,
     bytes: &[u8],

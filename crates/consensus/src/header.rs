@@ -1,54 +1,54 @@
 //! The rules of headers: proof of work, required bits, times, versions.
 //!
-//! A header is judged by what is known of its parent ([`Parent`]) and, at a change of difficulty, of one block a
-//! period earlier, which the caller is asked for by height.
-//! Absent on purpose: the header tree, the clock (`now` is an argument), and which chain is best.
+//! A header is judged by its parent's properties ([`Parent`]) and, at a change of difficulty, by one block a period
+//! earlier, which a callback returns by height. Absent on purpose: the header tree, the clock (`now` is an argument),
+//! and the choice of the best chain.
 
 use crate::cleanup::{self, Cleanup};
 use crate::params::Params;
 use crate::verdict::{BlockError, Rule};
 use primitives::{BlockHash, Header, Height, MedianTime, Target, U256};
 
-/// Blocks whose times the median time past is taken of.
+/// Number of blocks in the median time past.
 pub const MEDIAN_TIME_SPAN: usize = 11;
-/// Seconds that a header may be ahead of the clock. Source: Bitcoin Core b88bffe, `MAX_FUTURE_BLOCK_TIME`.
+/// Seconds that a header's time may be ahead of the clock. Source: Bitcoin Core b88bffe, `MAX_FUTURE_BLOCK_TIME`.
 pub const MAX_FUTURE_BLOCK_TIME_S: i64 = 2 * 60 * 60;
 /// Seconds that the first block of a period may be before its parent. Source: BIP-0094, `MAX_TIMEWARP`.
 pub const MAX_TIMEWARP_S: i64 = 600;
 
-/// What the rules need to know of a block further down the chain.
+/// The properties of an ancestor that the rules need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ancestor {
-    /// Of its header.
+    /// The time of its header.
     pub time: u32,
-    /// Of its header.
+    /// The bits of its header.
     pub bits: u32,
 }
 
-/// What the rules need to know of the block that a header stands on.
+/// The properties of a header's parent that the rules need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parent {
     /// Its height; the new block's is one more.
     pub height: Height,
-    /// Of its header.
+    /// The time of its header.
     pub time: u32,
-    /// Of its header.
+    /// The bits of its header.
     pub bits: u32,
     /// See [`median_time_past`].
     pub median_time_past: MedianTime,
-    /// See [`real_bits`]; without it they are searched for, block by block.
+    /// See [`real_bits`]; if it is `None`, they are searched, block by block.
     pub real_bits: Option<u32>,
-    /// Whether BIP-0054 holds for the block on top of it.
+    /// Whether BIP-0054 is active for the block on top of it.
     pub cleanup: Cleanup,
 }
 
 /// The median of the times of a block and the ten before it (fewer near genesis), in any order.
 ///
-/// With an even number of them it is the upper one of the two in the middle. Items beyond the eleventh are not looked at.
+/// If their number is even, it is the upper one of the two in the middle. Items beyond the eleventh are ignored.
 ///
 /// # Panics
 ///
-/// Without any time.
+/// If there are no times.
 ///
 /// Source: Bitcoin Core b88bffe, `CBlockIndex::GetMedianTimePast`.
 pub fn median_time_past(times: impl IntoIterator<Item = u32>) -> MedianTime {
@@ -74,9 +74,9 @@ pub fn check_proof_of_work(params: &Params, hash: &BlockHash, bits: u32) -> Resu
     }
 }
 
-/// The bits of a header MUST be those that the chain below it requires: `bad-diffbits`.
+/// The bits of a header MUST be those that its ancestors require: `bad-diffbits`.
 ///
-/// `ancestor` is asked for blocks at or below the parent's height.
+/// `ancestor` returns blocks at or below the parent's height.
 pub fn check_bits(
     params: &Params,
     header: &Header,
@@ -107,9 +107,9 @@ pub fn check_timewarp(params: &Params, header: &Header, parent: &Parent) -> Resu
     cleanup::check_period_start(params, parent.height + 1, header.time(), parent.time, MAX_TIMEWARP_S)
 }
 
-/// The rules of BIP-0054 about the times of a period's first and last block, where it holds.
+/// The rules of BIP-0054 about the times of a period's first and last block, if it is active.
 ///
-/// `ancestor` is asked for the first block of a period that ends with this one.
+/// `ancestor` returns the first block of a period that ends with this one.
 fn check_cleanup(
     params: &Params,
     header: &Header,
@@ -127,7 +127,7 @@ fn check_cleanup(
 
 /// The time of a header MUST NOT be more than two hours ahead of `now`, in seconds since 1970: `time-too-new`.
 ///
-/// This is no verdict: keep the header aside and try again.
+/// This is not a final verdict: keep the header and try again later.
 pub fn check_time_not_too_new(header: &Header, now: i64) -> Result<(), Rule> {
     if i64::from(header.time()) > now.saturating_add(MAX_FUTURE_BLOCK_TIME_S) {
         return Err(Rule::TimeTooNew { time: header.time(), now });
@@ -146,14 +146,14 @@ pub fn check_version(params: &Params, version: i32, height: Height) -> Result<()
     Ok(())
 }
 
-/// All rules of a header that stands on `parent`, in Core's order. Its proof of work is checked before its parent is
-/// looked for: see [`check_proof_of_work`].
+/// All rules of a header on top of `parent`, in Core's order. Its proof of work is checked before its parent is
+/// searched: see [`check_proof_of_work`].
 ///
-/// Of a header that is both too new and of an outdated version, Core says the first.
+/// For a header that is both too new and of an outdated version, Core reports the former.
 ///
 /// # Errors
 ///
-/// The first rule that is broken. [`Rule::TimeTooNew`] does not mark a header invalid.
+/// The first broken rule. [`Rule::TimeTooNew`] does not mark a header invalid.
 ///
 /// Source: Bitcoin Core b88bffe, `ContextualCheckBlockHeader`.
 pub fn check(
@@ -174,8 +174,8 @@ pub fn check(
 
 /// The bits that a header with this `time` must have on top of `parent`.
 ///
-/// `ancestor` is asked for the first block of a period that ends with the parent; and, where blocks may have the easiest
-/// target and [`Parent::real_bits`] is not there, for one block after the other from the parent down.
+/// `ancestor` returns the first block of a period that ends with the parent. If blocks may have the easiest target and
+/// [`Parent::real_bits`] is `None`, it also returns each block from the parent down.
 ///
 /// Source: Bitcoin Core b88bffe, `GetNextWorkRequired`.
 pub fn required_bits(params: &Params, parent: &Parent, time: u32, mut ancestor: impl FnMut(Height) -> Ancestor) -> u32 {
@@ -193,10 +193,10 @@ pub fn required_bits(params: &Params, parent: &Parent, time: u32, mut ancestor: 
     parent.real_bits.unwrap_or_else(|| search_real_bits(params, parent, ancestor))
 }
 
-/// The bits of the last block, this one or below it, that did not use the 20-minute rule, as far as Core can tell:
-/// whose bits are not the easiest, or which begins a period. A caller that keeps them spares a long search.
+/// The bits of the last block, this one or an ancestor, that did not use the 20-minute rule, as Core determines it: its
+/// bits are not the easiest, or it begins a period. A caller that stores them avoids a long search.
 ///
-/// `of_parent` are the parent's, and are not looked at for genesis.
+/// `of_parent` are the parent's; ignored for genesis.
 ///
 /// Source: Bitcoin Core b88bffe, the loop in `GetNextWorkRequired`.
 pub fn real_bits(params: &Params, height: Height, bits: u32, of_parent: u32) -> u32 {
@@ -240,7 +240,7 @@ fn scaled(params: &Params, bits: u32, timespan: u64) -> Target {
     Target(target).min(params.pow_limit)
 }
 
-/// The number in compact form, whatever its sign, modulo 2^256: what Core computes with once proof of work was checked.
+/// The compact form as a number, whatever its sign, modulo 2^256, as Core computes it after checking proof of work.
 ///
 /// Source: Bitcoin Core b88bffe, `arith_uint256::SetCompact`.
 fn compact_value(bits: u32) -> U256 {
@@ -249,9 +249,9 @@ fn compact_value(bits: u32) -> U256 {
     if exponent <= 3 { mantissa.shifted_right(8 * (3 - exponent)) } else { mantissa.shifted_left(8 * (exponent - 3)) }
 }
 
-/// Whether bits may go from `old` to `new` at `height`, as far as two headers alone can tell.
+/// Whether bits may change from `old` to `new` at `height`, as far as can be decided from only two headers.
 ///
-/// Only for headers that are not kept (presync): a chain that is kept is held to [`required_bits`].
+/// Only for headers that are not kept (presync): headers that are kept are checked against [`required_bits`].
 ///
 /// Source: Bitcoin Core b88bffe, `PermittedDifficultyTransition`.
 pub fn permitted_difficulty_transition(params: &Params, height: Height, old: u32, new: u32) -> bool {

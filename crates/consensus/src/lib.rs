@@ -1,10 +1,10 @@
-//! The rules, one function each, and each network's parameters.
+//! The consensus rules, one function each, and each network's parameters.
 //!
-//! In: headers, blocks, transactions, spent coins, times, heights. Out: a verdict.
-//! Must never know: files, sockets, clocks (the time is an argument), threads, logs, globals.
+//! Input: headers, blocks, transactions, spent coins, times, heights. Output: a verdict. The crate does not use files,
+//! sockets, clocks (the time is an argument), threads, logs or globals.
 //!
-//! The order of the rules and their reject strings are Bitcoin Core's (b88bffe), for of several failures the first is the
-//! verdict: `header`, `block::check`, `block::check_context`, `bip30`, `spend`, and then the scripts.
+//! The order of the rules and their reject strings are Bitcoin Core's (b88bffe), because the first of several failures
+//! is the verdict: `header`, `block::check`, `block::check_context`, `bip30`, `spend`, and then the scripts.
 
 pub mod assume_valid;
 pub mod bip30;
@@ -32,11 +32,11 @@ pub use params::{Chain, Params};
 pub use spend::{BlockSpend, SpentCoin};
 pub use verdict::{BlockError, Class, Place, Rank, Rule};
 
-/// Weight that a block may have. Source: Bitcoin Core b88bffe, consensus/consensus.h, as those below.
+/// Maximum weight of a block. Source: Bitcoin Core b88bffe, consensus/consensus.h, as for those below.
 pub const MAX_BLOCK_WEIGHT: usize = 4_000_000;
-/// Cost that a block's signature operations may have.
+/// Maximum cost of a block's signature operations.
 pub const MAX_BLOCK_SIGOPS_COST: u64 = 80_000;
-/// How much more a byte outside of witnesses weighs, and a signature operation outside of them costs.
+/// The factor for the weight of a byte outside witnesses, and for the cost of a signature operation outside them.
 pub const WITNESS_SCALE_FACTOR: usize = 4;
 /// Blocks between a coinbase and the first spend of its coins.
 pub const COINBASE_MATURITY: i64 = 100;

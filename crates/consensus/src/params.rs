@@ -1,7 +1,7 @@
-//! Parameters of the five networks: what differs between chains, and nothing else.
+//! Parameters of the five networks: only what differs between chains.
 //!
-//! Every value is Core's, of the same name in kernel/chainparams.cpp. Of which release: `networks.rs`.
-//! Absent on purpose: DNS seeds (`p2p`), directories and files (`store`).
+//! Every value is Core's, with the same name in kernel/chainparams.cpp; `networks.rs` names the release. Absent on
+//! purpose: DNS seeds (`p2p`), directories and files (`store`).
 
 use crate::deployments::{Deployment, VersionBits};
 use primitives::{BlockHash, Hash256, Height, Target, Work};
@@ -29,7 +29,7 @@ impl Chain {
     /// All of them.
     pub const ALL: [Chain; 5] = [Chain::Main, Chain::Test, Chain::Testnet4, Chain::Signet, Chain::Regtest];
 
-    /// The name that `-chain` and the RPC use.
+    /// The name in `-chain` and the RPC.
     pub const fn name(self) -> &'static str {
         match self {
             Chain::Main => "main",
@@ -40,7 +40,7 @@ impl Chain {
         }
     }
 
-    /// The chain of that name.
+    /// The chain with this name.
     pub fn from_name(name: &str) -> Option<Chain> {
         Chain::ALL.into_iter().find(|chain| chain.name() == name)
     }
@@ -63,7 +63,7 @@ impl fmt::Display for Chain {
     }
 }
 
-/// What the scripts of an exception block are checked with in place of P2SH, witness and taproot.
+/// The script flags of an exception block in place of P2SH, witness and taproot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BaseFlags {
     /// No flag at all.
@@ -72,39 +72,39 @@ pub enum BaseFlags {
     P2shWitness,
 }
 
-/// How much of the chain there was when the parameters were made. Feeds the progress estimate, no rule.
+/// Size of the chain when the parameters were made. For the progress estimate only, not for rules.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ChainTxData {
     /// Seconds since 1970.
     pub time: i64,
-    /// Transactions up to then.
+    /// Transactions up to that time.
     pub tx_count: u64,
-    /// Transactions a second after then.
+    /// Transactions a second after that time.
     pub tx_rate: f64,
 }
 
 impl ChainTxData {
-    /// Transactions that the chain has at a time, seconds since 1970; none where that lies before [`ChainTxData::time`] or
-    /// nothing is known of the chain.
+    /// Estimated number of transactions in the chain at a time in seconds since 1970; `None` if that is before
+    /// [`ChainTxData::time`] or the chain has no data.
     pub fn transactions_at(&self, time: i64) -> Option<f64> {
         (self.tx_count > 0 && time >= self.time)
             .then(|| self.tx_count as f64 + (time - self.time) as f64 * self.tx_rate)
     }
 }
 
-/// A block of the last two hours is counted by heights, for times are the miners'.
+/// A block of the last two hours is counted by heights, because miners choose the times.
 const RECENT_S: i64 = 2 * 60 * 60;
 
-/// How headers are synced without keeping them first.
+/// Parameters of headers presync.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadersSyncParams {
     /// Headers between two commitments.
     pub commitment_period: u32,
-    /// Headers that are held back while commitments behind them are compared.
+    /// Headers buffered while later commitments are compared.
     pub redownload_buffer_size: u32,
 }
 
-/// A UTXO snapshot that Core knows.
+/// A UTXO snapshot that Core accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AssumeUtxo {
     /// Height of its base block.
@@ -134,21 +134,21 @@ pub struct Params {
     pub genesis_hash: BlockHash,
     /// The easiest target.
     pub pow_limit: Target,
-    /// Seconds that a difficulty period should last.
+    /// Target seconds of a difficulty period.
     pub pow_target_timespan: u32,
-    /// Seconds that a block should take.
+    /// Target seconds of a block.
     pub pow_target_spacing: u32,
-    /// Whether a block 20 minutes late may have the easiest target.
+    /// Whether a block more than 20 minutes after its parent may have the easiest target.
     pub pow_allow_min_difficulty_blocks: bool,
     /// Whether difficulty never changes.
     pub pow_no_retargeting: bool,
-    /// Whether BIP-0094 holds: retarget from the first block of the period, no timewarp.
+    /// Whether BIP-0094 is active: retarget from the first block of the period, no timewarp.
     pub enforce_bip94: bool,
     /// Blocks between two halvings of the subsidy.
     pub subsidy_halving_interval: u32,
-    /// First height with the height in the coinbase.
+    /// First height whose coinbase must contain the height.
     pub bip34_height: Height,
-    /// Hash of that block in the known chain; zero where none is known.
+    /// Hash of that block in the known chain; zero if it is unknown.
     pub bip34_hash: BlockHash,
     /// First height with CHECKLOCKTIMEVERIFY.
     pub bip65_height: Height,
@@ -162,50 +162,50 @@ pub struct Params {
     pub deployments: [VersionBits; Deployment::ALL.len()],
     /// Blocks whose scripts are checked with fewer flags.
     pub script_flag_exceptions: &'static [(BlockHash, BaseFlags)],
-    /// Work below which no chain counts as the real one.
+    /// Minimum work of a chain to count as the real one.
     pub minimum_chain_work: Work,
-    /// Block whose ancestors' scripts are assumed to hold; zero for none.
+    /// The block whose scripts, and those of its ancestors, are assumed valid; zero without one.
     pub default_assume_valid: BlockHash,
     /// Snapshots, lowest first.
     pub assumeutxo: &'static [AssumeUtxo],
     /// For the progress estimate.
     pub chain_tx_data: ChainTxData,
-    /// Nothing is pruned before the chain is higher.
+    /// Nothing is pruned until the chain is above this height.
     pub prune_after_height: Height,
-    /// Size of blocks and undo data, about, in GB.
+    /// Approximate size of blocks and undo data, in GB.
     pub assumed_blockchain_gb: u64,
-    /// Size of the chainstate, about, in GB.
+    /// Approximate size of the chainstate, in GB.
     pub assumed_chain_state_gb: u64,
-    /// For syncing headers.
+    /// Parameters of headers presync.
     pub headers_sync: HeadersSyncParams,
-    /// What signs blocks on signet; none elsewhere.
+    /// The script that signet blocks must satisfy; `None` on other networks.
     pub signet_challenge: Option<Vec<u8>>,
 }
 
-/// Why parameters cannot be changed like that.
+/// Why parameters cannot be changed this way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ParamsError {
     /// The change is for another network.
     OtherChain {
-        /// What was to be changed.
+        /// The changed parameter.
         what: &'static str,
         /// The network that allows it.
         want: &'static str,
-        /// The network it was asked for.
+        /// The network of the request.
         have: Chain,
     },
-    /// No deployment has that name.
+    /// Unknown deployment name.
     UnknownDeployment(String),
-    /// A height that Core does not take either.
+    /// A height that Core does not accept either.
     Height(Height),
-    /// This option never changes mainnet.
+    /// An option that is never allowed on mainnet.
     NeverOnMainnet(&'static str),
 }
 
-/// What `-vbparams` says.
+/// The values of `-vbparams`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VersionBitsTimes {
-    /// Which deployment.
+    /// The deployment.
     pub deployment: Deployment,
     /// See [`VersionBits::start_time`].
     pub start_time: i64,
@@ -215,7 +215,7 @@ pub struct VersionBitsTimes {
     pub min_activation_height: i64,
 }
 
-/// The names that [`Params::with_activation_height`] takes. Source: deploymentinfo.cpp, `GetBuriedDeployment`.
+/// The names that [`Params::with_activation_height`] accepts. Source: deploymentinfo.cpp, `GetBuriedDeployment`.
 pub const BURIED_DEPLOYMENTS: [&str; 5] = ["segwit", "bip34", "dersig", "cltv", "csv"];
 
 impl fmt::Display for ParamsError {
@@ -236,16 +236,16 @@ impl fmt::Display for ParamsError {
 
 impl std::error::Error for ParamsError {}
 
-/// First height that Core cannot hold in its `int`.
+/// First height that does not fit Core's `int`.
 const HEIGHT_END: Height = Height::new(i32::MAX.cast_unsigned());
 
 impl Params {
-    /// Parameters of a network, as Core has them by default.
+    /// Core's default parameters of a network.
     pub fn new(chain: Chain) -> Params {
         networks::params(chain)
     }
 
-    /// A custom signet: another challenge, and so another magic; no minimum work and nothing assumed valid.
+    /// A custom signet: another challenge, and so another magic; no minimum work and no assumed valid block.
     ///
     /// # Errors
     ///
@@ -263,8 +263,8 @@ impl Params {
         Ok(self)
     }
 
-    /// How much of the chain is done, 0 to 1, with a block up to which there are `transactions`: 0 where those are not known.
-    /// `blocks_left` are below the best header behind it; times are seconds since 1970.
+    /// Progress of validation, 0 to 1, at a block up to which the chain has `transactions`; 0 if their number is
+    /// unknown. `blocks_left` is the number of blocks from there to the best header; times are in seconds since 1970.
     ///
     /// Source: Bitcoin Core b88bffe, `ChainstateManager::GuessVerificationProgress`.
     pub fn progress(&self, transactions: u64, block_time: u32, blocks_left: u32, now: i64) -> f64 {
@@ -283,7 +283,7 @@ impl Params {
         (transactions as f64 / total).min(1.0)
     }
 
-    /// Moves a buried deployment, as `-testactivationheight=name@height` does on regtest.
+    /// Changes the height of a buried deployment, as `-testactivationheight=name@height` does on regtest.
     ///
     /// # Errors
     ///
@@ -307,7 +307,7 @@ impl Params {
         Ok(self)
     }
 
-    /// The buried deployments with the height from which each holds, by the names of Core's getdeploymentinfo and in its
+    /// The buried deployments with their activation heights, with the names of Core's getdeploymentinfo and in its
     /// order.
     pub const fn buried(&self) -> [(&'static str, Height); 5] {
         [
@@ -319,12 +319,12 @@ impl Params {
         ]
     }
 
-    /// When a deployment by version bits begins to hold.
+    /// The activation parameters of a version bits deployment.
     pub fn deployment(&self, which: Deployment) -> &VersionBits {
         &self.deployments[which as usize]
     }
 
-    /// Moves a deployment by version bits, as `-vbparams` does.
+    /// Changes a version bits deployment, as `-vbparams` does.
     ///
     /// # Errors
     ///
@@ -345,7 +345,7 @@ impl Params {
         Ok(self)
     }
 
-    /// Lets regtest follow BIP-0094, as `-test=bip94` does.
+    /// Enables BIP-0094 on regtest, as `-test=bip94` does.
     ///
     /// # Errors
     ///
@@ -368,7 +368,7 @@ impl Params {
         self.pow_target_timespan / self.pow_target_spacing
     }
 
-    /// The snapshot whose base is that block.
+    /// The snapshot with this base block.
     pub fn assumeutxo_for(&self, block_hash: &BlockHash) -> Option<&'static AssumeUtxo> {
         self.assumeutxo.iter().find(|known| known.block_hash == *block_hash)
     }

@@ -1,7 +1,7 @@
-//! The rules of spending: what a transaction's inputs are worth, when they may be spent, and what the block takes.
+//! The rules of spending: the value of a transaction's inputs, when they may be spent, and the block's totals.
 //!
-//! [`BlockSpend`] goes through a block transaction by transaction, in order; each input's coin is asked for once.
-//! Absent on purpose: looking coins up (a coin that is not there is `None`), and running scripts, which speak last.
+//! [`BlockSpend`] processes the transactions of a block in order; it requests each input's coin once. Absent on
+//! purpose: looking coins up (a missing coin is `None`), and running scripts, which are checked last.
 
 use crate::cleanup::{self, Cleanup};
 use crate::flags;
@@ -14,9 +14,9 @@ use script::{Flags, sigops};
 
 /// An input with this bit has no relative lock. Source: BIP-0068.
 const SEQUENCE_LOCKTIME_DISABLE_FLAG: u32 = 1 << 31;
-/// An input with this bit is locked for a time, else for a number of blocks. Source: BIP-0068.
+/// An input with this bit is locked for a time, otherwise for a number of blocks. Source: BIP-0068.
 const SEQUENCE_LOCKTIME_TYPE_FLAG: u32 = 1 << 22;
-/// The bits that say for how long. Source: BIP-0068.
+/// The bits with the length of the lock. Source: BIP-0068.
 const SEQUENCE_LOCKTIME_MASK: u32 = 0xffff;
 /// Times are in units of 2^9 seconds. Source: BIP-0068.
 const SEQUENCE_LOCKTIME_GRANULARITY: u32 = 9;
@@ -28,24 +28,24 @@ const FIRST_SUBSIDY: Amount = Amount(50 * Amount::COIN.0);
 /// A coin that an input spends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpentCoin<'a> {
-    /// Height of the block that made it; the spending block's own, when that made it.
+    /// Height of the block that made it; the spending block's own height for a coin of the same block.
     pub height: Height,
     /// Whether a coinbase made it.
     pub coinbase: bool,
-    /// What it is worth.
+    /// Its amount.
     pub value: Amount,
-    /// Its script. Only P2SH and witness programs matter where BIP-0054 does not hold: there an empty slice does as well for
-    /// any other script.
+    /// Its script. While BIP-0054 is not active only P2SH and witness programs matter: for any other script an empty
+    /// slice is sufficient.
     pub script: &'a [u8],
 }
 
-/// Every coin that a transaction spends MUST be there: `bad-txns-inputs-missingorspent`.
+/// Every coin that a transaction spends MUST exist: `bad-txns-inputs-missingorspent`.
 #[inline]
 pub fn check_available<'a>(coin: Option<SpentCoin<'a>>) -> Result<SpentCoin<'a>, Rule> {
     coin.ok_or(Rule::BadTxnsInputsMissingorspent)
 }
 
-/// The coins of a coinbase MUST NOT be spent before 100 blocks lie on top: `bad-txns-premature-spend-of-coinbase`.
+/// The coins of a coinbase MUST NOT be spent before it is 100 blocks deep: `bad-txns-premature-spend-of-coinbase`.
 #[inline]
 pub fn check_maturity(coin: &SpentCoin<'_>, height: Height) -> Result<(), Rule> {
     let depth = i64::from(height.to_u32()) - i64::from(coin.height.to_u32());
@@ -55,16 +55,16 @@ pub fn check_maturity(coin: &SpentCoin<'_>, height: Height) -> Result<(), Rule> 
     Ok(())
 }
 
-/// The value of each coin, and the sum up to it, MUST be an amount of money: `bad-txns-inputvalues-outofrange`.
+/// The value of each coin, and the sum up to it, MUST be a valid amount: `bad-txns-inputvalues-outofrange`.
 ///
-/// `sum` is in range; the new sum is returned.
+/// `sum` must be valid; returns the new sum.
 #[inline]
 pub fn add_value_in(sum: Amount, coin: &SpentCoin<'_>) -> Result<Amount, Rule> {
     sum.plus(coin.value).ok_or(Rule::BadTxnsInputvaluesOutofrange)
 }
 
-/// The fee. A transaction MUST NOT pay out more than its coins are worth: `bad-txns-in-belowout`. The rest MUST be an
-/// amount of money, which it always is: `bad-txns-fee-outofrange`.
+/// The fee. A transaction MUST NOT pay out more than the value of its coins: `bad-txns-in-belowout`. The fee MUST be a
+/// valid amount, which it always is: `bad-txns-fee-outofrange`.
 #[inline]
 pub fn fee(value_in: Amount, value_out: Amount) -> Result<Amount, Rule> {
     if value_in < value_out {
@@ -74,13 +74,14 @@ pub fn fee(value_in: Amount, value_out: Amount) -> Result<Amount, Rule> {
     if fee.in_range() { Ok(fee) } else { Err(Rule::BadTxnsFeeOutofrange) }
 }
 
-/// The fees of a block MUST be an amount of money: `bad-txns-accumulated-fee-outofrange`.
+/// The fees of a block MUST be a valid amount: `bad-txns-accumulated-fee-outofrange`.
 #[inline]
 pub fn add_fee(fees: Amount, fee: Amount) -> Result<Amount, Rule> {
     fees.plus(fee).ok_or(Rule::BadTxnsAccumulatedFeeOutofrange)
 }
 
-/// The last height and the last time at which the relative locks of a transaction still hold; -1 for none.
+/// The last height and the last time at which a transaction's relative locks still prevent its inclusion; -1 without a
+/// lock.
 ///
 /// Source: BIP-0068; Bitcoin Core b88bffe, `CalculateSequenceLocks`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,7 +94,7 @@ impl SequenceLocks {
     /// No lock.
     pub const NONE: SequenceLocks = SequenceLocks { height: -1, time: -1 };
 
-    /// Whether transactions of this version have locks. The version has no sign here.
+    /// Whether transactions of this version have relative locks. The version is unsigned here.
     #[inline]
     pub fn apply(version: u32) -> bool {
         version >= SEQUENCE_LOCK_VERSION
@@ -101,7 +102,8 @@ impl SequenceLocks {
 
     /// Adds the lock of one input, whose coin was made at `coin_height`.
     ///
-    /// `median_time_past` is asked for a block of the chain, for time locks only: the one before the coin's.
+    /// `median_time_past` returns that of a block of the chain by height: for time locks only, the block before the
+    /// coin's.
     #[inline]
     pub fn add(&mut self, sequence: u32, coin_height: Height, median_time_past: impl FnOnce(Height) -> MedianTime) {
         if sequence & SEQUENCE_LOCKTIME_DISABLE_FLAG != 0 {
@@ -116,7 +118,7 @@ impl SequenceLocks {
         }
     }
 
-    /// The height of the block and the median time past of its parent MUST lie above all locks: `bad-txns-nonfinal`.
+    /// The height of the block and the median time past of its parent MUST be above all locks: `bad-txns-nonfinal`.
     #[inline]
     pub fn check(&self, height: Height, median_time_past: MedianTime) -> Result<(), Rule> {
         if self.height >= i64::from(height.to_u32()) || self.time >= i64::from(median_time_past.to_u32()) {
@@ -126,7 +128,7 @@ impl SequenceLocks {
     }
 }
 
-/// What the signature operations of one input cost beyond the legacy ones of its transaction.
+/// The signature operation cost of one input in addition to the legacy operations of its transaction.
 ///
 /// Source: BIP-0141; Bitcoin Core b88bffe, `GetTransactionSigOpCost`.
 #[inline]
@@ -139,7 +141,7 @@ pub fn input_sigop_cost(input: &Input<'_>, spent_script: &[u8], flags: Flags) ->
     cost + u64::from(sigops::witness(script_sig, spent_script, input.witness(), flags))
 }
 
-/// The signature operations of a block MUST NOT cost more than 80,000: `bad-blk-sigops`.
+/// The signature operation cost of a block MUST NOT exceed 80,000: `bad-blk-sigops`.
 #[inline]
 pub fn add_sigop_cost(sum: u64, cost: u64) -> Result<u64, Rule> {
     let cost = sum.saturating_add(cost);
@@ -152,7 +154,7 @@ pub fn check_coinbase_value(actual: Amount, fees: Amount, subsidy: Amount) -> Re
     if actual > limit { Err(Rule::BadCbAmount { actual, limit }) } else { Ok(()) }
 }
 
-/// The new coins of a block of this height.
+/// The subsidy of a block at this height.
 ///
 /// Source: Bitcoin Core b88bffe, `GetBlockSubsidy`.
 pub fn subsidy(params: &Params, height: Height) -> Amount {
@@ -160,7 +162,7 @@ pub fn subsidy(params: &Params, height: Height) -> Amount {
     Amount(FIRST_SUBSIDY.0.checked_shr(halvings).unwrap_or(0))
 }
 
-/// What a block takes, once all its transactions are through.
+/// The totals of a block, after all its transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Totals {
     /// Sum of the fees.
@@ -169,7 +171,7 @@ pub struct Totals {
     pub sigop_cost: u64,
 }
 
-/// Goes through the transactions of one block and checks what they spend.
+/// Checks the spends of one block's transactions, in order.
 ///
 /// Source: Bitcoin Core b88bffe, `Chainstate::ConnectBlock`, `CheckTxInputs`.
 #[derive(Clone, Debug)]
@@ -184,17 +186,17 @@ pub struct BlockSpend {
     index: usize,
 }
 
-/// What one pass over the inputs of a transaction finds.
+/// The result of one pass over the inputs of a transaction.
 struct Inputs {
     value: Result<Amount, (Rule, usize)>,
     locks: SequenceLocks,
     sigop_cost: u64,
-    /// Counted for BIP-0054; the rule, and the input that broke it.
+    /// The count for BIP-0054, or the rule and the input that broke it.
     cleanup_sigops: Result<u32, (Rule, usize)>,
 }
 
 impl BlockSpend {
-    /// Starts with the first transaction of the block. `median_time_past` is its parent's.
+    /// Begins before the first transaction of the block. `median_time_past` is its parent's.
     pub fn new(params: &Params, height: Height, hash: &BlockHash, median_time_past: MedianTime) -> BlockSpend {
         BlockSpend {
             height,
@@ -208,26 +210,26 @@ impl BlockSpend {
         }
     }
 
-    /// The same, by BIP-0054 as well where that holds.
+    /// Also enforces BIP-0054 if it is active.
     pub fn with_cleanup(self, cleanup: Cleanup) -> BlockSpend {
         BlockSpend { cleanup, ..self }
     }
 
-    /// The flags that the scripts of this block run with.
+    /// The script verification flags of this block.
     pub fn flags(&self) -> Flags {
         self.flags
     }
 
-    /// The next transaction, which must have passed [`crate::transaction::check`]; the coinbase is the first. Returns its
-    /// fee.
+    /// Checks the next transaction, which must have passed [`crate::transaction::check`]; the coinbase is the first.
+    /// Returns its fee.
     ///
-    /// `legacy_sigops` are the ones of its own scripts: see [`crate::transaction::legacy_sigops`].
-    /// `coin` is asked once for each input, in order, and not at all for the coinbase; `None` says that it is not there.
-    /// `median_time_past` is asked for a block of this chain, by height, where an input has a time lock.
+    /// `legacy_sigops` are the ones of its own scripts: see [`crate::transaction::legacy_sigops`]. `coin` is called
+    /// once for each input, in order, but not for the coinbase; `None` means that the coin does not exist.
+    /// `median_time_past` returns that of a block of this chain by height, for inputs with a time lock.
     ///
     /// # Errors
     ///
-    /// The first rule that is broken, in Core's order.
+    /// The first broken rule, in Core's order.
     pub fn transaction<'c>(
         &mut self,
         tx: &Transaction<'_>,
@@ -253,7 +255,7 @@ impl BlockSpend {
         Ok(fee)
     }
 
-    /// Fails at once for a coin that is not there, which Core looks for before anything else.
+    /// Fails at once for a missing coin, which Core checks before anything else.
     fn inputs<'c>(
         &self,
         tx: &Transaction<'_>,
@@ -289,7 +291,7 @@ impl BlockSpend {
         Ok(fee)
     }
 
-    /// After the last transaction: whether the coinbase takes what it may, and what the block took.
+    /// Call after the last transaction: checks the value of the coinbase, and returns the block's totals.
     ///
     /// # Errors
     ///

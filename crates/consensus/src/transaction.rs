@@ -1,19 +1,19 @@
-//! The rules of a transaction that need no more than the transaction.
+//! The context-free rules of a transaction.
 //!
-//! Absent on purpose: scripts are counted for signature operations, never run; coins are not known here (`spend`).
+//! Absent on purpose: scripts are counted for signature operations, never run; coins are unknown here (`spend`).
 
 use crate::verdict::Rule;
 use crate::{MAX_BLOCK_WEIGHT, WITNESS_SCALE_FACTOR};
 use primitives::{Amount, Height, Transaction};
 use script::sigops;
 
-/// A locktime below is a height, from here on a time. Source: Bitcoin Core b88bffe, `LOCKTIME_THRESHOLD`.
+/// A lower locktime is a height; this and higher ones are times. Source: Bitcoin Core b88bffe, `LOCKTIME_THRESHOLD`.
 pub const LOCKTIME_THRESHOLD: u32 = 500_000_000;
-/// The sequence of an input that does not care for the locktime. Source: Bitcoin Core b88bffe, `SEQUENCE_FINAL`.
+/// The sequence of an input that ignores the locktime. Source: Bitcoin Core b88bffe, `SEQUENCE_FINAL`.
 pub const SEQUENCE_FINAL: u32 = u32::MAX;
-/// Bytes of a coinbase's scriptSig.
+/// Allowed lengths of a coinbase's scriptSig in bytes.
 const COINBASE_SCRIPT_BYTES: std::ops::RangeInclusive<usize> = 2..=100;
-/// Room for one transaction's prevouts at a time, used again for the next.
+/// Memory for one transaction's prevouts, reused for the next.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     keys: Vec<u64>,
@@ -42,8 +42,8 @@ pub fn check_size(tx: &Transaction<'_>) -> Result<(), Rule> {
 
 /// The sum of the outputs.
 ///
-/// An output MUST NOT be negative (`bad-txns-vout-negative`) or above 21 million bitcoins (`bad-txns-vout-toolarge`), nor
-/// may the sum up to it be (`bad-txns-txouttotal-toolarge`).
+/// An output MUST NOT be negative (`bad-txns-vout-negative`) or above 21 million bitcoins (`bad-txns-vout-toolarge`),
+/// nor may the sum of the outputs exceed that (`bad-txns-txouttotal-toolarge`).
 ///
 /// Source: Bitcoin Core b88bffe, `CheckTransaction`.
 pub fn value_out(tx: &Transaction<'_>) -> Result<Amount, Rule> {
@@ -63,8 +63,8 @@ pub fn value_out(tx: &Transaction<'_>) -> Result<Amount, Rule> {
 
 /// No two inputs MUST spend the same coin: `bad-txns-inputs-duplicate` (CVE-2018-17144).
 ///
-/// One input cannot, two are compared. More are sorted by 64 bits of their prevouts; only where those meet (a duplicate,
-/// or txids made for it) the whole prevouts are sorted.
+/// One input needs no check, two are compared. More are sorted by 64 bits of their prevouts; only if two of these are
+/// equal (a duplicate, or crafted txids) the whole prevouts are sorted.
 #[inline]
 pub fn check_duplicate_inputs(tx: &Transaction<'_>, scratch: &mut Scratch) -> Result<(), Rule> {
     let duplicate = match tx.input_count() {
@@ -75,7 +75,7 @@ pub fn check_duplicate_inputs(tx: &Transaction<'_>, scratch: &mut Scratch) -> Re
     if duplicate { Err(Rule::BadTxnsInputsDuplicate) } else { Ok(()) }
 }
 
-/// Apart, so that the common cases are inlined where they are asked.
+/// A separate function, so that the common cases are inlined in the callers.
 #[inline(never)]
 fn many_meet(tx: &Transaction<'_>, scratch: &mut Scratch) -> bool {
     keys_meet(tx, &mut scratch.keys) && prevouts_meet(tx, &mut scratch.prevouts)
@@ -109,9 +109,9 @@ pub fn check_coinbase_length(coinbase: &Transaction<'_>) -> Result<(), Rule> {
     if COINBASE_SCRIPT_BYTES.contains(&bytes) { Ok(()) } else { Err(Rule::BadCbLength { bytes }) }
 }
 
-/// Every input of a transaction that is no coinbase MUST name a coin: `bad-txns-prevout-null`.
+/// Every input of a transaction except a coinbase MUST name a coin: `bad-txns-prevout-null`.
 ///
-/// The number is looked at first: no coin has the null prevout's, so that 4 of 36 bytes nearly always decide
+/// The output number is checked first: no coin has that of the null prevout, so 4 of 36 bytes nearly always decide
 /// (three times as fast; `lab micro null`).
 #[inline]
 pub fn check_prevouts(tx: &Transaction<'_>) -> Result<(), Rule> {
@@ -122,7 +122,7 @@ pub fn check_prevouts(tx: &Transaction<'_>) -> Result<(), Rule> {
     Ok(())
 }
 
-/// All of these rules, in Core's order.
+/// Checks all of these rules, in Core's order.
 ///
 /// Source: Bitcoin Core b88bffe, `CheckTransaction`.
 pub fn check(tx: &Transaction<'_>, scratch: &mut Scratch) -> Result<(), Rule> {
@@ -133,7 +133,7 @@ pub fn check(tx: &Transaction<'_>, scratch: &mut Scratch) -> Result<(), Rule> {
     if tx.is_coinbase() { check_coinbase_length(tx) } else { check_prevouts(tx) }
 }
 
-/// Whether the locktime lets a transaction into a block of this height; `cutoff` is in seconds since 1970.
+/// Whether the locktime permits a transaction in a block of this height; `cutoff` is in seconds since 1970.
 ///
 /// Source: Bitcoin Core b88bffe, `IsFinalTx`.
 #[inline]
@@ -143,13 +143,14 @@ pub fn is_final(tx: &Transaction<'_>, height: Height, cutoff: u32) -> bool {
     lock_time == 0 || lock_time < end || tx.inputs().all(|input| input.sequence() == SEQUENCE_FINAL)
 }
 
-/// Signature operations of all its own scripts, counted the old way.
+/// Signature operations of all its own scripts, counted with the legacy method.
 ///
 /// Source: Bitcoin Core b88bffe, `GetLegacySigOpCount`.
 pub fn legacy_sigops(tx: &Transaction<'_>) -> u32 {
     let inputs = tx.inputs().map(|input| sigops::count(input.script_sig(), false));
     let outputs = tx.outputs().map(|output| sigops::count(output.script(), false));
-    // No transaction within the size limits comes near 32 bits; a larger one is refused for its size.
+    // The count of a transaction within the size limits is far below 2^32; a larger transaction is refused for its
+    // size.
     inputs.chain(outputs).fold(0, u32::saturating_add)
 }
 

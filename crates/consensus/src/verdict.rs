@@ -1,6 +1,6 @@
-//! Why a header or block is refused: the rule, Core's reject string for it, and where it was broken.
+//! Why a header or block is rejected: the rule, Core's reject string for it, and where it was broken.
 //!
-//! One variant a rule, in the order in which Core would meet them: the lowest [`Rank`] is the verdict of a block.
+//! One variant a rule, in the order of Core's checks: the failure with the lowest [`Rank`] is the verdict of a block.
 //! Absent on purpose: faults of the machine. A bad disk is never a verdict.
 
 use primitives::{Amount, Hash256, Height, MedianTime, Txid};
@@ -11,12 +11,12 @@ use std::fmt;
 
 mod text;
 
-/// A rule that was broken, with what was wanted and what was found.
+/// A broken rule, with the required and the actual value.
 ///
-/// The order of the variants is the order of Core's checks (its default ones: script checks speak last).
+/// The order of the variants is the order of Core's checks (with its defaults: scripts are checked last).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rule {
-    /// `duplicate-invalid`: the header is known and marked.
+    /// `duplicate-invalid`: the header is known and marked invalid.
     DuplicateInvalid,
     /// `high-hash`: see [`crate::header::check_proof_of_work`].
     HighHash {
@@ -25,13 +25,13 @@ pub enum Rule {
     },
     /// `prev-blk-not-found`: the parent is not known.
     PrevBlkNotFound,
-    /// `bad-prevblk`: the parent is marked.
+    /// `bad-prevblk`: the parent is marked invalid.
     BadPrevblk,
     /// `bad-diffbits`: see [`crate::header::check_bits`].
     BadDiffbits {
-        /// What the header says.
+        /// The header's bits.
         have: u32,
-        /// What the chain requires.
+        /// The required bits.
         want: u32,
     },
     /// `time-too-old`: see [`crate::header::check_time_not_too_old`].
@@ -47,7 +47,7 @@ pub enum Rule {
         time: u32,
         /// Of its parent.
         parent_time: u32,
-        /// Seconds that it may be before that.
+        /// The most seconds that it may be before its parent.
         most_s: i64,
     },
     /// `time-negative-interval`: see [`crate::cleanup::check_interval`].
@@ -57,18 +57,18 @@ pub enum Rule {
         /// Of the first block of the period.
         first_time: u32,
     },
-    /// `time-too-new`: see [`crate::header::check_time_not_too_new`]. Never a verdict for ever.
+    /// `time-too-new`: see [`crate::header::check_time_not_too_new`]. Never a permanent verdict.
     TimeTooNew {
         /// Of the header.
         time: u32,
-        /// What the clock says.
+        /// The current time.
         now: i64,
     },
     /// `bad-version(0x%08x)`: see [`crate::header::check_version`].
     BadVersion {
-        /// What the header says.
+        /// The header's version.
         have: i32,
-        /// The least that this height allows.
+        /// The minimum version at this height.
         want: i32,
     },
     /// `too-little-chainwork`: the chain of this header has less work than the minimum.
@@ -91,7 +91,7 @@ pub enum Rule {
     Mutated64,
     /// `bad-blk-length`: see [`crate::block::check_length`].
     BadBlkLength {
-        /// How many there are.
+        /// Number of transactions.
         transactions: usize,
         /// Bytes without witnesses.
         stripped_bytes: usize,
@@ -149,7 +149,7 @@ pub enum Rule {
     },
     /// `bad-cb-locktime`: see [`crate::cleanup::check_coinbase`].
     BadCbLocktime {
-        /// What the coinbase has.
+        /// The coinbase's lock time.
         have: u32,
         /// The height below the block's.
         want: u32,
@@ -173,7 +173,7 @@ pub enum Rule {
     BadTxnsInputsMissingorspent,
     /// `bad-txns-legacy-sigops`: see [`crate::cleanup::add_sigops`].
     BadTxnsLegacySigops {
-        /// Up to and with the input that has too many.
+        /// The count up to and including the input that exceeds the limit.
         sigops: u32,
     },
     /// `bad-txns-premature-spend-of-coinbase`: see [`crate::spend::check_maturity`].
@@ -198,45 +198,45 @@ pub enum Rule {
     BadTxnsNonfinalBip68,
     /// `bad-blk-sigops` once the coins are known: see [`crate::spend::add_sigop_cost`].
     BadBlkSigopCost {
-        /// Of the block up to and with this transaction.
+        /// The cost of the block up to and including this transaction.
         cost: u64,
     },
     /// `bad-cb-amount`: see [`crate::spend::check_coinbase_value`].
     BadCbAmount {
-        /// What the coinbase pays.
+        /// The value of the coinbase's outputs.
         actual: Amount,
         /// Subsidy and fees.
         limit: Amount,
     },
-    /// `block-script-verify-flag-failed (...)`: a script does not accept its input.
+    /// `block-script-verify-flag-failed (...)`: a script rejects its input.
     BlockScriptVerifyFlagFailed {
-        /// What went wrong in it.
+        /// The script's error.
         error: ScriptError,
     },
 }
 
-/// What follows from a failure. Source: Bitcoin Core b88bffe, `BlockValidationResult`.
+/// The consequence of a failure. Source: Bitcoin Core b88bffe, `BlockValidationResult`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
-    /// The block breaks a rule: it and its descendants may be marked.
+    /// The block breaks a rule: it and its descendants may be marked invalid.
     Consensus,
     /// The header breaks a rule: it never enters the index.
     InvalidHeader,
-    /// The body is not the one of this header: another body may be good. Never marked.
+    /// The body is not the one of this header: another body may be valid. Never marked invalid.
     Mutated,
-    /// The clock is behind the header: it may be good later. No verdict.
+    /// The header's time is ahead of the clock: it may be valid later. Not a final verdict.
     TimeFuture,
-    /// It is known to be bad already.
+    /// It is already known to be invalid.
     CachedInvalid,
-    /// Its parent is known to be bad.
+    /// Its parent is known to be invalid.
     InvalidPrev,
-    /// Its parent is not known.
+    /// Its parent is unknown.
     MissingPrev,
     /// Its chain has too little work to be kept.
     HeaderLowWork,
 }
 
-/// Where in a block a rule was broken.
+/// The place in a block where a rule was broken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// In the block as a whole, or in its header.
@@ -247,7 +247,7 @@ pub enum Place {
         index: u32,
         /// Its id.
         txid: Txid,
-        /// Number of the input that broke it, where one did.
+        /// Number of the input that broke the rule, if one did.
         input: Option<u32>,
     },
 }
@@ -255,9 +255,9 @@ pub enum Place {
 /// A verdict against a header or block (or, for time-too-new, the lack of one).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockError {
-    /// What was broken.
+    /// The broken rule.
     pub rule: Rule,
-    /// Where.
+    /// The place.
     pub place: Place,
 }
 
@@ -277,14 +277,14 @@ impl From<Rule> for BlockError {
 }
 
 impl BlockError {
-    /// The rule was broken by a transaction.
+    /// An error of a transaction.
     pub fn in_transaction(rule: Rule, index: usize, txid: Txid) -> BlockError {
         let index =
             u32::try_from(index).expect("a block has fewer transactions than bytes, and those are counted in 32 bits");
         BlockError { rule, place: Place::Transaction { index, txid, input: None } }
     }
 
-    /// The rule was broken by an input.
+    /// An error of an input.
     pub fn in_input(rule: Rule, index: usize, txid: Txid, input: usize) -> BlockError {
         let mut error = BlockError::in_transaction(rule, index, txid);
         if let Place::Transaction { input: place, .. } = &mut error.place {
@@ -298,12 +298,12 @@ impl BlockError {
         self.rule.reject_reason()
     }
 
-    /// What follows from it.
+    /// The consequence.
     pub fn class(&self) -> Class {
         self.rule.class()
     }
 
-    /// Whether only this body is bad, and the header may have another: such a failure never marks anything.
+    /// Whether only this body is invalid and the header may have another: such a failure never marks the header.
     pub fn mutated(&self) -> bool {
         self.class() == Class::Mutated
     }
@@ -325,11 +325,11 @@ impl BlockError {
 }
 
 impl fmt::Display for BlockError {
-    /// Core's form, "reason, debug message", and then where.
+    /// Core's form, "reason, debug message", followed by the place.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, ", self.reject_reason())?;
         match (self.place, self.rule) {
-            // Source: Bitcoin Core b88bffe, `CScriptCheck::operator()`, which says the wtxid and the coin as well.
+            // Source: Bitcoin Core b88bffe, `CScriptCheck::operator()`, which also prints the wtxid and the coin.
             (Place::Transaction { index, txid, input: Some(input) }, Rule::BlockScriptVerifyFlagFailed { .. }) => {
                 write!(f, "input {input} of {txid} (number {index})")
             }
@@ -402,7 +402,7 @@ impl Rule {
         })
     }
 
-    /// What follows from breaking it.
+    /// The consequence of breaking it.
     pub fn class(&self) -> Class {
         match self {
             Rule::DuplicateInvalid => Class::CachedInvalid,
@@ -426,9 +426,9 @@ impl Rule {
         }
     }
 
-    /// The pass over the block in which Core checks it, and its number within one transaction of that pass.
+    /// The number of Core's pass over the block that checks it, and its number within one transaction of that pass.
     ///
-    /// Rules of one pass over all transactions share a step: there the lower transaction speaks first.
+    /// Rules of one pass over all transactions have the same step: there the lower transaction is reported first.
     fn step(&self) -> (u8, u8) {
         match self {
             Rule::DuplicateInvalid => (0, 0),
@@ -491,7 +491,7 @@ impl Rule {
             Rule::BadTxnsInputsDuplicate => 4,
             Rule::BadCbLength { .. } | Rule::BadTxnsPrevoutNull => 5,
             Rule::BadTxnsLegacySigops { .. } => 1,
-            // One loop over the inputs makes both of these checks.
+            // One loop over the inputs makes both checks.
             Rule::BadTxnsPrematureSpendOfCoinbase { .. } | Rule::BadTxnsInputvaluesOutofrange => 2,
             Rule::BadTxnsInBelowout { .. } => 3,
             Rule::BadTxnsFeeOutofrange => 4,

@@ -1,6 +1,8 @@
-//! Version bits (BIP-0009) that no deployment of the network uses: whether miners have activated rules that ffwd does not know.
+//! Version bits (BIP-0009) that no deployment of the network uses: detects rules that miners have activated and ffwd
+//! does not know.
 //!
-//! A bit's deployment has no start and no end; the first period is never counted. Nothing of this is a rule.
+//! For each such bit a deployment without start and timeout is assumed; the first period is never counted. None of this
+//! is a consensus rule.
 //!
 //! Source: Bitcoin Core b88bffe, versionbits.cpp, `WarningBitsConditionChecker`, `CheckUnknownActivations`.
 
@@ -11,18 +13,18 @@ use primitives::Height;
 /// Bits of a version that announce deployments; miners may roll those above (BIP-0323). Source: Core's `VERSIONBITS_NUM_BITS`.
 const BIT_COUNT: usize = 5;
 
-/// Rules that are not known, by the bit that announced them.
+/// Unknown rules, by the bit that announced them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownActivation {
     /// The bit of the version.
     pub bit: u8,
-    /// Whether the rules hold; else they will in the next period.
+    /// Whether the rules are active; otherwise they will be in the next period.
     pub is_active: bool,
 }
 
-/// What the versions of the chain up to `tip` announced. `version` gives that of the block at a height.
+/// The unknown activations in the versions of the chain up to `tip`. `version` returns that of the block at a height.
 ///
-/// It is the same for each `tip` within one period ([`Params::difficulty_adjustment_interval`]).
+/// The result is the same for each `tip` within one period ([`Params::difficulty_adjustment_interval`]).
 pub fn unknown_activations(params: &Params, tip: Height, version: impl Fn(Height) -> i32) -> Vec<UnknownActivation> {
     let period = params.difficulty_adjustment_interval();
     let threshold = if params.chain == Chain::Main { 1815 } else { period * 3 / 4 };
@@ -56,7 +58,7 @@ fn known_bits(params: &Params) -> u32 {
     may_begin.fold(0, |bits, one| bits | 1 << one.bit)
 }
 
-/// Height below which versions do not count. Source: Core's `MinBIP9WarningHeight`.
+/// Lowest height whose versions count. Source: Core's `MinBIP9WarningHeight`.
 const fn counted_from(chain: Chain) -> u32 {
     match chain {
         Chain::Main => 711_648,

@@ -1,14 +1,14 @@
-//! Signature checks as values, and who makes them: on the spot, or later in a batch.
+//! Signature checks as values, and the checkers that decide them: immediately, or later in a batch.
 //!
-//! A [`Check`] holds everything it needs and borrows nothing, so that it can wait, travel to another thread,
-//! and be laid out in vector lanes.
+//! A [`Check`] contains everything it needs and borrows nothing, so that it can wait, move to another thread, and be
+//! laid out in vector lanes.
 //!
-//! Absent on purpose: hashing and encodings. What comes here was read, reduced and normalised.
+//! Absent on purpose: hashing and encodings. The inputs here are already parsed, reduced and normalised.
 
 use kernels::Kernels;
 use secp256k1::{Parity, PublicKey, Scalar, XOnlyPublicKey, ecdsa, schnorr};
 
-/// A public key of 33 or 65 bytes, as written in the script: it need not be a point.
+/// A public key of 33 or 65 bytes, as written in the script; it need not be a point.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyBytes {
     bytes: [u8; 65],
@@ -16,7 +16,7 @@ pub struct KeyBytes {
 }
 
 impl KeyBytes {
-    /// Takes over a key of 33 or 65 bytes; `None` for any other number.
+    /// Copies a key of 33 or 65 bytes; `None` for any other length.
     #[inline]
     pub fn new(key: &[u8]) -> Option<KeyBytes> {
         if !matches!(key.len(), 33 | 65) {
@@ -27,7 +27,7 @@ impl KeyBytes {
         Some(KeyBytes { bytes, used: key.len() as u8 })
     }
 
-    /// The key as it was written.
+    /// The key as written.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.used)]
@@ -40,25 +40,25 @@ impl std::fmt::Debug for KeyBytes {
     }
 }
 
-/// Something about points of the curve that is true or not.
+/// A statement about points of the curve that is true or false.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Check {
-    /// An ECDSA signature holds.
+    /// An ECDSA signature is valid.
     Ecdsa {
-        /// R and S, 32 bytes each, big endian, below the group's order, S low, neither zero.
+        /// R and S, 32 bytes each, big endian, below the group order, S low, neither zero.
         signature: [u8; 64],
-        /// The key as written; when it is not a point, nothing holds.
+        /// The key as written; if it is not a point, the check fails.
         key: KeyBytes,
-        /// What was signed.
+        /// The signed hash.
         sighash: [u8; 32],
     },
-    /// A Schnorr signature holds. Source: BIP-0340.
+    /// A Schnorr signature is valid. Source: BIP-0340.
     Schnorr {
         /// The signature.
         signature: [u8; 64],
         /// The x coordinate of the key.
         key: [u8; 32],
-        /// What was signed.
+        /// The signed hash.
         sighash: [u8; 32],
     },
     /// `output` is the x coordinate of `internal` plus `tweak` times the generator. Source: BIP-0341.
@@ -75,7 +75,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// Asks libsecp256k1.
+    /// Decides it with libsecp256k1.
     pub fn holds(&self) -> bool {
         match self {
             Check::Ecdsa { signature, key, sighash } => ecdsa_holds(signature, key, sighash),
@@ -108,11 +108,11 @@ fn tweak_holds(output: &[u8; 32], odd: bool, internal: &[u8; 32], tweak: &[u8; 3
 /// The pairs that a CHECKMULTISIG may need: signature `i` and key `j`, both counted from the top of the stack.
 /// Signatures match keys in order, so only pairs with `i <= j <= i + keys - signatures` count.
 pub struct Pairs<'p> {
-    /// How many signatures must match, at least 1.
+    /// The number of signatures that must match, at least 1.
     pub signatures: usize,
-    /// How many keys there are, at least as many and at most 20.
+    /// The number of keys: at least the number of signatures, at most 20.
     pub keys: usize,
-    /// The check of a pair; `None` when the pair cannot hold whatever the curve says.
+    /// The check of a pair; `None` if the pair fails whatever the curve's arithmetic gives.
     pub pair: &'p mut dyn FnMut(usize, usize) -> Option<Check>,
 }
 
@@ -122,29 +122,29 @@ impl std::fmt::Debug for Pairs<'_> {
     }
 }
 
-/// Who a running script asks about signatures.
+/// Decides signature checks for a running script.
 pub trait Checker {
-    /// Whether `check` holds, or `true` when that is to be found out later.
+    /// Whether `check` holds; a checker that defers it returns `true`.
     fn holds(&mut self, check: Check) -> bool;
 
-    /// Whether `check` holds; the script cannot go on without the answer.
+    /// Whether `check` holds; the script needs the answer to continue.
     fn holds_now(&mut self, check: Check) -> bool {
         check.holds()
     }
 
-    /// Whether [`Checker::multisig`] is worth asking.
+    /// Whether to call [`Checker::multisig`].
     fn takes_pairs(&self) -> bool {
         false
     }
 
-    /// Whether all signatures of a CHECKMULTISIG match, or `true` when that is to be found out later.
-    /// `None` asks the script to go through the pairs itself, with [`Checker::holds_now`].
+    /// Whether all signatures of a CHECKMULTISIG match; a checker that defers this returns `true`. With `None` the
+    /// script tries the pairs itself, with [`Checker::holds_now`].
     fn multisig(&mut self, _pairs: Pairs<'_>) -> Option<bool> {
         None
     }
 }
 
-/// Checks on the spot, with libsecp256k1.
+/// Decides immediately, with libsecp256k1.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Immediate;
 
@@ -157,27 +157,27 @@ impl Checker for Immediate {
 
 /// Decides many checks at once.
 pub trait Batch: Sync {
-    /// Which of `checks` hold, in order. `true`: it holds, as [`Check::holds`] says. `false`: it does not, or the batch
-    /// could not tell; what depends on it has to be run again with [`Immediate`].
+    /// Which of `checks` hold, in order. `true`: it holds, as [`Check::holds`] would return. `false`: it does not hold,
+    /// or the batch could not decide; run the scripts that depend on it again with [`Immediate`].
     fn verify(&self, checks: &[Check]) -> Vec<bool>;
 
-    /// Whether recording all pairs of a CHECKMULTISIG costs less than trying them one by one.
+    /// Whether recording all pairs of a CHECKMULTISIG costs less than trying them in sequence.
     fn takes_pairs(&self) -> bool {
         false
     }
 
-    /// The kernels that hash for it.
+    /// Its kernels for hashing.
     fn kernels(&self) -> Kernels {
         Kernels::AUTO
     }
 
-    /// Whether hashes are to be put off, too, and made many at a time.
+    /// Whether hashes are deferred too, and computed many at a time.
     fn takes_hashes(&self) -> bool {
         false
     }
 }
 
-/// One check after another, with libsecp256k1: it can tell always.
+/// Checks in sequence, with libsecp256k1, which always decides.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OneByOne;
 

@@ -1,12 +1,12 @@
-//! Signature checks put off: scripts run on the assumption that every check holds, and a batch decides.
+//! Deferred signature checks: scripts run on the assumption that every check holds, and a batch decides.
 //!
-//! A script is good when it succeeded under that assumption and all its recorded checks hold. In every other case it
-//! runs again with checks on the spot, and that run is the verdict and the error.
+//! A script is valid if it succeeded under that assumption and all its recorded checks hold. Otherwise it runs again
+//! with immediate checks, and that run gives the verdict and the error.
 //!
-//! [`verify_all`] does this for a list of inputs; with a batch that takes them it puts off the hashes of the commonest
-//! inputs, too. An engine that fills batches across blocks does it in steps:
-//! [`Deferred::run`] each input, keep the [`Recorded`] of those that are not settled, let a [`Batch`] decide
-//! [`Deferred::checks`], ask [`Deferred::hold`] for each, and run those that do not hold again with [`Immediate`].
+//! [`verify_all`] does this for a list of inputs; if the batch supports it, the hashes of the commonest inputs are
+//! deferred too. An engine that fills batches across blocks does it in steps: [`Deferred::run`] each input, keep the
+//! [`Recorded`] of those that are not settled, let a [`Batch`] decide [`Deferred::checks`], call [`Deferred::hold`] for
+//! each, and run those that do not hold again with [`Immediate`].
 
 use crate::check::{Batch, Check, Checker, Immediate, Pairs};
 use crate::error::ScriptError;
@@ -17,7 +17,7 @@ use crate::verify::{Scratch, verify};
 use kernels::Kernels;
 use std::ops::Range;
 
-/// Who records checks instead of making them.
+/// A checker that records checks without deciding them.
 #[derive(Debug, Default)]
 pub struct Deferred {
     checks: Vec<Check>,
@@ -26,7 +26,7 @@ pub struct Deferred {
     ahead: Ahead,
 }
 
-/// The pairs of one CHECKMULTISIG: those of the first signature first, each with the keys it may match, in order.
+/// The pairs of one CHECKMULTISIG: for each signature, the first one first, the keys that it may match, in order.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     first: usize,
@@ -35,7 +35,7 @@ struct Group {
 }
 
 impl Group {
-    /// Keys that one signature may match: as many must be left for the others.
+    /// Number of keys that one signature may match: enough keys must be left for the others.
     fn span(self) -> usize {
         self.keys - self.signatures + 1
     }
@@ -44,15 +44,15 @@ impl Group {
         self.signatures * self.span()
     }
 
-    /// Where the check of a pair stands.
+    /// The position of a pair's check.
     fn place(self, signature: usize, key: usize) -> usize {
         self.first + signature * self.span() + key - signature
     }
 
     /// Goes through keys and signatures as CHECKMULTISIG does.
     ///
-    /// When it says yes, it would with more pairs that hold, too (taking the first key that fits never costs a later
-    /// signature its key): pairs that a batch could not tell do no harm.
+    /// If it accepts, it would also accept with additional valid pairs (matching the first possible key never deprives
+    /// a later signature of its key). So pairs that a batch could not decide do no harm.
     fn holds(self, results: &[bool]) -> bool {
         let mut signature = 0;
         for key in 0..self.keys {
@@ -70,7 +70,7 @@ impl Group {
     }
 }
 
-/// What one input has recorded, by place.
+/// The recorded checks of one input, by position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recorded {
     checks: Range<usize>,
@@ -78,40 +78,40 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Whether nothing waits for the batch: the input is good.
+    /// Whether no check is left for the batch: the input is valid.
     pub fn is_settled(&self) -> bool {
         self.checks.is_empty()
     }
 }
 
 impl Deferred {
-    /// Records single checks, and lets CHECKMULTISIG check on the spot.
+    /// Records single checks; CHECKMULTISIG is checked immediately.
     pub fn new() -> Deferred {
         Deferred::default()
     }
 
-    /// Records the pairs of CHECKMULTISIG, too. That is worth it when a batch is so much faster than single checks
-    /// that the pairs which would never have been tried do not matter.
+    /// Records the pairs of CHECKMULTISIG too. That pays if a batch is much faster than single checks, so that the
+    /// additional pairs, which would not have been tried, do not matter.
     pub fn with_pairs() -> Deferred {
         Deferred { pairs: true, ..Deferred::default() }
     }
 
-    /// Records checks in the form that suits `batch`.
+    /// Records checks in the form for `batch`.
     pub fn for_batch(batch: &dyn Batch) -> Deferred {
         Deferred { pairs: batch.takes_pairs(), ..Deferred::default() }
     }
 
-    /// From now on records checks in the form that suits `batch`.
+    /// From now on records checks in the form for `batch`.
     pub fn suit(&mut self, batch: &dyn Batch) {
         self.pairs = batch.takes_pairs();
     }
 
-    /// Everything recorded so far, for a [`Batch`].
+    /// All checks recorded so far, for a [`Batch`].
     pub fn checks(&self) -> &[Check] {
         &self.checks
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Clears the checks, keeps the memory.
     pub fn clear(&mut self) {
         self.truncate(0, 0);
         self.ahead.clear();
@@ -122,8 +122,8 @@ impl Deferred {
         self.groups.truncate(groups);
     }
 
-    /// Runs an input, recording its checks. When it fails on the assumption that they hold, it runs again at once with
-    /// checks on the spot, and nothing of it stays recorded.
+    /// Runs an input and records its checks. If it fails on the assumption that they hold, it runs again at once with
+    /// immediate checks, and its records are removed.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Deferred {
         Ok(Recorded { checks: checks..self.checks.len(), groups: groups..self.groups.len() })
     }
 
-    /// As [`Deferred::run`], but the hashes of a template's input are put off, too: [`Deferred::hash`] makes them.
+    /// [`Deferred::run`] for which the hashes of a template's input are deferred too: [`Deferred::hash`] computes them.
     fn run_unhashed(
         &mut self,
         tx: &Precomputed<'_>,
@@ -161,19 +161,19 @@ impl Deferred {
         Ok(Recorded { checks: place..place + 1, groups: groups..groups })
     }
 
-    /// Makes the hashes that were put off. Returns the places of checks that hold for nothing, whatever the batch says,
-    /// because a key or script has another hash than it must have.
+    /// Computes the deferred hashes. Returns the positions of checks that fail whatever the batch's result, because the
+    /// hash of a key or script is wrong.
     fn hash(&mut self, kernels: Kernels) -> Vec<usize> {
         let wrong = self.ahead.settle(kernels, &mut self.checks);
         self.ahead.clear();
         wrong
     }
 
-    /// Whether all that an input recorded holds, by the batch's results for [`Deferred::checks`].
+    /// Whether all recorded checks of an input hold, given the batch's results for [`Deferred::checks`].
     ///
     /// # Panics
     ///
-    /// When there are fewer results than checks.
+    /// If there are fewer results than checks.
     pub fn hold(&self, recorded: &Recorded, results: &[bool]) -> bool {
         let mut next = recorded.checks.start;
         for group in &self.groups[recorded.groups.clone()] {
@@ -199,7 +199,7 @@ impl Checker for Deferred {
 
     fn multisig(&mut self, pairs: Pairs<'_>) -> Option<bool> {
         let group = Group { first: self.checks.len(), signatures: pairs.signatures, keys: pairs.keys };
-        // Those of a signature side by side: lanes prove them together.
+        // The pairs of one signature are adjacent: lanes prove them together.
         for signature in 0..group.signatures {
             for key in signature..signature + group.span() {
                 let Some(check) = (pairs.pair)(signature, key) else {
@@ -214,10 +214,10 @@ impl Checker for Deferred {
     }
 }
 
-/// At this number of checks [`verify_all`] gives them to a batch: more than most blocks have, and a bound on memory where
-/// scripts ask for many pairs.
+/// Number of checks at which [`verify_all`] runs a batch: more than most blocks have, and a memory limit for scripts
+/// with many pairs.
 const CHECKS_MAX: usize = 16384;
-/// And at this number of bytes of messages that wait to be hashed.
+/// The same limit for the bytes of messages that wait to be hashed.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
 /// An input that waits for the batch.
@@ -228,11 +228,11 @@ struct Waiting<'t> {
     recorded: Recorded,
 }
 
-/// Verifies inputs in order, their checks in batches. `deferred` is cleared first and lends its memory.
+/// Verifies inputs in order, with their checks in batches. `deferred` is cleared first; its memory is reused.
 ///
 /// # Errors
 ///
-/// The place in `inputs` of the first bad one, and its error.
+/// The position in `inputs` of the first invalid one, and its error.
 pub fn verify_all<'t>(
     inputs: impl IntoIterator<Item = (&'t Precomputed<'t>, usize)>,
     flags: Flags,
@@ -260,7 +260,7 @@ pub fn verify_all<'t>(
     settle(&waiting, flags, batch, deferred, scratch)
 }
 
-/// Decides all that waits, in order; what the batch does not vouch for runs again with checks on the spot.
+/// Decides all waiting inputs, in order; inputs that the batch does not prove run again with immediate checks.
 fn settle(
     waiting: &[Waiting<'_>],
     flags: Flags,

@@ -1,7 +1,6 @@
-//! How signatures and public keys are written down: what the rules demand of their bytes, and what libsecp256k1 is
-//! given.
+//! Encodings of signatures and public keys: the rules for their bytes, and their form for libsecp256k1.
 //!
-//! Absent on purpose: curves. Whether a key is a point and a signature holds is for the checker.
+//! Absent on purpose: curves. The checker decides whether a key is a point and a signature valid.
 
 use crate::error::ScriptError;
 use crate::flags::Flags;
@@ -30,7 +29,7 @@ pub fn is_strict_der(signature: &[u8]) -> bool {
     s.len() == usize::from(s_bytes) && is_positive_integer(r) && is_positive_integer(s)
 }
 
-/// Whether `number` is a DER integer that is not negative, in as few bytes as possible.
+/// Whether `number` is a non-negative DER integer in as few bytes as possible.
 #[inline]
 fn is_positive_integer(number: &[u8]) -> bool {
     match *number {
@@ -41,11 +40,11 @@ fn is_positive_integer(number: &[u8]) -> bool {
     }
 }
 
-/// R and S of a signature, hash type excluded, in the loose form that was accepted before BIP-0066. `None` when even
-/// that cannot be read. A number that does not fit makes both of them zero: readable, and never valid.
+/// R and S of a signature, without the hash type, in the loose form that was accepted before BIP-0066. `None` if even
+/// that cannot be parsed. If a number is too large both become zero: parsed, and never valid.
 ///
-/// What is loose: the length of the whole is skipped and not believed, lengths may have any number of leading zeros,
-/// numbers may be negative or padded, bytes may follow.
+/// Looser than DER: the total length is skipped without a check, lengths may have any number of leading zeros, numbers
+/// may be negative or padded, and bytes may follow.
 ///
 /// Source: Bitcoin Core b88bffe, `ecdsa_signature_parse_der_lax` in pubkey.cpp.
 #[inline]
@@ -91,7 +90,7 @@ fn without_leading_zeros(bytes: &[u8]) -> &[u8] {
     &bytes[zeros..]
 }
 
-/// Right-aligns a big-endian number in 32 bytes; says whether it fits.
+/// Right-aligns a big-endian number in 32 bytes; returns whether it fits.
 #[inline]
 fn put_number(number: &[u8], out: &mut [u8]) -> bool {
     let digits = without_leading_zeros(number);
@@ -103,7 +102,7 @@ fn put_number(number: &[u8], out: &mut [u8]) -> bool {
     true
 }
 
-/// Replaces a high S by its negative, which is as valid, and the only one of the two that libsecp256k1 accepts.
+/// Replaces a high S by its negative, which is equally valid, and the only one of the two that libsecp256k1 accepts.
 #[inline]
 pub(crate) fn normalize_s(compact: &mut Compact) {
     if is_low_s(compact) {
@@ -119,13 +118,13 @@ pub(crate) fn normalize_s(compact: &mut Compact) {
     }
 }
 
-/// Whether S is at most half the order.
+/// Whether S is at most half the group order.
 #[inline]
 pub(crate) fn is_low_s(compact: &Compact) -> bool {
     compact[32..] <= HALF_ORDER[..]
 }
 
-/// What the flags demand of a signature's bytes; an empty one is never at fault.
+/// Checks a signature's bytes against the flags; an empty signature always passes.
 ///
 /// Source: Bitcoin Core b88bffe, `CheckSignatureEncoding`.
 #[inline]
@@ -143,7 +142,7 @@ pub(crate) fn check_signature(signature: &[u8], flags: Flags) -> Result<(), Scri
     Ok(())
 }
 
-/// What the flags demand of a key's bytes. `witness_v0`: the script is a version 0 witness script.
+/// Checks a key's bytes against the flags. `witness_v0`: the script is a version 0 witness script.
 ///
 /// Source: Bitcoin Core b88bffe, `CheckPubKeyEncoding`.
 #[inline]
@@ -159,7 +158,7 @@ pub(crate) fn check_key(key: &[u8], flags: Flags, witness_v0: bool) -> Result<()
     Ok(())
 }
 
-/// Whether a key has the length that its first byte asks for: 33 for 02 and 03, 65 for 04 and the hybrid 06 and 07.
+/// Whether a key has the length that its first byte requires: 33 for 02 and 03, 65 for 04 and the hybrid 06 and 07.
 ///
 /// Source: Bitcoin Core b88bffe, `CPubKey::ValidSize`.
 #[inline]

@@ -1,12 +1,12 @@
-//! Why a script fails: Core's errors, by Core's names and with Core's texts.
+//! The reasons why a script fails: Core's errors, with Core's names and texts.
 
 use std::fmt;
 
-/// Declares every error once: variant, name in Core's `script_tests.json`, text, and what it means.
+/// Declares every error once: variant, name in Core's `script_tests.json`, text, and meaning.
 macro_rules! errors {
     ($($(#[$doc:meta])* $variant:ident, $name:literal, $text:literal;)*) => {
-        /// The reason for which a script fails. `Display` is the text that Core puts into
-        /// `block-script-verify-flag-failed (..)`; [`ScriptError::name`] is the one of its vectors.
+        /// Why a script fails. `Display` is the text that Core puts into `block-script-verify-flag-failed (..)`;
+        /// [`ScriptError::name`] is the one of its vectors.
         ///
         /// Source: Bitcoin Core b88bffe, script/script_error.h, `ScriptErrorString`.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -15,7 +15,7 @@ macro_rules! errors {
         }
 
         impl ScriptError {
-            /// Every error there is.
+            /// Every error.
             pub const ALL: &'static [ScriptError] = &[$(ScriptError::$variant),*];
 
             /// The name without `SCRIPT_ERR_`, as in Core's script_tests.json.
@@ -32,7 +32,7 @@ macro_rules! errors {
 }
 
 errors! {
-    /// What Core reports when nothing better was set.
+    /// Core's default error.
     UnknownError, "UNKNOWN_ERROR", "unknown error";
     /// The scripts ran, and the top of the stack is false or missing.
     EvalFalse, "EVAL_FALSE", "Script evaluated without error but finished with a false/empty top stack element";
@@ -64,11 +64,11 @@ errors! {
     NumEqualVerify, "NUMEQUALVERIFY", "Script failed an OP_NUMEQUALVERIFY operation";
     /// An opcode that does not exist, is cut short, or must not be executed.
     BadOpcode, "BAD_OPCODE", "Opcode missing or not understood";
-    /// An opcode that was switched off in 2010, executed or not.
+    /// An opcode that was disabled in 2010, executed or not.
     DisabledOpcode, "DISABLED_OPCODE", "Attempted to use a disabled opcode";
-    /// Too few elements.
+    /// Too few elements on the stack.
     InvalidStackOperation, "INVALID_STACK_OPERATION", "Operation not valid with the current stack size";
-    /// Too few elements beside.
+    /// Too few elements on the altstack.
     InvalidAltstackOperation, "INVALID_ALTSTACK_OPERATION", "Operation not valid with the current altstack size";
     /// IF, ELSE and ENDIF do not match.
     UnbalancedConditional, "UNBALANCED_CONDITIONAL", "Invalid OP_IF construction";
@@ -90,36 +90,36 @@ errors! {
     SigNullDummy, "SIG_NULLDUMMY", "Dummy CHECKMULTISIG argument must be zero";
     /// Policy: a key that is neither compressed nor uncompressed.
     PubkeyType, "PUBKEYTYPE", "Public key is neither compressed or uncompressed";
-    /// Other than one element is left.
+    /// The stack does not end with exactly one element.
     CleanStack, "CLEANSTACK", "Stack size must be exactly one after execution";
     /// Policy: IF's operand is neither empty nor 01.
     MinimalIf, "MINIMALIF", "OP_IF/NOTIF argument must be minimal";
     /// Policy: a failed check had a signature.
     SigNullFail, "NULLFAIL", "Signature must be zero for failed CHECK(MULTI)SIG operation";
-    /// Policy: a NOP that may mean something one day.
+    /// Policy: a NOP reserved for upgrades.
     DiscourageUpgradableNops, "DISCOURAGE_UPGRADABLE_NOPS", "NOPx reserved for soft-fork upgrades";
-    /// Policy: a witness program that may mean something one day.
+    /// Policy: a witness program reserved for upgrades.
     DiscourageUpgradableWitnessProgram, "DISCOURAGE_UPGRADABLE_WITNESS_PROGRAM",
         "Witness version reserved for soft-fork upgrades";
-    /// Policy: a leaf version that may mean something one day.
+    /// Policy: a leaf version reserved for upgrades.
     DiscourageUpgradableTaprootVersion, "DISCOURAGE_UPGRADABLE_TAPROOT_VERSION",
         "Taproot version reserved for soft-fork upgrades";
     /// Policy: an OP_SUCCESS.
     DiscourageOpSuccess, "DISCOURAGE_OP_SUCCESS", "OP_SUCCESSx reserved for soft-fork upgrades";
-    /// Policy: a key type that may mean something one day.
+    /// Policy: a key type reserved for upgrades.
     DiscourageUpgradablePubkeyType, "DISCOURAGE_UPGRADABLE_PUBKEYTYPE",
         "Public key version reserved for soft-fork upgrades";
     /// A version 0 program of neither 20 nor 32 bytes.
     WitnessProgramWrongLength, "WITNESS_PROGRAM_WRONG_LENGTH", "Witness program has incorrect length";
     /// No witness for a program that needs one.
     WitnessProgramWitnessEmpty, "WITNESS_PROGRAM_WITNESS_EMPTY", "Witness program was passed an empty witness";
-    /// The witness is not what the program commits to.
+    /// The witness does not match the program's hash.
     WitnessProgramMismatch, "WITNESS_PROGRAM_MISMATCH", "Witness program hash mismatch";
     /// A witness program's scriptSig is not empty.
     WitnessMalleated, "WITNESS_MALLEATED", "Witness requires empty scriptSig";
-    /// A wrapped program's scriptSig is not the one push of it.
+    /// The scriptSig of a wrapped program is not exactly one push of it.
     WitnessMalleatedP2sh, "WITNESS_MALLEATED_P2SH", "Witness requires only-redeemscript scriptSig";
-    /// A witness where none belongs.
+    /// A witness for a script that is not a witness program.
     WitnessUnexpected, "WITNESS_UNEXPECTED", "Witness provided for non-witness script";
     /// Policy: an uncompressed key in a witness script.
     WitnessPubkeyType, "WITNESS_PUBKEYTYPE", "Using non-compressed keys in segwit";
@@ -127,11 +127,11 @@ errors! {
     SchnorrSigSize, "SCHNORR_SIG_SIZE", "Invalid Schnorr signature size";
     /// A hash type that taproot does not have, or SINGLE without its output.
     SchnorrSigHashtype, "SCHNORR_SIG_HASHTYPE", "Invalid Schnorr signature hash type";
-    /// The Schnorr signature does not hold.
+    /// The Schnorr signature is invalid.
     SchnorrSig, "SCHNORR_SIG", "Invalid Schnorr signature";
-    /// A control block that is not 33 bytes and up to 128 times 32 more.
+    /// The size of a control block is not 33 bytes plus 0 to 128 times 32.
     TaprootWrongControlSize, "TAPROOT_WRONG_CONTROL_SIZE", "Invalid Taproot control block size";
-    /// More signature checks than the witness has weight for.
+    /// The signature checks exceed the weight that the witness allows.
     TapscriptValidationWeight, "TAPSCRIPT_VALIDATION_WEIGHT",
         "Too much signature validation relative to witness weight";
     /// CHECKMULTISIG in tapscript.

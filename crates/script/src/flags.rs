@@ -1,12 +1,12 @@
-//! Which rules a script is verified under.
+//! The verification flags of a script.
 
 use std::fmt;
 use std::ops::{BitAnd, BitOr, BitOrAssign, Not};
 
 /// A set of script verification flags, with Core's names (`SCRIPT_VERIFY_*`).
 ///
-/// Consensus knows seven of them ([`Flags::CONSENSUS`]); the others are relay policy, and are here so that
-/// Core's vectors of both kinds run unchanged. Which flags a block has is for `consensus` to say.
+/// Consensus uses seven of them ([`Flags::CONSENSUS`]); the others are relay policy, included so that Core's vectors of
+/// both kinds run unchanged. `consensus` decides the flags of a block.
 ///
 /// Source: Bitcoin Core b88bffe, script/interpreter.h.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -17,7 +17,7 @@ macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident = $bit:literal, $text:literal;)*) => {
         impl Flags {
             $($(#[$doc])* pub const $name: Flags = Flags(1 << $bit);)*
-            /// Every flag there is, with its name in Core's vectors.
+            /// Every flag with its name in Core's vectors.
             pub const NAMES: &'static [(&'static str, Flags)] = &[$(($text, Flags::$name)),*];
         }
     };
@@ -36,7 +36,7 @@ flags! {
     NULLDUMMY = 4, "NULLDUMMY";
     /// Policy: scriptSig only pushes.
     SIGPUSHONLY = 5, "SIGPUSHONLY";
-    /// Policy: pushes and numbers are as short as can be.
+    /// Policy: pushes and numbers are as short as possible.
     MINIMALDATA = 6, "MINIMALDATA";
     /// Policy: NOP1 and NOP4 to NOP10 fail.
     DISCOURAGE_UPGRADABLE_NOPS = 7, "DISCOURAGE_UPGRADABLE_NOPS";
@@ -69,10 +69,10 @@ flags! {
 }
 
 impl Flags {
-    /// No rule beyond the first ones.
+    /// Only the original rules.
     pub const NONE: Flags = Flags(0);
 
-    /// The flags that blocks can have. Source: Bitcoin Core b88bffe, `GetBlockScriptFlags`.
+    /// The flags that a block can have. Source: Bitcoin Core b88bffe, `GetBlockScriptFlags`.
     pub const CONSENSUS: Flags = Flags(
         Flags::P2SH.0
             | Flags::DERSIG.0
@@ -83,7 +83,7 @@ impl Flags {
             | Flags::TAPROOT.0,
     );
 
-    /// The flag of that name, without `SCRIPT_VERIFY_`.
+    /// The flag with this name, without `SCRIPT_VERIFY_`.
     pub fn from_name(name: &str) -> Option<Flags> {
         Flags::NAMES.iter().find(|(text, _)| *text == name).map(|&(_, flag)| flag)
     }
@@ -100,7 +100,7 @@ impl Flags {
         self.0 & flags.0 != 0
     }
 
-    /// Whether each flag has the flags that it needs: WITNESS needs P2SH, CLEANSTACK needs both.
+    /// Whether the set includes the flags that its flags need: WITNESS needs P2SH, CLEANSTACK needs both.
     ///
     /// Source: Bitcoin Core b88bffe, the assertions in `VerifyScript`.
     pub const fn is_consistent(self) -> bool {

@@ -1,4 +1,4 @@
-//! Bytes of any kind as an input with its coin: every way to a verdict must give the same one, and none may panic.
+//! Arbitrary bytes as an input with its coin: every way to verify it must give the same verdict, without a panic.
 //!
 //! Layout: flags u32 LE | value i64 LE | script length u16 LE | script | transaction. Every input spends the same coin.
 
@@ -12,10 +12,10 @@ use crate::sigops;
 use crate::verify::{Scratch, verify, verify_by_interpreter};
 use primitives::{Amount, DecodeError, Reader, Tables};
 
-/// Inputs that are looked at; more would only take time.
+/// The most inputs that are verified; more would only take time.
 const INPUTS_MAX: usize = 4;
 
-/// The verdict on the first input, or `None` when the bytes are no input with a coin.
+/// The verdict on the first input, or `None` if the bytes do not parse as an input with a coin.
 pub fn fuzz_script(data: &[u8]) -> Option<Result<(), ScriptError>> {
     let (flags, coin, bytes) = read(data).ok()?;
     let mut tables = Tables::new();

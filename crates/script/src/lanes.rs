@@ -1,11 +1,11 @@
-//! Checks in vector lanes (see [`kernels::secp256k1`]), and which batch is the best on this machine.
+//! Checks in vector lanes (see [`kernels::secp256k1`]), and the choice of the best batch on this machine.
 //!
-//! The lanes prove what holds, and say nothing about the rest: for that the script runs again, with libsecp256k1.
+//! The lanes only prove valid checks. For a check that they do not prove, the script runs again with libsecp256k1.
 //!
-//! Many Schnorr signatures and tweaks are first tried all at once, by one sum with random coefficients; where that does not
-//! come out, each is tried by its own.
+//! Many Schnorr signatures and tweaks are first tried all at once, by one sum with random coefficients; if the sum
+//! fails, each is tried separately.
 //!
-//! Absent on purpose: keys in forms that are rare (hybrid ones). They are not proven.
+//! Absent on purpose: keys in rare forms (hybrid ones). They are not proven.
 
 use crate::check::{Batch, Check, KeyBytes, OneByOne};
 use crate::sighash::tagged;
@@ -14,22 +14,22 @@ use kernels::secp256k1::{self, Claim, Y};
 use kernels::sha256::Pieces;
 use std::sync::LazyLock;
 
-/// Claims that are proven at a time, each by its own: more of them save nothing.
+/// The most claims proven at a time when each is proven separately: more of them save nothing.
 const CLAIMS_MAX: usize = 1024;
-/// Claims that are proven by one sum, at most. Up to here each takes less time the more they are; beyond, their points leave
-/// the processor's caches.
+/// The most claims proven by one sum. Up to this number the time for each falls with their number; beyond, their points
+/// leave the processor's caches.
 const SUM_CLAIMS_MAX: usize = 4096;
-/// Checks that are taken at a time: their lists stay small, whatever a script asks for.
+/// The most checks processed at a time, which keeps their lists small for every script.
 const CHECKS_MAX: usize = 16384;
 
-/// What makes the coefficients of sums, and what no block can know; nothing where the system gives no random numbers:
-/// each check is then proven by its own.
+/// The secret from which the coefficients of sums are derived, and which no block can know. `None` if the system gives
+/// no random numbers: then each check is proven separately.
 static SECRET: LazyLock<Option<[u8; 32]>> = LazyLock::new(|| {
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).ok().map(|()| secret)
 });
 
-/// The fastest batch of a choice of kernels: vector lanes, where some are faster than libsecp256k1.
+/// The fastest batch for a choice of kernels: vector lanes if some are faster than libsecp256k1.
 #[derive(Clone, Copy, Debug)]
 pub struct Best {
     kernels: Kernels,
@@ -42,7 +42,7 @@ pub fn best(kernels: Kernels) -> Best {
 }
 
 impl Best {
-    /// What checks signatures, for a log.
+    /// The name of the implementation, for a log.
     pub fn name(&self) -> String {
         match &self.lanes {
             Some(lanes) => format!("vector lanes ({})", lanes.name()),
@@ -81,12 +81,12 @@ pub struct Lanes {
 }
 
 impl Lanes {
-    /// The lanes of a choice of kernels, where some are faster than libsecp256k1.
+    /// The lanes for a choice of kernels, if some are faster than libsecp256k1.
     pub fn of(kernels: Kernels) -> Option<Lanes> {
         kernels.signatures().map(|lanes| Lanes { lanes, kernels })
     }
 
-    /// All that this processor has, to test with and to measure.
+    /// All lanes of this processor, for tests and measurements.
     pub fn available() -> Vec<Lanes> {
         secp256k1::Lanes::available().into_iter().map(|lanes| Lanes { lanes, kernels: Kernels::AUTO }).collect()
     }
@@ -96,13 +96,13 @@ impl Lanes {
         self.lanes.name()
     }
 
-    /// The fewest checks for the lanes: a way through the ladder takes as long as two one by one
-    /// with sixteen lanes, as long as four with eight (and fewer).
+    /// The fewest checks worth using the lanes: one pass of the ladder takes as long as two separate checks with
+    /// sixteen lanes, and as long as four with eight (and fewer).
     fn checks_min(self) -> usize {
         if self.lanes.width() >= 16 { 3 } else { 5 }
     }
 
-    /// Which checks the lanes prove, however few they are.
+    /// Which checks the lanes prove, whatever their number.
     pub fn prove(self, checks: &[Check]) -> Vec<bool> {
         self.prove_with(checks, true)
     }
@@ -113,20 +113,21 @@ impl Lanes {
         self.lanes.cpu() != kernels::cpu::Cpu::Plain
     }
 
-    /// Whether one sum proves all of the checks, none of which is ECDSA.
+    /// Whether one sum proves all of the checks, none of which may be ECDSA.
     #[doc(hidden)]
     pub fn hold_by_sum(self, checks: &[Check]) -> bool {
         let (claims, _) = sums(checks, self.kernels);
         claims.len() == checks.len() && SECRET.is_some_and(|secret| self.lanes.prove_together(&claims, &secret))
     }
 
-    /// As [`Lanes::prove`], each check by its own: what that is measured and tested beside.
+    /// [`Lanes::prove`] with each check proven separately: the baseline for measurements and tests.
     #[doc(hidden)]
     pub fn prove_each(self, checks: &[Check]) -> Vec<bool> {
         self.prove_with(checks, false)
     }
 
-    /// Those that are sums of points all at once, if that is wanted and comes out; all others each by its own.
+    /// With `by_sum`, first tries the claims that are sums of points all at once; if that fails, and for all other
+    /// claims, each is proven separately.
     fn prove_with(self, checks: &[Check], by_sum: bool) -> Vec<bool> {
         let mut proven = vec![false; checks.len()];
         for (checks, proven) in checks.chunks(CHECKS_MAX).zip(proven.chunks_mut(CHECKS_MAX)) {
@@ -150,7 +151,7 @@ impl Lanes {
         proven
     }
 
-    /// Whether all hold, and they are enough to ask for that.
+    /// Whether there are enough claims for a sum, and all hold.
     fn hold_together(self, claims: &[Claim]) -> bool {
         claims.len() >= self.lanes.together_min()
             && self.kernels.sums_signatures()
@@ -158,10 +159,10 @@ impl Lanes {
     }
 }
 
-/// Claims that are proven each by its own, but for those of one signature, which stay side by side as they are recorded.
+/// Claims that are proven separately. Those of one signature stay adjacent, as recorded.
 struct Rest<'p> {
     lanes: secp256k1::Lanes,
-    /// Of the claims, in `proven`.
+    /// Their positions in `proven`.
     places: Vec<usize>,
     claims: Vec<Claim>,
     proven: &'p mut [bool],
@@ -181,7 +182,7 @@ impl<'p> Rest<'p> {
         }
     }
 
-    /// Proves those that wait.
+    /// Proves the waiting claims.
     fn prove(&mut self) {
         if self.claims.is_empty() {
             return;
@@ -211,7 +212,7 @@ impl Batch for Lanes {
     }
 }
 
-/// The fastest lanes, however few the checks are, under the eyes of libsecp256k1; without lanes, [`OneByOne`]. To test with.
+/// For tests: the fastest lanes, even for few checks, compared with libsecp256k1; without lanes, [`OneByOne`].
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Compared;
@@ -219,7 +220,7 @@ pub struct Compared;
 impl Batch for Compared {
     /// # Panics
     ///
-    /// When something is proven that does not hold.
+    /// If an invalid check is proven.
     fn verify(&self, checks: &[Check]) -> Vec<bool> {
         let Some(lanes) = Lanes::of(Kernels::AUTO) else { return OneByOne.verify(checks) };
         let proven = lanes.prove(checks);
@@ -234,7 +235,7 @@ impl Batch for Compared {
     }
 }
 
-/// What the lanes are to prove of a check of ECDSA; nothing for keys in forms that are rare.
+/// The claim for an ECDSA check; `None` for keys in rare forms.
 fn ecdsa(check: &Check) -> Option<Claim> {
     let Check::Ecdsa { signature, key, sighash } = check else { return None };
     let (r, s) = halves(signature);
@@ -242,7 +243,7 @@ fn ecdsa(check: &Check) -> Option<Claim> {
     Some(Claim::Ecdsa { x, y, r, s, message: *sighash })
 }
 
-/// What the lanes are to prove of the other checks, which are sums of points, and their places.
+/// The claims for the other checks, which are sums of points, and their positions.
 fn sums(checks: &[Check], kernels: Kernels) -> (Vec<Claim>, Vec<usize>) {
     let mut challenges = challenges(checks, kernels).into_iter();
     let claim = |check: &Check| match check {
@@ -258,7 +259,7 @@ fn sums(checks: &[Check], kernels: Kernels) -> (Vec<Claim>, Vec<usize>) {
     checks.iter().map(claim).enumerate().filter_map(|(place, claim)| Some((claim?, place))).unzip()
 }
 
-/// What ties each Schnorr signature among the checks to its key and message, in order. Source: BIP-0340.
+/// The challenge of each Schnorr signature among the checks, in order: its hash with key and message. Source: BIP-0340.
 fn challenges(checks: &[Check], kernels: Kernels) -> Vec<[u8; 32]> {
     let message = |check: &Check| match check {
         Check::Schnorr { signature, key, sighash } => Some([halves(signature).0, *key, *sighash]),

@@ -1,11 +1,11 @@
-//! Does this script accept this input?
+//! Script verification: does this input satisfy the script of the coin that it spends?
 //!
-//! In: a transaction, the coins that it spends, flags. Out: yes, or Core's error. [`verify()`] is the door;
-//! [`Precomputed`] is what the inputs of a transaction share; a [`Checker`] answers for signatures, on the spot
-//! ([`Immediate`]) or later in a batch ([`Deferred`]). [`sigops`] counts without running, [`signet`] judges a signet
-//! block's solution.
+//! Input: a transaction, the coins that it spends, flags. Output: success, or Core's error. [`verify()`] is the entry
+//! point; [`Precomputed`] is the data shared by the inputs of a transaction; a [`Checker`] decides signatures,
+//! immediately ([`Immediate`]) or later in a batch ([`Deferred`]). [`sigops`] counts signature operations without
+//! running scripts, [`signet`] verifies a signet block's solution.
 //!
-//! Must never know: files, blocks' heights, which flags a block has, threads.
+//! The crate does not know files, block heights, the flags of a block, or threads.
 
 pub mod check;
 pub mod deferred;

@@ -1,6 +1,6 @@
 //! Numbers on the stack: little endian, the top bit of the last byte is the sign.
 //!
-//! Operands have at most 4 bytes (5 for locktimes), results may be longer: they are only refused when used again.
+//! Operands have at most 4 bytes (5 for locktimes). Results may be longer: they are refused only as operands.
 
 use crate::error::ScriptError;
 use crate::stack::Element;
@@ -10,11 +10,11 @@ pub(crate) const OPERAND_BYTES_MAX: usize = 4;
 /// Bytes of an operand of CHECKLOCKTIMEVERIFY and CHECKSEQUENCEVERIFY.
 pub(crate) const LOCKTIME_BYTES_MAX: usize = 5;
 
-/// The number that `bytes` stand for.
+/// The number encoded by `bytes`.
 ///
 /// # Errors
 ///
-/// [`ScriptError::Scriptnum`] when there are more than `bytes_max` (at most 8) of them, or, with `minimal`, more than
+/// [`ScriptError::Scriptnum`] if there are more than `bytes_max` (at most 8) bytes, or, with `minimal`, more than
 /// needed.
 ///
 /// Source: Bitcoin Core b88bffe, `CScriptNum`.
@@ -28,7 +28,7 @@ pub(crate) fn decode(bytes: &[u8], minimal: bool, bytes_max: usize) -> Result<i6
     Ok(if last & 0x80 != 0 { -low } else { low })
 }
 
-/// The last byte holds more than the sign, unless the one before it needs its top bit.
+/// Whether the last byte holds more than the sign, or the one before it needs its top bit.
 fn is_minimal(bytes: &[u8]) -> bool {
     match bytes {
         [] => true,

@@ -1,6 +1,6 @@
-//! A script as a list of instructions, and the few shapes that the rules know by sight.
+//! A script as a list of instructions, and the script forms that consensus rules recognize.
 //!
-//! Absent on purpose: what an opcode does. See `interpreter`.
+//! Absent on purpose: the effect of an opcode. See `interpreter`.
 
 /// Opcodes by Core's names. Source: Bitcoin Core b88bffe, `enum opcodetype`.
 macro_rules! opcodes {
@@ -34,20 +34,20 @@ opcodes! {
     OP_CHECKSIGADD = 0xba, OP_INVALIDOPCODE = 0xff,
 }
 
-/// One instruction: the opcode, and what it pushes (empty for those above `OP_PUSHDATA4`, and for `OP_0`).
+/// One instruction: the opcode, and its pushed bytes (empty for opcodes above `OP_PUSHDATA4`, and for `OP_0`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Instruction<'a> {
     /// The opcode.
     pub opcode: u8,
-    /// The bytes that the script itself holds for it.
+    /// The pushed bytes in the script.
     pub push: &'a [u8],
 }
 
-/// The instructions of a script, read one after another.
+/// The instructions of a script in sequence.
 ///
-/// The iterator ends at the end of the script, and at the first instruction that is cut short;
-/// [`Instructions::is_cut`] tells the two apart. After a cut the offset is where Core's reader stops: behind the
-/// opcode, and behind the length where that is whole.
+/// The iterator ends at the end of the script, and at the first truncated instruction; [`Instructions::is_cut`]
+/// distinguishes the two. After a truncated instruction the offset is where Core's reader stops: after the opcode, and
+/// after the length if that is whole.
 ///
 /// Source: Bitcoin Core b88bffe, `GetScriptOp`.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ impl<'a> Instructions<'a> {
         self.cut
     }
 
-    /// How many bytes `opcode` pushes, and where they start. `None` where the length itself is cut short.
+    /// The number of bytes that `opcode` pushes, and their offset. `None` if the length itself is truncated.
     #[inline]
     fn operand(&self, opcode: u8, at: usize) -> Option<(usize, usize)> {
         let rest = self.script.get(at..)?;
@@ -94,7 +94,7 @@ impl<'a> Instructions<'a> {
         })
     }
 
-    /// Reads what `opcode` pushes; the offset stays where a cut is found.
+    /// Reads the bytes that `opcode` pushes; the offset stays at a truncated instruction.
     #[inline]
     fn push(&mut self, opcode: u8) -> Option<&'a [u8]> {
         let (bytes, start) = self.operand(opcode, self.offset)?;
@@ -124,7 +124,7 @@ impl<'a> Iterator for Instructions<'a> {
     }
 }
 
-/// Whether every instruction only pushes. `OP_RESERVED` counts as one that does.
+/// Whether every instruction is a push. `OP_RESERVED` counts as one.
 ///
 /// Source: Bitcoin Core b88bffe, `CScript::IsPushOnly`.
 pub fn is_push_only(script: &[u8]) -> bool {
@@ -163,7 +163,7 @@ pub fn witness_program(script: &[u8]) -> Option<(u8, &[u8])> {
     fits.then_some((version, program))
 }
 
-/// Whether tapscript gives the opcode away: reached by the parser, it makes the script succeed. Source: BIP-0342.
+/// Whether the opcode is an OP_SUCCESS: if the parser reaches it, the tapscript succeeds. Source: BIP-0342.
 #[inline]
 pub fn is_op_success(opcode: u8) -> bool {
     matches!(opcode,
@@ -184,8 +184,8 @@ pub fn is_minimal_push(opcode: u8, data: &[u8]) -> bool {
     }
 }
 
-/// What goes before `bytes` bytes when they are pushed the way Core pushes a vector: by length alone, so that even
-/// one byte of 1 to 16 is pushed as itself. The array, and how much of it counts.
+/// The prefix of a push of `bytes` bytes as Core pushes a vector: by its length only, so that even one byte of 1 to 16
+/// is pushed as data. Returns the array, and the number of its bytes in use.
 ///
 /// Source: Bitcoin Core b88bffe, `CScript::AppendDataSize`.
 #[inline]

@@ -1,10 +1,10 @@
-//! A signet block's solution: the coinbase holds a signature over the rest of the block. Source: BIP-0325.
+//! A signet block's solution: the coinbase contains a signature over the rest of the block. Source: BIP-0325.
 //!
-//! The solution is the first push, in the script of the witness commitment, that begins with `ec c7 da a2` and has
-//! more. It is judged as if it spent an output with the network's challenge, in a transaction that commits to the
-//! block with the solution taken out.
+//! The solution is the first push, in the script of the witness commitment, that begins with `ec c7 da a2` and is
+//! longer. It is verified as if it spent an output with the network's challenge, in a transaction that commits to the
+//! block without the solution.
 //!
-//! Absent on purpose: the genesis block, which needs no solution; ask only about others.
+//! Absent on purpose: the genesis block, which needs no solution; check only other blocks.
 
 use crate::check::Immediate;
 use crate::error::ScriptError;
@@ -17,19 +17,19 @@ use primitives::encode::put_compact_size;
 use primitives::{Amount, Block, DecodeError, Hash256, Reader, Tables, Transaction, Txid, merkle};
 use std::fmt;
 
-/// What a solution begins with. Source: BIP-0325.
+/// The first bytes of a solution. Source: BIP-0325.
 const HEADER: [u8; 4] = [0xec, 0xc7, 0xda, 0xa2];
-/// What a witness commitment begins with: RETURN, a push of 36 bytes, four of them fixed. Source: BIP-0141.
+/// The first bytes of a witness commitment: RETURN, a push of 36 bytes, four of them fixed. Source: BIP-0141.
 const COMMITMENT_HEADER: [u8; 6] = [OP_RETURN, 0x24, 0xaa, 0x21, 0xa9, 0xed];
 /// The fewest bytes of a witness commitment.
 const COMMITMENT_BYTES_MIN: usize = 38;
 
-/// Why a block has no good solution. Core refuses every one of them as `bad-signet-blksig`.
+/// Why a block has no valid solution. Core rejects every one of them as `bad-signet-blksig`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SignetError {
     /// The block has no transaction.
     NoCoinbase,
-    /// The coinbase has no witness commitment, where the solution would be.
+    /// The coinbase has no witness commitment, which would contain the solution.
     NoCommitment,
     /// The solution is not a scriptSig and a witness.
     Solution(DecodeError),
@@ -52,7 +52,7 @@ impl fmt::Display for SignetError {
 
 impl std::error::Error for SignetError {}
 
-/// Judges the solution of a block that is not the genesis block. `txids` are those of its transactions, in order.
+/// Verifies the solution of a block that is not the genesis block. `txids` are those of its transactions, in order.
 ///
 /// # Errors
 ///
@@ -60,7 +60,7 @@ impl std::error::Error for SignetError {}
 ///
 /// # Panics
 ///
-/// When there are not as many ids as transactions.
+/// If the numbers of ids and transactions differ.
 ///
 /// Source: Bitcoin Core b88bffe, `CheckSignetBlockSolution`, `SignetTxs::Create`.
 pub fn check_solution(block: &Block<'_>, txids: &[Txid], challenge: &[u8]) -> Result<(), SignetError> {
@@ -91,9 +91,9 @@ fn commitment_index(coinbase: Transaction<'_>) -> Option<usize> {
     })
 }
 
-/// The script with the solution cut out of its push, and the solution. Without a solution the script stays as it is;
-/// with one, every push is written again, an opcode without bytes stands for itself, and what is cut short at the end
-/// is gone.
+/// The script with the solution removed from its push, and the solution. Without a solution the script is unchanged.
+/// With one, every push is rewritten, opcodes without data are copied, and a truncated instruction at the end is
+/// dropped.
 ///
 /// Source: Bitcoin Core b88bffe, `FetchAndClearCommitmentSection`.
 fn take_solution(script: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {
@@ -117,7 +117,7 @@ fn take_solution(script: &[u8]) -> (Vec<u8>, Option<Vec<u8>>) {
     (if solution.is_some() { rest } else { script.to_vec() }, solution)
 }
 
-/// A solution: scriptSig and witness as they are serialized, and whether the witness has items.
+/// A solution: serialized scriptSig and witness, and whether the witness has items.
 #[derive(Default)]
 struct Solution<'a> {
     script_sig: &'a [u8],
@@ -125,7 +125,7 @@ struct Solution<'a> {
     has_witness: bool,
 }
 
-/// Nothing stands for an empty scriptSig and witness, which a trivial challenge accepts.
+/// A missing solution means an empty scriptSig and witness, which a trivial challenge accepts.
 fn read_solution(solution: &Option<Vec<u8>>) -> Result<Solution<'_>, DecodeError> {
     let Some(bytes) = solution else { return Ok(Solution::default()) };
     let mut reader = Reader::new(bytes);
@@ -146,7 +146,7 @@ fn put_with_length(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// The form without witness of a transaction, one output's script replaced.
+/// A transaction serialized without witness, with one output's script replaced.
 fn with_script(tx: Transaction<'_>, replaced: usize, script: &[u8]) -> Vec<u8> {
     let mut out = tx.version().to_le_bytes().to_vec();
     put_compact_size(&mut out, tx.input_count() as u64);

@@ -1,4 +1,4 @@
-//! Signature operations, counted without running anything.
+//! Signature operations, counted without running scripts.
 //!
 //! Absent on purpose: the cost of a block (each legacy and P2SH operation counts four times there).
 
@@ -9,12 +9,12 @@ use crate::opcode::{
 };
 use primitives::block::Witness;
 
-/// What a CHECKMULTISIG counts for when the number of its keys is not told. Source: `MAX_PUBKEYS_PER_MULTISIG`.
+/// The count of a CHECKMULTISIG whose number of keys is unknown. Source: `MAX_PUBKEYS_PER_MULTISIG`.
 const MULTISIG_KEYS_MAX: u32 = 20;
 
-/// Signature operations of a script, up to the first instruction that is cut short.
+/// Signature operations of a script, up to the first truncated instruction.
 ///
-/// `accurate`: a CHECKMULTISIG right behind `OP_1` to `OP_16` counts for that many, any other for 20.
+/// `accurate`: a CHECKMULTISIG directly after `OP_1` to `OP_16` counts 1 to 16, any other counts 20.
 ///
 /// Source: Bitcoin Core b88bffe, `CScript::GetSigOpCount(bool)`.
 pub fn count(script: &[u8], accurate: bool) -> u32 {
@@ -34,8 +34,8 @@ pub fn count(script: &[u8], accurate: bool) -> u32 {
     operations
 }
 
-/// Signature operations of the redeem script in `script_sig`; 0 when `spent_script` is not pay-to-script-hash, or
-/// `script_sig` has an opcode above `OP_16` or is cut short.
+/// Signature operations of the redeem script in `script_sig`; 0 if `spent_script` is not pay-to-script-hash, or
+/// `script_sig` has an opcode above `OP_16` or is truncated.
 ///
 /// Source: Bitcoin Core b88bffe, `GetP2SHSigOpCount`, `CScript::GetSigOpCount(const CScript&)`.
 pub fn p2sh(script_sig: &[u8], spent_script: &[u8]) -> u32 {
@@ -45,8 +45,8 @@ pub fn p2sh(script_sig: &[u8], spent_script: &[u8]) -> u32 {
     count(last_push(script_sig), true)
 }
 
-/// Signature operations that spending an output runs besides those of `script_sig`: the redeem script's of
-/// pay-to-script-hash (see [`p2sh`]), else the output's own, counted accurately.
+/// Signature operations of spending an output, without those of `script_sig`: the redeem script's for
+/// pay-to-script-hash (see [`p2sh`]), otherwise the output's own, counted accurately.
 ///
 /// Source: Bitcoin Core b88bffe, `CScript::GetSigOpCount(const CScript&)`.
 pub fn of_spent(script_sig: &[u8], spent_script: &[u8]) -> u32 {
@@ -75,7 +75,7 @@ pub fn witness(script_sig: &[u8], spent_script: &[u8], witness: Witness<'_>, fla
     }
 }
 
-/// What the last instruction of a push-only script has pushed: empty for `OP_1` and its like, which hold no bytes.
+/// The data of the last push of a push-only script: empty for `OP_1` and similar opcodes, which contain no data.
 fn last_push(script_sig: &[u8]) -> &[u8] {
     Instructions::new(script_sig).last().map_or(&[], |instruction| instruction.push)
 }

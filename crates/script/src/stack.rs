@@ -1,11 +1,12 @@
-//! What a script works on: elements that are never changed, only made and dropped.
+//! A script's stack. Its elements are immutable.
 //!
-//! An element is a piece of the script, the scriptSig or the witness, and then only borrowed; or it was computed, and
-//! then it is a hash or a number, of 32 bytes at most, and lies in the element itself. So no element ever allocates.
+//! An element is either a borrowed part of the script, scriptSig or witness, or a computed hash or number of at most 32
+//! bytes, stored inline. So elements never allocate.
 
 use crate::error::ScriptError;
 
-/// Elements of stack and altstack together, after each operation. Source: Bitcoin Core b88bffe, `MAX_STACK_SIZE`.
+/// The most elements of stack and altstack together, after each operation. Source: Bitcoin Core b88bffe,
+/// `MAX_STACK_SIZE`.
 pub(crate) const STACK_SIZE_MAX: usize = 1000;
 /// Bytes of an element. Source: Bitcoin Core b88bffe, `MAX_SCRIPT_ELEMENT_SIZE`.
 pub(crate) const ELEMENT_BYTES_MAX: usize = 520;
@@ -15,7 +16,7 @@ pub(crate) const ELEMENT_BYTES_MAX: usize = 520;
 pub(crate) enum Element<'a> {
     /// Bytes that a script or a witness pushed, and constants.
     Pushed(&'a [u8]),
-    /// A result: its bytes, and how many of them count.
+    /// A result: its bytes, and their number.
     Computed([u8; 32], u8),
 }
 
@@ -28,7 +29,7 @@ impl<'a> Element<'a> {
         Element::Computed(held, bytes.len() as u8)
     }
 
-    /// What opcodes push for true and false. Source: Bitcoin Core b88bffe, `vchTrue`, `vchFalse`.
+    /// The elements for true and false. Source: Bitcoin Core b88bffe, `vchTrue`, `vchFalse`.
     #[inline]
     pub(crate) fn boolean(value: bool) -> Element<'a> {
         Element::Pushed(if value { &[1] } else { &[] })
@@ -50,7 +51,8 @@ impl<'a> Element<'a> {
     }
 }
 
-/// False is empty, or all zeros where the last byte may be 80. Source: Bitcoin Core b88bffe, `CastToBool`.
+/// An element is false if it is empty, or all zeros except that the last byte may be 80. Source: Bitcoin Core b88bffe,
+/// `CastToBool`.
 #[inline]
 pub(crate) fn is_true(bytes: &[u8]) -> bool {
     match bytes.split_last() {
@@ -63,10 +65,10 @@ pub(crate) fn is_true(bytes: &[u8]) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Stack<'a>(Vec<Element<'a>>);
 
-/// Every method that finds too few elements returns [`ScriptError::InvalidStackOperation`] and changes nothing.
+/// Every method with too few elements returns [`ScriptError::InvalidStackOperation`] and changes nothing.
 impl<'a> Stack<'a> {
-    /// An empty stack in the memory of another one. The standard library keeps the memory; were it not to, only time
-    /// is lost.
+    /// An empty stack in the memory of another one. The standard library keeps the memory; if it did not, this would
+    /// only be slower.
     pub(crate) fn recycled(old: Stack<'_>) -> Stack<'a> {
         let mut old = old.0;
         old.clear();
@@ -83,7 +85,7 @@ impl<'a> Stack<'a> {
         self.0.push(element);
     }
 
-    /// Appends elements that are pieces of a witness, bottom first.
+    /// Pushes items of a witness, bottom first.
     pub(crate) fn extend(&mut self, items: impl Iterator<Item = &'a [u8]>) {
         self.0.extend(items.map(Element::Pushed));
     }
@@ -98,7 +100,7 @@ impl<'a> Stack<'a> {
         self.0.pop().ok_or(ScriptError::InvalidStackOperation)
     }
 
-    /// Says no when there are fewer than `count` elements.
+    /// Fails if there are fewer than `count` elements.
     #[inline]
     pub(crate) fn need(&self, count: usize) -> Result<(), ScriptError> {
         if self.0.len() < count { Err(ScriptError::InvalidStackOperation) } else { Ok(()) }
@@ -128,7 +130,7 @@ impl<'a> Stack<'a> {
         Ok(())
     }
 
-    /// Turns the top `count` elements so that the lowest `by` of them come to lie on top.
+    /// Rotates the top `count` elements so that the lowest `by` of them are on top.
     #[inline]
     pub(crate) fn rotate(&mut self, count: usize, by: usize) -> Result<(), ScriptError> {
         self.need(count)?;
@@ -137,14 +139,14 @@ impl<'a> Stack<'a> {
         Ok(())
     }
 
-    /// Takes out the element `depth` places below the top.
+    /// Removes the element `depth` places below the top.
     #[inline]
     pub(crate) fn remove(&mut self, depth: usize) -> Result<Element<'a>, ScriptError> {
         self.need(depth + 1)?;
         Ok(self.0.remove(self.0.len() - (depth + 1)))
     }
 
-    /// Puts a copy of the top below the element under it.
+    /// Inserts a copy of the top below the second element.
     #[inline]
     pub(crate) fn tuck(&mut self) -> Result<(), ScriptError> {
         self.need(2)?;

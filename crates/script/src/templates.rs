@@ -1,11 +1,11 @@
-//! The short way through the commonest inputs: a glance at the bytes, the hash, the signature.
+//! A fast path for the commonest inputs: compares bytes, computes the hash, checks the signature.
 //!
-//! A template only ever says yes. Whatever is not exactly its plain form, or fails, goes the long way, and the
-//! verdict is found there; so is the verdict under any flag of policy. What must be shown for each template is that
-//! the long way would say yes too, and asks the checker for the very same check.
+//! A template can only accept. Any input that does not have exactly its plain form, or fails, goes to the interpreter,
+//! which gives the verdict; so does every input under a policy flag. Each template must be shown to accept only inputs
+//! that the interpreter accepts, with the same check for the checker.
 //!
-//! [`later`] puts off the hashes, too: they are made many at a time ([`Ahead`]), and what was assumed of them is found out
-//! then.
+//! [`later`] defers the hashes too: they are computed many at a time ([`Ahead`]), and the assumptions about them are
+//! checked then.
 //!
 //! CHECKMULTISIG has no template: its script runs in the interpreter, which does not allocate either.
 
@@ -17,22 +17,22 @@ use crate::opcode::{OP_0, OP_1, OP_CHECKSIG, OP_DUP, OP_EQUALVERIFY, OP_HASH160,
 use crate::sighash::{Ahead, Extension, Precomputed, SIGHASH_DEFAULT, legacy, message, witness_v0};
 use crate::stack::{ELEMENT_BYTES_MAX, is_true};
 
-/// Who makes the hashes: now, or later.
+/// Computes the hashes: now, or later.
 trait Hashes {
-    /// Whether HASH160 of `bytes` is `want`; `true` where that is found out later.
+    /// Whether the HASH160 of `bytes` is `want`; `true` if that is deferred.
     fn is_hash160(&mut self, bytes: &[u8], want: &[u8; 20]) -> bool;
 
-    /// What a signature before segwit signs; anything, where it is made later, here and below.
+    /// The hash that a signature before segwit signs; here and below any value if it is deferred.
     fn legacy(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32];
 
-    /// What a signature in a version 0 witness script signs.
+    /// The hash that a signature in a version 0 witness script signs.
     fn witness_v0(&mut self, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u8) -> [u8; 32];
 
-    /// What a signature by taproot's key path signs, without an annex; `None` where there is no such hash.
+    /// The hash that a signature by taproot's key path signs, without an annex; `None` if there is no such hash.
     fn key_path(&mut self, tx: &Precomputed<'_>, input: usize, hash_type: u8) -> Option<[u8; 32]>;
 }
 
-/// Hashes at once.
+/// Computes hashes immediately.
 struct Now;
 
 impl Hashes for Now {
@@ -57,7 +57,7 @@ impl Hashes for Now {
     }
 }
 
-/// What stands where a hash will.
+/// Placeholder for a deferred hash.
 const LATER: [u8; 32] = [0; 32];
 
 impl Hashes for Ahead {
@@ -85,14 +85,14 @@ impl Hashes for Ahead {
     }
 }
 
-/// Says yes when the input has the form of a template and is good.
+/// Whether the input has the form of a template and is valid.
 #[inline]
 pub(crate) fn accepts(tx: &Precomputed<'_>, input: usize, flags: Flags, checker: &mut dyn Checker) -> bool {
     check(tx, input, flags, &mut Now).is_some_and(|check| checker.holds(check))
 }
 
-/// The check of an input that has the form of a template, and is good if the check holds and `ahead` finds no wrong hash for
-/// it, whose place is `place`.
+/// The check of an input that has the form of a template. The input is valid if the check holds and `ahead` finds no
+/// wrong hash for it. The check's position is `place`.
 #[inline]
 pub(crate) fn later(
     tx: &Precomputed<'_>,
@@ -109,7 +109,7 @@ pub(crate) fn later(
     check
 }
 
-/// The one check that an input of a template's form hangs on.
+/// The one check that decides an input of a template's form.
 #[inline]
 fn check(tx: &Precomputed<'_>, input: usize, flags: Flags, hashes: &mut impl Hashes) -> Option<Check> {
     if flags.has_any(!Flags::CONSENSUS) || !flags.has(Flags::P2SH | Flags::WITNESS) {
@@ -132,8 +132,8 @@ fn check(tx: &Precomputed<'_>, input: usize, flags: Flags, hashes: &mut impl Has
 
 /// P2PKH: scriptSig is two direct pushes, signature and key.
 ///
-/// The signature's own push cannot lie in the script code: the only push there has 20 bytes, so that number is left
-/// to the long way.
+/// The script code cannot contain the signature's own push: its only push has 20 bytes, so signatures of that length
+/// are left to the interpreter.
 fn public_key_hash(
     tx: &Precomputed<'_>,
     input: usize,
@@ -151,7 +151,7 @@ fn public_key_hash(
     ecdsa_check(signature, key, |hash_type| hashes.legacy(tx, input, tx.spent()[input].script, hash_type))
 }
 
-/// P2WPKH: the witness is signature and key. The program itself lies on the stack first and must be true.
+/// P2WPKH: the witness is signature and key. The program itself is first on the stack and must be true.
 fn key_hash(
     tx: &Precomputed<'_>,
     input: usize,
@@ -174,7 +174,7 @@ fn key_hash(
     })
 }
 
-/// P2SH-P2WPKH: scriptSig is the one push of the program.
+/// P2SH-P2WPKH: scriptSig is exactly one push of the program.
 fn wrapped_key_hash(
     tx: &Precomputed<'_>,
     input: usize,
@@ -191,7 +191,7 @@ fn wrapped_key_hash(
     key_hash(tx, input, flags, program, hashes)
 }
 
-/// P2TR by key: the witness is one signature, with or without a hash type, and there is no annex.
+/// P2TR by key path: the witness is one signature, with or without a hash type, and there is no annex.
 fn key_path(tx: &Precomputed<'_>, input: usize, key: &[u8], hashes: &mut impl Hashes) -> Option<Check> {
     let spending = tx.transaction().input(input);
     let mut witness = spending.witness();
@@ -208,7 +208,7 @@ fn key_path(tx: &Precomputed<'_>, input: usize, key: &[u8], hashes: &mut impl Ha
     Some(Check::Schnorr { signature: *signature, key: key.try_into().ok()?, sighash })
 }
 
-/// Whether a signature may be checked under these flags; an empty one never holds.
+/// Whether the flags allow the signature to be checked; an empty one is never valid.
 #[inline]
 fn is_admitted(signature: &[u8], flags: Flags) -> bool {
     !flags.has(Flags::DERSIG) || is_strict_der(signature)

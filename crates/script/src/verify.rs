@@ -1,7 +1,7 @@
-//! Which scripts an input runs, and in which order: scriptSig, the spent script, P2SH, witness programs, taproot.
+//! The scripts of an input and their order: scriptSig, the spent script, P2SH, witness programs, taproot.
 //!
-//! [`verify`] takes a short way where it sees a common template, and the long way, [`verify_by_interpreter`],
-//! everywhere else. Both give the same verdict.
+//! [`verify`] takes a fast path for inputs of a common template, and runs the interpreter ([`verify_by_interpreter`])
+//! for all others. Both give the same verdict.
 
 use crate::check::{Check, Checker};
 use crate::error::ScriptError;
@@ -18,18 +18,18 @@ use primitives::block::Witness;
 
 /// The first byte of an annex. Source: BIP-0341.
 const ANNEX_TAG: u8 = 0x50;
-/// The bits of a control block's first byte that are the leaf's version. Source: BIP-0341.
+/// The bits of a control block's first byte that hold the leaf's version. Source: BIP-0341.
 const LEAF_VERSION_MASK: u8 = 0xfe;
 /// The leaf version of tapscript. Source: BIP-0342.
 const LEAF_VERSION_TAPSCRIPT: u8 = 0xc0;
 /// A control block without its path: version and internal key.
 const CONTROL_BASE_BYTES: usize = 33;
-/// Nodes of its path.
+/// The most nodes of its path.
 const CONTROL_NODES_MAX: usize = 128;
-/// Weight that signature checks may cost beyond the witness's own bytes. Source: BIP-0342.
+/// Weight that signature checks may use beyond the size of the witness. Source: BIP-0342.
 const WEIGHT_OFFSET: i64 = 50;
 
-/// Memory that is used again for the next input. One for each thread.
+/// Memory that is reused for the next input. One for each thread.
 #[derive(Debug, Default)]
 pub struct Scratch {
     stack: Stack<'static>,
@@ -38,16 +38,16 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Holds nothing yet.
+    /// Empty scratch memory.
     pub fn new() -> Scratch {
         Scratch::default()
     }
 }
 
-/// Says whether the scripts of input `input` accept it.
+/// Whether the scripts of input `input` accept it.
 ///
-/// With a checker that only records, `Ok` means "if all recorded checks hold" and an error means nothing:
-/// see [`crate::deferred`].
+/// With a checker that only records, `Ok` means "if all recorded checks hold", and an error means nothing: see
+/// [`crate::deferred`].
 ///
 /// # Errors
 ///
@@ -55,7 +55,7 @@ impl Scratch {
 ///
 /// # Panics
 ///
-/// When the transaction has no such input, or the flags are not consistent ([`Flags::is_consistent`]).
+/// If the transaction has no such input, or the flags are not consistent ([`Flags::is_consistent`]).
 ///
 /// Source: Bitcoin Core b88bffe, `VerifyScript`.
 pub fn verify(
@@ -72,7 +72,7 @@ pub fn verify(
     verify_by_interpreter(tx, input, flags, checker, scratch)
 }
 
-/// The same as [`verify`], always the long way: the twin that the templates are tested against.
+/// [`verify`] without the fast path: the reference implementation that the templates are tested against.
 #[doc(hidden)]
 pub fn verify_by_interpreter(
     tx: &Precomputed<'_>,
@@ -89,7 +89,7 @@ pub fn verify_by_interpreter(
     verdict
 }
 
-/// Leaves one element on the stack of an input that a witness program accepted, as Core does.
+/// As in Core, one element is left on the stack if a witness program accepted the input.
 fn run_all<'a>(
     spend: &mut Spend<'_, 'a>,
     stack: &mut Stack<'a>,
@@ -117,7 +117,7 @@ fn run_all<'a>(
         if !is_push_only(script_sig) {
             return Err(ScriptError::SigPushOnly);
         }
-        // The spent script has taken one element and left one: below it all is as scriptSig left it.
+        // The spent script has popped one element and pushed one: the elements below are those that scriptSig left.
         stack.drop(1)?;
         let Element::Pushed(redeem) = redeem.expect("HASH160 has found an element") else {
             unreachable!("a push-only script computes nothing")
@@ -146,12 +146,12 @@ fn run_all<'a>(
     Ok(())
 }
 
-/// The end of a script before segwit: the top is there, and true.
+/// The end of a script before segwit: the top element must exist and be true.
 fn want_true(stack: &Stack<'_>) -> Result<(), ScriptError> {
     if stack.peek(0).is_ok_and(Element::is_true) { Ok(()) } else { Err(ScriptError::EvalFalse) }
 }
 
-/// Whether a script is the shortest push of `data` and nothing else.
+/// Whether a script is exactly the shortest push of `data`.
 fn is_one_push(script: &[u8], data: &[u8]) -> bool {
     let (prefix, used) = push_prefix(data.len());
     script.strip_prefix(&prefix[..used]) == Some(data)
@@ -207,7 +207,7 @@ fn run_version_0<'a>(
             implied[..3].copy_from_slice(&[OP_DUP, OP_HASH160, 20]);
             implied[3..23].copy_from_slice(program);
             implied[23..].copy_from_slice(&[OP_EQUALVERIFY, OP_CHECKSIG]);
-            // This script lives here only, and with it what it pushes.
+            // This script, and the elements that it pushes, live only in this function.
             let mut short = Stack::recycled(std::mem::take(stack));
             short.extend(witness);
             let verdict =
@@ -272,7 +272,7 @@ fn split_control(control: &[u8]) -> Option<Control<'_>> {
     (rest.is_empty() && nodes.len() <= CONTROL_NODES_MAX).then_some((first, internal, nodes))
 }
 
-/// The root that a leaf and its path lead to. Source: BIP-0341; Bitcoin Core b88bffe, `ComputeTaprootMerkleRoot`.
+/// The root computed from a leaf and its path. Source: BIP-0341; Bitcoin Core b88bffe, `ComputeTaprootMerkleRoot`.
 fn root(leaf: [u8; 32], path: &[[u8; 32]]) -> [u8; 32] {
     path.iter().fold(leaf, |node, other| {
         let mut writer = Writer::after(tagged::BRANCH.clone());

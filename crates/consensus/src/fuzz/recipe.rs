@@ -1,8 +1,8 @@
-//! Bytes as a recipe for a block: whatever they are, a block that is nearly valid comes of them.
+//! Bytes as a recipe for a block: any bytes give a nearly valid block.
 //!
-//! Each byte is one choice: which coin an input spends, which lock it has, what the coinbase takes. So a fuzzer that changes
-//! bytes changes blocks, not their encoding. A plain model judges the recipe, the rules judge the block: both must name the
-//! same reason. Past the last byte every choice is 0, which is the valid one.
+//! Each byte is one choice: the coin that an input spends, its lock, the value of the coinbase. So a fuzzer that
+//! changes bytes changes blocks, not their encoding. A plain model judges the recipe, the rules judge the block: both
+//! must give the same reason. Past the last byte every choice is 0, which is the valid one.
 
 use super::judged;
 use crate::{BlockError, Params, SpentCoin, block};
@@ -11,23 +11,23 @@ use primitives::encode::put_compact_size;
 use primitives::{Amount, BlockHash, Hash256, Header, Height, MedianTime, OutPoint, Txid, Wtxid, merkle};
 use std::collections::HashMap;
 
-/// Transactions of a block besides the coinbase.
+/// The most transactions of a block in addition to the coinbase.
 const TRANSACTIONS_MAX: usize = 6;
 /// Height of the block: its coinbase may take 25 BTC on regtest.
 const HEIGHT: u32 = 200;
 const SUBSIDY: i64 = 2_500_000_000;
-/// Signature operations outside of witnesses that a block may have. Source: Bitcoin Core b88bffe, consensus/consensus.h.
+/// The most signature operations outside witnesses in a block. Source: Bitcoin Core b88bffe, consensus/consensus.h.
 const SIGOPS_MAX: usize = 20_000;
 const LOCKTIME_THRESHOLD: u32 = 500_000_000;
-/// Most satoshis that there can be. Source: Bitcoin Core b88bffe, consensus/amount.h.
+/// The most satoshis. Source: Bitcoin Core b88bffe, consensus/amount.h.
 const MAX_MONEY: i64 = 2_100_000_000_000_000;
-/// Bytes without witnesses that are too many, and bytes of a witness. Source: consensus/consensus.h.
+/// A size without witnesses that is too large, and the size of a witness. Source: consensus/consensus.h.
 const LONG_BYTES: usize = 1_000_000;
 const HEAVY_BYTES: usize = 4_000_000;
-/// One choice in 64 is a rare one, of each kind: large blocks take long to hash.
+/// Each kind of rare choice occurs once in 64: large blocks take long to hash.
 const RARE: usize = 64;
 
-/// The choices that are left.
+/// The remaining choices.
 struct Choices<'a>(&'a [u8]);
 
 impl Choices<'_> {
@@ -42,7 +42,7 @@ impl Choices<'_> {
     }
 }
 
-/// A coin that the block may spend: of the chain, or made by an earlier transaction of it.
+/// A coin that the block may spend: from the chain, or from an earlier transaction of the block.
 #[derive(Clone, Copy)]
 struct Coin {
     outpoint: OutPoint,
@@ -54,7 +54,7 @@ struct Coin {
 #[derive(Clone)]
 struct In {
     coin: Coin,
-    /// False where nothing made the coin.
+    /// False if the coin does not exist.
     exists: bool,
     sequence: u32,
     script_sig: Vec<u8>,
@@ -80,17 +80,17 @@ enum Commitment {
     NoNonce,
 }
 
-/// What few recipes have.
+/// Rare properties of a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rare {
     Nothing,
-    /// The first coins hold all the money there can be.
+    /// The first coins hold all the money that can exist.
     Rich,
-    /// The last transaction has an input of no coin beside another.
+    /// The last transaction has an input with a null prevout and another input.
     NullPrevout,
     /// The block is too long without its witnesses.
     Long,
-    /// It weighs too much with them.
+    /// Its weight with witnesses is too large.
     Heavy,
 }
 
@@ -99,10 +99,10 @@ fn median_time_past(height: u32) -> u32 {
     1_600_000_000 + height * 600
 }
 
-/// The block of a recipe is judged; panics where the model and the rules do not agree. Gives the verdict.
+/// Validates the block of a recipe and returns the verdict; panics if the model and the rules disagree.
 pub fn fuzz_recipe(data: &[u8]) -> Result<(), BlockError> {
     let mut choices = Choices(data);
-    // The last byte, so that the choices before it stay what they are.
+    // The last byte, so that the choices before it stay the same.
     let rare = match data.last().map_or(0, |&byte| usize::from(byte) % RARE) {
         60 => Rare::Rich,
         61 => Rare::NullPrevout,
@@ -150,7 +150,7 @@ fn chain_coins(rare: Rare) -> Vec<Coin> {
 fn transaction(number: usize, choices: &mut Choices<'_>, coins: &mut Vec<Coin>) -> Tx {
     let mut tx = Tx { version: choices.of(&[2, 1, 0, u32::MAX]), ..Tx::default() };
     for _ in 0..=choices.below(3) {
-        // The valid choice is a coin that no other transaction takes first.
+        // The valid choice is a coin that no other transaction takes before.
         let at = (number + choices.below(coins.len() + 1)) % (coins.len() + 1);
         let missing = Coin { outpoint: OutPoint { txid: Txid::from_bytes([0xee; 32]), vout: 7 }, value: 5, ..coins[0] };
         let sequence = choices.of(&[u32::MAX, u32::MAX - 1, 0, 1, 9, 10, 11, 0x0040_0001, 0x0040_0014, 1 << 31]);
@@ -169,7 +169,7 @@ fn transaction(number: usize, choices: &mut Choices<'_>, coins: &mut Vec<Coin>) 
     let given = (taken - choices.of(&[0, 1, 1_000, -1, taken])).max(0);
     let second = choices.of(&[0, 1, given / 2]).min(given);
     let sigops = choices.of(&[0, 1, SIGOPS_MAX / 2]);
-    // The number tells transactions apart: two that are the same would be another rule's matter.
+    // The number makes transactions distinct: two equal ones would break another rule.
     tx.outputs = vec![(given - second, vec![1, number as u8, 0x75, 0x51]), (second, vec![0xac; sigops])];
     let txid = tx.txid();
     let made = tx.outputs.iter().enumerate().map(|(vout, &(value, _))| Coin {
@@ -194,7 +194,7 @@ fn coinbase(height: u32, value: i64, sigops: usize) -> Tx {
     Tx { version: 2, inputs: vec![input], outputs: vec![(value, vec![0xac; sigops])], lock_time: 0 }
 }
 
-/// Makes of a block what few recipes have.
+/// Applies a rare property to a block.
 fn put_rare(txs: &mut [Tx], rare: Rare) {
     let (coinbase, last) = match txs {
         [coinbase, .., last] => (coinbase, Some(last)),
@@ -212,7 +212,7 @@ fn put_rare(txs: &mut [Tx], rare: Rare) {
     }
 }
 
-/// Adds the commitment to the coinbase; says whether there is one.
+/// Adds the commitment to the coinbase; returns whether there is one.
 fn commit(txs: &mut [Tx], commitment: Commitment) -> bool {
     let needed = txs.iter().any(Tx::has_witness);
     if commitment == Commitment::Never || commitment == Commitment::WhereNeeded && !needed {
@@ -232,7 +232,7 @@ fn commit(txs: &mut [Tx], commitment: Commitment) -> bool {
     true
 }
 
-/// What Core would say, by the plainest means, in the order of its checks.
+/// The verdict expected of Core, by the simplest means, in the order of its checks.
 fn wanted(txs: &[Tx], commitment: Commitment, commits: bool, coinbase_height: u32, rare: Rare) -> Option<&'static str> {
     if rare == Rare::Long {
         return Some("bad-blk-length");
@@ -260,7 +260,7 @@ fn wanted(txs: &[Tx], commitment: Commitment, commits: bool, coinbase_height: u3
     wanted_of_coins(txs)
 }
 
-/// The same of what the rules say that look at coins.
+/// The part of the expected verdict that depends on coins.
 fn wanted_of_coins(txs: &[Tx]) -> Option<&'static str> {
     let mut all_fees = 0;
     let mut spent: Vec<OutPoint> = Vec::new();
@@ -295,13 +295,13 @@ fn wanted_of_coins(txs: &[Tx]) -> Option<&'static str> {
     (txs[0].given() > SUBSIDY + fees(&txs[1..])).then_some("bad-cb-amount")
 }
 
-/// Signature operations of a script of this file: OP_CHECKSIG alone, or none.
+/// Signature operations of a script of this file: a single OP_CHECKSIG, or none.
 fn operations(script: &[u8]) -> usize {
     if script.iter().all(|&op| op == 0xac) { script.len() } else { 0 }
 }
 
 impl Tx {
-    /// What is wrong with it by itself, and for a coinbase or another transaction.
+    /// Context-free errors of the transaction, as a coinbase or as another one.
     fn wanted_alone(&self, is_coinbase: bool) -> Option<&'static str> {
         let mut given = 0;
         for &(value, _) in &self.outputs {

@@ -1,10 +1,10 @@
-//! Genesis blocks: one transaction whose output is no coin.
+//! Genesis blocks: one transaction, whose output never becomes a coin.
 //!
-//! The merkle root is written down and not computed; a test computes it, and the hash of the header with it.
+//! The merkle root is a constant; a test computes it and the header's hash.
 
 use primitives::{BlockHash, Hash256, Header, hex};
 
-/// What a genesis block says and pays to.
+/// The message and the output script of a genesis block.
 pub(super) struct GenesisText {
     merkle_root: Hash256,
     /// Push of 486604799, push of 4, push of the message.
@@ -12,7 +12,7 @@ pub(super) struct GenesisText {
     script: &'static [u8],
 }
 
-/// All networks but testnet4.
+/// For all networks except testnet4.
 pub(super) const STANDARD_GENESIS: GenesisText = GenesisText {
     merkle_root: Hash256::literal("4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b"),
     script_sig: &[
@@ -25,7 +25,7 @@ pub(super) const STANDARD_GENESIS: GenesisText = GenesisText {
     )),
 };
 
-/// Testnet4's own. Its message is long enough for a PUSHDATA1.
+/// For testnet4. Its message needs a PUSHDATA1.
 pub(super) const TESTNET4_GENESIS: GenesisText = GenesisText {
     merkle_root: Hash256::literal("7aa0a7ae1e223414cb807e40cd57e667b718e42aaf9306db9102fe28912b7b4e"),
     script_sig: &[

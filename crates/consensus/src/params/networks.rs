@@ -1,11 +1,11 @@
 //! The values of each network.
 //!
-//! Mainnet's stand in full; the others are written as what differs from a network that is already there.
-//! Source: kernel/chainparams.cpp of Bitcoin Core b88bffe; assumed blocks and snapshots of 32.1 (bitcoin/bitcoin#36196).
-//! Minimum work: mainnet's is 32.1's, on which two sources agree. For that of the others there is one, and a value that is
-//! too high by one unit keeps a node out of its network: they stay b88bffe's, which are lower.
-//! Numbers of headers sync and transaction rates are b88bffe's too: those of 32.1 were not at hand.
-//! A network that is added is one function that names what differs from another, and one row of [`params`].
+//! Mainnet's values are complete; the other networks list only their differences from another one. Source:
+//! kernel/chainparams.cpp of Bitcoin Core b88bffe; assumed blocks and snapshots of 32.1 (bitcoin/bitcoin#36196).
+//! Minimum work: mainnet's is that of 32.1, confirmed by two sources. For the other networks there is only one source,
+//! and a value that is too high by one unit keeps a node out of its network, so they keep the lower values of b88bffe.
+//! The numbers for headers presync and the transaction rates are also from b88bffe, because those of 32.1 were not
+//! available. To add a network, write one function with the differences from another one, and one row of [`params`].
 
 use super::genesis::{STANDARD_GENESIS, TESTNET4_GENESIS, genesis_block};
 use super::{AssumeUtxo, BaseFlags, Chain, ChainTxData, HeadersSyncParams, Params, signet_magic};
@@ -163,7 +163,7 @@ fn regtest() -> Params {
     }
 }
 
-/// Every buried deployment from block 1, no known hash of a BIP-0034 block, no exceptions.
+/// Every buried deployment active from block 1, no known hash of a BIP-0034 block, no exceptions.
 fn active_from_the_start(params: Params) -> Params {
     Params {
         bip34_height: Height::new(1),
@@ -177,7 +177,7 @@ fn active_from_the_start(params: Params) -> Params {
     }
 }
 
-/// No deployment ever begins; what `-vbparams` does not change stays. `threshold` of 2,016 blocks would have to signal.
+/// No deployment ever starts, unless `-vbparams` changes it. `threshold` of 2,016 blocks would have to signal.
 const fn never_active(threshold: u32) -> [VersionBits; Deployment::ALL.len()] {
     let never = VersionBits {
         bit: 28,
@@ -187,11 +187,11 @@ const fn never_active(threshold: u32) -> [VersionBits; Deployment::ALL.len()] {
         period: 2016,
         threshold,
     };
-    // The bit of the second is that of bitcoin/bitcoin#35793, which is not merged.
+    // The second bit is that of bitcoin/bitcoin#35793, which is not merged.
     [never, VersionBits { bit: 3, ..never }]
 }
 
-/// Core's tests signal for the first from the genesis block on; the second waits for `-vbparams`.
+/// Core's tests signal for the first from the genesis block on; the second starts only with `-vbparams`.
 fn regtest_deployments() -> [VersionBits; Deployment::ALL.len()] {
     let [dummy, cleanup] = never_active(108).map(|never| VersionBits { period: 144, ..never });
     [VersionBits { start_time: 0, ..dummy }, cleanup]

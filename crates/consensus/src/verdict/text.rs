@@ -1,11 +1,11 @@
-//! What a verdict says: Core's debug message where it has one, and the numbers behind it.
+//! The texts of verdicts: Core's debug message if there is one, and the values.
 
 use super::Rule;
 use primitives::Amount;
 use std::fmt;
 
 impl fmt::Display for Rule {
-    /// What was wanted and what was found; Core's debug message where it has one.
+    /// The required and the actual value, or Core's debug message if there is one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Rule::DuplicateInvalid => f.write_str("block was previously marked invalid"),
@@ -111,7 +111,7 @@ impl Rule {
                 write!(f, "coinbase pays too much (actual={} vs limit={})", actual.0, limit.0)
             }
             Rule::BlockScriptVerifyFlagFailed { error } => write!(f, "script: {error}"),
-            // The others are written above.
+            // The texts of the others are above.
             _ => f.write_str(&self.reject_reason()),
         }
     }

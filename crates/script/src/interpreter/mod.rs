@@ -1,7 +1,7 @@
 //! Runs one script on a stack.
 //!
-//! A [`Machine`] is one run; a [`Spend`] is what all runs of one input share. Opcodes are grouped in files by what they
-//! touch: here the flow of control, `numeric` the numbers and hashes, `signatures` the checks.
+//! A [`Machine`] is one run; a [`Spend`] is the state shared by all runs of one input. Opcodes are grouped in files by
+//! subject: control flow here, numbers and hashes in `numeric`, signature checks in `signatures`.
 //!
 //! Absent on purpose: which scripts an input runs, and in which order. See `verify`.
 
@@ -23,16 +23,16 @@ use crate::stack::{ELEMENT_BYTES_MAX, Element, STACK_SIZE_MAX, Stack};
 pub(crate) const SCRIPT_BYTES_MAX: usize = 10_000;
 /// Operations of a script, before tapscript. Source: Bitcoin Core b88bffe, `MAX_OPS_PER_SCRIPT`.
 const OPERATIONS_MAX: u32 = 201;
-/// Locktimes below are heights, others are times. Source: Bitcoin Core b88bffe, `LOCKTIME_THRESHOLD`.
+/// Lower locktimes are heights, others are times. Source: Bitcoin Core b88bffe, `LOCKTIME_THRESHOLD`.
 const LOCKTIME_THRESHOLD: i64 = 500_000_000;
-/// Switches a sequence number's meaning off. Source: BIP-0068.
+/// Disables a sequence number's relative lock. Source: BIP-0068.
 const SEQUENCE_DISABLE: i64 = 1 << 31;
 /// The bits of a sequence number that CHECKSEQUENCEVERIFY compares. Source: BIP-0112.
 const SEQUENCE_MASK: i64 = SEQUENCE_TIME | 0xffff;
 /// The bit that makes it a time.
 const SEQUENCE_TIME: i64 = 1 << 22;
 
-/// Under which set of rules a script runs.
+/// The set of rules for a script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Version {
     Base,
@@ -40,7 +40,7 @@ pub(crate) enum Version {
     Tapscript,
 }
 
-/// What all scripts of one input share.
+/// State shared by all scripts of one input.
 pub(crate) struct Spend<'e, 'a> {
     pub(crate) tx: &'e Precomputed<'a>,
     pub(crate) input: usize,
@@ -49,16 +49,17 @@ pub(crate) struct Spend<'e, 'a> {
     pub(crate) cache: &'e mut Cache,
 }
 
-/// What tapscript keeps beside its stack.
+/// Tapscript's state in addition to the stack.
 #[derive(Debug, Default)]
 pub(crate) struct Tapscript {
-    /// Annex and leaf, for the hash that is signed.
+    /// Annex and leaf, for the signed hash.
     pub(crate) extension: Extension,
-    /// What is left of the weight that signature checks may cost.
+    /// The remaining weight for signature checks.
     pub(crate) weight_left: i64,
 }
 
-/// The IFs around an instruction: how many there are, and the first that is false. No more can be seen of them.
+/// The enclosing IFs of an instruction: their number, and the first that is false. Nothing else about them is
+/// observable.
 ///
 /// Source: Bitcoin Core b88bffe, `ConditionStack`.
 #[derive(Clone, Copy, Default)]
@@ -105,7 +106,7 @@ struct Machine<'m, 'e, 'a, 's> {
     tapscript: &'m mut Tapscript,
     version: Version,
     script: &'s [u8],
-    /// Where the script code of a signature starts, in bytes: behind the last executed CODESEPARATOR.
+    /// Start of the script code for signatures, in bytes: after the last executed CODESEPARATOR.
     code_start: usize,
     stack: &'m mut Stack<'s>,
     altstack: Stack<'s>,
@@ -117,7 +118,7 @@ struct Machine<'m, 'e, 'a, 's> {
 
 /// Runs `script` on `stack`.
 ///
-/// `tapscript` is used under [`Version::Tapscript`] only.
+/// `tapscript` is used only with [`Version::Tapscript`].
 ///
 /// Source: Bitcoin Core b88bffe, `EvalScript`.
 pub(crate) fn run<'s>(
@@ -185,7 +186,7 @@ impl Machine<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// What holds for an opcode whether it is executed or not.
+    /// The checks of an opcode that apply whether it is executed or not.
     #[inline]
     fn admit(&mut self, opcode: u8) -> Result<(), ScriptError> {
         if opcode <= OP_16 {
@@ -212,7 +213,7 @@ impl Machine<'_, '_, '_, '_> {
         if self.operations > OPERATIONS_MAX { Err(ScriptError::OpCount) } else { Ok(()) }
     }
 
-    /// An opcode above `OP_PUSHDATA4`; when it is not `executed`, it is one of IF to ENDIF.
+    /// Runs an opcode above `OP_PUSHDATA4`; if it is not `executed`, it is one of IF to ENDIF.
     fn execute(&mut self, opcode: u8, executed: bool) -> Result<(), ScriptError> {
         match opcode {
             OP_1NEGATE | OP_1..=OP_16 => {
@@ -262,7 +263,7 @@ impl Machine<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// Takes the top away, which must be true.
+    /// Pops the top element, which must be true.
     #[inline]
     fn verify(&mut self, otherwise: ScriptError) -> Result<(), ScriptError> {
         if self.stack.pop()?.is_true() { Ok(()) } else { Err(otherwise) }
@@ -301,7 +302,7 @@ impl Machine<'_, '_, '_, '_> {
         if same_kind && wanted <= sequence { Ok(()) } else { Err(ScriptError::UnsatisfiedLocktime) }
     }
 
-    /// The operand of the two above, which stays on the stack.
+    /// The operand of the previous two opcodes, which stays on the stack.
     fn locktime_operand(&self) -> Result<i64, ScriptError> {
         let operand = number::decode(self.stack.peek(0)?.bytes(), self.minimal, number::LOCKTIME_BYTES_MAX)?;
         if operand < 0 { Err(ScriptError::NegativeLocktime) } else { Ok(operand) }
@@ -365,7 +366,7 @@ impl Machine<'_, '_, '_, '_> {
         number::decode(self.stack.peek(depth)?.bytes(), self.minimal, number::OPERAND_BYTES_MAX)
     }
 
-    /// The end of every opcode that has a VERIFY form: pushes the result, or wants it to be true.
+    /// The end of every opcode with a VERIFY form: pushes the result, or requires it to be true.
     #[inline]
     fn conclude(&mut self, result: bool, verify: bool, otherwise: ScriptError) -> Result<(), ScriptError> {
         match (verify, result) {
@@ -377,7 +378,7 @@ impl Machine<'_, '_, '_, '_> {
     }
 }
 
-/// What `OP_1NEGATE` and `OP_1` to `OP_16` push. Lives for ever, like every other push.
+/// The element that `OP_1NEGATE` and `OP_1` to `OP_16` push. It is static, like every other pushed element.
 fn small_number<'s>(opcode: u8) -> Element<'s> {
     static SMALL: [u8; 17] = [0x81, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
     let index = usize::from(opcode.saturating_sub(OP_RESERVED));

@@ -75,7 +75,7 @@ impl Machine<'_, '_, '_, '_> {
     }
 }
 
-/// The opcodes whose result is true or false.
+/// The opcodes with a boolean result.
 fn compare(opcode: u8, x: i64, y: i64) -> Result<bool, ScriptError> {
     Ok(match opcode {
         OP_BOOLAND => x != 0 && y != 0,

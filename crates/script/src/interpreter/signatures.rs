@@ -13,12 +13,12 @@ use crate::sighash::{
 use crate::stack::Element;
 use std::borrow::Cow;
 
-/// Keys of a CHECKMULTISIG. Source: Bitcoin Core b88bffe, `MAX_PUBKEYS_PER_MULTISIG`.
+/// The most keys of a CHECKMULTISIG. Source: Bitcoin Core b88bffe, `MAX_PUBKEYS_PER_MULTISIG`.
 const MULTISIG_KEYS_MAX: i64 = 20;
-/// What a signature check costs of the witness's weight. Source: BIP-0342.
+/// The weight of one signature check. Source: BIP-0342.
 const CHECK_WEIGHT: i64 = 50;
 
-/// Takes every push of `signature` out of `script_code`, at instruction boundaries. `None` without such a push.
+/// Removes every push of `signature` from `script_code`, at instruction boundaries. `None` if there is no such push.
 ///
 /// Source: Bitcoin Core b88bffe, `FindAndDelete`.
 fn find_and_delete(script_code: &[u8], signature: &[u8]) -> Option<Vec<u8>> {
@@ -50,8 +50,8 @@ fn find_and_delete(script_code: &[u8], signature: &[u8]) -> Option<Vec<u8>> {
     kept
 }
 
-/// A signature check before tapscript, with all that the curve need not be asked for. `None` when it cannot hold: an
-/// empty or unreadable signature, a number that is zero or too large, a key of the wrong length.
+/// A signature check before tapscript, after everything that can be decided without the curve. `None` if it must fail:
+/// an empty or unparsable signature, a number that is zero or too large, a key of the wrong length.
 ///
 /// Source: Bitcoin Core b88bffe, `CheckECDSASignature`, `CPubKey::Verify`.
 #[inline]
@@ -68,7 +68,7 @@ pub(crate) fn ecdsa_check(signature: &[u8], key: &[u8], sighash: impl FnOnce(u8)
     Some(Check::Ecdsa { signature, key: KeyBytes::new(key)?, sighash: sighash(hash_type) })
 }
 
-/// The hash that a signature before tapscript signs, for one input.
+/// Computes the hash that a signature before tapscript signs, for one input.
 struct Hasher<'h, 'a> {
     tx: &'h Precomputed<'a>,
     input: usize,
@@ -92,7 +92,7 @@ impl Hasher<'_, '_> {
     }
 }
 
-/// Checks a Schnorr signature of 64 or 65 bytes, the last of which is its hash type.
+/// Checks a Schnorr signature of 64 or 65 bytes; the 65th is its hash type.
 ///
 /// Source: Bitcoin Core b88bffe, `CheckSchnorrSignature`.
 pub(crate) fn check_schnorr(
@@ -140,12 +140,12 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
         Ok(())
     }
 
-    /// Whether one signature holds. An error ends the script.
+    /// Whether one signature is valid. An error ends the script.
     fn signature_holds(&mut self, signature: &[u8], key: &[u8]) -> Result<bool, ScriptError> {
         if self.version == Version::Tapscript { self.schnorr(signature, key) } else { self.ecdsa(signature, key) }
     }
 
-    /// Who makes the hash, and who is asked about it.
+    /// The hasher, and the checker that decides about its hash.
     fn hasher<'h>(&'h mut self, script_code: &'h [u8]) -> (Hasher<'h, 'a>, &'h mut dyn Checker) {
         let Spend { tx, input, cache, checker, .. } = &mut *self.spend;
         (Hasher { tx, input: *input, cache, version: self.version, script_code }, &mut **checker)
@@ -189,7 +189,7 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
         Ok(given)
     }
 
-    /// The script from behind the last CODESEPARATOR; before segwit, without the pushes of the signatures themselves.
+    /// The script after the last CODESEPARATOR; before segwit, without the pushes of the signatures themselves.
     fn script_code<'b>(&self, signatures: impl Iterator<Item = &'b [u8]>) -> Result<Cow<'s, [u8]>, ScriptError> {
         let mut script_code = Cow::Borrowed(&self.script[self.code_start..]);
         if self.version != Version::Base {
@@ -224,7 +224,7 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
         let signatures = signatures as usize;
         let places = keys + signatures + 3;
         self.stack.need(places)?;
-        // Copied out, because the stack cannot be borrowed while the script asks for checks.
+        // Copied, because the stack cannot be borrowed while the script calls the checker.
         let mut held = [Element::boolean(false); 2 * MULTISIG_KEYS_MAX as usize + 2];
         let lowest = self.stack.len() - places + 1;
         held[..places - 2].copy_from_slice(&self.stack.elements()[lowest..lowest + places - 2]);
@@ -268,8 +268,8 @@ impl<'a, 's> Machine<'_, '_, 'a, 's> {
         Ok(true)
     }
 
-    /// Offers all pairs to the checker at once. Only where no pair can end the script by its encoding, so that it
-    /// does not matter which of them are tried.
+    /// Passes all pairs to the checker at once. Only if no pair can end the script by its encoding, so that the
+    /// selection of tried pairs does not matter.
     fn multisig_asked(&mut self, group: &Group<'_, '_>, script_code: &[u8]) -> Option<bool> {
         let version = self.version;
         let flags = self.spend.flags;

@@ -1,10 +1,10 @@
-//! Hashes made many at a time, in vector lanes: what the inputs of a transaction share, before its scripts run, and what
-//! an input's signature signs, after.
+//! Hashes computed many at a time, in vector lanes: before a transaction's scripts run, the hashes that its inputs
+//! share; after, the hashes that signatures sign.
 //!
-//! [`hash_shared`] fills [`Precomputed`] of many transactions. [`Ahead`] keeps the messages of many inputs until all are
-//! hashed: what signatures sign, and the keys that must have a known HASH160.
+//! [`hash_shared`] fills [`Precomputed`] of many transactions. [`Ahead`] collects the messages of many inputs until all
+//! are hashed: the messages of signatures, and the keys whose HASH160 must match.
 //!
-//! Absent on purpose: messages that are long or rare. Each of them is hashed when it is wanted, as without all this.
+//! Absent on purpose: long or rare messages. Each of them is hashed when it is needed, as without this module.
 
 use super::taproot::put_message;
 use super::{Coins, Extension, Parts, Precomputed, Sink, legacy, segwit, tagged};
@@ -14,17 +14,18 @@ use kernels::Kernels;
 use kernels::sha256::Pieces;
 use std::ops::Range;
 
-/// Inputs of a transaction whose shared hashes are made ahead, at most: what is copied for them stays small.
+/// The most inputs of a transaction whose shared hashes are computed ahead: this limits the copied bytes.
 const INPUTS_MAX: usize = 64;
-/// Bytes of the scripts that a transaction spends whose shared hashes are made ahead, at most, where these are hashed, too.
+/// The most bytes of scripts that a transaction may spend for its shared hashes to be computed ahead, if these scripts
+/// are hashed too.
 const SCRIPT_BYTES_MAX: usize = 4096;
-/// Inputs that are looked at to guess what the others of their transaction want.
+/// The most inputs that are examined to predict the needs of the transaction's other inputs.
 const LOOKED_AT_MAX: usize = 8;
-/// Bytes of a message that is kept, at most.
+/// The most bytes of a collected message.
 const MESSAGE_BYTES_MAX: usize = 2048;
 
-/// Makes the hashes that the inputs of each transaction share, where they are likely to be wanted. What is wanted beside is
-/// made when it is.
+/// Computes the shared hashes that the inputs of each transaction are likely to need. Any others are computed on
+/// demand.
 pub fn hash_shared(kernels: Kernels, txs: &[Precomputed<'_>]) {
     let mut bytes = Vec::new();
     let mut twice = Vec::new();
@@ -45,7 +46,7 @@ pub fn hash_shared(kernels: Kernels, txs: &[Precomputed<'_>]) {
     };
     let parts = |&[prevouts, sequences, outputs]: &[[u8; 32]; 3]| Parts { prevouts, sequences, outputs };
     for (shared, hashes) in twice.iter().zip(hashes(&twice, Kernels::sha256d_many).as_chunks().0) {
-        // What is there already is the same.
+        // An existing value is the same.
         let _ = shared.tx.parts_twice.set(parts(hashes));
     }
     for (shared, hashes) in once.iter().zip(hashes(&once, Kernels::sha256_many).as_chunks::<5>().0) {
@@ -57,13 +58,13 @@ pub fn hash_shared(kernels: Kernels, txs: &[Precomputed<'_>]) {
     }
 }
 
-/// Which hashes a transaction's inputs are likely to share.
+/// The hashes that a transaction's inputs are likely to share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wants {
     Nothing,
     /// Those of version 0 witnesses.
     Twice,
-    /// Those of taproot; of others, too, they are the first half.
+    /// Those of taproot; for the others they are the first half of the work.
     Once,
 }
 
@@ -85,12 +86,12 @@ fn script_bytes(tx: &Precomputed<'_>) -> usize {
     tx.spent.iter().map(|coin| coin.script.len()).sum()
 }
 
-/// Where the messages of a transaction lie, as far as they are not in it.
+/// The places of a transaction's messages that are not in the transaction itself.
 struct Shared<'t, 'a> {
     tx: &'t Precomputed<'a>,
     prevouts: Range<usize>,
     sequences: Range<usize>,
-    /// Amounts and scripts, where they are wanted.
+    /// Amounts and scripts, if needed.
     coins: Option<[Range<usize>; 2]>,
 }
 
@@ -121,17 +122,17 @@ impl<'t, 'a> Shared<'t, 'a> {
     }
 }
 
-/// Messages of inputs that wait to be hashed, and which check each is for.
+/// Messages of inputs that wait to be hashed, and the check that each is for.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {
     bytes: Vec<u8>,
     /// Before taproot: hashed twice.
     twice: Vec<Message>,
-    /// In taproot: hashed once, behind a tag.
+    /// In taproot: hashed once, after a tag.
     tagged: Vec<Message>,
     /// Keys and scripts, and their HASH160.
     hash160: Vec<(Message, [u8; 20])>,
-    /// The check that is being made.
+    /// The check in progress.
     check: usize,
 }
 
@@ -139,22 +140,22 @@ pub(crate) struct Ahead {
 struct Message {
     start: usize,
     end: usize,
-    /// The place of the check.
+    /// The position of the check.
     check: usize,
 }
 
-/// What [`Ahead`] held at some time.
+/// A saved state of [`Ahead`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark([usize; 4]);
 
 impl Ahead {
-    /// All that follows is for the check that gets this place.
+    /// Begins the messages of the check that gets this position.
     pub(crate) fn begin(&mut self, check: usize) -> Mark {
         self.check = check;
         Mark([self.bytes.len(), self.twice.len(), self.tagged.len(), self.hash160.len()])
     }
 
-    /// Forgets what came since.
+    /// Removes the messages since then.
     pub(crate) fn back_to(&mut self, Mark([bytes, twice, tagged, hash160]): Mark) {
         self.bytes.truncate(bytes);
         self.twice.truncate(twice);
@@ -167,7 +168,7 @@ impl Ahead {
         self.bytes.len()
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Removes all messages, keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.back_to(Mark([0; 4]));
     }
@@ -176,14 +177,14 @@ impl Ahead {
         Message { start, end: self.bytes.len(), check: self.check }
     }
 
-    /// HASH160 of `bytes` is to be `want`.
+    /// Requires that the HASH160 of `bytes` is `want`.
     pub(crate) fn want_hash160(&mut self, bytes: &[u8], want: [u8; 20]) {
         let start = self.bytes.len();
         self.bytes.put(bytes);
         self.hash160.push((self.message(start), want));
     }
 
-    /// The check's hash is [`super::legacy`]. `false`, and nothing is kept, where that is not for here.
+    /// The check's hash is [`super::legacy`]. Returns `false`, and collects nothing, if the message is not suitable.
     pub(crate) fn want_legacy(&mut self, tx: &Precomputed<'_>, input: usize, code: &[u8], hash_type: u8) -> bool {
         let start = self.bytes.len();
         let kind = u32::from(hash_type);
@@ -201,7 +202,7 @@ impl Ahead {
         self.twice.push(self.message(start));
     }
 
-    /// The check's hash is [`super::taproot`]'s by key, without an annex; `None` where there is no such hash.
+    /// The check's hash is that of [`super::taproot`] by key path, without an annex; `None` if there is no such hash.
     pub(crate) fn want_key_path(&mut self, tx: &Precomputed<'_>, input: usize, hash_type: u8) -> Option<()> {
         let start = self.bytes.len();
         put_message(&mut self.bytes, tx, input, hash_type, &mut Extension::default())?;
@@ -209,8 +210,8 @@ impl Ahead {
         Some(())
     }
 
-    /// Hashes all, writes into each check what is signed, and returns the places of those whose key or script has another
-    /// hash than it must have.
+    /// Computes all hashes, stores them in the checks, and returns the positions of checks whose key or script has the
+    /// wrong hash.
     pub(crate) fn settle(&self, kernels: Kernels, checks: &mut [Check]) -> Vec<usize> {
         let of = |message: &Message| &self.bytes[message.start..message.end];
         let messages: Vec<Pieces<'_>> = self.twice.iter().map(|message| [of(message), &[], &[]]).collect();

@@ -3,7 +3,7 @@
 use crate::sighash::{Outputs, SIGHASH_ANYONECANPAY};
 use kernels::sha256::Sha256;
 
-/// One kept hash, up to the hash type.
+/// One cached hash, up to the hash type.
 #[derive(Debug, Default)]
 struct KeptHash {
     used: bool,
@@ -11,16 +11,16 @@ struct KeptHash {
     state: Sha256,
 }
 
-/// The last hash for each of the six ways in which a hash type can choose inputs and outputs.
+/// The last hash for each of the six choices of inputs and outputs that a hash type can make.
 ///
-/// No input needs both the legacy and the version 0 form, so the entries do not tell them apart.
+/// No input needs both the legacy and the version 0 form, so the entries do not distinguish them.
 ///
 /// Source: Bitcoin Core b88bffe, `SigHashCache`.
 #[derive(Debug, Default)]
 pub(crate) struct Cache([KeptHash; 6]);
 
 impl Cache {
-    /// Forgets everything, keeps the memory. To be called before each input.
+    /// Clears the cache, keeps the memory. Call before each input.
     #[inline]
     pub(crate) fn clear(&mut self) {
         for entry in &mut self.0 {
@@ -28,7 +28,7 @@ impl Cache {
         }
     }
 
-    /// The hash up to the hash type, kept or made; none when it cannot be made.
+    /// The hash up to the hash type, cached or computed; `None` if it cannot be computed.
     #[inline]
     pub(crate) fn state(
         &mut self,

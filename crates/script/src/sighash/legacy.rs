@@ -1,9 +1,10 @@
-//! What a signature signs before segwit: the transaction itself, with other scripts blanked.
+//! The message that a signature before segwit signs: the transaction itself, with other scripts blanked.
 //!
-//! A transaction of n inputs is hashed n times over, so that the work grows with n squared, for Core as for us. Two
-//! things keep it small. The blanked inputs lie ready in one piece, so that a hash is a few long runs and no copying;
-//! and the hash of those before the signed one is taken up from a state kept every [`STEP_INPUTS`] inputs: half the
-//! work. Messages that are short enough to be kept are hashed whole, many at a time ([`put_short`]).
+//! A transaction of n inputs is hashed n times over, so that the work grows with n squared, in Core as here. Two
+//! optimizations reduce it. The blanked inputs are prepared in one buffer, so that a hash is a few long runs without
+//! copies. The hash of the inputs before the signed one continues from a state saved every [`STEP_INPUTS`] inputs,
+//! which halves the work. Messages that are short enough are collected and hashed whole, many at a time
+//! ([`put_short`]).
 
 use crate::opcode::{Instructions, OP_CODESEPARATOR};
 use crate::sighash::{Outputs, Precomputed, SIGHASH_ANYONECANPAY, Sink, Writer, with_hash_type};
@@ -11,26 +12,26 @@ use kernels::sha256::Sha256;
 use primitives::Transaction;
 use std::sync::OnceLock;
 
-/// From this number of inputs on, the blanked inputs are kept; below, they are written again each time, and nothing is
+/// From this number of inputs on, the blanked inputs are cached; below, they are written each time, and nothing is
 /// allocated.
 const KEPT_INPUTS_MIN: usize = 12;
-/// Inputs from one kept state to the next.
+/// Number of inputs between two saved states.
 const STEP_INPUTS: usize = 32;
 /// A blanked input: prevout, empty script, sequence.
 const BLANK_BYTES: usize = 36 + 1 + 4;
 /// An output that SINGLE blanks: amount -1, empty script.
 const BLANK_OUTPUT: [u8; 9] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0];
-/// A run of them.
+/// A run of blanked outputs.
 const BLANK_OUTPUTS: [[u8; 9]; 64] = [BLANK_OUTPUT; 64];
 
 /// The hash that a signature before segwit signs.
 ///
-/// `script_code` is the script from behind the last executed CODESEPARATOR, the signature's own push taken out already.
+/// `script_code` is the script after the last executed CODESEPARATOR, with the signature's own push already removed.
 /// `hash_type` has 32 bits because they are hashed so; a signature holds its low eight.
 ///
 /// # Panics
 ///
-/// When the transaction has no input of that number.
+/// If the transaction has no input of that number.
 ///
 /// Source: Bitcoin Core b88bffe, `SignatureHash` for `SigVersion::BASE`.
 pub fn legacy(tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u32) -> [u8; 32] {
@@ -40,7 +41,7 @@ pub fn legacy(tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type:
     }
 }
 
-/// What is signed when SINGLE has no output of the input's number: the number 1, whatever the transaction.
+/// The signed hash if SINGLE has no output of the input's number: the number 1, whatever the transaction.
 pub(crate) const SINGLE_WITHOUT_OUTPUT: [u8; 32] = {
     let mut one = [0; 32];
     one[0] = 1;
@@ -67,7 +68,7 @@ pub(crate) fn state(tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash
     Some(writer.finish())
 }
 
-/// Appends the whole message, of which [`legacy`] is the double hash. `false`, and nothing is appended, where it may have
+/// Appends the whole message, whose double hash is [`legacy`]. Returns `false`, and appends nothing, if it may have
 /// more than `bytes_max` bytes or signs a single output.
 pub(crate) fn put_short(
     out: &mut Vec<u8>,
@@ -103,7 +104,7 @@ fn is_alone(hash_type: u32) -> bool {
     hash_type & u32::from(SIGHASH_ANYONECANPAY) != 0
 }
 
-/// Whether the other inputs are signed, and are so many that their blanked form is kept.
+/// Whether the other inputs are signed, and enough of them to cache their blanked form.
 fn keeps_blanks(tx: Transaction<'_>, hash_type: u32) -> bool {
     !is_alone(hash_type) && tx.input_count() >= KEPT_INPUTS_MIN
 }
@@ -124,8 +125,8 @@ fn put_signed_input(writer: &mut impl Sink, tx: Transaction<'_>, input: usize, s
 
 /// The script code without its CODESEPARATORs.
 ///
-/// Where its last instruction is cut short, Core writes a length for all of it, and of that instruction only what its
-/// reader had passed. Such a script fails anyway; its error depends on it.
+/// If its last instruction is truncated, Core writes a length for all of it, and of that instruction only the part that
+/// its reader has passed. Such a script fails anyway; its error depends on this.
 ///
 /// Source: Bitcoin Core b88bffe, `CTransactionSignatureSerializer::SerializeScriptCode`.
 fn put_script_code(writer: &mut impl Sink, script_code: &[u8]) {
@@ -143,7 +144,7 @@ fn put_script_code(writer: &mut impl Sink, script_code: &[u8]) {
     writer.put(&script_code[start..instructions.offset()]);
 }
 
-/// Version, count, and all inputs, the others blanked; or the signed one `alone`.
+/// Version, count, and all inputs, the others blanked; or only the signed one (`alone`).
 fn put_inputs(
     writer: &mut impl Sink,
     tx: Transaction<'_>,
@@ -171,14 +172,14 @@ fn put_inputs(
     }
 }
 
-/// All inputs blanked, made when they are first wanted.
+/// All inputs blanked, built on first use.
 fn blanks<'t>(tx: &'t Precomputed<'_>, outputs: Outputs) -> &'t Blanks {
     let with_sequences = outputs == Outputs::All;
     let kept = if with_sequences { &tx.blanks } else { &tx.blanks_without_sequences };
     kept.get_or_init(|| Box::new(Blanks::new(tx.transaction(), with_sequences)))
 }
 
-/// As [`put_inputs`], from the last kept state before the signed one.
+/// [`put_inputs`] from the last saved state before the signed input.
 fn after_kept_inputs(tx: &Precomputed<'_>, signed: usize, script_code: &[u8], outputs: Outputs) -> Writer {
     let blanks = blanks(tx, outputs);
     let step = signed / STEP_INPUTS;
@@ -188,7 +189,7 @@ fn after_kept_inputs(tx: &Precomputed<'_>, signed: usize, script_code: &[u8], ou
     writer
 }
 
-/// The signed input, and the blanked ones behind it.
+/// The signed input, and the blanked ones after it.
 fn put_signed_and_later(
     writer: &mut impl Sink,
     tx: &Precomputed<'_>,
@@ -220,11 +221,11 @@ fn put_outputs(writer: &mut impl Sink, tx: &Precomputed<'_>, signed: usize, outp
     }
 }
 
-/// All inputs of a transaction with their scripts blanked, and states of the hash on the way.
+/// All inputs of a transaction with their scripts blanked, and saved states of the hash.
 #[derive(Debug)]
 pub(crate) struct Blanks {
     bytes: Vec<u8>,
-    /// After version, count, and `n * STEP_INPUTS` inputs; made when they are first wanted.
+    /// After version, count, and `n * STEP_INPUTS` inputs; computed on first use.
     states: OnceLock<Vec<Sha256>>,
 }
 
@@ -245,7 +246,7 @@ impl Blanks {
             let mut writer = Writer::new();
             put_head(&mut writer, tx);
             let mut states = vec![writer.finish()];
-            // Nothing is taken up behind the last run.
+            // No hash continues after the last run.
             let (runs, _) = self.bytes.as_chunks::<{ STEP_INPUTS * BLANK_BYTES }>();
             for run in &runs[..(tx.input_count() - 1) / STEP_INPUTS] {
                 let mut state = states[states.len() - 1].clone();

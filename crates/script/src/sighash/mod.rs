@@ -1,10 +1,10 @@
-//! What a signature signs, in all four ways: legacy, version 0 witness (BIP-0143), taproot key path and tapscript
-//! (BIP-0341).
+//! The hash that a signature signs, in all four kinds: legacy, version 0 witness (BIP-0143), taproot key path and
+//! tapscript (BIP-0341).
 //!
-//! [`Precomputed`] is a transaction with the coins that it spends and the hashes that its inputs share. Each is made
-//! when an input first needs it, and only once, whichever thread asks.
+//! [`Precomputed`] is a transaction with the coins that it spends and the hashes that its inputs share. Each hash is
+//! computed once, when an input first needs it, from any thread.
 //!
-//! Absent on purpose: the rules around a signature's encoding.
+//! Absent on purpose: the rules for a signature's encoding.
 
 mod ahead;
 mod cache;
@@ -36,10 +36,10 @@ pub const SIGHASH_ALL: u8 = 1;
 pub const SIGHASH_NONE: u8 = 2;
 /// The output with the input's number is signed.
 pub const SIGHASH_SINGLE: u8 = 3;
-/// Taproot's hash type of a signature that names none; signs what [`SIGHASH_ALL`] signs.
+/// Taproot's default hash type, of a signature without one; signs the same as [`SIGHASH_ALL`].
 pub const SIGHASH_DEFAULT: u8 = 0;
 
-/// Which outputs a hash type before taproot signs: its low five bits, and what is neither 2 nor 3 signs all.
+/// The outputs that a hash type before taproot signs: of its low five bits, any value except 2 and 3 signs all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outputs {
     All,
@@ -72,7 +72,7 @@ pub struct SpentOutput<'a> {
 pub struct Precomputed<'a> {
     tx: Transaction<'a>,
     spent: &'a [SpentOutput<'a>],
-    /// The outputs as they lie in the transaction, without their count.
+    /// The outputs as serialized in the transaction, without their count.
     outputs: &'a [u8],
     parts: OnceLock<Parts>,
     parts_twice: OnceLock<Parts>,
@@ -97,11 +97,11 @@ pub(crate) struct Coins {
 }
 
 impl<'a> Precomputed<'a> {
-    /// Takes a transaction and the coins that it spends, in the order of its inputs. Hashes nothing yet.
+    /// A transaction and the coins that it spends, in the order of its inputs. Computes no hash yet.
     ///
     /// # Panics
     ///
-    /// When there are not as many coins as inputs.
+    /// If the numbers of coins and inputs differ.
     pub fn new(tx: Transaction<'a>, spent: &'a [SpentOutput<'a>]) -> Precomputed<'a> {
         assert_eq!(spent.len(), tx.input_count(), "one spent coin for each input");
         let bytes: usize = tx.outputs().map(|output| output.serialized().len()).sum();
@@ -145,7 +145,7 @@ impl<'a> Precomputed<'a> {
         })
     }
 
-    /// The same, hashed once more. Source: BIP-0143.
+    /// The hashes of [`Precomputed::parts`], hashed once more. Source: BIP-0143.
     #[inline]
     pub(crate) fn parts_twice(&self) -> &Parts {
         self.parts_twice.get_or_init(|| {
@@ -168,7 +168,7 @@ impl<'a> Precomputed<'a> {
     }
 }
 
-/// Takes a message piece by piece: to hash it, or to keep it.
+/// Receives a message in pieces: to hash it, or to store it.
 pub(crate) trait Sink {
     /// Appends bytes.
     fn put(&mut self, bytes: &[u8]);
@@ -189,7 +189,7 @@ pub(crate) trait Sink {
         }
     }
 
-    /// A CompactSize and that many bytes.
+    /// Appends a CompactSize length and the bytes.
     #[inline]
     fn put_with_length(&mut self, bytes: &[u8]) {
         self.put_compact_size(bytes.len());
@@ -204,10 +204,10 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Bytes that a [`Writer`] holds back.
+/// The size of a [`Writer`]'s buffer.
 const STAGED_BYTES: usize = 256;
 
-/// Gathers small pieces before they are hashed.
+/// Buffers small pieces before they are hashed.
 pub(crate) struct Writer {
     state: Sha256,
     staged: [u8; STAGED_BYTES],
@@ -220,13 +220,13 @@ impl Writer {
         Writer::after(Sha256::new())
     }
 
-    /// Goes on where `state` stopped.
+    /// Continues from `state`.
     #[inline]
     pub(crate) fn after(state: Sha256) -> Writer {
         Writer { state, staged: [0; STAGED_BYTES], used: 0 }
     }
 
-    /// Hashes what was held back; more may follow.
+    /// Hashes the buffered bytes; more may follow.
     #[inline]
     pub(crate) fn finish(mut self) -> Sha256 {
         self.state.update(&self.staged[..self.used]);
@@ -250,7 +250,7 @@ impl Sink for Writer {
     }
 }
 
-/// The end of the older two kinds: the hash type, and a second hash.
+/// The end of the legacy and version 0 hashes: the hash type, and a second hash.
 #[inline]
 pub(crate) fn with_hash_type(mut state: Sha256, hash_type: u32) -> [u8; 32] {
     state.update(&hash_type.to_le_bytes());

@@ -1,15 +1,15 @@
-//! What a signature signs in a version 0 witness script: a digest of fixed shape. Source: BIP-0143.
+//! The message that a signature in a version 0 witness script signs: a digest of fixed form. Source: BIP-0143.
 
 use crate::sighash::{Outputs, Precomputed, SIGHASH_ANYONECANPAY, Sink, Writer, with_hash_type};
 use kernels::sha256::{Sha256, sha256d};
 
 /// The hash that a signature in a version 0 witness script signs.
 ///
-/// `script_code` is the script from behind the last executed CODESEPARATOR; nothing is taken out of it.
+/// `script_code` is the script after the last executed CODESEPARATOR; nothing is removed from it.
 ///
 /// # Panics
 ///
-/// When the transaction has no input of that number.
+/// If the transaction has no input of that number.
 ///
 /// Source: BIP-0143; Bitcoin Core b88bffe, `SignatureHash` for `SigVersion::WITNESS_V0`.
 #[inline]
@@ -25,7 +25,7 @@ pub(crate) fn state(tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash
     writer.finish()
 }
 
-/// The whole message, of which [`witness_v0`] is the double hash.
+/// The whole message, whose double hash is [`witness_v0`].
 #[inline]
 pub(crate) fn put_message(out: &mut Vec<u8>, tx: &Precomputed<'_>, input: usize, script_code: &[u8], hash_type: u32) {
     put(out, tx, input, script_code, hash_type);

@@ -1,29 +1,29 @@
-//! What a signature signs in taproot, by key and by script. Source: BIP-0341, BIP-0342.
+//! The message that a signature in taproot signs, by key path and by script path. Source: BIP-0341, BIP-0342.
 
 use crate::sighash::{Precomputed, SIGHASH_ALL, SIGHASH_ANYONECANPAY, SIGHASH_DEFAULT, SIGHASH_SINGLE, Sink, Writer};
 use kernels::sha256::{Sha256, sha256};
 use std::sync::LazyLock;
 
-/// The start of a tagged hash. Source: BIP-0340.
+/// The midstate of a tagged hash. Source: BIP-0340.
 fn tag(name: &str) -> Sha256 {
     let mut state = Sha256::new();
     state.update(&start(name));
     state
 }
 
-/// The bytes that a tagged hash starts with.
+/// The first bytes of a tagged hash.
 fn start(name: &str) -> [u8; 64] {
     let hash = sha256(name.as_bytes());
     *[hash, hash].as_flattened().first_chunk().expect("two hashes")
 }
 
-/// The starts of taproot's tagged hashes.
+/// The midstates of taproot's tagged hashes.
 pub(crate) mod tagged {
     use super::{LazyLock, Sha256, start, tag};
 
-    /// What is signed.
+    /// The signed hash.
     pub(crate) static SIGHASH: LazyLock<Sha256> = LazyLock::new(|| tag("TapSighash"));
-    /// The bytes of that start.
+    /// Its first bytes.
     pub(crate) static SIGHASH_START: LazyLock<[u8; 64]> = LazyLock::new(|| start("TapSighash"));
     /// A leaf: version and script.
     pub(crate) static LEAF: LazyLock<Sha256> = LazyLock::new(|| tag("TapLeaf"));
@@ -31,11 +31,11 @@ pub(crate) mod tagged {
     pub(crate) static BRANCH: LazyLock<Sha256> = LazyLock::new(|| tag("TapBranch"));
     /// The tweak: internal key and root.
     pub(crate) static TWEAK: LazyLock<Sha256> = LazyLock::new(|| tag("TapTweak"));
-    /// The bytes that a signature's challenge starts with. Source: BIP-0340.
+    /// The first bytes of a signature's challenge. Source: BIP-0340.
     pub(crate) static CHALLENGE_START: LazyLock<[u8; 64]> = LazyLock::new(|| start("BIP0340/challenge"));
 }
 
-/// Where in a tapscript a signature is checked.
+/// The place in a tapscript where a signature is checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaf {
     /// Hash of the leaf's version and script.
@@ -44,24 +44,24 @@ pub struct Leaf {
     pub code_separator: u32,
 }
 
-/// What a taproot message has beside the transaction.
+/// The parts of a taproot message that are not in the transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Extension {
     /// SHA-256 of the annex with its length.
     pub(crate) annex: Option<[u8; 32]>,
     /// Set in tapscript.
     pub(crate) leaf: Option<Leaf>,
-    /// SHA-256 of the output that SINGLE signs, once it is known: a script may sign it many times.
+    /// SHA-256 of the output that SINGLE signs, once computed: a script may sign it many times.
     pub(crate) output: Option<[u8; 32]>,
 }
 
-/// The hash that a signature in taproot signs: `leaf` is `None` for the key path. `annex` has its first byte, 50, and
-/// not its length. `None` when the hash type does not exist, or is SINGLE and there is no output of the input's
+/// The hash that a signature in taproot signs: `leaf` is `None` for the key path. `annex` includes its first byte, 50,
+/// but not its length. `None` if the hash type does not exist, or is SINGLE and there is no output of the input's
 /// number.
 ///
 /// # Panics
 ///
-/// When the transaction has no input of that number.
+/// If the transaction has no input of that number.
 ///
 /// Source: BIP-0341; Bitcoin Core b88bffe, `SignatureHashSchnorr`.
 pub fn taproot(
@@ -89,7 +89,7 @@ pub(crate) fn annex_hash(annex: &[u8]) -> [u8; 32] {
     writer.finish().finalize()
 }
 
-/// The same as [`taproot`], with what is known already.
+/// [`taproot`] with cached parts.
 pub(crate) fn message(
     tx: &Precomputed<'_>,
     input: usize,
@@ -101,7 +101,7 @@ pub(crate) fn message(
     Some(writer.finish().finalize())
 }
 
-/// The message behind its tag. Where it is `None`, some of it may be written.
+/// The message after its tag. On `None` a part of it may have been written.
 pub(crate) fn put_message(
     writer: &mut impl Sink,
     tx: &Precomputed<'_>,
@@ -148,7 +148,7 @@ pub(crate) fn put_message(
     Some(())
 }
 
-/// The input: all of it where it is signed alone, else its number.
+/// The input: all of it if no other input is signed, otherwise its number.
 fn put_input(writer: &mut impl Sink, tx: &Precomputed<'_>, input: usize, alone: bool) {
     let signed = tx.transaction().input(input);
     if !alone {
