@@ -1,10 +1,10 @@
-//! Archives whose bytes follow from their contents: tar with fixed owners and times, gzip without a name and a time.
+//! Reproducible archives: tar with fixed owners and times, gzip without a name and a time.
 
 use crate::Outcome;
 use flate2::{Compression, GzBuilder};
 use std::io::Write as _;
 
-/// Mode of programs and scripts.
+/// Mode of executables.
 pub(crate) const PROGRAM: u32 = 0o755;
 /// Mode of other files.
 pub(crate) const DATA: u32 = 0o644;
@@ -23,7 +23,7 @@ impl File {
     }
 }
 
-/// How the paths of an archive begin.
+/// The prefix of an archive's paths.
 #[derive(Clone, Copy)]
 pub(crate) enum Root {
     /// As given.
@@ -32,7 +32,7 @@ pub(crate) enum Root {
     Dot,
 }
 
-/// The files as a tar archive, in the order of their paths, each behind the directories that it is in.
+/// A tar archive of the files, sorted by path, each preceded by its parent directories.
 ///
 /// # Errors
 ///
@@ -78,7 +78,7 @@ fn append(
     header.set_groupname("root")?;
     header.set_mtime(time);
     header.set_size(bytes.len().try_into()?);
-    // `append_data` would leave the `./` out.
+    // `append_data` would remove the `./`.
     let name = &mut header.as_old_mut().name;
     let Some(place) = name.get_mut(..path.len()).filter(|place| place.len() < 100) else {
         return Err(format!("{path}: the name is too long for an archive").into());
@@ -89,7 +89,7 @@ fn append(
     Ok(())
 }
 
-/// The bytes as a gzip file, at the highest level.
+/// Compresses bytes with gzip, at the highest level.
 ///
 /// # Errors
 ///
@@ -105,7 +105,7 @@ pub(crate) mod tests {
     use super::*;
     use std::io::Read as _;
 
-    /// Paths, modes and contents of a tar archive; a directory has no contents.
+    /// Paths, modes and contents of a tar archive. Directories have no contents.
     pub(crate) fn entries(bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
         let mut archive = tar::Archive::new(bytes);
         let read = |entry: Result<tar::Entry<'_, &[u8]>, std::io::Error>| {

@@ -1,6 +1,6 @@
-//! Builds of the static program: same bytes for the same commit and compiler, in any directory.
+//! Reproducible builds of the static program: the same bytes for the same commit and compiler, in any directory.
 //!
-//! Paths are replaced in what rustc and the C compiler write; times come from the commit.
+//! Absolute paths are remapped in the output of rustc and the C compiler; times come from the commit.
 
 use crate::Outcome;
 use serde_json::Value;
@@ -8,10 +8,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Features of the released program: all for people who run nodes or read chains, none that only measures.
+/// Features of the released program: those for node operators and for readers of the chain, without those for
+/// benchmarks.
 pub(crate) const FEATURES: &str = "audit,descriptors,export,lab,top";
 
-/// A target of a release, and its names elsewhere.
+/// A target of a release, and its name in other systems.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) triple: &'static str,
@@ -28,7 +29,7 @@ pub(crate) const TARGETS: [Target; 2] = [
 ];
 
 impl Target {
-    /// Whether this machine can run its programs.
+    /// Whether this machine can run programs of the target.
     pub(crate) fn is_of_this_machine(self) -> bool {
         cfg!(target_os = "linux") && self.triple.starts_with(std::env::consts::ARCH)
     }
@@ -39,19 +40,19 @@ pub(crate) struct Source {
     pub(crate) root: PathBuf,
     pub(crate) version: String,
     pub(crate) repository: String,
-    /// Short hash; none outside a checkout.
+    /// Short hash; empty outside a checkout.
     pub(crate) commit: String,
-    /// Of the commit, in seconds since 1970.
+    /// Time of the commit, in seconds since 1970.
     pub(crate) time: u64,
     target_dir: PathBuf,
 }
 
 impl Source {
-    /// Of the workspace that this program was started in.
+    /// Finds the workspace in which this program was started.
     ///
     /// # Errors
     ///
-    /// cargo fails, or prints another form than expected.
+    /// cargo fails, or its output has an unexpected form.
     pub(crate) fn find() -> Outcome<Source> {
         let metadata = metadata(&["--no-deps"])?;
         let text = |value: &Value| value.as_str().map(str::to_owned).ok_or("cargo metadata printed another form");
@@ -79,11 +80,11 @@ impl Source {
         self.target_dir.join("dist")
     }
 
-    /// Builds the program, and gives its path.
+    /// Builds the program, and returns its path.
     ///
     /// # Errors
     ///
-    /// The build fails: cargo has said why.
+    /// The build fails; cargo has printed the reason.
     pub(crate) fn program(&self, target: Target) -> Outcome<PathBuf> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.current_dir(&self.root);
@@ -110,7 +111,7 @@ impl Source {
         Ok(self.target_dir.join(target.triple).join("release/ffwd"))
     }
 
-    /// Directories of this machine, and what is written in their place. Of several that fit the last one counts.
+    /// Directories of this machine with their replacements. If several match, the last one applies.
     fn maps(&self) -> Vec<(String, String)> {
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         let of = |name: &str, below: &str| std::env::var_os(name).map_or_else(|| home.join(below), PathBuf::from);
@@ -124,14 +125,15 @@ impl Source {
     }
 }
 
-/// Flags of the C compiler: those of .cargo/config.toml, which the environment replaces, and the paths.
+/// Flags of the C compiler: those of .cargo/config.toml, which the environment variable would replace, and the path
+/// maps.
 fn c_flags(maps: &[(String, String)]) -> OsString {
     let mut flags = vec!["-DMI_DEFAULT_ARENA_EAGER_COMMIT=0".to_owned()];
     flags.extend(maps.iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}")));
     flags.join(" ").into()
 }
 
-/// What `cargo metadata` prints.
+/// The output of `cargo metadata`.
 ///
 /// # Errors
 ///

@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::archive::{DATA, File, PROGRAM, Root, gzip, tar};
 
-/// What a package is made of.
+/// The contents of a package.
 pub(crate) struct Package<'a> {
     pub(crate) version: &'a str,
     /// Debian's name of the architecture.
@@ -18,7 +18,7 @@ pub(crate) struct Package<'a> {
     pub(crate) time: u64,
 }
 
-/// The package's bytes.
+/// Builds a package.
 ///
 /// # Errors
 ///

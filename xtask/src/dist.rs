@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: builds the programs, and packs them.
+//! The command `cargo xtask dist`: builds the programs, and packages them.
 
 use crate::archive::{DATA, File, PROGRAM, Root, gzip, tar};
 use crate::build::{self, FEATURES, Source, TARGETS, Target};
@@ -7,13 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Files of the source that the archive and the Debian package have.
+/// Files of the source that are added to the archive and the Debian package.
 struct Extra {
-    /// In the source.
+    /// Path in the source.
     from: &'static str,
-    /// In the archive.
+    /// Path in the archive.
     archive: &'static str,
-    /// In the Debian package.
+    /// Path in the Debian package.
     debian: &'static str,
 }
 
@@ -34,10 +34,10 @@ const EXTRAS: [Extra; 6] = [
     },
 ];
 
-/// A static program is what this package is for; lintian takes it for a mistake.
+/// The package contains a static program on purpose; lintian would report it as an error.
 const LINTIAN_OVERRIDES: &str = "ffwd: statically-linked-binary [usr/bin/ffwd]\n";
 
-/// Runs it.
+/// Builds all files of a release.
 ///
 /// # Errors
 ///
@@ -87,7 +87,7 @@ fn text(source: &Source, path: &str) -> Outcome<Vec<u8>> {
     fs::read(source.root.join(path)).map_err(|why| format!("{path}: {why}").into())
 }
 
-/// Has one of the programs write man pages and completions.
+/// Runs one of the built programs to generate man pages and completions.
 fn manuals(source: &Source, programs: &[(Target, Vec<u8>)], out: &Path) -> Outcome<()> {
     let program = match programs.iter().find(|(target, _)| target.is_of_this_machine()) {
         Some((target, _)) => source.program(*target)?,
@@ -129,7 +129,7 @@ fn archive_files(source: &Source, name: &str, program: &[u8], man: Named<'_>, sh
     Ok(files)
 }
 
-/// Where Debian has the completions of each shell.
+/// Debian's path for the completions of each shell.
 fn completion_path(name: &str) -> String {
     match name {
         "_ffwd" => "usr/share/zsh/vendor-completions/_ffwd".to_owned(),
@@ -165,7 +165,7 @@ fn package(source: &Source, target: Target, program: &[u8], man: Named<'_>, shel
     })
 }
 
-/// Name and address of the maintainer: those of the changelog's last line.
+/// Name and address of the maintainer, from the newest entry of dist/changelog.
 fn maintainer(source: &Source) -> Outcome<String> {
     let changelog = String::from_utf8(text(source, "dist/changelog")?)?;
     let line =
@@ -173,7 +173,7 @@ fn maintainer(source: &Source) -> Outcome<String> {
     Ok(line.split("  ").next().unwrap_or(line).to_owned())
 }
 
-/// Writes the bill of materials; of crates that several targets have, those of the first.
+/// Writes the bill of materials. A crate that several targets have is taken from the first.
 fn bill(source: &Source, out: &Path) -> Outcome<()> {
     let words = ["--filter-platform", TARGETS[0].triple, "--features"];
     let features: Vec<String> = FEATURES.split(',').map(|name| format!("ffwd/{name}")).collect();

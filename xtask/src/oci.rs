@@ -28,7 +28,7 @@ pub(crate) struct About<'a> {
     pub(crate) time: u64,
 }
 
-/// Writes the layout into a directory, which is made.
+/// Creates a directory, and writes the layout into it.
 ///
 /// # Errors
 ///
@@ -53,7 +53,7 @@ pub(crate) fn write(dir: &Path, images: Vec<Image>, about: &About<'_>) -> Outcom
         manifest["platform"] = json!({ "architecture": image.architecture, "os": "linux" });
         manifests.push(manifest);
     }
-    // One index for all, with the tag: tools take the image of their own architecture from it.
+    // One index with the tag for all images: tools select the image of their architecture.
     let index = json!({
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.index.v1+json",
@@ -93,7 +93,7 @@ fn config(architecture: &str, diff: &str, about: &About<'_>) -> Value {
     })
 }
 
-/// Writes a blob, and gives its descriptor.
+/// Writes a blob, and returns its descriptor.
 fn blob(blobs: &Path, media_type: &str, bytes: &[u8]) -> Outcome<Value> {
     let hash = sha256(bytes);
     std::fs::write(blobs.join(&hash), bytes)?;

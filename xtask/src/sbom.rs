@@ -4,11 +4,11 @@ use crate::Outcome;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The document, from what `cargo metadata` prints for one target with the features of a release.
+/// Makes the document from the output of `cargo metadata` for one target with the features of a release.
 ///
 /// # Errors
 ///
-/// What cargo printed has another form.
+/// The output of cargo has an unexpected form.
 pub(crate) fn document(metadata: &Value, program: &str) -> Outcome<Value> {
     let wrong = || "cargo metadata printed another form than was expected";
     let packages: BTreeMap<&str, &Value> =
@@ -56,7 +56,7 @@ fn component(package: &Value, kind: &str) -> Value {
         component["purl"] = json!(url);
     }
     if let Some(license) = package["license"].as_str() {
-        // SPDX wrote a slash for OR before 2.1.
+        // Before version 2.1, SPDX expressions used a slash for OR.
         component["licenses"] = json!([{ "expression": license.replace(" / ", " OR ").replace('/', " OR ") }]);
     }
     component

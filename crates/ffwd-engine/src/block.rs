@@ -9,13 +9,14 @@ use primitives::Height;
 use std::fmt;
 use std::ops::{Bound, Range, RangeBounds};
 
-/// The call that asks a program at work for the same.
+/// The RPC call that answers the same question while another program uses the data directory.
 const QUESTION: &str = "getblock HASH 3";
 
 /// The blocks of a range of heights, in order: [`crate::DataDir::blocks`].
 ///
-/// A block is read when it is asked for. Each is compared with its header in the block index, and its undo data with its
-/// inputs; no other rule is checked ([`crate::DataDir::verify`] does that). After an error the next height follows.
+/// A block is read when the iterator reaches it. It is compared with its header in the block index, and its undo data
+/// with its inputs; no other rule is checked ([`crate::DataDir::verify`] does that). After an error the iterator
+/// continues at the next height.
 pub struct Blocks {
     options: Options,
     chain: Option<ChainFiles>,
@@ -44,7 +45,7 @@ impl Blocks {
         Ok(Blocks { options, chain: Some(chain), heights })
     }
 
-    /// The heights that are left.
+    /// The remaining heights.
     pub fn heights(&self) -> Range<u32> {
         self.heights.clone()
     }
@@ -74,7 +75,7 @@ impl fmt::Debug for Blocks {
     }
 }
 
-/// The coin that an input spends, with its script as a range of [`Block::scripts`].
+/// The coin that an input spends; its script is a range of [`Block::scripts`].
 struct Spent {
     value: i64,
     script: Range<usize>,
@@ -84,7 +85,7 @@ struct Spent {
 
 /// A block of the best chain, with the coins that its inputs spend.
 ///
-/// It holds its bytes, and the scripts that it spends: mostly less than a megabyte of them, at most 244 MB.
+/// It owns its bytes and the scripts that it spends: usually less than a megabyte of scripts, at most 244 MB.
 pub struct Block {
     height: u32,
     hash: BlockHash,
@@ -134,12 +135,12 @@ impl Block {
         }
     }
 
-    /// Its bytes, with witnesses, as peers send them.
+    /// Its bytes, with witnesses, as on the network.
     pub fn bytes(&self) -> &[u8] {
         self.whole.block().bytes()
     }
 
-    /// Bytes without witnesses: Core's `strippedsize`.
+    /// Its size in bytes without witnesses: Core's `strippedsize`.
     pub fn stripped_size(&self) -> usize {
         self.whole.block().stripped_bytes()
     }
@@ -158,7 +159,7 @@ impl Block {
     ///
     /// # Panics
     ///
-    /// Where the block has no such transaction.
+    /// If the block has no such transaction.
     pub fn transaction(&self, index: usize) -> Transaction<'_> {
         assert!(index < self.whole.txids().len(), "the block has no transaction {index}");
         Transaction { block: self, index, tx: self.whole.block().transaction(index) }
@@ -175,15 +176,15 @@ impl fmt::Debug for Block {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Header {
-    /// Version, of which some bits are signals. Source: BIP-0009.
+    /// Version, some bits of which are signals. Source: BIP-0009.
     pub version: i32,
-    /// Hash of the block below.
+    /// Hash of the previous block.
     pub previous: BlockHash,
-    /// Root of the tree of its transactions' ids, in the order in which the header holds it.
+    /// Merkle root of its transactions' ids, in internal byte order.
     pub merkle_root: [u8; 32],
-    /// Its time by its miner's clock, in seconds since 1970.
+    /// The time that its miner set, in seconds since 1970.
     pub time: u32,
-    /// The target, compact: Core's `nBits`.
+    /// The target in compact form: Core's `nBits`.
     pub bits: u32,
     /// The nonce.
     pub nonce: u32,
@@ -218,7 +219,7 @@ impl<'b> Transaction<'b> {
         self.tx.version()
     }
 
-    /// Its lock time: a height below 500,000,000, a time from there on.
+    /// Its lock time: a height below 500,000,000, otherwise a Unix time.
     pub fn lock_time(&self) -> u32 {
         self.tx.lock_time()
     }
@@ -269,12 +270,12 @@ pub struct Input<'b> {
 }
 
 impl<'b> Input<'b> {
-    /// The output that it spends; of a coinbase a null id and the greatest number.
+    /// The output that it spends; for a coinbase, a null id and the number 0xffffffff.
     pub fn outpoint(&self) -> OutPoint {
         self.input.prevout().into()
     }
 
-    /// The coin that it spends, from the undo data; `None` of a coinbase.
+    /// The coin that it spends, from the undo data; `None` for a coinbase.
     pub fn prevout(&self) -> Option<Prevout<'b>> {
         let Spent { value, script, height, is_coinbase } = self.spent?;
         Some(Prevout {
@@ -295,7 +296,7 @@ impl<'b> Input<'b> {
         self.input.sequence()
     }
 
-    /// The items of its witness, the lowest of the stack first. Source: BIP-0141.
+    /// The items of its witness, the bottom of the stack first. Source: BIP-0141.
     pub fn witness(&self) -> impl ExactSizeIterator<Item = &'b [u8]> + use<'b> {
         self.input.witness()
     }
@@ -310,7 +311,7 @@ impl fmt::Debug for Input<'_> {
     }
 }
 
-/// A coin that an input spends. In Core's undo data: `CTxUndo::vprevout`.
+/// A coin that an input spends. Core's undo data has it as `CTxUndo::vprevout`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Prevout<'b> {
@@ -318,9 +319,9 @@ pub struct Prevout<'b> {
     pub value: i64,
     /// Its script.
     pub script: &'b [u8],
-    /// Height of the block that made it.
+    /// Height of the block that created it.
     pub height: u32,
-    /// Whether a coinbase made it.
+    /// Whether a coinbase created it.
     pub is_coinbase: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The UTXO set of a data directory: its hashes, its counts, its coins.
+//! The UTXO set of a data directory: hashes, statistics, coins.
 
 use crate::error::Error;
 use crate::ids::{BlockHash, OutPoint, SetHash};
@@ -9,13 +9,13 @@ use node::utxo_stats::{SetHash as Wanted, SetInfo};
 use primitives::CoinRef;
 use std::fmt;
 
-/// The call that asks a program at work for the same.
+/// The RPC call that answers the same question while another program uses the data directory.
 const QUESTION: &str = "gettxoutsetinfo";
 
 /// The UTXO set at one block: [`crate::DataDir::coins`].
 ///
-/// It is the set as it stood when it was opened. No lock is held: a program that starts to write meanwhile makes a later call
-/// fail, never give a wrong answer.
+/// The set as of the time it was opened. It holds no lock: if another program writes to the set meanwhile, a later
+/// call fails; it never returns a wrong result.
 pub struct Coins {
     options: Options,
     set: SetFiles,
@@ -27,7 +27,7 @@ impl Coins {
         Ok(Coins { options, set })
     }
 
-    /// Height of the block that the set stands at.
+    /// Height of the best block: the last one whose changes the set includes.
     pub fn height(&self) -> u32 {
         self.set.height.to_u32()
     }
@@ -46,11 +46,11 @@ impl Coins {
         Ok(hash.into())
     }
 
-    /// Core's `hash_serialized_3`: SHA-256, twice, over all coins in order. Reads the whole set, with all processors.
+    /// Core's `hash_serialized_3`: double SHA-256 over all coins in order. Reads the whole set, on all processors.
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     ///
     /// Source: Bitcoin Core b88bffe, kernel/coinstats.cpp, `ComputeUTXOStats`.
     pub fn hash_serialized_3(&self) -> Result<SetHash, Error> {
@@ -61,18 +61,18 @@ impl Coins {
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     ///
     /// Source: Bitcoin Core b88bffe, crypto/muhash.cpp, `MuHash3072`.
     pub fn muhash(&self) -> Result<SetHash, Error> {
         self.hash(Wanted::Muhash)
     }
 
-    /// Counts and sums of the set. Reads the whole set.
+    /// Statistics of the set. Reads the whole set.
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     pub fn info(&self) -> Result<CoinsInfo, Error> {
         let info = self.sum(Wanted::None)?;
         Ok(CoinsInfo {
@@ -84,21 +84,21 @@ impl Coins {
         })
     }
 
-    /// A coin by its name; `None` where it is spent, or was never made.
+    /// Returns the coin with this outpoint; `None` if it is spent or never existed.
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     pub fn get(&self, outpoint: &OutPoint) -> Result<Option<Coin>, Error> {
         let failed = |fault| Error::of_reading(&self.options, QUESTION, fault);
         self.set.get(&outpoint.inner(), |coin| Coin::new(*outpoint, coin)).map_err(failed)
     }
 
-    /// All coins, in the order of their transactions' ids.
+    /// All coins, sorted by transaction id.
     ///
     /// # Errors
     ///
-    /// A damaged table, or what the system says.
+    /// A damaged table, or an I/O error.
     pub fn iter(&self) -> Result<CoinsIter, Error> {
         let failed = |fault| Error::of_reading(&self.options, QUESTION, fault);
         let coins = self.set.coins().map_err(failed)?;
@@ -115,7 +115,7 @@ impl fmt::Debug for Coins {
     }
 }
 
-/// The coins of a set, one after the other. An error ends them.
+/// Iterator over the coins of a set. It ends after an error.
 pub struct CoinsIter {
     options: Options,
     coins: Option<SetCoins>,
@@ -147,15 +147,15 @@ impl fmt::Debug for CoinsIter {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Coin {
-    /// Its name.
+    /// Its outpoint.
     pub outpoint: OutPoint,
     /// Its amount in satoshi.
     pub value: i64,
     /// Its script.
     pub script: Vec<u8>,
-    /// Height of the block that made it.
+    /// Height of the block that created it.
     pub height: u32,
-    /// Whether a coinbase made it.
+    /// Whether a coinbase created it.
     pub is_coinbase: bool,
 }
 
@@ -176,13 +176,13 @@ impl Coin {
     }
 }
 
-/// Counts and sums of a UTXO set, as Core's gettxoutsetinfo has them.
+/// Statistics of a UTXO set, as in Core's gettxoutsetinfo.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CoinsInfo {
-    /// Coins: `txouts`.
+    /// Number of coins: `txouts`.
     pub coins: u64,
-    /// Transactions that have a coin in the set.
+    /// Number of transactions that have a coin in the set.
     pub transactions: u64,
     /// Sum of the amounts in satoshi.
     pub total_amount: i64,

@@ -1,4 +1,4 @@
-//! A data directory of one network: what is opened, and what can be done with it.
+//! A data directory of one network, and the jobs and queries on it.
 
 use crate::block::Blocks;
 use crate::coins::Coins;
@@ -15,8 +15,8 @@ use store::Layout;
 
 /// A data directory of Bitcoin Core, for one of its networks.
 ///
-/// It holds no lock and no open file: each call opens what it needs, and says no where another program is at work in the data
-/// directory. Clones are cheap; any thread may use one.
+/// It holds no lock and no open file. Each call opens the files that it needs, and returns an error if another program
+/// uses the data directory. Clones are cheap, and may be used from any thread.
 #[derive(Clone)]
 pub struct DataDir {
     network: Network,
@@ -27,19 +27,20 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// The data directory at `path`: Core's `-datadir`, the directory that holds `bitcoin.conf`, not that of the network.
+    /// The data directory at `path`: Core's `-datadir`, the directory of `bitcoin.conf`, not the network's
+    /// subdirectory.
     ///
-    /// The directory must be there and may be empty: [`DataDir::sync`] fills it. Nothing is made or read yet.
+    /// The directory must exist and may be empty: [`DataDir::sync`] fills it. This call creates and reads no files.
     ///
     /// # Errors
     ///
-    /// [`crate::ErrorKind::Missing`] where there is no such directory, [`crate::ErrorKind::Permission`], or what the system
-    /// says.
+    /// [`crate::ErrorKind::Missing`] if there is no such directory, [`crate::ErrorKind::Permission`], or another I/O
+    /// error.
     pub fn open(path: impl AsRef<Path>, network: Network) -> Result<DataDir, Error> {
         DataDir::builder(path, network).open()
     }
 
-    /// The same with options: a directory of block files, a number of threads.
+    /// As [`DataDir::open`], with options such as a separate directory of block files and a number of threads.
     ///
     /// ```no_run
     /// use ffwd_engine::{DataDir, Network};
@@ -62,39 +63,41 @@ impl DataDir {
         self.network
     }
 
-    /// Rebuilds block index, undo files and UTXO set from the block files: Core's `-reindex`. Nothing begins before
+    /// Rebuilds block index, undo files and UTXO set from the block files: Core's `-reindex`. Work starts with
     /// [`ReindexJob::run`].
     pub fn reindex<'a>(&self) -> ReindexJob<'a> {
         ReindexJob::new(self.options())
     }
 
-    /// Downloads blocks from peers and connects them. Nothing begins before [`SyncJob::run`].
+    /// Downloads blocks from peers and connects them. Work starts with [`SyncJob::run`].
     pub fn sync<'a>(&self) -> SyncJob<'a> {
         SyncJob::new(self.options())
     }
 
-    /// Checks the last blocks of the chain: Core's `verifychain`. Nothing begins before [`VerifyJob::run`].
+    /// Checks the last blocks of the chain: Core's `verifychain`. Work starts with [`VerifyJob::run`].
     pub fn verify<'a>(&self) -> VerifyJob<'a> {
         VerifyJob::new(self.options())
     }
 
-    /// The blocks of a range of heights, each with the coins that it spends: `..` for all, `100..200`, `100..=199`, `100..`.
+    /// The blocks of a range of heights, each with the coins that it spends: `..` for all, `100..200`, `100..=199`,
+    /// `100..`.
     ///
-    /// The chain is the one of the UTXO set; without a UTXO set, the connected chain with the most work. Of a pruned data
-    /// directory only some blocks are there.
+    /// The chain is the one of the UTXO set; without a UTXO set, the connected chain with the most work. A pruned data
+    /// directory has only the recent blocks.
     ///
     /// # Errors
     ///
-    /// There is no block index, it is damaged, the chain ends below the range, or a program is at work in the data directory.
+    /// There is no block index, it is damaged, the chain ends below the range, or another program uses the data
+    /// directory.
     pub fn blocks(&self, range: impl RangeBounds<u32>) -> Result<Blocks, Error> {
         Blocks::open(self.options(), range)
     }
 
-    /// The UTXO set as it stands: of two, while a snapshot is not validated, the one from the snapshot, as Core's calls do.
+    /// The UTXO set. While a snapshot is not validated there are two; this is the snapshot's, as in Core's calls.
     ///
     /// # Errors
     ///
-    /// There is no complete UTXO set, it is damaged, or a program is at work in the data directory.
+    /// There is no complete UTXO set, it is damaged, or another program uses the data directory.
     pub fn coins(&self) -> Result<Coins, Error> {
         Coins::open(self.options())
     }
@@ -115,7 +118,7 @@ impl fmt::Debug for DataDir {
     }
 }
 
-/// A data directory that is to be opened: [`DataDir::builder`].
+/// Options of a data directory before it is opened: [`DataDir::builder`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before `open`"]
 pub struct DataDirBuilder {
@@ -127,19 +130,20 @@ pub struct DataDirBuilder {
 }
 
 impl DataDirBuilder {
-    /// The directory of block files outside of the data directory: Core's `-blocksdir`, the directory that holds `blocks/`.
+    /// The directory of block files, if outside the data directory: Core's `-blocksdir`, the directory that contains
+    /// `blocks/`.
     pub fn blocks_dir(mut self, path: impl AsRef<Path>) -> DataDirBuilder {
         self.blocks_dir = Some(path.as_ref().to_path_buf());
         self
     }
 
-    /// The script that signs the blocks of a signet of one's own: Core's `-signetchallenge`. Source: BIP-0325.
+    /// The block script of a custom signet: Core's `-signetchallenge`. Source: BIP-0325.
     pub fn signet_challenge(mut self, script: impl Into<Vec<u8>>) -> DataDirBuilder {
         self.signet_challenge = Some(script.into());
         self
     }
 
-    /// Number of worker threads, from 1 (default: one for each processor).
+    /// Number of worker threads, at least 1 (default: one for each processor).
     pub fn threads(mut self, threads: usize) -> DataDirBuilder {
         self.threads = Some(threads.max(1));
         self
@@ -149,7 +153,7 @@ impl DataDirBuilder {
     ///
     /// # Errors
     ///
-    /// As [`DataDir::open`]; a signet challenge on another network.
+    /// As [`DataDir::open`]; also a signet challenge on another network.
     pub fn open(self) -> Result<DataDir, Error> {
         let DataDirBuilder { path, network, blocks_dir, signet_challenge, threads } = self;
         let mut params = network.params();

@@ -1,4 +1,4 @@
-//! Why a call failed: what sort of failure, the message with what to do, and the system's error behind it.
+//! Why a call failed: a category, a message with advice, and the underlying system error.
 
 use node::Fault;
 use node::offline::files::at_rest;
@@ -9,39 +9,39 @@ use std::io;
 use std::path::Path;
 use store::FaultKind;
 
-/// The sort of failure that an [`Error`] is, for programs.
+/// The category of an [`Error`], for use by programs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A file or directory is missing: the data directory, its block files, or its UTXO set.
     Missing,
-    /// The system does not let this process read or write a file.
+    /// The process lacks the permission to read or write a file.
     Permission,
-    /// The disk or the quota is full. A job waits for space instead, until it is stopped.
+    /// The disk or the quota is full. A job waits for space, and only returns this if it is stopped while it waits.
     NoSpace,
-    /// The system failed to read or write for another reason.
+    /// Another I/O error.
     Io,
     /// Another program, or another job of this process, uses the data directory.
     InUse,
-    /// A file does not hold what it should: a wrong checksum, a record that is cut short.
+    /// A file is damaged: a wrong checksum, a truncated record.
     Damaged,
-    /// A file has the format of another or a newer program.
+    /// A file has the format of another program or of a newer version.
     OtherFormat,
     /// The data directory belongs to another network.
     OtherNetwork,
-    /// The request does not fit the state of the data directory, or its own options contradict each other.
+    /// The request does not fit the state of the data directory, or its options contradict each other.
     Refused,
     /// The block index or the UTXO set must be rebuilt: [`crate::DataDir::reindex`].
     NeedsReindex,
-    /// A [`crate::Stop`] ended the job before there was a result. Nothing that was committed is lost.
+    /// A [`crate::Stop`] ended the job before there was a result. Committed work is kept.
     Stopped,
-    /// Two computations that must agree do not: failing hardware, or a mistake of this library.
+    /// Two computations that must agree do not: failing hardware, or a bug in this library.
     Internal,
 }
 
-/// Why a call failed. The message says what happened, to which file, and what to do.
+/// Why a call failed. The message states the problem, the file, and the remedy.
 ///
-/// [`source`](error::Error::source) is the [`std::io::Error`] of the system, with its number, where there is one.
+/// [`source`](error::Error::source) is the underlying [`std::io::Error`], if there is one.
 ///
 /// ```
 /// use ffwd_engine::{DataDir, ErrorKind, Network};
@@ -57,12 +57,12 @@ pub struct Error {
 }
 
 impl Error {
-    /// The sort of failure.
+    /// The category of the failure.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The file or directory that it is about, where it is about one.
+    /// The file or directory that caused the failure, if one did.
     pub fn path(&self) -> Option<&Path> {
         match &self.fault {
             Fault::Store(fault) => Some(&fault.detail().path),
@@ -70,18 +70,19 @@ impl Error {
         }
     }
 
-    /// A refused request: why, and what to do.
+    /// A rejected request: the reason, and advice.
     pub(crate) fn refused(why: impl Into<String>, advice: &str) -> Error {
         Fault::refused(why, advice).into()
     }
 
-    /// A failure to read files without their locks. The cause may be a program that was started meanwhile: it is named.
+    /// A failure to read files without their locks. If a program that was started meanwhile may be the cause, it is
+    /// named.
     pub(crate) fn of_reading(options: &Options, question: &str, fault: Fault) -> Error {
         let failed = at_rest(options, question, || Err::<(), Fault>(fault));
         failed.expect_err("it failed").into()
     }
 
-    /// The same failure of a job that was told to stop, and stopped for that reason.
+    /// The failure of a job that was stopped by its token, as [`ErrorKind::Stopped`].
     pub(crate) fn into_stopped(mut self) -> Error {
         self.kind = ErrorKind::Stopped;
         self

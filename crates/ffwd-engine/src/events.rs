@@ -5,9 +5,9 @@ use node::reporting::{Event as Told, Progress as Figures};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Tells jobs to stop, from any thread or a signal handler. Clones are the same one.
+/// Stops jobs, from any thread or a signal handler. Clones share one state.
 ///
-/// A job that is told to stop commits what is connected, and ends within moments. The next job goes on from there.
+/// A stopped job commits the connected blocks, and ends within moments. The next job continues from there.
 ///
 /// ```
 /// # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/chain/folder.in"));
@@ -30,17 +30,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// A token that stops nothing yet.
+    /// A token that is not stopped.
     pub fn new() -> Stop {
         Stop::default()
     }
 
-    /// Tells all jobs that have this one to stop.
+    /// Stops all jobs that have this token.
     pub fn stop(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    /// Whether they were told.
+    /// Whether [`Stop::stop`] was called.
     pub fn is_stopped(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
@@ -54,21 +54,21 @@ impl Stop {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// What begins, or what was found: a line for people.
+    /// The start of a step, or a finding: a line of text.
     Note(String),
-    /// Something is not as it should be, and what to do about it: a line for people.
+    /// A problem and the remedy: a line of text.
     Warning(String),
-    /// A block breaks a rule, or its body is not its header's.
+    /// A block breaks a rule, or its body does not match its header.
     #[non_exhaustive]
     BlockRefused {
-        /// The height at which it would stand.
+        /// The height that it would have.
         height: u32,
         /// Its hash.
         hash: BlockHash,
-        /// Core's reason, and where.
+        /// Core's reject reason, and its place.
         reason: String,
     },
-    /// A sync accepts connections, and looks for peers.
+    /// A sync accepts connections, and searches for peers.
     Ready,
     /// The active chain has a new tip.
     #[non_exhaustive]
@@ -77,7 +77,7 @@ pub enum Event {
         height: u32,
         /// Its hash.
         hash: BlockHash,
-        /// Whether the initial block download goes on.
+        /// Whether the initial block download is still in progress.
         is_initial_download: bool,
     },
     /// The progress of the job, a few times a second.
@@ -107,17 +107,17 @@ impl Event {
 pub struct Progress {
     /// Height of the last connected block.
     pub height: u32,
-    /// Height at which the job ends, as far as it is known.
+    /// Height at which the job will end, if known.
     pub height_end: u32,
-    /// Bytes of blocks that are done.
+    /// Bytes of the processed blocks.
     pub bytes: u64,
-    /// Bytes of blocks that there are: with [`Progress::bytes`] the measure of work. 0 while it is not known.
+    /// Bytes of all blocks. With [`Progress::bytes`] it measures the share of work done. 0 while unknown.
     pub bytes_end: u64,
     /// Seconds since the job began.
     pub seconds: f64,
-    /// Peers, of a sync.
+    /// Number of peers, for a sync.
     pub peers: Option<u32>,
-    /// The present work, or what it waits for: a sentence for people.
+    /// The current work, or the cause of waiting: a sentence.
     pub state: String,
 }
 

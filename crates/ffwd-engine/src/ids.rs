@@ -1,4 +1,4 @@
-//! Hashes of blocks, transactions and UTXO sets: 32 bytes each, one type for each meaning. And names of outputs.
+//! Hashes of blocks, transactions and UTXO sets, one type for each, 32 bytes long; outpoints.
 
 use std::error;
 use std::fmt;
@@ -16,22 +16,22 @@ impl fmt::Display for ParseHashError {
 
 impl error::Error for ParseHashError {}
 
-/// A hash of its own type, over the type of `primitives`.
+/// Defines a distinct hash type that wraps a type of `primitives`.
 macro_rules! hash {
     ($(#[$doc:meta])* $name:ident, $inner:ty) => {
         $(#[$doc])*
         ///
-        /// Printed and read as Core prints it: hexadecimal, the last byte first.
+        /// Text form as in Core: hexadecimal, bytes reversed.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name([u8; 32]);
 
         impl $name {
-            /// The hash with these bytes, in the order in which blocks and transactions hold them.
+            /// The hash with these bytes, in internal byte order.
             pub const fn from_bytes(bytes: [u8; 32]) -> $name {
                 $name(bytes)
             }
 
-            /// The bytes, in the order in which blocks and transactions hold them.
+            /// The bytes, in internal byte order.
             pub const fn to_bytes(self) -> [u8; 32] {
                 self.0
             }
@@ -72,7 +72,7 @@ hash! {
     BlockHash, primitives::BlockHash
 }
 hash! {
-    /// The id of a transaction: the hash of its form without witness. Source: BIP-0141.
+    /// The id of a transaction: the hash of its serialization without witness. Source: BIP-0141.
     Txid, primitives::Txid
 }
 hash! {
@@ -86,12 +86,12 @@ impl BlockHash {
     }
 }
 
-/// The name of an output: its transaction, and its number there. Printed as `txid:vout`.
+/// An outpoint: a transaction, and the index of its output. Text form `txid:vout`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OutPoint {
     /// Id of the transaction.
     pub txid: Txid,
-    /// Number of the output, from 0.
+    /// Index of the output, from 0.
     pub vout: u32,
 }
 

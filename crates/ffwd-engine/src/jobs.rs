@@ -1,4 +1,4 @@
-//! The jobs of a data directory: each a builder with defaults, and `run`.
+//! The jobs on a data directory. Each is a builder with defaults, and a method `run`.
 
 use crate::error::{Error, ErrorKind};
 use crate::events::{Event, Stop};
@@ -20,7 +20,7 @@ const OUTBOUND_CONNECTIONS: usize = 8;
 const CHECK_LEVEL: u8 = 3;
 const CHECK_BLOCKS: u32 = 6;
 
-/// An optional index that is kept with the chain.
+/// An optional index, built and kept up to date with the chain.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Index {
@@ -28,9 +28,9 @@ pub enum Index {
     Transactions,
     /// `-blockfilterindex`: basic block filters. Source: BIP-0158.
     BlockFilters,
-    /// `-coinstatsindex`: what the UTXO set adds up to at each block.
+    /// `-coinstatsindex`: statistics of the UTXO set at each block.
     CoinStats,
-    /// `-txospenderindex`: what spends an output.
+    /// `-txospenderindex`: the transaction that spends an output.
     Spenders,
     /// `--silentpaymentindex`, which Core does not have: tweaks for receivers of silent payments. Source: BIP 352.
     SilentPayments,
@@ -48,25 +48,25 @@ impl Index {
     }
 }
 
-/// How a job ended that did its work.
+/// How a successful job ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Ended {
-    /// All there was to do is done.
+    /// The work is complete.
     Complete,
-    /// A [`Stop`] ended it. All connected blocks are committed; the next job goes on from there.
+    /// A [`Stop`] ended it. All connected blocks are committed; the next job continues from there.
     Stopped,
-    /// The chain ends below the best one that is known: why, and what to do.
+    /// The chain ends below the best known one: the reason, and advice.
     Incomplete(String),
 }
 
-/// A record of a block file that is no block, or whose body is not its header's.
+/// A record of a block file that does not contain a block, or whose body does not match its header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct DamagedRecord {
     /// The file.
     pub path: PathBuf,
-    /// The byte of the file at which the damage begins: a record with its magic, or a body.
+    /// Offset in the file at which the damage begins: a record with its magic, or a body.
     pub offset: u64,
 }
 
@@ -76,23 +76,23 @@ pub struct DamagedRecord {
 pub struct JobReport {
     /// How it ended.
     pub ended: Ended,
-    /// Height of the last block that is connected and durable.
+    /// Height of the last block that is connected and durable on disk.
     pub height: u32,
     /// Its hash.
     pub best_block: BlockHash,
-    /// Height at which the work was taken up.
+    /// Height of the chain at the start of the job.
     pub height_start: u32,
-    /// Blocks that were connected.
+    /// Number of connected blocks.
     pub blocks: u64,
-    /// Transactions of them.
+    /// Number of their transactions.
     pub transactions: u64,
-    /// Bytes of them.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// Blocks that were refused because they break a rule.
+    /// Number of blocks that were rejected because they break a rule.
     pub blocks_invalid: u64,
-    /// Damaged records of block files, of many the first ones.
+    /// Damaged records of block files; if there are many, the first ones.
     pub damaged: Vec<DamagedRecord>,
-    /// Seconds that it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -123,7 +123,7 @@ impl JobReport {
 /// The event callback of a job.
 type Callback<'a> = Box<dyn Fn(Event) + Send + Sync + 'a>;
 
-/// What all jobs can be told.
+/// The state that all jobs share: options, callback, stop token.
 struct Job<'a> {
     options: Options,
     on_event: Option<Callback<'a>>,
@@ -142,7 +142,7 @@ impl Job<'_> {
         }
     }
 
-    /// Warns of what the file system lacks for a job that writes, and has debug.log say it.
+    /// Warns about missing features of the file system, for a job that writes, and logs the warning to debug.log.
     fn tell_lacking(&mut self) {
         if let Some(lacking) = jobs::file_system_warning(&self.options) {
             self.tell(Told::Warning(lacking.to_string()));
@@ -151,7 +151,7 @@ impl Job<'_> {
     }
 }
 
-/// The methods that all jobs share.
+/// Methods of all jobs.
 macro_rules! shared_methods {
     ($job:ident) => {
         impl<'a> $job<'a> {
@@ -161,14 +161,14 @@ macro_rules! shared_methods {
                 self
             }
 
-            /// Ends the job early when this token is stopped.
+            /// Ends the job early once this token is stopped.
             pub fn stop(mut self, stop: &Stop) -> Self {
                 self.job.options.stop = stop.flag();
                 self
             }
 
-            /// Memory for coins, blocks in flight and indexes of tables, in bytes: Core's `-dbcache`. Without it half of what
-            /// the machine and its cgroups leave, which is followed while the job works.
+            /// Memory for coins, blocks in flight and table indexes, in bytes: Core's `-dbcache`. The default is half
+            /// of the free memory of the machine and its cgroups, and is adjusted during the job.
             pub fn cache_bytes(mut self, bytes: usize) -> Self {
                 self.job.options.dbcache_bytes = bytes;
                 self.job.options.sizes.dbcache_follows = false;
@@ -184,37 +184,37 @@ macro_rules! shared_methods {
     };
 }
 
-/// The methods of jobs that connect blocks.
+/// Methods of jobs that connect blocks.
 macro_rules! connecting_methods {
     ($job:ident) => {
         impl<'a> $job<'a> {
-            /// Scripts of this block and those below it are assumed to be valid: Core's `-assumevalid`. Without it the block
-            /// that Core assumes valid.
+            /// Assumes that scripts of this block and its ancestors are valid: Core's `-assumevalid`. The default is
+            /// the block that Core assumes valid.
             pub fn assume_valid(mut self, block: BlockHash) -> Self {
                 self.job.options.assumevalid = block.inner();
                 self
             }
 
-            /// Every script is verified: Core's `-assumevalid=0`.
+            /// Verifies every script: Core's `-assumevalid=0`.
             pub fn verify_all_scripts(mut self) -> Self {
                 self.job.options.assumevalid = primitives::BlockHash::ZERO;
                 self
             }
 
-            /// Ends behind the block at this height: Core's `-stopatheight`.
+            /// Ends after the block at this height: Core's `-stopatheight`.
             pub fn stop_at_height(mut self, height: u32) -> Self {
                 self.job.options.stop_at_height = Some(Height::new(height)).filter(|height| *height > Height::GENESIS);
                 self
             }
 
-            /// Removes block files so that about this many bytes of block and undo data stay: Core's `-prune`, whose least is
-            /// 550 MiB.
+            /// Removes block files so that about this many bytes of block and undo data remain: Core's `-prune`. The
+            /// minimum is 550 MiB.
             pub fn prune_to(mut self, bytes: u64) -> Self {
                 self.job.options.prune = Prune::Target { bytes };
                 self
             }
 
-            /// Keeps an optional index with the chain.
+            /// Builds an optional index and keeps it up to date.
             pub fn index(mut self, index: Index) -> Self {
                 if !self.job.options.indexes.contains(&index.kind()) {
                     self.job.options.indexes.push(index.kind());
@@ -225,7 +225,7 @@ macro_rules! connecting_methods {
     };
 }
 
-/// Says no to options that do not go together, in Core's words.
+/// Rejects contradictory options, in Core's words.
 fn check(options: &Options) -> Result<(), Error> {
     if matches!(options.prune, Prune::Target { bytes } if bytes < Prune::TARGET_BYTES_MIN) {
         let why = format!("Prune configured below the minimum of {} MiB", Prune::TARGET_BYTES_MIN >> 20);
@@ -271,18 +271,18 @@ impl ReindexJob<'_> {
         ReindexJob { job: Job::new(options), coins_only: false }
     }
 
-    /// Rebuilds the UTXO set alone: Core's `-reindex-chainstate`. The old one stays until the new one is complete.
+    /// Rebuilds only the UTXO set: Core's `-reindex-chainstate`. The old one stays until the new one is complete.
     pub fn coins_only(mut self) -> Self {
         self.coins_only = true;
         self
     }
 
-    /// Does it, on this thread.
+    /// Runs the job on the calling thread.
     ///
     /// # Errors
     ///
-    /// The data directory is in use, has no block files, or its block files reach less far than its UTXO set; what the system
-    /// says. A block that breaks a rule is no error: [`JobReport::blocks_invalid`].
+    /// The data directory is in use, it has no block files, its block files end below its UTXO set, or an I/O error. A
+    /// block that breaks a rule does not cause an error: [`JobReport::blocks_invalid`].
     ///
     /// Source: Bitcoin Core b88bffe, node/blockstorage.cpp, `ImportBlocks`.
     pub fn run(mut self) -> Result<JobReport, Error> {
@@ -295,7 +295,7 @@ impl ReindexJob<'_> {
 
 /// Downloads blocks and connects them: [`crate::DataDir::sync`].
 ///
-/// By default it ends at the tip of the best chain that its peers have, and finds peers as bitcoind does.
+/// By default it finds peers as bitcoind does, and ends at the tip of their best chain.
 ///
 /// ```no_run
 /// use ffwd_engine::{DataDir, Network};
@@ -327,20 +327,21 @@ impl SyncJob<'_> {
         SyncJob { job: Job::new(options), sync, snapshot: None }
     }
 
-    /// Connects to these peers alone, `HOST` or `HOST:PORT`; to none where there are none: Core's `-connect`.
+    /// Connects only to these peers, each `HOST` or `HOST:PORT`; an empty list disables connections: Core's
+    /// `-connect`.
     pub fn connect(mut self, peers: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.sync.connect = Some(peers.into_iter().map(Into::into).collect());
         self.sync.dnsseed = false;
         self
     }
 
-    /// Connects to this peer besides: Core's `-addnode`.
+    /// Also connects to this peer: Core's `-addnode`.
     pub fn add_node(mut self, peer: impl Into<String>) -> Self {
         self.sync.addnode.push(peer.into());
         self
     }
 
-    /// Accepts connections of peers at this address: Core's `-bind`.
+    /// Accepts connections from peers at this address: Core's `-bind`.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.sync.listen.push(address);
         self
@@ -352,31 +353,31 @@ impl SyncJob<'_> {
         self
     }
 
-    /// Asks no DNS seed for peers: Core's `-dnsseed=0`.
+    /// Disables DNS seeds: Core's `-dnsseed=0`.
     pub fn without_dns_seeds(mut self) -> Self {
         self.sync.dnsseed = false;
         self
     }
 
-    /// Follows the chain from the tip on, until it is told to stop.
+    /// Follows the chain after it reached the tip, until the job is stopped.
     pub fn follow(mut self) -> Self {
         self.sync.exit_at_tip = false;
         self
     }
 
-    /// Begins with this snapshot of the UTXO set, a file of Core's `dumptxoutset`: to the tip from there, then the past is
-    /// validated. Core's `loadtxoutset`; the file's hash must be one that Core knows.
+    /// Starts from this snapshot of the UTXO set, a file of Core's `dumptxoutset`: syncs from there to the tip, then
+    /// validates the past. Core's `loadtxoutset`; the file's hash must be one that Core has in its source.
     pub fn snapshot(mut self, file: impl AsRef<Path>) -> Self {
         self.snapshot = Some(file.as_ref().to_path_buf());
         self
     }
 
-    /// Does it, on this thread.
+    /// Runs the job on the calling thread.
     ///
     /// # Errors
     ///
-    /// The data directory cannot be used, an address is malformed, a snapshot is refused; what the system says. Peers cause no
-    /// error.
+    /// The data directory is unusable, an address is malformed, a snapshot is rejected, or an I/O error. Peers cause
+    /// no error.
     pub fn run(mut self) -> Result<JobReport, Error> {
         check(&self.job.options)?;
         self.check_peers()?;
@@ -429,17 +430,17 @@ shared_methods!(VerifyJob);
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// Blocks, from the tip down: fewer than were asked for where the chain is shorter, or pruned.
+    /// Number of blocks checked, from the tip down. Fewer than requested if the chain is shorter or pruned.
     pub blocks: u32,
     /// Level of the checks.
     pub level: u8,
-    /// Transactions of these blocks.
+    /// Number of transactions in these blocks.
     pub transactions: u64,
     /// Height of the tip.
     pub height: u32,
     /// Its hash.
     pub best_block: BlockHash,
-    /// Seconds that it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -448,36 +449,36 @@ impl VerifyJob<'_> {
         VerifyJob { job: Job::new(options), level: CHECK_LEVEL, blocks: CHECK_BLOCKS }
     }
 
-    /// Thoroughness, as Core's `checklevel` (default 3): 0 reads blocks, 1 checks them alone, 2 reads their undo data, 3
-    /// disconnects them in memory, 4 connects them again, with all scripts that are not assumed valid.
+    /// Thoroughness, as Core's `checklevel` (default 3): 0 reads blocks, 1 checks them without context, 2 reads their
+    /// undo data, 3 disconnects them in memory, 4 connects them again, with all scripts that are not assumed valid.
     pub fn level(mut self, level: u8) -> Self {
         self.level = level;
         self
     }
 
-    /// Number of blocks, the tip included, as Core's `nblocks` (default 6).
+    /// Number of blocks including the tip, as Core's `nblocks` (default 6).
     pub fn blocks(mut self, blocks: u32) -> Self {
         self.blocks = blocks.max(1);
         self
     }
 
-    /// All blocks of the chain.
+    /// Checks all blocks of the chain.
     pub fn all_blocks(mut self) -> Self {
         self.blocks = 0;
         self
     }
 
-    /// Every script is verified at level 4: Core's `-assumevalid=0`.
+    /// Verifies every script at level 4: Core's `-assumevalid=0`.
     pub fn verify_all_scripts(mut self) -> Self {
         self.job.options.assumevalid = primitives::BlockHash::ZERO;
         self
     }
 
-    /// Does it, on this thread.
+    /// Runs the job on the calling thread.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong; [`ErrorKind::Stopped`] where it was told to stop before the end.
+    /// The first defect found; [`ErrorKind::Stopped`] if the job was stopped before its end.
     ///
     /// Source: Bitcoin Core b88bffe, validation.cpp, `CVerifyDB::VerifyDB`.
     pub fn run(self) -> Result<VerifyReport, Error> {

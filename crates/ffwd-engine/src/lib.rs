@@ -1,7 +1,8 @@
 //! Reads, rebuilds, verifies and downloads the data directories of Bitcoin Core.
 //!
-//! In: the path of a data directory and its network. Out: blocks with the coins that they spend, the UTXO set and its hash,
-//! and a data directory that Bitcoin Core goes on with. [`DataDir`] is the entry point. All files have Core's formats.
+//! In: the path of a data directory and its network. Out: blocks with the coins that they spend, the UTXO set and its
+//! hash, and a data directory that Bitcoin Core can use. [`DataDir`] is the entry point. All files have Core's
+//! formats.
 //!
 //! ```
 //! # include!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/chain/folder.in"));
@@ -28,19 +29,20 @@
 //! # }
 //! ```
 //!
-//! # What it does to the process
+//! # Effects on the process
 //!
-//! - It has no state outside of its values: any number of data directories can be open at a time, and worked on by several
-//!   threads. One data directory is changed by one job at a time; Core's lock files keep other programs out.
-//! - A job runs on the thread that calls it and starts its own threads, which end with it. [`Stop`] ends a job early.
+//! - The library has no global state: any number of data directories can be open at a time, and several threads may
+//!   use one.   Only one job at a time changes a data directory; Core's lock files keep other programs out.
+//! - A job runs on the calling thread and starts its own threads, which end with it. [`Stop`] ends a job early.
 //! - It prints nothing. Jobs that write append to `debug.log` in the data directory, as bitcoind does. Jobs send
 //!   [events](ReindexJob::on_event).
-//! - Tables are mapped into memory. If the drive fails under one, the system ends the process with SIGBUS.
+//! - Tables are memory-mapped. If the drive fails during an access, the system ends the process with SIGBUS.
 //! - New files have the permissions of the process's umask; bitcoind sets 077.
 //!
 //! # Stability
 //!
-//! Types that may grow are `#[non_exhaustive]`. No type of another crate is part of this interface but the standard library's.
+//! Types that may grow are `#[non_exhaustive]`. Apart from the standard library, the interface uses no types of other
+//! crates.
 
 #![warn(clippy::missing_errors_doc, missing_docs)]
 

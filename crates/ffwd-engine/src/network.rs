@@ -6,7 +6,7 @@ use std::error;
 use std::fmt;
 use std::str::FromStr;
 
-/// A network, with the name that Core's `-chain` has for it.
+/// A network, named as in Core's `-chain`.
 ///
 /// ```
 /// use ffwd_engine::Network;
@@ -28,7 +28,7 @@ pub enum Network {
     Testnet4,
     /// The test network whose blocks are signed: `signet`. Source: BIP-0325.
     Signet,
-    /// A private network without work: `regtest`.
+    /// A private network with trivial proof of work: `regtest`.
     Regtest,
 }
 
@@ -47,7 +47,7 @@ impl Network {
         self.params().default_port
     }
 
-    /// Hash of its first block.
+    /// Hash of its genesis block.
     pub fn genesis_hash(self) -> BlockHash {
         self.params().genesis_hash.into()
     }

@@ -25,7 +25,7 @@ impl<'a> SpentOutput<'a> {
 
 /// Checks that the scripts of input number `input` of a transaction accept it: Core's `VerifyScript`.
 ///
-/// `spent` are the outputs that the transaction's inputs spend, one for each, in order: a taproot signature signs all of them.
+/// `spent` are the outputs that all inputs of the transaction spend, in order: a taproot signature covers all of them.
 ///
 /// ```
 /// use ffwd_engine::{ScriptError, ScriptFlags, SpentOutput, verify_script};
@@ -37,7 +37,7 @@ impl<'a> SpentOutput<'a> {
 ///
 /// verify_script(&tx, 0, &[SpentOutput::new(1_000_000_000, &script)], ScriptFlags::CONSENSUS)?;
 ///
-/// // The signature is for that amount alone.
+/// // The signature commits to the amount.
 /// let why = verify_script(&tx, 0, &[SpentOutput::new(999_999_999, &script)], ScriptFlags::CONSENSUS).unwrap_err();
 /// assert!(matches!(why, ScriptError::Failed { name: "EVAL_FALSE", .. }), "{why}");
 /// # Ok::<(), ScriptError>(())
@@ -45,7 +45,7 @@ impl<'a> SpentOutput<'a> {
 ///
 /// # Errors
 ///
-/// [`ScriptError::Failed`] with Core's reason; another one where the arguments do not fit each other.
+/// [`ScriptError::Failed`] with Core's reason; another variant if the arguments are inconsistent.
 ///
 /// Source: Bitcoin Core b88bffe, script/interpreter.cpp, `VerifyScript`.
 pub fn verify_script(
@@ -77,11 +77,11 @@ pub fn verify_script(
     verified.map_err(|why| ScriptError::Failed { name: why.name(), text: why.text() })
 }
 
-/// Why [`verify_script`] says no.
+/// Why [`verify_script`] failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ScriptError {
-    /// The scripts do not accept the input.
+    /// The scripts reject the input.
     #[non_exhaustive]
     Failed {
         /// Core's name of the reason, without `SCRIPT_ERR_`: `EVAL_FALSE`.
@@ -89,27 +89,27 @@ pub enum ScriptError {
         /// Core's text of it.
         text: &'static str,
     },
-    /// The bytes are no transaction: why.
+    /// The bytes are not a valid transaction: the reason.
     Transaction(String),
-    /// The transaction has another number of inputs than there are spent outputs.
+    /// The number of spent outputs differs from the number of inputs.
     #[non_exhaustive]
     SpentOutputs {
         /// Inputs of the transaction.
         inputs: usize,
-        /// Spent outputs that were given.
+        /// Number of spent outputs in the arguments.
         spent: usize,
     },
-    /// The transaction has no such input.
+    /// The transaction has no input with this number.
     #[non_exhaustive]
     Input {
         /// Inputs of the transaction.
         inputs: usize,
-        /// The number that was given.
+        /// The number in the arguments.
         input: usize,
     },
-    /// Flags that need others: WITNESS needs P2SH.
+    /// A flag lacks another that it requires: WITNESS needs P2SH.
     Flags,
-    /// The text does not name flags.
+    /// The text contains an unknown flag.
     UnknownFlags(String),
 }
 
@@ -134,7 +134,7 @@ impl fmt::Display for ScriptError {
 
 impl error::Error for ScriptError {}
 
-/// The rules that scripts are verified under: flags of Core's `SCRIPT_VERIFY_*` that consensus has.
+/// Script verification rules: the consensus flags of Core's `SCRIPT_VERIFY_*`.
 ///
 /// ```
 /// use ffwd_engine::{Network, ScriptFlags};
@@ -147,26 +147,26 @@ impl error::Error for ScriptError {}
 pub struct ScriptFlags(Flags);
 
 impl ScriptFlags {
-    /// No rule beyond those of the first version.
+    /// Only the rules of the first version of Bitcoin.
     pub const NONE: ScriptFlags = ScriptFlags(Flags::NONE);
-    /// Redeem scripts of P2SH are run. Source: BIP-0016.
+    /// Executes P2SH redeem scripts. Source: BIP-0016.
     pub const P2SH: ScriptFlags = ScriptFlags(Flags::P2SH);
-    /// Signatures are strict DER. Source: BIP-0066.
+    /// Requires strict DER signatures. Source: BIP-0066.
     pub const DERSIG: ScriptFlags = ScriptFlags(Flags::DERSIG);
-    /// The extra element of CHECKMULTISIG is empty. Source: BIP-0147.
+    /// Requires the extra element of CHECKMULTISIG to be empty. Source: BIP-0147.
     pub const NULLDUMMY: ScriptFlags = ScriptFlags(Flags::NULLDUMMY);
-    /// CHECKLOCKTIMEVERIFY is run. Source: BIP-0065.
+    /// Enables CHECKLOCKTIMEVERIFY. Source: BIP-0065.
     pub const CHECKLOCKTIMEVERIFY: ScriptFlags = ScriptFlags(Flags::CHECKLOCKTIMEVERIFY);
-    /// CHECKSEQUENCEVERIFY is run. Source: BIP-0112.
+    /// Enables CHECKSEQUENCEVERIFY. Source: BIP-0112.
     pub const CHECKSEQUENCEVERIFY: ScriptFlags = ScriptFlags(Flags::CHECKSEQUENCEVERIFY);
-    /// Witness programs are run. Needs [`ScriptFlags::P2SH`]. Source: BIP-0141.
+    /// Executes witness programs. Needs [`ScriptFlags::P2SH`]. Source: BIP-0141.
     pub const WITNESS: ScriptFlags = ScriptFlags(Flags::WITNESS);
-    /// Taproot programs are run. Source: BIP-0341, BIP-0342.
+    /// Executes taproot programs. Source: BIP-0341, BIP-0342.
     pub const TAPROOT: ScriptFlags = ScriptFlags(Flags::TAPROOT);
-    /// All of these: the rules of today's blocks.
+    /// All of these: the rules of current blocks.
     pub const CONSENSUS: ScriptFlags = ScriptFlags(Flags::CONSENSUS);
 
-    /// The rules of the scripts of a block.
+    /// The rules for the scripts of a block.
     ///
     /// Source: Bitcoin Core b88bffe, validation.cpp, `GetBlockScriptFlags`.
     pub fn of_block(network: Network, height: u32, hash: &BlockHash) -> ScriptFlags {
@@ -191,7 +191,8 @@ impl fmt::Debug for ScriptFlags {
 impl FromStr for ScriptFlags {
     type Err = ScriptError;
 
-    /// Reads names of flags, without `SCRIPT_VERIFY_` and with commas between; `NONE` and `CONSENSUS` are names too.
+    /// Parses names of flags, without `SCRIPT_VERIFY_` and separated by commas; `NONE` and `CONSENSUS` are also
+    /// accepted.
     fn from_str(text: &str) -> Result<ScriptFlags, ScriptError> {
         let flag = |name: &str| match name {
             "NONE" => Some(Flags::NONE),
@@ -204,19 +205,19 @@ impl FromStr for ScriptFlags {
     }
 }
 
-/// The type of a script, with the names of Core's RPCs.
+/// The type of an output script, named as in Core's RPCs.
 ///
 /// Source: Bitcoin Core b88bffe, script/solver.cpp, `Solver`, `GetTxnOutputType`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum ScriptType {
-    /// `pubkey`: a key, compressed or not.
+    /// `pubkey`: a public key, compressed or not.
     PubKey,
-    /// `pubkeyhash`: the hash of a key.
+    /// `pubkeyhash`: the hash of a public key.
     PubKeyHash,
-    /// `scripthash`: the hash of a script. Source: BIP-0016.
+    /// `scripthash`: the hash of a redeem script. Source: BIP-0016.
     ScriptHash,
-    /// `multisig`: some of several keys.
+    /// `multisig`: m of n public keys.
     Multisig,
     /// `witness_v0_keyhash`. Source: BIP-0141.
     WitnessV0KeyHash,
@@ -228,14 +229,14 @@ pub enum ScriptType {
     Anchor,
     /// `witness_unknown`: any other witness program.
     WitnessUnknown,
-    /// `nulldata`: data, never in the UTXO set.
+    /// `nulldata`: OP_RETURN data, never in the UTXO set.
     NullData,
     /// `nonstandard`: everything else.
     NonStandard,
 }
 
 impl ScriptType {
-    /// Of a script.
+    /// Returns the type of a script.
     ///
     /// ```
     /// use ffwd_engine::ScriptType;

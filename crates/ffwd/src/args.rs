@@ -39,10 +39,10 @@ use std::sync::LazyLock;
 
 /// Commit and compiler of this program.
 pub(crate) const BUILD: &str = env!("FFWD_BUILD");
-/// What `--version` says: version, commit and compiler.
+/// The output of `--version`: version, commit and compiler.
 pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FFWD_BUILD"), ")");
 
-/// The same, and the features.
+/// [`VERSION`], and the features.
 static LONG_VERSION: LazyLock<String> = LazyLock::new(|| format!("{VERSION}\n{}", crate::features::line()));
 
 /// Fast-forwards a Bitcoin node: from nothing to the tip of the chain, in Bitcoin Core's own files.

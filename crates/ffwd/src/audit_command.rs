@@ -1,4 +1,4 @@
-//! `ffwd audit`: options in, record or verdict out. The work is `audit`'s.
+//! The command `ffwd audit`: parses options, prints the record or the verdict. The crate `audit` does the work.
 
 use crate::args::audit::{Audit, AuditCoins, AuditJoin, AuditPart, AuditPlan, Files, Secret};
 use crate::args::{Common, Overwrite};
@@ -14,10 +14,10 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// More than a salt with white space around it, or a record, has.
+/// Input limit in bytes: above the size of any record, or of a salt with white space around it.
 const INPUT_BYTES_MAX: u64 = 1 << 20;
 
-/// What helps where an audit does not end well.
+/// Advice printed when an audit fails.
 const FINDING_ADVICE: &str = "docs/audit.md explains each finding; on a failing drive, copy the files and try again";
 
 /// Runs one of the commands.
@@ -30,7 +30,7 @@ pub(crate) fn run(command: &Audit) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A small file, or standard input; `wanted` says what is in it, and where it comes from.
+/// Reads a small file or standard input. `wanted` names its contents and their origin, for the error message.
 fn read(path: &Path, wanted: &str) -> Result<String, Failure> {
     let failed = |why: std::io::Error| {
         Failure::fault(
@@ -57,7 +57,7 @@ fn salt(secret: &Secret) -> Result<Salt, Failure> {
     })
 }
 
-/// The settings of a command that reads alone, which another program may do for it.
+/// Settings of a read-only command. Another process may serve the files, over the socket of `--files`.
 pub(crate) fn settings(common: &Common, files: &Files) -> Result<Settings, Failure> {
     let mut settings = load(common, None)?;
     if let Some(socket) = &files.files {
@@ -66,7 +66,7 @@ pub(crate) fn settings(common: &Common, files: &Files) -> Result<Settings, Failu
     Ok(settings)
 }
 
-/// Says no to an output file that is there, before any work is done for it.
+/// Refuses an output file that exists, before any work is done.
 fn check_free(out: Option<&Path>, overwrite: Overwrite) -> Result<(), Failure> {
     out.map_or(Ok(()), |out| out_file::check_free(out, overwrite.force))
 }
@@ -96,7 +96,7 @@ fn plan(given: &AuditPlan) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A finding as JSON, for programs that run parts: whether another try may help.
+/// A finding as JSON, for programs that run parts. It includes whether a retry may help.
 #[derive(Serialize)]
 struct FindingObject<'f> {
     ok: bool,
@@ -145,7 +145,7 @@ fn coins(given: &AuditCoins) -> Result<ExitCode, Failure> {
     write(&done?, &given.secret, given.common.json)
 }
 
-/// Writes the record to its file, or shows it.
+/// Writes the record to its file, or prints it.
 fn write(record: &Record, secret: &Secret, json: bool) -> Result<ExitCode, Failure> {
     let text = record.to_text();
     let Some(out) = &secret.out else {

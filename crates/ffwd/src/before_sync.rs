@@ -1,8 +1,8 @@
-//! What a sync does first: it says what the chain takes on the disk; and where bitcoind's options say so, `-reindex`,
-//! `-reindex-chainstate`, `-loadblock`.
+//! Steps before a sync: reports the disk space that the chain needs, then runs `-reindex`, `-reindex-chainstate`
+//! and `-loadblock` if bitcoind's options request them.
 //!
 //! Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`; node/blockstorage.cpp, `ImportBlocks`.
-//! Absent on purpose: how it is done; these are the jobs of `ffwd reindex` and `ffwd import`.
+//! Absent on purpose: the implementation, which `ffwd reindex` and `ffwd import` share.
 
 use crate::Failure;
 use crate::args::Before;
@@ -13,7 +13,7 @@ use node::options::Options;
 use node::reporting::{Event, Events, JobReport};
 use std::path::PathBuf;
 
-/// The jobs before a sync, none by default.
+/// Jobs that run before a sync. Default: none.
 #[derive(Debug, Default)]
 pub(crate) struct BeforeSync {
     reindex: bool,
@@ -22,7 +22,7 @@ pub(crate) struct BeforeSync {
 }
 
 impl Files {
-    /// What the command line or the files ask for.
+    /// The jobs that the command line or the files request.
     ///
     /// # Errors
     ///
@@ -34,14 +34,14 @@ impl Files {
         Ok(BeforeSync {
             reindex: reindex == Some(true),
             chainstate_only: coins == Some(true),
-            // What is not there is said by `Files::missing_blocks`.
+            // `Files::missing_blocks` reports files that do not exist.
             import: given.many("loadblock").into_iter().chain(of_files).collect(),
         })
     }
 }
 
 impl Files {
-    /// Files of blocks that the files name and that are not there: bitcoind goes on without them.
+    /// Block files named in bitcoin.conf or settings.json that do not exist. bitcoind continues without them.
     pub(crate) fn missing_blocks(&self) -> Vec<String> {
         let all = self.conf.list("loadblock", self.chain);
         let missing = all.iter().filter(|setting| !setting.path().exists());
@@ -52,11 +52,11 @@ impl Files {
 }
 
 impl BeforeSync {
-    /// Does it. Gives the report of a job that was stopped: then there is no sync.
+    /// Runs the jobs. Returns the report of a job that was stopped; the sync is then skipped.
     ///
     /// # Errors
     ///
-    /// Those of the jobs.
+    /// The errors of the jobs.
     pub(crate) fn run(&self, options: &Options, events: Events<'_>) -> Result<Option<JobReport>, Fault> {
         tell_space(options, events);
         if self.reindex || self.chainstate_only {
@@ -78,7 +78,7 @@ impl BeforeSync {
     }
 }
 
-/// What the chain takes on the disk, and whether there is room for it.
+/// Reports the disk space that the chain needs, and whether it is available.
 fn tell_space(options: &Options, events: Events<'_>) {
     if let Some(forecast) = Forecast::of(options) {
         events(Event::Note(format!("Disk space: {forecast}")));

@@ -1,4 +1,4 @@
-//! How far `lab chain` is, on standard error: a bar on a terminal, a line now and then elsewhere.
+//! Progress of `lab chain` on standard error: a bar on a terminal, otherwise a line from time to time.
 
 use crate::progress::{LINE_EVERY, bar, say};
 use indicatif::ProgressBar;
@@ -6,7 +6,7 @@ use primitives::human;
 use std::io::IsTerminal;
 use std::time::Instant;
 
-/// A bar for work that is counted in blocks alone; without a terminal, a line every ten seconds.
+/// A progress bar that counts blocks. Without a terminal it prints a line every ten seconds.
 pub(crate) struct BlockBar {
     bar: Option<ProgressBar>,
     line_at: Instant,
@@ -30,7 +30,7 @@ impl BlockBar {
         };
         match &self.bar {
             Some(bar) => {
-                // By work, not by blocks: the last blocks of a chain are empty.
+                // The estimate is based on work, not on blocks: the last blocks of a chain are empty.
                 let left = progress.seconds_left.unwrap_or(0.0);
                 let share =
                     if progress.seconds_left.is_some() { progress.seconds / (progress.seconds + left) } else { 0.0 };

@@ -1,6 +1,6 @@
-//! What bitcoind refuses, or warns of, as it starts: also values of options that ffwd has no use for.
+//! The values that bitcoind rejects or warns about at start, including those of options that ffwd does not use.
 //!
-//! Each check is one of Core's, in its order and its words; the place of the value is added.
+//! Each check is one of Core's, in Core's order and wording, with the place of the value added.
 //! Source: Bitcoin Core b88bffe, init.cpp, `AppInitParameterInteraction`, `CheckHostPortOptions` and `AppInitMain`;
 //! node/mempool_args.cpp, node/mining_args.cpp, node/chainstatemanager_args.cpp; httprpc.cpp, `InitRPCAuthentication`.
 //! Absent on purpose: checks of values that ffwd uses, which are made where they are read (`settings`, `sync_settings`).
@@ -18,21 +18,21 @@ use p2p::bad_ports;
 use std::path::{Path, PathBuf};
 use values::{is_amount, is_rpcauth, looked_up, split_host_port};
 
-/// Bounds of Core's. Source: policy/policy.h, consensus/consensus.h, txgraph.h.
+/// Core's limits. Source: policy/policy.h, consensus/consensus.h, txgraph.h.
 const BLOCK_WEIGHT_MAX: i64 = 4_000_000;
 const RESERVED_WEIGHT_MIN: i64 = 2_000;
 const RESERVED_WEIGHT: i64 = 8_000;
 const CLUSTER_COUNT_MAX: i64 = 64;
 const CLUSTER_KVB: i64 = 101;
-/// Clusters that a mempool holds at least.
+/// Minimum number of clusters that a mempool holds.
 const CLUSTERS_MIN: i64 = 40;
-/// The mempool without an option, in megabytes. Source: kernel/mempool_options.h, `DEFAULT_MAX_MEMPOOL_SIZE_MB`.
+/// Default mempool size in megabytes. Source: kernel/mempool_options.h, `DEFAULT_MAX_MEMPOOL_SIZE_MB`.
 const MEMPOOL_MB: i64 = 300;
 const MEMPOOL_MB_OF_BLOCKS_ONLY: i64 = 5;
-/// Options of Core's `-test`.
+/// Values of Core's `-test`.
 const TEST_OPTIONS: [&str; 3] = ["addrman", "reindex_after_failure_noninteractive_yes", "bip94"];
 
-/// A value that is refused.
+/// A rejected value.
 #[derive(Debug)]
 struct Refused {
     why: String,
@@ -48,17 +48,17 @@ struct Checked<'a> {
     net_dir: PathBuf,
 }
 
-/// Makes every check. Gives what Core warns of.
+/// Runs every check. Returns Core's warnings.
 ///
 /// # Errors
 ///
-/// The first that fails.
+/// The first check that fails.
 pub(crate) fn check(conf: &Conf, chain: Chain, datadir: &Path) -> Result<Vec<String>, Failure> {
     let checked = Checked { conf, chain, net_dir: datadir.join(chain.net_dir()) };
     for one in all() {
         one(&checked).map_err(|refused| {
             match refused.place {
-                // The words name the option.
+                // The message already names the option.
                 Some(Place::CommandLine) => Failure::Usage(refused.why),
                 Some(place) => Failure::Conf(format!("{} ({place})", refused.why)),
                 None => Failure::Conf(refused.why),
@@ -113,12 +113,12 @@ impl Checked<'_> {
         self.get(name).map(|setting| (setting.value.number(), setting))
     }
 
-    /// Whether a value is there that is neither empty nor 0.
+    /// Whether the option has a value that is neither empty nor 0.
     fn has_text(&self, name: &str) -> bool {
         self.get(name).is_some_and(|setting| !matches!(setting.value.text(), "" | "0"))
     }
 
-    /// Core's listening, which is the default there. Source: init.cpp, `InitParameterInteraction`.
+    /// Whether Core would listen, which is its default. Source: init.cpp, `InitParameterInteraction`.
     fn listens_in_core(&self) -> bool {
         let has = |name: &str| !self.list(name).is_empty();
         let no_peers = has("connect")
@@ -148,7 +148,8 @@ impl Checked<'_> {
 
     fn directories(&self) -> Outcome {
         match self.get("blocksdir") {
-            // That of the command line is no wrong use, and is seen where it is read.
+            // An empty value on the command line is not a usage error; the code that reads the option handles
+            // it.
             Some(setting) if setting.place == Place::CommandLine => Ok(()),
             Some(setting) if setting.value.text().is_empty() => {
                 refuse("-blocksdir names no directory: cannot make absolute path", Some(&setting))
@@ -263,7 +264,7 @@ impl Checked<'_> {
             let setting = self.get("acceptnonstdtxn");
             return refuse("acceptnonstdtxn is not currently supported for main chain", setting.as_ref());
         }
-        // Core reads it into 32 bits without a sign: less than 0 is more than the most.
+        // Core reads it as an unsigned 32-bit number: a negative value exceeds the maximum.
         let count = self.number("limitclustercount");
         if let Some((_, setting)) = count.filter(|(count, _)| !(0..=CLUSTER_COUNT_MAX).contains(count)) {
             let why = format!("limitclustercount must be less than or equal to {CLUSTER_COUNT_MAX}");
@@ -325,7 +326,7 @@ impl Checked<'_> {
         Ok(())
     }
 
-    /// bitcoind has a server by default.
+    /// bitcoind starts an RPC server by default.
     fn server(&self) -> Outcome {
         if self.is("server") == Some(false) {
             return Ok(());
@@ -434,7 +435,7 @@ impl Checked<'_> {
         Ok(())
     }
 
-    /// What Core warns of and no other place does.
+    /// Core's warnings that no other module of ffwd prints.
     fn warnings(&self) -> Vec<String> {
         let mut out = Vec::new();
         for setting in self.list("test") {

@@ -1,4 +1,4 @@
-//! The clock of a run: the machine's, or one that `-mocktime` or a call stops.
+//! The clock of a run: the machine's, or a mock time set by `-mocktime` or an RPC call.
 
 use consensus::Chain;
 #[cfg(feature = "server")]
@@ -7,10 +7,10 @@ use node::options::Clock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Unix time of `-mocktime`, for a clock that is a plain function; 0 for the machine's time.
+/// Unix time of `-mocktime`, in a static because [`Clock`] is a plain function. 0 selects the machine's time.
 static MOCK_TIME: AtomicU64 = AtomicU64::new(0);
 
-/// The clock that stands at `mock`, or the machine's; on a network where it may be stopped later, one that looks.
+/// The machine's clock; on regtest a clock that returns `mock` if set, and that a call may change later.
 pub(crate) fn clock(mock: Option<u64>, chain: Chain) -> Clock {
     if chain != Chain::Regtest {
         return SystemTime::now;
@@ -22,7 +22,7 @@ pub(crate) fn clock(mock: Option<u64>, chain: Chain) -> Clock {
     }
 }
 
-/// What stops the clock, on regtest alone.
+/// The function that sets the mock time. Only regtest has it.
 #[cfg(feature = "server")]
 pub(crate) fn setter(params: &Params) -> Option<fn(u64)> {
     (params.chain == Chain::Regtest).then_some(set)

@@ -1,4 +1,4 @@
-//! `ffwd coins`: options in, result out. The work is `node::jobs`'s.
+//! The command `ffwd coins`: parses options, prints the result. `node::jobs` does the work.
 
 use crate::args::coins::{Coins, CoinsDiff, CoinsDump, CoinsInfo, CoinsLoad};
 use crate::args::{Common, Writing};
@@ -70,7 +70,7 @@ fn file_info(given: &CoinsInfo, file: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Names are those of dumptxoutset.
+/// The field names are those of dumptxoutset.
 #[derive(Serialize)]
 struct DumpObject {
     coins_written: u64,
@@ -117,7 +117,7 @@ fn dump(given: &CoinsDump) -> Result<ExitCode, Failure> {
     }
     let report = done?;
     let text = if given.common.json { dump_json(&report) } else { dump_lines(options.params.chain.name(), &report) };
-    // Standard output may be the snapshot.
+    // Standard output may carry the snapshot itself.
     if is_stdout {
         reporter.say(&text)
     } else {
@@ -155,7 +155,7 @@ fn dump_lines(chain: &str, report: &DumpReport) -> String {
     .join("\n")
 }
 
-/// Names are those of loadtxoutset.
+/// The field names are those of loadtxoutset.
 #[derive(Serialize)]
 struct LoadObject {
     coins_loaded: u64,
@@ -187,7 +187,7 @@ fn load_snapshot(given: &CoinsLoad) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A hash that is no block's.
+/// A block hash as a generic hash.
 pub(crate) fn as_hash(hash: BlockHash) -> Hash256 {
     Hash256(*hash.as_bytes())
 }
@@ -235,14 +235,14 @@ struct DiffObject {
     changed: u64,
 }
 
-/// As diff(1) and cmp(1): 0 for the same coins, 1 for a difference, 2 where a file cannot be read.
+/// Exit codes as in diff(1) and cmp(1): 0 for equal sets, 1 for a difference, 2 if a file cannot be read.
 fn diff(given: &CoinsDiff) -> ExitCode {
     let mut out = Watched::new(BufWriter::new(std::io::stdout().lock()));
     let found = compare(given, &mut out);
     match found {
         Ok(DiffReport { only_first: 0, only_second: 0, changed: 0, .. }) => ExitCode::from(exit_codes::DONE),
         Ok(_) => ExitCode::from(exit_codes::FAULT),
-        // What is written are differences alone.
+        // The reader closed the output. Lines are only written for differences, so the sets differ.
         Err(_) if out.is_closed => ExitCode::from(exit_codes::FAULT),
         Err(failure) => {
             failure.tell();
@@ -266,12 +266,12 @@ fn compare(given: &CoinsDiff, out: &mut impl Write) -> Result<DiffReport, Failur
         })
     })?;
     let text = if given.json { diff_json(&report) } else { diff_line(&report) };
-    // That standard output is closed is no fault.
+    // A closed standard output is not an error.
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
     Ok(report)
 }
 
-/// An output that knows whether its reader is gone.
+/// An output that records whether its reader has closed it.
 struct Watched<W> {
     out: W,
     is_closed: bool,

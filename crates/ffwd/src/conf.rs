@@ -1,4 +1,4 @@
-//! bitcoin.conf and settings.json, read as Core reads them.
+//! Reads bitcoin.conf and settings.json with Core's precedence rules.
 //!
 //! ```text
 //! order:    the command line, settings.json, the network's section, the part before any section
@@ -7,7 +7,7 @@
 //!
 //! Source: facts of Bitcoin Core b88bffe: common/config.cpp, `ReadConfigFiles`; common/settings.cpp, `GetSetting`,
 //! `GetSettingsList` and `OnlyHasDefaultSectionSetting`; common/args.cpp, `GetChainArg`.
-//! Absent on purpose: what an option means (`settings`), and writing: both files are the user's.
+//! Absent on purpose: the meaning of an option (`settings`), and writing: both files belong to the user.
 
 mod file;
 mod findings;
@@ -25,29 +25,29 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Files that one configuration may include.
+/// Maximum number of files that one configuration may include.
 const INCLUDES_MAX: usize = 1_000;
-/// Bytes of a line or a name that a message shows.
+/// Maximum length of a line or a name in a message, in bytes.
 const SHOWN_BYTES_MAX: usize = 200;
 /// Flags that name a network.
 const FLAGS: [(&str, Chain); 4] =
     [("regtest", Chain::Regtest), ("signet", Chain::Signet), ("testnet", Chain::Test), ("testnet4", Chain::Testnet4)];
-/// Core's words where two networks are named.
+/// Core's message if two networks are named.
 const TWO_NETWORKS: &str =
     "Invalid combination of -regtest, -signet, -testnet, -testnet4 and -chain. Can use at most one.";
 
-/// Why a configuration cannot be used.
+/// Why a configuration is unusable.
 #[derive(Debug)]
 pub(crate) enum ConfError {
-    /// The file is there, and cannot be read.
+    /// The file exists but cannot be read.
     Read { path: PathBuf, why: io::Error },
-    /// It is too large, or no file.
+    /// The file is too large, or not a regular file.
     Shape { path: PathBuf, why: String },
-    /// A line of a configuration file, or the file itself: `at`.
+    /// An error in a line of a configuration file, or in the file as a whole; `at` is the place.
     File { at: String, why: String },
-    /// What settings.json says.
+    /// An error in settings.json.
     Json { why: String },
-    /// A value.
+    /// An invalid value.
     Value { place: Place, why: String },
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for ConfError {
 
 impl std::error::Error for ConfError {}
 
-/// Which values count.
+/// The sections whose values count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Source {
     CommandLine,
@@ -76,33 +76,33 @@ enum Source {
     Default,
 }
 
-/// Everything that the files say, and what bitcoind reads on the command line.
+/// All entries of the files, and the options that bitcoind would read on the command line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conf {
-    /// In order of the files' lines.
+    /// In the order of the files' lines.
     lines: Vec<Entry>,
-    /// Of settings.json; `section` is empty.
+    /// Entries of settings.json; `section` is empty.
     json: Vec<Entry>,
     line: OnLine,
     /// Warnings for the user: lines without effect.
     pub(crate) warnings: Vec<String>,
 }
 
-/// A configuration file that is to be read.
+/// A configuration file to read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConfFile<'a> {
-    /// The directory that its path, and those of included files, are relative to.
+    /// The directory that its path, and the paths of included files, are relative to.
     pub(crate) datadir: &'a Path,
     pub(crate) file: &'a Path,
-    /// The command line names it: then it has to be there.
+    /// Whether the command line names it. The file must then exist.
     pub(crate) is_named: bool,
-    /// The command line's network; otherwise the file decides.
+    /// The network of the command line; `None` if the file decides.
     pub(crate) chain: Option<Chain>,
-    /// Not with `-noincludeconf`.
+    /// Whether includeconf lines are followed; false with `-noincludeconf`.
     pub(crate) with_includes: bool,
 }
 
-/// Values of one source after the last negation, and whether that is the last of them.
+/// The values of one source after its last negation, and whether that negation is the last entry.
 struct Span<'a> {
     values: &'a [&'a Setting],
     has_negation: bool,
@@ -110,12 +110,13 @@ struct Span<'a> {
 }
 
 impl Conf {
-    /// With nothing in it but the command line.
+    /// A configuration that has only the command line.
     pub(crate) fn without_file(line: &OnLine) -> Conf {
         Conf { line: line.clone(), ..Conf::default() }
     }
 
-    /// Reads a configuration file and what it includes. Without a file there is nothing in it, unless it was named.
+    /// Reads a configuration file and the files that it includes. A missing file counts as empty, unless it was
+    /// named.
     ///
     /// # Errors
     ///
@@ -133,7 +134,7 @@ impl Conf {
                 return Err(refuse(format!("specified config file \"{}\" could not be opened.", path.display())));
             }
             None => {
-                // What an editor on Windows makes of the name, where it hides what stands behind the point.
+                // An editor on Windows may have added `.txt` to the name, and hides that extension.
                 let other = path.with_extension("conf.txt");
                 if other.is_file() {
                     let wanted = path.display();
@@ -200,12 +201,12 @@ impl Conf {
         Ok(())
     }
 
-    /// Reads settings.json, or the file that the option `settings` names, in the network's directory. `given` is the command
-    /// line's; `0` reads none.
+    /// Reads settings.json, or the file that the option `settings` names, in the network's directory. `given` is
+    /// the command line's value; `0` reads no file.
     ///
     /// # Errors
     ///
-    /// [`ConfError`], when it is there and cannot be used.
+    /// [`ConfError`] if the file exists and is unusable.
     pub(crate) fn read_settings(
         &mut self,
         net_dir: &Path,
@@ -232,15 +233,15 @@ impl Conf {
         Ok(())
     }
 
-    /// The network that the file names, if any; `given` is the command line's.
+    /// The network that the file names, if any. `given` is the command line's.
     ///
     /// # Errors
     ///
-    /// [`ConfError::Value`]: the name of no network, or several networks at once.
+    /// [`ConfError::Value`]: an unknown network name, or several networks at once.
     pub(crate) fn chain(&self, given: Option<Chain>) -> Result<Option<Chain>, ConfError> {
         let mut found: Vec<(Chain, Option<Setting>)> = given.map(|chain| (chain, None)).into_iter().collect();
         for (name, chain) in FLAGS {
-            // Of flags for networks the last counts, not the first.
+            // Of repeated network flags the last counts, not the first.
             let last = self.of_section("", name).pop().filter(|setting| setting.value.truth());
             found.extend(last.map(|setting| (chain, Some(setting.clone()))));
         }
@@ -259,7 +260,7 @@ impl Conf {
                 place: setting.place.clone(),
                 why: format!("{TWO_NETWORKS} {other} is chosen here, {first} is chosen too"),
             }),
-            // Two networks on the command line are refused in `spelling`.
+            // `spelling` rejects two networks on the command line.
             _ => Ok(Some(*first)),
         }
     }
@@ -269,7 +270,7 @@ impl Conf {
         named.map(|entry| &entry.setting).collect()
     }
 
-    /// The values of an option, the strongest source first.
+    /// The values of an option, strongest source first.
     fn sources(&self, name: &str, chain: Option<Chain>, reads: Reads) -> Vec<(Source, Vec<&Setting>)> {
         let of = |entries: &'_ [Entry]| -> Vec<usize> {
             (0..entries.len()).filter(|index| entries[*index].name == name).collect()
@@ -288,7 +289,7 @@ impl Conf {
     fn merged(&self, name: &str, chain: Option<Chain>, reads: Reads) -> Option<Setting> {
         for (source, values) in self.sources(name, chain, reads) {
             let span = Span::of(&values);
-            // A negation counts even where a value would not.
+            // A negation counts even in a section whose values do not count.
             if source == Source::Default && !span.ends_negated && is_without_default(name, chain) {
                 continue;
             }
@@ -326,34 +327,35 @@ impl Conf {
         result
     }
 
-    /// The files' value of an option on a network, if it is set.
+    /// The files' value of an option on a network, if set.
     pub(crate) fn get(&self, name: &str, chain: Chain) -> Option<Setting> {
         self.merged(name, Some(chain), Reads::Files)
     }
 
-    /// The files' value before a network is chosen: of the part before any section.
+    /// The files' value before the network is known: the one before any section.
     pub(crate) fn get_before_chain(&self, name: &str) -> Option<Setting> {
         self.merged(name, None, Reads::Files)
     }
 
-    /// The value that bitcoind takes, which may be the command line's.
+    /// The value that bitcoind would use, which may come from the command line.
     pub(crate) fn get_of_all(&self, name: &str, chain: Chain) -> Option<Setting> {
         self.merged(name, Some(chain), Reads::All)
     }
 
-    /// The files' values of a repeatable option; empty where it is not set, or negated.
+    /// The files' values of a repeatable option. Empty if the option is unset or negated.
     pub(crate) fn list(&self, name: &str, chain: Chain) -> Vec<Setting> {
         let mut list = self.merged_list(name, chain);
         list.retain(|setting| setting.place != Place::CommandLine);
         list
     }
 
-    /// The values that bitcoind takes, those of the command line first.
+    /// The values that bitcoind would use, those of the command line first.
     pub(crate) fn list_of_all(&self, name: &str, chain: Chain) -> Vec<Setting> {
         self.merged_list(name, chain)
     }
 
-    /// Options that count in the network's own section alone, and that stand before any section alone: bitcoind refuses that.
+    /// Options that count only in the network's own section but are set only before any section. bitcoind
+    /// rejects them.
     pub(crate) fn outside_their_section(&self, chain: Chain) -> Vec<(&'static str, Setting)> {
         let is_own = |option: &&options::CoreOption| option.sections == Sections::NetworksOwn;
         let mut found = Vec::new();
@@ -369,13 +371,13 @@ impl Conf {
         found
     }
 
-    /// The entries of the files that count on a network, the weakest last.
+    /// The entries of the files that apply to a network, weakest last.
     pub(crate) fn applying(&self, chain: Chain) -> impl Iterator<Item = &Entry> {
         let counts = move |entry: &&Entry| entry.section.is_empty() || entry.section == chain.name();
         self.json.iter().chain(self.lines.iter().filter(counts))
     }
 
-    /// All lines of configuration files.
+    /// All lines of the configuration files.
     pub(crate) fn lines(&self) -> &[Entry] {
         &self.lines
     }
@@ -386,7 +388,7 @@ impl Conf {
     }
 }
 
-/// Whose values are looked at.
+/// Which sources are read: the files, or also the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reads {
     Files,
@@ -405,7 +407,7 @@ impl<'a> Span<'a> {
     }
 }
 
-/// Whether the part before any section does not count for an option.
+/// Whether an option's value before any section is ignored on this network.
 fn is_without_default(name: &str, chain: Option<Chain>) -> bool {
     let is_own = options::find(name).is_some_and(|option| option.sections == Sections::NetworksOwn);
     is_own && chain.is_some_and(|chain| chain != Chain::Main)
@@ -416,7 +418,7 @@ fn after_last_no(mut values: Vec<&Setting>) -> Vec<&Setting> {
     values.split_off(begin)
 }
 
-/// Core's words, and what may have been meant.
+/// Core's warning about an unknown section, with the likely intended name.
 fn section_warning(name: &str, place: &Place) -> String {
     let place = match place {
         Place::Line { file, line } => format!("{}:{line}", file.display()),

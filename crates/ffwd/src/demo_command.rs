@@ -1,7 +1,7 @@
-//! `ffwd demo`: the whole program in a few seconds, on a chain of its own making.
+//! The command `ffwd demo`: runs the whole program in a few seconds, on a chain that it generates.
 //!
-//! In a directory of its own: `chain/` is a data directory, made by the lab and reindexed by the engine with every script
-//! verified; `report.html` is drawn from its debug.log.
+//! It uses a directory of its own: `chain/` is a data directory that the lab generates, and that the engine reindexes
+//! with every script verified; `report.html` is drawn from its debug.log.
 //! Absent on purpose: anything that `lab chain`, `reindex` and `lab plot` do not do.
 
 use crate::args::demo::Demo;
@@ -25,10 +25,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Coins that the demo's chain has before its first full block: few, so that it starts at once.
+/// Number of coins in the demo's chain before its first full block. It is small so that the demo starts quickly.
 const UTXOS: u64 = 20_000;
 
-/// What helps where making a chain, drawing it, or a command of the lab fails.
+/// Advice printed when a command of the lab fails, or the demo cannot make or draw its chain.
 pub(crate) const LAB_ADVICE: &str = "docs/lab.md lists the needs of each command of the lab";
 
 #[derive(Serialize)]
@@ -75,7 +75,7 @@ pub(crate) fn run(given: &Demo) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a chain, and shows how far it is.
+/// Generates a chain and shows the progress.
 pub(crate) fn make(options: &demo::chain::Options) -> Result<demo::chain::Report, Failure> {
     let mut bar = BlockBar::new();
     let made = demo::chain::generate(options, |progress| bar.progress(&progress));
@@ -86,7 +86,7 @@ pub(crate) fn make(options: &demo::chain::Options) -> Result<demo::chain::Report
     })
 }
 
-/// An empty directory: the one that was asked for, or one of the system's temporary ones.
+/// An empty directory: the one that the user names, or a temporary one.
 fn directory(out: Option<&Path>) -> Result<PathBuf, Failure> {
     let Some(out) = out else {
         let made = tempfile::Builder::new().prefix("ffwd-demo-").tempdir();
@@ -107,7 +107,7 @@ fn fault(what: &str, path: &Path, why: &io::Error) -> Failure {
     )
 }
 
-/// Everything is verified, and the log has each stage of each block, for the report.
+/// Options that verify every script and log each stage of each block, for the report.
 fn options(datadir: PathBuf, par: i64) -> Options {
     let params = Params::new(Chain::Regtest);
     Options {
@@ -121,7 +121,7 @@ fn options(datadir: PathBuf, par: i64) -> Options {
     }
 }
 
-/// The engine must end where the generator says that its chain ends, with as many coins.
+/// Checks that the engine ends at the generator's tip with the same number of coins.
 fn agree(made: &chain::Report, report: &JobReport, set: &SetInfo) -> Result<(), Failure> {
     if (&report.best.to_string(), set.txouts) == (&made.bestblock, made.txouts) {
         return Ok(());

@@ -1,6 +1,7 @@
-//! `ffwd doctor`: what is wrong with a data directory, as text and JSON; `ffwd repair`: what was done about it.
+//! The commands `ffwd doctor`, which prints the defects of a data directory, and `ffwd repair`, which prints the
+//! repairs.
 //!
-//! Absent on purpose: what can be wrong, and how it is found (`node`).
+//! Absent on purpose: the list of defects and their detection (`node`).
 
 use crate::args::doctor::{Doctor, Repair};
 use crate::conf::OnLine;
@@ -67,7 +68,8 @@ impl<'a> From<&'a Finding> for FindingObject<'a> {
 /// [`Failure`].
 pub(crate) fn run(given: &Doctor) -> Result<ExitCode, Failure> {
     let mut settings = load(&given.common, None)?;
-    // Whether pruning is known to the configuration; a value that is none is for those to refuse who prune.
+    // Whether the configuration enables pruning. An invalid value is ignored here; the commands that prune
+    // reject it.
     let prune = settings.files.value(None, "prune", |setting| values::prune(setting.value.text()));
     settings.options.prune = prune.ok().flatten().unwrap_or_default();
     let reporter = begin_read_only(&settings)?;
@@ -142,7 +144,7 @@ fn repair_lines(report: &RepairReport) -> String {
     report.done.iter().cloned().chain(left).collect::<Vec<_>>().join("\n")
 }
 
-/// The findings for people.
+/// The findings as text.
 fn lines(found: &Examination, depth: Depth) -> String {
     let mut lines: Vec<String> = found.findings.iter().map(finding_lines).collect();
     if found.left_off > 0 {

@@ -1,17 +1,17 @@
 //! Exit codes, and the text of `ffwd help exit-codes`.
 
-/// Done.
+/// Success.
 pub(crate) const DONE: u8 = 0;
 /// A fault, or the answer "no".
 pub(crate) const FAULT: u8 = 1;
-/// Wrong use.
+/// Usage error.
 pub(crate) const USAGE: u8 = 2;
-/// A program that Ctrl-C ended, as shells have it: 128 and the number of SIGINT.
+/// The program was ended by Ctrl-C, as shells report it: 128 plus the number of SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
-/// The same of SIGPIPE.
+/// The program was ended by SIGPIPE: 128 plus its number.
 pub(crate) const CLOSED_PIPE: u8 = 141;
 
-/// Each code, and what it means, one sentence a line.
+/// Each code with its meaning, one sentence a line.
 pub(crate) const CODES: [(u8, &[&str]); 5] = [
     (
         DONE,

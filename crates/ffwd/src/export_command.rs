@@ -1,4 +1,4 @@
-//! `ffwd export`: options in, files and a report out. The work is `export`'s.
+//! The command `ffwd export`: parses options, prints a report. The crate `export` writes the files.
 
 use crate::args::export::{Export, Format};
 use crate::output::{self, row, seconds};
@@ -87,7 +87,7 @@ fn lines(report: &ExportReport, given: &Export, time: f64) -> String {
     .join("\n")
 }
 
-/// Names are those of `coins info`.
+/// The field names are those of `coins info`.
 #[derive(Serialize)]
 struct CoinsObject {
     chain: &'static str,

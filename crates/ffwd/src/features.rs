@@ -1,10 +1,10 @@
-//! The features of this program, and the feature that a missing command or option needs.
+//! The features of this build, and the feature that a missing command or option needs.
 //!
 //! crates/ffwd/Cargo.toml describes each of them.
 
 use std::ffi::OsString;
 
-/// Every feature, and whether it is in this program.
+/// Every feature, and whether this build has it.
 const FEATURES: [(&str, bool); 16] = [
     ("ablation", cfg!(feature = "ablation")),
     ("audit", cfg!(feature = "audit")),
@@ -24,7 +24,7 @@ const FEATURES: [(&str, bool); 16] = [
     ("zstd", cfg!(feature = "zstd")),
 ];
 
-/// Commands that need a feature, and which. `lab micro` needs `micro` as well.
+/// Commands that need a feature, with that feature. `lab micro` also needs `micro`.
 const COMMANDS: [(&str, &str); 8] = [
     ("audit", "audit"),
     ("demo", "demo"),
@@ -38,23 +38,23 @@ const COMMANDS: [(&str, &str); 8] = [
 /// Options that need a feature.
 const OPTIONS: [(&str, &str); 2] = [("--server", "server"), ("--without", "ablation")];
 
-/// The names of the features of this program.
+/// The names of the features of this build.
 fn present() -> impl Iterator<Item = &'static str> {
     FEATURES.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name)
 }
 
-/// What `--version` says behind the version: a line of its own.
+/// The line that `--version` prints below the version.
 pub(crate) fn line() -> String {
     let names: Vec<&str> = present().collect();
     format!("features: {}", if names.is_empty() { "none".to_owned() } else { names.join(", ") })
 }
 
-/// Whether a feature is known and not there.
+/// Whether a known feature is absent from this build.
 fn lacks(feature: &str) -> bool {
     FEATURES.contains(&(feature, false))
 }
 
-/// Why this program cannot run a command line that needs a feature. `words` are as clap reads them.
+/// Why this build cannot run a command line that needs a feature. `words` are as clap reads them.
 pub(crate) fn missing(words: &[OsString]) -> Option<String> {
     let words: Vec<&str> = words.iter().skip(1).map(|word| word.to_str().unwrap_or_default()).collect();
     let mut named = words.iter().copied().filter(|word| *word != "help");
@@ -71,7 +71,7 @@ pub(crate) fn missing(words: &[OsString]) -> Option<String> {
     Some(told(&format!("the option {option}"), feature))
 }
 
-/// That something is not in this program, and how to get one that has it.
+/// The message that `what` is absent from this build, and how to get a build that has it.
 pub(crate) fn told(what: &str, feature: &str) -> String {
     format!(
         "{what} is not in this program: it was built without the feature `{feature}`. \

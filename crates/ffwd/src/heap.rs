@@ -1,13 +1,13 @@
-//! `--debug heap`: every allocation of a job, by the place that made it, in the file of dhat.
+//! The option `--debug heap`: records every allocation of a job with its call stack, in dhat's file format.
 //!
-//! Only an ffwd that is built with the feature `heap` can do it, because every allocation then goes through dhat, which
-//! slows the job down many times. The file is [`FILE`] beside debug.log; dhat's viewer (dh_view.html of Valgrind)
-//! opens it.
+//! Only a build with the feature `heap` supports it, because every allocation then goes through dhat, which
+//! slows the job down many times. The file is [`FILE`], in the directory of debug.log; dhat's viewer
+//! (dh_view.html of Valgrind) opens it.
 //!
-//! Without the feature the allocator is the system's, in the static program mimalloc, because musl's has one lock for all
-//! threads; and it ends the program where memory does: `sys::allocator`.
+//! Without the feature the allocator is the system's. The static program uses mimalloc, because musl's allocator
+//! has one lock for all threads. The program ends when memory is exhausted: `sys::allocator`.
 //!
-//! Absent on purpose: sampling. The curve of anonymous memory over time is `lab run`'s.
+//! Absent on purpose: sampling. `lab run` records anonymous memory over time.
 
 use crate::Failure;
 use std::path::Path;
@@ -27,7 +27,7 @@ static ALLOCATOR: EndsWithoutMemory = EndsWithoutMemory(std::alloc::System);
 #[global_allocator]
 static ALLOCATOR: EndsWithoutMemory<mimalloc::MiMalloc> = EndsWithoutMemory(mimalloc::MiMalloc);
 
-/// Records allocations until its end, or until it is dropped; then the file is written.
+/// Records allocations until it is ended or dropped; the file is written then.
 pub(crate) struct Heap {
     #[cfg(feature = "heap")]
     _profiler: dhat::Profiler,
@@ -38,18 +38,18 @@ impl Heap {
     pub(crate) fn end(self) {}
 }
 
-/// Starts recording if `wanted`; the file is written to `dir`.
+/// Starts recording if `wanted`. The file is written to `dir`.
 ///
 /// # Errors
 ///
-/// This ffwd was built without it.
+/// This build lacks the feature.
 #[cfg(feature = "heap")]
 pub(crate) fn record(wanted: bool, dir: &Path) -> Result<Option<Heap>, Failure> {
     let profiler = || dhat::Profiler::builder().file_name(dir.join(FILE)).build();
     Ok(wanted.then(|| Heap { _profiler: profiler() }))
 }
 
-/// As with the feature, which is missing here.
+/// As with the feature; always an error if `wanted`.
 #[cfg(not(feature = "heap"))]
 pub(crate) fn record(wanted: bool, _: &Path) -> Result<Option<Heap>, Failure> {
     if !wanted {

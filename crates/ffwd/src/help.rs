@@ -59,7 +59,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Examples: the command, then lines to type with what each does.
+/// Examples: the command, then command lines with their explanations.
 const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     (
         "demo",
@@ -175,7 +175,7 @@ pub(crate) fn command() -> Command {
     dress(Cli::command(), "")
 }
 
-/// A command and those below it; `path` is its words, apart from the program's name.
+/// Adds groups and examples to a command and its subcommands. `path` is its words without the program's name.
 fn dress(command: Command, path: &str) -> Command {
     let names: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
     if names.is_empty() {
@@ -202,7 +202,7 @@ fn group(arg: Arg) -> Arg {
     }
 }
 
-/// "Examples:" and its lines; the texts begin in one column where the lines are short enough.
+/// "Examples:" and its lines. The explanations are aligned in one column if the lines are short enough.
 fn examples(path: &str) -> Option<String> {
     let (_, lines) = EXAMPLES.iter().find(|(command, _)| *command == path)?;
     let lines = lines.iter().map(|(line, does)| format!("  {line}\n      {does}"));

@@ -1,4 +1,4 @@
-//! `ffwd hints`: options in, result out. The work is `node::jobs`'s.
+//! The command `ffwd hints`: parses options, prints the result. `node::jobs` does the work.
 
 use crate::args::hints::{Hints, HintsMake};
 use crate::output::{self, row, seconds};

@@ -1,4 +1,4 @@
-//! `ffwd lab`: its options in, a job of the lab out.
+//! The command `ffwd lab`: parses options and runs a job of the lab.
 
 use crate::args::lab::{Lab, LabChain, LabCommit, LabCores, LabEstimate, LabPlot, LabRun, LabWorst, PlotX};
 use crate::demo_command::{LAB_ADVICE, make};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Empty blocks that bury the full ones deep enough for `-assumevalid`, as the help says.
 const TAIL: u32 = 2_100;
-/// Line of a command that makes runs, at the first Ctrl-C.
+/// Message of a command that makes runs, at the first Ctrl-C.
 const STOPPING_RUN: &str = "stopping: the run in progress is ended; a second Ctrl-C ends at once";
 /// The chain of `lab cores --quick`.
 const QUICK_BLOCKS: u32 = 4;
@@ -38,7 +38,7 @@ pub(crate) fn run(given: &Lab) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Sets `stop` at the first Ctrl-C, and says `line`; ends the program at the second.
+/// Sets `stop` and prints `line` at the first Ctrl-C; exits the program at the second.
 fn stop_at_ctrl_c(stop: &Arc<AtomicBool>, line: &'static str) -> Result<(), Failure> {
     let stop = stop.clone();
     signals::heed(signals::Hangup::Ends, move || {
@@ -66,7 +66,7 @@ fn chain(given: &LabChain) -> Result<ExitCode, Failure> {
 }
 
 fn lines(options: &demo::chain::Options, report: &demo::chain::Report) -> String {
-    // Without that block the chain is refused.
+    // Without that block the chain would be rejected.
     let assumed = match options.signatures {
         Signatures::Fake if options.tail < TAIL => {
             format!("\n  its signatures do not verify, and without --tail {TAIL} they cannot be assumed to")
@@ -226,7 +226,7 @@ fn estimate(given: &LabEstimate) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The machine, its rates, and a table of the eras for each way.
+/// The machine, its rates, and a table of the eras for each mode.
 fn estimated(report: &lab::estimate::Report) -> String {
     let machine = &report.machine;
     let figure = |figure: lab::estimate::Figure, unit: &str| {
@@ -295,14 +295,14 @@ fn committed(report: &lab::commit::CommitReport) -> String {
     )
 }
 
-/// `plans/core.toml` gives `core-results` where the command was started.
+/// The default result directory: `plans/core.toml` gives `core-results` in the current directory.
 fn results_of(plan: &Path) -> PathBuf {
     let mut name = plan.file_stem().unwrap_or_default().to_owned();
     name.push("-results");
     PathBuf::from(name)
 }
 
-/// A Markdown table of the cells, and where the rest is.
+/// A Markdown table of the cells, and the path of the full results.
 fn cells(report: &demo::result::Report, out: &Path) -> String {
     let has_least = report.cells.iter().any(|cell| cell.least_memory_mib.is_some());
     let least = |text: &str| if has_least { text.to_owned() } else { String::new() };
@@ -343,14 +343,14 @@ fn cells(report: &demo::result::Report, out: &Path) -> String {
     lines.join("\n")
 }
 
-/// A ratio and where it lies with 95 % confidence.
+/// A ratio with its 95 % confidence interval.
 fn ratio(cell: &demo::result::Cell) -> Option<String> {
     let between = cell.ratio_low.zip(cell.ratio_high);
     let between = between.map(|(low, high)| format!(" [{} to {}]", human::figure(low), human::figure(high)));
     cell.ratio.map(|ratio| human::figure(ratio) + &between.unwrap_or_default())
 }
 
-/// The least memory that was enough, and the most that was not.
+/// The smallest memory limit that sufficed, and the largest that did not.
 fn least_memory(cell: &demo::result::Cell) -> Option<String> {
     cell.least_memory_mib.map(|(enough, not)| match not {
         0 => format!("{enough} MiB or less"),

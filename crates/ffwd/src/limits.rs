@@ -1,27 +1,27 @@
 //! Limits of the process, checked before the work begins: threads and address space.
 //!
-//! A limit that is met later is a fault of `node`, or ends the program (`sys::allocator`).
-//! Absent on purpose: raising them. They are the user's.
+//! A limit that is only reached later is a fault of `node`, or ends the program (`sys::allocator`).
+//! Absent on purpose: raising the limits, which the user set.
 
 use crate::Failure;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Threads beside the workers: signals, network, arrivals, progress, and connections being made.
+/// Threads in addition to the workers: signals, network, arrivals, progress, and connections being made.
 const THREADS_BESIDE: usize = 24;
 /// Address space of a thread's stack.
 const THREAD_BYTES: u64 = 8 << 20;
-/// Address space of an arena of glibc's allocator; it makes one for each thread, at most [`ARENAS_PER_CORE`] a core.
+/// Address space of an arena of glibc's allocator. It makes one for each thread, at most [`ARENAS_PER_CORE`] a core.
 /// Source: mallopt(3), `M_ARENA_MAX`.
 const ARENA_BYTES: u64 = 64 << 20;
 const ARENAS_PER_CORE: usize = 8;
-/// Address space of the program, of what is known of a young chain, and of buffers that have no budget.
+/// Address space of the program itself, the block index of a young chain, and buffers without a budget.
 const PROGRAM_BYTES: u64 = 96 << 20;
 
-/// What helps where a thread cannot be started.
+/// Advice printed when a thread cannot be started.
 pub(crate) const THREADS: &str = "Raise the limit of processes and threads, or of address space, or lower --par";
 
-/// Checks that a job with `workers` workers and `dbcache_bytes` can have its threads and its memory.
+/// Checks that a job with `workers` workers and `dbcache_bytes` of cache can get its threads and its memory.
 ///
 /// # Errors
 ///
@@ -43,19 +43,19 @@ pub(crate) fn check(workers: usize, dbcache_bytes: usize) -> Result<(), Failure>
     check_threads(count)
 }
 
-/// Address space of a job with this number of threads, without its cache.
+/// Address space of a job with this number of threads, excluding its cache.
 fn beside_bytes(threads: usize) -> u64 {
     let arenas = thread::available_parallelism().map_or(1, |cores| cores.get() * ARENAS_PER_CORE).min(threads);
     PROGRAM_BYTES + threads as u64 * THREAD_BYTES + arenas as u64 * ARENA_BYTES
 }
 
-/// What the limit of address space leaves to the cache of a job with `workers` workers; `None` without a limit.
+/// The address space left for the cache of a job with `workers` workers. `None` if there is no limit.
 pub(crate) fn cache_bytes_max(workers: usize) -> Option<u64> {
     let limit = read("Max address space")?;
     Some(limit.saturating_sub(beside_bytes(workers + THREADS_BESIDE)))
 }
 
-/// Starts as many threads as a job has, and ends them.
+/// Starts as many threads as a job needs, then ends them.
 fn check_threads(count: usize) -> Result<(), Failure> {
     let gate = Mutex::new(());
     let refused = thread::scope(|scope| {
@@ -76,7 +76,7 @@ fn check_threads(count: usize) -> Result<(), Failure> {
     Err(Failure::fault(what, THREADS))
 }
 
-/// A soft limit of this process; `None` where there is none.
+/// A soft limit of this process; `None` if unlimited.
 fn read(name: &str) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;

@@ -1,29 +1,30 @@
-//! Where connections of peers are accepted: addresses, and those to which a Tor service connects.
+//! The addresses at which peers may connect, including the ones for a Tor onion service.
 //!
-//! Absent on purpose: which option switches listening on (`sync_settings`), and the sockets (`p2p`).
+//! Absent on purpose: the options that enable listening (`sync_settings`), and the sockets (`p2p`).
 
 use crate::Failure;
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Where connections are accepted.
+/// The listening addresses.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listening {
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Those for a Tor service.
+    /// Addresses for connections from a Tor onion service.
     pub(crate) onion: Vec<SocketAddr>,
     pub(crate) onion_default: Option<SocketAddr>,
 }
 
 impl Listening {
-    /// On every address, and for Tor on the port above, as in Core: its configuration names that one.
+    /// All addresses of the machine; for Tor the next port on localhost, as in Core, whose torrc examples name that
+    /// port.
     /// Source: Bitcoin Core b88bffe, init.cpp, `default_bind_port_onion`; torcontrol.cpp, `DefaultOnionServiceTarget`.
     pub(crate) fn everywhere(port: u16) -> Listening {
         let onion_default = port.checked_add(1).map(|port| SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port));
         Listening { addresses: every_address(port), onion: Vec::new(), onion_default }
     }
 
-    /// An address of `-bind`, with `=onion` behind it or not.
+    /// Adds an address of `-bind`, which may end with `=onion`.
     pub(crate) fn take(&mut self, text: &str, port: u16) -> Result<(), String> {
         match text.rsplit_once('=') {
             Some((address, "onion")) => self.onion.push(listen_address(address, port.saturating_add(1))?),
@@ -33,7 +34,7 @@ impl Listening {
     }
 }
 
-/// Refuses an address that is to be listened on twice. Source: Bitcoin Core b88bffe, init.cpp, `CheckBindingConflicts`.
+/// Rejects duplicate listening addresses. Source: Bitcoin Core b88bffe, init.cpp, `CheckBindingConflicts`.
 pub(crate) fn check_duplicates<'a>(mut all: impl Iterator<Item = &'a SocketAddr>) -> Result<(), Failure> {
     let mut seen = HashSet::new();
     match all.find(|address| !seen.insert(**address)) {
@@ -45,7 +46,7 @@ pub(crate) fn check_duplicates<'a>(mut all: impl Iterator<Item = &'a SocketAddr>
     }
 }
 
-/// Every address of this machine: where IPv6 sockets take IPv4 connections too, one socket does.
+/// The wildcard addresses of this machine. One socket suffices if IPv6 sockets also accept IPv4 connections.
 fn every_address(port: u16) -> Vec<SocketAddr> {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let has_v6 = !read("/proc/net/if_inet6").is_empty();

@@ -1,4 +1,4 @@
-//! Which configuration, network and data directory: found in Core's order.
+//! Finds the configuration file, the network and the data directory, in Core's order.
 //!
 //! ```text
 //! 1  data directory of the command line, else Core's own      4  network: command line, else the file
@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 /// Name of the configuration file. Source: Core's `BITCOIN_CONF_FILENAME`.
 const CONF_FILE: &str = "bitcoin.conf";
 
-/// The command line's part of it.
+/// The command line's values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) datadir: Option<PathBuf>,
-    /// `0`: none is read.
+    /// `0` reads no file.
     pub(crate) conf: Option<PathBuf>,
-    /// `0`: none is read.
+    /// `0` reads no file.
     pub(crate) settings: Option<PathBuf>,
     pub(crate) chain: Option<Chain>,
     pub(crate) allowignoredconf: Option<bool>,
@@ -53,16 +53,16 @@ pub(crate) struct Located {
     pub(crate) conf: Conf,
     pub(crate) chain: Chain,
     pub(crate) datadir: PathBuf,
-    /// Why bitcoind does not start on it: it has another configuration file.
+    /// Why bitcoind would not start on it: it contains another configuration file.
     pub(crate) ignored: Option<String>,
     pub(crate) warnings: Vec<String>,
 }
 
-/// Finds them.
+/// Finds configuration, network and data directory.
 ///
 /// # Errors
 ///
-/// [`Failure`]: what Core refuses.
+/// [`Failure`] where Core would refuse.
 pub(crate) fn locate(wanted: &Wanted, line: &OnLine) -> Result<Located, Failure> {
     let first = match &wanted.datadir {
         Some(datadir) => datadir.clone(),
@@ -108,7 +108,8 @@ pub(crate) fn locate(wanted: &Wanted, line: &OnLine) -> Result<Located, Failure>
     Ok(Located { conf, chain, datadir, ignored, warnings })
 }
 
-/// Refuses a data directory of a file that is not there: a drive that is not mounted is not begun anew elsewhere.
+/// Rejects a data directory of a file that does not exist: a drive may not be mounted, and no second chain is
+/// started in its place.
 fn is_there(setting: &Setting) -> Result<(), Failure> {
     let path = setting.path();
     let text = setting.value.text();
@@ -138,12 +139,12 @@ fn relative_warning(setting: &Setting) -> Option<String> {
     })
 }
 
-/// Core's words where the data directory has a configuration file that is not the one in use.
+/// Core's message if the data directory contains a configuration file other than the one in use.
 fn other_file(datadir: &Path, used: &Path, wanted: &Wanted, first: &Path) -> Option<String> {
     let other = datadir.join(CONF_FILE);
     let other_is = std::fs::metadata(&other).ok()?;
     let is_same = |used: std::fs::Metadata| (used.dev(), used.ino()) == (other_is.dev(), other_is.ino());
-    // Where none is in use there is nothing beside it.
+    // If no file is in use, the data directory cannot contain another one.
     if std::fs::metadata(used).map_or(true, is_same) {
         return None;
     }
@@ -161,7 +162,7 @@ fn other_file(datadir: &Path, used: &Path, wanted: &Wanted, first: &Path) -> Opt
     ))
 }
 
-/// Core's data directory.
+/// Core's default data directory.
 pub(crate) fn default_datadir() -> Result<PathBuf, Failure> {
     let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
     let home = home

@@ -1,6 +1,7 @@
-//! The commands on the optional indexes: `index`, `tx`, `filter`, `spender`, `silentpayments`, and `coins info` at a height.
+//! Commands that read optional indexes: `index`, `tx`, `filter`, `spender`, `silentpayments`, and `coins info`
+//! at a height.
 //!
-//! Names in JSON are those of getrawtransaction, getblockfilter, gettxspendingprevout and gettxoutsetinfo.
+//! JSON field names are those of getrawtransaction, getblockfilter, gettxspendingprevout and gettxoutsetinfo.
 
 use crate::args::indexes::{Filter, Flags, Index, SilentPayments, Spender, Tx};
 use crate::args::{CoinsInfo, Common, HashType};
@@ -30,7 +31,7 @@ struct IndexObject<'a> {
     stopped: bool,
 }
 
-/// Brings indexes up to the tip.
+/// Builds indexes up to the tip.
 pub(crate) fn index(given: &Index) -> Result<ExitCode, Failure> {
     let mut settings = load(&given.common, None)?;
     let kinds = match &given.only[..] {
@@ -66,7 +67,7 @@ fn index_lines(chain: &str, report: &IndexReport) -> String {
     format!("{names} of {chain} reached height {height}, after {}{stopped}", human::duration(report.seconds))
 }
 
-/// Runs a look-up and prints what it gives.
+/// Runs a look-up and prints the result.
 fn look_up<T>(
     common: &Common,
     ask: impl FnOnce(&Options, Events<'_>) -> Result<T, Fault>,
@@ -82,7 +83,7 @@ fn look_up<T>(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows a transaction.
+/// Prints a transaction.
 pub(crate) fn tx(given: &Tx) -> Result<ExitCode, Failure> {
     let ask = |options: &Options, events: Events<'_>| {
         Ok((jobs::tx(options, given.txid, events)?, Prefixes::of(options.params.chain)))
@@ -95,13 +96,13 @@ pub(crate) fn tx(given: &Tx) -> Result<ExitCode, Failure> {
     )
 }
 
-/// The coins that a transaction spends, where they are known.
+/// The coins that a transaction spends, if known.
 fn spent(found: &FoundTx) -> Option<Vec<CoinRef<'_>>> {
     let spent = found.spent.as_ref()?;
     Some(spent.iter().map(|stored| CoinRef::decode(stored).expect("it was read as a coin")).collect())
 }
 
-/// As Core's getrawtransaction with verbosity 2; without undo data as with 1.
+/// As Core's getrawtransaction with verbosity 2; without undo data as with verbosity 1.
 fn tx_json(found: &FoundTx, prefixes: &Prefixes) -> String {
     let mut tables = Tables::new();
     let tx = tables.parse_transaction(&found.bytes).expect("it was read as a transaction");
@@ -112,7 +113,7 @@ fn tx_json(found: &FoundTx, prefixes: &Prefixes) -> String {
     let show = Show { prefixes, spent: spent.as_deref(), details };
     json.open();
     if put_parsed(&mut json, &tx, &head, &show).is_err() {
-        // Undo data with amounts that no transaction has: what is known of the transaction itself is shown.
+        // The undo data has impossible amounts: print only the transaction itself.
         json = JsonText::new();
         json.open();
         let plain = Show { prefixes, spent: None, details: Details::Plain };
@@ -184,7 +185,7 @@ struct FilterObject {
     height: u32,
 }
 
-/// Shows the filter of a block.
+/// Prints the filter of a block.
 pub(crate) fn filter(given: &Filter) -> Result<ExitCode, Failure> {
     let object = |found: &jobs::Filter| FilterObject {
         filter: hex::encode(&found.filter),
@@ -211,7 +212,7 @@ struct SpenderObject {
     blockhash: Option<String>,
 }
 
-/// Shows what spends an output.
+/// Prints the spender of an output.
 pub(crate) fn spender(given: &Spender) -> Result<ExitCode, Failure> {
     let object = |found: &jobs::Spender| SpenderObject {
         txid: found.outpoint.txid.to_string(),
@@ -262,7 +263,7 @@ impl SilentTxObject {
     }
 }
 
-/// Shows the tweaks of a block, with the name that getsilentpaymentblockdata has for them.
+/// Prints the tweaks of a block, under getsilentpaymentblockdata's field name.
 pub(crate) fn silent_payments(given: &SilentPayments) -> Result<ExitCode, Failure> {
     let question =
         jobs::SilentQuestion { dust_limit: given.dust_limit, only_unspent: given.unspent, with_outputs: given.outputs };
@@ -328,7 +329,7 @@ struct SetAtObject {
     block_info: BlockInfo,
 }
 
-/// Shows the UTXO set as of a block.
+/// Prints the UTXO set as of a block.
 pub(crate) fn coins_at(given: &CoinsInfo, block: &BlockId) -> Result<ExitCode, Failure> {
     let hash = given.hash.unwrap_or(HashType::Muhash);
     if hash == HashType::Serialized {
@@ -344,7 +345,7 @@ pub(crate) fn coins_at(given: &CoinsInfo, block: &BlockId) -> Result<ExitCode, F
 fn set_at(found: &SetAt, has_hash: bool) -> SetAtObject {
     let now = &found.row.totals;
     let before = &found.before.totals;
-    // Sums of a block are below all money there is: what two rows of a sound index differ by.
+    // In a sound index two rows differ by a block's sums, which are below the total money supply.
     let grown = |now: u128, before: u128| amount(i64::try_from(now.wrapping_sub(before)).unwrap_or(i64::MAX));
     let more = |now: i64, before: i64| amount(now.wrapping_sub(before));
     SetAtObject {

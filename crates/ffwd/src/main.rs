@@ -1,10 +1,10 @@
-//! `ffwd`: options in, exit code out.
+//! `ffwd`: parses options, returns an exit code.
 //!
 //! In: the command line ([`args`]), bitcoin.conf and settings.json ([`conf`], merged in [`settings`]).
 //! Out: a job of `node` or `lab`, its progress on standard error ([`progress`]), its result on standard output ([`output`]).
-//! What the exit code says: [`exit_codes`].
+//! Exit codes: [`exit_codes`].
 //!
-//! Absent on purpose: any logic of its own. What a data directory is, and what happens to it, is `node`'s.
+//! Absent on purpose: any logic of its own. `node` reads and changes data directories.
 
 mod args;
 #[cfg(feature = "audit")]
@@ -83,13 +83,14 @@ pub(crate) use exit_codes::INTERRUPTED;
 /// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line is wrong: exit code 2. The message names the option; `ffwd help COMMAND` what it takes.
+    /// The command line is wrong: exit code 2. The message names the option; `ffwd help COMMAND` lists the
+    /// options.
     Usage(String),
-    /// A line of bitcoin.conf or settings.json is wrong: exit code 1. The message names it; correcting it helps.
+    /// A line of bitcoin.conf or settings.json is wrong: exit code 1. The message names the line to correct.
     Conf(String),
     /// A fault of disk, network, data or a file: exit code 1.
     Fault(Message),
-    /// A fault of the engine's: exit code 1.
+    /// An internal error of the engine: exit code 1.
     Engine(Fault),
 }
 
@@ -99,7 +100,7 @@ impl Failure {
         Failure::Fault(Message::new(what, advice))
     }
 
-    /// Says it on standard error.
+    /// Prints it on standard error.
     pub(crate) fn tell(&self) {
         // As Core shows it.
         let prefix = if matches!(self, Failure::Engine(Fault::Rebuild(_))) { "" } else { "Error: " };
@@ -134,7 +135,7 @@ impl From<conf::ConfError> for Failure {
     }
 }
 
-/// What helps when a mapped table cannot be read.
+/// Advice printed when a mapped table cannot be read.
 const UNREADABLE: &str = "Committed data is not lost: check the drive and the system's log, restore the file if it \
                           was changed, then start again; ffwd reindex rebuilds unreadable data";
 
@@ -150,7 +151,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads the command line; help and errors of clap's are printed, and end the program.
+/// Parses the command line. Prints clap's help and errors, and then exits.
 fn parse(words: Vec<std::ffi::OsString>) -> Result<Cli, Failure> {
     if words.get(1..).is_some_and(|words| words == ["help", "exit-codes"]) {
         output::print(&exit_codes::text());
@@ -166,7 +167,7 @@ fn parse(words: Vec<std::ffi::OsString>) -> Result<Cli, Failure> {
     })
 }
 
-/// Runs a command; `line` is what bitcoind would read on the command line.
+/// Runs a command. `line` has the options as bitcoind would read them.
 fn run(command: Command, line: &OnLine) -> Result<ExitCode, Failure> {
     match command {
         #[cfg(feature = "demo")]
@@ -221,7 +222,7 @@ fn run(command: Command, line: &OnLine) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The settings of a command that reads a data directory, or does one job on it with options for `writing`.
+/// The settings of a command that reads a data directory, or that does one job on it with the options `writing`.
 pub(crate) fn load(common: &Common, writing: Option<&Writing>) -> Result<Settings, Failure> {
     let role = if writing.is_some() { Role::Job } else { Role::Reads };
     load_as(role, common, writing, &OnLine::default())
@@ -237,7 +238,7 @@ pub(crate) fn load_as(
     settings::load(common, writing, role, line, Arc::new(AtomicBool::new(false)))
 }
 
-/// A reporter that has printed the settings' notes, and the handler for Ctrl-C.
+/// Prints the settings' notes through a new reporter, and sets the handler for Ctrl-C.
 pub(crate) fn begin(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
     let reporter = Reporter::new(&settings.options, settings.is_quiet);
     let stopping = reporter.clone();
@@ -251,7 +252,7 @@ fn tell_notes(settings: &Settings, reporter: &Reporter) {
     settings.warnings.iter().for_each(|warning| reporter.event(Event::Warning(warning.clone())));
 }
 
-/// The same for a command that writes nothing: it ends at the first Ctrl-C.
+/// As [`begin`], for a command that writes nothing: the first Ctrl-C exits.
 pub(crate) fn begin_read_only(settings: &Settings) -> Result<Arc<Reporter>, Failure> {
     limits::check(settings.options.par, 0)?;
     let reporter = begin(settings)?;
@@ -259,8 +260,8 @@ pub(crate) fn begin_read_only(settings: &Settings) -> Result<Arc<Reporter>, Fail
     Ok(reporter)
 }
 
-/// The first Ctrl-C commits and stops, the second one exits; where nothing is left to commit the first one does.
-/// SIGTERM counts as Ctrl-C. `stopping` is called at the first.
+/// At the first Ctrl-C the job commits and stops; the second exits. If there is nothing left to commit, the
+/// first exits. SIGTERM counts as Ctrl-C. `stopping` is called at the first.
 fn heed_ctrl_c(
     options: &Options,
     reporter: &Arc<Reporter>,
@@ -278,12 +279,12 @@ fn heed_ctrl_c(
     signals::heed(hangup, handler)
 }
 
-/// As bitcoind: what is made is for who runs it alone. Source: Bitcoin Core b88bffe, `SetupEnvironment`.
+/// Restricts new files to the current user, as bitcoind does. Source: Bitcoin Core b88bffe, `SetupEnvironment`.
 pub(crate) fn private_files() {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
 }
 
-/// Runs a job that connects blocks, counts the UTXO set, and prints both.
+/// Runs a job that connects blocks, computes the UTXO set's statistics, and prints both.
 pub(crate) fn work(
     title: &str,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! `ffwd manuals`: man pages, shell completions and reference pages, made from the options themselves.
+//! The command `ffwd manuals`: man pages, shell completions and reference pages, generated from the options.
 //!
 //! ```text
 //! DIR/man/ffwd.1, ffwd-sync.1, ..    DIR/completions/ffwd.bash, _ffwd (zsh), ffwd.fish    DIR/reference: pages in Markdown
@@ -14,11 +14,11 @@ use std::process::ExitCode;
 /// The shells.
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 
-/// Writes them.
+/// Writes the pages.
 ///
 /// # Errors
 ///
-/// [`Failure::Fault`] with the directory.
+/// [`Failure::Fault`] that names the directory.
 pub(crate) fn run(given: &service::Manuals) -> Result<ExitCode, Failure> {
     for file in files(&given.dir) {
         out_file::check_free(&file, given.overwrite.force)?;

@@ -1,4 +1,4 @@
-//! `ffwd lab micro`: its options in, tables out. The experiments are `micro`'s.
+//! The command `ffwd lab micro`: parses options, prints tables. The crate `micro` has the experiments.
 
 use crate::args::lab::LabMicro;
 use crate::demo_command::LAB_ADVICE;
@@ -6,7 +6,8 @@ use crate::progress::say;
 use crate::{Failure, output};
 use std::process::ExitCode;
 
-/// How much faster than what is shipped a variant must be to be named, beyond both errors.
+/// Minimum speed-up over the shipped variant, in percent and beyond both error margins, for a variant to be
+/// named.
 const FASTER_PERCENT: f64 = 10.0;
 
 pub(crate) fn run(given: &LabMicro) -> Result<ExitCode, Failure> {

@@ -1,10 +1,12 @@
-//! The one table of options: bitcoind's, each with what ffwd makes of it, and ffwd's own.
+//! The single table of options: bitcoind's, each with ffwd's handling of it, and ffwd's own.
 //!
-//! The command line (`spelling`), bitcoin.conf and settings.json (`conf`), what bitcoind refuses (`checks`) and the warnings read it.
+//! Readers: the command line (`spelling`), bitcoin.conf and settings.json (`conf`), bitcoind's checks (`checks`), the
+//! warnings.
 //! Source: Bitcoin Core b88bffe, init.cpp, `SetupServerArgs`; init/common.cpp, `AddLoggingArgs`; chainparamsbase.cpp,
 //! `SetupChainParamsBaseOptions`; wallet/init.cpp, `AddWalletOptions`.
-//! `--help`, man pages and shell completions read it too: clap's arguments of bitcoind's options are made of it (`given`).
-//! Absent on purpose: the arguments that are ffwd's own, which are clap's (`args`).
+//! `--help`, man pages and shell completions also use it: clap's arguments of bitcoind's options are made from it
+//! (`given`).
+//! Absent on purpose: ffwd's own arguments, which are clap's (`args`).
 
 pub(crate) mod given;
 pub(crate) mod logging;
@@ -15,30 +17,30 @@ pub(crate) use table::{OWN, TABLE};
 
 use clap::builder::ValueParser;
 
-/// A group of arguments: commands have them all or none.
+/// A group of arguments. A command has all of them or none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Place {
-    /// Of every command on a data directory.
+    /// For every command on a data directory.
     Common,
-    /// Of every command that writes blocks and coins.
+    /// For every command that writes blocks and coins.
     Writing,
-    /// Which indexes those keep.
+    /// The indexes that those commands keep.
     Indexes,
-    /// Of the command that stands in for bitcoind.
+    /// For the command that replaces bitcoind.
     Sync,
-    /// What that does first.
+    /// Jobs of that command before its sync.
     Before,
-    /// Of the commands with a server.
+    /// For the commands with a server.
     Server,
-    /// Commands that are run when something happens.
+    /// Notification commands, run on an event.
     Notify,
-    /// Files of the program.
+    /// Files of the program, such as the log.
     OwnFiles,
 }
 
 impl Place {
-    /// The heading in the help; none for those that stand under the command itself.
+    /// The heading in the help; `None` for arguments listed under the command itself.
     pub(crate) fn heading(self) -> Option<&'static str> {
         match self {
             Place::Common => Some("Data directory and network"),
@@ -52,10 +54,10 @@ impl Place {
     }
 }
 
-/// Kind of a value.
+/// The type of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// 0 or 1; 1 without a value.
+    /// A boolean, 0 or 1; 1 without a value.
     Flag,
     /// Text or a number; 1 without a value.
     FlagOrText,
@@ -67,25 +69,25 @@ pub(crate) enum Kind {
     Path,
 }
 
-/// Where in bitcoin.conf it counts on another network than mainnet.
+/// The section of bitcoin.conf in which the option counts on networks other than mainnet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sections {
-    /// Everywhere.
+    /// Any section.
     Any,
-    /// In the network's own section alone. Source: Core's `NETWORK_ONLY`.
+    /// Only the network's own section. Source: Core's `NETWORK_ONLY`.
     NetworksOwn,
 }
 
-/// What "no" before the name means.
+/// The effect of "no" before the name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Negation {
-    /// The value 0; of an option with many values, none.
+    /// The value 0; for a repeatable option, an empty list.
     Off,
-    /// Nothing: it is refused. Source: Core's `DISALLOW_NEGATION`.
+    /// Rejected. Source: Core's `DISALLOW_NEGATION`.
     Refused,
 }
 
-/// Number of values that count.
+/// The number of values that count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Times {
     /// One value counts.
@@ -94,7 +96,7 @@ pub(crate) enum Times {
     Many,
 }
 
-/// Whether its values may be shown.
+/// Whether its values may be printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shown {
     Yes,
@@ -102,24 +104,24 @@ pub(crate) enum Shown {
     Never,
 }
 
-/// What ffwd makes of it.
+/// How ffwd handles an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effect {
-    /// What bitcoind makes of it.
+    /// As bitcoind does.
     Used,
-    /// Used in bitcoin.conf alone; bitcoind refuses it on the command line.
+    /// Used only in bitcoin.conf; bitcoind rejects it on the command line.
     FileOnly,
-    /// Used on the command line alone; bitcoind refuses it in bitcoin.conf.
+    /// Used only on the command line; bitcoind rejects it in bitcoin.conf.
     LineOnly,
-    /// There is nothing to use it for: named, with the reason.
+    /// Without effect in ffwd: reported with this reason.
     Unused(&'static str),
-    /// The same is done in another way: refused on the command line, and named in files, with that way.
+    /// ffwd has a replacement: rejected on the command line; in files, reported with the replacement.
     Instead(&'static str),
-    /// bitcoind has it for old files alone, and names it. The words are its own.
+    /// Removed in bitcoind, which still reports it in old files, in these words.
     Removed(&'static str),
 }
 
-/// bitcoind's heading in its help.
+/// The heading in bitcoind's help.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Category {
     Options,
@@ -138,25 +140,25 @@ pub(crate) enum Category {
 /// How an option is given on ffwd's command line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OnCommandLine {
-    /// The group of arguments that it is in.
+    /// Its group of arguments.
     pub(crate) place: Place,
-    /// What the help calls its value.
+    /// The name of its value in the help.
     pub(crate) value: &'static str,
-    /// What reads its value.
+    /// The parser of its value.
     pub(crate) parser: fn() -> ValueParser,
-    /// What the help says of it.
+    /// Its help text.
     pub(crate) help: &'static str,
-    /// Whether it may be given again, and all values count.
+    /// Whether it is repeatable, and all values count.
     pub(crate) is_repeatable: bool,
-    /// Whether the help leaves it out, as Core's does: options for tests.
+    /// Whether the help omits it, as Core's does: options for tests.
     pub(crate) is_hidden: bool,
     /// Whether its value may begin with a dash.
     pub(crate) may_be_negative: bool,
-    /// Whether the help leaves its possible values out, because another option has the same.
+    /// Whether the help omits its possible values, because another option lists the same ones.
     pub(crate) hides_values: bool,
 }
 
-/// An option of bitcoind's, or one that stands beside those in bitcoin.conf.
+/// An option of bitcoind, or an option of ffwd that bitcoin.conf may contain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CoreOption {
     pub(crate) name: &'static str,
@@ -167,7 +169,7 @@ pub(crate) struct CoreOption {
     pub(crate) shown: Shown,
     pub(crate) effect: Effect,
     pub(crate) category: Category,
-    /// None for options that ffwd does not use, and for those of another form: networks, help, version.
+    /// `None` for options that ffwd does not use, and for those of another form: networks, help, version.
     pub(crate) line: Option<OnCommandLine>,
 }
 
@@ -261,12 +263,12 @@ impl CoreOption {
         self
     }
 
-    /// Whether it is 1 where no value stands behind it.
+    /// Whether its value is 1 if it is given without a value.
     pub(crate) fn is_one_when_bare(&self) -> bool {
         matches!(self.kind, Kind::Flag | Kind::FlagOrText)
     }
 
-    /// Why ffwd does nothing with it, or what does it instead; nothing for what is used.
+    /// Why ffwd does not use it, or what replaces it; `None` if it is used.
     pub(crate) fn why_unused(&self) -> Option<&'static str> {
         match self.effect {
             Effect::Used | Effect::FileOnly | Effect::LineOnly => None,
@@ -275,12 +277,12 @@ impl CoreOption {
     }
 }
 
-/// An option of bitcoind's by its name, without "no".
+/// Finds an option of bitcoind by its name, without "no".
 pub(crate) fn find(name: &str) -> Option<&'static CoreOption> {
     TABLE.iter().find(|option| option.name == name)
 }
 
-/// What may be said of a name that bitcoind does not have.
+/// A hint for a name that bitcoind does not have.
 pub(crate) fn hint(name: &str) -> String {
     if OWN.iter().any(|(own, _)| *own == name) {
         return ": it is ffwd's own, only for the command line".to_owned();
@@ -288,19 +290,19 @@ pub(crate) fn hint(name: &str) -> String {
     nearest(name).map(|near| format!(": did you mean {near}?")).unwrap_or_default()
 }
 
-/// Most changes between a name and what it may be a typing error of.
+/// Maximum edit distance between a name and the option that it may be a typing error of.
 const TYPING_ERRORS_MAX: usize = 2;
 
-/// The name that an unknown one is most like, if it is like one.
+/// The known name that is closest to an unknown one, if it is close enough.
 fn nearest(name: &str) -> Option<&'static str> {
     let known = TABLE.iter().filter(|option| option.category != Category::Hidden).map(|option| option.name);
     let near = known.map(|known| (distance(name, known), known)).min()?;
-    // A short name is one or two changes from everything.
+    // A short name is within one or two edits of everything.
     (near.0 <= TYPING_ERRORS_MAX && near.0 * 3 < name.len()).then_some(near.1)
 }
 
-/// Letters to add, remove, replace or exchange with the next: optimal string alignment (Damerau 1964), and no more than
-/// bounded names are compared.
+/// The edit distance with transpositions: optimal string alignment (Damerau 1964). Only names of bounded length
+/// are compared.
 fn distance(a: &str, b: &str) -> usize {
     let a = a.as_bytes();
     let b = b.as_bytes();

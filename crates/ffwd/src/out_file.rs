@@ -1,16 +1,16 @@
-//! Files that a command writes where the user says: none is written over without `--force`.
+//! Output files at a path that the user names. An existing file is only overwritten with `--force`.
 //!
-//! Absent on purpose: a data directory's files, which are `store`'s, and snapshots, which can only be new.
+//! Absent on purpose: a data directory's files, which belong to `store`, and snapshots, which must be new.
 
 use crate::Failure;
 use std::fs::{self, FileType};
 use std::path::Path;
 
-/// Says no to a file that is there, before any work is done for it.
+/// Rejects an existing file, before any work is done.
 ///
 /// # Errors
 ///
-/// [`Failure::Fault`] with the file.
+/// [`Failure::Fault`] that names the file.
 pub(crate) fn check_free(path: &Path, overwrite: bool) -> Result<(), Failure> {
     let is_regular = |kind: FileType| kind.is_file() || kind.is_dir();
     match fs::metadata(path) {

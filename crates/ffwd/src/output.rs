@@ -1,6 +1,6 @@
-//! Results on standard output: one JSON object on one line, or lines for people. Nothing else is written there.
+//! Results on standard output: one JSON object on one line, or text. Nothing else is written there.
 //!
-//! Names of fields are gettxoutsetinfo's where it has them. Absent on purpose: computing anything but rates.
+//! Field names are gettxoutsetinfo's where it has them. Absent on purpose: computations, apart from rates.
 
 use kernels::Kernels;
 use node::Message;
@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-/// Busy time of a stage over all threads, number of tasks, time that they were queued, and mean length of the queue.
+/// Busy time of a stage over all threads, number of tasks, their queueing time, and mean length of the queue.
 #[derive(Serialize)]
 struct StageTime {
     busy_seconds: f64,
@@ -24,7 +24,7 @@ struct StageTime {
     queue_depth: f64,
 }
 
-/// The stages in their order.
+/// The stages in pipeline order.
 struct Stages<'a>(&'a JobReport);
 
 impl Serialize for Stages<'_> {
@@ -40,7 +40,7 @@ impl Serialize for Stages<'_> {
     }
 }
 
-/// Seconds to the microsecond: more digits are noise.
+/// Seconds rounded to microseconds; more digits are noise.
 pub(crate) fn seconds(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
@@ -50,7 +50,7 @@ pub(crate) fn amount(satoshi: i64) -> Box<RawValue> {
     RawValue::from_string(human::btc(satoshi)).expect("digits around a point are a JSON number")
 }
 
-/// Hash of the UTXO set, under its name.
+/// Hash of the UTXO set, keyed by the name of its algorithm.
 #[derive(Default)]
 struct NamedHash {
     serialized: Option<String>,
@@ -115,7 +115,7 @@ struct JobObject<'a> {
     stages: Stages<'a>,
 }
 
-/// A block that peers announced and none gave.
+/// A block that peers announced but none sent.
 #[derive(Serialize)]
 struct Undelivered {
     height: u32,
@@ -129,7 +129,7 @@ struct DamagedObject<'a> {
     offset: u64,
 }
 
-/// The names of the optimizations that a job left out; none without the feature `ablation`.
+/// The names of the disabled optimizations. Empty without the feature `ablation`.
 fn left_out(kernels: Kernels) -> Vec<&'static str> {
     #[cfg(feature = "ablation")]
     return kernels.left_out();
@@ -140,7 +140,7 @@ fn left_out(kernels: Kernels) -> Vec<&'static str> {
     }
 }
 
-/// Result of a reindex, import or sync, as JSON. `set` is absent when it was stopped before its end.
+/// Result of a reindex, import or sync, as JSON. `set` is absent if the job was stopped early.
 pub(crate) fn job_json(chain: &str, kernels: Kernels, report: &JobReport, set: Option<&SetInfo>) -> String {
     let hash = set.map(NamedHash::of).unwrap_or_default();
     let stats = &report.stats;
@@ -195,7 +195,7 @@ fn undelivered(report: &JobReport) -> Vec<Undelivered> {
         .collect()
 }
 
-/// The same for people.
+/// Result of a reindex, import or sync, as text.
 pub(crate) fn job_lines(title: &str, chain: &str, report: &JobReport, set: Option<&SetInfo>) -> String {
     let stats = &report.stats;
     let mut lines = vec![format!(
@@ -283,7 +283,7 @@ fn busy(stats: &Snapshot) -> String {
         .join(", ")
 }
 
-/// Mean number of tasks queued for each stage (for reading: share of the time that it waited), the largest first.
+/// Mean number of tasks queued for each stage, the largest first. For reading: its share of waiting time.
 fn queues(report: &JobReport) -> String {
     let depth = |waited: Duration| waited.as_secs_f64() / report.seconds.max(1e-6);
     let mut stages: Vec<(f64, &str)> =
@@ -338,7 +338,7 @@ impl TallyObject {
     }
 }
 
-/// What a UTXO set is made of.
+/// The composition of a UTXO set.
 #[derive(Serialize)]
 struct StatsObject {
     script_types: Map<&'static str, TallyObject>,
@@ -346,7 +346,7 @@ struct StatsObject {
     ages: Map<&'static str, TallyObject>,
 }
 
-/// A list of pairs, as an object.
+/// A list of pairs, serialized as an object.
 struct Map<K, V>(Vec<(K, V)>);
 
 impl<K: Serialize, V: Serialize> Serialize for Map<K, V> {
@@ -382,7 +382,7 @@ pub(crate) fn set_json(set: &SetInfo) -> String {
     })
 }
 
-/// The same for people.
+/// The UTXO set as text.
 pub(crate) fn set_lines(chain: &str, set: &SetInfo) -> String {
     let mut lines =
         vec![format!("UTXO set of {chain} at height {}, block {}", human::count(set.height.to_u32().into()), set.best)];
@@ -393,7 +393,7 @@ pub(crate) fn set_lines(chain: &str, set: &SetInfo) -> String {
     lines.join("\n")
 }
 
-/// Rows of the table of script lengths, at most.
+/// Maximum number of rows in the table of script lengths.
 const LENGTHS_MAX: usize = 12;
 
 /// Script types, ages and lengths of scripts, each with its share of the coins.
@@ -441,7 +441,7 @@ struct VerifyObject<'a> {
     seconds: f64,
 }
 
-/// Result of a verify without a fault.
+/// Result of a successful verify.
 pub(crate) fn verify_json(chain: &str, report: &VerifyReport) -> String {
     json(&VerifyObject {
         chain,
@@ -454,7 +454,7 @@ pub(crate) fn verify_json(chain: &str, report: &VerifyReport) -> String {
     })
 }
 
-/// The same for people.
+/// Result of a successful verify, as text.
 pub(crate) fn verify_lines(chain: &str, report: &VerifyReport) -> String {
     format!(
         "the last {} blocks of {chain} up to height {}, block {}, are valid at level {}: {} transactions in {}",
@@ -474,7 +474,7 @@ struct FailedObject {
     descendants: u64,
 }
 
-/// Bytes of block files that the index does not name.
+/// Bytes of block files that the block index does not refer to.
 #[derive(Serialize)]
 struct UnindexedObject {
     files: u64,
@@ -583,7 +583,7 @@ pub(crate) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("structs of numbers, text and lists have a JSON form")
 }
 
-/// Writes a result to standard output; that it is closed is no fault.
+/// Writes a result to standard output. A closed output is not an error.
 pub(crate) fn print(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

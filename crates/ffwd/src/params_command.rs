@@ -1,7 +1,7 @@
-//! `ffwd params`: the rules and limits of a network, as compiled into this program.
+//! The command `ffwd params`: prints the rules and limits of a network, as compiled into this program.
 //!
-//! Names and groups are those of Core's `bitcoin-util getchainparams` where it has them. No data directory and no
-//! configuration is read: changes by options and bitcoin.conf do not show.
+//! Names and groups are those of Core's `bitcoin-util getchainparams` where it has them. No data directory or
+//! configuration is read, so options and bitcoin.conf do not change the output.
 
 use crate::Failure;
 use crate::args::Params as Given;
@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 use std::process::ExitCode;
 
-/// Prints them.
+/// Prints the parameters.
 ///
 /// # Errors
 ///
@@ -86,7 +86,7 @@ struct ChainTxData {
     tx_rate: f64,
 }
 
-/// The buried ones, then those by version bits.
+/// The buried deployments, then those by version bits.
 struct Deployments<'a>(&'a Params);
 
 #[derive(Serialize)]
@@ -155,7 +155,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// Whether blocks that are late may have the easiest target; Core's words.
+/// Whether a late block may have the minimum difficulty, in Core's words.
 fn easy_blocks(params: &Params) -> &'static str {
     match (params.pow_allow_min_difficulty_blocks, params.enforce_bip94) {
         (false, _) => "no",
@@ -168,7 +168,7 @@ fn assumed(params: &Params) -> Option<String> {
     (!params.default_assume_valid.is_zero()).then(|| params.default_assume_valid.to_string())
 }
 
-/// The same for people.
+/// The parameters as text.
 struct Text<'a>(&'a Params);
 
 impl fmt::Display for Text<'_> {

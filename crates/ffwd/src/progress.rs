@@ -1,9 +1,10 @@
-//! Progress on standard error: a bar on a terminal, a line every ten seconds elsewhere. Where nothing changes there is a line
-//! an hour, and one for each new state.
+//! Progress on standard error: a bar on a terminal, otherwise a line every ten seconds. Without any change it
+//! prints one line an hour, and one for each new state.
 //!
-//! With `printtoconsole=0` it says nothing: the log has what there is to say.
+//! With `printtoconsole=0` it prints nothing; debug.log has the same information.
 //!
-//! Absent on purpose: standard output, which has results alone; rates and the time to go, which are `watch::rates`'.
+//! Absent on purpose: standard output, which has only results; rates and the time left, which `watch::rates`
+//! computes.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use node::options::Options;
@@ -19,15 +20,16 @@ use watch::rates::{Rates, Window, seconds_to_go, share};
 
 /// Time between two lines without a terminal.
 pub(crate) const LINE_EVERY: Duration = Duration::from_secs(10);
-/// At least this time lies before a line of another state, and between two where nothing changes.
+/// Minimum time before a line about a new state; the next constant is the time between lines without any change.
 const STATE_EVERY: Duration = Duration::from_secs(3);
 const IDLE_EVERY: Duration = Duration::from_secs(3600);
-/// Parts of the bar.
+/// Number of steps of the bar.
 const BAR_LENGTH: u64 = 100_000;
-/// Coins per second from which the time of a commit is estimated: well below what one core writes, for disks are slow.
+/// Coins written per second, to estimate the time of a commit. It is well below the speed of one core, as disks
+/// are slow.
 const COMMIT_COINS_PER_S: u64 = 1_000_000;
 
-/// Everything about the progress, in one line; a narrow terminal shows its beginning.
+/// The complete progress in one line; a narrow terminal shows its beginning.
 fn line(progress: &Progress, rates: &Rates, dbcache_bytes: u64) -> String {
     let heights = format!(
         "height {} of {}",
@@ -68,7 +70,7 @@ fn line(progress: &Progress, rates: &Rates, dbcache_bytes: u64) -> String {
     parts.join(", ")
 }
 
-/// The word for a state in which blocks are connected; others have a sentence.
+/// The word for a state in which blocks are connected. `None` for other states, which have a sentence.
 fn limit(state: &SessionState) -> Option<&'static str> {
     match state {
         SessionState::Blocks => Some(""),
@@ -85,29 +87,29 @@ struct Measured {
     last: Option<Progress>,
 }
 
-/// When a line is due where there is no terminal.
+/// Decides when a line is due without a terminal.
 #[derive(Default)]
 struct Pace {
     /// When the last line was written, and its figures.
     last: Option<(Instant, Figures)>,
-    /// States that were written since figures changed.
+    /// States that were printed since the figures last changed.
     written: BTreeSet<&'static str>,
 }
 
-/// What a new line is written for.
+/// The figures whose change makes a new line due.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Figures {
     height: Height,
     headers: Height,
     presync: Option<Height>,
     bytes: u64,
-    /// Bytes of a snapshot that became tables.
+    /// Bytes of a snapshot that were converted into tables.
     loaded: u64,
 }
 
 impl Pace {
-    /// Whether a line is due: of new figures every ten seconds, of a state that was not written since figures changed at once
-    /// or so, of what was written once an hour.
+    /// Whether a line is due: every [`LINE_EVERY`] for changed figures, after [`STATE_EVERY`] for a state that
+    /// was not printed since, otherwise once an hour.
     fn is_due(&mut self, progress: &Progress, now: Instant) -> bool {
         let &Progress { height, headers, presync, bytes, .. } = progress;
         let loaded = if let SessionState::LoadingSnapshot(loading) = &progress.state { loading.bytes } else { 0 };
@@ -142,7 +144,7 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// For a job with these options; one that `is_quiet` says nothing.
+    /// A reporter for a job with these options. If `is_quiet`, it prints nothing.
     pub(crate) fn new(options: &Options, is_quiet: bool) -> Arc<Reporter> {
         Arc::new(Reporter {
             bar: (!is_quiet && std::io::stderr().is_terminal()).then(bar),
@@ -153,17 +155,17 @@ impl Reporter {
         })
     }
 
-    /// From here on nothing is left to commit: the first Ctrl-C exits.
+    /// Called once there is nothing left to commit: the first Ctrl-C then exits.
     pub(crate) fn commits_nothing(&self) {
         self.commits_nothing.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the first Ctrl-C exits.
+    /// Whether the first Ctrl-C may exit immediately.
     pub(crate) fn may_end_at_once(&self) -> bool {
         self.commits_nothing.load(Ordering::SeqCst)
     }
 
-    /// Shows an event of the job; called from any thread.
+    /// Shows an event of the job. May be called from any thread.
     pub(crate) fn event(&self, event: Event) {
         match event {
             Event::Note(text) => self.say(&text),
@@ -177,7 +179,7 @@ impl Reporter {
         }
     }
 
-    /// A line on standard error; above the bar where there is one.
+    /// Prints a line on standard error, above the bar if there is one.
     pub(crate) fn say(&self, text: &str) {
         match &self.bar {
             _ if self.is_quiet => {}
@@ -204,7 +206,7 @@ impl Reporter {
         state.last = Some(progress);
     }
 
-    /// Answers the first Ctrl-C.
+    /// Reacts to the first Ctrl-C.
     pub(crate) fn stopping(&self) {
         let coins =
             self.state.lock().unwrap_or_else(PoisonError::into_inner).last.as_ref().map_or(0, |last| last.stats.coins);
@@ -229,7 +231,7 @@ fn stopping(coins: u64) -> String {
     )
 }
 
-/// Writes a line to standard error; that it is closed is no fault.
+/// Writes a line to standard error. A closed output is not an error.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

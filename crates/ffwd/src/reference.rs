@@ -1,7 +1,7 @@
-//! Reference pages of the documentation, made from the program: commands, configuration, exit codes.
+//! Reference pages of the documentation, generated from the program: commands, configuration, exit codes.
 //!
-//! `ffwd manuals DIR` writes them. A test compares them with those in docs/;
-//! `UPDATE_REFERENCE=1 cargo test -p ffwd --features full reference` writes the ones in docs/.
+//! `ffwd manuals DIR` writes them. A test compares them with the pages in docs/;
+//! `UPDATE_REFERENCE=1 cargo test -p ffwd --features full reference` updates those in docs/.
 //! Absent on purpose: messages, which `testkit` collects from the source.
 
 use crate::exit_codes;
@@ -17,7 +17,7 @@ pub(crate) fn pages() -> [(&'static str, String); 3] {
 
 const MADE: &str = "This page is made from the program: `UPDATE_REFERENCE=1 cargo test -p ffwd --features full reference` writes it.\n";
 
-/// Text that Markdown shows as it is.
+/// Escapes text so that Markdown shows it unchanged.
 fn plain(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     text.chars().fold(String::new(), |mut out, letter| {

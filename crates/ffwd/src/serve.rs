@@ -1,4 +1,4 @@
-//! The server beside a sync, and `serve`: the same for a data directory without peers.
+//! The RPC server of a sync, and the command `serve`, which runs it on a data directory without peers.
 
 use crate::args::HashType;
 use crate::args::server::{Serve, Stop};
@@ -24,7 +24,7 @@ use std::time::SystemTime;
 use store::private_files::PrivateDir;
 use watch::Board;
 
-/// A server that is to be there while a job works, or none.
+/// The server to run during a job, if any.
 pub(crate) struct Wanted {
     server: Option<(Settings, Arc<Handle>)>,
     peers: Arc<Peers>,
@@ -33,7 +33,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// With these settings; `categories` are those of the log.
+    /// A server with these settings. `categories` are the enabled log categories.
     pub(crate) fn of(settings: Option<Settings>, is_served: bool, categories: &[&'static str]) -> Wanted {
         let with_handle = |settings: Settings| {
             let handle: Arc<Handle> = Arc::default();
@@ -45,21 +45,21 @@ impl Wanted {
         Wanted { server: settings.map(with_handle), peers: Arc::default(), is_served, categories: categories.to_vec() }
     }
 
-    /// What the job's connections are asked through.
+    /// The handle through which the server queries the job's connections.
     pub(crate) fn peers(&self) -> Arc<Peers> {
         self.peers.clone()
     }
 
-    /// For the job.
+    /// The handle for the job.
     pub(crate) fn handle(&self) -> Option<Arc<Handle>> {
         self.server.as_ref().map(|(_, handle)| handle.clone())
     }
 
-    /// Runs `job` with the server beside it.
+    /// Runs `job` while the server answers calls.
     ///
     /// # Errors
     ///
-    /// The server cannot be started; those of the job.
+    /// The server cannot be started; the errors of the job.
     pub(crate) fn around(
         &self,
         options: &Options,
@@ -68,7 +68,7 @@ impl Wanted {
     ) -> Result<JobReport, Fault> {
         let (bans, is_there) = self.read_bans(options, events);
         let Some((settings, handle)) = &self.server else { return job(options, events) };
-        // Another program's cookie is not to be replaced.
+        // Another program's cookie must not be replaced.
         jobs::check_free(options, events)?;
         let mut options = options.clone();
         if !is_there {
@@ -112,7 +112,7 @@ impl Wanted {
 }
 
 impl Wanted {
-    /// The bans that were set in earlier runs, by bitcoind or ffwd, and whether there is a list.
+    /// The bans that bitcoind or ffwd set in earlier runs, and whether there is a list.
     fn read_bans(&self, options: &Options, events: Events<'_>) -> (BanFile, bool) {
         let net_dir = options.datadir.join(options.params.chain.net_dir());
         let file = BanFile::new(PrivateDir::new(options.disk.clone(), net_dir));
@@ -139,7 +139,7 @@ impl Wanted {
     }
 }
 
-/// `ffwd serve`.
+/// The command `ffwd serve`.
 ///
 /// # Errors
 ///
@@ -156,11 +156,11 @@ pub(crate) fn run(given: &Serve, line: &OnLine) -> Result<ExitCode, Failure> {
     })
 }
 
-/// `ffwd stop`: says so to the program that answers on the RPC port of the data directory.
+/// The command `ffwd stop`: sends `stop` to the RPC port of the data directory.
 ///
 /// # Errors
 ///
-/// [`Failure`]: none answers, or it knows another password.
+/// [`Failure`]: no program answers, or it has another password.
 pub(crate) fn stop(given: &Stop) -> Result<ExitCode, Failure> {
     let mut settings = load(&given.common, None)?;
     let Some(server) = settings.server(&given.server, true)? else {

@@ -1,7 +1,7 @@
-//! The options of the server: where it listens, who may ask.
+//! The options of the RPC server: its addresses, and its access control.
 //!
 //! Source: facts of Bitcoin Core b88bffe, httpserver.cpp, `GetBindAddresses`; httprpc.cpp, `InitRPCAuthentication`.
-//! Absent on purpose: answering (`server`). Passwords are never printed.
+//! Absent on purpose: answering calls (`server`). Passwords are never printed.
 
 use crate::Failure;
 use crate::args::server::Server;
@@ -12,11 +12,11 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 use std::time::Duration;
 
-/// File of the cookie in the network's directory. Source: Core's `COOKIEAUTH_FILE`.
+/// Name of the cookie file in the network's directory. Source: Core's `COOKIEAUTH_FILE`.
 const COOKIE_FILE: &str = ".cookie";
 
 impl Settings {
-    /// The options of the server; none where there is to be none. `is_wanted` is the default of `server`.
+    /// The settings of the server; `None` if there is to be no server. `is_wanted` is the default of `server`.
     ///
     /// # Errors
     ///
@@ -86,7 +86,8 @@ impl Settings {
     }
 }
 
-/// Whether an address has no port, or one from 1 on. Source: Bitcoin Core b88bffe, `CheckHostPortOptions`, `SplitHostPort`.
+/// Whether the port of an address is absent or at least 1. Source: Bitcoin Core b88bffe, `CheckHostPortOptions`,
+/// `SplitHostPort`.
 fn has_good_port(text: &str) -> bool {
     match text.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
@@ -96,7 +97,7 @@ fn has_good_port(text: &str) -> bool {
     }
 }
 
-/// IP, IP:PORT or a name of this machine.
+/// Parses IP, IP:PORT or a host name of this machine.
 fn addresses_of(text: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     if let Ok(ip) = text.trim_matches(['[', ']']).parse() {
         return Ok(vec![SocketAddr::new(ip, port)]);
@@ -123,7 +124,7 @@ fn cookie(given: &Server, files: &mut Files, net_dir: &Path) -> Result<Option<st
     })
 }
 
-/// As [`Files::texts`], without a note that names the values.
+/// As [`Files::texts`], without a note that shows the values.
 fn secrets(given: &Server, name: &str, files: &Files) -> Vec<String> {
     let of_files = files.conf.list(name, files.chain);
     given.many(name).into_iter().chain(of_files.into_iter().map(|setting| setting.value.text().to_owned())).collect()

@@ -1,4 +1,5 @@
-//! Who is told of a job beside the terminal: the service manager, and a person's own commands.
+//! Reports a job's events outside of the terminal: to the service manager, and to the user's notification
+//! commands.
 
 use crate::Failure;
 use crate::args::service::{Notify, OwnFiles};
@@ -12,7 +13,7 @@ use watch::notify::{Commands, Notifier};
 use watch::service::Service;
 
 impl Files {
-    /// The commands of the command line, and those of the files.
+    /// The notification commands of the command line and the files.
     pub(crate) fn commands(&mut self, given: &Notify) -> Commands {
         let mut all = |name: &str| {
             let is_command = |command: &String| !command.is_empty();
@@ -28,7 +29,8 @@ impl Files {
 }
 
 impl Settings {
-    /// The files of the program that the command line or the files name: for a job that stands in for bitcoind.
+    /// Applies the program's own files, such as the log, of the command line or the files: for a job that
+    /// replaces bitcoind.
     ///
     /// # Errors
     ///
@@ -46,7 +48,7 @@ impl Settings {
             return Ok(());
         }
         let Some(path) = self.options.log_path() else { return Ok(()) };
-        // The network's directory is made by who takes its locks.
+        // The job that takes the locks creates the network's directory.
         let is_early =
             path.parent().is_some_and(|dir| dir.ends_with(self.options.params.chain.net_dir()) && !dir.exists());
         let opened = OpenOptions::new().append(true).create(true).open(&path);
@@ -57,7 +59,7 @@ impl Settings {
     }
 }
 
-/// Those that there are.
+/// The receivers of events.
 pub(crate) struct Services {
     service: Option<Arc<Service>>,
     notifier: Option<Notifier>,
@@ -65,7 +67,7 @@ pub(crate) struct Services {
 }
 
 impl Services {
-    /// For a job with these settings.
+    /// Starts the receivers for a job with these settings.
     ///
     /// # Errors
     ///
@@ -85,7 +87,7 @@ impl Services {
         Ok(Arc::new(Services { service, notifier, reporter: reporter.clone() }))
     }
 
-    /// The job says something. Called from any thread of it, and waits for no one.
+    /// Forwards an event of the job. Called from any of its threads; does not block.
     pub(crate) fn event(&self, event: &Event) {
         if let Some(service) = &self.service {
             service.event(event);
@@ -95,13 +97,13 @@ impl Services {
         }
     }
 
-    /// The program ends: what was asked for then is waited for.
+    /// Called when the program ends: waits for the commands that are running.
     pub(crate) fn ended(&self) {
         let failed = self.notifier.as_ref().map(Notifier::shut_down).unwrap_or_default();
         failed.into_iter().for_each(|why| self.reporter.say(&format!("warning: {why}")));
     }
 
-    /// The job is to stop.
+    /// Called when the job is asked to stop.
     pub(crate) fn stopping(&self) {
         self.notifier.iter().for_each(Notifier::shutting_down);
         if let Some(service) = &self.service {

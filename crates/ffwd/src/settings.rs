@@ -1,7 +1,7 @@
-//! The options of a job: the command line above settings.json above bitcoin.conf above Core's defaults.
+//! The options of a job, in order of precedence: command line, settings.json, bitcoin.conf, Core's defaults.
 //!
-//! Absent on purpose: doing anything. An option that is wrong on the command line is wrong use; one that is wrong in a
-//! file is a fault, and names the line.
+//! Absent on purpose: any action. A wrong option on the command line is a usage error; one in a file is a fault
+//! that names the line.
 
 use crate::Failure;
 use crate::args::indexes::Flags;
@@ -29,7 +29,8 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use watch::notify::Commands;
 
-/// Options of bitcoind that change the data directory beyond the job, and the command that does it here: refused in files.
+/// Options of bitcoind that change the data directory beyond the job, with ffwd's command for it. Rejected in
+/// files.
 const REFUSED: [(&str, &str); 3] = [
     ("reindex", "run `ffwd reindex` for that"),
     ("reindex-chainstate", "run `ffwd reindex --chainstate-only` for that"),
@@ -42,7 +43,7 @@ const MANUAL: &str = "prune=1 is Core's manual pruning: block files are removed 
 /// All options of a command on a data directory.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// For the engine.
+    /// Options of the engine.
     pub(crate) options: Options,
     /// `-printtoconsole=0`.
     pub(crate) is_quiet: bool,
@@ -50,16 +51,16 @@ pub(crate) struct Settings {
     pub(crate) heap: bool,
     /// Categories of debug.log that are on.
     pub(crate) categories: Vec<&'static str>,
-    /// Settings that were left out, or mean something else here.
+    /// Settings that are ignored, or have another meaning here.
     pub(crate) notes: Vec<String>,
-    /// Settings that may not do what was meant.
+    /// Settings that may not have the intended effect.
     pub(crate) warnings: Vec<String>,
     pub(crate) files: Files,
-    /// What is run when something happens.
+    /// Notification commands.
     pub(crate) commands: Commands,
 }
 
-/// The files' settings for one network, and those that were used.
+/// The files' settings for one network, and the ones that were used.
 #[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) conf: Conf,
@@ -68,7 +69,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// The command line's value, or the files'.
+    /// The command line's value, otherwise the files'.
     pub(crate) fn value<T>(
         &mut self,
         given: Option<T>,
@@ -85,7 +86,7 @@ impl Files {
         Ok(Some(value))
     }
 
-    /// The value of an option: the command line's, or the files'.
+    /// The value of an option: the command line's, otherwise the files'.
     pub(crate) fn option<T: Clone + Send + Sync + 'static, const PLACE: u8>(
         &mut self,
         given: &Given<PLACE>,
@@ -95,12 +96,12 @@ impl Files {
         self.value(given.one(name), name, read)
     }
 
-    /// Whether an option is on: the command line's word, or the files'.
+    /// Whether an option is on, by the command line, otherwise by the files.
     pub(crate) fn flag<const PLACE: u8>(&mut self, given: &Given<PLACE>, name: &str) -> Result<Option<bool>, Failure> {
         self.option(given, name, |setting| Ok(setting.value.truth()))
     }
 
-    /// A port: the command line's, or the files'.
+    /// A port: the command line's, otherwise the files'.
     pub(crate) fn port<const PLACE: u8>(&mut self, given: &Given<PLACE>, name: &str) -> Result<Option<u16>, Failure> {
         self.option(given, name, |setting| {
             let text = setting.value.text();
@@ -113,7 +114,7 @@ impl Files {
         self.taken.push(format!("{name}={} ({})", setting.value.text(), setting.place));
     }
 
-    /// The indexes that the command line or the files ask for.
+    /// The indexes that the command line or the files enable.
     pub(crate) fn indexes(&mut self, given: &Flags) -> Result<Vec<IndexKind>, Failure> {
         let mut wanted = Vec::new();
         for kind in IndexKind::ALL {
@@ -138,7 +139,7 @@ impl Files {
         self.settings_of(name).iter().map(|setting| setting.value.text().to_owned()).collect()
     }
 
-    /// The same as paths.
+    /// The files' values of a repeatable option, as paths.
     pub(crate) fn paths(&mut self, name: &str) -> Vec<PathBuf> {
         self.settings_of(name).iter().map(Setting::path).collect()
     }
@@ -150,25 +151,26 @@ impl Files {
     }
 }
 
-/// A number as bitcoind reads it: what stands behind its digits is said by `conf`.
+/// A number as bitcoind reads it. `conf` warns about text after its digits.
 pub(crate) fn number(setting: &Setting) -> i64 {
     setting.value.number()
 }
 
-/// Kind of work of a command: it decides which lines of the files are checked.
+/// Kind of work of a command. It decides which lines of the files are checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     /// It reads a data directory.
     Reads,
     /// It does one job on it.
     Job,
-    /// It stands in for bitcoind, without peers.
+    /// It replaces bitcoind, without peers.
     Serve,
-    /// The same, with peers; it rebuilds and imports before it begins, where the files or the command line say so.
+    /// It replaces bitcoind, with peers; before that it reindexes and imports if the files or the command line
+    /// request it.
     Sync,
 }
 
-/// Merges the command line and the files. `writing` are the options of a command that writes.
+/// Merges the command line and the files. `writing` has the options of a command that writes.
 ///
 /// # Errors
 ///
@@ -183,7 +185,7 @@ pub(crate) fn load(
     let located = locate(&Wanted::from(common), line)?;
     let known = located.warnings.clone();
     load_located(located, common, writing, role, line, stop).map_err(|failure| match failure {
-        // A finding in the files may be the cause.
+        // A warning about the files may explain the error.
         Failure::Conf(why) => Failure::Conf(with_warnings(why, &known)),
         other => other,
     })
@@ -312,7 +314,7 @@ fn options(
     })
 }
 
-/// The kernels that `--cpu` and `--without` ask for.
+/// The kernels that `--cpu` and `--without` select.
 pub(crate) fn kernels(common: &Common, writing: Option<&Writing>) -> Result<Kernels, Failure> {
     let kernels = Kernels::of(common.cpu.unwrap_or(Cpu::Auto))
         .map_err(|why| Failure::fault(format!("--cpu: {why}"), "Leave --cpu out, or name what this processor has"))?;
@@ -322,21 +324,21 @@ pub(crate) fn kernels(common: &Common, writing: Option<&Writing>) -> Result<Kern
     Ok(kernels)
 }
 
-/// `-assumevalid` of a file: no text is 0, and the words are Core's.
+/// Parses `-assumevalid` of a file: empty text is 0, and the messages are Core's.
 fn assumed_valid(text: &str) -> Result<BlockHash, String> {
     let why =
         |_| format!("Invalid assumevalid block hash specified ({text}), must be up to 64 hex digits (or 0 to disable)");
     values::hash(if text.is_empty() { "0" } else { text }).map_err(why)
 }
 
-/// What Core's options for tests change.
+/// The settings that Core's options for tests change.
 struct Tested {
     clock: Clock,
     sizes: Sizes,
     prune_after_height: Option<Height>,
 }
 
-/// Block files of `-fastprune`, and the height after which regtest is pruned with it.
+/// Block file limits of `-fastprune`, and the height after which regtest is pruned with it.
 /// Source: Bitcoin Core b88bffe, node/blockstorage.cpp, `FindNextBlockPos`; kernel/chainparams.cpp.
 const FAST_PRUNE_LIMITS: Limits = Limits { file_bytes_max: 0x1_0000, chunk_bytes: 0x4000 };
 const FAST_PRUNE_AFTER_HEIGHT: Height = Height::new(100);
@@ -352,7 +354,7 @@ fn testing(given: &Given<{ Place::Common as u8 }>, files: &mut Files) -> Result<
         sizes.tip_age_max_s = age;
     }
     if let Some(every) = files.option(given, "checkblockindex", |setting| {
-        // Without a value it is 1, as in Core.
+        // The default value is 1, as in Core.
         let every = if setting.value.text().is_empty() { 1 } else { number(setting) };
         u32::try_from(every).map_err(|_| "expected a number from 0".to_owned())
     })? {
@@ -366,18 +368,18 @@ fn testing(given: &Given<{ Place::Common as u8 }>, files: &mut Files) -> Result<
     Ok(Tested { clock: clock::clock(mock, files.chain), sizes, prune_after_height })
 }
 
-/// Categories of debug.log.
+/// Enabled categories of debug.log.
 #[derive(Default)]
 struct Categories {
     on: Vec<&'static str>,
-    /// Warnings about categories that do not exist.
+    /// Warnings about unknown categories.
     warnings: Vec<String>,
 }
 
-/// The categories of debug.log that the command line, or else the files, ask for.
+/// The categories of debug.log that the command line selects, otherwise the files.
 ///
-/// bitcoind ends at a category of a file that it does not know. A newer release may know it, and a sync does not depend on it:
-/// here it is a warning.
+/// bitcoind exits on an unknown category in a file. Here it is only a warning: a newer release may know the
+/// category, and a sync does not depend on it.
 fn categories(given: &Writing, files: &Files) -> Result<Categories, Failure> {
     let mut warnings = Vec::new();
     let mut of_files = |name: &str| -> Vec<&'static str> {
@@ -443,7 +445,7 @@ fn params(common: &Common, files: &mut Files) -> Result<Params, Failure> {
             params = params.with_bip94().map_err(usage)?;
         }
     }
-    // The command line's come last, and so count.
+    // The command line's come last, and therefore count.
     for text in files.list("vbparams") {
         let fault = |why: String| Failure::Conf(format!("vbparams={text} in the configuration: {why}"));
         let moved = values::version_bits(&text).map_err(fault)?;
@@ -455,7 +457,7 @@ fn params(common: &Common, files: &mut Files) -> Result<Params, Failure> {
     Ok(params)
 }
 
-/// Refuses options of the files that change the data directory beyond this job.
+/// Rejects options of the files that change the data directory beyond this job.
 fn refuse(conf: &Conf, chain: Chain) -> Result<(), Failure> {
     for (name, instead) in REFUSED {
         if let Some(setting) = conf
@@ -473,7 +475,7 @@ fn refuse(conf: &Conf, chain: Chain) -> Result<(), Failure> {
 }
 
 impl Settings {
-    /// What the user should know before the work begins: first the settings that came from files.
+    /// Notes for the user before the work begins, first the settings that came from files.
     pub(crate) fn notes(&self) -> Vec<String> {
         let taken = &self.files.taken;
         let first = (!taken.is_empty()).then(|| format!("settings from files: {}", taken.join(", ")));
@@ -481,7 +483,7 @@ impl Settings {
     }
 }
 
-/// Workers for Core's `-par`: 0 for one a core, negative to leave that many cores free.
+/// Number of workers for Core's `-par`: 0 is one for each core, a negative value leaves `-par` cores free.
 pub(crate) fn workers(par: i64) -> usize {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     match usize::try_from(par) {
@@ -491,7 +493,7 @@ pub(crate) fn workers(par: i64) -> usize {
     }
 }
 
-/// Bytes of `--dbcache`: what was given, or what memory and the limit of address space leave now.
+/// Bytes of `--dbcache`: the given value, otherwise computed from free memory and the limit of address space.
 pub(crate) fn dbcache_bytes(dbcache: Dbcache, workers: usize) -> usize {
     let bytes = match dbcache {
         Dbcache::Mib(mib) => mib << 20,
@@ -504,7 +506,7 @@ pub(crate) fn dbcache_bytes(dbcache: Dbcache, workers: usize) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// The chosen size of the cache, and how it follows from the memory.
+/// A line that states the chosen size of the cache, and how it follows from the free memory.
 fn chosen(options: &Options) -> String {
     let mib = |bytes: u64| human::count(bytes >> 20);
     let free = MachineMemory::default().left().map_or_else(|| "?".to_owned(), mib);
@@ -514,15 +516,15 @@ fn chosen(options: &Options) -> String {
 }
 
 impl Settings {
-    /// Makes the data directory where it is the default one and missing, with wallets/ in it.
+    /// Creates the default data directory, with wallets/ in it, if it is in use and missing.
     /// Source: Bitcoin Core b88bffe, common/init.cpp, `InitConfig`.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn make_default_datadir(&self) -> Result<(), Failure> {
         let dir = &self.options.datadir;
-        // A link to a drive that is not mounted is no missing directory.
+        // A symbolic link to a drive that is not mounted does not count as missing.
         if std::fs::symlink_metadata(dir).is_ok() || default_datadir().ok().as_ref() != Some(dir) {
             return Ok(());
         }

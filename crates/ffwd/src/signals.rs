@@ -1,5 +1,5 @@
-//! Signals: Ctrl-C and SIGTERM end a run in order, SIGHUP opens debug.log again, as in Core; SIGUSR1 pauses the download of a
-//! sync, SIGUSR2 resumes it.
+//! Signals: Ctrl-C and SIGTERM stop a run cleanly; SIGHUP reopens debug.log, as in Core; SIGUSR1 pauses the
+//! download of a sync, SIGUSR2 resumes it.
 
 use crate::Failure;
 use node::ReopenLog;
@@ -8,20 +8,20 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::sync::Arc;
 
-/// What SIGHUP means.
+/// The meaning of SIGHUP.
 #[derive(Clone, Debug)]
 pub(crate) enum Hangup {
-    /// The terminal is gone, and with it who reads the result: as Ctrl-C.
+    /// The terminal was closed, and the result has no reader: handled like Ctrl-C.
     Ends,
-    /// Who rotates logs has renamed debug.log.
+    /// Log rotation has renamed debug.log.
     ReopensLog(ReopenLog),
 }
 
-/// Calls `stop` at each signal that asks for the end, in a thread of its own.
+/// Starts a thread that calls `stop` at each terminating signal.
 ///
 /// # Errors
 ///
-/// The system refuses.
+/// The handler or its thread cannot be created.
 pub(crate) fn heed(hangup: Hangup, stop: impl Fn() + Send + 'static) -> Result<(), Failure> {
     let refused = |why: std::io::Error| {
         Failure::fault(format!("the handler for Ctrl-C cannot be set: {why}"), crate::limits::THREADS)
@@ -39,11 +39,11 @@ pub(crate) fn heed(hangup: Hangup, stop: impl Fn() + Send + 'static) -> Result<(
     Ok(())
 }
 
-/// Pauses the download of blocks at SIGUSR1 and resumes it at SIGUSR2, in a thread of its own.
+/// Starts a thread that pauses the download of blocks at SIGUSR1, and resumes it at SIGUSR2.
 ///
 /// # Errors
 ///
-/// The system refuses.
+/// The handler or its thread cannot be created.
 pub(crate) fn heed_download(switch: Arc<DownloadSwitch>) -> Result<(), Failure> {
     let refused = |why: std::io::Error| {
         Failure::fault(format!("the handler for SIGUSR1 cannot be set: {why}"), crate::limits::THREADS)

@@ -1,9 +1,9 @@
-//! Where the snapshot of a sync comes from: `--snapshot` made a file or a stream.
+//! The source of a sync's snapshot: converts `--snapshot` into a file or a stream.
 //!
-//! A path is a file, or a pipe or device, whose bytes are taken in order; `-` is standard input; URLs are mirrors of one file
-//! (feature `fetch`); `auto` takes URLs from a list (docs/snapshots.md has its format).
+//! A path is a file, or a pipe or device that is read sequentially; `-` is standard input; URLs are mirrors of
+//! one file (feature `fetch`); `auto` takes URLs from a list (docs/snapshots.md describes its format).
 //!
-//! Absent on purpose: what is done with the bytes, and which of them are right (`node`).
+//! Absent on purpose: validating and loading the snapshot (`node`).
 
 use crate::Failure;
 use consensus::Params;
@@ -18,13 +18,13 @@ use std::time::Duration;
 
 /// Name of the list in the data directory.
 const LIST: &str = "snapshots.txt";
-/// The list has at most this many bytes.
+/// Maximum size of the list in bytes.
 const LIST_BYTES_MAX: u64 = 1 << 20;
-/// Bytes that are read of a pipe at a time, and pieces of them ahead of the loader.
+/// Bytes of one read from a pipe, and the number of pieces buffered ahead of the loader.
 const PIECE_BYTES: usize = 1 << 20;
 const PIECES_AHEAD: usize = 4;
 
-/// What the command line says of a snapshot.
+/// The snapshot options of the command line.
 pub(crate) struct Asked<'a> {
     /// `--snapshot`.
     pub(crate) values: &'a [String],
@@ -42,11 +42,11 @@ fn is_url(value: &str) -> bool {
     start.starts_with("http://") || start.starts_with("https://")
 }
 
-/// The file or stream of a sync; nothing of it is read yet.
+/// Returns the file or stream of a sync, without reading from it.
 ///
 /// # Errors
 ///
-/// [`Failure`]: the values do not go together, the list names no snapshot, or this program lacks the feature.
+/// [`Failure`]: the values contradict each other, the list names no snapshot, or this build lacks the feature.
 pub(crate) fn source(asked: &Asked<'_>) -> Result<FromSnapshot, Failure> {
     match asked.values {
         [] => Ok(FromSnapshot::default()),
@@ -74,7 +74,7 @@ fn of_stream(stream: SharedStream) -> FromSnapshot {
     FromSnapshot { stream: Some(stream), ..FromSnapshot::default() }
 }
 
-/// Whether a file has no length, and is read in order: a named pipe, what a shell makes of `<(...)`, a terminal.
+/// Whether a file has no length and is read sequentially: a named pipe, a shell's `<(...)`, a terminal.
 fn is_piped(kind: FileType) -> bool {
     kind.is_fifo() || kind.is_char_device() || kind.is_socket()
 }
@@ -93,7 +93,7 @@ fn mirrors(_: &[String], asked: &Asked<'_>) -> Result<FromSnapshot, Failure> {
     Err(Failure::Usage(crate::features::told("--snapshot with the URL of a mirror", "fetch")))
 }
 
-/// The URLs of the highest snapshot of the list that this program knows.
+/// The URLs of the highest listed snapshot whose hash this program knows.
 fn listed(asked: &Asked<'_>) -> Result<Vec<String>, Failure> {
     let default = asked.datadir.join(LIST);
     let path = asked.list.unwrap_or(&default);
@@ -141,10 +141,10 @@ fn heights(params: &Params) -> String {
     if heights.is_empty() { "none".to_owned() } else { heights.join(", ") }
 }
 
-/// Bytes that come in order, once: standard input or a pipe. A thread reads them, and ends with the program.
+/// A stream that can be read once: standard input or a pipe. A detached thread reads it, until the program ends.
 struct Piped {
     name: String,
-    /// What is opened at the first read; `None` for standard input.
+    /// The path that the first read opens; `None` for standard input.
     path: Option<PathBuf>,
     pieces: Option<Receiver<io::Result<Vec<u8>>>>,
     piece: Vec<u8>,
@@ -166,7 +166,7 @@ impl Piped {
         Message::new(format!("{} cannot be read ({why})", self.name), advice)
     }
 
-    /// The thread that reads: to open a pipe may take as long as to read it.
+    /// Starts the thread that reads, and that also opens the pipe, because opening may block too.
     fn begin(&self) -> io::Result<Receiver<io::Result<Vec<u8>>>> {
         let (sender, receiver) = sync_channel(PIECES_AHEAD);
         let path = self.path.clone();
@@ -182,7 +182,7 @@ impl Piped {
     }
 }
 
-/// Reads to the end, or until nobody listens.
+/// Reads to the end, or until the receiver is dropped.
 fn pour(mut from: impl Read, to: &SyncSender<io::Result<Vec<u8>>>) {
     loop {
         let mut piece = vec![0; PIECE_BYTES];

@@ -1,12 +1,12 @@
-//! Core's spelling of options, rewritten for clap: `-name=value`, `-name`, `-noname`, `-regtest`.
+//! Rewrites Core's spelling of options for clap: `-name=value`, `-name`, `-noname`, `-regtest`.
 //!
 //! ```text
 //! -datadir=X  --datadir=X      -listen  --listen=1      -nolisten  --listen=0      -regtest  --chain=regtest
 //! ```
 //!
-//! Options before the command are moved behind it, as `bitcoin-cli -regtest COMMAND` has them.
+//! Options before the command are moved behind it, so that `bitcoin-cli -regtest COMMAND` has an equivalent.
 //! Source: facts of Bitcoin Core b88bffe, common/args.cpp: `ParseParameters`, `InterpretKey`, `InterpretValue`, `GetChainArg`.
-//! Absent on purpose: what an option means, and which command has it (`args`).
+//! Absent on purpose: the meaning of an option, and the commands that have it (`args`).
 
 use crate::conf::OnLine;
 use crate::options::{self, CoreOption, Effect, Negation, Times};
@@ -16,17 +16,17 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// Options that name a network, and the network.
 const CHAINS: [(&str, &str); 4] =
     [("regtest", "regtest"), ("signet", "signet"), ("testnet", "test"), ("testnet4", "testnet4")];
-/// Commands with commands of their own.
+/// Commands with subcommands.
 const GROUPS: [&str; 2] = ["coins", "lab"];
-/// Commands that stand in for bitcoind: they take its options that ffwd has no use for.
+/// Commands that replace bitcoind: they accept its options that ffwd does not use.
 const INSTEAD_OF_BITCOIND: [&str; 2] = ["serve", "sync"];
 
-/// Options with many values of which one is 0 where they are negated.
+/// Repeatable options whose negation is the single value 0.
 const ZERO_OF_MANY: [&str; 4] = ["blockfilterindex", "connect", "debug", "proxy"];
-/// How Core's errors about the command line begin.
+/// Prefix of Core's errors about the command line.
 const PARSING: &str = "Error parsing command line arguments";
 
-/// A command line that was rewritten.
+/// A rewritten command line.
 #[derive(Debug)]
 pub(crate) struct Line {
     /// As clap reads it; the first word is the program's name.
@@ -34,11 +34,11 @@ pub(crate) struct Line {
     pub(crate) on_line: OnLine,
 }
 
-/// The command line as clap reads it; the first word is the program's name.
+/// Rewrites a command line for clap; the first word is the program's name.
 ///
 /// # Errors
 ///
-/// Why an option cannot be used so: it names the option.
+/// Why an option is unusable; the message names it.
 pub(crate) fn rewrite(words: impl IntoIterator<Item = OsString>) -> Result<Line, String> {
     let words = command_first(words.into_iter().collect());
     let is_for_bitcoind = words.get(1).is_some_and(|word| INSTEAD_OF_BITCOIND.iter().any(|name| word == *name));
@@ -59,7 +59,7 @@ pub(crate) fn rewrite(words: impl IntoIterator<Item = OsString>) -> Result<Line,
             let name = rewriting.out.into_iter().next().unwrap_or_default();
             return Ok(Line { words: vec![name, OsString::from("--version")], on_line: rewriting.on_line });
         }
-        // A value of its own: the double dash and a space are ours, not Core's.
+        // A value in the next word: Core has neither the double dash nor the space.
         let next = words.peek().filter(|next| option.double && is_value(next)).cloned();
         if rewriting.add(&option, next.as_deref())? == Next::IsItsValue {
             words.next();
@@ -72,7 +72,7 @@ fn is_value(word: &OsStr) -> bool {
     !word.as_bytes().starts_with(b"-")
 }
 
-/// Whether the next word was used too.
+/// Whether the next word was consumed.
 #[derive(PartialEq, Eq)]
 enum Next {
     IsItsValue,
@@ -89,7 +89,7 @@ struct Rewriting {
 }
 
 impl Rewriting {
-    /// Adds an option; `next` is the word behind it, where that may be its value.
+    /// Adds an option; `next` is the following word, if it may be the value.
     fn add(&mut self, option: &Written<'_>, next: Option<&OsStr>) -> Result<Next, String> {
         if option.is_include()? {
             self.out.push(OsString::from("--noincludeconf"));
@@ -114,7 +114,7 @@ impl Rewriting {
                 if !option.truth()? {
                     return Err(format!("-{}=0: give -{} a value instead", option.name, core.name));
                 }
-                // Those before it do not count. Source: Core's `GetSettingsList`.
+                // Earlier values do not count. Source: Core's `GetSettingsList`.
                 let before = format!("--{}=", core.name);
                 self.out.retain(|word| !word.as_bytes().starts_with(before.as_bytes()));
                 return Ok(Next::IsLeft);
@@ -128,7 +128,7 @@ impl Rewriting {
         }
         match option.rewrite(core, value.is_some())? {
             Rewritten::As(word) => {
-                // Those before it do not count, and need not be known. Source: Core's `SetLoggingCategories`.
+                // Earlier values do not count, and may be unknown. Source: Core's `SetLoggingCategories`.
                 if word == "--debug=0" || word == "--debug=none" {
                     self.out.retain(|before| !before.as_bytes().starts_with(b"--debug="));
                 }
@@ -139,7 +139,8 @@ impl Rewriting {
         Ok(Next::IsLeft)
     }
 
-    /// Whether an option is left out, because ffwd does nothing with it; what is asked for in vain is refused.
+    /// Whether an option is dropped because ffwd does not use it. An option that has a replacement here is
+    /// rejected, unless it requests the default behaviour.
     fn is_left_out(&mut self, core: &CoreOption, option: &Written<'_>) -> Result<bool, String> {
         match core.effect {
             Effect::Instead(way) => {
@@ -176,7 +177,7 @@ fn has_chain(words: &[OsString]) -> bool {
     words.iter().any(|word| word == "--chain" || word.as_bytes().starts_with(b"--chain="))
 }
 
-/// Moves options that stand before the command behind it.
+/// Moves options before the command behind it.
 fn command_first(words: Vec<OsString>) -> Vec<OsString> {
     let mut words = words.into_iter();
     let mut out: Vec<OsString> = words.next().into_iter().collect();
@@ -198,11 +199,11 @@ fn command_first(words: Vec<OsString>) -> Vec<OsString> {
     out
 }
 
-/// An option as it was written.
+/// An option as written.
 struct Written<'a> {
     name: &'a str,
     value: Option<&'a OsStr>,
-    /// Two dashes.
+    /// Whether it has two dashes.
     double: bool,
 }
 
@@ -229,12 +230,12 @@ impl Written<'_> {
         Some(Written { name, value: end.map(|end| OsStr::from_bytes(&rest[end + 1..])), double })
     }
 
-    /// The option of bitcoind's that it sets or negates.
+    /// The option of bitcoind that it sets or negates.
     fn core(&self) -> Option<&'static CoreOption> {
         options::find(self.name).or_else(|| options::find(self.name.strip_prefix("no")?))
     }
 
-    /// Whether it is `-noincludeconf`, which means nothing there. Source: Core's `ArgsManager::ParseParameters`.
+    /// Whether it is `-noincludeconf`, which is not a setting. Source: Core's `ArgsManager::ParseParameters`.
     fn is_include(&self) -> Result<bool, String> {
         let shown = match self.name {
             "noincludeconf" if self.truth()? => return Ok(true),
@@ -247,7 +248,7 @@ impl Written<'_> {
         ))
     }
 
-    /// As a yes or no: no text is yes, otherwise a number that is not 0 is.
+    /// Its value as a boolean: empty text is true, otherwise a number is true unless it is 0.
     fn truth(&self) -> Result<bool, String> {
         let Some(value) = self.value.filter(|value| !value.is_empty()) else { return Ok(true) };
         let number = value.to_str().and_then(|text| text.trim().parse::<i64>().ok());

@@ -1,6 +1,7 @@
-//! `ffwd sync`: its options made one from the command line and the files, then the job.
+//! The command `ffwd sync`: merges the options of the command line and the files, then runs the job.
 //!
-//! Absent on purpose: what the job does (`node`), and what an option means (`settings` and its like).
+//! Absent on purpose: the job itself (`node`), and the meaning of an option (`settings`, `sync_settings`,
+//! `server_settings`).
 
 use crate::args::{HashType, Sync};
 use crate::before_sync::BeforeSync;
@@ -18,7 +19,7 @@ use node::options::Options;
 use node::reporting::Events;
 use std::process::ExitCode;
 
-/// Everything that a sync is begun with.
+/// Everything that a sync needs to start.
 pub(crate) struct Prepared {
     pub(crate) settings: Settings,
     pub(crate) sync: SyncOptions,
@@ -27,11 +28,11 @@ pub(crate) struct Prepared {
     server: serve::Wanted,
 }
 
-/// Reads and checks the options; nothing is changed.
+/// Reads and checks the options. Nothing is changed.
 ///
 /// # Errors
 ///
-/// [`Failure`]: what bitcoind refuses, and what ffwd cannot do.
+/// [`Failure`]: an option that bitcoind rejects, or that ffwd does not support.
 pub(crate) fn prepare(given: &Sync, line: &OnLine) -> Result<Prepared, Failure> {
     let mut settings = load_as(Role::Sync, &given.common, Some(&given.writing), line)?;
     #[cfg_attr(not(feature = "server"), expect(unused_mut, reason = "a server alone changes it"))]
@@ -61,7 +62,7 @@ pub(crate) fn prepare(given: &Sync, line: &OnLine) -> Result<Prepared, Failure> 
     })
 }
 
-/// `ffwd sync`.
+/// The command `ffwd sync`.
 ///
 /// # Errors
 ///
@@ -76,7 +77,7 @@ pub(crate) fn run(given: &Sync, line: &OnLine) -> Result<ExitCode, Failure> {
     prepared.settings.make_default_datadir()?;
     let Prepared { settings, sync, before, .. } = &prepared;
     crate::signals::heed_download(sync.download.switch.clone())?;
-    // A sync that follows the chain has no end of its own: stopping it is success.
+    // A sync that follows the chain does not end by itself: stopping it is success.
     let ends = given.exit_at_tip;
     let hash = given.trust.snapshot_hash.map(coins_command::as_hash);
     let asked = Asked {
@@ -100,7 +101,7 @@ pub(crate) fn run(given: &Sync, line: &OnLine) -> Result<ExitCode, Failure> {
 }
 
 impl Prepared {
-    /// What becomes of each line, then the warnings: for `--check-configuration`.
+    /// How each line is handled, then the warnings: for `--check-configuration`.
     fn checked(&self, is_json: bool) -> String {
         let conf = &self.settings.files.conf;
         let chain = self.settings.files.chain;
@@ -122,7 +123,7 @@ impl Prepared {
     }
 }
 
-/// An entry with its value, where that is no secret, and what becomes of it.
+/// An entry with its value, unless that is secret, and how the entry is handled.
 fn becomes(entry: &Entry, conf: &Conf, chain: Chain) -> (String, String) {
     let place = &entry.setting.place;
     let Some(option) = options::find(&entry.name) else { return (format!("{place}: {}", entry.name), String::new()) };

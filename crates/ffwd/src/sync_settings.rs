@@ -1,6 +1,6 @@
-//! The options of a sync: which peers, which listening addresses.
+//! The options of a sync: its peers and its listening addresses.
 //!
-//! Listening follows Core's rules but for the default: without `listen` or `bind` there is none.
+//! Listening follows Core's rules, except that it is off by default: it needs `listen` or `bind`.
 //! Source: facts of Bitcoin Core b88bffe, init.cpp, `InitParameterInteraction` and `AppInitMain`.
 //! Absent on purpose: connecting (`p2p`).
 
@@ -18,11 +18,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Port of a proxy without one: Tor's.
+/// Default port of a proxy: Tor's.
 const TOR_PORT: u16 = 9050;
-/// Longest path of a socket: what the system's `sun_path` holds, with the zero behind it.
+/// Maximum length of a socket path: the system's `sun_path`, without the terminating zero.
 const UNIX_PATH_BYTES_MAX: usize = 107;
-/// Longest user agent. Source: Bitcoin Core b88bffe, net.h, `MAX_SUBVERSION_LENGTH`.
+/// Maximum length of the user agent. Source: Bitcoin Core b88bffe, net.h, `MAX_SUBVERSION_LENGTH`.
 const USER_AGENT_BYTES_MAX: usize = 256;
 /// Why `--exit-at-tip` would never end.
 const NO_PEERS: &str = "--exit-at-tip ends at the tip of the peers' best chain, and with connect=0 and no addnode there are no peers: name one with --connect";
@@ -46,7 +46,7 @@ impl Settings {
         check_peers(given, connect.as_deref().unwrap_or_default(), &addnode, &seed_nodes, default_port)?;
         let no_peers = connect.as_ref().is_some_and(Vec::is_empty) && addnode.is_empty();
         if given.exit_at_tip && no_peers && given.from.is_empty() && self.options.stop_at_height.is_none() {
-            // What nobody could sync is named first: peers would not help.
+            // An index in an unsupported format is reported first, because peers would not help.
             jobs::check_index_form(&self.options)?;
             return Err(Failure::Usage(NO_PEERS.to_owned()));
         }
@@ -98,7 +98,7 @@ impl Settings {
         })
     }
 
-    /// The settings of connections that follow from one option each; `port` is that of our own addresses.
+    /// The connection settings that follow from one option each. `port` is that of our own addresses.
     fn single_settings(&mut self, given: &Sync, port: u16) -> Result<PeerSettings, Failure> {
         let peer_block_filters = self.peer_block_filters(given)?;
         let debug_net = self.categories.contains(&"net");
@@ -123,7 +123,8 @@ impl Settings {
         })
     }
 
-    /// Whether filters are served, which needs their index. Source: Bitcoin Core b88bffe, `AppInitParameterInteraction`.
+    /// Whether block filters are served, which needs their index. Source: Bitcoin Core b88bffe,
+    /// `AppInitParameterInteraction`.
     fn peer_block_filters(&mut self, given: &Sync) -> Result<bool, Failure> {
         let is_wanted = self.files.flag(&given.core, "peerblockfilters")?;
         if is_wanted != Some(true) || self.options.indexes.contains(&IndexKind::BlockFilter) {
@@ -133,7 +134,7 @@ impl Settings {
         Err(if given.core.one::<bool>("peerblockfilters").is_some() { Failure::Usage(why) } else { Failure::Conf(why) })
     }
 
-    /// Refuses what would be the contrary of what is wanted: peers where there are to be none.
+    /// Rejects `networkactive=0`, because a sync would connect to peers anyway.
     fn check_network(&self) -> Result<(), Failure> {
         let setting = self.files.conf.get("networkactive", self.files.chain);
         match setting.filter(|setting| !setting.value.truth()) {
@@ -146,7 +147,7 @@ impl Settings {
         }
     }
 
-    /// The addresses to accept connections on.
+    /// The addresses at which connections are accepted.
     fn listen(&mut self, given: &Sync, whitebind: &[(SocketAddr, Permissions)]) -> Result<Listening, Failure> {
         let files = &mut self.files;
         let port_given = files.port(&given.core, "port")?;
@@ -186,9 +187,9 @@ impl Settings {
 /// The proxy for onion services.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum OnionProxy {
-    /// That for everything.
+    /// The proxy of all other connections.
     AsOthers,
-    /// Its own.
+    /// A separate proxy.
     Own(String),
     /// Onion services are not connected to.
     Off,
@@ -226,7 +227,7 @@ fn onion_proxy(given: &Sync, files: &mut Files) -> Result<OnionProxy, Failure> {
     }
 }
 
-/// `-externalip`, with the port that we listen on where none is given.
+/// `-externalip`; the default port is our listening port.
 fn external_addresses(given: &Sync, files: &mut Files, port: u16) -> Result<Vec<PeerAddress>, Failure> {
     let of_line = given.core.many::<String>("externalip");
     let texts = files.texts(&given.core, "externalip");
@@ -239,14 +240,14 @@ fn external_addresses(given: &Sync, files: &mut Files, port: u16) -> Result<Vec<
     texts.iter().map(one).collect()
 }
 
-/// The file of `-asmap`; none where it is negated.
+/// The file of `-asmap`; `None` if it is negated.
 fn asmap(given: &Sync, files: &mut Files) -> Option<PathBuf> {
     let text = given.core.one::<String>("asmap");
     let text = text.or_else(|| files.conf.get("asmap", files.chain).map(|setting| setting.value.text().to_owned()));
     text.filter(|text| !matches!(text.as_str(), "" | "0" | "1")).map(PathBuf::from)
 }
 
-/// Whether `-test` names this option.
+/// Whether `-test` has this value.
 fn has_test_option(given: &Sync, files: &mut Files, name: &str) -> bool {
     let of_line = given.common.core.many::<TestOption>("test").contains(&TestOption::Addrman) && name == "addrman";
     of_line || files.conf.list("test", files.chain).iter().any(|setting| setting.value.text() == name)
@@ -261,14 +262,15 @@ fn check_addresses(given: &Sync, files: &mut Files) -> Result<u32, Failure> {
     Ok(ratio.unwrap_or(0))
 }
 
-/// Connections for blocks alone, of so many. Source: Bitcoin Core b88bffe, net.h, `m_max_outbound_block_relay`.
+/// Number of block-relay-only connections among `connections`. Source: Bitcoin Core b88bffe, net.h,
+/// `m_max_outbound_block_relay`.
 fn block_relay_count(connections: u16, outbound: usize) -> usize {
     usize::from(connections).saturating_sub(outbound).min(BLOCK_RELAY_COUNT_MAX)
 }
 
 impl Files {
-    /// The peers of `connect`, of the command line and then the files, if it is set; none where it is negated, or there is to
-    /// be no connection. `--connect 0` is Core's -noconnect, behind which the files do not count.
+    /// The peers of `connect`, from the command line and then the files, if it is set. Empty if it is negated, or if no
+    /// connection is allowed. `--connect 0` is Core's -noconnect, after which the files do not count.
     /// Source: Bitcoin Core b88bffe, common/settings.cpp, `GetSettingsList`; init.cpp, `m_specified_outgoing`.
     fn connect(&mut self, given: &Sync, none: bool) -> Option<Vec<String>> {
         let given = given.core.many::<String>("connect");
@@ -282,7 +284,7 @@ impl Files {
     }
 }
 
-/// Refuses addresses that no connection can be made to.
+/// Rejects malformed addresses of peers.
 fn check_peers(
     given: &Sync,
     connect: &[String],
@@ -305,7 +307,7 @@ fn check_peers(
     Ok(())
 }
 
-/// What is permitted by an option of the command line and the files, one as the other.
+/// The permissions that an option grants, from the command line and the files together.
 fn permitted<T>(
     given: &[String],
     of_files: Vec<String>,
@@ -315,7 +317,8 @@ fn permitted<T>(
     ours.chain(of_files.iter().map(|text| parse(text).map_err(Failure::Conf))).collect()
 }
 
-/// The networks of `-onlynet`, of the command line and the files. Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
+/// The networks of `-onlynet`, from the command line and the files. Source: Bitcoin Core b88bffe, init.cpp,
+/// `AppInitMain`.
 fn only_networks(
     given: &Sync,
     files: &mut Files,
@@ -342,7 +345,8 @@ fn only_networks(
     names.iter().map(|name| network(name).map_err(|why| failure(name, why))).collect()
 }
 
-/// The proxy of the command line, else the last of the files. Source: Bitcoin Core b88bffe, init.cpp, `AppInitMain`.
+/// The proxy of the command line, otherwise the last of the files. Source: Bitcoin Core b88bffe, init.cpp,
+/// `AppInitMain`.
 fn proxy(given: &Sync, files: &mut Files) -> Result<Option<String>, Failure> {
     let last = match &given.core.one::<String>("proxy") {
         Some(text) => {
@@ -362,7 +366,7 @@ fn proxy(given: &Sync, files: &mut Files) -> Result<Option<String>, Failure> {
     Ok(last.filter(|text| !matches!(text.as_str(), "" | "0")))
 }
 
-/// Refuses a proxy for some networks alone, and one that is no address.
+/// Rejects a proxy for only some networks, and a malformed address.
 fn one_proxy(text: &str) -> Result<(), String> {
     let only = "ffwd has one proxy, for every network";
     match text.rsplit_once('=').map(|(address, network)| (address, network.to_ascii_lowercase())) {
@@ -380,7 +384,7 @@ fn one_proxy(text: &str) -> Result<(), String> {
     }
 }
 
-/// How much may be downloaded, and when.
+/// Download limits: rate and schedule.
 fn download(given: &Sync) -> Download {
     Download {
         limits: DownloadLimits {
@@ -403,7 +407,8 @@ fn peer_timeout(given: &Sync, files: &mut Files) -> Result<Option<Duration>, Fai
     Ok(seconds.map(Duration::from_secs))
 }
 
-/// Whether DNS seeds are asked, and whether in any case. Source: Bitcoin Core b88bffe, init.cpp, `AppInitParameterInteraction`.
+/// Whether DNS seeds are queried, and whether even if addresses are known. Source: Bitcoin Core b88bffe,
+/// init.cpp, `AppInitParameterInteraction`.
 fn dns_seeds(given: &Sync, files: &mut Files, connects_only: bool, clear: bool) -> Result<(bool, bool), Failure> {
     let wanted = files.flag(&given.core, "dnsseed")?;
     if wanted == Some(true) && !clear {

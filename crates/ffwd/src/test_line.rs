@@ -1,4 +1,4 @@
-//! For unit tests: a data directory with a bitcoin.conf, and what `ffwd sync` is given on it.
+//! For unit tests: a data directory with a bitcoin.conf, and a command line of `ffwd sync` for it.
 
 use crate::Failure;
 use crate::args::{Cli, Command, Sync};
@@ -11,7 +11,7 @@ use std::fs;
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// A data directory with this bitcoin.conf, and `ffwd sync --datadir DIR LINE` as it is read.
+/// A data directory with this bitcoin.conf, and the parsed `ffwd sync --datadir DIR LINE`.
 pub(crate) struct Given {
     pub(crate) sync: Sync,
     pub(crate) line: OnLine,
@@ -26,11 +26,11 @@ impl Given {
     }
 }
 
-/// Makes it.
+/// Creates both.
 ///
 /// # Panics
 ///
-/// If the line is wrong use.
+/// If the command line is invalid.
 pub(crate) fn sync(conf: &str, line: &str) -> Given {
     let datadir = tempfile::tempdir().unwrap();
     fs::write(datadir.path().join("bitcoin.conf"), conf).unwrap();

@@ -1,6 +1,6 @@
-//! `ffwd top`: a running sync on a full screen, from the events of its page.
+//! The command `ffwd top`: shows a running sync on a full screen, from the events of its web page.
 //!
-//! One thread reads the events, and connects again when they end; the screen is drawn with each of them, and for keys.
+//! One thread reads the events, and reconnects when they end. The screen is drawn at each event and at each key.
 
 mod access;
 mod screen;
@@ -15,14 +15,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use watch::View;
 
-/// Time between two tries to connect.
+/// Time between two attempts to connect.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long keys are waited for before the screen is looked at again.
+/// How long to wait for a key before the screen is redrawn.
 const LOOK: Duration = Duration::from_millis(150);
-/// Bytes of one event.
+/// Maximum size of one event in bytes.
 const EVENT_BYTES_MAX: u64 = 4 << 20;
 
-/// What the reading thread says.
+/// A message of the thread that reads events.
 enum News {
     View(Box<View>),
     Lost(String),
@@ -81,7 +81,7 @@ fn show(terminal: &mut ratatui::DefaultTerminal, url: &str, news: &Receiver<News
     }
 }
 
-/// Reads events for ever; ends when nothing takes them.
+/// Reads events and reconnects, until the receiver is dropped.
 fn read_all(access: &Access, sender: &Sender<News>) {
     let url = &access.url;
     loop {
@@ -97,7 +97,7 @@ fn read_all(access: &Access, sender: &Sender<News>) {
     }
 }
 
-/// Reads the events of one connection, with the password where the server asks for it.
+/// Reads the events of one connection. Sends the password if the server requires it.
 fn read(access: &Access, sender: &Sender<News>) -> Result<(), String> {
     let agent = ureq::Agent::config_builder().timeout_connect(Some(Duration::from_secs(5))).build().new_agent();
     let ask = || agent.get(&access.url).header("Accept", "text/event-stream");

@@ -1,6 +1,6 @@
-//! Files that a command writes where the user says, whole under their name.
+//! Output files at a path that the user names, which appear only once complete.
 //!
-//! A pipe or a device (`/dev/stdout`, a shell's `>(..)`) is written to as it is.
+//! A pipe or a device (`/dev/stdout`, a shell's `>(..)`) is written directly.
 
 use crate::Failure;
 use crate::out_file::check_free;
@@ -8,14 +8,14 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// What helps where a file cannot be written.
+/// Advice printed when a file cannot be written.
 const UNWRITABLE: &str = "Name a file in a directory that this user may write to";
 
-/// Writes a file: under another name first, so that a file of this name is whole.
+/// Writes a file under a temporary name, then renames it, so that a file with this name is complete.
 ///
 /// # Errors
 ///
-/// [`Failure::Fault`] with the file; that it is there already.
+/// [`Failure::Fault`] that names the file, also if it exists and `overwrite` is false.
 pub(crate) fn write(path: &Path, bytes: &[u8], overwrite: bool) -> Result<(), Failure> {
     check_free(path, overwrite)?;
     let failed = |why: io::Error| Failure::fault(format!("{}: {why}", path.display()), UNWRITABLE);
@@ -34,7 +34,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8], overwrite: bool) -> Result<(), Fa
     })
 }
 
-/// A hidden name beside `path`, of this process alone.
+/// A hidden temporary name in the directory of `path`, unique to this process.
 fn aside(path: &Path) -> Result<PathBuf, Failure> {
     let name = path.file_name().ok_or_else(|| Failure::Usage(format!("{}: no name of a file", path.display())))?;
     let mut hidden = std::ffi::OsString::from(".");

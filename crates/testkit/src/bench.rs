@@ -1,23 +1,23 @@
-//! The loop of the benchmarks: small and only checked under `cargo test`, full and timed under `cargo bench`.
+//! The loop of the benchmarks: under `cargo test` small and only checked, under `cargo bench` full and timed.
 //!
-//! A row is the least and the median of 5 to 101 runs, together about half a second; a run repeats its work until it
-//! takes a millisecond at least. The work checks its own result. A word on the command line chooses rows.
+//! A row is the minimum and the median of 5 to 101 runs, which together take about half a second. A run repeats its
+//! work until it takes at least a millisecond. The work checks its own result. An argument selects rows by name.
 
 use std::time::Instant;
 
-/// Seconds that the runs of a row take together, about.
+/// Approximate total time of a row's runs, in seconds.
 const ROW_S: f64 = 0.5;
-/// No run is shorter: below, the clock itself is seen.
+/// Minimum time of a run in seconds; below it the clock's resolution matters.
 const RUN_S: f64 = 0.001;
 
-/// What the command line asked for.
+/// The options of the command line.
 #[derive(Debug)]
 pub struct Bench {
     full: bool,
     wanted: Option<String>,
 }
 
-/// What one round of work does, so that a row can say what one of it costs.
+/// The amount of work in one round, from which a row's unit cost follows.
 #[derive(Clone, Copy, Debug)]
 pub struct Per {
     count: usize,
@@ -26,13 +26,13 @@ pub struct Per {
 }
 
 impl Per {
-    /// A round does `count` of `unit`.
+    /// A round processes `count` of `unit`.
     #[must_use]
     pub fn of(count: usize, unit: &'static str) -> Per {
         Per { count, unit, bytes: 0 }
     }
 
-    /// The bytes that it reads or writes, so that a row has a rate as well.
+    /// Bytes that a round reads or writes; the row then has a rate as well.
     #[must_use]
     pub fn bytes(self, bytes: usize) -> Per {
         Per { bytes, ..self }
@@ -40,7 +40,7 @@ impl Per {
 }
 
 impl Bench {
-    /// As the command line says: `--bench` comes from `cargo bench`, another word chooses the rows that contain it.
+    /// Parses the command line: `--bench` comes from `cargo bench`, another argument selects the rows that contain it.
     #[must_use]
     pub fn from_args() -> Bench {
         Bench::new(std::env::args().skip(1))
@@ -57,19 +57,20 @@ impl Bench {
         self.full
     }
 
-    /// `small` under `cargo test`, `large` under `cargo bench`.
+    /// Returns `small` under `cargo test`, `large` under `cargo bench`.
     #[must_use]
     pub fn size<T>(&self, small: T, large: T) -> T {
         if self.full { large } else { small }
     }
 
-    /// Whether the command line asks for this row.
+    /// Whether the command line selects this row.
     #[must_use]
     pub fn wants(&self, row: &str) -> bool {
         self.wanted.as_ref().is_none_or(|wanted| row.contains(wanted.as_str()))
     }
 
-    /// Runs `work`, and under `cargo bench` times it and prints the row; gives the least time of one round, in seconds.
+    /// Runs `work`; under `cargo bench`, times it and prints the row. Returns the minimum time of one round, in
+    /// seconds.
     pub fn time(&self, row: &str, per: Per, mut work: impl FnMut()) -> f64 {
         if !self.wants(row) {
             return 0.0;
@@ -87,14 +88,14 @@ impl Bench {
     }
 }
 
-/// Seconds of `repeats` rounds.
+/// Time of `repeats` rounds in seconds.
 fn seconds(repeats: u32, work: &mut impl FnMut()) -> f64 {
     let start = Instant::now();
     (0..repeats).for_each(|_| work());
     start.elapsed().as_secs_f64()
 }
 
-/// A row: what one of a unit costs, and the rate in GB/s (10^9 bytes a second) where bytes are known.
+/// A row: the cost of one unit, and the rate in GB/s (10^9 bytes a second) if bytes are set.
 fn line(row: &str, per: Per, least_s: f64, median_s: f64) -> String {
     let each = |seconds: f64| seconds * 1e9 / per.count.max(1) as f64;
     let (scale, name) = match each(least_s) {

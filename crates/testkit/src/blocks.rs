@@ -1,12 +1,12 @@
-//! Transactions, blocks and chains for tests, written by hand: serialization, Merkle root, BIP34's height, nonce.
+//! Builds transactions, blocks and chains for tests: serialization, Merkle root, BIP34 height, nonce.
 //!
-//! Heights are plain numbers here, and nothing but ids, headers and hashes is taken from the crates that are tested.
-//! Blocks are regtest's: every second hash meets its easiest target.
+//! Heights are plain numbers, and only ids, headers and hashes come from the crates under test. Blocks are regtest's:
+//! every second hash meets its target.
 
 use kernels::sha256::sha256d;
 use primitives::{BlockHash, Hash256, Header, OutPoint, Txid, Wtxid};
 
-/// OP_TRUE: spent without a signature.
+/// OP_TRUE: an output that can be spent without a signature.
 pub const ANYONE: &[u8] = &[0x51];
 /// Satoshis.
 pub const COIN: i64 = 100_000_000;
@@ -14,13 +14,13 @@ pub const COIN: i64 = 100_000_000;
 pub const EASIEST: u32 = 0x207f_ffff;
 /// The time of regtest's genesis block.
 pub const GENESIS_TIME: u32 = 1_296_688_602;
-/// Blocks after which a coinbase may be spent.
+/// Depth at which a coinbase becomes spendable, in blocks.
 pub const MATURITY: u32 = 100;
 
 /// An input.
 #[derive(Clone, Debug)]
 pub struct In {
-    /// What it spends.
+    /// The output that it spends.
     pub prevout: OutPoint,
     /// Its scriptSig.
     pub script_sig: Vec<u8>,
@@ -31,14 +31,14 @@ pub struct In {
 }
 
 impl In {
-    /// An input that spends what needs no signature.
+    /// An input whose coin needs no signature.
     #[must_use]
     pub fn of(prevout: OutPoint) -> In {
         In { prevout, script_sig: Vec::new(), sequence: u32::MAX, witness: Vec::new() }
     }
 }
 
-/// A transaction in parts.
+/// A transaction as separate fields.
 #[derive(Clone, Debug)]
 pub struct Tx {
     /// Its version.
@@ -66,7 +66,7 @@ impl Tx {
         tx
     }
 
-    /// In the witness form where it has a witness.
+    /// Serialized with witnesses if there are any.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         self.serialize(self.inputs.iter().any(|input| !input.witness.is_empty()))
@@ -79,7 +79,7 @@ impl Tx {
         }
         put_compact_size(&mut out, self.inputs.len());
         if self.inputs.is_empty() {
-            // Core's parser takes the byte behind no inputs for a flag.
+            // Core's parser treats the byte after an empty input list as a flag.
             out.push(0);
             out.extend_from_slice(&self.lock_time.to_le_bytes());
             return out;
@@ -105,7 +105,7 @@ impl Tx {
     /// Its id.
     #[must_use]
     pub fn txid(&self) -> Txid {
-        // Without inputs it is parsed from ten bytes and hashed as it lies there.
+        // A transaction without inputs is parsed from ten bytes and hashed as it is.
         txid_of(&self.serialize(false))
     }
 
@@ -122,7 +122,7 @@ impl Tx {
     }
 }
 
-/// A transaction of these parts, in bytes; see [`Tx::bytes`].
+/// Serializes a transaction with these fields; see [`Tx::bytes`].
 #[must_use]
 pub fn transaction(version: u32, inputs: &[In], outputs: &[(i64, Vec<u8>)], lock_time: u32) -> Vec<u8> {
     Tx { version, inputs: inputs.to_vec(), outputs: outputs.to_vec(), lock_time }.bytes()
@@ -139,13 +139,13 @@ pub fn put_compact_size(out: &mut Vec<u8>, n: usize) {
     }
 }
 
-/// Appends bytes behind their length.
+/// Appends bytes preceded by their length.
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_compact_size(out, bytes.len());
     out.extend_from_slice(bytes);
 }
 
-/// What a coinbase begins with from version 2 on: `CScript() << height`. Source: BIP-0034.
+/// The start of a coinbase's script since block version 2: `CScript() << height`. Source: BIP-0034.
 #[must_use]
 pub fn height_push(height: u32) -> Vec<u8> {
     match height {
@@ -170,7 +170,7 @@ pub fn txid_of(transaction: &[u8]) -> Txid {
     Txid::from_bytes(sha256d(transaction))
 }
 
-/// The Merkle root of one hash or more; of an odd level the last is paired with itself.
+/// The Merkle root of at least one hash. The last hash of an odd level is paired with itself.
 #[must_use]
 pub fn merkle_root(leaves: impl IntoIterator<Item = Hash256>) -> Hash256 {
     let mut level: Vec<Hash256> = leaves.into_iter().collect();
@@ -181,7 +181,7 @@ pub fn merkle_root(leaves: impl IntoIterator<Item = Hash256>) -> Hash256 {
     level[0]
 }
 
-/// A block of these transactions with a right Merkle root and enough work.
+/// A block of these transactions with a correct Merkle root and enough work.
 #[must_use]
 pub fn block(prev: BlockHash, time: u32, txs: &[Tx]) -> Vec<u8> {
     let bodies: Vec<Vec<u8>> = txs.iter().map(Tx::bytes).collect();
@@ -189,14 +189,14 @@ pub fn block(prev: BlockHash, time: u32, txs: &[Tx]) -> Vec<u8> {
     with_body(mine(4, prev, root, time, EASIEST), &bodies)
 }
 
-/// The same of transactions in bytes, which have no witness.
+/// As [`block`], for serialized transactions without witnesses.
 #[must_use]
 pub fn block_of_bytes(prev: BlockHash, time: u32, transactions: &[Vec<u8>]) -> Vec<u8> {
     let root = merkle_root(transactions.iter().map(|transaction| txid_of(transaction).to_hash256()));
     with_body(mine(4, prev, root, time, EASIEST), transactions)
 }
 
-/// A header and what follows it.
+/// The bytes of a block: a header and its transactions.
 #[must_use]
 pub fn with_body(header: Header, transactions: &[Vec<u8>]) -> Vec<u8> {
     let mut out = header.0.to_vec();
@@ -205,13 +205,13 @@ pub fn with_body(header: Header, transactions: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// A header with the first nonce that meets regtest's easiest target, whatever its bits say.
+/// A header with the first nonce that meets regtest's target, whatever its `bits` are.
 #[must_use]
 pub fn mine(version: i32, prev: BlockHash, root: Hash256, time: u32, bits: u32) -> Header {
     first_header(version, prev, root, time, bits, true)
 }
 
-/// A header with the first nonce that does not meet regtest's easiest target.
+/// A header with the first nonce that does not meet regtest's target.
 #[must_use]
 pub fn without_work(version: i32, prev: BlockHash, root: Hash256, time: u32, bits: u32) -> Header {
     first_header(version, prev, root, time, bits, false)
@@ -222,13 +222,13 @@ fn first_header(version: i32, prev: BlockHash, root: Hash256, time: u32, bits: u
     headers.find(|header| meets_easiest(header) == meets).expect("half of all hashes do")
 }
 
-/// Whether a header meets regtest's easiest target.
+/// Whether a header meets regtest's target.
 #[must_use]
 pub fn meets_easiest(header: &Header) -> bool {
     header.hash().as_bytes()[31] < 0x80
 }
 
-/// Adds the coinbase's reserved value and, as its last output, the commitment to the witnesses of `txs`.
+/// Adds the coinbase's witness reserved value and, as its last output, the commitment to the witnesses of `txs`.
 /// Source: BIP-0141.
 pub fn commit(txs: &mut [Tx]) {
     let leaves = txs.iter().enumerate().map(|(n, tx)| if n == 0 { Hash256::ZERO } else { tx.wtxid().to_hash256() });
@@ -241,30 +241,30 @@ pub fn commit(txs: &mut [Tx]) {
 ///
 /// # Panics
 ///
-/// When it is shorter than a header.
+/// If it is shorter than a header.
 #[must_use]
 pub fn hash_of(block: &[u8]) -> BlockHash {
     Header(*block.first_chunk().expect("a block has a header")).hash()
 }
 
-/// A record of a block file.
+/// Wraps a block into a record of a block file.
 ///
 /// # Panics
 ///
-/// When the block is larger than 4 GiB.
+/// If the block is larger than 4 GiB.
 #[must_use]
 pub fn record(magic: [u8; 4], block: &[u8]) -> Vec<u8> {
     [&magic[..], &u32::try_from(block.len()).expect("blocks are small").to_le_bytes(), block].concat()
 }
 
-/// What a block of regtest pays at most, in satoshis: halved every 150 blocks.
+/// Block subsidy of regtest in satoshis: halved every 150 blocks.
 #[must_use]
 pub fn subsidy(height: u32) -> i64 {
     (50 * COIN).checked_shr(height / 150).unwrap_or(0)
 }
 
-/// `count` blocks on a genesis block of regtest, which comes first. From height 101 on each has a second transaction,
-/// which spends the coinbase of 100 blocks before and makes two coins of it.
+/// The genesis block of regtest followed by `count` blocks. From height 101 on each block has a second transaction,
+/// which spends the coinbase of the block 100 below, and creates two coins.
 #[must_use]
 pub fn chain(genesis: &[u8], count: u32) -> Vec<Vec<u8>> {
     let (mut blocks, mut coinbases) = (vec![genesis.to_vec()], vec![Txid::ZERO]);
@@ -287,7 +287,7 @@ pub fn coinbase(height: u32) -> Tx {
     Tx { version: 1, ..Tx::coinbase(height, subsidy(height)) }
 }
 
-/// A transaction that spends the first output of another and makes two coins of it.
+/// A transaction that spends the first output of another, and creates two coins.
 #[must_use]
 pub fn split(of: Txid, value: i64) -> Tx {
     let half = (value / 2, ANYONE.to_vec());

@@ -1,12 +1,13 @@
-//! Test data from outside the project: real blocks, real chains, Core's vectors.
+//! External test data: real blocks, real chains, Core's test vectors.
 //!
-//! It lies where `FFWD_TEST_DATA` says, else in `../shared/data` beside the project. Without it a test says that it
-//! skips, and passes; a directory that lacks a file is another version of the data, and fails.
+//! The data is in the directory `FFWD_TEST_DATA`, by default `../shared/data` relative to the project. Without it a
+//! test prints that it skips, and passes. If the directory lacks a file, it is another version of the data, and the
+//! test fails.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The directory of the data; without one, says that the test skips.
+/// The directory of the data. If it is missing, prints that the test skips.
 #[must_use]
 pub fn dir() -> Option<PathBuf> {
     let dir = std::env::var_os("FFWD_TEST_DATA")
@@ -24,21 +25,21 @@ pub fn path(name: &str) -> Option<PathBuf> {
     dir().map(|dir| dir.join(name))
 }
 
-/// The bytes of a file of the data, unpacked where its name ends in `.xz`.
+/// The bytes of a file of the data, decompressed if its name ends in `.xz`.
 ///
 /// # Panics
 ///
-/// Where there is data, but not this file.
+/// If the data exists but this file does not.
 #[must_use]
 pub fn load(name: &str) -> Option<Vec<u8>> {
     path(name).map(|path| read(&path))
 }
 
-/// The bytes of a file, unpacked where its name ends in `.xz`.
+/// The bytes of a file, decompressed if its name ends in `.xz`.
 ///
 /// # Panics
 ///
-/// When it cannot be read or unpacked.
+/// If it cannot be read or decompressed.
 #[must_use]
 pub fn read(path: &Path) -> Vec<u8> {
     let bytes = std::fs::read(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
@@ -51,11 +52,11 @@ pub fn read(path: &Path) -> Vec<u8> {
     out
 }
 
-/// The blocks of `magic | size u32 LE | block` records that lie without a gap; zeros behind them end them.
+/// The blocks of consecutive records `magic | size u32 LE | block`; zeros after the last record are ignored.
 ///
 /// # Panics
 ///
-/// When a record is cut short.
+/// If a record is truncated.
 #[must_use]
 pub fn records(bytes: &[u8]) -> Vec<&[u8]> {
     let (mut blocks, mut rest) = (Vec::new(), bytes);

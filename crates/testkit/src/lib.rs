@@ -1,9 +1,9 @@
-//! What the tests and benchmarks of the other crates share. A dev-dependency only: no program links it.
+//! Shared code of the tests and benchmarks. A dev-dependency only: no program links it.
 //!
-//! In: a seed, a name of a file of test data or of a fuzz target, a piece of work. Out: numbers, bytes, times.
-//! Must never know: files of a data directory, the network, the engine. What is tested is not built with its own code.
+//! In: a seed, the name of a test data file or of a fuzz target, a piece of work. Out: numbers, bytes, times. Must
+//! never know: files of a data directory, the network, the engine. Code under test does not produce its own test data.
 //!
-//! `tests/it/tidy` checks the source tree itself: sizes, heads, references, layers.
+//! `tests/it/tidy` checks the source tree itself: sizes, headers, references, layers.
 
 pub mod bench;
 #[cfg(feature = "blocks")]
@@ -15,8 +15,8 @@ pub mod rng;
 pub use bench::{Bench, Per};
 pub use rng::Rng;
 
-/// The steps of a history that fails, without those that it fails without: first halves of it are left out, then
-/// quarters, down to single steps (Zeller, Hildebrandt 2002, "Simplifying and isolating failure-inducing input").
+/// Minimizes a failing history by removing steps that the failure does not need: first halves, then quarters, down to
+/// single steps (delta debugging: Zeller, Hildebrandt 2002, "Simplifying and isolating failure-inducing input").
 pub fn shrunk<T: Clone>(steps: &[T], fails: impl Fn(&[T]) -> bool) -> Vec<T> {
     let mut steps = steps.to_vec();
     let mut count = steps.len().div_ceil(2);
@@ -32,36 +32,36 @@ pub fn shrunk<T: Clone>(steps: &[T], fails: impl Fn(&[T]) -> bool) -> Vec<T> {
     steps
 }
 
-/// Whether the tests that take minutes are wanted: `SLOW` is set, and not to 0.
+/// Whether to run the tests that take minutes: `SLOW` is set and not 0.
 #[must_use]
 pub fn is_slow() -> bool {
     std::env::var_os("SLOW").is_some_and(|value| value != "0")
 }
 
-/// The seeds of a random test: the first `count`, or the one that `SEED` names. Each is printed before it is given, so
-/// that a failure ends with its own.
+/// The seeds of a random test: the first `count`, or only the value of `SEED`. Each is printed before use, so that the
+/// output of a failed test ends with its seed.
 ///
 /// # Panics
 ///
-/// When `SEED` is no number.
+/// If `SEED` is not a number.
 pub fn seeds(count: u64) -> impl Iterator<Item = u64> {
     let named = std::env::var("SEED").ok().map(|text| text.parse().expect("SEED is a number"));
     let seeds = named.map_or(0..count, |seed: u64| seed..seed.saturating_add(1));
     seeds.inspect(|seed| println!("seed {seed}"))
 }
 
-/// The inputs that are kept of a fuzz target: those of `fuzz/seeds/TARGET`, in no order.
+/// The seed inputs of a fuzz target: the files in `fuzz/seeds/TARGET`, in arbitrary order.
 ///
 /// # Panics
 ///
-/// When they cannot be read.
+/// If they cannot be read.
 pub fn fuzz_seeds(target: &str) -> impl Iterator<Item = Vec<u8>> {
     let seeds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
     let entries = std::fs::read_dir(seeds).expect("the target has seeds");
     entries.map(|entry| std::fs::read(entry.expect("a name").path()).expect("a file"))
 }
 
-/// Rounds of a test: `count`, but a hundredth of that, at least one, where Miri interprets it.
+/// Number of rounds of a test: `count`; under Miri a hundredth of it, at least one.
 #[must_use]
 pub fn rounds(count: usize) -> usize {
     if cfg!(miri) { (count / 100).max(1) } else { count }

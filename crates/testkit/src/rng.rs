@@ -1,13 +1,13 @@
-//! Random numbers for tests: SplitMix64 (Steele, Lea, Flood 2014), the same from one seed on every run and machine.
+//! Random numbers for tests: SplitMix64 (Steele, Lea, Flood 2014), reproducible from a seed on every machine.
 //!
-//! A test that fails names its seed; the seed alone gives the failure again. Absent on purpose: secrets, floats.
+//! A failing test prints its seed, which suffices to reproduce the failure. Absent on purpose: secrets, floats.
 
-/// A generator; the number is its state, at first the seed.
+/// A generator. The field is its state, initially the seed.
 #[derive(Clone, Debug)]
 pub struct Rng(pub u64);
 
 impl Rng {
-    /// The generator of a seed.
+    /// A generator with this seed.
     #[must_use]
     pub fn new(seed: u64) -> Rng {
         Rng(seed)
@@ -37,17 +37,17 @@ impl Rng {
         usize::try_from(self.u64() % bound as u64).expect("below a usize")
     }
 
-    /// True once in `count` times.
+    /// True with a probability of one in `count`.
     pub fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }
 
-    /// One of `items`, of which there is one at least.
+    /// A random one of `items`, which must not be empty.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
 
-    /// `count` bytes.
+    /// `count` random bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = vec![0; count];
         self.fill(&mut bytes);

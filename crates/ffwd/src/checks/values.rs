@@ -1,19 +1,19 @@
-//! Values as Core reads them: amounts, sizes, addresses, ports.
+//! Parsers of values in Core's formats: amounts, sizes, addresses, ports.
 //!
 //! Source: Bitcoin Core b88bffe, util/moneystr.cpp, `ParseMoney`; util/strencodings.cpp, `ParseByteUnits` and `SplitHostPort`;
 //! netbase.cpp, `Lookup`; httprpc.cpp.
 
 use p2p::wire::Target;
 
-/// All bitcoins, in the smallest unit. Source: consensus/amount.h, `MAX_MONEY`.
+/// The maximum amount of money, in satoshi. Source: consensus/amount.h, `MAX_MONEY`.
 const MONEY_MAX: i64 = 21_000_000 * COIN;
 const COIN: i64 = 100_000_000;
-/// Digits before the point.
+/// Maximum number of digits before the decimal point.
 const WHOLE_DIGITS_MAX: usize = 10;
-/// Time for a name to be looked up. Core waits as long as the machine does; after this the name is taken for good.
+/// Time limit of a DNS look-up. Core has no limit of its own; after this time the name is accepted as valid.
 #[cfg(not(test))]
 const LOOK_UP: std::time::Duration = std::time::Duration::from_secs(2);
-/// Whether text is an amount of bitcoins.
+/// Whether `text` is an amount in BTC.
 pub(super) fn is_amount(text: &str) -> bool {
     let text = text.trim_matches([' ', '\x0c', '\n', '\r', '\t', '\x0b']);
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
@@ -27,11 +27,11 @@ pub(super) fn is_amount(text: &str) -> bool {
     whole.checked_mul(COIN).and_then(|value| value.checked_add(units)).is_some_and(|value| value <= MONEY_MAX)
 }
 
-/// The port of an address, if it has one; the outer `None`: the port is not a number from 1 to 65535.
+/// The port of an address, if present. The outer `None` means that the port is not a number from 1 to 65535.
 pub(super) fn split_host_port(text: &str) -> Option<Option<u16>> {
     let Some((host, port)) = text.rsplit_once(':') else { return Some(None) };
     let is_bracketed = text.starts_with('[') && host.ends_with(']');
-    // More colons, and no brackets: an address of IPv6 alone.
+    // Several colons without brackets: a plain IPv6 address without a port.
     if host.contains(':') && !is_bracketed {
         return Some(None);
     }
@@ -39,7 +39,7 @@ pub(super) fn split_host_port(text: &str) -> Option<Option<u16>> {
     port.parse().ok().filter(|port: &u16| is_plain && *port != 0).map(Some)
 }
 
-/// Whether an address is one, or a name that is found.
+/// Whether `text` is an address, or a name that resolves.
 pub(super) fn looked_up(text: &str, by_name: bool) -> bool {
     match Target::parse(text, 1) {
         Err(_) => false,
@@ -48,7 +48,7 @@ pub(super) fn looked_up(text: &str, by_name: bool) -> bool {
     }
 }
 
-/// Tests ask no name server.
+/// Tests make no DNS queries.
 #[cfg(test)]
 fn is_found(name: &str, _port: u16) -> bool {
     name == "localhost"
@@ -59,7 +59,7 @@ fn is_found(name: &str, port: u16) -> bool {
     use std::net::ToSocketAddrs as _;
     let (say, heard) = std::sync::mpsc::channel();
     let name = name.to_owned();
-    // It may hang for longer than anybody waits; what it finds then is not heard.
+    // The look-up may hang beyond the time limit; its result is then dropped.
     let asked = std::thread::Builder::new().name("look-up".to_owned()).spawn(move || {
         let found = (name.as_str(), port).to_socket_addrs().is_ok_and(|mut all| all.next().is_some());
         let _ = say.send(found);
@@ -67,18 +67,18 @@ fn is_found(name: &str, port: u16) -> bool {
     asked.is_err() || heard.recv_timeout(LOOK_UP).unwrap_or(true)
 }
 
-/// Reads `-rpcallowip`. One address may stand in brackets, as in -rpcbind.
+/// Parses `-rpcallowip`. A single address may be in brackets, as in -rpcbind.
 ///
 /// # Errors
 ///
-/// Core's text.
+/// Core's message.
 #[cfg(feature = "server")]
 pub(crate) fn subnet(text: &str) -> Result<server::settings::Subnet, String> {
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     server::settings::Subnet::parse(inner.unwrap_or(text))
 }
 
-/// Whether text is `USER:SALT$HASH`.
+/// Whether `text` has the form `USER:SALT$HASH`.
 pub(super) fn is_rpcauth(text: &str) -> bool {
     let fields: Vec<&str> = text.split(':').collect();
     matches!(fields[..], [_, salted] if salted.split('$').count() == 2)

@@ -1,7 +1,7 @@
-//! Lines of a configuration file.
+//! Parses the lines of a configuration file.
 //!
 //! Source: facts of Bitcoin Core b88bffe: common/config.cpp, `GetConfigOptions` and `ReadConfigStream`.
-//! Absent on purpose: which file, and what an option means.
+//! Absent on purpose: the choice of the file, and the meaning of an option.
 
 use super::value::{Entry, Place, Setting, Value};
 use super::{ConfError, SHOWN_BYTES_MAX};
@@ -10,18 +10,18 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// Bound of what is read into memory: no configuration is larger.
+/// Maximum size of a configuration file, which is read into memory.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Unknown names that are named.
+/// Maximum number of unknown names that are listed.
 const UNKNOWN_MAX: usize = 100;
-/// What an editor on Windows writes before UTF-8.
+/// The UTF-8 byte order mark, which editors on Windows write.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The contents of a file.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     pub(super) entries: Vec<Entry>,
-    /// Sections in order, also those that are written before a name.
+    /// Section headers in order, including sections without an entry.
     pub(super) sections: Vec<(String, Place)>,
     pub(super) warnings: Vec<String>,
 }
@@ -34,7 +34,7 @@ fn trimmed(bytes: &[u8]) -> &[u8] {
     &bytes[begin..end]
 }
 
-/// Text for a message: what a file has may be of any length.
+/// `text` shortened for a message: a file may contain lines of any length.
 pub(super) fn shown(text: &str) -> String {
     let mut end = text.len().min(SHOWN_BYTES_MAX);
     while !text.is_char_boundary(end) {
@@ -43,11 +43,11 @@ pub(super) fn shown(text: &str) -> String {
     if end < text.len() { format!("{}...", &text[..end]) } else { text.to_owned() }
 }
 
-/// Reads the lines of the file at `path`.
+/// Parses the lines of the file at `path`.
 ///
 /// # Errors
 ///
-/// What Core refuses, in its words.
+/// The lines that Core rejects, in Core's words.
 pub(super) fn lines(path: &Path, bytes: &[u8]) -> Result<Lines, ConfError> {
     let refuse = |why: String| ConfError::File { why, at: path.display().to_string() };
     let mut out = Lines::default();
@@ -102,7 +102,7 @@ pub(super) fn lines(path: &Path, bytes: &[u8]) -> Result<Lines, ConfError> {
     known(out, path)
 }
 
-/// Keeps the entries that bitcoind has an option for, and names the others.
+/// Keeps the entries that are options of bitcoind, and warns about the others.
 fn known(mut lines: Lines, path: &Path) -> Result<Lines, ConfError> {
     let refuse = |why: String| ConfError::File { why, at: path.display().to_string() };
     let mut kept = Vec::with_capacity(lines.entries.len());
@@ -158,10 +158,10 @@ fn known(mut lines: Lines, path: &Path) -> Result<Lines, ConfError> {
     Ok(lines)
 }
 
-/// The bytes of a file, if it exists.
+/// The bytes of a file, or `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, ConfError> {
     let shape = |why: &str| ConfError::Shape { path: path.to_owned(), why: why.to_owned() };
-    // Opening a FIFO waits for its writer.
+    // Opening a FIFO would block until it has a writer.
     if std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo() || metadata.file_type().is_socket())
     {
         return Err(shape("it is a FIFO or a socket: expected a file"));

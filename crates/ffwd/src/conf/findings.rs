@@ -1,6 +1,7 @@
-//! Lines of the files that do not do what they may be thought to do.
+//! Warnings about lines of the files that may not have the intended effect.
 //!
-//! Absent on purpose: lines that bitcoind refuses (`checks`), and names that it does not know, which are said as they are read.
+//! Absent on purpose: lines that bitcoind rejects (`checks`), and unknown names, which are reported while
+//! parsing.
 
 use super::value::{Entry, Place, Setting, Value};
 use super::{Conf, FLAGS, file};
@@ -8,22 +9,22 @@ use crate::options::{self, Category, CoreOption, Effect, Kind, Sections, Times};
 use consensus::Chain;
 use std::path::Path;
 
-/// Lines that one warning names.
+/// Maximum number of lines that one warning names.
 const NAMED_MAX: usize = 40;
-/// Warnings of lines that are not read as they may be meant.
+/// Maximum number of warnings about lines that may be misread.
 const MISREAD_MAX: usize = 100;
 
-/// Why what is about the server has no effect.
+/// Why server options have no effect.
 const NO_SERVER: &str = "ffwd sync has no server without server=1, which is bitcoind's default";
 
-/// Whether there is a server.
+/// Whether there is an RPC server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answers {
     Yes,
     No,
 }
 
-/// Whether an option does nothing where no calls are answered.
+/// Whether an option has no effect without an RPC server.
 fn is_of_server(option: &CoreOption) -> bool {
     option.category == Category::Rpc && option.name != "server"
 }
@@ -36,7 +37,8 @@ fn add<'a>(reasons: &mut Vec<(&'static str, Vec<&'a Entry>)>, why: &'static str,
 }
 
 impl Conf {
-    /// Values that bitcoind reads in a way of its own, values that do not count, and networks that are named too late.
+    /// Values that bitcoind parses in an unexpected way, values that do not count, and networks that are named
+    /// too late.
     pub(crate) fn misread(&self, chain: Chain) -> Vec<String> {
         let mut out: Vec<String> = self.applying(chain).filter_map(reading).collect();
         out.extend(self.lines().iter().filter_map(late_network));
@@ -48,8 +50,8 @@ impl Conf {
         out
     }
 
-    /// What ffwd has no use for: one line for each way to do the same, and one for each reason. `server` is whether calls
-    /// are answered.
+    /// Lines that ffwd does not use: one warning for each replacement, and one for each reason. `server` is
+    /// whether RPC calls are answered.
     pub(crate) fn without_use(&self, chain: Chain, server: Answers) -> Vec<String> {
         let mut out = Vec::new();
         let mut reasons: Vec<(&'static str, Vec<&Entry>)> = Vec::new();
@@ -69,7 +71,7 @@ impl Conf {
         out
     }
 
-    /// Of several values of an option with one the first counts.
+    /// Values that an earlier line shadows: of a non-repeatable option the first value in a file counts.
     fn shadowed(&self, chain: Chain) -> Vec<String> {
         let mut out = Vec::new();
         for option in options::TABLE.iter().filter(|option| option.times == Times::Once && !is_network(option.name)) {
@@ -89,7 +91,7 @@ impl Conf {
         out
     }
 
-    /// Options of the network's own section that stand outside too, and have a value that counts.
+    /// Options that count only in the network's own section, are also set outside, and have a value that counts.
     fn outside_but_set(&self, chain: Chain) -> Vec<String> {
         let is_own = |option: &&CoreOption| option.sections == Sections::NetworksOwn;
         let refused = self.outside_their_section(chain);
@@ -119,7 +121,7 @@ fn place_in(place: &Place) -> String {
     }
 }
 
-/// Names and places of entries, those of one file together.
+/// Names and places of entries, grouped by file.
 fn named(entries: &[&Entry]) -> String {
     let mut out = String::new();
     let mut in_file: Option<&Path> = None;
@@ -143,7 +145,7 @@ fn named(entries: &[&Entry]) -> String {
     out
 }
 
-/// A number or a yes or no that is not all of the text.
+/// A number or boolean that uses only part of the text.
 fn reading(entry: &Entry) -> Option<String> {
     let Setting { value: Value::Text(text), place, .. } = &entry.setting else { return None };
     let option = options::find(&entry.name)?;
@@ -173,12 +175,12 @@ fn reading(entry: &Entry) -> Option<String> {
     }
 }
 
-/// Whether text stands between quotes, which nothing removes.
+/// Whether `text` is in quotes, which Core does not remove.
 pub(crate) fn is_quoted(text: &str) -> bool {
     ['"', '\''].iter().any(|quote| text.len() > 1 && text.starts_with(*quote) && text.ends_with(*quote))
 }
 
-/// A network is chosen before sections are read.
+/// A network that is named in a section: the network is chosen before sections are read.
 fn late_network(entry: &Entry) -> Option<String> {
     let is_late = !entry.section.is_empty() && (is_network(&entry.name) || entry.name == "chain");
     is_late.then(|| {

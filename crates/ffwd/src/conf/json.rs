@@ -1,4 +1,4 @@
-//! settings.json: what bitcoind stores at run time.
+//! Parses settings.json, in which bitcoind stores settings at run time.
 //!
 //! ```text
 //! { name: text | number | true | false | null | [values] }, in the network's directory
@@ -6,7 +6,7 @@
 //!
 //! Source: facts of Bitcoin Core b88bffe: common/settings.cpp, `ReadSettings`; common/args.cpp, `ReadSettingsFile`, `SettingTo`
 //! and `SettingToBool`, which throw on a value of another type.
-//! Absent on purpose: writing. The file is bitcoind's.
+//! Absent on purpose: writing. The file belongs to bitcoind.
 
 use super::ConfError;
 use super::file::shown;
@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// The comment that bitcoind writes.
+/// The key of the comment that bitcoind writes.
 const COMMENT: &str = "_warning_";
-/// Options that are decided before settings.json is read.
+/// Options that take effect before settings.json is read.
 const TOO_LATE: [&str; 10] = [
     "allowignoredconf",
     "chain",
@@ -33,7 +33,7 @@ const TOO_LATE: [&str; 10] = [
     "testnet4",
 ];
 
-/// An object whose names are there once.
+/// A JSON object with unique keys.
 struct Object(BTreeMap<String, serde_json::Value>);
 
 impl<'de> serde::Deserialize<'de> for Object {
@@ -61,21 +61,21 @@ impl<'de> serde::Deserialize<'de> for Object {
     }
 }
 
-/// Marks the one error that is not about the form.
+/// Prefix of the one parse error that is not about syntax.
 const DUPLICATE: &str = "duplicate key ";
 
-/// The settings in the file, and warnings about it.
+/// The settings of the file, and warnings about it.
 #[derive(Debug, Default)]
 pub(super) struct Stored {
     pub(super) entries: Vec<Entry>,
     pub(super) warnings: Vec<String>,
 }
 
-/// Reads the text of settings.json at `path`.
+/// Parses settings.json, which was read from `path`.
 ///
 /// # Errors
 ///
-/// What Core refuses, in its words.
+/// The content that Core rejects, in Core's words.
 pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Stored, ConfError> {
     let refuse = |why: String| ConfError::Json { why };
     let file = path.display();
@@ -98,7 +98,8 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Stored, ConfError> {
             continue;
         }
         let place = Place::Json { file: path.to_owned() };
-        // Known or not is decided without section and "no"; a name with them is known, and has no effect.
+        // Whether a name is known is decided without section and "no"; a known name with one of them has no
+        // effect.
         let plain = name.split_once('.').map_or(&*name, |(_, name)| name);
         let plain = plain.strip_prefix("no").unwrap_or(plain);
         let Some(option) = options::find(plain) else {
@@ -154,7 +155,8 @@ fn add(
     Ok(())
 }
 
-/// Core reads a yes or no, and each of several values, from text alone; a number of an option of numbers is whole.
+/// Whether Core accepts a JSON number for this option: booleans and list items must be text, and a numeric
+/// option needs a whole number.
 fn takes_number(option: &CoreOption, number: &serde_json::Number) -> bool {
     match option.kind {
         // Its first value is read before it is a list.

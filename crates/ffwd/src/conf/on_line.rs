@@ -1,13 +1,13 @@
-//! What bitcoind would read on the command line.
+//! The options as bitcoind would read them from the command line.
 //!
-//! Absent on purpose: clap's part of it, which has the same options in its own form (`spelling`).
+//! Absent on purpose: clap's part, which has the same options in its own form (`spelling`).
 
 use super::value::{Entry, Place, Setting, Value};
 use crate::options::CoreOption;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// Every option of bitcoind's on the command line.
+/// Every option of bitcoind that is on the command line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OnLine {
     /// In order.
@@ -17,7 +17,7 @@ pub(crate) struct OnLine {
 }
 
 impl OnLine {
-    /// Adds an option, which is written with or without "no".
+    /// Adds an option; `written` is the name as typed, with or without "no".
     pub(crate) fn add(&mut self, option: &CoreOption, written: &str, value: &OsStr) {
         let setting = Setting::of_bytes(value.as_bytes(), Place::CommandLine);
         let entry =

@@ -1,4 +1,4 @@
-//! A value, where it stands, and how bitcoind reads it as a number or a yes or no.
+//! A value, its place, and how bitcoind converts it to a number or a boolean.
 //!
 //! Source: facts of Bitcoin Core b88bffe: common/args.cpp, `InterpretKey`, `InterpretValue` and `InterpretBool`;
 //! util/strencodings.h, `LocaleIndependentAtoi`.
@@ -9,7 +9,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// What an option was set to.
+/// The value that an option was set to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Value {
     /// `noname=1`, or false in settings.json.
@@ -20,11 +20,11 @@ pub(crate) enum Value {
     Text(String),
     /// A number in settings.json.
     Number(String),
-    /// null in settings.json: as if it were not set, and nothing after it counts.
+    /// null in settings.json: the option counts as unset, and later values are ignored.
     Null,
 }
 
-/// A number as bitcoind reads it, and whether that is all of the text.
+/// A number as bitcoind parses it, and whether it uses the whole text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Read {
     pub(crate) number: i64,
@@ -32,7 +32,7 @@ pub(crate) struct Read {
 }
 
 impl Value {
-    /// As a yes or no: no text is yes, otherwise the number it begins with is not 0.
+    /// As a boolean: empty text is true, otherwise the leading number is compared with 0.
     pub(crate) fn truth(&self) -> bool {
         self.text().is_empty() || self.number() != 0
     }
@@ -47,12 +47,12 @@ impl Value {
         }
     }
 
-    /// As a number: the digits that the text begins with, 0 without any, and the nearest of 64 bits.
+    /// As a number: the leading digits (0 without any), saturated to 64 bits.
     pub(crate) fn number(&self) -> i64 {
         self.read_number().number
     }
 
-    /// The same, and whether something stands behind the digits, or there are none.
+    /// As [`Value::number`], and whether the text consists only of digits.
     pub(crate) fn read_number(&self) -> Read {
         let text = self.text().trim_matches([' ', '\x0c', '\n', '\r', '\t', '\x0b']);
         let text = match text.strip_prefix('+') {
@@ -69,11 +69,11 @@ impl Value {
     }
 }
 
-/// Where a value stands.
+/// The place of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     CommandLine,
-    /// A line of a configuration file, from 1.
+    /// A line of a configuration file, counted from 1.
     Line {
         file: PathBuf,
         line: usize,
@@ -99,7 +99,7 @@ impl fmt::Display for Place {
 pub(crate) struct Setting {
     pub(crate) value: Value,
     pub(crate) place: Place,
-    /// The bytes, where they are no UTF-8.
+    /// The bytes, if they are not valid UTF-8.
     raw: Option<Vec<u8>>,
 }
 
@@ -108,7 +108,7 @@ impl Setting {
         Setting { value, place, raw: None }
     }
 
-    /// Text of any bytes.
+    /// A text value of arbitrary bytes.
     pub(super) fn of_bytes(bytes: &[u8], place: Place) -> Setting {
         let text = String::from_utf8_lossy(bytes);
         let raw = matches!(text, std::borrow::Cow::Owned(_)).then(|| bytes.to_vec());
@@ -124,13 +124,13 @@ impl Setting {
     }
 }
 
-/// A setting, its name, and the section it stands in.
+/// A setting, its name, and its section.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
-    /// Empty before any section.
+    /// Empty for an entry before any section.
     pub(crate) section: String,
     pub(crate) name: String,
-    /// Name with section and "no", as it is written.
+    /// The name as written, with section and "no".
     pub(crate) written: String,
     pub(crate) setting: Setting,
 }
@@ -141,7 +141,7 @@ impl Entry {
         Entry { section: String::new(), name: name.to_owned(), written: name.to_owned(), setting }
     }
 
-    /// Whether it asks for what happens without it: `daemon=0`, `networkactive=1`, an empty address.
+    /// Whether it requests the default behaviour: `daemon=0`, `networkactive=1`, an empty address.
     pub(crate) fn asks_for_nothing(&self) -> bool {
         match options::find(&self.name) {
             Some(option) if option.kind == Kind::Flag => self.setting.value.truth() == (option.name == "networkactive"),
@@ -149,7 +149,8 @@ impl Entry {
         }
     }
 
-    /// `test.noprune` is section `test`, name `prune`, negated: with a value that is not false the value is no.
+    /// Splits the name: `test.noprune` is section `test`, name `prune`, negated. If its value is false, the
+    /// result is "yes", otherwise "no".
     pub(crate) fn new(written: &str, setting: Setting) -> Entry {
         let (section, name) = written.split_once('.').unwrap_or(("", written));
         let (name, value) = match name.strip_prefix("no") {

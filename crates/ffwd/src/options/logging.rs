@@ -1,23 +1,23 @@
-//! What debug.log has beyond the ordinary lines: categories and levels, with Core's names.
+//! The categories and levels of debug.log, with Core's names.
 //!
 //! Source: Bitcoin Core b88bffe, logging.cpp, `LOG_CATEGORIES_BY_STR`; init/common.cpp, `SetLoggingLevel`, `SetLoggingCategories`.
-//! Absent on purpose: levels of lines. Those of ffwd have one, so that `-loglevel` is checked and changes nothing.
+//! Absent on purpose: levels of lines. ffwd's lines have a single level, so `-loglevel` is checked but has no effect.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use node::LOG_CATEGORIES;
 
-/// A category of Core's that is taken, and is none any more.
+/// A category that Core removed but still accepts.
 pub(crate) const REMOVED: &str = "libevent";
 /// Levels that a user may set. Source: Core's `LogLevelsString`.
 const LEVELS: [&str; 3] = ["info", "debug", "trace"];
-/// ffwd's own category: allocations.
+/// ffwd's own category: heap allocations.
 pub(crate) const HEAP: &str = "heap";
 /// Every category of Core's.
 const ALL: &str = "all";
-/// Drops the categories before it.
+/// Discards the categories before it.
 const NONE: &str = "none";
 
-/// A category by its name: one of those that there are, `all` or `none`.
+/// Finds a category by its name: an existing one, `all` or `none`.
 pub(crate) fn category(name: &str) -> Option<&'static str> {
     match name {
         "" | "1" | ALL => Some(ALL),
@@ -28,7 +28,7 @@ pub(crate) fn category(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Reads a category of the command line.
+/// The clap parser of a category.
 pub(crate) fn category_parser() -> impl TypedValueParser<Value = &'static str> {
     let shown = |name: &str| match name {
         "bench" => Some("Time of each stage, in debug.log"),
@@ -47,7 +47,7 @@ pub(crate) fn category_parser() -> impl TypedValueParser<Value = &'static str> {
     PossibleValuesParser::new(values).map(|name| category(&name).expect("only names of categories are possible values"))
 }
 
-/// The categories that these leave, in order of their names: those after the last `none`, without the excluded.
+/// The enabled categories, sorted by name: those after the last `none`, without the excluded ones.
 pub(crate) fn left_of(given: &[&'static str], excluded: &[&'static str]) -> Vec<&'static str> {
     let after = given.iter().rposition(|one| *one == NONE).map_or(0, |last| last + 1);
     let has = |list: &[&str], name: &str| list.contains(&name) || list.contains(&ALL) && name != HEAP;
@@ -55,7 +55,7 @@ pub(crate) fn left_of(given: &[&'static str], excluded: &[&'static str]) -> Vec<
     all.filter(|name| has(&given[after..], name) && !has(excluded, name)).collect()
 }
 
-/// A value of `-loglevel`, in Core's words where it is none.
+/// Checks a value of `-loglevel`. The error is Core's message.
 pub(crate) fn level(text: &str) -> Result<String, String> {
     let levels = LEVELS.join(", ");
     let is_level = |text: &str| LEVELS.contains(&text);

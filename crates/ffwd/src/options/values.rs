@@ -1,6 +1,6 @@
-//! Values of bitcoind's options on the command line: how each is read, and why one is wrong, in Core's words where it has some.
+//! Parsers of the values of bitcoind's options on the command line, with Core's error messages if it has any.
 //!
-//! Absent on purpose: what a file's value may look like (`conf`), and what a value means (`settings`).
+//! Absent on purpose: the form of values in files (`conf`), and the meaning of a value (`settings`).
 
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -10,15 +10,15 @@ use node::options::Prune;
 use primitives::{BlockHash, Height, U256, Work, hex};
 use std::fmt;
 
-/// Most worker threads: more than any machine has cores, and few enough for threads to start.
+/// Maximum number of worker threads: more than any machine has cores, and few enough for threads to start.
 pub(crate) const PAR_MAX: i64 = 1024;
-/// Least of Core's `-dbcache`, in MiB. Source: Bitcoin Core b88bffe, kernel/caches.h.
+/// Minimum of Core's `-dbcache`, in MiB. Source: Bitcoin Core b88bffe, kernel/caches.h.
 pub(crate) const DBCACHE_MIB_MIN: u64 = 4;
-/// Most of it, in MiB: 16 TiB, so that bytes never overflow.
+/// Maximum of `-dbcache`, in MiB: 16 TiB, so that bytes never overflow.
 pub(crate) const DBCACHE_MIB_MAX: u64 = 16 << 20;
-/// Least of `-prune`, in MiB.
+/// Minimum of `-prune`, in MiB.
 const PRUNE_MIB_MIN: i64 = (Prune::TARGET_BYTES_MIN >> 20) as i64;
-/// Most of `-maxconnections`: more need more file descriptors than a process has.
+/// Maximum of `-maxconnections`: more would exceed a process's file descriptors.
 pub(crate) const CONNECTIONS_MAX: u16 = 1000;
 
 /// Bytes of `5`, `5M` or `5g`; M without a unit.
@@ -45,13 +45,13 @@ pub(crate) fn byte_units(text: &str) -> Option<u64> {
 /// `--dbcache`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Dbcache {
-    /// What the machine leaves.
+    /// Chosen from the machine's free memory.
     Auto,
     /// This many MiB.
     Mib(u64),
 }
 
-/// Reads `--dbcache`.
+/// Parses `--dbcache`.
 ///
 /// # Errors
 ///
@@ -65,7 +65,7 @@ pub(crate) fn dbcache(text: &str) -> Result<Dbcache, String> {
     if range.contains(&mib) { Ok(Dbcache::Mib(mib)) } else { Err(format!("{mib} is not in {range:?}")) }
 }
 
-/// An option of Core's `-test` that changes a rule.
+/// A value of Core's `-test` that changes a rule.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TestOption {
     Addrman,
@@ -88,7 +88,7 @@ pub(crate) fn chain_parser() -> impl TypedValueParser<Value = Chain> {
         .map(|name| Chain::from_name(&name).expect("only names of chains are possible values"))
 }
 
-/// Why a value is wrong, in Core's words: it is said without those of clap around it.
+/// Why a value is wrong, in Core's words. It is printed without clap's text around it.
 #[derive(Debug)]
 pub(crate) struct CoresWords(pub(crate) String);
 
@@ -100,7 +100,7 @@ impl fmt::Display for CoresWords {
 
 impl std::error::Error for CoresWords {}
 
-/// A parser whose errors are Core's words.
+/// A parser whose errors are Core's messages.
 pub(crate) fn cores<T>(
     parse: fn(&str) -> Result<T, String>,
 ) -> impl Fn(&str) -> Result<T, CoresWords> + Clone + Send + std::marker::Sync + 'static
@@ -110,7 +110,7 @@ where
     move |text| parse(text).map_err(CoresWords)
 }
 
-/// A port of `-port`. Source: Bitcoin Core b88bffe, init.cpp, `CheckHostPortOptions`.
+/// Parses `-port`. Source: Bitcoin Core b88bffe, init.cpp, `CheckHostPortOptions`.
 pub(crate) fn port(text: &str) -> Result<u16, String> {
     let port = text.parse().ok().filter(|&port| port > 0);
     port.ok_or_else(|| format!("Invalid port specified in -port: '{text}'"))
@@ -127,14 +127,14 @@ pub(crate) fn peer_timeout(text: &str) -> Result<u32, String> {
     seconds.ok_or_else(|| "peertimeout must be a positive integer.".to_owned())
 }
 
-/// A hash as Core's options take it: up to 64 hexadecimal digits, with or without 0x before them.
+/// Parses a hash as Core's options do: up to 64 hexadecimal digits, with an optional 0x prefix.
 pub(crate) fn hash(text: &str) -> Result<BlockHash, String> {
     let number = U256::from_hex(text.strip_prefix("0x").unwrap_or(text));
     let why = || format!("{text:?} is not a block hash: expected up to 64 hexadecimal digits, or 0");
     Ok(BlockHash::from_bytes(number.ok_or_else(why)?.to_le_bytes()))
 }
 
-/// Work as Core's options take it: up to 64 hexadecimal digits, with or without 0x before them.
+/// Parses chain work as Core's options do: up to 64 hexadecimal digits, with an optional 0x prefix.
 pub(crate) fn work(text: &str) -> Result<Work, String> {
     let number = U256::from_hex(text.strip_prefix("0x").unwrap_or(text));
     number.map(Work).ok_or_else(|| format!("Invalid minimum work specified ({text}), must be up to 64 hex digits"))
@@ -155,13 +155,14 @@ pub(crate) fn activation(text: &str) -> Result<Activation, String> {
     Ok(Activation { name: name.to_owned(), height })
 }
 
-/// What `-prune` says: 0 for all files, 1 for manual, else MiB to keep. The words are Core's.
+/// Parses `-prune`: 0 keeps all files, 1 selects manual pruning, else the number of MiB to keep. The messages are
+/// Core's.
 /// Source: Bitcoin Core b88bffe, node/blockmanager_args.cpp.
 pub(crate) fn prune(text: &str) -> Result<Prune, String> {
     text.parse().map_or_else(|_| Err(not_a_size(text)), prune_of)
 }
 
-/// The same, of a number that was read.
+/// As [`prune`], for a number.
 pub(crate) fn prune_of(number: i64) -> Result<Prune, String> {
     match number {
         0 => Ok(Prune::Off),
@@ -197,7 +198,7 @@ pub(crate) fn version_bits(text: &str) -> Result<VersionBitsTimes, String> {
     Ok(VersionBitsTimes { deployment, start_time, timeout, min_activation_height })
 }
 
-/// A comment for the user agent, of the characters that Core takes.
+/// Checks a comment for the user agent, which may only have the characters that Core accepts.
 /// Source: Bitcoin Core b88bffe, util/strencodings.cpp, `SAFE_CHARS_UA_COMMENT`.
 pub(crate) fn user_agent_comment(text: &str) -> Result<String, String> {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || " .,;-_?@".contains(c);
@@ -207,15 +208,15 @@ pub(crate) fn user_agent_comment(text: &str) -> Result<String, String> {
     Err(format!("User Agent comment ({text}) contains unsafe characters."))
 }
 
-/// Bytes of this many MiB fit in 63 bits.
+/// Maximum of `-prune` in MiB: the number of bytes must fit in 63 bits.
 const PRUNE_MIB_MAX: i64 = (1 << 43) - 1;
 
-/// A number that is not 0 is yes, as in Core; text is refused, where Core takes it for 0.
+/// Parses a boolean: a number other than 0 is true, as in Core. Text is rejected; Core reads it as 0.
 pub(crate) fn zero_or_one(text: &str) -> Result<bool, String> {
     text.trim().parse::<i64>().map(|number| number != 0).map_err(|_| "expected 0 or 1".to_owned())
 }
 
-/// What `-blockfilterindex` says. Source: Bitcoin Core b88bffe, init.cpp.
+/// Parses `-blockfilterindex`. Source: Bitcoin Core b88bffe, init.cpp.
 pub(crate) fn filter_type(text: &str) -> Result<bool, String> {
     match text.trim() {
         "" | "1" | "basic" => Ok(true),

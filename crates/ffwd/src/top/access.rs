@@ -1,6 +1,6 @@
-//! Which server `ffwd top` reads, and what it says where that asks for a password.
+//! The server that `ffwd top` reads, and its login if that requires a password.
 //!
-//! From another machine a server wants the password of its calls. It is sent to who asks for it, never before.
+//! A server requires its RPC password from other machines. The password is only sent after a server requires it.
 
 use crate::Failure;
 use crate::args::service::Top;
@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use consensus::Params;
 use std::path::PathBuf;
 
-/// Where the events are, and the password.
+/// The URL of the events, and the login.
 pub(super) struct Access {
     pub(super) url: String,
     login: Login,
@@ -20,16 +20,16 @@ pub(super) struct Access {
 enum Login {
     /// `user:password`.
     Password(String),
-    /// A file that has it; a server writes another one at each start.
+    /// The file with the password; a server writes a new one at each start.
     Cookie(PathBuf),
 }
 
 impl Access {
-    /// By the options, else as bitcoin.conf has it.
+    /// The server of the options, otherwise of bitcoin.conf.
     ///
     /// # Errors
     ///
-    /// A bitcoin.conf that cannot be read; no home directory.
+    /// bitcoin.conf cannot be read; there is no home directory.
     pub(super) fn of(given: &Top) -> Result<Access, Failure> {
         let wanted = Wanted { datadir: given.datadir.clone(), chain: given.chain, ..Wanted::default() };
         let Located { conf, chain, datadir, .. } = locate(&wanted, &OnLine::default())?;
@@ -52,13 +52,13 @@ impl Access {
         Ok(Access { url: format!("http://{host}:{port}/events"), login })
     }
 
-    /// A server that is known.
+    /// A server whose URL is known.
     #[cfg(test)]
     pub(super) fn with_password(url: String, login: String) -> Access {
         Access { url, login: Login::Password(login) }
     }
 
-    /// The header that has the password; text is why there is none.
+    /// The HTTP header with the password. The error is the reason why it is missing.
     pub(super) fn header(&self) -> Result<String, String> {
         let login = match &self.login {
             Login::Password(login) => login.clone(),

@@ -1,4 +1,4 @@
-//! What `ffwd top` draws.
+//! Draws the screen of `ffwd top`.
 
 use primitives::human;
 use ratatui::Frame;
@@ -9,14 +9,14 @@ use ratatui::widgets::{Block, Borders, Gauge, Paragraph, Row, Table, Wrap};
 use watch::View;
 use watch::view::PeerView;
 
-/// Lines of the head: state in two, height, bar, rates.
+/// Lines of the head: two for the state, then height, bar, rates.
 const HEAD: u16 = 6;
-/// Warnings that are shown, and lines for each.
+/// Maximum number of warnings shown, and of lines for each.
 const WARNINGS_MAX: usize = 2;
 const WARNING: u16 = 3;
-/// Lines of stages and cache, with their frame.
+/// Lines of the stages and the cache, with their frame.
 const MIDDLE: u16 = 13;
-/// Columns of a terminal that has room for two boxes beside each other.
+/// Minimum terminal width, in columns, for two boxes side by side.
 const WIDE: u16 = 90;
 
 fn soft() -> Style {
@@ -27,7 +27,7 @@ fn framed(title: String) -> Block<'static> {
     Block::default().borders(Borders::TOP).border_style(Style::default().fg(Color::DarkGray)).title(title)
 }
 
-/// Draws a view, or why there is none; `state` says what is wrong, if anything.
+/// Draws a view, if there is one. The last line shows `state`: the problem, or empty.
 pub(super) fn draw(frame: &mut Frame<'_>, view: Option<&View>, state: &str) {
     let area = frame.area();
     let warnings = view.map_or(Vec::new(), warnings);
@@ -58,7 +58,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: Option<&View>, state: &str) {
     draw_log(frame, log, view);
 }
 
-/// Warnings that the state does not say already.
+/// Warnings that the state line does not already show.
 fn warnings(view: &View) -> Vec<&str> {
     let texts = view.warnings.iter().map(String::as_str).filter(|text| *text != view.state.sentence);
     texts.take(WARNINGS_MAX).collect()
