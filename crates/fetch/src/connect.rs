@@ -1,4 +1,4 @@
-//! Connections to mirrors: TCP or TLS, past a SOCKS5 proxy where one is given, with an end to every silence.
+//! Connections to mirrors: TCP or TLS, optionally through a SOCKS5 proxy, with a timeout on every read.
 
 use crate::http::{self, Failure, HEAD_BYTES_MAX, Head};
 use crate::url::{Scheme, Url};
@@ -12,35 +12,36 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How long a connection may take to be made, and each answer of a proxy.
+/// Timeout of a connection attempt, and of each answer of a proxy.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const PROXY_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a mirror may send nothing.
+/// Inactivity timeout of a mirror.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// Between two looks whether the transfer has ended.
+/// Interval of checks whether the transfer has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// Addresses of a name that are tried.
+/// Maximum number of addresses tried for a name.
 const ADDRESS_COUNT_MAX: usize = 4;
-/// Bytes that are read at a time.
+/// Maximum bytes of one read.
 pub(crate) const READ_BYTES: usize = 64 << 10;
 
-/// What all connections of a transfer have in common.
+/// Settings shared by all connections of a transfer.
 pub(crate) struct Dialer {
     /// `--proxy`.
     pub(crate) proxy: Option<String>,
-    /// Who asks.
+    /// User agent.
     pub(crate) agent: String,
-    /// Made when a mirror has HTTPS.
+    /// TLS configuration, loaded only if a mirror uses HTTPS.
     pub(crate) tls: Option<Result<Arc<ClientConfig>, String>>,
     /// The transfer is over.
     pub(crate) has_ended: AtomicBool,
 }
 
-/// The authorities that are trusted: the system's, or those of SSL_CERT_FILE and SSL_CERT_DIR.
+/// TLS configuration with the trusted certificate authorities: the system's, or those of SSL_CERT_FILE and
+/// SSL_CERT_DIR.
 ///
 /// # Errors
 ///
-/// There are none.
+/// No authority was found.
 pub(crate) fn tls_config() -> Result<Arc<ClientConfig>, String> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -68,7 +69,7 @@ pub(crate) struct Connection<'d> {
     dialer: &'d Dialer,
     url: Url,
     socket: Socket,
-    /// What was read and not used.
+    /// Bytes read and not yet used.
     buffer: Vec<u8>,
 }
 
@@ -81,7 +82,7 @@ impl Dialer {
     ///
     /// # Errors
     ///
-    /// It cannot be reached, or has no certificate that is trusted.
+    /// It cannot be reached, or has no trusted certificate.
     pub(crate) fn connect(&self, url: &Url) -> Result<Connection<'_>, Failure> {
         let tcp = self.tcp(url)?;
         let settle = || {
@@ -119,7 +120,7 @@ impl Dialer {
     }
 }
 
-/// Connects to the first of the addresses of a name that takes the connection.
+/// Connects to the first address of a name that accepts the connection.
 fn to_any(name: impl ToSocketAddrs) -> Result<TcpStream, Failure> {
     let addresses: Vec<SocketAddr> = name.to_socket_addrs().map_err(later)?.take(ADDRESS_COUNT_MAX).collect();
     let mut last = later("its name has no address");
@@ -151,7 +152,7 @@ fn handshake(
     Ok(StreamOwned::new(tls, tcp))
 }
 
-/// A certificate that is not trusted now will not be later.
+/// A certificate that is not trusted now will not be trusted later.
 fn of_tls(why: &io::Error) -> Failure {
     let of = why.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match of {
@@ -162,7 +163,7 @@ fn of_tls(why: &io::Error) -> Failure {
     }
 }
 
-/// Nothing came within [`LOOK_INTERVAL`].
+/// Nothing arrived within [`LOOK_INTERVAL`].
 fn is_pause(why: &io::Error) -> bool {
     matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
@@ -180,16 +181,16 @@ impl Dialer {
 }
 
 impl Connection<'_> {
-    /// Whether a request for `url` can go through it.
+    /// Whether a request for `url` can use this connection.
     pub(crate) fn serves(&self, url: &Url) -> bool {
         self.url.is_same_server(url)
     }
 
-    /// Asks for the bytes from `from` on, and reads the head of the answer.
+    /// Requests the bytes from `from` on, and reads the head of the answer.
     ///
     /// # Errors
     ///
-    /// The connection breaks, or what comes is not HTTP.
+    /// The connection breaks, or the answer is not HTTP.
     pub(crate) fn ask(&mut self, url: &Url, from: u64, to: Option<u64>) -> Result<Head, Failure> {
         let request = http::request(url, from, to, &self.dialer.agent);
         match &mut self.socket {
@@ -197,7 +198,7 @@ impl Connection<'_> {
             Socket::Tls(tls) => tls.write_all(&request).and_then(|()| tls.flush()),
         }
         .map_err(later)?;
-        // Of 1xx heads, which may come before the answer, a few.
+        // A few 1xx heads may precede the answer.
         for _ in 0..5 {
             let head = self.head()?;
             if head.status >= 200 {
@@ -223,11 +224,11 @@ impl Connection<'_> {
         }
     }
 
-    /// Reads some of the body, at least a byte.
+    /// Reads part of the body, at least a byte.
     ///
     /// # Errors
     ///
-    /// The connection breaks, or is silent.
+    /// The connection breaks, or times out.
     pub(crate) fn read(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
         if self.buffer.is_empty() {
             return self.read_socket(out);

@@ -1,21 +1,21 @@
-//! HTTP/1.1 as a mirror of one file speaks it: requests for a range of bytes, and the heads of answers. Bytes in, values out.
+//! HTTP/1.1 for downloads of one file: requests for a range of bytes, and the heads of answers. Bytes in, values out.
 //!
 //! Absent on purpose: sockets, bodies, cookies, compression, bodies of unknown length.
 //! Source: RFC 9110, RFC 9112.
 
 use crate::url::Url;
 
-/// A head with more bytes is refused.
+/// Maximum bytes of a head; a longer one is refused.
 pub const HEAD_BYTES_MAX: usize = 32 << 10;
-/// A value that is kept or shown has at most this many bytes.
+/// Maximum bytes of a value that is kept or shown.
 const VALUE_BYTES_MAX: usize = 256;
 
-/// What an answer's head says, as far as it counts.
+/// The relevant fields of an answer's head.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Head {
     /// Status code.
     pub status: u16,
-    /// Its words.
+    /// Reason phrase.
     pub reason: String,
     /// Content-Length.
     pub length: Option<u64>,
@@ -34,37 +34,37 @@ pub struct Head {
 /// Why an answer is not used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// It will be the same next time.
+    /// Permanent: it will be the same next time.
     Never(String),
-    /// It may go well later.
+    /// Temporary: a later request may succeed.
     Later(String),
 }
 
-/// What a mirror offers.
+/// Contents of an answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Offer {
     /// Bytes of the file.
     Body(Body),
-    /// The file lies elsewhere.
+    /// A redirect.
     Moved(String),
 }
 
-/// The bytes that follow a head.
+/// Range of the bytes that follow a head.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Body {
-    /// The first of them in the file.
+    /// Offset of the first byte in the file.
     pub from: u64,
-    /// The end of them in the file.
+    /// Offset of the end in the file.
     pub to: u64,
-    /// Bytes of the file.
+    /// Length of the file.
     pub total: u64,
-    /// Whether any range can be had; else it is the whole file each time.
+    /// Whether the server supports ranges; otherwise it sends the whole file each time.
     pub has_ranges: bool,
-    /// What changes when the file does: ETag, else Last-Modified.
+    /// Version of the file: ETag, else Last-Modified.
     pub tag: Option<String>,
 }
 
-/// A request for the bytes from `from` on; up to `to`, or all that follow.
+/// A request for the bytes from `from` up to `to`, or to the end of the file.
 pub fn request(url: &Url, from: u64, to: Option<u64>, agent: &str) -> Vec<u8> {
     let last = to.map_or(String::new(), |to| (to - 1).to_string());
     let default = match url.scheme {
@@ -81,12 +81,12 @@ pub fn request(url: &Url, from: u64, to: Option<u64>, agent: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Where the head at the start of `bytes` ends; `None` where it does not end there.
+/// End of the head at the start of `bytes`; `None` if it is incomplete.
 pub fn head_end(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
 }
 
-/// Reads a head, from its first byte to the empty line.
+/// Parses a head, from its first byte to the empty line.
 ///
 /// # Errors
 ///
@@ -126,17 +126,17 @@ pub fn parse_head(bytes: &[u8]) -> Result<Head, Failure> {
     Ok(head)
 }
 
-/// Text of a mirror that may be shown: printable, and short.
+/// Text of a mirror, made printable and short.
 fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(VALUE_BYTES_MAX).collect()
 }
 
 impl Head {
-    /// What the answer to a request for the bytes from `from` on offers.
+    /// Interprets the answer to a request for the bytes from `from` on.
     ///
     /// # Errors
     ///
-    /// Why it is no use.
+    /// Why the answer is unusable.
     pub fn offer(&self, from: u64, to: Option<u64>) -> Result<Offer, Failure> {
         let never = |why: String| Err(Failure::Never(why));
         match self.status {

@@ -1,15 +1,15 @@
-//! Which range of the file comes from which mirror, what is given on, and which mirror is dropped. No socket, clock or thread:
-//! times are arguments, and whoever has sockets asks what to do next.
+//! Which range of the file comes from which mirror, which bytes are delivered, and which mirror is dropped. No
+//! socket, clock or thread: times are arguments, and the threads with the sockets ask for their next task.
 //!
 //! ```text
 //! file:    |-- given on --|-- piece --|-- piece --|-- piece --|     the window: at most [`WINDOW_PIECES`] pieces in memory
 //! mirrors:                 a holds      b holds     free
 //! ```
 //!
-//! A piece is filled from its start, by the mirror that holds it; where that fails, another goes on. Of two mirrors or more,
-//! each piece is given on only when another mirror sent the same bytes for a small sample of it, at a place that mirrors cannot
-//! guess. Where two differ, a third says which lies. Where there is none, the one that the user named first is believed, and
-//! [`Plan::try_others`] begins anew without it should the whole prove wrong.
+//! A piece is filled from its start, by the mirror that holds it; if that mirror fails, another continues. With two
+//! mirrors or more, each piece is delivered only after another mirror sent the same bytes for a small sample of it,
+//! at a random offset. If two mirrors differ, a third decides. Without a third mirror, the one that the user named
+//! first is trusted; if the whole file then proves wrong, [`Plan::try_others`] starts again without it.
 //! A mirror without ranges sends the whole file in order, and is used only while no other is left.
 
 mod piece;
@@ -20,95 +20,96 @@ use piece::{Piece, Sample};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Pieces in memory.
+/// Maximum number of pieces in memory.
 pub const WINDOW_PIECES: usize = 8;
-/// A piece is this share of the file, within these bounds.
+/// Number of pieces of a file, unless their size in bytes would exceed these bounds.
 const PIECE_SHARE: u64 = 64;
 const PIECE_BYTES_MIN: u64 = 256 << 10;
 const PIECE_BYTES_MAX: u64 = 4 << 20;
-/// A sample is this share of a piece, and has at least these bytes.
+/// Size of a sample: that of a piece divided by this number, with this minimum in bytes.
 const SAMPLE_SHARE: u64 = 32;
 const SAMPLE_BYTES_MIN: u64 = 1 << 10;
-/// A piece that did not grow for this time is taken from its mirror when another is idle.
+/// If a piece did not grow for this time and another mirror is idle, it is reassigned.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Failures without a byte between them after which a mirror is dropped: one that gave nothing yet, and one that did.
+/// Consecutive failures without a byte after which a mirror is dropped: a mirror that has sent nothing yet, and one
+/// that has.
 const FAILURES_MAX_NEW: u32 = 3;
 const FAILURES_MAX: u32 = 10;
-/// Pause after the first such failure; each further one doubles it.
+/// Pause after the first such failure; doubled with each further one.
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// What a mirror is to do next.
+/// Next task of a mirror.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Task {
-    /// Say what it has: a request for the first bytes of the file, of this number.
+    /// Request this number of bytes from the start of the file.
     Probe(u64),
-    /// Send the bytes from `from` on, to `to` or the end, as long as [`Plan::room`] has room.
+    /// Request the bytes from `from` on, to `to` or the end, and read while [`Plan::room`] allows it.
     Range {
-        /// The first.
+        /// Offset of the first byte.
         from: u64,
-        /// Their end; all that follow without.
+        /// Offset of the end; `None`: the end of the file.
         to: Option<u64>,
     },
-    /// Send these bytes, to be compared.
+    /// Request a sample for comparison.
     Sample {
-        /// The first.
+        /// Offset of the first byte.
         from: u64,
-        /// Their end.
+        /// Offset of the end.
         to: u64,
     },
-    /// Send the whole file; what stands before `needed` is thrown away.
+    /// Request the whole file; bytes before `needed` are discarded.
     Whole {
-        /// The first byte that is needed.
+        /// Offset of the first byte that is needed.
         needed: u64,
     },
-    /// Nothing, for this time at most.
+    /// Wait, at most for this time.
     Rest(Duration),
 }
 
-/// Whether a mirror may send the next byte.
+/// Whether a mirror may deliver the next byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
-    /// So many bytes.
+    /// Up to this number of bytes.
     Bytes(u64),
     /// Not yet: the window is full.
     Wait,
-    /// No: another mirror has it, or it is there.
+    /// No: another mirror delivers it, or it is already there.
     Stop,
 }
 
-/// What the reader gets.
+/// Result of a read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Taken {
-    /// So many bytes.
+    /// Number of bytes read.
     Bytes(usize),
-    /// None yet.
+    /// No bytes yet.
     Nothing,
-    /// All were given.
+    /// End of the file.
     End,
     /// No mirror is left: each, and why.
     Failed(String),
 }
 
-/// What becomes of the bytes that a dropped mirror sent, and that were not given on.
+/// What to do with undelivered bytes of a dropped mirror.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sent {
-    /// Nothing is wrong with them.
+    /// Keep them: they are not in doubt.
     Kept,
-    /// They may be false.
+    /// Discard them: they may be false.
     ThrownAway,
 }
 
-/// What is known of a mirror.
+/// State of a mirror.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Kind {
-    /// It was not asked yet.
+    /// Not asked yet.
     New,
-    /// It sends ranges.
+    /// It supports ranges.
     Ranges,
     /// It sends the whole file each time.
     Whole,
-    /// It is not used: why.
+    /// Dropped: the reason.
     Dropped(String),
 }
 
@@ -116,7 +117,7 @@ enum Kind {
 struct Mirror {
     name: String,
     kind: Kind,
-    /// What it said of the file before: its length, and what changes with it.
+    /// Length and version of the file in its first answer.
     said: Option<(u64, Option<String>)>,
     failures: u32,
     rests_until: Duration,
@@ -133,29 +134,30 @@ impl Mirror {
 #[derive(Debug)]
 pub struct Plan {
     mirrors: Vec<Mirror>,
-    /// The file begins with these bytes, else it is another one.
+    /// The first bytes of a file of this kind.
     magic: Vec<u8>,
     probe_bytes: u64,
-    /// The first bytes, as the first mirror sent them.
+    /// The first bytes as sent by the first mirror.
     first: Option<Vec<u8>>,
     total: Option<u64>,
     piece_bytes: u64,
     pieces: VecDeque<Piece>,
-    /// The next byte that is given on.
+    /// Offset of the next byte to deliver.
     next: u64,
-    /// More than the first bytes was asked for. Before that nothing else is fetched: the reader may go on from elsewhere.
+    /// Whether the reader has asked for more than the first bytes. Until then nothing else is fetched because the
+    /// reader may continue at another offset.
     has_begun: bool,
-    /// The mirror that sends the whole file.
+    /// The mirror that currently sends the whole file.
     whole: Option<usize>,
-    /// Two that differ: the one that is believed, and the other.
+    /// Pairs of mirrors that differ: the trusted one, and the other.
     disputes: Vec<(usize, usize)>,
     notes: Vec<String>,
     rng: Rng,
 }
 
 impl Plan {
-    /// The transfer of a file that begins with `magic` from mirrors with these names. Their first `probe_bytes` bytes are
-    /// compared before anything else. `rng` says where samples are taken.
+    /// A download of a file that begins with `magic` from mirrors with these names. Their first `probe_bytes` bytes
+    /// are compared first. `rng` chooses the offsets of samples.
     pub fn new(names: Vec<String>, magic: &[u8], probe_bytes: u64, rng: Rng) -> Plan {
         let mirror = |name| Mirror {
             name,
@@ -182,12 +184,12 @@ impl Plan {
         }
     }
 
-    /// Length of the file, once a mirror said it.
+    /// Length of the file, once known.
     pub fn total(&self) -> Option<u64> {
         self.total
     }
 
-    /// The next byte that is given on is this one.
+    /// Sets the offset of the next byte to deliver.
     pub fn seek(&mut self, offset: u64) {
         if offset != self.next {
             self.begin_at(offset);
@@ -198,12 +200,12 @@ impl Plan {
         self.next = offset;
         self.pieces.clear();
         self.whole = None;
-        // The first bytes are there.
+        // The first bytes are already there.
         let first = self.first.as_ref().map_or(0, |first| first.len() as u64);
         self.has_begun &= offset >= first;
     }
 
-    /// What a mirror is to do.
+    /// The next task of a mirror.
     pub fn task(&mut self, mirror: usize, now: Duration) -> Task {
         self.fill_window(now);
         let is_over = self.total.is_some_and(|total| self.next >= total);
@@ -257,11 +259,11 @@ impl Plan {
         Some(Task::Whole { needed: piece.next() })
     }
 
-    /// A mirror answers, and says what it has; `first` are the first bytes, where those were asked for.
+    /// Records an answer of a mirror; `first` are the first bytes of the file, if they were requested.
     ///
     /// # Errors
     ///
-    /// It is dropped: why.
+    /// Why the mirror was dropped.
     pub fn offered(&mut self, mirror: usize, body: &Body, first: Option<&[u8]>) -> Result<(), String> {
         let known = &self.mirrors[mirror];
         let said = (body.total, body.tag.clone());
@@ -299,11 +301,11 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether the bytes at the front may be given on: settles what no mirror is left to say.
+    /// Whether the front piece may be delivered; decides between mirrors that differ if no other is left.
     fn is_front_sound(&mut self) -> bool {
         let ranged: Vec<usize> =
             (0..self.mirrors.len()).filter(|&one| self.mirrors[one].kind == Kind::Ranges).collect();
-        // One that was not heard yet may be the second one: it answers, or fails, before the first piece counts.
+        // A mirror without an answer may become the second one: it answers, or fails, before the first piece counts.
         if self.mirrors.iter().any(|mirror| mirror.kind == Kind::New && mirror.failures == 0) {
             return false;
         }
@@ -328,7 +330,7 @@ impl Plan {
         }
     }
 
-    /// Whether `mirror` may send the byte at `from` now, and how many from there on.
+    /// Whether `mirror` may deliver the byte at `from` now, and how many bytes.
     pub fn room(&mut self, mirror: usize, from: u64, now: Duration) -> Room {
         self.fill_window(now);
         if !self.mirrors[mirror].is_used() || self.total.is_none_or(|total| from >= total) || from < self.next {
@@ -343,7 +345,7 @@ impl Plan {
         if is_its { Room::Bytes(piece.end - from) } else { Room::Stop }
     }
 
-    /// Bytes came, from `from` on, for which there was room.
+    /// Stores bytes that arrived at `from`, within the room granted.
     pub fn came(&mut self, mirror: usize, from: u64, bytes: &[u8], now: Duration) {
         let is_used = self.mirrors[mirror].is_used();
         let place = self.pieces.iter_mut().find(|piece| {
@@ -359,7 +361,7 @@ impl Plan {
         known.has_given = true;
     }
 
-    /// The bytes of a sample came.
+    /// Compares the bytes of a sample.
     pub fn sampled(&mut self, mirror: usize, from: u64, bytes: Vec<u8>) {
         self.mirrors[mirror].failures = 0;
         let asked = |piece: &&mut Piece| {
@@ -384,7 +386,7 @@ impl Plan {
             }
             Some((liar, _)) if is_same => self.drop_liar(liar, from),
             Some((_, said)) if said == bytes => sources.iter().for_each(|&liar| self.drop_liar(liar, from)),
-            // Three that differ.
+            // All three differ.
             Some((other, _)) => {
                 self.drop_liar(mirror, from);
                 self.dispute(&sources, other, from);
@@ -396,7 +398,7 @@ impl Plan {
         self.drop_mirror(mirror, &format!("it sends other bytes than two others near byte {at}"), Sent::ThrownAway);
     }
 
-    /// `sources` and `other` differ, and nobody else can say who is right: the one named first is believed.
+    /// `sources` and `other` differ, and there is no third mirror: the one named first is trusted.
     fn dispute(&mut self, sources: &[usize], other: usize, at: u64) {
         for &source in sources {
             let (kept, dropped) = if source < other { (source, other) } else { (other, source) };
@@ -411,7 +413,7 @@ impl Plan {
         }
     }
 
-    /// It is used no more.
+    /// Drops a mirror.
     fn drop_mirror(&mut self, mirror: usize, why: &str, sent: Sent) {
         if !self.mirrors[mirror].is_used() {
             return;
@@ -427,7 +429,7 @@ impl Plan {
         }
     }
 
-    /// It holds nothing any more.
+    /// Releases the pieces and samples that a mirror holds.
     fn let_go(&mut self, mirror: usize) {
         if self.whole == Some(mirror) {
             self.whole = None;
@@ -447,12 +449,12 @@ impl Plan {
         }
     }
 
-    /// A mirror has done what it was asked to, or is to do something else.
+    /// A mirror has finished its task, or is to get another.
     pub fn done(&mut self, mirror: usize) {
         self.let_go(mirror);
     }
 
-    /// A mirror failed.
+    /// Records a failure of a mirror.
     pub fn failed(&mut self, mirror: usize, why: &Failure, now: Duration) {
         self.let_go(mirror);
         let known = &mut self.mirrors[mirror];
@@ -462,7 +464,7 @@ impl Plan {
                 known.failures += 1;
                 let max = if known.has_given { FAILURES_MAX } else { FAILURES_MAX_NEW };
                 if known.failures < max {
-                    // The first after bytes came costs no pause: servers cut, and go on.
+                    // The first failure after bytes arrived costs no pause: servers cut connections, and continue.
                     let pause = if known.has_given && known.failures == 1 {
                         Duration::ZERO
                     } else {
@@ -480,7 +482,7 @@ impl Plan {
         self.drop_mirror(mirror, &why, Sent::Kept);
     }
 
-    /// Gives bytes on.
+    /// Delivers bytes to the reader.
     pub fn take(&mut self, out: &mut [u8]) -> Taken {
         if self.total.is_some_and(|total| self.next >= total) {
             return Taken::End;
@@ -517,7 +519,7 @@ impl Plan {
         Taken::Failed(each.collect::<Vec<_>>().join("; "))
     }
 
-    /// Makes pieces up to the window's size.
+    /// Adds pieces up to the window's size.
     fn fill_window(&mut self, now: Duration) {
         let Some(total) = self.total.filter(|_| self.has_begun) else { return };
         while self.pieces.len() < WINDOW_PIECES {
@@ -530,13 +532,13 @@ impl Plan {
         }
     }
 
-    /// What happened, once.
+    /// Removes and returns the messages for the log.
     pub fn notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
 
-    /// The file was not the one that was wanted: another mirror of a pair that differed is tried, from the start. `None` where
-    /// no two differed.
+    /// The file was wrong: drops the trusted mirror of a pair that differed, and starts again with the other. `None`
+    /// if no two differed.
     pub fn try_others(&mut self) -> Option<String> {
         let (kept, other) = self.disputes.pop()?;
         self.drop_mirror(kept, "what came with it has another hash", Sent::ThrownAway);

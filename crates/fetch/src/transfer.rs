@@ -1,4 +1,4 @@
-//! A transfer at work: a thread a mirror, and the stream that the loader of snapshots reads.
+//! A running transfer: one thread for each mirror, and the stream that the snapshot loader reads.
 
 use crate::connect::{Connection, Dialer, READ_BYTES, tls_config};
 use crate::http::{Body, Failure, Head, Offer};
@@ -11,18 +11,18 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Redirects that are followed for one request.
+/// Maximum number of redirects for one request.
 const REDIRECTS_MAX: u32 = 5;
-/// First bytes of the file that are asked of each mirror before anything else: the header of a snapshot.
+/// Number of first bytes requested from each mirror before anything else: the header of a snapshot.
 const PROBE_BYTES: u64 = 51;
-/// What a snapshot begins with.
+/// Magic of a snapshot.
 const MAGIC: &[u8] = b"utxo\xff";
-/// Mirrors at most: a thread each.
+/// Maximum number of mirrors: each has a thread.
 const MIRRORS_MAX: usize = 16;
 
 struct Shared {
     plan: Mutex<Plan>,
-    /// Something in the plan has changed.
+    /// Signals a change of the plan.
     changed: Condvar,
     dialer: Dialer,
     begun: Instant,
@@ -37,7 +37,7 @@ impl Shared {
         self.begun.elapsed()
     }
 
-    /// Changes the plan, and wakes those that wait for that.
+    /// Changes the plan, and wakes waiting threads.
     fn change<R>(&self, change: impl FnOnce(&mut Plan) -> R) -> R {
         let changed = change(&mut self.plan());
         self.changed.notify_all();
@@ -53,7 +53,7 @@ impl Shared {
     }
 }
 
-/// A snapshot from mirrors.
+/// A snapshot from mirrors, as a stream.
 pub struct Mirrors {
     shared: Arc<Shared>,
     urls: Vec<Url>,
@@ -61,7 +61,7 @@ pub struct Mirrors {
 }
 
 impl Drop for Mirrors {
-    /// The threads end by themselves, at the latest when the connection that is being made is made, or not.
+    /// The threads end by themselves, at the latest after the connection attempt in progress.
     fn drop(&mut self) {
         self.shared.dialer.has_ended.store(true, Relaxed);
         self.shared.changed.notify_all();
@@ -69,12 +69,12 @@ impl Drop for Mirrors {
 }
 
 impl Mirrors {
-    /// The same file from each of these; `proxy` is a SOCKS5 proxy for all that is not a local address. Nothing is asked before
-    /// the first read.
+    /// A stream of the same file from each of these URLs; `proxy` is a SOCKS5 proxy for all addresses that are not
+    /// local. Nothing is requested before the first read.
     ///
     /// # Errors
     ///
-    /// A URL is wrong, or given twice.
+    /// A URL is invalid, or given twice.
     pub fn new(urls: &[String], proxy: Option<String>, agent: &str) -> Result<Mirrors, String> {
         let mut parsed: Vec<Url> = Vec::new();
         for text in urls {
@@ -156,7 +156,7 @@ impl SnapshotStream for Mirrors {
                     let advice = "The same command goes on from what came; other mirrors can be given";
                     return Err(Message::new(format!("no mirror gives the snapshot: {each}"), advice));
                 }
-                // Whether more is wanted than the first bytes is news to the threads.
+                // The reader now needs more than the first bytes: wake the threads.
                 Taken::Nothing => self.shared.changed.notify_all(),
             }
             let left = patience.saturating_sub(begun.elapsed());
@@ -180,15 +180,15 @@ impl SnapshotStream for Mirrors {
 struct Worker<'s> {
     shared: &'s Shared,
     mirror: usize,
-    /// As it was given.
+    /// Its URL as given.
     url: Url,
-    /// Where redirects led the last time.
+    /// Target of the last redirects.
     place: RefCell<Url>,
-    /// The answer to the first request, where it is the whole file: its first bytes are read, the others can follow.
+    /// The answer to the first request if it is the whole file: its first bytes are read, the others can follow.
     opened: RefCell<Option<Answer<'s>>>,
 }
 
-/// Where the answer to a request comes from, once redirects are followed.
+/// An answer in progress, after redirects.
 struct Answer<'s> {
     connection: Connection<'s>,
     body: Body,
@@ -220,7 +220,7 @@ impl<'s> Worker<'s> {
         }
     }
 
-    /// Does a task; gives the connection where it can be used again.
+    /// Runs a task; returns the connection if it can be reused.
     fn work(&self, task: &Task, kept: Option<Connection<'s>>) -> Result<Option<Connection<'s>>, Failure> {
         let (from, to) = match task {
             Task::Probe(bytes) => (0, Some(*bytes)),
@@ -267,7 +267,7 @@ impl<'s> Worker<'s> {
         Ok(Some(answer.connection).filter(|_| is_read && answer.keeps_alive))
     }
 
-    /// Asks, and follows redirects.
+    /// Sends a request, and follows redirects.
     fn ask(&self, mut kept: Option<Connection<'s>>, from: u64, to: Option<u64>) -> Result<Answer<'s>, Failure> {
         let mut url = self.place.borrow().clone();
         for _ in 0..=REDIRECTS_MAX {
@@ -279,7 +279,7 @@ impl<'s> Worker<'s> {
                 }
                 Offer::Moved(location) => {
                     url = url.join(&location).map_err(Failure::Never)?;
-                    // What stands in its body is not looked at.
+                    // The body of a redirect is ignored.
                     drop(connection);
                 }
             }
@@ -287,7 +287,7 @@ impl<'s> Worker<'s> {
         Err(Failure::Never(format!("it redirects more than {REDIRECTS_MAX} times")))
     }
 
-    /// The head of an answer. A connection that was kept may have been closed meanwhile: then another is made.
+    /// Reads the head of an answer. A reused connection may have been closed meanwhile: then a new one is made.
     fn head(
         &self,
         kept: Option<Connection<'s>>,
@@ -305,7 +305,7 @@ impl<'s> Worker<'s> {
         Ok((connection, head))
     }
 
-    /// This number of bytes of the body.
+    /// Reads exactly this number of bytes of the body.
     fn exactly(&self, answer: &mut Answer<'s>, bytes: u64) -> Result<Vec<u8>, Failure> {
         let wanted = bytes.min(answer.body.to - answer.body.from) as usize;
         let mut out = vec![0; wanted];
@@ -316,7 +316,7 @@ impl<'s> Worker<'s> {
         Ok(out)
     }
 
-    /// Throws away what stands before `needed` in a whole file.
+    /// Discards the bytes before `needed` in a whole file.
     fn skip(&self, answer: &mut Answer<'s>, mut at: u64, needed: u64) -> Result<u64, Failure> {
         let mut waste = vec![0; READ_BYTES];
         while at < needed.min(answer.body.to) {
@@ -326,7 +326,7 @@ impl<'s> Worker<'s> {
         Ok(at)
     }
 
-    /// Reads the body from `at` on, as long as there is room for it.
+    /// Reads the body from `at` on, as long as the plan has room for it.
     fn stream(&self, mut answer: Answer<'s>, mut at: u64) -> Result<Option<Connection<'s>>, Failure> {
         let mut buffer = vec![0; READ_BYTES];
         while at < answer.body.to {

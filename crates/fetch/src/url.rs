@@ -1,25 +1,25 @@
-//! URLs of mirrors: `http` and `https`, as far as a mirror needs them.
+//! URLs of mirrors: the subset of `http` and `https` that mirrors need.
 
 use std::fmt;
 
-/// Longest URL that is read.
+/// Maximum length of a URL.
 const URL_BYTES_MAX: usize = 8192;
 
-/// How the connection is made.
+/// Scheme of a URL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scheme {
-    /// Plain.
+    /// Without TLS.
     Http,
     /// With TLS.
     Https,
 }
 
-/// Where a file lies.
+/// The URL of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Url {
-    /// Plain or with TLS.
+    /// Scheme.
     pub scheme: Scheme,
-    /// Name or address; an IPv6 address without its brackets.
+    /// Name or address; IPv6 without brackets.
     pub host: String,
     /// Port.
     pub port: u16,
@@ -42,11 +42,11 @@ impl fmt::Display for Url {
 }
 
 impl Url {
-    /// Reads a URL.
+    /// Parses a URL.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// Why it is invalid.
     pub fn parse(text: &str) -> Result<Url, String> {
         let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
         let (scheme, rest) = if lower.starts_with("https://") {
@@ -76,11 +76,11 @@ impl Url {
         Ok(Url { scheme, host: host.to_owned(), port, target })
     }
 
-    /// Where a redirect from here leads.
+    /// Resolves the target of a redirect from this URL.
     ///
     /// # Errors
     ///
-    /// It is no URL, or leaves TLS.
+    /// The target is not a URL, or changes from HTTPS to HTTP.
     pub fn join(&self, location: &str) -> Result<Url, String> {
         let text = if location.contains("://") {
             location.to_owned()
@@ -99,18 +99,18 @@ impl Url {
         Ok(to)
     }
 
-    /// The host as it stands in a URL and in the header Host.
+    /// The host as written in a URL and in the header Host.
     pub fn host_in_url(&self) -> String {
         if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
     }
 
-    /// Whether a connection to one serves the other.
+    /// Whether both URLs can share a connection.
     pub fn is_same_server(&self, other: &Url) -> bool {
         (self.scheme, &self.host, self.port) == (other.scheme, &other.host, other.port)
     }
 }
 
-/// Host and port; `None` where there is no host, or the port is no number above 0.
+/// Splits host and port; `None` if the host is empty, or the port is not a number above 0.
 fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let (host, rest) = match authority.strip_prefix('[') {
         Some(rest) => {

@@ -35,8 +35,8 @@ struct Answer {
 }
 
 impl AddressAnswers {
-    /// Returns the answer for a peer; `choose` makes a new one if no answer is cached or it has expired. An empty answer is
-    /// not cached.
+    /// Returns the answer for a peer; `choose` makes a new one if no answer is cached or it has expired. An empty
+    /// answer is not cached.
     pub(crate) fn answer(
         &mut self,
         from: From,

@@ -11,7 +11,7 @@
 //!
 //! | event | action of the node |
 //! |---|---|
-//! | [`Event::Targets`], [`Event::WantMore`] | [`Network::want`] with the missing blocks up to each target, lowest first |
+//! | [`Event::Targets`], [`Event::WantMore`] | [`Network::want`] with missing blocks up to each target, lowest first |
 //! | [`Event::Block`] | decodes it; [`Network::verdict`]: `Stored` or `BadBody`; drops [`BlockBytes`] with the memory |
 //! | (a block proves invalid) | marks it in the tree, then [`Network::verdict`] `Invalid`, then [`Network::want`] |
 //! | (a block is connected) | [`Network::new_tip`] |

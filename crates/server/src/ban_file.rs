@@ -4,7 +4,8 @@
 //! { "_warning_": text, "banned_nets": [ { "version": 1, "ban_created": N, "banned_until": N, "address": "IP/BITS" } ] }
 //! ```
 //!
-//! Source: Bitcoin Core b88bffe, net_types.cpp, `BanMapToJson`; addrdb.cpp, `CBanDB`; common/settings.cpp, `WriteSettings`.
+//! Source: Bitcoin Core b88bffe, net_types.cpp, `BanMapToJson`; addrdb.cpp, `CBanDB`; common/settings.cpp,
+//! `WriteSettings`.
 
 use crate::json::Json;
 use p2p::bans::{Ban, BanList, Subnet};

@@ -171,7 +171,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    /// Every place is taken by a connection with a wrong password: one of them goes, and not the one that has just come.
+    /// Every place is taken by a connection with a wrong password: one of them goes, and not the one that has just
+    /// come.
     #[test]
     fn wrong_passwords_make_room_first() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -176,8 +176,8 @@ mod tests {
                 for cut in 0..bytes.len() {
                     assert!(MerkleBlock::read(&bytes[..cut]).is_err(), "cut at {cut}");
                 }
-                // No other bit of hashes or flags proves the same, but for those that fill up the last byte; of another count
-                // who knows the block says no.
+                // No other bit of hashes or flags proves the same, but for those that fill up the last byte; of
+                // another count who knows the block says no.
                 for at in (80..bytes.len()).step_by(5) {
                     let mut other = bytes.clone();
                     other[at] ^= 1 << (at % 8);

@@ -1,6 +1,7 @@
 //! `decodescript` and `validateaddress`: describe a script or an address.
 //!
-//! Source: Bitcoin Core b88bffe, rpc/rawtransaction.cpp, rpc/output_script.cpp, rpc/util.cpp (`DescribeAddressVisitor`).
+//! Source: Bitcoin Core b88bffe, rpc/rawtransaction.cpp, rpc/output_script.cpp, rpc/util.cpp
+//! (`DescribeAddressVisitor`).
 
 use crate::descriptor::{Known, hash160, infer, put_descriptor};
 use crate::output::{Payee, Prefixes, put_asm};

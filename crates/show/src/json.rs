@@ -1,6 +1,6 @@
-//! JSON as Core's UniValue reads and writes it: fields keep their order, numbers their digits.
+//! JSON values in the form of Core's UniValue: fields keep their order, numbers their digits.
 //!
-//! Absent on purpose: reading it (`json_read`), what a value means.
+//! Absent on purpose: parsing (`json_read`), the meaning of a value.
 //! Source: Bitcoin Core b88bffe, univalue/lib/univalue_write.cpp.
 
 use std::borrow::Cow;
@@ -15,7 +15,7 @@ pub enum Json {
     Bool(bool),
     /// A whole number.
     Int(i64),
-    /// Any other number, as it is written.
+    /// Any other number, as text.
     Num(String),
     /// Text.
     Str(String),
@@ -23,7 +23,7 @@ pub enum Json {
     Arr(Vec<Json>),
     /// Fields in their order.
     Obj(Vec<(Cow<'static, str>, Json)>),
-    /// A value that is written already: it must be JSON.
+    /// Serialized JSON, inserted unchanged.
     Raw(String),
 }
 
@@ -57,7 +57,7 @@ impl Json {
         }
     }
 
-    /// Whether it is `null`, as what is not given.
+    /// Whether it is `null`, like a missing value.
     pub fn is_null(&self) -> bool {
         matches!(self, Json::Null)
     }
@@ -68,14 +68,14 @@ impl Json {
         fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// On one line, without spaces.
+    /// Its text on one line, without spaces.
     pub fn text(&self) -> String {
         let mut out = String::new();
         self.write(&mut out);
         out
     }
 
-    /// Appends it to `out`, on one line, without spaces.
+    /// Appends its text to `out`, on one line, without spaces.
     pub fn write(&self, out: &mut String) {
         match self {
             Json::Null => out.push_str("null"),
@@ -104,7 +104,7 @@ impl Json {
         }
     }
 
-    /// Over several lines, each level four spaces further in.
+    /// Its text on several lines, each level indented by four spaces.
     pub fn pretty(&self) -> String {
         let mut out = String::new();
         self.write_pretty(&mut out, 1);
@@ -141,19 +141,19 @@ impl Json {
     }
 }
 
-/// The fields of an object that is being made.
+/// The fields of an object under construction.
 #[derive(Debug, Default)]
 pub struct Fields(Vec<(Cow<'static, str>, Json)>);
 
 impl Fields {
-    /// One field more.
+    /// Adds a field.
     #[must_use]
     pub fn put(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Json>) -> Fields {
         self.0.push((name.into(), value.into()));
         self
     }
 
-    /// One field more, where there is a value.
+    /// Adds a field if there is a value.
     #[must_use]
     pub fn put_some(self, name: impl Into<Cow<'static, str>>, value: Option<impl Into<Json>>) -> Fields {
         match value {
@@ -228,7 +228,7 @@ impl From<primitives::Height> for Json {
     }
 }
 
-/// Hashes are shown with their bytes reversed.
+/// Hashes are written in reversed byte order.
 macro_rules! from_hash {
     ($($hash:ty),*) => {$(
         impl From<$hash> for Json {

@@ -1,4 +1,4 @@
-//! Reading JSON as Core's UniValue does: fields keep their order, numbers stay as they are written.
+//! Parser of JSON like Core's UniValue: fields keep their order, numbers keep their text.
 //!
 //! At most [`VALUES_MAX`] values, [`DEPTH_MAX`] deep.
 //! Source: Bitcoin Core b88bffe, univalue/lib/univalue_read.cpp.
@@ -7,15 +7,15 @@ use crate::json::Json;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Most values of one text: a value takes more memory than its text, and no call takes as many.
+/// Maximum number of values in one text: a value takes more memory than its text, and no call needs as many.
 pub const VALUES_MAX: usize = 1_000_000;
-/// Lists and objects within each other. Source: Core's `MAX_JSON_DEPTH`.
+/// Maximum nesting of lists and objects. Source: Core's `MAX_JSON_DEPTH`.
 pub const DEPTH_MAX: usize = 512;
 
-/// A text is no JSON, or too much of it.
+/// A text is not JSON, or exceeds the limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotJson {
-    /// The byte where that shows.
+    /// Offset of the error.
     pub offset: usize,
 }
 
@@ -28,11 +28,11 @@ impl fmt::Display for NotJson {
 impl std::error::Error for NotJson {}
 
 impl Json {
-    /// Reads a text.
+    /// Parses a text.
     ///
     /// # Errors
     ///
-    /// It is not JSON, or too much of it.
+    /// It is not JSON, or exceeds the limits.
     pub fn parse(text: &[u8]) -> Result<Json, NotJson> {
         let mut reader = Reader { text, at: 0, left: VALUES_MAX };
         let json = reader.value(0).and_then(|json| if reader.peek().is_none() { Some(json) } else { None });
@@ -40,16 +40,16 @@ impl Json {
     }
 }
 
-/// What is left of a text. Each method gives nothing where the text does not go on with what it reads.
+/// The unparsed rest of a text. Each method returns `None` if the text does not continue with what it parses.
 struct Reader<'t> {
     text: &'t [u8],
     at: usize,
-    /// Values that may still come.
+    /// Number of values still allowed.
     left: usize,
 }
 
 impl Reader<'_> {
-    /// The next byte that is no space.
+    /// The next byte that is not white space.
     fn peek(&mut self) -> Option<u8> {
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.text.get(self.at) {
             self.at += 1;
@@ -57,7 +57,7 @@ impl Reader<'_> {
         self.text.get(self.at).copied()
     }
 
-    /// Steps over `byte`, if it is the next one.
+    /// Skips `byte`, if it is the next one.
     fn take(&mut self, byte: u8) -> bool {
         let is_next = self.peek() == Some(byte);
         self.at += usize::from(is_next);
@@ -126,7 +126,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Steps over digits; there must be one.
+    /// Skips digits; there must be one.
     fn digits(&mut self) -> Option<()> {
         let start = self.at;
         while self.text.get(self.at).is_some_and(u8::is_ascii_digit) {
@@ -157,7 +157,7 @@ impl Reader<'_> {
         Some(whole.map_or_else(|| Json::Num(text.to_owned()), Json::Int))
     }
 
-    /// A text in quotes; the first one is the next byte.
+    /// A quoted text; the next byte is its first quote.
     fn string(&mut self) -> Option<String> {
         self.at += 1;
         let mut out = Vec::new();
@@ -182,7 +182,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What stands behind a backslash.
+    /// The escape behind a backslash.
     fn escaped(&mut self) -> Option<char> {
         let letter = match self.text.get(self.at)? {
             byte @ (b'"' | b'\\' | b'/') => char::from(*byte),
@@ -198,11 +198,11 @@ impl Reader<'_> {
         Some(letter)
     }
 
-    /// `uXXXX`, or two of them where the first is one half of a code point.
+    /// `uXXXX`, or two of them if the first is a high surrogate.
     fn code_point(&mut self) -> Option<char> {
         let high = self.unit()?;
         if !(0xd800..0xdc00).contains(&high) {
-            // A second half alone is none.
+            // A low surrogate on its own is not a code point.
             return char::from_u32(high);
         }
         if self.text.get(self.at) != Some(&b'\\') {

@@ -1,7 +1,8 @@
-//! JSON as Core prints it, written straight into bytes: a full block makes megabytes of it, and no tree of values.
+//! JSON as Core prints it, written straight into bytes: a full block makes megabytes of it, too many for a tree of
+//! values.
 //!
-//! Members come in the order in which they are put. Commas are the writer's business: a value follows `{`, `[`, `:` or
-//! nothing without one. Numbers are digits as Core prints them; an amount is a number with eight decimals.
+//! Members appear in the order of the calls. The writer inserts commas; it writes no comma behind `{`, `[`, `:` or at
+//! the start. Numbers have Core's digits; an amount is a number with eight decimals.
 //! Source: Bitcoin Core b88bffe, univalue_write.cpp, `ValueFromAmount`.
 
 use crate::json::Json;
@@ -29,7 +30,7 @@ const HEX: [[u8; 2]; 256] = {
 #[inline]
 pub fn put_hex(out: &mut Vec<u8>, bytes: &[u8]) {
     out.reserve(2 * bytes.len());
-    // Whole words are written into room of fixed length: a call for each byte is several times slower.
+    // Whole words are written into chunks of fixed length: a call for each byte is several times slower.
     let (chunks, rest) = bytes.as_chunks::<8>();
     for chunk in chunks {
         let mut digits = [0; 16];
@@ -79,28 +80,28 @@ pub fn put_amount(out: &mut Vec<u8>, amount: Amount) {
 }
 
 impl JsonText {
-    /// Nothing yet.
+    /// Empty text.
     pub fn new() -> JsonText {
         JsonText::default()
     }
 
-    /// Room for `bytes` of text.
+    /// Empty text with capacity for `bytes` bytes.
     pub fn with_capacity(bytes: usize) -> JsonText {
         JsonText { out: Vec::with_capacity(bytes) }
     }
 
-    /// What was written.
+    /// The written bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.out
     }
 
-    /// What was written, as text.
+    /// The written text.
     pub fn into_string(self) -> String {
-        // Looked through once, at several GB/s.
+        // Validated in one pass, at several GB/s.
         String::from_utf8(self.out).expect("only characters are written")
     }
 
-    /// What was written, as a value of a reply.
+    /// The written text as a value of a reply.
     pub fn into_json(self) -> Json {
         Json::Raw(self.into_string())
     }
@@ -112,7 +113,7 @@ impl JsonText {
         }
     }
 
-    /// The name of the member that comes next.
+    /// Writes the name of the next member.
     #[inline]
     pub fn key(&mut self, name: &'static str) -> &mut JsonText {
         self.comma();
@@ -148,13 +149,13 @@ impl JsonText {
         self.out.push(b']');
     }
 
-    /// A value that is JSON already.
+    /// Writes serialized JSON.
     pub fn raw(&mut self, json: &str) {
         self.comma();
         self.out.extend_from_slice(json.as_bytes());
     }
 
-    /// The members of an object that is JSON already.
+    /// Writes the members of a serialized object.
     pub fn members(&mut self, object: &str) {
         let members = object.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default();
         if !members.is_empty() {
@@ -162,7 +163,7 @@ impl JsonText {
         }
     }
 
-    /// A string, with escapes where it needs them.
+    /// Writes a string, with escapes if needed.
     pub fn string(&mut self, text: &str) {
         self.comma();
         self.out.push(b'"');
@@ -185,7 +186,7 @@ impl JsonText {
         self.out.push(b'"');
     }
 
-    /// A string of characters that need no escape, which `put` appends.
+    /// Writes a string of characters that need no escape, which `put` appends.
     #[inline]
     pub fn plain(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
         self.comma();
@@ -200,7 +201,7 @@ impl JsonText {
         self.plain(|out| put_hex(out, bytes));
     }
 
-    /// A hash as Core prints it: its bytes reversed, in hexadecimal digits.
+    /// Writes a hash as Core prints it: reversed bytes in hexadecimal digits.
     #[inline]
     pub fn hash(&mut self, hash: &Hash256) {
         let mut bytes = hash.0;

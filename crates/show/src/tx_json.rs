@@ -1,4 +1,4 @@
-//! Transactions as the RPCs and REST show them.
+//! Transactions as JSON for the RPCs and REST.
 //!
 //! Source: Bitcoin Core b88bffe, core_io.cpp (`TxToUniv`, `ScriptToUniv`).
 
@@ -11,21 +11,21 @@ use primitives::{Amount, CoinRef, OutPoint, Txid, Wtxid};
 /// Weight units of a byte that is not witness. Source: BIP-0141.
 const WITNESS_SCALE: usize = 4;
 
-/// How much is said of a transaction.
+/// Which fields of a transaction are shown.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Details {
     /// Inputs and outputs.
     Plain,
-    /// With what was spent.
+    /// With spent outputs.
     Prevouts,
 }
 
-/// A transaction's fields, wherever they come from; `inputs` and `outputs` are handed to [`put_transaction`] beside it.
+/// A transaction's fields, from any source; `inputs` and `outputs` are passed to [`put_transaction`] separately.
 #[derive(Clone, Copy, Debug)]
 pub struct TxHead<'a> {
     /// Its id.
     pub txid: Txid,
-    /// The hash of the whole.
+    /// The hash of the transaction with witnesses.
     pub wtxid: Wtxid,
     /// The version.
     pub version: u32,
@@ -40,7 +40,7 @@ pub struct TxHead<'a> {
 }
 
 impl<'a> TxHead<'a> {
-    /// Of a parsed transaction whose ids are known.
+    /// Fields of a parsed transaction with known ids.
     pub fn new(tx: &Transaction<'a>, txid: Txid, wtxid: Wtxid) -> TxHead<'a> {
         TxHead {
             txid,
@@ -53,7 +53,7 @@ impl<'a> TxHead<'a> {
         }
     }
 
-    /// Of a parsed transaction; hashes it.
+    /// Fields of a parsed transaction; computes its ids.
     pub fn of(tx: &Transaction<'a>) -> TxHead<'a> {
         TxHead::new(tx, tx.txid(), tx.wtxid())
     }
@@ -67,13 +67,13 @@ impl<'a> TxHead<'a> {
 /// An input's fields.
 #[derive(Clone, Debug)]
 pub struct InputParts<'a> {
-    /// What it spends.
+    /// The outpoint that it spends.
     pub prevout: OutPoint,
     /// The scriptSig.
     pub script_sig: &'a [u8],
     /// The sequence number.
     pub sequence: u32,
-    /// The witness stack, where there is one.
+    /// The witness stack, if there is one.
     pub witness: Option<Witness<'a>>,
 }
 
@@ -101,22 +101,22 @@ impl<'a> From<Output<'a>> for OutputParts<'a> {
     }
 }
 
-/// What a transaction is shown with.
+/// Options of [`put_transaction`].
 #[derive(Clone, Copy, Debug)]
 pub struct Show<'a> {
     /// The network.
     pub prefixes: &'a Prefixes,
-    /// The coins that it spends, in the order of its inputs, where they are known; no coinbase has any.
+    /// The coins that it spends, in the order of its inputs, if known; a coinbase has no such coins.
     pub spent: Option<&'a [CoinRef<'a>]>,
-    /// How much is said.
+    /// Which fields are shown.
     pub details: Details,
 }
 
-/// A fee that no valid transaction has: undo data that is not this block's.
+/// A fee outside the range of money: the undo data belongs to another block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FeeOutOfRange;
 
-/// Puts the fields of a script into the object that is open: asm, descriptor, hex, address, type.
+/// Writes the fields of a script into the open object: asm, descriptor, hex, address, type.
 ///
 /// Source: Core's `ScriptToUniv` with hex and address.
 pub fn put_script_fields(json: &mut JsonText, script: &[u8], prefixes: &Prefixes) {
@@ -127,7 +127,7 @@ pub fn put_script_fields(json: &mut JsonText, script: &[u8], prefixes: &Prefixes
     put_address_and_type(json, &payee, prefixes);
 }
 
-/// Puts address, where there is one, and type.
+/// Writes address, if there is one, and type.
 pub fn put_address_and_type(json: &mut JsonText, payee: &Payee<'_>, prefixes: &Prefixes) {
     if has_address(payee) {
         json.key("address").plain(|out| {
@@ -141,12 +141,12 @@ fn has_address(payee: &Payee<'_>) -> bool {
     !matches!(payee, Payee::PubKey(_) | Payee::Multisig(..) | Payee::NullData | Payee::NonStandard)
 }
 
-/// Puts the fields of a transaction into the object that is open, from `txid` to `fee`: what Core's `TxToUniv` gives
-/// without block hash and hex, which go behind them.
+/// Writes the fields of a transaction into the open object, from `txid` to `fee`: those of Core's `TxToUniv` without
+/// block hash and hex, which follow them.
 ///
 /// # Errors
 ///
-/// [`FeeOutOfRange`]; what was written then is half a transaction.
+/// [`FeeOutOfRange`]; the written text is then incomplete.
 pub fn put_transaction<'a>(
     json: &mut JsonText,
     head: &TxHead<'_>,
@@ -231,7 +231,7 @@ fn put_input(
     json.close();
 }
 
-/// Puts `scriptPubKey` of a coin; `scratch` is room for its script.
+/// Writes `scriptPubKey` of a coin; `scratch` is a reused buffer for its script.
 pub fn put_script_of_coin(json: &mut JsonText, coin: &CoinRef<'_>, prefixes: &Prefixes, scratch: &mut Vec<u8>) {
     scratch.clear();
     coin.script.append_to(scratch);
@@ -240,11 +240,11 @@ pub fn put_script_of_coin(json: &mut JsonText, coin: &CoinRef<'_>, prefixes: &Pr
     json.close();
 }
 
-/// A parsed transaction, put as [`put_transaction`] does.
+/// Writes a parsed transaction, as [`put_transaction`] does.
 ///
 /// # Errors
 ///
-/// As there.
+/// As [`put_transaction`].
 pub fn put_parsed(
     json: &mut JsonText,
     tx: &Transaction<'_>,

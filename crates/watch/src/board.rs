@@ -1,7 +1,7 @@
-//! The board: the last that a job said of itself, and what is made of it for readers.
+//! The board: the last reported state of a job, and the texts made from it for readers.
 //!
-//! Who writes (any thread of the job) holds a lock for the copy of one value; who reads makes texts without it. The texts are
-//! made once a second at most, however many readers there are.
+//! Writers (any thread of the job) hold a lock only while they copy one value; readers make texts without it. The
+//! texts are made at most once a second, however many readers there are.
 
 use crate::machine::Machine;
 use crate::metrics;
@@ -19,19 +19,19 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is older than this is made again for a reader.
+/// Maximum age of collected state for readers; older state is collected again.
 const FRESH: Duration = Duration::from_millis(900);
 /// Time over which busy threads, queues and rates of the machine are averaged.
 const RECENT_S: f64 = 5.0;
-/// Lines of the log that are kept, and bytes of one.
+/// Maximum number of log lines kept, and bytes of each.
 const LOG_LINES_MAX: usize = 60;
 const LOG_BYTES_MAX: usize = 400;
-/// Reasons for which blocks are refused that are told apart: Core's are fewer.
+/// Maximum number of distinct reasons for refused blocks: Core has fewer.
 const REASONS_MAX: usize = 64;
-/// What no reader sees: lines with it are left out.
+/// Log lines with these words are hidden.
 const SECRETS: [&str; 3] = ["rpcpassword", "rpcauth", "rpcuser"];
 
-/// What a job said last.
+/// The last reported state of a job.
 pub struct Board {
     settings: Settings,
     peers: Arc<Peers>,
@@ -41,7 +41,7 @@ pub struct Board {
     seen: Mutex<Seen>,
 }
 
-/// What was said.
+/// State reported by the job.
 #[derive(Default)]
 struct Said {
     progress: Progress,
@@ -53,12 +53,12 @@ struct Said {
     refused: BTreeMap<String, u64>,
 }
 
-/// What was looked at for readers.
+/// State collected for readers.
 #[derive(Default)]
 struct Seen {
     peers_at: Option<Instant>,
     peers: Vec<PeerStats>,
-    /// Bytes of each connection when it was last looked at, and how fast they came and went.
+    /// For each connection, bytes received and sent at the last update, and the smoothed rate.
     last: BTreeMap<u64, (u64, u64, f64)>,
     /// Bytes received and sent, by type of connection and transport.
     totals: BTreeMap<(&'static str, &'static str), (u64, u64)>,
@@ -71,7 +71,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Board {
-    /// A board on which nothing stands yet. `peers` are those of the job.
+    /// An empty board. `peers` are those of the job.
     pub fn new(settings: Settings, peers: Arc<Peers>) -> Board {
         Board {
             settings,
@@ -83,7 +83,7 @@ impl Board {
         }
     }
 
-    /// The job says something. Called from any thread of it.
+    /// Records an event of the job. Called from any of its threads.
     pub fn event(&self, event: &Event) {
         match event {
             Event::Note(text) => self.log("note", text),
@@ -111,7 +111,7 @@ impl Board {
     fn progress(&self, progress: &Progress) {
         let mut said = lock(&self.said);
         if progress.seconds < said.progress.seconds {
-            // Another part of the work has begun, whose counters begin at 0.
+            // Another part of the work has begun; its counters begin at 0.
             (said.window, said.recent) = (Window::default(), VecDeque::new());
         }
         said.rates = said.window.add(progress);
@@ -145,23 +145,23 @@ impl Board {
         });
     }
 
-    /// The chain of a data directory at rest.
+    /// Sets the heights of a data directory that is only served.
     pub fn at_rest(&self, height: primitives::Height, headers: primitives::Height) {
         let mut said = lock(&self.said);
         (said.progress.height, said.progress.headers, said.progress.height_end) = (height, headers, headers);
     }
 
-    /// The job was told to stop.
+    /// Records that the job is stopping.
     pub fn stopping(&self) {
         self.stopping.store(true, Relaxed);
     }
 
-    /// Whether the chain is as new as it should be, or a data directory at rest is served.
+    /// Whether the chain is current, or a data directory is served.
     pub fn is_ready(&self) -> bool {
         matches!(self.state(&lock(&self.said)), SessionState::Following { .. } | SessionState::Serving)
     }
 
-    /// The state that the job said last; before it said one, and once it was told to stop, what follows from that.
+    /// The last reported state; a fixed one before the first report, and when the job stops.
     fn state(&self, said: &Said) -> SessionState {
         match () {
             () if self.stopping.load(Relaxed) => SessionState::Stopping,
@@ -171,7 +171,7 @@ impl Board {
         }
     }
 
-    /// The connections, at most a second old.
+    /// Updates the connections, if they are older than [`FRESH`].
     fn look_at_peers(&self, seen: &mut Seen) {
         let now = Instant::now();
         let passed = seen.peers_at.map(|at| now - at);
@@ -188,7 +188,7 @@ impl Board {
             let total = seen.totals.entry((peer.connection_type, peer.transport)).or_default();
             (total.0, total.1) = (total.0 + more.0, total.1 + more.1);
             let speed = match (known, passed) {
-                // Halfway to what it is now, so that the figure can be read.
+                // Smoothed halfway to the current rate, so that the figure is readable.
                 (Some(_), Some(passed)) => (speed + (more.0 + more.1) as f64 / passed.as_secs_f64()) / 2.0,
                 _ => 0.0,
             };
@@ -256,7 +256,7 @@ impl Board {
         text
     }
 
-    /// What the page shows. May wait for the network's thread.
+    /// The data of the page. May wait for the network's thread.
     pub fn view(&self) -> View {
         self.view_of(&mut lock(&self.seen))
     }
@@ -299,7 +299,7 @@ impl Board {
     }
 }
 
-/// Core's reject string at the start of a text; `other` where it starts otherwise.
+/// Core's reject string at the start of a text; `other` without one.
 fn reason_of(why: &str) -> &str {
     let end = why.find(|c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')).unwrap_or(why.len());
     let reason = &why[..end];
@@ -310,7 +310,7 @@ fn state_view(state: &SessionState) -> StateView {
     StateView { name: state.name().to_owned(), sentence: state.sentence(), is_trouble: state.is_trouble() }
 }
 
-/// The counters of a while ago and of now, and the seconds between.
+/// The counters of [`RECENT_S`] ago and of now, and the seconds between.
 fn recent(said: &Said) -> Option<(&Snapshot, &Snapshot, f64)> {
     let first = said.recent.front()?;
     let last = &said.progress;

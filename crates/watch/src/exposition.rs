@@ -6,12 +6,13 @@
 //! name{label="value"} 17
 //! ```
 //!
-//! Source: <https://prometheus.io/docs/instrumenting/exposition_formats/>. Absent on purpose: a registry, time stamps, exemplars.
+//! Source: <https://prometheus.io/docs/instrumenting/exposition_formats/>. Absent on purpose: a registry, time
+//! stamps, exemplars.
 
 use node::histogram::Histogram;
 use std::fmt::Write;
 
-/// What a series measures.
+/// Type of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Only grows.
@@ -29,10 +30,10 @@ impl Kind {
     }
 }
 
-/// One value of a family, told apart from the others by its labels.
+/// One value of a family, with its labels.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Series {
-    /// With their braces, ready to write; empty without labels.
+    /// The labels with their braces, serialized; empty without labels.
     labels: String,
     value: f64,
 }
@@ -46,12 +47,12 @@ impl Series {
     }
 }
 
-/// The text as it grows.
+/// The text under construction.
 #[derive(Default)]
 pub(crate) struct Exposition(String);
 
 impl Exposition {
-    /// A family of several series; one without a series has no lines.
+    /// A family of several series; a family without series has no lines.
     pub(crate) fn family(&mut self, kind: Kind, name: &str, help: &str, series: Vec<Series>) {
         if series.is_empty() {
             return;
@@ -72,7 +73,7 @@ impl Exposition {
         self.family(Kind::Counter, name, help, vec![Series::new(&[], value)]);
     }
 
-    /// A histogram of durations: each bucket counts the ones before it too.
+    /// A histogram of durations: each bucket includes the ones before it.
     pub(crate) fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
         self.head("histogram", name, help);
         let mut sum = 0;
@@ -101,12 +102,12 @@ impl Exposition {
     }
 }
 
-/// A text of one line.
+/// Escapes a text to one line.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('\n', "\\n")
 }
 
-/// A number as the format spells it: Go's infinities.
+/// A number in the format's form: infinities as in Go.
 fn number(value: f64) -> String {
     if value.is_infinite() {
         if value > 0.0 { "+Inf".to_owned() } else { "-Inf".to_owned() }

@@ -1,10 +1,12 @@
-//! What a running job shows of itself: to monitors, to a browser, to the service manager, to a person's own commands.
+//! State of a running job for monitoring, a browser, the service manager, and the user's own commands.
 //!
-//! In: the events of a job ([`node::reporting::Event`]), the connections ([`p2p::Peers`]), what Linux says of the process.
-//! Out: text of metrics, the page and its events as JSON, messages of sd_notify, processes. It must never know: HTTP, options.
+//! In: the events of a job ([`node::reporting::Event`]), the connections ([`p2p::Peers`]), Linux' statistics of the
+//! process.
+//! Out: text of metrics, the page and its events as JSON, messages of sd_notify, processes. It must never know: HTTP,
+//! options.
 //!
-//! A job tells how far it is four times a second, as values; [`Board`] keeps the last of them. So nothing here is asked of the
-//! pipeline, and what is asked of the network's thread is asked once a second at most, while there is a reader.
+//! A job reports its progress four times a second, as values; [`Board`] keeps the last ones. So readers never query
+//! the pipeline, and they query the network's thread at most once a second, while there is a reader.
 
 pub mod board;
 mod exposition;

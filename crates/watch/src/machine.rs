@@ -1,4 +1,4 @@
-//! What Linux says of this process and its disk. What it does not say is 0, or absent.
+//! Linux' statistics of this process and its disk. Unavailable ones are 0, or absent.
 
 use std::fs;
 use std::path::Path;
@@ -6,17 +6,17 @@ use std::path::Path;
 /// Memory, processor time and disk of this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Machine {
-    /// Anonymous memory that is resident: what `--dbcache` bounds.
+    /// Resident anonymous memory, which `--dbcache` bounds.
     pub(crate) anonymous_bytes: u64,
-    /// All that is resident, mapped files with it.
+    /// All resident memory, including mapped files.
     pub(crate) resident_bytes: u64,
     /// Processor time, in seconds.
     pub(crate) processor_s: f64,
-    /// Bytes that the disk gave.
+    /// Bytes read from the disk.
     pub(crate) read_bytes: u64,
-    /// Bytes that the disk was given.
+    /// Bytes written to the disk.
     pub(crate) written_bytes: u64,
-    /// Bytes that are free for this user where the data directory is.
+    /// Bytes free for this user on the file system of the data directory.
     pub(crate) free_bytes: Option<u64>,
 }
 
@@ -37,13 +37,13 @@ impl Machine {
     }
 }
 
-/// The number behind a name.
+/// The number after a name.
 fn field(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// User and system time: fields 14 and 15, counted from the name in brackets, which may hold anything.
+/// User and system time: fields 14 and 15, counted from the name in parentheses, which may contain anything.
 fn processor_ticks(stat: &str) -> u64 {
     let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     behind_name.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()

@@ -1,6 +1,6 @@
 //! Metrics in Prometheus' text format. Names and units by its rules: base units, `_total` for what only grows.
 //!
-//! docs/server.md has the list of them; what a name means stands here alone, in its help text.
+//! docs/server.md lists them; only the help text of each defines its meaning.
 
 use crate::exposition::{Exposition, Kind, Series};
 use crate::sight::Sight;
@@ -10,10 +10,10 @@ use node::stats::STAGES;
 /// The content type of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Reasons for which blocks are refused most often: their series are there before the first of them.
+/// The most frequent reasons for refused blocks: their series exist from the start.
 const REASONS: [&str; 4] =
     ["bad-txnmrklroot", "bad-txns-inputs-missingorspent", "block-script-verify-flag-failed", "high-hash"];
-/// Kinds of connections whose series are there before the first of them.
+/// Types of connections whose series exist from the start.
 const KINDS: [(&str, &str, &str); 4] = [
     ("inbound", "inbound", "v1"),
     ("inbound", "inbound", "v2"),
@@ -21,7 +21,7 @@ const KINDS: [(&str, &str, &str); 4] = [
     ("outbound", "outbound-full-relay", "v2"),
 ];
 
-/// All of them.
+/// All metrics as text.
 pub(crate) fn text(sight: &Sight<'_>) -> String {
     let mut out = Exposition::default();
     chain(&mut out, sight);

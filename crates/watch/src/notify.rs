@@ -1,11 +1,10 @@
-//! Commands that a person wants to be run when something happens: `-blocknotify`, `-alertnotify`, `-startupnotify`,
-//! `-shutdownnotify`.
+//! Notification commands of the user: `-blocknotify`, `-alertnotify`, `-startupnotify`, `-shutdownnotify`.
 //!
-//! They run one after the other in a thread of their own, by `sh -c`, as in Core; the job never waits for them. Those of the end
-//! run side by side, and the program waits for them. What one prints goes where the program's own output goes.
+//! They run in sequence in a thread of their own, by `sh -c`, as in Core; the job never waits for them. Shutdown
+//! commands run in parallel, and the program waits for them. Their output goes to the program's own output.
 //!
-//! Source: Bitcoin Core b88bffe, init.cpp (`-blocknotify`, `StartupNotify`, `ShutdownNotify`), node/kernel_notifications.cpp (`AlertNotify`),
-//! common/system.cpp (`runCommand`).
+//! Source: Bitcoin Core b88bffe, init.cpp (`-blocknotify`, `StartupNotify`, `ShutdownNotify`),
+//! node/kernel_notifications.cpp (`AlertNotify`), common/system.cpp (`runCommand`).
 
 use node::reporting::Event;
 use primitives::BlockHash;
@@ -14,45 +13,45 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Commands that wait at most: what would be one more is left out, and said.
+/// Maximum number of waiting commands: further ones are skipped, and reported.
 const WAITING_MAX: usize = 256;
-/// Characters of a message that a shell is given, beside letters and digits. Source: Bitcoin Core b88bffe,
-/// util/strencodings.cpp, `SAFE_CHARS_DEFAULT`.
+/// Characters of a message that are passed to a shell, in addition to letters and digits. Source: Bitcoin Core
+/// b88bffe, util/strencodings.cpp, `SAFE_CHARS_DEFAULT`.
 const SAFE: &str = " .,;-_/:?@()";
 
-/// The commands, as they were given.
+/// The commands, as configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Commands {
     /// `-blocknotify`: when the best block changes, after the initial block download; `%s` is its hash.
     pub block: Vec<String>,
-    /// `-alertnotify`: when a warning is given; `%s` is the message.
+    /// `-alertnotify`: on a warning; `%s` is the message.
     pub alert: Vec<String>,
     /// `-startupnotify`: when the program is ready.
     pub startup: Vec<String>,
-    /// `-shutdownnotify`: when the program is to end. They are waited for.
+    /// `-shutdownnotify`: when the program ends; it waits for them.
     pub shutdown: Vec<String>,
 }
 
 impl Commands {
-    /// Whether no command is given.
+    /// Whether there are no commands.
     pub fn is_empty(&self) -> bool {
         [&self.block, &self.alert, &self.startup, &self.shutdown].iter().all(|commands| commands.is_empty())
     }
 }
 
-/// A command of the end: a thread that gives why it failed, or the command where there was no thread for it.
+/// A started shutdown command: a thread that returns its error, or the command itself if no thread could be started.
 type Begun = Result<JoinHandle<Option<String>>, String>;
 
 /// Runs the commands.
 pub struct Notifier {
     commands: Commands,
     sender: SyncSender<String>,
-    /// The commands of the end, once they are begun.
+    /// The shutdown commands, once they were started.
     shutdown: Mutex<Option<Vec<Begun>>>,
 }
 
 impl Notifier {
-    /// Begins the thread that runs them. `say` is told of those that fail or are left out.
+    /// Starts the thread that runs the commands. `say` gets a message for each command that fails or is skipped.
     ///
     /// # Errors
     ///
@@ -69,11 +68,11 @@ impl Notifier {
         Ok(Notifier { commands, sender, shutdown: Mutex::default() })
     }
 
-    /// The program is to end: begins those that are for it, all at a time, once.
+    /// The program ends: starts the shutdown commands, all in parallel, once.
     pub fn shutting_down(&self) {
         let mut running = self.shutdown.lock().unwrap_or_else(PoisonError::into_inner);
         if running.is_none() {
-            // Without a thread for it a command has its turn when it is waited for.
+            // If no thread can be started, the command runs when it is waited for.
             let begin = |command: &String| {
                 let text = command.clone();
                 let begun = std::thread::Builder::new().name("shutdownnotify".to_owned()).spawn(move || run(&text));
@@ -83,7 +82,7 @@ impl Notifier {
         }
     }
 
-    /// Waits for those commands. Gives why some failed.
+    /// Waits for the shutdown commands; returns the errors of those that failed.
     pub fn shut_down(&self) -> Vec<String> {
         self.shutting_down();
         let running = self.shutdown.lock().unwrap_or_else(PoisonError::into_inner).replace(Vec::new());
@@ -94,7 +93,7 @@ impl Notifier {
         running.into_iter().flatten().filter_map(end).collect()
     }
 
-    /// The job says something. Gives what could not be done about it.
+    /// Handles an event of the job; returns a message about skipped commands.
     pub fn event(&self, event: &Event) -> Option<String> {
         let commands: Vec<String> = match event {
             Event::Tip { hash, initial_download: false, .. } => self.of_block(hash),
@@ -117,7 +116,7 @@ impl Notifier {
     }
 }
 
-/// Runs a command and waits for it; says why it failed.
+/// Runs a command and waits for it; returns why it failed.
 fn run(command: &str) -> Option<String> {
     match Command::new("sh").arg("-c").arg(command).stdin(Stdio::null()).status() {
         Ok(status) if status.success() => None,

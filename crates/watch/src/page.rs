@@ -1,6 +1,6 @@
-//! The page: one file with its style and script in it, which asks nothing of any other host.
+//! The page: one file with its style and script, which loads nothing from other hosts.
 
-/// The page.
+/// The page as HTML.
 pub const PAGE: &str = include_str!("page.html");
 
 #[cfg(test)]

@@ -1,21 +1,22 @@
-//! How fast a job is of late, and how long the rest takes.
+//! Recent speed of a job, and the estimated time left.
 //!
-//! The time to go is the remaining work over the recent rate of work, never a share of heights: early blocks are small.
-//! Work is bytes and inputs; where the network is the limit, bytes alone.
+//! The time left is the remaining work divided by the recent rate of work, never a share of heights: early blocks are
+//! small.
+//! Work is bytes and inputs; if the network is the limit, only bytes.
 
 use node::reporting::Progress;
 use node::reporting::state::{Limit, SessionState};
 use std::collections::VecDeque;
 
-/// Rates are means over at least these seconds, and over a tenth of a long run.
+/// Rates are means over at least these seconds, or over a tenth of a long run.
 const WINDOW_S: f64 = 30.0;
 const WINDOW_SHARE: f64 = 0.1;
-/// Two samples kept for rates are this many seconds apart, or a hundredth of the window.
+/// Minimum interval of stored samples in seconds, or a hundredth of the window.
 const SAMPLE_S: f64 = 0.3;
-/// Bytes that take as long as one input: in a reindex, an input took 1.3 us of one processor, and
-/// reading and decoding 2.2 ns a byte (`bench/record/2026-11-21-baseline.md`).
+/// Number of bytes that take as long as one input: in a reindex, an input took 1.3 us of one processor, and reading
+/// and decoding 2.2 ns a byte (`bench/record/2026-11-21-baseline.md`).
 const INPUT_BYTES: f64 = 600.0;
-/// The greatest share that is shown while the chain is not followed: what is done is not all.
+/// Maximum progress shown before the tip is reached: some work is left.
 const UNDONE_SHARE_MAX: f64 = 0.999;
 
 /// Recent rates.
@@ -31,7 +32,7 @@ pub struct Rates {
     pub density: f64,
 }
 
-/// What rates are computed from.
+/// Sample of the counters.
 #[derive(Clone, Debug)]
 struct Sample {
     seconds: f64,
@@ -51,19 +52,19 @@ impl Sample {
     }
 }
 
-/// The samples of a while, from which rates are computed.
+/// Recent samples, from which rates are computed.
 #[derive(Debug, Default)]
 pub struct Window {
     samples: VecDeque<Sample>,
 }
 
 impl Window {
-    /// Takes a sample, and gives the rates up to it.
+    /// Adds a sample, and returns the rates up to it.
     pub fn add(&mut self, progress: &Progress) -> Rates {
         let now = Sample::of(progress);
         let width = WINDOW_S.max(now.seconds * WINDOW_SHARE);
         let gap = SAMPLE_S.max(width / 100.0);
-        // One sample at the far end of the window, or before it, is kept.
+        // One sample at or before the far end of the window is kept.
         while self.samples.get(1).is_some_and(|second| now.seconds - second.seconds >= width) {
             self.samples.pop_front();
         }
@@ -87,10 +88,10 @@ impl Window {
     }
 }
 
-/// Seconds that the remaining work will take, if known. The number of inputs in the remaining blocks is not known:
-/// as many per byte as before. Nothing is known while the work waits for something.
+/// Estimated seconds for the remaining work, if known. The number of inputs in the remaining blocks is extrapolated
+/// from the inputs per byte so far. `None` while the work waits for something.
 pub fn seconds_to_go(progress: &Progress, rates: &Rates) -> Option<f64> {
-    // A limited line takes longer for a block than others: it is no standstill.
+    // On a rate-limited line a block takes longer: that is not a standstill.
     let is_limited = progress.download_rate_max.is_some() && matches!(progress.state, SessionState::WaitingForBlock(_));
     if !progress.state.is_working() && !is_limited {
         return None;
@@ -100,13 +101,13 @@ pub fn seconds_to_go(progress: &Progress, rates: &Rates) -> Option<f64> {
     let is_known = progress.bytes_end > 0;
     let by_rate = || left * (1.0 + rates.density * of_input) / (rates.bytes + rates.inputs * of_input);
     let measured = (is_known && !is_limited && rates.bytes > 0.0).then(by_rate);
-    // The download is not faster than its budget, whatever the last minutes were like.
+    // The download is not faster than its limit, whatever the recent rate was.
     let by_budget = progress.download_rate_max.filter(|_| is_known).map(|rate| left / rate.max(1.0));
     measured.into_iter().chain(by_budget).reduce(f64::max)
 }
 
-/// Share of the work that is done, 0 to 1: by bytes of blocks. It is 1 where the chain is followed, or a job without peers is
-/// at its end.
+/// Share of the work that is done, 0 to 1: by bytes of blocks. It is 1 if the tip is reached, or a job without peers
+/// is finished.
 pub fn share(progress: &Progress) -> f64 {
     if matches!(progress.state, SessionState::Following { .. } | SessionState::Serving) {
         return 1.0;

@@ -1,9 +1,9 @@
-//! The service manager: systemd hears that the program is ready, what it does, that it lives, and that it stops.
+//! The service manager: notifies systemd of readiness, status, liveness and stopping.
 //!
-//! By the protocol of sd_notify(3); without `NOTIFY_SOCKET` in the environment nothing happens. The watchdog is told that the
-//! program lives as long as its job tells how far it is: the thread that does so takes the locks of the job, and hangs with it.
-//! Between two parts of the work, where nothing tells how far it is, a thread of its own says that the program lives.
-//! Before the program is ready, and once it stops, the service manager is asked for more time.
+//! Uses the protocol of sd_notify(3); without `NOTIFY_SOCKET` in the environment it does nothing. Watchdog messages
+//! are sent when the job reports progress: the reporting thread takes the locks of the job, so that a deadlock stops
+//! them. Between two parts of the work, when no progress is reported, a separate thread sends them.
+//! Before the program is ready, and while it stops, each message extends the timeout.
 
 use crate::rates::{Window, seconds_to_go};
 use node::reporting::{Event, Progress};
@@ -12,18 +12,18 @@ use sd_notify::NotifyState;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time between two texts for `systemctl status`.
+/// Interval of status texts for `systemctl status`.
 const STATUS_INTERVAL: Duration = Duration::from_secs(5);
-/// How much more time starting and stopping may take than the unit says, each time that there is a sign of life.
+/// Extension of the start and stop timeouts with each message.
 const MORE_TIME: Duration = Duration::from_secs(600);
 
-/// Who sends messages; a function, so that tests see them.
+/// Sends messages; a function, so that tests can record them.
 type Send = Box<dyn Fn(&[NotifyState<'_>]) + std::marker::Send + Sync>;
 
-/// What the service manager is told.
+/// Messages to the service manager.
 pub struct Service {
     send: Send,
-    /// Half the time within which the watchdog wants to hear.
+    /// Interval of watchdog messages: half the watchdog's timeout.
     beat_interval: Option<Duration>,
     state: Mutex<ServiceState>,
 }
@@ -35,16 +35,16 @@ struct ServiceState {
     window: Window,
     status_at: Option<Instant>,
     beat_at: Option<Instant>,
-    /// Whether a part of the work tells how far it is.
+    /// Whether a part of the work reports progress.
     is_telling: bool,
 }
 
 impl Service {
-    /// Nothing where no service manager listens.
+    /// `None` without a service manager.
     pub fn from_environment() -> Option<Arc<Service>> {
         std::env::var_os("NOTIFY_SOCKET")?;
         let watchdog = sd_notify::watchdog_enabled();
-        // That it cannot be told is no reason to stop.
+        // An error of a notification does not stop the program.
         let service = Arc::new(Service::new(watchdog, Box::new(|state| drop(sd_notify::notify(state)))));
         if let Some(interval) = service.beat_interval {
             let beating = Arc::downgrade(&service);
@@ -55,13 +55,13 @@ impl Service {
                     std::thread::sleep(interval);
                 }
             };
-            // Without it the watchdog may end the program where it is silent for long.
+            // Without it the watchdog may kill the program during a long part without progress reports.
             let _ = std::thread::Builder::new().name("watchdog".to_owned()).spawn(beat);
         }
         Some(service)
     }
 
-    /// Says that the program lives, where no part of the work does.
+    /// Sends a watchdog message if no part of the work reports progress.
     fn beat_between(&self) {
         if !self.state().is_telling {
             (self.send)(&[NotifyState::Watchdog]);
@@ -76,7 +76,7 @@ impl Service {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The job says something.
+    /// Handles an event of the job.
     pub fn event(&self, event: &Event) {
         match event {
             Event::Ready => self.ready(),
@@ -91,7 +91,7 @@ impl Service {
         }
     }
 
-    /// It answers: a data directory at rest, too.
+    /// The server answers, including for a data directory without peers.
     pub fn ready(&self) {
         if !std::mem::replace(&mut self.state().is_ready, true) {
             (self.send)(&[NotifyState::Ready]);
@@ -125,7 +125,7 @@ impl Service {
         }
     }
 
-    /// The program was told to stop: what is connected is committed, which may take minutes.
+    /// The program stops: connected blocks are committed, which may take minutes.
     pub fn stopping(&self) {
         if !std::mem::replace(&mut self.state().is_stopping, true) {
             let text = "Stopping: what is connected is committed first";

@@ -1,4 +1,4 @@
-//! What there is to see of a job at one moment: the values that metrics are made of.
+//! A job's state at one moment, from which metrics are made.
 
 use crate::machine::Machine;
 use node::options::Clock;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
-/// What does not change while a job runs.
+/// Values that do not change while a job runs.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Version of the program.
@@ -18,20 +18,20 @@ pub struct Settings {
     pub build: String,
     /// Core's name of the network.
     pub chain: String,
-    /// Where the data directory is; no reader sees it.
+    /// Path of the data directory; not shown to readers.
     pub datadir: PathBuf,
-    /// The budget of the cache.
+    /// The configured size of the cache.
     pub dbcache_bytes: u64,
-    /// Threads that work on blocks.
+    /// Number of worker threads.
     pub workers: usize,
-    /// Whether there is no job: a data directory at rest is served.
+    /// Whether there is no job: a data directory is only served.
     pub at_rest: bool,
-    /// The time of the day.
+    /// Source of the time of day.
     pub clock: Clock,
 }
 
 impl Default for Settings {
-    /// Nothing, and a clock that stands.
+    /// Empty settings, and a fixed clock.
     fn default() -> Settings {
         Settings {
             version: String::new(),
@@ -46,7 +46,7 @@ impl Default for Settings {
     }
 }
 
-/// All that metrics are made of.
+/// Inputs of the metrics.
 pub(crate) struct Sight<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) progress: &'a Progress,

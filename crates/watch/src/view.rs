@@ -1,45 +1,45 @@
-//! What the page and `ffwd top` show, once a second: plain values that go out as one line of JSON.
+//! Data for the page and `ffwd top`, once a second: plain values, sent as one line of JSON.
 //!
-//! Nothing secret is in it: no password, no path, no key.
+//! It has no secrets: no password, no path, no key.
 
 use serde::{Deserialize, Serialize};
 
-/// A job at one moment. Times in seconds, sizes in bytes.
+/// A job's state at one moment. Times in seconds, sizes in bytes.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 pub struct View {
     /// Version of the program.
     pub version: String,
     /// Core's name of the network.
     pub chain: String,
-    /// What the program does, or waits for.
+    /// The current activity, or reason for waiting.
     pub state: StateView,
     /// Height of the last connected block.
     pub height: u32,
     /// Height of the best header.
     pub headers: u32,
-    /// Height where the work ends, as far as is known.
+    /// Height at the end of the work, as far as known.
     pub height_end: u32,
-    /// How far presync of headers is.
+    /// Height that presync of headers has reached.
     pub presync: Option<u32>,
-    /// Share of the work that is done, 0 to 1: by bytes of blocks. It is 1 where the tip is current alone.
+    /// Share of the work that is done, 0 to 1: by bytes of blocks. It is 1 only if the tip is current.
     pub share: f64,
-    /// How long the rest takes, where that is known.
+    /// Estimated time left, if known.
     pub to_go_s: Option<f64>,
-    /// What limits the work: `processor`, `disk`, `network`; empty where nothing is done.
+    /// The bottleneck: `processor`, `disk`, `network`; empty without work.
     pub limit: String,
-    /// Since the start.
+    /// Time since the start.
     pub uptime_s: f64,
-    /// Seconds since 1970 when this was made.
+    /// Time of this view, in seconds since 1970.
     pub time: u64,
-    /// Blocks a second, of late.
+    /// Recent blocks a second.
     pub blocks_per_s: f64,
     /// Bytes of blocks a second.
     pub bytes_per_s: f64,
     /// Inputs a second.
     pub inputs_per_s: f64,
-    /// Threads that work on blocks.
+    /// Number of worker threads.
     pub workers: usize,
-    /// Where the time goes.
+    /// Time spent in each stage.
     pub stages: Vec<StageView>,
     /// The UTXO set in memory.
     pub cache: CacheView,
@@ -59,7 +59,7 @@ pub struct View {
     pub reorgs: u64,
     /// Blocks refused, by Core's reason.
     pub refused: Vec<(String, u64)>,
-    /// What a person must know of the chain, while it holds; an older ffwd does not say it.
+    /// Warnings about the chain that the user must know, while they apply; absent in older versions of ffwd.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
@@ -69,9 +69,9 @@ pub struct View {
 pub struct StateView {
     /// Its stable name.
     pub name: String,
-    /// A sentence for people.
+    /// Its description for users.
     pub sentence: String,
-    /// Whether something is wrong that a person may mend.
+    /// Whether something is wrong that the user may be able to fix.
     pub is_trouble: bool,
 }
 
@@ -80,11 +80,11 @@ pub struct StateView {
 pub struct StageView {
     /// Its name.
     pub name: String,
-    /// Threads that were busy with it of late, on average.
+    /// Recent average number of threads busy with it.
     pub busy: f64,
-    /// Tasks that waited for a worker of late, on average.
+    /// Recent average number of tasks that waited for a worker.
     pub queue: f64,
-    /// How long threads were busy with it since the start.
+    /// Thread time spent on it since the start.
     pub total_s: f64,
 }
 
@@ -97,13 +97,13 @@ pub struct CacheView {
     pub bytes: u64,
     /// The budget.
     pub bytes_max: u64,
-    /// Coins that were asked for, since the start.
+    /// Number of lookups since the start.
     pub lookups: u64,
-    /// Those that were not in memory.
+    /// Cache misses since the start.
     pub misses: u64,
-    /// Share that was in memory of late.
+    /// Recent cache hit rate.
     pub hit_rate: Option<f64>,
-    /// Times that coins were made durable.
+    /// Number of flushes.
     pub flushes: u64,
     /// How long one took, on average.
     pub flush_mean_s: Option<f64>,
@@ -116,24 +116,24 @@ pub struct CacheView {
 pub struct MachineView {
     /// Anonymous memory of the program.
     pub anonymous_bytes: u64,
-    /// Its resident memory, mapped files with it.
+    /// Its resident memory, including mapped files.
     pub resident_bytes: u64,
-    /// Processors that it used of late, on average.
+    /// Recent average number of processors in use.
     pub processors: f64,
-    /// Bytes a second that the disk gave.
+    /// Bytes a second read from the disk.
     pub read_per_s: f64,
-    /// Bytes a second that the disk was given.
+    /// Bytes a second written to the disk.
     pub written_per_s: f64,
-    /// Bytes that are free where the data directory is.
+    /// Bytes free on the file system of the data directory.
     pub free_bytes: Option<u64>,
 }
 
 /// A connection.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 pub struct PeerView {
-    /// Its number.
+    /// Its id.
     pub id: u64,
-    /// Where it is.
+    /// Its address.
     pub address: String,
     /// Whether it connected to us.
     pub inbound: bool,
@@ -143,23 +143,23 @@ pub struct PeerView {
     pub transport: String,
     /// Its user agent.
     pub agent: String,
-    /// Its last header that we know.
+    /// Height of its last known header.
     pub height: Option<u32>,
     /// Bytes received from it.
     pub received: u64,
     /// Bytes sent to it.
     pub sent: u64,
-    /// Bytes a second of late, both ways.
+    /// Recent bytes a second, both ways.
     pub bytes_per_s: f64,
-    /// Blocks that it was asked for.
+    /// Number of its blocks in flight.
     pub in_flight: usize,
-    /// How long the next block has been waited for, which it was asked for.
+    /// Age of its request for the next block.
     pub stalls_s: Option<f64>,
     /// Shortest time of a ping.
     pub ping_s: Option<f64>,
 }
 
-/// A block that was connected.
+/// A connected block.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 pub struct BlockView {
     /// Its height.
@@ -174,13 +174,13 @@ pub struct BlockView {
     pub bytes: u64,
 }
 
-/// A line of what was said.
+/// A line of the log.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 pub struct LogLine {
     /// Seconds since 1970.
     pub time: u64,
     /// `note`, `warning` or `error`.
     pub level: String,
-    /// What.
+    /// Its text.
     pub text: String,
 }

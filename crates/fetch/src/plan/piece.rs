@@ -1,18 +1,18 @@
-//! A piece of the file on its way: who fills it, who sent what of it, and how far its sample is.
+//! A piece of the file in transfer: the mirror that fills it, the sources of its bytes, and the state of its sample.
 
 use p2p::rng::Rng;
 use std::time::Duration;
 
-/// How far the sample of a piece is.
+/// State of a piece's sample.
 #[derive(Clone, Debug)]
 pub(super) enum Sample {
-    /// The piece is not whole.
+    /// The piece is not complete.
     None,
-    /// It is to be taken from a mirror that is none of these; `other` sent other bytes than the piece has.
+    /// It must be requested from a mirror not in this list; `other` sent bytes that differ from the piece.
     Wanted { not_from: Vec<usize>, other: Option<(usize, Vec<u8>)> },
-    /// It is asked for.
+    /// It was requested.
     Asked { by: usize, other: Option<(usize, Vec<u8>)> },
-    /// The piece may be given on.
+    /// The piece may be delivered.
     Done,
 }
 
@@ -22,12 +22,12 @@ pub(super) struct Piece {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) bytes: Vec<u8>,
-    /// Bytes given on.
+    /// Number of bytes delivered.
     pub(super) given: usize,
-    /// Who fills it.
+    /// The mirror that fills it.
     pub(super) holder: Option<usize>,
     pub(super) grown_at: Duration,
-    /// Who sent what: mirror, and the end of its bytes in the piece.
+    /// Sources of its bytes: mirror, and end of its bytes in the piece.
     pub(super) sources: Vec<(usize, usize)>,
     pub(super) sample_at: (u64, u64),
     pub(super) sample: Sample,
@@ -48,7 +48,7 @@ impl Piece {
         }
     }
 
-    /// Appends what a mirror sent.
+    /// Appends bytes from a mirror.
     pub(super) fn grow(&mut self, mirror: usize, bytes: &[u8], now: Duration) {
         if self.bytes.is_empty() {
             self.bytes.reserve_exact((self.end - self.start) as usize);
@@ -62,7 +62,7 @@ impl Piece {
         }
     }
 
-    /// It is whole: a sample of `bytes` bytes is to be taken at a random place.
+    /// The piece is complete: chooses a random offset for a sample of `bytes` bytes.
     pub(super) fn want_sample(&mut self, bytes: u64, rng: &mut Rng) {
         self.holder = None;
         let bytes = bytes.min(self.end - self.start);
@@ -73,7 +73,7 @@ impl Piece {
         self.sample = Sample::Wanted { not_from, other: None };
     }
 
-    /// Nothing of it is there.
+    /// Discards all its bytes.
     pub(super) fn throw_away(&mut self) {
         self.bytes.clear();
         self.sources.clear();
@@ -81,7 +81,7 @@ impl Piece {
         self.sample = Sample::None;
     }
 
-    /// The next byte that it lacks.
+    /// Offset of the next missing byte.
     pub(super) fn next(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }

@@ -5,8 +5,8 @@
 //! Number: as many 1 as there are classes before its own | 0, unless it is the last class | its place in the class, highest
 //! bit first.
 //!
-//! Source: Bitcoin Core b88bffe, util/asmap.cpp. A map is checked as a whole before it is used, so that every address comes to
-//! a RETURN. Absent on purpose: the file, and a map within the program.
+//! Source: Bitcoin Core b88bffe, util/asmap.cpp. A map is checked as a whole before it is used, so that every address
+//! comes to a RETURN. Absent on purpose: the file, and a map within the program.
 
 use std::fmt;
 

@@ -13,7 +13,8 @@ use primitives::Reader;
 use primitives::encode::put_compact_size;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Version of an address on disk. Source: Core's `DISK_VERSION_INIT`, `DISK_VERSION_ADDRV2`, `DISK_VERSION_IGNORE_MASK`.
+/// Version of an address on disk. Source: Core's `DISK_VERSION_INIT`, `DISK_VERSION_ADDRV2`,
+/// `DISK_VERSION_IGNORE_MASK`.
 const VERSION: u32 = 220_000 | BIP155;
 const BIP155: u32 = 1 << 29;
 const VERSION_IGNORED: u32 = 0x7_ffff;

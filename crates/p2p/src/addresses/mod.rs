@@ -347,7 +347,7 @@ impl Addresses {
         self.last_good = now;
         let Some(id) = self.find(peer) else { return false };
         let entry = self.of(id);
-        // When it was seen is told to others, and would tell them who is connected: it changes at the end of the connection.
+        // The time is sent to other peers, and would reveal who is connected: it changes at the end of the connection.
         (entry.last_success, entry.last_try, entry.attempts) = (now, now, 0);
         if entry.is_tried || entry.new_count == 0 {
             return false;

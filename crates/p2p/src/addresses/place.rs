@@ -3,7 +3,8 @@
 //! One group of sources reaches [`BUCKETS_PER_SOURCE_GROUP`] buckets of new addresses, one group of addresses reaches
 //! [`BUCKETS_PER_GROUP`] buckets of tried ones: an attacker with few groups cannot fill the memory.
 //!
-//! Source: Bitcoin Core b88bffe, addrman.cpp, `GetTriedBucket`, `GetNewBucket`, `GetBucketPosition`; hash.h, `GetCheapHash`.
+//! Source: Bitcoin Core b88bffe, addrman.cpp, `GetTriedBucket`, `GetNewBucket`, `GetBucketPosition`; hash.h,
+//! `GetCheapHash`.
 
 use super::groups::NetGroups;
 use crate::wire::{NetAddress, PeerAddress};

@@ -113,7 +113,8 @@ impl NetAddress {
         })
     }
 
-    /// Core's name of its network. Source: Bitcoin Core b88bffe, netbase.cpp, `GetNetworkName`; `CNetAddr::GetNetClass`.
+    /// Core's name of its network. Source: Bitcoin Core b88bffe, netbase.cpp, `GetNetworkName`;
+    /// `CNetAddr::GetNetClass`.
     pub fn network_name(self) -> &'static str {
         match self {
             _ if !self.is_routable() => "not_publicly_routable",

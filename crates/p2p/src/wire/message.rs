@@ -23,7 +23,8 @@ pub mod services {
     pub const NETWORK_LIMITED: u64 = 1 << 10;
     /// Supports BIP324.
     pub const P2P_V2: u64 = 1 << 11;
-    /// Follows the chain that left Bitcoin's rules at 961,640: its headers have 164 bytes. Source: bitcoinknots/bitcoin 29.4.1.
+    /// Follows the chain that left Bitcoin's rules at 961,640: its headers have 164 bytes. Source:
+    /// bitcoinknots/bitcoin 29.4.1.
     pub const OTHER_CHAIN: u64 = 1 << 28;
 }
 

@@ -1,7 +1,7 @@
 //! Whether an optional index answers for the tip.
 //!
-//! Source: Bitcoin Core b88bffe, `BaseIndex::BlockUntilSyncedToCurrentChain`, which waits for the last blocks' notifications;
-//! here the job commits them, unless it is busy with the initial block download.
+//! Source: Bitcoin Core b88bffe, `BaseIndex::BlockUntilSyncedToCurrentChain`, which waits for the last blocks'
+//! notifications; here the job commits them, unless it is busy with the initial block download.
 
 use crate::context::Context;
 use crate::error::RpcError;

@@ -314,7 +314,8 @@ fn get_chain_tx_stats(context: &Context, args: &Args<'_>) -> Result<Json, RpcErr
     Ok(fields.put("window_interval", seconds).put_some("window_tx_count", window).put_some("txrate", rate).end())
 }
 
-/// Number of transactions up to a block, if known: below a snapshot's base block only once all earlier blocks are stored.
+/// Number of transactions up to a block, if known: below a snapshot's base block only once all earlier blocks are
+/// stored.
 pub(super) fn known_transactions(live: &Live, index: &BlockIndex, id: NodeId) -> Option<u64> {
     let Some(base) = live.assumed() else { return Some(index.transactions_up_to(id)) };
     let tree = index.headers();

@@ -89,8 +89,8 @@ mod tests {
     const TPRV: &str = "tprv8ZgxMBicQKsPd7Uf69XL1XwhmjHopUGep8GuEiJDZmbQz6o58LninorQAfcKZWARbtRtfnLcJ5MQ2AtHcQJCCRUcMRvmDUjyEmNUWwx8UbK";
     const KEY: &str = "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798";
 
-    /// `want` is what Core's getdescriptorinfo says (b88bffe): ranged, solvable, with private keys, and the text where it is
-    /// another one than was given.
+    /// `want` is what Core's getdescriptorinfo says (b88bffe): ranged, solvable, with private keys, and the text
+    /// where it is another one than was given.
     #[test]
     fn descriptors_are_shown_as_in_core() {
         let x_only = &KEY[2..];

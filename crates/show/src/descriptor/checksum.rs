@@ -6,10 +6,10 @@
 pub const CHECKSUM_CHARS: usize = 8;
 
 const CHARSET: &[u8; 32] = b"qpzry9x8gf2tvdw0s3jn54khce6mua7l";
-/// Number of a character that no descriptor has.
+/// Marks a character that is not allowed in descriptors.
 const UNKNOWN: u8 = 255;
 
-/// The number of each character that a descriptor may have: its place in three groups of 32.
+/// The number of each character that a descriptor may have: its index in three groups of 32.
 const NUMBERS: [u8; 256] = {
     const ALL: &[u8; 95] = b"0123456789()[],'/*abcdefgh@:$%{}\
         IJKLMNOPQRSTUVWXYZ&+-.;<=>?!^_|~\
@@ -23,7 +23,7 @@ const NUMBERS: [u8; 256] = {
     table
 };
 
-/// What the five bits that leave the residue come back as: one look instead of five conditions.
+/// Feedback for the five bits shifted out of the residue: one lookup instead of five conditions.
 const FEEDBACK: [u64; 32] = {
     const GENERATOR: [u64; 5] = [0xf5_dee5_1989, 0xa9_fdca_3312, 0x1b_ab10_e32d, 0x37_06b1_677a, 0x64_4d62_6ffd];
     let mut table = [0; 32];
@@ -46,7 +46,7 @@ fn step(residue: u64, symbol: u8) -> u64 {
     (residue & 0x7_ffff_ffff) << 5 ^ u64::from(symbol) ^ FEEDBACK[(residue >> 35) as usize]
 }
 
-/// The checksum of a descriptor without one; `None` where it has a character that no descriptor has.
+/// The checksum of a descriptor without one; `None` if it has a character that is not allowed.
 pub fn checksum(descriptor: &[u8]) -> Option<[u8; CHECKSUM_CHARS]> {
     let mut residue = 1;
     let mut groups = 0;
@@ -70,7 +70,7 @@ pub fn checksum(descriptor: &[u8]) -> Option<[u8; CHECKSUM_CHARS]> {
     Some(std::array::from_fn(|at| CHARSET[(residue >> (5 * (CHECKSUM_CHARS - 1 - at)) & 31) as usize]))
 }
 
-/// Appends `#` and the checksum of what `out` holds from `start` on, which must be characters of descriptors.
+/// Appends `#` and the checksum of `out[start..]`, which must consist of allowed characters.
 #[inline]
 pub fn put_checksum(out: &mut Vec<u8>, start: usize) {
     let sum = checksum(&out[start..]).expect("made of characters of descriptors");

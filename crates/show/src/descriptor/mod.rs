@@ -1,6 +1,7 @@
-//! Output descriptors of scripts of which nothing else is known: what almost every output of the chain is shown with.
+//! Output descriptors of scripts without knowledge of their keys and inner scripts: enough for almost every output of
+//! the chain.
 //!
-//! Absent on purpose: keys that are known, and descriptors that are read (`server`).
+//! Absent on purpose: known keys, and parsing of descriptors (`server`).
 //! Source: BIP-0380 to 0386; Bitcoin Core b88bffe, script/descriptor.cpp.
 
 pub mod checksum;
@@ -10,12 +11,12 @@ use crate::output::{Payee, Prefixes};
 use crate::text::{put_hex, put_number};
 use checksum::put_checksum;
 
-/// Whether 32 bytes are the X of a point of the curve.
+/// Whether 32 bytes are the X coordinate of a point on the curve.
 pub fn is_on_curve(x: &[u8; 32]) -> bool {
     secp256k1::XOnlyPublicKey::from_byte_array(*x).is_ok()
 }
 
-/// Appends the descriptor of an output of which nothing but its script is known, and its checksum.
+/// Appends the descriptor of an output script, and its checksum.
 pub fn put_descriptor(out: &mut Vec<u8>, script: &[u8], payee: &Payee<'_>, prefixes: &Prefixes) {
     let start = out.len();
     match payee {

@@ -1,18 +1,19 @@
-//! Addresses: of an output's script, and back.
+//! Addresses: from an output's script, and back.
 //!
-//! Source: Bitcoin Core b88bffe, key_io.cpp (`EncodeDestination`, `DecodeDestination` and its error texts), kernel/chainparams.cpp.
+//! Source: Bitcoin Core b88bffe, key_io.cpp (`EncodeDestination`, `DecodeDestination` and its error texts),
+//! kernel/chainparams.cpp.
 
 use super::base58::{self, put_base58_check};
 use super::bech32::{self, Encoding, put_segwit_address};
 use super::solver::Payee;
 use consensus::Chain;
 
-/// What addresses and keys of a network begin with.
+/// Prefixes of addresses and keys on a network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Prefixes {
-    /// First byte of an address of a key's hash.
+    /// First byte of a P2PKH address.
     pub key_hash: u8,
-    /// First byte of an address of a script's hash.
+    /// First byte of a P2SH address.
     pub script_hash: u8,
     /// First byte of a private key.
     pub secret: u8,
@@ -20,12 +21,12 @@ pub struct Prefixes {
     pub xpub: [u8; 4],
     /// First bytes of a private extended key.
     pub xprv: [u8; 4],
-    /// What a segwit address begins with.
+    /// Human-readable part of a segwit address.
     pub hrp: &'static str,
 }
 
 impl Prefixes {
-    /// Those of a network.
+    /// The prefixes of a network.
     pub const fn of(chain: Chain) -> Prefixes {
         let hrp = match chain {
             Chain::Main => "bc",
@@ -44,7 +45,7 @@ impl Prefixes {
         }
     }
 
-    /// Appends the address of an output; says whether it has one. A bare key has none.
+    /// Appends the address of an output; returns whether there is one. A bare key has no address.
     pub fn put_address(&self, out: &mut Vec<u8>, payee: &Payee<'_>) -> bool {
         let base58 = |out: &mut Vec<u8>, prefix: u8, hash: &[u8; 20]| {
             let mut payload = [prefix; 21];
@@ -64,19 +65,19 @@ impl Prefixes {
         true
     }
 
-    /// The address of an output, where it has one.
+    /// The address of an output, if there is one.
     pub fn address(&self, payee: &Payee<'_>) -> Option<String> {
         let mut out = Vec::new();
         self.put_address(&mut out, payee).then(|| String::from_utf8(out).expect("an address is ASCII"))
     }
 
-    /// The output script that an address stands for.
+    /// The output script of an address.
     ///
     /// # Errors
     ///
-    /// Why it is not one of this network, in Core's words.
+    /// Why it is not an address of this network, in Core's words.
     pub fn decode(&self, address: &str) -> Result<Vec<u8>, AddressError> {
-        // By the first characters alone: it may be of another network whose prefix begins alike.
+        // Decided only by the first characters: it may belong to another network whose prefix begins alike.
         let is_segwit =
             address.as_bytes().get(..self.hrp.len()).is_some_and(|a| a.eq_ignore_ascii_case(self.hrp.as_bytes()));
         if is_segwit { self.decode_segwit(address) } else { self.decode_base58(address) }
@@ -146,29 +147,29 @@ impl Prefixes {
 const ANCHOR_PROGRAM: [u8; 2] = [0x4e, 0x73];
 /// Prefix and hash.
 const ADDRESS_PAYLOAD_BYTES: usize = 21;
-/// Core's bound for a second look at what is not an address.
+/// Core's bound for a second attempt to decode an invalid address.
 const UNCHECKED_BYTES_MAX: usize = 100;
 
 /// Why a text is not an address of this network.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddressError {
-    /// Core's words; empty for a right text of another kind, as in Core.
+    /// Core's message; empty for a valid text of another kind, as in Core.
     pub why: String,
-    /// Bytes that are likely wrong.
+    /// Offsets of bytes that are likely wrong.
     pub places: Vec<usize>,
 }
 
-/// Bytes of a base58 text of at most `bytes_max`, spaces around it left out. Source: Core's `DecodeBase58`.
+/// Decodes base58 to at most `bytes_max` bytes, ignoring white space around it. Source: Core's `DecodeBase58`.
 fn decode_base58(text: &str, bytes_max: usize) -> Option<Vec<u8>> {
     let text = text.trim_matches([' ', '\x0c', '\n', '\r', '\t', '\x0b']);
-    // Two characters make more than one byte, and the time is quadratic.
+    // Two characters encode more than one byte, and the time is quadratic.
     if text.len() > 2 * bytes_max {
         return None;
     }
     base58::decode(text).filter(|bytes| bytes.len() <= bytes_max)
 }
 
-/// The same with a checksum behind it, which is looked at and left out; `bytes_max` is without it.
+/// Decodes base58 with a checksum, which is checked and removed; `bytes_max` is without it.
 pub fn decode_base58_check(text: &str, bytes_max: usize) -> Option<Vec<u8>> {
     let mut bytes = decode_base58(text, bytes_max + 4)?;
     let payload = bytes.len().checked_sub(4)?;

@@ -32,7 +32,7 @@ const _: () = assert!(OP_16 - OP_1 == 15 && OP_INVALIDOPCODE == 255);
 /// Longest push that is shown as a number.
 const NUMBER_BYTES_MAX: usize = 4;
 
-/// Appends `script` as text; with `sighashes` the last byte of what looks like a signature is shown by its name.
+/// Appends `script` as text; with `sighashes` the last byte of an apparent signature is written as its hash type.
 pub fn put_asm(out: &mut Vec<u8>, script: &[u8], sighashes: bool) {
     let names_sighashes = sighashes && !is_unspendable(script);
     let mut instructions = Instructions::new(script);
@@ -61,10 +61,10 @@ pub fn put_asm(out: &mut Vec<u8>, script: &[u8], sighashes: bool) {
     }
 }
 
-/// The hash type of a signature, where `push` is one. Source: Core's `CheckSignatureEncoding` under STRICTENC.
+/// The hash type of a signature, if `push` is one. Source: Core's `CheckSignatureEncoding` under STRICTENC.
 #[inline]
 fn sighash_name(push: &[u8]) -> Option<&'static str> {
-    // Cheap, and true of few other pushes.
+    // A cheap check that excludes most other pushes.
     if push.first() != Some(&0x30) {
         return None;
     }
@@ -80,7 +80,8 @@ fn sighash_name(push: &[u8]) -> Option<&'static str> {
     is_strict_der(push).then_some(name)
 }
 
-/// Little endian, the sign in the highest bit; need not be minimal. At most [`NUMBER_BYTES_MAX`] bytes.
+/// Appends a number: little endian, sign in the highest bit, not necessarily minimal, at most [`NUMBER_BYTES_MAX`]
+/// bytes.
 fn put_script_number(out: &mut Vec<u8>, bytes: &[u8]) {
     let magnitude = bytes.iter().rev().fold(0, |number: u64, &byte| number << 8 | u64::from(byte));
     let sign = bytes.last().map_or(0, |last| u64::from(last & 0x80) << (8 * (bytes.len() - 1)));

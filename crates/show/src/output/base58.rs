@@ -1,7 +1,7 @@
-//! Base58. Addresses are written without a big division: an export has hundreds of millions of them.
+//! Base58. Addresses are encoded without big-number division: an export has hundreds of millions of them.
 //!
-//! 25 bytes (a prefix, a hash of 20 bytes, four bytes of checksum) are a number of 200 bits; it is divided by 58^5 at a time,
-//! which fits a word, and each rest is five digits. A zero byte at the front is a digit of its own.
+//! 25 bytes (a prefix, a hash of 20 bytes, four bytes of checksum) are a number of 200 bits; it is divided by 58^5 at
+//! a time, which fits a word, and each remainder is five digits. A leading zero byte is a digit of its own.
 //! Source: Bitcoin Core b88bffe, base58.cpp, `EncodeBase58Check`.
 
 use kernels::sha256::sha256d;
@@ -9,7 +9,7 @@ use kernels::sha256::sha256d;
 const DIGITS: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 const PAYLOAD_BYTES: usize = 21;
 const CHECKSUM_BYTES: usize = 4;
-/// Digits that are made at a time, and what they count to.
+/// Number of digits computed at a time, and the resulting divisor.
 const GROUP_DIGITS: usize = 5;
 const GROUP: u64 = 58 * 58 * 58 * 58 * 58;
 /// 58^35 is more than 2^200.
@@ -21,7 +21,7 @@ pub(super) fn put_base58_check(out: &mut Vec<u8>, payload: &[u8; PAYLOAD_BYTES])
     let mut bytes = [0; PAYLOAD_BYTES + CHECKSUM_BYTES];
     bytes[..PAYLOAD_BYTES].copy_from_slice(payload);
     bytes[PAYLOAD_BYTES..].copy_from_slice(&sha256d(payload)[..CHECKSUM_BYTES]);
-    // The highest limb first; three zero bytes are before the number.
+    // The highest limb first; three zero bytes precede the number.
     let mut padded = [0; 4 * LIMBS];
     padded[4 * LIMBS - bytes.len()..].copy_from_slice(&bytes);
     let mut limbs = [0u32; LIMBS];
@@ -45,12 +45,13 @@ pub(super) fn put_base58_check(out: &mut Vec<u8>, payload: &[u8; PAYLOAD_BYTES])
     out.extend(digits[first..].iter().map(|digit| DIGITS[usize::from(*digit)]));
 }
 
-/// The digit of a character; `None` where it is none.
+/// The value of a character; `None` if it is not a base58 digit.
 fn digit(character: u8) -> Option<u32> {
     DIGITS.iter().position(|digit| *digit == character).map(|digit| digit as u32)
 }
 
-/// The bytes that a text stands for; `None` where a character is no digit. The time is quadratic: the caller bounds the text.
+/// The bytes of a base58 text; `None` if a character is not a digit. The time is quadratic: the caller bounds the
+/// text.
 /// Source: Bitcoin Core b88bffe, base58.cpp, `DecodeBase58`.
 pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     // The lowest byte first.

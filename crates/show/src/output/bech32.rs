@@ -1,11 +1,11 @@
-//! Bech32 and Bech32m: checksums, and where the wrong characters are.
+//! Bech32 and Bech32m: checksums, and the positions of wrong characters.
 //!
-//! The crate `bech32` says yes or no; Core's validateaddress also names the places of up to two errors, for which the
-//! residue is needed. The code is a BCH code over GF(32) whose generator has three consecutive powers (997 to 999) of a
-//! primitive element of GF(1024) as its roots; the syndromes there give the places.
+//! The crate `bech32` only accepts or refuses; Core's validateaddress also reports the positions of up to two errors,
+//! which follow from the residue. The code is a BCH code over GF(32) whose generator has three consecutive powers
+//! (997 to 999) of a primitive element of GF(1024) as its roots; the syndromes there yield the positions.
 //! Source: BIP-0173, BIP-0350; Bitcoin Core b88bffe, bech32.cpp.
 
-/// Which of the two checksums.
+/// The variant of the checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Encoding {
     /// BIP-0173: witness version 0.
@@ -17,7 +17,7 @@ pub enum Encoding {
 impl Encoding {
     const ALL: [Encoding; 2] = [Encoding::Bech32, Encoding::Bech32m];
 
-    /// What the residue of a good text is.
+    /// The residue of a valid text.
     const fn constant(self) -> u32 {
         match self {
             Encoding::Bech32 => 1,
@@ -26,10 +26,10 @@ impl Encoding {
     }
 }
 
-/// A text that was taken apart.
+/// A decoded text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decoded {
-    /// Whose checksum it has.
+    /// The variant of its checksum.
     pub encoding: Encoding,
     /// The part before the separator, in lower case.
     pub hrp: String,
@@ -37,13 +37,13 @@ pub struct Decoded {
     pub symbols: Vec<u8>,
 }
 
-/// The longest text that Core reads.
+/// Maximum length of a text in Core.
 const TEXT_BYTES_MAX: usize = 90;
 /// Symbols of the checksum.
 const CHECKSUM_SYMBOLS: usize = 6;
 const CHARSET: &[u8; 32] = b"qpzry9x8gf2tvdw0s3jn54khce6mua7l";
 
-/// The symbol of each character; 255 for those that have none.
+/// The symbol of each character; 255 if the character is not allowed.
 const SYMBOLS: [u8; 256] = {
     let mut table = [255; 256];
     let mut symbol = 0;
@@ -55,7 +55,7 @@ const SYMBOLS: [u8; 256] = {
     table
 };
 
-/// What the five bits that leave a residue stand for. Source: Core's `PolyMod`.
+/// Contribution of the five bits shifted out of a residue. Source: Core's `PolyMod`.
 const LEAVING: [u32; 32] = {
     const GENERATOR: [u32; 5] = [0x3b6a_57b2, 0x2650_8e6d, 0x1ea1_19fa, 0x3d42_33dd, 0x2a14_62b3];
     let mut table = [0; 32];
@@ -114,7 +114,8 @@ pub fn put_segwit_address(out: &mut Vec<u8>, hrp: &str, version: u8, program: &[
     out.extend((0..CHECKSUM_SYMBOLS).rev().map(|at| CHARSET[(checksum >> (5 * at) & 31) as usize]));
 }
 
-/// Bytes of symbols; `None` where more than four bits, or bits that are not zero, are left. Source: Core's `ConvertBits`.
+/// Converts symbols to bytes; `None` if more than four bits, or nonzero bits, are left over. Source: Core's
+/// `ConvertBits`.
 pub fn symbols_to_bytes(symbols: &[u8]) -> Option<Vec<u8>> {
     let mut bits = 0u32;
     let mut count = 0;
@@ -130,7 +131,7 @@ pub fn symbols_to_bytes(symbols: &[u8]) -> Option<Vec<u8>> {
     is_padding.then_some(bytes)
 }
 
-/// Places of characters that no Bech32 text has: not printable, or of another case than those before.
+/// Offsets of characters that are not allowed: not printable, or of mixed case.
 fn bad_characters(text: &[u8]) -> Vec<usize> {
     let mut lower = false;
     let mut upper = false;
@@ -148,7 +149,7 @@ fn bad_characters(text: &[u8]) -> Vec<usize> {
     bad
 }
 
-/// Takes a text apart; `None` where it is not Bech32 of either kind.
+/// Decodes a text; `None` if it is neither Bech32 nor Bech32m.
 pub fn decode(text: &str) -> Option<Decoded> {
     if text.len() > TEXT_BYTES_MAX || !bad_characters(text.as_bytes()).is_empty() {
         return None;
@@ -166,7 +167,7 @@ pub fn decode(text: &str) -> Option<Decoded> {
     Some(Decoded { encoding, hrp, symbols })
 }
 
-/// What is wrong with a text that [`decode`] refuses, in Core's words, and at which bytes.
+/// The error of a text that [`decode`] refuses, in Core's words, and the offsets of wrong bytes.
 ///
 /// Source: Bitcoin Core b88bffe, `bech32::LocateErrors`.
 pub fn locate_errors(text: &str) -> (&'static str, Vec<usize>) {
@@ -213,12 +214,12 @@ pub fn locate_errors(text: &str) -> (&'static str, Vec<usize>) {
     (why, found)
 }
 
-/// Elements of GF(1024) but zero.
+/// Number of nonzero elements of GF(1024).
 const ORDER: usize = 1023;
 /// Nonzero elements of GF(32) are the powers of this one.
 const SUBGROUP: usize = 33;
 
-/// Powers of the primitive element, and which power each element is; 0 is no power.
+/// Powers of the primitive element, and the exponent of each element; 0 is not a power.
 const FIELD: ([u16; ORDER], [u16; 1024]) = {
     let mut small_powers = [0u16; 31];
     let mut small_logs = [0u16; 32];
@@ -228,7 +229,7 @@ const FIELD: ([u16; ORDER], [u16; 1024]) = {
         small_powers[at] = value;
         small_logs[value as usize] = at as u16;
         value <<= 1;
-        // b^5 + b^3 + 1, with which GF(32) is made.
+        // b^5 + b^3 + 1, the polynomial of GF(32).
         if value & 32 != 0 {
             value ^= 41;
         }
@@ -260,7 +261,7 @@ fn power(exponent: usize) -> u16 {
     FIELD.0[exponent % ORDER]
 }
 
-/// Which power an element is; `None` for zero.
+/// Discrete logarithm of an element; `None` for zero.
 fn log(element: u16) -> Option<usize> {
     (element != 0).then(|| usize::from(FIELD.1[usize::from(element)]))
 }
@@ -270,12 +271,12 @@ fn times_power(element: u16, exponent: usize) -> u16 {
     log(element).map_or(0, |log| power(log + exponent))
 }
 
-/// The value of a residue's polynomial at a power: its five bits of number k stand for x^k.
+/// The value of a residue's polynomial at a power: its five bits of number k are the coefficient of x^k.
 fn syndrome(residue: u32, exponent: usize) -> u16 {
     (0..CHECKSUM_SYMBOLS).fold(0, |sum, k| sum ^ times_power((residue >> (5 * k) & 31) as u16, exponent * k))
 }
 
-/// Places, counted from the last symbol, of the one or two errors that explain a residue; the greater first.
+/// Positions, counted from the last symbol, of the one or two errors that explain a residue; the greater first.
 fn error_places(residue: u32, symbols: usize) -> Vec<usize> {
     let [s0, s1, s2] = [997, 998, 999].map(|exponent| syndrome(residue, exponent));
     if let (Some(l0), Some(l1), Some(l2)) = (log(s0), log(s1), log(s2))
@@ -289,7 +290,7 @@ fn error_places(residue: u32, symbols: usize) -> Vec<usize> {
     (0..symbols).find_map(|first| second_place(first, [s0, s1, s2], symbols)).unwrap_or_default()
 }
 
-/// The two places, where the first error is at `first` and there is a second one.
+/// Both positions, if the first error is at `first` and there is a second one.
 fn second_place(first: usize, [s0, s1, s2]: [u16; 3], symbols: usize) -> Option<Vec<usize>> {
     let upper = log(s2 ^ times_power(s1, first))?;
     let lower = log(s1 ^ times_power(s0, first))?;
@@ -299,7 +300,7 @@ fn second_place(first: usize, [s0, s1, s2]: [u16; 3], symbols: usize) -> Option<
     }
     let other = log(s1 ^ times_power(s0, second))?;
     let inverse = ORDER - log(power(first) ^ power(second))?;
-    // Errors are symbols, so both lie in GF(32).
+    // Errors are symbols, so both must be in GF(32).
     let errors = [lower + inverse + (ORDER - 997) * second, other + inverse + (ORDER - 997) * first];
     let fits = errors.iter().all(|error| error.is_multiple_of(SUBGROUP));
     fits.then(|| vec![first.max(second), first.min(second)])
@@ -346,7 +347,8 @@ mod tests {
         );
     }
 
-    /// From Core's bech32_tests.cpp (`bech32_testvectors_invalid`, `bech32m_testvectors_invalid`) and rpc_validateaddress.
+    /// From Core's bech32_tests.cpp (`bech32_testvectors_invalid`, `bech32m_testvectors_invalid`) and
+    /// rpc_validateaddress.
     #[test]
     fn errors_are_located_as_in_core() {
         for (text, why, places) in [

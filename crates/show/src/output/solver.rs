@@ -1,11 +1,11 @@
-//! What an output pays to, and the parts of its script.
+//! Type of an output's script, and its parts.
 //!
-//! Which kind a script is of is `primitives::script_type`'s to say; here its parts are found, whose places follow from that.
+//! `primitives::script_type` determines the type; this module extracts the parts, whose offsets follow from the type.
 //! Source: Bitcoin Core b88bffe, script/solver.cpp, `Solver`.
 
 use primitives::script_type::ScriptType;
 
-/// An output's kind and its parts, borrowed from the script.
+/// The type of an output and its parts, borrowed from the script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Payee<'a> {
     /// A key: 33 or 65 bytes.
@@ -14,7 +14,7 @@ pub enum Payee<'a> {
     PubKeyHash(&'a [u8; 20]),
     /// The hash of a script.
     ScriptHash(&'a [u8; 20]),
-    /// How many signatures are wanted, and the keys.
+    /// Number of required signatures, and the keys.
     Multisig(u8, Vec<&'a [u8]>),
     /// BIP-0141: the hash of a key.
     WitnessV0KeyHash(&'a [u8; 20]),
@@ -33,7 +33,7 @@ pub enum Payee<'a> {
 }
 
 impl<'a> Payee<'a> {
-    /// Of an output's script.
+    /// The type and parts of an output's script.
     #[inline]
     pub fn of(script: &'a [u8]) -> Payee<'a> {
         let hash = |at: usize| script[at..].first_chunk::<20>().expect("the template has a hash there");
@@ -56,7 +56,7 @@ impl<'a> Payee<'a> {
         }
     }
 
-    /// Core's name of the kind.
+    /// Core's name of the type.
     pub fn name(&self) -> &'static str {
         match self {
             Payee::PubKey(_) => ScriptType::PubKey,
@@ -92,7 +92,8 @@ fn multisig(script: &[u8]) -> (u8, Vec<&[u8]>) {
     (required, keys)
 }
 
-/// Whether a key of a script may stand in a descriptor: its first byte fits its length, and it is not of the hybrid form.
+/// Whether a key of a script may appear in a descriptor: its first byte fits its length, and it is not of the hybrid
+/// form.
 ///
 /// Source: Bitcoin Core b88bffe, `CPubKey::IsValidNonHybrid`.
 pub fn is_plain_key(key: &[u8]) -> bool {

@@ -103,7 +103,8 @@ impl HeaderSync {
 
     // State for other parts.
 
-    /// When a peer last announced a new block with more work than our tip had. Source: Core's `m_last_block_announcement`.
+    /// When a peer last announced a new block with more work than our tip had. Source: Core's
+    /// `m_last_block_announcement`.
     pub(super) fn announced_at(&self, id: PeerId) -> Option<Duration> {
         self.told.get(&id).and_then(|told| told.announced_at)
     }

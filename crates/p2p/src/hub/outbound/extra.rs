@@ -1,6 +1,7 @@
 //! Extra connections: one more is sought while our tip is stale, and surplus ones are ended.
 //!
-//! Source: Bitcoin Core b88bffe, net_processing.cpp, `CheckForStaleTipAndEvictPeers`, `EvictExtraOutboundPeers`, `TipMayBeStale`.
+//! Source: Bitcoin Core b88bffe, net_processing.cpp, `CheckForStaleTipAndEvictPeers`, `EvictExtraOutboundPeers`,
+//! `TipMayBeStale`.
 
 use super::super::block_download::BlockDownload;
 use super::super::context::Context;
