@@ -1,29 +1,30 @@
-//! What became of the spends of one block in one shard group.
+//! The results of one block's spends in one shard group.
 //!
-//! An answer is the spent coin's stored bytes: undo data and the input of every later rule at once.
+//! An answer is the spent coin's stored bytes, which are both its undo data and the input of all later rules.
 
 use sys::spill::{Spill, SpillFiles};
 
-/// Bytes of the coins of a block and shard group that are kept in memory; more lie in a file. Most blocks have 10,000.
+/// The most bytes of one block's coins in one shard group that are kept in memory; beyond that they are in a file. Most
+/// blocks have 10,000.
 const IN_MEMORY: usize = 256 << 10;
 
-/// Where the spent coin was found; what a rewind has to put back.
+/// Origin of a spent coin, which decides what a rewind must restore.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Origin {
-    /// Made in the current generation and known to be nowhere else: it vanished.
+    /// Created in the current generation and known to be nowhere else: its record was removed.
     Fresh,
     /// In the current generation, and perhaps in an older place too: its record became a tombstone.
     Current,
-    /// In an older generation: a tombstone was left in the current one.
+    /// In an older generation: a tombstone was added to the current one.
     Older,
-    /// Not in memory: a tombstone was left, and the tables must be asked.
+    /// Not in memory: a tombstone was added, and the tables must be read.
     Tables,
-    /// Spent already, as a tombstone in memory says: nothing was changed.
+    /// Already spent, according to a tombstone in memory: nothing was changed.
     Missing,
 }
 
-/// One answer; its bytes lie with its shard group's.
+/// One answer; its bytes are stored with those of its shard group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
     start: u32,
@@ -41,7 +42,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Room for `spends` answers; the bytes of many coins go to a file of `spill`.
+    /// Capacity for `spends` answers; the bytes of many coins go to a file of `spill`.
     pub fn with_capacity(spends: usize, spill: &SpillFiles) -> Answers {
         let bytes = spill.with_capacity((spends * 36).min(IN_MEMORY));
         Answers { answers: Vec::with_capacity(spends), bytes, misses: Vec::new() }
@@ -65,7 +66,7 @@ impl Answers {
         self.answers.push(Answer { start: 0, bytes: 0, origin: Origin::Tables });
     }
 
-    /// The coin of the spend with this ordinal; `None` when it is missing or was not found yet.
+    /// The coin of the spend with this ordinal; `None` if it is missing or not found yet.
     #[inline]
     pub fn coin(&self, ordinal: usize) -> Option<&[u8]> {
         let answer = self.answers[ordinal];
@@ -75,19 +76,19 @@ impl Answers {
         Some(&self.bytes[answer.start as usize..][..usize::from(answer.bytes)])
     }
 
-    /// Where it was found.
+    /// The coin's origin.
     #[inline]
     pub fn origin(&self, ordinal: usize) -> Origin {
         self.answers[ordinal].origin
     }
 
-    /// Spends that the tables must answer: ordinal, and index of the input in the block.
+    /// Spends to look up in the tables: ordinal, and index of the input in the block.
     #[inline]
     pub fn misses(&self) -> &[(u32, u32)] {
         &self.misses
     }
 
-    /// Puts in what the tables said to a spend that memory missed.
+    /// Stores the coin found in the tables for a spend that memory missed.
     pub fn fill(&mut self, ordinal: usize, coin: &[u8]) {
         debug_assert_eq!(self.answers[ordinal].origin, Origin::Tables);
         let start = self.bytes.len() as u32;
@@ -95,7 +96,7 @@ impl Answers {
         self.answers[ordinal] = Answer { start, bytes: coin.len() as u16, origin: Origin::Tables };
     }
 
-    /// How many there are.
+    /// Number of answers.
     pub fn len(&self) -> usize {
         self.answers.len()
     }
@@ -105,7 +106,7 @@ impl Answers {
         self.answers.is_empty()
     }
 
-    /// Bytes held, in memory or in a file.
+    /// Bytes of the answers, in memory or in a file.
     pub fn memory_bytes(&self) -> usize {
         self.answers.capacity() * size_of::<Answer>() + self.bytes.capacity() + self.misses.capacity() * 8
     }

@@ -1,18 +1,19 @@
-//! Coins in allocations of their own: the layout of a table that leaves packed coins out, to measure what these give.
+//! Coins in separate allocations: the layout of a table without packed coins, to measure the benefit of packing.
 //!
-//! A record then holds, in place of the coin, the number of its allocation. Compiled with the feature `ablation` only.
+//! A record then has the number of the coin's allocation in place of the coin. Compiled only with the feature
+//! `ablation`.
 
-/// What an allocation takes beside the coin: its handle, and what the allocator adds.
+/// Bytes of an allocation in addition to the coin: its handle, and the allocator's overhead.
 const APART_BYTES: usize = 24 + 16;
 
 /// The coins of one table.
 #[derive(Default)]
 pub(crate) struct Apart {
-    /// Empty ones among them.
+    /// The coins, including empty ones.
     coins: Vec<Vec<u8>>,
     /// Numbers of the empty ones.
     free: Vec<u32>,
-    /// Bytes of all coins, with what their allocations take besides.
+    /// Bytes of all coins, including the overhead of their allocations.
     bytes: usize,
 }
 
@@ -27,7 +28,7 @@ impl Apart {
         &self.coins[number as usize]
     }
 
-    /// Gives a coin an allocation of its own; returns its number.
+    /// Allocates a coin separately; returns its number.
     pub(crate) fn put(&mut self, coin: &[u8]) -> u32 {
         self.bytes += coin.len() + APART_BYTES;
         match self.free.pop() {
@@ -42,7 +43,7 @@ impl Apart {
         }
     }
 
-    /// Gives the memory of a coin back.
+    /// Frees the memory of a coin.
     pub(crate) fn release(&mut self, number: u32) {
         let coin = std::mem::take(&mut self.coins[number as usize]);
         self.bytes -= coin.len() + APART_BYTES;

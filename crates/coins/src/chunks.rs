@@ -1,14 +1,16 @@
-//! Where the records of a table lie: chunks that never move, and what was freed in them.
+//! The memory of a table's records: chunks that never move, and free lists.
 //!
-//! An address is chunk and place in units of four bytes. A freed record waits in a list of its size, to be taken again.
+//! An address consists of a chunk and a place in units of four bytes. A freed record is put on a list for its size, and
+//! reused from there.
 //!
 //! freed record:  next u32 | count u32 | addresses [u32; count]
 //!
-//! The first record of a list holds the addresses of as many others as it has room for (7 of the shortest); these are not
-//! written to while they wait. So taking one reads a record that was used a moment ago, and seldom one that has left the
-//! processor's caches. (A list that went from record to record took a twelfth of the time of spending and creating.)
+//! The first record of a list stores the addresses of as many others as it has room for (7 for the shortest); these are
+//! not written to while they are free. So reusing one reads a record that was accessed a moment ago, and seldom one
+//! that has left the processor's caches. (A list linked from record to record cost a twelfth of the time of spending
+//! and creating.)
 //!
-//! Absent on purpose: what a record is (`record`), and how it is found (`table`).
+//! Absent on purpose: the contents of a record (`record`), and the search for it (`table`).
 
 use kernels::Kernels;
 use sys::memory::Buffer;
@@ -19,11 +21,11 @@ const UNIT: usize = 4;
 /// Chunks grow with the table up to this size.
 const CHUNK_BYTES_MAX: usize = UNIT << CHUNK_UNITS_LOG2;
 const CHUNK_BYTES_MIN: usize = 8 << 10;
-/// Records that a further chunk has room for at least, however long they are.
+/// The least number of records that an additional chunk has room for, whatever their length.
 const LONG_RECORDS_MIN: usize = 3;
-/// Memory comes in pages.
+/// Memory is allocated in pages.
 pub(crate) const PAGE_BYTES: usize = 4096;
-/// Units of a freed record that hold no address of another.
+/// Units of a freed record that are not addresses of others.
 const LIST_UNITS: usize = 2;
 /// No address; chunk numbers stay far below it.
 const NOWHERE: u32 = u32::MAX;
@@ -32,9 +34,9 @@ const NOWHERE: u32 = u32::MAX;
 pub(crate) struct Chunks {
     kernels: Kernels,
     chunks: Vec<Buffer>,
-    /// Bytes of the last chunk that records have.
+    /// Used bytes of the last chunk.
     used: usize,
-    /// Lists of freed records by size in units: the first of each.
+    /// Lists of freed records by size in units: the first record of each.
     free: Vec<u32>,
     /// Bytes of all chunks.
     bytes: usize,
@@ -51,21 +53,21 @@ impl Chunks {
         self.bytes
     }
 
-    /// The record at an address, and what follows it in its chunk.
+    /// The record at an address, and the bytes after it in its chunk.
     #[inline]
     pub(crate) fn record(&self, address: u32) -> &[u8] {
         let (chunk, at) = split(address);
         &self.chunks[chunk][at..]
     }
 
-    /// The same to write.
+    /// [`Chunks::record`], mutable.
     #[inline]
     pub(crate) fn record_mut(&mut self, address: u32) -> &mut [u8] {
         let (chunk, at) = split(address);
         &mut self.chunks[chunk][at..]
     }
 
-    /// Asks for the lines of memory that hold the bytes `first` and `last` of a record.
+    /// Prefetches the cache lines with the bytes `first` and `last` of a record.
     #[inline]
     pub(crate) fn prefetch(&self, address: u32, first: usize, last: usize) {
         let (chunk, at) = split(address);
@@ -73,7 +75,7 @@ impl Chunks {
         self.kernels.prefetch(&self.chunks[chunk], at + last);
     }
 
-    /// Asks for the list of chunks, which every record is found by.
+    /// Prefetches the list of chunks, which every look-up of a record reads.
     #[inline]
     pub(crate) fn prefetch_list(&self) {
         for at in (0..self.chunks.len()).step_by(64 / size_of::<Buffer>()) {
@@ -81,8 +83,8 @@ impl Chunks {
         }
     }
 
-    /// Asks for what [`Chunks::allocate`] and the record's writer will touch, where `behind` bytes of new records come before
-    /// it. Returns the bytes that it takes itself.
+    /// Prefetches the memory that [`Chunks::allocate`] and the record's writer will touch, if `behind` bytes of new
+    /// records come before it. Returns the bytes that the record uses.
     #[inline]
     pub(crate) fn prefetch_room(&self, behind: usize, bytes: usize) -> usize {
         let units = bytes.div_ceil(UNIT);
@@ -102,7 +104,7 @@ impl Chunks {
         self.free.get(units).copied().filter(|first| *first != NOWHERE)
     }
 
-    /// An address for `bytes`: a freed record of that size, else the end of the last chunk, else a new chunk.
+    /// An address for `bytes`: a freed record of that size, otherwise the end of the last chunk, otherwise a new chunk.
     #[inline]
     pub(crate) fn allocate(&mut self, bytes: usize) -> u32 {
         let units = bytes.div_ceil(UNIT);
@@ -128,7 +130,7 @@ impl Chunks {
     /// A chunk with room for some records of this size.
     #[cold]
     fn add_chunk(&mut self, record_bytes: usize) {
-        // Whole records of this size, so that long ones leave little over.
+        // Whole records of this size, so that long ones waste little space.
         let least = if self.chunks.is_empty() { 1 } else { LONG_RECORDS_MIN };
         let records = (chunk_bytes(self.bytes) / record_bytes).max(least);
         let next = (records * record_bytes).next_multiple_of(PAGE_BYTES);
@@ -137,7 +139,7 @@ impl Chunks {
         self.used = 0;
     }
 
-    /// Takes back what was allocated for a record of `bytes`.
+    /// Frees the allocation of a record of `bytes`.
     #[inline]
     pub(crate) fn release(&mut self, address: u32, bytes: usize) {
         let units = bytes.div_ceil(UNIT);
@@ -161,8 +163,8 @@ impl Chunks {
     }
 }
 
-/// Bytes of the next chunk behind `bytes` of chunks: a sixteenth of them or somewhat more, by quarters of a power of two, for
-/// memory is cut for each size on its own.
+/// Size of the next chunk after `bytes` of chunks: a sixteenth of them or somewhat more, in quarters of a power of two,
+/// because memory is cut separately for each size.
 fn chunk_bytes(have: usize) -> usize {
     let want = (have / 16).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
     want.next_multiple_of((1 << want.ilog2()) / 4).next_multiple_of(PAGE_BYTES)
@@ -179,7 +181,7 @@ fn join(chunk: usize, at: usize) -> u32 {
     (chunk as u32) << CHUNK_UNITS_LOG2 | (at / UNIT) as u32
 }
 
-/// A number of a freed record.
+/// The number at `index` of a freed record.
 #[inline]
 fn word(record: &[u8], index: usize) -> u32 {
     u32::from_le_bytes(*record[index * UNIT..].first_chunk().expect("a record has its units"))

@@ -1,10 +1,10 @@
 //! The UTXO set in memory: 256 shards by the first byte of the txid, each a flat table over packed records.
 //!
-//! In: for each block and shard group a list of operations (create, spend), in transaction order.
-//! Out: for each spend its coin, or that memory does not know it; for a flush, the sorted changes of a generation.
-//! Must never know: files, tables on disk, rules, threads. What memory lacks the caller looks up elsewhere.
+//! Input: for each block and shard group a list of operations (create, spend), in transaction order. Output: for each
+//! spend its coin, or a miss; for a flush, the sorted changes of a generation. The crate does not know files, tables on
+//! disk, rules or threads. The caller looks up misses elsewhere.
 //!
-//! A record is a coin as Core stores it on disk (see `primitives::coin`): it is encoded once, when it is made.
+//! A record is a coin as Core stores it on disk (see `primitives::coin`): it is encoded once, when it is created.
 
 pub mod answers;
 #[cfg(feature = "ablation")]

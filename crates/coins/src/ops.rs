@@ -1,54 +1,54 @@
-//! What a block does to the UTXO set: a list of operations a shard, in transaction order.
+//! A block's changes to the UTXO set: a list of operations for each shard, in transaction order.
 //!
-//! A block's operations are sorted by shard (the first byte of the txid) and keep their order within one:
-//! an output is seen by later transactions only. One worker at a time works on a group of shards.
+//! A block's operations are sorted by shard (the first byte of the txid) and keep their order within one: only later
+//! transactions see an output. Each group of shards is processed by one worker at a time.
 //!
-//! Never an operation: the coinbase's input, an output that can never be spent.
+//! Not operations: the coinbase's input, and provably unspendable outputs.
 
 use crate::totals::Totals;
 use primitives::coin::{code, coin_bytes_max, is_unspendable, write_coin};
 use primitives::encode::copy_short;
 use primitives::{Block, Height, Transaction, Txid};
 
-/// Shard groups: what workers can do at the same time for one block. A power of two, at most [`SHARDS`].
+/// Number of shard groups, which is the most workers for one block. A power of two, at most [`SHARDS`].
 pub const SHARD_GROUPS: usize = 32;
-/// Shards: ranges of the txid.
+/// Number of shards: ranges of the txid.
 pub const SHARDS: usize = 256;
-/// Shards of one shard group; they are neighbours.
+/// Shards in one shard group; they are neighbours.
 pub const SHARDS_PER_GROUP: usize = SHARDS / SHARD_GROUPS;
 
 const TXID_BYTES: usize = 32;
 /// A txid and a vout.
 const PREVOUT_BYTES: usize = TXID_BYTES + 4;
-/// What a stored coin most often has at most.
+/// The usual maximum size of a stored coin.
 const COIN_BYTES: usize = 44;
-/// More memory than this is not kept for the next block: each worker keeps some.
+/// A larger buffer is not kept for the next block: each worker keeps one.
 const KEPT_BYTES_MAX: usize = 2 << 20;
 
 const _: () = assert!(SHARDS == 1 << u8::BITS, "the first byte of the txid is the shard");
 const _: () = assert!(SHARDS.is_multiple_of(SHARD_GROUPS), "each group holds whole shards");
 
-/// One operation. What it needs lies with its shard's others, so that nothing else of the block is read to do it.
+/// One operation. Its data is stored with that of its shard, so that no other part of the block is read for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Op {
-    /// The top bit says create, and the rest is the vout; without it, the index of the input in its block.
+    /// The top bit means create, and the rest is the vout; without it, the index of the input in its block.
     item: u32,
-    /// Where its txid lies; that of a spend is followed by the vout.
+    /// Place of its txid; for a spend the vout follows.
     txid: u32,
-    /// Where the coin that it makes lies, and its length.
+    /// Place and length of the coin that it creates.
     coin: (u32, u32),
 }
 
 const CREATE: u32 = 1 << 31;
 
 impl Op {
-    /// Whether it makes a coin; otherwise it spends one.
+    /// Whether it creates a coin; otherwise it spends one.
     #[inline]
     pub fn is_create(self) -> bool {
         self.item & CREATE != 0
     }
 
-    /// Of a spend, the index of the input in its block.
+    /// For a spend, the index of the input in its block.
     #[inline]
     pub fn input(self) -> u32 {
         debug_assert!(!self.is_create());
@@ -60,14 +60,14 @@ impl Op {
 #[derive(Clone, Debug, Default)]
 pub struct Ops {
     ops: Vec<Op>,
-    /// Names and new coins in the order of `ops`: of a spend txid and vout u32 LE; of the creates of a transaction its txid
-    /// once, then coin after coin.
+    /// Outpoints and new coins in the order of `ops`: for a spend txid and vout u32 LE; for the creates of a
+    /// transaction its txid once, then the coins in sequence.
     bytes: Vec<u8>,
-    /// Where each shard's operations start; one more for the end.
+    /// Start of each shard's operations; one more for the end.
     starts: Vec<u32>,
-    /// For each input of the block the number of its answer within its shard group; the coinbase's is not used.
+    /// For each input of the block the number of its answer within its shard group; the coinbase's is unused.
     ordinals: Vec<u32>,
-    /// How many spends each shard group has.
+    /// Number of spends in each shard group.
     spends: [u32; SHARD_GROUPS],
     made: Totals,
 }
@@ -86,14 +86,14 @@ pub fn group_of(first_txid_byte: u8) -> usize {
 }
 
 impl Ops {
-    /// Lists what `block` at `height` does; `txids` are its transactions' ids. `coins` is memory that is used again: fresh
-    /// pages for each block took a quarter of the time.
+    /// Lists the operations of `block` at `height`; `txids` are its transactions' ids. `coins` is memory to be reused:
+    /// fresh pages for each block took a quarter of the time.
     ///
-    /// The coins that it makes are encoded here, while the block is at hand: a shard group comes to it later, when the
-    /// block has left the processor's caches, and reads its own operations from the first to the last.
+    /// The created coins are encoded here, while the block is in the processor's caches. A shard group is processed
+    /// later, when it no longer is, and reads its own operations in sequence.
     pub fn build(coins: &mut NewCoins, block: &Block<'_>, txids: &[Txid], height: Height) -> Ops {
         coins.clear(block);
-        // First what each shard will hold, then where it starts.
+        // First the size of each shard, then its start.
         let mut places = vec![NextOp::default(); SHARDS + 1];
         for (index, tx) in block.transactions().enumerate() {
             if index != 0 {
@@ -116,7 +116,7 @@ impl Ops {
             if shard < SHARDS {
                 spends[group_of(shard as u8)] += count.spend;
             }
-            // Answers are counted within a shard group.
+            // Answers are numbered within a shard group.
             let is_last_of_group = shard % SHARDS_PER_GROUP == SHARDS_PER_GROUP - 1;
             let spend = if is_last_of_group { 0 } else { sum.spend + count.spend };
             sum = NextOp { op: sum.op + count.op, byte: sum.byte + count.byte, spend };
@@ -147,7 +147,7 @@ impl Ops {
         ops
     }
 
-    /// Puts a spend where its shard's next operation goes.
+    /// Stores a spend at its shard's next place.
     #[inline]
     fn add_spend(&mut self, place: &mut NextOp, prevout: &[u8; PREVOUT_BYTES]) {
         let at = place.byte as usize;
@@ -159,7 +159,7 @@ impl Ops {
         place.spend += 1;
     }
 
-    /// Puts the creates of a transaction where its shard's next operations go.
+    /// Stores the creates of a transaction at their shard's next places.
     #[inline]
     fn add_creates(&mut self, place: &mut NextOp, txid: &Txid, coins: &NewCoins, tx: &Transaction<'_>) {
         let name = place.byte;
@@ -192,7 +192,7 @@ impl Ops {
         self.ordinals[input] as usize
     }
 
-    /// What the coins that it makes add up to.
+    /// The totals of the created coins.
     pub fn made(&self) -> Totals {
         self.made
     }
@@ -210,13 +210,13 @@ fn group_slice<'a>(ops: &'a [Op], starts: &[u32], group: usize) -> &'a [Op] {
 }
 
 impl<'a> GroupOps<'a> {
-    /// All of them, shard after shard.
+    /// All operations, shard after shard.
     #[inline]
     pub fn all(&self) -> &'a [Op] {
         group_slice(&self.ops.ops, &self.ops.starts, self.group)
     }
 
-    /// The outpoint that one of them spends or makes: 32 bytes of txid, vout.
+    /// The outpoint that the operation spends or creates: 32 bytes of txid, vout.
     #[inline]
     pub fn outpoint(&self, op: Op) -> (&'a [u8; TXID_BYTES], u32) {
         let (txid, behind) = self.ops.bytes[op.txid as usize..].split_first_chunk().expect("a name has a txid");
@@ -226,20 +226,20 @@ impl<'a> GroupOps<'a> {
         (txid, u32::from_le_bytes(*behind.first_chunk().expect("a prevout has 36 bytes")))
     }
 
-    /// The coin that a create makes, as it is stored.
+    /// The stored form of the coin that a create makes.
     #[inline]
     pub fn coin(&self, op: Op) -> &'a [u8] {
         &self.ops.bytes[op.coin.0 as usize..][..op.coin.1 as usize]
     }
 
-    /// How many of them are spends.
+    /// Number of spends.
     #[inline]
     pub fn spends(&self) -> usize {
         self.ops.spends[self.group] as usize
     }
 }
 
-/// Where the next operation of a shard goes.
+/// The place of a shard's next operation.
 #[derive(Clone, Copy, Debug, Default)]
 struct NextOp {
     op: u32,
@@ -248,17 +248,17 @@ struct NextOp {
     spend: u32,
 }
 
-/// The coins that a block makes, in its order.
+/// The coins that a block creates, in order.
 #[derive(Default)]
 pub struct NewCoins {
     bytes: Vec<u8>,
-    /// Where each output's coin ends; one that can never be spent has none.
+    /// End of each output's coin; a provably unspendable output has an empty one.
     ends: Vec<u32>,
     totals: Totals,
 }
 
 impl NewCoins {
-    /// None yet, with room for those of a block.
+    /// Empties the list, with capacity for a block's coins.
     fn clear(&mut self, block: &Block<'_>) {
         let bytes = block.output_count() * COIN_BYTES;
         if self.bytes.len() < bytes {
@@ -269,7 +269,7 @@ impl NewCoins {
         self.totals = Totals::default();
     }
 
-    /// Adds those of the next transaction; how many they are, and their bytes.
+    /// Adds the coins of the next transaction; returns their number and bytes.
     #[inline]
     fn encode(&mut self, tx: &Transaction<'_>, code: u32) -> (u32, u32) {
         let start = self.ends.last().copied().unwrap_or_default();
@@ -290,7 +290,7 @@ impl NewCoins {
         ((self.totals.coins - before) as u32, end as u32 - start)
     }
 
-    /// The coin of an output; empty where it has none.
+    /// The coin of an output; empty for a provably unspendable one.
     #[inline]
     fn get(&self, output: usize) -> &[u8] {
         let start = output.checked_sub(1).map_or(0, |before| self.ends[before]);

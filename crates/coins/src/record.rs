@@ -1,9 +1,9 @@
-//! The bytes of a record: one coin, or the tombstone of one, as a table holds it.
+//! The bytes of a record in a table: one coin, or the tombstone of one.
 //!
 //! record:  flags u8 | coin bytes u16 | txid without its first byte 31 | VARINT vout | coin
 //!
-//! A slice that starts with a record may have more behind it: its fields say where it ends.
-//! Absent on purpose: where records lie, and how they are found (`table`).
+//! A slice that starts with a record may have more bytes after it: the record's fields give its end. Absent on purpose:
+//! the place of records, and the search for them (`table`).
 
 use primitives::encode::Reader;
 
@@ -16,7 +16,7 @@ pub(crate) const VOUT_AT: usize = TXID_AT + 31;
 pub(crate) const TOMBSTONE: u8 = 1;
 /// Flag of a record: the coin is known to be in no older generation and no table.
 pub(crate) const FRESH: u8 = 2;
-/// Flag of a record: the coin has an allocation of its own, of which the record holds the number.
+/// Flag of a record: the coin has a separate allocation, whose number the record contains.
 #[cfg(feature = "ablation")]
 pub(crate) const APART: u8 = 4;
 
@@ -33,7 +33,7 @@ pub(crate) fn vout_of(record: &[u8]) -> u32 {
     }
 }
 
-/// Bytes of the vout of a record: its last one has no top bit.
+/// Bytes of the vout of a record: the top bit of its last byte is clear.
 #[inline]
 pub(crate) fn vout_bytes(record: &[u8]) -> usize {
     record[VOUT_AT..].iter().position(|byte| byte & 0x80 == 0).expect("a record holds a vout") + 1
@@ -44,13 +44,13 @@ pub(crate) fn coin_bytes(record: &[u8]) -> usize {
     usize::from(u16::from_le_bytes([record[COIN_BYTES_AT], record[COIN_BYTES_AT + 1]]))
 }
 
-/// What a record holds behind its key: the coin. With the feature `ablation` it may be the number of its allocation.
+/// The part of a record after its key: the coin. With the feature `ablation` it may be the number of its allocation.
 #[inline]
 pub(crate) fn stored_of(record: &[u8]) -> &[u8] {
     &record[VOUT_AT + vout_bytes(record)..][..coin_bytes(record)]
 }
 
-/// The number of the allocation that the coin of a record has to itself.
+/// The number of the separate allocation of a record's coin.
 #[cfg(feature = "ablation")]
 #[inline]
 pub(crate) fn apart_of(record: &[u8]) -> Option<u32> {

@@ -1,7 +1,7 @@
-//! A shard group: eight neighbouring shards, worked on by one worker at a time.
+//! A shard group: eight neighbouring shards, processed by one worker at a time.
 //!
-//! A shard is the current generation and the older ones behind it, newest first. A spend is answered from the newest
-//! that knows the outpoint; a miss in all of them leaves a tombstone, and the caller asks the tables.
+//! A shard has the current generation and the older ones, newest first. A spend is answered from the newest generation
+//! that knows the outpoint. A miss in all of them adds a tombstone, and the caller reads the tables.
 //!
 //! Invariant: an older generation never changes. Generations are evicted oldest first, and only once committed.
 
@@ -14,9 +14,10 @@ use primitives::{OutPoint, Txid};
 use std::sync::Arc;
 use sys::spill::SpillFiles;
 
-/// Operations that are asked for together before the first of them is done.
+/// Operations that are prefetched together before the first is executed.
 const BATCH: usize = 32;
-/// Operations of a block for which the lists of chunks are asked for before the first: some lines of memory a table.
+/// From this number of operations of a block on, the lists of chunks are prefetched first: a few cache lines for each
+/// table.
 const PREFETCH_CHUNKS_MIN: usize = 128;
 
 /// A sealed generation of one shard group: one table a shard.
@@ -45,32 +46,33 @@ impl Generation {
     }
 }
 
-/// What a shard group is told about a block.
+/// The input of a shard group for one block.
 #[derive(Clone, Copy)]
 pub struct BlockOps<'a> {
     /// Its operations in this shard group.
     pub ops: GroupOps<'a>,
-    /// Whether its coins overwrite others of the same name (the two repeated coinbases, the replay of a half-done flush).
+    /// Whether its coins overwrite existing ones with the same outpoint (the two repeated coinbases, the replay of an
+    /// unfinished flush).
     pub overwrites: bool,
 }
 
-/// What memory says to the names that a block makes, for BIP30.
+/// The state in memory of the outpoints that a block creates, for BIP30.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Probe {
     /// One of them is an unspent coin.
     pub exists: bool,
-    /// Names that memory does not know.
+    /// Outpoints that memory does not know.
     pub unknown: Vec<OutPoint>,
 }
 
-/// What all shard groups of a run have in common.
+/// Settings shared by all shard groups of a run.
 #[derive(Clone, Debug)]
 pub struct RunSetup {
-    /// The secret of their hashes.
+    /// The secret key of their hashes.
     pub secret: HashKey,
     /// Kernels for prefetches and the memory of tables.
     pub kernels: Kernels,
-    /// Files for the coins that a block spends, where they are many.
+    /// Files for a block's spent coins if they are large.
     pub spill: SpillFiles,
 }
 
@@ -93,7 +95,7 @@ pub struct ShardGroup {
 }
 
 impl ShardGroup {
-    /// An empty shard group; `run` is one and the same for all shard groups of a run.
+    /// An empty shard group; `run` must be the same for all shard groups of a run.
     pub fn new(group: usize, run: impl Into<RunSetup>) -> ShardGroup {
         let RunSetup { secret, kernels, spill } = run.into();
         let first_shard = group * SHARDS_PER_GROUP;
@@ -102,7 +104,8 @@ impl ShardGroup {
         ShardGroup { secret, kernels, spill, first_shard, current, older: Vec::new(), generation: 1 }
     }
 
-    /// Most likely each table of the current generation gets this number of records. Those that have some stay as they are.
+    /// Sets the expected number of records in each table of the current generation. Tables that already have records
+    /// are not changed.
     pub fn expect(&mut self, records: usize) {
         for (table, shard) in self.current.iter_mut().zip(self.first_shard..) {
             if table.is_empty() {
@@ -141,7 +144,7 @@ impl ShardGroup {
         self.len() == 0
     }
 
-    /// Does a block's operations and answers its spends, in the order of `ops`.
+    /// Executes a block's operations and answers its spends, in the order of `ops`.
     pub fn apply(&mut self, block: &BlockOps<'_>) -> Answers {
         let ops = block.ops.all();
         let mut answers = Answers::with_capacity(block.ops.spends(), &self.spill);
@@ -155,12 +158,12 @@ impl ShardGroup {
         answers
     }
 
-    /// Three passes, so that what memory has to bring is on its way while something else is done. A block has few
-    /// operations in a shard: a batch takes those of several.
+    /// Three passes, so that memory latency overlaps with other work. A block has few operations in a shard, so a batch
+    /// spans several shards.
     #[inline]
     fn apply_batch(&mut self, block: &BlockOps<'_>, batch: &[Op], answers: &mut Answers) {
         let mut keys = [const { None }; BATCH];
-        // Bytes of new records that the batch will have added to a table.
+        // Bytes of new records that the batch adds to the table so far.
         let mut added = 0;
         let mut added_to = usize::MAX;
         for (key, op) in keys.iter_mut().zip(batch) {
@@ -196,7 +199,7 @@ impl ShardGroup {
         }
     }
 
-    /// The shard within the group that an operation belongs to, and its name.
+    /// The operation's shard within the group, and its key.
     #[inline]
     fn key_of<'a>(&self, block: &BlockOps<'a>, op: Op) -> (usize, Key<'a>) {
         let (txid, vout) = block.ops.outpoint(op);
@@ -206,8 +209,8 @@ impl ShardGroup {
     #[inline]
     fn create(&mut self, within: usize, key: &Key<'_>, block: &BlockOps<'_>, op: Op) {
         let table = &mut self.current[within];
-        // A tombstone of the same outpoint stays: it hides an older coin, which has to go from the tables.
-        // A coin stays, too: no block that makes it again is good, and then this one is taken back.
+        // A tombstone of the same outpoint stays: it hides an older coin, which must be deleted from the tables. A coin
+        // stays too: no valid block creates it again, so this block will be rewound.
         if block.overwrites
             && let Found::Coin(place) = table.find(key)
         {
@@ -248,7 +251,8 @@ impl ShardGroup {
         table.insert_tombstone(&self.secret, key);
     }
 
-    /// Which of the names that a block makes in this shard group are coins already; to be asked before the block is applied.
+    /// Which of the outpoints that a block creates in this shard group are already coins. Call it before the block is
+    /// applied.
     pub fn probe(&self, block: &BlockOps<'_>) -> Probe {
         let mut probe = Probe::default();
         for op in block.ops.all().iter().filter(|op| op.is_create()) {
@@ -262,7 +266,7 @@ impl ShardGroup {
         probe
     }
 
-    /// The coin of this name as memory knows it: its bytes, that it is spent (`Some(None)`), or nothing.
+    /// The state of this coin in memory: its bytes, spent (`Some(None)`), or unknown (`None`).
     pub fn get(&self, outpoint: &OutPoint) -> Option<Option<&[u8]>> {
         let within = usize::from(outpoint.txid.as_bytes()[0]) - self.first_shard;
         let key = Key::of(&self.secret, outpoint);
@@ -277,7 +281,7 @@ impl ShardGroup {
         None
     }
 
-    /// Takes a block's operations back, the last first. It must be the last that was applied, and not taken back yet.
+    /// Undoes a block's operations, the last first. It must be the last block that was applied and not yet rewound.
     pub fn rewind(&mut self, block: &BlockOps<'_>, answers: &Answers) {
         let mut ordinal = answers.len();
         for op in block.ops.all().iter().rev() {
@@ -286,7 +290,7 @@ impl ShardGroup {
                 let code = Reader::new(block.ops.coin(*op)).varint_u32().expect("it was encoded here");
                 let table = &mut self.current[within];
                 table.remove_created(&key, code);
-                // What the two repeated coinbases overwrite was never spent before.
+                // The coin that a repeated coinbase overwrote had not been spent before.
                 if block.overwrites
                     && let Found::Tombstone(place) = table.find_spent_other(&key, code)
                 {
@@ -316,8 +320,8 @@ impl ShardGroup {
         }
     }
 
-    /// Takes a coin out for a disconnected block; says what it was. The tables are not asked: `None` means that memory does not know it,
-    /// and then a tombstone stands for it.
+    /// Removes a coin for a disconnected block; returns its previous state. The tables are not read: `None` means that
+    /// memory does not know the coin, and then a tombstone is added for it.
     pub fn take(&mut self, outpoint: &OutPoint) -> Option<Option<Vec<u8>>> {
         let known = self.get(outpoint).map(|coin| coin.map(<[u8]>::to_vec));
         let within = usize::from(outpoint.txid.as_bytes()[0]) - self.first_shard;
@@ -332,7 +336,7 @@ impl ShardGroup {
         known
     }
 
-    /// Puts a stored coin in, over whatever is there; never fresh.
+    /// Stores a coin, replacing any record; never fresh.
     pub fn put_back(&mut self, outpoint: &OutPoint, coin: &[u8]) {
         let within = usize::from(outpoint.txid.as_bytes()[0]) - self.first_shard;
         let key = Key::of(&self.secret, outpoint);
@@ -345,7 +349,7 @@ impl ShardGroup {
 
     /// Closes the current generation and starts the next one.
     pub fn seal(&mut self) -> Generation {
-        // Generations are about as large as the one before, or somewhat larger.
+        // Generations are about as large as the previous one, or somewhat larger.
         let next = self.current.iter().zip(self.first_shard..);
         let kernels = self.kernels;
         let table =
@@ -358,11 +362,11 @@ impl ShardGroup {
         sealed
     }
 
-    /// Undoes the last [`ShardGroup::seal`]: the current generation, from which everything must have been taken back, is dropped.
+    /// Undoes the last [`ShardGroup::seal`]: drops the current generation, all of whose blocks must have been rewound.
     ///
     /// # Panics
     ///
-    /// When the sealed generation is still held elsewhere, for a commit.
+    /// If the sealed generation is still in use elsewhere, for a commit.
     pub fn unseal(&mut self) {
         let sealed = self.older.remove(0);
         self.generation = sealed.number;
@@ -370,7 +374,7 @@ impl ShardGroup {
         self.current = sealed.tables.into_iter().map(own).collect();
     }
 
-    /// Takes out the generations up to and with `number`; they must be committed. Dropping them gives their memory back.
+    /// Removes the generations up to and including `number`, which must be committed. Dropping them frees their memory.
     #[must_use = "dropping what went takes time"]
     pub fn evict_up_to(&mut self, number: u64) -> Vec<Generation> {
         self.older.extract_if(.., |generation| generation.number <= number).collect()

@@ -1,10 +1,10 @@
 //! One shard of one generation: a flat table of buckets over packed records.
 //!
-//! A bucket is one cache line: twelve tags, twelve record addresses, and how many coins that belong here lie further on.
-//! A look-up costs one miss for the bucket and one for the record; both are asked for ahead of need.
+//! A bucket is one cache line: twelve tags, twelve record addresses, and the number of its coins that are in later
+//! buckets. A look-up costs one cache miss for the bucket and one for the record; both are prefetched.
 //!
-//! An outpoint may have several records: tombstones, and beside them the coin that was made again.
-//! Records lie in chunks (`chunks`), which say what an address is. The hash is keyed: txids can be ground.
+//! An outpoint may have several records: tombstones, and a coin that was created again. Records are stored in chunks
+//! (`chunks`), which define addresses. The hash is keyed, because txids can be ground.
 
 use crate::chunks::{Chunks, PAGE_BYTES};
 use crate::record::{
@@ -20,13 +20,13 @@ use kernels::ideas::Idea;
 use primitives::OutPoint;
 use primitives::encode::{Reader, copy_short, varint_bytes, write_varint};
 
-/// A table grows when more of its places are taken: 27 of 32, in parts of the whole.
+/// A table grows above this load: 27 of 32, in parts of the whole.
 const LOAD_MAX: (usize, usize) = (27, 32);
 const BUCKETS_MIN: usize = 4;
-/// Records by which a walk in the order of keys is ahead in asking for them.
+/// Prefetch distance of a walk in key order, in records.
 const RECORDS_AHEAD: usize = 8;
 
-/// Secret of one run, so that txids cannot be ground to share a bucket.
+/// Secret key of one run, so that txids cannot be ground to share a bucket.
 #[derive(Clone, Copy, Debug)]
 pub struct HashKey(pub [u64; 4]);
 
@@ -56,13 +56,13 @@ impl<'a> Key<'a> {
         Key::new(secret, outpoint.txid.as_bytes(), outpoint.vout)
     }
 
-    /// What the outpoint is hashed to.
+    /// The hash of the outpoint.
     #[inline]
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// 1 to 255.
+    /// The tag, 1 to 255.
     #[inline]
     fn tag(&self) -> u8 {
         ((self.hash as u32 as u64 * 255) >> 32) as u8 + 1
@@ -80,27 +80,27 @@ fn fold(a: u64, b: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-/// What a generation does to a coin.
+/// A generation's change of a coin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change<'a> {
-    /// It is there, with these bytes.
+    /// It exists, with these bytes.
     Put(&'a [u8]),
-    /// It is gone.
+    /// It is deleted.
     Delete,
 }
 
-/// What a look-up found.
+/// Result of a look-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
-    /// A coin: where it lies.
+    /// A coin, with its place.
     Coin(TablePlace),
-    /// A tombstone.
+    /// A tombstone, with its place.
     Tombstone(TablePlace),
-    /// Nothing.
+    /// No record.
     Nothing,
 }
 
-/// A taken place in a table.
+/// The place of a record in a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TablePlace {
     bucket: u32,
@@ -116,20 +116,20 @@ pub struct Table {
     kernels: Kernels,
     #[cfg(feature = "ablation")]
     apart: Apart,
-    /// Shifts the moments at which the shards grow, so that they never all do it at once.
+    /// Staggers the growth of shards, so that they never all grow at once.
     stagger: usize,
-    /// Records for which there is room from the first one on.
+    /// Number of records for which there is room from the first one on.
     expected: usize,
 }
 
 impl Table {
-    /// An empty table; `shard` only shifts the moments at which it grows.
+    /// An empty table; `shard` only staggers its growth.
     pub fn new(shard: usize) -> Table {
         Table::with_expected(shard, 0, Kernels::AUTO)
     }
 
-    /// An empty table that most likely gets this number of records: growing would read all of them again, and again. It takes
-    /// no memory before the first one.
+    /// An empty table for an expected number of records: growing would read all of them each time. It allocates nothing
+    /// before the first record.
     pub fn with_expected(shard: usize, expected: usize, kernels: Kernels) -> Table {
         Table {
             buckets: kernels.buckets(0),
@@ -148,7 +148,7 @@ impl Table {
         self.count
     }
 
-    /// Whether it holds nothing.
+    /// Whether it has no records.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -161,7 +161,7 @@ impl Table {
         bytes
     }
 
-    /// Asks for the bucket of a key, ahead of need.
+    /// Prefetches the bucket of a key.
     #[inline]
     pub fn prefetch_bucket(&self, key: &Key<'_>) {
         if !self.buckets.is_empty() {
@@ -169,7 +169,7 @@ impl Table {
         }
     }
 
-    /// Asks for the records that a key may have in its own bucket, ahead of need: most often one.
+    /// Prefetches the records that a key may have in its own bucket: usually one.
     #[inline]
     pub fn prefetch_record(&self, key: &Key<'_>) {
         if self.buckets.is_empty() {
@@ -183,13 +183,13 @@ impl Table {
         }
     }
 
-    /// Asks for the list of chunks, which every record is found by, ahead of many operations.
+    /// Prefetches the list of chunks, which every look-up of a record reads, before many operations.
     #[inline]
     pub fn prefetch_chunks(&self) {
         self.chunks.prefetch_list();
     }
 
-    /// Finds a coin or its tombstone; the coin where there are both.
+    /// Finds a coin or its tombstone; if there are both, the coin.
     #[inline]
     pub fn find(&self, key: &Key<'_>) -> Found {
         match self.find_where(key, |_| true) {
@@ -201,18 +201,18 @@ impl Table {
         }
     }
 
-    /// Finds the tombstone of a coin with these bytes: none for a tombstone that was never a coin here.
+    /// Finds the tombstone of a coin with these bytes, not one that was inserted without a coin.
     pub fn find_spent(&self, key: &Key<'_>, coin: &[u8]) -> Found {
         self.find_where(key, |record| is_dead(record) && self.coin_of(record) == coin)
     }
 
-    /// Finds the tombstone of a coin that has another code than this one.
+    /// Finds the tombstone of a coin with another code.
     pub fn find_spent_other(&self, key: &Key<'_>, code: u32) -> Found {
         let is_other = |record: &[u8]| !self.coin_of(record).is_empty() && self.code_of(record) != Ok(code);
         self.find_where(key, |record| is_dead(record) && is_other(record))
     }
 
-    /// Finds a record of this outpoint that `accept` takes.
+    /// Finds a record of this outpoint that satisfies `accept`.
     #[inline]
     fn find_where(&self, key: &Key<'_>, accept: impl Fn(&[u8]) -> bool) -> Found {
         if self.buckets.is_empty() {
@@ -253,20 +253,20 @@ impl Table {
         self.record(place.address)[FLAGS_AT] & FRESH != 0
     }
 
-    /// Asks for the place of a new record, ahead of need: `behind` bytes of records will have been added before it. Returns
-    /// the bytes that it takes itself.
+    /// Prefetches the place of a new record, if `behind` bytes of records are added before it. Returns the bytes that
+    /// the record uses.
     #[inline]
     pub fn prefetch_room(&self, behind: usize, coin: &[u8]) -> usize {
         self.chunks.prefetch_room(behind, VOUT_AT + 1 + coin.len())
     }
 
-    /// Adds a coin. The caller knows that this outpoint has no record here, or means to add a second one.
+    /// Adds a coin. The outpoint must have no record here, unless a second one is intended.
     #[inline]
     pub fn insert(&mut self, secret: &HashKey, key: &Key<'_>, fresh: bool, coin: &[u8]) {
         self.insert_coin(secret, key, if fresh { FRESH } else { 0 }, coin);
     }
 
-    /// Adds a coin that is stored already, not fresh.
+    /// Adds a coin, given by its stored bytes, that is not fresh.
     pub fn insert_stored(&mut self, secret: &HashKey, key: &Key<'_>, coin: &[u8]) {
         self.insert_coin(secret, key, 0, coin);
     }
@@ -304,7 +304,7 @@ impl Table {
         self.count += 1;
     }
 
-    /// Turns the coin at a place into a tombstone; its bytes stay, so that [`Table::unmark_spent`] can undo it.
+    /// Turns the coin at a place into a tombstone; its bytes are kept, so that [`Table::unmark_spent`] can undo it.
     #[inline]
     pub fn mark_spent(&mut self, place: TablePlace) {
         self.chunks.record_mut(place.address)[FLAGS_AT] |= TOMBSTONE;
@@ -315,13 +315,13 @@ impl Table {
         self.chunks.record_mut(place.address)[FLAGS_AT] &= !TOMBSTONE;
     }
 
-    /// Takes the record at a place out; `key` must be the one that it was found by.
+    /// Removes the record at a place; `key` must be the key that found it.
     #[inline]
     pub fn remove(&mut self, key: &Key<'_>, place: TablePlace) {
         let buckets = self.buckets.len();
         let mut at = key.bucket(buckets);
         while at != place.bucket as usize {
-            // An item that had to go further no longer counts; a counter at its end stays there.
+            // An item in a later bucket no longer counts; a saturated counter stays saturated.
             let overflow = &mut self.buckets[at].overflow;
             *overflow -= u16::from(*overflow != u16::MAX);
             at = if at + 1 == buckets { 0 } else { at + 1 };
@@ -337,7 +337,7 @@ impl Table {
         self.chunks.release(place.address, bytes);
     }
 
-    /// Takes out the unspent coin of this outpoint that has this code; says whether there was one.
+    /// Removes the unspent coin of this outpoint with this code; returns whether there was one.
     pub fn remove_created(&mut self, key: &Key<'_>, code: u32) -> bool {
         let place = match self.find_where(key, |record| !is_dead(record) && self.code_of(record) == Ok(code)) {
             Found::Coin(place) => place,
@@ -347,8 +347,8 @@ impl Table {
         true
     }
 
-    /// All changes of this table in the order of their keys: 31 bytes of txid and VARINT vout, and what became of the coin.
-    /// Of an outpoint with several records the unspent coin speaks.
+    /// All changes of this table in key order: 31 bytes of txid and VARINT vout, and the change of the coin. For an
+    /// outpoint with several records the unspent coin counts.
     pub fn sorted(&self) -> impl ExactSizeIterator<Item = (&[u8], Change<'_>)> {
         let order = walk::by_key(&self.buckets, &self.chunks, self.count);
         (0..order.len()).map(move |at| {
@@ -360,8 +360,8 @@ impl Table {
         })
     }
 
-    /// All records, in no order: key and change as [`Table::sorted`] has them. An outpoint with several records comes several
-    /// times.
+    /// All records in any order: key and change as in [`Table::sorted`]. An outpoint with several records occurs
+    /// several times.
     pub fn for_each<'a>(&'a self, mut each: impl FnMut(&'a [u8], Change<'a>)) {
         walk::each(&self.buckets, &self.chunks, |address| {
             let record = self.record(address);
@@ -382,12 +382,12 @@ impl Table {
         stored_of(record)
     }
 
-    /// Height and kind of the coin of a record.
+    /// The code of a record's coin (height and coinbase flag).
     fn code_of(&self, record: &[u8]) -> Result<u32, primitives::DecodeError> {
         Reader::new(self.coin_of(record)).varint_u32()
     }
 
-    /// The record at an address, and what follows it in its chunk.
+    /// The record at an address, and the bytes after it in its chunk.
     #[inline]
     fn record(&self, address: u32) -> &[u8] {
         self.chunks.record(address)
@@ -412,7 +412,7 @@ impl Table {
     }
 }
 
-/// Puts an address into the first bucket with room, from the key's own on.
+/// Stores an address in the first bucket with room, starting at the key's own.
 #[inline]
 fn put(buckets: &mut Buckets, key: &Key<'_>, address: u32) {
     let count = buckets.len();
@@ -431,7 +431,7 @@ fn put(buckets: &mut Buckets, key: &Key<'_>, address: u32) {
     }
 }
 
-/// Whether a record is that of a key. Bytes behind the vout do not matter: a VARINT ends itself.
+/// Whether a record has this key. Bytes after the vout do not matter: a VARINT is self-delimiting.
 #[inline]
 fn is_of(record: &[u8], key: &Key<'_>) -> bool {
     record[TXID_AT..VOUT_AT] == key.txid[1..] && vout_of(record) == key.vout

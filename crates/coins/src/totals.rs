@@ -1,11 +1,11 @@
-//! What coins add up to, as gettxoutsetinfo sums them.
+//! Totals of coins, as in gettxoutsetinfo.
 //!
-//! Sums wrap: that of a change may stand for less than nothing, and added to that of a set it gives the set's after it.
+//! Sums wrap: the totals of a change may be negative; added to those of a set they give the set's totals after it.
 
 /// Sums over coins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
-    /// How many.
+    /// Number of coins.
     pub coins: u64,
     /// Bytes of their scripts.
     pub script_bytes: u64,
@@ -14,13 +14,13 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Counts a coin more.
+    /// Adds a coin.
     #[inline]
     pub fn count(&mut self, script_bytes: usize, amount: i64) {
         *self = self.plus(Totals { coins: 1, script_bytes: script_bytes as u64, amount: amount as u64 });
     }
 
-    /// With those of other coins.
+    /// Adds the totals of other coins.
     #[must_use]
     #[inline]
     pub fn plus(self, other: Totals) -> Totals {
@@ -31,7 +31,7 @@ impl Totals {
         }
     }
 
-    /// Without other coins.
+    /// Subtracts the totals of other coins.
     #[must_use]
     #[inline]
     pub fn minus(self, other: Totals) -> Totals {

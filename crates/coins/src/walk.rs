@@ -1,18 +1,17 @@
-//! Walking all records of a table: bucket after bucket, or in the order of their keys.
+//! Walks over all records of a table: in bucket order, or in key order.
 //!
-//! Either way the records lie anywhere in memory, so each is asked for some records ahead.
-//! Ids are spread evenly: by the first bits of their keys the records are put into ranges of a few each, and these are
-//! sorted one by one.
+//! In either order the records are scattered in memory, so each is prefetched some records ahead. Ids are spread
+//! evenly: the first bits of their keys sort the records into small ranges, and each range is then sorted.
 
 use crate::chunks::Chunks;
 use crate::record::{TXID_AT, VOUT_AT, is_dead, key_of};
 use kernels::bucket::{Bucket, PLACES};
 
-/// Buckets by which a walk is ahead in asking for records: some dozens of them are on their way at once.
+/// Prefetch distance of a walk, in buckets: some dozens of records are in flight at once.
 const BUCKETS_AHEAD: usize = 4;
-/// Records of a range, about: so few are sorted by insertion.
+/// Average number of records in a range, small enough for insertion sort.
 const RANGE_RECORDS: usize = 8;
-/// Bytes of a key that are compared as a number first.
+/// Leading bytes of a key that are compared as one number.
 type Prefix = u64;
 
 /// The addresses of a bucket's records.
@@ -29,7 +28,7 @@ fn addresses(bucket: &Bucket) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Calls `each` with the address of each record, in no order.
+/// Calls `each` with the address of each record, in any order.
 #[inline]
 pub(crate) fn each(buckets: &[Bucket], chunks: &Chunks, mut each: impl FnMut(u32)) {
     let ahead = buckets.iter().skip(BUCKETS_AHEAD).map(Some).chain(std::iter::repeat(None));
@@ -41,7 +40,7 @@ pub(crate) fn each(buckets: &[Bucket], chunks: &Chunks, mut each: impl FnMut(u32
     }
 }
 
-/// The addresses of `count` records in the order of their keys, each key once: of several records the unspent coin.
+/// The addresses of `count` records in key order, each key once: of several records the unspent coin.
 pub(crate) fn by_key(buckets: &[Bucket], chunks: &Chunks, count: usize) -> Vec<u32> {
     let mut records: Vec<(Prefix, u32)> = Vec::with_capacity(count);
     each(buckets, chunks, |address| {
@@ -61,7 +60,7 @@ pub(crate) fn by_key(buckets: &[Bucket], chunks: &Chunks, count: usize) -> Vec<u
     records.into_iter().map(|(_, address)| address).collect()
 }
 
-/// Puts records into ranges of keys; gives the end of each range.
+/// Sorts records into ranges of keys; returns the end of each range.
 fn into_ranges(records: Vec<(Prefix, u32)>) -> (Vec<(Prefix, u32)>, Vec<usize>) {
     let bits = (records.len() / RANGE_RECORDS).max(1).ilog2();
     let range_of = |prefix: Prefix| (u128::from(prefix) >> (Prefix::BITS - bits)) as usize;

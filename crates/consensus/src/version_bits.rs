@@ -1,8 +1,8 @@
 //! Version bits (BIP-0009) that no deployment of the network uses: detects rules that miners have activated and ffwd
 //! does not know.
 //!
-//! For each such bit a deployment without start and timeout is assumed; the first period is never counted. None of this
-//! is a consensus rule.
+//! For each such bit a deployment without start and timeout is assumed; the first period is never counted. These are not
+//! consensus rules.
 //!
 //! Source: Bitcoin Core b88bffe, versionbits.cpp, `WarningBitsConditionChecker`, `CheckUnknownActivations`.
 

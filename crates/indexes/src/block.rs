@@ -1,7 +1,8 @@
-//! What one block adds to each index: made from the block and the coins that it spends alone, by any worker, in any order.
+//! One block's records for each index: computed from only the block and the coins that it spends, by any worker, in any
+//! order.
 //!
-//! What depends on the blocks before it is added in order later: sequence numbers, filter headers, sums, and the block's
-//! place in the files.
+//! The parts that depend on earlier blocks are added in order later: sequence numbers, filter headers, sums, and the
+//! block's place in the files.
 
 use crate::coinstats::{BlockStats, CoinbaseKind, bogosize};
 use crate::filter;
@@ -16,7 +17,7 @@ use sys::spill::{Spill, SpillFiles};
 /// Bytes of a header.
 const HEADER_BYTES: u32 = 80;
 
-/// Which indexes are wanted, and what keys their hashes.
+/// The enabled indexes, with the keys of their hashes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
     /// `txindex`, with its salt.
@@ -32,7 +33,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Whether this one is.
+    /// Whether this index is enabled.
     pub fn has(&self, kind: IndexKind) -> bool {
         match kind {
             IndexKind::Tx => self.tx.is_some(),
@@ -43,18 +44,18 @@ impl Wanted {
         }
     }
 
-    /// Whether the coins that a block spends are looked at.
+    /// Whether the coins that a block spends are needed.
     pub fn needs_coins(&self) -> bool {
         self.filter || self.stats || self.tweaks
     }
 
-    /// Whether none is.
+    /// Whether no index is enabled.
     pub fn is_none(&self) -> bool {
         !IndexKind::ALL.into_iter().any(|kind| self.has(kind))
     }
 }
 
-/// A block's place in its chain, and what follows from it.
+/// A block's place in its chain, and values that depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockPlace {
     /// Its hash.
@@ -63,7 +64,7 @@ pub struct BlockPlace {
     pub height: Height,
     /// The subsidy of that height.
     pub subsidy: Amount,
-    /// A later block repeats its coinbase, whose coins count there alone.
+    /// A later block repeats its coinbase, whose coins count only there.
     pub coinbase_is_repeated: bool,
 }
 
@@ -76,28 +77,28 @@ pub struct BlockFilter {
     pub hash: Hash256,
 }
 
-/// What a block adds to the indexes that are wanted.
+/// A block's records for the enabled indexes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BlockRecords {
-    /// Of each transaction its [`txindex::place`], in the order of the block.
+    /// For each transaction its [`txindex::place`], in the order of the block.
     pub tx: Option<Vec<u64>>,
-    /// Of each input but the coinbase's its [`spender::order`], and the offset of its transaction behind the header.
+    /// For each input except the coinbase's its [`spender::order`], and the offset of its transaction after the header.
     pub spenders: Option<Vec<(u64, u32)>>,
     /// The filter.
     pub filter: Option<BlockFilter>,
-    /// What it does to the UTXO set.
+    /// Its changes to the UTXO set.
     pub stats: Option<Box<BlockStats>>,
     /// The row of `silentpaymentindex`.
     pub tweaks: Option<Vec<u8>>,
 }
 
 impl BlockRecords {
-    /// Makes the records of `block`, whose transactions have these ids and whose inputs, the coinbase's not counted, spend
-    /// these coins, in order. Many scripts lie in a file of `spill`.
+    /// Computes the records of `block`, whose transactions have these ids and whose inputs, without the coinbase's,
+    /// spend these coins, in order. Large amounts of scripts are stored in a file of `spill`.
     ///
     /// # Panics
     ///
-    /// When the numbers of ids or of coins are not the block's. The genesis block spends none.
+    /// If the number of ids or of coins does not match the block. The genesis block spends no coins.
     pub fn build(
         wanted: &Wanted,
         place: &BlockPlace,
@@ -131,7 +132,7 @@ impl BlockRecords {
     }
 
     fn add_places(&mut self, wanted: &Wanted, place: &BlockPlace, block: &Block<'_>, txids: &[Txid]) {
-        // The transaction of the genesis block is not listed, as in Core.
+        // The transaction of the genesis block is not indexed, as in Core.
         let salt = wanted.tx.filter(|_| place.height > Height::GENESIS);
         let mut places = Vec::with_capacity(if salt.is_some() { txids.len() } else { 0 });
         let mut spenders = Vec::with_capacity(if wanted.spender.is_some() { block.input_count() } else { 0 });
@@ -162,7 +163,7 @@ impl BlockRecords {
     }
 }
 
-/// The scripts of coins, one after the other.
+/// The scripts of coins, concatenated.
 struct Scripts {
     bytes: Spill,
     ends: Vec<usize>,
@@ -233,7 +234,7 @@ fn stats_of(
     stats
 }
 
-/// What a block makes; the coins among these that it spends itself are found.
+/// Adds the coins that a block creates, and finds those among them that it also spends.
 fn add_created(
     stats: &mut BlockStats,
     place: &BlockPlace,
@@ -273,21 +274,21 @@ fn add_created(
     stats.created = created.finish();
 }
 
-/// Coins that a block makes and spends: of both products each would be a factor, so that they are left out of both.
+/// Coins that a block both creates and spends: they would be a factor of both products, so they are left out of both.
 struct Passing<'a> {
-    /// The beginnings of their names, the names, and the number of the spend; sorted.
+    /// First bytes of their outpoints, the outpoints, and the index of the spend; sorted.
     spends: Vec<(u64, &'a [u8; 36], usize)>,
-    /// A bit for each value that some first bits of their txids have.
+    /// A bit for each value that the first bits of their txids take.
     bits: Vec<u64>,
-    /// Of each spend of the block, whether its coin was found among those made.
+    /// For each spend of the block, whether its coin was found among the created ones.
     made: Vec<bool>,
 }
 
-/// Values of the first bits of a txid that are told apart.
+/// Number of distinguished values of the first bits of a txid.
 const PASSING_BITS: usize = 1 << 14;
 
 impl<'a> Passing<'a> {
-    /// Those that are spent: the coins that have the block's own height.
+    /// The candidates among the spent coins: those with the block's own height.
     fn of(height: Height, block: &Block<'a>, spent: &[CoinRef<'_>]) -> Passing<'a> {
         let own = spent.iter().enumerate().filter(|(_, coin)| coin.height == height);
         let mut spends: Vec<_> = own
@@ -316,7 +317,7 @@ impl<'a> Passing<'a> {
         self.bits.get(bit / 64).is_some_and(|bits| bits >> (bit % 64) & 1 == 1)
     }
 
-    /// Takes a coin that is made; says whether it is one of them.
+    /// Handles a created coin; returns whether it is one of them.
     fn make(&mut self, name: &[u8; 36]) -> bool {
         let wanted = (Passing::beginning(name), name);
         let found = self.spends.binary_search_by(|&(beginning, name, _)| (beginning, name).cmp(&wanted));
@@ -324,7 +325,7 @@ impl<'a> Passing<'a> {
         !std::mem::replace(&mut self.made[self.spends[at].2], true)
     }
 
-    /// Whether the coin of this spend was made.
+    /// Whether the coin of this spend was created by the block.
     fn is_made(&self, spend: usize) -> bool {
         self.made[spend]
     }

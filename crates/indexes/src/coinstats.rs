@@ -3,13 +3,13 @@
 //! ```text
 //! row (see [`crate::heights`] for its keys), all LE:
 //!   muhash 32 | outputs u64 | bogosize u64 | amount i64 | subsidy i64
-//!   | spent u256 | new outputs but of coinbases u256 | coinbases u256
+//!   | spent u256 | new outputs except of coinbases u256 | coinbases u256
 //!   | unspendable: genesis i64 | repeated coinbases i64 | scripts i64 | unclaimed rewards i64
 //! 'M' -> running MuHash: numerator 384 | denominator 384, which Core always leaves at 1     'B' -> locator
 //! ```
 //!
-//! All amounts are sums from genesis on. The hash of each row costs an inverse; [`finalize_all`] shares one among many.
-//! Source: Bitcoin Core b88bffe, index/coinstatsindex.cpp, kernel/coinstats.cpp.
+//! All amounts are sums from genesis on. The hash of each row costs a modular inverse; [`finalize_all`] shares one
+//! among many. Source: Bitcoin Core b88bffe, index/coinstatsindex.cpp, kernel/coinstats.cpp.
 
 use primitives::encode::{DecodeError, Reader};
 use primitives::muhash::MuHash;
@@ -19,49 +19,49 @@ use primitives::{Hash256, U256};
 pub const MUHASH: &[u8] = b"M";
 /// Bytes of a row.
 const ROW_BYTES: usize = 192;
-/// Blocks that share an inverse: what is held for each is 384 bytes.
+/// Blocks that share an inverse: each holds 384 bytes meanwhile.
 const SHARED_BLOCKS_MAX: usize = 4096;
-/// Bytes of a coin beside its script in Core's "bogosize".
+/// Bytes of a coin in addition to its script in Core's "bogosize".
 const BOGO_BYTES: u64 = 50;
 
-/// What a block does to the UTXO set.
+/// A block's changes to the UTXO set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlockStats {
-    /// Product of the coins that it makes, but for those that it spends itself.
+    /// Product of the coins that it creates, without those that it spends itself.
     pub created: MuHash,
-    /// Product of the coins that it spends, but for those that it makes.
+    /// Product of the coins that it spends, without those that it creates.
     pub spent: MuHash,
-    /// How many it makes, and spends.
+    /// Number of coins that it creates, and spends.
     pub outputs: (u64, u64),
     /// Their bogosizes.
     pub bogosize: (u64, u64),
-    /// Amount of the coins that its coinbase makes, in satoshis.
+    /// Amount of the coins that its coinbase creates, in satoshis.
     pub coinbase: i128,
-    /// Amount of the coins that its other transactions make.
+    /// Amount of the coins that its other transactions create.
     pub new_outputs: i128,
     /// Amount of the coins that it spends.
     pub prevouts: i128,
-    /// Amount of outputs whose script nothing can satisfy.
+    /// Amount of provably unspendable outputs.
     pub unspendable: i128,
     /// The subsidy of its height.
     pub subsidy: i64,
-    /// What becomes of its coinbase.
+    /// The kind of its coinbase.
     pub kind: CoinbaseKind,
 }
 
-/// What becomes of a block's coinbase.
+/// The effect of a block's coinbase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CoinbaseKind {
-    /// It makes coins.
+    /// It creates coins.
     Normal,
-    /// The genesis block's makes none.
+    /// The genesis block's coinbase creates no coins.
     Genesis,
-    /// It is repeated by a later block, and counts there. Source: Core's `IsBIP30Unspendable`.
+    /// A later block repeats it, and it counts there. Source: Core's `IsBIP30Unspendable`.
     Repeated,
 }
 
 impl BlockStats {
-    /// A block that does nothing.
+    /// A block without changes.
     pub fn new(subsidy: i64, kind: CoinbaseKind) -> BlockStats {
         BlockStats {
             created: MuHash::new(),
@@ -86,7 +86,7 @@ pub fn bogosize(script_bytes: usize) -> u64 {
 /// Sums over all blocks up to one; amounts in satoshis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
-    /// Coins.
+    /// Number of coins.
     pub outputs: u64,
     /// Their bogosize.
     pub bogosize: u64,
@@ -94,24 +94,24 @@ pub struct Totals {
     pub amount: i64,
     /// Subsidies.
     pub subsidy: i64,
-    /// Coins spent.
+    /// Amount of coins spent.
     pub prevouts: u128,
-    /// Coins made, but by coinbases.
+    /// Amount of coins created, except by coinbases.
     pub new_outputs: u128,
-    /// Coins made by coinbases.
+    /// Amount of coins created by coinbases.
     pub coinbase: u128,
     /// Subsidy of the genesis block, which can never be spent.
     pub genesis: i64,
     /// Subsidies of coinbases that were repeated.
     pub repeated: i64,
-    /// Outputs whose script nothing can satisfy.
+    /// Amount of provably unspendable outputs.
     pub scripts: i64,
-    /// Rewards that no coinbase took.
+    /// Rewards that no coinbase claimed.
     pub unclaimed: i64,
 }
 
 impl Totals {
-    /// The totals behind one more block; `None` where its amounts are not those of a valid block on this chain.
+    /// The totals after one more block; `None` if its amounts are not those of a valid block on this chain.
     #[must_use]
     pub fn with(mut self, block: &BlockStats) -> Option<Totals> {
         self.subsidy = self.subsidy.checked_add(block.subsidy)?;
@@ -136,13 +136,13 @@ impl Totals {
         Some(self)
     }
 
-    /// All that can never be spent, in satoshis.
+    /// Total of unspendable amounts, in satoshis.
     pub fn unspendable(&self) -> i64 {
         [self.repeated, self.scripts, self.unclaimed].into_iter().fold(self.genesis, i64::saturating_add)
     }
 }
 
-/// What the index says of the UTXO set at a block.
+/// The index's statistics of the UTXO set at a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatsRow {
     /// The set's MuHash.
@@ -168,11 +168,11 @@ impl StatsRow {
         out
     }
 
-    /// Reads a row, and nothing behind it.
+    /// Decodes exactly one row.
     ///
     /// # Errors
     ///
-    /// Bytes that are malformed, or a sum beyond 2^128.
+    /// Malformed bytes, or a sum beyond 2^128.
     pub fn decode(bytes: &[u8]) -> Result<StatsRow, DecodeError> {
         let mut reader = Reader::new(bytes);
         let muhash = Hash256(*reader.array()?);
@@ -224,7 +224,7 @@ pub fn encode_muhash(set: &MuHash) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// Another number of bytes.
+/// Another length.
 pub fn decode_muhash(bytes: &[u8]) -> Result<MuHash, DecodeError> {
     let mut reader = Reader::new(bytes);
     let mut numerator = MuHash::from_bytes(reader.array()?);
@@ -236,9 +236,9 @@ pub fn decode_muhash(bytes: &[u8]) -> Result<MuHash, DecodeError> {
     Ok(numerator)
 }
 
-/// The set after each step (coins put in, coins taken out), from `start` on: the hashes, and the set in the end.
+/// The hash of the set after each step (coins added, coins removed), beginning with `start`, and the final set.
 ///
-/// Montgomery's trick: the products of all that is taken out are inverted once. Blocks without transactions take nothing out.
+/// Montgomery's trick: the product of all removals is inverted once. Blocks that spend nothing remove nothing.
 pub fn finalize_all(start: &MuHash, steps: &[(&MuHash, &MuHash)]) -> (Vec<Hash256>, MuHash) {
     let mut hashes = Vec::with_capacity(steps.len());
     let mut set = start.clone();

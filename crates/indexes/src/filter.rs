@@ -6,9 +6,8 @@
 //! filter header: double SHA-256 of (double SHA-256 of the filter | header of the block before)
 //! ```
 //!
-//! In the set: the scripts of all outputs that are not empty and do not begin with OP_RETURN, and of all coins spent that
-//! are not empty; each once.
-//! Source: BIP-0158; Bitcoin Core b88bffe, blockfilter.cpp.
+//! Elements: the scripts of all outputs that are not empty and do not begin with OP_RETURN, and of all spent coins that
+//! are not empty; each once. Source: BIP-0158; Bitcoin Core b88bffe, blockfilter.cpp.
 
 use crate::siphash::{SipKey, siphash24, siphash24_many};
 use primitives::encode::{DecodeError, Reader, put_compact_size};
@@ -16,7 +15,7 @@ use primitives::{BlockHash, Hash256};
 
 /// Bits of a remainder.
 const P: u32 = 19;
-/// One script of this number that is not in the set matches.
+/// The false positive rate is one in this number.
 const M: u64 = 784_931;
 const OP_RETURN: u8 = 0x6a;
 
@@ -26,12 +25,12 @@ pub fn is_element_of_output(script: &[u8]) -> bool {
     !script.is_empty() && script[0] != OP_RETURN
 }
 
-/// What keys the numbers of a block's scripts.
+/// The SipHash key of a block's scripts.
 pub fn key(block: &BlockHash) -> SipKey {
     SipKey::from_bytes(block.as_bytes().first_chunk().expect("a hash has 32 bytes"))
 }
 
-/// The filter of a block with these scripts, at most `count` of them, in any order, the same ones as often as they come.
+/// The filter of a block with these scripts, at most `count` of them, in any order, duplicates allowed.
 pub fn encode<'a>(block: &BlockHash, count: usize, scripts: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let scripts: Vec<&[u8]> = scripts.collect();
     assert!(scripts.len() <= count, "at most as many scripts as were announced");
@@ -51,18 +50,18 @@ pub fn encode<'a>(block: &BlockHash, count: usize, scripts: impl Iterator<Item =
     bits.end()
 }
 
-/// `hash` of 64 bits as a number below `range`, in the same order. Source: Core's `FastRange64`.
+/// `hash` of 64 bits scaled to a number below `range`, with the same order. Source: Core's `FastRange64`.
 #[inline]
 fn scaled(hash: u64, range: u64) -> u64 {
     ((u128::from(hash) * u128::from(range)) >> 64) as u64
 }
 
-/// Scripts by their hashes, each once: a table with a place a script, found by the highest bits of its hash, and the next free
-/// one behind it. Many blocks spend and pay to one script many times. The key is the block's hash, for which scripts
-/// cannot be chosen: it follows from them.
+/// Removes duplicate scripts by their hashes: a table with linear probing, indexed by the highest bits of the hash.
+/// Many blocks spend and pay to one script many times. The key is the block's hash, so scripts cannot be chosen to
+/// collide: the hash depends on them.
 struct Distinct {
-    /// Number of the script, from 1; 0 in a free place. Behind those that hashes lead to there is room for all scripts, so that
-    /// a full end of the table goes on behind it and not at its start.
+    /// Number of the script, from 1; 0 in a free place. After the last index there is additional room for all scripts,
+    /// so that probing continues past the end and never wraps.
     places: Vec<u32>,
     shift: u32,
 }
@@ -73,8 +72,8 @@ impl Distinct {
         Distinct { places: vec![0; (1 << bits) + count], shift: u64::BITS - bits }
     }
 
-    /// The hash of each script, once for each that differs, in rising order. Two with one hash are two elements: as good as
-    /// never there, and not to be missed.
+    /// The hashes of the distinct scripts, in rising order. Two scripts with the same hash are two elements: that
+    /// practically never happens, but must be right.
     fn in_order(mut self, scripts: &[&[u8]], hashes: &[u64]) -> Vec<u64> {
         let mut count = 0;
         'scripts: for (number, (script, hash)) in scripts.iter().zip(hashes).enumerate() {
@@ -89,7 +88,7 @@ impl Distinct {
             self.places[at] = number as u32 + 1;
             count += 1;
         }
-        // Places are in the order of the highest bits: what is left to do is to exchange neighbours.
+        // Places are in the order of the highest bits, so only neighbours need to be exchanged.
         let mut sorted = Vec::with_capacity(count);
         sorted.extend(self.places.iter().filter(|place| **place != 0).map(|place| hashes[*place as usize - 1]));
         sort_neighbours(&mut sorted);
@@ -99,7 +98,7 @@ impl Distinct {
 
 /// Sorts numbers that are nearly in order.
 fn sort_neighbours(numbers: &mut [u64]) {
-    // Exchanges for each number, above which they are in no such order.
+    // The most exchanges for each number; with more the numbers are not nearly in order.
     const EXCHANGES_MAX: usize = 16;
     let mut left = numbers.len() * EXCHANGES_MAX;
     for next in 1..numbers.len() {
@@ -125,10 +124,10 @@ struct BitWriter {
 }
 
 impl BitWriter {
-    /// Adds the lowest `count` bits of `bits`, at most 32; the others are zero.
+    /// Appends the lowest `count` bits of `bits`, at most 32; the others must be zero.
     #[inline]
     fn put(&mut self, bits: u64, count: u32) {
-        // Fewer than 32 are held before, fewer than 64 with these.
+        // Fewer than 32 bits are buffered before, fewer than 64 with these.
         self.held = self.held << count | bits;
         self.count += count;
         if self.count >= 32 {
@@ -146,7 +145,7 @@ impl BitWriter {
             self.put((1 << ones) - 1, ones as u32);
             quotient -= ones;
         }
-        // The ones, the 0 behind them, and the remainder.
+        // The ones, the 0 after them, and the remainder.
         self.put(((1 << quotient) - 1) << (P + 1) | remainder, quotient as u32 + P + 1);
     }
 
@@ -162,7 +161,7 @@ impl BitWriter {
 ///
 /// # Errors
 ///
-/// Bytes that are no filter: cut, with bytes behind it, or with more elements than bytes for them.
+/// Bytes that are not a filter: truncated, with trailing bytes, or with more elements than fit in the bytes.
 pub fn decode(filter: &[u8]) -> Result<Vec<u64>, DecodeError> {
     let mut reader = Reader::new(filter);
     let count = reader.compact_size()?;
@@ -196,7 +195,7 @@ pub fn decode(filter: &[u8]) -> Result<Vec<u64>, DecodeError> {
     Ok(values)
 }
 
-/// Whether the filter of a block may hold one of these scripts; a script that is in it is never missed.
+/// Whether the filter of a block may contain one of these scripts; no false negatives.
 ///
 /// # Errors
 ///
@@ -212,7 +211,8 @@ pub fn hash(filter: &[u8]) -> Hash256 {
     Hash256(kernels::sha256::sha256d(filter))
 }
 
-/// The filter header of a block whose filter has this hash; `before` is the header of the block before, zeros for genesis.
+/// The filter header of a block whose filter has this hash; `before` is the previous block's filter header, zeros for
+/// genesis.
 pub fn header(hash: &Hash256, before: &Hash256) -> Hash256 {
     let mut pair = [0; 64];
     pair[..32].copy_from_slice(&hash.0);

@@ -1,7 +1,7 @@
 //! Keys by height and by hash, and rows of the filter index.
 //!
 //! ```text
-//! 't' | height u32 BE -> block hash | row        the active chain, and what it was where an index is behind
+//! 't' | height u32 BE -> block hash | row        the active chain; an index that is behind may have older blocks
 //! 's' | block hash    -> row                     blocks that were disconnected
 //! row of the filters: hash of the filter 32 | filter header 32 | VARINT file | VARINT offset of its record
 //! 'P' -> VARINT file | VARINT offset of the next filter      'B' -> locator
@@ -12,9 +12,9 @@
 use primitives::encode::{DecodeError, Reader, put_varint};
 use primitives::{BlockHash, Hash256, Height};
 
-/// Where an index stands.
+/// Key of the index's locator.
 pub const BEST_BLOCK: &[u8] = b"B";
-/// Where the next filter goes.
+/// Key of the place of the next filter.
 pub const FILTER_POSITION: &[u8] = b"P";
 
 /// Key of the row of the block at a height.
@@ -30,7 +30,7 @@ pub fn hash_key(hash: &BlockHash) -> [u8; 33] {
     key
 }
 
-/// The block of a row that is stored by height, and the row.
+/// Splits a row that is stored by height into the block's hash and the row.
 ///
 /// # Errors
 ///
@@ -41,12 +41,12 @@ pub fn split_value(value: &[u8]) -> Result<(BlockHash, &[u8]), DecodeError> {
     Ok((hash, &value[reader.offset()..]))
 }
 
-/// A row with its block before it, as it is stored by height.
+/// The value stored by height: the block's hash, then the row.
 pub fn join_value(hash: &BlockHash, row: &[u8]) -> Vec<u8> {
     [hash.as_bytes(), row].concat()
 }
 
-/// Where a filter's record lies.
+/// The place of a filter's record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct FilterPos {
     /// Number of the file: fltr?????.dat.
@@ -72,11 +72,11 @@ impl FilterPos {
         Ok(FilterPos { file: reader.varint_u32()?, offset: reader.varint_u32()? })
     }
 
-    /// Reads it, and nothing behind it.
+    /// Decodes exactly one.
     ///
     /// # Errors
     ///
-    /// Bytes that are malformed.
+    /// Malformed bytes.
     pub fn decode(bytes: &[u8]) -> Result<FilterPos, DecodeError> {
         let mut reader = Reader::new(bytes);
         let pos = FilterPos::read(&mut reader)?;
@@ -85,14 +85,14 @@ impl FilterPos {
     }
 }
 
-/// What the filter index says of a block.
+/// The filter index's row of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FilterRow {
     /// Double SHA-256 of the filter.
     pub hash: Hash256,
     /// The filter header.
     pub header: Hash256,
-    /// Where the filter lies.
+    /// Place of the filter.
     pub pos: FilterPos,
 }
 
@@ -104,11 +104,11 @@ impl FilterRow {
         out
     }
 
-    /// Reads a row, and nothing behind it.
+    /// Decodes exactly one row.
     ///
     /// # Errors
     ///
-    /// Bytes that are malformed.
+    /// Malformed bytes.
     pub fn decode(bytes: &[u8]) -> Result<FilterRow, DecodeError> {
         let mut reader = Reader::new(bytes);
         let hash = Hash256(*reader.array()?);

@@ -1,14 +1,15 @@
-//! The optional indexes, four of Core's and one more: what a block adds to each of them, and the bytes of their records.
+//! The optional indexes, four of Core's and one more: a block's records for each of them, and their encoding.
 //!
-//! In: a block, the coins that it spends, its height and hash. Out: records of `txindex`, `blockfilterindex` (basic),
-//! `txospenderindex` and `coinstatsindex`, as Bitcoin Core b88bffe has them on disk; of `silentpaymentindex` in a form of our
-//! own, because Core has none.
-//! Must never know: files, databases, threads, which chain.
+//! Input: a block, the coins that it spends, its height and hash. Output: records of `txindex`, `blockfilterindex`
+//! (basic), `txospenderindex` and `coinstatsindex`, as Bitcoin Core b88bffe has them on disk; and of
+//! `silentpaymentindex` in ffwd's own form, because Core does not have this index. The crate does not know files,
+//! databases, threads, or the chain.
 //!
-//! - [`block`]: a block's part of each index, made by any worker in any order.
+//! - [`block`]: a block's part of each index, computed by any worker in any order.
 //! - [`filter`]: basic filters of BIP-0158, their hashes and headers.
 //! - [`coinstats`]: running totals of the UTXO set, block after block.
-//! - [`silentpayments`]: which transactions may pay silently, and their rows; [`tweaks`]: what a receiver needs of them.
+//! - [`silentpayments`]: transactions that may be silent payments, and their rows; [`tweaks`]: the data that a receiver
+//!   needs of them.
 //! - [`txindex`], [`spender`], [`heights`], [`locator`]: keys and values.
 //! - [`siphash`]: the keyed hashes of all of them.
 
@@ -29,28 +30,28 @@ pub use siphash::SipKey;
 /// The five indexes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum IndexKind {
-    /// Where each transaction lies.
+    /// The place of each transaction.
     Tx,
     /// Basic block filters and their headers.
     BlockFilter,
-    /// Which transaction spends an output.
+    /// The spending transaction of each output.
     TxoSpender,
     /// Statistics of the UTXO set at every height.
     CoinStats,
-    /// Tweaks of transactions that may pay silently (BIP 352).
+    /// Tweaks of transactions that may be silent payments (BIP 352).
     SilentPayments,
 }
 
 impl IndexKind {
-    /// All of them, in the order in which they are named.
+    /// All of them, in the order of lists.
     pub const ALL: [IndexKind; 5] =
         [IndexKind::Tx, IndexKind::BlockFilter, IndexKind::TxoSpender, IndexKind::CoinStats, IndexKind::SilentPayments];
 
-    /// Those that Core has, too.
+    /// Those that Core has too.
     pub const OF_CORE: [IndexKind; 4] =
         [IndexKind::Tx, IndexKind::BlockFilter, IndexKind::TxoSpender, IndexKind::CoinStats];
 
-    /// Name of the option that asks for it, which is the index's own name.
+    /// Name of the option that enables it, which is also the index's name.
     pub fn name(self) -> &'static str {
         match self {
             IndexKind::Tx => "txindex",
@@ -69,8 +70,8 @@ impl IndexKind {
         }
     }
 
-    /// Whether it may be kept with `-prune`. Source: Bitcoin Core b88bffe, `AllowPrune` of each index; tweaks answer without
-    /// their block, too.
+    /// Whether it is allowed with `-prune`. Source: Bitcoin Core b88bffe, `AllowPrune` of each index; tweaks can be
+    /// served without their block too.
     pub fn allows_prune(self) -> bool {
         matches!(self, IndexKind::BlockFilter | IndexKind::CoinStats | IndexKind::SilentPayments)
     }

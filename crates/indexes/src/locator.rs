@@ -1,7 +1,7 @@
-//! Where an index stands: Core's block locator, hashes from its best block back to genesis.
+//! The last block of an index: Core's block locator, hashes from its best block back to genesis.
 //!
 //! ```text
-//! version i32 LE (70016, any is taken) | CompactSize hashes | hash 32 ...
+//! version i32 LE (70016, any is accepted) | CompactSize hashes | hash 32 ...
 //! ```
 //!
 //! Source: Bitcoin Core b88bffe, `CBlockLocator` (primitives/block.h), `LocatorEntries` (chain.cpp).
@@ -9,14 +9,14 @@
 use primitives::encode::{DecodeError, Reader, put_compact_size};
 use primitives::{BlockHash, Height};
 
-/// What Core writes as version, and never looks at.
+/// The version that Core writes and never reads.
 const VERSION: u32 = 70_016;
-/// More than 32 and ten are never written; a longer list is not a locator.
+/// Core never writes more than 32 plus ten; a longer list is not a locator.
 const HASHES_MAX: usize = 101;
-/// Steps of one block before they double.
+/// Number of steps of one block before the steps double.
 const SINGLE_STEPS: usize = 10;
 
-/// The heights whose blocks a locator of the block at `height` names, in its order.
+/// The heights of the blocks in a locator of the block at `height`, in its order.
 pub fn heights(height: Height) -> Vec<Height> {
     let mut heights = Vec::with_capacity(32);
     let mut at = height.to_u32();
@@ -41,11 +41,11 @@ pub fn encode(hashes: &[BlockHash]) -> Vec<u8> {
     out
 }
 
-/// The block that a stored locator stands at; `None` for an empty list, which Core reads as "nothing indexed".
+/// The first block of a stored locator; `None` for an empty list, which Core reads as "nothing indexed".
 ///
 /// # Errors
 ///
-/// Bytes that are no locator.
+/// Bytes that are not a locator.
 pub fn decode(bytes: &[u8]) -> Result<Option<BlockHash>, DecodeError> {
     let mut reader = Reader::new(bytes);
     reader.u32()?;

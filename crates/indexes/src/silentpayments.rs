@@ -1,4 +1,4 @@
-//! `silentpaymentindex`: the tweak of each transaction that may pay silently (BIP 352), by block.
+//! `silentpaymentindex`: by block, the tweak of each transaction that may be a silent payment (BIP 352).
 //!
 //! ```text
 //! row (see [`crate::heights`] for its keys): VARINT entries | entry ...
@@ -6,12 +6,12 @@
 //! 'B' -> locator
 //! ```
 //!
-//! A tweak is input hash times sum of public keys, compressed: what BIP 352 calls public data of a transaction. An entry says
-//! which transaction of the block it is of; its id and outputs are the block's. Every block has a row, also an empty one:
-//! a row that is missing is damage, and never taken for a block without payments.
+//! A tweak is the input hash times the sum of public keys, compressed: BIP 352's public data of a transaction. An entry
+//! gives the index of its transaction in the block; the id and outputs are in the block. Every block has a row, even an
+//! empty one: a missing row is damage, and never means a block without payments.
 //!
-//! The format is ffwd's own. Core has no such index: bitcoin/bitcoin#28241 was closed. It had one value for each block hash, the
-//! tweaks with a byte for the amount.
+//! The format is ffwd's own. Core has no such index: bitcoin/bitcoin#28241 was closed. It had one value for each block
+//! hash: the tweaks, each with a byte for the amount.
 //!
 //! Absent on purpose: scanning (keys of receivers), and which outputs are spent.
 
@@ -26,13 +26,13 @@ mod inputs;
 
 /// Bytes of a tweak.
 pub const TWEAK_BYTES: usize = 33;
-/// Bytes of an entry, at least.
+/// Minimum bytes of an entry.
 const ENTRY_BYTES_MIN: usize = 2 + TWEAK_BYTES;
 
-/// A transaction that may pay silently.
+/// A transaction that may be a silent payment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Its place in the block; the coinbase has 0.
+    /// Its index in the block; the coinbase has 0.
     pub tx_index: u32,
     /// The amount of its greatest taproot output, in satoshi.
     pub value_max: u64,
@@ -40,7 +40,7 @@ pub struct Entry {
     pub tweak: [u8; TWEAK_BYTES],
 }
 
-/// The output key where a script is pay-to-taproot. Source: BIP 341.
+/// The output key of a pay-to-taproot script; `None` for other scripts. Source: BIP 341.
 #[inline]
 pub fn taproot_key(script: &[u8]) -> Option<&[u8; 32]> {
     match script {
@@ -49,14 +49,14 @@ pub fn taproot_key(script: &[u8]) -> Option<&[u8; 32]> {
     }
 }
 
-/// The entries of a block whose inputs, the coinbase's not counted, spend these coins, in order.
+/// The entries of a block whose inputs, without the coinbase's, spend these coins, in order.
 ///
-/// MUST be those of BIP 352, "Scanning silent payment eligible transactions": a transaction with a taproot output, without an
-/// input that spends a witness program of version 2 or more, and whose inputs have a sum of keys that is not infinity.
+/// MUST be those of BIP 352, "Scanning silent payment eligible transactions": transactions with a taproot output,
+/// without an input that spends a witness program of version 2 or more, and whose inputs' keys do not sum to infinity.
 ///
 /// # Panics
 ///
-/// When the number of coins is not the block's.
+/// If the number of coins does not match the block.
 pub fn entries(block: &Block<'_>, spent: &[CoinRef<'_>]) -> Vec<Entry> {
     let mut keys = Keys::default();
     let mut groups: Vec<Group> = Vec::new();
@@ -90,11 +90,11 @@ pub fn encode(entries: &[Entry]) -> Vec<u8> {
     out
 }
 
-/// Reads a row, and nothing behind it.
+/// Decodes exactly one row.
 ///
 /// # Errors
 ///
-/// Bytes that are malformed.
+/// Malformed bytes.
 pub fn decode(row: &[u8]) -> Result<Vec<Entry>, DecodeError> {
     let mut reader = Reader::new(row);
     let count = reader.varint()?;

@@ -2,12 +2,12 @@
 //!
 //! Source: "SipHash: a fast short-input PRF" (Aumasson, Bernstein); Bitcoin Core b88bffe, crypto/siphash.h.
 
-/// What keys a hash.
+/// The key of a hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SipKey {
     /// The first eight bytes, little endian.
     pub k0: u64,
-    /// The last eight.
+    /// The last eight bytes.
     pub k1: u64,
 }
 
@@ -82,16 +82,17 @@ pub fn siphash24(key: SipKey, data: &[u8]) -> u64 {
     state.end()
 }
 
-/// Messages that are hashed side by side: one alone waits for each of its own steps.
+/// Messages hashed side by side: a single one has to wait for the result of each step.
 const LANES: usize = 4;
-/// Longer ones, in words of eight bytes, are hashed alone.
+/// Longer messages, in words of eight bytes, are hashed singly.
 const LANE_WORDS_MAX: usize = 8;
 
-/// [`siphash24`] of each message, into the same place of `out`: those of as many whole words side by side.
+/// [`siphash24`] of each message, into the same position of `out`: messages of equal numbers of whole words side by
+/// side.
 ///
 /// # Panics
 ///
-/// Where there are not as many places as messages.
+/// If the lengths of `messages` and `out` differ.
 pub fn siphash24_many(key: SipKey, messages: &[&[u8]], out: &mut [u64]) {
     assert_eq!(messages.len(), out.len(), "a place for each message");
     let mut waiting = [([0; LANES], 0); LANE_WORDS_MAX + 1];
@@ -137,13 +138,13 @@ fn side_by_side(key: SipKey, words: usize, messages: [&[u8]; LANES]) -> [u64; LA
     states.map(SipState::end)
 }
 
-/// The bytes of a message behind its whole words, and its length in the highest byte.
+/// The bytes of a message after its whole words, and its length in the highest byte.
 #[inline]
 fn last_word(message: &[u8]) -> u64 {
     let rest = message.len() % 8;
     let mut last = (message.len() as u64 & 0xff) << 56;
     if message.len() >= 8 && rest > 0 {
-        // The last eight bytes, without those that came before.
+        // The last eight bytes, without those before.
         last |= word(&message[message.len() - 8..]) >> (64 - 8 * rest);
     } else {
         for (place, &byte) in message[message.len() - rest..].iter().enumerate() {

@@ -1,25 +1,25 @@
-//! `txospenderindex`: which transaction spends an output.
+//! `txospenderindex`: the spending transaction of each output.
 //!
 //! ```text
-//! 's' | SipHash-2-4 of the outpoint u64 LE | VARINT file | VARINT block offset | VARINT offset behind the header -> empty
+//! 's' | SipHash-2-4 of the outpoint u64 LE | VARINT file | VARINT block offset | VARINT offset after the header -> empty
 //! "siphash_key\0" -> 16 bytes      'B' -> locator
 //! ```
 //!
-//! The value of an older entry is one byte 00. Several outpoints may have one hash: who looks up reads the transactions.
-//! Source: Bitcoin Core b88bffe, index/txospenderindex.cpp.
+//! The value of an older entry is one byte 00. Several outpoints may have the same hash, so a look-up reads the
+//! transactions. Source: Bitcoin Core b88bffe, index/txospenderindex.cpp.
 
 use crate::siphash::{SipKey, siphash24};
 use crate::txindex::DiskTxPos;
 use primitives::encode::DecodeError;
 
-/// What keys the hash of outpoints: a text of C, with its zero and without its length, unlike those of `txindex`.
+/// Key of the SipHash key for outpoints: a C string, with its zero and without its length, unlike those of `txindex`.
 pub const SIPHASH_KEY: &[u8] = b"siphash_key\0";
 /// First byte of an entry's key.
 pub const SPENDER: u8 = b's';
 /// Bytes before the place.
 const PREFIX_BYTES: usize = 9;
 
-/// The hash of an outpoint, its bytes reversed: these numbers are in the order of the keys.
+/// The hash of an outpoint with reversed bytes: these numbers are in the order of the database keys.
 #[inline]
 pub fn order(key: SipKey, outpoint: &[u8; 36]) -> u64 {
     siphash24(key, outpoint).swap_bytes()
@@ -33,18 +33,18 @@ pub fn put_key(out: &mut Vec<u8>, order: u64, pos: DiskTxPos) {
     pos.put(out);
 }
 
-/// What all keys of an outpoint begin with.
+/// The common prefix of all keys of an outpoint.
 pub fn key_prefix(key: SipKey, outpoint: &[u8; 36]) -> [u8; PREFIX_BYTES] {
     let mut prefix = [SPENDER; PREFIX_BYTES];
     prefix[1..].copy_from_slice(&order(key, outpoint).to_be_bytes());
     prefix
 }
 
-/// Where the transaction of an entry lies.
+/// The place of the transaction of an entry.
 ///
 /// # Errors
 ///
-/// A key that is malformed.
+/// A malformed key.
 pub fn decode_key(key: &[u8]) -> Result<DiskTxPos, DecodeError> {
     DiskTxPos::decode(key.get(PREFIX_BYTES..).unwrap_or_default())
 }

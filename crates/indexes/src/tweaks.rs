@@ -1,19 +1,19 @@
-//! Tweaks of BIP 352 from keys: input hash times sum of keys, of many transactions at a time in vector lanes.
+//! Tweaks of BIP 352 from keys: the input hash times the sum of keys, of many transactions at a time in vector lanes.
 //!
-//! What lanes leave without an answer, and all where there are no lanes, [`plain_tweak`] answers, by libsecp256k1: it is the
-//! twin that they are tested against.
+//! Tweaks that lanes do not compute, and all of them without lanes, come from [`plain_tweak`], by libsecp256k1: the
+//! reference implementation that the lanes are tested against.
 
 use kernels::Kernels;
 use kernels::secp256k1::{CurvePoint, Lanes};
 use kernels::sha256::sha256;
 use secp256k1::{PublicKey, Scalar};
 
-/// With fewer groups lanes are not faster: they take as long for one as for all that fill them.
+/// With fewer groups lanes are not faster: they take as long for one group as for a full set.
 const LANES_MIN: usize = 4;
 /// Source: BIP 352, "Inputs For Shared Secret Derivation".
 const TAG: &[u8] = b"BIP0352/Inputs";
 
-/// A transaction: some of the keys, which lie one transaction behind the other.
+/// A transaction: a number of consecutive keys; the keys of all transactions are concatenated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Group {
     /// The lexicographically smallest of its outpoints.
@@ -22,11 +22,12 @@ pub struct Group {
     pub keys: usize,
 }
 
-/// The tweak of each group; `None` where its keys sum to infinity or none is a point, or its input hash is no multiple.
+/// The tweak of each group; `None` if its keys sum to infinity, none of them is a point, or its input hash is not a
+/// valid scalar.
 ///
 /// # Panics
 ///
-/// Where the groups do not have all keys.
+/// If the groups do not cover all keys.
 pub fn tweaks(kernels: Kernels, keys: &[[u8; 33]], groups: &[Group]) -> Vec<Option<[u8; 33]>> {
     let lanes = kernels.signatures().filter(|_| groups.len() >= LANES_MIN);
     let found = lanes.map_or_else(|| vec![None; groups.len()], |lanes| in_lanes(lanes, kernels, keys, groups));
@@ -39,7 +40,7 @@ pub fn tweaks(kernels: Kernels, keys: &[[u8; 33]], groups: &[Group]) -> Vec<Opti
     tweaks.map(|((keys, group), found)| found.or_else(|| plain_tweak(keys, &group.outpoint))).collect()
 }
 
-/// The same where lanes have an answer.
+/// [`tweaks`] for the groups that the lanes can compute; `None` for the others.
 fn in_lanes(lanes: Lanes, kernels: Kernels, keys: &[[u8; 33]], groups: &[Group]) -> Vec<Option<[u8; 33]>> {
     let counts: Vec<usize> = groups.iter().map(|group| group.keys).collect();
     let sums = lanes.sum_keys(keys, &counts);
@@ -59,14 +60,14 @@ fn in_lanes(lanes: Lanes, kernels: Kernels, keys: &[[u8; 33]], groups: &[Group])
     tweaks
 }
 
-/// What a tagged hash begins with, twice the tag's hash. Source: BIP 340.
+/// The prefix of the tagged hash: twice the tag's hash. Source: BIP 340.
 fn prefix() -> [u8; 64] {
     let mut prefix = [0; 64];
     prefix.as_chunks_mut::<32>().0.fill(sha256(TAG));
     prefix
 }
 
-/// The tweak of one transaction with these keys, by libsecp256k1. Keys that are no points are passed over.
+/// The tweak of one transaction with these keys, by libsecp256k1. Keys that are not points are skipped.
 pub fn plain_tweak(keys: &[[u8; 33]], outpoint: &[u8; 36]) -> Option<[u8; 33]> {
     let points: Vec<PublicKey> = keys.iter().filter_map(|key| PublicKey::from_slice(key).ok()).collect();
     let sum = PublicKey::combine_keys(&points.iter().collect::<Vec<_>>()).ok()?;

@@ -1,26 +1,26 @@
-//! `txindex`: in which block a transaction lies, and where in it. Core's newest format, and the older one to be read.
+//! `txindex`: the block of each transaction, and its place there. Core's newest format, and the older one for reading.
 //!
 //! ```text
 //! 'x' | 5 bytes of the txid's hash BE | VARINT block sequence | offset u24 BE, from the block's first byte -> empty
 //! 's' | VARINT block sequence -> block hash        'h' | block hash -> block sequence u32 LE
 //! "next_block_seq" -> u32 LE    "txid_hash_salt" -> 16 bytes    "best_block_v2" -> locator
-//! 't' | txid -> VARINT file | VARINT block offset | VARINT offset behind the header     older format, with 'B' -> locator
+//! 't' | txid -> VARINT file | VARINT block offset | VARINT offset after the header     older format, with 'B' -> locator
 //! ```
 //!
-//! Names that are texts have their length before them. The transaction of the genesis block is not listed.
-//! Source: Bitcoin Core b88bffe, index/txindex_key.h, index/txindex.cpp, index/disktxpos.h.
+//! Text keys are prefixed with their length. The transaction of the genesis block is not listed. Source: Bitcoin Core
+//! b88bffe, index/txindex_key.h, index/txindex.cpp, index/disktxpos.h.
 
 use crate::siphash::{SipKey, siphash13_jumbo};
 use primitives::encode::{DecodeError, Reader, put_varint};
 use primitives::{BlockHash, Txid};
 
-/// Number that the next block gets.
+/// Key of the next block's sequence number.
 pub const NEXT_SEQUENCE: &[u8] = b"\x0enext_block_seq";
-/// What keys the hash of txids.
+/// Key of the salt of the txids' hash.
 pub const SALT: &[u8] = b"\x0etxid_hash_salt";
-/// Where the index stands.
+/// Key of the index's locator.
 pub const BEST_BLOCK: &[u8] = b"\x0dbest_block_v2";
-/// Where an index of the older format stands.
+/// Key of the locator of an index in the older format.
 pub const LEGACY_BEST_BLOCK: &[u8] = b"B";
 /// First byte of a transaction's key.
 pub const HASHED: u8 = b'x';
@@ -31,7 +31,7 @@ const OFFSET_BITS: u32 = 24;
 /// Bits of the hash of a txid in a key.
 const PREFIX_BITS: u32 = 40;
 
-/// The first bytes of a txid's hash, and the offset of the transaction in its block, in one number.
+/// The first bytes of a txid's hash and the offset of the transaction in its block, as one number.
 #[inline]
 pub fn place(salt: SipKey, txid: &Txid, offset: u32) -> u64 {
     prefix(salt, txid) << OFFSET_BITS | u64::from(offset)
@@ -52,7 +52,7 @@ pub fn put_key(out: &mut Vec<u8>, place: u64, sequence: u32) {
     out.extend_from_slice(&place[5..]);
 }
 
-/// What all keys of a txid begin with.
+/// The common prefix of all keys of a txid.
 pub fn key_prefix(salt: SipKey, txid: &Txid) -> [u8; 6] {
     let [_, _, _, a, b, c, d, e] = prefix(salt, txid).to_be_bytes();
     [HASHED, a, b, c, d, e]
@@ -62,7 +62,7 @@ pub fn key_prefix(salt: SipKey, txid: &Txid) -> [u8; 6] {
 ///
 /// # Errors
 ///
-/// A key that is malformed.
+/// A malformed key.
 pub fn decode_key(key: &[u8]) -> Result<(u32, u32), DecodeError> {
     let mut reader = Reader::new(key);
     reader.take(6)?;
@@ -93,14 +93,15 @@ pub fn legacy_key(txid: &Txid) -> [u8; 33] {
     key
 }
 
-/// Where a transaction lies: number of the block file, offset of the block, offset of the transaction behind its header.
+/// The place of a transaction: number of the block file, offset of the block, offset of the transaction after its
+/// header.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DiskTxPos {
     /// Number of the block file.
     pub file: u32,
     /// Offset of the block in it, in bytes.
     pub block: u32,
-    /// Offset of the transaction behind the block's header, in bytes.
+    /// Offset of the transaction after the block's header, in bytes.
     pub tx: u32,
 }
 
@@ -111,11 +112,11 @@ impl DiskTxPos {
         [self.file, self.block, self.tx].into_iter().for_each(|number| put_varint(out, u64::from(number)));
     }
 
-    /// Reads it, and nothing behind it.
+    /// Decodes exactly one.
     ///
     /// # Errors
     ///
-    /// Bytes that are malformed.
+    /// Malformed bytes.
     pub fn decode(bytes: &[u8]) -> Result<DiskTxPos, DecodeError> {
         let mut reader = Reader::new(bytes);
         let pos = DiskTxPos { file: reader.varint_u32()?, block: reader.varint_u32()?, tx: reader.varint_u32()? };

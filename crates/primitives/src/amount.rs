@@ -1,6 +1,6 @@
 //! Amounts of money, and their compressed form in coins and undo data.
 
-/// Satoshis. Signed as in Core, since an output may hold any 64 bits.
+/// Satoshis. Signed as in Core, because an output may contain any 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 #[repr(transparent)]
 pub struct Amount(pub i64);
@@ -8,7 +8,7 @@ pub struct Amount(pub i64);
 impl Amount {
     /// One bitcoin.
     pub const COIN: Amount = Amount(100_000_000);
-    /// The greatest amount that the rules allow. Source: Bitcoin Core b88bffe, consensus/amount.h.
+    /// The greatest valid amount. Source: Bitcoin Core b88bffe, consensus/amount.h.
     pub const MAX: Amount = Amount(21_000_000 * 100_000_000);
 
     /// Core's `MoneyRange`.
@@ -16,7 +16,7 @@ impl Amount {
         self.0 >= 0 && self.0 <= Amount::MAX.0
     }
 
-    /// The sum, when it is itself in range. Both operands must be in range already, so nothing overflows.
+    /// The sum, if it is in range. Both operands must be in range already, so nothing overflows.
     pub const fn plus(self, other: Amount) -> Option<Amount> {
         let sum = Amount(self.0.wrapping_add(other.0));
         if sum.in_range() && self.in_range() && other.in_range() { Some(sum) } else { None }
@@ -46,7 +46,7 @@ pub fn compress(amount: u64) -> u64 {
     }
 }
 
-/// The amount that [`compress`] was given. Source: Bitcoin Core b88bffe, `DecompressAmount`.
+/// The inverse of [`compress`]. Source: Bitcoin Core b88bffe, `DecompressAmount`.
 #[inline]
 pub fn decompress(value: u64) -> u64 {
     const TENS: [u64; 10] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
@@ -60,10 +60,10 @@ pub fn decompress(value: u64) -> u64 {
     n.wrapping_mul(TENS[e as usize])
 }
 
-/// Whether [`compress`] gives another number for the amount that this one stands for: Core reads such a number, and stores
+/// Whether [`compress`] gives another number for the amount that this one encodes: Core reads such a number, and stores
 /// the other one.
 ///
-/// Below the first number whose amount does not fit 64 bits, and wraps, no two stand for the same amount.
+/// Up to the first number whose amount exceeds 64 bits and wraps, each amount has only one number.
 #[inline]
 pub fn is_odd(compressed: u64) -> bool {
     const FIRST_THAT_WRAPS: u64 = u64::MAX / 1_000_000_000 * 10 + 10;

@@ -14,7 +14,7 @@ use kernels::Kernels;
 use kernels::sha256::{Pieces, Sha256, sha256};
 
 impl Tables {
-    /// Fills the tables from the block at the start of `bytes`. Bytes behind the block are left alone, as Core leaves them.
+    /// Fills the tables from the block at the start of `bytes`. Bytes after the block are ignored, as in Core.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl Tables {
         Ok(self.block(bytes))
     }
 
-    /// Fills the tables from the transaction at the start of `bytes`; `Transaction::bytes` tells how long it is.
+    /// Fills the tables from the transaction at the start of `bytes`; its length is that of `Transaction::bytes`.
     ///
     /// # Errors
     ///
@@ -51,17 +51,17 @@ impl Tables {
         Ok(Transaction { bytes, tables: self, index: 0 })
     }
 
-    /// The block that these tables were filled from, again.
+    /// The block from which these tables were filled.
     ///
     /// # Panics
     ///
-    /// When `bytes` is shorter than that block.
+    /// If `bytes` is shorter than that block.
     pub fn block<'a>(&'a self, bytes: &'a [u8]) -> Block<'a> {
         Block { bytes: &bytes[..self.bytes], tables: self }
     }
 }
 
-/// A parsed block: its bytes and where things lie in them.
+/// A parsed block: its bytes and the offsets of its parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'a> {
     bytes: &'a [u8],
@@ -69,12 +69,12 @@ pub struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// The bytes of the block and nothing behind them.
+    /// The bytes of exactly the block.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// What hashes it.
+    /// The kernels that hash it.
     pub fn kernels(&self) -> Kernels {
         self.tables.kernels
     }
@@ -84,7 +84,7 @@ impl<'a> Block<'a> {
         Header(*self.bytes.first_chunk().expect("a parsed block has a header"))
     }
 
-    /// Number of transactions; a block without any parses.
+    /// Number of transactions; a block without transactions parses.
     #[inline]
     pub fn transaction_count(&self) -> usize {
         self.tables.transactions.len()
@@ -104,7 +104,7 @@ impl<'a> Block<'a> {
     ///
     /// # Panics
     ///
-    /// When `index` is out of range.
+    /// If `index` is out of range.
     #[inline]
     pub fn transaction(&self, index: usize) -> Transaction<'a> {
         assert!(index < self.tables.transactions.len(), "transaction index out of range");
@@ -129,12 +129,12 @@ impl<'a> Block<'a> {
         Output { bytes: self.bytes, at: self.tables.outputs[index] }
     }
 
-    /// Whether any transaction has the witness form.
+    /// Whether any transaction is serialized with witness.
     pub fn has_witness(&self) -> bool {
         self.tables.transactions.iter().any(|at| at.body == 6)
     }
 
-    /// Bytes without witnesses, header and count included.
+    /// Bytes without witnesses, including header and count.
     pub fn stripped_bytes(&self) -> usize {
         HEADER_BYTES + compact_size_bytes(self.transaction_count() as u64) + self.tables.stripped_bytes
     }
@@ -144,7 +144,7 @@ impl<'a> Block<'a> {
         3 * self.stripped_bytes() + self.bytes.len()
     }
 
-    /// Ids of all transactions, in order; `out` is cleared first. Lanes over the whole block.
+    /// Ids of all transactions, in order; `out` is cleared first. Hashed in lanes over the whole block.
     pub fn txids_into(&self, out: &mut Vec<Txid>) {
         let pieces: Vec<Pieces<'_>> = self.transactions().map(|tx| tx.txid_pieces()).collect();
         let mut hashes = vec![[0; 32]; pieces.len()];
@@ -153,8 +153,8 @@ impl<'a> Block<'a> {
         out.extend(hashes.into_iter().map(Txid::from_bytes));
     }
 
-    /// Ids of all transactions, in order, if they are those of the header; `None` where the body is that of another header,
-    /// or a changed one with the same merkle root (CVE-2012-2459).
+    /// Ids of all transactions, in order, if they match the header; `None` if the body is that of another header, or a
+    /// modified one with the same merkle root (CVE-2012-2459).
     pub fn txids_of_header(&self) -> Option<Vec<Txid>> {
         let mut txids = Vec::new();
         self.txids_into(&mut txids);
@@ -163,8 +163,8 @@ impl<'a> Block<'a> {
         is_its.then_some(txids)
     }
 
-    /// Witness ids of all transactions, in order, the coinbase's real one included; `out` is cleared first.
-    /// `txids` are taken over for transactions without witness.
+    /// Witness ids of all transactions, in order, including the coinbase's real one; `out` is cleared first. For
+    /// transactions without witness the ids in `txids` are copied.
     pub fn wtxids_into(&self, txids: &[Txid], out: &mut Vec<Wtxid>) {
         out.clear();
         out.extend(txids.iter().map(|&txid| Wtxid::without_witness(txid)));
@@ -192,14 +192,14 @@ impl<'a> Transaction<'a> {
         self.tables.transactions[self.index]
     }
 
-    /// The whole transaction as it lies there, witnesses included.
+    /// The whole transaction as serialized, including witnesses.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         let at = self.at();
         &self.bytes[at.start as usize..at.end as usize]
     }
 
-    /// Bytes of the form without witness.
+    /// Bytes of the serialization without witness.
     #[inline]
     pub fn stripped_bytes(&self) -> usize {
         self.at().stripped_bytes()
@@ -217,7 +217,7 @@ impl<'a> Transaction<'a> {
         u32_at(self.bytes, self.at().end as usize - 4)
     }
 
-    /// Whether it has the witness form; some stack has an item then.
+    /// Whether it is serialized with witness; then some stack has an item.
     #[inline]
     pub fn has_witness(&self) -> bool {
         self.at().body == 6
@@ -230,7 +230,7 @@ impl<'a> Transaction<'a> {
         &self.bytes[at.start as usize + usize::from(at.body)..at.witness as usize]
     }
 
-    /// What the txid is the hash of, in pieces. Source: BIP-0141.
+    /// The preimage of the txid, in pieces. Source: BIP-0141.
     #[inline]
     pub fn txid_pieces(&self) -> Pieces<'a> {
         let at = self.at();
@@ -242,31 +242,31 @@ impl<'a> Transaction<'a> {
         [&self.bytes[start..start + 4], self.body(), &self.bytes[end - 4..end]]
     }
 
-    /// The id: hash of the form without witness. For many, see [`Block::txids_into`].
+    /// The id: hash of the serialization without witness. For many, see [`Block::txids_into`].
     pub fn txid(&self) -> Txid {
         let mut hash = Sha256::new();
         self.txid_pieces().into_iter().for_each(|piece| hash.update(piece));
         Txid::from_bytes(sha256(&hash.finalize()))
     }
 
-    /// The hash of the whole, witnesses included.
+    /// The hash of the whole serialization, including witnesses.
     pub fn wtxid(&self) -> Wtxid {
         Wtxid::from_bytes(kernels::sha256::sha256d(self.bytes()))
     }
 
-    /// Number, in its block, of the first input.
+    /// Index of its first input within its block.
     #[inline]
     pub fn first_input(&self) -> usize {
         self.at().inputs as usize
     }
 
-    /// Number, in its block, of the first output.
+    /// Index of its first output within its block.
     #[inline]
     pub fn first_output(&self) -> usize {
         self.at().outputs as usize
     }
 
-    /// How many inputs it has.
+    /// Number of inputs.
     #[inline]
     pub fn input_count(&self) -> usize {
         let end =
@@ -274,7 +274,7 @@ impl<'a> Transaction<'a> {
         end - self.first_input()
     }
 
-    /// How many outputs it has.
+    /// Number of outputs.
     #[inline]
     pub fn output_count(&self) -> usize {
         let end = self
@@ -289,7 +289,7 @@ impl<'a> Transaction<'a> {
     ///
     /// # Panics
     ///
-    /// When `index` is out of range.
+    /// If `index` is out of range.
     #[inline]
     pub fn input(&self, index: usize) -> Input<'a> {
         assert!(index < self.input_count(), "input index out of range");
@@ -300,7 +300,7 @@ impl<'a> Transaction<'a> {
     ///
     /// # Panics
     ///
-    /// When `index` is out of range.
+    /// If `index` is out of range.
     #[inline]
     pub fn output(&self, index: usize) -> Output<'a> {
         assert!(index < self.output_count(), "output index out of range");
@@ -325,7 +325,7 @@ impl<'a> Transaction<'a> {
         tables.outputs[first..first + self.output_count()].iter().map(move |&at| Output { bytes, at })
     }
 
-    /// One input, and it names nothing. Source: Bitcoin Core b88bffe, `CTransaction::IsCoinBase`.
+    /// Whether it has one input, with the null prevout. Source: Bitcoin Core b88bffe, `CTransaction::IsCoinBase`.
     #[inline]
     pub fn is_coinbase(&self) -> bool {
         self.input_count() == 1 && self.input(0).prevout().is_null()
@@ -340,13 +340,13 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// The 36 bytes that name the spent coin.
+    /// The 36 bytes of the spent coin's outpoint.
     #[inline]
     pub fn prevout_bytes(&self) -> &'a [u8; 36] {
         self.bytes[self.at.start as usize..].first_chunk().expect("36 bytes were parsed")
     }
 
-    /// The spent coin's name.
+    /// The spent coin's outpoint.
     #[inline]
     pub fn prevout(&self) -> OutPoint {
         OutPoint::from_bytes(self.prevout_bytes())
@@ -364,7 +364,7 @@ impl<'a> Input<'a> {
         u32_at(self.bytes, (self.at.script + self.at.script_bytes) as usize)
     }
 
-    /// The witness stack; empty where the transaction has no witness form.
+    /// The witness stack; empty if the transaction is serialized without witness.
     #[inline]
     pub fn witness(&self) -> Witness<'a> {
         if self.at.witness == 0 {
@@ -375,7 +375,7 @@ impl<'a> Input<'a> {
         Witness { reader, items }
     }
 
-    /// The serialized witness stack, count first; one zero byte where the transaction has no witness form.
+    /// The serialized witness stack, count first; one zero byte if the transaction is serialized without witness.
     pub fn witness_bytes(&self) -> &'a [u8] {
         if self.at.witness == 0 {
             return &[0];
@@ -432,7 +432,7 @@ impl<'a> Output<'a> {
         &self.bytes[self.at.script as usize..(self.at.script + self.at.script_bytes) as usize]
     }
 
-    /// Value, length and script as they lie there.
+    /// Value, length and script as serialized.
     #[inline]
     pub fn serialized(&self) -> &'a [u8] {
         &self.bytes[self.at.start as usize..(self.at.script + self.at.script_bytes) as usize]

@@ -1,9 +1,9 @@
 //! Coins as Core stores them: `VARINT(2 * height + coinbase) | VARINT(compressed amount) | compressed script`.
 //!
-//! The same bytes are the value in the chainstate, the entry of a snapshot, and, but for one byte, an entry of undo data.
-//! ffwd keeps them as they are in memory too: a coin is encoded once, when it is made.
+//! The same bytes are the value in the chainstate, the entry of a snapshot, and, apart from one byte, an entry of undo
+//! data. ffwd uses them in memory too: a coin is encoded once, when it is created.
 //!
-//! Compressed script: VARINT kind, then the payload. Kinds 0 to 5 are templates; a kind of n + 6 is n bytes of script.
+//! Compressed script: VARINT kind, then the payload. Kinds 0 to 5 are templates; kind n + 6 is a script of n bytes.
 
 use crate::amount::{self, Amount};
 use crate::encode::{Append, DecodeError, Reader, VARINT_BYTES_MAX, copy_short, write_varint};
@@ -11,13 +11,13 @@ use crate::height::Height;
 use crate::ids::{OutPoint, Txid};
 use std::fmt;
 
-/// Outputs whose script is longer never enter the set. Source: Bitcoin Core b88bffe, `MAX_SCRIPT_SIZE`.
+/// Outputs with a longer script never enter the set. Source: Bitcoin Core b88bffe, `MAX_SCRIPT_SIZE`.
 pub const SCRIPT_BYTES_MAX: usize = 10_000;
-/// Kinds below are templates.
+/// Lower kinds are templates.
 const SPECIAL_KINDS: u64 = 6;
 const OP_RETURN: u8 = 0x6a;
 
-/// Whether an output can ever be spent: its script neither starts with OP_RETURN nor exceeds [`SCRIPT_BYTES_MAX`].
+/// Whether an output is provably unspendable: its script starts with OP_RETURN or exceeds [`SCRIPT_BYTES_MAX`].
 ///
 /// Source: Bitcoin Core b88bffe, `CScript::IsUnspendable`.
 #[inline]
@@ -25,13 +25,13 @@ pub fn is_unspendable(script: &[u8]) -> bool {
     script.first() == Some(&OP_RETURN) || script.len() > SCRIPT_BYTES_MAX
 }
 
-/// The code of a coin: twice its height, and one more for a coinbase.
+/// The code of a coin: twice its height, plus one for a coinbase.
 #[inline]
 pub fn code(height: Height, coinbase: bool) -> u32 {
     height.to_u32() * 2 + u32::from(coinbase)
 }
 
-/// What a script is stored as: a kind and the bytes after it.
+/// The template form of a script: a kind and the payload.
 #[inline]
 fn template(script: &[u8]) -> Option<(u8, &[u8])> {
     match script {
@@ -39,7 +39,7 @@ fn template(script: &[u8]) -> Option<(u8, &[u8])> {
         [0xa9, 0x14, hash @ .., 0x87] if hash.len() == 20 => Some((1, hash)),
         [0x21, kind @ (2 | 3), x @ .., 0xac] if x.len() == 32 => Some((*kind, x)),
         [0x41, 4, xy @ .., 0xac] if xy.len() == 64 => {
-            // Only a point of the curve can be found again from its X.
+            // Only for a point of the curve can the key be recomputed from its X.
             secp256k1::PublicKey::from_slice(&script[1..66]).ok()?;
             Some((4 | (xy[63] & 1), &xy[..32]))
         }
@@ -47,7 +47,7 @@ fn template(script: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
-/// The greatest number of bytes that [`write_coin`] needs for a script of `script_bytes`.
+/// The most bytes that [`write_coin`] needs for a script of `script_bytes`.
 #[inline]
 pub fn coin_bytes_max(script_bytes: usize) -> usize {
     3 * VARINT_BYTES_MAX + script_bytes
@@ -57,7 +57,7 @@ pub fn coin_bytes_max(script_bytes: usize) -> usize {
 ///
 /// # Panics
 ///
-/// When `out` is shorter; [`coin_bytes_max`] always suffices.
+/// If `out` is shorter; [`coin_bytes_max`] always suffices.
 #[inline]
 pub fn write_coin(out: &mut [u8], code: u32, value: Amount, script: &[u8]) -> usize {
     let mut at = write_varint(out, u64::from(code));
@@ -85,14 +85,14 @@ pub fn put_coin(out: &mut Vec<u8>, code: u32, value: Amount, script: &[u8]) {
     out.truncate(start + bytes);
 }
 
-/// A stored coin, taken apart.
+/// A decoded stored coin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CoinRef<'a> {
     /// Height of the block that made it.
     pub height: Height,
     /// Whether a coinbase made it.
     pub coinbase: bool,
-    /// What it is worth.
+    /// Its amount.
     pub value: Amount,
     /// Its script, compressed.
     pub script: CompressedScript<'a>,
@@ -105,17 +105,17 @@ pub struct CompressedScript<'a> {
     payload: &'a [u8],
 }
 
-/// Kind of a script that is stored as it is.
+/// Kind of a script that is stored verbatim.
 const RAW: u8 = 6;
-/// Kind of a script that is longer than any that can be in the set; Core reads it as a lone OP_RETURN.
+/// Kind of a script that is longer than any in the set; Core reads it as a single OP_RETURN.
 const OVERSIZE: u8 = 7;
 
 impl<'a> CoinRef<'a> {
-    /// Reads a coin, and nothing behind it.
+    /// Decodes exactly one coin.
     ///
     /// # Errors
     ///
-    /// [`DecodeError`] for bytes that are no coin. An amount may be any 64 bits, as in Core.
+    /// [`DecodeError`] if the bytes are not a coin. An amount may be any 64 bits, as in Core.
     pub fn decode(bytes: &'a [u8]) -> Result<CoinRef<'a>, DecodeError> {
         let mut reader = Reader::new(bytes);
         let coin = CoinRef::read(&mut reader)?;
@@ -129,7 +129,7 @@ impl<'a> CoinRef<'a> {
         CoinRef::read_after_code(code, reader)
     }
 
-    /// Reads the rest of a coin whose code is known; undo data has a byte between them.
+    /// Reads the rest of a coin after its code; undo data has a byte between them.
     #[inline]
     pub fn read_after_code(code: u32, reader: &mut Reader<'a>) -> Result<CoinRef<'a>, DecodeError> {
         let value = Amount(amount::decompress(reader.varint()?).cast_signed());
@@ -137,7 +137,7 @@ impl<'a> CoinRef<'a> {
         Ok(CoinRef { height: Height::new(code >> 1), coinbase: code & 1 == 1, value, script })
     }
 
-    /// The code: twice the height, and one more for a coinbase.
+    /// The code: twice the height, plus one for a coinbase.
     #[inline]
     pub fn code(&self) -> u32 {
         code(self.height, self.coinbase)
@@ -175,17 +175,17 @@ impl<'a> CompressedScript<'a> {
         }
     }
 
-    /// The script where it is stored as it is; templates must be built by [`CompressedScript::append_to`].
+    /// The script if it is stored verbatim; templates must be expanded by [`CompressedScript::append_to`].
     pub fn raw(&self) -> Option<&'a [u8]> {
         (self.kind == RAW).then_some(self.payload)
     }
 
-    /// The kind that it is stored as; of templates 0 to 5.
+    /// The kind that it is stored as; for templates 0 to 5.
     pub(crate) fn template_kind(&self) -> u8 {
         self.kind
     }
 
-    /// Whether it can be P2SH or a witness program: pays to a key or the hash of one otherwise.
+    /// Whether it can be P2SH or a witness program; otherwise it pays to a key or the hash of one.
     #[inline]
     pub fn may_hold_program(&self) -> bool {
         self.kind == 1 || self.kind == RAW
@@ -236,24 +236,24 @@ pub(crate) fn read_script<'a>(reader: &mut Reader<'a>) -> Result<CompressedScrip
     CompressedScript::read(reader)
 }
 
-/// Whether the script that comes next is longer than any in the set, by its length alone.
+/// Whether the next script is longer than any in the set, judged only by its length.
 #[inline]
 pub(crate) fn is_oversize(mut reader: Reader<'_>) -> Result<bool, DecodeError> {
     Ok(reader.varint()? > SCRIPT_BYTES_MAX as u64 + SPECIAL_KINDS)
 }
 
-/// Whether Core writes the same script in other bytes: one that a template stores, or a key that is not on the curve.
+/// Whether Core writes the same script in other bytes: one that fits a template, or a key that is not on the curve.
 #[inline]
 pub(crate) fn is_odd(script: &CompressedScript<'_>) -> bool {
     match script.kind {
         0..=3 => false,
         4 | 5 => decompress_key(script.kind, script.payload).is_none(),
-        // The lengths of what templates store.
+        // The lengths of scripts that fit templates.
         _ => matches!(script.payload.len(), 23 | 25 | 35 | 67) && template(script.payload).is_some(),
     }
 }
 
-/// The 65 bytes of a key of which X and the parity of Y are stored.
+/// The 65 bytes of a key whose X and parity of Y are stored.
 fn decompress_key(kind: u8, x: &[u8]) -> Option<[u8; 65]> {
     let mut key = [0; 33];
     key[0] = kind - 2;
@@ -263,15 +263,15 @@ fn decompress_key(kind: u8, x: &[u8]) -> Option<[u8; 65]> {
 
 /// First byte of a coin's key in the chainstate.
 pub const COIN_KEY_PREFIX: u8 = b'C';
-/// The greatest number of bytes of a coin's key.
+/// The most bytes of a coin's key.
 pub const COIN_KEY_BYTES_MAX: usize = 1 + 32 + 5;
 
-/// A coin's key in the chainstate: `C`, txid, VARINT vout. Ordered as the chainstate orders its records: by bytes.
+/// A coin's key in the chainstate: `C`, txid, VARINT vout. Ordered by bytes, as the chainstate orders its records.
 ///
 /// Source: Bitcoin Core b88bffe, `CoinEntry` in txdb.cpp.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CoinKey {
-    /// Zeros behind the key. No key is the start of another one, so that comparing all bytes compares the keys.
+    /// Zero-padded. No key is a prefix of another one, so comparing all bytes compares the keys.
     bytes: [u8; COIN_KEY_BYTES_MAX],
     len: u8,
 }
@@ -289,13 +289,13 @@ impl CoinKey {
         CoinKey { bytes, len: 33 + vout_bytes as u8 }
     }
 
-    /// The key as the chainstate holds it.
+    /// The key as stored in the chainstate.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// The coin's name.
+    /// The coin's outpoint.
     pub fn outpoint(&self) -> OutPoint {
         decode_coin_key(self.as_bytes()).expect("it was made from one")
     }
@@ -314,11 +314,11 @@ impl fmt::Debug for CoinKey {
     }
 }
 
-/// Reads a chainstate key back.
+/// Decodes a chainstate key.
 ///
 /// # Errors
 ///
-/// For another prefix, a cut, a number beyond 32 bits, or bytes behind it.
+/// Another prefix, truncated data, a number beyond 32 bits, or trailing bytes.
 pub fn decode_coin_key(key: &[u8]) -> Result<OutPoint, DecodeError> {
     let mut reader = Reader::new(key);
     if reader.u8()? != COIN_KEY_PREFIX {
@@ -330,7 +330,7 @@ pub fn decode_coin_key(key: &[u8]) -> Result<OutPoint, DecodeError> {
     Ok(OutPoint { txid, vout })
 }
 
-/// Appends what `hash_serialized_3` and MuHash hash for one coin.
+/// Appends the bytes of one coin that `hash_serialized_3` and MuHash hash.
 ///
 /// txid 32 | vout u32 | code u32 | value i64 | CompactSize length, script. Source: Bitcoin Core b88bffe, `TxOutSer`.
 pub fn put_coin_hashed(out: &mut Vec<u8>, outpoint: &OutPoint, coin: &CoinRef<'_>) {

@@ -1,18 +1,19 @@
 //! Core's two variable-length integers and a reader over borrowed bytes.
 //!
-//! CompactSize: one byte below 253, else a marker and 2, 4 or 8 bytes little endian. Counts and lengths of the wire and of blocks.
-//! VARINT: base 128, most significant digit first, one subtracted from every digit but the last. Undo data, coins, the block index.
+//! CompactSize: one byte below 253, otherwise a marker and 2, 4 or 8 bytes little endian. Used for counts and lengths
+//! in P2P messages and blocks. VARINT: base 128, most significant digit first, with one subtracted from every digit but
+//! the last. Used in undo data, coins and the block index.
 //!
-//! LevelDB's own varint is a third one and lives in `leveldb`.
+//! LevelDB's varint is a third encoding, in crate `leveldb`.
 
 use std::fmt;
 use sys::spill::Spill;
 
-/// Core's bound on every CompactSize that is read as a count or length (32 MiB).
-/// Source: Bitcoin Core b88bffe, `MAX_SIZE` in serialize.h.
+/// Core's limit for every CompactSize that is a count or length (32 MiB). Source: Bitcoin Core b88bffe, `MAX_SIZE` in
+/// serialize.h.
 pub const COMPACT_SIZE_MAX: u64 = 0x0200_0000;
 
-/// Why bytes are not what they should be, and where that was seen.
+/// Why bytes do not decode, and at which offset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DecodeError {
     /// The bytes end inside an item.
@@ -21,7 +22,7 @@ pub enum DecodeError {
         offset: usize,
         /// Bytes that the item needs.
         want: usize,
-        /// Bytes that are there.
+        /// Available bytes.
         have: usize,
     },
     /// A CompactSize in more bytes than needed. Core's text: "non-canonical ReadCompactSize()".
@@ -33,15 +34,15 @@ pub enum DecodeError {
     TooLarge {
         /// Offset of its first byte.
         offset: usize,
-        /// What it says.
+        /// Its value.
         value: u64,
     },
-    /// A VARINT that does not fit its type.
+    /// A VARINT that does not fit in its type.
     VarintOverflow {
         /// Offset of its first byte.
         offset: usize,
     },
-    /// A transaction in witness form whose witnesses are all empty. Core's text: "Superfluous witness record".
+    /// A transaction serialized with witness whose witnesses are all empty. Core's text: "Superfluous witness record".
     SuperfluousWitness {
         /// Offset of the transaction.
         offset: usize,
@@ -53,18 +54,18 @@ pub enum DecodeError {
         /// The flag.
         flag: u8,
     },
-    /// Bytes are left where none should be.
+    /// Trailing bytes.
     Trailing {
         /// Offset of the first of them.
         offset: usize,
-        /// How many they are.
+        /// Their number.
         bytes: usize,
     },
-    /// A value that its field cannot have.
+    /// A value that is invalid for its field.
     Value {
         /// Offset of the field.
         offset: usize,
-        /// What the field is, and what it may be.
+        /// The field, and its valid values.
         what: &'static str,
     },
 }
@@ -94,7 +95,7 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// A place in borrowed bytes that only moves forward.
+/// A position in borrowed bytes that only moves forward.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -118,13 +119,13 @@ impl<'a> Reader<'a> {
         self.offset
     }
 
-    /// The bytes taken since the offset `start`.
+    /// The bytes read since the offset `start`.
     #[inline]
     pub fn since(&self, start: usize) -> &'a [u8] {
         &self.bytes[start..self.offset]
     }
 
-    /// Bytes that are left.
+    /// Number of remaining bytes.
     #[inline]
     pub fn remaining(&self) -> usize {
         self.bytes.len() - self.offset
@@ -185,7 +186,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The forms of more than one byte: rare, and so kept out of the way of the one that is common.
+    /// The forms of more than one byte: rare, so they are kept apart from the common form.
     fn compact_size_long(&mut self, marker: u8) -> Result<usize, DecodeError> {
         let offset = self.offset - 1;
         let (value, least) = match marker {
@@ -227,7 +228,7 @@ impl<'a> Reader<'a> {
         u32::try_from(self.varint()?).map_err(|_| DecodeError::VarintOverflow { offset })
     }
 
-    /// Says no when bytes are left.
+    /// Fails if bytes remain.
     pub fn finish(&self) -> Result<(), DecodeError> {
         match self.remaining() {
             0 => Ok(()),
@@ -246,7 +247,7 @@ pub const fn compact_size_bytes(n: u64) -> usize {
     }
 }
 
-/// Where bytes are appended: a vector, or what spills to a file.
+/// A destination for appended bytes: a vector, or a buffer that spills to a file.
 pub trait Append {
     /// Appends a byte.
     fn push(&mut self, byte: u8);
@@ -299,7 +300,7 @@ pub fn put_compact_size(out: &mut impl Append, n: u64) {
     }
 }
 
-/// The greatest number of bytes of a VARINT of 64 bits.
+/// The most bytes of a VARINT of 64 bits.
 pub const VARINT_BYTES_MAX: usize = 10;
 
 /// `n` as VARINT, at the end of a small buffer: the first unused index, and the buffer.
@@ -316,10 +317,11 @@ fn varint_digits(mut n: u64) -> (usize, [u8; VARINT_BYTES_MAX]) {
     (at, digits)
 }
 
-/// Below, a VARINT has at most 8 digits of 7 bits.
+/// A lower VARINT has at most 8 digits of 7 bits.
 const WORD_END: u64 = 1 << 56;
 
-/// The digits of `n`, which is less than [`WORD_END`], in one word, the first in its lowest byte; and how many they are.
+/// The digits of `n`, which must be less than [`WORD_END`], in one word, the first in its lowest byte; and their
+/// number.
 ///
 /// A form without a branch takes 1.6 times as long (`lab micro VARINT`).
 #[inline]
@@ -337,8 +339,8 @@ fn varint_word(n: u64) -> (u64, usize) {
 
 /// Appends `n` as VARINT. Source: Bitcoin Core b88bffe, `WriteVarInt`.
 ///
-/// The digits are put together in one word: a store of fixed length, of which the rest is given back. Copying just as many
-/// bytes as there are digits is a call each (twice as slow; `lab micro VARINT`).
+/// The digits are assembled in one word and stored with a fixed length; the excess is then removed. Copying the exact
+/// number of bytes is a call each time (twice as slow; `lab micro VARINT`).
 #[inline]
 pub fn put_varint(out: &mut Vec<u8>, n: u64) {
     if n < 0x80 {
@@ -353,7 +355,7 @@ pub fn put_varint(out: &mut Vec<u8>, n: u64) {
     }
 }
 
-/// [`put_varint`] as it is written down, digit by digit: what that is tested against.
+/// [`put_varint`] digit by digit: the reference implementation.
 #[doc(hidden)]
 pub fn put_varint_plain(out: &mut Vec<u8>, n: u64) {
     let (at, digits) = varint_digits(n);
@@ -370,11 +372,11 @@ pub fn varint_bytes(n: u64) -> usize {
     }
 }
 
-/// Writes `n` as VARINT at the start of `out` and returns the bytes used; of those behind them up to seven may become zero.
+/// Writes `n` as VARINT at the start of `out` and returns the bytes used; up to seven bytes after them may become zero.
 ///
 /// # Panics
 ///
-/// When `out` is shorter than that; [`VARINT_BYTES_MAX`] always suffices.
+/// If `out` is shorter than that; [`VARINT_BYTES_MAX`] always suffices.
 #[inline]
 pub fn write_varint(out: &mut [u8], n: u64) -> usize {
     if n < 0x80 {
@@ -399,11 +401,11 @@ fn write_varint_plain(out: &mut [u8], n: u64) -> usize {
     bytes
 }
 
-/// Copies `from` to the start of `to`: as two moves of fixed length, which overlap, where that is enough, and not by a call.
+/// Copies `from` to the start of `to`: if possible as two overlapping moves of fixed length, without a call.
 ///
 /// # Panics
 ///
-/// When `to` is shorter.
+/// If `to` is shorter.
 #[inline]
 pub fn copy_short(to: &mut [u8], from: &[u8]) {
     let to = &mut to[..from.len()];
@@ -412,7 +414,7 @@ pub fn copy_short(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Says whether the bytes are as many as two moves of `N` bytes make.
+/// Copies with two moves of `N` bytes if the length permits; returns whether it did.
 #[inline]
 fn two_moves<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
     if from.len() > 2 * N {

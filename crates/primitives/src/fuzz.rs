@@ -1,6 +1,6 @@
-//! Bytes of any kind as a block, a transaction, a coin, undo data: the tables say what a plain reader says.
+//! Arbitrary bytes as a block, a transaction, a coin, undo data: the tables must agree with a plain reader.
 //!
-//! Nothing here is part of the interface. What must hold: no panic, and no memory beyond what the bytes give.
+//! Not part of the interface. Checked: no panic, and no memory beyond what the bytes justify.
 
 mod choices;
 mod hints;
@@ -17,7 +17,7 @@ use kernels::sha256::sha256d;
 /// Counts and sizes that Core reads. Source: Bitcoin Core b88bffe, `MAX_SIZE`.
 const MAX_SIZE: u64 = 0x0200_0000;
 
-/// Gives `data` to every reader of blocks and coins, and compares with plain ones.
+/// Passes `data` to every reader of blocks and coins, and compares with plain ones.
 pub fn fuzz_block(data: &[u8]) {
     let mut tables = Tables::new();
     let plain = plain_block(data);
@@ -35,7 +35,7 @@ pub fn fuzz_block(data: &[u8]) {
         (Err(_), None) => {}
         (got, want) => panic!("{:?}, and the plain reader says {}", got.map(|_| ()), want.is_some()),
     }
-    // An amount out of range is read, as by Core, but has no form of its own.
+    // An amount out of range is decoded, as in Core, but its encoding is not unique.
     if let Ok(coin) = CoinRef::decode(data)
         && coin.value.in_range()
     {
@@ -50,7 +50,7 @@ pub fn fuzz_block(data: &[u8]) {
     let _ = undo.finish();
 }
 
-/// A transaction as a plain reader sees it.
+/// A transaction as parsed by a plain reader.
 struct PlainTransaction {
     bytes: usize,
     inputs: usize,
@@ -82,7 +82,7 @@ fn compare(block: &Block<'_>, plain: &PlainBlock) {
     assert!(block.weight() > sum, "a header weighs something");
 }
 
-/// What is left to be read.
+/// The remaining bytes.
 struct Plain<'a>(&'a [u8]);
 
 impl<'a> Plain<'a> {
@@ -169,7 +169,7 @@ fn plain_transaction(reader: &mut Plain<'_>) -> Option<PlainTransaction> {
     let bytes = all.len() - reader.0.len();
     let txid = Txid::from_bytes(sha256d(&[version, body, lock_time].concat()));
     let wtxid = Wtxid::from_bytes(sha256d(&all[..bytes]));
-    // Without inputs and flags the byte that says so is written again as the count of outputs.
+    // Without inputs and flags, the byte for that is read again as the count of outputs.
     Some(PlainTransaction { bytes, inputs: inputs as usize, outputs: outputs as usize, has_witness, txid, wtxid })
 }
 

@@ -1,4 +1,4 @@
-//! 32-byte hashes of no particular kind: merkle roots, digests of the UTXO set. Ids are types of their own (`ids.rs`).
+//! 32-byte hashes without a specific meaning: merkle roots, digests of the UTXO set. Ids are separate types (`ids.rs`).
 
 use std::fmt;
 
@@ -20,11 +20,11 @@ impl Hash256 {
         Some(Hash256(bytes))
     }
 
-    /// Same as [`Hash256::from_display`], for constants.
+    /// [`Hash256::from_display`] for constants.
     ///
     /// # Panics
     ///
-    /// When `text` is not 64 hexadecimal digits; meant for literals only.
+    /// If `text` is not 64 hexadecimal digits; for literals only.
     pub const fn literal(text: &str) -> Hash256 {
         let text = text.as_bytes();
         assert!(text.len() == 64, "a hash has 64 hexadecimal digits");

@@ -13,7 +13,7 @@ pub const HEADER_BYTES: usize = 80;
 pub struct Header(pub [u8; HEADER_BYTES]);
 
 impl Header {
-    /// The header from its fields.
+    /// A header from its fields.
     pub fn new(version: i32, prev: BlockHash, merkle_root: Hash256, time: u32, bits: u32, nonce: u32) -> Header {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..4].copy_from_slice(&version.to_le_bytes());
@@ -38,8 +38,8 @@ impl Header {
         self.u32_at(0).cast_signed()
     }
 
-    /// Whether these are the first 80 bytes of a header of Knots 29.4.1's chain: bit 31 of the version, which no block of
-    /// Bitcoin's chain had up to height 962,651, the last that was looked at.
+    /// Whether these are the first 80 bytes of a header of Knots 29.4.1's chain: bit 31 of the version is set, which it
+    /// is in no block of Bitcoin's chain up to height 962,651, the last one checked.
     pub fn is_of_the_split(&self) -> bool {
         self.version() < 0
     }
@@ -69,7 +69,7 @@ impl Header {
         self.u32_at(76)
     }
 
-    /// Double SHA-256 of the bytes. Compute it once and keep it.
+    /// Double SHA-256 of the bytes. Compute it once and store it.
     pub fn hash(&self) -> BlockHash {
         BlockHash::from_bytes(kernels::sha256::sha256d(&self.0))
     }

@@ -1,4 +1,4 @@
-//! A place in a chain and the time that counts there: [`Height`] and [`MedianTime`], which are no numbers to mix.
+//! A place in a chain and the time that counts there: [`Height`] and [`MedianTime`], two types that cannot be mixed up.
 //!
 //! ```
 //! # use primitives::{Height, MedianTime};
@@ -6,7 +6,7 @@
 //! let context = Context { height: Height::new(1), median_time_past: MedianTime::new(1_231_006_505) };
 //! ```
 //!
-//! Swapped they do not compile, nor does a bare number:
+//! Swapping them does not compile, nor does a plain number:
 //!
 //! ```compile_fail,E0308
 //! # use primitives::{Height, MedianTime};
@@ -19,14 +19,14 @@
 //! let height: Height = 1;
 //! ```
 //!
-//! A height and a number of blocks make a height; the difference of two heights is a number of blocks.
+//! A height plus a number of blocks is a height; the difference of two heights is a number of blocks.
 
 use std::fmt;
 use std::num::ParseIntError;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::str::FromStr;
 
-/// Makes a number that says what it counts.
+/// Defines a number type with a meaning.
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -35,18 +35,18 @@ macro_rules! number {
         pub struct $name(u32);
 
         impl $name {
-            /// The least one.
+            /// The least value.
             pub const ZERO: $name = $name(0);
-            /// The greatest one.
+            /// The greatest value.
             pub const MAX: $name = $name(u32::MAX);
 
-            /// Says what `number` is.
+            /// Gives `number` this meaning.
             #[inline]
             pub const fn new(number: u32) -> $name {
                 $name(number)
             }
 
-            /// The bare number.
+            /// The plain number.
             #[inline]
             pub const fn to_u32(self) -> u32 {
                 self.0
@@ -82,17 +82,17 @@ impl Height {
     /// The genesis block's.
     pub const GENESIS: Height = Height(0);
 
-    /// The height as a place in a list that starts with the genesis block.
+    /// The height as an index in a list that starts with the genesis block.
     #[inline]
     pub const fn to_usize(self) -> usize {
         self.0 as usize
     }
 
-    /// The height of what lies at `index` of a list that starts with the genesis block.
+    /// The height of the item at `index` of a list that starts with the genesis block.
     ///
     /// # Panics
     ///
-    /// When it does not fit in 32 bits.
+    /// If it does not fit in 32 bits.
     #[inline]
     pub fn from_index(index: usize) -> Height {
         Height(u32::try_from(index).expect("a chain has fewer than 2^32 blocks"))
@@ -128,7 +128,7 @@ impl Height {
         Height(self.0.saturating_add(blocks))
     }
 
-    /// How many blocks it is above `lower`; 0 where it is not.
+    /// Number of blocks above `lower`; 0 if it is not above.
     #[inline]
     pub const fn blocks_above(self, lower: Height) -> u32 {
         self.0.saturating_sub(lower.0)
@@ -187,11 +187,11 @@ impl SubAssign<u32> for Height {
 impl Sub for Height {
     type Output = u32;
 
-    /// How many blocks it is above `lower`.
+    /// Number of blocks above `lower`.
     ///
     /// # Panics
     ///
-    /// When it is below.
+    /// If it is below.
     #[inline]
     fn sub(self, lower: Height) -> u32 {
         self.0.checked_sub(lower.0).expect("the lower height is subtracted")

@@ -4,7 +4,7 @@
 ///
 /// # Panics
 ///
-/// On any other byte; meant for literals. Foreign text goes through [`decode`].
+/// On any other byte; for literals only. Use [`decode`] for foreign text.
 pub(crate) const fn digit(byte: u8) -> u8 {
     match byte {
         b'0'..=b'9' => byte - b'0',
@@ -14,7 +14,7 @@ pub(crate) const fn digit(byte: u8) -> u8 {
     }
 }
 
-/// Bytes of a hexadecimal text; `None` when it has an odd length or another character.
+/// Bytes of a hexadecimal text; `None` if it has an odd length or another character.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     let text = text.as_bytes();
     if !text.len().is_multiple_of(2) || !text.iter().all(u8::is_ascii_hexdigit) {
@@ -27,7 +27,7 @@ pub fn decode(text: &str) -> Option<Vec<u8>> {
 ///
 /// # Panics
 ///
-/// When the text is not `2 * N` hexadecimal digits.
+/// If the text is not `2 * N` hexadecimal digits.
 pub const fn literal<const N: usize>(text: &str) -> [u8; N] {
     let text = text.as_bytes();
     assert!(text.len() == 2 * N, "two digits a byte");

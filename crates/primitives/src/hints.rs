@@ -1,16 +1,16 @@
-//! Hints of SwiftSync (BIP 456): for each block which of its outputs are unspent at the end.
+//! Hints of SwiftSync (BIP 456): which outputs of each block are unspent at the end.
 //!
 //! ```text
 //! 55 54 58 4f | version u8 = 0 | height u32 LE | for each height from 1 on one list
-//! list:  CompactSize N | nothing more where N is 0, else CompactSize M, the greatest index | low bits | high bits
+//! list:  CompactSize N | if N is not 0: CompactSize M, the greatest index | low bits | high bits
 //! ```
 //!
-//! An index counts the outputs of a block in order, without those that can never be spent. Elias and Fano: of each index
-//! the lowest `l` bits stand as they are, `l = floor(log2((M + 1) / N))`; of index `j` in order the rest `r` is the one
-//! bit at place `r + j` of the high bits, which are `N + floor(M / 2^l)`. Both are rounded up to bytes, in which the lowest
-//! bit comes first, as crate `hintsfile` 0.2.1 writes it; the vectors in the BIP's directory have the highest first.
-//! A list is read in one form only: what [`put_list`] writes.
-//! Absent on purpose: which outputs those are, and files.
+//! An index counts the outputs of a block in order, without the provably unspendable ones. Encoding: Elias-Fano. The
+//! lowest `l` bits of each index are stored verbatim, `l = floor(log2((M + 1) / N))`. The rest `r` of the `j`th index
+//! is a one bit at place `r + j` of the high bits, whose number is `N + floor(M / 2^l)`. Both parts are rounded up to
+//! bytes, the lowest bit of a byte first, as crate `hintsfile` 0.2.1 writes it; the vectors in the BIP's directory have
+//! the highest first. A list is accepted only in the form that [`put_list`] writes. Absent on purpose: the choice of
+//! outputs, and files.
 
 use crate::encode::{DecodeError, Reader, put_compact_size};
 use crate::height::Height;
@@ -21,17 +21,17 @@ pub const MAGIC: [u8; 4] = *b"UTXO";
 pub const VERSION: u8 = 0;
 /// Bytes before the first list.
 pub const HEADER_BYTES: usize = 9;
-/// Heights above are refused: three hundred years of blocks.
+/// Greater heights are refused: three hundred years of blocks.
 pub const HEIGHT_MAX: u32 = 1 << 24;
-/// More outputs than a block can hold: each takes 9 bytes of its million without witnesses.
+/// More outputs than fit in a block: each takes 9 of its 1,000,000 bytes without witnesses.
 pub const OUTPUTS_MAX: usize = 1_000_000 / 9;
 /// More bytes than a list can have: two CompactSizes, then `N * l + N + M / 2^l` bits, rounded up twice. `N` is at most
-/// `(M + 1) / 2^l`, and `(l + 1) / 2^l` at most 1, so that these are at most three for each output that a block can hold.
+/// `(M + 1) / 2^l`, and `(l + 1) / 2^l` at most 1, so these are at most three bits for each output of a block.
 pub const LIST_BYTES_MAX: usize = 64 << 10;
 
 const _: () = assert!(2 * 5 + 3 * OUTPUTS_MAX.div_ceil(8) + 2 < LIST_BYTES_MAX);
 
-/// The header of a file about the blocks up to `height`.
+/// The header of a file for the blocks up to `height`.
 pub fn header(height: Height) -> [u8; HEADER_BYTES] {
     let mut out = [0; HEADER_BYTES];
     out[..4].copy_from_slice(&MAGIC);
@@ -40,11 +40,11 @@ pub fn header(height: Height) -> [u8; HEADER_BYTES] {
     out
 }
 
-/// Reads the header; gives the height.
+/// Reads the header; returns the height.
 ///
 /// # Errors
 ///
-/// Other bytes, or fewer.
+/// Other bytes, or too few.
 pub fn read_header(reader: &mut Reader<'_>) -> Result<Height, DecodeError> {
     let offset = reader.offset();
     if *reader.array::<4>()? != MAGIC || reader.u8()? != VERSION {
@@ -57,7 +57,7 @@ pub fn read_header(reader: &mut Reader<'_>) -> Result<Height, DecodeError> {
     }
 }
 
-/// Bits of each index that stand as they are.
+/// Number of bits of each index that are stored verbatim.
 fn low_bits(count: usize, greatest: usize) -> usize {
     ((greatest + 1) / count).ilog2() as usize
 }
@@ -66,7 +66,7 @@ fn low_bits(count: usize, greatest: usize) -> usize {
 ///
 /// # Panics
 ///
-/// When they do not rise.
+/// If they do not rise.
 pub fn put_list(out: &mut Vec<u8>, indices: &[u32]) {
     put_compact_size(out, indices.len() as u64);
     let Some(&greatest) = indices.last() else { return };
@@ -85,7 +85,7 @@ pub fn put_list(out: &mut Vec<u8>, indices: &[u32]) {
     out.extend_from_slice(&bits.0);
 }
 
-/// A list that has indices, taken apart.
+/// A parsed list with indices.
 struct List<'a> {
     count: usize,
     greatest: usize,
@@ -118,11 +118,11 @@ impl<'a> List<'a> {
     }
 }
 
-/// Steps over the list of one block; what its bits say is not looked at.
+/// Skips the list of one block without checking its bits.
 ///
 /// # Errors
 ///
-/// A cut, or more than a block can hold.
+/// Truncated data, or more outputs than fit in a block.
 pub fn skip_list(reader: &mut Reader<'_>) -> Result<(), DecodeError> {
     List::read(reader).map(drop)
 }
@@ -131,7 +131,7 @@ pub fn skip_list(reader: &mut Reader<'_>) -> Result<(), DecodeError> {
 ///
 /// # Errors
 ///
-/// A cut, more than a block can hold, or bits that are no such list.
+/// Truncated data, more outputs than fit in a block, or bits that are not a list.
 pub fn read_list(reader: &mut Reader<'_>) -> Result<Vec<u32>, DecodeError> {
     let offset = reader.offset();
     let bad = |what| DecodeError::Value { offset, what };

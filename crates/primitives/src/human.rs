@@ -1,8 +1,8 @@
-//! Numbers as people read them: counts, bytes, times, figures, amounts.
+//! Numbers formatted for people: counts, bytes, times, figures, amounts.
 //!
-//! The one home of their style: `1,234,567`, `1.95 GB`, `5 h 03 min`, `0.0123`. What a program reads is written elsewhere, with
-//! all its digits.
-//! Absent on purpose: ticks of an axis, which are as short as they can be, and any language but English.
+//! All such formatting is here: `1,234,567`, `1.95 GB`, `5 h 03 min`, `0.0123`. Output for programs is written
+//! elsewhere, with all digits. Absent on purpose: ticks of an axis, which are as short as possible, and any language
+//! but English.
 
 /// 1234567 as `1,234,567`.
 #[must_use]

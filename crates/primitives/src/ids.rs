@@ -1,4 +1,4 @@
-//! What names a transaction, a block, a coin: one type each over [`Hash256`], so that one is not taken for another.
+//! Ids of transactions, blocks and coins: separate types over [`Hash256`], so that they cannot be mixed up.
 //!
 //! ```
 //! use primitives::{BlockHash, Hash256, Header, OutPoint, Txid};
@@ -6,7 +6,7 @@
 //! let header = Header::new(1, BlockHash::from_bytes([1; 32]), Hash256::ZERO, 0, 0, 0);
 //! ```
 //!
-//! Neither takes another id:
+//! Neither accepts another id:
 //!
 //! ```compile_fail,E0308
 //! use primitives::{OutPoint, Txid, Wtxid};
@@ -20,12 +20,12 @@
 //! let _ = Header::new(1, txid, Hash256::ZERO, 0, 0, 0);
 //! ```
 //!
-//! Absent on purpose: `From` between them. What one hash means as another id is said with `from_hash256`.
+//! Absent on purpose: `From` between them. `from_hash256` states the meaning of a hash explicitly.
 
 use crate::hash::Hash256;
 use std::fmt;
 
-/// Makes an id: a [`Hash256`] that says what was hashed.
+/// Defines an id: a [`Hash256`] with the meaning of what was hashed.
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -43,13 +43,13 @@ macro_rules! id {
                 $name(Hash256(bytes))
             }
 
-            /// Says that `hash` is such an id.
+            /// Gives `hash` this meaning.
             #[inline]
             pub const fn from_hash256(hash: Hash256) -> $name {
                 $name(hash)
             }
 
-            /// The hash alone.
+            /// The plain hash.
             #[inline]
             pub const fn to_hash256(self) -> Hash256 {
                 self.0
@@ -80,11 +80,11 @@ macro_rules! id {
                 Hash256::from_display(text).map($name)
             }
 
-            /// Same as `from_display`, for constants.
+            /// `from_display` for constants.
             ///
             /// # Panics
             ///
-            /// When `text` is not 64 hexadecimal digits; meant for literals only.
+            /// If `text` is not 64 hexadecimal digits; for literals only.
             pub const fn literal(text: &str) -> $name {
                 $name(Hash256::literal(text))
             }
@@ -107,11 +107,11 @@ macro_rules! id {
 }
 
 id! {
-    /// The id of a transaction: the hash of its form without witness. Source: BIP-0141.
+    /// The id of a transaction: the hash of its serialization without witness. Source: BIP-0141.
     Txid
 }
 id! {
-    /// The witness id of a transaction: the hash of its whole form. Source: BIP-0141.
+    /// The witness id of a transaction: the hash of its whole serialization. Source: BIP-0141.
     Wtxid
 }
 id! {
@@ -127,7 +127,7 @@ impl Wtxid {
     }
 }
 
-/// The name of a coin: the transaction that made it, and which of its outputs it is.
+/// The name of a coin: the transaction that made it, and the number of the output.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct OutPoint {
     /// Id of the transaction.
@@ -141,7 +141,7 @@ const _: () = assert!(size_of::<OutPoint>() == OutPoint::BYTES);
 impl OutPoint {
     /// Bytes of an outpoint in an input.
     pub const BYTES: usize = 36;
-    /// What a coinbase input names: a null id and the greatest number.
+    /// The outpoint of a coinbase input: a null id and the greatest number.
     pub const NULL: OutPoint = OutPoint { txid: Txid::ZERO, vout: u32::MAX };
 
     /// Reads the 36 bytes of an input: txid, then vout little endian.

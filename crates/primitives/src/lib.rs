@@ -1,8 +1,8 @@
 //! Bytes and values: CompactSize, VARINT, headers, blocks and transactions as tables of offsets,
 //! ids, merkle roots, coins as Core stores them, undo data, 256-bit work, amounts.
 //!
-//! In: bytes. Out: values, or why the bytes are not one.
-//! Must never know: files, sockets, clocks, networks, rules beyond "does it parse".
+//! Input: bytes. Output: values, or why the bytes do not decode. The crate does not know files, sockets, clocks,
+//! networks, or rules beyond parsing.
 
 pub mod amount;
 pub mod block;

@@ -5,13 +5,13 @@ use kernels::Kernels;
 
 /// Root of the tree over `leaves`, and whether two hashes that are paired somewhere are equal before padding.
 ///
-/// `leaves` is used up as scratch. No leaves give the null hash.
-/// Such a pair means that another list of transactions has the same root (CVE-2012-2459).
+/// `leaves` is consumed as scratch memory. Without leaves the root is the null hash. Such a pair means that another
+/// list of transactions has the same root (CVE-2012-2459).
 ///
 /// Source: Bitcoin Core b88bffe, `ComputeMerkleRoot`.
 pub fn root(kernels: Kernels, leaves: &mut Vec<Hash256>) -> (Hash256, bool) {
     let mut mutated = false;
-    // Collected where it lies.
+    // Collected in place.
     let mut level: Vec<[u8; 32]> = std::mem::take(leaves).into_iter().map(|hash| hash.0).collect();
     let mut above: Vec<[u8; 32]> = vec![[0; 32]; level.len().div_ceil(2)];
     while level.len() > 1 {
@@ -19,13 +19,13 @@ pub fn root(kernels: Kernels, leaves: &mut Vec<Hash256>) -> (Hash256, bool) {
         if level.len() % 2 == 1 {
             level.push(level[level.len() - 1]);
         }
-        // Two hashes side by side are the message of the one above: nothing is copied.
+        // Two adjacent hashes are the message of the parent: nothing is copied.
         above.truncate(level.len() / 2);
         kernels.sha256d_64(level.as_flattened().as_chunks().0, &mut above);
         std::mem::swap(&mut level, &mut above);
     }
     let root = level.first().map_or(Hash256::ZERO, |&hash| Hash256(hash));
-    // The caller keeps its room.
+    // The caller keeps the capacity.
     let room = if above.capacity() > level.capacity() { above } else { level };
     *leaves = room.into_iter().map(Hash256).collect();
     leaves.clear();

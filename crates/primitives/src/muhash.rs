@@ -1,8 +1,8 @@
 //! MuHash3072: a hash of a set that does not depend on the order of its elements.
 //!
 //! An element becomes a number of 3072 bits (SHA-256 of it keys ChaCha20, whose first 384 bytes are the number, little
-//! endian); the hash of a set is SHA-256 of the product of its elements modulo 2^3072 - 1103717.
-//! Products of parts multiply to the product of the whole, so that every core can have a part.
+//! endian); the hash of a set is SHA-256 of the product of its elements modulo 2^3072 - 1103717. Products of parts
+//! multiply to the product of the whole, so every core can compute a part.
 //!
 //! Source: Bitcoin Core b88bffe, `MuHash3072` (crypto/muhash.cpp).
 
@@ -29,12 +29,12 @@ impl MuHash {
         MuHash(ONE)
     }
 
-    /// Adds an element. For many elements there is [`Product`].
+    /// Adds an element. For many elements use [`Product`].
     pub fn insert(&mut self, element: &[u8]) {
         self.0 = muhash::multiply(&self.0, &number(element));
     }
 
-    /// Takes an element out; dear, for it takes an inverse.
+    /// Removes an element; expensive, because it computes an inverse.
     pub fn remove(&mut self, element: &[u8]) {
         self.0 = muhash::multiply(&self.0, &muhash::inverse(&number(element)));
     }
@@ -46,13 +46,13 @@ impl MuHash {
         }
     }
 
-    /// The set that combined with this one is empty.
+    /// The set whose combination with this one is empty.
     #[must_use]
     pub fn inverse(&self) -> MuHash {
         if self.0 == ONE { MuHash::new() } else { MuHash(muhash::inverse(&self.0)) }
     }
 
-    /// The same set, its number below the prime, as Core stores it.
+    /// The same set with its number reduced below the prime, as Core stores it.
     #[must_use]
     pub fn reduced(&self) -> MuHash {
         MuHash(muhash::reduce(&self.0))
@@ -67,7 +67,7 @@ impl MuHash {
         bytes
     }
 
-    /// A set by its number.
+    /// The set with this number.
     pub fn from_bytes(bytes: &[u8; NUMBER_BYTES]) -> MuHash {
         MuHash(std::array::from_fn(|i| u64::from_le_bytes(*bytes[i * 8..].first_chunk().expect("eight bytes"))))
     }
@@ -82,18 +82,18 @@ fn number(element: &[u8]) -> Number {
     muhash::number(&kernels::sha256::sha256(element))
 }
 
-/// Elements that are hashed side by side.
+/// Elements hashed together.
 const ELEMENTS_AT_ONCE: usize = 128;
-/// So few in all are inserted one by one: the coinbase of a block without other transactions.
+/// Up to this total number, elements are inserted singly: the coinbase of a block without other transactions.
 const ALONE_MAX: usize = 2;
 
-/// A set of many elements, in vector lanes where the processor has them: hashed some at a time, then multiplied.
+/// A set of many elements, in vector lanes if the processor has them: hashed some at a time, then multiplied.
 #[derive(Clone, Debug)]
 pub struct Product {
     kernels: Kernels,
-    /// Made with the first elements that are worked off: lanes are dear to begin.
+    /// Created with the first elements that are processed: lanes are expensive to start.
     numbers: Option<Accumulator>,
-    /// Elements that wait, one after the other, and where each ends.
+    /// Elements waiting, concatenated, and the end of each.
     waiting: Vec<u8>,
     ends: Vec<usize>,
 }
@@ -109,7 +109,7 @@ impl Product {
         self.push_with(|waiting| waiting.extend_from_slice(element));
     }
 
-    /// Adds the element that `put` appends to what is there.
+    /// Adds the element that `put` appends to the buffer.
     #[inline]
     pub fn push_with(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
         put(&mut self.waiting);

@@ -1,4 +1,4 @@
-//! What an output pays to, by the names of Core's RPCs. For tables about a set of coins; no rule asks it.
+//! The type of an output's script, with the names of Core's RPCs. For statistics about coins; not used by rules.
 //!
 //! Source: Bitcoin Core b88bffe, script/solver.cpp, `Solver`; the names: `GetTxnOutputType`.
 
@@ -8,13 +8,13 @@ use crate::coin::CompressedScript;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum ScriptType {
-    /// A key, compressed or not.
+    /// Pays to a key, compressed or not.
     PubKey,
-    /// The hash of a key.
+    /// Pays to the hash of a key.
     PubKeyHash,
-    /// The hash of a script.
+    /// Pays to the hash of a script.
     ScriptHash,
-    /// Some of several keys.
+    /// Pays to some of several keys.
     Multisig,
     /// BIP-0141: the hash of a key.
     WitnessV0KeyHash,
@@ -65,7 +65,7 @@ impl ScriptType {
         }
     }
 
-    /// Of a coin's script.
+    /// The type of a coin's script.
     pub fn of(script: &CompressedScript<'_>) -> ScriptType {
         match script.raw() {
             Some(raw) => ScriptType::of_script(raw),
@@ -78,7 +78,7 @@ impl ScriptType {
         }
     }
 
-    /// Of a script.
+    /// The type of a script.
     pub fn of_script(script: &[u8]) -> ScriptType {
         match script {
             [0xa9, 0x14, hash @ .., 0x87] if hash.len() == 20 => ScriptType::ScriptHash,
@@ -98,12 +98,12 @@ impl ScriptType {
     }
 }
 
-/// Of the size that its first byte says.
+/// Whether it has the length that its first byte requires.
 fn is_key(key: &[u8]) -> bool {
     matches!((key.first(), key.len()), (Some(2 | 3), 33) | (Some(4 | 6 | 7), 65))
 }
 
-/// Only pushes and small numbers.
+/// Whether it has only pushes and small numbers.
 fn is_pushes(mut script: &[u8]) -> bool {
     while let [op, rest @ ..] = script {
         let size = match (op, rest) {
@@ -120,7 +120,7 @@ fn is_pushes(mut script: &[u8]) -> bool {
     true
 }
 
-/// A number from 1 to 20 in its shortest form, and what follows.
+/// A number from 1 to 20 in its shortest form, and the rest.
 fn number(script: &[u8]) -> Option<(u8, &[u8])> {
     match script {
         [op @ 0x51..=0x60, rest @ ..] => Some((op - 0x50, rest)),

@@ -6,11 +6,11 @@
 //! coin:   CompactSize vout | VARINT code | VARINT compressed amount | compressed script
 //! ```
 //!
-//! Groups come in the order of the chainstate's keys, and so do the coins of a group: by the VARINT bytes of their
-//! numbers, where 16,512 stands before 256. The bytes behind the number are those that the chainstate stores.
-//! There is no height in the file: the header of the base block says it.
-//! Absent on purpose: files, the hash of the set, whether the order is kept (who writes tables of it sees that).
-//! Source: Bitcoin Core b88bffe, node/utxo_snapshot.h, `WriteUTXOSnapshot`, `PopulateAndValidateSnapshot`.
+//! Groups are in the order of the chainstate's keys, and so are the coins of a group: by the VARINT bytes of their
+//! numbers, where 16,512 precedes 256. The bytes after the number are those stored in the chainstate. The file has no
+//! height: it follows from the header of the base block. Absent on purpose: files, the hash of the set, and a check of
+//! the order (writing tables from it reveals a wrong one). Source: Bitcoin Core b88bffe, node/utxo_snapshot.h,
+//! `WriteUTXOSnapshot`, `PopulateAndValidateSnapshot`.
 
 use crate::amount::{self, Amount};
 use crate::coin::{self, CoinRef, SCRIPT_BYTES_MAX};
@@ -21,34 +21,34 @@ use std::fmt;
 
 /// First bytes of the file.
 pub const MAGIC: [u8; 5] = *b"utxo\xff";
-/// The version that is written, and the only one that is read.
+/// The version that is written, and the only one that is accepted.
 pub const VERSION: u16 = 2;
 /// Bytes before the first group.
 pub const HEADER_BYTES: usize = 51;
-/// Bytes that hold any coin with the beginning of its group: what a reader must be able to keep.
+/// Enough bytes for any coin with the beginning of its group: the buffer that a reader needs.
 pub const ENTRY_BYTES_MAX: usize = 32 + 9 + 9 + 3 * VARINT_BYTES_MAX + SCRIPT_BYTES_MAX;
-/// More outputs than a block can hold: each takes 9 bytes of its million without witnesses.
+/// More outputs than fit in a block: each takes 9 of its 1,000,000 bytes without witnesses.
 pub const GROUP_COINS_MAX: usize = 1_000_000 / 9;
 
 const _: () = assert!(MAGIC.len() + 2 + 4 + 32 + 8 == HEADER_BYTES);
 
-/// What stands before the coins.
+/// The header before the coins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SnapshotHeader {
     /// Magic of the network.
     pub network: [u8; 4],
-    /// The block that the set stands at.
+    /// The block at which the set was taken.
     pub base: BlockHash,
-    /// How many coins follow.
+    /// Number of coins.
     pub coins: u64,
 }
 
-/// Why bytes are not the header of a snapshot. The words are Core's.
+/// Why bytes are not the header of a snapshot. The texts are Core's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeaderError {
     /// Another file.
     Magic,
-    /// A version that is not read.
+    /// An unsupported version.
     Version(u16),
     /// The file ends inside the header, after this number of bytes.
     Cut(usize),
@@ -74,7 +74,7 @@ impl fmt::Display for HeaderError {
 impl std::error::Error for HeaderError {}
 
 impl SnapshotHeader {
-    /// The bytes of it.
+    /// The bytes of the header.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
         out[..5].copy_from_slice(&MAGIC);
@@ -85,11 +85,11 @@ impl SnapshotHeader {
         out
     }
 
-    /// Reads the header at the start of `bytes`: the first [`HEADER_BYTES`] of a file, fewer where it ends before that.
+    /// Decodes the header at the start of `bytes`: the first [`HEADER_BYTES`] of a file, fewer if it is shorter.
     ///
     /// # Errors
     ///
-    /// [`HeaderError`]. Whose network it is is the caller's question.
+    /// [`HeaderError`]. The caller checks the network.
     pub fn decode(bytes: &[u8]) -> Result<SnapshotHeader, HeaderError> {
         let mut reader = Reader::new(bytes);
         let cut = |_| HeaderError::Cut(bytes.len());
@@ -106,24 +106,24 @@ impl SnapshotHeader {
     }
 }
 
-/// Why the bytes behind the header are not the coins that it promises. The first words are Core's, in which `after` coins
-/// were read before; `offset` is of the file, in bytes.
+/// Why the bytes after the header are not the promised coins. The texts begin with Core's, in which `after` is the
+/// number of coins read before; `offset` is the place in the file, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CoinsError {
-    /// A group of more coins than are left.
+    /// A group with more coins than remain.
     Count {
         /// Of the group's count.
         offset: u64,
-        /// What it says.
+        /// The declared count.
         count: usize,
-        /// Coins that are left by the header.
+        /// Coins that remain by the header.
         left: u64,
     },
-    /// A group of more coins than a block has room for.
+    /// A group with more coins than fit in a block.
     Group {
         /// Of the group's count.
         offset: u64,
-        /// What it says.
+        /// The declared count.
         count: usize,
     },
     /// A coin from above the base block.
@@ -135,16 +135,16 @@ pub enum CoinsError {
         /// Its height.
         height: Height,
     },
-    /// An amount that cannot be.
+    /// An impossible amount.
     Amount {
         /// Coins before it.
         after: u64,
         /// Of the amount.
         offset: u64,
-        /// It.
+        /// The amount.
         value: Amount,
     },
-    /// A script longer than any that is in the set. Core takes such a coin in with another script, and refuses the hash.
+    /// A script longer than any in the set. Core loads such a coin with another script, and then refuses the hash.
     Script {
         /// Coins before it.
         after: u64,
@@ -157,10 +157,10 @@ pub enum CoinsError {
         after: u64,
         /// Of the group or coin.
         offset: u64,
-        /// What is wrong; its offset counts from there.
+        /// The cause; its offset counts from there.
         why: DecodeError,
     },
-    /// Bytes behind the last coin.
+    /// Bytes after the last coin.
     LeftOver {
         /// Coins of the header.
         coins: u64,
@@ -213,9 +213,9 @@ impl std::error::Error for CoinsError {}
 /// A coin of a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct SnapshotCoin<'a> {
-    /// Its name.
+    /// Its outpoint.
     pub outpoint: OutPoint,
-    /// What it is.
+    /// The decoded coin.
     pub coin: CoinRef<'a>,
     /// Its bytes in the file.
     pub bytes: &'a [u8],
@@ -224,8 +224,8 @@ pub struct SnapshotCoin<'a> {
 }
 
 impl SnapshotCoin<'_> {
-    /// Appends the bytes that the chainstate stores: those of the file, but for the few spellings of an amount or a script
-    /// that Core reads and does not write.
+    /// Appends the bytes that the chainstate stores: those of the file, except for the few encodings of an amount or a
+    /// script that Core reads and does not write.
     pub fn stored_into(&self, out: &mut Vec<u8>) {
         if self.is_odd {
             coin::put_coin(out, self.coin.code(), self.coin.value, &self.coin.script.to_vec());
@@ -235,29 +235,29 @@ impl SnapshotCoin<'_> {
     }
 }
 
-/// What comes next in a snapshot.
+/// The next item of a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub enum Next<'a> {
     /// A coin.
     Coin(SnapshotCoin<'a>),
-    /// The bytes end inside a coin, or before it, and more of the file is to come.
+    /// The bytes end inside or before a coin; more of the file is needed.
     More,
     /// All coins were read, and the file ends.
     End,
 }
 
-/// A place between two coins of a snapshot, from which on the rest can be read later.
+/// A place between two coins of a snapshot, from which reading can resume later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CoinsMark {
-    /// In bytes from the start of the file.
+    /// Offset in bytes from the start of the file.
     pub offset: u64,
     /// Coins before it.
     pub count: u64,
-    /// Coins behind it that are of the same txid as the last one.
+    /// Coins after it that have the same txid as the last one.
     pub left_in_group: u64,
 }
 
-/// Reads the coins behind the header, piece by piece, in memory that does not grow.
+/// Parses the coins after the header, in pieces, with constant memory.
 #[derive(Clone, Debug)]
 pub struct CoinsParser {
     coins: u64,
@@ -265,19 +265,20 @@ pub struct CoinsParser {
     height_max: Height,
     txid: Txid,
     left_in_group: usize,
-    /// Of the next byte, in the file.
+    /// Offset of the next byte in the file.
     offset: u64,
 }
 
 impl CoinsParser {
-    /// For the coins of a snapshot; none of them may be of a greater height than `height_max`, its base block's.
+    /// A parser for the coins of a snapshot; none may have a greater height than `height_max`, which is that of the
+    /// base block.
     pub fn new(header: &SnapshotHeader, height_max: Height) -> CoinsParser {
         let txid = Txid::from_bytes([0; 32]);
         let offset = HEADER_BYTES as u64;
         CoinsParser { coins: header.coins, left: header.coins, height_max, txid, left_in_group: 0, offset }
     }
 
-    /// The same from a mark on: `last` is the txid of the last coin that was read. `None` for a mark that no file has.
+    /// A parser that resumes at a mark: `last` is the txid of the last coin read. `None` for an impossible mark.
     pub fn resume(header: &SnapshotHeader, height_max: Height, mark: &CoinsMark, last: Txid) -> Option<CoinsParser> {
         let left = header.coins.checked_sub(mark.count)?;
         let left_in_group = usize::try_from(mark.left_in_group).ok()?;
@@ -287,12 +288,12 @@ impl CoinsParser {
         is_sound.then_some(CoinsParser { left, txid: last, left_in_group, offset: mark.offset, ..start })
     }
 
-    /// The place between two coins that was reached.
+    /// The current place between two coins.
     pub fn mark(&self) -> CoinsMark {
         CoinsMark { offset: self.offset, count: self.count(), left_in_group: self.left_in_group as u64 }
     }
 
-    /// Where the next coin starts, in bytes from the start of the file.
+    /// Offset of the next coin, in bytes from the start of the file.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -302,12 +303,13 @@ impl CoinsParser {
         self.coins - self.left
     }
 
-    /// The next coin at the start of `input`, and the bytes that it takes, which are to be left out of the next `input`.
-    /// `is_last`: nothing of the file follows `input`. With [`ENTRY_BYTES_MAX`] bytes there is always an answer.
+    /// Parses the next coin at the start of `input`, and returns it with the number of bytes consumed, which the next
+    /// `input` must leave out. `is_last`: nothing of the file follows `input`. With [`ENTRY_BYTES_MAX`] bytes there is
+    /// always a result.
     ///
     /// # Errors
     ///
-    /// [`CoinsError`]; nothing more is to be read then.
+    /// [`CoinsError`]; stop reading then.
     #[inline]
     pub fn next<'a>(&mut self, input: &'a [u8], is_last: bool) -> Result<(Next<'a>, usize), CoinsError> {
         let mut reader = Reader::new(input);
@@ -319,7 +321,7 @@ impl CoinsParser {
                     (false, _) => Err(CoinsError::LeftOver { coins: self.coins, offset: self.offset }),
                 };
             }
-            // A group of no coins is nothing, in Core too.
+            // A group without coins is ignored, as in Core.
             let (at, txid, count) = loop {
                 let at = reader.offset();
                 match self.group(&mut reader) {
@@ -375,7 +377,7 @@ impl CoinsParser {
         Ok((txid, reader.compact_size()?))
     }
 
-    /// A coin; the outer error is of the bytes, the inner one of what they say.
+    /// Parses a coin; the outer error concerns the encoding, the inner one the values.
     #[inline]
     fn coin<'a>(
         &self,
@@ -441,7 +443,7 @@ impl GroupWriter {
         }
     }
 
-    /// Ends the last group, and gives what was written. No group may be continued behind it.
+    /// Ends the last group, and returns the bytes written. The next coin begins a new group.
     pub fn take(&mut self) -> Vec<u8> {
         self.close();
         std::mem::take(&mut self.out)

@@ -1,28 +1,28 @@
-//! Where everything lies in a block: three tables of offsets, filled by one pass over its bytes.
+//! Offsets of all parts of a block: three tables, filled in one pass over its bytes.
 //!
 //! block:       header 80 | CompactSize count | transactions
 //! transaction: version u32 | [00 01] | inputs | outputs | [a witness stack an input] | locktime u32
 //! input:       txid 32 | vout u32 | CompactSize length, script | sequence u32
 //! output:      value i64 | CompactSize length, script
 //!
-//! Filling allocates nothing once the three vectors have grown.
-//! Absent on purpose: rules. What Core's parser takes is taken, what it refuses is refused, and no more.
+//! Filling does not allocate once the three vectors have grown. Absent on purpose: rules. The parser accepts and
+//! refuses exactly what Core's parser does.
 
 use crate::encode::{DecodeError, Reader};
 use crate::header::HEADER_BYTES;
 use kernels::Kernels;
 
-/// Fewest bytes of an input, an output, a transaction: what a claimed count is measured against.
+/// Minimum sizes of an input, an output, a transaction: upper limits for a declared count.
 const INPUT_BYTES_MIN: usize = 41;
 const OUTPUT_BYTES_MIN: usize = 9;
 const TRANSACTION_BYTES_MIN: usize = 10;
 
-/// Where a transaction lies. Its inputs and outputs end where the next one's begin.
+/// Offsets of a transaction. Its inputs and outputs end where the next transaction's begin.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TransactionAt {
     pub(crate) start: u32,
     pub(crate) end: u32,
-    /// Where the witnesses start; where the locktime starts without them.
+    /// Offset of the witnesses; of the locktime without witnesses.
     pub(crate) witness: u32,
     pub(crate) inputs: u32,
     pub(crate) outputs: u32,
@@ -31,7 +31,7 @@ pub(crate) struct TransactionAt {
 }
 
 impl TransactionAt {
-    /// Bytes of the form without witness: version, body, locktime.
+    /// Bytes of the serialization without witness: version, body, locktime.
     #[inline]
     pub(crate) fn stripped_bytes(&self) -> usize {
         4 + (self.witness - self.start - u32::from(self.body)) as usize + 4
@@ -43,7 +43,7 @@ pub(crate) struct InputAt {
     pub(crate) start: u32,
     pub(crate) script: u32,
     pub(crate) script_bytes: u32,
-    /// Where this input's witness stack starts; 0 when the transaction has none.
+    /// Offset of this input's witness stack; 0 if the transaction has no witness.
     pub(crate) witness: u32,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct OutputAt {
     pub(crate) script_bytes: u32,
 }
 
-/// Offsets of everything in one block, or in one transaction.
+/// Offsets of all parts of one block, or of one transaction.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     pub(crate) transactions: Vec<TransactionAt>,
@@ -64,17 +64,17 @@ pub struct Tables {
     pub(crate) bytes: usize,
     /// Bytes of all transactions without their witnesses, summed while they are parsed.
     pub(crate) stripped_bytes: usize,
-    /// What hashes the transactions of a block that is parsed into them.
+    /// The kernels that hash the transactions of a block parsed into them.
     pub(crate) kernels: Kernels,
 }
 
 impl Tables {
-    /// Tables with room for nothing yet.
+    /// Tables without capacity.
     pub fn new() -> Tables {
         Tables::default()
     }
 
-    /// The same; what is parsed into them is hashed by these kernels.
+    /// [`Tables::new`] with the kernels that hash the transactions.
     pub fn with(kernels: Kernels) -> Tables {
         Tables { kernels, ..Tables::default() }
     }
@@ -98,7 +98,7 @@ impl Tables {
         let mut reader = Reader::new(bytes);
         reader.take(HEADER_BYTES)?;
         let count = reader.compact_size()?;
-        // A count beyond the bytes fails at the transaction that is not there; only memory is at stake here.
+        // A count beyond the bytes fails at the first missing transaction; this only limits memory.
         self.transactions.reserve(count.min(reader.remaining() / TRANSACTION_BYTES_MIN));
         for _ in 0..count {
             self.fill_transaction(&mut reader)?;
@@ -173,7 +173,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Says whether any stack has an item.
+    /// Returns whether any stack has an item.
     fn fill_witnesses(&mut self, reader: &mut Reader<'_>, first: usize) -> Result<bool, DecodeError> {
         let mut any = false;
         for input in &mut self.inputs[first..] {
@@ -189,7 +189,7 @@ impl Tables {
     }
 }
 
-/// Offsets are kept in 32 bits; no caller has more than Core's 32 MiB.
+/// Offsets are stored in 32 bits; no caller has more than Core's 32 MiB.
 pub(crate) fn offset_fits(bytes: &[u8]) -> Result<(), DecodeError> {
     match u32::try_from(bytes.len()) {
         Ok(_) => Ok(()),

@@ -1,10 +1,9 @@
-//! Undo data: what a block spent, so that it can be taken back.
+//! Undo data: the coins that a block spent, which are needed to disconnect it.
 //!
 //! CompactSize transactions without the coinbase | for each: CompactSize inputs | for each input an entry
 //! entry: VARINT code | 00 when the height is above 0 | compressed amount | compressed script
 //!
-//! An entry is a stored coin with one byte put in behind its code.
-//! Source: Bitcoin Core b88bffe, undo.h.
+//! An entry is a stored coin with one additional byte after its code. Source: Bitcoin Core b88bffe, undo.h.
 
 use crate::block::Block;
 use crate::coin::CoinRef;
@@ -14,7 +13,7 @@ use crate::encode::{Append, DecodeError, Reader, put_compact_size};
 ///
 /// # Errors
 ///
-/// When `coin` does not start with a code.
+/// If `coin` does not start with a code.
 #[inline]
 pub fn put_entry(out: &mut impl Append, coin: &[u8]) -> Result<(), DecodeError> {
     let mut reader = Reader::new(coin);
@@ -51,7 +50,7 @@ impl<'a> UndoReader<'a> {
         self.reader.compact_size()
     }
 
-    /// The next entry. A height of 0 is what old undo data says for "not the last spend of its transaction".
+    /// The next entry. In old undo data a height of 0 means "not the last spend of its transaction".
     pub fn entry(&mut self) -> Result<CoinRef<'a>, DecodeError> {
         let code = self.reader.varint_u32()?;
         if code >= 2 {
@@ -60,18 +59,18 @@ impl<'a> UndoReader<'a> {
         CoinRef::read_after_code(code, &mut self.reader)
     }
 
-    /// Offset of what comes next.
+    /// Offset of the next item.
     pub fn offset(&self) -> usize {
         self.reader.offset()
     }
 
-    /// Says no when bytes are left.
+    /// Fails if bytes remain.
     pub fn finish(&self) -> Result<(), DecodeError> {
         self.reader.finish()
     }
 }
 
-/// The coins that a block spent, in the order of its inputs; `None` where the undo data is not this block's.
+/// The coins that a block spent, in the order of its inputs; `None` if the undo data does not match the block.
 pub fn spent_coins<'a>(undo: &'a [u8], block: &Block<'_>) -> Option<Vec<CoinRef<'a>>> {
     let mut reader = UndoReader::new(undo);
     if reader.count().ok()? + 1 != block.transaction_count() {

@@ -30,7 +30,7 @@ impl U256 {
         U256([n, 0, 0, 0])
     }
 
-    /// From 32 bytes, little endian: how a hash is a number.
+    /// From 32 bytes, little endian, as a hash is read as a number.
     pub fn from_le_bytes(bytes: &[u8; 32]) -> U256 {
         let mut words = [0; 4];
         for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
@@ -39,7 +39,7 @@ impl U256 {
         U256(words)
     }
 
-    /// From at most 64 hexadecimal digits, as `-minimumchainwork` takes them; `None` for anything else.
+    /// From at most 64 hexadecimal digits, as in `-minimumchainwork`; `None` for anything else.
     pub fn from_hex(text: &str) -> Option<U256> {
         if text.is_empty() || text.len() > 64 {
             return None;
@@ -61,7 +61,7 @@ impl U256 {
         U256([n as u64, (n >> 64) as u64, 0, 0])
     }
 
-    /// The number in 128 bits; the greatest one where it does not fit.
+    /// The number in 128 bits; saturates.
     pub const fn saturating_u128(self) -> u128 {
         if self.0[2] | self.0[3] != 0 { u128::MAX } else { self.0[0] as u128 | (self.0[1] as u128) << 64 }
     }
@@ -113,7 +113,7 @@ impl U256 {
         U256(words)
     }
 
-    /// Shifted left; bits beyond 256 fall off.
+    /// Shifted left; bits beyond 256 are lost.
     pub fn shifted_left(self, bits: u32) -> U256 {
         let skip = (bits / 64) as usize;
         let bits = bits % 64;
@@ -145,7 +145,7 @@ impl U256 {
     ///
     /// # Panics
     ///
-    /// When `divisor` is zero.
+    /// If `divisor` is zero.
     pub fn quotient(self, divisor: U256) -> U256 {
         assert!(divisor != U256::ZERO, "division by zero");
         let mut quotient = U256::ZERO;
@@ -257,17 +257,18 @@ impl Work {
     /// No work.
     pub const ZERO: Work = Work(U256::ZERO);
 
-    /// Work that a header with these bits proves; none for an invalid target. Source: Bitcoin Core b88bffe, `GetBlockProof`.
+    /// Work proven by a header with these bits; zero for an invalid target. Source: Bitcoin Core b88bffe,
+    /// `GetBlockProof`.
     pub fn of_bits(bits: u32) -> Work {
         Target::from_compact(bits).map_or(Work::ZERO, Target::work)
     }
 
-    /// The sum. Work of real chains stays far below 2^256; beyond it the sum stays at the greatest number.
+    /// The sum; saturates. Work of real chains is far below 2^256.
     pub fn saturating_add(self, other: Work) -> Work {
         Work(self.0.checked_add(other.0).unwrap_or(U256::MAX))
     }
 
-    /// The difference, or nothing.
+    /// The difference; saturates at zero.
     pub fn saturating_sub(self, other: Work) -> Work {
         Work(self.0.checked_sub(other.0).unwrap_or(U256::ZERO))
     }

@@ -1,21 +1,22 @@
-//! An allocator for a program that ends with a message and exit code 1 where memory does: the system's, or another.
+//! An allocator that ends the program with a message and exit code 1 when memory runs out. It wraps the system's
+//! allocator, or another one.
 //!
-//! By itself Rust aborts the process: a signal, and no advice. What a program has on disk must bear its end at any
-//! moment anyway.
-//! Absent on purpose: going on without the memory. A reservation that may fail (`try_reserve`) ends the program too.
+//! By default Rust aborts the process: a signal, without advice. A program's data on disk must survive a crash at any
+//! moment anyway. Absent on purpose: continuing without the memory. A fallible reservation (`try_reserve`) ends the
+//! program too.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;
 
-/// Exit code of a program without memory.
+/// Exit code of a program that ran out of memory.
 const EXIT_CODE: i32 = 1;
-/// Bytes of the message, at most: it is made without an allocation.
+/// The most bytes of the message, which is formatted without an allocation.
 const MESSAGE_BYTES_MAX: usize = 512;
 
-/// To be named as `#[global_allocator]`, around the allocator that gives the memory.
+/// Declare it as `#[global_allocator]`, around the allocator to use.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EndsWithoutMemory<A = System>(
-    /// Gives the memory.
+    /// The wrapped allocator.
     pub A,
 );
 
@@ -46,8 +47,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for EndsWithoutMemory<A> {
     }
 }
 
-/// Has the system's allocator give back what it keeps of memory that was freed. It takes as long as the heap is large: for
-/// after a rare, large peak. Where the allocator is another nothing happens.
+/// Makes the system's allocator return freed memory to the system. The time grows with the heap, so use it after a
+/// rare, large peak. Does nothing with other allocators.
 pub fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: it has no argument that could be wrong, and may be called by any thread at any time (malloc_trim(3), MT-Safe).
@@ -64,33 +65,33 @@ fn not_null(start: *mut u8, bytes: usize) -> *mut u8 {
     start
 }
 
-/// Ends the program because `bytes` of memory were refused: says which limit was in the way, and what helps.
+/// Ends the program because `bytes` of memory were refused; the message names the limit that caused it, and what helps.
 #[cold]
 pub fn out_of_memory(bytes: usize) -> ! {
     let mut message = [0; MESSAGE_BYTES_MAX];
     let length = message_into(&mut message, bytes, address_space_max());
     to_standard_error(&message[..length]);
-    // SAFETY: ends the process. Destructors and exit handlers could want memory.
+    // SAFETY: ends the process. Destructors and exit handlers could need memory.
     unsafe { libc::_exit(EXIT_CODE) }
 }
 
-/// Takes no memory. Standard error may be closed, and nothing follows from that.
+/// Allocates nothing. Standard error may be closed; that is ignored.
 #[cfg(unix)]
 fn to_standard_error(text: &[u8]) {
     // SAFETY: the slice has as many bytes as are written.
     unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
 }
 
-/// The same with std, which keeps no buffer for standard error.
+/// Writes with std, which does not buffer standard error.
 #[cfg(not(unix))]
 fn to_standard_error(text: &[u8]) {
     let _ = std::io::stderr().write_all(text);
 }
 
-/// Writes the message; gives its length.
+/// Writes the message; returns its length.
 fn message_into(message: &mut [u8; MESSAGE_BYTES_MAX], bytes: usize, limit: Option<u64>) -> usize {
     let mut rest = &mut message[..];
-    // A message that does not fit is cut.
+    // A message that does not fit is truncated.
     let _ = match limit {
         Some(limit) => writeln!(
             rest,
@@ -104,7 +105,7 @@ fn message_into(message: &mut [u8; MESSAGE_BYTES_MAX], bytes: usize, limit: Opti
     MESSAGE_BYTES_MAX - left
 }
 
-/// `RLIMIT_AS`, where it is limited.
+/// The value of `RLIMIT_AS`, if it is limited.
 #[cfg(unix)]
 #[allow(clippy::useless_conversion, reason = "with 32 bits it has 32")]
 fn address_space_max() -> Option<u64> {
@@ -114,7 +115,7 @@ fn address_space_max() -> Option<u64> {
     (asked == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur.into())
 }
 
-/// There is no such limit here.
+/// There is no such limit on this system.
 #[cfg(not(unix))]
 fn address_space_max() -> Option<u64> {
     None

@@ -1,16 +1,17 @@
-//! SIGBUS at a mapped file as a fault: one line that names the file, and exit code 1.
+//! Turns SIGBUS in a mapped file into an error message that names the file, and exit code 1.
 //!
-//! A page that the disk does not give, or that lies behind the end of a file that was cut, is no error of a call: the
-//! thread that reads it gets the signal, which by itself ends the process without a word. Here maps are entered into a
-//! fixed table with their paths; the handler looks the address up, and says what could not be read and what helps.
+//! If the disk fails to read a mapped page, or the page is past the end of a truncated file, no call returns an error:
+//! the reading thread gets the signal, which by default ends the process silently. Here maps are registered in a fixed
+//! table with their paths; the handler looks up the address, and prints what could not be read and what helps.
 //!
 //! ```text
 //! slot   start, 0: free, 1: being filled | end | bytes of the path | the path, its last 256 bytes
 //! ```
 //!
-//! The handler takes no lock and no memory: it reads atomics and calls what POSIX calls async-signal-safe. It runs on the
-//! stack of the thread, not on an alternate one, which may be too small for it: a stack that overflows is another signal.
-//! Absent on purpose: going on. What was to be read is not there, and what a program has on disk must bear its end.
+//! The handler takes no lock and allocates nothing: it reads atomics and calls only functions that POSIX lists as
+//! async-signal-safe. It runs on the thread's stack, not on an alternate one, which may be too small for it: a stack
+//! overflow is another signal. Absent on purpose: continuing. The data cannot be read, and the data on disk must
+//! survive a crash.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::io::Write;
@@ -22,19 +23,19 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// Maps that are known by name. A UTXO set in tables of 2 MiB has some 6,000; with more, the rest have no name.
+/// The most registered maps. A UTXO set in tables of 2 MiB has some 6,000; maps beyond the limit have no name.
 const SLOTS: usize = 16_384;
-/// Bytes of a path that are kept, from its end.
+/// The most bytes of a path that are stored, from its end.
 const PATH_BYTES_MAX: usize = 256;
 const PATH_WORDS: usize = PATH_BYTES_MAX / 8;
-/// Bytes of the message but for the path.
+/// The most bytes of the message without the path.
 const TEXT_BYTES_MAX: usize = 1024;
-/// Exit code of a fault.
+/// Exit code of the process after such an error.
 const EXIT_CODE: c_int = 1;
 
 /// In place of a start: no map.
 const FREE: usize = 0;
-/// In place of a start: a map is being entered or taken out. No map starts at such an address.
+/// In place of a start: a map is being registered or removed. No map starts at such an address.
 const CLAIMED: usize = 1;
 
 struct Slot {
@@ -52,12 +53,12 @@ static TABLE: [Slot; SLOTS] = [const {
         path: [const { AtomicU64::new(0) }; PATH_WORDS],
     }
 }; SLOTS];
-/// Where the next free slot is looked for.
+/// Where the search for a free slot starts.
 static HINT: AtomicUsize = AtomicUsize::new(0);
 static ADVICE: OnceLock<&str> = OnceLock::new();
 static IS_SAID: AtomicBool = AtomicBool::new(false);
 
-/// A map that is known by name until this is dropped, which must come before the map goes.
+/// A registered map. Drop it before the map.
 #[derive(Debug)]
 pub(crate) struct Named(&'static Slot);
 
@@ -73,7 +74,7 @@ impl Drop for Named {
     }
 }
 
-/// Enters a map; `None` where all slots are taken.
+/// Registers a map; `None` if all slots are taken.
 pub(crate) fn name(bytes: &[u8], path: &Path) -> Option<Named> {
     let start = bytes.as_ptr().addr();
     let from = HINT.fetch_add(1, Relaxed);
@@ -81,7 +82,7 @@ pub(crate) fn name(bytes: &[u8], path: &Path) -> Option<Named> {
         let is_free = slot.start.load(Relaxed) == FREE;
         is_free && slot.start.compare_exchange(FREE, CLAIMED, Acquire, Relaxed).is_ok()
     })?;
-    // Who finds a word of this path finds the slot taken, too.
+    // A thread that reads a word of this path also sees the slot as taken.
     std::sync::atomic::fence(Release);
     let path = path.as_os_str().as_bytes();
     let tail = &path[path.len().saturating_sub(PATH_BYTES_MAX)..];
@@ -99,16 +100,16 @@ pub(crate) fn name(bytes: &[u8], path: &Path) -> Option<Named> {
 /// A place in a mapped file.
 struct Found {
     offset: usize,
-    /// What is kept of the path, and a zero.
+    /// The stored part of the path, and a zero.
     path: [u8; PATH_BYTES_MAX + 1],
-    /// Bytes that are kept.
+    /// Number of stored bytes.
     kept: usize,
     /// The path is longer.
     is_cut: bool,
 }
 
-/// What is mapped at `address`. A thread that is reading there holds its map, so the slot does not change meanwhile; that
-/// others come and go is seen by a start that is another one afterwards.
+/// The file mapped at `address`. A thread that is reading there holds its map, so the slot does not change meanwhile. A
+/// slot that another thread reuses meanwhile is detected by its changed start.
 fn find(address: usize) -> Option<Found> {
     TABLE.iter().find_map(|slot| {
         let start = slot.start.load(Acquire);
@@ -131,7 +132,7 @@ fn find(address: usize) -> Option<Found> {
 }
 
 impl Found {
-    /// Length of the file by its name, where that is whole and leads somewhere.
+    /// Length of the file with this path, if the path is stored whole and exists.
     fn file_bytes(&self) -> Option<u64> {
         let path = CStr::from_bytes_until_nul(&self.path).ok().filter(|_| !self.is_cut)?;
         let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
@@ -140,11 +141,11 @@ impl Found {
         u64::try_from(stat.st_size).ok()
     }
 
-    /// Writes the message; gives its length.
+    /// Writes the message; returns its length.
     fn message_into(&self, message: &mut [u8; TEXT_BYTES_MAX + PATH_BYTES_MAX], file_bytes: Option<u64>) -> usize {
         let room = message.len();
         let mut rest = &mut message[..];
-        // A message that does not fit is cut.
+        // A message that does not fit is truncated.
         let _ = rest.write_all(if self.is_cut { b"Error: ..." } else { b"Error: " });
         let _ = rest.write_all(&self.path[..self.kept]);
         let _ = write!(rest, " at byte {}: wanted to read it, found ", self.offset);
@@ -165,7 +166,7 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c
     // Codes up to 0 are those of signals that a process sent.
     let found = if code > 0 { find(address) } else { None };
     let Some(found) = found else {
-        // SAFETY: both calls are async-signal-safe. The signal comes again when this returns, and ends the process.
+        // SAFETY: both calls are async-signal-safe. The signal is raised again when this returns, and ends the process.
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);
@@ -180,8 +181,8 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c
     }
     let mut message = [0; TEXT_BYTES_MAX + PATH_BYTES_MAX];
     let length = found.message_into(&mut message, found.file_bytes());
-    // SAFETY: async-signal-safe calls (isatty is tcgetattr), a buffer of `length` bytes; standard error may be closed, and
-    // nothing follows from that. Destructors and exit handlers could want what a thread holds.
+    // SAFETY: async-signal-safe calls (isatty is tcgetattr), a buffer of `length` bytes; standard error may be closed,
+    // which is ignored. Destructors and exit handlers could need what a thread holds.
     unsafe {
         if libc::isatty(libc::STDERR_FILENO) == 1 {
             libc::write(libc::STDERR_FILENO, c"\n".as_ptr().cast(), 1); // Below a bar of progress.
@@ -191,9 +192,9 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c
     }
 }
 
-/// From here on a mapped page that cannot be read ends the process with exit code 1 and a line on standard error that names
-/// the file, the offset, and `advice`. SIGBUS anywhere else does what it did before Rust's runtime took it: it ends the
-/// process.
+/// Installs the handler: from now on an unreadable mapped page ends the process with exit code 1 and a line on standard
+/// error that names the file, the offset, and `advice`. SIGBUS from anywhere else has the default effect, without
+/// Rust's handler: it ends the process.
 pub fn end_with_a_message(advice: &'static str) {
     let _ = ADVICE.set(advice);
     // SAFETY: all zeros are a value of `sigaction`; the handler has the signature that SA_SIGINFO wants, and is

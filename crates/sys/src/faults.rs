@@ -1,7 +1,6 @@
-//! How often a thread had to wait for the disk to give a page.
+//! Counts how often a thread had to wait for the disk because of a page.
 //!
-//! Absent on purpose: where the system does not count for each thread, which is everywhere but on Linux; there the count
-//! stays at 0.
+//! Absent on purpose: systems that do not count for each thread, which are all except Linux; the count is 0 there.
 
 /// Major faults of the calling thread since it began: accesses to mapped pages that were not in memory.
 #[cfg(target_os = "linux")]
@@ -15,7 +14,7 @@ pub fn major_faults() -> u64 {
     u64::try_from(usage.ru_majflt).unwrap_or(0)
 }
 
-/// Not counted here.
+/// Not counted on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn major_faults() -> u64 {
     0

@@ -1,14 +1,15 @@
 //! Calls of the operating system behind safe functions.
 //!
-//! This crate and `kernels` alone have `unsafe`. Each module has an implementation for systems that lack the call: no huge
+//! Only this crate and `kernels` have `unsafe`. Each module has a fallback for systems that lack the call: no huge
 //! pages, no io_uring, no signals.
 //!
-//! - [`memory`]: zeroed memory on huge pages. [`map`]: a file as a slice. [`spill`]: bytes that lie in a file where they are
-//!   many. [`ring`]: many reads at once (io_uring). [`faults`]: how often a thread waited for a page.
-//! - [`allocator`]: the end of a program without memory. [`bus_error`]: of one whose mapped file cannot be read.
+//! - [`memory`]: zeroed memory on huge pages. [`map`]: a file as a slice. [`spill`]: bytes that move to a file when
+//!   there are many. [`ring`]: many concurrent reads (io_uring). [`faults`]: how often a thread waited for a page.
+//! - [`allocator`]: ends a program that runs out of memory with a message. [`bus_error`]: the same if a mapped file
+//!   cannot be read.
 //! - [`local_time`]: the system's time zone.
 //!
-//! Absent on purpose: anything that knows Bitcoin, LevelDB, a file's layout, or a thread.
+//! Absent on purpose: anything specific to Bitcoin, LevelDB, a file's layout, or threads.
 
 pub mod allocator;
 #[cfg_attr(not(unix), path = "bus_error/elsewhere.rs")]

@@ -1,9 +1,9 @@
-//! The system's time zone: how far local time is ahead of UTC.
+//! The system's time zone: the offset of local time from UTC.
 //!
-//! Absent on purpose: calendars. Where the system has no such call, local time is UTC.
+//! Absent on purpose: calendars. On systems without such a call, local time is UTC.
 
-/// Seconds that local time is ahead of UTC, at a time in seconds since 1970; 0 where the system does not say. A change of
-/// /etc/localtime counts from the next call on. Source: POSIX, `localtime_r`, `tzset`.
+/// Offset of local time from UTC in seconds (positive if ahead), at a time in seconds since 1970; 0 if the system does
+/// not report it. A change of /etc/localtime takes effect with the next call. Source: POSIX, `localtime_r`, `tzset`.
 #[cfg(unix)]
 pub fn ahead_s(unix: u64) -> i32 {
     unsafe extern "C" {
@@ -23,7 +23,7 @@ pub fn ahead_s(unix: u64) -> i32 {
     i32::try_from(ahead).unwrap_or(0)
 }
 
-/// The same: nothing is known here.
+/// Always 0: unknown on this system.
 #[cfg(not(unix))]
 pub fn ahead_s(_unix: u64) -> i32 {
     0

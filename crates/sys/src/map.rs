@@ -1,6 +1,6 @@
 //! A file as a slice of bytes: mapped read-only, paged in by the system as it is read.
 //!
-//! For files that are not changed in place once they are whole: LevelDB tables, closed block files.
+//! For files that are never changed in place once they are complete: LevelDB tables, closed block files.
 //!
 //! Absent on purpose: writing through a map; a file that grows (map it again).
 
@@ -13,29 +13,28 @@ use memmap2::{Mmap, MmapOptions};
 
 use crate::bus_error::{self, Named};
 
-/// Pages that are asked about at once.
+/// The most pages per query of residency.
 #[cfg(all(target_os = "linux", not(miri)))]
 const RESIDENT_PAGES: usize = 16;
 
-/// The first bytes of a file, in memory as long as this value lives, the file open or not.
+/// The first bytes of a file, valid as long as this value exists, even if the file is closed.
 ///
-/// Where the file is cut under a map, the next access to a page past the new end fails with the
-/// signal SIGBUS, which ends the process, as it ends LevelDB, which maps its tables too. So does a
-/// failing disk. A program that asks for it ends with a message instead: [`crate::bus_error`].
-/// A write into the file in place changes the slice under its readers: a caller maps only what is
-/// never rewritten (and is removed, if at all, by its name).
+/// If the file is truncated under a map, an access to a page past the new end raises SIGBUS, which ends the process; a
+/// failing disk does the same. LevelDB, which maps its tables too, has the same risk. [`crate::bus_error`] can end the
+/// program with a message instead. An in-place write to the file changes the slice under its readers: map only files
+/// that are never rewritten (and are removed, if at all, by their names).
 pub struct Map {
-    /// Goes before the map.
+    /// Dropped before the map.
     _named: Option<Named>,
-    /// None where the map is empty.
+    /// `None` if the map is empty.
     map: Option<Mmap>,
 }
 
-/// Maps the first `len` bytes of `file`, read-only. `path` is what it is called where reading it fails.
+/// Maps the first `len` bytes of `file`, read-only. `path` appears in the message if reading fails.
 ///
 /// # Errors
 ///
-/// `UnexpectedEof` where the file is shorter than `len`; the system's own where it refuses the map.
+/// `UnexpectedEof` if the file is shorter than `len`; the system's error if it refuses the map.
 pub fn map(file: &File, len: u64, path: &Path) -> io::Result<Map> {
     let have = file.metadata()?.len();
     if have < len {
@@ -52,12 +51,12 @@ pub fn map(file: &File, len: u64, path: &Path) -> io::Result<Map> {
     Ok(Map { _named: bus_error::name(&map, path), map: Some(map) })
 }
 
-/// A map of this process's own, where the file system has none that are shared: of FUSE with `direct_io`, which gives ENODEV for
-/// those. Nothing is written through either.
+/// A private map, for file systems without shared ones: FUSE with `direct_io`, which returns ENODEV for those. Nothing
+/// is written through either kind.
 ///
 /// # Safety
 ///
-/// As for a shared map: the file is neither cut nor rewritten.
+/// As for a shared map: the file is neither truncated nor rewritten.
 unsafe fn private_map(file: &File, bytes: usize, why: io::Error) -> io::Result<Mmap> {
     if !is_not_mappable(&why) {
         return Err(why);
@@ -66,7 +65,7 @@ unsafe fn private_map(file: &File, bytes: usize, why: io::Error) -> io::Result<M
     unsafe { MmapOptions::new().len(bytes).map_copy_read_only(file) }
 }
 
-/// Whether a failed map says that the file system has none: ENODEV, and ENOSYS or EOPNOTSUPP of some.
+/// Whether a failed map means that the file system does not support maps: ENODEV, on some ENOSYS or EOPNOTSUPP.
 pub fn is_not_mappable(why: &io::Error) -> bool {
     #[cfg(unix)]
     return matches!(why.raw_os_error(), Some(libc::ENODEV | libc::ENOSYS | libc::EOPNOTSUPP));
@@ -75,13 +74,13 @@ pub fn is_not_mappable(why: &io::Error) -> bool {
 }
 
 impl Map {
-    /// Says that reads come at random places, so that the system reads no neighbours ahead.
+    /// Advises the system that reads are random, so that it does not read ahead.
     pub fn advise_random(&self) {
         #[cfg(unix)]
         self.advise(memmap2::Advice::Random);
     }
 
-    /// Says that reads go from the start to the end, so that the system reads well ahead.
+    /// Advises the system that reads are sequential, so that it reads far ahead.
     pub fn advise_sequential(&self) {
         #[cfg(unix)]
         self.advise(memmap2::Advice::Sequential);
@@ -89,7 +88,7 @@ impl Map {
 
     /// Asks the system to start reading these bytes now, without waiting for them.
     ///
-    /// What lies outside the map is left out.
+    /// The part of the range outside the map is ignored.
     pub fn advise_will_need(&self, range: Range<usize>) {
         #[cfg(not(unix))]
         let _ = range;
@@ -102,8 +101,8 @@ impl Map {
         }
     }
 
-    /// Whether all pages of these bytes are in memory, as far as the system tells; what lies outside the map is left out.
-    /// Where it does not tell, they count as there.
+    /// Whether all pages of these bytes are in memory, as reported by the system; true if it does not report it. The
+    /// part of the range outside the map is ignored.
     #[cfg(all(target_os = "linux", not(miri)))]
     pub fn is_resident(&self, range: Range<usize>) -> bool {
         let Some((map, page_bytes)) = self.map.as_ref().zip(page_bytes()) else { return true };
@@ -119,13 +118,13 @@ impl Map {
         })
     }
 
-    /// Not told here.
+    /// Not reported on this system.
     #[cfg(not(all(target_os = "linux", not(miri))))]
     pub fn is_resident(&self, _: Range<usize>) -> bool {
         true
     }
 
-    /// Passes a hint on; a system that does not take it is not at fault.
+    /// Passes advice to the system; errors are ignored.
     #[cfg(unix)]
     fn advise(&self, advice: memmap2::Advice) {
         if let Some(map) = &self.map {
@@ -134,7 +133,7 @@ impl Map {
     }
 }
 
-/// What `mincore` counts in: 4 KiB on x86-64; on ARM the kernel's choice, 16 KiB on a Raspberry Pi 5.
+/// The page size of `mincore`: 4 KiB on x86-64; on ARM the kernel's choice, 16 KiB on a Raspberry Pi 5.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn page_bytes() -> Option<usize> {
     // SAFETY: asks for a number.
@@ -142,11 +141,11 @@ fn page_bytes() -> Option<usize> {
     usize::try_from(told).ok().filter(|bytes| *bytes > 0)
 }
 
-/// The pages that have these bytes, at most [`RESIDENT_PAGES`] at a time: where they begin, and how many.
+/// The pages that contain these bytes, in runs of at most [`RESIDENT_PAGES`]: start and number of pages.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn runs_of_pages(range: Range<usize>, page_bytes: usize) -> impl Iterator<Item = (usize, usize)> {
     let start = range.start / page_bytes * page_bytes;
-    // What is empty has no page.
+    // An empty range has no page.
     let end = if range.is_empty() { start } else { range.end };
     (start..end)
         .step_by(RESIDENT_PAGES * page_bytes)

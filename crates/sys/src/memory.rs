@@ -1,12 +1,12 @@
-//! Memory in large pages: zeroed, from the system and back to it, no allocator between.
+//! Memory in large pages: zeroed, mapped from the system directly and returned to it, without an allocator.
 //!
-//! [`Buffer`] is bytes, [`Array`] is the same for a type whose zero bytes are a value ([`Zeroed`]).
-//! A page costs nothing until it is touched. Tables that are read at random gain a third to a half
-//! from 2 MiB pages (fewer TLB misses); the system gives them where it can (`MADV_HUGEPAGE`).
-//! Smaller buffers have huge pages too when they are cut from a larger one ([`Buffer::cut`]).
+//! [`Buffer`] is bytes, [`Array`] is the same for a type for which zero bytes are a valid value ([`Zeroed`]). A page
+//! uses memory only once it is touched. Tables with random reads gain a third to a half from 2 MiB pages (fewer TLB
+//! misses); the system provides them if it can (`MADV_HUGEPAGE`). Smaller buffers have huge pages too if they are cut
+//! from a larger one ([`Buffer::cut`]).
 //!
-//! Absent on purpose: growth (a table grows by a new one, records by a further buffer), file maps
-//! (see [`crate::map`]).
+//! Absent on purpose: growth (a table grows by allocating a new one, records by another buffer), file maps (see
+//! [`crate::map`]).
 
 mod slabs;
 
@@ -18,19 +18,19 @@ use std::ptr::NonNull;
 
 use memmap2::{MmapMut, MmapOptions};
 
-/// Bytes of a huge page on the machines that we know (x86-64, and aarch64 with 4 KiB pages).
+/// Bytes of a huge page on the known machines (x86-64, and aarch64 with 4 KiB pages).
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Which pages to ask the system for.
+/// The page size to request from the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// The system's ordinary ones, 4 KiB on x86-64.
+    /// The system's ordinary pages, 4 KiB on x86-64.
     Small,
-    /// 2 MiB where the system has them, ordinary ones elsewhere.
+    /// 2 MiB pages if the system has them, otherwise ordinary ones.
     Huge,
 }
 
-/// What buffers that are cut from larger ones take of the system.
+/// Memory used by buffers that are cut from larger ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CutMemory {
     /// Bytes of the larger ones.
@@ -39,22 +39,22 @@ pub struct CutMemory {
     pub bytes_out: usize,
 }
 
-/// Zeroed bytes in pages of their own, aligned to 2 MiB when they are that many.
+/// Zeroed bytes in separate pages, aligned to 2 MiB if they are at least as many.
 pub struct Buffer {
-    /// The first byte: inside `memory` (of a map at the first multiple of 2 MiB), or dangling where
-    /// `bytes` is 0. Aligned to 4 KiB at least.
+    /// The first byte: inside `memory` (in a map, at the first multiple of 2 MiB), or dangling if `bytes` is 0. Aligned
+    /// to at least 4 KiB.
     start: NonNull<u8>,
     bytes: usize,
-    /// What `start` points into; None where `bytes` is 0. Held for its memory alone. May be larger
-    /// than `bytes`: what is not touched costs nothing. Boxed, for tables have many buffers in a row.
+    /// The memory that `start` points into; `None` if `bytes` is 0. Held only to keep the memory. May be larger than
+    /// `bytes`: untouched pages use no memory. Boxed, because tables have many buffers in a row.
     #[cfg_attr(not(all(target_os = "linux", not(miri))), expect(dead_code, reason = "held for what its drop does"))]
     memory: Option<Box<Memory>>,
 }
 
-/// Where the bytes of a buffer lie.
+/// The source of a buffer's bytes.
 enum Memory {
     Map(#[cfg_attr(not(all(target_os = "linux", not(miri))), expect(dead_code))] MmapMut),
-    /// A piece of a larger buffer, which nothing else uses until this is dropped.
+    /// A piece of a larger buffer, used by nothing else until this is dropped.
     Cut(#[expect(dead_code, reason = "held for what its drop does")] slabs::Cut),
 }
 
@@ -63,14 +63,14 @@ unsafe impl Send for Buffer {}
 // SAFETY: as above; shared references only read.
 unsafe impl Sync for Buffer {}
 
-/// Every buffer, the empty one too, is aligned to this.
+/// Every buffer, even an empty one, is aligned to this.
 const ALIGNMENT: usize = 4096;
 
 impl Buffer {
     /// Returns `bytes` zero bytes, in huge pages if there are enough to fill one.
     ///
-    /// Where the system refuses the address space the program ends ([`crate::allocator::out_of_memory`]);
-    /// [`Buffer::with_pages`] gives an error instead.
+    /// If the system refuses the address space the program ends ([`crate::allocator::out_of_memory`]);
+    /// [`Buffer::with_pages`] returns an error instead.
     #[must_use]
     pub fn new(bytes: usize) -> Buffer {
         match Buffer::with_pages(bytes, Pages::Huge) {
@@ -79,11 +79,11 @@ impl Buffer {
         }
     }
 
-    /// As [`Buffer::new`], with a choice of pages.
+    /// [`Buffer::new`] with a choice of pages.
     ///
     /// # Errors
     ///
-    /// The system's, where it refuses the address space.
+    /// The system's error if it refuses the address space.
     pub fn with_pages(bytes: usize, pages: Pages) -> io::Result<Buffer> {
         if bytes == 0 {
             let start = NonNull::without_provenance(const { NonZero::new(ALIGNMENT).expect("not 0") });
@@ -101,14 +101,14 @@ impl Buffer {
         Ok(Buffer { start, bytes, memory: Some(Box::new(Memory::Map(map))) })
     }
 
-    /// As [`Buffer::new`]; where it is too small for a huge page of its own it shares one with others.
-    /// For many buffers that are read at random. Takes whole pages of 4 KiB.
+    /// [`Buffer::new`], except that a buffer that is too small for a separate huge page shares one with others. For
+    /// many buffers with random reads. Uses whole pages of 4 KiB.
     #[must_use]
     pub fn cut(bytes: usize) -> Buffer {
         if bytes == 0 || bytes > slabs::PIECE_BYTES_MAX { Buffer::new(bytes) } else { slabs::cut(bytes) }
     }
 
-    /// The same of ordinary pages, to measure what huge ones give.
+    /// [`Buffer::cut`] with ordinary pages, to measure the effect of huge ones.
     #[cfg(feature = "ablation")]
     #[must_use]
     pub fn cut_small(bytes: usize) -> Buffer {
@@ -118,40 +118,39 @@ impl Buffer {
         slabs::cut_small(bytes)
     }
 
-    /// What the buffers of [`Buffer::cut`] take of the system now, in the whole process.
+    /// Memory used by the buffers of [`Buffer::cut`] now, in the whole process.
     #[must_use]
     pub fn cut_memory() -> CutMemory {
         slabs::memory()
     }
 
-    /// The bytes as 32-bit numbers of this machine's byte order; an incomplete last one is left out.
+    /// The bytes as 32-bit numbers in this machine's byte order; an incomplete last one is left out.
     #[must_use]
     pub fn as_u32s(&self) -> &[u32] {
         view(self)
     }
 
-    /// As [`Buffer::as_u32s`], to write.
+    /// [`Buffer::as_u32s`], mutable.
     pub fn as_u32s_mut(&mut self) -> &mut [u32] {
         view_mut(self)
     }
 
-    /// The bytes as 64-bit numbers of this machine's byte order; an incomplete last one is left out.
+    /// The bytes as 64-bit numbers in this machine's byte order; an incomplete last one is left out.
     #[must_use]
     pub fn as_u64s(&self) -> &[u64] {
         view(self)
     }
 
-    /// As [`Buffer::as_u64s`], to write.
+    /// [`Buffer::as_u64s`], mutable.
     pub fn as_u64s_mut(&mut self) -> &mut [u64] {
         view_mut(self)
     }
 
-    /// Makes the bytes in `range` zero again, and gives the whole pages among them back to the
-    /// system where it takes them (Linux).
+    /// Zeroes the bytes in `range`, and returns the whole pages among them to the system if it supports that (Linux).
     ///
     /// # Panics
     ///
-    /// Where `range` is not within the buffer.
+    /// If `range` is not within the buffer.
     pub fn clear(&mut self, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= self.bytes, "{range:?} of {}", self.bytes);
         let whole = range.start.next_multiple_of(RELEASE_BYTES)..range.end / RELEASE_BYTES * RELEASE_BYTES;
@@ -163,7 +162,7 @@ impl Buffer {
         }
     }
 
-    /// Gives the pages of `range` back; true if they read as zero from now on.
+    /// Returns the pages of `range` to the system; true if they read as zero from now on.
     #[cfg(all(target_os = "linux", not(miri)))]
     fn release(&mut self, range: Range<usize>) -> bool {
         let Some(Memory::Map(map)) = self.memory.as_deref() else { return false };
@@ -175,23 +174,23 @@ impl Buffer {
         unsafe { map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, offset, bytes).is_ok() }
     }
 
-    /// Elsewhere the promise of zero bytes is not made.
+    /// Other systems do not promise zero bytes.
     #[cfg(not(all(target_os = "linux", not(miri))))]
     fn release(&mut self, _: Range<usize>) -> bool {
         false
     }
 }
 
-/// What [`Buffer::clear`] gives back is a multiple of this: no supported system has larger pages.
+/// [`Buffer::clear`] returns multiples of this size: no supported system has larger pages.
 const RELEASE_BYTES: usize = 64 << 10;
 
-/// Asks for huge pages. A hint: refused (no such pages built in), the ordinary ones do.
+/// Requests huge pages. A hint: if it is refused, ordinary pages are used.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn advise_huge(map: &MmapMut, start: usize, bytes: usize) {
     let _ = map.advise_range(memmap2::Advice::HugePage, start, bytes);
 }
 
-/// Other systems decide for themselves.
+/// Other systems decide this themselves.
 #[cfg(not(all(target_os = "linux", not(miri))))]
 fn advise_huge(_: &MmapMut, _: usize, _: usize) {}
 
@@ -219,7 +218,7 @@ impl std::fmt::Debug for Buffer {
     }
 }
 
-/// A type of which any bytes, zeroes among them, are a value.
+/// A type for which any bytes, including all zeros, are a valid value.
 ///
 /// # Safety
 ///
@@ -247,7 +246,7 @@ fn view<T: Zeroed>(buffer: &Buffer) -> &[T] {
     unsafe { std::slice::from_raw_parts(buffer.start.cast().as_ptr(), count) }
 }
 
-/// As [`view`], to write.
+/// [`view`], mutable.
 #[inline(always)]
 fn view_mut<T: Zeroed>(buffer: &mut Buffer) -> &mut [T] {
     const { assert!(size_of::<T>() > 0 && align_of::<T>() <= ALIGNMENT) };
@@ -256,7 +255,7 @@ fn view_mut<T: Zeroed>(buffer: &mut Buffer) -> &mut [T] {
     unsafe { std::slice::from_raw_parts_mut(buffer.start.cast().as_ptr(), count) }
 }
 
-/// A [`Buffer`] of items: zeroed, in huge pages if there are enough, of fixed length.
+/// A [`Buffer`] of items: zeroed, in huge pages if it is large enough, of fixed length.
 pub struct Array<T> {
     buffer: Buffer,
     items: PhantomData<T>,
@@ -283,13 +282,13 @@ impl<T: Zeroed> Array<T> {
     ///
     /// # Panics
     ///
-    /// Where no address space has so many.
+    /// If the size overflows.
     #[must_use]
     pub fn bytes_of(count: usize) -> usize {
         count.checked_mul(size_of::<T>()).expect("an array fits the address space")
     }
 
-    /// As [`Array::new`], with a choice of pages.
+    /// [`Array::new`] with a choice of pages.
     ///
     /// # Errors
     ///
@@ -299,7 +298,7 @@ impl<T: Zeroed> Array<T> {
         Ok(Array { buffer: Buffer::with_pages(bytes, pages)?, items: PhantomData })
     }
 
-    /// Makes every item zero bytes again, and gives the pages back to the system where it takes them.
+    /// Zeroes every item, and returns the pages to the system if it supports that.
     pub fn clear(&mut self) {
         let bytes = self.buffer.bytes;
         self.buffer.clear(0..bytes);

@@ -1,13 +1,14 @@
-//! Many reads of files under way at once, through the kernel's queue (io_uring; Linux 5.7 and newer).
+//! Many concurrent reads of files through the kernel's queue (io_uring; Linux 5.7 and newer).
 //!
-//! A [`Ring`] has a number of slots. A read takes one, with the piece of memory that belongs to it, until its answer was
-//! taken; answers come in the order in which the disk gives them. What is in the page cache is answered at once.
+//! A [`Ring`] has a number of slots. A read occupies one, with the slot's piece of memory, until its answer has been
+//! taken. Answers come in the order in which the disk completes them; reads from the page cache complete at once.
 //!
-//! Absent on purpose: writes; systems without such a queue, and containers that forbid it: there [`Ring::new`] says so.
+//! Absent on purpose: writes; systems without such a queue, and containers that forbid it: there [`Ring::new`] returns
+//! an error.
 
 pub use system::Ring;
 
-/// What the kernel offers.
+/// The kernel's io_uring.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 mod system {
     use io_uring::{IoUring, opcode, types};
@@ -16,16 +17,16 @@ mod system {
     use std::os::fd::AsRawFd;
     use std::time::Duration;
 
-    /// How often the kernel is asked again that has no memory for a request, a millisecond apart.
+    /// Number of retries, a millisecond apart, while the kernel has no memory for a request.
     const TRIES_MAX: u32 = 1000;
 
-    /// A queue of reads. It belongs to the thread that made it.
+    /// A queue of reads. It belongs to the thread that created it.
     pub struct Ring {
         queue: IoUring,
-        /// As many pieces as there are slots. The kernel writes to the piece of a slot while its read is under way.
+        /// One piece for each slot. The kernel writes to a slot's piece while its read is in flight.
         memory: *mut [u8],
         slot_bytes: usize,
-        /// What the read of each slot is called.
+        /// The tag of each slot's read.
         tags: Vec<u64>,
         /// Slots without a read.
         free: Vec<usize>,
@@ -36,15 +37,15 @@ mod system {
         ///
         /// # Errors
         ///
-        /// The kernel has none, forbids it, or has no memory for it.
+        /// The kernel does not support it, forbids it, or has no memory for it.
         pub fn new(slots: usize, slot_bytes: usize) -> io::Result<Ring> {
             let entries = u32::try_from(slots).map_err(|_| io::ErrorKind::InvalidInput)?;
             let bytes = slots.checked_mul(slot_bytes).ok_or(io::ErrorKind::InvalidInput)?;
-            // Answers are worked on when this thread asks for them (Linux 6.1), not in the middle of other work.
+            // Completions are processed when this thread asks for them (Linux 6.1), not in the middle of other work.
             let mut builder = IoUring::builder();
             builder.setup_single_issuer().setup_defer_taskrun();
             let queue = builder.build(entries).or_else(|_| IoUring::new(entries))?;
-            // As old as this feature are reads that wait for the page cache without a thread.
+            // This feature is as old as reads that wait for the page cache without a thread.
             if !queue.params().is_feature_fast_poll() {
                 return Err(io::ErrorKind::Unsupported.into());
             }
@@ -52,22 +53,22 @@ mod system {
             Ok(Ring { queue, memory, slot_bytes, tags: vec![0; slots], free: (0..slots).rev().collect() })
         }
 
-        /// How many reads more may be asked for.
+        /// Number of reads that can still be queued.
         pub fn room(&self) -> usize {
             self.free.len()
         }
 
-        /// How many were asked for and not answered.
+        /// Number of reads queued and not answered.
         pub fn in_flight(&self) -> usize {
             self.tags.len() - self.free.len()
         }
 
-        /// Asks for `bytes` bytes at `offset` of `file`; the answer bears `tag`. The read begins with [`Ring::submit`] or
-        /// [`Ring::wait`]; the file is to stay open until then.
+        /// Queues a read of `bytes` bytes at `offset` of `file`; its answer has the tag `tag`. The read begins with
+        /// [`Ring::submit`] or [`Ring::wait`]; the file must stay open until then.
         ///
         /// # Panics
         ///
-        /// Without room, or for more bytes than a slot has.
+        /// If there is no room, or for more bytes than a slot has.
         pub fn ask(&mut self, file: &File, offset: u64, bytes: usize, tag: u64) {
             assert!(bytes <= self.slot_bytes, "{bytes} bytes for a slot of {}", self.slot_bytes);
             let slot = self.free.pop().expect("there is room");
@@ -75,13 +76,13 @@ mod system {
             let length = u32::try_from(bytes).expect("a slot is small");
             let read = opcode::Read::new(types::Fd(file.as_raw_fd()), self.piece(slot), length);
             let read = read.offset(offset).build().user_data(slot as u64);
-            // SAFETY: the kernel writes at most `bytes` bytes, which lie within the slot's piece; nothing else touches that
-            // piece until the answer is taken, and it is freed in `drop` alone, after every answer.
+            // SAFETY: the kernel writes at most `bytes` bytes, which are within the slot's piece; nothing else touches
+            // that piece until the answer is taken, and it is freed only in `drop`, after every answer.
             let pushed = unsafe { self.queue.submission().push(&read) };
             pushed.expect("the queue has an entry for each slot");
         }
 
-        /// Hands what was asked for to the kernel, and waits for nothing.
+        /// Submits the queued reads to the kernel, without waiting.
         ///
         /// # Errors
         ///
@@ -90,7 +91,7 @@ mod system {
             self.wait(0)
         }
 
-        /// Hands what was asked for to the kernel, and waits until `count` answers are there.
+        /// Submits the queued reads to the kernel, and waits until `count` answers are available.
         ///
         /// # Errors
         ///
@@ -98,14 +99,14 @@ mod system {
         ///
         /// # Panics
         ///
-        /// For more answers than reads are under way: they would never come.
+        /// For more answers than reads in flight: they would never come.
         pub fn wait(&mut self, count: usize) -> io::Result<()> {
             assert!(count <= self.in_flight(), "{count} answers of {} reads", self.in_flight());
             let mut tries = 0;
             loop {
                 match self.queue.submit_and_wait(count) {
                     Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
-                    // The kernel has no memory for a request at this moment; what was not handed over stays in the queue.
+                    // The kernel has no memory for a request now; requests not submitted stay in the queue.
                     Err(why) if why.kind() == io::ErrorKind::WouldBlock && tries < TRIES_MAX => {
                         tries += 1;
                         std::thread::sleep(Duration::from_millis(1));
@@ -115,8 +116,8 @@ mod system {
             }
         }
 
-        /// Gives the answers that are there to `each`: the tag, and the bytes that were read, fewer than asked for where the
-        /// file ends, or what the system said. Returns their number.
+        /// Passes the available answers to `each`: the tag, and either the bytes read (fewer than requested at the end
+        /// of a file) or the I/O error. Returns their number.
         pub fn answers(&mut self, mut each: impl FnMut(u64, io::Result<&[u8]>)) -> usize {
             let memory = self.memory.cast::<u8>();
             let slot_bytes = self.slot_bytes;
@@ -124,14 +125,15 @@ mod system {
             for answer in self.queue.completion() {
                 let slot = usize::try_from(answer.user_data()).expect("the number of a slot");
                 let tag = self.tags[slot];
-                // No read takes it before this function returns, for it borrows the ring.
+                // No read takes it before this function returns, because it borrows the ring.
                 self.free.push(slot);
                 count += 1;
                 let bytes = match usize::try_from(answer.result()) {
                     Ok(length) => {
                         let length = length.min(slot_bytes);
-                        // SAFETY: the kernel is done with the slot's piece, of which it wrote `length` bytes; all of it was
-                        // zeroed when it was made. No other reference to it exists, and none is made while this one lives.
+                        // SAFETY: the kernel is done with the slot's piece, of which it wrote `length` bytes; all of it
+                        // was zeroed when it was made. There is no other reference to it, and none can be made while
+                        // this one lives.
                         Ok(unsafe { std::slice::from_raw_parts(memory.add(slot * slot_bytes), length) })
                     }
                     Err(_) => Err(io::Error::from_raw_os_error(answer.result().saturating_neg())),
@@ -163,7 +165,7 @@ mod system {
     }
 }
 
-/// No queue is known here.
+/// Without io_uring on this system.
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
 mod system {
     use std::convert::Infallible;
@@ -174,7 +176,7 @@ mod system {
     pub struct Ring(Infallible);
 
     impl Ring {
-        /// Says that this system has no io_uring.
+        /// Returns the error that this system has no io_uring.
         ///
         /// # Errors
         ///
@@ -183,40 +185,40 @@ mod system {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        /// As where there is one.
+        /// As in the implementation with io_uring.
         pub fn room(&self) -> usize {
             match self.0 {}
         }
 
-        /// As where there is one.
+        /// As in the implementation with io_uring.
         pub fn in_flight(&self) -> usize {
             match self.0 {}
         }
 
-        /// As where there is one.
+        /// As in the implementation with io_uring.
         pub fn ask(&mut self, _: &File, _: u64, _: usize, _: u64) {
             match self.0 {}
         }
 
-        /// As where there is one.
+        /// As in the implementation with io_uring.
         ///
         /// # Errors
         ///
-        /// None.
+        /// Never.
         pub fn submit(&mut self) -> io::Result<()> {
             match self.0 {}
         }
 
-        /// As where there is one.
+        /// As in the implementation with io_uring.
         ///
         /// # Errors
         ///
-        /// None.
+        /// Never.
         pub fn wait(&mut self, _: usize) -> io::Result<()> {
             match self.0 {}
         }
 
-        /// As where there is one.
+        /// As in the implementation with io_uring.
         pub fn answers(&mut self, _: impl FnMut(u64, io::Result<&[u8]>)) -> usize {
             match self.0 {}
         }

@@ -1,11 +1,11 @@
-//! Bytes that grow, and lie in a file where they are many.
+//! A growing byte buffer that moves to a file when it is large.
 //!
-//! [`Spill`] is a `Vec<u8>` up to a limit. Beyond it the bytes lie in a file without a name, which is mapped: the system
-//! writes such pages out, and drops them where memory is wanted, so that they are no anonymous memory. The file goes with
-//! its bytes. [`SpillFiles`] makes such files, and is handed down to whatever makes a spill. Without it, and where the disk
-//! has no room, the bytes stay in memory.
+//! [`Spill`] is a `Vec<u8>` up to a limit. Beyond it the bytes are in a file without a name, which is mapped: the
+//! system writes such pages out, and drops them when memory is needed, so they do not count as anonymous memory. The
+//! file is removed with its bytes. [`SpillFiles`] makes such files, and is passed to the code that makes a spill.
+//! Without it, or if the disk has no space, the bytes stay in memory.
 //!
-//! Absent on purpose: which directory, and how much of the disk stays free (the caller's); shrinking.
+//! Absent on purpose: the directory, and the disk space to keep free (the caller decides); shrinking.
 
 use std::fmt;
 use std::fs::File;
@@ -18,34 +18,34 @@ use memmap2::MmapMut;
 
 use crate::bus_error::{self, Named};
 
-/// Makes a file without a name of that many bytes, all zero, for which the disk has room.
+/// Makes a zeroed file of this number of bytes, without a name and with reserved disk space.
 type Make = dyn Fn(u64) -> io::Result<File> + Send + Sync;
 
-/// Makes files for many bytes, in one directory; the default makes none. A clone makes them in the same place.
+/// Makes files for large data, in one directory; the default makes no files. A clone makes them in the same place.
 #[derive(Clone, Default)]
 pub struct SpillFiles(Option<Arc<Source>>);
 
 struct Source {
-    /// What a file is called where it cannot be read.
+    /// The name of the files in messages about failed reads.
     name: PathBuf,
     make: Box<Make>,
 }
 
 impl SpillFiles {
-    /// Files of `make`, which are in `dir`. Each of them is zero, has the length that was asked for, room on the disk for all
-    /// of it, and no name by which another program could open it.
+    /// Files made by `make`, which are in `dir`. Each of them must be zeroed, have the requested length and reserved
+    /// disk space for it, and no name by which another program could open it.
     #[must_use]
     pub fn new(dir: &Path, make: impl Fn(u64) -> io::Result<File> + Send + Sync + 'static) -> SpillFiles {
         SpillFiles(Some(Arc::new(Source { name: dir.join("(a file without a name)"), make: Box::new(make) })))
     }
 
-    /// An empty spill: its bytes stay in memory up to the limit of the type, and go to a file beyond it.
+    /// An empty spill: its bytes stay in memory up to the limit of the type, and move to a file beyond it.
     #[must_use]
     pub fn empty<const IN_MEMORY: usize>(&self) -> Spill<IN_MEMORY> {
         Spill { held: Held::Memory(Vec::new()), limit: IN_MEMORY, files: self.clone() }
     }
 
-    /// The same with room for `bytes`.
+    /// [`SpillFiles::empty`] with capacity for `bytes`.
     #[must_use]
     pub fn with_capacity<const IN_MEMORY: usize>(&self, bytes: usize) -> Spill<IN_MEMORY> {
         let mut spill = self.empty();
@@ -53,7 +53,7 @@ impl SpillFiles {
         spill
     }
 
-    /// That many bytes, all zero.
+    /// A spill of `bytes` zero bytes.
     #[must_use]
     pub fn zeroed<const IN_MEMORY: usize>(&self, bytes: usize) -> Spill<IN_MEMORY> {
         let mut spill = if bytes > IN_MEMORY { self.with_capacity(bytes) } else { self.empty() };
@@ -74,10 +74,10 @@ impl fmt::Debug for SpillFiles {
     }
 }
 
-/// Bytes that grow: in memory up to `IN_MEMORY`, in a file beyond.
+/// A growing byte buffer: in memory up to `IN_MEMORY` bytes, in a file beyond.
 pub struct Spill<const IN_MEMORY: usize = { 4 << 20 }> {
     held: Held,
-    /// Bytes that are kept in memory: no bound once there was no file.
+    /// The most bytes kept in memory; unlimited once a file could not be made.
     limit: usize,
     files: SpillFiles,
 }
@@ -89,21 +89,21 @@ enum Held {
 
 /// The first bytes of a mapped file.
 struct FileBytes {
-    /// Goes before the map.
+    /// Dropped before the map.
     _named: Option<Named>,
     map: MmapMut,
     used: usize,
 }
 
 impl FileBytes {
-    /// A file of `bytes` that begins with these; `None` where there is none.
+    /// A file of `bytes` that begins with `start`; `None` if it cannot be made.
     fn new(files: &SpillFiles, bytes: usize, start: &[u8]) -> Option<FileBytes> {
         if cfg!(miri) {
             return None; // Miri has no file maps.
         }
         let source = files.0.as_deref()?;
         let file = (source.make)(bytes as u64).ok()?;
-        // A map beyond the end of its file would be a signal.
+        // Access to a map beyond the end of its file would be a signal.
         let len = file.metadata().ok()?.len();
         // SAFETY: the file has no name, and its handle goes at the end of this function: nothing else reads, writes or cuts
         // it.
@@ -114,13 +114,13 @@ impl FileBytes {
 }
 
 impl<const IN_MEMORY: usize> Spill<IN_MEMORY> {
-    /// An empty spill that never has a file.
+    /// An empty spill that never uses a file.
     #[must_use]
     pub const fn new() -> Spill<IN_MEMORY> {
         Spill { held: Held::Memory(Vec::new()), limit: IN_MEMORY, files: SpillFiles(None) }
     }
 
-    /// Makes room for `more` bytes.
+    /// Reserves capacity for `more` bytes.
     fn reserve(&mut self, more: usize) {
         let used = self.len();
         let wanted = self.len() + more;
@@ -129,7 +129,7 @@ impl<const IN_MEMORY: usize> Spill<IN_MEMORY> {
             Held::File(file) if wanted <= file.map.len() => return,
             Held::Memory(_) | Held::File(_) => {}
         }
-        // As a vector grows: so that what is appended in small pieces is copied a few times and not each time.
+        // Grows like a vector, so that small appended pieces are copied a few times only.
         match FileBytes::new(&self.files, wanted.max(used * 2), self) {
             Some(file) => self.held = Held::File(file),
             None => {
@@ -164,7 +164,7 @@ impl<const IN_MEMORY: usize> Spill<IN_MEMORY> {
         }
     }
 
-    /// Keeps the first `bytes`, where there are more.
+    /// Keeps at most the first `bytes`.
     pub fn truncate(&mut self, bytes: usize) {
         match &mut self.held {
             Held::Memory(held) => held.truncate(bytes),
@@ -172,7 +172,7 @@ impl<const IN_MEMORY: usize> Spill<IN_MEMORY> {
         }
     }
 
-    /// Bytes that there is room for, in memory or in a file.
+    /// Capacity in bytes, in memory or in a file.
     #[must_use]
     pub fn capacity(&self) -> usize {
         match &self.held {
@@ -181,7 +181,7 @@ impl<const IN_MEMORY: usize> Spill<IN_MEMORY> {
         }
     }
 
-    /// Whether they lie in a file.
+    /// Whether the bytes are in a file.
     fn is_in_file(&self) -> bool {
         matches!(self.held, Held::File(_))
     }

@@ -1,7 +1,7 @@
-//! The keys that inputs show. Source: BIP 352, "Inputs For Shared Secret Derivation".
+//! The public keys of inputs. Source: BIP 352, "Inputs For Shared Secret Derivation".
 //!
-//! A key counts where its input spends pay-to-taproot, P2WPKH, P2SH-P2WPKH or P2PKH, and only compressed. Whether a key is a point of
-//! the curve is asked later: one that is none is passed over.
+//! A key counts if its input spends pay-to-taproot, P2WPKH, P2SH-P2WPKH or P2PKH, and only if it is compressed. Whether
+//! it is a point of the curve is checked later: other keys are skipped.
 
 use kernels::Kernels;
 use primitives::Transaction;
@@ -13,7 +13,7 @@ use super::taproot_key;
 
 /// Bytes of a compressed key.
 const KEY_BYTES: usize = 33;
-/// The x of a point whose logarithm nobody knows: an internal key that cannot sign. Source: BIP 341, "H".
+/// The x of a point with an unknown discrete logarithm: an internal key that cannot sign. Source: BIP 341, "H".
 const NUMS: [u8; 32] = [
     0x50, 0x92, 0x9b, 0x74, 0xc1, 0xa0, 0x49, 0x54, 0xb7, 0x8b, 0x4b, 0x60, 0x35, 0xe9, 0x7a, 0x5e, 0x07, 0x8a, 0x5a,
     0x0f, 0x28, 0xec, 0x96, 0xd5, 0x47, 0xbf, 0xee, 0x9a, 0xce, 0x80, 0x3a, 0xc0,
@@ -21,28 +21,28 @@ const NUMS: [u8; 32] = [
 /// First byte of an annex. Source: BIP 341.
 const ANNEX: u8 = 0x50;
 
-/// Keys of transactions, one transaction behind the other.
+/// Keys of transactions, concatenated.
 #[derive(Default)]
 pub(super) struct Keys<'a> {
     keys: Vec<[u8; KEY_BYTES]>,
-    /// Of each transaction where its keys end.
+    /// End of the keys of each transaction.
     ends: Vec<usize>,
-    /// Those of `keys` that are to have a hash.
+    /// The entries of `keys` that must match a hash.
     hashed: Vec<Hashed<'a>>,
 }
 
-/// A key at the end of a scriptSig, that the spent output has the hash of, if it is that.
+/// The candidate for a key at the end of a scriptSig, and the hash in the spent output that it must match.
 struct Hashed<'a> {
     place: usize,
     hash: [u8; 20],
     script_sig: &'a [u8],
 }
 
-/// What an input shows.
+/// The key of an input.
 enum Shown<'a> {
     Nothing,
     Key([u8; KEY_BYTES]),
-    /// A key with this hash, somewhere in the scriptSig.
+    /// A key with this hash, anywhere in the scriptSig.
     Hashed {
         hash: [u8; 20],
         script_sig: &'a [u8],
@@ -50,8 +50,8 @@ enum Shown<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// Adds a transaction that spends these coins; the smallest of its outpoints. `None`, and nothing is added, where it
-    /// spends a witness program of version 2 or more, or no input can show a key.
+    /// Adds a transaction that spends these coins; returns the smallest of its outpoints. `None`, and nothing is added,
+    /// if it spends a witness program of version 2 or more, or no input can have a key.
     pub(super) fn add(&mut self, tx: &Transaction<'a>, spent: &[CoinRef<'_>]) -> Option<[u8; 36]> {
         let first = self.keys.len();
         let first_hashed = self.hashed.len();
@@ -81,7 +81,7 @@ impl<'a> Keys<'a> {
         smallest.copied()
     }
 
-    /// The keys, and how many of them each transaction has.
+    /// The keys, and the number of keys of each transaction.
     pub(super) fn finish(mut self, kernels: Kernels) -> (Vec<[u8; KEY_BYTES]>, Vec<usize>) {
         let missing = self.find_hashed(kernels);
         let mut counts = Vec::with_capacity(self.ends.len());
@@ -100,7 +100,7 @@ impl<'a> Keys<'a> {
         (self.keys, counts)
     }
 
-    /// Puts the keys that have the wanted hashes where they belong; the places that get none, in order.
+    /// Stores the keys with matching hashes at their positions; returns the positions without a key, in order.
     fn find_hashed(&mut self, kernels: Kernels) -> Vec<usize> {
         let last: Vec<&[u8]> = self.hashed.iter().map(|hashed| &self.keys[hashed.place][..]).collect();
         let hashes = hash160(kernels, &last);
@@ -122,14 +122,15 @@ fn is_compressed(key: &[u8]) -> bool {
     key.len() == KEY_BYTES && matches!(key[0], 2 | 3)
 }
 
-/// The last window of a scriptSig that is a compressed key with this hash: third parties may have put pushes behind it.
+/// The last window of a scriptSig that is a compressed key with this hash: third parties may have added pushes after
+/// it.
 fn find(kernels: Kernels, hashed: &Hashed<'_>) -> Option<[u8; KEY_BYTES]> {
     let windows: Vec<&[u8]> = hashed.script_sig.windows(KEY_BYTES).rev().filter(|key| is_compressed(key)).collect();
     let at = hash160(kernels, &windows).iter().position(|hash| *hash == hashed.hash)?;
     windows[at].try_into().ok()
 }
 
-/// RIPEMD-160 of SHA-256 of each.
+/// RIPEMD-160 of SHA-256 of each message.
 fn hash160(kernels: Kernels, messages: &[&[u8]]) -> Vec<[u8; 20]> {
     let pieces: Vec<_> = messages.iter().map(|&message| [message, &[], &[]]).collect();
     let mut digests = vec![[0; 32]; messages.len()];
@@ -139,7 +140,7 @@ fn hash160(kernels: Kernels, messages: &[&[u8]]) -> Vec<[u8; 20]> {
     hashes
 }
 
-/// The script of a coin; empty where it pays to a bare key, which shows nothing.
+/// The script of a coin; empty if it pays to a bare key, which does not count.
 fn script_of<'s>(script: &CompressedScript<'s>, buffer: &'s mut Vec<u8>) -> &'s [u8] {
     if let Some(raw) = script.raw() {
         return raw;
@@ -175,7 +176,7 @@ fn shown<'a>(input: &Input<'a>, script: &[u8]) -> Shown<'a> {
     }
 }
 
-/// The last item of a witness, where it is a compressed key.
+/// The last item of a witness, if it is a compressed key.
 fn witness_key<'a>(input: &Input<'a>) -> Shown<'a> {
     match input.witness().last() {
         Some(key) if is_compressed(key) => Shown::Key(key.try_into().expect("it has 33 bytes")),
@@ -186,7 +187,7 @@ fn witness_key<'a>(input: &Input<'a>) -> Shown<'a> {
 /// The output key, with even y, unless a script was run and the internal key is [`NUMS`].
 fn taproot<'a>(input: &Input<'a>, key: &[u8; 32]) -> Shown<'a> {
     let mut count = input.witness().len();
-    // Items from the top of the stack on.
+    // Items from the top of the stack down.
     let mut last: [&[u8]; 2] = [&[], &[]];
     input.witness().for_each(|item| last = [item, last[0]]);
     let mut top = last[0];

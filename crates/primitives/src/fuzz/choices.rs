@@ -1,10 +1,10 @@
-//! Bytes as choices: whatever they are, a file that is nearly valid comes of them, so that a fuzzer that changes bytes changes
-//! the file and not whether its first bytes are right. Past the last byte every choice is 0.
+//! Bytes as choices: any bytes give a nearly valid file, so that a fuzzer that changes bytes changes the file's
+//! contents and not only the validity of its first bytes. Past the last byte every choice is 0.
 
-/// Bends of one file; more would only take time.
+/// The most mutations of one file; more would only take time.
 const BENDS_MAX: usize = 4;
 
-/// The choices that are left.
+/// The remaining choices.
 pub(super) struct Choices<'a>(pub(super) &'a [u8]);
 
 /// A change of one byte of a file.
@@ -33,14 +33,14 @@ impl Choices<'_> {
         list[self.below(list.len())]
     }
 
-    /// What will be done to the file, chosen before the file is: the last choices are then those of its last part.
+    /// The mutations of the file, chosen before the file: the last choices are then those of its last part.
     pub(super) fn bends(&mut self) -> Vec<Bend> {
         let count = self.below(BENDS_MAX + 1);
         (0..count).map(|_| Bend { at: self.number().into(), how: self.below(5), with: self.byte() }).collect()
     }
 }
 
-/// Bends a file; places count from its end, where lists and coins are.
+/// Mutates a file; places count from its end, where lists and coins are.
 pub(super) fn bend(file: &mut Vec<u8>, bends: &[Bend]) {
     for Bend { at, how, with } in bends {
         let at = file.len() - at % (file.len() + 1);

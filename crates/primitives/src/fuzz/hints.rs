@@ -1,18 +1,18 @@
-//! Bytes of any kind as hints: the lists that a plain reader finds, or a refusal where it has one.
+//! Arbitrary bytes as hints: the lists must be those of a plain reader, or an error if it has one.
 //!
-//! Data that begin as hints do are a file; others are, behind their first byte, choices of which lists are made and bent.
+//! Data that begins like hints is a file. Otherwise the bytes after the first are choices of lists to make and mutate.
 
 use super::Plain;
 use super::choices::{Bend, Choices, bend};
 use crate::hints::{self, OUTPUTS_MAX, header, put_list, read_header, read_list, skip_list};
 use crate::{DecodeError, Height, Reader};
 
-/// Lists that are read: a height may say more than there are bytes.
+/// The most lists that are read: the height may promise more than there are bytes.
 const LISTS_MAX: u32 = 1000;
-/// Lists that are made.
+/// The most lists that are made.
 const MADE_MAX: usize = 6;
 
-/// Reads a whole file; gives the number of its lists that have indices, or why it was refused.
+/// Reads a whole file; returns the number of its non-empty lists, or the error.
 ///
 /// # Errors
 ///
@@ -60,7 +60,7 @@ fn read(file: &[u8]) -> Result<usize, DecodeError> {
     Ok(count)
 }
 
-/// Lists of choices, and a file of them with these bends.
+/// Lists from choices, and a mutated file of them.
 fn made(choices: &[u8]) -> (Vec<Vec<u32>>, Vec<u8>, Vec<Bend>) {
     let mut choices = Choices(choices);
     let bends = choices.bends();
@@ -71,11 +71,11 @@ fn made(choices: &[u8]) -> (Vec<Vec<u32>>, Vec<u8>, Vec<Bend>) {
     (lists, file, bends)
 }
 
-/// A list: how many indices, how far they lie apart (times a power of two), then of each how much farther.
+/// A list: the number of indices, their minimum distance (times a power of two), then for each the additional distance.
 fn list(choices: &mut Choices<'_>) -> Vec<u32> {
     let count = u32::from(choices.byte());
     let shape = choices.byte();
-    // Of all lengths to some thousand, and distances to half of what there may be.
+    // Lengths up to some thousand, and distances up to half of the possible range.
     let count = count << (shape >> 5 & 3);
     let apart = shape & 15;
     let mut next = 0;
@@ -91,7 +91,7 @@ fn list(choices: &mut Choices<'_>) -> Vec<u32> {
     list
 }
 
-/// Bit by bit, as the BIP says it.
+/// Bit by bit, as specified in the BIP.
 fn plain_list(plain: &mut Plain<'_>) -> Option<Vec<u32>> {
     let count = plain.size()?;
     if count == 0 {
@@ -109,7 +109,7 @@ fn plain_list(plain: &mut Plain<'_>) -> Option<Vec<u32>> {
         let bytes = plain.take(count.div_ceil(8))?;
         let all: Vec<bool> = bytes.iter().flat_map(|byte| (0..8).map(move |bit| byte & 1 << bit != 0)).collect();
         let (bits, padding) = all.split_at(count as usize);
-        // The lists end together: what stands behind either is wrong.
+        // The lists end together: padding bits that are set are wrong.
         (!padding.contains(&true)).then(|| bits.to_vec())
     };
     let lows = bits(count * low)?;

@@ -1,7 +1,7 @@
-//! Bytes of any kind as a snapshot, read in pieces: the coins that a plain reader finds, or a refusal where it has one.
+//! Arbitrary bytes as a snapshot, read in pieces: the coins must be those of a plain reader, or an error if it has one.
 //!
-//! The first byte says how long pieces are. What follows is a file if it begins as one; else it is, behind its own first
-//! byte, choices of which groups of coins are made and bent.
+//! The first byte selects the length of pieces. The rest is a file if it begins like one; otherwise the bytes after its
+//! first are choices of groups of coins to make and mutate.
 
 use super::choices::{Choices, bend};
 use crate::coin::CoinRef;
@@ -11,13 +11,13 @@ use crate::snapshot::{
 };
 use crate::{BlockHash, Height, OutPoint, Txid};
 
-/// Heights above are refused.
+/// Greater heights are refused.
 const HEIGHT_MAX: u32 = 1000;
-/// Groups that are made, and coins of most of them.
+/// The most groups that are made, and the most coins of most of them.
 const GROUPS_MAX: usize = 5;
 const COINS_MAX: usize = 6;
 
-/// Reads a snapshot; gives its coins, or why it was refused, and `None` where it does not begin as one.
+/// Reads a snapshot; returns the number of its coins, or the error, and `None` if it does not begin like one.
 pub fn fuzz_snapshot(data: &[u8]) -> Option<Result<usize, CoinsError>> {
     let (piece, rest) = data.split_first()?;
     let made = rest.split_first().filter(|(first, _)| **first != MAGIC[0]).map(|(_, choices)| made(choices));
@@ -38,7 +38,7 @@ fn read(header: &SnapshotHeader, file: &[u8], piece: usize) -> Result<usize, Coi
         }
         (read, plain) => panic!("read: {:?}, by the plain reader: {}", read.map(|_| ()), plain.is_some()),
     };
-    // What is written of them is read the same, where groups are whole.
+    // Coins written again read the same, if groups are whole.
     let mut seen = std::collections::HashSet::new();
     let is_grouped = coins
         .chunk_by(|a, b| a.0.txid == b.0.txid)
@@ -52,7 +52,7 @@ fn read(header: &SnapshotHeader, file: &[u8], piece: usize) -> Result<usize, Coi
     Ok(coins.len())
 }
 
-/// A file of choices: in most cases as many coins as it says, each of a kind that a file may have.
+/// A file from choices: usually with the number of coins that it declares, each of a kind that a file may have.
 fn made(choices: &[u8]) -> Vec<u8> {
     let mut choices = Choices(choices);
     let bends = choices.bends();
@@ -62,7 +62,7 @@ fn made(choices: &[u8]) -> Vec<u8> {
     for _ in 0..choices.below(GROUPS_MAX + 1) {
         let txid = choices.byte();
         let count = choices.below(COINS_MAX);
-        // A few say more than they have, or have so many that the count takes three bytes.
+        // A few declare more than they have, or enough that the count takes three bytes.
         let (count, counted) = match choices.below(16) {
             14 => (count, GROUP_COINS_MAX + count),
             15 => (250 + count, 250 + count),
@@ -86,7 +86,7 @@ fn put_coin(out: &mut Vec<u8>, choices: &mut Choices<'_>) {
     let height = u64::from(choices.byte()) << choices.below(3);
     put_varint(out, height << 1 | u64::from(choices.byte() & 1));
     let amount = match choices.below(6) {
-        // All the money there can be, compressed, and more; numbers that amounts in range have besides their least.
+        // The most money that can exist, compressed, and more; also non-canonical numbers of amounts in range.
         3 => choices.of(&[21_000_000, 21_000_010, 1 << 55, (1 << 55) + 1, u64::MAX]),
         exponent => u64::from(choices.number()) << (exponent * 8),
     };
@@ -94,7 +94,7 @@ fn put_coin(out: &mut Vec<u8>, choices: &mut Choices<'_>) {
     put_script(out, choices);
 }
 
-/// Stored as what it pays to, or as it is, though it has the form or the length of one that is not.
+/// Stored as a template, or verbatim although it has the form or the length of one.
 fn put_script(out: &mut Vec<u8>, choices: &mut Choices<'_>) {
     /// X of the curve's generator: SEC 2, secp256k1.
     const X: [u8; 32] = [
@@ -123,7 +123,7 @@ fn put_script(out: &mut Vec<u8>, choices: &mut Choices<'_>) {
     out.extend_from_slice(&raw);
 }
 
-/// Names and stored bytes.
+/// Outpoints and stored bytes.
 type Coins = Vec<(OutPoint, Vec<u8>)>;
 
 fn in_pieces(header: &SnapshotHeader, file: &[u8], piece: usize) -> Result<Coins, CoinsError> {
@@ -150,7 +150,7 @@ fn in_pieces(header: &SnapshotHeader, file: &[u8], piece: usize) -> Result<Coins
     }
 }
 
-/// By the description of the format alone.
+/// Decodes from the description of the format only.
 fn plain(header: &SnapshotHeader, body: &[u8]) -> Option<Coins> {
     let mut rest = body;
     let mut left = header.coins;
@@ -177,7 +177,7 @@ fn plain(header: &SnapshotHeader, body: &[u8]) -> Option<Coins> {
                 return None;
             }
             let bytes = &start[..start.len() - rest.len()];
-            // The chainstate has one spelling of each coin.
+            // The chainstate has one encoding of each coin.
             let coin = CoinRef::decode(bytes).ok()?;
             let mut stored = Vec::new();
             crate::coin::put_coin(&mut stored, coin.code(), coin.value, &coin.script.to_vec());

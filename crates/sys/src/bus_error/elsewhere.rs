@@ -1,15 +1,15 @@
-//! Where a system has no SIGBUS: a mapped page that cannot be read ends the process the system's own way.
+//! For systems without SIGBUS: an unreadable mapped page ends the process in the system's own manner.
 
 use std::path::Path;
 
-/// What a map would be known by; never made.
+/// The registration of a map; never made.
 #[derive(Debug)]
 pub(crate) enum Named {}
 
-/// No map has a name.
+/// Registers nothing.
 pub(crate) fn name(_: &[u8], _: &Path) -> Option<Named> {
     None
 }
 
-/// Changes nothing here.
+/// Does nothing on this system.
 pub fn end_with_a_message(_: &'static str) {}

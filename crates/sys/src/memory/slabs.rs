@@ -1,16 +1,16 @@
-//! Buffers that are cut from huge pages.
+//! Buffers cut from huge pages.
 //!
-//! A slab is one huge page, cut into runs of ordinary pages. A buffer takes the shortest free run that is long enough, of
-//! the first slab that has one; what comes back joins its free neighbours. So buffers of any size fill the room of others,
-//! and the last slabs become empty first; an empty one goes back to the system. (Slabs with pieces of one size each were
-//! measured: tables of all sizes that a small set grows through kept four times their bytes.)
+//! A slab is one huge page, cut into runs of ordinary pages. A buffer takes the shortest sufficient free run of the
+//! first slab that has one; freed runs merge with their free neighbours. So buffers of any size fill the gaps between
+//! others, and the last slabs become empty first; an empty slab is returned to the system. (Slabs with pieces of one
+//! size each were measured: tables of all sizes that a small set grows through used four times their bytes.)
 //!
-//! All jobs of the process share one pool of slabs. One lock guards it: buffers are large and live long.
+//! All jobs of the process share one pool of slabs, guarded by one lock: buffers are large and long-lived.
 
 use super::{Buffer, CutMemory, HUGE_PAGE_BYTES, Memory, Pages};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Larger buffers have pages of their own.
+/// Larger buffers have separate pages.
 pub(super) const PIECE_BYTES_MAX: usize = HUGE_PAGE_BYTES / 2;
 /// Pieces are whole pages.
 const PAGE_BYTES: usize = super::ALIGNMENT;
@@ -20,24 +20,24 @@ const WORDS: usize = SLAB_PAGES / 64;
 /// A set of a slab's pages.
 type PageSet = [u64; WORDS];
 
-/// A huge page and which of its pages are out.
+/// A huge page and the set of its pages in use.
 struct Slab {
-    /// Its bytes are never touched through this, only through the pieces.
+    /// Its bytes are never accessed through this, only through the pieces.
     whole: Arc<Buffer>,
     taken: PageSet,
-    /// Pages that were out ever; the others are still zero.
+    /// Pages that have ever been in use; the others are still zero.
     used: PageSet,
 }
 
-/// All slabs. A number stays a slab's for as long as it lives.
+/// All slabs. A slab keeps its number as long as it exists.
 struct Slabs {
     kind: Pages,
     slabs: Vec<Option<Slab>>,
-    /// Of each number the longest free run in pages: 0 where there is no slab.
+    /// For each number the longest free run in pages: 0 if there is no slab.
     longest: Vec<u16>,
     /// Numbers without a slab, the greatest first.
     absent: Vec<usize>,
-    /// Pages that are out.
+    /// Pages in use.
     pages_out: usize,
 }
 
@@ -45,7 +45,7 @@ type Pool = Mutex<Slabs>;
 
 static SLABS: Pool = Mutex::new(Slabs::new(Pages::Huge));
 
-/// Of ordinary pages, to measure what huge ones give.
+/// With ordinary pages, to measure the effect of huge ones.
 #[cfg(feature = "ablation")]
 static SMALL_SLABS: Pool = Mutex::new(Slabs::new(Pages::Small));
 
@@ -53,7 +53,7 @@ fn lock(pool: &Pool) -> MutexGuard<'_, Slabs> {
     pool.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What all slabs hold now.
+/// Memory of all slabs now.
 pub(super) fn memory() -> CutMemory {
     let memory = lock(&SLABS).memory();
     #[cfg(feature = "ablation")]
@@ -69,7 +69,7 @@ pub(super) fn cut(bytes: usize) -> Buffer {
     cut_from(&SLABS, bytes)
 }
 
-/// As [`cut`], of ordinary pages.
+/// [`cut`] with ordinary pages.
 #[cfg(feature = "ablation")]
 pub(super) fn cut_small(bytes: usize) -> Buffer {
     cut_from(&SMALL_SLABS, bytes)
@@ -115,7 +115,7 @@ impl Slabs {
         CutMemory { bytes: count * HUGE_PAGE_BYTES, bytes_out: self.pages_out * PAGE_BYTES }
     }
 
-    /// One more slab: its number.
+    /// Adds a slab; returns its number.
     fn add(&mut self) -> usize {
         let whole = Buffer::with_pages(HUGE_PAGE_BYTES, self.kind);
         let whole = Arc::new(whole.unwrap_or_else(|_| crate::allocator::out_of_memory(HUGE_PAGE_BYTES)));
@@ -129,7 +129,7 @@ impl Slabs {
         number
     }
 
-    /// Takes pages back; gives the slab, where they were its last ones, to be dropped without the lock.
+    /// Frees pages. If they were the slab's last ones in use, returns the slab, to be dropped without the lock.
     fn give_back(&mut self, cut: &Cut) -> Option<Slab> {
         let place = self.slabs.get_mut(cut.number)?;
         let slab = place.as_mut()?;
@@ -177,7 +177,7 @@ fn longest(taken: &PageSet) -> u16 {
     runs(taken).map(|(_, length)| length).max().unwrap_or(0) as u16
 }
 
-/// Puts pages into a set or takes them out; says how many of them were in it.
+/// Adds pages to a set or removes them; returns how many of them were in it.
 fn set(pages: &mut PageSet, first: usize, count: usize, is_in: bool) -> u32 {
     let mut at = first;
     let end = first + count;
@@ -197,7 +197,7 @@ fn set(pages: &mut PageSet, first: usize, count: usize, is_in: bool) -> u32 {
     before
 }
 
-/// Some pages of a slab while they are out: nothing else reads or writes them. They go back at the end.
+/// Pages of a slab in use: nothing else reads or writes them. They are freed on drop.
 pub(super) struct Cut {
     pool: &'static Pool,
     whole: Arc<Buffer>,
@@ -208,7 +208,7 @@ pub(super) struct Cut {
 
 impl Drop for Cut {
     fn drop(&mut self) {
-        // The memory of an empty slab goes with `self`, who is the last to hold it, after the lock.
+        // The memory of an empty slab is freed with `self`, its last holder, after the lock is released.
         let empty = lock(self.pool).give_back(self);
         drop(empty);
     }
