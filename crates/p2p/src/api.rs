@@ -334,7 +334,7 @@ pub enum Event {
     ///
     /// Sent once per list, and only if the list was not empty.
     WantMore,
-    /// Headers sync is complete: every outbound peer has sent its whole header chain (or its time for that is over),
+    /// Header sync is complete: every outbound peer has sent its whole header chain (or its time for that is over),
     /// at least one did, and the best chain has minimum work. Once the last block of that chain is connected, our tip
     /// is the tip of the peers.
     /// Named peers that cannot be reached have [`crate::hub::outbound::NAMED_PATIENCE`].
@@ -398,8 +398,8 @@ pub struct Progress {
     pub presync_height: Option<Height>,
     /// See [`Event::HeadersDone`].
     pub headers_done: bool,
-    /// Whether at least one outbound peer has sent its whole header chain, and no other is about to send more of its
-    /// own: the last headers message of each was not full.
+    /// Whether at least one outbound peer has sent its whole header chain, and none of the others is about to send
+    /// more of its own: the last headers message of each was not full.
     pub headers_settled: bool,
     /// The block with most work among the chains of outbound peers that deliver the blocks they announce. Together
     /// with [`Progress::headers_done`]: a chain with as much work is the tip of the peers.

@@ -233,7 +233,7 @@ impl Download {
                 () => WantState::Missing,
             };
             let Some(last) = blocks.last().map(|want| want.hash) else { continue };
-            // Chains that part only further up have the same list.
+            // Chains that fork only above this list share it.
             if self.lists.iter().all(|list| list.last() != Some(last)) {
                 let mut list = List::new(blocks, state);
                 list.more_said = said.contains(&last);
@@ -489,10 +489,10 @@ impl Download {
             return Arrival::Unasked;
         }
         link.gave();
-        // The first blocks say more of the size than what was assumed.
+        // The first blocks outweigh the assumed size.
         self.arrived_count = self.arrived_count.saturating_add(1);
         self.block_bytes += (bytes as f64 - self.block_bytes) / f64::from(self.arrived_count.min(16));
-        // It may be about to be asked of another.
+        // It may be due for a request to another peer.
         let missing = || self.lists.iter().find_map(|list| list.missing(hash));
         let asked = self.requests.remove(hash).map(|request| request.want);
         let Some(want) = asked.or_else(missing) else { return Arrival::Twice };

@@ -76,7 +76,7 @@ pub fn fuzz_socks5(data: &[u8]) {
         socks5::Host::Ip([7_u16; 8].into()),
     ];
     for host in hosts {
-        // A refusal and an answer have words.
+        // Every error and answer has a text.
         if let Err(why) = socks5::connect(&mut Says(data), &host, 8333, Some(7)) {
             assert!(why.to_string().starts_with("proxy: "), "{why}");
         }

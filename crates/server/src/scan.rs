@@ -94,7 +94,7 @@ fn stored_script(script: &[u8]) -> Vec<u8> {
     stored.split_off(EMPTY_HEAD_BYTES)
 }
 
-/// The script's part of a stored coin; `None` where the bytes are not a coin.
+/// The script's part of a stored coin; `None` if the bytes are not a coin.
 #[inline]
 fn script_part(stored: &[u8]) -> Option<&[u8]> {
     let mut reader = Reader::new(stored);

@@ -26,7 +26,7 @@ pub fn to_bytes(anchors: &[AddressEntry], magic: [u8; 4]) -> Vec<u8> {
 pub fn from_bytes(bytes: &[u8], magic: [u8; 4]) -> Vec<AddressEntry> {
     let read = || {
         let mut source = Source::new(bytes, magic)?;
-        // Each takes bytes of the file: the count cannot be believed, and need not.
+        // Each address takes bytes of the file, so an untrusted count is harmless.
         let anchors = (0..source.size()?).map(|_| source.address(Form::Bip155)).collect::<Result<Vec<_>, _>>()?;
         source.finish().map(|()| anchors)
     };

@@ -86,7 +86,7 @@ impl Bits<'_> {
             1 => Step::Jump(self.number(&JUMP)? as usize),
             2 => {
                 let value = self.number(&MATCH)?;
-                // The highest bit says how long it is.
+                // The highest set bit marks the length.
                 let length = value.ilog2();
                 Step::Match(Pattern { bits: value - (1 << length), length: length as usize })
             }
@@ -136,7 +136,7 @@ impl AsMap {
             Some(bit)
         };
         let mut default = 0;
-        // Each step goes on in the file: the loop ends with it.
+        // Each step advances in the file, so the loop ends with it.
         while let Some(step) = bits.step() {
             match step {
                 Step::Return(system) => return system,

@@ -59,7 +59,7 @@ impl Addresses {
             (From::Both, ..) if self.rng.number() & 1 == 0 => Table::New,
             (From::Both, ..) => Table::Tried,
         };
-        // Core draws of all buckets until one has an address: those that have some have the same chance.
+        // Core draws from all buckets until one is not empty: all buckets with an address have the same chance.
         let filled = self.filled(table);
         let mut factor = 1.0;
         for _ in 0..DRAW_COUNT_MAX {

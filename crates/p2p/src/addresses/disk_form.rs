@@ -111,7 +111,7 @@ impl<'a> Source<'a> {
         let none = NetAddress::V6([0; 16]);
         if form == Form::Old {
             let address = NetAddress::from_ip(IpAddr::V6(Ipv6Addr::from(self.array::<16>()?)));
-            // What stood for a Tor service of version 2.
+            // Prefix that represented a Tor version 2 service.
             let is_onion = matches!(address, NetAddress::V6([0xfd, 0x87, 0xd8, 0x7e, 0xeb, 0x43, ..]));
             return Ok(if is_onion { none } else { address });
         }
@@ -122,7 +122,7 @@ impl<'a> Source<'a> {
         }
         let length = usize::try_from(length).expect("at most 512");
         if network == 3 {
-            // Tor version 2, which is no more.
+            // Tor version 2, which is obsolete.
             let is_right = length == 10;
             self.reader.take(length).map_err(cut)?;
             return if is_right { Ok(none) } else { Err(wrong_length("TORv2", length, 10)) };

@@ -273,7 +273,7 @@ impl Addresses {
         if !told.peer.address.is_routable() {
             return false;
         }
-        // Who tells of itself is believed.
+        // The time that a peer announces for itself is trusted.
         let penalty = if told.peer.address == source { 0 } else { penalty_s };
         let seen = told.time.saturating_sub(penalty);
         let id = match self.find(&told.peer) {
@@ -315,7 +315,7 @@ impl Addresses {
         if told.time <= entry.time || entry.is_tried || count == BUCKETS_PER_ADDRESS {
             return false;
         }
-        // Each more is twice as hard.
+        // Each further place is half as likely.
         self.rng.below(1 << count) == 0
     }
 

@@ -35,9 +35,9 @@ pub(super) struct Link {
     /// Since when it has had requests in flight without a pause.
     busy_since: Option<Duration>,
     idle_since: Option<Duration>,
-    /// When a block last came, or the first of the requests in flight was made.
+    /// When a block last arrived, or when the first request in flight was sent.
     pub(super) progress_at: Duration,
-    /// When bytes last came.
+    /// When bytes last arrived.
     pub(super) bytes_at: Duration,
     /// When it last sent at a useful rate: [`DELIVERY_RATE_MIN`].
     flow_at: Duration,

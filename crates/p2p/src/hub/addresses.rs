@@ -12,7 +12,7 @@ use crate::wire::{AddressEntry, NetAddress, PeerAddress, Target, limits};
 use std::net::SocketAddr;
 
 impl Hub {
-    /// Result of [`super::Action::Resolve`]: the addresses of a name; empty if there are none.
+    /// Result of [`super::Action::Resolve`]: the addresses of a name; empty if the name has no address.
     pub fn resolved(&mut self, name: &str, found: &[SocketAddr], now: Now) {
         self.outbound.resolved(&mut self.context, &mut self.addresses, name, found, now);
     }

@@ -494,7 +494,7 @@ impl Hub {
         self.tell_journals();
     }
 
-    /// Sets the condition on which the node wakes this thread. Call it right before waiting for sockets: what is sent
+    /// Sets the condition on which the node wakes this thread. Call it right before waiting for sockets: sending
     /// after [`Hub::schedule`] may unblock waiting blocks.
     pub fn will_wait(&self) {
         self.blocks.will_wait(&self.context.config);
@@ -550,7 +550,7 @@ impl Hub {
         Ok(())
     }
 
-    // What the node says, and the clock.
+    // Messages of the node, and the clock.
 
     /// Handles a message of the node.
     pub fn from_node(&mut self, message: NodeMessage, now: Now) {

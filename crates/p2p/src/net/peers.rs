@@ -76,7 +76,7 @@ pub struct Reached {
     pub onion_proxy: Option<String>,
     /// Whether each connection through them has random credentials.
     pub randomizes: bool,
-    /// The networks to which connections are limited; empty: no limit.
+    /// The networks in which peers are sought; empty: all.
     pub only: Vec<Reachable>,
 }
 

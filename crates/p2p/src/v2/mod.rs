@@ -58,7 +58,7 @@ const SHORT_TYPES: [(u8, Command); 23] = [
     (27, Command::CFCheckpt),
     (28, Command::AddrV2),
     (37, Command::Feature),
-    // 0 says that 12 bytes of command follow.
+    // 0: 12 bytes of command follow.
     (0, Command::Other),
 ];
 

@@ -443,7 +443,7 @@ impl BlockDownload {
         }
     }
 
-    /// Sets the condition on which the node wakes this thread. Call it right before waiting for sockets: what is sent
+    /// Sets the condition on which the node wakes this thread. Call it right before waiting for sockets: sending
     /// after [`BlockDownload::schedule`] may unblock waiting blocks.
     pub(super) fn will_wait(&self, config: &Config) {
         let held_bytes = self.budget.held_bytes();

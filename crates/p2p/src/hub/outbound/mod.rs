@@ -256,7 +256,7 @@ impl Outbound {
         if let Some(known) = self.named.iter_mut().find(|named| named.target == target) {
             known.is_removed = false;
         } else if self.named.len() < NAMED_COUNT_MAX {
-            // No sync waits for it: headers sync may already be complete.
+            // No sync waits for it: header sync may already be complete.
             self.named.push(Named { awaited: false, ..Named::new(target, now) });
         }
     }

@@ -277,7 +277,7 @@ impl Outbound {
         self.take_found(cx, addresses, name, &[], now);
     }
 
-    /// Result of [`Action::Resolve`]: the addresses of a name; empty if there are none.
+    /// Result of [`Action::Resolve`]: the addresses of a name; empty if the name has no address.
     pub(in super::super) fn resolved(
         &mut self,
         cx: &mut Context,
