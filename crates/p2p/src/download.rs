@@ -17,9 +17,9 @@
 //! - If a peer could deliver more, but everything in the window is in flight, it also gets requests that are in
 //!   flight from slower peers, lowest first, if it would deliver them in less than half of their time ([`repeat`]):
 //!   the slowest line delays neither the window nor the end of a download. (End game, Cohen 2003.)
-//! - If the lowest block still stalls, it is requested from a second peer after [`REPEAT_AFTER`], or after four times
-//!   the time that this peer would need; and from one more each [`THIRD_AFTER`] while all of them stall. After the
-//!   stall timeout (2 s, doubled up to 64 s with each peer disconnected, times 0.85 with each block stored) the
+//! - If the lowest block still stalls, it is requested from a second peer after [`REPEAT_AFTER`] or four times the time
+//!   that this peer would need, whichever is longer; and from one more each [`THIRD_AFTER`] while all of them stall.
+//!   After the stall timeout (2 s, doubled up to 64 s with each peer disconnected, times 0.85 with each block stored) the
 //!   stalling peer is disconnected, unless the user named it, its speed is at least half the mean of the others, or
 //!   their speed is unknown.
 //! - An inbound peer gets a request only if no outbound peer that may get requests has the block: any host can
