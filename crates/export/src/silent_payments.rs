@@ -121,7 +121,7 @@ impl Columns {
 /// x and y of a tweak, the lowest byte first.
 fn coordinates(tx: &SilentTx) -> Result<[u8; 64], Fault> {
     let key = secp256k1::PublicKey::from_slice(&tx.entry.tweak).map_err(|_| {
-        let why = format!("silentpaymentindex has a tweak of transaction {} that is no point of the curve", tx.txid);
+        let why = format!("silentpaymentindex has a tweak of transaction {} that is not a point of the curve", tx.txid);
         let advice = "Remove the directory indexes/silentpayments and run ffwd index --only silentpaymentindex";
         Fault::refused(why, advice)
     })?;

@@ -127,8 +127,8 @@ fn with_outputs(view: &View, db: &IndexDb, of: &IndexEntry, entries: &[Entry]) -
         return Ok(Vec::new());
     }
     let pos = of.data().ok_or_else(|| {
-        let why = format!("Block not available (pruned data): ids and outputs of block {} are asked for", of.hash);
-        Fault::refused(why, "Ask for tweaks alone, without --outputs and --unspent, or for a newer block")
+        let why = format!("Block not available (pruned data): ids and outputs of block {} were requested", of.hash);
+        Fault::refused(why, "Request the tweaks without --outputs and --unspent, or choose a newer block")
     })?;
     silent_transactions(db, of.hash, &view.locked.files.read_block(pos)?, entries)
 }

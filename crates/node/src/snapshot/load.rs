@@ -117,7 +117,7 @@ pub(crate) fn load_into(
     }
     let height = datadir.headers().height(node);
     if known.is_none() {
-        let why = format!("Core knows no UTXO set of block {base}: the hash {hash} is yours to trust");
+        let why = format!("Core knows no UTXO set of block {base}: you must trust the hash {hash}");
         let advice =
             "Run ffwd sync, which validates the past; bitcoind does not start on this data directory before that";
         datadir.reporter.warn(Message::new(why, advice));

@@ -133,7 +133,7 @@ fn sync_from_a_snapshot_goes_to_the_tip_and_validates_the_past() {
         assert_eq!((report.height, report.blocks), (Height::new(BLOCKS), u64::from(BLOCKS)), "{said:#?}");
         let order = [
             "Headers first",
-            "yours to trust",
+            "you must trust the hash",
             "the tip first",
             "Validating the past",
             "fully validated",
@@ -211,7 +211,7 @@ fn sync_that_is_stopped_goes_on() {
     let world = World::new();
     let peer = world.peer();
     for words in
-        ["Headers first", "Peer", "yours to trust", "successfully activated", "the tip first", "Validating the past"]
+        ["Headers first", "Peer", "you must trust the hash", "successfully activated", "the tip first", "Validating the past"]
     {
         for with_file in [true, false] {
             let disk = world.fresh(&world.snapshot);

@@ -50,7 +50,7 @@ pub(super) const CALLS: &[Call] = &[
         about: "Returns result of mempool acceptance tests indicating if raw transaction(s) (serialized, hex-encoded) would be accepted by mempool, on regtest.\n\
                 Parents must come before children.",
         args: &[
-            Arg::needed("rawtxs", Kind::Arr, "An array of hex strings of raw transactions, 25 at most."),
+            Arg::needed("rawtxs", Kind::Arr, "An array of hex strings of raw transactions, at most 25."),
             Arg::optional("maxfeerate", Kind::Amount, FEE_RATE),
         ],
         run: Run::Now(test_mempool_accept),

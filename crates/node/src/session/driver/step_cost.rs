@@ -121,7 +121,7 @@ fn step_cost_is_below_twenty_microseconds() {
             ("tick", |_| Input::Tick),
             ("network's state", Bench::progress),
             ("engine rested", Bench::rested),
-            ("more is wanted", |_| Input::WantMore),
+            ("more blocks wanted", |_| Input::WantMore),
             ("targets", Bench::targets),
         ];
         for (input, make) in inputs {

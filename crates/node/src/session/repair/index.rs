@@ -184,8 +184,8 @@ fn not_pruned(prune: Prune, known: Option<&LoadedIndex>, files: &BlockFiles, lay
         return Ok(());
     }
     let why = format!(
-        "{}: the block index of a pruned data directory cannot be made again: how many transactions the blocks had that were \
-         pruned is known to it alone (the first block file is number {first}). Nothing was changed",
+        "{}: the block index of a pruned data directory cannot be rebuilt: only that index has the transaction \
+         counts of the pruned blocks (the first block file is number {first}). Nothing was changed",
         layout.index_dir().display()
     );
     let advice =

@@ -370,12 +370,12 @@ fn noban_peers_are_not_punished_nor_evicted() {
     let row = |name: &str| *ROWS.iter().find(|row| row.name == name).unwrap();
     let given = |text: &str| crate::permissions::PermittedNet::parse(text).unwrap();
     for (name, permitted, is_kept) in [
-        ("gives blocks with another body", "noban,out@1.1.1.1", true),
+        ("sends blocks with a wrong body", "noban,out@1.1.1.1", true),
         ("has a header of the wrong difficulty", "noban,out@1.1.1.0/24", true),
         ("sends 2,001 headers", "noban,out@1.1.1.1", true),
-        ("gives blocks with another body", "noban,in@1.1.1.1", false),
-        ("gives blocks with another body", "addr,download,out@1.1.1.1", false),
-        ("says sendaddrv2 after verack", "noban,out@1.1.1.1", false),
+        ("sends blocks with a wrong body", "noban,in@1.1.1.1", false),
+        ("sends blocks with a wrong body", "addr,download,out@1.1.1.1", false),
+        ("sends sendaddrv2 after verack", "noban,out@1.1.1.1", false),
     ] {
         let served = Arc::new(Chain::having(honest()));
         let config = Config {

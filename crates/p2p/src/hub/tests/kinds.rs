@@ -294,20 +294,25 @@ pub(super) const ROWS: &[Row] = &[
         server.greet(now);
         false
     }),
-    hello("speaks an obsolete version", "obsolete protocol version", "obsolete protocol version", |server, now| {
-        version(server, now, |version| version.version = 31_799);
-        true
-    }),
-    hello("closes as soon as it is connected", "closed by the peer", "closed by the peer", |server, _| {
+    hello(
+        "has an obsolete protocol version",
+        "obsolete protocol version",
+        "obsolete protocol version",
+        |server, now| {
+            version(server, now, |version| version.version = 31_799);
+            true
+        },
+    ),
+    hello("disconnects immediately", "closed by the peer", "closed by the peer", |server, _| {
         server.closed = true;
         false
     }),
-    hello("sends its greeting a byte a second", "handshake not done", "handshake not done", |server, now| {
+    hello("sends its handshake at a byte a second", "handshake not done", "handshake not done", |server, now| {
         server.drip = Some(Duration::from_secs(1));
         server.greet(now);
         true
     }),
-    hello("sends a version message cut short", "version message", "version message", |server, _| {
+    hello("sends a truncated version message", "version message", "version message", |server, _| {
         server.transport.send(Command::Version, &[0x80; 30]);
         true
     }),
@@ -315,12 +320,12 @@ pub(super) const ROWS: &[Row] = &[
         version(server, now, |version| version.agent = vec![b'a'; 300]);
         true
     }),
-    hello("says its version twice", KEPT, KEPT, |server, now| {
+    hello("sends its version twice", KEPT, KEPT, |server, now| {
         version(server, now, |_| ());
         version(server, now, |version| version.services = 0);
         true
     }),
-    hello("talks before it has said its version", KEPT, KEPT, |server, now| {
+    hello("sends messages before its version", KEPT, KEPT, |server, now| {
         server.send(&Message::Verack);
         server.send(&Message::Ping(Some(1)));
         server.send(&Message::Headers(longer().headers.clone()));
@@ -330,18 +335,18 @@ pub(super) const ROWS: &[Row] = &[
         server.greet(now);
         true
     }),
-    hello("talks before it has said verack", KEPT, KEPT, |server, now| {
+    hello("sends messages before verack", KEPT, KEPT, |server, now| {
         server.greet(now);
         server.send(&Message::Headers(stray_blocks().headers.clone()));
         server.transport.send(Command::Block, &longer().block(0));
         server.send(&Message::GetHeaders(vec![genesis().hash], BlockHash::ZERO));
         true
     }),
-    hello("says a time and a height that cannot be", KEPT, KEPT, |server, now| {
+    hello("sends an impossible time and height", KEPT, KEPT, |server, now| {
         version(server, now, |version| (version.time, version.height) = (i64::MIN, i32::MIN));
         true
     }),
-    hello("speaks a protocol of 2012", KEPT, KEPT, |server, now| {
+    hello("has a protocol version of 2012", KEPT, KEPT, |server, now| {
         version(server, now, |version| version.version = 60_002);
         true
     }),
@@ -363,29 +368,27 @@ pub(super) const ROWS: &[Row] = &[
             true
         })
     }),
-    row("answers getheaders with none, always", KEPT, KEPT, || {
+    row("always answers getheaders with no headers", KEPT, KEPT, || {
         on_get_headers(|server| server.send(&Message::Headers(Vec::new())))
     }),
-    row("closes when it is asked for headers", "closed by the peer", "closed by the peer", || {
+    row("disconnects at a request for headers", "closed by the peer", "closed by the peer", || {
         on_get_headers(|server| server.closed = true)
     }),
-    row("closes when it is asked for blocks", "closed by the peer", "closed by the peer", || {
+    row("disconnects at a request for blocks", "closed by the peer", "closed by the peer", || {
         Box::new(|server, message, _| {
             server.closed |= matches!(message, Message::GetData(_));
             server.closed
         })
     }),
-    row("gives blocks with another body", "body of block", "body of block", || {
+    row("sends blocks with a wrong body", "body of block", "body of block", || {
         gives(|block| *block.last_mut().unwrap() ^= 1)
     }),
-    row("gives blocks cut short", "body of block", "body of block", || gives(|block| block.truncate(100))),
-    row("gives blocks that are no blocks", "do not deserialize", "do not deserialize", || {
+    row("sends truncated blocks", "body of block", "body of block", || gives(|block| block.truncate(100))),
+    row("sends blocks that do not deserialize", "do not deserialize", "do not deserialize", || {
         gives(|block| block.truncate(50))
     }),
-    row("gives blocks with bytes behind them", "body of block", "body of block", || {
-        gives(|block| block.extend([0; 9]))
-    }),
-    row("gives each block twice", KEPT, KEPT, || {
+    row("sends blocks with trailing bytes", "body of block", "body of block", || gives(|block| block.extend([0; 9]))),
+    row("sends each block twice", KEPT, KEPT, || {
         Box::new(|server, message, _| {
             let Message::GetData(list) = message else { return false };
             for hash in list.iter().chain(list).filter_map(Inventory::block) {
@@ -396,7 +399,7 @@ pub(super) const ROWS: &[Row] = &[
             true
         })
     }),
-    row("gives blocks in reverse order", KEPT, KEPT, || {
+    row("sends blocks in reverse order", KEPT, KEPT, || {
         Box::new(|server, message, _| {
             let Message::GetData(list) = message else { return false };
             for hash in list.iter().rev().filter_map(Inventory::block) {
@@ -407,15 +410,12 @@ pub(super) const ROWS: &[Row] = &[
             true
         })
     }),
-    row(
-        "has more work, and a block in it is invalid",
-        "refused block|invalid block",
-        "refused block|invalid block",
-        || shows(invalid(), usize::MAX),
-    ),
-    row("has more work, and gives no block of it", KEPT, KEPT, || shows(longer(), 0)),
-    row("has more work, and gives the first ten blocks", KEPT, KEPT, || shows(longer(), 10)),
-    row("has more work, and gives all but the last", KEPT, KEPT, || shows(longer(), HONEST_COUNT - 1)),
+    row("has more work, with an invalid block", "refused block|invalid block", "refused block|invalid block", || {
+        shows(invalid(), usize::MAX)
+    }),
+    row("has more work, but sends none of its blocks", KEPT, KEPT, || shows(longer(), 0)),
+    row("has more work, but sends only ten blocks", KEPT, KEPT, || shows(longer(), 10)),
+    row("has more work, but does not send the last block", KEPT, KEPT, || shows(longer(), HONEST_COUNT - 1)),
     row("has a header without proof of work", "without proof of work", "without proof of work", || {
         with_tip(header_on_tip(BITS, 1, false))
     }),
@@ -454,7 +454,7 @@ pub(super) const ROWS: &[Row] = &[
     row("sends its blocks before their headers", KEPT, KEPT, || {
         once(|server| (0..HONEST_COUNT).for_each(|place| server.transport.send(Command::Block, &honest().block(place))))
     }),
-    row("announces unknown blocks without end", KEPT, KEPT, || {
+    row("announces unknown blocks indefinitely", KEPT, KEPT, || {
         Box::new(|server, message, _| {
             if matches!(message, Message::GetHeaders(..) | Message::Ping(_)) {
                 server.send(&Message::Inv(unknown_blocks(500)));
@@ -472,7 +472,7 @@ pub(super) const ROWS: &[Row] = &[
     row("asks for 5,000 unknown blocks", KEPT, KEPT, || {
         once(|server| server.send(&Message::GetData(unknown_blocks(5000))))
     }),
-    row("says that it lacks 50,000 blocks", KEPT, KEPT, || {
+    row("sends notfound for 50,000 blocks", KEPT, KEPT, || {
         once(|server| server.send(&Message::NotFound(unknown_blocks(50_000))))
     }),
     row("asks for headers 500 times", KEPT, KEPT, || {
@@ -492,13 +492,11 @@ pub(super) const ROWS: &[Row] = &[
     row("asks for addresses 1,000 times", KEPT, KEPT, || {
         once(|server| (0..1000).for_each(|_| server.send(&Message::GetAddr)))
     }),
-    row("says verack again and again", KEPT, KEPT, || {
-        once(|server| (0..1000).for_each(|_| server.send(&Message::Verack)))
-    }),
-    row("says sendaddrv2 after verack", "out of turn", "out of turn", || {
+    row("sends verack repeatedly", KEPT, KEPT, || once(|server| (0..1000).for_each(|_| server.send(&Message::Verack)))),
+    row("sends sendaddrv2 after verack", "out of turn", "out of turn", || {
         once(|server| server.send(&Message::SendAddrV2))
     }),
-    row("sends bytes that are no message", "misbehaving", "misbehaving", || {
+    row("sends bytes that are not a message", "misbehaving", "misbehaving", || {
         once(|server| server.raw(vec![0x5a; 4000]))
     })
     .v1(),
@@ -516,7 +514,7 @@ pub(super) const ROWS: &[Row] = &[
     row("counts 4 billion headers", "headers message", "headers message", || {
         once(|server| server.transport.send(Command::Headers, &[0xfe, 0xff, 0xff, 0xff, 0xff]))
     }),
-    row("sends half of a message and no more", KEPT, KEPT, || {
+    row("sends half of a message, then nothing", KEPT, KEPT, || {
         on_get_headers(|server| {
             let frame = frame_v1(NETWORK.magic, Command::Headers, &[0; 200]);
             if !server.transport.is_v2() {
@@ -593,14 +591,14 @@ pub(super) const ROWS: &[Row] = &[
             server.transport.send(Command::Pong, &[1]);
         })
     }),
-    row("sends messages of other services", BLOOM, BLOOM, || {
+    row("sends messages of services not offered", BLOOM, BLOOM, || {
         once(|server| {
             for command in ["wtxidrelay", "sendtxrcncl", "filterload", "mempool", "getblocktxn", "feature"] {
                 server.say(command, &[3; 40]);
             }
         })
     }),
-    row("sends compact blocks that were not asked for", KEPT, KEPT, || {
+    row("sends unrequested compact blocks", KEPT, KEPT, || {
         once(|server| {
             server.say("sendcmpct", &[9; 9]);
             for place in 0..40 {
@@ -619,7 +617,7 @@ pub(super) const ROWS: &[Row] = &[
     row("asks for the same block 5,000 times", KEPT, KEPT, || {
         once(|server| server.send(&Message::GetData(vec![Inventory::WitnessBlock(genesis().hash); 5000])))
     }),
-    row("asks for 50,000 transactions ten times, and reads nothing", KEPT, KEPT, || {
+    row("asks for 50,000 transactions ten times, but reads nothing", KEPT, KEPT, || {
         once(|server| {
             (0..10).for_each(|_| server.send(&Message::GetData(unknown_transactions(50_000))));
             server.reads = false;
@@ -627,7 +625,7 @@ pub(super) const ROWS: &[Row] = &[
     })
     .within(8)
     .bytes(4_500_000),
-    row("asks for headers 20,000 times, and reads nothing", KEPT, KEPT, || {
+    row("asks for headers 20,000 times, but reads nothing", KEPT, KEPT, || {
         once(|server| {
             (0..20_000).for_each(|_| server.send(&Message::GetHeaders(vec![genesis().hash], BlockHash::ZERO)));
             server.reads = false;
@@ -639,7 +637,7 @@ pub(super) const ROWS: &[Row] = &[
     row("sends empty headers 10,000 times", KEPT, KEPT, || {
         on_get_headers(|server| (0..10_000).for_each(|_| server.send(&Message::Headers(Vec::new()))))
     }),
-    row("counts transactions behind its headers", KEPT, KEPT, || {
+    row("sends headers with transaction counts", KEPT, KEPT, || {
         on_get_headers(|server| {
             let all = honest().headers.iter().flat_map(|header| [&header.0[..], &[0xfd, 0xff, 0xff]].concat());
             let payload = [vec![HONEST_COUNT as u8], all.collect()].concat();
@@ -652,7 +650,7 @@ pub(super) const ROWS: &[Row] = &[
     row("sends its headers one by one, the last first", "unconnecting", "unconnecting", || {
         on_get_headers(|server| honest().headers.iter().rev().for_each(|h| server.send(&Message::Headers(vec![*h]))))
     }),
-    row("sends a header a byte a second", KEPT, KEPT, || {
+    row("sends a header at a byte a second", KEPT, KEPT, || {
         on_get_headers(|server| {
             server.drip = Some(Duration::from_secs(1));
             server.send(&Message::Headers(longer().headers.clone()));
@@ -669,7 +667,7 @@ pub(super) const ROWS: &[Row] = &[
         })
     })
     .within(8),
-    row("announces the honest chain, and gives nothing", KEPT, KEPT, || {
+    row("announces the honest chain, but sends no blocks", KEPT, KEPT, || {
         Box::new(|server, message, _| {
             if matches!(message, Message::Ping(_)) {
                 server.send(&Message::Inv(honest().headers.iter().map(|h| Inventory::Block(h.hash())).collect()));
@@ -679,7 +677,7 @@ pub(super) const ROWS: &[Row] = &[
     })
     .within(8),
     row("has a fork of the same work", KEPT, KEPT, || shows(equal(), usize::MAX)),
-    row("has another chain each time that it is asked", KEPT, KEPT, || {
+    row("sends another chain at each request", KEPT, KEPT, || {
         let mut salt = 1000;
         on_get_headers_mut(move |server| {
             salt += 1;
@@ -694,19 +692,19 @@ pub(super) const ROWS: &[Row] = &[
         })
     }),
     // Blocks.
-    row("gives other blocks than it was asked for", KEPT, KEPT, || {
+    row("sends other blocks than requested", KEPT, KEPT, || {
         Box::new(|server, message, _| {
             let Message::GetData(list) = message else { return false };
             list.iter().for_each(|_| server.transport.send(Command::Block, &honest().block(HONEST_COUNT - 1)));
             true
         })
     }),
-    row("gives headers as blocks", "body of block", "body of block", || gives(|block| block.truncate(80))),
-    row("gives blocks of 4 MB of zeros", "body of block", "body of block", || {
+    row("sends headers as blocks", "body of block", "body of block", || gives(|block| block.truncate(80))),
+    row("sends blocks of 4 MB of zeros", "body of block", "body of block", || {
         gives(|block| block.resize(PAYLOAD_BYTES_MAX - 1000, 0))
     })
     .bytes(70_000_000),
-    row("gives all blocks again and again, unasked", KEPT, KEPT, || {
+    row("sends all blocks repeatedly, unrequested", KEPT, KEPT, || {
         on_get_headers(|server| {
             server.send(&Message::Headers(honest().headers.clone()));
             for _ in 0..20 {
@@ -715,8 +713,8 @@ pub(super) const ROWS: &[Row] = &[
         })
     })
     .bytes(600_000),
-    row("gives half of a block, and no more", KEPT, KEPT, || cut_block(1000)),
-    row("gives a block a byte a second", KEPT, KEPT, || {
+    row("sends half of a block, then nothing", KEPT, KEPT, || cut_block(1000)),
+    row("sends a block at a byte a second", KEPT, KEPT, || {
         Box::new(|server, message, _| {
             if matches!(message, Message::GetData(_)) {
                 server.drip = Some(Duration::from_secs(1));
@@ -724,7 +722,7 @@ pub(super) const ROWS: &[Row] = &[
             false
         })
     }),
-    row("closes inside a block", "closed by the peer", "closed by the peer", || {
+    row("disconnects within a block", "closed by the peer", "closed by the peer", || {
         let mut cut = cut_block(1000);
         Box::new(move |server, message, now| {
             server.closes_when_sent = true;

@@ -36,7 +36,7 @@ pub(super) const MORE: &[Row] = &[
         version(server, now, |version| version.agent = b"/x/\r\n2026-01-01T00:00:00Z \x1b[2J%n%s\0".to_vec());
         true
     }),
-    hello("speaks a protocol of the year 3000", KEPT, KEPT, |server, now| {
+    hello("has a protocol version of the year 3000", KEPT, KEPT, |server, now| {
         version(server, now, |version| version.version = 0x7fff_ffff);
         true
     }),
@@ -51,10 +51,12 @@ pub(super) const MORE: &[Row] = &[
     })
     .v1(),
     // Messages of other services.
-    row("says sendheaders 10,000 times", KEPT, KEPT, || once(|server| says(server, "sendheaders", &[], 10_000))),
-    row("says wtxidrelay after verack", KEPT, KEPT, || once(|server| says(server, "wtxidrelay", &[], 1))),
-    row("says sendtxrcncl after verack", KEPT, KEPT, || once(|server| says(server, "sendtxrcncl", &[1; 12], 3))),
-    row("wants a fee of more than all money", KEPT, KEPT, || once(|server| says(server, "feefilter", &[0xff; 8], 100))),
+    row("sends sendheaders 10,000 times", KEPT, KEPT, || once(|server| says(server, "sendheaders", &[], 10_000))),
+    row("sends wtxidrelay after verack", KEPT, KEPT, || once(|server| says(server, "wtxidrelay", &[], 1))),
+    row("sends sendtxrcncl after verack", KEPT, KEPT, || once(|server| says(server, "sendtxrcncl", &[1; 12], 3))),
+    row("sets a fee filter above the money supply", KEPT, KEPT, || {
+        once(|server| says(server, "feefilter", &[0xff; 8], 100))
+    }),
     row("clears a bloom filter", BLOOM, BLOOM, || once(|server| says(server, "filterclear", &[], 1))),
     row("adds to a bloom filter", BLOOM, BLOOM, || once(|server| says(server, "filteradd", &[4, 1, 2, 3, 4], 1))),
     row("loads an empty bloom filter", BLOOM, BLOOM, || once(|server| says(server, "filterload", &[0; 10], 1))),
@@ -73,7 +75,7 @@ pub(super) const MORE: &[Row] = &[
         once(|server| says(server, "tx", &[0xfd; 60], 10_000))
     }),
     row("sends a transaction of 3.9 MB", KEPT, KEPT, || once(|server| says(server, "tx", &vec![1; 3_900_000], 1))),
-    row("asks for transactions at places beyond the end of a block", KEPT, KEPT, || {
+    row("asks for transactions beyond the end of a block", KEPT, KEPT, || {
         once(|server| {
             let hash = honest().headers[0].hash();
             let payload = [&hash.as_bytes()[..], &[2, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xfd, 0xff, 0xff]].concat();
@@ -86,7 +88,7 @@ pub(super) const MORE: &[Row] = &[
             says(server, "cmpctblock", &[start, vec![5; 6 * 10_000]].concat(), 10);
         })
     }),
-    row("sends transactions of a block that were not asked for", KEPT, KEPT, || {
+    row("sends unrequested transactions of a block", KEPT, KEPT, || {
         once(|server| says(server, "blocktxn", &[&longer().headers[0].0[..32], &[0xfd, 0xff, 0xff]].concat(), 100))
     }),
     // Inventories and questions.
@@ -117,7 +119,7 @@ pub(super) const MORE: &[Row] = &[
     row("counts 4 billion addresses", "addr message", "addr message", || {
         once(|server| server.transport.send(Command::Addr, &[0xfe, 0xff, 0xff, 0xff, 0xff, 2]))
     }),
-    row("writes a count in more bytes than it needs", "headers message", "headers message", || {
+    row("sends a count that is not minimally encoded", "headers message", "headers message", || {
         once(|server| server.transport.send(Command::Headers, &[0xfd, 1, 0, 7]))
     }),
     row("asks for headers with an empty locator 1,000 times", KEPT, KEPT, || {
@@ -138,7 +140,7 @@ pub(super) const MORE: &[Row] = &[
             says(server, "addr", &[&[3][..], &all.concat()].concat(), 100);
         })
     }),
-    row("sends addresses of the second version of Tor", KEPT, KEPT, || {
+    row("sends addresses of Tor version 2", KEPT, KEPT, || {
         once(|server| {
             let one = [&[0, 0, 0, 0, 9, 3, 10][..], &[8; 10], &[0x20, 0x8d]].concat();
             server.transport.send(Command::AddrV2, &counted(1000, &one));
@@ -151,42 +153,42 @@ pub(super) const MORE: &[Row] = &[
             says(server, "pong", &vec![1; 3_900_000], 1);
         })
     }),
-    row("says verack with 3.9 MB", KEPT, KEPT, || once(|server| says(server, "verack", &vec![1; 3_900_000], 1))),
+    row("sends verack with 3.9 MB", KEPT, KEPT, || once(|server| says(server, "verack", &vec![1; 3_900_000], 1))),
     row("sends a message of another network", "another network", "another network", || {
         once(|server| server.raw(frame_v1([0xf9, 0xbe, 0xb4, 0xd9], Command::Ping, &[0; 8])))
     })
     .v1(),
     // Headers and blocks.
-    row("sends 2,000 headers of low work, and then none", KEPT, KEPT, || {
+    row("sends 2,000 headers of low work, then none", KEPT, KEPT, || {
         let mut has_sent = false;
         on_get_headers_mut(move |server| {
             let count = if std::mem::replace(&mut has_sent, true) { 0 } else { HEADERS_COUNT_MAX };
             server.send(&Message::Headers(headers_on(&genesis(), count, 4242)));
         })
     }),
-    row("gives the first block for every block", KEPT, KEPT, || {
+    row("sends the first block at every request", KEPT, KEPT, || {
         Box::new(|server, message, _| {
             let Message::GetData(list) = message else { return false };
             list.iter().for_each(|_| server.transport.send(Command::Block, &honest().block(0)));
             true
         })
     }),
-    row("gives blocks whose last transaction is there twice", "body of block", "body of block", || {
+    row("sends blocks with a duplicated last transaction", "body of block", "body of block", || {
         gives(|block| block.extend_from_within(100..))
     }),
-    row("gives blocks without a transaction", "body of block", "body of block", || {
+    row("sends blocks without a transaction", "body of block", "body of block", || {
         gives(|block| {
             block.truncate(80);
             block.push(0);
         })
     }),
-    row("gives blocks that count 4 billion transactions", "body of block", "body of block", || {
+    row("sends blocks that count 4 billion transactions", "body of block", "body of block", || {
         gives(|block| {
             block.truncate(80);
             block.extend([0xfe, 0xff, 0xff, 0xff, 0xff, 1]);
         })
     }),
-    row("gives the same block 1,000 times, unasked", KEPT, KEPT, || {
+    row("sends the same block 1,000 times, unrequested", KEPT, KEPT, || {
         once(|server| {
             server.send(&Message::Headers(honest().headers.clone()));
             (0..1000).for_each(|_| server.transport.send(Command::Block, &honest().block(5)));
