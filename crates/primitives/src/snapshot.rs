@@ -547,7 +547,7 @@ mod tests {
                 file(3, &with(32, &[0xfd, 0xff, 0xff])),
                 "Mismatch in coins count in snapshot",
             ),
-            ("more than a block holds", file(1 << 40, &with(32, &[0xfe, 0, 0, 2, 0])), "of which a block holds 111111"),
+            ("more than a block holds", file(1 << 40, &with(32, &[0xfe, 0, 0, 2, 0])), "a block holds at most 111111"),
             (
                 "a count below its form",
                 file(300, &with(32, &[0xfd, 1, 0])),

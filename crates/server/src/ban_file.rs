@@ -142,8 +142,8 @@ mod tests {
     #[test]
     fn what_is_no_ban_is_named_and_ignored() {
         for (row, text, bans, want) in [
-            ("not JSON", Some("{"), 0, Some("no list")),
-            ("another thing", Some("[]"), 0, Some("no list")),
+            ("not JSON", Some("{"), 0, Some("is not a list")),
+            ("another thing", Some("[]"), 0, Some("is not a list")),
             (
                 "an entry of another version",
                 Some(&*CORES.replacen("\"version\": 1", "\"version\": 2", 1)),
