@@ -210,9 +210,14 @@ fn indexes_grow_with_the_past() {
 fn sync_that_is_stopped_goes_on() {
     let world = World::new();
     let peer = world.peer();
-    for words in
-        ["Headers first", "Peer", "you must trust the hash", "successfully activated", "the tip first", "Validating the past"]
-    {
+    for words in [
+        "Headers first",
+        "Peer",
+        "you must trust the hash",
+        "successfully activated",
+        "the tip first",
+        "Validating the past",
+    ] {
         for with_file in [true, false] {
             let disk = world.fresh(&world.snapshot);
             let seen = Mutex::new(false);
