@@ -12,10 +12,10 @@
 //!   is [`IN_FLIGHT_COUNT_START`] plus one for each arrived block, so it doubles with each round trip (slow start,
 //!   Jacobson 1988): a slow line does not begin with a queue of many seconds.
 //! - A peer with requests in flight that sent nothing useful for [`QUIET_AFTER`] and two round trips is quiet: its
-//!   blocks are also requested from others ([`repeat`]) and take no space in the window, and it gets no new requests
+//!   blocks are also requested from others (`repeat`) and take no space in the window, and it gets no new requests
 //!   except for the lowest block.
 //! - If a peer could deliver more, but everything in the window is in flight, it also gets requests that are in
-//!   flight from slower peers, lowest first, if it would deliver them in less than half of their time ([`repeat`]):
+//!   flight from slower peers, lowest first, if it would deliver them in less than half of their time (`repeat`):
 //!   the slowest line delays neither the window nor the end of a download. (End game, Cohen 2003.)
 //! - If the lowest block still stalls, it is requested from a second peer after [`REPEAT_AFTER`] or four times the time
 //!   that this peer would need, whichever is longer; and from one more each [`THIRD_AFTER`] while all of them stall.

@@ -4,7 +4,7 @@
 //! buffer, which is then handed out: the body of a block is not copied again.
 //! The capacity of a buffer is at most the bytes received plus the greater of that number and [`STEP_BYTES`].
 //! Exception: while a block of the peer is in flight, the buffer is allocated in full, or a pooled one is used.
-//! A block for a peer is encrypted in and sent from the buffer that it was read into ([`Packet`]); then the buffer is
+//! A block for a peer is encrypted in and sent from the buffer that it was read into (`Packet`); then the buffer is
 //! reused.
 //!
 //! The checksum of a v1 block is not computed: the receiver hashes its header, and detects a body that does not

@@ -1,6 +1,6 @@
 //! anchors.dat: the block-relay-only peers of the last run, which the next run connects to first.
 //!
-//! Contents: count CompactSize | addresses, in the frame and form of [`super::disk_form`]
+//! Contents: count CompactSize | addresses, in the frame and form of `super::disk_form`
 //!
 //! Source: Bitcoin Core b88bffe, addrdb.cpp, `DumpAnchors`, `ReadAnchors`.
 //! Absent on purpose: reading the file, and deleting it afterwards.

@@ -2,8 +2,8 @@
 //!
 //! It has two tables of buckets: "tried" has addresses that a connection was made to; "new" has addresses from
 //! gossip, each in up to eight places.
-//! The place of an address follows from a secret key, its group and the group of its source ([`place`]). An address
-//! that would replace another in "tried" waits until that one was tested ([`collisions`]).
+//! The place of an address follows from a secret key, its group and the group of its source (`place`). An address
+//! that would replace another in "tried" waits until that one was tested (`collisions`).
 //!
 //! Source: Bitcoin Core b88bffe, addrman.cpp, rule by rule. The file is Core's peers.dat ([`peers_file`]).
 //! Absent on purpose: which addresses are connected to, and which are sent to a peer ([`crate::hub`]); clocks.

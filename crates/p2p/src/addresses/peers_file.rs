@@ -6,7 +6,7 @@
 //! Bucket:   count i32 | numbers of new entries i32
 //!
 //! Source: Bitcoin Core b88bffe, `AddrManImpl::Serialize` and `Unserialize`: formats 0 to 4 are read, 4 is written.
-//! The frame is that of [`super::disk_form`]. Absent on purpose: the file itself.
+//! The frame is that of `super::disk_form`. Absent on purpose: the file itself.
 
 use super::disk_form::{Fault, Form, Source, begin, end, put_address, put_net_address, stream};
 use super::{

@@ -7,7 +7,7 @@
 //! - Addresses for a peer wait half a minute on average, so that their timing reveals little about their origin.
 //! - Our own address is sent when a peer begins to take part, in a message of its own, and about once a day.
 //! - A peer does not get addresses that it sent, or was sent already, within the bounded memory of
-//!   [`KnownAddresses`].
+//!   `KnownAddresses`.
 //!
 //! Source: Bitcoin Core b88bffe, net_processing.cpp, `ProcessAddrs`, `RelayAddress`, `PushAddress`, `MaybeSendAddr`,
 //! `SetupAddressRelay`; net.cpp, `GetLocal`. Absent on purpose: the address memory, and the answers to `getaddr`.
