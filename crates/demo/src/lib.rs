@@ -1,10 +1,10 @@
-//! What `ffwd demo` needs: a chain to validate, and a report to look at. The lab (crate `lab`) builds on both.
+//! The parts of `ffwd demo`: a chain to validate, and a report. The lab (crate `lab`) also uses both.
 //!
-//! - `chain`: valid regtest chains like mainnet's.
+//! - `chain`: valid regtest chains similar to mainnet's.
 //! - `debug_log`: reads debug.log, Core's and ffwd's.
-//! - `plot`: logs, and results of a plan, as pictures.
-//! - `worst`: chains whose blocks take long to verify for their size.
-//! - `result`: what a plan leaves behind. Its runs write it, `plot` reads it.
+//! - `plot`: charts of logs and of results of a plan.
+//! - `worst`: chains whose blocks are slow to verify for their size.
+//! - `result`: the results of a plan. Its runs write them, `plot` reads them.
 //!
 //! Absent on purpose: anything that the engine needs, and running programs, which is the lab's.
 

@@ -1,16 +1,16 @@
-//! What a plan leaves behind: one record a run, one row a cell, one report of all.
+//! The results of a plan: a record for each run, a row for each cell, one report.
 //!
 //! Directory:  `result.json` a [`Report`] | `plan.toml` | `runs/NNN-..`/ with `run.json` a [`RunRecord`], `samples.csv`
 //! ([`SAMPLES_HEADER`]), `debug.log`, `stdout.txt`, `stderr.txt`. Every file is written whole under another name and renamed.
 //!
-//! Absent on purpose: how a run is made (`run/engine.rs`) and how cells are compared (`run/compare.rs`).
+//! Absent on purpose: making runs (`run/engine.rs`) and comparing cells (`run/compare.rs`).
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// What `format` of a [`Report`] says; another number is another layout.
+/// The value of `format` in a [`Report`]; another number means another layout.
 pub const FORMAT: &str = "ffwd lab run 1";
 
 /// Name of the report in its directory.
@@ -41,13 +41,13 @@ pub const ASSUMED_VALID: &str = "assumed valid";
 pub struct Machine {
     /// Name of the processor.
     pub cpu: String,
-    /// Numbers of its family, model and stepping, as /proc/cpuinfo has them; empty where it has none (ARM).
+    /// Its family, model and stepping, from /proc/cpuinfo; empty if that lacks them (ARM).
     pub cpu_family: String,
     /// See [`Machine::cpu_family`].
     pub cpu_model: String,
     /// See [`Machine::cpu_family`].
     pub cpu_stepping: String,
-    /// What it can, as /proc/cpuinfo names it: `flags`, or `Features` on ARM.
+    /// Its features from /proc/cpuinfo: `flags`, or `Features` on ARM.
     pub cpu_flags: Vec<String>,
     /// Logical processors that were usable.
     pub cores: usize,
@@ -55,7 +55,7 @@ pub struct Machine {
     pub memory_bytes: u64,
     /// Operating system and kernel.
     pub system: String,
-    /// How the processors' clock rate is chosen.
+    /// The governor of the processors' clock rate.
     pub clock_rate: String,
     /// File system and disk of the directory in which the programs worked.
     pub disk: String,
@@ -81,10 +81,10 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// The work was done.
+    /// The work is complete.
     #[default]
     Done,
-    /// The program ended with an error, or without having done the work.
+    /// The program exited with an error, or without completing the work.
     Failed,
     /// A signal ended it: a crash, or a kill from outside.
     Killed,
@@ -107,19 +107,20 @@ pub struct RunRecord {
     pub directory: String,
     /// The command as given to the system.
     pub command: Vec<String>,
-    /// Commit that the program says it was built from, with `-dirty` where its sources differed from that.
+    /// Commit in the program's version, with `-dirty` if its sources were modified.
     pub commit: Option<String>,
     /// When the program was started, in microseconds since 1970.
     pub started_unix_us: i64,
     /// How it ended.
     pub outcome: Outcome,
-    /// In words, where it did not end well: exit code, signal, what was missing.
+    /// If it failed, the reason: exit code, signal, missing result.
     pub why: String,
     /// Seconds from the start of the program to its end, its last commit included.
     pub seconds: f64,
-    /// Seconds from the first block in the log to the end; none where the log has no block, or where none was sampled before it.
+    /// Seconds from the first block in the log to the end; `None` without a block in the log, or without a sample
+    /// before it.
     pub seconds_from_first_block: Option<f64>,
-    /// Generations of coins that the program says it wrote, and the seconds that it says its commits took.
+    /// Number of committed generations of coins, and the seconds of the commits, both as reported by the program.
     pub flushes: Option<u64>,
     /// See [`RunRecord::flushes`].
     pub commit_seconds: Option<f64>,
@@ -139,7 +140,7 @@ pub struct RunRecord {
     pub peak_rss_anon_bytes: u64,
     /// Greatest resident memory, mapped files included, as the system kept it.
     pub peak_rss_bytes: u64,
-    /// Bytes that the storage was asked for.
+    /// Bytes read from storage.
     pub bytes_read: u64,
     /// Bytes sent to the storage.
     pub bytes_written: u64,
@@ -149,17 +150,17 @@ pub struct RunRecord {
     pub height: Option<u32>,
     /// Hash of the tip at the end.
     pub bestblock: Option<String>,
-    /// Hash of the UTXO set at the end; none where the plan did not ask for it.
+    /// Hash of the UTXO set at the end; `None` if the plan did not request it.
     pub hash_serialized_3: Option<String>,
     /// Number of coins at the end.
     pub txouts: Option<u64>,
     /// Which scripts were run: [`EVERY_SCRIPT`] or [`ASSUMED_VALID`].
     pub trust: String,
-    /// True where the log, not only the settings, says which scripts were run.
+    /// Whether `trust` was read from the log, not only from the settings.
     pub trust_from_log: bool,
     /// How the chain came into the directory of the work: `copied` or `reflinked`.
     pub chain_by: String,
-    /// What was limited, and what could not be.
+    /// The limits in force, and those that could not be set.
     pub limits: Vec<String>,
     /// The last lines of the log and of standard error, where the run did not end well.
     pub last_lines: Vec<String>,
@@ -215,17 +216,17 @@ pub struct Cell {
     pub flushes: Option<u64>,
     /// Mean of the seconds that the program says its commits took.
     pub commit_seconds: Option<f64>,
-    /// Least memory in MiB with which the work ended, and the most with which it did not; where the plan asks for it.
+    /// Smallest memory limit in MiB that sufficed, and the largest that did not; if the plan requests it.
     pub least_memory_mib: Option<(u64, u64)>,
     /// Mean seconds over those of `ratio_to`: below 1 is faster.
     pub ratio: Option<f64>,
-    /// Where the ratio lies with 95 % confidence, if both cells ran at least twice.
+    /// Lower end of the ratio's 95 % confidence interval, if both cells ran at least twice.
     pub ratio_low: Option<f64>,
-    /// The upper end of that.
+    /// Upper end of the interval.
     pub ratio_high: Option<f64>,
     /// The cell that it is compared with.
     pub ratio_to: Option<String>,
-    /// Why it is not compared.
+    /// Why there is no comparison.
     pub not_compared: Option<String>,
     /// Greatest anonymous memory of any run.
     pub peak_rss_anon_bytes: Option<u64>,
@@ -277,7 +278,7 @@ pub struct ChainFacts {
     pub height: u32,
 }
 
-/// Everything that a plan gave.
+/// All results of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
@@ -293,7 +294,7 @@ pub struct Report {
     pub machine: Machine,
     /// Page cache before a run: `kept` or `dropped`, and how.
     pub page_cache: String,
-    /// What a reader must know: limits that were not in force, runs that were not compared.
+    /// Important notes: limits that were not in force, runs that were not compared.
     pub notes: Vec<String>,
     /// The chains.
     pub chains: Vec<ChainFacts>,
@@ -303,7 +304,7 @@ pub struct Report {
     pub runs: Vec<RunRecord>,
 }
 
-/// Writes `bytes` to `path` so that it is there whole or not at all, also after a crash.
+/// Writes `bytes` to `path` atomically, also in case of a crash.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let beside = path.with_extension("part");
     let mut file = std::fs::File::create(&beside)?;

@@ -1,8 +1,10 @@
-//! `lab commit`: the work `commit` of a plan. A given UTXO set is taken into memory and written again, as a flush writes it.
+//! The command `lab commit`, which runs the work `commit` of a plan: loads a UTXO set into memory and writes it again,
+//! as a flush does.
 //!
-//! The set is the chainstate of a data directory. Coins are put into generations as large as the cache allows, and each is
-//! committed as the engine commits its own: sorted shard by shard, ranges of shards written side by side, one edit. The new
-//! chainstate then takes the place of the old one; tip and coins are the same, so that what was written can be checked.
+//! The set is the chainstate of a data directory. Coins are collected into generations as large as the cache allows.
+//! Each generation is committed as in the engine: sorted shard by shard, ranges of shards written in parallel, one
+//! manifest edit. The new chainstate then replaces the old one; tip and coins are equal, so the output can be
+//! verified.
 //!
 //! Absent on purpose: blocks and rules.
 
@@ -21,18 +23,19 @@ use std::time::{Duration, Instant};
 use store::chainstate::CoinsCommit;
 use store::{Chainstate, Layout};
 
-/// Ranges of shards that are written side by side, as in the engine.
+/// Number of shard ranges written in parallel, as in the engine.
 const PARTS: usize = 8;
 const _: () = assert!(SHARDS.is_multiple_of(PARTS));
-/// Where the new set is made, in the directory `ffwd`.
+/// Name of the new set's directory while it is written, below `ffwd`.
 const MADE: &str = "commit";
-/// Coins after which the memory is measured again.
+/// Number of coins after which memory is measured again.
 const MEASURE_EVERY: u64 = 4_096;
-/// Keys of the hash tables. They need not be secret: the txids of a given set were chosen before.
+/// Keys of the hash tables. They need not be secret: the txids of an existing set cannot be chosen by an attacker any
+/// more.
 const SECRET: HashKey =
     HashKey([0x5bd1_e995_7b79_c4d1, 0x2545_f491_4f6c_dd1d, 0x9e37_79b9_7f4a_7c15, 0x94d0_49bb_1331_11eb]);
 
-/// What is written again, and how.
+/// Options: the set to write, and how.
 #[derive(Clone, Debug)]
 pub struct CommitOptions {
     /// The data directory.
@@ -41,39 +44,39 @@ pub struct CommitOptions {
     pub chain: Chain,
     /// Bytes of coins in memory at which a generation is committed.
     pub dbcache_bytes: usize,
-    /// Parts that are written at the same time; 0 for one a core.
+    /// Parts that are written in parallel; 0 for one for each core.
     pub threads: usize,
 }
 
-/// What was done.
+/// The result.
 #[derive(Clone, Debug, Serialize)]
 pub struct CommitReport {
     /// The network.
     pub chain: &'static str,
-    /// The block that the set stands at, before and after.
+    /// The best block of the set, unchanged.
     pub bestblock: String,
-    /// Coins.
+    /// Number of coins.
     pub txouts: u64,
-    /// Commits.
+    /// Number of commits.
     pub generations: u64,
-    /// Seconds that reading the old set and filling the tables took.
+    /// Time to read the old set and fill the tables, in seconds.
     pub read_seconds: f64,
-    /// Seconds that the commits took, compactions included.
+    /// Time of the commits including compactions, in seconds.
     pub commit_seconds: f64,
-    /// Seconds in all.
+    /// Total time in seconds.
     pub seconds: f64,
 }
 
-/// Why a set was not written again.
+/// Why the set could not be written again.
 #[derive(Debug)]
 pub enum Error {
-    /// It is missing.
+    /// The set is missing.
     NoSet(PathBuf),
-    /// It is half written, or empty.
+    /// The set is incomplete or empty.
     NotWhole(PathBuf),
-    /// What was written and is no longer wanted could not be removed.
+    /// An obsolete directory of this program could not be removed.
     Remove(PathBuf, std::io::Error),
-    /// The data directory.
+    /// An error of the data directory.
     Store(store::Fault),
 }
 
@@ -111,7 +114,7 @@ impl From<disk::DiskError> for Error {
 ///
 /// # Errors
 ///
-/// See [`Error`]. The old set stays until the new one is whole.
+/// See [`Error`]. The old set stays until the new one is complete.
 pub fn commit(options: &CommitOptions) -> Result<CommitReport, Error> {
     let start = Instant::now();
     let params = Params::new(options.chain);
@@ -124,7 +127,7 @@ pub fn commit(options: &CommitOptions) -> Result<CommitReport, Error> {
     let old = Chainstate::open(disk.clone(), &dir)?;
     let best_block = old.best_block()?.ok_or_else(|| Error::NotWhole(dir.clone()))?;
     layout.create(&*disk)?;
-    // Not where a rebuild would look: until it is whole, this set lacks coins of the block that it names.
+    // The path is not one that a rebuild reads: until the new set is complete, it lacks coins of its best block.
     let made = layout.private_dir().join(MADE);
     remove(&made)?;
     let new = Chainstate::open_with(disk.clone(), &made, old.key())?;
@@ -150,7 +153,7 @@ pub fn commit(options: &CommitOptions) -> Result<CommitReport, Error> {
     })
 }
 
-/// Puts `new` where `old` is, and `old` where `new` was; in one step where the system has one.
+/// Exchanges `new` and `old`, atomically if the system supports it.
 fn put_in_place(disk: &dyn Disk, new: &Path, old: &Path) -> Result<(), Error> {
     match disk.exchange(new, old) {
         Err(why) if why.is_unsupported() => {
@@ -167,7 +170,7 @@ fn put_in_place(disk: &dyn Disk, new: &Path, old: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes a directory of ours, if it is there.
+/// Removes a directory of this program, if it exists.
 fn remove(directory: &Path) -> Result<(), Error> {
     match std::fs::remove_dir_all(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::Remove(directory.to_owned(), error)),
@@ -190,7 +193,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Every coin of `old`; returns how many there are.
+    /// Writes every coin of `old`; returns their number.
     fn all(&mut self, old: &Chainstate, budget_bytes: usize) -> Result<u64, Error> {
         let view = old.view();
         let mut coins = view.coins()?;
@@ -231,7 +234,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The parts, by as many threads as there are.
+    /// Writes the parts, on all threads.
     fn write(&self, commit: &CoinsCommit, tables: &[Table]) -> Result<(), Error> {
         let next = AtomicUsize::new(0);
         let work = || -> Result<(), Error> {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// What `format` of a [`Report`] says; another number is another layout.
+/// The value of `format` in a [`Report`]; another number means another layout.
 const FORMAT: &str = "ffwd lab cores 1";
 /// Empty blocks after the full ones, so that scripts can be assumed valid.
 const TAIL: u32 = 2_100;
@@ -35,7 +35,7 @@ const BANDWIDTH_PASSES: usize = 6;
 /// Stages that blocks pass in their order, and in how many places at once.
 /// Source: `node::pipeline::tasks`; the shard groups are `coins::shard_group`.
 const SERIAL: [(&str, usize); 3] = [("read", 1), ("commit", 1), ("spend_and_create", 32)];
-/// The stage of a worker that has nothing to do: no work.
+/// The stage of an idle worker: not counted as work.
 const IDLE: &str = "wait";
 
 /// Options of a measurement.
@@ -112,7 +112,7 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// Serial stage with the greatest share of the time of the run with the most workers and every script.
     pub first_serial_stage_every_script: String,
-    /// The same of the run with scripts assumed valid.
+    /// Serial stage with the greatest share in the run with the most workers and scripts assumed valid.
     pub first_serial_stage_assumed_valid: String,
     /// Failed runs, and limits that were not in force.
     pub notes: Vec<String>,

@@ -1,16 +1,16 @@
-//! The machine that figures are measured on, as the system describes it.
+//! Describes the machine on which figures are measured.
 //!
-//! Absent on purpose: changing it. Whether the clock rate is held is said, not set.
+//! Absent on purpose: changing the machine. The governor of the clock rate is reported, not set.
 
 use demo::result::Machine;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where the system tells how each processor's clock rate is chosen.
+/// Directory with the frequency governor of each processor.
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Where the system has block devices by their numbers.
+/// Directory of block devices by number.
 const DEVICES: &str = "/sys/dev/block";
 
 /// This machine, for programs that work in `directory`.
@@ -45,13 +45,13 @@ pub(crate) fn here(directory: &Path) -> Machine {
     }
 }
 
-/// What /proc/cpuinfo says of its first processor under this name.
+/// The first value of this name in /proc/cpuinfo.
 fn of_cpuinfo<'t>(cpuinfo: &'t str, name: &str) -> Option<&'t str> {
     let pairs = cpuinfo.lines().filter_map(|line| line.split_once(':'));
     pairs.into_iter().find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
 }
 
-/// The file system of a directory, and the disk below it as far as the system tells.
+/// The file system of a directory, and its disk if the system reports it.
 fn disk(directory: &Path) -> String {
     let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -60,7 +60,7 @@ fn disk(directory: &Path) -> String {
     let device = meta.dev();
     let own = PathBuf::from(format!("{DEVICES}/{}:{}", rustix::fs::major(device), rustix::fs::minor(device)));
     let Ok(own) = own.canonicalize() else { return format!("{kind}, on no block device") };
-    // A partition lies below its disk.
+    // The directory of a partition is a subdirectory of its disk's.
     let whole = if own.join("partition").exists() { own.parent().unwrap_or(&own) } else { &own };
     let read = |file: &str| fs::read_to_string(whole.join(file)).map(|text| text.trim().to_owned()).unwrap_or_default();
     let name = whole.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -74,18 +74,18 @@ fn disk(directory: &Path) -> String {
     format!("{kind} on disk {name}{}, {gigabytes} GB{turns}", model.unwrap_or_default())
 }
 
-/// The kind of the file system that a directory is in, by the lines of /proc/self/mountinfo.
+/// The type of the file system that contains a directory, from the lines of /proc/self/mountinfo.
 fn file_system(mounts: &str, directory: &Path) -> Option<String> {
     let mounted = mounts.lines().filter_map(|line| {
         let (place, kind) = line.split_once(" - ")?;
         let place = Path::new(place.split(' ').nth(4)?);
         directory.starts_with(place).then(|| (place.as_os_str().len(), kind.split(' ').next().unwrap_or_default()))
     });
-    // Of two at one place the later one is seen.
+    // Of two mounts at one place, the later one is visible.
     mounted.max_by_key(|(length, _)| *length).map(|(_, kind)| kind.to_owned())
 }
 
-/// Governor of the clock rate, and whether it may go beyond the nominal one.
+/// Frequency governor, and whether it may exceed the nominal rate.
 fn clock_rate(cpus: &Path) -> String {
     let read = |path: &str| fs::read_to_string(cpus.join(path)).map(|text| text.trim().to_owned()).ok();
     let Some(governor) = read("cpu0/cpufreq/scaling_governor") else {

@@ -1,6 +1,6 @@
-//! Makes the bytes of what was planned: transactions, and the coinbase that commits to them.
+//! Serializes planned transactions, and the coinbase that commits to them.
 //!
-//! Absent on purpose: headers, which need the block before (`files`).
+//! Absent on purpose: headers, which need the previous block (`files`).
 
 use super::Signatures;
 use super::coin::{Coin, Out};
@@ -20,9 +20,9 @@ use std::ops::Range;
 /// Marker and flag of a transaction with witness. Source: BIP-0144.
 const SEGWIT: [u8; 2] = [0, 1];
 const OP_PUSHDATA1: u8 = 0x4c;
-/// What the last output of a coinbase starts with. Source: BIP-0141.
+/// Prefix of the witness commitment output of a coinbase. Source: BIP-0141.
 const COMMITMENT: [u8; 6] = [0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed];
-/// What a coinbase says.
+/// Text in the coinbase script.
 const COINBASE_TEXT: &[u8] = b"ffwd lab";
 
 /// Some transactions of a block, and their wtxids.
@@ -59,7 +59,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Makes those transactions of a block and tells their txids. Sleeps where a txid that they need is not known yet.
+    /// Builds these transactions of a block, and publishes their txids. Blocks until the txids that they need are
+    /// available.
     pub(super) fn chunk(&mut self, plan: &BlockPlan, range: Range<usize>) -> Chunk {
         let mut chunk = Chunk::default();
         let mut ends = Vec::with_capacity(range.len());
@@ -68,7 +69,7 @@ impl<'a> Builder<'a> {
             let before = index.checked_sub(1).map(|i| plan.txs[i]);
             let (inputs, outputs) = before.map_or((0, 0), |tx| (tx.inputs_end as usize, tx.outputs_end as usize));
             let tx = &plan.txs[index];
-            // What is drawn here (data, junk) depends on the number alone.
+            // Random data of this transaction only depends on its number.
             self.signer.rng = Rng::new(self.seed, 1 << 32 | u64::from(number));
             self.put_outputs(plan, outputs..tx.outputs_end as usize);
             let txid = self.transaction(tx, &plan.inputs[inputs..tx.inputs_end as usize], &mut chunk.bytes);
@@ -128,7 +129,7 @@ impl<'a> Builder<'a> {
         }
         stripped.extend_from_slice(&self.outputs);
         stripped.extend_from_slice(&tx.lock_time.to_le_bytes());
-        // A stack of each input that has none is one zero: so there is a witness if anything else is there.
+        // If any input has a witness, an input without one has a single zero as its stack.
         let end = stripped.len() - 4;
         if self.witness.iter().all(|&byte| byte == 0) {
             out.extend_from_slice(stripped);
@@ -204,7 +205,7 @@ fn put_input(
     }
 }
 
-/// Two of the three keys of a 2-of-3 script, in their order: which one is left out hangs on the coin.
+/// Two of the three keys of a 2-of-3 script, in order; the coin determines which one is omitted.
 fn two_of(keys: &Keys, out: Out) -> [&Key; 2] {
     let signers: [_; MULTISIG_KEYS] = std::array::from_fn(|i| keys.of_multisig(out.key(), i));
     match out.value() as usize % MULTISIG_KEYS {
@@ -252,7 +253,7 @@ pub(super) fn coinbase(plan: &BlockPlan, keys: &Keys, seed: u64, wtxids: &[Wtxid
     (bytes, Txid::from_bytes(sha256d(&stripped)))
 }
 
-/// The height as BIP-0034 wants it, the seed, and who made it.
+/// The coinbase script: the height as in BIP-0034, the seed, and the program's name.
 fn coinbase_script(height: Height, seed: u64) -> Vec<u8> {
     let (push, bytes) = height_push(height);
     let mut script = push[..bytes].to_vec();

@@ -1,11 +1,11 @@
-//! A coin in the making: 16 bytes.
+//! A coin of a chain being generated: 16 bytes.
 //!
-//! The number of its transaction in the chain (its txid need not be known yet), the number of the output, and the output
+//! The number of its transaction in the chain (whose txid may not exist yet), the index of the output, and the output
 //! itself: value in the upper 44 bits, kind in 4, key in 16.
 
 use super::profile::Kind;
 
-/// What an output is worth and how it is locked; for [`Kind::OpReturn`] the key is the number of bytes of data.
+/// Value and script of an output. For [`Kind::OpReturn`], the key is the number of bytes of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Out(u64);
 

@@ -1,6 +1,6 @@
-//! The coins that a chain has at one moment of its making, sorted by how long ago they were made.
+//! The unspent coins of a chain being generated, grouped by age.
 //!
-//! Old coins that the first phase made are not kept but as their [`Split`], until they are spent.
+//! Coins of the first phase are stored as their [`Split`] until they are spent.
 //!
 //! Absent on purpose: txids and scripts, which `ids` and `keys` have.
 
@@ -33,7 +33,7 @@ struct Old {
     ends: Vec<usize>,
     /// Coins of the splits that are left: the first ones.
     split_count: usize,
-    /// Those of them in whose place another coin lies now.
+    /// Places among them that contain another coin now.
     moved: HashMap<usize, Coin>,
     /// Behind those of the splits.
     rest: Vec<Coin>,
@@ -52,14 +52,14 @@ impl Old {
         self.splits.push(split);
     }
 
-    /// The coin of a place among those of the splits, if none was moved there.
+    /// The original coin of a place among those of the splits, if it is still there.
     fn made(&self, place: usize) -> Coin {
         let split = self.ends.partition_point(|&end| end <= place);
         let start = if split == 0 { 0 } else { self.ends[split - 1] };
         self.splits[split].coin(place - start)
     }
 
-    /// Takes the coin of a place, and moves the last one there.
+    /// Removes the coin of a place, and moves the last one there.
     fn swap_remove(&mut self, place: usize) -> Coin {
         let last_place = self.len() - 1;
         let last = self.rest.pop().unwrap_or_else(|| {
@@ -132,7 +132,8 @@ impl Coins {
         }
     }
 
-    /// Takes a coin of that age. Without one, takes an older one, or else a newer one; `None` when there is no coin.
+    /// Removes a coin of that age. If there is no such coin, uses an older one, or else a newer one; `None` without
+    /// any coin.
     pub(super) fn take(&mut self, age: Age, chained: bool, rng: &mut Rng) -> Option<Coin> {
         self.is_touched = true;
         let taken = match age {

@@ -1,9 +1,9 @@
-//! Writes blocks into Core's block files, with the headers that make a chain of them.
+//! Writes blocks into Core's block files, with headers that connect them to a chain.
 //!
 //! Record: magic [u8; 4] | size u32 LE | block. `blk00000.dat` starts with the genesis block; a record goes to the next file
 //! when the current one would reach [`FILE_BYTES_END`]. Files are plain (no `xor.dat`) and not preallocated.
 //!
-//! Absent on purpose: what is in the blocks, and fsync: a chain lost to a power cut is made again.
+//! Absent on purpose: the contents of blocks, and fsync: a chain lost to a power cut is generated again.
 
 use super::Error;
 use consensus::Params;
@@ -14,14 +14,14 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A file stays shorter. Source: Bitcoin Core b88bffe, `MAX_BLOCKFILE_SIZE`.
+/// Size limit of a file. Source: Bitcoin Core b88bffe, `MAX_BLOCKFILE_SIZE`.
 const FILE_BYTES_END: u64 = 0x800_0000;
-/// What is written at a time.
+/// Bytes buffered for a write.
 const BUFFER_BYTES: usize = 4 << 20;
 /// Version of all headers: no deployment is signalled. Source: BIP-0009.
 const VERSION: i32 = 0x2000_0000;
 
-/// A block but for its header.
+/// A block without its header.
 #[derive(Debug)]
 pub(crate) struct Body<'a> {
     pub(crate) merkle_root: Hash256,
@@ -49,11 +49,11 @@ pub(crate) struct BlockFiles {
 }
 
 impl BlockFiles {
-    /// Makes `directory` and its first file, with the genesis block in it; blocks are to be `spacing` seconds apart.
+    /// Creates `directory` and its first file, with the genesis block. Block times are `spacing` seconds apart.
     ///
     /// # Errors
     ///
-    /// [`Error::Taken`] when `directory` has blocks, undo data, an index or a key already; [`Error::Io`].
+    /// [`Error::Taken`] if `directory` already has blocks, undo data, an index or a key; [`Error::Io`].
     pub(crate) fn create(directory: &Path, params: &Params, spacing: u32) -> Result<BlockFiles, Error> {
         fs::create_dir_all(directory).map_err(|why| Error::io("make the directory", directory, why))?;
         refuse_taken(directory)?;
@@ -93,7 +93,7 @@ impl BlockFiles {
         Ok(())
     }
 
-    /// The header with the first nonce that will do, and its hash.
+    /// The header with the first nonce that has enough work, and its hash.
     fn mine(&self, merkle_root: Hash256) -> (Header, BlockHash) {
         (0..=u32::MAX)
             .find_map(|nonce| {
@@ -124,7 +124,7 @@ impl BlockFiles {
         Ok(())
     }
 
-    /// Hands everything to the system.
+    /// Flushes the buffer to the system.
     pub(crate) fn flush(&mut self) -> Result<(), Error> {
         self.file.flush().map_err(|why| Error::io("write to", &self.path, why))
     }
@@ -146,7 +146,7 @@ fn open(directory: &Path, number: u32) -> Result<(BufWriter<File>, PathBuf), Err
     Ok((BufWriter::with_capacity(BUFFER_BYTES, file), path))
 }
 
-/// Says no to a directory in which anything of a node lies: its index or its key would not fit the new blocks.
+/// Rejects a directory with any node files: their index or key would not match the new blocks.
 fn refuse_taken(directory: &Path) -> Result<(), Error> {
     let entries = fs::read_dir(directory).map_err(|why| Error::io("read the directory", directory, why))?;
     for entry in entries {

@@ -1,7 +1,7 @@
-//! The txids of a chain in the making, by number of the transaction.
+//! The txids of a chain being generated, by number of the transaction.
 //!
-//! A thread that needs a txid which is not known yet sleeps until it is. Work is handed out in the order of the chain, so the
-//! txid is being made by a thread that itself waits for earlier ones only: there is no deadlock.
+//! A thread that needs a txid blocks until it is available. Work is distributed in the order of the chain, so the
+//! thread that makes the txid only waits for earlier ones: deadlock is impossible.
 
 use primitives::Txid;
 use std::sync::OnceLock;
@@ -26,12 +26,12 @@ impl Ids {
         &chunk[tx % CHUNK]
     }
 
-    /// Tells the txid of a transaction, once.
+    /// Publishes the txid of a transaction, once.
     pub(super) fn set(&self, tx: u32, txid: Txid) {
         self.slot(tx).set(txid).expect("each transaction is made once");
     }
 
-    /// The txid of a transaction, which some thread is making or has made.
+    /// Waits for the txid of a transaction that a thread is making or has made.
     pub(super) fn wait(&self, tx: u32) -> Txid {
         *self.slot(tx).wait()
     }

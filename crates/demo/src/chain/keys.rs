@@ -1,9 +1,9 @@
-//! The pool of keys: for each, the secret, and the scripts of every kind of coin that it can lock.
+//! The pool of keys, each with its secret and the scripts of every kind of coin that it can lock.
 //!
-//! Coins share keys, as wallets reuse addresses; a chain of a million coins has some 15,000 keys.
-//! Key number `i` also signs, with its two followers, for the 2-of-3 scripts of number `i`.
+//! Coins share keys, as wallets reuse addresses; a chain of a million coins has about 15,000 keys. Key number `i` also
+//! signs, with its two successors, for the 2-of-3 scripts of number `i`.
 //!
-//! Absent on purpose: signing (`sign`), and any secrecy: the seed gives every key.
+//! Absent on purpose: signing (`sign`), and secrecy: every key follows from the seed.
 
 use super::profile::Kind;
 use kernels::sha256::{Sha256, sha256};
@@ -57,7 +57,7 @@ impl Locking {
         script
     }
 
-    /// The script alone.
+    /// The script without its length.
     pub(super) fn script(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
@@ -86,7 +86,7 @@ pub(super) struct Key {
     pub(super) leaf: Vec<u8>,
     /// Hash of that leaf.
     pub(super) leaf_hash: [u8; 32],
-    /// What proves that the leaf is in the output.
+    /// The control block: proves that the leaf is committed to by the output.
     pub(super) control: Vec<u8>,
     locking: [Locking; Kind::COINS.len()],
 }
@@ -103,7 +103,7 @@ impl Key {
 pub(super) struct Keys(Vec<Key>);
 
 impl Keys {
-    /// `count` keys that depend on `seed` and their number alone, made by `threads` threads.
+    /// Generates `count` keys on `threads` threads. A key depends only on `seed` and its number.
     pub(super) fn new(seed: u64, count: usize, threads: usize) -> Keys {
         let pairs: Vec<Keypair> = in_parallel(count, threads, |i| pair(seed, i as u64));
         let publics: Vec<[u8; 33]> = pairs.iter().map(|pair| pair.public_key().serialize()).collect();
@@ -140,7 +140,7 @@ fn in_parallel<T: Send>(count: usize, threads: usize, make: impl Fn(usize) -> T 
     })
 }
 
-/// The pair of that number. A hash that is no secret key is passed over.
+/// The key pair with this number. Hashes that are not a valid secret key are skipped.
 fn pair(seed: u64, index: u64) -> Keypair {
     (0u64..)
         .find_map(|attempt| {
@@ -185,7 +185,7 @@ pub(super) fn redeem_script(hash: &[u8; 20]) -> [u8; 22] {
     script
 }
 
-/// What a P2PKH output has, and what a P2WPKH input is signed with.
+/// The script of a P2PKH output, also signed by a P2WPKH input.
 pub(super) fn p2pkh_script(hash: &[u8; 20]) -> [u8; 25] {
     let mut script = [0; 25];
     script[..3].copy_from_slice(&[OP_DUP, OP_HASH160, 20]);
@@ -255,7 +255,7 @@ fn tapbranch(a: [u8; 32], b: [u8; 32]) -> [u8; 32] {
     hasher.finalize()
 }
 
-/// The pair tweaked with a merkle root (or nothing), its public half, and the parity that the control block tells.
+/// The pair tweaked with a merkle root (or nothing), its public half, and the parity for the control block.
 ///
 /// Source: BIP-0341.
 pub(crate) fn tweak(pair: Keypair, root: &[u8]) -> (Keypair, [u8; 32], Parity) {

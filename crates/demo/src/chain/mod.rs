@@ -1,14 +1,15 @@
-//! Makes chains: valid on regtest, like mainnet's, and the same bytes for the same arguments.
+//! Generates chains: valid on regtest, similar to mainnet's, and reproducible from their arguments.
 //!
-//! In: a seed and a size. Out: block files in the layout of a data directory, which any Bitcoin node takes.
-//! First the coins are made that later blocks spend, then come full blocks, then empty ones, which bury the full ones
-//! so deep that a node may assume their scripts valid.
+//! In: a seed and a size. Out: block files in the layout of a data directory, which any Bitcoin node accepts. The
+//! first phase creates coins for later blocks to spend. Full blocks follow, then empty ones, so that a node may assume
+//! the scripts of the full ones valid.
 //!
-//! - [`profile`]: how many inputs and outputs, of which kinds, how old.
-//! - `plan`: which transaction spends what. `coins`: what there is to spend; `split`: most of it, made again when it is wanted.
-//! - `keys`, `sign`, `build`, `ids`: the bytes. `pipeline`: on all cores. `files`: on the disk.
+//! - [`profile`]: number, kinds and ages of inputs and outputs.
+//! - `plan`: the coins that each transaction spends. `coins`: the unspent coins; `split`: most of them, recomputed on
+//!   demand.
+//! - `keys`, `sign`, `build`, `ids`: serialization. `pipeline`: threads. `files`: block files.
 //!
-//! Absent on purpose: judging. That the chain is valid is for others to find (the tests, Core, ffwd itself).
+//! Absent on purpose: validation. Others check that the chain is valid (the tests, Core, ffwd itself).
 
 mod build;
 mod coin;

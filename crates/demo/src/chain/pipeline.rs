@@ -1,11 +1,12 @@
-//! Makes the planned blocks on all cores, in order.
+//! Builds the planned blocks on all cores, in order.
 //!
-//! One thread plans, some make the bytes of transactions, the caller's thread writes. Work is handed out in pieces of
-//! [`CHUNK_TRANSACTIONS`] in the order of the chain, across blocks; a piece that needs a txid which is not known yet waits for
-//! it (`ids`), and everything that it can wait for was handed out before it. Who makes the last piece of a block makes its
-//! coinbase and its merkle root.
+//! One thread plans, several build transactions, the caller's thread writes. Work is distributed in chunks of
+//! [`CHUNK_TRANSACTIONS`] in the order of the chain, across blocks. A chunk that needs a txid waits for it (`ids`);
+//! everything that it can wait for was distributed earlier. The thread that builds the last chunk of a block also
+//! builds its coinbase and its merkle root.
 //!
-//! Absent on purpose: anything that depends on who made what, so that any number of threads gives the same bytes.
+//! Absent on purpose: anything that depends on thread scheduling, so that any number of threads produces the same
+//! bytes.
 
 use super::build::{Builder, Chunk, coinbase};
 use super::files::{BlockFiles, Body};
@@ -35,7 +36,7 @@ struct Job {
     top: OnceLock<Top>,
 }
 
-/// What is made last.
+/// The coinbase, which is built last.
 #[derive(Debug)]
 struct Top {
     coinbase: Vec<u8>,
@@ -117,7 +118,7 @@ pub(super) fn run(
         for _ in 0..threads.get() {
             scope.spawn(|| work(&tasks_out, options, &shared));
         }
-        // Moved in, so that it goes when writing fails: then the planner stops, and all threads after it.
+        // Moved in, so that it is dropped if writing fails: then the planner stops, and all threads after it.
         let mut write = move |jobs_out: Receiver<Arc<Job>>| -> Result<(), Error> {
             for job in jobs_out {
                 job.write(files)?;
@@ -131,7 +132,7 @@ pub(super) fn run(
     })
 }
 
-/// Plans and hands out until the end, or until the writer is gone.
+/// Plans and distributes chunks until the end, or until the writer was dropped.
 fn hand_out(planner: &mut Planner, jobs: &SyncSender<Arc<Job>>, tasks: &SyncSender<Task>) {
     for plan in planner {
         let job = Arc::new(Job::new(plan));

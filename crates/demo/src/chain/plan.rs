@@ -1,9 +1,10 @@
-//! Plans a chain, block after block: which coins each transaction spends and what it makes of them.
+//! Plans a chain block by block: the coins that each transaction spends and creates.
 //!
-//! Three phases. First blocks without transactions, until the first coinbase may be spent, and then blocks that split
-//! coinbases into as many coins as are asked for. Then full blocks. Then a tail of empty ones.
+//! There are three phases. First blocks without transactions until the first coinbase matures, and then blocks that
+//! split coinbases into the requested number of coins. Then full blocks. Then a tail of empty ones.
 //!
-//! The plan is made by one thread, for it is cheap: it knows amounts, kinds and weights, but neither txids nor signatures.
+//! A single thread makes the plan, because it is cheap: it needs amounts, kinds and weights, but neither txids nor
+//! signatures.
 //! Absent on purpose: bytes (`build`) and time.
 
 use super::Signatures;
@@ -78,9 +79,9 @@ impl Shape {
         Height::new(self.fan_out + self.full + self.tail)
     }
 
-    /// Which part of the work is done after the block of that height, from 0 to 1; `None` before it begins in earnest.
+    /// Share of the work done after the block of that height, from 0 to 1; `None` before the costly part begins.
     pub(super) fn share_done(&self, height: Height, signatures: Signatures) -> Option<f64> {
-        // What a block costs, measured: a full one by the bytes alone, or by the signatures.
+        // Measured costs of a block. For a full one they depend on its bytes, or on its signatures.
         let [split, full, empty] = match signatures {
             Signatures::Fake => [5.0, 10.0, 0.05],
             Signatures::Real => [1.0, 10.0, 0.005],
@@ -98,7 +99,7 @@ impl Shape {
     }
 }
 
-/// What a chain has, counted while it is planned. Genesis is not counted.
+/// Counts of a chain, updated while it is planned. Genesis is not counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Totals {
     /// Coinbases included.
@@ -122,7 +123,7 @@ pub(super) struct Planner {
     coins: Coins,
     /// Coinbases that may not be spent yet, the oldest in front.
     coinbases: VecDeque<(Height, Coin)>,
-    /// What is left of the coinbases while the first phase splits them.
+    /// The rest of the coinbases while the first phase splits them.
     treasury: Option<Coin>,
     /// Coins that the first phase has still to make.
     coins_left: u64,
@@ -235,8 +236,8 @@ impl Planner {
         split::draw_output(&mut self.rng, self.model, self.keys, value)
     }
 
-    /// Splits the coinbase that has matured, and what is left of those before: one transaction makes a coin for each of
-    /// the transactions that make the coins.
+    /// Splits the matured coinbase and the rest of earlier ones: one transaction creates an input for each of the
+    /// transactions that create the coins.
     fn fan_out(&mut self) {
         let Some(matured) = self.matured() else { return };
         self.block.inputs.push(matured);
@@ -292,8 +293,8 @@ impl Planner {
         self.coin_mean * 2 / 11 + 1
     }
 
-    /// Values of `count` coins around the wanted mean, few of them great; smaller where `money` does not suffice for that.
-    /// And how often they were halved for that.
+    /// Values of `count` coins around the target mean, few of them large; halved repeatedly if `money` does not
+    /// suffice. Returns also the number of halvings.
     fn draw_values(&mut self, count: usize, money: u64) -> (Vec<u64>, u32) {
         let unit = self.unit();
         let mut values: Vec<u64> = (0..count).map(|_| split::draw_value(&mut self.rng, unit)).collect();
@@ -336,7 +337,7 @@ impl Planner {
         }
     }
 
-    /// Makes a transaction of the inputs that were added, with `outputs` outputs; says whether there was an input.
+    /// Makes a transaction of the added inputs, with `outputs` outputs; returns whether there was an input.
     fn transaction(&mut self, outputs: u32) -> bool {
         let spent = self.open_inputs();
         let inputs = spent.len() as u32;

@@ -1,8 +1,8 @@
-//! Signs the inputs of a transaction: the three hashes that signatures commit to, and real or fake signatures.
+//! Signs the inputs of a transaction: the three signature hashes, and real or fake signatures.
 //!
-//! A real signature verifies: ECDSA with the nonces of RFC 6979 and a low S, Schnorr without auxiliary randomness, so that
-//! the same chain is signed the same way each time. A fake one has the size and the encoding of a real one, and junk in it.
-//! All sign everything: SIGHASH_ALL, and SIGHASH_DEFAULT in taproot.
+//! A real signature is valid: ECDSA with the nonces of RFC 6979 and a low S, Schnorr without auxiliary randomness, so
+//! that signing is reproducible. A fake one has the size and the encoding of a real one, with random content. All sign
+//! everything: SIGHASH_ALL, and SIGHASH_DEFAULT in taproot.
 //!
 //! Absent on purpose: where a signature goes (`build`).
 
@@ -101,7 +101,7 @@ impl<'a> Signer<'a> {
         self.shared.scripts = sha256(&self.scratch);
     }
 
-    /// Appends the pushes of the signatures, by `signers` one after the other, of an input without witness.
+    /// Appends the pushes of the signatures by each of `signers`, for an input without witness.
     pub(super) fn legacy(
         &mut self,
         spending: &Spending<'_>,
@@ -132,7 +132,7 @@ impl<'a> Signer<'a> {
         sha256d(data)
     }
 
-    /// Appends the length and the signature, by `signers` one after the other, of an input with witness v0.
+    /// Appends length and signature for each of `signers`, for an input with witness v0.
     pub(super) fn witness_v0(
         &mut self,
         spending: &Spending<'_>,
@@ -209,7 +209,7 @@ impl<'a> Signer<'a> {
         hasher.finalize()
     }
 
-    /// Appends the lengths and the signatures, by `signers` one after the other, of what `hash` gives.
+    /// Appends length and signature for each of `signers`, over the result of `hash`.
     fn ecdsa(&mut self, signers: &[&Key], out: &mut Vec<u8>, hash: impl FnOnce(&mut Self) -> [u8; 32]) {
         if self.signatures == Signatures::Fake {
             return signers.iter().for_each(|_| self.fake_ecdsa(out));

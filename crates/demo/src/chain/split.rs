@@ -1,12 +1,13 @@
-//! The coins of one block of the first phase, made again from what they were drawn from.
+//! Recomputes the coins of one block of the first phase from its random number generator.
 //!
-//! There may be hundreds of millions of them, and most are never spent: what is kept is where the generator of chance
-//! stood, a few dozen bytes a block. Each coin takes a fixed number of draws, and the generator can skip draws.
+//! There may be hundreds of millions of coins, and most are never spent. Only the state of the generator is stored, a
+//! few dozen bytes for each block. Each coin takes a fixed number of draws, and the generator can skip draws.
 //!
-//! Draws of such a block, in order: two for each value; two for the output that each transaction spends, and for the
-//! treasury's; one for the transaction that makes those; then for each transaction two for each coin, and one at its end.
+//! Draws of a block, in order: two for each value; two for the output that each transaction spends, and for the
+//! treasury's; one for the transaction that creates those; then for each transaction two for each coin, and one at its
+//! end.
 //!
-//! Absent on purpose: which coins are there still (`coins`).
+//! Absent on purpose: which of the coins are unspent (`coins`).
 
 use super::coin::{Coin, Out};
 use super::profile::{Kind, Model};

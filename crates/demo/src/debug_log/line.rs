@@ -1,4 +1,4 @@
-//! One line of a debug.log: when it was written, under which tags, and what it says.
+//! Parses one line of a debug.log: its time, tags and message.
 //!
 //! Line: time | ` (mocktime: ..)`? | ` [tag]`* | ` ` | message. Time is `2026-01-01T00:00:00Z`, with `-logtimemicros`
 //! `2026-01-01T00:00:00.000000Z`, and before v0.16 `2016-01-01 00:00:00`. A tag is a thread, a source position, a function,
@@ -14,20 +14,20 @@ const TAGS_MAX: usize = 6;
 /// Digits that a number on a line may have and still fit 64 bits.
 const DIGITS_MAX: usize = 18;
 
-/// A line taken apart. The message borrows from the line.
+/// A parsed line. The message borrows from the line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line<'a> {
     /// Microseconds since 1970, as written.
     pub(super) time_us: i64,
     /// True where the time was written to the microsecond.
     pub(super) micros: bool,
-    /// True under the tag `[background validation]` or `[historical ..]`: not the chain that counts.
+    /// Whether it has the tag `[background validation]` or `[historical ..]`: not the active chain.
     pub(super) background: bool,
     /// What follows the tags, leading spaces removed.
     pub(super) message: &'a [u8],
 }
 
-/// Takes a line apart; none where it does not begin with a time. `line` is without its line end.
+/// Parses a line without its line end; `None` if it does not begin with a time.
 pub(super) fn parse(line: &[u8]) -> Option<Line<'_>> {
     let (time_us, micros, mut rest) = time(line)?;
     let mut background = false;
@@ -135,7 +135,7 @@ pub(super) fn tip(fields: &[u8]) -> Option<TipFields> {
     Some(tip)
 }
 
-/// Reads `1.5MiB(12txo)`, or `12` of the versions that gave entries alone.
+/// Parses `1.5MiB(12txo)`, or `12` of versions that only print the number of entries.
 fn cache(value: &[u8]) -> Option<(f32, u64)> {
     let Some(open) = memchr(b'(', value) else {
         let entries = leading(value)?;

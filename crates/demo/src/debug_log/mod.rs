@@ -1,11 +1,11 @@
-//! debug.log, of ffwd and of any Bitcoin Core that writes UpdateTip lines: bytes in, runs out.
+//! Parses debug.log, of ffwd and of any Bitcoin Core that writes UpdateTip lines, into runs.
 //!
-//! A run is what one start of a program wrote. A new one begins at a line that names a version; in a log without such lines,
-//! where the height falls by more than `REORG_MAX` blocks in one step (Core steps back block by block) or the clock goes back
-//! by more than `CLOCK_BACK_MAX_US`. Lines that are cut or damaged are counted and passed over.
+//! A run is the output of one start of a program. It begins at a line that names a version; in a log without such
+//! lines, where the height falls by more than `REORG_MAX` blocks in one step (Core disconnects block by block) or the
+//! time goes back by more than `CLOCK_BACK_MAX_US`. Truncated or damaged lines are counted and skipped.
 //!
-//! The log is read in pieces, so its size does not matter; what is kept of it is bounded by `TIPS_MAX`.
-//! Absent on purpose: which file, how it is drawn.
+//! The log is read in pieces, so its size does not matter; memory is bounded by `TIPS_MAX`.
+//! Absent on purpose: the choice of the file, and drawing.
 
 mod line;
 #[cfg(test)]
@@ -82,7 +82,7 @@ pub(crate) struct Tip {
 pub(crate) struct Flush {
     /// Microseconds since 1970.
     pub(crate) time_us: i64,
-    /// Height of the tip at that moment; 0 before the first.
+    /// Height of the tip at the time of the flush; 0 before the first.
     pub(crate) height: u32,
     /// Milliseconds it took, where the log says (`-debug=bench`).
     pub(crate) ms: Option<f64>,
@@ -90,7 +90,7 @@ pub(crate) struct Flush {
     pub(crate) coins: Option<u64>,
 }
 
-/// Which scripts the program said that it runs.
+/// The scripts that the program announced to verify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Trust {
     /// "Validating signatures for all blocks": an older version's plan.
@@ -174,7 +174,7 @@ pub fn trust(input: impl Read) -> io::Result<Option<&'static str>> {
 ///
 /// # Errors
 ///
-/// What `input` gives. No content is an error; a file that is no log gives no run with a tip.
+/// An I/O error of `input`. Empty input is an error; a file that is not a log yields no run with a tip.
 pub(crate) fn read(mut input: impl Read) -> io::Result<Log> {
     let mut reader = Reader::default();
     let mut piece = vec![0; PIECE_BYTES];
@@ -214,7 +214,7 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Log> {
     }
 }
 
-/// Where the reading stands.
+/// State of the parser.
 #[derive(Default)]
 struct Reader {
     log: Log,
@@ -314,7 +314,7 @@ impl Reader {
         }
     }
 
-    /// A message that is no tip: a stage, a flush, a word on trust, the end.
+    /// Parses any message except a tip: a stage, a flush, the trust level, the end.
     fn message(&mut self, line: &Line<'_>, whole: &[u8]) {
         let message = line.message;
         if let Some(stage) = message.strip_prefix(b"- ") {
@@ -382,11 +382,11 @@ impl Reader {
     /// The lines that Core's versions write about a write of the coins cache.
     ///
     /// `BatchWrite: write coins cache to disk (N out of M cached coins) completed (12.00ms)` since v31,
-    /// `FlushStateToDisk: write coins cache to disk (N coins, ..kB) completed (1.00s)` since v0.21,
-    /// `Committed N changed transaction outputs (out of M) to coin database...` in all. The latter comes before the first's end
-    /// and after no other, so that the two are one flush. `FlushSnapshotToDisk: completed (12.00ms)` is a flush of a snapshot
-    /// that is loaded; it names no coins. Nor do `BatchWrite took=12ms, maxMem=317MiB` and `BatchWrite: completed in 12ms`, of patched
-    /// programs in threads about flushes.
+    /// `FlushStateToDisk: write coins cache to disk (N coins, ..kB) completed (1.00s)` since v0.21, `Committed N
+    /// changed transaction outputs (out of M) to coin database...` in all. The latter is written just before the end
+    /// of the first, so the two are one flush. `FlushSnapshotToDisk: completed (12.00ms)` is a flush while a snapshot
+    /// is loaded; it has no number of coins. The same applies to `BatchWrite took=12ms, maxMem=317MiB` and
+    /// `BatchWrite: completed in 12ms`, of patched programs in threads about flushes.
     fn flush(&mut self, line: &Line<'_>) {
         const TITLE: &[u8] = b"write coins cache to disk (";
         const COMPLETED: &[u8] = b" completed (";
@@ -459,7 +459,8 @@ fn is_version(message: &[u8]) -> bool {
         || message.starts_with(b"Bitcoin ") && memmem::find(&message[..message.len().min(64)], b" version ").is_some()
 }
 
-/// True where `name` is `want` but for a count between its words: `Connect 12 transactions` is `Connect transactions`.
+/// Whether `name` equals `want` apart from a count between its words: `Connect 12 transactions` is `Connect
+/// transactions`.
 fn same_stage(name: &[u8], want: &[u8]) -> bool {
     if name == want {
         return true;

@@ -12,7 +12,7 @@ use crate::debug_log::{STAGE_BIN, STAGE_LINES};
 ///
 /// # Errors
 ///
-/// What `out` gives.
+/// An I/O error of `out`.
 pub(super) fn write(chart: &Chart, inputs: &Inputs, out: &mut dyn Write) -> io::Result<()> {
     match chart.id.as_str() {
         "height" => heights(&inputs.runs, out),

@@ -1,7 +1,7 @@
-//! The report as one HTML file that works from disk: styles, script, data and tables inside, nothing fetched.
+//! The report as one HTML file that works from disk: styles, script, data and tables inside, without network access.
 //!
-//! The pictures are those of `svg.rs`; the script (`report.js`) shows values under the pointer, looks closer, hides runs.
-//! Everything that came from a file is escaped: labels are foreign text.
+//! The charts are those of `svg.rs`; the script (`report.js`) shows values under the pointer, zooms, and hides runs.
+//! Everything that came from a file is escaped: labels are untrusted text.
 
 use primitives::human;
 use serde_json::{Value, json};
@@ -14,10 +14,10 @@ use super::{palette, pointer, svg};
 const CSS: &str = include_str!("report.css");
 const JS: &str = include_str!("report.js");
 
-/// Tables with more columns than this stand below the picture, not beside it.
+/// Tables with more columns than this are placed below the chart, not to its right.
 const BESIDE_COLUMNS_MAX: usize = 5;
 
-/// Widths of a picture with its table below it and beside it, so that letters come out alike on a wide screen.
+/// Widths of a chart with its table below it and to its right, so that letters have the same size on a wide screen.
 const WIDTH: f64 = 1100.0;
 const WIDTH_BESIDE: f64 = 660.0;
 
@@ -105,7 +105,7 @@ fn sources(inputs: &Inputs) -> String {
     text
 }
 
-/// What went wrong or is missing, marked, then what a result says about its runs.
+/// Marked notes about failures and missing data, then the notes of a result about its runs.
 fn notes(charts: &Charts, inputs: &Inputs) -> String {
     let cells = || inputs.reports.iter().flat_map(|report| &report.cells);
     let not_compared = cells()
@@ -125,7 +125,7 @@ fn notes(charts: &Charts, inputs: &Inputs) -> String {
     if items.is_empty() { items } else { format!("<ul class=\"notes\">{items}</ul>") }
 }
 
-/// True where the table of a chart stands below its picture.
+/// Whether the table of a chart is placed below it.
 fn is_below(chart: &Chart) -> bool {
     chart.kind == Kind::Bars || chart.table.head.len() > BESIDE_COLUMNS_MAX
 }
@@ -181,7 +181,7 @@ fn table(table: &Table, of_stages: bool) -> String {
     format!("<table><thead><tr>{head}</tr></thead><tbody>{}</tbody></table>", rows.collect::<String>())
 }
 
-/// A chart for the script: where its axis across lies, what is said under the pointer, its points for the CSV file.
+/// A chart for the script: the position of its x axis, the texts under the pointer, its points for the CSV file.
 fn data(chart: &Chart) -> Value {
     let live = (chart.kind != Kind::Bars).then(|| {
         let x = svg::inline_across(chart, width(chart));

@@ -1,9 +1,9 @@
-//! Files and directories in, [`Run`]s out: the one form that every chart is drawn from.
+//! Reads files and directories into [`Run`]s, from which every chart is drawn.
 //!
 //! A directory with `result.json` is a result of `lab run`; any other directory is searched for such directories and for logs.
 //! Time 0 of a run is its first line, or, under `lab run`, the moment its program was started.
 //!
-//! Absent on purpose: what is drawn.
+//! Absent on purpose: drawing.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,10 +26,10 @@ const RESULT_BYTES_MAX: u64 = 256 << 20;
 /// Ten samples a second for a month.
 const SAMPLES_MAX: usize = 26_000_000;
 
-/// A cache that keeps less than this share of its bytes from one block to the next was flushed.
+/// If a cache keeps less than this share of its bytes from one block to the next, it was flushed.
 const FLUSH_KEEPS: f32 = 0.5;
 
-/// A cache smaller than this, in MiB, says nothing by shrinking.
+/// Minimum cache size in MiB for the detection of flushes by a shrinking cache.
 const FLUSH_MIB_MIN: f32 = 1.0;
 
 /// A block that became the tip.
@@ -78,9 +78,9 @@ pub(super) struct Sample {
 /// A run as it is drawn.
 #[derive(Debug, Default)]
 pub(super) struct Run {
-    /// Name, told apart from the others.
+    /// Unique name.
     pub(super) label: String,
-    /// What shares a colour: the cell of a plan, or the run itself.
+    /// Runs with the same group share a colour: the cell of a plan, or the run itself.
     pub(super) group: String,
     /// Label of the program under `lab run`; empty for a log.
     pub(super) program: String,
@@ -96,9 +96,9 @@ pub(super) struct Run {
     pub(super) points: Vec<Point>,
     /// Its flushes.
     pub(super) flushes: Vec<Flush>,
-    /// True where the flushes were told from the size of the cache, not from lines about them.
+    /// Whether the flushes were inferred from the size of the cache, not from lines about them.
     pub(super) flushes_inferred: bool,
-    /// Parts in which the coins of flushes were written, but for the last of each.
+    /// Parts in which the coins of flushes were written, without the last of each.
     pub(super) partial_batches: u64,
     /// Stage times.
     pub(super) stages: BTreeMap<u32, StageSums>,
@@ -142,7 +142,7 @@ impl Run {
     }
 }
 
-/// What was read.
+/// The runs and results that were read.
 #[derive(Debug, Default)]
 pub(super) struct Inputs {
     /// Runs with at least one tip or sample.
@@ -167,7 +167,7 @@ pub(super) struct Inputs {
 ///
 /// # Errors
 ///
-/// A path that cannot be read. A file that is no log is not an error: it is in `skipped`.
+/// A path cannot be read. A file that is not a log does not cause an error; it is in `skipped`.
 pub(super) fn read(paths: &[PathBuf]) -> Result<Inputs, PlotError> {
     let mut inputs = Inputs::default();
     for path in paths {
@@ -346,8 +346,8 @@ fn from_log(log: LogRun, start_us: i64, seen: Option<&Run>) -> Run {
     }
 }
 
-/// Points of tips. Where the log has whole seconds only, a tip is set to the moment at which a sample `seen` has its height,
-/// within its second; without samples the tips of a second are spread evenly over it.
+/// Converts tips to points. If the log has only whole seconds, the time of a tip is taken from the sample in `seen`
+/// with its height, within that second; without samples the tips of a second are spread evenly over it.
 fn points(tips: &[Tip], start_us: i64, seen: Option<&Run>) -> Vec<Point> {
     let mut clock = 0.0f64; // A clock that was set back must not draw a line backwards.
     let mut points = Vec::with_capacity(tips.len());
@@ -372,7 +372,7 @@ fn seconds_since(start_us: i64, time_us: i64) -> f64 {
     time_us.saturating_sub(start_us).max(0) as f64 / 1e6
 }
 
-/// Flushes that the log does not name: where the cache is much smaller than at the block before.
+/// Flushes that the log does not mention: the cache is much smaller than at the previous block.
 fn flushes_by_size(points: &[Point]) -> Vec<Flush> {
     let shrank =
         |pair: &&[Point]| pair[0].cache_mib > FLUSH_MIB_MIN && pair[1].cache_mib < pair[0].cache_mib * FLUSH_KEEPS;
@@ -380,8 +380,8 @@ fn flushes_by_size(points: &[Point]) -> Vec<Flush> {
     points.windows(2).filter(shrank).map(flush).collect()
 }
 
-/// Milliseconds of each block, told from the times of the tips. Where they are whole seconds, the blocks of one second share
-/// the time to the next second that has any.
+/// Milliseconds for each block, computed from the times of the tips. If the log has only whole seconds, the blocks of
+/// one second share the time to the next second that has any.
 fn spread(tips: &[Tip], micros: bool) -> Vec<f32> {
     if micros {
         return tips
@@ -402,7 +402,7 @@ fn spread(tips: &[Tip], micros: bool) -> Vec<f32> {
     ms
 }
 
-/// Reads a result of `lab run` and what its runs left beside it.
+/// Reads a result of `lab run` and the files of its runs.
 fn result(path: &Path, inputs: &mut Inputs) -> Result<(), PlotError> {
     let wrong = |error| PlotError::Read { path: path.to_owned(), error };
     let mut skip = |why: String| inputs.skipped.push(Skipped { path: path.to_owned(), why });
@@ -490,7 +490,7 @@ fn measured(directory: &Path, record: &RunRecord, cell: Option<&Cell>, inputs: &
     Ok(run)
 }
 
-/// Reads samples; a line that does not read is counted as damaged.
+/// Reads samples; a malformed line is counted as damaged.
 fn samples_of(text: &str, damaged: &mut u64) -> (Vec<Sample>, Vec<Point>) {
     let mut samples = Vec::new();
     let mut heights = Vec::<Point>::new();

@@ -1,9 +1,9 @@
-//! `lab plot`: logs and results in, one report out.
+//! The command `lab plot`: draws one report from logs and results.
 //!
 //! In: debug.log files of ffwd and of any Bitcoin Core that writes UpdateTip lines, and results of `lab run`.
-//! Out: one HTML file with everything inside; beside it, when asked for, an SVG and a CSV file for each chart.
-//! Of runs that were profiled `flames` draws flame graphs, with the feature of that name.
-//! Absent on purpose: measuring (crate `lab`), and any network: the page works from disk.
+//! Out: one self-contained HTML file; on request also an SVG and a CSV file for each chart, and flame graphs of
+//! profiled runs (`flames`, with the feature of that name).
+//! Absent on purpose: measuring (crate `lab`), and any network access: the page works from disk.
 
 mod charts;
 mod csv;

@@ -1,4 +1,4 @@
-//! Colours of runs and stages, for a light and a dark ground: one list for the page and for SVG files.
+//! Colours of runs and stages, for a light and a dark background; the page and SVG files share them.
 //!
 //! A run's colour is `index % RUNS.len()`; from the second round on its line is dashed.
 
@@ -38,7 +38,7 @@ pub(super) fn class(chart: &Chart, color: usize) -> String {
     class_of(chart.kind == Kind::Stack, color)
 }
 
-/// The same, of a stage or of a run.
+/// The class of a stage's or a run's colour.
 fn class_of(is_stage: bool, color: usize) -> String {
     if is_stage { format!("s{}", color % STAGES.len()) } else { format!("c{}", color % RUNS.len()) }
 }

@@ -1,19 +1,19 @@
-//! What the page says under the pointer: the values of all series, as text, at places across a picture.
+//! Texts under the pointer: the values of all series at positions across a chart.
 //!
-//! The texts are made here so that the script has no numbers to write.
+//! The texts are made here, so that the script does not format numbers.
 
 use serde_json::{Value, json};
 
 use super::charts::{Chart, Kind, Series};
 use super::scale::{Scale, text};
 
-/// Places across a picture; between two of them lie three or four pixels.
+/// Number of positions across a chart; they are three or four pixels apart.
 const PLACES: usize = 240;
 
-/// Values that are said at one place.
+/// Maximum number of values in one text.
 const VALUES_MAX: usize = 12;
 
-/// For each place its x, then a list of series and value; greatest value first, layers as they lie.
+/// For each position its x, then a list of series and value; greatest value first, layers in stacking order.
 pub(super) fn texts(chart: &Chart, x: &Scale) -> Value {
     let places = (0..=PLACES).map(|at| {
         let x = x.value(at as f64 / PLACES as f64);
@@ -34,7 +34,8 @@ pub(super) fn texts(chart: &Chart, x: &Scale) -> Value {
     places.collect()
 }
 
-/// The value of a series at `x`: of a line between two points, else of the point at or before it; none beyond its ends.
+/// The value of a series at `x`: interpolated for lines, otherwise that of the last point up to it; `None` beyond its
+/// ends.
 fn value(kind: Kind, series: &Series, x: f64) -> Option<f64> {
     let points = &series.points;
     let last = points.last()?;

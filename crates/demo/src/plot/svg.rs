@@ -1,9 +1,9 @@
-//! A chart as SVG: the file beside a report, and the picture in it. One drawing for both.
+//! Draws a chart as SVG, both for the page and as a separate file.
 //!
-//! Colours are classes of `palette.rs`. For the script of the page an element says in `data-g` which entry of the legend it
-//! belongs to, in `data-at` which share of the width it stands at, in `data-level` at which zoom it is shown; what is in a
-//! group `zoom` is stretched. Without the script the picture is whole.
-//! Absent on purpose: fonts beyond the system's, scripts, links.
+//! Colours are classes of `palette.rs`. Attributes for the script of the page: `data-g` is the entry of the legend
+//! that an element belongs to, `data-at` its position as a share of the width, `data-level` the zoom level at which it
+//! is shown; the contents of a group `zoom` are stretched. Without the script the chart is complete.
+//! Absent on purpose: fonts other than the system's, scripts, links.
 
 use std::fmt::{Arguments, Write as _};
 
@@ -266,7 +266,7 @@ impl<'a> Drawing<'a> {
         );
     }
 
-    /// What lies below the steps of `path`: from the baseline and back to it, whatever the first step's value.
+    /// The area below the steps of `path`, closed at the baseline, also if the first value is not zero.
     fn area(&self, series: &Series, path: &str, named: &str, out: &mut String) {
         let (Some(&(first, _)), Some(&(last, _))) = (series.points.first(), series.points.last()) else { return };
         let base = self.y.place_from;
@@ -360,7 +360,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// What the script moves: the line under the pointer, and the part that is being chosen.
+    /// Elements that the script moves: the line under the pointer, and the selected range.
     fn pointer(&self, out: &mut String) {
         let top = self.y.place_to;
         let bottom = self.y.place_from;

@@ -1,16 +1,16 @@
-//! Mainnet by era: how many blocks, bytes, transactions, inputs and outputs, and how the inputs are spent.
+//! Mainnet by era: number of blocks, bytes, transactions, inputs and outputs, and the types of the spends.
 //!
-//! Counted: real blocks, one row each in [`Era::counted`], checked by a test that reads them again where test data is there.
-//! Cited: transactions by height from the chain parameters of Bitcoin Core (`chainTxData`, checkpoints and snapshots of its
-//! releases, and of b88bffe), the totals in [`TOTAL`] with their sources.
-//! An era has its cited number of transactions; what a transaction has in bytes, inputs and outputs is that of its counted
-//! blocks together, and one factor for all eras makes the sums the cited totals: 0.98 for bytes, 0.95 for inputs, 0.95 for outputs.
+//! Counted: real blocks, one row each in [`Era::counted`]. A test reads them again if the test data exists. Cited:
+//! transactions by height from the chain parameters of Bitcoin Core (`chainTxData`, checkpoints and snapshots of its
+//! releases, and of b88bffe), the totals in [`TOTAL`] with their sources. An era has its cited number of transactions.
+//! Bytes, inputs and outputs for each transaction are the means of its counted blocks; one factor for all eras scales
+//! the sums to the cited totals: 0.98 for bytes, 0.95 for inputs, 0.95 for outputs.
 //!
-//! Absent on purpose: ages by era, and the size of the UTXO set by height, which no source at hand has.
+//! Absent on purpose: ages by era, and the size of the UTXO set by height, because no available source has them.
 
 use demo::chain::Profile;
 
-/// Sums over all of mainnet at [`HEIGHT`].
+/// Totals of mainnet at [`HEIGHT`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Total {
     pub(super) transactions: f64,
@@ -19,23 +19,25 @@ pub(super) struct Total {
     pub(super) outputs: f64,
 }
 
-/// The height that the totals are of, 2026-08-11.
+/// The height of the totals, 2026-08-11.
 pub(super) const HEIGHT: u32 = 962_057;
 
-/// Bytes: delvingbitcoin.org/t/2790, an audit of all block files. Transactions: Core's at 938,343 and its rate from there on.
-/// Outputs: the sizes of published hints, one bit an output, carried on. Inputs: outputs less the UTXO set and OP_RETURN; undo
-/// data divided by its bytes an input says the same. Both may be 6 % off.
+/// Bytes: delvingbitcoin.org/t/2790, an audit of all block files. Transactions: Core's count at 938,343, extrapolated
+/// with its rate. Outputs: the sizes of published hints, one bit for each output, extrapolated. Inputs: outputs less
+/// the UTXO set and OP_RETURN; the size of undo data divided by its bytes for each input agrees. Both may be off by 6
+/// %.
 pub(super) const TOTAL: Total =
     Total { transactions: 1.391e9, bytes: 760_823_248_710.0, inputs: 3.3e9, outputs: 3.76e9 };
 
-/// Inputs and outputs may differ from the truth by this share.
+/// Error of the number of inputs and outputs, as a share.
 pub(super) const COUNT_ERROR: f64 = 0.06;
 
-/// Of a thousand outputs, those that are coins at the tip: 3.76 G outputs ever, 175 M coins.
+/// Of a thousand outputs, the number that is unspent at the tip: 3.76 G outputs ever, 175 M coins.
 pub(super) const SURVIVORS_PER_MILLE: f64 = 47.0;
 
-/// Of a thousand spends, those of coins made up to that number of blocks before. A model of the whole history; its anchors:
-/// 41 % within ten blocks and the majority within a hundred (BIP draft of block undo data), and block 866,342 beyond that.
+/// Of a thousand spends, the number that spends coins up to that age in blocks. A model of the whole history, fitted
+/// to 41 % within ten blocks and the majority within a hundred (BIP draft of block undo data), and to block 866,342
+/// beyond that.
 pub(super) const AGES: [(u32, u32); 9] =
     [(0, 200), (1, 280), (10, 420), (100, 620), (144, 670), (1_000, 820), (10_000, 910), (52_560, 960), (200_000, 990)];
 
@@ -62,7 +64,7 @@ const TRANSACTIONS: [(u32, u64); 19] = [
     (HEIGHT, 1_391_000_000),
 ];
 
-/// How inputs are spent, as far as it matters to who runs their scripts.
+/// Types of spends, as far as they differ in the cost of script verification.
 pub(super) const SPENDS: [&str; 8] =
     ["P2PKH", "P2SH multisignature", "P2SH-P2WPKH", "P2WPKH", "P2WSH", "taproot, key", "taproot, script", "other"];
 
@@ -86,14 +88,14 @@ const fn counted(height: u32, bytes: u64, of: [u64; 3], spends: [u64; 8]) -> Cou
 /// A part of the chain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Era {
-    /// What its blocks are like.
+    /// The kind of its blocks.
     pub(super) profile: Profile,
-    /// Its first height, and the next one's.
+    /// Its first height, and that of the next era.
     pub(super) from: u32,
     pub(super) to: u32,
-    /// Real blocks of it. One at a border is counted on both sides.
+    /// Counted real blocks. One at a border counts for both eras.
     pub(super) counted: &'static [Counted],
-    /// Bytes, inputs and outputs of a transaction where the counted blocks are no sample.
+    /// Bytes, inputs and outputs for each transaction, if the counted blocks are not representative.
     pub(super) cited: Option<[f64; 3]>,
 }
 
@@ -145,30 +147,31 @@ pub(super) const ERAS: [Era; 5] = [
             counted(866_342, 1_581_623, [4_863, 7_972, 10_325], [905, 0, 223, 4_374, 97, 2_223, 150, 0]),
             counted(880_000, 1_991_943, [561, 12_586, 1_634], [71, 262, 575, 11_278, 120, 241, 39, 0]),
         ],
-        // The one is half made of spends in the same block, the other gathers 22 coins a transaction. Between 850,000 and the
-        // tip a block has 1.592 MB (582.39 GB at 850,000: delvingbitcoin.org/t/1222), 6,000 to 6,500 inputs, 7,750 outputs.
+        // Of the two blocks, one consists half of spends within the block, the other of consolidations with 22 inputs
+        // each. Between 850,000 and the tip a block has on average 1.592 MB (582.39 GB at 850,000:
+        // delvingbitcoin.org/t/1222), 6,000 to 6,500 inputs, 7,750 outputs.
         cited: Some([486.0, 2.05, 2.5]),
     },
 ];
 
-/// What is done in one part of a chain.
+/// The work in one part of a chain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Part {
-    /// Whose rates it has, as an index into [`ERAS`].
+    /// The era whose rates apply, as an index into [`ERAS`].
     pub(super) era: usize,
     pub(super) blocks: f64,
     pub(super) transactions: f64,
     pub(super) bytes: f64,
     pub(super) inputs: f64,
     pub(super) outputs: f64,
-    /// Inputs whose scripts are not run where scripts are assumed valid.
+    /// Inputs whose scripts are skipped if scripts are assumed valid.
     pub(super) assumed: f64,
     /// Coins in the UTXO set at its end.
     pub(super) coins: f64,
 }
 
 impl Era {
-    /// Bytes, inputs and outputs of a transaction, not scaled.
+    /// Bytes, inputs and outputs for each transaction, unscaled.
     fn per_transaction(&self) -> [f64; 3] {
         let sum = |of: fn(&Counted) -> u64| self.counted.iter().map(of).sum::<u64>() as f64;
         let transactions = sum(|block| block.transactions);
@@ -183,14 +186,14 @@ impl Era {
         transactions_at(self.to) - transactions_at(self.from)
     }
 
-    /// Of a thousand inputs, those of each of [`SPENDS`].
+    /// Of a thousand inputs, the number of each type of [`SPENDS`].
     pub(super) fn spends_per_mille(&self) -> [u64; 8] {
         let inputs: u64 = self.counted.iter().map(|block| block.inputs).sum();
         std::array::from_fn(|form| self.counted.iter().map(|block| block.spends[form]).sum::<u64>() * 1_000 / inputs)
     }
 }
 
-/// Between two heights of [`TRANSACTIONS`] by their straight line.
+/// Linear interpolation between two heights of [`TRANSACTIONS`].
 fn transactions_at(height: u32) -> f64 {
     let at = TRANSACTIONS.partition_point(|(known, _)| *known < height).clamp(1, TRANSACTIONS.len() - 1);
     let (h0, t0) = TRANSACTIONS[at - 1];
@@ -233,8 +236,8 @@ pub(super) fn mainnet(assumed_to: u32) -> Vec<Part> {
     ERAS.iter().enumerate().map(part).collect()
 }
 
-/// A chain of `lab chain` with that many full blocks of the newest profile on that many coins. What is in a full block: the
-/// means that the test of `chain` holds it to.
+/// A chain of `lab chain` with this number of full blocks of the newest profile, on this number of coins. The contents
+/// of a full block are the means that the test of `chain` checks.
 pub(super) fn made(blocks: u32, utxos: u64) -> Vec<Part> {
     let blocks = f64::from(blocks);
     let utxos = utxos as f64;

@@ -1,7 +1,7 @@
 //! What the machine does in about a minute: the disk, the memory, and the engine itself on small chains of every era.
 //!
-//! The engine's own counters say what a stage of a block costs; each chain is reindexed several times, and what differs from one
-//! time to the next is the error of the rate.
+//! The engine's own counters give the cost of a stage. Each chain is reindexed several times; the variation between
+//! them is the error of the rate.
 //!
 //! Absent on purpose: anything about how long a sync takes (`model`).
 
@@ -46,15 +46,15 @@ const READING: Duration = Duration::from_millis(1_500);
 const WALKED: u32 = 16 << 20;
 const WALK_STEPS: u32 = 2 << 20;
 
-/// What was measured.
+/// The measured rates.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     pub(super) rates: Rates,
-    /// Nanoseconds of a load from memory that nothing foretells.
+    /// Latency of a random memory access, in nanoseconds.
     pub(super) memory_ns: f64,
 }
 
-/// Measures in `directory`, which is on the disk that is meant; tells `say` what it does.
+/// Measures in `directory`, which must be on the disk to measure. Reports each step to `say`.
 pub(super) fn measure(
     options: &EstimateOptions,
     directory: &Path,
@@ -82,7 +82,7 @@ pub(super) fn measure(
     Ok(measured)
 }
 
-/// Bytes a second that are written and synced, and reads a second.
+/// Bytes written and synced in a second, and reads in a second.
 fn disk(directory: &Path, bytes: usize, reading: Duration) -> io::Result<(Rate, Rate)> {
     let path = directory.join("disk");
     let piece: Vec<u8> =
@@ -99,7 +99,8 @@ fn disk(directory: &Path, bytes: usize, reading: Duration) -> io::Result<(Rate, 
     }
     let file = File::open(&path)?;
     for time in 0..TIMES as u64 {
-        // What cannot be dropped is read from memory: the figure is too good then, and the note of the report says so.
+        // Pages that cannot be dropped from the cache are read from memory. The rate is then too high; a note of the
+        // report states this.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
         let start = Instant::now();
         let done = AtomicU64::new(0);
@@ -129,11 +130,11 @@ fn disk(directory: &Path, bytes: usize, reading: Duration) -> io::Result<(Rate, 
     Ok((Rate::of(&writes), Rate::of(&reads)))
 }
 
-/// Nanoseconds of a step along a ring that visits all of `places` places in no order.
+/// Nanoseconds for a step along a random cycle through all of `places` places.
 fn memory_ns(places: u32, steps: u32) -> f64 {
     let mut next: Vec<u32> = (0..places).collect();
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    // One ring through all places. Source: Sattolo, "An algorithm to generate a random cyclic permutation", 1986.
+    // One cycle through all places. Source: Sattolo, "An algorithm to generate a random cyclic permutation", 1986.
     for at in (1..next.len()).rev() {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         next.swap(at, ((u128::from(state) * at as u128) >> 64) as usize);

@@ -1,10 +1,11 @@
-//! `lab estimate`: how long mainnet's initial block download takes on this machine, from about a minute of measuring.
+//! The command `lab estimate`: estimates the time of mainnet's initial block download on this machine, after measuring
+//! for about a minute.
 //!
-//! - `eras`: what there is to do, counted from real blocks and cited. `measure`: what this machine does in a second.
-//!   `model`: both together.
+//! - `eras`: the amount of work, counted from real blocks and cited. `measure`: the rates of this machine.   `model`:
+//!   the time that follows from both.
 //!
-//! Absent on purpose: a promise. The error says what is known; [`EstimateOptions::made`] gives the time of a chain that can be
-//! made and reindexed on the same machine, to hold the estimate to.
+//! Absent on purpose: a guarantee. The error covers the known uncertainties. [`EstimateOptions::made`] estimates the
+//! time of a generated chain, which can be reindexed on the same machine to check the estimate.
 
 mod eras;
 mod measure;
@@ -24,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Highest block whose scripts are assumed valid by default. Source: Bitcoin Core 32.1, chainparams.cpp, defaultAssumeValid.
 const ASSUMED_TO: u32 = 966_143;
 
-/// What is estimated, and where it is measured.
+/// Options: the estimated sync, and where to measure.
 #[derive(Clone, Debug)]
 pub struct EstimateOptions {
     /// A directory on the disk that the data directory would be on; some hundred MB are written there, and removed.
@@ -33,11 +34,11 @@ pub struct EstimateOptions {
     pub threads: usize,
     /// Budget of the coin set and of blocks in flight, in bytes.
     pub dbcache_bytes: u64,
-    /// Bytes a second that come from peers; `None` for block files that are there already.
+    /// Download rate in bytes a second; `None` if the block files exist.
     pub download: Option<f64>,
-    /// A made chain in place of mainnet: its full blocks, and the coins that it begins with.
+    /// A generated chain in place of mainnet: its number of full blocks, and of coins before them.
     pub made: Option<(u32, u64)>,
-    /// Small chains, once each: nothing but whether it works.
+    /// Uses small chains, once each: only tests that the command works.
     pub quick: bool,
     /// Set from outside to stop.
     pub stop: Arc<AtomicBool>,
@@ -54,9 +55,9 @@ impl EstimateOptions {
 pub enum Error {
     /// A file or directory.
     Io {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         error: io::Error,
     },
     /// A small chain could not be made.
@@ -87,12 +88,12 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// A figure, and by how many percent it differed when it was measured again.
+/// A figure, and its variation between repeated measurements in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figure {
     /// The mean.
     pub value: f64,
-    /// Half of what lies between the least and the greatest.
+    /// Half of the range between minimum and maximum.
     pub error_percent: f64,
 }
 
@@ -102,25 +103,25 @@ impl From<model::Rate> for Figure {
     }
 }
 
-/// What the machine does with blocks like those of one era.
+/// The rates of the machine for blocks of one era.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EraFigures {
     /// The profile of `lab chain`.
     pub profile: &'static str,
-    /// Microseconds of a processor for the scripts of an input.
+    /// Processor time for the scripts of an input, in microseconds.
     pub scripts_us: Figure,
-    /// Nanoseconds of a processor for parsing and hashing a byte.
+    /// Processor time for parsing and hashing a byte, in nanoseconds.
     pub decode_ns: Figure,
-    /// Of a thousand inputs of its real blocks, those spent in each way.
+    /// Of a thousand inputs of its real blocks, the number of each type.
     pub spends_per_mille: Vec<(&'static str, u64)>,
 }
 
-/// The time of a part of the chain.
+/// The time for a part of the chain.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartTime {
-    /// Blocks of which profile.
+    /// The profile of its blocks.
     pub profile: &'static str,
-    /// Blocks, transactions, inputs, outputs and bytes that it has.
+    /// Number of blocks; the next fields count transactions, inputs, outputs and bytes.
     pub blocks: u64,
     /// See `blocks`.
     pub transactions: u64,
@@ -132,30 +133,30 @@ pub struct PartTime {
     pub bytes: u64,
     /// Seconds.
     pub seconds: f64,
-    /// What takes the time.
+    /// The bottleneck.
     pub bound: &'static str,
     /// Processor seconds of each stage.
     pub stages: Vec<(&'static str, f64)>,
 }
 
-/// One way to do the whole work.
+/// The result for one kind of sync.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Way {
-    /// Which scripts are run, and where blocks come from.
+    /// The scripts that are verified, and the source of blocks.
     pub way: String,
     /// Seconds.
     pub seconds: f64,
-    /// The estimate may be off by this much.
+    /// The error of the estimate in percent.
     pub error_percent: f64,
-    /// `seconds` less and more that.
+    /// `seconds` less the error.
     pub low_seconds: f64,
-    /// See `low_seconds`.
+    /// `seconds` plus the error.
     pub high_seconds: f64,
     /// Era by era.
     pub parts: Vec<PartTime>,
 }
 
-/// What was measured and follows from it.
+/// The measurements, and the estimates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// Mainnet up to a height, or a made chain.
@@ -194,7 +195,7 @@ pub fn estimate(options: &EstimateOptions, say: &mut dyn FnMut(&str)) -> Result<
     let directory = options.directory.join(format!("ffwd-lab-estimate-{}", std::process::id()));
     std::fs::create_dir_all(&directory).map_err(Error::io(&directory))?;
     let measured = measure::measure(options, &directory, say);
-    // What is left of a measurement that failed goes as well.
+    // Also removes the files of a failed measurement.
     let removed = std::fs::remove_dir_all(&directory).map_err(Error::io(&directory));
     let measured = measured?;
     removed?;
@@ -254,7 +255,7 @@ fn way(parts: &[eras::Part], rates: &model::Rates, settings: &Settings, options:
     let ages = model::ages(options.made.is_some());
     let times: Vec<Time> = parts.iter().map(|part| model::time(part, rates, settings, &ages)).collect();
     let seconds: f64 = times.iter().map(|time| time.seconds).sum();
-    // What is wrong in one era is wrong in the others too: errors add up.
+    // The errors of the eras are correlated, so they add up.
     let error: f64 = times.iter().map(|time| time.error_seconds).sum();
     let parts = parts.iter().zip(&times).map(|(part, time)| PartTime {
         profile: eras::ERAS[part.era].profile.name(),

@@ -1,44 +1,44 @@
-//! Rates and counts in, hours out.
+//! Computes the time of a sync from rates and counts.
 //!
-//! Of each part of a chain: the processors need the sum of all stages, one after the other of the threads takes a share; the
-//! thread that reads, the worker that commits, the disk and the download each need their own time. All go on side by side, so
-//! the longest of them is the part's time, and parts follow each other.
-//! An error is the root of the sum of squares: what each rate differed by when it was measured again, and what the model
-//! itself may be wrong in, each by its share of the time.
+//! For each part of a chain: the processors need the sum of all stages divided by the number of threads; the reading
+//! thread, the committing worker, the disk and the download each need their own time. They run in parallel, so the
+//! maximum is the time of the part; the parts are sequential, so their times add up. The error is the root of the sum
+//! of squares of the variation of each rate and the uncertainty of the model, each weighted by its share of the time.
 //!
 //! Absent on purpose: any measuring.
 
 use super::eras::{AGES, COUNT_ERROR, Part};
 use demo::chain::Profile;
 
-/// Bytes of memory that a coin takes in tables at a middling fill. Source: bench/record/2026-11-21-baseline.md, 80 to 90.
+/// Memory for a coin in the tables at average load, in bytes. Source: bench/record/2026-11-21-baseline.md, 80 to 90.
 const COIN_BYTES: f64 = 85.0;
 
-/// Share of `--dbcache` that coins have: blocks in flight have a quarter, and indexes and headers some.
+/// Share of `--dbcache` for coins: blocks in flight have a quarter, and indexes and headers a little.
 const COINS_SHARE: f64 = 0.7;
 
-/// Bytes of a coin in the tables on disk, and of undo data an input. Source: delvingbitcoin.org/t/2790, 11.16 GB of some
-/// 175 million coins and 106 GB of 3.3 G inputs.
+/// Size of a coin in the tables on disk, and of undo data for an input, in bytes. Source: delvingbitcoin.org/t/2790,
+/// 11.16 GB for about 175 million coins and 106 GB for 3.3 G inputs.
 const COIN_DISK_BYTES: f64 = 66.0;
 const UNDO_BYTES: f64 = 33.0;
 
-/// Processor seconds that a byte costs which comes from a peer, beside checking: decryption, and its copy into the page cache.
-/// Source: bench/record/2026-11-21-network.md, 0.85 s for 480 MB.
+/// Processor time to receive a byte from a peer, in seconds, in addition to validation: decryption, and the copy into
+/// the page cache. Source: bench/record/2026-11-21-network.md, 0.85 s for 480 MB.
 const RECEIVE_S_PER_BYTE: f64 = 0.85 / 480e6;
 
-/// How often a coin is written, compactions included, in a cache of half the set or more, and for each tenfold set beyond.
-/// Source: bench/record/2026-11-21-baseline.md, 1.44 GB for 0.35 GB with a cache of a quarter of the set.
+/// Number of times a coin is written, including compactions: with a cache of at least half the set, and the addition
+/// for each tenfold set. Source: bench/record/2026-11-21-baseline.md, 1.44 GB for 0.35 GB with a cache of a quarter of
+/// the set.
 const WRITES: f64 = 2.0;
 const WRITES_PER_TENFOLD: f64 = 2.0;
 
-/// What the model may be wrong in: the coin set's rates come from a small set.
+/// Model error of the coin set's rates, which are measured on a small set.
 const SET_ERROR: f64 = 0.2;
-/// Counts of small chains stand for those of an era.
+/// Model error of script rates, which are measured on small chains.
 const SCRIPT_ERROR: f64 = 0.1;
-/// A disk is not the same from one minute to the next.
+/// Model error of the disk, whose speed varies from minute to minute.
 const DISK_ERROR: f64 = 0.3;
 
-/// A figure, and the share by which it differed from one time to the next.
+/// A figure, and its relative variation between measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Rate {
     pub(super) value: f64,
@@ -46,7 +46,7 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// The mean of some values, and half of what lies between the least and the greatest.
+    /// The mean of some values, and half of the range between minimum and maximum.
     pub(super) fn of(values: &[f64]) -> Rate {
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -58,41 +58,41 @@ impl Rate {
     }
 }
 
-/// What blocks of one era cost, in processor seconds.
+/// Costs of blocks of one era, in processor seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct EraRates {
     /// Scripts and signatures of an input.
     pub(super) scripts: Rate,
-    /// Parsing, hashing, rules of the block alone, of a byte.
+    /// Parsing, hashing and context-free rules, for each byte.
     pub(super) decode: Rate,
-    /// Rules that need the coins, of an input.
+    /// Rules that need the coins, for each input.
     pub(super) judge: Rate,
-    /// Reading a byte from block files, in the one thread that does.
+    /// Reading from block files, for each byte, in the single reading thread.
     pub(super) read: Rate,
-    /// Undo data, index and tip of a byte, by one worker at a time.
+    /// Undo data, index and tip, for each byte, by one worker at a time.
     pub(super) commit: Rate,
 }
 
-/// What the machine does.
+/// The rates of the machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rates {
     /// By the index of the era.
     pub(super) eras: Vec<EraRates>,
     /// Spending or creating a coin.
     pub(super) apply: Rate,
-    /// Looking a coin up in the tables, its block in memory.
+    /// Looking up a coin in the tables, with its table block in memory.
     pub(super) look_up: Rate,
-    /// Writing and compacting, of a coin written once.
+    /// Writing and compacting, for each coin written once.
     pub(super) write: Rate,
-    /// Share of the workers' time in which they had work.
+    /// Utilization of the workers.
     pub(super) busy: f64,
     /// Bytes a second that are written and synced.
     pub(super) disk: Rate,
-    /// Reads of 4 KiB a second, four at a time, not from memory.
+    /// Random reads of 4 KiB a second, four in parallel, not from memory.
     pub(super) reads: Rate,
 }
 
-/// How the sync is done.
+/// Parameters of the sync.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Settings {
     pub(super) threads: f64,
@@ -103,7 +103,7 @@ pub(super) struct Settings {
     pub(super) every_script: bool,
 }
 
-/// What takes the time of a part.
+/// The bottleneck of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
     Processors,
@@ -133,7 +133,7 @@ pub(super) struct Time {
     pub(super) stages: Vec<(&'static str, f64)>,
 }
 
-/// Of spends with these ages, the share that is not found among the newest `cached` coins, of `coins` in all.
+/// Share of spends with these ages that misses a cache of the newest `cached` coins, of `coins` in total.
 pub(super) fn missed(cached: f64, made_per_block: f64, ages: &[(u32, u32)], coins: f64) -> f64 {
     if cached >= coins {
         return 0.0;
@@ -151,7 +151,7 @@ pub(super) fn missed(cached: f64, made_per_block: f64, ages: &[(u32, u32)], coin
         held += more;
         (from, share) = (to, next);
     }
-    // Beyond the table coins are spent at random.
+    // Older coins than in the table are spent uniformly at random.
     let older = (coins - held).max(1.0);
     (1.0 - f64::from(share) / 1_000.0) * (1.0 - ((cached - held) / older).min(1.0))
 }
@@ -162,12 +162,12 @@ pub(super) fn time(part: &Part, rates: &Rates, settings: &Settings, ages: &[(u32
     let cached = settings.dbcache_bytes * COINS_SHARE / COIN_BYTES;
     let missed = missed(cached, part.outputs / part.blocks, ages, part.coins);
     let run = if settings.every_script { part.inputs } else { part.inputs - part.assumed };
-    // A coin that is spent before its generation is written is not written at all.
+    // A coin that is spent before its generation is committed is never written.
     let coins_written = part.outputs * missed.max(part.coins / (part.coins + part.inputs));
     let writes = WRITES + WRITES_PER_TENFOLD * (part.coins / cached).max(1.0).log10();
     let from_peers = if settings.download.is_some() { part.bytes * RECEIVE_S_PER_BYTE } else { 0.0 };
     let fixed = |value: f64| Rate { value, error: 0.0 };
-    // Name, units, rate, what the model adds to its error.
+    // Name, units, rate, model error.
     let stages = [
         ("decode", part.bytes, era.decode, 0.05),
         ("spend and create", part.inputs + part.outputs, rates.apply, SET_ERROR),
@@ -209,7 +209,7 @@ pub(super) fn time(part: &Part, rates: &Rates, settings: &Settings, ages: &[(u32
     Time { seconds: longest.0, error_seconds: longest.1, bound, stages }
 }
 
-/// Ages of a chain of `lab chain`, or those of mainnet.
+/// The age distribution of a chain of `lab chain`, or of mainnet.
 pub(super) fn ages(made: bool) -> Vec<(u32, u32)> {
     if made { Profile::Mainnet2025.ages() } else { AGES.to_vec() }
 }

@@ -1,6 +1,8 @@
-//! Programs of a plan that are a commit: built in a worktree below the results, once for each commit and set of flags.
+//! Builds programs that a plan names by commit, in a worktree below the results, once for each commit and set of
+//! flags.
 //!
-//! Absent on purpose: any toolchain but the one that `cargo` finds in the repository; the worktree goes when it is built.
+//! Absent on purpose: any toolchain but the one that `cargo` selects in the repository. The worktree is removed after
+//! the build.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,11 +11,11 @@ use std::process::{Command, Stdio};
 use super::plan::{Build, Plan, Problem};
 use super::progress::Progress;
 
-/// Builds every program of `plan` that is a commit; gives the paths, by program.
+/// Builds every program of `plan` that is a commit; returns the paths, by program.
 ///
 /// # Errors
 ///
-/// What git or cargo said, with the program's line.
+/// The output of git or cargo, with the program's line in the plan.
 pub(super) fn all(plan: &Plan, out: &Path, progress: &Progress) -> Result<Vec<Option<PathBuf>>, Vec<Problem>> {
     let one = |program: &super::plan::Program| {
         let Some(build) = &program.build else { return Ok(None) };
@@ -38,7 +40,7 @@ fn built(build: &Build, out: &Path, progress: &Progress) -> Result<PathBuf, Stri
     std::fs::create_dir_all(&directory).map_err(wrong)?;
     progress.line(&format!("      {} is built from {}", build.commit, build.repository.display()));
     let place = source.display().to_string();
-    // Of a build that was stopped.
+    // Left by an interrupted build.
     let _ = git(&build.repository, &["worktree", "remove", "--force", &place]);
     git(&build.repository, &["worktree", "add", "--detach", &place, &commit])?;
     let made = cargo(&source, &target, &build.rustflags);
@@ -64,7 +66,7 @@ fn git(repository: &Path, words: &[&str]) -> Result<String, String> {
     said(&format!("git {}", words[0]), git.arg("-C").arg(repository).args(words))
 }
 
-/// Runs a command to its end; its first line, or the last that it complained with.
+/// Runs a command to its end. Returns its first line, or the last line of its error output.
 fn said(name: &str, command: &mut Command) -> Result<String, String> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{name} does not start: {error}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -1,6 +1,6 @@
-//! Everything that can be wrong before anything runs: programs, chains, room. In: a plan. Out: what it needs, found.
+//! Checks everything that can be checked before a run: programs, chains, disk space. In: a plan. Out: paths and sizes.
 //!
-//! Absent on purpose: writing, but for a probe whether files can be reflinked.
+//! Absent on purpose: writing, except for a test whether files can be reflinked.
 
 use std::path::{Path, PathBuf};
 
@@ -9,17 +9,17 @@ use super::plan::{Plan, Problem, Source, WorkKind};
 use super::program::{is_executable, net_dir, takes, version};
 use super::survey::{Surveyed, survey};
 
-/// What a work adds to the bytes it is given: index, undo and coins, as a share of the block files.
+/// Size of index, undo data and coins that a work adds, as a share of the block files.
 const GROWTH: f64 = 0.5;
 
-/// The programs of a plan, found and asked for their version.
+/// The programs of a plan: paths and versions.
 #[derive(Clone, Debug)]
 pub(super) struct Programs {
     pub(super) exes: Vec<PathBuf>,
     pub(super) versions: Vec<String>,
 }
 
-/// Finds every program of `plan`; `own` is the ffwd that runs it, `built` are those that were built for it.
+/// Finds every program of `plan`. `own` is the ffwd that runs the plan, `built` are the programs built for it.
 pub(super) fn programs(plan: &Plan, own: &Path, built: &[Option<PathBuf>]) -> Result<Programs, Vec<Problem>> {
     let mut found = Programs { exes: Vec::new(), versions: Vec::new() };
     let mut problems = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn programs(plan: &Plan, own: &Path, built: &[Option<PathBuf>]) -> Re
     if problems.is_empty() { Ok(found) } else { Err(problems) }
 }
 
-/// Arguments of programs that they do not take in one of their works.
+/// Problems with arguments that a program rejects in one of its works.
 fn arguments(plan: &Plan, programs: &Programs) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut asked: Vec<(usize, WorkKind)> = Vec::new();
@@ -59,7 +59,7 @@ fn arguments(plan: &Plan, programs: &Programs) -> Vec<Problem> {
     problems
 }
 
-/// Looks at every chain that is there already; one that has to be made gives `None`. `made` is where those lie that were made.
+/// Checks every existing chain; `None` for one that has to be generated. `made` is the directory of generated chains.
 pub(super) fn chains(
     plan: &Plan,
     out: &Path,
@@ -104,7 +104,7 @@ fn is_inside(directory: &Path, of: &Path) -> bool {
     }
 }
 
-/// Whether there is room below `out` for the copies of the chains that are there.
+/// Whether the copies of the existing chains fit on the disk of `out`.
 pub(super) fn room(plan: &Plan, out: &Path, chains: &[Option<Surveyed>]) -> Result<(), Vec<Problem>> {
     let mut wanted = 0.0f64;
     let mut largest: Option<(f64, usize)> = None;
@@ -134,8 +134,8 @@ pub(super) fn room(plan: &Plan, out: &Path, chains: &[Option<Surveyed>]) -> Resu
     Err(vec![Problem { line: Some(plan.chains[at].line), what }])
 }
 
-/// The programs that make a prepared directory of a chain, for works that rebuild or verify where index and coins are not there, and
-/// for those that serve it.
+/// The programs that prepare a directory of a chain: for works that need index and coins if they are missing, and for
+/// servers.
 pub(super) fn prepared(plan: &Plan, chain: usize, found: &Surveyed) -> Vec<usize> {
     let needs = |cell: &super::plan::PlannedCell| {
         let work = &plan.works[cell.work];

@@ -1,6 +1,7 @@
-//! Runs in, cells out: means, deviations, ratios with their intervals, and which cells may be compared at all.
+//! Computes cells from runs: means, deviations, ratios with their intervals, and which cells are comparable.
 //!
-//! Two cells are compared where they ended at the same tip with the same UTXO set, and ran the scripts of the same blocks.
+//! Two cells are comparable if they ended at the same tip with the same UTXO set, and verified the scripts of the same
+//! blocks.
 //! The interval of a ratio is Welch's on the logarithms of the means: var(ln mean) = s^2 / (n mean^2), with the
 //! Welch-Satterthwaite number of degrees of freedom, at 95 %.
 //! Absent on purpose: a ratio without a baseline that did the same work; an interval from one run.
@@ -9,16 +10,16 @@ use super::plan::{Plan, PlannedCell};
 use super::sample::Sample;
 use demo::result::{Cell, ChainFacts, Failure, Outcome, RunRecord};
 
-/// Points of a cell's memory curve.
+/// Number of points in a cell's memory curve.
 const CURVE_POINTS: usize = 200;
 
-/// Students's t at 97.5 %, for 1 to 30 degrees of freedom. Source: any table of it.
+/// Student's t at 97.5 %, for 1 to 30 degrees of freedom. Source: any table.
 const T_975: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
     2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The same for the normal distribution.
+/// The 97.5 % quantile of the normal distribution.
 const Z_975: f64 = 1.959_964;
 
 /// Makes the rows of the report, in the order of the plan.
@@ -114,7 +115,7 @@ fn cell(
     cell
 }
 
-/// Why the runs of one cell do not even agree with each other.
+/// The disagreement between the runs of one cell, if any.
 fn own_disagreement(done: &[&RunRecord]) -> Option<String> {
     let (first, rest) = done.split_first()?;
     for run in rest {
@@ -132,7 +133,7 @@ fn ends(run: &RunRecord) -> Ends<'_> {
     (run.bestblock.as_deref(), run.hash_serialized_3.as_deref(), &run.trust)
 }
 
-/// Two ends agree where nothing that both know differs.
+/// Two ends agree unless both know a value, and the values differ.
 fn same_end(one: Ends<'_>, other: Ends<'_>) -> Result<(), String> {
     let differ = |a: Option<&str>, b: Option<&str>, what: &str| match a.zip(b) {
         Some((a, b)) if a != b => Err(format!("another {what}, {a} and {b}")),
@@ -143,8 +144,8 @@ fn same_end(one: Ends<'_>, other: Ends<'_>) -> Result<(), String> {
     differ(Some(one.2), Some(other.2), "trust level")
 }
 
-/// The cell that this one is compared with: the baseline program's with the same work, chain and settings; where this is the
-/// baseline's own and no other program did the work, its first one with the same work and chain.
+/// The cell that this one is compared with: the baseline program's with the same work, chain and settings. If only the
+/// baseline ran this work and chain, its first cell of them.
 fn baseline(plan: &Plan, at: usize) -> Option<usize> {
     let own = &plan.cells[at];
     let alike = |other: &PlannedCell| other.work == own.work && other.chain == own.chain;
@@ -184,7 +185,7 @@ fn compare(cell: &Cell, base: &Cell) -> Result<Ratio, String> {
     Ok((ratio, if is_own { None } else { interval(&cell.seconds, &base.seconds) }))
 }
 
-/// Deviation of a sample (n - 1); none for fewer than two.
+/// Sample standard deviation (n - 1); `None` for fewer than two values.
 fn deviation(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;
@@ -194,20 +195,21 @@ fn deviation(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt())
 }
 
-/// Half of the 95 % interval around the mean, in percent of the mean; none for fewer than two.
+/// Half of the 95 % interval around the mean, in percent of the mean; `None` for fewer than two values.
 pub(super) fn interval_percent(values: &[f64]) -> Option<f64> {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     Some(t_975(count - 1.0) * deviation(values)? / count.sqrt() / mean * 100.0)
 }
 
-/// Values farther from the median than this many median absolute deviations, each 1.4826 of which are a standard deviation.
+/// Outliers differ from the median by more than this many median absolute deviations; 1.4826 of these are a standard
+/// deviation.
 const OUTLIER: f64 = 3.5 * 1.4826;
 
-/// Fewer values have no outliers.
+/// Minimum number of values for the detection of outliers.
 const OUTLIERS_OF_MIN: usize = 5;
 
-/// Which of the values lie far from the others.
+/// The outliers among the values.
 pub(super) fn outliers(values: &[f64]) -> Vec<usize> {
     if values.len() < OUTLIERS_OF_MIN {
         return Vec::new();
@@ -221,7 +223,7 @@ pub(super) fn outliers(values: &[f64]) -> Vec<usize> {
     (0..values.len()).filter(|&at| (values[at] - middle).abs() > OUTLIER * spread).collect()
 }
 
-/// Where the ratio of the means lies with 95 % confidence.
+/// The 95 % interval of the ratio of the means.
 fn interval(own: &[f64], base: &[f64]) -> Option<(f64, f64)> {
     let part = |values: &[f64]| {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -239,7 +241,7 @@ fn interval(own: &[f64], base: &[f64]) -> Option<(f64, f64)> {
     Some((ratio * (-width).exp(), ratio * width.exp()))
 }
 
-/// Student's t at 97.5 % for any number of degrees of freedom: between those of the table by 1 / degrees.
+/// Student's t at 97.5 % for any number of degrees of freedom: interpolated in 1 / degrees.
 fn t_975(free: f64) -> f64 {
     let between = |low: f64, t_low: f64, high_inverse: f64, t_high: f64| {
         let share = (1.0 / low - 1.0 / free) / (1.0 / low - high_inverse);
@@ -255,7 +257,7 @@ fn t_975(free: f64) -> f64 {
     }
 }
 
-/// Seconds and memory, thinned so that the greatest of each part stays.
+/// Seconds and memory, thinned to the maximum of each part.
 fn curve(samples: &[Sample]) -> Vec<(f64, u64)> {
     let part = samples.len().div_ceil(CURVE_POINTS).max(1);
     let greatest = |part: &[Sample]| {

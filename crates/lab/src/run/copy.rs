@@ -1,7 +1,8 @@
-//! Copies of a chain's directory to work on, by reflink where the file system has it; room for them; the system's page cache.
+//! Copies a chain's directory for a run, by reflink if the file system supports it; checks free space; prepares the
+//! page cache.
 //!
-//! The directory that is copied from is only read. Never copied: logs, locks, wallets, keys, `ffwd/`; see [`PARTS`].
-//! Absent on purpose: hard links. A program that appends to a block file would change the original.
+//! The source directory is only read. Never copied: logs, locks, wallets, keys, `ffwd/`; see [`PARTS`]. Absent on
+//! purpose: hard links. A program that appends to a block file would change the original.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -9,22 +10,22 @@ use std::path::Path;
 
 use super::plan::PageCache;
 
-/// What a work is given, below the network's directory.
+/// The copied directories, below the network's directory.
 const PARTS: [&str; 2] = ["blocks", "chainstate"];
 
 /// Bytes read at once to bring a file into the page cache.
 const READ_BYTES: usize = 1 << 20;
 
-/// What of a directory is copied.
+/// The files to copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// Block files and xor.dat: a fresh start.
+    /// Block files and xor.dat, for a run from scratch.
     Blocks,
     /// Blocks, undo, index and coins.
     All,
 }
 
-/// What was done.
+/// Number of files by method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Copied {
     pub(super) reflinked: u64,
@@ -32,7 +33,7 @@ pub(super) struct Copied {
 }
 
 impl Copied {
-    /// In one word.
+    /// The method in words.
     pub(super) fn by(self) -> &'static str {
         match self {
             Self { reflinked: 0, copied: 0 } => "nothing to copy",
@@ -42,11 +43,11 @@ impl Copied {
     }
 }
 
-/// Copies the parts of the network directory `from` into `to`, and hands them to the disk.
+/// Copies the parts of the network directory `from` into `to`, and syncs them.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// An I/O error.
 pub(super) fn chain(from: &Path, to: &Path, what: What) -> io::Result<Copied> {
     let mut done = Copied::default();
     for part in PARTS {
@@ -94,7 +95,7 @@ fn file(from: &Path, to: &Path, done: &mut Copied) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes of the parts of a network directory.
+/// Size of the parts of a network directory in bytes.
 pub(super) fn bytes_of(net_dir: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for part in PARTS.map(|part| net_dir.join(part)).iter().filter(|part| part.is_dir()) {
@@ -118,13 +119,13 @@ fn each_file(directory: &Path, then: &mut dyn FnMut(&Path) -> io::Result<()>) ->
     Ok(())
 }
 
-/// Bytes that an ordinary user may still write below `directory`.
+/// Free space for an unprivileged user below `directory`, in bytes.
 pub(super) fn free_bytes(directory: &Path) -> io::Result<u64> {
     let found = rustix::fs::statvfs(directory)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// True where files of `from` can be reflinked into the directory `to`.
+/// Whether files of `from` can be reflinked into the directory `to`.
 pub(super) fn can_reflink(from: &Path, to: &Path) -> bool {
     let probe = to.join("reflink.probe");
     let try_one = || -> io::Result<bool> {
@@ -141,11 +142,11 @@ pub(super) fn can_reflink(from: &Path, to: &Path) -> bool {
     can
 }
 
-/// Brings the page cache into the state that the plan wants for `directory`; says how it was done.
+/// Brings the page cache of `directory` into the state that the plan requests; returns the method in words.
 ///
 /// # Errors
 ///
-/// A file that cannot be read.
+/// A file cannot be read.
 pub(super) fn page_cache(directory: &Path, wanted: PageCache) -> io::Result<&'static str> {
     if wanted == PageCache::Kept {
         let mut piece = vec![0; READ_BYTES];

@@ -1,8 +1,8 @@
-//! Makes the runs of a plan: each cell once, then each again, in an order that turns by one each time; the results as they come.
+//! Executes the runs of a plan: all cells once, then again in a rotated order, and prints results as they arrive.
 //!
-//! A run works in `work/` on a copy that is removed afterwards. What a run left is written whole before the next begins, so that
-//! `--resume` makes exactly those that are missing.
-//! Absent on purpose: judging the figures (`compare.rs`), and what a run needs before it begins (`prepare.rs`).
+//! A run works in `work/` on a copy that is removed afterwards. Its results are written completely before the next run
+//! begins, so that `--resume` only makes the missing runs.
+//! Absent on purpose: evaluating the figures (`compare.rs`), and preparing a run (`prepare.rs`).
 
 use std::fs;
 use std::path::Path;
@@ -21,20 +21,20 @@ use super::{RunError, compare, sample};
 use crate::machine;
 use demo::result::{self, Cell, FORMAT, Outcome, RESULT_FILE, RUN_FILE, Report, RunRecord, SAMPLES_FILE, STACKS_FILE};
 
-/// A share of sampling in the time of a run that is worth a note.
+/// Maximum share of sampling in the time of a run. More than this causes a note.
 const SAMPLING_SHARE_MAX: f64 = 0.01;
 
-/// What an ffwd leaves beside its log that is built with dhat and told `--debug heap`.
+/// Name of dhat's file, which an ffwd with the feature `heap` and `--debug heap` writes next to its log.
 const HEAP_FILE: &str = "dhat-heap.json";
 
-/// What a profiler writes in a run's directory, until it is folded.
+/// Name of the profiler's file in a run's directory, until it is folded.
 const PERF_FILE: &str = "perf.data";
 
-/// Shorter runs are sampled more densely, and say nothing about the share.
+/// Shorter runs are sampled more densely, so their share is not evaluated.
 const COSTLY_SECONDS_MIN: f64 = 2.0;
 
 impl Engine<'_> {
-    /// Makes every run that is not there yet; says whether none of the plan was left out.
+    /// Makes every missing run; returns whether the plan is complete.
     pub(super) fn run(&mut self) -> Result<bool, RunError> {
         let plan = self.plan;
         let mut turns = turns(plan);
@@ -68,15 +68,15 @@ impl Engine<'_> {
         Ok(skipped == 0)
     }
 
-    /// Writes the report of all runs; `complete` says that no run of the plan is missing.
+    /// Writes the report of all runs; `complete` is whether no run of the plan is missing.
     pub(super) fn finish(&self, complete: bool, least: &[Least]) -> Result<Report, RunError> {
-        // What the rest of the plan needs is kept for it.
+        // Directories that the rest of the plan needs are kept.
         let done_with: &[&str] = if complete { &["work", "prepared", "chains"] } else { &["work"] };
         done_with.iter().try_for_each(|directory| wipe(&self.out.join(directory)))?;
         self.write_report(complete, least)
     }
 
-    /// What a plan that was stopped ends with.
+    /// Writes the report of an interrupted plan, and returns the error for it.
     pub(super) fn stopped(&self, of: usize) -> RunError {
         match self.write_report(false, &[]) {
             Ok(_) => RunError::Stopped { done: self.records.len(), of, out: self.out.to_owned() },
@@ -84,13 +84,13 @@ impl Engine<'_> {
         }
     }
 
-    /// The next repeat of those cells whose mean is not known well enough yet; nothing where the plan does not ask for that.
+    /// The next repeats of cells whose interval is still too wide. Empty if the plan sets no target.
     fn more<'p>(&self, plan: &'p Plan, last: usize) -> Vec<Turn<'p>> {
         let Some(wanted) = plan.until_interval.filter(|_| last < plan.repeats_max as usize) else { return Vec::new() };
         let is_wide = |cell: &PlannedCell| {
             let done = self.records.iter().filter(|run| run.cell == cell.name && run.outcome == Outcome::Done);
             let seconds: Vec<f64> = done.map(|run| run.seconds).collect();
-            // A cell that never ends is not tried for ever.
+            // A cell without a successful run is not repeated.
             !seconds.is_empty() && compare::interval_percent(&seconds).is_none_or(|percent| percent > wanted)
         };
         let cells = plan.cells.iter().enumerate().filter(|(_, cell)| is_wanted(self.only, &cell.name) && is_wide(cell));
@@ -106,7 +106,7 @@ impl Engine<'_> {
         self.progress.line(&format!("      {}, peak {memory:.0} MiB{end}", progress::duration(record.seconds)));
     }
 
-    /// Makes one run; none where it was stopped from outside.
+    /// Makes one run; `None` if it was stopped from outside.
     pub(super) fn turn(
         &mut self,
         turn: &Turn<'_>,
@@ -178,7 +178,7 @@ impl Engine<'_> {
         self.keep(record, directory).map(Some)
     }
 
-    /// What tells a bitcoind to write or load a snapshot.
+    /// The commands that make a bitcoind write or load a snapshot.
     fn driver(
         &self,
         cell: &PlannedCell,
@@ -196,7 +196,7 @@ impl Engine<'_> {
         driver.map(Some).map_err(|error| RunError::io(Path::new("127.0.0.1"), error))
     }
 
-    /// The program's time.
+    /// Runs the program and samples it.
     fn watch(
         &mut self,
         job: &Job<'_>,
@@ -229,7 +229,7 @@ impl Engine<'_> {
         process::run(&job, &mut watch).map_err(|error| RunError::io(Path::new(&command[0]), error))
     }
 
-    /// Fills in how the run went, and what it left.
+    /// Fills in the figures of a run, and its results.
     fn judge(
         &self,
         record: &mut RunRecord,
@@ -248,7 +248,7 @@ impl Engine<'_> {
         (record.bytes_read, record.bytes_written) = (ended.usage.read_bytes, ended.usage.write_bytes);
         record.sampling_share = ended.sampling_share;
         let first = ended.samples.iter().position(|sample| sample.height.is_some_and(|height| height > 0));
-        // Where the first sample has blocks already, the moment before is not known.
+        // If the first sample already has blocks, the time of the first block is unknown.
         record.seconds_from_first_block =
             first.filter(|&at| at > 0).map(|at| ended.seconds - ended.samples[at].seconds.min(ended.seconds));
         if let Some(said) = program::object_in(&directory.join("stdout.txt")) {
@@ -292,7 +292,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Reads tip and set of what a run left; why it does not count where it does not.
+    /// Reads tip and UTXO set that a run produced. The error is why the run does not count.
     fn found(&self, record: &mut RunRecord, job: &Job<'_>, directory: &Path) -> Result<(), String> {
         if job.kind == ProgramKind::Ffwd && program::object_in(&directory.join("stdout.txt")).is_none() {
             return Err("no JSON object on its standard output".to_owned());

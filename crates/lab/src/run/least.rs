@@ -1,19 +1,19 @@
-//! The least memory with which a work ends, sought by halving between two limits of a cgroup.
+//! Finds the minimum memory for a work by bisection between two limits of a cgroup.
 //!
-//! Each try is a run as any other, with a limit of its own, and is kept in its directory, so that a search goes on where it was
-//! stopped. A work that ends with the greatest limit and fails with the least is halved, on a scale of ratios, until the two are
-//! ten percent apart.
-//! Absent on purpose: repeats. A run that fails by chance makes the answer too large.
+//! Each attempt is a normal run with its own limit. It is kept in its directory, so that an interrupted search
+//! continues. If the work succeeds at the upper limit and fails at the lower, the range is bisected on a logarithmic
+//! scale, until the limits differ by ten percent.
+//! Absent on purpose: repeats. A run that fails by chance makes the result too large.
 
 use super::RunError;
 use super::state::{Engine, Least, Turn, is_wanted, read_record, slug};
 use demo::result::Outcome;
 
-/// The limits at which the search ends differ by no more than this.
+/// Maximum ratio of the limits at which the search ends.
 const APART: f64 = 1.1;
 
 impl Engine<'_> {
-    /// Searches for every cell that is wanted, where the plan asks for it.
+    /// Searches for every selected cell, if the plan requests it.
     pub(super) fn least_memory(&mut self) -> Result<Vec<Least>, RunError> {
         let plan = self.plan;
         let only = self.only;
@@ -39,7 +39,7 @@ impl Engine<'_> {
         Ok(found)
     }
 
-    /// Whether the work ends with that much memory; none where the try was stopped.
+    /// Whether the work succeeds with this memory; `None` if the attempt was stopped.
     fn try_with(&mut self, turn: &Turn<'_>, mib: u64) -> Result<Option<Result<bool, String>>, RunError> {
         let directory = self.out.join("least").join(format!("{}-{mib}", slug(&turn.cell.name)));
         let record = match read_record(&directory, turn) {
@@ -63,8 +63,8 @@ impl Engine<'_> {
     }
 }
 
-/// Halves between the limits: the least that was enough, and the most that was not (0 where the least limit was enough).
-/// `ends` says whether the work ends; nothing where the search is stopped.
+/// Bisects between the limits. Returns the smallest limit that sufficed, and the largest that did not (0 if the lower
+/// limit sufficed). `ends` is whether the work succeeds; `None` stops the search.
 fn search<E>(
     from: u64,
     to: u64,

@@ -1,7 +1,8 @@
-//! Limits for a program: memory, processor time, disk rate and operations through cgroups (version 2, or 1 where the system has
-//! that), processors through its affinity. What the system does not allow is said, and the run is made without it.
+//! Resource limits for a program: memory, processor time, disk rate and operations by cgroups (version 2, or 1 as a
+//! fallback), processors by affinity. A limit that the system does not allow is reported, and the run is made without
+//! it.
 //!
-//! Absent on purpose: privileges. Where a cgroup may not be made, the results say so.
+//! Absent on purpose: privileges. If creating a cgroup is not permitted, the results state this.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,22 +14,22 @@ use super::plan::Limits;
 
 const ROOT: &str = "/sys/fs/cgroup";
 const MIB: u64 = 1 << 20;
-/// The system's default for both versions of cgroups.
+/// The default period of both cgroup versions.
 const CPU_PERIOD_US: u64 = 100_000;
 
 /// The limits in force for one run. Its cgroups are removed when it is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
-    /// Directories of cgroups that the program has to enter.
+    /// cgroup directories that the program has to enter.
     groups: Vec<PathBuf>,
     /// Processors it may use.
     pub(super) cpus: Option<CpuSet>,
-    /// In words: what is limited, and what is not and why.
+    /// In words: the limits in force, and the missing ones with the reason.
     pub(super) said: Vec<String>,
 }
 
 impl Applied {
-    /// Puts `limits` up for a program that works in `directory`.
+    /// Sets up `limits` for a program that works in `directory`.
     pub(super) fn new(limits: &Limits, directory: &Path) -> Self {
         let mut applied = Self::default();
         if let Some(mib) = limits.memory_mib {
@@ -38,7 +39,7 @@ impl Applied {
             applied.forbid_swap(bytes);
         }
         if let Some(percent) = limits.cpu_percent {
-            // Microseconds of processor time in each period of them.
+            // Processor time in each period, in microseconds.
             let quota = percent * CPU_PERIOD_US / 100;
             let period = CPU_PERIOD_US;
             let files = [("cpu", "cpu.max"), ("cpu", "cpu.cfs_quota_us")];
@@ -70,7 +71,7 @@ impl Applied {
         applied
     }
 
-    /// What does not fit into the memory must not go to swap instead; a system without swap has no file for it.
+    /// Forbids swap, so that the memory limit is effective. A system without swap lacks the file.
     fn forbid_swap(&self, bytes: u64) {
         for group in &self.groups {
             let _ = fs::write(group.join("memory.swap.max"), "0");
@@ -95,7 +96,7 @@ impl Applied {
         }
     }
 
-    /// Writes a limit into a cgroup of version 2, else of version 1: `files` and `values` in that order.
+    /// Writes a limit into a cgroup of version 2, otherwise of version 1: `files` and `values` in that order.
     fn put(&mut self, what: &str, files: &[(&str, &str); 2], values: &[String; 2]) {
         let mut why = "the system has no cgroup for it".to_owned();
         for (version, ((controller, file), value)) in files.iter().zip(values).enumerate() {
@@ -134,7 +135,7 @@ impl Applied {
         Ok(group)
     }
 
-    /// The command that enters the groups and then becomes `command`.
+    /// The command that enters the cgroups and then executes `command`.
     pub(super) fn command(&self, command: &[String]) -> Vec<String> {
         const ENTER: &str = "n=$1; shift; while [ $n -gt 0 ]; do echo $$ > \"$1/cgroup.procs\" || exit 126; shift; n=$((n-1)); done; exec \"$@\"";
         if self.groups.is_empty() {
@@ -152,7 +153,7 @@ impl Applied {
         wrapped
     }
 
-    /// True where the system ended a process of the groups for its memory.
+    /// Whether the system killed a process of the cgroups for its memory.
     pub(super) fn ran_out_of_memory(&self) -> bool {
         self.groups.iter().any(|group| {
             let text = |file: &str| fs::read_to_string(group.join(file)).unwrap_or_default();
@@ -176,7 +177,7 @@ fn write(path: &Path, value: &str) -> Result<(), String> {
     fs::write(path, value).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Groups below which ours may be made: our own, its parent, the root.
+/// Candidate parents for our cgroup: our own, its parent, the root.
 fn parents(version_2: bool, controller: &str) -> Vec<PathBuf> {
     let roots = if version_2 { vec![PathBuf::from(ROOT)] } else { vec![Path::new(ROOT).join(controller)] };
     let marker = if version_2 { "cgroup.controllers" } else { "cgroup.procs" };
@@ -194,7 +195,7 @@ fn parents(version_2: bool, controller: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The path of our group: `0::/path` for version 2, `4:memory:/path` for version 1.
+/// The path of our cgroup: `0::/path` for version 2, `4:memory:/path` for version 1.
 fn own_group(version_2: bool, controller: &str) -> Option<String> {
     let text = fs::read_to_string("/proc/self/cgroup").ok()?;
     text.lines().find_map(|line| {
@@ -208,7 +209,7 @@ fn own_group(version_2: bool, controller: &str) -> Option<String> {
     })
 }
 
-/// `MAJOR:MINOR` of the disk that `directory` is on, not of its partition; none where it is on no disk.
+/// `MAJOR:MINOR` of the disk with `directory`, not of its partition; `None` without a disk.
 fn device(directory: &Path) -> Option<String> {
     let number = fs::metadata(directory).ok()?.dev();
     let major = rustix::fs::major(number);

@@ -1,9 +1,10 @@
-//! A line between two programs of this machine that is slower, longer and worse than the machine's own.
+//! Simulates a slow, long and lossy network link between two programs of this machine.
 //!
-//! A proxy: it takes connections for the server, passes bytes on both ways, and lets them wait. The rate is that of the line, all
-//! connections together, each way; half of the round trip is on each way; a segment that is lost holds what comes behind it for
-//! one round trip, as its being sent again does; a cut closes the connection, and the client opens another one.
-//! Absent on purpose: congestion. TCP on the machine's own loopback sees none of the line's losses.
+//! It is a proxy: it accepts connections for the server, and forwards bytes in both directions with delays. The rate
+//! is shared by all connections in each direction; each direction has half of the round trip; a lost segment delays
+//! the following ones by one round trip, as a retransmission does; a cut closes the connection, and the client
+//! reconnects.
+//! Absent on purpose: congestion. TCP on the loopback interface does not see the simulated losses.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -15,29 +16,29 @@ use std::time::{Duration, Instant};
 
 use super::plan::Link;
 
-/// Bytes that are passed on at a time.
+/// Bytes that are forwarded at a time.
 const PIECE: usize = 16 << 10;
 
-/// Pieces under way in one direction of a connection: more wait with who sends them.
+/// Maximum pieces in flight in one direction of a connection; beyond it, the sender blocks.
 const PIECES_MAX: usize = 512;
 
 /// Bytes of a segment on Ethernet.
 const SEGMENT: usize = 1448;
 
-/// How often it is looked whether to end.
+/// Interval at which the threads check whether to end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A line at work; ends when dropped.
+/// A running link; ends when dropped.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// Where to connect to.
+    /// The address to connect to.
     pub(super) at: SocketAddr,
     stop: Arc<AtomicBool>,
     accepts: Option<JoinHandle<()>>,
 }
 
 impl Line {
-    /// Begins to take connections for `server`.
+    /// Starts accepting connections for `server`.
     ///
     /// # Errors
     ///
@@ -63,7 +64,7 @@ impl Drop for Line {
     }
 }
 
-/// In words, for the results.
+/// A description of the link for the results.
 pub(super) fn said(link: &Link) -> String {
     let parts = [
         link.mbit_per_s.map(|rate| format!("{rate} Mbit/s")),
@@ -74,7 +75,7 @@ pub(super) fn said(link: &Link) -> String {
     format!("the line to the server: {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
-/// When the line is free again, each way.
+/// When the link is free again, for each direction.
 type Free = Arc<Mutex<Instant>>;
 
 fn accept(listener: &TcpListener, server: SocketAddr, link: Link, stop: &Arc<AtomicBool>) {
@@ -105,7 +106,7 @@ fn close(ends: &[TcpStream; 2]) {
     }
 }
 
-/// Joins a connection with the server; its threads end with it.
+/// Connects a client to the server; the threads end with the connection.
 fn connect(near: TcpStream, server: SocketAddr, link: Link, ways: &[Free; 2], seed: u64) -> io::Result<[TcpStream; 2]> {
     let far = TcpStream::connect(server)?;
     near.set_nonblocking(false)?;
@@ -128,7 +129,7 @@ fn connect(near: TcpStream, server: SocketAddr, link: Link, ways: &[Free; 2], se
 /// Bytes, and when they arrive.
 type Piece = (Instant, Vec<u8>);
 
-/// Takes bytes from one end and says when they are at the other.
+/// Reads bytes from one end, and computes when they arrive at the other.
 fn take(mut from: TcpStream, send: &SyncSender<Piece>, link: Link, free: &Free, seed: u64) {
     let trip = Duration::from_millis(link.round_trip_ms.unwrap_or(0));
     let mut lost = Losses { share: link.loss_percent.unwrap_or(0.0) / 100.0, state: seed };
@@ -143,7 +144,7 @@ fn take(mut from: TcpStream, send: &SyncSender<Piece>, link: Link, free: &Free, 
             *free
         };
         held += trip * lost.of(bytes.div_ceil(SEGMENT));
-        // What was held has caught up once nothing waits any more.
+        // Once nothing waits any more, the delay has been caught up.
         held = held.min(trip * PIECES_MAX as u32);
         if send.send((on_line + trip / 2 + held, buffer[..bytes].to_vec())).is_err() {
             break;
@@ -152,7 +153,7 @@ fn take(mut from: TcpStream, send: &SyncSender<Piece>, link: Link, free: &Free, 
     }
 }
 
-/// Hands bytes over when they arrive; a side that is done is told to the other.
+/// Delivers bytes when they arrive; forwards the end of the stream to the other side.
 fn give(mut to: TcpStream, receive: &Receiver<Piece>) {
     let mut last = Instant::now();
     while let Ok((at, bytes)) = receive.recv() {
@@ -165,7 +166,7 @@ fn give(mut to: TcpStream, receive: &Receiver<Piece>) {
     let _ = to.shutdown(Shutdown::Write); // Closed already: as wanted.
 }
 
-/// Draws how many segments are lost.
+/// Draws the number of lost segments.
 struct Losses {
     share: f64,
     state: u64,

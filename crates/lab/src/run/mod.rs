@@ -1,13 +1,14 @@
-//! `lab run`: a plan in, cells that can be compared out.
+//! The command `lab run`: executes a plan, and returns comparable cells.
 //!
 //! A plan (`example.toml`) names programs, works, chains and settings. Each cell is run several times, in interleaved order, on a
 //! copy of its chain, while memory, CPU, bytes and height are sampled. Cells whose runs ended at another tip or with another UTXO
 //! set, or that ran the scripts of other blocks, are not compared. A crash, a timeout or a kill is a result.
 //!
-//! `plan`: TOML to a plan. `check`, `survey`: what is wrong before anything runs; `build`: programs that are a commit. `engine`,
-//! `state`, `prepare`, `program`, `process`, `sample`, `limits`, `link`, `copy`, `snapshot`: the runs; `profile`: their stacks; `least`: runs with
-//! less and less memory. `compare`: what came of them, as `demo::result` has it.
-//! Absent on purpose: pictures (`demo::plot` draws a result), and any judgement of a block.
+//! `plan`: parses TOML into a plan. `check`, `survey`: find problems before anything runs; `build`: programs named by
+//! commit. `engine`, `state`, `prepare`, `program`, `process`, `sample`, `limits`, `link`, `copy`, `snapshot`: the
+//! runs; `profile`: their stacks; `least`: runs with less and less memory. `compare`: the results, in the form of
+//! `demo::result`.
+//! Absent on purpose: charts (`demo::plot` draws a result), and validating blocks.
 
 mod build;
 mod check;
@@ -52,33 +53,33 @@ use survey::Surveyed;
 /// A commented plan, with `@CHAIN@` where the directory of a chain goes.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// The plan as it was run, beside its results.
+/// A copy of the plan, stored with its results.
 const PLAN_FILE: &str = "plan.toml";
 
-/// What is run, and where to.
+/// The plan to run, and where to write the results.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// The plan.
     pub plan: PathBuf,
-    /// The directory of the results; copies of chains lie in it while runs are made.
+    /// The directory of the results. It also contains the copies of chains while runs are made.
     pub out: PathBuf,
-    /// Goes on with results that are there, instead of refusing to touch them.
+    /// Continues with existing results, instead of refusing to overwrite them.
     pub resume: bool,
-    /// Only cells with one of these words in their name are run, whatever the case; without any, all. The rest of the plan is
-    /// run by a resume.
+    /// Only cells with one of these words in their name are run, ignoring case; if empty, all. A resume runs the rest
+    /// of the plan.
     pub only: Vec<String>,
-    /// The ffwd that programs without a path stand for, and that reads what programs left; without one, this executable.
+    /// The ffwd for programs without a path, which also reads the results; `None` for this executable.
     pub ffwd: Option<PathBuf>,
-    /// Samples the stacks of every run; such runs are for no record.
+    /// Profiles every run; such runs are not valid benchmarks.
     pub profile: bool,
-    /// Writes no progress to standard error.
+    /// Disables progress on standard error.
     pub quiet: bool,
-    /// Set from outside (Ctrl-C) to stop: the run in progress is ended and made again by a resume.
+    /// Set from outside (Ctrl-C) to stop: the current run is ended, and made again by a resume.
     pub stop: Arc<AtomicBool>,
 }
 
 impl RunOptions {
-    /// Options to run `plan` into `out`, told on standard error.
+    /// Options to run `plan` into `out`, with progress on standard error.
     pub fn new(plan: impl Into<PathBuf>, out: impl Into<PathBuf>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         Self {
@@ -94,7 +95,7 @@ impl RunOptions {
     }
 }
 
-/// Why a plan gave no report.
+/// Why there is no report.
 #[derive(Debug)]
 pub enum RunError {
     /// The plan is wrong; nothing was run.
@@ -108,37 +109,37 @@ pub enum RunError {
     Taken {
         /// The directory.
         out: PathBuf,
-        /// True where they are another plan's, so that resuming cannot help.
+        /// Whether the results belong to another plan, so that resuming is impossible.
         other_plan: bool,
     },
-    /// A word for cells fits none.
+    /// A word matches no cell.
     Only {
         /// The word.
         word: String,
-        /// The cells that there are.
+        /// The existing cells.
         cells: Vec<String>,
     },
-    /// No profiler works here.
+    /// Profiling does not work on this machine.
     Profile(String),
-    /// A chain could not be made.
+    /// A chain could not be generated.
     Chain {
         /// Its label.
         label: String,
-        /// What the program said.
+        /// The program's message.
         why: String,
     },
     /// A file, directory or program.
     Io {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         error: io::Error,
     },
     /// Stopped from outside.
     Stopped {
-        /// Runs that are made.
+        /// Number of completed runs.
         done: usize,
-        /// Runs of the plan.
+        /// Number of runs in the plan.
         of: usize,
         /// The directory.
         out: PathBuf,
@@ -194,11 +195,11 @@ impl std::error::Error for RunError {
     }
 }
 
-/// Runs a plan and returns the report, which is also in `out` as [`RESULT_FILE`].
+/// Runs a plan and returns the report, which is also written to `out` as [`RESULT_FILE`].
 ///
 /// # Errors
 ///
-/// See [`RunError`]. A program that fails is no error: it is in the report.
+/// See [`RunError`]. The failure of a program is not an error; the report contains it.
 pub fn run(options: &RunOptions) -> Result<Report, RunError> {
     let text = read_plan(&options.plan)?;
     let directory =
@@ -253,7 +254,7 @@ pub(crate) fn cells_of(text: &str) -> Result<Vec<String>, Vec<Problem>> {
     Ok(plan::parse(text, Path::new("/"))?.cells.into_iter().map(|cell| cell.name).collect())
 }
 
-/// Refuses words that fit no cell.
+/// Rejects words that match no cell.
 fn none_wanted(plan: &Plan, only: &[String]) -> Result<(), RunError> {
     let names = || plan.cells.iter().map(|cell| cell.name.clone());
     let word = only.iter().find(|word| !names().any(|name| state::is_wanted(std::slice::from_ref(word), &name)));
@@ -275,13 +276,13 @@ fn absolute(path: &Path) -> Result<PathBuf, RunError> {
     std::path::absolute(path).map_err(|error| RunError::io(path, error))
 }
 
-/// What can be looked at before anything runs.
+/// Checks everything that can be checked before a run.
 fn ready(plan: &Plan, out: &Path) -> Result<(), Vec<Problem>> {
     let there = check::chains(plan, out, &|label| made_chain(out, label))?;
     check::room(plan, out, &there)
 }
 
-/// Takes the directory of results for this plan: new, or to be resumed with the same plan.
+/// Prepares the result directory for this plan: new, or resumed with the same plan.
 fn claim(out: &Path, text: &str, resume: bool, check: impl FnOnce() -> Result<(), RunError>) -> Result<(), RunError> {
     let path = out.join(PLAN_FILE);
     match fs::read_to_string(&path) {
@@ -298,13 +299,13 @@ fn claim(out: &Path, text: &str, resume: bool, check: impl FnOnce() -> Result<()
     result::write_whole(&path, text.as_bytes()).map_err(|error| RunError::io(&path, error))
 }
 
-/// Where a chain lies that was made for a plan before.
+/// The directory of a chain that was generated for an earlier plan.
 fn made_chain(out: &Path, label: &str) -> Option<PathBuf> {
     let directory = out.join("chains").join(state::slug(label));
     directory.join("made.ok").is_file().then_some(directory)
 }
 
-/// Makes the chains that the plan wants made, and looks at all of them.
+/// Generates the chains that the plan needs, and surveys all of them.
 fn make_chains(plan: &Plan, out: &Path, ffwd: &Path, progress: &Progress) -> Result<Vec<Option<Surveyed>>, RunError> {
     for chain in &plan.chains {
         let Source::Make(args) = &chain.source else { continue };

@@ -1,8 +1,9 @@
-//! A plan: TOML in, [`Plan`] out, or every problem with its line.
+//! A plan: parses TOML into a [`Plan`], or reports every problem with its line.
 //!
-//! Tables: `[[program]]`, `[[chain]]`, `[[work]]`, `[[settings]]`, `[limits]`, and a few keys above them; `example.toml` has
-//! all of them with a word each. Cells are chains x works x settings x programs, where a work may name some of each.
-//! Absent on purpose: looking at the disk and starting programs; see `check.rs`.
+//! Tables: `[[program]]`, `[[chain]]`, `[[work]]`, `[[settings]]`, `[limits]`, and a few keys above them;
+//! `example.toml` explains all of them. Cells are chains x works x settings x programs; a work may select some of
+//! each.
+//! Absent on purpose: reading the disk and starting programs; see `check.rs`.
 
 mod read;
 
@@ -14,15 +15,15 @@ use demo::result::Settings;
 
 pub(super) use read::parse;
 
-/// Bytes of a plan.
+/// Maximum size of a plan in bytes.
 pub(super) const PLAN_BYTES_MAX: u64 = 1 << 20;
 
-/// Something wrong with a plan.
+/// A problem in a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The line in the plan, from 1; none where it is about the whole.
+    /// The line in the plan, from 1; `None` if it concerns the whole plan.
     pub line: Option<usize>,
-    /// What is wrong, and what would be right.
+    /// The problem and the remedy.
     pub what: String,
 }
 
@@ -35,7 +36,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What does the work.
+/// The kind of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProgramKind {
     Ffwd,
@@ -46,17 +47,17 @@ pub(super) enum ProgramKind {
 pub(super) struct Program {
     pub(super) label: String,
     pub(super) kind: ProgramKind,
-    /// None for the executable that runs the plan.
+    /// `None` for the executable that runs the plan.
     pub(super) path: Option<PathBuf>,
-    /// What is built first, in place of a path.
+    /// The commit to build first, in place of a path.
     pub(super) build: Option<Build>,
-    /// Given to it in every work, after our own.
+    /// Additional arguments in every work, after our own.
     pub(super) args: Vec<String>,
     pub(super) line: usize,
 }
 
 impl Program {
-    /// The same program under another name, without the ideas of these names.
+    /// The same program under another name, with these optimizations disabled.
     #[cfg(feature = "ablation")]
     fn without(&self, label: &str, ideas: &[&str]) -> Program {
         let mut program = Program { label: label.to_owned(), ..self.clone() };
@@ -64,13 +65,13 @@ impl Program {
         program
     }
 
-    /// The ideas that its arguments leave out.
+    /// The optimizations that its arguments disable.
     pub(super) fn ideas_off(&self) -> Vec<String> {
         let pairs = self.args.windows(2).filter(|pair| pair[0] == "--without");
         pairs.map(|pair| pair[1].clone()).collect()
     }
 
-    /// Its arguments, but for the ideas that they leave out.
+    /// Its arguments without the ones that disable optimizations.
     fn args_with_all_ideas(&self) -> Vec<&str> {
         let mut kept = Vec::new();
         let mut args = self.args.iter();
@@ -85,10 +86,10 @@ impl Program {
     }
 }
 
-/// An ffwd of another commit, or built in another way.
+/// An ffwd of another commit, or with other build flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Build {
-    /// Whatever git takes for a commit.
+    /// Anything that git accepts as a commit.
     pub(super) commit: String,
     /// The repository that has it.
     pub(super) repository: PathBuf,
@@ -96,10 +97,10 @@ pub(super) struct Build {
     pub(super) rustflags: String,
 }
 
-/// Where a chain comes from.
+/// The origin of a chain.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
-    /// A data directory, only read.
+    /// A data directory, which is only read.
     DataDir(PathBuf),
     /// Arguments of `lab chain`.
     Make(Vec<String>),
@@ -115,39 +116,39 @@ pub(super) struct PlannedChain {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WorkKind {
-    /// Index, undo and coins from the block files.
+    /// Rebuilds index, undo data and coins from the block files.
     Reindex,
-    /// The coins alone.
+    /// Rebuilds only the coins.
     Rebuild,
-    /// All of it from another program on this machine.
+    /// Downloads everything from another program on this machine.
     Sync,
-    /// The last blocks once more.
+    /// Verifies the last blocks again.
     Verify,
-    /// The set that is there written again, as a flush writes it.
+    /// Writes the existing set again, as a flush does.
     Commit,
-    /// All blocks judged by their undo data, as one part of an audit.
+    /// Validates all blocks with their undo data, as one part of an audit.
     Audit,
-    /// All blocks written to Parquet files.
+    /// Writes all blocks to Parquet files.
     Export,
-    /// Every byte of a data directory looked at.
+    /// Checks every byte of a data directory.
     Doctor,
-    /// Optional indexes built from the blocks that are there.
+    /// Builds optional indexes from the stored blocks.
     Index,
-    /// MuHash of the set.
+    /// Computes the MuHash of the set.
     Muhash,
-    /// A snapshot of the set.
+    /// Writes a snapshot of the set.
     Dump,
-    /// A snapshot loaded beside the chainstate.
+    /// Loads a snapshot as a second chainstate.
     Load,
 }
 
 impl WorkKind {
-    /// Whether a bitcoind has no such work.
+    /// Whether bitcoind has no equivalent.
     pub(super) fn is_ffwds_alone(self) -> bool {
         matches!(self, Self::Commit | Self::Audit | Self::Export | Self::Doctor | Self::Index)
     }
 
-    /// Whether blocks are connected, so that the log says which scripts were run.
+    /// Whether blocks are connected, so that the log shows which scripts were verified.
     pub(super) fn runs_scripts_of_blocks(self) -> bool {
         matches!(self, Self::Reindex | Self::Rebuild | Self::Sync)
     }
@@ -169,12 +170,12 @@ impl WorkKind {
         }
     }
 
-    /// Whether it is about a snapshot.
+    /// Whether it concerns a snapshot.
     pub(super) fn has_snapshot(self) -> bool {
         matches!(self, Self::Dump | Self::Load)
     }
 
-    /// Whether a bitcoind is told to do it by a call.
+    /// Whether bitcoind does it in response to an RPC call.
     pub(super) fn is_a_call(self) -> bool {
         self.has_snapshot() || self == Self::Muhash
     }
@@ -183,19 +184,19 @@ impl WorkKind {
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     pub(super) kind: WorkKind,
-    /// The height at which the work stops, or of its snapshot; none for the tip.
+    /// The height at which the work stops, or of its snapshot; `None` for the tip.
     pub(super) stopatheight: Option<u32>,
-    /// Of a sync: index of the program that serves.
+    /// For a sync: index of the serving program.
     pub(super) server: Option<usize>,
-    /// Of a verify.
+    /// Level of a verify.
     pub(super) level: u32,
     pub(super) blocks: u32,
-    /// Those of the plan, and its own in their place.
+    /// The plan's limits, with those of the work in their place.
     pub(super) limits: Limits,
     pub(super) line: usize,
 }
 
-/// Whether block files lie in the system's cache when a run starts.
+/// Whether block files are in the page cache when a run starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PageCache {
     Kept,
@@ -211,16 +212,16 @@ pub(super) struct Limits {
     pub(super) write_mib_per_s: Option<u64>,
     pub(super) reads_per_s: Option<u64>,
     pub(super) writes_per_s: Option<u64>,
-    /// Processor time in percent of one processor's.
+    /// Processor time in percent of one processor.
     pub(super) cpu_percent: Option<u64>,
-    /// Of the line between a sync and its server.
+    /// The simulated link between a sync and its server.
     pub(super) link: Link,
-    /// From and to which memory in MiB the least is sought with which a work ends.
+    /// Range in MiB for the search for the minimum memory of a work.
     pub(super) least_memory_mib: Option<(u64, u64)>,
 }
 
 impl Limits {
-    /// Those that are set here, and else those of `other`.
+    /// The limits set here, otherwise those of `other`.
     pub(super) fn or(self, other: &Limits) -> Limits {
         let link = Link {
             mbit_per_s: self.link.mbit_per_s.or(other.link.mbit_per_s),
@@ -269,13 +270,13 @@ impl Limits {
     }
 }
 
-/// A line that is not as good as one within a machine.
+/// A link that is worse than the loopback interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Link {
     /// Megabits a second, each way.
     pub(super) mbit_per_s: Option<f64>,
     pub(super) round_trip_ms: Option<u64>,
-    /// Of a hundred segments, those that are lost and sent again.
+    /// Percentage of segments that are lost and retransmitted.
     pub(super) loss_percent: Option<f64>,
     /// Every connection is cut after this time.
     pub(super) cut_every_s: Option<f64>,
@@ -297,15 +298,15 @@ pub(super) struct PlannedCell {
     pub(super) settings: usize,
 }
 
-/// A plan that makes sense by itself.
+/// A consistent plan.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) title: String,
     pub(super) repeats: u32,
-    /// Cells whose mean is known less well than to this percentage are repeated further, up to `repeats_max` times.
+    /// Target width of the interval in percent: wider cells are repeated up to `repeats_max` times.
     pub(super) until_interval: Option<f64>,
     pub(super) repeats_max: u32,
-    /// Index of the program that others are compared with.
+    /// Index of the program that the others are compared with.
     pub(super) baseline: usize,
     pub(super) page_cache: PageCache,
     pub(super) timeout_s: f64,
@@ -321,8 +322,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The program that makes index and coins where `program` needs them made: the same one with all ideas on, where the plan has
-    /// it, because what it leaves does not depend on them.
+    /// The program that makes index and coins if `program` needs them: the same one with all optimizations, if the
+    /// plan has it, because its results do not depend on them.
     pub(super) fn preparer(&self, program: usize) -> usize {
         let own = &self.programs[program];
         let wanted = own.args_with_all_ideas();
@@ -333,7 +334,7 @@ impl Plan {
     }
 }
 
-/// Names each cell by what tells it apart; a name that still stands twice gets a number.
+/// Names each cell by its distinguishing parts; a duplicate name gets a number.
 fn name_cells(plan: &mut Plan) {
     let one_chain = plan.chains.len() < 2;
     let one_setting = plan.settings.len() < 2;

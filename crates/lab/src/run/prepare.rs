@@ -1,6 +1,7 @@
-//! What a run needs before it begins: a copy of its chain, index and coins where the work wants them, a server, a snapshot.
+//! Prepares a run: a copy of its chain, index and coins if the work needs them, a server, a snapshot.
 //!
-//! What takes long is made once and kept until the plan is done. Absent on purpose: the runs; see `engine.rs`.
+//! Slow preparations are made once and kept until the plan is done.
+//! Absent on purpose: the runs; see `engine.rs`.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -19,14 +20,14 @@ use super::snapshot::{self, Prepared};
 use super::state::{Engine, slug, turns, wipe};
 use demo::result::{RunRecord, Settings};
 
-/// How long a server may take until it answers.
+/// Time limit for a server to answer.
 const SERVER_STARTS: Duration = Duration::from_secs(120);
 
 /// Why a run could not begin.
 pub(super) enum SetUp {
-    /// The world: the plan ends here, to be resumed.
+    /// A fault of the environment: the plan stops, and can be resumed.
     Fault(RunError),
-    /// The program's doing: that is the run's result.
+    /// A failure of the program: it is the result of the run.
     Failed(String),
 }
 
@@ -36,17 +37,17 @@ impl From<RunError> for SetUp {
     }
 }
 
-/// A server at work, perhaps behind a line.
+/// A running server, optionally behind a simulated link.
 pub(super) struct Serving {
-    /// Goes before the server does.
+    /// Dropped before the server.
     _line: Option<Line>,
     _server: Server,
-    /// Where to connect to.
+    /// The address to connect to.
     pub(super) at: SocketAddr,
 }
 
 impl Engine<'_> {
-    /// Makes the directory that the run works on, and the server it needs.
+    /// Creates the directory that the run works on, and the server that it needs.
     pub(super) fn set_up(
         &mut self,
         cell: &PlannedCell,
@@ -72,7 +73,7 @@ impl Engine<'_> {
             copied.by().clone_into(&mut record.chain_by);
         }
         if work.kind == WorkKind::Audit {
-            // What is measured needs no secret.
+            // A benchmark needs no secret salt.
             fs::write(datadir.join(SALT_FILE), "5a".repeat(32)).map_err(wrong)?;
         }
         let server = match (work.kind, work.server) {
@@ -83,7 +84,7 @@ impl Engine<'_> {
         Ok(server)
     }
 
-    /// A server, and the line of the plan before it.
+    /// A server behind the simulated link of the plan.
     fn behind_line(
         &mut self,
         link: Link,
@@ -189,7 +190,7 @@ impl Engine<'_> {
         Ok(there.map(|_| ()).map_err(|why| format!("index and coins could not be made first: {why}")))
     }
 
-    /// What a load works on, made once and kept until the plan is done.
+    /// The input of a load, made once and kept until the plan is done.
     fn load_of(&mut self, chain: usize, program: usize, height: Option<u32>) -> Result<Prepared, SetUp> {
         let program = self.plan.preparer(program);
         let height = height.unwrap_or(self.chains[chain].facts.height);

@@ -1,8 +1,8 @@
-//! One program from start to end, sampled on the way.
+//! Runs one program from start to end, and samples it.
 //!
-//! The end is seen the moment it comes (a thread waits for it), while the process is not reaped yet: its last counts are read
-//! first. A program that takes too long is asked to stop (SIGTERM), then stopped.
-//! Absent on purpose: what the program is; see `program.rs`.
+//! A thread waits for the end, so its time is exact; the process is reaped later, after its last counters were read. A
+//! program that exceeds its time is asked to stop (SIGTERM), then killed.
+//! Absent on purpose: the choice of the program; see `program.rs`.
 
 use std::fs::File;
 use std::io;
@@ -19,21 +19,21 @@ use super::limits::Applied;
 use super::profile::Profiler;
 use super::sample::{self, LogTail, Sample, Usage};
 
-/// How long a program may take to stop when asked to, before it is stopped.
+/// Time for a program to stop after SIGTERM before it is killed.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// The first samples come sooner than the others, so that a short run has some.
+/// The first samples are denser, so that a short run has some.
 const FIRST_SAMPLE: Duration = Duration::from_millis(5);
 
-/// What is run.
+/// The program to run.
 pub(super) struct Job<'a> {
     pub(super) command: &'a [String],
-    /// Where `stdout.txt` and `stderr.txt` go.
+    /// The directory for `stdout.txt` and `stderr.txt`.
     pub(super) directory: &'a Path,
     /// The log that the program writes.
     pub(super) log: &'a Path,
     pub(super) limits: &'a Applied,
-    /// Samples its stacks into this file.
+    /// The profiler of its stacks, and the file for the samples.
     pub(super) profile: Option<(&'a Profiler, PathBuf)>,
     pub(super) timeout: Duration,
     pub(super) sample: Duration,
@@ -41,7 +41,7 @@ pub(super) struct Job<'a> {
     pub(super) stop: &'a AtomicBool,
 }
 
-/// How it went.
+/// How it ended.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) started_unix_us: i64,
@@ -68,11 +68,11 @@ impl Ended {
     }
 }
 
-/// Runs `job` and tells `watch` seconds and height with each sample.
+/// Runs `job`, and passes seconds and height of each sample to `watch`.
 ///
 /// # Errors
 ///
-/// Where the program cannot be started; how it ends is no error.
+/// The program cannot be started. A failure of the program itself does not cause an error.
 pub(super) fn run(job: &Job<'_>, watch: &mut dyn FnMut(f64, Option<u32>)) -> io::Result<Ended> {
     let command = job.limits.command(job.command);
     let stdout = File::create(job.directory.join("stdout.txt"))?;
@@ -84,7 +84,7 @@ pub(super) fn run(job: &Job<'_>, watch: &mut dyn FnMut(f64, Option<u32>)) -> io:
     let over = when_over(&child).inspect_err(|_| {
         let _ = child.kill().and_then(|()| child.wait()); // Nothing would say when it ends.
     })?;
-    // Of a profiler that does not start the record says so; the run goes on.
+    // If the profiler does not start, the run continues, and the record lacks its file.
     let profiled = job.profile.as_ref().and_then(|(profiler, data)| profiler.attach(pid, data).ok());
     let mut watched = Watched {
         tail: LogTail::new(job.log.to_owned()),
@@ -138,7 +138,7 @@ pub(super) fn run(job: &Job<'_>, watch: &mut dyn FnMut(f64, Option<u32>)) -> io:
     })
 }
 
-/// What has been sampled.
+/// The samples so far.
 struct Watched {
     tail: LogTail,
     samples: Vec<Sample>,
@@ -153,7 +153,7 @@ impl Watched {
         let height = self.tail.height();
         self.peak.rss_anon_bytes = self.peak.rss_anon_bytes.max(usage.rss_anon_bytes);
         self.peak.peak_rss_bytes = self.peak.peak_rss_bytes.max(usage.peak_rss_bytes);
-        // A process that has just ended gives no memory, and its end is about to be told.
+        // A process that has just ended reports no memory; its end follows.
         if usage.peak_rss_bytes > 0 {
             self.samples.push(Sample { seconds: (before - start).as_secs_f64(), usage, height });
         }
@@ -162,7 +162,7 @@ impl Watched {
     }
 }
 
-/// Starts the program. Its processors are those of the thread that starts it.
+/// Starts the program. It inherits the processor affinity of the calling thread.
 fn spawn(command: &[String], stdout: File, stderr: File, limits: &Applied) -> io::Result<Child> {
     let mut started = Command::new(&command[0]);
     started.args(&command[1..]).stdin(Stdio::null()).stdout(stdout).stderr(stderr);
@@ -176,11 +176,11 @@ fn spawn(command: &[String], stdout: File, stderr: File, limits: &Applied) -> io
     })
 }
 
-/// Tells the moment at which the child ends, without reaping it.
+/// Sends the time at which the child ends, without reaping it.
 ///
 /// # Errors
 ///
-/// The system's, where it gives no thread.
+/// A thread cannot be started.
 fn when_over(child: &Child) -> io::Result<mpsc::Receiver<Instant>> {
     let (tell, over) = mpsc::channel();
     let pid = Pid::from_child(child);
@@ -197,7 +197,7 @@ fn signal(child: &Child, signal: Signal) {
     let _ = rustix::process::kill_process(Pid::from_child(child), signal); // Ended meanwhile: as wanted.
 }
 
-/// A program that serves another one; stopped when dropped.
+/// A serving program; stopped when dropped.
 pub(super) struct Server(Child);
 
 impl Server {
@@ -205,14 +205,14 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Where it cannot be started.
+    /// It cannot be started.
     pub(super) fn start(command: &[String]) -> io::Result<Self> {
         let mut server = Command::new(&command[0]);
         server.args(&command[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         server.spawn().map(Self)
     }
 
-    /// True while it runs.
+    /// Whether it is running.
     pub(super) fn is_running(&mut self) -> bool {
         matches!(self.0.try_wait(), Ok(None))
     }

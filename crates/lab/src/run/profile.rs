@@ -1,9 +1,9 @@
-//! Where the processors are during a run: stacks sampled by `perf`, folded to one line a stack.
+//! Profiles a run: stacks sampled by `perf`, folded to one line for each stack.
 //!
-//! A profiler is attached to the program once it runs, so that memory and time that are measured stay the program's own; what
-//! it costs the program is said in the notes. Which event can be sampled is tried before anything runs: cycles where the
-//! processor's counters may be used, else the clock.
-//! Absent on purpose: samply, whose files have no names of functions without its own server; and pictures, which `plot` makes.
+//! The profiler is attached to the running program, so that memory and time are the program's only; the notes of the
+//! result state its overhead. The events are tested before anything runs: cycles if hardware counters are available,
+//! otherwise the clock.
+//! Absent on purpose: samply, whose files lack function names without its own server; and charts, which `plot` draws.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
@@ -15,35 +15,35 @@ use inferno::collapse::Collapse;
 use inferno::collapse::perf::{Folder, Options};
 use rustix::process::{Pid, Signal};
 
-/// Samples a second of each thread, not in step with anything.
+/// Samples a second for each thread; a prime number, to avoid lockstep with periodic work.
 const HERTZ: &str = "197";
 
-/// Bytes of stack that are kept with a sample: frames are found in them afterwards, for optimised code keeps no frame pointers.
+/// Bytes of stack stored with a sample. Frames are unwound afterwards, because optimised code has no frame pointers.
 const STACK: &str = "dwarf,16384";
 
-/// What is tried, in this order: with the kernel's part, in which pages are zeroed, where that is allowed.
+/// Events to try, in this order: first with kernel stacks, which include page zeroing, if permitted.
 const EVENTS: [&str; 4] = ["cycles", "cycles:u", "cpu-clock", "cpu-clock:u"];
 
-/// What keeps a processor busy while it is tried whether that is seen.
+/// Load for a processor while an event is tested.
 const BUSY: &str = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done";
 
-/// How long a profiler may take to write its last samples.
+/// Time for a profiler to write its last samples.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// A `perf` that works here.
+/// A `perf` that works on this machine.
 #[derive(Clone, Debug)]
 pub(super) struct Profiler {
     event: &'static str,
-    /// What was sampled when it was asked for the event: where there are no counters, perf takes the clock.
+    /// The event that was sampled on request of that event: without hardware counters perf falls back to the clock.
     sampled: String,
 }
 
 impl Profiler {
-    /// Tries what this system allows, with files in `directory`.
+    /// Tests which events this system allows, with files in `directory`.
     ///
     /// # Errors
     ///
-    /// In words: everything that was tried, and what came of it.
+    /// In words: every attempt with its result.
     pub(super) fn find(directory: &Path) -> Result<Profiler, String> {
         let data = directory.join(format!("ffwd-perf-tried-{}.data", std::process::id()));
         let mut tried = Vec::new();
@@ -61,12 +61,12 @@ impl Profiler {
         ))
     }
 
-    /// What is said of runs that are profiled.
+    /// The note for runs that are profiled.
     pub(super) fn said(&self) -> String {
         format!("Profiled by perf, {} at {HERTZ} Hz: times of these runs are for no record.", self.sampled)
     }
 
-    /// Samples the threads of a process, those that it starts later too, into `data`.
+    /// Samples the threads of a process into `data`, including threads that it starts later.
     pub(super) fn attach(&self, pid: u32, data: &Path) -> io::Result<Attached> {
         let pid = pid.to_string();
         let mut perf = Command::new("perf");
@@ -75,7 +75,7 @@ impl Profiler {
     }
 }
 
-/// Whether an event gives samples; what was sampled.
+/// Whether an event yields samples; returns the event that was sampled.
 fn works(event: &str, data: &Path) -> Result<String, String> {
     let mut record = Command::new("perf");
     record.args(["record", "-q", "-e", event, "-F", "997", "--call-graph", STACK, "-o"]).arg(data);
@@ -101,13 +101,13 @@ fn sampled(data: &Path) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// A profiler at work; ends when dropped.
+/// A running profiler; ends when dropped.
 #[derive(Debug)]
 pub(super) struct Attached(Child);
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        // It ends by itself with the program; where it does not, it is asked to.
+        // It normally ends with the program; otherwise it is asked to.
         let start = Instant::now();
         while matches!(self.0.try_wait(), Ok(None)) {
             let signal = if start.elapsed() > GRACE { Signal::KILL } else { Signal::INT };
@@ -119,7 +119,7 @@ impl Drop for Attached {
     }
 }
 
-/// What `perf script` says of `data`.
+/// Passes the output of `perf script` for `data` to `read`.
 fn script<T>(data: &Path, read: impl FnOnce(BufReader<std::process::ChildStdout>) -> io::Result<T>) -> io::Result<T> {
     let mut perf = Command::new("perf");
     perf.args(["script", "--no-inline", "-i"]).arg(data);
@@ -130,11 +130,11 @@ fn script<T>(data: &Path, read: impl FnOnce(BufReader<std::process::ChildStdout>
     if status.success() { result } else { Err(io::Error::other(format!("perf script: {status}"))) }
 }
 
-/// Folds the samples in `data`: `thread;main;f;g 17` for 17 samples in g; `data` is removed.
+/// Folds the samples in `data`: `thread;main;f;g 17` for 17 samples in g; removes `data`.
 ///
 /// # Errors
 ///
-/// No samples, or what the system says.
+/// There are no samples, or an I/O error.
 pub(super) fn fold(data: &Path, to: &Path) -> io::Result<()> {
     let mut options = Options::default();
     options.nthreads = 1;

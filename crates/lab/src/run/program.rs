@@ -1,8 +1,8 @@
-//! How ffwd and bitcoind are told what to do, and how what they did is read.
+//! Command lines of ffwd and bitcoind, and parsing of their results.
 //!
-//! ffwd prints one JSON object as its last line; of bitcoind the exit code and the log speak. Tip and UTXO set of both are read
-//! by `ffwd coins info` from the directory that they left, after the time has been taken.
-//! Absent on purpose: running them; see `process.rs`.
+//! ffwd prints one JSON object as its last line; for bitcoind, the exit code and the log are evaluated. Tip and UTXO
+//! set of both are read by `ffwd coins info` from the resulting directory, after the time has been taken. Absent on
+//! purpose: running them; see `process.rs`.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -18,19 +18,19 @@ use super::snapshot::{DUMPED, Driver, Prepared};
 use super::survey::Surveyed;
 use demo::result::{ASSUMED_VALID, EVERY_SCRIPT, Settings};
 
-/// Lines of log and standard error that a failed run keeps.
+/// Lines of log and standard error that the record of a failed run keeps.
 const LAST_LINES: usize = 20;
 
-/// Bytes of a file that are read for its last lines.
+/// Bytes read from the end of a file for its last lines.
 const LAST_BYTES: u64 = 64 << 10;
 
-/// Bytes that a program's output may have to be read.
+/// Maximum size of a program's output.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 
-/// The salt of an audit, in the data directory that it works on.
+/// Name of the audit's salt file in the data directory.
 pub(super) const SALT_FILE: &str = "audit-salt";
 
-/// What one run is about.
+/// The parameters of one run.
 pub(super) struct Job<'a> {
     pub(super) kind: ProgramKind,
     pub(super) exe: &'a Path,
@@ -40,11 +40,11 @@ pub(super) struct Job<'a> {
     pub(super) chain: &'a Surveyed,
     /// The data directory to work on.
     pub(super) directory: &'a Path,
-    /// Of a sync: who serves.
+    /// The server of a sync.
     pub(super) connect: Option<SocketAddr>,
-    /// Of a load: what is loaded.
+    /// The snapshot of a load.
     pub(super) loaded: Option<&'a Prepared>,
-    /// Of a dump or load by a bitcoind: what tells it.
+    /// The driver of a dump or load by bitcoind.
     pub(super) driver: Option<&'a Driver>,
 }
 
@@ -54,7 +54,7 @@ impl Job<'_> {
         self.work.stopatheight.unwrap_or(self.chain.facts.height).min(self.chain.facts.height)
     }
 
-    /// The command, program first.
+    /// The command line, beginning with the program.
     pub(super) fn command(&self) -> Vec<String> {
         let mut command = vec![text(self.exe)];
         match self.kind {
@@ -117,7 +117,7 @@ impl Job<'_> {
         let mut add = |word: String| command.push(word);
         add(format!("-datadir={}", text(self.directory)));
         add(format!("-chain={}", self.chain.network.name()));
-        // Without transactions of peers: bitcoind lets coins have the memory that its mempool does not use, 286 MiB beside -dbcache.
+        // No transactions of peers: otherwise bitcoind adds the unused memory of its mempool, 286 MiB, to -dbcache.
         for word in ["-blocksonly", "-listen=0", "-printtoconsole=0", "-logtimemicros=1", "-dnsseed=0", "-fixedseeds=0"]
         {
             add(word.to_owned());
@@ -127,7 +127,7 @@ impl Job<'_> {
         match self.work.kind {
             WorkKind::Reindex => add("-reindex".to_owned()),
             WorkKind::Rebuild => add("-reindex-chainstate".to_owned()),
-            // A plan in which a bitcoind does one that is ffwd's alone is refused; a snapshot is the driver's.
+            // The plan's check rejects works that only ffwd has; snapshots are done by the driver.
             WorkKind::Sync
             | WorkKind::Commit
             | WorkKind::Audit
@@ -143,7 +143,7 @@ impl Job<'_> {
             }
         }
         if !self.work.kind.is_a_call() {
-            // It would go on for ever; the height is where the work is done.
+            // It would not end; the work is done at this height.
             add(format!("-stopatheight={}", self.target()));
         }
         if let Some(mib) = self.settings.dbcache_mib {
@@ -165,7 +165,7 @@ impl Job<'_> {
         Some(if asked == "tip" { &self.chain.tip } else { asked })
     }
 
-    /// Which scripts the settings mean to be run; the log may know better.
+    /// The scripts that the settings select for verification; the log may show otherwise.
     pub(super) fn trust(&self) -> &'static str {
         match self.settings.assumevalid.as_deref() {
             _ if self.work.kind == WorkKind::Verify && self.work.level == 4 => EVERY_SCRIPT,
@@ -177,13 +177,13 @@ impl Job<'_> {
         }
     }
 
-    /// The program's log in the directory that it works on.
+    /// The program's log in its data directory.
     pub(super) fn log(&self) -> PathBuf {
         net_dir(self.directory, self.chain.network).join("debug.log")
     }
 }
 
-/// The words with which ffwd is told to do a work, but for what each run has of its own.
+/// ffwd's command words for a work, without the arguments of the run.
 fn command_words(kind: WorkKind) -> &'static [&'static str] {
     match kind {
         WorkKind::Dump => &["coins", "dump"],
@@ -201,12 +201,12 @@ fn command_words(kind: WorkKind) -> &'static [&'static str] {
     }
 }
 
-/// Whether a program takes these arguments in a work. Nothing is run: behind them it is asked for its help, or its version, which
-/// comes after the arguments have been read.
+/// Whether a program accepts these arguments in a work. Nothing is run: the arguments are followed by a request for
+/// help or version, which is processed after the arguments are parsed.
 ///
 /// # Errors
 ///
-/// In the program's words.
+/// The program's message.
 pub(super) fn takes(exe: &Path, program: ProgramKind, work: WorkKind, args: &[String]) -> Result<(), String> {
     let mut command = Command::new(exe);
     match program {
@@ -227,7 +227,7 @@ pub(super) fn net_dir(datadir: &Path, network: Chain) -> PathBuf {
     datadir.join(network.net_dir())
 }
 
-/// The command of a program that serves `directory` to one peer of this machine.
+/// The command line of a program that serves `directory` to one peer of this machine.
 pub(super) fn server(kind: ProgramKind, exe: &Path, directory: &Path, network: Chain, at: SocketAddr) -> Vec<String> {
     if kind == ProgramKind::Ffwd {
         let directory = text(directory);
@@ -242,7 +242,7 @@ pub(super) fn server(kind: ProgramKind, exe: &Path, directory: &Path, network: C
         command.push(word.to_owned());
     }
     command.push(format!("-bind={at}"));
-    // An old tip is no reason not to serve, and a peer that fetches everything is no nuisance.
+    // It must serve in spite of an old tip, and must not ban or throttle a peer that downloads everything.
     command.extend(["-maxtipage=3153600000".to_owned(), "-whitelist=noban,download@127.0.0.1".to_owned()]);
     command
 }
@@ -251,7 +251,7 @@ pub(super) fn server(kind: ProgramKind, exe: &Path, directory: &Path, network: C
 ///
 /// # Errors
 ///
-/// In words: it does not start, or says nothing.
+/// In words: it does not start, or prints nothing.
 pub(super) fn version(exe: &Path) -> Result<String, String> {
     let output = Command::new(exe).arg("--version").stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("{} does not start: {error}", exe.display()))?;
@@ -262,8 +262,8 @@ pub(super) fn version(exe: &Path) -> Result<String, String> {
     Ok(first.chars().take(120).collect())
 }
 
-/// The commit that a version names: 7 to 40 hexadecimal digits between other characters, and `-dirty` behind them. `git describe`
-/// has a g before them.
+/// The commit in a version: 7 to 40 hexadecimal digits between other characters, with an optional `-dirty`. `git
+/// describe` puts a g before them.
 pub(super) fn commit(version: &str) -> Option<String> {
     let is_commit = |word: &&str| {
         (7..=40).contains(&word.len()) && word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -274,7 +274,7 @@ pub(super) fn commit(version: &str) -> Option<String> {
     Some(format!("{word}{dirty}"))
 }
 
-/// Tip and set of a directory.
+/// Tip and UTXO set of a directory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Found {
     pub(super) height: Option<u32>,
@@ -283,11 +283,12 @@ pub(super) struct Found {
     pub(super) hash_serialized_3: Option<String>,
 }
 
-/// Reads tip and set of `directory`, or of a snapshot in it, with `ffwd coins info`; the set is hashed where `hash` is set.
+/// Reads tip and UTXO set of `directory`, or of a snapshot in it, with `ffwd coins info`; computes the hash if `hash`
+/// is set.
 ///
 /// # Errors
 ///
-/// In words, with the end of what the program wrote.
+/// In words, with the end of the program's output.
 pub(super) fn coins_info(
     ffwd: &Path,
     directory: &Path,
@@ -322,7 +323,7 @@ pub(super) fn coins_info(
     })
 }
 
-/// The JSON object on the last line that is one.
+/// The last line of the output that is a JSON object.
 pub(super) fn last_object(output: &[u8]) -> Option<Value> {
     output
         .rsplit(|&byte| byte == b'\n')
@@ -359,12 +360,12 @@ pub(super) fn last_lines(files: &[&Path]) -> Vec<String> {
     lines
 }
 
-/// The trust level that a log states, if it does.
+/// The trust level in a log, if present.
 pub(super) fn trust_of_log(path: &Path) -> Option<&'static str> {
     demo::debug_log::trust(File::open(path).ok()?).ok()?
 }
 
-/// True where `path` is a file that may be executed.
+/// Whether `path` is an executable file.
 pub(super) fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)

@@ -1,7 +1,7 @@
-//! What a person sees while a plan runs, on standard error: which run, how far, how long all of it will still take.
+//! Progress of a plan on standard error: the current run, its height, and the time left for the plan.
 //!
-//! The time to go counts the runs that are left by the mean of their cell, or of their work as long as the cell has none;
-//! where neither is known it says so.
+//! The time left counts each remaining run by the mean of its cell, or of its work if the cell has not run yet. If
+//! neither is known, the line states this.
 
 use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::plan::{Plan, PlannedCell};
 use demo::result::RunRecord;
 
-/// How often the line changes on a terminal.
+/// Update interval of the line on a terminal.
 const EVERY: Duration = Duration::from_millis(500);
 
 pub(super) struct Progress {
@@ -17,7 +17,7 @@ pub(super) struct Progress {
     terminal: bool,
     start: Instant,
     last: Instant,
-    /// Runs made since the start, and the seconds they took: what is above that is copying and hashing.
+    /// Runs since the start, and their seconds; the rest of the elapsed time is copying and hashing.
     made: u32,
     made_seconds: f64,
 }
@@ -28,7 +28,7 @@ impl Progress {
         Self { quiet, terminal: std::io::stderr().is_terminal(), start: now, last: now, made: 0, made_seconds: 0.0 }
     }
 
-    /// A line that stays.
+    /// Prints a permanent line.
     pub(super) fn line(&self, text: &str) {
         if !self.quiet {
             let clear = if self.terminal { "\r\x1b[K" } else { "" };
@@ -36,7 +36,7 @@ impl Progress {
         }
     }
 
-    /// The line that changes, on a terminal only.
+    /// Updates the temporary line, on a terminal only.
     pub(super) fn running(&mut self, text: &str, at_seconds: f64, height: Option<u32>, target: u32, left: Option<f64>) {
         if self.quiet || !self.terminal || self.last.elapsed() < EVERY {
             return;
@@ -52,7 +52,7 @@ impl Progress {
         self.made_seconds += seconds;
     }
 
-    /// Seconds that the runs of `left` will take, as far as `done` can tell.
+    /// Seconds for the runs of `left`, estimated from `done`.
     pub(super) fn left(&self, plan: &Plan, done: &[RunRecord], left: &[&PlannedCell]) -> Option<f64> {
         let beside = match self.made {
             0 => 0.0,
@@ -62,7 +62,8 @@ impl Progress {
     }
 }
 
-/// Seconds that a run of `cell` takes, by the mean of its cell, else of its work on the same chain by the same program, else by any.
+/// Seconds for a run of `cell`: the mean of its cell, otherwise of its work on the same chain by the same program,
+/// otherwise of any run.
 pub(super) fn expected(plan: &Plan, done: &[RunRecord], cell: &PlannedCell) -> Option<f64> {
     let planned = |run: &RunRecord| plan.cells.iter().find(|cell| cell.name == run.cell);
     let alike: [&dyn Fn(&PlannedCell) -> bool; 3] = [
@@ -77,7 +78,7 @@ pub(super) fn expected(plan: &Plan, done: &[RunRecord], cell: &PlannedCell) -> O
     })
 }
 
-/// The time to go in words.
+/// The time left in words.
 pub(super) fn to_go(seconds: Option<f64>) -> String {
     seconds.map_or("ETA: measuring".to_owned(), |seconds| format!("to go {}", duration(seconds)))
 }

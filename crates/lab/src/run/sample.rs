@@ -1,8 +1,9 @@
-//! What the system and the log say about a running program, ten times a second or so.
+//! Samples a running program about ten times a second, from the system and its log.
 //!
-//! `/proc/PID/status` gives RssAnon and VmHWM, `stat` the CPU time, `io` the bytes to and from storage; the last two answer
-//! until the program is reaped, so that nothing of its end is lost. The height is that of the last tip in its log.
-//! Absent on purpose: whole logs. Only what was appended since the last look is read, and of a flood only its end.
+//! `/proc/PID/status` has RssAnon and VmHWM, `stat` the CPU time, `io` the bytes to and from storage. The last two
+//! remain readable until the process is reaped, so the final values are exact. The height is that of the last tip in
+//! its log.
+//! Absent on purpose: whole logs. Only newly appended text is read, and of a large amount only its end.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write as _};
@@ -10,20 +11,20 @@ use std::path::{Path, PathBuf};
 
 use demo::result::SAMPLES_HEADER;
 
-/// Appended bytes of a log that one look reads at most.
+/// Maximum bytes of appended log read at a time.
 const TAIL_BYTES: u64 = 1 << 20;
 
-/// What the system counted for a process.
+/// The system's counters for a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Usage {
     pub(super) rss_anon_bytes: u64,
-    /// Greatest resident memory so far, mapped files included.
+    /// Peak resident memory so far, including mapped files.
     pub(super) peak_rss_bytes: u64,
     pub(super) user_seconds: f64,
     pub(super) system_seconds: f64,
     pub(super) read_bytes: u64,
     pub(super) write_bytes: u64,
-    /// System calls that read, and that write.
+    /// Number of read and write system calls.
     pub(super) read_calls: u64,
     pub(super) write_calls: u64,
 }
@@ -36,7 +37,7 @@ pub(super) struct Sample {
     pub(super) height: Option<u32>,
 }
 
-/// Reads what the system has about `pid`; what it does not give stays 0.
+/// Reads the system's counters of `pid`; missing ones are 0.
 pub(super) fn usage(pid: u32) -> Usage {
     let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let status = read("status");
@@ -61,7 +62,7 @@ fn field(text: &str, name: &str) -> u64 {
     line.and_then(|rest| rest.split_whitespace().next()).and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// Ticks in user mode and in system mode, those of children that were waited for included: fields 14 to 17 of `stat`, counted
+/// Ticks in user mode and in system mode, including children that were waited for: fields 14 to 17 of `stat`, counted
 /// after the name in brackets.
 fn cpu_ticks(stat: &str) -> (u64, u64) {
     let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
@@ -87,7 +88,7 @@ impl LogTail {
         Self { path, offset: 0, height: None }
     }
 
-    /// Height of the last tip so far; a log that is not there yet has none.
+    /// Height of the last tip so far; `None` if the log does not exist yet.
     pub(super) fn height(&mut self) -> Option<u32> {
         if let Ok(Some(height)) = self.look() {
             self.height = Some(height);
@@ -115,7 +116,7 @@ impl LogTail {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// An I/O error.
 pub(super) fn write(samples: &[Sample], path: &Path) -> io::Result<()> {
     let mut text = Vec::with_capacity(samples.len() * 64);
     writeln!(text, "{SAMPLES_HEADER}")?;
@@ -138,7 +139,7 @@ pub(super) fn write(samples: &[Sample], path: &Path) -> io::Result<()> {
     demo::result::write_whole(path, &text)
 }
 
-/// Seconds and memory of the samples in a file; lines that do not read are passed over.
+/// Reads seconds and memory of the samples in a file; skips malformed lines.
 pub(super) fn read_memory(path: &Path) -> Vec<Sample> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let sample = |line: &str| {

@@ -1,10 +1,10 @@
-//! The works `dump` and `load`: a snapshot of the UTXO set written, or loaded beside a chainstate. And `muhash` of a bitcoind, which
-//! is told in the same way.
+//! The works `dump` and `load`: write a snapshot of the UTXO set, or load one as a second chainstate. Also `muhash`
+//! with bitcoind, which works in the same way.
 //!
-//! Of ffwd one command does it, and says its seconds. A bitcoind is started as a server, told by `bitcoin-cli` beside it, and
-//! stopped; the seconds are those of the one call, while memory and bytes are the whole program's, its start and end included.
-//! What is loaded is made once for each chain: a snapshot at the height of the work, and a data directory with all headers and
-//! one block.
+//! ffwd does it with one command, and prints its seconds. bitcoind is started as a server, called by `bitcoin-cli`,
+//! and stopped. The seconds are those of the call; memory and bytes are those of the whole process, including start
+//! and stop. The input of a load is made once for each chain: a snapshot at the height of the work, and a data
+//! directory with all headers and one block.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -17,12 +17,12 @@ use serde_json::Value;
 use super::plan::WorkKind;
 use demo::result::{Outcome, RunRecord};
 
-/// The snapshot in the directory that a run works on.
+/// Name of the written snapshot in the run's directory.
 pub(super) const DUMPED: &str = "dump.dat";
-/// How long a bitcoind may take until it answers.
+/// Time limit for bitcoind to answer, in seconds.
 const STARTS_S: u32 = 120;
 
-/// What is loaded.
+/// The input of a load.
 #[derive(Clone, Debug)]
 pub(super) struct Prepared {
     /// A data directory with headers beyond the snapshot's base.
@@ -33,11 +33,11 @@ pub(super) struct Prepared {
     pub(super) hash: String,
 }
 
-/// Makes the snapshot that is loaded, of the chain that lies whole in `source`; the data directory is yet to be made.
+/// Writes the snapshot of the complete chain in `source`; the data directory is created later.
 ///
 /// # Errors
 ///
-/// In words: what the program said.
+/// The program's message.
 pub(super) fn dump(ffwd: &Path, out: &Path, source: &Path, network: Chain, height: u32) -> Result<Prepared, String> {
     let directory = out.join("headers");
     let file = out.join("snapshot.dat");
@@ -50,11 +50,11 @@ pub(super) fn dump(ffwd: &Path, out: &Path, source: &Path, network: Chain, heigh
     Ok(Prepared { directory, file, hash })
 }
 
-/// Makes the data directory that it is loaded into, with headers of a server.
+/// Creates the data directory of a load, with headers from a server.
 ///
 /// # Errors
 ///
-/// In words: what the program said.
+/// The program's message.
 pub(super) fn headers(ffwd: &Path, out: &Path, network: Chain, server: SocketAddr) -> Result<(), String> {
     let directory = out.join("headers");
     std::fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
@@ -63,7 +63,7 @@ pub(super) fn headers(ffwd: &Path, out: &Path, network: Chain, server: SocketAdd
     said(command.args(["--chain", network.name(), "--json", "--datadir"]).arg(directory)).map(drop)
 }
 
-/// Runs a command to its end; its standard output.
+/// Runs a command to its end; returns its standard output.
 fn said(command: &mut Command) -> Result<Vec<u8>, String> {
     let output =
         command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?} does not start: {error}"))?;
@@ -75,18 +75,18 @@ fn said(command: &mut Command) -> Result<Vec<u8>, String> {
     Err(format!("{:?}: {}: {last}", command.get_program(), output.status))
 }
 
-/// Tells a bitcoind what to do.
+/// Controls a bitcoind.
 #[derive(Clone, Debug)]
 pub(super) struct Driver {
     cli: PathBuf,
-    /// Where it is.
+    /// Arguments with its address.
     to: Vec<String>,
     /// The call that is timed.
     call: Vec<String>,
 }
 
 impl Driver {
-    /// For the bitcoind `exe` on `directory`, which listens for calls on a port that is free now.
+    /// A driver for the bitcoind `exe` on `directory`, which listens for calls on a free port.
     ///
     /// # Errors
     ///
@@ -127,11 +127,11 @@ impl Driver {
         said(Command::new(&self.cli).args(&self.to).args(words))
     }
 
-    /// Waits until it answers, makes the call, and stops it; the seconds of the call.
+    /// Waits until it answers, makes the call, and stops it; returns the seconds of the call.
     ///
     /// # Errors
     ///
-    /// What it said.
+    /// Its message.
     pub(super) fn drive(&self) -> Result<f64, String> {
         let wait = ["-rpcwait".to_owned(), format!("-rpcwaittimeout={STARTS_S}"), "getblockcount".to_owned()];
         self.cli(&wait)?;
@@ -143,7 +143,7 @@ impl Driver {
     }
 }
 
-/// The seconds of the work alone: those of the call to a bitcoind, or what ffwd said.
+/// Sets the seconds of the work itself: those of the call to bitcoind, or those that ffwd printed.
 pub(super) fn take_seconds(record: &mut RunRecord, call: Option<Result<f64, String>>, said: Option<f64>) {
     match call {
         Some(Ok(seconds)) => record.seconds = seconds,

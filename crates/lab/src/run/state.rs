@@ -1,6 +1,7 @@
-//! What the runs of a plan share: the plan, what was found, what was made; the order of runs and the names of their directories.
+//! State shared by the runs of a plan: the plan, the programs, the prepared directories; the order of runs and the
+//! names of their directories.
 //!
-//! Absent on purpose: making runs (`engine.rs`), and what they need before (`prepare.rs`).
+//! Absent on purpose: making runs (`engine.rs`), and preparing them (`prepare.rs`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,30 +18,31 @@ use super::snapshot::Prepared;
 use super::survey::Surveyed;
 use demo::result::{RUN_FILE, RunRecord};
 
-/// What a search for the least memory found, by the name of the cell: the least that was enough and the most that was not.
+/// Result of a search for the minimum memory, by the name of the cell: the smallest limit that sufficed and the
+/// largest that did not.
 pub(super) type Least = (String, Result<(u64, u64), String>);
 
 /// Everything that the runs of a plan need.
 pub(super) struct Engine<'a> {
     pub(super) plan: &'a Plan,
     pub(super) programs: &'a Programs,
-    /// The ffwd that reads what the programs left.
+    /// The ffwd that reads the results of the programs.
     pub(super) ffwd: &'a Path,
     pub(super) chains: &'a [Surveyed],
     pub(super) out: &'a Path,
     pub(super) stop: &'a AtomicBool,
     pub(super) progress: Progress,
     pub(super) records: Vec<RunRecord>,
-    /// Directories made for works that need index and coins, by chain and program; or why one is missing.
+    /// Directories prepared for works that need index and coins, by chain and program; or why one is missing.
     pub(super) prepared: BTreeMap<(usize, usize), Result<PathBuf, String>>,
-    /// What is loaded, by chain, program that prepares it and height; or why it is missing.
+    /// Inputs of loads, by chain, preparing program and height; or why one is missing.
     pub(super) loads: BTreeMap<(usize, usize, u32), Result<Prepared, String>>,
     pub(super) page_cache: &'static str,
-    /// Only cells with one of these words in their name are run; without any, all.
+    /// Only cells with one of these words in their name are run; if empty, all.
     pub(super) only: &'a [String],
-    /// Samples the stacks of every run.
+    /// Profiles every run, if set.
     pub(super) profiler: Option<Profiler>,
-    /// The limit of memory of the run in progress, in place of the plan's.
+    /// The memory limit of the current run, overriding the plan's.
     pub(super) memory_mib: Option<u64>,
 }
 
@@ -51,7 +53,7 @@ pub(super) struct Turn<'a> {
     pub(super) cell: &'a PlannedCell,
 }
 
-/// The runs in their order: in each repeat every cell once, beginning one further than the last time.
+/// The runs in order: each repeat has every cell once, starting one further than the last time.
 pub(super) fn turns(plan: &Plan) -> Vec<Turn<'_>> {
     let cells = plan.cells.len();
     let one = |repeat: usize| (0..cells).map(move |at| (repeat, (at + repeat) % cells));
@@ -62,7 +64,7 @@ pub(super) fn turns(plan: &Plan) -> Vec<Turn<'_>> {
         .collect()
 }
 
-/// Whether a cell of this name is to be run.
+/// Whether a cell of this name is selected.
 pub(super) fn is_wanted(only: &[String], name: &str) -> bool {
     let name = name.to_lowercase();
     only.is_empty() || only.iter().any(|word| name.contains(&word.to_lowercase()))
@@ -83,13 +85,13 @@ pub(super) fn slug(name: &str) -> String {
     slug.trim_matches('-').to_owned()
 }
 
-/// The record of a run that was made before, if it is this one.
+/// The record of an earlier run, if it belongs to this turn.
 pub(super) fn read_record(directory: &Path, turn: &Turn<'_>) -> Option<RunRecord> {
     let record: RunRecord = serde_json::from_slice(&fs::read(directory.join(RUN_FILE)).ok()?).ok()?;
     (record.run == turn.number && record.cell == turn.cell.name && record.repeat == turn.repeat).then_some(record)
 }
 
-/// Removes a directory of ours, if it is there.
+/// Removes a directory of this program, if it exists.
 pub(super) fn wipe(directory: &Path) -> Result<(), RunError> {
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(RunError::io(directory, error)),

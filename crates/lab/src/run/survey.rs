@@ -1,7 +1,7 @@
-//! What lies in a chain's directory: block files, how many blocks, how high; whether index and coins are there.
+//! Surveys a chain's directory: block files, number of blocks, height; whether index and coins exist.
 //!
-//! Absent on purpose: judging. The height is that of the longest chain of headers, which on a chain of one difficulty is the
-//! best one; what the programs make of it is in their results.
+//! Absent on purpose: validation. The height is that of the longest chain of headers, which on a chain of constant
+//! difficulty is the best one; the results show what the programs make of it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use store::blockfiles::BlockFiles;
 
 use demo::result::ChainFacts;
 
-/// A chain's directory as found.
+/// The properties of a chain's directory.
 #[derive(Clone, Debug)]
 pub(super) struct Surveyed {
     /// The data directory.
@@ -24,17 +24,17 @@ pub(super) struct Surveyed {
     pub(super) facts: ChainFacts,
     /// Hash of the highest block, as displayed.
     pub(super) tip: String,
-    /// Bytes of everything that a work is given, where index, undo and coins are there too.
+    /// Bytes of all files that a work gets, including index, undo data and coins if they exist.
     pub(super) whole_bytes: u64,
-    /// True where block index and chainstate are there: nothing has to be prepared for a rebuild.
+    /// Whether block index and chainstate exist: a rebuild then needs no preparation.
     pub(super) is_whole: bool,
 }
 
-/// Looks at the chain `label` in `directory`.
+/// Surveys the chain `label` in `directory`.
 ///
 /// # Errors
 ///
-/// In words: no block files, another network's, none that can be read, no block in them.
+/// In words: no block files, those of another network, unreadable ones, no block in them.
 pub(super) fn survey(label: &str, directory: &Path, network: Chain) -> Result<Surveyed, String> {
     let params = Params::new(network);
     let layout = Layout::new(directory, network.net_dir(), None);
@@ -77,7 +77,7 @@ pub(super) fn survey(label: &str, directory: &Path, network: Chain) -> Result<Su
     })
 }
 
-/// The block farthest from the genesis block, and how far it is. A parent that is missing counts as the genesis block.
+/// The block farthest from the genesis block, and its height. A missing parent counts as the genesis block.
 fn highest(links: &[(BlockHash, BlockHash)], genesis: BlockHash) -> (BlockHash, u32) {
     let prev: HashMap<BlockHash, BlockHash> = links.iter().copied().collect();
     let mut heights = HashMap::from([(genesis, 0u32)]);

@@ -52,7 +52,7 @@ pub(in crate::plot) fn summary(runs: &[Run], drawn: &Drawn<'_>) -> Table {
 /// Height against time, or time against height.
 pub(super) fn height(drawn: &Drawn<'_>, height_across: bool) -> Option<Chart> {
     let runs: Vec<_> = drawn.runs.iter().filter(|(run, _)| !run.points.is_empty()).collect();
-    // Of several repeats the middle one has its time written beside it.
+    // The median of several repeats has its time written next to its line.
     let middle = |run: &Run| {
         let mut group: Vec<_> = runs.iter().map(|(other, _)| *other).filter(|other| other.group == run.group).collect();
         group.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
@@ -149,7 +149,7 @@ pub(super) fn ratio(
     }))
 }
 
-/// The greatest ratio but for the start, where both times are small and their ratio says little.
+/// The greatest ratio except at the start, where both times are small and their ratio is meaningless.
 fn settled(series: &[Series]) -> Option<f64> {
     let after_start = series.iter().flat_map(|series| {
         let end = series.points.last().map_or(0.0, |last| last.0);
@@ -162,7 +162,7 @@ fn is_named(run: &Run, name: &str) -> bool {
     run.label == name || run.group == name || run.program == name
 }
 
-/// The run that was named, else the one that takes longest to the height that all reach; of several repeats the middle one.
+/// The named run, otherwise the one that takes longest to the common height; of several repeats the median one.
 fn choose_baseline<'a>(runs: &[(&'a Run, usize)], name: Option<&str>) -> Option<&'a Run> {
     let top = runs.iter().filter_map(|(run, _)| run.points.last()).map(|last| last.height).min()?;
     let time = |run: &Run| run.reached(f64::from(top)).unwrap_or(0.0);
@@ -179,7 +179,7 @@ fn choose_baseline<'a>(runs: &[(&'a Run, usize)], name: Option<&str>) -> Option<
     chosen.get(chosen.len() / 2).copied()
 }
 
-/// The heights that two runs have in common, or why they say nothing about each other.
+/// The heights that two runs have in common, or why they cannot be compared.
 fn comparable(run: &Run, base: &Run) -> Result<(f64, f64), String> {
     let ends = |run: &Run| run.points.first().zip(run.points.last()).map(|(first, last)| (first.height, last.height));
     let (Some((from, to)), Some((base_from, base_to))) = (ends(run), ends(base)) else {
@@ -203,7 +203,7 @@ fn scripts(trust: &str) -> &str {
     if trust == crate::result::EVERY_SCRIPT { "every script" } else { "no script below an assumed-valid block" }
 }
 
-/// The last tip of `height`: the one that stood in the end.
+/// The last tip of `height`: the one that remained.
 fn tip_at(run: &Run, height: u32) -> Option<&Point> {
     run.points.iter().rev().find(|point| point.height == height)
 }

@@ -168,7 +168,7 @@ fn sampled<'a>(drawn: &Drawn<'a>, value: impl Fn(&Sample) -> f64) -> Vec<(&'a Ru
     drawn.runs.iter().filter(|(run, _)| run.samples.iter().any(|sample| value(sample) > 0.0)).copied().collect()
 }
 
-/// The samples but those of the end, when the memory is gone already.
+/// The samples without those at the end, after the memory was released.
 fn alive(run: &Run) -> &[Sample] {
     let end = run.samples.iter().rposition(|sample| sample.rss_anon > 0.0).map_or(0, |last| last + 1);
     &run.samples[..end]

@@ -1,7 +1,7 @@
-//! Runs in, charts out: what is drawn, the table beside it, in no format yet.
+//! Makes charts from runs: their contents and their tables, independent of the output format.
 //!
-//! A series is thinned for the eye ([`POINTS_MAX`]); tables and CSV are made from every point.
-//! Absent on purpose: HTML, SVG, colours as such (a chart says which of a palette).
+//! A series is thinned for display ([`POINTS_MAX`]); tables and CSV are made from every point.
+//! Absent on purpose: HTML, SVG, actual colours (a chart has an index into a palette).
 
 mod blocks;
 mod cells;
@@ -22,7 +22,7 @@ const POINTS_MAX: usize = 1_600;
 /// Runs that are drawn; beyond, the longest are.
 const RUNS_MAX: usize = 24;
 
-/// What the numbers of an axis are.
+/// The unit of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     /// Seconds, shown as a clock.
@@ -74,7 +74,7 @@ pub(super) struct Series {
     pub(super) end: Option<String>,
     /// x of the moments that are marked on the axis.
     pub(super) ticks: Vec<f64>,
-    /// Of a bar: where its value may lie.
+    /// For a bar: the confidence interval of its value.
     pub(super) whisker: Option<(f64, f64)>,
 }
 
@@ -111,7 +111,7 @@ pub(super) struct Chart {
     pub(super) table: Table,
 }
 
-/// All charts of a report, its summary, and what must be said about them.
+/// All charts of a report, its summary, and its notes.
 #[derive(Debug)]
 pub(super) struct Charts {
     pub(super) charts: Vec<Chart>,

@@ -1,6 +1,6 @@
 //! Time and memory over a setting: one line for each program, where a plan has three values of the setting or more.
 //!
-//! Cells of one line differ in that setting alone.
+//! Cells of one line differ only in that setting.
 
 use super::{Axis, Chart, Kind, Row, Series, Unit, axis, or_dash, table};
 use crate::plot::input::Inputs;

@@ -1,4 +1,5 @@
-//! What each idea saves in whole runs: from none to all, one more at a time, and each off alone.
+//! The time that each optimization saves in whole runs: from none to all, enabled one by one, and each disabled
+//! separately.
 //!
 //! Cells belong to a waterfall by what they ran without; those of one work, chain and settings make one picture.
 

@@ -1,6 +1,6 @@
-//! The text of a plan: TOML with the place of every value, so that every problem has its line.
+//! Parses the text of a plan: TOML with the position of every value, so that every problem has its line.
 //!
-//! A key that is not known is a problem, and so is a value that could not be meant.
+//! Unknown keys and implausible values are problems.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,16 +18,16 @@ use super::{
 };
 use demo::result::Settings;
 
-/// Repeats of a cell: more says nothing new.
+/// Maximum number of repeats of a cell; more would not improve the result.
 const REPEATS_MAX: u32 = 1_000;
 
-/// Repeats of a cell whose interval stays wide, unless the plan says another number.
+/// Default maximum number of repeats of a cell whose interval stays wide.
 const REPEATS_UNTIL: u32 = 20;
 
-/// Cells of a plan.
+/// Maximum number of cells of a plan.
 const CELLS_MAX: usize = 10_000;
 
-/// Letters of a label.
+/// Maximum length of a label.
 const LABEL_MAX: usize = 60;
 
 #[derive(Deserialize)]
@@ -89,7 +89,7 @@ struct RawProgram {
 #[serde(deny_unknown_fields)]
 struct RawChain {
     label: Spanned<String>,
-    /// Called `folder` in earlier plans.
+    /// Named `folder` in earlier plans.
     #[serde(alias = "folder")]
     datadir: Option<Spanned<String>>,
     make: Option<Spanned<Vec<String>>>,
@@ -120,11 +120,11 @@ struct RawSettings {
     batch_mib: Option<Spanned<u64>>,
 }
 
-/// Reads a plan. `directory` is where relative paths of it begin.
+/// Parses a plan. Relative paths in it start at `directory`.
 ///
 /// # Errors
 ///
-/// Every problem that the text alone shows.
+/// Every problem that is visible in the text.
 pub(in crate::run) fn parse(text: &str, directory: &Path) -> Result<Plan, Vec<Problem>> {
     let raw: RawPlan = toml::from_str(text).map_err(|error| {
         let line = error.span().map(|span| line_of(text, span.start));
@@ -139,7 +139,7 @@ fn line_of(text: &str, offset: usize) -> usize {
     1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|&&byte| byte == b'\n').count()
 }
 
-/// Reads the parts and keeps the problems.
+/// Parses the parts and collects the problems.
 struct Reader<'a> {
     text: &'a str,
     directory: &'a Path,
@@ -194,7 +194,7 @@ impl Reader<'_> {
         plan
     }
 
-    /// A program; or, of a waterfall, one for each step of it.
+    /// A program; for a waterfall, one for each of its steps.
     fn programs(&mut self, raw: Spanned<RawProgram>) -> Vec<Program> {
         let wanted = raw.get_ref().waterfall.clone();
         let program = self.program(raw);
@@ -454,7 +454,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A path; `$NAME` at its start stands for the environment variable.
+    /// A path; `$NAME` at its start is replaced by the environment variable.
     fn path(&mut self, raw: Spanned<String>) -> Option<PathBuf> {
         let text = raw.get_ref();
         let Some(rest) = text.strip_prefix('$') else { return Some(self.directory.join(text)) };
@@ -524,8 +524,8 @@ impl Reader<'_> {
     }
 }
 
-/// The programs of a waterfall, each with what it does without: nothing is left in the first, then one idea more is on at a
-/// time until all are; then each is off alone.
+/// The programs of a waterfall, each with its disabled optimizations: in the first all are disabled, then they are
+/// enabled one by one; at the end each is disabled separately.
 #[cfg(feature = "ablation")]
 fn waterfall() -> Vec<(String, Vec<&'static str>)> {
     let names = Idea::ALL.map(Idea::name);
@@ -537,7 +537,7 @@ fn waterfall() -> Vec<(String, Vec<&'static str>)> {
         (label, names[on..].to_vec())
     });
     let alone = names.iter().map(|idea| (format!("all but {idea}"), vec![*idea]));
-    // The last step but one is "all but" the last idea already.
+    // The last but one step already has only the last optimization disabled.
     let known = |without: &[&str]| *without == names[names.len() - 1..];
     steps.chain(alone.filter(|(_, without)| !known(without))).collect()
 }
@@ -546,7 +546,7 @@ fn labels(programs: &[Program]) -> Vec<String> {
     programs.iter().map(|one| one.label.clone()).collect()
 }
 
-/// `0-1,4` as numbers; none where it is no such list.
+/// Parses `0-1,4` into numbers; `None` if malformed.
 fn cpu_list(text: &str) -> Option<Vec<usize>> {
     const CPUS_MAX: usize = 1024;
     let mut cpus = Vec::new();
