@@ -2,30 +2,30 @@
 //!
 //! Layout: tags [u8; 12] | overflow u16 | spare u16 | offsets [u32; 12], 64 bytes, aligned to 64.
 //!
-//! A look-up compares all tags at once and follows the offsets of those that match: one miss to the
-//! bucket, one to the record. Tag 0 is an empty place, so that a zeroed bucket is an empty one.
+//! A look-up compares all tags at once and follows the offsets of those that match: one cache miss for the bucket, one
+//! for the record. Tag 0 means an empty place, so a zeroed bucket is empty.
 //!
-//! Absent on purpose: the hash, the records, what an overflow means: the table's owner knows.
+//! Absent on purpose: the hash, the records, and the meaning of an overflow, which the table's owner defines.
 
 use sys::memory::{Array, Zeroed};
 
 /// Places in a bucket.
 pub const PLACES: usize = 12;
 
-/// The tag of a place that holds nothing.
+/// The tag of an empty place.
 pub const EMPTY: u8 = 0;
 
 /// One cache line of a hash table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Bucket {
-    /// One byte of the hash of each item, [`EMPTY`] where the place is empty.
+    /// One byte of the hash of each item, [`EMPTY`] for an empty place.
     pub tags: [u8; PLACES],
-    /// How many items belong here and lie in a later bucket; the owner counts.
+    /// Number of items that belong here and are in a later bucket; the owner counts.
     pub overflow: u16,
-    /// The owner's.
+    /// For the owner's use.
     pub spare: u16,
-    /// Where each item lies; the owner's units.
+    /// Place of each item, in the owner's units.
     pub offsets: [u32; PLACES],
 }
 
@@ -55,7 +55,7 @@ impl Bucket {
         self.match_tag(EMPTY)
     }
 
-    /// [`Bucket::match_tag`], one place after the other: the reference of the fast ones.
+    /// [`Bucket::match_tag`] place by place: the reference implementation.
     #[must_use]
     pub fn match_tag_reference(&self, tag: u8) -> u16 {
         let mut places = 0;
@@ -71,20 +71,21 @@ impl Bucket {
     pub fn match_tag_words(&self, tag: u8) -> u16 {
         let [a, b, c, d, e, f, g, h, i, j, k, l] = self.tags;
         let low = zero_bytes(u64::from_le_bytes([a, b, c, d, e, f, g, h]) ^ splat(tag));
-        // The upper four bytes differ from the tag, so that they never match.
+        // The upper four bytes differ from the tag, so they never match.
         let other = !tag;
         let high = zero_bytes(u64::from_le_bytes([i, j, k, l, other, other, other, other]) ^ splat(tag));
         low | high << 8
     }
 
-    /// [`Bucket::match_tag`] by one vector compare over tags, overflow and spare; the last two are cut off.
+    /// [`Bucket::match_tag`] by one vector compare over tags, overflow and spare; the results of the last two are
+    /// discarded.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[inline(always)]
     fn match_tag_sse2(&self, tag: u8) -> u16 {
         use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_load_si128, _mm_movemask_epi8, _mm_set1_epi8};
         let start: *const Bucket = self;
-        // SAFETY: SSE2 is part of every x86-64; the first 16 bytes of a bucket are inside it and
-        // aligned, for it is 64 bytes aligned to 64.
+        // SAFETY: SSE2 is part of every x86-64; the first 16 bytes of a bucket are inside it and aligned, because it is
+        // 64 bytes aligned to 64.
         let places = unsafe {
             let tags = _mm_load_si128(start.cast::<__m128i>());
             _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag.cast_signed())))
@@ -105,7 +106,7 @@ fn zero_bytes(word: u64) -> u16 {
     const LOW: u64 = 0x7F7F_7F7F_7F7F_7F7F;
     // The top bit of each byte that is zero: no carry crosses a byte.
     let tops = !(((word & LOW) + LOW) | word | LOW);
-    // Each top bit times one power of two lands in the top byte, bits in order.
+    // Multiplication by powers of two moves each top bit into the top byte, in order.
     u16::from((tops >> 7).wrapping_mul(0x0102_0408_1020_4080).to_be_bytes()[0])
 }
 

@@ -1,7 +1,7 @@
-//! ChaCha20 (RFC 8439), block by block: the key stream alone.
+//! ChaCha20 (RFC 8439), block by block: only the key stream.
 //!
-//! For MuHash, and for the lengths of BIP-0324's packets, which need single bytes of the stream: no interface of `ring`
-//! gives those. Packets themselves are encrypted by `ring`; MuHash has lanes of its own, tested against this.
+//! For MuHash, and for the lengths of BIP-0324's packets, which need single bytes of the stream: `ring` has no
+//! interface for those. Packets themselves are encrypted by `ring`; MuHash has its own lanes, tested against this.
 //! Absent on purpose: vectors, Poly1305.
 
 /// One block of key stream, as words in little-endian order. Source: RFC 8439, section 2.3.
@@ -27,7 +27,7 @@ pub fn words(key: &[u8; 32], nonce: &[u8; 12], counter: u32) -> [u32; 16] {
     std::array::from_fn(|i| x[i].wrapping_add(start[i]))
 }
 
-/// The same as bytes.
+/// [`words`] as bytes.
 pub fn block(key: &[u8; 32], nonce: &[u8; 12], counter: u32) -> [u8; 64] {
     let mut out = [0; 64];
     for (bytes, word) in out.chunks_exact_mut(4).zip(words(key, nonce, counter)) {

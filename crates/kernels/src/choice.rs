@@ -1,10 +1,10 @@
-//! The kernels of a job: a value in its options, handed down to all code that hashes or multiplies.
+//! The kernels of a job: a value in its options, passed to all code that hashes or multiplies.
 //!
-//! Two jobs of one process may use different kernels. A value is one byte, a [`Cpu`]: its kernels are selected on first use,
-//! and never change. With the feature `ablation` it has a set of optimizations to leave out as well.
+//! Two jobs of one process may use different kernels. A value is one byte, a [`Cpu`]: its kernels are selected on first
+//! use, and never change. With the feature `ablation` it also has a set of disabled optimizations.
 //!
-//! Absent on purpose: libraries that look at the processor by themselves (`sha2`, `memchr`, libsecp256k1); loops that ask
-//! for memory ahead inside a kernel.
+//! Absent on purpose: libraries that detect the processor themselves (`sha2`, `memchr`, libsecp256k1); prefetches
+//! inside a kernel's loops.
 
 use crate::bucket::Buckets;
 use crate::cpu::{Cpu, Missing};
@@ -16,7 +16,7 @@ use crate::{crc32c, muhash, ripemd160, secp256k1, xor};
 use std::sync::LazyLock;
 use sys::memory::{Array, Buffer};
 
-/// The kernels of a job. The default is the fastest of this processor.
+/// The kernels of a job. The default is the fastest on this processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kernels {
     cpu: Cpu,
@@ -36,7 +36,7 @@ struct Set {
 }
 
 impl Set {
-    /// The fastest that `cpu` allows and this processor has.
+    /// The fastest kernels that `cpu` allows and this processor has.
     fn of(cpu: Cpu) -> Set {
         Set {
             sha256: sha256::Kernel::best(cpu),
@@ -67,21 +67,21 @@ impl Default for Kernels {
 }
 
 impl Kernels {
-    /// The fastest of this processor.
+    /// The fastest kernels on this processor.
     pub const AUTO: Kernels = Kernels::unchecked(Cpu::Auto);
     /// Portable code, which every processor runs.
     pub const PLAIN: Kernels = Kernels::unchecked(Cpu::Plain);
 
-    /// The kernels of one kind of processor, to measure and to test.
+    /// The kernels of one kind of processor, for measurements and tests.
     ///
     /// # Errors
     ///
-    /// [`Missing`], where this processor lacks what they need.
+    /// [`Missing`] if this processor lacks the instructions that they need.
     pub fn of(cpu: Cpu) -> Result<Kernels, Missing> {
         if cpu.is_here() { Ok(Kernels::unchecked(cpu)) } else { Err(Missing(cpu)) }
     }
 
-    /// Safe also where this processor lacks what `cpu` needs: every kernel of a set is one that this processor has.
+    /// Safe even if this processor lacks what `cpu` needs: a set contains only kernels that this processor can run.
     const fn unchecked(cpu: Cpu) -> Kernels {
         Kernels {
             cpu,
@@ -95,32 +95,32 @@ impl Kernels {
         &SETS[self.cpu as usize]
     }
 
-    /// The kind of processor that was chosen.
+    /// The chosen kind of processor.
     #[must_use]
     pub fn cpu(self) -> Cpu {
         self.cpu
     }
 
-    /// The widest lanes of SHA-256; narrower lanes hash what does not fill them.
+    /// The widest lanes of SHA-256; narrower lanes hash the messages that do not fill them.
     #[must_use]
     pub fn widest_sha256(self) -> sha256::Lanes {
         self.set().widest
     }
 
-    /// Double SHA-256 of each message, of any lengths, into the same place of `out`.
+    /// Double SHA-256 of each message, of any length, into the same position of `out`.
     ///
     /// # Panics
     ///
-    /// Where there are not as many places as messages.
+    /// If the lengths of `messages` and `out` differ.
     pub fn sha256d_many(self, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
         self.sha256().many(Times::Twice, messages, out);
     }
 
-    /// SHA-256, once, of each message, of any lengths, into the same place of `out`.
+    /// Single SHA-256 of each message, of any length, into the same position of `out`.
     ///
     /// # Panics
     ///
-    /// Where there are not as many places as messages.
+    /// If the lengths of `messages` and `out` differ.
     pub fn sha256_many(self, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
         self.sha256().many(Times::Once, messages, out);
     }
@@ -129,7 +129,7 @@ impl Kernels {
     ///
     /// # Panics
     ///
-    /// Where there are not as many places as pairs.
+    /// If the lengths of `pairs` and `out` differ.
     pub fn sha256d_64(self, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
         assert_eq!(pairs.len(), out.len(), "a place for each pair");
         self.sha256().pairs(pairs, out);
@@ -139,7 +139,7 @@ impl Kernels {
     ///
     /// # Panics
     ///
-    /// Where there are not as many places as headers.
+    /// If the lengths of `headers` and `out` differ.
     pub fn sha256d_80(self, headers: &[[u8; 80]], out: &mut [[u8; 32]]) {
         assert_eq!(headers.len(), out.len(), "a place for each header");
         self.sha256().headers(headers, out);
@@ -154,11 +154,11 @@ impl Kernels {
         &self.set().sha256
     }
 
-    /// RIPEMD-160 of each digest, into the same place of `out`.
+    /// RIPEMD-160 of each digest, into the same position of `out`.
     ///
     /// # Panics
     ///
-    /// Where there are not as many places as digests.
+    /// If the lengths of `digests` and `out` differ.
     pub fn ripemd160(self, digests: &[[u8; 32]], out: &mut [[u8; 20]]) {
         #[cfg(feature = "ablation")]
         if self.without.has(Idea::HashLanes) {
@@ -167,7 +167,7 @@ impl Kernels {
         ripemd160::of_digests_with(self.set().ripemd160, digests, out);
     }
 
-    /// Whether hashes are put off, to compute many of them at once.
+    /// Whether hashes are deferred, to compute many of them at once.
     #[must_use]
     pub fn hashes_many(self) -> bool {
         #[cfg(feature = "ablation")]
@@ -177,7 +177,7 @@ impl Kernels {
         true
     }
 
-    /// XORs `data` with `key`, of which `data[0]` meets byte `offset % 8`: `data[i] ^= key[(offset + i) % 8]`.
+    /// XORs `data` with `key`, starting at key byte `offset % 8`: `data[i] ^= key[(offset + i) % 8]`.
     #[inline]
     pub fn xor(self, data: &mut [u8], key: [u8; 8], offset: u64) {
         #[cfg(feature = "ablation")]
@@ -197,7 +197,7 @@ impl Kernels {
         self.crc32c_append(0, data)
     }
 
-    /// The CRC-32C of what `crc` is the CRC-32C of, followed by `data`.
+    /// The CRC-32C of data whose CRC-32C is `crc`, followed by `data`.
     #[must_use]
     pub fn crc32c_append(self, crc: u32, data: &[u8]) -> u32 {
         crc32c::append_with(self.set().crc32c, crc, data)
@@ -209,7 +209,7 @@ impl Kernels {
         self.set().muhash.accumulator()
     }
 
-    /// The lanes that prove signatures, where some are faster than one signature after the other.
+    /// The lanes that prove signatures, if some are faster than checking signatures in sequence.
     #[must_use]
     pub fn signatures(self) -> Option<secp256k1::Lanes> {
         #[cfg(feature = "ablation")]
@@ -219,7 +219,7 @@ impl Kernels {
         self.set().secp256k1
     }
 
-    /// Whether one sum proves many signatures, where that is faster than each by its own.
+    /// Whether one sum proves many signatures, if that is faster than proving each separately.
     #[must_use]
     pub fn sums_signatures(self) -> bool {
         #[cfg(feature = "ablation")]
@@ -229,7 +229,7 @@ impl Kernels {
         true
     }
 
-    /// Asks the processor to load the start of `slice[index]` into its caches: [`crate::prefetch::prefetch`].
+    /// Prefetches the start of `slice[index]`: [`crate::prefetch::prefetch`].
     #[inline(always)]
     pub fn prefetch<T>(self, slice: &[T], index: usize) {
         #[cfg(feature = "ablation")]
@@ -267,22 +267,22 @@ impl Kernels {
     }
 }
 
-/// Optimizations that are left out, to measure their effect.
+/// Disabled optimizations, to measure their effect.
 #[cfg(feature = "ablation")]
 impl Kernels {
-    /// The same without these optimizations.
+    /// These kernels with the given optimizations disabled.
     #[must_use]
     pub fn without(self, ideas: &[Idea]) -> Kernels {
         Kernels { without: self.without.and(ideas), ..self }
     }
 
-    /// The names of the optimizations that are left out.
+    /// The names of the disabled optimizations.
     #[must_use]
     pub fn left_out(self) -> Vec<&'static str> {
         Idea::ALL.into_iter().filter(|idea| self.lacks(*idea)).map(Idea::name).collect()
     }
 
-    /// Whether this optimization is left out.
+    /// Whether this optimization is disabled.
     #[inline(always)]
     #[must_use]
     pub fn lacks(self, idea: Idea) -> bool {

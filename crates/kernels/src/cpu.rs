@@ -1,27 +1,28 @@
-//! Kinds of processors, by what their kernels need: all that this one has, or those of one kind, to measure and to test.
+//! Kinds of processors, by the instructions that their kernels need: all that this one has, or one kind for
+//! measurements and tests.
 //!
-//! Absent on purpose: which kind a job uses ([`crate::Kernels`]).
+//! Absent on purpose: the kind that a job uses ([`crate::Kernels`]).
 
 use std::fmt;
 
-/// A kind of processor, by what its kernels need.
+/// A kind of processor, by the instructions that its kernels need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cpu {
-    /// Whatever this one has.
+    /// Everything that this processor has.
     Auto,
-    /// Nothing: portable code.
+    /// No instruction set extensions: portable code.
     Plain,
-    /// NEON, which every ARM of 64 bits has; only with the feature `unproven`.
+    /// NEON, which every 64-bit ARM has; only with the feature `unproven`.
     Neon,
-    /// AVX2 and FMA; SHA-NI, SSE 4.2 and PCLMULQDQ where they are there.
+    /// AVX2 and FMA; also SHA-NI, SSE 4.2 and PCLMULQDQ if available.
     Avx2,
-    /// The same and AVX-IFMA.
+    /// [`Cpu::Avx2`] and AVX-IFMA.
     AvxIfma,
     /// AVX-512 F and IFMA, and all of [`Cpu::Avx2`].
     Avx512,
 }
 
-/// This processor, or this build, lacks what a kind needs.
+/// This processor, or this build, lacks the instructions of a kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Missing(pub Cpu);
 
@@ -29,7 +30,7 @@ impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Missing(cpu) = *self;
         write!(f, "the kernels of {} need ", cpu.name())?;
-        // Every ARM of 64 bits has NEON: there the build alone lacks it.
+        // Every 64-bit ARM has NEON, so only the build can lack it.
         if cpu == Cpu::Neon && cfg!(target_arch = "aarch64") {
             return f.write_str("a build with --features unproven");
         }
@@ -76,7 +77,7 @@ impl Cpu {
         }
     }
 
-    /// Whether this processor has what the kind needs.
+    /// Whether this processor has the instructions of the kind.
     #[must_use]
     pub fn is_here(self) -> bool {
         #[cfg(target_arch = "x86_64")]
@@ -97,7 +98,7 @@ impl Cpu {
         }
     }
 
-    /// Whether kernels of `other` may run where this kind was chosen.
+    /// Whether kernels of `other` may run if this kind was chosen.
     #[must_use]
     pub fn allows(self, other: Cpu) -> bool {
         match (self, other) {

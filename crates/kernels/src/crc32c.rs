@@ -11,59 +11,59 @@ use crate::cpu::Cpu;
 /// The polynomial, bits reflected: bit 31 is x^0, and x^32 is left out.
 const POLYNOMIAL: u32 = 0x82F6_3B78;
 
-/// A way to compute CRC-32C. All give the same checksum.
+/// An implementation of CRC-32C. All give the same checksum.
 ///
-/// A value is the proof that this processor can run it: there is no way to make one but [`Kernel::available`].
+/// A value proves that this processor can run it: values come only from [`Kernel::available`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Kernel(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// One byte at a time from a table: what the others are tested against.
+    /// One byte at a time from a table: the reference implementation.
     Table,
     /// Eight bytes at a time from eight tables.
     Slicing8,
     /// The `crc32` instruction on one stream (SSE 4.2).
     #[cfg(target_arch = "x86_64")]
     Sse42,
-    /// The `crc32` instruction on three streams, put together by carry-less products (SSE 4.2, PCLMULQDQ).
+    /// The `crc32` instruction on three streams, combined by carry-less products (SSE 4.2, PCLMULQDQ).
     #[cfg(target_arch = "x86_64")]
     Sse42x3,
 }
 
-/// The CRC-32C of `data`, by ordinary instructions; [`crate::Kernels::crc32c`] has faster ones.
+/// The CRC-32C of `data`, without special instructions; [`crate::Kernels::crc32c`] has faster ones.
 #[must_use]
 pub fn crc32c(data: &[u8]) -> u32 {
     append(0, data)
 }
 
-/// The CRC-32C of what `crc` is the CRC-32C of, followed by `data`, by ordinary instructions.
+/// The CRC-32C of data whose CRC-32C is `crc`, followed by `data`, without special instructions.
 #[must_use]
 pub fn append(crc: u32, data: &[u8]) -> u32 {
     append_with(Kernel(Kind::Slicing8), crc, data)
 }
 
-/// The CRC-32C of what `crc` is the CRC-32C of, followed by `data`, by a kernel of your choice.
+/// The CRC-32C of data whose CRC-32C is `crc`, followed by `data`, by the given kernel.
 #[must_use]
 pub fn append_with(kernel: Kernel, crc: u32, data: &[u8]) -> u32 {
     let register = !crc;
     !match kernel.0 {
         Kind::Table => by_table(register, data),
         Kind::Slicing8 => by_slicing(register, data),
-        // SAFETY: the processor has SSE 4.2, for a `Kernel` of it was made (`Kernel::available`).
+        // SAFETY: the processor has SSE 4.2, because a `Kernel` of it was made (`Kernel::available`).
         #[cfg(target_arch = "x86_64")]
         Kind::Sse42 => unsafe { x86::by_instruction(register, data) },
-        // SAFETY: the processor has SSE 4.2 and PCLMULQDQ, for a `Kernel` of them was made (`Kernel::available`).
+        // SAFETY: the processor has SSE 4.2 and PCLMULQDQ, because a `Kernel` of them was made (`Kernel::available`).
         #[cfg(target_arch = "x86_64")]
         Kind::Sse42x3 => unsafe { x86::by_three_streams(register, data) },
     }
 }
 
 impl Kernel {
-    /// The one that every processor runs and the others are tested against.
+    /// The reference implementation, which every processor runs.
     pub const REFERENCE: Kernel = Kernel(Kind::Table);
 
-    /// Those that this processor can run, the reference first, the fastest last.
+    /// The kernels that this processor can run, the reference first, the fastest last.
     #[must_use]
     pub fn available() -> Vec<Kernel> {
         #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "others have no more"))]
@@ -76,7 +76,7 @@ impl Kernel {
         kernels.into_iter().map(Kernel).collect()
     }
 
-    /// The fastest where `cpu` was chosen.
+    /// The fastest kernel if `cpu` was chosen.
     pub(crate) fn best(cpu: Cpu) -> Kernel {
         let is_plain = |kernel: &Kernel| matches!(kernel.0, Kind::Table | Kind::Slicing8);
         let is_allowed = |kernel: &Kernel| is_plain(kernel) || cpu.allows(Cpu::Avx2);
@@ -111,7 +111,7 @@ static TABLES: [[u32; 256]; 8] = {
     tables
 };
 
-/// `register` times x, modulo the polynomial: one zero bit more.
+/// `register` times x, modulo the polynomial: one more zero bit.
 const fn times_x(register: u32) -> u32 {
     register >> 1 ^ (POLYNOMIAL & (register & 1).wrapping_neg())
 }
@@ -144,11 +144,11 @@ mod x86 {
     /// The longest streams, in words of 8 bytes: three make 4096 bytes, LevelDB's usual block.
     const STREAM_WORDS_MAX: usize = 170;
 
-    /// Shorter data is left to one stream: putting three together costs more than they save.
+    /// Shorter data is computed as one stream: combining three costs more than they save.
     const STREAM_WORDS_MIN: usize = 8;
 
-    /// x^(64n - 33) and x^(128n - 33) modulo the polynomial, for streams of n words: what a register
-    /// is multiplied by, besides x^33, to be one or two streams further on.
+    /// x^(64n - 33) and x^(128n - 33) modulo the polynomial, for streams of n words: with x^33, the factors that
+    /// advance a register by one or two streams.
     static SHIFTS: [[u32; 2]; STREAM_WORDS_MAX + 1] = {
         let mut shifts = [[0; 2]; STREAM_WORDS_MAX + 1];
         let mut power = 1_u32 << 31; // x^0, then x^31, x^95, ...
@@ -212,7 +212,7 @@ mod x86 {
         by_instruction(register, &data[data.len() / 8 * 8 - words.len() * 8..])
     }
 
-    /// The register after three streams of the same length, one behind the other.
+    /// The register after three consecutive streams of the same length.
     #[inline]
     #[target_feature(enable = "sse4.2,pclmulqdq")]
     fn three(register: u32, first: &[[u8; 8]], second: &[[u8; 8]], third: &[[u8; 8]]) -> u32 {

@@ -1,37 +1,38 @@
-//! Optimizations that a job can leave out, to measure what each of them gives: the plain implementation works then.
+//! Optimizations that a job can disable, to measure the effect of each: the plain implementation is used instead.
 //!
-//! The results are the same either way. Compiled with the feature `ablation` only; a set of ideas is part of
+//! The results are the same either way. Compiled only with the feature `ablation`; a set of ideas is part of
 //! [`crate::Kernels`].
 //!
-//! Absent on purpose: each idea's plain implementation. That stands beside the fast one, behind the same feature.
+//! Absent on purpose: the plain implementation of each idea. It is next to the fast one, with the same feature.
 
-/// An optimization, named after what does not happen without it.
+/// An optimization, and what happens without it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Idea {
     /// Neighbouring blocks are read from their file in one go. Without: 4 KiB at a time, as through stdio.
     BulkReads,
     /// Obfuscation is undone 8 to 256 bytes at a time. Without: byte by byte.
     WideXor,
-    /// All misses of a block are looked up in the tables as one sorted batch. Without: one coin after the other.
+    /// All misses of a block are looked up in the tables as one sorted batch. Without: coin by coin.
     BatchLookUps,
-    /// Coins lie in the records of the hash table. Without: each in an allocation of its own.
+    /// Coins are stored in the records of the hash table. Without: each in a separate allocation.
     PackedCoins,
     /// A generation is sorted and written as a run. Without: each record goes through an ordered map first, as through a memtable.
     SortedRuns,
-    /// Cache lines of tables are asked for before they are needed. Without: when they are.
+    /// Cache lines of tables are prefetched. Without: they are loaded when needed.
     Prefetch,
-    /// Large tables lie in pages of 2 MiB. Without: of 4 KiB.
+    /// Large tables use pages of 2 MiB. Without: of 4 KiB.
     HugePages,
-    /// Ids, merkle trees, header hashes and what signatures sign are computed in vector lanes. Without: one message at a
+    /// Ids, merkle trees, header hashes and signature hashes are computed in vector lanes. Without: one message at a
     /// time, in portable code.
     HashLanes,
     /// Signatures are proven in vector lanes. Without: one at a time, by libsecp256k1.
     SignatureLanes,
-    /// Schnorr signatures and tweaks are proven by one sum for many of them. Without: each by its own, in the same lanes.
+    /// Schnorr signatures and tweaks are proven by one sum for many of them. Without: each separately, in the same
+    /// lanes.
     SignatureSums,
     /// Several blocks are in flight. Without: one is connected before the next one begins.
     LookAhead,
-    /// Blocks go on while a generation is written. Without: they wait until it is durable.
+    /// Blocks continue while a generation is written. Without: they wait until it is durable.
     BackgroundCommits,
 }
 
@@ -83,15 +84,15 @@ impl Idea {
 pub(crate) struct Ideas(u16);
 
 impl Ideas {
-    /// None of them.
+    /// The empty set.
     pub(crate) const NONE: Ideas = Ideas(0);
 
-    /// The same and these.
+    /// This set and the given ideas.
     pub(crate) fn and(self, ideas: &[Idea]) -> Ideas {
         Ideas(ideas.iter().fold(self.0, |bits, idea| bits | bit(*idea)))
     }
 
-    /// Whether one of them is `idea`.
+    /// Whether `idea` is in the set.
     #[inline(always)]
     pub(crate) fn has(self, idea: Idea) -> bool {
         self.0 & bit(idea) != 0

@@ -1,19 +1,20 @@
 //! Arithmetic and hashing behind safe functions, each with a reference implementation that it is tested against.
 //!
-//! In: bytes. Out: bytes. This crate and [`sys`] alone have `unsafe`. The instructions of the processor are detected at run
-//! time, so that one program runs on every machine.
+//! Input: bytes. Output: bytes. Only this crate and [`sys`] have `unsafe`. The instructions of the processor are
+//! detected at run time, so that one program runs on every machine.
 //!
-//! - [`Kernels`]: the choice of a job, handed down; [`cpu`]: kinds of processors. With the feature `ablation`, `ideas`:
-//!   optimizations that a job can leave out, to measure their effect.
+//! - [`Kernels`]: the choice of a job, passed down; [`cpu`]: kinds of processors. With the feature `ablation`, `ideas`:
+//!   optimizations that a job can disable, to measure their effect.
 //! - [`sha256`]: single, double and incremental SHA-256, many messages at a time in vector lanes.
 //! - [`ripemd160`]: RIPEMD-160 of digests, many at a time in vector lanes.
 //! - [`xor`]: the 8-byte obfuscation of block files and the chainstate.
 //! - [`crc32c`]: the checksum of LevelDB's blocks and logs.
-//! - [`muhash`]: products of numbers of 3072 bits, eight or four at a time in vector lanes; [`chacha20`] makes them of keys.
+//! - [`muhash`]: products of numbers of 3072 bits, eight or four at a time in vector lanes; [`chacha20`] expands keys
+//!   into them.
 //! - [`secp256k1`]: statements about points of that curve, many at a time in vector lanes.
 //! - [`bucket`]: one cache line of a hash table. [`prefetch`]: a cache line, early.
 //!
-//! Absent on purpose: anything that knows Bitcoin, LevelDB, a file, or a thread.
+//! Absent on purpose: anything specific to Bitcoin, LevelDB, files, or threads.
 
 pub mod bucket;
 pub mod chacha20;

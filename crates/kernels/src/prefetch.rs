@@ -1,11 +1,11 @@
-//! Prefetch: asks for a cache line before it is needed, so that many misses overlap.
+//! Prefetch: loads a cache line before it is needed, so that the latencies of many misses overlap.
 //!
-//! Absent on purpose: other hints than "into every cache level, for reading".
+//! Absent on purpose: hints other than "into every cache level, for reading".
 
-/// Asks the processor to load the start of `slice[index]` into its caches.
+/// Prefetches the start of `slice[index]`.
 ///
-/// A hint: nothing waits for it, and nothing changes but time. Does nothing where `index` is out of
-/// range or the processor has no such instruction.
+/// A hint: it does not wait, and affects only time. Does nothing if `index` is out of range or the processor has no
+/// such instruction.
 #[inline(always)]
 pub fn prefetch<T>(slice: &[T], index: usize) {
     if let Some(item) = slice.get(index) {

@@ -1,28 +1,28 @@
 //! XOR with an 8-byte key: the obfuscation of Core's block files and chainstate values.
 //!
-//! Sources: Bitcoin Core's `Obfuscation` (blocks, from 28.0 on; chainstate, from 0.12 on). The key's
-//! first byte meets byte 0 of the file or value, so a part of it needs to know its offset.
+//! Sources: Bitcoin Core's `Obfuscation` (blocks, from 28.0 on; chainstate, from 0.12 on). The key's first byte applies
+//! to byte 0 of the file or value, so a part of it needs its offset.
 //!
-//! Absent on purpose: where keys come from, which file has one.
+//! Absent on purpose: the source of keys, and which file has one.
 
 use std::fmt;
 
 use crate::cpu::Cpu;
 
-/// A way to XOR. All give the same bytes.
+/// An implementation of XOR. All give the same bytes.
 ///
-/// A value is the proof that this processor can run it: there is no way to make one but [`Kernel::available`].
+/// A value proves that this processor can run it: values come only from [`Kernel::available`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Kernel(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// One byte at a time, the key's byte looked up for each: what the others are tested against.
+    /// One byte at a time, with a look-up of the key's byte: the reference implementation.
     Bytes,
     /// Eight bytes at a time.
     Words,
-    /// Sixty-four bytes at a time in eight words, which the compiler turns into vectors of the
-    /// target's least common instructions (SSE2 on x86-64).
+    /// Sixty-four bytes at a time in eight words, which the compiler turns into the vectors of the target's baseline
+    /// instructions (SSE2 on x86-64).
     Unrolled,
     /// 256-bit vectors, four at a time (AVX2).
     #[cfg(target_arch = "x86_64")]
@@ -32,17 +32,17 @@ enum Kind {
     Avx512,
 }
 
-/// Below this size the widest vectors are not worth their start; a stored coin has some forty bytes.
+/// Below this size the start-up cost of the widest vectors does not pay; a stored coin has some forty bytes.
 pub(crate) const WIDE_BYTES_MIN: usize = 256;
 
-/// XORs `data` with `key`, of which `data[0]` meets byte `offset % 8`: `data[i] ^= key[(offset + i) % 8]`. By ordinary
+/// XORs `data` with `key`, starting at key byte `offset % 8`: `data[i] ^= key[(offset + i) % 8]`. Without special
 /// instructions, for short data; [`crate::Kernels::xor`] has wider ones.
 #[inline]
 pub fn xor(data: &mut [u8], key: [u8; 8], offset: u64) {
     by_words(data, turned(key, offset));
 }
 
-/// [`xor()`] by a kernel of your choice.
+/// [`xor()`] by the given kernel.
 pub fn xor_with(kernel: Kernel, data: &mut [u8], key: [u8; 8], offset: u64) {
     if key == [0; 8] {
         return;
@@ -52,20 +52,20 @@ pub fn xor_with(kernel: Kernel, data: &mut [u8], key: [u8; 8], offset: u64) {
         Kind::Bytes => by_bytes(data, key),
         Kind::Words => by_words(data, key),
         Kind::Unrolled => unrolled(data, key),
-        // SAFETY: the processor has AVX2, for a `Kernel` of it was made (`Kernel::available`).
+        // SAFETY: the processor has AVX2, because a `Kernel` of it was made (`Kernel::available`).
         #[cfg(target_arch = "x86_64")]
         Kind::Avx2 => unsafe { x86::by_avx2(data, key) },
-        // SAFETY: the processor has AVX-512 F, for a `Kernel` of it was made (`Kernel::available`).
+        // SAFETY: the processor has AVX-512 F, because a `Kernel` of it was made (`Kernel::available`).
         #[cfg(target_arch = "x86_64")]
         Kind::Avx512 => unsafe { x86::by_avx512(data, key) },
     }
 }
 
 impl Kernel {
-    /// The one that every processor runs and the others are tested against.
+    /// The reference implementation, which every processor runs.
     pub const REFERENCE: Kernel = Kernel(Kind::Bytes);
 
-    /// Those that this processor can run, the reference first, the widest last.
+    /// The kernels that this processor can run, the reference first, the widest last.
     #[must_use]
     pub fn available() -> Vec<Kernel> {
         #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "others have no more"))]
@@ -78,7 +78,7 @@ impl Kernel {
         kernels.into_iter().map(Kernel).collect()
     }
 
-    /// The widest where `cpu` was chosen.
+    /// The widest kernel if `cpu` was chosen.
     pub(crate) fn best(cpu: Cpu) -> Kernel {
         let needs = |kernel: &Kernel| match kernel.0 {
             Kind::Bytes | Kind::Words | Kind::Unrolled => Cpu::Plain,
@@ -90,7 +90,7 @@ impl Kernel {
         Kernel::available().into_iter().rfind(|kernel| cpu.allows(needs(kernel))).unwrap_or(Kernel::REFERENCE)
     }
 
-    /// What it is, for a table of measurements.
+    /// Its name, for a table of measurements.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {
@@ -111,7 +111,7 @@ impl fmt::Debug for Kernel {
     }
 }
 
-/// The key as the first byte of the data meets it.
+/// The key rotated for the first byte of the data.
 #[inline]
 fn turned(mut key: [u8; 8], offset: u64) -> [u8; 8] {
     let [low, ..] = offset.to_le_bytes();

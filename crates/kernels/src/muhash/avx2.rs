@@ -1,32 +1,33 @@
-//! Four products at a time (AVX2 and FMA), of numbers that eight lanes of ChaCha20 make.
+//! Four products at a time (AVX2 and FMA), of numbers that eight lanes of ChaCha20 generate.
 //!
 //! Layout: vector `i` holds limb `i`, of 52 bits and weight 2^(52 i), of four numbers. A number has 60 limbs, 3120 bits.
 //! Invariant of [`Fe`]: every limb is below 2^52, the highest at most 16: the number is at most a little above 2^3072.
 //!
-//! Halves of products come from doubles with one rounding ([`crate::doubles`]): `a b = lower + 2^52 upper`, with `lower`
-//! from -2^51 to 2^51 and `upper` from 0 to 2^52. A column sums at most 60 of each, so that it lies within 2^59 of zero.
-//! The bits of each half have a constant beside it, which the columns are begun with less ([`BEGIN`]).
-//! The columns from 60 on have the weight 2^3120 = 2^48 * 1103717 modulo the prime: 5 * 2^48 and 68982 * 2^52, by which
-//! whole numbers of 26 bits are multiplied.
+//! Halves of products come from doubles with one rounding ([`crate::doubles`]): `a b = lower + 2^52 upper`, with
+//! `lower` from -2^51 to 2^51 and `upper` from 0 to 2^52. A column sums at most 60 of each, so it is within 2^59 of
+//! zero. The bits of each half include a constant; the columns start with the negative sum of these constants
+//! ([`BEGIN`]). The columns from 60 on have the weight 2^3120 = 2^48 * 1103717 modulo the prime: 5 * 2^48 and 68982 *
+//! 2^52, by which whole numbers of 26 bits are multiplied.
 
 use super::reference::{from_limbs, multiply};
 use super::{KEYS_AT_ONCE, LIMBS, LIMBS52, Number, ONE, PRIME_DIFF, TOP_BITS};
 use crate::doubles::{LOW, MIDDLE, TWO_52, TWO_104};
 use std::arch::x86_64::*;
 
-/// Numbers side by side.
+/// Numbers processed in parallel.
 const LANES: usize = 4;
-/// Keys whose streams are made side by side.
+/// Keys whose streams are generated in parallel.
 const STREAMS: usize = 8;
-/// Limbs of one factor that meet each limb of the other in registers.
+/// Limbs of one factor that are multiplied with each limb of the other in registers.
 const TILE: usize = 4;
 const MASK: i64 = (1 << 52) - 1;
 const HALF_MASK: i64 = (1 << 26) - 1;
-/// What makes a column positive before it is shifted, and is taken from the next one: no shift here keeps the sign.
+/// Added to a column before it is shifted, and subtracted from the next one, because no shift here keeps the sign: it
+/// makes the column positive.
 const CARRY_BIAS: i64 = 1 << 62;
 const _: () = assert!(LIMBS52.is_multiple_of(TILE) && PRIME_DIFF % 16 == 5 && KEYS_AT_ONCE == 2 * STREAMS);
 
-/// What each column is begun with: less what the bits of its halves have beside them.
+/// The initial value of each column: minus the constants in the bits of its halves.
 static BEGIN: [i64; 2 * LIMBS52] = {
     let mut begin = [0i64; 2 * LIMBS52];
     let mut i = 0;
@@ -50,12 +51,12 @@ struct Fe([__m256i; LIMBS52]);
 #[derive(Clone, Debug)]
 pub(super) struct Accumulators {
     product: Fe,
-    /// Nothing was multiplied yet.
+    /// Nothing has been multiplied yet.
     is_one: bool,
 }
 
 impl Accumulators {
-    /// Four ones, where the processor can multiply them.
+    /// Four ones, if the processor has the instructions.
     pub(super) fn detect() -> Option<Accumulators> {
         let has = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
         // SAFETY: all zeros is a vector.
@@ -64,7 +65,7 @@ impl Accumulators {
 
     /// Multiplies by the numbers of the first `count` keys.
     pub(super) fn multiply(&mut self, keys: &[[u8; 32]; KEYS_AT_ONCE], count: usize) {
-        // SAFETY: `detect` made this, so that the processor has the features.
+        // SAFETY: `detect` made this, so the processor has the features.
         unsafe { self.multiply_keys(keys, count) }
     }
 
@@ -108,7 +109,7 @@ impl Accumulators {
         if self.is_one {
             return ONE;
         }
-        // SAFETY: `detect` made this, so that the processor has the features.
+        // SAFETY: `detect` made this, so the processor has the features.
         let limbs = self.product.0.map(|limb| unsafe { words(limb) });
         let lane = |lane: usize| from_limbs::<52>(limbs.iter().map(|limb| limb[lane]));
         (0..LANES).map(lane).fold(ONE, |all, one| multiply(&all, &one))
@@ -143,7 +144,7 @@ fn words(vector: __m256i) -> [u64; LANES] {
     out
 }
 
-/// Makes the lanes from `used` on ones.
+/// Sets the lanes from `used` on to one.
 #[target_feature(enable = "avx2")]
 fn keep_lanes(number: &mut [__m256i; LIMBS], used: usize) {
     if used < LANES {
@@ -196,7 +197,7 @@ fn product(a: &Fe, b: &Fe) -> Fe {
     folded(&mut columns)
 }
 
-/// Adds the products of four limbs and all limbs to their 64 columns, of which five are in registers at a time.
+/// Adds the products of four limbs and all limbs to their 64 columns, five of which are in registers at a time.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn multiply_row(a: &[__m256d; TILE], b: &[__m256d; LIMBS52], columns: &mut [__m256i; LIMBS52 + TILE]) {
@@ -220,12 +221,12 @@ fn multiply_row(a: &[__m256d; TILE], b: &[__m256d; LIMBS52], columns: &mut [__m2
     columns[LIMBS52..].copy_from_slice(&sums[..TILE]);
 }
 
-/// Brings the upper columns down.
+/// Folds the upper columns into the lower ones.
 ///
-/// The factors are below 2^3073, so that the product is below 2^6146: carried, column 118 is below 2^11, and column 119 is
-/// zero. What they add reaches no column beyond 59: what a limb below 2^26 adds has no upper part. The sum of all is below
-/// 2^3121, so that what is above 2^3072 is below 2^49; brought down, it makes limbs 0 and 1 too large by a little, which the
-/// last carry evens out.
+/// The factors are below 2^3073, so the product is below 2^6146: carried, column 118 is below 2^11, and column 119 is
+/// zero. Their contributions reach no column beyond 59, because that of a limb below 2^26 has no upper part. The sum of
+/// all is below 2^3121, so the part above 2^3072 is below 2^49; folded, it makes limbs 0 and 1 slightly too large,
+/// which the last carry corrects.
 #[target_feature(enable = "avx2,fma")]
 fn folded(columns: &mut [__m256i; 2 * LIMBS52]) -> Fe {
     carry_signed(columns);
@@ -268,13 +269,14 @@ fn times(limb: __m256i, factor: u64) -> (__m256i, __m256i) {
     (low, _mm256_srli_epi64::<26>(above))
 }
 
-/// Makes all columns but the last from 0 to 2^52; they lie within 2^61 of zero, and their sum is not negative.
+/// Carries all columns but the last into the range 0 to 2^52. They must be within 2^61 of zero, and their sum not
+/// negative.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn carry_signed(columns: &mut [__m256i]) {
     let mask = splat(MASK);
     let bias = splat(CARRY_BIAS - (CARRY_BIAS >> 52));
-    // The first one has nothing taken from it.
+    // Nothing was subtracted from the first one.
     let mut over = splat(CARRY_BIAS >> 52);
     let (last, rest) = columns.split_last_mut().expect("there are columns");
     for column in rest {
@@ -300,7 +302,7 @@ fn carry(limbs: &mut [__m256i]) {
     *last = _mm256_add_epi64(*last, over);
 }
 
-/// In builds with assertions: limbs are below 2^52, the last one at most `last_max`.
+/// In builds with assertions: checks that limbs are below 2^52 and the last one is not above `last_max`.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn check(limbs: &[__m256i], last_max: u64) {

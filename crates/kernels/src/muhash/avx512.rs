@@ -1,4 +1,4 @@
-//! Eight accumulators (AVX-512 F and IFMA), and the numbers that sixteen lanes of ChaCha20 make for them.
+//! Eight accumulators (AVX-512 F and IFMA), and the numbers that sixteen lanes of ChaCha20 generate for them.
 //!
 //! Numbers are multiplied by [`super::karatsuba`]. Of sixteen keys the first eight are in the even lanes of 32 bits, the
 //! others in the odd ones: each pair of lanes is one lane of 64 bits, of one number and of another.
@@ -8,7 +8,7 @@ use super::reference::from_limbs;
 use super::{KEYS_AT_ONCE, LIMBS, Number, ONE};
 use std::arch::x86_64::*;
 
-/// Numbers side by side.
+/// Numbers processed in parallel.
 const LANES: usize = 8;
 /// Words of a number's key stream.
 const WORDS: usize = 2 * LIMBS;
@@ -18,12 +18,12 @@ const _: () = assert!(KEYS_AT_ONCE == 2 * LANES && WORDS.is_multiple_of(16) && W
 #[derive(Clone, Debug)]
 pub(super) struct Accumulators {
     product: Fe,
-    /// The lanes from here on are still ones; with 0 the product is not set.
+    /// The lanes from this one on are still one; with 0 the product is not set.
     used: usize,
     room: Room,
 }
 
-/// Where numbers and products are made; what it holds is of no meaning.
+/// Scratch memory for numbers and products.
 #[derive(Clone, Debug)]
 struct Room {
     words: [__m512i; WORDS],
@@ -32,7 +32,7 @@ struct Room {
 }
 
 impl Accumulators {
-    /// Eight ones, where the processor can multiply them.
+    /// Eight ones, if the processor has the instructions.
     pub(super) fn detect() -> Option<Accumulators> {
         let has = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma");
         has.then(|| {
@@ -43,7 +43,7 @@ impl Accumulators {
 
     /// Multiplies by the numbers of the first `count` keys.
     pub(super) fn multiply(&mut self, keys: &[[u8; 32]; KEYS_AT_ONCE], count: usize) {
-        // SAFETY: `detect` made this, so that the processor has the features.
+        // SAFETY: `detect` made this, so the processor has the features.
         unsafe { self.multiply_keys(keys, count) }
     }
 
@@ -80,7 +80,7 @@ impl Accumulators {
         self.used = LANES;
     }
 
-    /// The product of all lanes, which begin again with ones.
+    /// The product of all lanes, which are reset to one.
     pub(super) fn product(&mut self) -> Number {
         match std::mem::take(&mut self.used) {
             0 => ONE,
@@ -89,7 +89,7 @@ impl Accumulators {
         }
     }
 
-    /// Half of the lanes times the other half, as long as both have other numbers than ones.
+    /// Multiplies one half of the lanes by the other half, as long as both have numbers other than one.
     #[target_feature(enable = "avx512f,avx512ifma")]
     fn lanes_product(&mut self, used: usize) -> Number {
         let Accumulators { product, room: Room { numbers: [other, _], scratch, .. }, .. } = self;
@@ -117,7 +117,7 @@ impl Fe {
     }
 }
 
-/// Makes the lanes from `used` on ones.
+/// Sets the lanes from `used` on to one.
 #[target_feature(enable = "avx512f")]
 fn keep_lanes(number: &mut Fe, used: usize) {
     if used < LANES {
@@ -152,7 +152,7 @@ fn key_streams(keys: &[[u8; 32]; KEYS_AT_ONCE], out: &mut [__m512i; WORDS]) {
 
 /// The numbers of the keys in the even lanes, and of those in the odd ones.
 ///
-/// Three words are two limbs: 32 bits and 16 of the next one, its other 16 and 32 bits.
+/// Three words are two limbs: 32 bits and 16 bits of the next word, then its other 16 and 32 bits.
 #[target_feature(enable = "avx512f")]
 fn join_words(words: &[__m512i; WORDS], numbers: &mut [Fe; 2]) {
     let low = splat(0xffff_ffff);
@@ -176,8 +176,8 @@ fn join_words(words: &[__m512i; WORDS], numbers: &mut [Fe; 2]) {
 #[target_feature(enable = "avx512f")]
 fn chacha_block(start: &[__m512i; 16]) -> [__m512i; 16] {
     let mut x = *start;
-    // Written out, for with indices that are known the words stay in registers; four quarter rounds step by step, for none
-    // of them waits for another.
+    // Unrolled, because with constant indices the words stay in registers; four quarter rounds in lockstep, because
+    // they are independent of each other.
     macro_rules! quarters {
         ($([$a:literal, $b:literal, $c:literal, $d:literal]),*) => {
             $(x[$a] = _mm512_add_epi32(x[$a], x[$b]);)*

@@ -1,17 +1,17 @@
 //! Eight products at a time (AVX-512 F and IFMA) modulo 2^3072 - 1103717.
 //!
-//! Layout: vector `i` holds limb `i`, of 48 bits and weight 2^(48 i), of eight numbers. A number has 64 limbs, 3072 bits.
-//! Invariant of [`Fe`]: every limb is below 2^48 + 2^43. Sums of eight limbs are below 2^52: what IFMA multiplies.
+//! Layout: vector `i` holds limb `i`, of 48 bits and weight 2^(48 i), of eight numbers. A number has 64 limbs, 3072
+//! bits. Invariant of [`Fe`]: every limb is below 2^48 + 2^43. Sums of eight limbs are below 2^52, the limit of IFMA.
 //!
 //! Product: three levels of Karatsuba's method (Knuth vol. 2, 4.3.3) above eight limbs and eight limbs, whose columns stay in
 //! registers: 27 * 128 multiplications in place of the 8,192 of the plain method. Columns are sums modulo 2^64, read as signed.
 //!
-//! Bound: a column is a sum of lower halves of products, each below 2^52, and 16 times one of upper halves. The upper halves
-//! of all blocks sum up to the exact column, below 64 * 2^(2 * 48 + 1), less the lower halves, by 2^52. A block adds or takes
-//! eight lower halves, and at each level at most four of the parts meet in a column: 4^3 * 8 * 2^52 = 2^61. So that every
-//! column is within 2^61 + 2^58 of zero.
+//! Bound: a column is a sum of lower halves of products, each below 2^52, and 16 times a sum of upper halves. The upper
+//! halves of all blocks sum to the exact column, below 64 * 2^(2 * 48 + 1), less the lower halves, divided by 2^52. A
+//! block adds or subtracts eight lower halves, and at each level at most four of the parts overlap in a column: 4^3 * 8
+//! * 2^52 = 2^61. So every column is within 2^61 + 2^58 of zero.
 //!
-//! Absent on purpose: where numbers come from, and the order in which they are multiplied (see [`super::avx512`]).
+//! Absent on purpose: the source of the numbers, and the order of the multiplications (see [`super::avx512`]).
 
 use super::PRIME_DIFF;
 use std::arch::x86_64::*;
@@ -23,7 +23,8 @@ pub(super) const BITS: u32 = 48;
 /// Limbs whose products with each other are summed in registers.
 const BLOCK: usize = 8;
 const MASK: i64 = (1 << BITS) - 1;
-/// What makes a column positive; what it is too much by is taken from the next one, whose weight is 2^48 times as much.
+/// Added to a column to make it positive; the excess is subtracted from the next one, whose weight is 2^48 times
+/// higher.
 const BIAS: i64 = 1 << 62;
 const BIAS_CARRIED: i64 = BIAS >> BITS;
 const _: () = assert!(BITS as usize * LIMBS48 == 64 * super::LIMBS && BLOCK << 3 == LIMBS48);
@@ -33,7 +34,7 @@ const _: () = assert!(BITS as usize * LIMBS48 == 64 * super::LIMBS && BLOCK << 3
 #[repr(C)]
 pub(super) struct Fe(pub(super) [__m512i; LIMBS48]);
 
-/// Where products are made; what it holds is of no meaning. In one place that is kept: nothing is cleared before it is written.
+/// Scratch memory for products, allocated once, so that nothing is cleared before it is written.
 #[derive(Clone, Debug)]
 pub(super) struct Scratch {
     columns: [__m512i; 2 * LIMBS48],
@@ -92,8 +93,8 @@ pub(super) fn splat(word: i64) -> __m512i {
     _mm512_set1_epi64(word)
 }
 
-/// Twice as many limbs as `$half` multiplies: the products of the lower halves and of the upper ones, and between them what
-/// the product of the halves' sums is more than these.
+/// Multiplies twice the limbs of `$half`: the products of the lower halves and of the upper ones, and between them the
+/// product of the halves' sums less both.
 macro_rules! twice {
     ($name:ident, $half:ident, $n:literal $(, $below:ident: $type:ty)?) => {
         #[target_feature(enable = "avx512f,avx512ifma")]
@@ -153,7 +154,7 @@ macro_rules! add_rows {
 
 /// The columns of eight limbs times eight limbs. An upper half has a weight of 2^52, 16 times that of the next column.
 ///
-/// All is written out, once for each place: whatever the level of optimization, the sums stay in registers.
+/// Unrolled, once for each place: whatever the level of optimization, the sums stay in registers.
 macro_rules! block_columns {
     ($a:expr, $b:expr) => {{
         let a: &[__m512i; BLOCK] = $a;
@@ -173,7 +174,7 @@ fn multiply_8(a: &[__m512i; BLOCK], b: &[__m512i; BLOCK], columns: &mut [__m512i
     *columns = block_columns!(a, b);
 }
 
-/// As above the blocks; the part between stays in registers.
+/// The multiplication of the level above the blocks; the middle part stays in registers.
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn multiply_16(a: &[__m512i; 2 * BLOCK], b: &[__m512i; 2 * BLOCK], columns: &mut [__m512i; 4 * BLOCK]) {
     let mut a_sum = [zero(); BLOCK];
@@ -195,12 +196,13 @@ fn multiply_16(a: &[__m512i; 2 * BLOCK], b: &[__m512i; 2 * BLOCK], columns: &mut
 }
 
 impl Fe {
-    /// Brings the upper columns down, and makes limbs of what is there.
+    /// Folds the upper columns into the lower ones, and carries them into limbs.
     ///
-    /// All is positive once the columns have their bias: below 2^63. Carried once, all at the same time, upper columns are below
-    /// 2^48 + 2^15, and the last one, the upper part of products a little above 2^6144, below 2^49. Each stands for
-    /// [`PRIME_DIFF`] times the column 64 below. What then carries out of the last column is below 2^22, and comes back as
-    /// `PRIME_DIFF` times that at the first: the limbs are below 2^48 + 2^16, the first below 2^48 + 2^43.
+    /// All columns are positive once their bias is added: below 2^63. Carried once, all at the same time, upper columns
+    /// are below 2^48 + 2^15, and the last one, the upper part of products a little above 2^6144, is below 2^49. Each
+    /// is multiplied by [`PRIME_DIFF`] and added to the column 64 below. The carry out of the last column is then below
+    /// 2^22, and is added as `PRIME_DIFF` times that to the first: the limbs are below 2^48 + 2^16, the first below
+    /// 2^48 + 2^43.
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
     fn fold(&mut self, columns: &mut [__m512i; 2 * LIMBS48]) {
@@ -212,7 +214,7 @@ impl Fe {
             *column = biased(*column);
         }
         columns[0] = _mm512_add_epi64(columns[0], splat(BIAS));
-        // What column 127 is too much by is taken here.
+        // The excess of column 127 is subtracted here.
         columns[LIMBS48 - 1] = _mm512_sub_epi64(columns[LIMBS48 - 1], splat(BIAS_CARRIED * DIFF));
 
         let (lower, upper) = columns.split_at_mut(LIMBS48);

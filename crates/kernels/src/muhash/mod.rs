@@ -1,11 +1,11 @@
-//! Products of numbers modulo 2^3072 - 1103717, and the numbers that keys stand for: the arithmetic of MuHash3072.
+//! Products of numbers modulo 2^3072 - 1103717, and the numbers that keys expand to: the arithmetic of MuHash3072.
 //!
-//! A key of 32 bytes stands for the first 384 bytes of its ChaCha20 stream, little endian. [`Accumulator`] multiplies them,
-//! sixteen keys at a time where the processor has AVX-512 IFMA: key streams in sixteen lanes, products in eight, each lane
-//! an accumulator of its own. With AVX2 and FMA key streams are made in eight lanes, products in four, of limbs of 52 bits
-//! and without Karatsuba's method.
+//! A key of 32 bytes expands to the first 384 bytes of its ChaCha20 stream, little endian. [`Accumulator`] multiplies
+//! these numbers, sixteen keys at a time if the processor has AVX-512 IFMA: key streams in sixteen lanes, products in
+//! eight, each lane a separate accumulator. With AVX2 and FMA key streams are generated in eight lanes, products in
+//! four, with limbs of 52 bits and without Karatsuba's method.
 //!
-//! Absent on purpose: what is hashed to a key. Source: Bitcoin Core b88bffe, crypto/muhash.cpp.
+//! Absent on purpose: the hash that gives a key. Source: Bitcoin Core b88bffe, crypto/muhash.cpp.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -19,7 +19,7 @@ use crate::cpu::Cpu;
 
 /// Limbs of 64 bits, the lowest first.
 pub const LIMBS: usize = 48;
-/// A number below 2^3072; the same number modulo the prime may have two forms.
+/// A number below 2^3072; a residue may have two representations.
 pub type Number = [u64; LIMBS];
 /// The modulus is 2^3072 minus this.
 pub const PRIME_DIFF: u64 = 1_103_717;
@@ -29,7 +29,7 @@ pub const ONE: Number = {
     one[0] = 1;
     one
 };
-/// Limbs of 52 bits, of which products are made in lanes.
+/// Limbs of 52 bits, for products in lanes.
 #[cfg(target_arch = "x86_64")]
 const LIMBS52: usize = 60;
 /// Bits of the highest of them that are below 2^3072.
@@ -37,10 +37,10 @@ const LIMBS52: usize = 60;
 const TOP_BITS: u32 = 4;
 #[cfg(target_arch = "x86_64")]
 const _: () = assert!(52 * (LIMBS52 - 1) + TOP_BITS as usize == 64 * LIMBS);
-/// Keys that are worked on at once.
+/// Keys processed at once.
 pub const KEYS_AT_ONCE: usize = 16;
 
-/// The number that a key stands for.
+/// The number that a key expands to.
 #[must_use]
 pub fn number(key: &[u8; 32]) -> Number {
     reference::number(key)
@@ -52,13 +52,13 @@ pub fn multiply(a: &Number, b: &Number) -> Number {
     reference::multiply(a, b)
 }
 
-/// The form of a number that is below the prime.
+/// The number reduced below the prime.
 #[must_use]
 pub fn reduce(number: &Number) -> Number {
     reference::reduce(number)
 }
 
-/// The number whose product with this one is one; of zero it is zero.
+/// The multiplicative inverse; zero for zero.
 #[must_use]
 pub fn inverse(number: &Number) -> Number {
     reference::inverse(number)
@@ -81,25 +81,26 @@ enum Kind {
     Avx512(Box<avx512::Accumulators>),
 }
 
-/// Whose lanes multiply: those of a kind of processor that this one is, or [`Cpu::Plain`].
+/// The kind of processor whose lanes multiply: one that this processor is, or [`Cpu::Plain`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernel(Cpu);
 
 impl Kernel {
-    /// The fastest where `cpu` was chosen.
+    /// The fastest kernel if `cpu` was chosen.
     pub(crate) fn best(cpu: Cpu) -> Kernel {
         let has = |kind: &Cpu| cpu.allows(*kind) && Accumulator::with(*kind).is_some();
         Kernel([Cpu::Avx512, Cpu::Avx2].into_iter().find(has).unwrap_or(Cpu::Plain))
     }
 
-    /// The product of no numbers.
+    /// The empty product.
     pub(crate) fn accumulator(self) -> Accumulator {
         Accumulator::with(self.0).unwrap_or_else(Accumulator::reference)
     }
 }
 
 impl Accumulator {
-    /// The product of no numbers, by the lanes of one kind of processor; `None` where this one lacks what they need, or there are none of it.
+    /// The empty product, with the lanes of one kind of processor; `None` if this processor lacks the instructions, or
+    /// the kind has no such lanes.
     #[must_use]
     pub fn with(kind: Cpu) -> Option<Accumulator> {
         match kind {
@@ -111,7 +112,7 @@ impl Accumulator {
         }
     }
 
-    /// The same, by the plain implementation.
+    /// The empty product, with the plain implementation.
     #[must_use]
     pub fn reference() -> Accumulator {
         Accumulator::of(Kind::Reference(Box::new(ONE)))
@@ -121,13 +122,13 @@ impl Accumulator {
         Accumulator { kind, waiting: [[0; 32]; KEYS_AT_ONCE], count: 0 }
     }
 
-    /// Whether vector lanes do the work.
+    /// Whether vector lanes are used.
     #[must_use]
     pub fn has_lanes(&self) -> bool {
         !matches!(self.kind, Kind::Reference(_))
     }
 
-    /// Multiplies by the number of a key; it may wait for others.
+    /// Multiplies by the number of a key; the multiplication may wait for more keys.
     #[inline]
     pub fn push(&mut self, key: &[u8; 32]) {
         self.waiting[self.count] = *key;

@@ -5,10 +5,10 @@ use crate::chacha20;
 
 /// Bits of the modulus.
 const BITS: u32 = 3072;
-/// The lowest bits of the exponent of an inverse, above which all bits are ones.
+/// The lowest bits of the exponent of an inverse; all higher bits are ones.
 const LOW_BITS: u32 = 21;
 
-/// The number that a key stands for: the first 384 bytes of its key stream.
+/// The number that a key expands to: the first 384 bytes of its key stream.
 pub(super) fn number(key: &[u8; 32]) -> Number {
     let mut limbs = [0; LIMBS];
     for (block, eight) in limbs.chunks_exact_mut(8).enumerate() {
@@ -60,7 +60,7 @@ pub(super) fn fold(out: &mut Number, mut above: u128) {
     }
 }
 
-/// A number given by limbs of `BITS` bits, 3,072 or more in all, the lowest first; limbs may be larger, below 2^62.
+/// A number given by limbs of `BITS` bits, 3,072 or more in total, the lowest first; limbs may be larger, up to 2^62.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn from_limbs<const BITS: u32>(limbs: impl Iterator<Item = u64>) -> Number {
     let mut out = [0; LIMBS];
@@ -79,7 +79,7 @@ pub(super) fn from_limbs<const BITS: u32>(limbs: impl Iterator<Item = u64>) -> N
     out
 }
 
-/// Below the prime: what is below 2^3072 is at most once too large.
+/// Reduces below the prime: a number below 2^3072 needs at most one subtraction.
 pub(super) fn reduce(number: &Number) -> Number {
     let mut out = *number;
     if out[1..].iter().all(|&limb| limb == u64::MAX) && out[0] >= 0u64.wrapping_sub(PRIME_DIFF) {
@@ -89,9 +89,10 @@ pub(super) fn reduce(number: &Number) -> Number {
     out
 }
 
-/// By Fermat: to the power of the prime less 2, which is ones but for its lowest 21 bits.
+/// By Fermat: the power of the prime less 2, whose bits are ones except in its lowest 21.
 ///
-/// A power of k ones, squared k times and multiplied by itself, is one of 2 k ones: 3,072 squares and some twenty products.
+/// A power with an exponent of k ones, squared k times and multiplied by itself, is one of 2 k ones: 3,072 squares and
+/// some twenty products.
 pub(super) fn inverse(number: &Number) -> Number {
     let wanted = BITS - LOW_BITS;
     let mut ones = *number;
@@ -118,7 +119,7 @@ fn squared(number: &Number, times: u32) -> Number {
     (0..times).fold(*number, |number, _| multiply(&number, &number))
 }
 
-/// All keys, one after the other.
+/// The product of the numbers of all keys, in sequence.
 pub(super) fn product(keys: &[[u8; 32]]) -> Number {
     keys.iter().fold(ONE, |product, key| multiply(&product, &number(key)))
 }

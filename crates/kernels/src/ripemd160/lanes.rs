@@ -1,18 +1,18 @@
 //! The compression function in vector lanes: one message a lane, written once for all vector widths.
 //!
-//! [`compress_in_lanes`] makes `compress` out of a vector type and the functions of that width in scope: `add`, `splat`,
-//! `load`, `store`, `turn` (rotates left) and the five functions of RIPEMD-160, `f1` to `f5`. Vector i holds word i of every
-//! lane.
-//! Source: H. Dobbertin, A. Bosselaers, B. Preneel, "RIPEMD-160: A Strengthened Version of RIPEMD".
+//! [`compress_in_lanes`] defines `compress` from a vector type and the functions of that width in scope: `add`,
+//! `splat`, `load`, `store`, `turn` (rotates left) and the five functions of RIPEMD-160, `f1` to `f5`. Vector i holds
+//! word i of every lane. Source: H. Dobbertin, A. Bosselaers, B. Preneel, "RIPEMD-160: A Strengthened Version of
+//! RIPEMD".
 
 /// The state before the first block.
 pub(super) const START: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
 
-/// What is added in each round, on the left and on the right.
+/// The constants of each round, on the left and on the right.
 pub(super) const ADDED: [[u32; 5]; 2] =
     [[0, 0x5a82_7999, 0x6ed9_eba1, 0x8f1b_bcdc, 0xa953_fd4e], [0x50a2_8be6, 0x5c4d_d124, 0x6d70_3ef3, 0x7a6d_76e9, 0]];
 
-/// Which word of the block each step takes, on the left and on the right.
+/// The word of the block for each step, on the left and on the right.
 #[rustfmt::skip]
 pub(super) const TAKEN: [[[u8; 16]; 5]; 2] = [
     [
@@ -31,7 +31,7 @@ pub(super) const TAKEN: [[[u8; 16]; 5]; 2] = [
     ],
 ];
 
-/// By how much each step turns, on the left and on the right.
+/// The rotation of each step, on the left and on the right.
 #[rustfmt::skip]
 pub(super) const TURNED: [[[u8; 16]; 5]; 2] = [
     [
@@ -50,7 +50,7 @@ pub(super) const TURNED: [[[u8; 16]; 5]; 2] = [
     ],
 ];
 
-/// Makes `compress` of `$lanes` lanes with the instructions `$features`.
+/// Defines `compress` with `$lanes` lanes and the instructions `$features`.
 macro_rules! compress_in_lanes {
     ($vector:ty, $lanes:literal, $features:literal) => {
         /// The states after the block of 32 bytes, the first eight words, and their padding.
@@ -67,7 +67,7 @@ macro_rules! compress_in_lanes {
             }
             let mut left = start;
             let mut right = start;
-            // Both sides at once: what one waits for fills the other's time.
+            // Both sides are interleaved to hide instruction latency.
             sixteen_steps!(left right, 0, f1, f5, block);
             sixteen_steps!(left right, 1, f2, f4, block);
             sixteen_steps!(left right, 2, f3, f3, block);

@@ -1,7 +1,7 @@
 //! RIPEMD-160 of digests of 32 bytes, many at a time in vector lanes: the second half of HASH160.
 //!
-//! A digest and its padding are one block, so that every message takes the same steps, and half of the block is known.
-//! [`crate::Kernels`] says which lanes run; [`of_digests_with`] takes them by name, to test and to measure.
+//! A digest and its padding are one block, so every message takes the same steps, and half of the block is constant.
+//! [`crate::Kernels`] selects the lanes; [`of_digests_with`] takes them by name, for tests and measurements.
 //!
 //! Absent on purpose: messages of other lengths (the `ripemd` crate), constant time.
 
@@ -16,13 +16,13 @@ use crate::cpu::Cpu;
 use ripemd::{Digest, Ripemd160};
 use std::fmt;
 
-/// Lanes of this processor: a value is the proof that it has them.
+/// Lanes of this processor: a value proves that it has them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Lanes(Kind);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// The `ripemd` crate, one message after the other: what the others are tested against.
+    /// The `ripemd` crate, message by message: the reference implementation.
     Portable,
     /// AVX2, eight messages at a time.
     #[cfg(target_arch = "x86_64")]
@@ -36,7 +36,7 @@ impl Lanes {
     /// The `ripemd` crate.
     pub const PORTABLE: Lanes = Lanes(Kind::Portable);
 
-    /// Those that this processor can run, the fastest last.
+    /// The lanes that this processor can run, the fastest last.
     #[must_use]
     pub fn available() -> Vec<Lanes> {
         #[allow(unused_mut, reason = "other processors have no more")]
@@ -49,7 +49,7 @@ impl Lanes {
         kinds.into_iter().map(Lanes).collect()
     }
 
-    /// The fastest where `cpu` was chosen.
+    /// The fastest lanes if `cpu` was chosen.
     pub(crate) fn best(cpu: Cpu) -> Lanes {
         Lanes::available().into_iter().rfind(|lanes| cpu.allows(lanes.cpu())).unwrap_or(Lanes::PORTABLE)
     }
@@ -72,17 +72,17 @@ impl fmt::Debug for Lanes {
     }
 }
 
-/// RIPEMD-160 of each digest, into the same place of `out`, by lanes of your choice.
+/// RIPEMD-160 of each digest, into the same position of `out`, by the given lanes.
 ///
 /// # Panics
 ///
-/// Where there are not as many places as digests.
+/// If the lengths of `digests` and `out` differ.
 pub fn of_digests_with(lanes: Lanes, digests: &[[u8; 32]], out: &mut [[u8; 20]]) {
     assert_eq!(digests.len(), out.len(), "a place for each digest");
     match lanes.0 {
         Kind::Portable => one_by_one(digests, out),
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a value of Lanes is made only where they were detected.
+        // SAFETY: a value of Lanes is made only if they were detected.
         Kind::Avx2 => in_lanes(|words| unsafe { avx2::compress(words) }, digests, out),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
@@ -96,7 +96,7 @@ fn one_by_one(digests: &[[u8; 32]], out: &mut [[u8; 20]]) {
     }
 }
 
-/// `N` at a time; idle lanes of the last ones hash zeros. Too few for lanes are hashed one by one.
+/// Hashes `N` at a time; idle lanes of the last set hash zeros. Too few messages for lanes are hashed singly.
 #[cfg(target_arch = "x86_64")]
 fn in_lanes<const N: usize>(
     compress: impl Fn(&[[u32; N]; 8]) -> [[u32; N]; 5],

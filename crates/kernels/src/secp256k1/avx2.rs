@@ -1,5 +1,5 @@
-//! Four lanes in 256 bits: AVX2 with products of doubles (FMA; see [`crate::doubles`]), or with AVX-IFMA, in its own encoding
-//! or AVX-512's.
+//! Four lanes in 256 bits: AVX2 with products of doubles (FMA; see [`crate::doubles`]), or with IFMA, encoded as
+//! AVX-IFMA or as AVX-512.
 
 use super::vector::{C, CALLS, LANES_MAX, Vector};
 use crate::doubles::{LOW, MIDDLE, TWO_52, TWO_104};
@@ -19,14 +19,14 @@ pub(super) trait Multiply: Copy + 'static {
     /// See [`Vector::Factor`].
     type Factor: Copy;
 
-    /// Whether the processor has what it takes, AVX2 included.
+    /// Whether the processor has the instructions, including AVX2.
     fn detect() -> bool;
 
     /// See [`Vector::run`].
     ///
     /// # Safety
     ///
-    /// The processor has what it takes.
+    /// The processor has the instructions.
     unsafe fn run<R>(code: impl FnOnce() -> R) -> R;
 
     /// See [`Vector::call`].
@@ -83,8 +83,8 @@ impl Multiply for Doubles {
         fn compiled<R>(code: impl FnOnce() -> R) -> R {
             code()
         }
-        // rustc 1.95 heeds `inline(never)` of a function with features where who calls it has them too, and nowhere else:
-        // without this step between, products were inlined, and a signature took longer.
+        // rustc 1.95 honours `inline(never)` of a function with target features only if its caller has them too:
+        // without this intermediate step products were inlined, and a signature took longer.
         #[inline]
         #[target_feature(enable = "avx2,fma")]
         fn calling<R>(code: impl FnOnce() -> R) -> R {
@@ -116,7 +116,7 @@ impl Multiply for Doubles {
     }
 }
 
-/// Defines how lanes multiply with IFMA, in one of its encodings.
+/// Defines multiplication of lanes with IFMA, in one of its encodings.
 macro_rules! ifma {
     ($(#[$doc:meta])* $name:ident, $features:literal, $here:expr, $low:ident, $high:ident) => {
         $(#[$doc])*
@@ -184,7 +184,8 @@ ifma!(
     _mm256_madd52hi_avx_epu64
 );
 ifma!(
-    /// By the same instructions as AVX-512 encodes them, for processors that have those alone: to test and to measure there.
+    /// By the same instructions in AVX-512's encoding, for processors that have only those: for tests and measurements
+    /// there.
     IfmaOfAvx512,
     "avx2,avx512ifma,avx512vl",
     is_x86_feature_detected!("avx512ifma") && is_x86_feature_detected!("avx512vl"),
@@ -192,8 +193,8 @@ ifma!(
     _mm256_madd52hi_epu64
 );
 
-/// Four lanes. A value is the proof that the processor has AVX2 and what `M` takes: only [`Vector::detect`] makes one from
-/// nothing, and all operations below take one.
+/// Four lanes. A value proves that the processor has AVX2 and the instructions of `M`: only [`Vector::detect`] makes
+/// one from nothing, and all operations below take one.
 #[derive(Clone, Copy)]
 pub(super) struct Four<M>(__m256i, PhantomData<M>);
 
@@ -201,13 +202,14 @@ pub(super) struct Four<M>(__m256i, PhantomData<M>);
 pub(super) type Avx2 = Four<Doubles>;
 /// AVX2 and AVX-IFMA.
 pub(super) type AvxIfma = Four<Ifma>;
-/// The same with AVX-512's encoding.
+/// AVX2 and IFMA in AVX-512's encoding.
 pub(super) type AvxIfmaOfAvx512 = Four<IfmaOfAvx512>;
 
 /// An instruction on values of [`Four`].
 macro_rules! instruction {
     ($call:expr) => {
-        // SAFETY: a value of `Four` exists, so the processor has AVX2 and what `M` takes; no memory is touched.
+        // SAFETY: a value of `Four` exists, so the processor has AVX2 and the instructions of `M`; no memory is
+        // touched.
         unsafe { $call }
     };
 }
@@ -265,19 +267,20 @@ impl<M: Multiply> Vector for Four<M> {
     const LOW: u64 = M::LOW;
     const HIGH: u64 = M::HIGH;
     const SIGNED: bool = M::SIGNED;
-    // There is no shift to the right that keeps the sign: what is shifted, within 2^61 of zero, is made positive first.
+    // There is no arithmetic shift to the right: the value, which is within 2^61 of zero, is made positive before the
+    // shift.
     const CARRY_BIAS: u64 = 1 << 62;
     const MASKS: bool = M::MASKS;
     type Factor = M::Factor;
 
     fn detect() -> Option<Four<M>> {
-        // SAFETY: the processor was asked.
+        // SAFETY: the processor was detected.
         M::detect().then(|| Four::of(unsafe { _mm256_setzero_si256() }))
     }
 
     #[inline(always)]
     fn run<R>(self, code: impl FnOnce() -> R) -> R {
-        // SAFETY: a value exists, so the processor has what it takes.
+        // SAFETY: a value exists, so the processor has the instructions.
         unsafe { M::run(code) }
     }
 
@@ -394,7 +397,7 @@ impl<M: Multiply> Vector for Four<M> {
     }
 }
 
-/// Turns four rows of four words into four columns.
+/// Transposes four rows of four words.
 #[inline(always)]
 fn transposed<M: Multiply>([a, b, c, d]: [Four<M>; 4]) -> [Four<M>; 4] {
     instruction!({

@@ -3,7 +3,7 @@
 use super::vector::{C, CALLS, LANES_MAX, Vector};
 use std::arch::x86_64::*;
 
-/// Eight lanes. A value is the proof that the processor has AVX-512 F and IFMA: only [`Vector::detect`] makes one from
+/// Eight lanes. A value proves that the processor has AVX-512 F and IFMA: only [`Vector::detect`] makes one from
 /// nothing, and all operations below take one.
 #[derive(Clone, Copy)]
 pub(super) struct Avx512(__m512i);
@@ -27,7 +27,7 @@ impl Vector for Avx512 {
 
     fn detect() -> Option<Avx512> {
         let here = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512ifma");
-        // SAFETY: the processor was asked.
+        // SAFETY: the processor was detected.
         here.then(|| Avx512(unsafe { _mm512_setzero_si512() }))
     }
 
@@ -55,8 +55,8 @@ impl Vector for Avx512 {
         code()
     }
 
-    /// An end of a basic block, which is where LLVM's scheduler of instructions stops: a branch that no instruction takes.
-    /// A vector that is stored takes the time of 1.3 to 1.7 products of limbs (Zen 4).
+    /// An end of a basic block, where LLVM's instruction scheduler stops: a branch without an instruction. Spilling a
+    /// vector costs as much as 1.3 to 1.7 products of limbs (Zen 4).
     #[inline(always)]
     fn fence() {
         // SAFETY: there is no instruction.
@@ -104,7 +104,7 @@ impl Vector for Avx512 {
     #[inline(always)]
     fn scatter(columns: [Avx512; 4], rows: [&mut [u64; 4]; LANES_MAX]) {
         let [a, b, c, d] = columns;
-        // Lanes 0, 2, 4 and 6 of the first two columns, then lanes 1, 3, 5 and 7; the same of the last two.
+        // Lanes 0, 2, 4 and 6 of the first two columns, then lanes 1, 3, 5 and 7; then those of the last two.
         let ab = unpacked(a, b);
         let cd = unpacked(c, d);
         let [r0, r1, r2, r3, r4, r5, r6, r7] = rows;
@@ -166,8 +166,8 @@ impl Vector for Avx512 {
         high.0 = instruction!(_mm512_madd52hi_epu64(high.0, a.0, b.0));
     }
 
-    /// All lower halves first: the upper one of a number goes to the column of the next number's lower one, which would wait
-    /// for it.
+    /// All lower halves first: the upper half of a number goes to the same column as the lower half of the next number,
+    /// which would have to wait for it.
     #[inline(always)]
     fn add_products(columns: &mut [Avx512; 10], k: usize, a: Avx512, b: &[Avx512; 5], first: usize) {
         for j in first..5 {
@@ -233,7 +233,7 @@ fn put_two_rows(rows: Avx512, low: &mut [u64; 4], high: &mut [u64; 4]) {
     }
 }
 
-/// The even words of both, in turn, and the odd ones.
+/// The even words of both, interleaved, and the odd ones.
 #[inline(always)]
 fn unpacked(a: Avx512, b: Avx512) -> [Avx512; 2] {
     let (low, high) = instruction!((_mm512_unpacklo_epi64(a.0, b.0), _mm512_unpackhi_epi64(a.0, b.0)));

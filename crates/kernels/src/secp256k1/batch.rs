@@ -1,25 +1,26 @@
-//! Questions about `u1 G + u2 P`, through the lanes and back.
+//! Questions about `u1 G + u2 P`: into the lanes, and the results back.
 //!
-//! P is told by x; its y is never computed on the way. With g = x^3 + 7, which is y^2, the point (x g, g^2) is P stretched by y
-//! (see [`super::ladder`]), and so u2 P is found but for y, of which its own y has one factor. The equation that u1 G + u2 P
-//! has the claimed x is linear in that factor: it is solved for y, and the claim is true where the solution is a root of g, and
-//! is what the claim tells of y, if it does.
+//! P is given by x; its y is never computed beforehand. With g = x^3 + 7, which is y^2, the point (x g, g^2) is P
+//! stretched by y (see [`super::ladder`]), so u2 P is found except for a factor of y. The equation that u1 G + u2 P has
+//! the claimed x is linear in that factor. It is solved for y; the claim is true if the solution is a root of g, and
+//! agrees with the claim's y or parity, if there is one.
 //!
-//! In detail, with (x1, y1) = u1 G, (X, Y, T) the ladder's result, D = T^2 g and r the claimed x: u2 P = (x2, y2) =
-//! (X / D, Y / (D T y)). Three points on a line (one of them negated) say that
+//! In detail, with (x1, y1) = u1 G, (X, Y, T) the ladder's result, D = T^2 g and r the claimed x: u2 P = (x2, y2) = (X
+//! / D, Y / (D T y)). Since three points (one of them negated) are on a line,
 //!
 //! ```text
-//! (y1 - y2)^2 = (r + x1 + x2) (x1 - x2)^2                        where x1 and x2 are different
+//! (y1 - y2)^2 = (r + x1 + x2) (x1 - x2)^2                        if x1 and x2 are different
 //! N = 2 y1 Y T D y    with N = y1^2 D^3 + Y^2 - ((r + x1) D + X) h^2 and h = x1 D - X
 //! ```
 //!
-//! the second being the first times D^3, with y2^2 D^3 = Y^2 and y2 D^3 = Y T D y. So y is N over W = 2 y1 Y T D, which is a
-//! number less r times another one. Both are the same for all claims about one sum, which cost little more than one.
+//! the second being the first times D^3, with y2^2 D^3 = Y^2 and y2 D^3 = Y T D y. So y is N over W = 2 y1 Y T D, which
+//! is a number less r times another one. Both numbers are the same for all claims about one sum, which therefore cost
+//! little more than one claim.
 //!
-//! What a lane says is "proven" or nothing. A lane proves its claim when no sum met an exception, h and W are not zero, N / W
-//! is a root of g, of the claimed parity or the very y that was given, where either is, and so is the sum's y. A root of g
-//! makes (x, N / W) a point of the curve, P or -P, and all that was computed with it exact; h not zero makes the equation one
-//! of x: where it is zero, any r fits.
+//! The result of a lane is "proven" or nothing. A lane proves its claim if no sum met an exception, h and W are not
+//! zero, and N / W is a root of g. It must also have the claimed parity or equal the given y, if the claim has one; the
+//! same applies to the sum's y. A root of g makes (x, N / W) a point of the curve, P or -P, and everything computed
+//! with it exact. A nonzero h makes the equation one of x; if h is zero, any r satisfies it.
 
 use super::Claim;
 use super::combs::{Asked, Combs};
@@ -42,11 +43,12 @@ struct Memory<V> {
 }
 
 thread_local! {
-    /// That of the last call: more than a MiB, which would be asked from the system and given back each time.
+    /// The memory of the last call: more than a MiB, which would otherwise be requested from the system and returned
+    /// each time.
     static MEMORY: Kept = const { Kept::new(None) };
 }
 
-/// Which of the claims are proven, in order, in vectors like this one.
+/// Which of the claims are proven, in order, by vectors of the kind of `like`.
 pub(super) fn prove<V: Vector>(like: V, claims: &[Claim]) -> Vec<bool> {
     let mut proven = vec![false; claims.len()];
     let keys: Vec<Option<Key>> = claims.iter().map(questions::key).collect();
@@ -62,7 +64,7 @@ pub(super) fn prove<V: Vector>(like: V, claims: &[Claim]) -> Vec<bool> {
     proven
 }
 
-/// The claims about keys that do not come again.
+/// The claims about keys that are not repeated.
 fn prove_others<V: Vector>(like: V, claims: &[(usize, &Claim)], memory: &mut Memory<V>, proven: &mut [bool]) {
     let mut questions = Questions::new(like, claims, true);
     let mut list = std::mem::take(&mut questions.list);
@@ -75,14 +77,14 @@ fn prove_others<V: Vector>(like: V, claims: &[(usize, &Claim)], memory: &mut Mem
     }
 }
 
-/// How many of `count` questions are answered at a time, so that all parts are about as long: `width` for each of at most
-/// [`PAIRS`] pairs of vectors.
+/// How many of `count` questions to answer at a time, so that all parts have about the same size: at most `width` for
+/// each of [`PAIRS`] pairs of vectors.
 pub(super) fn at_a_time(count: usize, width: usize) -> usize {
     let pairs = count.div_ceil(width).max(1);
     pairs.div_ceil(pairs.div_ceil(PAIRS)) * width
 }
 
-/// The claims about keys that come again.
+/// The claims about repeated keys.
 fn prove_set<V: Vector>(like: V, claims: &[Claim], set: &Set, memory: &mut Memory<V>, proven: &mut [bool]) {
     let Memory { room, combs } = memory;
     let claims: Vec<(usize, &Claim)> = set.asked.iter().map(|&(claim, _)| (claim, &claims[claim])).collect();
@@ -111,7 +113,7 @@ fn prove_set<V: Vector>(like: V, claims: &[Claim], set: &Set, memory: &mut Memor
     }
 }
 
-/// Notes the claims that are proven among those of the questions' statements.
+/// Records the proven claims among those of the questions' statements.
 #[inline(always)]
 fn answer<V: Vector>(
     like: V,
@@ -154,7 +156,7 @@ pub(super) fn right_side<V: Vector>(x: &Fe<V>) -> Fe<V> {
     mul_columns(&square(x), x).plus(&Fe::small(x.like(), 7)).carry()
 }
 
-/// Notes what is proven, from the sums: see above.
+/// Records the proven claims, from the sums: see above.
 #[inline(always)]
 fn solve<V: Vector>(
     like: V,
@@ -182,7 +184,7 @@ fn solve<V: Vector>(
         let inverse = inversions.take();
         let solution = each!(i, equations[at][i].solved(&inverse[i]));
         let most = part.iter().map(|question| question.statements.len()).max().unwrap_or(0);
-        // Of a sum's y all statements tell something, or none does.
+        // All statements constrain the y of the sums, or no statement does.
         let line = each!(
             i,
             Stated::<V>::new(part, statements, 0, i).wants_sum().then(
@@ -198,14 +200,14 @@ fn solve<V: Vector>(
     }
 }
 
-/// A statement in each lane of a vector, where there is one.
+/// A statement in each lane of a vector; lanes may be without one.
 pub(super) struct Stated<'s, V> {
     lanes: [Option<&'s Statement>; LANES_MAX],
     vector: PhantomData<V>,
 }
 
 impl<'s, V: Vector> Stated<'s, V> {
-    /// Statement `number` of each question of a vector.
+    /// Statement `number` of each question of a vector, if it exists.
     #[inline(always)]
     pub(super) fn new(part: &[Question], statements: &'s [Statement], number: usize, way: usize) -> Stated<'s, V> {
         let mut lanes = [None; LANES_MAX];
@@ -215,18 +217,18 @@ impl<'s, V: Vector> Stated<'s, V> {
         Stated { lanes, vector: PhantomData }
     }
 
-    /// The lanes in which something is so.
+    /// The lanes whose statements satisfy `is_so`.
     #[inline(always)]
     fn mask(&self, is_so: impl Fn(&Statement) -> bool) -> u8 {
         (0..V::LANES).fold(0, |mask, lane| mask | u8::from(self.lanes[lane].is_some_and(&is_so)) << lane)
     }
 
-    /// Whether something is told of a sum's y.
+    /// Whether a statement constrains the sum's y.
     fn wants_sum(&self) -> bool {
         self.mask(|statement| statement.sum != Told::Nothing) != 0
     }
 
-    /// Notes the claims of the lanes of a mask.
+    /// Records the claims of the lanes of a mask as proven.
     fn note(&self, holds: u8, proven: &mut [bool]) {
         for (lane, statement) in self.lanes.iter().enumerate().filter(|(lane, _)| holds >> lane & 1 == 1) {
             debug_assert!(lane < V::LANES);
@@ -242,7 +244,7 @@ impl<'s, V: Vector> Stated<'s, V> {
         lanes(like, |lane| self.lanes[lane].map(|statement| statement.sum_x))
     }
 
-    /// The lanes in which y is as it was told, if it was.
+    /// The lanes in which y agrees with its constraint, if there is one.
     #[inline(always)]
     fn is_told(&self, y: &Fe<V>, told: fn(&Statement) -> Told) -> u8 {
         let wants = self.mask(|statement| told(statement).odd().is_some());
@@ -257,7 +259,7 @@ impl<'s, V: Vector> Stated<'s, V> {
     }
 }
 
-/// The equation of a sum, whatever x is claimed: numbers as above.
+/// The equation of a sum, independent of the claimed x: numbers as above.
 #[derive(Clone, Copy)]
 pub(super) struct Equation<V> {
     /// y^2.
@@ -268,15 +270,15 @@ pub(super) struct Equation<V> {
     /// W, v D.
     pub(super) w: Fe<V>,
     pub(super) h: Fe<V>,
-    /// N where r is zero.
+    /// N for r = 0.
     pub(super) n: Fe<V>,
-    /// What N has less for each r: D h^2.
+    /// The coefficient of -r in N: D h^2.
     pub(super) step: Fe<V>,
 }
 
 impl<V: Vector> Equation<V> {
-    /// Bounds of what is carried, in units of 2^52: 24 for 2 y1 Y, -1 to 12 for h, 3 for x1 D + X, which is h + 2 X, -12 to 21
-    /// for n; where lower halves are signed, -8, -5 and -18 are the lowest.
+    /// Bounds of the values carried, in units of 2^52: 24 for 2 y1 Y, -1 to 12 for h, 3 for x1 D + X, which is h + 2 X,
+    /// -12 to 21 for n; with signed lower halves -8, -5 and -18 are the lowest.
     #[inline(always)]
     pub(super) fn of(base: &Flat<V>, key: &Point<V>, x: &Fe<V>) -> Equation<V> {
         debug_assert!(base.negative == 0, "a sum has its own y, which is taken as it is");
@@ -293,7 +295,7 @@ impl<V: Vector> Equation<V> {
         Equation { g, d, v, w: mul(&v, &d), h, n, step: mul(&d, &hh) }
     }
 
-    /// What y is for each r, with `inverse` 1 / (W h).
+    /// The solution for y as a function of r, with `inverse` 1 / (W h).
     #[inline(always)]
     pub(super) fn solved(&self, inverse: &Loose<V>) -> Solution<V> {
         let by_w = mul(&self.h, inverse);
@@ -309,7 +311,7 @@ impl<V: Vector> Equation<V> {
     }
 }
 
-/// A line through u1 G and u2 P, as far as it does not depend on P's y.
+/// A line through u1 G and u2 P: the part that is independent of P's y.
 #[derive(Clone, Copy)]
 pub(super) struct Line<V> {
     /// y2 over y.
@@ -323,15 +325,15 @@ pub(super) struct Line<V> {
 pub(super) struct Solution<V> {
     /// y^2.
     g: Fe<V>,
-    /// y where r is zero.
+    /// y for r = 0.
     y: Fe<V>,
     step: Fe<V>,
 }
 
 impl<V: Vector> Solution<V> {
-    /// The lanes whose statements are true; `line` is wanted where something is told of a sum's y.
+    /// The lanes whose statements are true; `line` is needed if a statement constrains the sum's y.
     ///
-    /// Bounds of what is carried, in units of 2^52: -12 to 1 for y, or 5.
+    /// Bounds of the values carried, in units of 2^52: -12 to 1 for y, or 5.
     #[inline(always)]
     pub(super) fn holds(&self, base: &Flat<V>, line: Option<&Line<V>>, stated: &Stated<'_, V>) -> u8 {
         let r = stated.sum_x(self.g.like());
@@ -349,9 +351,10 @@ impl<V: Vector> Solution<V> {
 }
 
 impl<V: Vector> Line<V> {
-    /// The sum's y, where its x is r: on the line, negated.
+    /// The sum's y, given that its x is r: on the line, negated.
     ///
-    /// Bounds of what is carried, in units of 2^52: -1 to 1 for x1 - r, -12 to 1 for y1 - y2, or 5, -1 to 12 for y3, or -5.
+    /// Bounds of the values carried, in units of 2^52: -1 to 1 for x1 - r, -12 to 1 for y1 - y2, or 5, -1 to 12 for y3,
+    /// or -5.
     #[inline(always)]
     pub(super) fn sum_y(&self, base: &Flat<V>, y: &Fe<V>, r: &Fe<V>) -> Fe<V> {
         let rise = base.y.columns().minus_columns(mul_columns(&self.y2, y)).carry();
@@ -360,7 +363,7 @@ impl<V: Vector> Line<V> {
     }
 }
 
-/// A number of each lane; of lanes without one, the generator's x.
+/// A number for each lane; for lanes without one, the generator's x.
 #[inline(always)]
 fn lanes<V: Vector>(like: V, number: impl Fn(usize) -> Option<Field>) -> Fe<V> {
     let mut numbers = [GENERATOR.x.words(); LANES_MAX];

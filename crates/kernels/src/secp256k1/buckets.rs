@@ -1,7 +1,7 @@
 //! Whether a sum of many multiples of points is zero, by buckets.
 //!
 //! A multiplier has [`BITS`] bits of weight 1 or -1 (see [`super::digits`]), in windows. A digit is odd: plus or minus
-//! `2 k + 1`. So each window adds each point, or its negative, to bucket k; at its end the window is worth the sum of
+//! `2 k + 1`. So each window adds each point, or its negative, to bucket k; the value of the window is then the sum of
 //! `2 k + 1` times bucket k:
 //!
 //! ```text
@@ -10,13 +10,12 @@
 //! sum    = over all windows 2^(first bit of the window) window
 //! ```
 //!
-//! The sums by bit are made as a tree: neighbours are added, and those with an odd place go to the list of the level's bit;
-//! 254 additions do for 128 buckets. All additions of a round, in all windows, are independent: [`super::pairs`] takes them
-//! together.
-//! Source: N. Pippenger, "On the evaluation of powers and related problems"; D. J. Bernstein, J. Doumen, T. Lange,
-//! J.-J. Oosterwijk, "Faster batch forgery identification", section 4.
+//! The sums by bit are computed as a tree: neighbours are added, and those with an odd index go to the list of the
+//! level's bit; 128 buckets need 254 additions. All additions of a round, in all windows, are independent:
+//! [`super::pairs`] computes them together. Source: N. Pippenger, "On the evaluation of powers and related problems";
+//! D. J. Bernstein, J. Doumen, T. Lange, J.-J. Oosterwijk, "Faster batch forgery identification", section 4.
 //!
-//! Zero itself has no coordinates: the last addition is not made, its two points must be opposite.
+//! Zero has no coordinates: the last addition is not computed; its two points must be opposite.
 
 use super::digits::window_of;
 use super::pairs::{Bucket, Pairs, Term};
@@ -26,19 +25,19 @@ use super::vector::Vector;
 /// Bits of a multiplier, of weight 1 or -1: odd numbers between -(2^129 - 1) and 2^129 - 1.
 pub(super) const BITS: usize = 129;
 
-/// A point, and the bits that stand for what multiplies it.
+/// A point, and the bits of its multiplier.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Multiple {
     pub(super) point: Term,
     pub(super) bits: [u64; 3],
 }
 
-/// Some of the bits.
+/// A range of the bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Window {
     first: usize,
     bits: usize,
-    /// The number of its first bucket, among those of all windows.
+    /// Index of its first bucket, among those of all windows.
     bucket: usize,
 }
 
@@ -48,7 +47,7 @@ impl Window {
     }
 }
 
-/// Bits of most windows for so many multiples: what takes the fewest additions.
+/// Number of bits of most windows for this number of multiples: the one with the fewest additions.
 fn best_bits(multiples: usize) -> usize {
     let additions = |bits: usize| windows(bits).iter().map(|window| multiples + 2 * window.buckets()).sum::<usize>();
     (3..=10).min_by_key(|&bits| additions(bits)).expect("some widths")
@@ -73,7 +72,7 @@ fn windows(bits: usize) -> Vec<Window> {
 pub(super) struct Room<V> {
     pub(super) pairs: Pairs<V>,
     buckets: Vec<Bucket>,
-    /// The buckets of the sums that wait, in order, and of those that wait after them.
+    /// The buckets of the waiting sums, in order, and of those that wait after them.
     waiting: [Vec<u32>; 2],
 }
 
@@ -83,13 +82,13 @@ impl<V: Vector> Room<V> {
     }
 }
 
-/// Whether the sum of the multiples is zero. False, too, where some addition was of equal or opposite points: nothing is
-/// known then. Random multipliers do not come to it, unless points have to do with each other.
+/// Whether the sum of the multiples is zero. Also false if an addition was of equal or opposite points: then nothing is
+/// known. With random multipliers that does not happen, unless the points are related.
 pub(super) fn is_zero<V: Vector>(room: &mut Room<V>, multiples: &[Multiple]) -> bool {
     is_zero_in(room, multiples, best_bits(multiples.len()))
 }
 
-/// The same, with windows of a known number of bits.
+/// [`is_zero`] with windows of the given number of bits.
 pub(super) fn is_zero_in<V: Vector>(room: &mut Room<V>, multiples: &[Multiple], bits: usize) -> bool {
     let windows = &windows(bits);
     room.pairs.reserve(windows.iter().map(|window| multiples.len() + 2 * window.buckets()).sum());
@@ -99,7 +98,7 @@ pub(super) fn is_zero_in<V: Vector>(room: &mut Room<V>, multiples: &[Multiple], 
         .is_some_and(|()| opposite(&at_bits.map(|term| term.map(|term| room.pairs.point(term)))))
 }
 
-/// Fills the buckets of all windows. Nothing where some addition was of equal or opposite points.
+/// Fills the buckets of all windows. `None` if an addition was of equal or opposite points.
 fn fill<V: Vector>(room: &mut Room<V>, multiples: &[Multiple], windows: &[Window]) -> Option<()> {
     let Room { pairs, buckets, waiting: [waiting, next] } = room;
     buckets.clear();
@@ -125,7 +124,7 @@ fn fill<V: Vector>(room: &mut Room<V>, multiples: &[Multiple], windows: &[Window
     Some(())
 }
 
-/// A window on the way from its buckets to its sums by bit.
+/// A window between its buckets and its sums by bit.
 struct Tree {
     first: usize,
     /// Sums of neighbours, of 2^level buckets each.
@@ -135,7 +134,7 @@ struct Tree {
 }
 
 impl Tree {
-    /// Asks for the next additions.
+    /// Adds the next additions to `pairs`.
     fn step<V: Vector>(&mut self, pairs: &mut Pairs<V>) {
         for terms in &mut self.by_bit {
             *terms = terms
@@ -165,7 +164,7 @@ impl Tree {
     }
 }
 
-/// Puts at each bit the point that is to be multiplied with its weight.
+/// Stores at each bit the point to multiply by its weight.
 fn reduce<V: Vector>(
     pairs: &mut Pairs<V>,
     windows: &[Window],
@@ -191,12 +190,12 @@ fn reduce<V: Vector>(
     Some(())
 }
 
-/// Whether the sum of all points, each times its bit's weight, is zero: that of the higher ones is the opposite of the
-/// lowest. False where that has no point, or an addition was left out.
+/// Whether the sum of all points, each times its bit's weight, is zero: the sum of the higher ones must be the opposite
+/// of the lowest. False if the lowest bit has no point, or an addition met an exception.
 fn opposite(at_bits: &[Option<Affine>; BITS]) -> bool {
     let mut sum: Option<Jacobian> = None;
     for point in at_bits[1..].iter().rev() {
-        // Whatever is added to z = 0, or doubled: z stays zero, as in `super::point`.
+        // After any addition to z = 0, or doubling of it, z stays zero, as in `super::point`.
         sum = match (sum, point) {
             (Some(sum), Some(point)) => Some(sum.add(*point)),
             (sum, point) => sum.or(point.map(Affine::jacobian)),

@@ -1,14 +1,14 @@
-//! Claims about keys that come again: a table for every window of a key's scalar, so that no claim doubles anything.
+//! Claims about repeated keys: a table for every window of a key's scalar, so that claims need no doublings.
 //!
-//! The tables of a set of keys are made in lanes, a key a lane; then each lane has a claim, whatever its key. With a key's y
-//! from a square root all points have z = 1: `u2 P` is a sum of table entries, as `u1 G` is ([`super::ladder`]), and the
-//! claim holds where the sum of both has the claimed x.
+//! The tables of a set of keys are computed in lanes, one key a lane; then each lane has a claim, about any of the
+//! keys. With a key's y from a square root all points have z = 1: `u2 P` is a sum of table entries, as `u1 G` is
+//! ([`super::ladder`]), and the claim is true if the sum of both has the claimed x.
 //!
-//! The scalar is cut in two short ones (see [`super::digits`]), each in windows of [`BITS`] bits; a table has the odd
-//! multiples of 2^(4 i) P and of lambda times that. 88 points are added for a claim, at six products each; the ladder takes
+//! The scalar is split into two short ones (see [`super::digits`]), each in windows of [`BITS`] bits; a table has the
+//! odd multiples of 2^(4 i) P and of lambda times that. A claim adds 88 points, at six products each; the ladder takes
 //! 125 doublings, 25 additions and a table for each. When that pays: [`super::repeats`].
 //!
-//! Absent on purpose: claims that want the sum's y, or that give the key's.
+//! Absent on purpose: claims that constrain the sum's y, or that give the key's.
 
 use super::digits::{Bits, Digits, LaneBits, Recoded};
 use super::field::Fe;
@@ -27,20 +27,20 @@ const BITS: usize = 4;
 const WINDOWS: usize = 33;
 /// Odd multiples in a window's table.
 const ENTRIES: usize = 1 << (BITS - 1);
-/// The windows whose points are added as a tree; one is left.
+/// The windows whose points are added as a tree; one more remains.
 const TREE: usize = 32;
 const _: () = assert!(BITS * WINDOWS >= 130 && WINDOWS == TREE + 1);
 
-/// A key's tables: window, multiple, and the same with lambda.
+/// A key's tables: window, multiple, and the point or lambda times it.
 type Table = [[[TablePoint; 2]; ENTRIES]; WINDOWS];
 
 /// Whether `u1 G + u2 P` has this x, where P is key number `key`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
-    /// Of which claim.
+    /// Index of the claim.
     pub(super) claim: usize,
     pub(super) key: usize,
-    /// What multiplies both points.
+    /// The bits of both multipliers.
     pub(super) bits: Bits,
     pub(super) sum_x: Field,
 }
@@ -48,7 +48,7 @@ pub(super) struct Asked {
 /// The tables of a set of keys.
 pub(super) struct Combs {
     tables: Vec<Table>,
-    /// The lanes whose key is a point, and has a table.
+    /// The lanes whose key is a point and has a table.
     good: Ways<u8>,
 }
 
@@ -58,7 +58,7 @@ impl Combs {
         Combs { tables: Vec::new(), good: [0; WAYS] }
     }
 
-    /// Makes the tables of `keys`, as many as there are lanes in [`WAYS`] vectors at most, in the place of others.
+    /// Computes the tables of `keys`, at most as many as [`WAYS`] vectors have lanes, replacing others.
     #[inline(always)]
     pub(super) fn fill<V: Vector>(&mut self, like: V, keys: &[Key], room: &mut Room<V>) {
         assert!(keys.len() <= V::LANES * WAYS, "a lane for each key");
@@ -97,12 +97,13 @@ impl Combs {
         self.good = each!(i, good[i] & !unknown[i]);
     }
 
-    /// Whether a key is a point, and has a table.
+    /// Whether a key is a point and has a table.
     fn is_good<V: Vector>(&self, key: usize) -> bool {
         self.good[key / V::LANES] >> (key % V::LANES) & 1 == 1
     }
 
-    /// Which of at most as many claims as share inversions are proven: a bit for each, in the mask of its vector.
+    /// Which claims are proven: a bit for each, in the mask of its vector. There may be at most as many as share
+    /// inversions.
     #[inline(always)]
     pub(super) fn answers<V: Vector>(&self, like: V, asked: &[Asked], room: &mut Room<V>) -> Vec<Ways<u8>> {
         let parts: Vec<&[Asked]> = asked.chunks(V::LANES * WAYS).collect();
@@ -164,7 +165,7 @@ impl Combs {
     }
 }
 
-/// The keys as points, and the lanes where they are; in others the generator.
+/// The keys as points, and the lanes that have one; the others hold the generator.
 #[inline(always)]
 fn lift<V: Vector>(like: V, keys: &[Key]) -> (Ways<Point<V>>, Ways<u8>) {
     let mut numbers = [[GENERATOR.x.words(); LANES_MAX]; WAYS];
@@ -196,8 +197,8 @@ fn lift<V: Vector>(like: V, keys: &[Key]) -> (Ways<Point<V>>, Ways<u8>) {
     (points, each!(i, is_point[i] & is_key[i]))
 }
 
-/// For each window 2^(4 i) times the points, and twice that, with z = 1. `None` where some z is zero, which no multiple of a
-/// point has.
+/// For each window 2^(4 i) times the points, and twice that, with z = 1. `None` if some z is zero, which no multiple of
+/// a point has.
 #[inline(always)]
 fn multiples<V: Vector>(points: Ways<Point<V>>, room: &mut Room<V>) -> Option<Vec<Ways<Flat<V>>>> {
     let mut point = points;
@@ -241,7 +242,7 @@ fn write<V: Vector>(tables: &mut [Table], [window, entry, half]: [usize; 3], x: 
     }
 }
 
-/// What a window's digits name, of the keys and of lambda times the keys.
+/// The points that a window's digits select, of the keys and of lambda times the keys.
 #[inline(always)]
 fn halves<V: Vector>(
     like: V,
@@ -257,7 +258,7 @@ fn halves<V: Vector>(
     ]
 }
 
-/// A coordinate of the entries that the lanes' digits name, each in its key's table.
+/// A coordinate of the entries that the lanes' digits select, each in its key's table.
 #[inline(always)]
 fn look_up<V: Vector>(
     like: V,
@@ -274,7 +275,7 @@ fn look_up<V: Vector>(
     Coordinate { number: Fe::from_words(like.gather(rows)), negative: digits.negative }
 }
 
-/// The claimed x of a vector; of lanes without a claim, the generator's.
+/// The claimed x of a vector; for lanes without a claim, the generator's.
 #[inline(always)]
 fn claimed<V: Vector>(like: V, part: &[Asked], way: usize) -> Fe<V> {
     let mut numbers = [GENERATOR.x.words(); LANES_MAX];

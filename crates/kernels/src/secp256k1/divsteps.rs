@@ -1,11 +1,11 @@
-//! Inverses modulo an odd number of 256 bits, by division steps, 62 at a time.
+//! Modular inverses for an odd modulus of 256 bits, by division steps, 62 at a time.
 //!
-//! f starts as the modulus, g as the number. A step halves g, with f added or both exchanged before where g is odd, so that
-//! g is zero in the end and f plus or minus their common divisor. 62 steps depend on the lowest 62 bits alone: they are found
-//! in words, as a matrix, which then takes the whole numbers along, and two more, d and e, that keep
-//! `d number = f`, `e number = g` modulo the modulus.
-//! Source: D. J. Bernstein, B.-Y. Yang, "Fast constant-time gcd computation and modular inversion"; several steps at once, and
-//! the bounds of d and e: libsecp256k1, `modinv64_impl.h`, the variant in variable time.
+//! f starts as the modulus, g as the number. If g is odd, a step first adds f to it or exchanges both; then it halves
+//! g. In the end g is zero and f is plus or minus the common divisor. 62 steps depend only on the lowest 62 bits: they
+//! are computed in single words, as a matrix, which is then applied to the whole numbers. It is also applied to two
+//! more, d and e, with the invariant `d number = f`, `e number = g` modulo the modulus. Source: D. J. Bernstein, B.-Y.
+//! Yang, "Fast constant-time gcd computation and modular inversion"; several steps at once, and the bounds of d and e:
+//! libsecp256k1, `modinv64_impl.h`, the variable-time variant.
 //!
 //! Layout of [`Signed`]: five limbs of weight 2^(62 i), the lower four from 0 to 2^62, the highest with the sign.
 //!
@@ -14,18 +14,16 @@
 /// Bits of a limb, and steps of a matrix.
 const STEPS: u32 = 62;
 const LOW: u64 = u64::MAX >> (64 - STEPS);
-/// More matrices than any number of 256 bits takes: 590 steps are enough for the variant that this is, so ten of them.
+/// More matrices than any number of 256 bits needs: this variant needs at most 590 steps, so ten matrices.
 const MATRICES_MAX: usize = 12;
 
 /// A number of at most 310 bits, and its sign.
 type Signed = [i64; 5];
 
-/// u, v, q and r of `f = (u f + v g) / 2^62`, `g = (q f + r g) / 2^62`: in magnitude, u and v sum to at most 2^62, and so do
-/// q and r.
+/// u, v, q and r of `f = (u f + v g) / 2^62`, `g = (q f + r g) / 2^62`: |u| + |v| is at most 2^62, and so is |q| + |r|.
 type Matrix = [i64; 4];
 
-/// The inverse of a number other than zero modulo an odd prime above it, of 256 bits; `None` where it does not come out, which
-/// is so for zero.
+/// The inverse of a nonzero number below an odd prime modulus of 256 bits; `None` if there is no inverse, as for zero.
 pub(super) fn inverse(number: [u64; 4], modulus: [u64; 4]) -> Option<[u64; 4]> {
     let modulus = signed(modulus);
     let mut f = modulus;
@@ -64,12 +62,12 @@ fn words(number: Signed) -> [u64; 4] {
     std::array::from_fn(|word| limbs[word] >> (2 * word) | limbs[word + 1] << (62 - 2 * word))
 }
 
-/// The inverse of an odd word modulo 2^62: each step doubles the bits that are right, from three on.
+/// The inverse of an odd word modulo 2^62: each step doubles the number of correct bits, starting with three.
 fn inverse_of_word(word: u64) -> u64 {
     (0..5).fold(word, |inverse: u64, _| inverse.wrapping_mul(2u64.wrapping_sub(word.wrapping_mul(inverse)))) & LOW
 }
 
-/// 62 steps on the lowest words of f, which is odd, and g. `eta` goes from one call to the next.
+/// 62 steps on the lowest words of f, which is odd, and g. `eta` is carried from one call to the next.
 fn steps(eta: &mut i64, f: u64, g: u64) -> Matrix {
     let mut f = f;
     let mut g = g;
@@ -79,7 +77,7 @@ fn steps(eta: &mut i64, f: u64, g: u64) -> Matrix {
     let mut r = 1u64;
     let mut left = STEPS;
     loop {
-        // All steps in which g is even.
+        // Skips the steps in which g is even.
         let zeros = (g | u64::MAX << left).trailing_zeros();
         (g, u, v) = (g >> zeros, u << zeros, v << zeros);
         *eta -= i64::from(zeros);
@@ -87,7 +85,7 @@ fn steps(eta: &mut i64, f: u64, g: u64) -> Matrix {
         if left == 0 {
             return [u, v, q, r].map(u64::cast_signed);
         }
-        // Both are odd. f times something is added to g, so that as many low bits as may be are zero.
+        // Both are odd. A multiple of f is added to g that makes as many low bits as possible zero.
         let factor = if *eta < 0 {
             *eta = -*eta;
             (f, g) = (g, f.wrapping_neg());
@@ -107,7 +105,7 @@ fn steps(eta: &mut i64, f: u64, g: u64) -> Matrix {
     }
 }
 
-/// The product of two limbs' sums: `a x + b y`.
+/// The sum of two products of limbs: `a x + b y`.
 #[inline]
 fn dot(a: i64, x: i64, b: i64, y: i64) -> i128 {
     i128::from(a) * i128::from(x) + i128::from(b) * i128::from(y)
@@ -119,7 +117,7 @@ fn low(number: i128) -> i64 {
     (number as u64 & LOW).cast_signed()
 }
 
-/// f and g after the steps; what is divided has no remainder.
+/// f and g after the steps; the division is exact.
 fn move_numbers(f: Signed, g: Signed, [u, v, q, r]: Matrix) -> (Signed, Signed) {
     let mut to_f = [0; 5];
     let mut to_g = [0; 5];
@@ -135,8 +133,8 @@ fn move_numbers(f: Signed, g: Signed, [u, v, q, r]: Matrix) -> (Signed, Signed) 
     (to_f, to_g)
 }
 
-/// d and e after the steps, between -2 and 1 times the modulus before and after; multiples of the modulus are added so that
-/// nothing remains.
+/// d and e after the steps, between -2 and 1 times the modulus before and after; multiples of the modulus are added to
+/// make the division exact.
 fn move_factors(d: Signed, e: Signed, [u, v, q, r]: Matrix, modulus: &Signed, of_modulus: u64) -> (Signed, Signed) {
     let sign_d = d[4] >> 63;
     let sign_e = e[4] >> 63;
@@ -180,7 +178,7 @@ fn plus(a: Signed, b: &Signed) -> Signed {
     carried(std::array::from_fn(|i| a[i] + b[i]))
 }
 
-/// A number between -2 and 1 times the modulus, or its negative, from 0 to the modulus.
+/// Reduces a number between -2 and 1 times the modulus, or its negative, to the range 0 to the modulus.
 fn within(number: Signed, is_negative: bool, modulus: &Signed) -> Signed {
     let mut number = if number[4] < 0 { plus(number, modulus) } else { number };
     if is_negative {

@@ -1,14 +1,14 @@
-//! The field in vector lanes: an element a lane, each in five limbs of 52 bits, over any kind of [`Vector`].
+//! The field in vector lanes: one element a lane, in five limbs of 52 bits, over any kind of [`Vector`].
 //!
-//! Layout: vector `i` of an element holds the lanes' limb `i`, of weight 2^(52 i).
-//! Invariant of [`Fe`]: limbs 0 to 3 are below 2^52, limb 4 is below 2^50. So an element is below 2^258, not reduced, and
-//! what multiplies (numbers below 2^52) takes it as it is.
-//! [`Columns`] are sums that were not carried yet: signed limbs of up to 60 bits, on which sums, differences and small
-//! multiples cost one instruction a limb. [`Columns::carry`] makes an element of them again; one carry for a whole
-//! expression. What each operation adds is bounded where it stands, and asserted. [`super::products`] makes them.
+//! Layout: vector `i` of an element holds the lanes' limb `i`, of weight 2^(52 i). Invariant of [`Fe`]: limbs 0 to 3
+//! are below 2^52, limb 4 is below 2^50. So an element is below 2^258, not reduced, and can be multiplied without
+//! conversion (factors are below 2^52). [`Columns`] are sums not yet carried: signed limbs of up to 60 bits, on which
+//! sums, differences and small multiples cost one instruction a limb. [`Columns::carry`] turns them into an element
+//! again; one carry is enough for a whole expression. The bounds of each operation are documented at the operation, and
+//! asserted. [`super::products`] computes columns.
 //!
-//! Loops over limbs count from one number to another, because those are unrolled: over iterators, which are not, a signature
-//! takes twice as long with AVX-512.
+//! Loops over limbs use index ranges, because those are unrolled: with iterators, which are not, a signature takes
+//! twice as long with AVX-512.
 
 #![expect(clippy::needless_range_loop, reason = "iterators are not unrolled: see above")]
 
@@ -20,7 +20,7 @@ use super::vector::{C, CALLS, Vector};
 pub(super) const LIMB: u64 = (1 << 52) - 1;
 /// Bits of the highest limb that are below 2^256.
 pub(super) const TOP: u64 = (1 << 48) - 1;
-/// The number of primes that [`Columns::carry`] adds, so that what was negative becomes positive: limb 4 of the columns is
+/// The number of primes that [`Columns::carry`] adds, so that negative values become positive: limb 4 of the columns is
 /// above -2^59, and 2^59 is 2^11 times 2^48.
 const PRIMES_ADDED: u64 = 1 << 11;
 
@@ -28,49 +28,49 @@ const PRIMES_ADDED: u64 = 1 << 11;
 #[derive(Clone, Copy)]
 pub(super) struct Fe<V>([V; 5]);
 
-/// Elements that are only multiplied. Where instructions that multiply look at the lowest 52 bits alone ([`Vector::MASKS`])
-/// limbs 0 to 3 keep what was carried out of them, which saves an instruction a limb.
+/// Elements that are only multiplied. If multiplication uses only the lowest 52 bits ([`Vector::MASKS`]), limbs 0 to 3
+/// keep the bits that were carried out of them, which saves an instruction a limb.
 ///
-/// Invariant: as [`Fe`], where of limbs 0 to 3 those bits alone count.
+/// Invariant: as for [`Fe`], with only the lowest 52 bits of limbs 0 to 3.
 #[derive(Clone, Copy)]
 pub(super) struct Loose<V>([V; 5]);
 
-/// What can be multiplied: [`Fe`] and [`Loose`].
+/// A factor of products: [`Fe`] and [`Loose`].
 pub(super) trait Multiplicand<V: Vector>: Copy {
-    /// A vector of it, to make others of.
+    /// A vector of it, from which others of the same kind can be made.
     fn like(&self) -> V;
 
-    /// The limbs, to multiply.
+    /// The limbs, as factors.
     fn factors(&self) -> [V::Factor; 5];
 
-    /// The limbs' bounds hold in every lane.
+    /// Whether the limbs' bounds hold in every lane.
     fn is_valid(&self) -> bool;
 }
 
-/// Sums of multiples of elements that were not carried yet.
+/// Sums of multiples of elements, not yet carried.
 ///
-/// Invariant: limbs 0 to 3 lie within 2^60 of zero, limb 4 within -2^59 and 2^60.
+/// Invariant: limbs 0 to 3 are within 2^60 of zero, limb 4 is between -2^59 and 2^60.
 #[derive(Clone, Copy)]
 pub(super) struct Columns<V>([V; 5]);
 
 impl<V: Vector> Columns<V> {
-    /// Columns of limbs that keep the invariant.
+    /// Columns of limbs that satisfy the invariant.
     #[inline(always)]
     pub(super) fn from_vectors(limbs: [V; 5]) -> Columns<V> {
         Columns(limbs)
     }
 
-    /// Carries, and folds what is above bit 256.
+    /// Carries, and folds the bits above bit 256.
     ///
-    /// The prime is added [`PRIMES_ADDED`] times, so that limb 4 is positive and below 2^61; `above` is then between 0 and
-    /// 2^13. Limb 4 keeps 48 bits and gets bit 48 back (`above` is folded one less), so that a negative carry from below,
-    /// which is more than -2^9, cannot make it negative. In the end limb 4 is between 2^48 - 2^9 and 2^49 + 2^9.
+    /// The prime is added [`PRIMES_ADDED`] times, so that limb 4 is positive and below 2^61; `above` is then between 0
+    /// and 2^13. Limb 4 keeps 48 bits and gets bit 48 back (`above` is folded one less), so that a negative carry from
+    /// below, which is more than -2^9, cannot make it negative. In the end limb 4 is between 2^48 - 2^9 and 2^49 + 2^9.
     #[inline(always)]
     pub(super) fn carry(self) -> Fe<V> {
         self.carry_loose().masked()
     }
 
-    /// As [`Columns::carry`], to multiply.
+    /// [`Columns::carry`] for a value that is only multiplied.
     #[inline(always)]
     pub(super) fn carry_loose(self) -> Loose<V> {
         if !CALLS {
@@ -93,7 +93,7 @@ impl<V: Vector> Columns<V> {
         let top = t[4].plus(like.splat(PRIMES_ADDED << 48));
         let above = top.down::<48>();
         t[4] = top.and(like.splat(TOP));
-        // Bit 48 is not set: where nothing is taken back both steps are one instruction on some processors.
+        // Bit 48 is clear: without a bias to subtract both steps are one instruction on some processors.
         t[4] = if bias == 0 { t[4].or(like.splat(TOP + 1)) } else { t[4].plus(like.splat(TOP + 1 - back)) };
         t[0] = t[0].plus(like.splat(bias.wrapping_sub((PRIMES_ADDED + 1) * C)));
         t[0] = t[0].plus_c_times(above);
@@ -177,7 +177,7 @@ impl<V: Vector> Columns<V> {
         self
     }
 
-    /// The limbs' bounds hold in every lane.
+    /// Whether the limbs' bounds hold in every lane.
     #[inline(always)]
     fn is_valid(&self) -> bool {
         let [t0, t1, t2, t3, t4] = self.0;
@@ -194,19 +194,19 @@ impl<V: Vector> Fe<V> {
         Fe([like.splat(u64::from(number)), zero, zero, zero, zero])
     }
 
-    /// The same, to multiply.
+    /// The same numbers, for multiplication only.
     #[inline(always)]
     pub(super) fn loose(self) -> Loose<V> {
         Loose(self.0)
     }
 
-    /// As columns, to add to.
+    /// As columns, for sums.
     #[inline(always)]
     pub(super) fn columns(self) -> Columns<V> {
         Columns(self.0)
     }
 
-    /// In the lanes of `mask` this one, in the others `other`.
+    /// This in the lanes of `mask`, `other` in the others.
     #[inline(always)]
     pub(super) fn where_else(mut self, mask: u8, other: &Fe<V>) -> Fe<V> {
         for i in 0..5 {
@@ -215,7 +215,7 @@ impl<V: Vector> Fe<V> {
         self
     }
 
-    /// The same numbers, below the prime.
+    /// The numbers reduced below the prime.
     #[inline(always)]
     pub(super) fn reduced(self) -> Fe<V> {
         self.0[0].call(
@@ -227,14 +227,15 @@ impl<V: Vector> Fe<V> {
     /// See [`Fe::reduced`].
     #[inline(always)]
     fn less_the_prime(self) -> Fe<V> {
-        // Below 2^258: at most three times 2^256 are folded, which leaves less than 2^256 + 3 C, less than twice the prime.
+        // Below 2^258: at most three times 2^256 are folded, which leaves less than 2^256 + 3 C, less than twice the
+        // prime.
         let mut t = self.0;
         let like = t[0];
         let above = t[4].down::<48>();
         t[4] = t[4].and(like.splat(TOP));
         t[0] = t[0].plus_c_times(above);
         let once = carry_up(t);
-        // Not below the prime is what reaches 2^256 when C is added; less 2^256 it is then less the prime.
+        // A number is not below the prime if adding C reaches 2^256; removing 2^256 then subtracts the prime.
         let mut less = once;
         less[0] = less[0].plus(like.splat(C));
         less = carry_up(less);
@@ -250,7 +251,7 @@ impl<V: Vector> Fe<V> {
         r[0].or(r[1]).or(r[2].or(r[3])).or(r[4]).zeros()
     }
 
-    /// The lanes where both are the same number.
+    /// The lanes in which both numbers are equal.
     #[inline(always)]
     pub(super) fn equals(self, other: &Fe<V>) -> u8 {
         self.columns().minus(other).carry().is_zero()
@@ -263,7 +264,7 @@ impl<V: Vector> Fe<V> {
         lowest.and(lowest.splat(1)).zeros() ^ V::ALL
     }
 
-    /// In the lanes of `mask` the negative.
+    /// The negative in the lanes of `mask`.
     #[inline(always)]
     pub(super) fn negative_where(self, mask: u8) -> Fe<V> {
         self.columns().negative_where(mask).carry()
@@ -275,7 +276,7 @@ impl<V: Vector> Fe<V> {
         self.0
     }
 
-    /// An element of limbs that keep the invariant.
+    /// An element of limbs that satisfy the invariant.
     #[inline(always)]
     pub(super) fn from_vectors(limbs: [V; 5]) -> Fe<V> {
         Fe(limbs)
@@ -315,13 +316,13 @@ impl<V: Vector> Multiplicand<V> for Fe<V> {
 }
 
 impl<V: Vector> Loose<V> {
-    /// An element of limbs that keep the invariant.
+    /// An element of limbs that satisfy the invariant.
     #[inline(always)]
     pub(super) fn from_vectors(limbs: [V; 5]) -> Loose<V> {
         Loose(limbs)
     }
 
-    /// The same numbers, to add and to look at, too.
+    /// The same numbers, for other operations than multiplication too.
     #[inline(always)]
     pub(super) fn masked(mut self) -> Fe<V> {
         if V::MASKS {
@@ -351,13 +352,13 @@ impl<V: Vector> Multiplicand<V> for Loose<V> {
     }
 }
 
-/// Every lane is at least `low` and at most `high`, as a signed number.
+/// Whether every lane is at least `low` and at most `high`, as a signed number.
 #[inline(always)]
 pub(super) fn within<V: Vector>(vector: V, low: i64, high: i64) -> bool {
     vector.above(high) == 0 && vector.above(low - 1) == V::ALL
 }
 
-/// Carries limbs that are not negative; limb 4 takes what comes.
+/// Carries limbs that are not negative; limb 4 receives the last carry.
 #[inline(always)]
 pub(super) fn carry_up<V: Vector>(t: [V; 5]) -> [V; 5] {
     let mut t = carried_up(t);
@@ -367,7 +368,7 @@ pub(super) fn carry_up<V: Vector>(t: [V; 5]) -> [V; 5] {
     t
 }
 
-/// The same, where limbs keep what was carried out of them.
+/// [`carry_up`] for limbs that keep the bits that were carried out of them.
 #[inline(always)]
 pub(super) fn carried_up<V: Vector>(mut t: [V; 5]) -> [V; 5] {
     for i in 0..4 {

@@ -1,14 +1,14 @@
-//! Many numbers inverted with a single inversion, in lanes (Montgomery's trick), and what it is for: sums of points with
-//! z = 1.
+//! Many inverses in lanes by a single inversion (Montgomery's trick), and its use: sums of points with z = 1.
 //!
-//! Numbers are multiplied up as they come, the product of all lanes is inverted, and on the way back each gives its
-//! inverse: three products each. Two points with z = 1 want one inverse, of the difference of their x; their sum takes two
-//! products and a square then, and has z = 1 again. Twice a point wants the inverse of twice its y, and takes one square more.
+//! Numbers are multiplied as they are added, the product of all lanes is inverted, and the inverses are computed in
+//! reverse order: three products each. A sum of two points with z = 1 needs one inverse, of the difference of their x,
+//! and then two products and a square; the sum has z = 1 again. Doubling a point needs the inverse of twice its y, and
+//! one more square.
 //!
-//! Zero has no inverse, and with one zero the product is zero: [`Inversions::invert`] says so, and
+//! Zero has no inverse, and a single zero makes the product zero: then [`Inversions::invert`] returns false, and
 //! [`Inversions::invert_others`] finds the lanes and leaves them out.
 //!
-//! Absent on purpose: what the numbers and points are.
+//! Absent on purpose: the meaning of the numbers and points.
 
 use super::field::{Columns, Fe, Loose, Multiplicand};
 use super::point::{Axis, Coordinate, WAYS, Ways, each, in_turn};
@@ -16,23 +16,23 @@ use super::products::{mul, mul_columns, mul_loose, square_columns};
 use super::reference::Field;
 use super::vector::{LANES_MAX, Vector};
 
-/// So many pairs ahead the processor is asked for what is looked up.
+/// Prefetch distance, in pairs.
 const AHEAD: usize = 3;
 
-/// What the way back wants of a vector of numbers.
+/// The values of a vector of numbers that the reverse pass needs.
 #[derive(Clone, Copy)]
 struct Step<V> {
     number: Loose<V>,
-    /// The product of those before.
+    /// The product of those before it.
     before: Loose<V>,
 }
 
-/// Numbers to invert: first all are put in, then all inverses are taken out, the last one first.
+/// Numbers to invert: first all are added, then all inverses are taken, the last one first.
 pub(super) struct Inversions<V> {
     steps: Vec<Ways<Step<V>>>,
-    /// Of the steps, those that count.
+    /// Number of steps in use.
     count: usize,
-    /// The product of all numbers put in; while they are taken out, its inverse.
+    /// The product of all numbers added; while inverses are taken, its inverse.
     product: Ways<Loose<V>>,
 }
 
@@ -41,12 +41,12 @@ impl<V: Vector> Inversions<V> {
         Inversions { steps: Vec::new(), count: 0, product: [Fe::small(like, 1).loose(); WAYS] }
     }
 
-    /// A vector, to make others of.
+    /// A vector, from which others of the same kind can be made.
     pub(super) fn like(&self) -> V {
         self.product[0].like()
     }
 
-    /// Makes room for `count` pairs of vectors, and forgets all numbers.
+    /// Reserves room for `count` pairs of vectors, and removes all numbers.
     #[inline(always)]
     pub(super) fn begin(&mut self, count: usize) {
         let one = Fe::small(self.product[0].like(), 1).loose();
@@ -56,7 +56,7 @@ impl<V: Vector> Inversions<V> {
         (self.count, self.product) = (0, [one; WAYS]);
     }
 
-    /// Puts numbers in.
+    /// Adds numbers.
     #[inline(always)]
     pub(super) fn put(&mut self, numbers: &Ways<Fe<V>>) {
         // Not pushed: a step has 1,280 bytes, which would be copied once more.
@@ -69,7 +69,7 @@ impl<V: Vector> Inversions<V> {
         self.count += 1;
     }
 
-    /// Inverts; where numbers are zero it tells `zeros` their places and lanes, and inverts all others.
+    /// Inverts. Passes the places and lanes of zeros to `zeros`, and inverts all other numbers.
     #[inline(always)]
     pub(super) fn invert_others(&mut self, zeros: impl FnMut(usize, Ways<u8>)) {
         if !self.invert() {
@@ -78,7 +78,7 @@ impl<V: Vector> Inversions<V> {
         }
     }
 
-    /// Inverts; false, and nothing is done, where a number is zero.
+    /// Inverts; if a number is zero, does nothing and returns false.
     #[inline(always)]
     pub(super) fn invert(&mut self) -> bool {
         match inverses(&self.product) {
@@ -90,7 +90,7 @@ impl<V: Vector> Inversions<V> {
         }
     }
 
-    /// Makes one of each number that is zero, and tells `zeros` its place and lanes.
+    /// Replaces each zero by one, and passes its place and lanes to `zeros`.
     #[inline(always)]
     fn leave_out(&mut self, mut zeros: impl FnMut(usize, Ways<u8>)) {
         let one = Fe::small(self.product[0].like(), 1);
@@ -106,7 +106,7 @@ impl<V: Vector> Inversions<V> {
         }
     }
 
-    /// The inverses of the numbers that were put in last and not taken yet.
+    /// The inverses of the last numbers added and not yet taken.
     #[inline(always)]
     pub(super) fn take(&mut self) -> Ways<Loose<V>> {
         self.count -= 1;
@@ -116,15 +116,15 @@ impl<V: Vector> Inversions<V> {
         taken
     }
 
-    /// The sums of `count` pairs of points with z = 1, one pair of vectors of them after the other, by one inversion.
+    /// The sums of `count` pairs of points with z = 1, one pair of vectors after another, by one inversion.
     ///
-    /// `ask` asks the processor for what will be looked up for number `at`, if there is one; `pair` gives a coordinate of both
-    /// points of number `at` of vector `way`; `is_double` says where it is twice the first of the two, which is the second
-    /// one too. `zeros` is told the lanes that have equal or opposite points: their sums are none. `put` gets the sums'
+    /// `ask` prefetches the data of number `at`, if it exists. `pair` returns a coordinate of both points of number
+    /// `at` of vector `way`. `is_double` returns whether number `at` is a doubling; then the two points are the same.
+    /// `zeros` receives the lanes with equal or opposite points, which have no valid sum. `put` receives the sums'
     /// coordinates, the last ones first.
     ///
-    /// Where a step waits for the one before, something else lies in between: what is looked up stands beside products that
-    /// do not want it, and on the way back the products that lead to the next inverses stand between the steps of a sum.
+    /// Dependent steps are interleaved with independent ones: look-ups with products that do not use them, and in the
+    /// reverse pass the products for the next inverses with the steps of a sum.
     #[inline(always)]
     pub(super) fn add_pairs(
         &mut self,
@@ -186,9 +186,9 @@ impl<V: Vector> Inversions<V> {
     }
 }
 
-/// The inverses in all lanes, by a single inversion; nothing where one is zero.
+/// The inverses in all lanes, by a single inversion; `None` if a number is zero.
 ///
-/// Not inlined: what calls it several times is too long otherwise, and takes 4 % longer.
+/// Not inlined: otherwise the caller with several calls is too long, and takes 4 % longer.
 #[inline(never)]
 fn inverses<V: Vector>(numbers: &Ways<Loose<V>>) -> Option<Ways<Loose<V>>> {
     numbers[0].like().run(
@@ -197,10 +197,11 @@ fn inverses<V: Vector>(numbers: &Ways<Loose<V>>) -> Option<Ways<Loose<V>>> {
     )
 }
 
-/// See [`inverses`]: of lanes what the way back does, where the product of all others is there before the inverse is.
+/// See [`inverses`]. Applies the reverse pass to lanes: the product of all other lanes is computed before the inverse
+/// is available.
 #[inline(always)]
 fn inverses_of_lanes<V: Vector>([one, other]: &Ways<Loose<V>>) -> Option<Ways<Loose<V>>> {
-    // In lane i the product of lanes i to i + distance, and of those but the first.
+    // In lane i: the product of lanes i to i + distance, and that of these except the first.
     let mut all = mul(one, other);
     let mut others = None;
     let mut distance = 1;
@@ -221,7 +222,7 @@ fn inverses_of_lanes<V: Vector>([one, other]: &Ways<Loose<V>>) -> Option<Ways<Lo
     Some([mul_loose(&inverse, other), mul_loose(&inverse, one)])
 }
 
-/// In each lane the number that is so many lanes further on, behind the last lane the first ones.
+/// Rotates lanes: each lane gets the number `distance` lanes further on, wrapping to the first ones.
 #[inline(always)]
 fn turned<V: Vector>(numbers: &Fe<V>, distance: usize) -> Fe<V> {
     let rows = rows_of(numbers);
@@ -240,20 +241,20 @@ fn rows_of<V: Vector>(numbers: &Fe<V>) -> [[u64; 4]; LANES_MAX] {
     rows
 }
 
-/// What the sum of two points wants the inverse of: zero where they are equal or opposite.
+/// The number whose inverse the sum of two points needs: zero if they are equal or opposite.
 #[inline(always)]
 pub(super) fn difference<V: Vector>(a: &Coordinate<V>, b: &Coordinate<V>) -> Loose<V> {
     b.number.columns().minus(&a.number).carry_loose()
 }
 
-/// What twice a point, which has its own y, wants the inverse of.
+/// The number whose inverse the doubling of a point needs. The point has its own sign of y.
 #[inline(always)]
 pub(super) fn twice_y<V: Vector>(a: &Coordinate<V>) -> Loose<V> {
     debug_assert!(a.negative == 0, "what is doubled has its own y");
     a.number.columns().twice().carry_loose()
 }
 
-/// The y that is meant.
+/// The y with its sign.
 #[inline(always)]
 fn own_y<V: Vector>(a: &Coordinate<V>) -> Columns<V> {
     a.number.columns().negative_where(a.negative)
@@ -265,17 +266,17 @@ pub(super) fn rise<V: Vector>(a: &Coordinate<V>, b: &Coordinate<V>) -> Loose<V> 
     own_y(b).minus_columns(own_y(a)).carry_loose()
 }
 
-/// The slope of the line that touches the curve in a point, times [`twice_y`].
+/// The slope of the tangent in a point, times [`twice_y`].
 #[inline(always)]
 pub(super) fn double_rise<V: Vector>(a: &Coordinate<V>) -> Loose<V> {
     square_columns(&a.number).thrice().carry_loose()
 }
 
-/// The sum's x, from the square of the slope k, and how far it lies behind the first point: k^2 - a.x - b.x, and a.x - x.
+/// The sum's x, from the square of the slope k, and its distance from the first point's: k^2 - a.x - b.x, and a.x - x.
 ///
-/// Bounds of what is carried, in units of 2^52 (a product is below 12, an element below 1): -2 to 2 for [`rise`], 36 for
-/// [`double_rise`], -2 to 12 for x, -1 to 1 for a.x - x, -1 to 13 for [`sum_y`]. Where lower halves are signed a product may
-/// be as low as -4: -6 for x, -5 for y.
+/// Bounds of the values carried, in units of 2^52 (a product is below 12, an element below 1): -2 to 2 for [`rise`], 36
+/// for [`double_rise`], -2 to 12 for x, -1 to 1 for a.x - x, -1 to 13 for [`sum_y`]. With signed lower halves a product
+/// may be as low as -4: -6 for x, -5 for y.
 #[inline(always)]
 pub(super) fn sum_x<V: Vector>(slope_square: Columns<V>, a: &Coordinate<V>, b: &Coordinate<V>) -> (Fe<V>, Loose<V>) {
     let x = slope_square.minus(&a.number).minus(&b.number).carry();

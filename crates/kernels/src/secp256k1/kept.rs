@@ -1,15 +1,16 @@
-//! Memory that a thread keeps from one call to the next, because the system would give and take it each time.
+//! Memory that a thread keeps from one call to the next, because otherwise the system would allocate and free it each
+//! time.
 //!
-//! A value is moved out for a call and back behind it: a panic in between loses it, and a call inside a call makes its own.
+//! A value is moved out for a call and back after it: a panic in between loses it, and a nested call makes a new one.
 
 use std::any::Any;
 use std::cell::Cell;
 use std::thread::LocalKey;
 
-/// What is kept: of any type, because a `static` cannot be generic over kinds of vectors. To be declared `thread_local`.
+/// The kept value: of any type, because a `static` cannot be generic over kinds of vectors. Declare it `thread_local`.
 pub(super) type Kept = Cell<Option<Box<dyn Any>>>;
 
-/// Calls `code` with what is kept; with what `new` makes where that is nothing, or of another type.
+/// Calls `code` with the kept value; with a new one from `new` if there is no value, or one of another type.
 pub(super) fn with_kept<T: 'static, R>(
     kept: &'static LocalKey<Kept>,
     new: impl FnOnce() -> T,

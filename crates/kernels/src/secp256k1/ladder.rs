@@ -1,19 +1,19 @@
-//! `u1 G` and `u2 P` in lanes, apart: sums of a table's points, and one ladder of doublings for the key alone.
+//! `u1 G` and `u2 P` in lanes, separately: sums of table entries, and one ladder of doublings only for the key.
 //!
-//! All points but those on the ladder have z = 1, and are added by one inversion for all: [`super::inversions`]. Some pairs of
-//! vectors ([`PAIRS`]) go through it together, so that an inversion serves many.
+//! All points except those on the ladder have z = 1, and are added by one inversion for all: [`super::inversions`].
+//! Some pairs of vectors ([`PAIRS`]) are processed together, so that they share inversions.
 //!
-//! - `u1 G` has a table for each window of u1: its windows are added as a tree.
-//! - `u2 P` has a table of the key's odd multiples, a point for each window (a multiple of P plus one of lambda P), and the
-//!   ladder adds one point a window.
-//! - The key's table has as many levels as the tree, and takes part in its inversions: twice the last even multiple, and the
-//!   sums of that with all odd multiples so far.
+//! - `u1 G` has a table for each window of u1: the windows' points are added as a tree.
+//! - `u2 P` has a table of the key's odd multiples, a point for each window (a multiple of P plus one of lambda P), and
+//!   the ladder adds one point a window.
+//! - The key's table has as many levels as the tree, and shares its inversions: each level needs twice the last even
+//!   multiple, and the sums of that with all odd multiples so far.
 //!
-//! The key's own curve need not be ours: for any z, (x, y) -> (x z^2, y z^3) leads from y^2 = x^3 + b to y^2 = x^3 + b z^6, and
-//! the formulas for sums and doublings do not contain b. A point (X, Y, Z) there is (X, Y, Z z) here, in Jacobian
-//! coordinates. [`super::batch`] stretches the key so.
+//! The key's own curve may be another than secp256k1: for any z, (x, y) -> (x z^2, y z^3) leads from y^2 = x^3 + b to
+//! y^2 = x^3 + b z^6, and the formulas for sums and doublings do not contain b. A point (X, Y, Z) there is (X, Y, Z z)
+//! here, in Jacobian coordinates. [`super::batch`] stretches the key in this manner.
 //!
-//! What the sums leave out (equal and opposite points, y = 0) is told of each lane: `unknown`, or z = 0.
+//! Exceptions of the sums (equal and opposite points, y = 0) are reported for each lane: in `unknown`, or by z = 0.
 
 use super::digits::{BASE_WINDOWS, Digits, KEY_BITS, KEY_WINDOWS, Recoded};
 use super::field::{Fe, Multiplicand};
@@ -23,10 +23,10 @@ use super::products::mul;
 use super::tables::{BASES, Bases, ask, look_up};
 use super::vector::{LANES_MAX, Vector};
 
-/// Pairs of vectors that share inversions, at most. Their tables and the points of a [`PART`] have some 650 KiB in lanes of
-/// AVX-512.
+/// The most pairs of vectors that share inversions. Their tables and the points of a [`PART`] have some 650 KiB in
+/// lanes of AVX-512.
 pub(super) const PAIRS: usize = 10;
-/// Windows of the key's scalar whose points are made at a time.
+/// Windows of the key's scalar whose points are computed at a time.
 const PART: usize = 13;
 const PARTS: usize = KEY_WINDOWS / PART;
 const _: () = assert!(KEY_WINDOWS == PARTS * PART);
@@ -36,9 +36,9 @@ const MULTIPLES: usize = 1 << (KEY_BITS - 1);
 /// Levels of the generator's tree, and of the key's table.
 const LEVELS: usize = KEY_BITS;
 const _: () = assert!(BASE_WINDOWS.is_multiple_of(2) && base_points(LEVELS) == 1 && base_points(LEVELS - 1) > 1);
-/// The multiples that others are made of: the lower half of the odd ones, and behind them the even one of the level.
+/// The multiples that are operands of others: the lower half of the odd ones, and after them the even one of the level.
 const OPERANDS: usize = MULTIPLES / 2 + 1;
-/// The even one's place: 2, 4, 8 or 16 times the key.
+/// The index of the even one: 2, 4, 8 or 16 times the key.
 const EVEN: usize = OPERANDS - 1;
 
 /// lambda (x, y) = (beta x, y). Source: libsecp256k1, `group_impl.h`.
@@ -61,7 +61,7 @@ impl KeyMultiple {
 
 /// Odd multiples 1, 3, .. of the keys of a vector, on the stretched curve: lane, multiple.
 ///
-/// Of a lane only the lines are touched that its digits name: with tables in lanes, where every place is compared and
+/// Only the cache lines that a lane's digits select are read: with tables in lanes, where every entry is compared and
 /// blended, a signature takes 5 % longer.
 type KeyTable = [[KeyMultiple; MULTIPLES]; LANES_MAX];
 
@@ -74,14 +74,14 @@ pub(super) struct Sums<V> {
     pub(super) base: Vec<Ways<Flat<V>>>,
     /// The multiples of the keys, on the keys' curves.
     pub(super) key: Vec<Ways<Point<V>>>,
-    /// The lanes of which nothing is known.
+    /// The lanes with an exception, whose result is unknown.
     pub(super) unknown: Vec<Ways<u8>>,
 }
 
-/// Memory for the keys' tables, and for all that is made on the way.
+/// Memory for the keys' tables, and for all intermediate results.
 pub(super) struct Room<V> {
     tables: Vec<Ways<KeyTable>>,
-    /// Of each pair's keys those multiples that others are made of.
+    /// For each pair the multiples of its keys that are operands of others.
     operands: Vec<[Ways<Flat<V>>; OPERANDS]>,
     inversions: Inversions<V>,
     sums: Vec<Ways<Flat<V>>>,
@@ -104,8 +104,8 @@ impl<V: Vector> Room<V> {
         &mut self.inversions
     }
 
-    /// The generator's multiples; with their inversions it makes the keys' tables, where there are keys: as many as digits, or
-    /// none.
+    /// The generator's multiples. If there are keys (as many as digits, or no keys) the same inversions also build
+    /// their tables.
     #[inline(always)]
     fn base_sums_and_tables(
         &mut self,
@@ -117,14 +117,14 @@ impl<V: Vector> Room<V> {
         self.begin_tables(keys);
         let bases = &*BASES;
         let zero = Fe::small(like, 0);
-        // A point of each pair that has no other one at its level.
+        // A point of each pair that has no partner at its level.
         let mut single = vec![[Flat { x: zero, y: zero, negative: 0 }; WAYS]; digits.len()];
         let mut stride = 0;
         for level in 0..LEVELS {
             let base = base_points(level) / 2;
             let of_key = if keys.is_empty() { 0 } else { multiples_at(level) };
             let sums = &self.sums;
-            // Of the points of the level before, those that are sums.
+            // The number of points of the previous level that are sums.
             let summed = if level == 0 { 0 } else { base_points(level - 1) / 2 };
             let left = |pair: usize, at: usize| if at < summed { &sums[pair * stride + at] } else { &single[pair] };
             add_or_double_all(
@@ -162,7 +162,7 @@ impl<V: Vector> Room<V> {
                 &mut self.next,
                 unknown,
             );
-            // Where the last point is no sum it is in `single` already.
+            // If the last point is not a sum it is already in `single`.
             if base_points(level) % 2 == 1 && base_points(level) <= summed {
                 (0..digits.len()).for_each(|pair| single[pair] = sums[pair * stride + base_points(level) - 1]);
             }
@@ -178,7 +178,7 @@ impl<V: Vector> Room<V> {
         (0..digits.len()).map(|pair| self.sums[pair * stride]).collect()
     }
 
-    /// Makes room for the tables, and puts the keys in.
+    /// Reserves room for the tables, and stores the keys.
     #[inline(always)]
     fn begin_tables(&mut self, keys: &[Coordinates<V>]) {
         let flat = |key: &Coordinates<V>| each!(i, Flat { x: key[i][0], y: key[i][1], negative: 0 });
@@ -192,7 +192,7 @@ impl<V: Vector> Room<V> {
         }
     }
 
-    /// Takes over a multiple of the keys of `pair` from the sums.
+    /// Copies a multiple of the keys of `pair` from the sums.
     #[inline(always)]
     fn put_multiple(&mut self, pair: usize, to: usize, from: usize) {
         let Room { tables, operands, sums, .. } = self;
@@ -218,8 +218,8 @@ impl<V: Vector> Room<V> {
         self.base_sums_and_tables(like, &[], digits, unknown)
     }
 
-    /// The sum of `count` points, a power of two, for each pair of vectors, by pairs: `pair` number `at` of all pairs of
-    /// vectors together.
+    /// The sum of `count` points, a power of two, for each pair of vectors, by pairs: `pair` number `at` of all pairs
+    /// of vectors together.
     #[inline(always)]
     pub(super) fn tree(
         &mut self,
@@ -246,7 +246,7 @@ impl<V: Vector> Room<V> {
         self.sums[..unknown.len()].to_vec()
     }
 
-    /// The multiples of keys (x and y) alone, on the keys' curves: as [`sums`] without the generator.
+    /// Only the multiples of keys (x and y), on the keys' curves: [`sums`] without the generator.
     #[inline(always)]
     pub(super) fn key_multiples(
         &mut self,
@@ -285,7 +285,7 @@ impl<V: Vector> Room<V> {
         self.key_sums(like, digits, unknown)
     }
 
-    /// The keys' multiples, where their tables are made.
+    /// The keys' multiples, once their tables are built.
     #[inline(always)]
     fn key_sums(&mut self, like: V, digits: &[Ways<Recoded>], unknown: &mut [Ways<u8>]) -> Vec<Ways<Point<V>>> {
         let one = Fe::small(like, 1).loose();
@@ -321,7 +321,7 @@ impl<V: Vector> Room<V> {
     }
 }
 
-/// Points that are left of the generator's windows at a level of its tree.
+/// Remaining points of the generator's windows at a level of its tree.
 const fn base_points(level: usize) -> usize {
     let mut points = BASE_WINDOWS;
     let mut at = 0;
@@ -332,20 +332,20 @@ const fn base_points(level: usize) -> usize {
     points
 }
 
-/// Multiples of a key that are made at a level of the generator's tree.
+/// Multiples of a key computed at a level of the generator's tree.
 const fn multiples_at(level: usize) -> usize {
     (1 << level) / 2 + if level + 1 < LEVELS { 1 } else { 0 }
 }
 
-/// Whether number `at` of them is the even one, which is the last: twice another.
+/// Whether number `at` of them is the even one, which is the last and a doubling.
 const fn is_double(level: usize, at: usize) -> bool {
     at == (1 << level) / 2
 }
 
-/// Where the even multiple goes, which is in no table.
+/// Place of the even multiple, which is not in a table.
 const TO_EVEN: usize = MULTIPLES;
 
-/// Number `at` of them: places of the operands whose sum it is, and its own place among the odd ones, or [`TO_EVEN`].
+/// Number `at` of them: indexes of the operands of the sum, and its own index among the odd ones, or [`TO_EVEN`].
 const fn multiple_of(level: usize, at: usize) -> (usize, usize, usize) {
     if !is_double(level, at) {
         (at, EVEN, (1 << level) / 2 + at)
@@ -356,8 +356,8 @@ const fn multiple_of(level: usize, at: usize) -> (usize, usize, usize) {
     }
 }
 
-/// A coordinate of the points that the generator's windows name: number `at` of all pairs of vectors together, of one of
-/// the two.
+/// A coordinate of the points that the generator's windows select: number `at` of all pairs of vectors together, of one
+/// of the two vectors.
 #[inline(always)]
 fn of_tables<V: Vector>(
     like: V,
@@ -372,8 +372,8 @@ fn of_tables<V: Vector>(
     look_up(like, bases.table(window), &digits.base[window], axis)
 }
 
-/// Asks for the points that two windows name, the first of them number `at` of all pairs of vectors together, if there are
-/// so many.
+/// Prefetches the points that two windows select, the first of them number `at` of all pairs of vectors together, if it
+/// exists.
 #[inline(always)]
 fn ask_for<V: Vector>(bases: &Bases, digits: &[Ways<Recoded>], at: usize) {
     let Some(digits) = digits.get(at / BASE_WINDOWS) else { return };
@@ -382,7 +382,7 @@ fn ask_for<V: Vector>(bases: &Bases, digits: &[Ways<Recoded>], at: usize) {
     }
 }
 
-/// Goes on with the ladder by some windows; with `start` from the last of them on.
+/// Continues the ladder by some windows; with `start` it begins at the last of them.
 #[inline(always)]
 fn climb<V: Vector>(sum: &mut Ways<Rung<V>>, windows: &[Ways<Flat<V>>], start: bool) {
     let (last, rest) = windows.split_last().expect("a part has windows");
@@ -397,8 +397,8 @@ fn climb<V: Vector>(sum: &mut Ways<Rung<V>>, windows: &[Ways<Flat<V>>], start: b
     }
 }
 
-/// The sums of pairs of points with z = 1, by one inversion: `each` for each pair of vectors. In `unknown` the lanes are
-/// noted that have equal or opposite points.
+/// The sums of pairs of points with z = 1, by one inversion: `each` for each pair of vectors. Lanes with equal or
+/// opposite points are added to `unknown`.
 #[inline(always)]
 pub(super) fn add_all<V: Vector>(
     inversions: &mut Inversions<V>,
@@ -420,8 +420,8 @@ pub(super) fn add_all<V: Vector>(
     );
 }
 
-/// As [`add_all`], asking for what is looked up later; where `is_double` says so, twice the first of the two, which has its
-/// own y.
+/// [`add_all`] with prefetches of later look-ups, and doublings of the first of the two points (with its own sign of y)
+/// if `is_double` returns true.
 #[inline(always)]
 fn add_or_double_all<V: Vector>(
     inversions: &mut Inversions<V>,
@@ -449,7 +449,7 @@ fn add_or_double_all<V: Vector>(
         },
         #[inline(always)]
         |at, way, axis, number| match axis {
-            // None of the points in `sums` is negative.
+            // The points in `sums` are never negated.
             Axis::X => sums[at][way].x = *number,
             Axis::Y => sums[at][way].y = *number,
         },
@@ -467,7 +467,7 @@ fn write_multiple<V: Vector>(tables: &mut Ways<KeyTable>, at: usize, multiple: &
     }
 }
 
-/// A coordinate of the multiples at the lanes' places, or of lambda times them.
+/// A coordinate of the multiples at the lanes' indexes, or of lambda times them.
 #[inline(always)]
 fn multiples<V: Vector>(like: V, table: &KeyTable, digits: &Digits, lambda: bool, axis: Axis) -> Coordinate<V> {
     let mut rows = [&table[0][0].x; LANES_MAX];
@@ -484,8 +484,8 @@ fn multiples<V: Vector>(like: V, table: &KeyTable, digits: &Digits, lambda: bool
 
 /// The multiples of the generator, and of the keys (x and y), of at most [`PAIRS`] pairs of vectors.
 ///
-/// Where a lane is unknown or z is zero nothing is known (see [`super::point`]). So it is, too, where the key is no point of
-/// a curve of prime order: whoever calls has to look.
+/// The result of a lane is unknown if it is in `unknown` or its z is zero (see [`super::point`]). It is also unknown if
+/// the key is not a point of a curve of prime order: the caller must check that.
 #[inline(always)]
 pub(super) fn sums<V: Vector>(keys: &[Coordinates<V>], digits: &[Ways<Recoded>], room: &mut Room<V>) -> Sums<V> {
     let mut unknown = vec![[0; WAYS]; keys.len()];

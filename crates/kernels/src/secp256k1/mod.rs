@@ -1,32 +1,34 @@
 //! Statements about points of the curve secp256k1, proven many at a time in vector lanes.
 //!
-//! In: a [`Claim`] for each signature. Out: whether it is proven. "Not proven" is no answer: the claim may be false, or
-//! the lanes met a case that their formulas leave out, or it has a form that they do not take. Whoever wants to know asks
-//! a complete implementation. So nothing here can refuse what is good, and all care goes to one direction.
+//! Input: a [`Claim`] for each signature. Output: whether it is proven. "Not proven" does not mean false: the claim may
+//! be false, the lanes may have met an exception of their formulas, or the claim may have an unsupported form. Callers
+//! that need the answer use a complete implementation. So nothing here can reject a valid signature; the code only has
+//! to ensure that it never proves a false claim.
 //!
-//! Every claim comes down to one question: are x, and where that counts y, of `u1 G + u2 P` as claimed? Vectors of
-//! them take one way through the ladder, lane beside lane, doing the same steps:
+//! Every claim reduces to one question: do x and, if required, y of `u1 G + u2 P` have the claimed values? The lanes of
+//! a vector take the same steps through the ladder together:
 //!
-//! - `reference`: numbers modulo the prime and the order, one at a time, and the reference implementation of it all;
-//!   `divsteps`: their inverses.
-//! - `vector`: what all below asks of a processor; `avx512`, `avx2`, `neon` and `portable` give it.
-//! - `crate::doubles`: products of 52 bits where the processor has none.
-//! - `field`, `products`, `words`, `power`: the field in lanes. `point`: doubling and adding. `inversions`: many numbers by
-//!   one inversion, and sums of points with z = 1. `scalars`: quotients modulo the order. `digits`: scalars, cut into odd
-//!   digits.
-//! - `tables`: the generator's multiples. `questions`: from claims to sums. `ladder`: both multiples. `batch`: which claims
-//!   hold.
-//! - `repeats`: which keys come again. `combs`: claims about those, by tables of each key.
-//! - `kept`: memory from one call to the next.
+//! - `reference`: numbers modulo the prime and the order, one at a time, and the reference implementation of
+//!   everything; `divsteps`: their inverses.
+//! - `vector`: the interface that the code below needs of a processor; `avx512`, `avx2`, `neon` and `portable`
+//!   implement it.
+//! - `crate::doubles`: products of 52 bits for processors without instructions for them.
+//! - `field`, `products`, `words`, `power`: the field in lanes. `point`: doubling and adding. `inversions`: many
+//!   inverses by one inversion, and sums of points with z = 1. `scalars`: quotients modulo the order. `digits`:
+//!   scalars, split into odd digits.
+//! - `tables`: the generator's multiples. `questions`: from claims to sums. `ladder`: both multiples. `batch`: which
+//!   claims are proven.
+//! - `repeats`: finds repeated keys. `combs`: claims about those, by tables of each key.
+//! - `kept`: memory reused from one call to the next.
 //!
-//! Schnorr signatures and tweaks can be proven by one sum for all of them instead ([`Lanes::prove_together`]):
+//! Schnorr signatures and tweaks can instead be proven by one sum for all of them ([`Lanes::prove_together`]):
 //!
 //! - `together`: from claims to multiples of points, with random coefficients. `buckets`: whether their sum is zero.
 //!   `pairs`: sums of two points, a list of them at a time.
 //!
-//! Points themselves come out of [`Lanes::sum_keys`] and [`Lanes::multiply`]: `multiples`.
+//! Coordinates of points are returned by [`Lanes::sum_keys`] and [`Lanes::multiply`]: `multiples`.
 //!
-//! Absent on purpose: constant time (nothing here is secret), signing, hashing, encodings, and what a claim is for.
+//! Absent on purpose: constant time (nothing here is secret), signing, hashing, encodings, and the purpose of a claim.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -66,23 +68,23 @@ use portable::Portable;
 use std::fmt;
 use vector::Vector;
 
-/// A point's y coordinate, as far as it is told.
+/// The known part of a point's y coordinate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Y {
     /// The even one of the two.
     Even,
     /// The odd one of the two.
     Odd,
-    /// This one, 32 bytes, big endian. It is looked at, not believed.
+    /// This value, 32 bytes, big endian. It is verified, not trusted.
     Given([u8; 32]),
 }
 
-/// Something about points of the curve that may be true. All numbers have 32 bytes, big endian, and any value.
+/// A statement about points of the curve that may be true. All numbers have 32 bytes, big endian, and any value.
 ///
-/// Never proven by its own, in any of them: a message, challenge, second scalar or tweak of zero.
+/// In every variant, claims with a message, challenge, second scalar or tweak of zero are never proven separately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Claim {
-    /// An ECDSA signature holds. Never proven: those with `s` above half the order, nor those with `r` for an x of the order or more.
+    /// An ECDSA signature is valid. Never proven: `s` above half the order, or an `r` for an x that is at least the order.
     /// Source: SEC 1, 4.1.4.
     Ecdsa {
         /// The key's x.
@@ -93,10 +95,10 @@ pub enum Claim {
         r: [u8; 32],
         /// The signature's second number.
         s: [u8; 32],
-        /// What was signed; reduced modulo the order here.
+        /// The signed hash; reduced modulo the order here.
         message: [u8; 32],
     },
-    /// A Schnorr signature holds, where the challenge was hashed already. Source: BIP-0340.
+    /// A Schnorr signature is valid; the challenge is already hashed. Source: BIP-0340.
     Schnorr {
         /// The key's x; its y is even.
         x: [u8; 32],
@@ -104,14 +106,14 @@ pub enum Claim {
         r: [u8; 32],
         /// The signature's second half.
         s: [u8; 32],
-        /// The hash of `r`, `x` and what was signed; reduced modulo the order here.
+        /// The hash of `r`, `x` and the message; reduced modulo the order here.
         challenge: [u8; 32],
     },
     /// A point with even y plus `tweak` times the generator is another point. Source: BIP-0341.
     Tweak {
         /// The point's x.
         x: [u8; 32],
-        /// What is added.
+        /// The tweak.
         tweak: [u8; 32],
         /// The sum's x.
         sum: [u8; 32],
@@ -120,7 +122,7 @@ pub enum Claim {
     },
 }
 
-/// Lanes of this processor: a value is the proof that it has them.
+/// Lanes of this processor: a value proves that it has them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Lanes(Kind);
 
@@ -141,8 +143,8 @@ enum Kind {
 }
 
 impl Lanes {
-    /// All that this processor has, the fastest last. The first are made of ordinary instructions, slower than a complete
-    /// implementation: to test with.
+    /// All lanes that this processor has, the fastest last. The first are portable, slower than a complete
+    /// implementation: for tests.
     #[must_use]
     pub fn available() -> Vec<Lanes> {
         #[allow(unused_mut, reason = "other processors have no more")]
@@ -159,12 +161,11 @@ impl Lanes {
         kinds.into_iter().map(Lanes).collect()
     }
 
-    /// The fastest lanes that this processor has, where `cpu` was chosen and they are faster than one signature after the
-    /// other.
+    /// The fastest lanes of this processor that are allowed by `cpu` and faster than checking signatures in sequence.
     pub(crate) fn best(cpu: Cpu) -> Option<Lanes> {
         let pays = |lanes: &Lanes| match lanes.cpu() {
             Cpu::Plain => false,
-            // Not measured: only where it is asked for.
+            // Not measured: only if it is requested.
             Cpu::Neon => cpu == Cpu::Neon,
             kind => cpu.allows(kind),
         };
@@ -187,7 +188,7 @@ impl Lanes {
         }
     }
 
-    /// What they are made of.
+    /// The name of their instructions.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {
@@ -205,7 +206,7 @@ impl Lanes {
         }
     }
 
-    /// Claims that one way through the ladder takes; fewer take as long.
+    /// Number of claims in one pass of the ladder; fewer take as long.
     #[must_use]
     pub fn width(self) -> usize {
         point::WAYS
@@ -222,8 +223,8 @@ impl Lanes {
             }
     }
 
-    /// Which of the claims are proven, in order. One takes as long as [`Lanes::width`]. Claims of ECDSA that stand side by side
-    /// and differ in their keys alone take little longer than one of them.
+    /// Which of the claims are proven, in order. A single one takes as long as [`Lanes::width`] of them. Adjacent
+    /// claims of ECDSA that differ only in their keys take little longer than one of them.
     #[must_use]
     pub fn prove(self, claims: &[Claim]) -> Vec<bool> {
         match self.0 {
@@ -241,19 +242,19 @@ impl Lanes {
         }
     }
 
-    /// The fewest claims for which [`Lanes::prove_together`] takes less time than [`Lanes::prove`]: measured with AVX-512
-    /// (1.1 times as fast with 128 claims, 0.9 times with 64) and AVX2 (1.1 times with 64).
+    /// The fewest claims for which [`Lanes::prove_together`] takes less time than [`Lanes::prove`]: measured with
+    /// AVX-512 (1.1 times as fast with 128 claims, 0.9 times with 64) and AVX2 (1.1 times with 64).
     #[must_use]
     pub fn together_min(self) -> usize {
         if self.width() >= 16 { 96 } else { 64 }
     }
 
-    /// Whether all of the claims are proven, at once; false says nothing of any of them, nor that one is false. ECDSA is
-    /// never proven.
+    /// Whether all of the claims are proven, at once. False means nothing for any single claim, not even that one of
+    /// them is false. ECDSA is never proven.
     ///
-    /// What is false is proven with a chance of 2^-128, if `secret` is random and unknown to whoever made the claims. It
-    /// may be the same for many calls: it is hashed with the claims.
-    /// As long as there are some hundred claims, a claim takes about half of what it takes in [`Lanes::prove`].
+    /// A false claim is proven with a probability of 2^-128, if `secret` is random and unknown to the makers of the
+    /// claims. It may be the same for many calls: it is hashed with the claims. With some hundred claims, a claim takes
+    /// about half of its time in [`Lanes::prove`].
     #[must_use]
     pub fn prove_together(self, claims: &[Claim], secret: &[u8; 32]) -> bool {
         match self.0 {
@@ -271,14 +272,15 @@ impl Lanes {
         }
     }
 
-    /// The sum of each group of compressed keys. `counts` has the numbers of keys of the groups, one group behind the other.
+    /// The sum of each group of compressed keys. `counts` has the number of keys of each group; the groups are
+    /// consecutive.
     ///
-    /// `None` says nothing: a key may be no point, or a group empty, or points may have been opposite on the way, or their
-    /// sum may be infinity. A sum that is given is right.
+    /// `None` means unknown: a key may not be a point, a group may be empty, points may have been opposite on the way,
+    /// or the sum may be infinity. A returned sum is correct.
     ///
     /// # Panics
     ///
-    /// Where the counts do not sum to the number of keys.
+    /// If the counts do not sum to the number of keys.
     #[must_use]
     pub fn sum_keys(self, keys: &[[u8; 33]], counts: &[usize]) -> Vec<Option<CurvePoint>> {
         match self.0 {
@@ -296,10 +298,10 @@ impl Lanes {
         }
     }
 
-    /// Each point times a number of 32 bytes, the highest first.
+    /// Each point times a number of 32 bytes, big endian.
     ///
-    /// `None` where the number is zero, or not below the order, or where the lanes met an exception, which says nothing. A
-    /// point that is given is right.
+    /// `None` if the number is zero, or not below the order, or if the lanes met an exception: then the result is
+    /// unknown. A returned point is correct.
     #[must_use]
     pub fn multiply(self, factors: &[(CurvePoint, [u8; 32])]) -> Vec<Option<CurvePoint>> {
         match self.0 {
@@ -318,7 +320,7 @@ impl Lanes {
     }
 }
 
-/// Vectors of a kind that a value of [`Lanes`] has.
+/// A vector of a kind for which a value of [`Lanes`] exists.
 fn detected<V: Vector>() -> V {
     V::detect().expect("a value of Lanes is made only where they were detected")
 }

@@ -1,12 +1,14 @@
-//! Sums of keys, and multiples of points, whole: both coordinates come out, where claims only ask whether they are right.
+//! Sums of keys, and multiples of points, with both coordinates as results, whereas claims only check given ones.
 //!
-//! - A key's y is a square root ([`super::power`]), four vectors side by side.
-//! - The keys of all groups are added in rounds, as trees: the pairs of a round share inversions ([`super::inversions`]).
-//!   Two equal keys, which one owner's inputs often have, are doubled. Opposite keys leave their group without an answer.
-//! - A multiple takes the way of a claim's key ([`super::ladder`]), but on the curve itself: its y is known.
+//! - A key's y is a square root ([`super::power`]), computed in four vectors at a time.
+//! - The keys of all groups are added in rounds, as trees: the pairs of a round share inversions
+//!   ([`super::inversions`]). Two equal keys, which one owner's inputs often have, are doubled. Opposite keys leave
+//!   their group without a result.
+//! - A multiple is computed like that of a claim's key ([`super::ladder`]), but on the curve itself: its y is known.
 //!
-//! Like a claim's "not proven", no answer says nothing: whoever wants to know asks a complete implementation. A point that
-//! is given is right: it was computed from points of the curve by exact formulas, and every exception of those is told.
+//! Like a claim's "not proven", a missing result means unknown: callers that need it use a complete implementation. A
+//! returned point is correct: it was computed from points of the curve by exact formulas, all of whose exceptions are
+//! detected.
 
 use super::batch::{at_a_time, right_side};
 use super::digits::{LaneBits, Recoded};
@@ -22,7 +24,7 @@ use super::scalars::{self, Fraction};
 use super::tables::{BASES, TablePoint, entries, entry};
 use super::vector::{LANES_MAX, Vector};
 
-/// A point of the curve, but infinity: made by [`super::Lanes::sum_keys`] and [`super::Lanes::multiply`] alone.
+/// A point of the curve except infinity, made only by [`super::Lanes::sum_keys`] and [`super::Lanes::multiply`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CurvePoint(Affine);
 
@@ -41,7 +43,7 @@ impl CurvePoint {
     }
 }
 
-/// A number as bytes, the highest first.
+/// A number as bytes, big endian.
 fn bytes_of(number: Field) -> [u8; 32] {
     let mut bytes = [0; 32];
     for (to, word) in bytes.chunks_exact_mut(8).zip(number.words().into_iter().rev()) {
@@ -50,42 +52,42 @@ fn bytes_of(number: Field) -> [u8; 32] {
     bytes
 }
 
-/// A point in a table; its coordinates are below the prime there.
+/// A point in a table; its coordinates must be reduced there.
 fn affine(point: &TablePoint) -> Affine {
     let TablePoint([x, y]) = *point;
     Affine { x: Field::constant(x), y: Field::constant(y) }
 }
 
-/// Pairs that share an inversion, at most: what is kept of each of their vectors stays in a processor's cache.
+/// The most pairs that share an inversion: the data stored for each of their vectors stays in a processor's cache.
 const SHARED_MAX: usize = 4096;
 const _: () = assert!(SHARED_MAX.is_multiple_of(LANES_MAX * WAYS), "whole vectors");
-/// The places of the generator and of another point, which stand in where lanes have nothing to do.
+/// The indexes of the generator and of another point, which are used in idle lanes.
 const STAND_IN: [u32; 2] = [0, 1];
-/// Points in front of those of the keys.
+/// Number of points before those of the keys.
 const STAND_INS: usize = STAND_IN.len();
 
-/// Points, and what is known of them.
+/// Points, and the vectors to compute with.
 struct List<V> {
     like: V,
     points: Vec<TablePoint>,
 }
 
-/// What a round adds.
+/// The additions of a round.
 #[derive(Default)]
 struct RoundOfSums {
-    /// Places of different points whose sum is wanted, and the group that gets it.
+    /// Indexes of different points to add, and the group of the sum.
     different: Vec<([u32; 2], usize)>,
-    /// Places of points whose double is wanted, and the group that gets it.
+    /// Indexes of points to double, and the group of the result.
     equal: Vec<(u32, usize)>,
 }
 
-/// The sum of each group's keys; `counts` has the numbers of keys of the groups, which lie one behind the other.
+/// The sum of each group's keys; `counts` has the number of keys of each group; the groups are consecutive.
 pub(super) fn sum_keys<V: Vector>(like: V, keys: &[[u8; 33]], counts: &[usize]) -> Vec<Option<CurvePoint>> {
     assert_eq!(counts.iter().sum::<usize>(), keys.len(), "every key is of a group");
     let mut list = List { like, points: BASES_STAND_INS.map(|window| BASES.table(window)[0]).to_vec() };
     let is_point = list.decompress(keys);
     let mut next = 0;
-    // Of each group the places that are still to be added; `None` where nothing is known.
+    // For each group the indexes still to be added; `None` if its sum is unknown.
     let mut groups: Vec<Option<Vec<u32>>> = counts
         .iter()
         .map(|&count| {
@@ -106,11 +108,11 @@ pub(super) fn sum_keys<V: Vector>(like: V, keys: &[[u8; 33]], counts: &[usize]) 
     groups.into_iter().map(sum).collect()
 }
 
-/// Windows of the generator's tables whose first points stand in.
+/// Windows of the generator's tables whose first points are used in idle lanes.
 const BASES_STAND_INS: [usize; STAND_INS] = [0, 1];
 
 impl<V: Vector> List<V> {
-    /// Appends the points of keys; says which are points. The others' places hold the generator.
+    /// Appends the points of keys; returns which keys are points. For the others it appends the generator.
     fn decompress(&mut self, keys: &[[u8; 33]]) -> Vec<bool> {
         let mut is_point = Vec::with_capacity(keys.len());
         self.points.reserve(keys.len() + power::WAYS * LANES_MAX);
@@ -124,7 +126,7 @@ impl<V: Vector> List<V> {
         is_point
     }
 
-    /// Takes pairs out of each group's places; an odd one stays.
+    /// Removes pairs from each group's indexes; an odd one stays.
     fn pair_up(&self, groups: &mut [Option<Vec<u32>>]) -> RoundOfSums {
         let mut round = RoundOfSums::default();
         for (group, slot) in groups.iter_mut().enumerate() {
@@ -145,7 +147,7 @@ impl<V: Vector> List<V> {
         round
     }
 
-    /// Computes what a round adds, and gives the places of the sums to their groups.
+    /// Computes the additions of a round, and adds the indexes of the sums to their groups.
     fn add(&mut self, round: RoundOfSums, groups: &mut [Option<Vec<u32>>]) {
         let width = V::LANES * WAYS;
         let whole = |count: usize| count.next_multiple_of(width) - count;
@@ -177,7 +179,7 @@ impl<V: Vector> List<V> {
     }
 }
 
-/// The points of as many keys as [`power::WAYS`] vectors have lanes, or of fewer.
+/// The points of at most as many keys as [`power::WAYS`] vectors have lanes.
 #[inline(always)]
 fn decompress_part<V: Vector>(like: V, keys: &[[u8; 33]], points: &mut Vec<TablePoint>, is_point: &mut Vec<bool>) {
     let mut x = [[GENERATOR.x.words(); LANES_MAX]; power::WAYS];
@@ -213,8 +215,8 @@ fn decompress_part<V: Vector>(like: V, keys: &[[u8; 33]], points: &mut Vec<Table
     }
 }
 
-/// Appends the sums of pairs, whole vectors of them, or twice the first of each from vector pair `first_double` on. Of each
-/// vector the lanes of which nothing is known.
+/// Appends the sums of pairs, whole vectors of them; from vector pair `first_double` on, twice the first point of each.
+/// Returns for each vector the lanes whose result is unknown.
 #[inline(always)]
 fn add_part<V: Vector>(
     like: V,
@@ -244,7 +246,7 @@ fn add_part<V: Vector>(
         |at, way, axis, number| {
             let rows: &mut [TablePoint; LANES_MAX] =
                 sums[(at * WAYS + way) * V::LANES..].first_chunk_mut().expect("there is room");
-            // Below the prime: equal points are told by their numbers.
+            // Reduced below the prime: equal points are detected by equal numbers.
             let number = number.reduced();
             let mut words = [[0; 4]; LANES_MAX];
             V::scatter(number.to_words(), words.each_mut());
@@ -278,7 +280,7 @@ thread_local! {
     static ROOM: Kept = const { Kept::new(None) };
 }
 
-/// Each point times its number, 32 bytes, the highest first. No answer where the number is zero or not below the order.
+/// Each point times its number, 32 bytes, big endian. `None` if the number is zero or not below the order.
 pub(super) fn multiply<V: Vector>(like: V, factors: &[(CurvePoint, [u8; 32])]) -> Vec<Option<CurvePoint>> {
     let mut out = vec![None; factors.len()];
     let good: Vec<(usize, Affine, Scalar)> = factors
@@ -289,7 +291,7 @@ pub(super) fn multiply<V: Vector>(like: V, factors: &[(CurvePoint, [u8; 32])]) -
             Some((at, *point, number))
         })
         .collect();
-    // What would multiply the generator is not looked at.
+    // The multiplier of the generator is ignored.
     let fraction = |&(_, _, number): &(usize, Affine, Scalar)| Fraction::new([1, 0, 0, 0], number, Scalar::ONE);
     let bits = scalars::bits(like, &good.iter().map(fraction).collect::<Vec<_>>());
     with_kept(
@@ -332,7 +334,7 @@ fn multiples<V: Vector>(
     to_affine(&sums, &mut unknown, room, good.len())
 }
 
-/// Both coordinates of the points from `first` on; the generator's where there are no more.
+/// Both coordinates of the points from `first` on; the generator's for lanes without a point.
 #[inline(always)]
 fn flat_points<V: Vector>(like: V, good: &[(usize, Affine, Scalar)], first: usize) -> [Fe<V>; 2] {
     let mut x = [GENERATOR.x.words(); LANES_MAX];
@@ -343,7 +345,7 @@ fn flat_points<V: Vector>(like: V, good: &[(usize, Affine, Scalar)], first: usiz
     [Fe::from_lanes(like, &x), Fe::from_lanes(like, &y)]
 }
 
-/// The first `count` points, with z = 1, by one inversion; `None` where z is zero or nothing is known.
+/// The first `count` points, with z = 1, by one inversion; `None` if z is zero or the result is unknown.
 #[inline(always)]
 fn to_affine<V: Vector>(
     sums: &[Ways<Point<V>>],

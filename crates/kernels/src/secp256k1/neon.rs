@@ -1,7 +1,7 @@
-//! Two lanes in 128 bits: NEON, with products of doubles, which every ARM of 64 bits has.
+//! Two lanes in 128 bits: NEON, which every 64-bit ARM has, with products of doubles.
 //!
-//! It was run under an emulator alone: whether it is faster than libsecp256k1 is not known, so it runs where it is asked
-//! for ([`crate::cpu::Cpu::Neon`]), and in tests.
+//! It has run only under an emulator. Whether it is faster than libsecp256k1 is unknown, so it runs only if it is
+//! requested ([`crate::cpu::Cpu::Neon`]), and in tests.
 
 use super::vector::{C, LANES_MAX, Vector};
 use crate::doubles::{LOW, MIDDLE, TWO_52, TWO_104};
@@ -14,7 +14,7 @@ pub(super) struct Neon(uint64x2_t);
 /// An instruction on vectors.
 macro_rules! instruction {
     ($call:expr) => {
-        // SAFETY: every ARM of 64 bits has NEON; no memory is touched.
+        // SAFETY: every 64-bit ARM has NEON; no memory is touched.
         unsafe { $call }
     };
 }
@@ -50,7 +50,8 @@ fn write(vector: uint64x2_t, words: &mut [u64; 2]) {
 impl Vector for Neon {
     const LANES: usize = 2;
     const LOW: u64 = LOW.to_bits();
-    // The upper half is made as a negative number: there is an instruction for what is taken from another number.
+    // The upper half is computed as a negative number: there is an instruction that subtracts a product from another
+    // number.
     const HIGH: u64 = (-TWO_104).to_bits();
     const SIGNED: bool = true;
     const CARRY_BIAS: u64 = 0;

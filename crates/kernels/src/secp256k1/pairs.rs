@@ -1,12 +1,12 @@
 //! Sums of pairs of points in lanes, with z = 1 before and after: a whole list of pairs shares one inversion.
 //!
-//! How one inversion does for all: [`super::inversions`]. A sum takes five products and a square, of which an addition of
+//! [`super::inversions`] explains how one inversion serves all. A sum takes five products and a square; an addition of
 //! [`super::point`] takes eight and three.
 //!
-//! The formulas leave out pairs of equal and of opposite points. Where a list has one, nothing is said of any pair:
-//! [`Pairs::settle`] returns false.
+//! The formulas do not cover pairs of equal and of opposite points. If a list has such a pair, all of its sums are
+//! unknown: [`Pairs::settle`] returns false.
 //!
-//! Absent on purpose: which points are to be added, and why.
+//! Absent on purpose: the choice of points.
 
 use super::field::Fe;
 use super::inversions::Inversions;
@@ -15,7 +15,7 @@ use super::reference::{Affine, Field};
 use super::tables::{BASES, TablePoint};
 use super::vector::{LANES_MAX, Vector};
 
-/// Pairs that share an inversion at most: what is kept of each of their vectors, 640 bytes, stays in a processor's cache.
+/// The most pairs that share an inversion: the data of each of their vectors, 640 bytes, stays in a processor's cache.
 pub(super) const SHARED_MAX: usize = 8192;
 const _: () = assert!(SHARED_MAX.is_multiple_of(LANES_MAX * WAYS), "whole vectors");
 
@@ -33,7 +33,7 @@ impl Term {
         Term(self.0 ^ u32::from(is_negative))
     }
 
-    /// The term that is so many places behind it.
+    /// The term `places` further on.
     pub(super) fn plus(self, places: usize) -> Term {
         Term(self.0 + (places << 1) as u32)
     }
@@ -47,11 +47,11 @@ impl Term {
     }
 }
 
-/// A term, or none.
+/// A term, or empty.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket(u32);
 
-/// No term has this place: lists are shorter.
+/// No term has this index: lists are shorter.
 const EMPTY: u32 = u32::MAX;
 
 impl Bucket {
@@ -62,10 +62,10 @@ impl Bucket {
     }
 }
 
-/// A list of points, and of pairs of them whose sums it is to have. Coordinates are below 2^256.
+/// A list of points, and of pairs of them whose sums will be appended. Coordinates are below 2^256.
 pub(super) struct Pairs<V> {
     like: V,
-    /// The first two stand in where pairs do not fill a vector: they are not equal nor opposite.
+    /// The first two are used if pairs do not fill a vector: they are neither equal nor opposite.
     points: Vec<TablePoint>,
     pairs: Vec<[Term; 2]>,
     inversions: Inversions<V>,
@@ -82,14 +82,14 @@ impl<V: Vector> Pairs<V> {
         list
     }
 
-    /// Makes it an empty list again, and keeps the memory.
+    /// Empties the list, and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.pairs.clear();
         self.points.clear();
         self.points.extend([0, 1].map(|window| BASES.table(window)[0]));
     }
 
-    /// Makes room for more points, pushed or summed: a list that grows step by step is copied each time.
+    /// Reserves room for more points, pushed or summed: a list that grows step by step is copied each time.
     pub(super) fn reserve(&mut self, points: usize) {
         self.points.reserve(points + 2 * WAYS * LANES_MAX);
     }
@@ -98,7 +98,7 @@ impl<V: Vector> Pairs<V> {
     ///
     /// # Panics
     ///
-    /// While pairs wait: their sums have the next places.
+    /// While pairs are waiting: their sums have the next indexes.
     #[inline(always)]
     pub(super) fn push(&mut self, points: &[TablePoint]) -> Term {
         assert!(self.pairs.is_empty());
@@ -106,7 +106,7 @@ impl<V: Vector> Pairs<V> {
         Term::new(self.points.len() - points.len())
     }
 
-    /// The sum of two points, which is there after the next [`Pairs::settle`].
+    /// The sum of two points, which is available after the next [`Pairs::settle`].
     #[inline(always)]
     pub(super) fn pair(&mut self, a: Term, b: Term) -> Term {
         let place = self.points.len() + self.pairs.len();
@@ -114,10 +114,10 @@ impl<V: Vector> Pairs<V> {
         Term((place << 1) as u32)
     }
 
-    /// Puts terms into buckets, each with the number of its bucket: where one is there already both are taken out, and
-    /// their sum waits. Appends the buckets of these sums, in order.
+    /// Adds terms to buckets, each with the number of its bucket. If a bucket already has a term, both are removed and
+    /// their sum is queued. Appends the buckets of these sums, in order.
     ///
-    /// Without a branch on whether a bucket is full, which no processor could foresee.
+    /// Without a branch on whether a bucket is full, which no processor could predict.
     #[inline(always)]
     pub(super) fn meet(
         &mut self,
@@ -143,7 +143,7 @@ impl<V: Vector> Pairs<V> {
         waiting.truncate(sums);
     }
 
-    /// As [`Pairs::meet`], for the sums that [`Pairs::settle`] computed last, with the numbers of their buckets.
+    /// [`Pairs::meet`] for the sums that [`Pairs::settle`] computed last, with the numbers of their buckets.
     pub(super) fn meet_sums(&mut self, buckets: &mut [Bucket], numbers: &[u32], waiting: &mut Vec<u32>) {
         let first = Term::new(self.points.len() - numbers.len());
         self.meet(buckets, waiting, numbers.iter().enumerate().map(|(at, &number)| (number, first.plus(at))));
@@ -157,12 +157,12 @@ impl<V: Vector> Pairs<V> {
         Affine { x, y: if term.is_negative() { -y } else { y } }
     }
 
-    /// Computes the sums that wait. False where a pair was of equal or of opposite points: the list is of no more use.
+    /// Computes the queued sums. False if a pair was of equal or of opposite points: then the list is unusable.
     pub(super) fn settle(&mut self) -> bool {
         let mut pairs = std::mem::take(&mut self.pairs);
         let count = pairs.len();
         assert!(self.points.len() + count < 1 << 30, "terms have a bit beside their places, and there is an empty one");
-        // Whole vectors are read and computed, and what is too much is cut off.
+        // Whole vectors are read and computed, and the excess is cut off.
         let whole = count.next_multiple_of(V::LANES * WAYS);
         pairs.resize(whole + LANES_MAX, STAND_IN);
         let like = self.like;
@@ -180,7 +180,7 @@ impl<V: Vector> Pairs<V> {
         good
     }
 
-    /// Appends the sums of the first `count` pairs, which are whole vectors and have [`LANES_MAX`] more behind them, with one
+    /// Appends the sums of the first `count` pairs, which are whole vectors followed by [`LANES_MAX`] more, with one
     /// inversion.
     #[inline(always)]
     fn add(&mut self, pairs: &[[Term; 2]], count: usize) -> bool {
@@ -199,7 +199,7 @@ impl<V: Vector> Pairs<V> {
             #[inline(always)]
             |at, way, axis| {
                 let pairs = pairs[(at * WAYS + way) * V::LANES..].first_chunk().expect("there are more");
-                // SAFETY: the highest place is within `points`, see above.
+                // SAFETY: the highest index is within `points`, see above.
                 each!(which, unsafe { coordinate(like, points, pairs, which, axis) })
             },
             #[inline(always)]
@@ -221,7 +221,7 @@ impl<V: Vector> Pairs<V> {
 ///
 /// # Safety
 ///
-/// All places are within `points`.
+/// All indexes are within `points`.
 #[inline(always)]
 unsafe fn coordinate<V: Vector>(
     like: V,
@@ -235,7 +235,7 @@ unsafe fn coordinate<V: Vector>(
     for lane in 0..V::LANES {
         let term = pairs[lane][which];
         debug_assert!(term.place() < points.len());
-        // SAFETY: whoever calls has looked.
+        // SAFETY: the caller has checked.
         rows[lane] = unsafe { points.get_unchecked(term.place()) }.row(axis);
         negative |= (term.0 as u8 & 1) << lane;
     }

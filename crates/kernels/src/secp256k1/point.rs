@@ -1,13 +1,13 @@
-//! Points in lanes, vectors of them side by side where what one waits for fills the other's time.
+//! Points in lanes, in interleaved vectors to hide instruction latency.
 //!
-//! A point is (x / z^2, y / z^3) (Jacobian coordinates). The formulas are incomplete, on purpose: they do not see the
-//! cases that need others. Each of those ends with z = 0, and stays there:
+//! A point is (x / z^2, y / z^3) (Jacobian coordinates). The formulas are incomplete on purpose: they do not detect the
+//! exceptional cases. Each of those ends with z = 0, and stays there:
 //!
 //! - The sum of a point and itself, or its negative: h = 0, and z3 = z h, or 2 z h.
-//! - Whatever is added to z = 0: z3 = z h.
+//! - Any addition to z = 0: z3 = z h.
 //! - Doubling z = 0: z3 = 2 y z, or y z. (No point of the curve has y = 0: its order is odd.)
 //!
-//! So where z is not zero in the end, no case was met, and the result is exact. Where it is, nothing is known.
+//! So a result with nonzero z met no exceptional case and is exact. A result with z = 0 is unknown.
 
 use super::field::{Columns, Fe, Loose, Multiplicand};
 use super::products::{
@@ -15,7 +15,7 @@ use super::products::{
 };
 use super::vector::Vector;
 
-/// Vectors side by side.
+/// Number of interleaved vectors.
 pub(super) const WAYS: usize = 2;
 
 /// One value for each of [`WAYS`] vectors.
@@ -38,7 +38,7 @@ macro_rules! each {
 }
 pub(super) use each;
 
-/// As [`each`], with a [`Vector::fence`] behind each way.
+/// [`each`] with a [`Vector::fence`] after each way.
 macro_rules! in_turn {
     ($way:ident, $value:expr) => {
         each!($way, {
@@ -58,12 +58,12 @@ pub(super) struct Point<V> {
     pub(super) z: Fe<V>,
 }
 
-/// Points with z = 1, one a lane; of another curve where whoever makes them says so.
+/// Points with z = 1, one a lane; of another curve if the caller that makes them documents it.
 #[derive(Clone, Copy)]
 pub(super) struct Flat<V> {
     pub(super) x: Fe<V>,
     pub(super) y: Fe<V>,
-    /// The lanes where the negative is meant.
+    /// The lanes in which the point is negated.
     pub(super) negative: u8,
 }
 
@@ -78,7 +78,7 @@ pub(super) enum Axis {
 #[derive(Clone, Copy)]
 pub(super) struct Coordinate<V> {
     pub(super) number: Fe<V>,
-    /// The lanes where the negative of y is meant; x has no sign.
+    /// The lanes in which y is negated; x has no sign.
     pub(super) negative: u8,
 }
 
@@ -95,12 +95,12 @@ impl<V: Vector> Flat<V> {
 
 /// Doubles each point: 3 products, 4 squares.
 ///
-/// With b = y^2, d = 4 x b, e = 3 x^2: x3 = e^2 - 2 d, y3 = e (d - x3) - 8 b^2, z3 = 2 y z.
-/// Bounds of what is carried, in units of 2^52 (a product is below 12, an element below 1): 36 for e, 24 for z3, -96 to 12 for
-/// x3 and y3, -1 to 48 for d - x3; d itself is not carried. Where lower halves are signed a product may be as low as -4, too,
-/// and 4 d as low as -16, which makes it -12, -8, -100 to 44 and -17.
+/// With b = y^2, d = 4 x b, e = 3 x^2: x3 = e^2 - 2 d, y3 = e (d - x3) - 8 b^2, z3 = 2 y z. Bounds of the values
+/// carried, in units of 2^52 (a product is below 12, an element below 1): 36 for e, 24 for z3, -96 to 12 for x3 and y3,
+/// -1 to 48 for d - x3; d itself is not carried. With signed lower halves a product may also be as low as -4, and 4 d
+/// as low as -16: then the bounds are -12, -8, -100 to 44 and -17.
 ///
-/// The order is such that what waits for the step before has another step in between.
+/// The order is chosen so that dependent steps have an independent one in between.
 pub(super) fn double<V: Vector>(p: &mut Ways<Point<V>>) {
     p[0].x.like().run(
         #[inline(always)]
@@ -125,7 +125,7 @@ fn doubled<V: Vector>(p: &mut Ways<Point<V>>) {
 /// Points of a ladder: (2 x / z^2, y / z^3). With half of x a doubling takes fewer steps, see [`double_times`].
 #[derive(Clone, Copy)]
 pub(super) struct Rung<V> {
-    /// Half of what [`Point`] has.
+    /// Half of the x of [`Point`].
     pub(super) x: Loose<V>,
     pub(super) y: Loose<V>,
     pub(super) z: Loose<V>,
@@ -148,14 +148,14 @@ impl<V: Vector> Rung<V> {
     }
 }
 
-/// Doubles the point `times` times, at least once: 3 products, 4 squares each, one of them with a product.
+/// Doubles the point `times` times, at least once: 3 products, 4 squares each, one of the squares summed with a
+/// product.
 ///
-/// With m = 3 x^2, b = y^2, d = 2 x b, where x is half of the point's: x3 = 2 m^2 - d, y3 = 2 m (d - 2 x3) - b^2, z3 = y z.
-/// The last one's x3 is whole, twice that.
-/// Source of the formulas with z3 = y z: libsecp256k1, `group_impl.h`.
-/// Bounds of what is carried, in units of 2^52 (see [`double`]): 36 for m, -24 to 24 for x3 and -48 to 48 for the last, -72 to
-/// 48 for 2 x3 - d, -30 to 0 for y3; d itself is not carried, 0 to 24. Where lower halves are signed, -12 is the lowest of m,
-/// and the others are -32 to 32, -64 to 64, -88 to 72, -30 to 9 and -8 to 24.
+/// With m = 3 x^2, b = y^2, d = 2 x b, where x is half of the point's: x3 = 2 m^2 - d, y3 = 2 m (d - 2 x3) - b^2, z3 =
+/// y z. The last one's x3 is whole, twice that. Source of the formulas with z3 = y z: libsecp256k1, `group_impl.h`.
+/// Bounds of the values carried, in units of 2^52 (see [`double`]): 36 for m, -24 to 24 for x3 and -48 to 48 for the
+/// last, -72 to 48 for 2 x3 - d, -30 to 0 for y3; d itself is not carried, 0 to 24. With signed lower halves -12 is the
+/// lowest of m, and the others are -32 to 32, -64 to 64, -88 to 72, -30 to 9 and -8 to 24.
 #[inline(always)]
 pub(super) fn double_times<V: Vector>(p: &Rung<V>, times: usize) -> Point<V> {
     let mut p = *p;
@@ -171,7 +171,7 @@ pub(super) fn double_times<V: Vector>(p: &Rung<V>, times: usize) -> Point<V> {
     Point { x, y: begun.y().carry(), z }
 }
 
-/// A doubling up to its x; what y is made of.
+/// A doubling up to its x, with the values for y.
 struct Begun<V> {
     x: Columns<V>,
     m: Loose<V>,
@@ -189,7 +189,7 @@ impl<V: Vector> Begun<V> {
 
 /// See [`double_times`].
 ///
-/// The order is such that each number that is carried has a product or a square behind it that does not wait for it.
+/// The order is chosen so that each carried number is followed by a product or a square that does not depend on it.
 #[inline(always)]
 fn begun<V: Vector>(p: &Rung<V>) -> Begun<V> {
     let m = square_columns(&p.x).thrice().carry_loose();
@@ -203,11 +203,10 @@ fn begun<V: Vector>(p: &Rung<V>) -> Begun<V> {
 /// The sums with points of the same curve: 7 products, 4 squares.
 ///
 /// With u = q.x z^2, s = q.y z^3, h = u - x, r = s - y, v = x h^2, the sum is r^2 - h^3 - 2 v, r (v - x3) - y h^3, z h.
-/// Times 4, 8 and 2, and the first of them halved: x3 = 2 r^2 - 2 h^3 - 4 v, y3 = 4 (r (2 v - x3) - y 2 h^3),
-/// z3 = (z + h)^2 - z^2 - h^2.
-/// Bounds of what is carried, in units of 2^52: -1 to 12 for h, -13 to 12 for r, 2 for z + h, -2 to 12 for z3, -24 to 0 for
-/// -2 h^3, -48 to 25 for x3, -25 to 72 for 2 v - x3, 0 to 84 for y3; v itself is not carried. Where lower halves are signed -5,
-/// -17, -6, 8, -56 to 41, -49 to 80 and -48.
+/// Times 4, 8 and 2, and the first of them halved: x3 = 2 r^2 - 2 h^3 - 4 v, y3 = 4 (r (2 v - x3) - y 2 h^3), z3 = (z +
+/// h)^2 - z^2 - h^2. Bounds of the values carried, in units of 2^52: -1 to 12 for h, -13 to 12 for r, 2 for z + h, -2
+/// to 12 for z3, -24 to 0 for -2 h^3, -48 to 25 for x3, -25 to 72 for 2 v - x3, 0 to 84 for y3; v itself is not
+/// carried. With signed lower halves: -5, -17, -6, 8, -56 to 41, -49 to 80 and -48.
 #[inline(always)]
 pub(super) fn add<V: Vector>(p: &Ways<Point<V>>, q: &Ways<Flat<V>>) -> Ways<Rung<V>> {
     let zz = in_turn!(i, square(&p[i].z));
@@ -233,9 +232,9 @@ pub(super) fn add<V: Vector>(p: &Ways<Point<V>>, q: &Ways<Flat<V>>) -> Ways<Rung
 
 /// Doubles each sum `times` times, at least once, and adds the other points.
 ///
-/// Sums are doubled one vector after the other: with two side by side their numbers do not fit into registers, and where lanes
-/// multiply with IFMA a number that is stored takes the time of seven products of limbs. They are added side by side,
-/// because too much of an addition waits for the step before.
+/// Sums are doubled one vector after another: interleaved, their numbers do not fit into registers, and for lanes with
+/// IFMA a spilled number costs as much as seven products of limbs. They are added interleaved, because an addition has
+/// too many dependent steps.
 pub(super) fn climb<V: Vector>(sums: &mut Ways<Rung<V>>, times: usize, others: &Ways<Flat<V>>) {
     sums[0].x.like().run(
         #[inline(always)]

@@ -1,5 +1,5 @@
-//! Two lanes without any instructions of their own: what the others are tested against, and what runs the ladder where no
-//! processor has lanes.
+//! Two lanes without special instructions: the reference for the others, and the implementation of the ladder on
+//! processors without lanes.
 
 use super::vector::{C, LANES_MAX, Vector};
 

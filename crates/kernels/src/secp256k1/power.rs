@@ -1,13 +1,13 @@
-//! Square roots in lanes: powers with a fixed exponent, several vectors side by side.
+//! Square roots in lanes: powers with a fixed exponent, several vectors interleaved.
 //!
-//! The exponent is, in binary, almost only ones: runs of 2, 22 and 223 ones are made first.
-//! A power is one long chain of squarings, each waiting for the last; chains side by side fill the waiting.
+//! The exponent consists, in binary, almost only of ones: runs of 2, 22 and 223 ones are computed first. A power is one
+//! long chain of dependent squarings; interleaved chains hide the latency.
 
 use super::field::{Fe, Loose, Multiplicand};
 use super::products::{mul_loose, square_loose};
 use super::vector::Vector;
 
-/// Vectors that are raised side by side.
+/// Vectors processed interleaved.
 pub(super) const WAYS: usize = 4;
 
 /// `number^(2^count)`, times `factor`.
@@ -49,7 +49,7 @@ fn runs_of_ones<V: Vector>(x1: &[Loose<V>; WAYS]) -> [[Loose<V>; WAYS]; 3] {
     [x2, x22, x223]
 }
 
-/// A square root of each number that has one: its power to (p + 1) / 4. For the others something else.
+/// A square root of each number that has one: its power to (p + 1) / 4. For other numbers the result is not a root.
 #[inline(always)]
 pub(super) fn roots<V: Vector>([a, b, c, d]: &[Fe<V>; WAYS]) -> [Fe<V>; WAYS] {
     let [x2, x22, x223] = runs_of_ones(&[a.loose(), b.loose(), c.loose(), d.loose()]);

@@ -1,25 +1,24 @@
 //! Products in the field: columns of limbs' products, folded to [`Columns`] or carried to elements.
 //!
-//! Layout: column `k` has the weight 2^(52 k); a product of limbs i and j leaves its lower half in column i + j and its upper
-//! one in the next.
-//! Folding: the prime is 2^256 - C with C = 2^32 + 977, so that 2^256 is C and 2^260 is 16 C.
+//! Layout: column `k` has the weight 2^(52 k); a product of limbs i and j adds its lower half to column i + j and its
+//! upper one to the next. Folding: the prime is 2^256 - C with C = 2^32 + 977, so 2^256 is C and 2^260 is 16 C.
 //!
-//! Loops over limbs count from one number to another: see [`super::field`].
+//! Loops over limbs use index ranges: see [`super::field`].
 
 #![expect(clippy::needless_range_loop, reason = "iterators are not unrolled: see above")]
 
 use super::field::{Columns, Fe, LIMB, Loose, Multiplicand, TOP, carried_up, carry_up, within};
 use super::vector::{C, Vector};
 
-/// Where lower halves may be negative, the upper columns of a product are begun with this much more, and what it carries
-/// is taken from the next: fifteen lower halves are above -15 * 2^51 > -2^55.
+/// With signed lower halves, the upper columns of a product start with this additional amount, and its carry is
+/// subtracted from the next: fifteen lower halves are above -15 * 2^51 > -2^55.
 const SPARE: u64 = 1 << 55;
 
-/// A product before it is folded: columns of weight 2^(52 i).
+/// A product before folding: columns of weight 2^(52 i).
 type Wide<V> = [V; 10];
 
-/// What the columns of `products` products are begun with: less what the bits of their halves, and of those in [`fold`],
-/// have beside them.
+/// The initial columns for `products` products: minus the constants in the bits of their halves, and of those in
+/// [`fold`].
 const fn begin<V: Vector>(products: u64) -> [u64; 10] {
     let mut begin = [0u64; 10];
     let mut k = 0;
@@ -43,12 +42,12 @@ const fn begin<V: Vector>(products: u64) -> [u64; 10] {
     begin
 }
 
-/// Pairs of limbs whose places sum to `k`.
+/// Number of pairs of limbs whose indexes sum to `k`.
 const fn pairs_of(k: usize) -> u64 {
     (if k < 5 { k + 1 } else { 9 - k }) as u64
 }
 
-/// Columns to add products to.
+/// Columns with the given initial values.
 #[inline(always)]
 fn begun<V: Vector>(like: V, columns: [u64; 10]) -> Wide<V> {
     let mut wide = [like; 10];
@@ -58,7 +57,7 @@ fn begun<V: Vector>(like: V, columns: [u64; 10]) -> Wide<V> {
     wide
 }
 
-/// Adds the product of `a` and `b`. With one limb of `a` after the other, six columns are touched at a time.
+/// Adds the product of `a` and `b`. For each limb of `a`, six columns are touched at a time.
 #[inline(always)]
 fn add_elements<V: Vector>(wide: &mut Wide<V>, a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) {
     debug_assert!(a.is_valid() && b.is_valid());
@@ -96,13 +95,13 @@ fn add_squares<V: Vector>(wide: &mut Wide<V>, f: &[V::Factor; 5]) {
     }
 }
 
-/// Brings the upper columns down; what is then above limb 4, of weight 2^260, comes beside.
+/// Folds the upper columns into the lower ones; the part above limb 4, of weight 2^260, is returned separately.
 ///
-/// A column of one product sums at most five lower halves (below 2^52, in magnitude 2^51 where they are signed) and four
+/// A column of one product sums at most five lower halves (below 2^52, in magnitude 2^51 if they are signed) and four
 /// upper ones (below 2^52), of three products thrice that: 27 numbers below 2^52. Limb 4 of each factor is below 2^50,
-/// so column 9 is below 3 * 2^48 and takes a carry of less than 2^6: after carrying, columns 5 to 9 are below 2^52. They
-/// are not negative either: they and the upper halves of column 4 sum numbers of which none is.
-/// The columns are below (27 + 2) * 2^52 then, and what is above limb 4 below 2^(52 + 37 - 52).
+/// so column 9 is below 3 * 2^48 and receives a carry of less than 2^6: after carrying, columns 5 to 9 are below 2^52.
+/// They are not negative either: they and the upper halves of column 4 sum only nonnegative numbers. The columns are
+/// below (27 + 2) * 2^52 then, and the part above limb 4 is below 2^(52 + 37 - 52).
 #[inline(always)]
 fn bring_down<V: Vector>(mut t: Wide<V>) -> ([V; 5], V) {
     let zero = t[0].splat(0);
@@ -123,10 +122,10 @@ fn bring_down<V: Vector>(mut t: Wide<V>) -> ([V; 5], V) {
     ([t0, t1, t2, t3, t4], above)
 }
 
-/// Folds a product, which is not carried then.
+/// Folds a product, without a carry.
 ///
-/// The result's columns are below (27 + 3) * 2^52 < 2^57, those of a single product below 12 * 2^52; where lower halves
-/// are signed, above -17 * 2^51, of two products -12 * 2^51, of a single one -7 * 2^51 > -4 * 2^52.
+/// The result's columns are below (27 + 3) * 2^52 < 2^57, those of a single product below 12 * 2^52; with signed lower
+/// halves, above -17 * 2^51, of two products -12 * 2^51, of a single one -7 * 2^51 > -4 * 2^52.
 #[inline(always)]
 fn fold<V: Vector>(t: Wide<V>) -> Columns<V> {
     let ([mut t0, mut t1, t2, t3, t4], above) = bring_down(t);
@@ -135,18 +134,18 @@ fn fold<V: Vector>(t: Wide<V>) -> Columns<V> {
     Columns::from_vectors([t0, t1, t2, t3, t4])
 }
 
-/// Folds a product of one pair and carries it: as [`fold`] and [`Columns::carry`], in fewer steps where no column can be
+/// Folds a product of one pair and carries it: [`fold`] and [`Columns::carry`], in fewer steps if no column can be
 /// negative.
 ///
-/// Columns are below 11 * 2^52 before the last step. What limb 4 has above 2^256 is below 2^8 and has the weight of C, what
-/// is above limb 4 sixteen times that: together below 2^42, whose halves times C are below 2^52 and 2^23. So columns are
-/// below 12 * 2^52, carries at most 12, and limb 4 ends below 2^48 + 12.
+/// Columns are below 11 * 2^52 before the last step. The part of limb 4 above 2^256 is below 2^8 and has the weight of
+/// C, the part above limb 4 sixteen times that: together below 2^42, whose halves times C are below 2^52 and 2^23. So
+/// columns are below 12 * 2^52, carries at most 12, and limb 4 ends below 2^48 + 12.
 #[inline(always)]
 fn fold_carried<V: Vector>(t: Wide<V>) -> Fe<V> {
     fold_loose(t).masked()
 }
 
-/// As [`fold_carried`], to multiply.
+/// [`fold_carried`] for a value that is only multiplied.
 #[inline(always)]
 fn fold_loose<V: Vector>(t: Wide<V>) -> Loose<V> {
     if V::SIGNED {
@@ -181,7 +180,7 @@ pub(super) fn mul_columns<V: Vector>(a: &impl Multiplicand<V>, b: &impl Multipli
     )
 }
 
-/// `a b + c d`, not carried; folded once.
+/// `a b + c d`, not carried; folded only once.
 #[inline(always)]
 pub(super) fn dot_columns<V: Vector>(
     a: &impl Multiplicand<V>,
@@ -200,7 +199,8 @@ pub(super) fn dot_columns<V: Vector>(
     )
 }
 
-/// The square, not folded: the products of different limbs are made once and doubled, when their halves were summed.
+/// The square, not folded: the products of different limbs are computed once and doubled, after their halves were
+/// summed.
 #[inline(always)]
 fn square_wide<V: Vector>(a: &impl Multiplicand<V>) -> Wide<V> {
     debug_assert!(a.is_valid());
@@ -212,7 +212,7 @@ fn square_wide<V: Vector>(a: &impl Multiplicand<V>) -> Wide<V> {
     wide
 }
 
-/// `2 a b + c^2`, not carried; folded once.
+/// `2 a b + c^2`, not carried; folded only once.
 ///
 /// Its columns sum as many halves as those of three products.
 #[inline(always)]
@@ -245,7 +245,7 @@ pub(super) fn square_columns<V: Vector>(a: &impl Multiplicand<V>) -> Columns<V> 
     )
 }
 
-/// As [`begin`], where columns `from` to `to` are doubled on the way. All their numbers are even.
+/// [`begin`] for products whose columns `from` to `to` are doubled afterwards. All their numbers are even.
 const fn begin_doubled<V: Vector>(products: u64, from: usize, to: usize) -> [u64; 10] {
     let mut columns = begin::<V>(products);
     let mut k = from;
@@ -266,7 +266,7 @@ pub(super) fn mul<V: Vector>(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>)
     )
 }
 
-/// The product, to multiply.
+/// The product, for multiplication only.
 #[inline(always)]
 pub(super) fn mul_loose<V: Vector>(a: &impl Multiplicand<V>, b: &impl Multiplicand<V>) -> Loose<V> {
     a.like().call(
@@ -284,7 +284,7 @@ pub(super) fn square<V: Vector>(a: &impl Multiplicand<V>) -> Fe<V> {
     )
 }
 
-/// The square, to multiply.
+/// The square, for multiplication only.
 #[inline(always)]
 pub(super) fn square_loose<V: Vector>(a: &impl Multiplicand<V>) -> Loose<V> {
     a.like().call(

@@ -1,16 +1,15 @@
-//! From claims to questions: what is multiplied and summed, and what the sum has to be.
+//! From claims to questions: the sum to compute, and the coordinates that it must have.
 //!
-//! A claim is about a sum `u1 G + u2 P`, and is a statement about it: that it has this x, and where it counts this y. One way
-//! through the ladder answers all statements about one sum.
+//! A claim is a statement about a sum `u1 G + u2 P`: that it has this x, and, if required, this y. One pass of the
+//! ladder answers all statements about one sum.
 //!
-//! An ECDSA signature (r, s) of z by the key Q has two such sums. The rule is that `(z / s) G + (r / s) Q` has x = r, modulo the
-//! order. Where x is r itself that sum is R or -R, the two points that have this x, and the rule says as well that Q is
-//! `-(z / r) G + (s / r) R`, for one of them. Here the key is the sum: a signature that goes with one of several keys, as
-//! CHECKMULTISIG has them, takes the second form, in which each key is a statement about the same sum.
-//! A sum with x = r + n would do, too: it is not proven, in either form.
-//! Source: SEC 1, 4.1.4 and 4.1.6.
+//! An ECDSA signature (r, s) of z by the key Q has two such sums. The rule is that `(z / s) G + (r / s) Q` has x = r,
+//! modulo the order. If x is r itself that sum is R or -R, the two points that have this x. Then the rule also says
+//! that Q is `-(z / r) G + (s / r) R`, for one of them, so that the key is the sum. A signature that is checked against
+//! several keys, as in CHECKMULTISIG, takes this second form, in which each key is a statement about the same sum. A
+//! sum with x = r + n would be valid too: it is not proven, in either form. Source: SEC 1, 4.1.4 and 4.1.6.
 //!
-//! Absent on purpose: how a sum is made, and how a statement is looked at.
+//! Absent on purpose: the computation of a sum, and the evaluation of a statement.
 
 use super::digits::Bits;
 use super::reference::{Field, Scalar, words_of};
@@ -20,20 +19,20 @@ use super::vector::Vector;
 use super::{Claim, Y};
 use std::ops::Range;
 
-/// What `base G + key P` is, where P has this x.
+/// The sum `base G + key P`, where P has this x.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     pub(super) x: Field,
-    /// What multiplies both points.
+    /// The bits of both multipliers.
     pub(super) bits: Bits,
-    /// Of the list of statements, those about this sum.
+    /// The statements about this sum, in the list of statements.
     pub(super) statements: Range<usize>,
 }
 
-/// What a claim says about the sum of a question, and about the point that is multiplied.
+/// A claim's statement about the sum of a question, and about the multiplied point.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Statement {
-    /// Of which claim.
+    /// Index of the claim.
     pub(super) claim: usize,
     /// The multiplied point's y.
     pub(super) point: Told,
@@ -42,7 +41,7 @@ pub(super) struct Statement {
     pub(super) sum: Told,
 }
 
-/// As much as is told of a y.
+/// The claimed part of a y.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Told {
     Nothing,
@@ -51,7 +50,7 @@ pub(super) enum Told {
 }
 
 impl Told {
-    /// What a claim tells; `None` where that is no y of any point.
+    /// The y of a claim; `None` if it is not a field element.
     fn new(y: &Y) -> Option<Told> {
         Some(match y {
             Y::Even => Told::Odd(false),
@@ -60,7 +59,7 @@ impl Told {
         })
     }
 
-    /// The parity, if it is told.
+    /// The parity, if it is claimed.
     pub(super) fn odd(self) -> Option<bool> {
         match self {
             Told::Nothing => None,
@@ -69,7 +68,7 @@ impl Told {
         }
     }
 
-    /// All of it, if it is told.
+    /// The whole value, if it is claimed.
     pub(super) fn all(self) -> Option<Field> {
         match self {
             Told::All(y) => Some(y),
@@ -86,8 +85,8 @@ pub(super) struct Questions {
 }
 
 impl Questions {
-    /// Those behind the claims that lanes take, each with its number, in the claims' order. What claims side by side say of
-    /// one signature is asked `together`, or each by itself.
+    /// The questions for the supported claims, each with its number, in the claims' order. With `together`, adjacent
+    /// claims about one signature become one question.
     pub(super) fn new<V: Vector>(like: V, claims: &[(usize, &Claim)], together: bool) -> Questions {
         let mut questions = Questions::default();
         let mut fractions = Vec::with_capacity(claims.len());
@@ -116,7 +115,7 @@ impl Questions {
         &self.statements[question.statements.start]
     }
 
-    /// Questions of which this is the same take as long: whether the sum's y is wanted, and the number of statements.
+    /// Questions with equal cost take as long: whether the sum's y is needed, and the number of statements.
     pub(super) fn cost(&self, question: &Question) -> (bool, usize) {
         (self.first_statement(question).sum != Told::Nothing, question.statements.len())
     }
@@ -149,7 +148,8 @@ impl Questions {
         Some((x, Fraction::new(words_of(message), r, s)))
     }
 
-    /// `-(z / r) G + (s / r) R` is the key, where R has x = r: a statement for each claim, which are of one signature.
+    /// `-(z / r) G + (s / r) R` is the key, where R has x = r: a statement for each claim. All claims are about one
+    /// signature.
     fn ecdsa_by_keys(&mut self, claims: &[(usize, &Claim)]) -> Option<Begun> {
         let (_, Claim::Ecdsa { r, s, message, .. }) = claims.first()? else { return None };
         let (r, s) = signature(r, s)?;
@@ -193,7 +193,7 @@ impl Questions {
     }
 }
 
-/// The key of a claim, where it may have tables.
+/// The key of a claim, if it may have tables.
 pub(super) fn key(claim: &Claim) -> Option<Key> {
     match claim {
         Claim::Ecdsa { x, y: y @ (Y::Even | Y::Odd), .. } => Some((Field::from_bytes(x)?, *y == Y::Odd)),
@@ -201,10 +201,10 @@ pub(super) fn key(claim: &Claim) -> Option<Key> {
     }
 }
 
-/// The x of a question whose bits are not there yet, and what they are made of.
+/// The x of a question whose bits are not computed yet, and the fraction that determines them.
 type Begun = (Field, Fraction);
 
-/// Whether both claim that one signature of one message is by some key.
+/// Whether both claims are about the same signature of the same message, by possibly different keys.
 fn are_of_one_signature(one: &Claim, other: &Claim) -> bool {
     match (one, other) {
         (Claim::Ecdsa { r, s, message, .. }, Claim::Ecdsa { r: other_r, s: other_s, message: other_message, .. }) => {

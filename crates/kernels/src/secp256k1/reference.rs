@@ -1,11 +1,10 @@
 //! Numbers modulo the field's prime and modulo the group's order, and points, one at a time.
 //!
-//! Layout: four 64-bit words, the lowest first, always less than the modulus, which is 2^256 - C with a small C:
-//! what is above bit 256 is folded by adding it C times.
+//! Layout: four 64-bit words, the lowest first, always less than the modulus, which is 2^256 - C with a small C: the
+//! part above bit 256 is folded by adding it C times.
 //!
-//! Used where speed is of no matter (tables), where lanes do not pay (numbers modulo the order), and as the reference that
-//! the lanes are tested against.
-//! Absent on purpose: constant time. Nothing here is secret.
+//! Used if speed does not matter (tables), if lanes do not pay (numbers modulo the order), and as the reference
+//! implementation of the lanes. Absent on purpose: constant time. Nothing here is secret.
 
 use super::divsteps;
 use std::marker::PhantomData;
@@ -15,7 +14,7 @@ use std::ops::{Add, Mul, Neg, Sub};
 pub(super) trait Modulus: Copy {
     /// The modulus.
     const MODULUS: [u64; 4];
-    /// C, of which only the first [`Modulus::C_WORDS`] words count.
+    /// C, of which only the first [`Modulus::C_WORDS`] words are used.
     const C: [u64; 3];
     /// Words of C.
     const C_WORDS: usize;
@@ -45,12 +44,12 @@ impl Modulus for Order {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Residue<M>([u64; 4], PhantomData<M>);
 
-/// An element of the field that the curve lies over.
+/// An element of the curve's field.
 pub(super) type Field = Residue<Prime>;
-/// A multiple of a point.
+/// A multiplier of a point.
 pub(super) type Scalar = Residue<Order>;
 
-/// 32 bytes, the highest first, as words, the lowest first.
+/// 32 bytes, big endian, as words, the lowest first.
 pub(super) fn words_of(bytes: &[u8; 32]) -> [u64; 4] {
     let (words, _) = bytes.as_chunks::<8>();
     [3, 2, 1, 0].map(|word| u64::from_be_bytes(words[word]))
@@ -80,7 +79,7 @@ fn sub_words(a: [u64; 4], b: [u64; 4]) -> ([u64; 4], bool) {
     (difference, borrow)
 }
 
-/// Adds `a * b` to `to`, which is wide enough.
+/// Adds `a * b` to `to`, which must be wide enough.
 #[inline]
 pub(super) fn add_product(to: &mut [u64], a: &[u64], b: &[u64]) {
     for (i, &a) in a.iter().enumerate() {
@@ -116,7 +115,7 @@ impl<M: Modulus> Residue<M> {
         sub_words(words, M::MODULUS).1.then_some(Residue(words, PhantomData))
     }
 
-    /// As [`Residue::from_words`], from bytes, the highest first.
+    /// [`Residue::from_words`] from bytes, big endian.
     pub(super) fn from_bytes(bytes: &[u8; 32]) -> Option<Self> {
         Self::from_words(words_of(bytes))
     }
@@ -124,7 +123,7 @@ impl<M: Modulus> Residue<M> {
     /// A number of 256 bits, reduced.
     pub(super) fn reduced(words: [u64; 4]) -> Self {
         let (less, borrow) = sub_words(words, M::MODULUS);
-        // The modulus is more than half of 2^256: once is enough.
+        // The modulus is more than half of 2^256, so one subtraction is enough.
         Residue(if borrow { words } else { less }, PhantomData)
     }
 
@@ -140,7 +139,7 @@ impl<M: Modulus> Residue<M> {
         self.0[0] & 1 == 1
     }
 
-    /// The number that, doubled, is this one.
+    /// Half of the number: doubled, it is this one.
     pub(super) fn half(self) -> Self {
         let (sum, carry) = if self.is_odd() { add_words(self.0, M::MODULUS) } else { (self.0, false) };
         let next = [sum[1], sum[2], sum[3], u64::from(carry)];
@@ -151,7 +150,7 @@ impl<M: Modulus> Residue<M> {
         Residue(half, PhantomData)
     }
 
-    /// Reduces a product, where C has one word of at most 33 bits.
+    /// Reduces a product, if C has one word of at most 33 bits.
     #[inline]
     fn fold_by_word(wide: [u64; 8]) -> Self {
         let [mut low, high] = [[wide[0], wide[1], wide[2], wide[3]], [wide[4], wide[5], wide[6], wide[7]]];
@@ -166,12 +165,12 @@ impl<M: Modulus> Residue<M> {
             (*word, over) = word.carrying_add(carry, over);
             carry = 0;
         }
-        // What is left of 2^256 and less than 2^67 is far below 2^256 - C.
+        // The rest modulo 2^256, less than 2^67, is far below 2^256 - C.
         let (sum, _) = add_words(low, [if over { M::C[0] } else { 0 }, 0, 0, 0]);
         Self::reduced(sum)
     }
 
-    /// `low + high C`, where C has 129 bits.
+    /// `low + high C`, if C has 129 bits.
     #[inline]
     fn fold_once<const H: usize>(low: [u64; 4], high: [u64; H]) -> [u64; 7] {
         assert_eq!(M::C[2], 1, "the highest word of C is added, not multiplied");
@@ -205,7 +204,7 @@ impl<M: Modulus> Residue<M> {
             return Self::fold_by_word(wide);
         }
         let [a, b, c, d, high @ ..] = wide;
-        // Below 2^386, then 2^260, then 2^256 and ten times C.
+        // Below 2^386, then 2^260, then 2^256 plus ten times C.
         let [a, b, c, d, high @ ..] = Self::fold_once::<4>([a, b, c, d], high);
         let [a, b, c, d, high, ..] = Self::fold_once::<3>([a, b, c, d], high);
         let [a, b, c, d, high, ..] = Self::fold_once::<1>([a, b, c, d], [high]);
@@ -236,11 +235,11 @@ impl<M: Modulus> Residue<M> {
     /// The inverse; zero for zero.
     pub(super) fn inverse(self) -> Self {
         let found = divsteps::inverse(self.0, M::MODULUS).map(|words| Residue(words, PhantomData));
-        // Trusted no further than a product.
+        // Verified by one product.
         found.filter(|&found| (found * self).0 == Self::ONE.0).unwrap_or_else(|| self.inverse_by_power())
     }
 
-    /// The inverse by Fermat; zero for zero: where division steps give none, and what they are tested against.
+    /// The inverse by Fermat; zero for zero. Used if division steps fail, and as their reference implementation.
     pub(super) fn inverse_by_power(self) -> Self {
         let mut exponent = M::MODULUS;
         exponent[0] -= 2;
@@ -248,7 +247,7 @@ impl<M: Modulus> Residue<M> {
     }
 }
 
-/// Inverts all of them with a single inversion: Montgomery's trick. None may be zero.
+/// Inverts all of them with a single inversion: Montgomery's trick. All must be nonzero.
 pub(super) fn invert_all<M: Modulus>(numbers: &mut [Residue<M>]) {
     if numbers.is_empty() {
         return;
@@ -311,7 +310,7 @@ impl<M: Modulus> Mul for Residue<M> {
     }
 }
 
-/// A point but infinity.
+/// A point except infinity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Affine {
     pub(super) x: Field,
@@ -363,7 +362,7 @@ impl Affine {
     }
 }
 
-/// Brings points to z = 1 with a single inversion. None may be infinity.
+/// Converts points to z = 1 with a single inversion. Infinity is not allowed.
 pub(super) fn to_affine(points: &[Jacobian]) -> Vec<Affine> {
     let mut inverses: Vec<Field> = points.iter().map(|point| point.z).collect();
     invert_all(&mut inverses);

@@ -1,29 +1,29 @@
-//! Which keys come again among many claims, and are worth tables of their own ([`super::combs`]).
+//! Finds keys that are repeated among many claims often enough for separate tables ([`super::combs`]).
 //!
-//! Of keys that fall into one slot only the first is counted: whoever makes keys that do so gains nothing, and costs
-//! nothing.
+//! Of keys that fall into one slot only the first is counted. An attacker who makes colliding keys gains nothing, and
+//! costs others nothing.
 
 use super::reference::Field;
 
 /// A key: x, and whether its y is odd.
 pub(super) type Key = (Field, bool);
 
-/// Slots that keys are sought in: twice as many as claims are made at a time.
+/// Slots of the key search: twice the number of claims processed at a time.
 const SLOTS: usize = 2048;
 
-/// Claims for each lane of a set of keys, at least: tables are made for all lanes at once. Measured: with thirteen claims a
-/// lane they save 4 % with AVX-512, with AVX2 18 %.
+/// The fewest claims for each lane of a set of keys: tables are computed for all lanes at once. Measured: with thirteen
+/// claims a lane they save 4 % with AVX-512, 18 % with AVX2.
 const CLAIMS_A_LANE_MIN: usize = 12;
 
-/// Some keys, as many as there are lanes at most, and what is asked of them.
+/// A set of keys, at most as many as there are lanes, and the questions about them.
 #[derive(Debug)]
 pub(super) struct Set {
     pub(super) keys: Vec<Key>,
-    /// Places of the questions, and of their keys in `keys`.
+    /// Indexes of the questions, and of their keys in `keys`.
     pub(super) asked: Vec<(usize, usize)>,
 }
 
-/// The sets of keys that come again in `keys`, the commonest first; `lanes` is how many a set may have.
+/// The sets of repeated keys in `keys`, the commonest first; `lanes` is the maximum size of a set.
 pub(super) fn sets(keys: &[Option<Key>], lanes: usize) -> Vec<Set> {
     if keys.len() < CLAIMS_A_LANE_MIN * lanes {
         return Vec::new();

@@ -1,17 +1,18 @@
-//! Scalars in lanes: numbers modulo the group's order, from what a claim gives to the bits of [`super::digits`].
+//! Scalars in lanes: numbers modulo the group's order, from the numbers of a claim to the bits of [`super::digits`].
 //!
-//! A sum multiplies the generator with one fraction and a point with another, of one divisor, as m / s and r / s: a
-//! [`Fraction`]. Of many of them all divisors are inverted by one inversion (Montgomery's trick, see [`super::inversions`]),
-//! and what follows is done for all lanes at once: both quotients, the point's cut in two short scalars, and the bits.
+//! A sum multiplies the generator by one fraction and a point by another, with the same divisor, as m / s and r / s: a
+//! [`Fraction`]. For many of them all divisors are inverted by one inversion (Montgomery's trick, see
+//! [`super::inversions`]), and the next steps are computed for all lanes at once: both quotients, the split of the
+//! point's into two short scalars, and the bits.
 //!
 //! Layout: five limbs of 52 bits, vector `i` with the lanes' limb `i`, as in [`super::field`]; below 2^257, not reduced.
 //!
-//! A product is Montgomery's, `a b / R` with R = 2^260: a multiple of the order is added that makes the lowest five limbs
-//! zero, and they fall away. So every product loses a factor R, which the inverse gives back: see [`bits`].
-//! Source: P. L. Montgomery, "Modular multiplication without trial division"; the cut: [`super::digits`], which has it for
-//! one scalar at a time.
+//! Products are Montgomery products, `a b / R` with R = 2^260: a multiple of the order is added that makes the lowest
+//! five limbs zero, and these are dropped. So every product loses a factor R, which the inverse restores: see [`bits`].
+//! Source: P. L. Montgomery, "Modular multiplication without trial division"; the split: [`super::digits`], for one
+//! scalar at a time.
 //!
-//! Absent on purpose: what the scalars are for.
+//! Absent on purpose: the use of the scalars.
 
 #![expect(clippy::needless_range_loop, reason = "as in the field: loops over numbers are unrolled")]
 
@@ -24,11 +25,11 @@ use super::words::{self, limbs_of_lanes, limbs_splat};
 
 /// The order.
 const ORDER: [u64; 5] = limbs(Order::MODULUS);
-/// What 2^256 is, modulo the order.
+/// 2^256 modulo the order.
 const C: [u64; 3] = short_limbs(Order::C);
 /// The order times this is -1 modulo 2^52.
 const MINUS_INVERSE: u64 = {
-    // Each step doubles the bits that are right, from three on.
+    // Each step doubles the number of correct bits, starting with three.
     let mut inverse = ORDER[0];
     let mut step = 0;
     while step < 5 {
@@ -45,17 +46,18 @@ const fn limbs(w: [u64; 4]) -> [u64; 5] {
     [a, b, c & LIMB, (w[2] >> 28 | w[3] << 36) & LIMB, w[3] >> 16]
 }
 
-/// The lowest three limbs of a number, of which the last is not full where the number has 129 bits or less.
+/// The lowest three limbs of a number; the last is not full if the number has at most 129 bits.
 const fn short_limbs(w: [u64; 3]) -> [u64; 3] {
     [w[0] & LIMB, (w[0] >> 52 | w[1] << 12) & LIMB, (w[1] >> 40 | w[2] << 24) & LIMB]
 }
 
-/// What multiplies the generator and the key, each over `divisor`. Words, the lowest first; any numbers of 256 bits.
+/// The multipliers of the generator and of the key, each over `divisor`. Words, the lowest first; any numbers of 256
+/// bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fraction {
-    /// Four words of what is for the generator, four of what is for the key.
+    /// Four words for the generator, four for the key.
     pub(super) numerators: [[u64; 4]; 2],
-    /// No multiple of the order.
+    /// Not a multiple of the order.
     pub(super) divisor: [u64; 4],
 }
 
@@ -94,7 +96,7 @@ impl<V: Vector> Numbers<V> {
 
     /// The sums with a reduced number, modulo the order and below 2^256.
     ///
-    /// Below 2^257 + 2^256: at most two times 2^256 are folded. That leaves less than 2^256 + 2 * 2^129, and where it is not
+    /// Below 2^257 + 2^256: at most two times 2^256 are folded. That leaves less than 2^256 + 2 * 2^129; if it is not
     /// below 2^256, folding once more leaves less than 2^131.
     #[inline(always)]
     fn plus(self, other: Scalar) -> Numbers<V> {
@@ -124,8 +126,8 @@ impl<V: Vector> Numbers<V> {
     }
 }
 
-/// Adds a product to columns `k` and `k + 1`, and what the bits of its halves have beside them: the columns were begun with
-/// less.
+/// Adds a product to columns `k` and `k + 1`, including the constants in the bits of its halves: the columns' initial
+/// values compensate for these.
 #[inline(always)]
 fn add_to_begun<V: Vector, const N: usize>(t: &mut [V; N], k: usize, a: V::Factor, b: V::Factor) {
     let mut low = t[k];
@@ -144,7 +146,7 @@ fn add<V: Vector, const N: usize>(t: &mut [V; N], k: usize, a: V::Factor, b: V::
     add_to_begun(t, k, a, b);
 }
 
-/// What shifting by 52 bits leaves, with the sign.
+/// Shifted right by 52 bits, with the sign.
 #[inline(always)]
 fn shifted<V: Vector>(t: V) -> V {
     if V::CARRY_BIAS == 0 {
@@ -153,7 +155,7 @@ fn shifted<V: Vector>(t: V) -> V {
     t.plus(t.splat(V::CARRY_BIAS)).carried().minus(t.splat(V::CARRY_BIAS >> 52))
 }
 
-/// Carries columns, negative ones too; the last takes what comes.
+/// Carries columns, also negative ones; the last receives the last carry.
 #[inline(always)]
 fn carry<V: Vector, const N: usize>(t: &mut [V; N]) {
     for i in 0..N - 1 {
@@ -164,8 +166,8 @@ fn carry<V: Vector, const N: usize>(t: &mut [V; N]) {
 
 /// The products over R, modulo the order.
 ///
-/// A column sums at most ten lower and ten upper halves and a carry: below 2^57, and where lower halves are signed, above
-/// -10 * 2^51. Below (2^257)^2 / R + n < 2^254 + 2^256 < 2^257.
+/// A column sums at most ten lower and ten upper halves and a carry: below 2^57, and with signed lower halves above -10
+/// * 2^51. The result is below (2^257)^2 / R + n < 2^254 + 2^256 < 2^257.
 #[inline(always)]
 fn mul<V: Vector>(a: &Numbers<V>, b: &Numbers<V>) -> Numbers<V> {
     a.0[0].call(
@@ -191,7 +193,7 @@ fn product<V: Vector>(a: &Numbers<V>, b: &Numbers<V>) -> Numbers<V> {
         }
     }
     for i in 0..5 {
-        // All of column i is there, but for the lower half of what is added now.
+        // All of column i is there, except for the lower half of the product added now.
         let mut times = like.splat(V::LOW.wrapping_neg());
         let mut ignored = like;
         let column = t[i].plus(like.splat(V::LOW)).lowest_factor();
@@ -210,7 +212,7 @@ fn product<V: Vector>(a: &Numbers<V>, b: &Numbers<V>) -> Numbers<V> {
     Numbers(upper)
 }
 
-/// What the columns of two products are begun with: less what the bits of their halves have beside them.
+/// The initial columns for two products: minus the constants in the bits of their halves.
 const fn begin<V: Vector>() -> [u64; 10] {
     let mut begin = [0u64; 10];
     let mut k = 0;
@@ -223,15 +225,15 @@ const fn begin<V: Vector>() -> [u64; 10] {
     begin
 }
 
-/// Pairs of limbs whose places sum to `k`.
+/// Number of pairs of limbs whose indexes sum to `k`.
 const fn pairs_of(k: usize) -> u64 {
     (if k < 5 { k + 1 } else { 9 - k }) as u64
 }
 
-/// The bits that stand for each fraction's scalars, in order.
+/// The bits that represent each fraction's scalars, in order.
 ///
-/// As [`mul`] has it, a number a stands for a / R. The product of all s is made so, and its inverse is begun with such a
-/// factor that what multiplies m and r is R / 2 s: of the quotients the halves are wanted (see [`super::digits`]).
+/// For [`mul`], a number a represents a / R. The product of all s is computed so, and its inverse starts with a factor
+/// such that the multiplier of m and r is R / 2 s: the halves of the quotients are needed (see [`super::digits`]).
 pub(super) fn bits<V: Vector>(like: V, fractions: &[Fraction]) -> Vec<Bits> {
     let mut bits = vec![Bits::SOME; fractions.len()];
     if !fractions.is_empty() {
@@ -322,11 +324,11 @@ fn inverses<V: Vector>(numbers: &Ways<Numbers<V>>, factor: Scalar) -> Ways<Numbe
     each!(i, Numbers::from_words(words[i]))
 }
 
-/// As [`super::digits::short_bits`], in lanes: three words each, vector `i` with the lanes' word `i`.
+/// [`super::digits::short_bits`] in lanes: three words each, vector `i` with the lanes' word `i`.
 ///
 /// # Panics
 ///
-/// Never: whatever the number, its halves lie within 0.64 * 2^128 of zero.
+/// Never: the halves of any number are within 0.64 * 2^128 of zero.
 #[inline(always)]
 fn short_bits<V: Vector>(number: &Numbers<V>) -> [[V; 3]; 2] {
     let like = number.0[0];
@@ -345,7 +347,8 @@ fn short_bits<V: Vector>(number: &Numbers<V>) -> [[V; 3]; 2] {
     ]
 }
 
-/// The words of `a - b + 2^(l-1)`, of l bits. Everything modulo 2^156, of which a short scalar and its sign take 129 bits.
+/// The words of `a - b + 2^(l-1)`, of l bits. All arithmetic is modulo 2^156; a short scalar with its sign has 129
+/// bits.
 #[inline(always)]
 fn words_of_difference<V: Vector>(a: [V; 3], b: [V; 4]) -> [V; 3] {
     let like = a[0];
@@ -360,10 +363,10 @@ fn words_of_difference<V: Vector>(a: [V; 3], b: [V; 4]) -> [V; 3] {
     [t0.or(t1.up::<52>()), t1.down::<12>().or(t2.up::<40>()), t2.down::<24>()]
 }
 
-/// `k g / 2^384`, rounded, but for what the columns below the fifth would carry: less than 2^-110.
+/// `k g / 2^384`, rounded, without the carry of the columns below the fifth: less than 2^-110.
 ///
-/// A column sums at most five lower and five upper halves. Products and upper halves are not negative, and so is not what
-/// is left of them.
+/// A column sums at most five lower and five upper halves. Products and upper halves are not negative, so their
+/// remaining parts are not negative either.
 #[inline(always)]
 fn high_words<V: Vector>(like: V, k: &[V::Factor; 5], g: [u64; 5]) -> [V::Factor; 3] {
     let mut t = [like.splat(0); 6]; // Columns 4 to 9.
@@ -383,7 +386,7 @@ fn high_words<V: Vector>(like: V, k: &[V::Factor; 5], g: [u64; 5]) -> [V::Factor
     [low.factor(), middle.factor(), t9.down::<20>().factor()]
 }
 
-/// Adds the lowest three columns of a product; what is in the fourth does not count.
+/// Adds the lowest three columns of a product; the fourth is ignored.
 #[inline(always)]
 fn add_low<V: Vector>(mut t: [V; 4], a: &[V::Factor; 3], b: [u64; 3]) -> [V; 4] {
     let like = t[0];

@@ -1,6 +1,7 @@
-//! Odd multiples of the generator, a table for each window of its scalar, made once, and the way from a table into lanes.
+//! Odd multiples of the generator, a table for each window of its scalar, computed once, and look-ups from a table into
+//! lanes.
 //!
-//! Entry: x and y, four 64-bit words each, the lowest first: one cache line. Place `i` holds `2 i + 1` times the base.
+//! Entry: x and y, four 64-bit words each, the lowest first: one cache line. Entry `i` is `2 i + 1` times the base.
 
 use super::digits::{BASE_BITS, BASE_WINDOWS, Digits};
 use super::field::Fe;
@@ -35,14 +36,14 @@ const ENTRIES: usize = 1 << (BASE_BITS - 1);
 /// A table.
 pub(super) type Table = [TablePoint; ENTRIES];
 
-/// The tables of G, 2^12 G and so on: what a window of the scalar at that bit is multiplied with. Read at random, so in large
-/// pages where the system has them.
+/// The tables of G, 2^12 G and so on, one for each window of the scalar. Read at random, so in large pages if the
+/// system has them.
 pub(super) struct Bases(Array<TablePoint>);
 
 pub(super) static BASES: LazyLock<Bases> = LazyLock::new(|| {
     let next = |base: &Jacobian| Some((0..BASE_BITS).fold(*base, |base, _| base.double()));
     let bases: Vec<Jacobian> = std::iter::successors(Some(GENERATOR.jacobian()), next).take(BASE_WINDOWS).collect();
-    // Whole large pages: the last one would not be one otherwise.
+    // Whole large pages: otherwise the last one would not be large.
     let bytes = (BASE_WINDOWS * size_of::<Table>()).next_multiple_of(HUGE_PAGE_BYTES);
     let mut tables = Array::new(bytes / size_of::<TablePoint>());
     for (base, table) in to_affine(&bases).into_iter().zip(tables.chunks_mut(ENTRIES)) {
@@ -81,7 +82,7 @@ pub(super) fn entries<V: Vector>(x: &Fe<V>, y: &Fe<V>) -> [TablePoint; LANES_MAX
     rows
 }
 
-/// A coordinate of the entries that the lanes' digits name.
+/// A coordinate of the entries that the lanes' digits select.
 #[inline(always)]
 pub(super) fn look_up<V: Vector>(like: V, table: &Table, digits: &Digits, axis: Axis) -> Coordinate<V> {
     let mut rows = [table[0].row(axis); LANES_MAX];
@@ -91,7 +92,7 @@ pub(super) fn look_up<V: Vector>(like: V, table: &Table, digits: &Digits, axis: 
     Coordinate { number: Fe::from_words(like.gather(rows)), negative: digits.negative }
 }
 
-/// Asks for the entries that the lanes' digits name.
+/// Prefetches the entries that the lanes' digits select.
 #[inline(always)]
 pub(super) fn ask<V: Vector>(table: &Table, digits: &Digits) {
     for lane in 0..V::LANES {

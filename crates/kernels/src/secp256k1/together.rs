@@ -1,16 +1,16 @@
 //! Schnorr signatures and tweaks, all at once, by one sum with random coefficients.
 //!
-//! Each claim says that a sum of points is zero: `s G - R - e P` of a signature, `t G + P - Q` of a tweak, where R, P and Q
-//! have a known x and a known parity of y. Each sum is multiplied with a coefficient of its own, and all of them are added:
-//! where every claim is true that is zero. Where one is false it is zero for at most one of 2^128 coefficients of that
-//! claim, whatever the others are, because the group's order is prime. So the coefficients must be unknown to whoever made
-//! the claims: they come from a secret, hashed with the claims.
-//! Source: BIP-0340, "Batch Verification"; M. Bellare, J. A. Garay, T. Rabin, "Fast batch verification for modular
-//! exponentiation and digital signatures".
+//! Each claim says that a sum of points is zero: `s G - R - e P` of a signature, `t G + P - Q` of a tweak, where R, P
+//! and Q have a known x and a known parity of y. Each sum is multiplied by a separate coefficient, and all are added: if
+//! every claim is true the total is zero. If a claim is false the total is zero for at most one of 2^128 coefficients
+//! of that claim, whatever the others are, because the group's order is prime. So the coefficients must be unknown to
+//! the makers of the claims: they are derived from a secret, hashed with the claims. Source: BIP-0340, "Batch
+//! Verification"; M. Bellare, J. A. Garay, T. Rabin, "Fast batch verification for modular exponentiation and digital
+//! signatures".
 //!
-//! Points with the same x are the same point or opposite: their multipliers are added up first, so that keys which come
-//! again, and nonces, do not meet themselves in [`super::buckets`]. For all else that its formulas leave out, and where a
-//! claim is false, the answer is "not proven", for all of them: whoever asks goes on one by one.
+//! Points with the same x are equal or opposite: their multipliers are added first, so that repeated keys and nonces do
+//! not meet themselves in [`super::buckets`]. In all other exceptional cases, and if a claim is false, the result is
+//! "not proven", for all of them: the caller then tries them separately.
 //!
 //! Absent on purpose: ECDSA, whose R has an unknown parity.
 
@@ -29,7 +29,7 @@ use super::vector::{LANES_MAX, Vector};
 use crate::chacha20;
 use crate::sha256::Sha256;
 
-/// What stands in for an x where there is none.
+/// The x of idle lanes.
 const GENERATOR_X: [u64; 4] = GENERATOR.x.words();
 
 /// A random odd number between -(2^128 - 1) and 2^128 - 1, by its bits of weight 1 or -1: 2 v - (2^128 - 1).
@@ -44,7 +44,7 @@ impl Coefficient {
         middle + middle + Scalar::ONE
     }
 
-    /// The bits of the same number, as [`Multiple`] has them: of (v - 2^127) + 2^128.
+    /// The bits of the same number, as in [`Multiple`]: of (v - 2^127) + 2^128.
     pub(super) fn bits(self) -> [u64; 3] {
         const { assert!(BITS == 129) };
         let (sum, carry) = self.0.overflowing_add(1 << 127);
@@ -52,12 +52,12 @@ impl Coefficient {
     }
 }
 
-/// The coefficients of some claims, from a secret that their makers do not know.
+/// The coefficients of some claims, from a secret unknown to their makers.
 pub(super) fn coefficients(claims: &[Claim], secret: &[u8; 32]) -> Vec<Coefficient> {
     let mut hash = Sha256::new();
     hash.update(secret);
     for claim in claims {
-        // The challenge is a hash of what else the claim has, and so is the tweak, but for the sum.
+        // The challenge is a hash of the claim's other numbers, and so is the tweak, except for the sum.
         let parts = match claim {
             Claim::Schnorr { s, challenge, .. } => [s, challenge],
             Claim::Tweak { tweak, sum, .. } => [tweak, sum],
@@ -76,7 +76,7 @@ pub(super) fn coefficients(claims: &[Claim], secret: &[u8; 32]) -> Vec<Coefficie
     coefficients
 }
 
-/// What multiplies a point.
+/// The multiplier of a point.
 #[derive(Clone, Copy)]
 enum Multiplier {
     /// A coefficient, or its negative.
@@ -94,7 +94,7 @@ impl Multiplier {
     }
 }
 
-/// The point with this x and an even y, times something.
+/// The point with this x and an even y, and its multiplier.
 #[derive(Clone, Copy)]
 struct Part {
     x: [u64; 4],
@@ -105,29 +105,30 @@ struct Part {
 struct Memory<V> {
     room: Room<V>,
     parts: Vec<Part>,
-    /// Places of parts, by their x.
+    /// Indexes of parts, by their x.
     slots: Vec<u32>,
     multiples: Vec<Multiple>,
 }
 
 thread_local! {
-    /// That of the last call: some MiB, which would be asked from the system and given back each time.
+    /// The memory of the last call: some MiB, which would otherwise be requested from the system and returned each
+    /// time.
     static MEMORY: Kept = const { Kept::new(None) };
 }
 
-/// Whether all claims hold: nothing is known of any where they do not, or where the answer is false for another reason.
+/// Whether all claims are proven. False may have another reason than a false claim, and means nothing for any of them.
 /// ECDSA is never proven.
 pub(super) fn all_hold<V: Vector>(like: V, claims: &[Claim], secret: &[u8; 32]) -> bool {
     let new = || Memory { room: Room::new(like), parts: Vec::new(), slots: Vec::new(), multiples: Vec::new() };
     with_kept(&MEMORY, new, |memory| all_hold_in(like, claims, secret, memory) == Some(true))
 }
 
-/// See [`all_hold`]. Nothing where a number is too large, or an x is not on the curve.
+/// See [`all_hold`]. `None` if a number is too large, or an x is not on the curve.
 fn all_hold_in<V: Vector>(like: V, claims: &[Claim], secret: &[u8; 32], memory: &mut Memory<V>) -> Option<bool> {
     let Memory { room, parts, slots, multiples } = memory;
     let coefficients = coefficients(claims, secret);
     Merged::new(parts, slots, &coefficients).fill(claims, &coefficients)?;
-    // Full multipliers first: their points are wanted times lambda, too.
+    // Full multipliers first: these points are also needed times lambda.
     let full = full_first(parts);
     room.pairs.clear();
     multiples.clear();
@@ -138,20 +139,20 @@ fn all_hold_in<V: Vector>(like: V, claims: &[Claim], secret: &[u8; 32], memory: 
     Some(is_zero(room, multiples))
 }
 
-/// No part has this place.
+/// No part has this index.
 const NO_PART: u32 = u32::MAX;
 
-/// The parts of a sum, of which no two have the same x.
+/// The parts of a sum, with pairwise different x.
 struct Merged<'a> {
     parts: &'a mut Vec<Part>,
-    /// The place of a part stands at the first slot from its own on that was free.
+    /// The index of a part is in the first free slot from its own on.
     slots: &'a mut Vec<u32>,
-    /// What slots are told by, and what the makers of claims do not know: nobody can make many parts that want the same.
+    /// Hash key of the slots, unknown to the makers of claims, so that parts cannot be made to collide.
     factor: u64,
 }
 
 impl<'a> Merged<'a> {
-    /// No parts yet, and room for those of as many claims as there are coefficients.
+    /// Empty, with room for the parts of as many claims as there are coefficients.
     fn new(parts: &'a mut Vec<Part>, slots: &'a mut Vec<u32>, coefficients: &[Coefficient]) -> Merged<'a> {
         parts.clear();
         slots.clear();
@@ -161,7 +162,7 @@ impl<'a> Merged<'a> {
         Merged { parts, slots, factor }
     }
 
-    /// Puts in all parts of the claims. Nothing where a number is too large.
+    /// Adds all parts of the claims. `None` if a number is too large.
     fn fill(mut self, claims: &[Claim], coefficients: &[Coefficient]) -> Option<()> {
         let mut of_generator = Scalar::ZERO;
         for (claim, &coefficient) in claims.iter().zip(coefficients) {
@@ -174,7 +175,7 @@ impl<'a> Merged<'a> {
                     of_generator = of_generator + scalar * Scalar::from_bytes(s)?;
                 }
                 Claim::Tweak { x, tweak, sum, odd } => {
-                    // A sum with an odd y is the opposite of the point that is lifted.
+                    // A sum with an odd y is the opposite of the lifted point.
                     self.put(sum, Multiplier::Short(coefficient, !odd))?;
                     self.put(x, Multiplier::Short(coefficient, false))?;
                     of_generator = of_generator + scalar * Scalar::from_bytes(tweak)?;
@@ -191,7 +192,7 @@ impl<'a> Merged<'a> {
         Some(())
     }
 
-    /// All words of an x, mixed: products of two words, whose halves are added without carry.
+    /// A hash of all words of an x: products of two words, whose halves are combined by XOR.
     fn mixed(&self, x: &[u64; 4]) -> u64 {
         x.iter().fold(0, |mixed, &word| {
             let product = u128::from(mixed ^ word) * u128::from(self.factor);
@@ -223,7 +224,7 @@ impl<'a> Merged<'a> {
     }
 }
 
-/// Puts the parts with full multipliers first, and tells how many they are.
+/// Moves the parts with full multipliers to the front, and returns their number.
 fn full_first(parts: &mut [Part]) -> usize {
     let mut full = 0;
     for at in 0..parts.len() {
@@ -235,8 +236,8 @@ fn full_first(parts: &mut [Part]) -> usize {
     full
 }
 
-/// Appends the points of all parts, and for the first `full` of them lambda times their points, and what multiplies each.
-/// Nothing where an x is not on the curve.
+/// Appends the points of all parts, lambda times the points of the first `full` of them, and all multipliers. `None` if
+/// an x is not on the curve.
 #[inline(always)]
 fn lift<V: Vector>(
     like: V,
@@ -278,7 +279,7 @@ fn append<V: Vector>(points: &mut Pairs<V>, x: &Fe<V>, y: &Fe<V>, count: usize) 
     points.push(&entries(x, y)[..count])
 }
 
-/// Appends what multiplies the parts' points, from `point` on, and lambda times those, from `of_lambda` on.
+/// Appends the multipliers of the parts' points, from `point` on, and of lambda times those, from `of_lambda` on.
 fn append_multiples(parts: &[Part], point: Term, of_lambda: Option<Term>, multiples: &mut Vec<Multiple>) {
     for (at, part) in parts.iter().enumerate() {
         match part.multiplier {

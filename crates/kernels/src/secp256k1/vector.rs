@@ -1,75 +1,78 @@
-//! What the field, the points and the ladder ask of a vector: the same words for every processor.
+//! The interface of a vector for the field, the points and the ladder: the same for every processor.
 //!
-//! A vector has [`Vector::LANES`] lanes of 64 bits. A value is the proof that the processor has what its operations need:
-//! the first comes from [`Vector::detect`], all others from one that is there, [`Vector::splat`] included. What is written
-//! over this trait is `inline(always)`, and is compiled for a processor where [`Vector::run`] calls it.
+//! A vector has [`Vector::LANES`] lanes of 64 bits. A value proves that the processor has the instructions for its
+//! operations: the first comes from [`Vector::detect`], all others from an existing one, including [`Vector::splat`].
+//! Code that is generic over this trait is `inline(always)`, and is compiled for a processor by the caller of
+//! [`Vector::run`].
 //!
-//! Products are made of [`Vector::Factor`]s, numbers below 2^52, and come as two halves that are added to two columns:
-//! `product = low + 2^52 high`. IFMA has instructions for just that, with `low` from 0 to 2^52. Where there are none,
-//! products of doubles with one rounding (FMA) give the same two halves, with `low` from -2^51 to 2^51: see `crate::doubles`.
-//! The bits of a double stand for an integer plus a constant ([`Vector::LOW`], [`Vector::HIGH`]), which the columns are
-//! begun with less.
+//! Products take [`Vector::Factor`]s, numbers below 2^52, and give two halves that are added to two columns:
+//! `product = low + 2^52 high`. IFMA has instructions for this, with `low` from 0 to 2^52. On other processors products
+//! of doubles with one rounding (FMA) give the same two halves, with `low` from -2^51 to 2^51: see `crate::doubles`.
+//! The bits of a double represent an integer plus a constant ([`Vector::LOW`], [`Vector::HIGH`]), which is subtracted
+//! from the columns' initial values.
 
-/// The most lanes of any kind: the length of arrays with a place a lane, of which a kind uses the first.
+/// The most lanes of any kind: the length of arrays with one item a lane; a kind uses the first ones.
 pub(super) const LANES_MAX: usize = 8;
 
-/// Whether [`Vector::call`] calls on every kind of processor: where assertions make all code long.
+/// Whether [`Vector::call`] makes a call on every kind of processor: for builds with assertions, which make all code
+/// long.
 pub(super) const CALLS: bool = cfg!(debug_assertions);
 
-/// What 2^256 is in the field.
+/// 2^256 modulo the field's prime.
 pub(super) const C: u64 = 0x1_0000_03d1;
 
-/// Some lanes of 64 bits. Sums, differences and shifts wrap. Of a mask, bit `i` is for lane `i`; bits beyond the lanes are
-/// ignored where one is taken and zero where one is returned.
+/// Lanes of 64 bits. Sums, differences and shifts wrap. Bit `i` of a mask is for lane `i`; bits beyond the lanes are
+/// ignored in arguments and zero in results.
 pub(super) trait Vector: Copy + 'static {
-    /// Lanes of a vector; at most [`LANES_MAX`].
+    /// Number of lanes of a vector; at most [`LANES_MAX`].
     const LANES: usize;
     /// A mask of all lanes.
     const ALL: u8 = (u8::MAX >> (LANES_MAX - Self::LANES));
-    /// What a product leaves in its lower column beside the lower half.
+    /// The constant that a product adds to its lower column in addition to the lower half.
     const LOW: u64;
-    /// What it leaves in its upper column beside the upper half.
+    /// The constant that it adds to its upper column in addition to the upper half.
     const HIGH: u64;
     /// Whether lower halves may be negative.
     const SIGNED: bool;
-    /// What is added to a column before [`Vector::carried`], and 2^-52 times that is taken from the next: zero where that
-    /// shift keeps the sign.
+    /// Added to a column before [`Vector::carried`], with 2^-52 times it subtracted from the next: zero if that shift
+    /// keeps the sign.
     const CARRY_BIAS: u64;
-    /// Whether instructions that multiply look at the lowest 52 bits alone.
+    /// Whether multiplication uses only the lowest 52 bits.
     const MASKS: bool;
-    /// A number below 2^52, ready to be multiplied.
+    /// A number below 2^52, prepared for multiplication.
     type Factor: Copy;
 
-    /// A vector, where the processor has what this kind needs.
+    /// A vector, if the processor has the instructions of this kind.
     fn detect() -> Option<Self>;
 
     /// Calls `code`, compiled for this kind.
     fn run<R>(self, code: impl FnOnce() -> R) -> R;
 
-    /// Calls `code`, which is as long as a product in the field, where calls cost less than copies of it in all places.
+    /// Calls `code`, which is as long as a product in the field, without inlining it if calls cost less than many
+    /// copies.
     fn call<R>(self, code: impl FnOnce() -> R) -> R;
 
-    /// What stands before it is not mixed with what stands behind it, where the compiler would keep more numbers at a time
-    /// than there are registers. Lanes of AVX-512 alone have one.
+    /// A barrier for the instruction scheduler, where the compiler would otherwise keep more numbers live than there
+    /// are registers. Only lanes of AVX-512 have one.
     #[inline(always)]
     fn fence() {}
 
     /// The same word in all lanes.
     fn splat(self, word: u64) -> Self;
 
-    /// A word for each lane, the first ones of the array.
+    /// A word for each lane, from the start of the array.
     fn load(self, words: &[u64; LANES_MAX]) -> Self;
 
-    /// The lanes' words; zero behind the last.
+    /// The lanes' words; zero after the last.
     fn store(self) -> [u64; LANES_MAX];
 
-    /// Turns rows of four words, one a lane, into four vectors.
+    /// Transposes rows of four words, one a lane, into four vectors.
     fn gather(self, rows: [&[u64; 4]; LANES_MAX]) -> [Self; 4];
 
-    /// Turns four vectors into rows of four words, one a lane; other rows stay as they are.
+    /// Transposes four vectors into rows of four words, one a lane; other rows are unchanged.
     fn scatter(columns: [Self; 4], rows: [&mut [u64; 4]; LANES_MAX]);
 
-    /// As [`Vector::gather`], of rows of twice four words.
+    /// [`Vector::gather`] of rows of twice four words.
     #[inline(always)]
     fn gather_both(self, rows: [&[[u64; 4]; 2]; LANES_MAX]) -> [[Self; 4]; 2] {
         [self.gather(rows.map(|row| &row[0])), self.gather(rows.map(|row| &row[1]))]
@@ -90,22 +93,22 @@ pub(super) trait Vector: Copy + 'static {
     /// Shifted to the left.
     fn up<const BITS: u32>(self) -> Self;
 
-    /// Shifted to the right; zeros come in.
+    /// Shifted to the right, filling with zeros.
     fn down<const BITS: u32>(self) -> Self;
 
-    /// Shifted to the right by 52 bits. Where [`Vector::CARRY_BIAS`] is zero the sign comes in.
+    /// Shifted to the right by 52 bits. If [`Vector::CARRY_BIAS`] is zero the shift is arithmetic.
     fn carried(self) -> Self;
 
-    /// Made ready to be multiplied; below 2^52.
+    /// Prepared for multiplication; must be below 2^52.
     fn factor(self) -> Self::Factor;
 
-    /// Its lowest 52 bits, made ready to be multiplied.
+    /// Its lowest 52 bits, prepared for multiplication.
     #[inline(always)]
     fn lowest_factor(self) -> Self::Factor {
         if Self::MASKS { self.factor() } else { self.and(self.splat((1 << 52) - 1)).factor() }
     }
 
-    /// Adds the halves of a product, and [`Vector::LOW`] and [`Vector::HIGH`].
+    /// Adds the halves of a product, and the constants [`Vector::LOW`] and [`Vector::HIGH`].
     fn add_product(low: &mut Self, high: &mut Self, a: Self::Factor, b: Self::Factor);
 
     /// Adds the halves of products with `a`: of number `j` of `b`, from `first` on, to columns `k + j` and `k + j + 1`.
@@ -122,7 +125,7 @@ pub(super) trait Vector: Copy + 'static {
     /// Plus [`C`] times `number`, which is below 2^20.
     fn plus_c_times(self, number: Self) -> Self;
 
-    /// In the lanes of `mask` this, in the others `other`.
+    /// This in the lanes of `mask`, `other` in the others.
     fn where_else(self, mask: u8, other: Self) -> Self;
 
     /// The negative in the lanes of `mask`.

@@ -60,17 +60,18 @@ impl<V: Vector> Fe<V> {
         Fe::from_vectors(limbs(words))
     }
 
-    /// Words of the same numbers, below 2^256 and not always below the prime; vector `i` holds the lanes' word `i`.
+    /// Words of the same numbers, below 2^256 but not necessarily reduced below the prime; vector `i` holds the lanes'
+    /// word `i`.
     #[inline(always)]
     pub(super) fn to_words(self) -> [V; 4] {
         words(self.below_2_256())
     }
 
-    /// Limbs of the same numbers, below 2^256 and not always below the prime.
+    /// Limbs of the same numbers, below 2^256 but not necessarily reduced below the prime.
     #[inline(always)]
     fn below_2_256(self) -> [V; 5] {
-        // Below 2^258: at most three times 2^256 are folded, which leaves less than 2^256 + 3 C. Where that is not below
-        // 2^256 it is less than 3 C above, and once more leaves less than 4 C: limb 0 alone.
+        // Below 2^258: at most three times 2^256 are folded, which leaves less than 2^256 + 3 C. If that is not below
+        // 2^256 it exceeds it by less than 3 C, and folding once more leaves less than 4 C: only in limb 0.
         let mut t = self.vectors();
         let like = t[0];
         t[0] = t[0].plus_c_times(t[4].down::<48>());

@@ -1,6 +1,6 @@
 //! One or several interleaved messages by ARM's SHA instructions.
 //!
-//! The four-round instructions wait for their own results; other messages fill the wait.
+//! The four-round instructions have to wait for their own results; interleaved messages hide that latency.
 
 use std::arch::aarch64::*;
 

@@ -114,7 +114,7 @@ fn load_blocks(lanes: &[&[[u8; 64]]; 8], at: usize) -> [__m256i; 16] {
     words
 }
 
-/// Eight words of a block, their bytes turned.
+/// Eight words of a block, with their bytes swapped.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_half(block: &[u8; 64], half: usize) -> __m256i {
@@ -125,7 +125,7 @@ fn load_half(block: &[u8; 64], half: usize) -> __m256i {
     _mm256_shuffle_epi8(row, swap)
 }
 
-/// Turns eight rows of eight words into eight columns.
+/// Transposes eight rows of eight words.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transpose(r: [__m256i; 8]) -> [__m256i; 8] {
@@ -160,7 +160,7 @@ fn store_digests(words: [__m256i; 8], out: &mut [[u8; 32]; 8]) {
     }
 }
 
-/// The shuffle that turns the bytes of each word.
+/// The shuffle that swaps the bytes of each word.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn swap_bytes() -> __m256i {

@@ -108,7 +108,7 @@ pub(super) fn load_blocks(lanes: &[&[[u8; 64]]; 16], at: usize) -> [__m512i; 16]
     transpose(rows)
 }
 
-/// Turns sixteen rows of sixteen words into sixteen columns.
+/// Transposes sixteen rows of sixteen words.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn transpose(r: [__m512i; 16]) -> [__m512i; 16] {
@@ -160,7 +160,7 @@ pub(super) fn store_digests(words: [__m512i; 8], out: &mut [[u8; 32]; 16]) {
     }
 }
 
-/// Four words of every lane, bytes turned: part p of vector j holds lane 4p+j's.
+/// Four words of every lane, bytes swapped: part p of vector j holds lane 4p+j's.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn four_words(a: __m512i, b: __m512i, c: __m512i, d: __m512i) -> [__m512i; 4] {
@@ -177,21 +177,21 @@ fn four_words(a: __m512i, b: __m512i, c: __m512i, d: __m512i) -> [__m512i; 4] {
     ]
 }
 
-/// The shuffle that turns the bytes of each word.
+/// The shuffle that swaps the bytes of each word.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn swap_bytes() -> __m512i {
     _mm512_broadcast_i32x4(_mm_set_epi64x(0x0C0D_0E0F_0809_0A0B, 0x0405_0607_0001_0203))
 }
 
-/// Copies for [`Stage::fill`], by whole vectors: the last one writes zeroes behind the bytes.
+/// The copy function for [`Stage::fill`], by whole vectors: the last one writes zeroes after the bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn copy(to: &mut [u8], from: &[u8]) {
     for (to, from) in to.chunks_exact_mut(64).zip(from.chunks(64)) {
         let mask = u64::MAX >> (64 - from.len());
-        // SAFETY: the mask has a bit for each byte of `from` (1 to 64) and no other is read; `to` has
-        // 64 bytes.
+        // SAFETY: the mask has a bit for each byte of `from` (1 to 64), and only those bytes are read; `to` has 64
+        // bytes.
         unsafe {
             let bytes = _mm512_maskz_loadu_epi8(mask, from.as_ptr().cast());
             _mm512_storeu_si512(to.as_mut_ptr().cast(), bytes);

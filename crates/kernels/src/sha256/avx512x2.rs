@@ -1,7 +1,7 @@
 //! Thirty-two lanes: two 512-bit vectors side by side (AVX-512 F and BW).
 //!
-//! One vector's rounds wait for their own results (two cycles an instruction); a second one
-//! fills the wait. The schedule then lies in memory instead of registers, which costs less.
+//! The rounds of one vector have to wait for their own results (two cycles an instruction); a second vector hides that
+//! latency. The schedule is then in memory instead of registers, which costs less.
 
 use std::arch::x86_64::__m512i;
 

@@ -1,7 +1,7 @@
-//! What every kernel can do, and how many messages are led through its lanes.
+//! The interface of kernels, and the scheduling of many messages onto their lanes.
 //!
-//! A lane is one message on its way: it takes the next message when it has finished one, so that few
-//! lanes are idle. Digests of finished messages are collected and, where the hash is double, hashed again a full set at a time.
+//! A lane processes one message at a time and takes the next message when it has finished one, so that few lanes are
+//! idle. Digests of finished messages are collected and, for a double hash, hashed again a full set at a time.
 //!
 //! Absent on purpose: instructions (see the engines), padding (see [`super::stage`]).
 
@@ -10,9 +10,9 @@ use super::reference::{START, Words};
 use super::stage::{STAGE_BYTES, Stage, copy_plain};
 use crate::prefetch::prefetch;
 
-/// A kernel with `N` lanes. A value is the proof that this processor has its instructions.
+/// A kernel with `N` lanes. A value proves that this processor has its instructions.
 pub(super) trait Engine<const N: usize>: Copy {
-    /// The state words of all lanes, as the kernel likes them to lie.
+    /// The state words of all lanes, in the kernel's layout.
     type State: Clone;
 
     /// The engine, if the processor can run it.
@@ -31,7 +31,7 @@ pub(super) trait Engine<const N: usize>: Copy {
     ///
     /// # Panics
     ///
-    /// Where a lane has fewer blocks.
+    /// If a lane has fewer blocks.
     fn compress(self, state: &mut Self::State, lanes: &[&[u8]; N], count: usize);
 
     /// Hashes into each state the block of padding that follows 64 bytes.
@@ -48,7 +48,7 @@ pub(super) trait Engine<const N: usize>: Copy {
         }
     }
 
-    /// [`Stage::fill`] with the kernel's way to copy.
+    /// [`Stage::fill`] with the kernel's copy function.
     #[inline]
     fn stage<'a>(self, stage: &mut Stage, message: &Pieces<'a>, done: usize) -> Option<&'a [u8]> {
         stage.fill(message, done, copy_plain)
@@ -59,14 +59,14 @@ pub(super) trait Engine<const N: usize>: Copy {
 ///
 /// # Panics
 ///
-/// Where it has fewer.
+/// If it has fewer.
 #[inline]
 pub(super) fn blocks_of(lane: &[u8], count: usize) -> &[[u8; 64]] {
     let (blocks, _) = lane.as_chunks();
     &blocks[..count]
 }
 
-/// The 64-byte blocks of a message of `bytes` bytes, padding and length included.
+/// Number of 64-byte blocks of a message of `bytes` bytes, including padding and length.
 #[inline]
 pub(super) fn block_count(bytes: usize) -> usize {
     (bytes + 9).div_ceil(64)
@@ -78,7 +78,7 @@ pub(super) fn bytes_of(message: &Pieces<'_>) -> usize {
     message[0].len() + message[1].len() + message[2].len()
 }
 
-/// How many times a message is hashed.
+/// The number of times that a message is hashed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Times {
     /// SHA-256.
@@ -87,21 +87,20 @@ pub(crate) enum Times {
     Twice,
 }
 
-/// A message that is hashed up to a block.
+/// A message whose first blocks have been hashed.
 #[derive(Clone, Copy)]
 pub(super) struct Job {
-    /// Which message.
+    /// Index of the message.
     message: usize,
-    /// How many of its blocks are in `state`.
+    /// Number of its blocks in `state`.
     done: usize,
     state: Words,
 }
 
-/// The hashes of the messages that `order` names and of those that `jobs` began, into their places of
-/// `out`.
+/// Computes the hashes of the messages in `order` and of those in `jobs`, which have been begun, into their positions
+/// of `out`.
 ///
-/// Returns the jobs that are left as soon as fewer than `busy_min` lanes (at least 1) have work: for
-/// another engine.
+/// As soon as fewer than `busy_min` lanes (at least 1) have work, it returns the remaining jobs, for another engine.
 pub(super) fn drive<E: Engine<N>, const N: usize>(
     (engine, times): (E, Times),
     jobs: Vec<Job>,
@@ -123,14 +122,14 @@ pub(super) fn drive<E: Engine<N>, const N: usize>(
     }
 }
 
-/// Lanes that have ended wait for those with a message of at most this many blocks: short messages that
-/// start and end together cost less than the blocks that a lane waits.
+/// Finished lanes wait for those with a message of at most this many blocks: short messages that start and end together
+/// cost less than the blocks for which a lane waits.
 const SHORT_BLOCKS_MAX: usize = STAGE_BYTES / 64;
 
-/// Engines of at least this many lanes let lanes wait; for the others a block costs more.
+/// Engines with at least this many lanes let lanes wait; for the others a block costs more.
 const WIDE: usize = 8;
 
-/// One message on its way.
+/// A message in progress.
 #[derive(Clone, Copy)]
 struct Lane<'a> {
     message: usize,
@@ -138,9 +137,9 @@ struct Lane<'a> {
     done: usize,
     /// Blocks of the message; 0: the lane is idle.
     total: usize,
-    /// The next blocks where they lie in the message itself; else they are staged.
+    /// The next blocks in place, in the message itself; `None` if they are staged.
     direct: Option<&'a [u8]>,
-    /// Blocks already taken from there, and blocks that were there.
+    /// Blocks already taken from there, and blocks available there.
     taken: usize,
     have: usize,
 }
@@ -152,14 +151,14 @@ impl Lane<'_> {
 struct LaneSet<'a, 'o, E: Engine<N>, const N: usize> {
     engine: E,
     times: Times,
-    /// What waits for a lane: messages that were begun, then fresh ones.
+    /// Messages waiting for a lane: those already begun, then new ones.
     jobs: Vec<Job>,
     order: std::slice::Iter<'o, usize>,
     lanes: [Lane<'a>; N],
     state: E::State,
-    /// Whether every idle lane's state is that of a fresh message.
+    /// Whether every idle lane's state is that of a new message.
     clean: bool,
-    /// Digests that wait for their second hash, or for being written, and whose they are.
+    /// Digests that wait for their second hash, or for being written, and their messages.
     digests: E::State,
     owners: [usize; N],
     waiting: usize,
@@ -181,12 +180,12 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         }
     }
 
-    /// Takes the messages that have ended out of their lanes.
+    /// Removes finished messages from their lanes.
     fn finish(&mut self, out: &mut [[u8; 32]]) {
         let has_ended = |lane: &Lane<'_>| lane.done == lane.total && lane.total > 0;
         let ended = self.lanes.iter().filter(|lane| has_ended(lane)).count();
         if ended * 2 >= N {
-            // The usual case, as messages come by their number of blocks: no lane is moved alone.
+            // The usual case, because messages are ordered by their number of blocks: no single lane is moved.
             self.write_ended(ended, out);
             return;
         }
@@ -204,7 +203,7 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         }
     }
 
-    /// Hashes all states again, where that is wanted, and writes the digests of the `ended` lanes that have ended.
+    /// Hashes all states again if the hash is double, and writes the digests of the `ended` lanes that have finished.
     fn write_ended(&mut self, ended: usize, out: &mut [[u8; 32]]) {
         let mut state = self.state.clone();
         let mut digests = [[0; 32]; N];
@@ -224,7 +223,7 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         }
     }
 
-    /// Hashes the waiting digests again, where that is wanted, and writes them to their places.
+    /// Hashes the waiting digests again if the hash is double, and writes them to their places.
     fn flush(&mut self, out: &mut [[u8; 32]]) {
         if self.waiting > 0 {
             if self.times == Times::Twice {
@@ -239,7 +238,7 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         }
     }
 
-    /// Gives every lane blocks to hash, of its message or of a new one. Returns the busy lanes.
+    /// Supplies every lane with blocks, of its message or of a new one. Returns the number of busy lanes.
     fn refill(&mut self, messages: &[Pieces<'a>], stages: &mut [Stage; N]) -> usize {
         let mut busy = 0;
         let wait = N >= WIDE && self.lanes.iter().any(|lane| (1..=SHORT_BLOCKS_MAX).contains(&lane.total));
@@ -259,7 +258,7 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         busy
     }
 
-    /// Starts what comes next in a lane, if there is anything.
+    /// Starts the next message in a lane, if there is one.
     #[inline]
     fn begin(&mut self, at: usize, messages: &[Pieces<'a>]) -> bool {
         let lane = &mut self.lanes[at];
@@ -281,12 +280,12 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         true
     }
 
-    /// Whether nothing waits for a lane.
+    /// Whether no message waits for a lane.
     fn is_last(&self) -> bool {
         self.jobs.is_empty() && self.order.len() == 0
     }
 
-    /// Hashes as many blocks as every busy lane has at hand.
+    /// Hashes as many blocks as every busy lane has available.
     fn step(&mut self, stages: &[Stage; N]) {
         let mut count = usize::MAX;
         let mut spare: &[u8] = &[];
@@ -315,7 +314,7 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
         self.engine.compress(&mut self.state, &blocks, count);
     }
 
-    /// The jobs that are not finished.
+    /// The unfinished jobs.
     fn leave(self) -> Vec<Job> {
         let job = |(at, lane): (usize, &Lane<'_>)| Job {
             message: lane.message,
@@ -327,7 +326,7 @@ impl<'a, 'o, E: Engine<N>, const N: usize> LaneSet<'a, 'o, E, N> {
     }
 }
 
-/// Asks for a message's first bytes: in the order of lengths no message lies behind the last one.
+/// Prefetches the first bytes of a message: in order of length, messages are scattered in memory.
 #[inline]
 fn prefetch_start(message: &Pieces<'_>) {
     for piece in message {

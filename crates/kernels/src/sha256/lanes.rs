@@ -1,4 +1,4 @@
-//! Which kernel: chosen by what the processor has, or by name, to test and to measure.
+//! Selection of a kernel: by the processor's instructions, or by name for tests and measurements.
 
 use std::fmt;
 
@@ -12,20 +12,20 @@ use super::{armsha::ArmSha, neon::Neon};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2::Avx2, avx512::Avx512, avx512x2::Avx512x2, shani::ShaNi};
 
-/// A way to compute SHA-256. All give the same digests.
+/// An implementation of SHA-256. All give the same digests.
 ///
-/// A value is the proof that this processor can run it: those that every processor runs are constants, the others come
-/// from [`Lanes::available`] alone.
+/// A value proves that this processor can run it: those that every processor runs are constants, the others come only
+/// from [`Lanes::available`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Lanes(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// FIPS 180-4 as written, one message after the other: what the others are tested against.
+    /// FIPS 180-4 as written, message by message: the reference implementation.
     Reference,
-    /// The `sha2` crate, one message after the other; it uses SHA instructions where it knows them.
+    /// The `sha2` crate, message by message; it uses the SHA instructions that it knows.
     Portable,
-    /// The SHA instructions of x86-64, one message after the other.
+    /// The SHA instructions of x86-64, message by message.
     ShaNi1,
     /// The SHA instructions of x86-64, three messages at a time.
     ShaNi3,
@@ -33,11 +33,11 @@ enum Kind {
     Avx2,
     /// AVX-512 F and BW, sixteen messages at a time.
     Avx512,
-    /// AVX-512 F and BW, two vectors side by side: 32 messages at a time.
+    /// AVX-512 F and BW, two vectors interleaved: 32 messages at a time.
     Avx512x2,
     /// NEON, four messages at a time.
     Neon,
-    /// ARM's SHA instructions, one message after the other.
+    /// ARM's SHA instructions, message by message.
     ArmSha1,
     /// ARM's SHA instructions, three messages at a time.
     ArmSha3,
@@ -45,7 +45,7 @@ enum Kind {
 
 /// An engine's functions, and when to use it.
 struct Step {
-    /// How many messages it takes at a time.
+    /// Number of messages at a time.
     lanes: usize,
     /// The fewest messages for which it is used; fewer are left to the next step.
     busy_min: usize,
@@ -54,16 +54,17 @@ struct Step {
     headers: fn(&[[u8; 80]], &mut [[u8; 32]]),
 }
 
-/// [`engine::drive`] of a known engine.
+/// [`engine::drive`] of a specific engine.
 type Drive = fn(Times, Vec<Job>, &[usize], &[Pieces<'_>], &mut [[u8; 32]], usize) -> Vec<Job>;
 
-/// One or more engines, from the widest to the one that finishes what is left.
+/// One or more engines, from the widest to the one that finishes the rest.
 pub(crate) struct Kernel {
     steps: Vec<Step>,
 }
 
 impl Kernel {
-    /// The fastest where `cpu` was chosen: the widest lanes of this processor, and for what does not fill them narrower ones.
+    /// The fastest kernel if `cpu` was chosen: the widest lanes of this processor, and narrower ones for messages that
+    /// do not fill them.
     pub(crate) fn best(cpu: Cpu) -> Kernel {
         let kinds: Vec<Kind> = Lanes::allowed(cpu).into_iter().map(|lanes| lanes.0).collect();
         chain(&kinds)
@@ -73,7 +74,7 @@ impl Kernel {
     ///
     /// # Panics
     ///
-    /// Where there are not as many places as messages.
+    /// If the lengths of `messages` and `out` differ.
     pub(crate) fn many(&self, times: Times, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
         assert_eq!(messages.len(), out.len(), "a place for each message");
         let sorted;
@@ -102,7 +103,7 @@ impl Kernel {
         self.fixed(headers, out, |step| step.headers);
     }
 
-    /// Leads messages of one fixed length through the steps.
+    /// Passes messages of one fixed length through the steps.
     fn fixed<const B: usize>(
         &self,
         mut messages: &[[u8; B]],
@@ -122,18 +123,18 @@ impl Kernel {
 }
 
 impl Lanes {
-    /// The one that the others are tested against.
+    /// The reference implementation.
     pub const REFERENCE: Lanes = Lanes(Kind::Reference);
     /// The `sha2` crate.
     pub const PORTABLE: Lanes = Lanes(Kind::Portable);
 
-    /// Those that this processor can run, the reference first.
+    /// The lanes that this processor can run, the reference first.
     #[must_use]
     pub fn available() -> Vec<Lanes> {
         Kind::ALL.map(Lanes).into_iter().filter(|lanes| lanes.detect().is_some()).collect()
     }
 
-    /// Those of them that are used where `cpu` was chosen. What was not measured must be asked for.
+    /// The lanes of these that are used if `cpu` was chosen. Lanes that were not measured must be requested explicitly.
     fn allowed(cpu: Cpu) -> Vec<Lanes> {
         let is_used = |kind: Cpu| cpu.allows(kind) && (kind != Cpu::Neon || cpu == Cpu::Neon);
         Lanes::available().into_iter().filter(|lanes| is_used(lanes.0.cpu())).collect()
@@ -174,7 +175,7 @@ impl Lanes {
         }
     }
 
-    /// What it is, for a table of measurements.
+    /// Its name, for a table of measurements.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {
@@ -207,7 +208,7 @@ impl Kind {
         Kind::ArmSha3,
     ];
 
-    /// The processors that may run it; SHA-NI is younger than AVX2.
+    /// The processors that may run it; SHA-NI is newer than AVX2.
     fn cpu(self) -> Cpu {
         match self {
             Kind::Reference | Kind::Portable => Cpu::Plain,
@@ -224,8 +225,8 @@ impl fmt::Debug for Lanes {
     }
 }
 
-/// The fastest chain of those of `allowed` that the processor can run. Where a wide engine is no
-/// longer faster than the next was measured by `cargo bench`.
+/// The fastest chain of those of `allowed` that the processor can run. The number of messages at which a
+/// wide engine becomes faster than the next was measured by `cargo bench`.
 #[cfg(target_arch = "x86_64")]
 fn chain(allowed: &[Kind]) -> Kernel {
     let sha = allowed.contains(&Kind::ShaNi3);
@@ -244,7 +245,7 @@ fn chain(allowed: &[Kind]) -> Kernel {
     Kernel { steps: steps.into_iter().flatten().collect() }
 }
 
-/// As above, by what the instructions promise: none of it was measured.
+/// As above, estimated from the instructions: none of it was measured.
 #[cfg(all(target_arch = "aarch64", feature = "unproven"))]
 fn chain(allowed: &[Kind]) -> Kernel {
     let mut steps = Vec::new();
@@ -262,7 +263,7 @@ fn chain(_: &[Kind]) -> Kernel {
     Kernel { steps: step::<Portable, 1>(1).into_iter().collect() }
 }
 
-/// One engine alone, whatever the number of messages.
+/// A single engine, whatever the number of messages.
 fn alone<E: Engine<N>, const N: usize>() -> Option<Kernel> {
     Some(Kernel { steps: vec![step::<E, N>(1)?] })
 }
@@ -297,10 +298,10 @@ const AS_THEY_COME: [usize; 10] = {
     order
 };
 
-/// The messages by falling number of blocks: lanes that start together end together, and the longest
-/// are not left to the end, when nothing else would fill the lanes beside them.
+/// The messages by falling number of blocks: lanes that start together end together, and the longest messages are not
+/// last, when the other lanes would be idle.
 fn longest_first(messages: &[Pieces<'_>]) -> Vec<usize> {
-    // Longer ones share the first group, sorted apart: they are few.
+    // Longer ones share the first group and are sorted separately: they are few.
     const GROUPS: usize = 64;
     let mut ends = [0_usize; GROUPS];
     let group = |message| (GROUPS - 1).saturating_sub(block_count(bytes_of(message)));

@@ -1,8 +1,8 @@
 //! SHA-256 (FIPS 180-4): single, double and incremental, many messages at a time in vector lanes.
 //!
-//! Double SHA-256 makes Bitcoin's ids, merkle trees and header hashes. One message alone cannot use a
-//! vector; sixteen at a time can, for two to four times the speed. [`crate::Kernels`] says which kernel runs; the `_with`
-//! functions take one by name, to test and to measure. They hash messages of any lengths, a merkle level, or headers.
+//! Double SHA-256 gives Bitcoin's ids, merkle trees and header hashes. A single message cannot use a vector; sixteen at
+//! a time can, for two to four times the speed. [`crate::Kernels`] selects the kernel; the `_with` functions take one
+//! by name, for tests and measurements. They hash messages of any lengths, a merkle level, or headers.
 //!
 //! Absent on purpose: constant time (nothing here is secret), other hashes, threads.
 
@@ -33,7 +33,7 @@ pub(crate) use engine::Times;
 pub(crate) use lanes::Kernel;
 pub use lanes::Lanes;
 
-/// A message in up to three pieces, to be hashed as if they were one; any piece may be empty.
+/// A message in up to three pieces, hashed as if they were one; any piece may be empty.
 ///
 /// A transaction's txid skips marker, flag and witness: version, inputs and outputs, locktime.
 pub type Pieces<'a> = [&'a [u8]; 3];
@@ -50,20 +50,20 @@ pub fn sha256d(data: &[u8]) -> [u8; 32] {
     sha256(&sha256(data))
 }
 
-/// Double SHA-256 of each message, of any lengths, into the same place of `out`, by one kernel.
+/// Double SHA-256 of each message, of any length, into the same position of `out`, by one kernel.
 ///
 /// # Panics
 ///
-/// Where there are not as many places as messages.
+/// If the lengths of `messages` and `out` differ.
 pub fn sha256d_many_with(lanes: Lanes, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
     lanes.kernel().many(Times::Twice, messages, out);
 }
 
-/// SHA-256, once, of each message, of any lengths, into the same place of `out`, by one kernel.
+/// Single SHA-256 of each message, of any length, into the same position of `out`, by one kernel.
 ///
 /// # Panics
 ///
-/// Where there are not as many places as messages.
+/// If the lengths of `messages` and `out` differ.
 pub fn sha256_many_with(lanes: Lanes, messages: &[Pieces<'_>], out: &mut [[u8; 32]]) {
     lanes.kernel().many(Times::Once, messages, out);
 }
@@ -72,7 +72,7 @@ pub fn sha256_many_with(lanes: Lanes, messages: &[Pieces<'_>], out: &mut [[u8; 3
 ///
 /// # Panics
 ///
-/// Where there are not as many places as pairs.
+/// If the lengths of `pairs` and `out` differ.
 pub fn sha256d_64_with(lanes: Lanes, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
     assert_eq!(pairs.len(), out.len(), "a place for each pair");
     lanes.kernel().pairs(pairs, out);
@@ -82,15 +82,15 @@ pub fn sha256d_64_with(lanes: Lanes, pairs: &[[u8; 64]], out: &mut [[u8; 32]]) {
 ///
 /// # Panics
 ///
-/// Where there are not as many places as headers.
+/// If the lengths of `headers` and `out` differ.
 pub fn sha256d_80_with(lanes: Lanes, headers: &[[u8; 80]], out: &mut [[u8; 32]]) {
     assert_eq!(headers.len(), out.len(), "a place for each header");
     lanes.kernel().headers(headers, out);
 }
 
-/// SHA-256 of a message that comes bit by bit. A clone is a midstate: hash a common start once.
+/// Incremental SHA-256. A clone is a midstate: hash a common start once.
 ///
-/// By the SHA instructions where the processor has them (the `sha2` crate looks).
+/// Uses the SHA instructions if the processor has them (the `sha2` crate detects them).
 #[derive(Clone, Default)]
 pub struct Sha256(sha2::Sha256);
 

@@ -8,7 +8,7 @@ use super::reference::{K, PADDING_64_ROUNDS, START, Words};
 use super::stage::{Stage, copy_plain as copy};
 use super::vector::{LaneWords, lanes_engine, round, sixteen_rounds};
 
-/// The engine; every ARM of 64 bits has what it needs.
+/// The engine; every 64-bit ARM has what it needs.
 #[derive(Clone, Copy)]
 pub(super) struct Neon(());
 
@@ -39,7 +39,7 @@ fn choice(e: uint32x4_t, f: uint32x4_t, g: uint32x4_t) -> uint32x4_t {
     vbslq_u32(e, f, g)
 }
 
-/// The bit that two or three of them have: where the first two differ the third decides.
+/// The bit that two or three of them have: if the first two differ the third decides.
 #[inline]
 #[target_feature(enable = "neon")]
 fn majority(a: uint32x4_t, b: uint32x4_t, c: uint32x4_t) -> uint32x4_t {
@@ -116,14 +116,14 @@ fn load_blocks(lanes: &[&[[u8; 64]]; 4], at: usize) -> [uint32x4_t; 16] {
     words
 }
 
-/// The words with their bytes turned.
+/// The words with their bytes swapped.
 #[inline]
 #[target_feature(enable = "neon")]
 fn swapped(words: uint32x4_t) -> uint32x4_t {
     vreinterpretq_u32_u8(vrev32q_u8(vreinterpretq_u8_u32(words)))
 }
 
-/// Turns four rows of four words into four columns.
+/// Transposes four rows of four words.
 #[inline]
 #[target_feature(enable = "neon")]
 fn transpose(r: [uint32x4_t; 4]) -> [uint32x4_t; 4] {

@@ -1,4 +1,4 @@
-//! The compression function as FIPS 180-4 writes it, one block after the other: the reference of all others.
+//! The compression function as written in FIPS 180-4, block by block: the reference implementation.
 
 use super::engine::{Engine, blocks_of};
 
@@ -13,13 +13,13 @@ pub(super) const START: Words =
 /// primes (FIPS 180-4, 4.2.2).
 pub(super) const K: [u32; 64] = round_constants();
 
-/// Finds each constant from its definition: c = floor(cbrt(p) * 2^32), whose low 32 bits count.
+/// Computes each constant from its definition: c = floor(cbrt(p) * 2^32), of which the low 32 bits count.
 const fn round_constants() -> [u32; 64] {
     let mut constants = [0; 64];
     let mut at = 0;
     let mut prime = 2_u128;
     while at < 64 {
-        // The greatest c with c^3 <= p * 2^96; c is under 2^36, for p is under 2^9.
+        // The greatest c with c^3 <= p * 2^96; c is below 2^36, because p is below 2^9.
         let mut c = 0_u128;
         let mut bit = 1_u128 << 35;
         while bit > 0 {
@@ -169,7 +169,7 @@ impl Engine<1> for Reference {
     }
 }
 
-/// The engine of the `sha2` crate: one lane, by what that crate finds in the processor.
+/// The engine of the `sha2` crate: one lane, with the instructions that the crate detects.
 #[derive(Clone, Copy)]
 pub(super) struct Portable;
 

@@ -1,6 +1,6 @@
 //! One or several interleaved messages by the SHA instructions (SHA-NI).
 //!
-//! The two-round instruction waits for its own result; a second message fills the wait.
+//! The two-round instruction has to wait for its own result; an interleaved second message hides that latency.
 
 use std::arch::x86_64::*;
 

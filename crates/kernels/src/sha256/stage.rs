@@ -1,20 +1,20 @@
-//! The blocks of a message that lies in pieces: read in place where 64 bytes lie together, else
-//! copied together in a small buffer, with the padding at the end.
+//! The blocks of a message in pieces: read in place if 64 bytes are contiguous, otherwise copied into a small buffer,
+//! with the padding at the end.
 
 use super::Pieces;
 use super::engine::{block_count, bytes_of};
 
-/// Bytes of a message that are copied together at a time: most transactions are shorter. A multiple
-/// of 64; sixteen stages stay well inside a first-level cache of 32 KiB.
+/// Bytes of a message that are copied at a time: most transactions are shorter. A multiple of 64; sixteen stages stay
+/// well inside a first-level cache of 32 KiB.
 pub(super) const STAGE_BYTES: usize = 512;
 
 /// A piece with this many bytes left is read in place.
 const DIRECT_BYTES_MIN: usize = STAGE_BYTES;
 
-/// Room behind the message's bytes: what the padding writes, and what a copy may write too much.
+/// Additional space after the message's bytes: for the padding, and for bytes that a copy may write in excess.
 pub(super) const SLACK_BYTES: usize = 128;
 
-/// A few blocks, copied together.
+/// A few copied blocks.
 #[repr(align(64))]
 pub(super) struct Stage {
     bytes: [u8; STAGE_BYTES + SLACK_BYTES],
@@ -26,7 +26,7 @@ impl Stage {
         Stage { bytes: [0; STAGE_BYTES + SLACK_BYTES], count: 0 }
     }
 
-    /// How many blocks are staged.
+    /// Number of staged blocks.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.count
@@ -38,11 +38,11 @@ impl Stage {
         &self.bytes[start * 64..self.count * 64]
     }
 
-    /// Finds or stages the blocks of `message` from block `done` on, at least one. Returns whole blocks
-    /// of the message itself, or None where they are staged. `done` is less than the message's blocks.
+    /// Finds or stages the blocks of `message` from block `done` on, at least one. Returns whole blocks of the message
+    /// itself, or `None` if they are staged. `done` is less than the number of the message's blocks.
     ///
-    /// `copy` copies its second argument to the start of the first, which has [`SLACK_BYTES`] more;
-    /// these it may overwrite.
+    /// `copy` copies its second argument to the start of the first, which has [`SLACK_BYTES`] more that it may
+    /// overwrite.
     #[inline(always)]
     pub(super) fn fill<'a>(
         &mut self,
@@ -81,8 +81,8 @@ impl Stage {
         None
     }
 
-    /// Ends a message of `bytes` bytes, the last of them at `filled`; `mark`: with the first bit of the
-    /// padding, which a block before this one may have had.
+    /// Pads a message of `bytes` bytes whose last byte is at `filled`; `mark`: writes the first bit of the padding,
+    /// which a previous block may already have.
     #[inline(always)]
     fn pad(&mut self, filled: usize, bytes: usize, mark: bool) {
         let tail: &mut [u8; SLACK_BYTES] =
@@ -98,8 +98,8 @@ impl Stage {
     }
 }
 
-/// Copies `from` to the start of `to`, for [`Stage::fill`]: by pieces of fixed lengths, the last two
-/// of which overlap, so that short copies need no call.
+/// Copies `from` to the start of `to`, for [`Stage::fill`]: in pieces of fixed lengths, the last two of which overlap,
+/// so that short copies need no call.
 #[inline]
 pub(super) fn copy_plain(to: &mut [u8], from: &[u8]) {
     match from.len() {

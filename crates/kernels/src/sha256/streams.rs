@@ -1,18 +1,18 @@
-//! The compression function by instructions that take several rounds of one message at a time, written once for all
-//! processors that have some. They wait for their own results; other messages, streams beside the first, fill the wait.
+//! The compression function by instructions for several rounds of one message, written once for all processors that
+//! have some. These instructions have to wait for their own results; interleaved messages (streams) hide that latency.
 //!
-//! [`streams_engine`] makes an engine out of a vector of four words and the functions of that processor in scope:
-//! `load`, `add`, `into_halves`, `from_halves` (a state as the instructions want it), `four_rounds`, `schedule` (the next
-//! four words of the schedule from the last sixteen) and `load_block`.
+//! [`streams_engine`] defines an engine from a vector of four words and the functions of that processor in scope:
+//! `load`, `add`, `into_halves`, `from_halves` (a state in the instructions' layout), `four_rounds`, `schedule` (the
+//! next four words of the schedule from the last sixteen) and `load_block`.
 
-/// Makes the engine `$engine` with the instructions `$features`; `$has` asks for them.
+/// Defines the engine `$engine` with the instructions `$features`; `$has` detects them.
 macro_rules! streams_engine {
     ($engine:ident, $vector:ty, $features:literal, $has:expr) => {
         /// The engine of `S` streams; only `detect` makes one.
         #[derive(Clone, Copy)]
         pub(super) struct $engine<const S: usize>(());
 
-        /// A state as the instructions want it.
+        /// A state in the instructions' layout.
         type Halves = [$vector; 2];
 
         impl<const S: usize> Engine<S> for $engine<S> {
@@ -37,7 +37,7 @@ macro_rules! streams_engine {
             }
 
             fn compress(self, state: &mut [Words; S], lanes: &[&[u8]; S], count: usize) {
-                // SAFETY: a value of the engine exists only where its instructions do.
+                // SAFETY: a value of the engine exists only if the processor has its instructions.
                 unsafe { compress(state, &lanes.map(|lane| blocks_of(lane, count)), count) }
             }
 
@@ -95,7 +95,7 @@ macro_rules! streams_engine {
             store_state(state, halves);
         }
 
-        /// Hashes the padding of 64 bytes, whose schedule is known, into the states.
+        /// Hashes the padding of 64 bytes, whose schedule is constant, into the states.
         #[target_feature(enable = $features)]
         fn pad_64<const S: usize>(state: &mut [Words; S]) {
             let mut halves = load_state(state);
@@ -109,7 +109,7 @@ macro_rules! streams_engine {
             store_state(state, halves);
         }
 
-        /// Replaces digests by their digests.
+        /// Replaces digests by their hashes.
         #[target_feature(enable = $features)]
         fn again<const S: usize>(state: &mut [Words; S]) {
             let mark = load(&[0x8000_0000, 0, 0, 0]);

@@ -1,15 +1,15 @@
 //! The compression function in vector lanes: one message a lane, written once for all vector widths.
 //!
-//! [`lanes_engine`] makes an engine out of a vector type and the functions of that width in scope:
-//! `add`, `splat`, `choice`, `majority`, the four sigmas, `load`, `store`, `load_blocks`,
-//! `store_digests`, `copy`. State and schedule are word-major: vector i holds word i of every lane.
+//! [`lanes_engine`] defines an engine from a vector type and the functions of that width in scope: `add`, `splat`,
+//! `choice`, `majority`, the four sigmas, `load`, `store`, `load_blocks`, `store_digests`, `copy`. State and schedule
+//! are word-major: vector i holds word i of every lane.
 
 /// The state of `N` lanes, word by word.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct LaneWords<const N: usize>(pub(super) [[u32; N]; 8]);
 
-/// One round: `$work` is schedule plus round constant. Names turn instead of values.
+/// One round: `$work` is schedule plus round constant. The names rotate instead of the values.
 macro_rules! round {
     ($a:ident $b:ident $c:ident $d:ident $e:ident $f:ident $g:ident $h:ident, $work:expr) => {
         let early = add($h, $work);
@@ -49,7 +49,7 @@ macro_rules! sixteen_rounds {
     };
 }
 
-/// Makes the engine `$engine` of `$lanes` lanes with the instructions `$features`.
+/// Defines the engine `$engine` of `$lanes` lanes with the instructions `$features`.
 macro_rules! lanes_engine {
     ($engine:ident, $vector:ty, $lanes:literal, $features:literal) => {
         impl Engine<$lanes> for $engine {
@@ -76,7 +76,7 @@ macro_rules! lanes_engine {
             }
 
             fn compress(self, state: &mut LaneWords<$lanes>, lanes: &[&[u8]; $lanes], count: usize) {
-                // SAFETY: a value of the engine exists only where its instructions do.
+                // SAFETY: a value of the engine exists only if the processor has its instructions.
                 unsafe { compress(state, &lanes.map(|lane| blocks_of(lane, count)), count) }
             }
 
@@ -107,7 +107,7 @@ macro_rules! lanes_engine {
             store_digests(load_state(state), out);
         }
 
-        /// [`Stage::fill`] with this width's copy.
+        /// [`Stage::fill`] with this width's copy function.
         #[target_feature(enable = $features)]
         fn fill<'a>(stage: &mut Stage, message: &Pieces<'a>, done: usize) -> Option<&'a [u8]> {
             stage.fill(message, done, |to, from| copy(to, from))
@@ -124,7 +124,7 @@ macro_rules! lanes_engine {
             }
         }
 
-        /// Hashes the padding of 64 bytes, whose schedule is known, into the state.
+        /// Hashes the padding of 64 bytes, whose schedule is constant, into the state.
         #[target_feature(enable = $features)]
         fn pad_64(state: &mut LaneWords<$lanes>) {
             let mut s = load_state(state);
@@ -136,7 +136,7 @@ macro_rules! lanes_engine {
             }
         }
 
-        /// Replaces digests by their digests.
+        /// Replaces digests by their hashes.
         #[target_feature(enable = $features)]
         fn again(state: &mut LaneWords<$lanes>) {
             let mut w = [splat(0); 16];
