@@ -1,4 +1,4 @@
-//! The UTXO set, or a part of it by the first two bytes of txids, summed as blocks sum what they make.
+//! Sums the UTXO set, or the part with a range of txid prefixes, in the same way as the outputs of blocks.
 
 use crate::record::{CoinsRecord, Record, rules_name, weighted};
 use crate::sums::{Adder, Salt, Side, Sums};
@@ -8,7 +8,7 @@ use node::options::Options;
 use node::utxo_stats::SetHash;
 use primitives::hex;
 
-/// First and last of the first two bytes of txids, both included.
+/// First and last two-byte prefix of the txids, both included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Keys(pub u16, pub u16);
 
@@ -16,7 +16,7 @@ impl Keys {
     /// The whole set.
     pub const ALL: Keys = Keys(0, u16::MAX);
 
-    /// From a text such as `0000-7fff`: two bytes in the order in which tables have them, the last of a printed txid first.
+    /// Parses a text such as `0000-7fff`: two bytes in internal order, so the last byte of a printed txid comes first.
     pub fn from_text(text: &str) -> Option<Keys> {
         let (first, last) = text.split_once('-')?;
         let read = |text: &str| primitives::hex::decode(text)?.try_into().ok().map(u16::from_be_bytes);
@@ -24,11 +24,11 @@ impl Keys {
     }
 }
 
-/// Sums the coins of a data directory whose txids begin with `keys`; `hash` is computed too.
+/// Sums the coins of a data directory whose txids begin with `keys`; also computes `hash`.
 ///
 /// # Errors
 ///
-/// A set that is missing, damaged or not complete, `hash_serialized_3` of less than the whole set, or what the system says.
+/// The set is missing, damaged or incomplete, `hash_serialized_3` of only a part was requested, or an I/O error.
 pub fn coins(options: &Options, salt: &Salt, keys: Keys, hash: SetHash) -> Result<Record, Fault> {
     if hash == SetHash::Serialized && keys != Keys::ALL {
         let why = "hash_serialized_3 is one hash over all coins in order";

@@ -1,8 +1,8 @@
-//! Numbers modulo the prime 2^256 - 189, in which sums are made.
+//! Numbers modulo the prime 2^256 - 189, in which sums are computed.
 //!
-//! A prime, so that every multiplicity of a coin but zero can be divided by: see docs/audit.md.
+//! The modulus is prime, so that every non-zero multiplicity of a coin has an inverse: see docs/audit.md.
 
-/// What 2^256 is modulo the prime.
+/// 2^256 modulo the prime.
 const FOLD: u64 = 189;
 /// The prime, lowest limb first.
 const PRIME: [u64; 4] = [u64::MAX - (FOLD - 1), u64::MAX, u64::MAX, u64::MAX];
@@ -26,7 +26,7 @@ impl Number {
         Number([n, 0, 0, 0])
     }
 
-    /// The number of 64 hexadecimal digits, highest first; `None` for other texts, and from the prime on.
+    /// Parses 64 hexadecimal digits, highest first; `None` for other texts, and for numbers not below the prime.
     pub(crate) fn from_hex(text: &str) -> Option<Number> {
         let mut bytes: [u8; 32] = primitives::hex::decode(text)?.try_into().ok()?;
         bytes.reverse();
@@ -53,7 +53,7 @@ impl Number {
         if !self.is_above() {
             return self;
         }
-        // The same as adding 189 and leaving 2^256 out.
+        // Subtracting the prime equals adding 189 and dropping 2^256.
         Number(plus(self.0, FOLD).0)
     }
 
@@ -66,7 +66,7 @@ impl Number {
             (*limb, carry) = (all, first || second);
         }
         if carry {
-            // Both are below the prime: so is what is left of the sum.
+            // Both are below the prime, so the result is too.
             sum = plus(sum, FOLD).0;
         }
         Number(sum).reduced()
@@ -126,7 +126,7 @@ impl Number {
         Number(out).reduced()
     }
 
-    /// What times this number is one. Of zero: zero.
+    /// The multiplicative inverse; zero for zero.
     pub(crate) fn inverse(self) -> Number {
         // Fermat: to the power of the prime less two.
         let exponent = [PRIME[0] - 2, PRIME[1], PRIME[2], PRIME[3]];

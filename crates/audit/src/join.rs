@@ -1,5 +1,5 @@
-//! All records of an audit to one verdict: the ranges follow one another from the genesis block to the block of the UTXO
-//! set, and what was made less what was spent is the set.
+//! Joins all records of an audit to one verdict. The ranges must be consecutive from the genesis block to the block of
+//! the UTXO set, and created less spent coins must equal the set.
 
 use crate::locate;
 use crate::record::{BlocksRecord, CoinsRecord, Record, blocks_text};
@@ -11,7 +11,7 @@ use primitives::{BlockHash, Hash256, U256, hex};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What an audit says of a chain and its coins.
+/// The verdict of an audit.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Verdict {
     /// The network.
@@ -22,7 +22,7 @@ pub struct Verdict {
     pub best: String,
     /// Work of the chain, in hexadecimal.
     pub work: String,
-    /// Ranges of blocks, and parts of the set.
+    /// Number of block ranges, and of parts of the set.
     pub parts: (usize, usize),
     /// Transactions, coinbases included.
     pub transactions: u64,
@@ -32,22 +32,22 @@ pub struct Verdict {
     pub outputs: u64,
     /// Fees, in satoshi.
     pub fees: u64,
-    /// Coins of the set.
+    /// Number of coins in the set.
     pub coins: u64,
-    /// What they are worth, in satoshi.
+    /// Their sum in satoshi.
     pub amount: u64,
     /// Sum over coins of 50 and the length of the script.
     pub bogosize: u64,
-    /// Core's `muhash` of the set, where all parts of the set have it.
+    /// Core's `muhash` of the set, if all parts of the set have it.
     pub muhash: Option<String>,
-    /// Core's `hash_serialized_3`, where the set's part has it.
+    /// Core's `hash_serialized_3`, if the set's record has it.
     pub hash_serialized_3: Option<String>,
 }
 
-/// Why there is no verdict, or a bad one, and the ranges that are meant.
+/// Why there is no verdict, or a negative one, and the ranges concerned.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// In words; ranges are named in it.
+    /// The reason in words, including the ranges.
     pub why: String,
     /// First and last height of each.
     pub ranges: Vec<(u32, u32)>,
@@ -63,12 +63,11 @@ fn refusal(why: impl Into<String>, ranges: &[(u32, u32)]) -> Refusal {
     Refusal { why: why.into(), ranges: ranges.to_vec() }
 }
 
-/// Joins the records of one audit: a name for messages and its text each, in any order.
+/// Joins the records of one audit, given as name (for messages) and text, in any order.
 ///
 /// # Errors
 ///
-/// A record that cannot be read, records that do not belong together, blocks that are missing or there twice, coins that
-/// do not add up.
+/// An unreadable record, records of different audits, missing or duplicate blocks, or sums that do not match.
 pub fn join(records: &[(String, String)]) -> Result<Verdict, Refusal> {
     let mut read = Vec::new();
     for (name, text) in records {
@@ -99,7 +98,7 @@ fn range_of(record: &Record) -> Option<(u32, u32)> {
     }
 }
 
-/// All records have the salt, network and rules that most of them have.
+/// Checks that all records have the same salt, network and rules as the majority.
 fn same_audit(records: &[(&String, Record)]) -> Result<(), Refusal> {
     let mut votes: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
     for (_, record) in records {
@@ -118,7 +117,7 @@ fn same_audit(records: &[(&String, Record)]) -> Result<(), Refusal> {
     Err(refusal(why, &ranges))
 }
 
-/// The parts of the set have every key once, and stand at one block.
+/// Checks that the parts of the set have every key once, and the same best block.
 fn whole_set(coins: &[&CoinsRecord]) -> Result<(), Refusal> {
     let advice = "make it with ffwd audit coins";
     let Some(first) = coins.first() else {
@@ -145,7 +144,7 @@ fn whole_set(coins: &[&CoinsRecord]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The ranges follow one another from the genesis block to that of the set.
+/// Checks that the ranges are consecutive from the genesis block to that of the set.
 fn whole_chain(blocks: &[&BlocksRecord], coins: &CoinsRecord) -> Result<(), Refusal> {
     let missing = |from: u32, to: u32| Err(refusal(format!("{} are missing", blocks_text(from, to)), &[(from, to)]));
     let mut next: u32 = 0;
@@ -199,8 +198,8 @@ fn whole_chain(blocks: &[&BlocksRecord], coins: &CoinsRecord) -> Result<(), Refu
     Ok(())
 }
 
-/// Each range was judged by the times and nBits that the headers of the ranges below have, and by what the range at the height
-/// of BIP34 says of that block. The ranges follow one another.
+/// Checks that each range was validated with the times and nBits of the headers of the lower ranges, and with the
+/// BIP34 block of the range that contains that height. The ranges are consecutive.
 fn one_context(blocks: &[&BlocksRecord]) -> Result<(), Refusal> {
     let mut below: Option<&BlocksRecord> = None;
     let nothing = hex::encode(&sha256(&[]));
@@ -234,12 +233,12 @@ fn one_context(blocks: &[&BlocksRecord]) -> Result<(), Refusal> {
     Err(refusal(why, &[range]))
 }
 
-/// The genesis block of a network; none where options can change it, or of an unknown one.
+/// The genesis block of a network; `None` if options can change it, or if the network is unknown.
 fn genesis(chain: &str) -> Option<BlockHash> {
     Chain::from_name(chain).map(|chain| Params::new(chain).genesis_hash)
 }
 
-/// What was made less what was spent is what is left.
+/// Checks that created less spent coins equal the set.
 fn balanced(blocks: &[&BlocksRecord], coins: &[&CoinsRecord]) -> Result<(), Refusal> {
     const CHECKED: &str = "sums were checked when the record was read";
     let made = blocks.iter().fold(Sums::default(), |sum, record| sum.plus(&record.made_sums().expect(CHECKED)));
@@ -279,7 +278,7 @@ fn balanced(blocks: &[&BlocksRecord], coins: &[&CoinsRecord]) -> Result<(), Refu
     Err(refusal(why, &ranges))
 }
 
-/// Coins and satoshi that were made, less those spent, less those left.
+/// Number and amount of coins created, less those spent, less those in the set.
 fn gaps(blocks: &[&BlocksRecord], coins: &[&CoinsRecord]) -> (i128, i128) {
     let of = |made: u64, spent: u64| i128::from(made) - i128::from(spent);
     let coin_gap: i128 = blocks.iter().map(|record| of(record.made_coins, record.spent_coins)).sum();
@@ -314,7 +313,7 @@ fn verdict(blocks: &[&BlocksRecord], coins: &[&CoinsRecord]) -> Verdict {
     }
 }
 
-/// The hash of the product of all parts; `None` where one has none.
+/// The hash of the product of all parts; `None` if a part lacks it.
 fn muhash(coins: &[&CoinsRecord]) -> Option<String> {
     let mut whole = MuHash::new();
     for record in coins {

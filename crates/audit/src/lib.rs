@@ -1,11 +1,12 @@
-//! The whole chain audited in parts that know nothing of each other.
+//! Audits the whole chain in independent parts.
 //!
-//! [`part()`] judges a range of blocks with its undo data, every script run, and gives a small [`Record`]; [`coins()`] sums the
-//! UTXO set; [`join()`] puts records together to one verdict. Undo data says what inputs spend; that it said the truth
-//! follows from sums of what was made, spent and is left, which agree only when the coins do: docs/audit.md has the proof.
+//! [`part()`] validates a range of blocks with its undo data, verifies every script, and returns a small [`Record`];
+//! [`coins()`] sums the UTXO set; [`join()`] combines records to one verdict. Undo data contains the spent coins. Its
+//! correctness follows from the sums of created, spent and unspent coins, which only match if the coins do:
+//! docs/audit.md has the proof.
 //!
-//! In: a data directory through [`node::offline::files`], a [`Salt`]. Out: records and verdicts. Absent on purpose: scheduling, that
-//! is to say which machine does which part; the terminal.
+//! In: a data directory through [`node::offline::files`], a [`Salt`]. Out: records and verdicts. Absent on purpose:
+//! scheduling parts on machines; the terminal.
 
 #![warn(clippy::missing_errors_doc)]
 

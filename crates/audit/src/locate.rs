@@ -1,16 +1,17 @@
-//! At which heights coins do not add up: the locators of an error, as Reed and Solomon's codes have them.
+//! Finds the heights at which coins do not match: the error locators of Reed-Solomon codes.
 //!
-//! With coins of wrong numbers c at heights h the sums of differences are s(k) = sum of c (h + 1)^k. Up to half as many
-//! heights as there are sums follow from them: Berlekamp and Massey give the polynomial whose roots they are.
+//! If coins of wrong numbers c are at heights h, the sums of differences are s(k) = sum of c (h + 1)^k. They determine
+//! up to half as many heights as there are sums: the Berlekamp-Massey algorithm gives the polynomial whose roots they
+//! are.
 
 use crate::field::Number;
 use crate::sums::{POWERS, Sums};
 
-/// Heights that can be told at most.
+/// Maximum number of heights that can be located.
 pub(crate) const HEIGHTS_MAX: usize = POWERS / 2;
 
-/// The heights from 0 to `last` at which coins are wrong, for sums of differences that are not all zero; `None` where there
-/// are too many of them.
+/// The heights from 0 to `last` with wrong coins, for sums of differences that are not all zero; `None` if there are
+/// too many of them.
 pub(crate) fn heights(differences: &Sums, last: u32) -> Option<Vec<u32>> {
     let locator = shortest_recurrence(&differences.0);
     let count = locator.len() - 1;

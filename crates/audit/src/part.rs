@@ -1,7 +1,8 @@
-//! One range of blocks: judged with its undo data, every script run, and what it made and spent summed.
+//! Audits one range of blocks: validates it with its undo data, verifies every script, and sums the created and spent
+//! coins.
 //!
-//! Which coins are made and spent, as Core has it: the genesis block makes none, an output whose script nothing can
-//! satisfy makes none, and a coinbase that repeats an earlier one (BIP30's two pairs) takes that one's coins away.
+//! Created and spent coins are as in Core: the genesis block and unspendable outputs create no coins, and a coinbase
+//! that repeats an earlier one (BIP30's two pairs) removes the earlier coins.
 
 use crate::record::{BlocksRecord, Record, blocks_text, rules_name, weighted};
 use crate::sums::{Adder, Salt, Side, Sums};
@@ -17,12 +18,12 @@ use std::fmt;
 use std::path::Path;
 use store::FaultKind;
 
-/// What sort of thing was found.
+/// The kind of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A block that breaks a rule, or files that do not hold what they stand for: another try finds the same.
+    /// A block breaks a rule, or files are damaged or false: a retry gives the same result.
     Invalid,
-    /// The system failed: another try may do better.
+    /// A fault of the system: a retry may succeed.
     Fault,
 }
 
@@ -31,11 +32,11 @@ pub enum Kind {
 pub struct Finding {
     /// The range.
     pub range: (u32, u32),
-    /// Height of the block, where it is one's.
+    /// Height of the block, if it concerns one.
     pub height: Option<u32>,
-    /// What sort it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What was found.
+    /// The reason.
     pub why: String,
 }
 
@@ -45,7 +46,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What one thread has counted.
+/// The counts of one thread.
 struct Tally {
     adder: Adder,
     transactions: u64,
@@ -67,7 +68,7 @@ impl Tally {
         Tally { adder, transactions: 0, inputs: 0, outputs: 0, fees: 0, coinbases: 0, made, spent, coinbase_ids }
     }
 
-    /// Counts what a block makes and spends.
+    /// Counts the coins that a block creates and spends.
     fn count(&mut self, judged: &JudgedBlock) {
         let block = judged.block();
         let context = judged.context();
@@ -89,7 +90,7 @@ impl Tally {
                 self.adder.add(Side::Made, &outpoint, height, coinbase, value, script);
                 self.made = (self.made.0 + 1, self.made.1.saturating_add(value.0 as u64));
                 if let Some(below) = overwritten.filter(|_| coinbase) {
-                    // The same transaction made the same coins there: they end here.
+                    // The same transaction created the same coins there; they are removed here.
                     self.adder.add(Side::Spent, &outpoint, below, true, value, script);
                     self.spent = (self.spent.0 + 1, self.spent.1.saturating_add(value.0 as u64));
                 }
@@ -117,7 +118,7 @@ impl Tally {
 ///
 /// # Errors
 ///
-/// The first thing that is wrong, with the range.
+/// The first problem, with the range.
 pub fn part(options: &Options, salt: &Salt, from: u32, to: u32, plan: Option<&Path>) -> Result<Record, Finding> {
     let finding = |height: Option<Height>, kind, why| Finding {
         range: (from, to),
@@ -157,8 +158,8 @@ fn kind_of(fault: &Fault) -> Kind {
     }
 }
 
-/// BIP30, where headers do not rule it out: a coinbase that is an earlier one again. No other transaction can be, for it
-/// would spend the same coins.
+/// BIP30, if headers do not rule it out: a coinbase that repeats an earlier one. Other transactions cannot repeat,
+/// because they would spend the same coins.
 fn repeated_coinbase(
     chain: &ChainFiles,
     mut ids: Vec<(Height, BlockHash, Txid)>,

@@ -1,4 +1,4 @@
-//! Where to cut a chain: ranges with about as many bytes each, by the block index alone.
+//! Cuts a chain into ranges of about equal size in bytes. Only reads the block index.
 
 use node::Fault;
 use node::options::Options;
@@ -17,7 +17,7 @@ pub struct Plan {
 ///
 /// # Errors
 ///
-/// There is no block index, it is damaged, the chain is lower than `to`; what the system says.
+/// There is no block index, it is damaged, the chain is lower than `to`, or an I/O error.
 pub fn plan(options: &Options, from: u32, to: Option<u32>, parts: usize) -> Result<Plan, Fault> {
     let (bytes, best) = node::offline::files::block_bytes(options)?;
     let tip = bytes.len() as u32 - 1;
@@ -31,7 +31,7 @@ pub fn plan(options: &Options, from: u32, to: Option<u32>, parts: usize) -> Resu
     Ok(Plan { ranges, best })
 }
 
-/// Cuts blocks of these sizes into at most `parts` ranges of about equal bytes, none of them empty.
+/// Cuts blocks of these sizes into at most `parts` non-empty ranges of about equal bytes.
 pub fn cut(bytes: &[u64], parts: usize) -> Vec<(u32, u32, u64)> {
     let all: u64 = bytes.iter().sum();
     let parts = parts.clamp(1, bytes.len().max(1));
@@ -43,7 +43,7 @@ pub fn cut(bytes: &[u64], parts: usize) -> Vec<(u32, u32, u64)> {
         sum += size;
         let left = bytes.len() - at - 1;
         let made = ranges.len() + 1;
-        // As many blocks must be left as ranges are.
+        // At least one block must remain for each remaining range.
         let is_full = u128::from(sum) * parts as u128 >= u128::from(all) * made as u128;
         if (is_full && made < parts) || left == parts - made || left == 0 {
             ranges.push((first as u32, at as u32, sum - before));

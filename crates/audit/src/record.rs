@@ -1,10 +1,10 @@
-//! What a part of an audit says: a JSON object on one line, with a checksum at its end.
+//! The record of a part of an audit: a JSON object on one line, with a checksum at its end.
 //!
 //! ```text
 //! {"part":"blocks" or "coins", .. ,"checksum":"sha256d of the object without this field, 64 hexadecimal digits"}
 //! ```
 //!
-//! The checksum finds what was cut or damaged on the way, not what was forged: with the salt any record can be made.
+//! The checksum detects truncation and damage, not forgery: anybody with the salt can make any record.
 
 use crate::field::Number;
 use crate::sums::{POWERS, Sums};
@@ -14,7 +14,7 @@ use primitives::{BlockHash, hex};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Longest record: with the product of MuHash it has about 3,000 bytes.
+/// Maximum size of a record: with the product of MuHash it has about 3,000 bytes.
 pub(crate) const RECORD_BYTES_MAX: usize = 1 << 16;
 const CHECKSUM: &str = ",\"checksum\":\"";
 
@@ -28,7 +28,7 @@ pub enum Record {
     Coins(CoinsRecord),
 }
 
-/// What a range of blocks made and spent.
+/// The coins that a range of blocks creates and spends.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlocksRecord {
@@ -48,12 +48,12 @@ pub struct BlocksRecord {
     pub first: String,
     /// Hash of the last block.
     pub last: String,
-    /// SHA-256 of time and nBits, four bytes each, little endian, of all blocks below the range: what its headers and
-    /// relative locks were judged by.
+    /// SHA-256 of time and nBits, four bytes each, little endian, of all blocks below the range: the context with
+    /// which its headers and relative locks were validated.
     pub below: String,
-    /// The same of all blocks up to the range's last.
+    /// SHA-256 of time and nBits of all blocks up to the end of the range.
     pub through: String,
-    /// Whether it was taken for granted that the chain has Core's block of BIP34; known where the range has its height.
+    /// Whether the chain was assumed to contain Core's BIP34 block; known if the range has its height.
     pub bip34: bool,
     /// Work of the blocks, in hexadecimal.
     pub work: String,
@@ -65,13 +65,13 @@ pub struct BlocksRecord {
     pub outputs: u64,
     /// Fees, in satoshi, as all amounts here.
     pub fees: u64,
-    /// What coinbases paid out.
+    /// Sum of the coinbase outputs.
     pub coinbases: u64,
-    /// Coins made, and what they are worth.
+    /// Number of coins created; the next field has their amount.
     pub made_coins: u64,
     /// See `made_coins`.
     pub made_amount: u64,
-    /// Coins spent, and what they were worth.
+    /// Number of coins spent; the next field has their amount.
     pub spent_coins: u64,
     /// See `spent_coins`.
     pub spent_amount: u64,
@@ -79,11 +79,11 @@ pub struct BlocksRecord {
     pub made: String,
     /// Sum of the coins spent.
     pub spent: String,
-    /// The weighted sums of both, made less spent: of height + 1 to the powers 1 to 15.
+    /// The weighted sums of both, created less spent: weights are height + 1 to the powers 1 to 15.
     pub weighted: Vec<String>,
 }
 
-/// What is left of all coins.
+/// The record of a part of the UTXO set.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoinsRecord {
@@ -93,7 +93,7 @@ pub struct CoinsRecord {
     pub chain: String,
     /// Name of the network's rules.
     pub rules: String,
-    /// Height of the block that the set stands at.
+    /// Height of the set's best block.
     pub height: u32,
     /// Its hash.
     pub best: String,
@@ -101,7 +101,7 @@ pub struct CoinsRecord {
     pub keys_from: u16,
     /// To, included.
     pub keys_to: u16,
-    /// Coins, and what they are worth in satoshi.
+    /// Number of coins; the next field has their amount in satoshi.
     pub coins: u64,
     /// See `coins`.
     pub amount: u64,
@@ -111,15 +111,15 @@ pub struct CoinsRecord {
     pub sum: String,
     /// Its weighted sums, as those of blocks.
     pub weighted: Vec<String>,
-    /// The product of MuHash, 384 bytes, where that was asked for.
+    /// The product of MuHash, 384 bytes, if requested.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub muhash_product: Option<String>,
-    /// Core's `hash_serialized_3`, where that was asked for; of the whole set alone.
+    /// Core's `hash_serialized_3`, if requested; only for the whole set.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hash_serialized_3: Option<String>,
 }
 
-/// Why a text is no record.
+/// Why a text is not a valid record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadRecord(pub(crate) String);
 
@@ -137,11 +137,11 @@ impl Record {
         format!("{}{CHECKSUM}{checksum}\"}}", &body[..body.len() - 1])
     }
 
-    /// Reads a record.
+    /// Parses a record.
     ///
     /// # Errors
     ///
-    /// It is cut, damaged, or of another version of this program.
+    /// It is truncated, damaged, or of another version of this program.
     pub fn from_text(text: &str) -> Result<Record, BadRecord> {
         let bad = |why: &str| BadRecord(format!("no record of an audit: {why}"));
         if text.len() > RECORD_BYTES_MAX {
@@ -176,7 +176,7 @@ impl Record {
         }
     }
 
-    /// What it is the record of, for a message.
+    /// A description of its part, for a message.
     pub(crate) fn what(&self) -> String {
         match self {
             Record::Blocks(blocks) => blocks_text(blocks.from, blocks.to),
@@ -195,7 +195,7 @@ pub(crate) fn blocks_text(from: u32, to: u32) -> String {
 }
 
 impl BlocksRecord {
-    /// What was made less what was spent.
+    /// The sums of created less spent coins.
     pub(crate) fn made_sums(&self) -> Option<Sums> {
         let first = Number::from_hex(&self.made)?.minus(Number::from_hex(&self.spent)?);
         with_weighted(first, &self.weighted)

@@ -1,4 +1,4 @@
-//! Sums of coins under a salt: a keyed hash of each, added modulo a prime, and added again with weights by height.
+//! Salted sums of coins: a keyed hash of each, added modulo a prime, and added again with weights by height.
 //!
 //! ```text
 //! coin     txid 32 | vout u32 | height * 2 + coinbase u32 | value i64 | CompactSize script bytes | script
@@ -6,8 +6,8 @@
 //! sum k    of number * (height + 1)^k, over the coins; k from 0 to 15
 //! ```
 //!
-//! Sum 0 alone proves that two multisets of coins agree. The others say at which heights they do not: `locate`.
-//! Absent on purpose: how many coins there are, and what they are worth; records count that.
+//! Sum 0 proves that two multisets of coins are equal. The others locate the heights at which they differ: `locate`.
+//! Absent on purpose: number and amount of the coins, which records count.
 
 use crate::field::Number;
 use kernels::Kernels;
@@ -16,16 +16,17 @@ use primitives::coin::put_coin_hashed;
 use primitives::encode::put_compact_size;
 use primitives::{Amount, CoinRef, Height, OutPoint};
 
-/// How many sums there are: two for each height that can be named.
+/// Number of sums: two for each height that can be located.
 pub(crate) const POWERS: usize = 16;
-/// What numbers are for; another use of the same salt has another tag.
+/// Domain separation of the hash; another use of the same salt has another tag.
 const TAG: &[u8; 16] = b"ffwd/audit/coin1";
 const NAME_TAG: &[u8; 16] = b"ffwd/audit/name1";
-/// Heights whose spent coins are gathered before they are weighted: as many lie in the second cache beside a block.
+/// Number of heights whose spent coins are gathered before they are weighted: as many as fit into the L2 cache
+/// together with a block.
 const HEIGHTS_GATHERED: usize = 2048;
-/// Coins that are hashed at a time: enough for all lanes, few enough to stay in the nearest cache.
+/// Coins that are hashed at a time: enough for all lanes, few enough for the L1 cache.
 const BATCH: usize = 128;
-/// Bytes of the coins of a batch, above which it is hashed with fewer coins.
+/// Maximum bytes of a batch's coins; with more, it is hashed with fewer coins.
 const BATCH_BYTES: usize = 64 << 10;
 
 /// The audit's secret.
@@ -33,17 +34,17 @@ const BATCH_BYTES: usize = 64 << 10;
 pub struct Salt([u8; 32]);
 
 impl Salt {
-    /// From 64 hexadecimal digits; white space around them is left out. `None` for any other text.
+    /// Parses 64 hexadecimal digits, ignoring white space around them. `None` for any other text.
     pub fn from_hex(text: &str) -> Option<Salt> {
         Some(Salt(primitives::hex::decode(text.trim())?.try_into().ok()?))
     }
 
-    /// The name of the audit: says nothing of a salt that was chosen at random.
+    /// The name of the audit: reveals nothing about a randomly chosen salt.
     pub(crate) fn name(&self) -> String {
         primitives::hex::encode(&sha256d(&self.block(NAME_TAG))[..16])
     }
 
-    /// A whole block of SHA-256, so that no coin's bytes are hashed together with the salt's.
+    /// Salt and tag as a full block of SHA-256, so that the salt is hashed separately from the coin.
     fn block(&self, tag: &[u8; 16]) -> [u8; 64] {
         let mut block = [0; 64];
         block[..32].copy_from_slice(&self.0);
@@ -89,7 +90,7 @@ impl Sums {
     }
 }
 
-/// Numbers of coins, added by height first: weights are multiplied once for all coins of a height that come together.
+/// Sums by height, weighted later: one multiplication for all consecutive coins of a height.
 struct Gathered {
     /// A height, and the sum of its coins that are not in `sums` yet; a power of two of them, found by the height's last bits.
     slots: Vec<(u32, Number)>,
@@ -128,7 +129,7 @@ impl Gathered {
     }
 }
 
-/// Where a coin is counted.
+/// The sum that counts a coin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     Made,
@@ -208,7 +209,7 @@ impl Adder {
         self.bytes.clear();
     }
 
-    /// The sums of what was made, and of what was spent.
+    /// The sums of created, and of spent coins.
     pub(crate) fn finish(mut self) -> (Sums, Sums) {
         self.hash();
         (self.made.finish(), self.spent.finish())

@@ -1,7 +1,7 @@
-//! The blocks of a range on several threads: each judges whole blocks, and all of them run the scripts of those.
+//! Validates the blocks of a range on several threads: a block is checked by one thread, its scripts by all.
 //!
-//! A thread takes pieces of scripts before another block, so that few blocks are open at a time and the last one is
-//! everybody's work. Absent on purpose: what is done with a block that was judged.
+//! A thread prefers pieces of scripts to another block, so that few blocks are in progress, and all threads share the
+//! last one. Absent on purpose: processing of a validated block.
 
 use node::Fault;
 use node::offline::files::{self, ChainFiles, JudgedBlock, Wrong};
@@ -35,12 +35,12 @@ enum Task {
 }
 
 struct WorkList {
-    /// The next block, above the last one at the end.
+    /// The next block; above the last one at the end.
     next: u64,
     pieces: VecDeque<Piece>,
-    /// Blocks that were taken and are not done.
+    /// Number of blocks in progress.
     open: usize,
-    /// The lowest block that is wrong.
+    /// The lowest invalid block.
     wrong: Option<(Height, Wrong)>,
     is_panicking: bool,
 }
@@ -52,7 +52,7 @@ struct Work<'c> {
     changed: Condvar,
 }
 
-/// Tells the other threads to end when one of them panics.
+/// Stops the other threads if one of them panics.
 struct EndOnPanic<'w, 'c>(&'w Work<'c>);
 
 impl Drop for EndOnPanic<'_, '_> {
@@ -92,7 +92,7 @@ impl Work<'_> {
         }
     }
 
-    /// Notes what is wrong with a block, where no lower one is wrong. Blocks above need not be looked at any more.
+    /// Records an invalid block, unless a lower one is invalid. Blocks above it need not be checked any more.
     fn wrong(&self, height: Height, why: Wrong) {
         let mut state = self.lock();
         if state.wrong.as_ref().is_none_or(|(lowest, _)| height < *lowest) {
@@ -140,20 +140,20 @@ impl Work<'_> {
     }
 }
 
-/// Why not all blocks were found good.
+/// Why the validation stopped.
 pub(crate) struct Stopped {
-    /// The lowest block that is wrong, where it is a block's fault.
+    /// The lowest invalid block, if a block is the cause.
     pub(crate) height: Option<Height>,
-    /// What is wrong.
+    /// The reason.
     pub(crate) wrong: Wrong,
 }
 
-/// Judges every block of the range with `par` threads. Each thread has a value that `new` makes, which `take` gives the
-/// thread's blocks to, in any order; `done` gets the values at the end.
+/// Validates every block of the range with `par` threads. Each thread has a value made by `new`; `take` gives it the
+/// thread's blocks, in any order; `done` receives the values at the end.
 ///
 /// # Errors
 ///
-/// The lowest block that is wrong, and why. Or the system has no threads.
+/// The lowest invalid block with the reason, or the failure to start a thread.
 pub(crate) fn judge_all<T: Send>(
     chain: &ChainFiles,
     par: usize,
@@ -185,7 +185,7 @@ pub(crate) fn judge_all<T: Send>(
         for n in 0..work.par {
             match std::thread::Builder::new().name(format!("audit.{n:02}")).spawn_scoped(scope, worker) {
                 Ok(thread) => threads.push(thread),
-                // Those that are there do the work.
+                // The existing threads do the work.
                 Err(_) if n > 0 => break,
                 Err(why) => {
                     let fault = Fault::refused(

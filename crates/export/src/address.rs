@@ -12,12 +12,12 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Those of a network.
+    /// The prefixes of a network.
     pub fn of(chain: Chain) -> Addresses {
         Addresses { prefixes: Prefixes::of(chain), text: Vec::new() }
     }
 
-    /// The address of a script; `None` where it has none. Bare keys and multisig have none, as in Core.
+    /// The address of a script; `None` if it has no address, as for bare keys and multisig in Core.
     pub fn of_payee(&mut self, payee: &Payee<'_>) -> Option<&str> {
         self.text.clear();
         let has = self.prefixes.put_address(&mut self.text, payee);

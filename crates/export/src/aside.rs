@@ -1,10 +1,10 @@
-//! A file that gets its name when it is whole and durable, never before.
+//! A file that gets its final name only when it is complete and durable.
 
 use node::Fault;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// What the system says of a file.
+/// Wraps an I/O error of a file.
 pub(crate) fn failed(path: &Path, why: impl std::fmt::Display) -> Fault {
     Fault::refused(
         format!("{}: {why}", path.display()),
@@ -12,25 +12,25 @@ pub(crate) fn failed(path: &Path, why: impl std::fmt::Display) -> Fault {
     )
 }
 
-/// What becomes of a file that is made.
+/// State of a file, which decides whether a drop removes it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// It is not whole: it is removed.
+    /// It is incomplete, and is removed.
     Removed,
-    /// It has its name.
+    /// It already has its final name.
     Kept,
-    /// It is a pipe or a device, which is written to as it is.
+    /// It is a pipe or a device, which is written directly.
     Special,
 }
 
-/// The same name with an end.
+/// The same name with a suffix.
 pub(crate) fn with_end(path: &Path, end: &str) -> PathBuf {
     let mut name = path.to_path_buf().into_os_string();
     name.push(end);
     PathBuf::from(name)
 }
 
-/// The name of a file that is not whole; the file is removed where it does not become so.
+/// The temporary name of an incomplete file; the file is removed unless it is completed.
 pub(crate) struct Aside {
     aside: PathBuf,
     path: PathBuf,
@@ -38,11 +38,11 @@ pub(crate) struct Aside {
 }
 
 impl Aside {
-    /// For the file `path`, which is `aside` until it is whole. What a run left there that was killed is removed.
+    /// For the file `path`, which is named `aside` until it is complete. A leftover of a killed run is removed.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn new(aside: PathBuf, path: PathBuf) -> Result<Aside, Fault> {
         if fs::metadata(&path).is_ok_and(|known| !known.is_file() && !known.is_dir()) {
             return Ok(Aside { aside: path.clone(), path, fate: Fate::Special });
@@ -53,16 +53,16 @@ impl Aside {
         }
     }
 
-    /// Where it is while it is made.
+    /// Its path while it is written.
     pub(crate) fn place(&self) -> &Path {
         &self.aside
     }
 
-    /// Makes it.
+    /// Creates the file.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn create(&self) -> Result<File, Fault> {
         File::options()
             .write(true)
@@ -77,11 +77,11 @@ impl Aside {
         self.fate == Fate::Special
     }
 
-    /// It is whole: makes it durable and gives it its name; says how long it is, or 0 of a pipe.
+    /// Makes the complete file durable and renames it; returns its length, or 0 for a pipe.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn finish(mut self) -> Result<u64, Fault> {
         if self.is_special() {
             return Ok(0);
@@ -97,7 +97,7 @@ impl Aside {
 impl Drop for Aside {
     fn drop(&mut self) {
         if self.fate == Fate::Removed {
-            // What is left of a task that failed is removed as far as that can be.
+            // Removes the incomplete file of a failed task, if possible.
             let _ = fs::remove_file(&self.aside);
         }
     }

@@ -1,4 +1,4 @@
-//! Rows to the pages of a Parquet file, by any thread; put into the file by one.
+//! Encodes rows into the pages of a Parquet file, on any thread; one thread writes them to the file.
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, SchemaRef};
@@ -14,7 +14,7 @@ use parquet::schema::types::{ColumnPath, TypePtr};
 use std::io::Write;
 use std::sync::Arc;
 
-/// What a table's files have in common.
+/// The common properties of a table's files.
 pub(crate) struct Format {
     schema: SchemaRef,
     root: TypePtr,
@@ -34,7 +34,7 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// What Parquet says of such columns.
+    /// Parquet does not support these columns.
     pub(crate) fn of(schema: SchemaRef) -> Result<Format, Fault> {
         let mut properties = properties(&schema);
         add_encoded_arrow_schema_to_metadata(&schema, &mut properties);

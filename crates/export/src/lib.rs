@@ -1,11 +1,13 @@
 //! A range of a chain as tables for analysts: Parquet files that DuckDB, Polars, pandas and Spark read.
 //!
-//! In: a data directory through [`node::offline::files`]; undo data says what each input spends, so that a range needs nothing but
-//! its own files. Out: a directory a table, in it one for every thousand blocks; names of columns are bitcoin-etl's
-//! (docs/export.md). Nothing is judged but that a block is its header's: what is exported is what the files hold.
+//! In: a data directory through [`node::offline::files`]. Undo data has the coins that inputs spend, so that a range
+//! only needs its own files. Out: a directory for each table, in it one for every thousand blocks; names of columns
+//! are bitcoin-etl's (docs/export.md). The only check is that a block matches its header: the export shows the
+//! contents of the files.
 //!
-//! [`mod@run`] cuts a range into groups of rows that workers make side by side; [`rows`] fills the columns of [`tables`].
-//! [`coins`] makes one table of a UTXO set, as Parquet, CSV or SQLite; [`silent_payments`] the one that Frigate scans.
+//! [`mod@run`] cuts a range into groups of rows that workers build in parallel; [`rows`] fills the columns of
+//! [`tables`]. [`coins`] makes one table of a UTXO set, as Parquet, CSV or SQLite; [`silent_payments`] the one that
+//! Frigate scans.
 //! Absent on purpose: Parquet itself (crate `parquet`), queries.
 
 #![warn(clippy::missing_errors_doc)]

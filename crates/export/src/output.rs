@@ -1,11 +1,11 @@
-//! Where files lie, and that each of them is whole.
+//! The paths of the files, and their atomic creation.
 //!
 //! ```text
 //! OUT/TABLE/from_height=0800000/0800000-0800999.parquet     blocks 800000 to 800999, of the thousand that begins there
 //! ```
 //!
-//! A file is written under a hidden name beside its own, synced, and renamed: a task that runs twice, or dies, leaves whole
-//! files alone. A range that was exported before is written again where that is asked for; one that overlaps another is refused.
+//! A file is written under a hidden name in the same directory, synced, and renamed: a task that runs twice, or dies,
+//! only leaves complete files. An exported range is exported again on request; one that overlaps another is rejected.
 
 use crate::aside::{Aside, failed};
 use crate::encode::{Format, Group, fault};
@@ -35,7 +35,7 @@ fn range(name: &str) -> Option<(u32, u32)> {
     Some((from.parse().ok()?, to.parse().ok()?))
 }
 
-/// A file that stands in the way of a range.
+/// The error for a file that blocks the export of a range.
 fn in_the_way(path: &Path, first: u32, last: u32, from: u32, to: u32) -> Fault {
     let path = path.display();
     if (first, last) == (from, to) {
@@ -58,11 +58,12 @@ pub(crate) fn partitions(from: u32, to: u32) -> Vec<(u32, u32)> {
     ranges
 }
 
-/// Says no where files of these tables hold some of the blocks of a range: under another range, or, without `overwrite`, at all.
+/// Rejects files of these tables with some of the blocks of a range: under another range, or, without `overwrite`, at
+/// all.
 ///
 /// # Errors
 ///
-/// Such a file; what the system says.
+/// Such a file exists, or an I/O error.
 pub(crate) fn check_free(out: &Path, tables: &[Table], ranges: &[(u32, u32)], overwrite: bool) -> Result<(), Fault> {
     for table in tables {
         for &(from, to) in ranges {
@@ -111,7 +112,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Ends the file and gives it its name; says how long it is.
+    /// Completes the file and renames it; returns its length.
     pub(crate) fn finish(mut self) -> Result<u64, Fault> {
         self.writer.finish().map_err(|why| failed(self.aside.place(), why))?;
         self.aside.finish()

@@ -1,4 +1,4 @@
-//! Blocks to columns: one pass over each block, its inputs beside what undo data says they spend.
+//! Converts blocks to columns: one pass over each block, with the spent coins of its inputs from undo data.
 
 use crate::address::Addresses;
 use crate::tables::{Selection, Table, list_field};
@@ -50,7 +50,7 @@ impl Column {
     }
 }
 
-/// The columns of a table, filled from the first to the last for each row. A column that is not wanted is left out.
+/// The columns of a table, filled from the first to the last for each row. Unselected columns are skipped.
 struct Columns {
     columns: Vec<Option<Column>>,
     next: usize,
@@ -88,7 +88,7 @@ impl Columns {
         }
     }
 
-    /// A hash as it is printed: its last byte first.
+    /// A hash in the byte order of its text form: reversed.
     fn hash(&mut self, bytes: &[u8; 32]) {
         match self.next() {
             Some(Column::Hash(column)) => {
@@ -141,7 +141,7 @@ impl Columns {
     }
 }
 
-/// How many rows each table got.
+/// Number of rows in each table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Blocks.
@@ -182,7 +182,7 @@ impl<'s> Rows<'s> {
     ///
     /// # Panics
     ///
-    /// When the coins are fewer than the inputs.
+    /// If there are fewer coins than inputs.
     pub fn block(&mut self, height: Height, block: &Block<'_>, txids: &[Txid], spent: &[CoinRef<'_>]) {
         let number = i64::from(height.to_u32());
         let header = block.header();
@@ -227,7 +227,7 @@ impl<'s> Rows<'s> {
         self.counts.transactions += block.transaction_count() as u64;
     }
 
-    /// The rows of a transaction's inputs; gives what they are worth.
+    /// Adds the rows of a transaction's inputs; returns the sum of their amounts.
     fn inputs(&mut self, number: i64, tx: &primitives::Transaction<'_>, txid: &Txid, coins: &[CoinRef<'_>]) -> i64 {
         let mut script = std::mem::take(&mut self.script);
         let mut value_in = 0i64;
@@ -258,7 +258,7 @@ impl<'s> Rows<'s> {
         value_in
     }
 
-    /// The rows of a transaction's outputs; gives what they are worth.
+    /// Adds the rows of a transaction's outputs; returns the sum of their amounts.
     fn outputs(&mut self, number: i64, tx: &primitives::Transaction<'_>, txid: &Txid) -> i64 {
         let mut value_out = 0i64;
         let addresses = &mut self.addresses;
@@ -277,11 +277,11 @@ impl<'s> Rows<'s> {
         value_out
     }
 
-    /// The wanted tables, and how many rows there were of each.
+    /// The selected tables, and the number of rows in each.
     ///
     /// # Errors
     ///
-    /// What Arrow says of columns that do not fit their schema.
+    /// The columns do not fit their schema.
     pub fn finish(self) -> Result<(Vec<(Table, RecordBatch)>, Counts), ArrowError> {
         let Rows { selection, tables, ends, counts, .. } = self;
         let arrays = tables.map(|columns| {

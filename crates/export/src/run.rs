@@ -1,4 +1,4 @@
-//! A range of blocks to files: groups of rows are made and encoded side by side, and written in order.
+//! Exports a range of blocks to files: groups of rows are built and encoded in parallel, and written in order.
 
 use crate::address::Addresses;
 use crate::encode::{Format, Group, fault};
@@ -11,13 +11,13 @@ use node::options::Options;
 use primitives::Height;
 use std::path::Path;
 
-/// Bytes of blocks in a group of rows at most, and with many workers at least: what workers hold together is bounded.
+/// Size of a group in bytes of blocks: the maximum, and the minimum if there are many workers. It bounds the memory.
 const GROUP_BYTES_MAX: u64 = 24 << 20;
 const GROUP_BYTES_MIN: u64 = 2 << 20;
 /// Bytes of blocks that all workers may have in work.
 const ALL_GROUPS_BYTES: u64 = 48 << 20;
 
-/// What is to be exported, and where to.
+/// The range to export, and the output directory.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// Height of the first block.
@@ -26,15 +26,15 @@ pub struct Request<'a> {
     pub to: Option<u32>,
     /// Tables and columns.
     pub selection: &'a Selection,
-    /// A plan of the chain, which spares reading the block index.
+    /// A plan of the chain; the block index is then not read.
     pub plan: Option<&'a Path>,
-    /// Directory of the tables, made where it is missing.
+    /// Directory of the tables, created if missing.
     pub out: &'a Path,
-    /// Files of the same ranges are written over.
+    /// Overwrites files of the same ranges.
     pub overwrite: bool,
 }
 
-/// What was exported.
+/// The result of an export.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ExportReport {
     /// Height of the first block.
@@ -87,11 +87,11 @@ struct Done {
     bytes_in: u64,
 }
 
-/// Exports a range; `progress` gets the height after each group.
+/// Exports a range; calls `progress` with the height after each group.
 ///
 /// # Errors
 ///
-/// Blocks that are missing or damaged, files that are in the way, or what the system says.
+/// Blocks are missing or damaged, conflicting files exist, or an I/O error.
 pub fn export(options: &Options, request: &Request<'_>, mut progress: impl FnMut(u32)) -> Result<ExportReport, Fault> {
     let last = request.to.map(Height::new);
     let chain = ChainFiles::open(options, Height::new(request.from), last, Needs::Blocks, request.plan)?;

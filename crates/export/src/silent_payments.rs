@@ -1,11 +1,11 @@
-//! The table of silent payments that Frigate scans: a row for each transaction that may pay silently, as Parquet.
+//! The table of silent payments that Frigate scans: a row for each eligible transaction, as Parquet.
 //!
 //! ```text
 //! txid BLOB | height INTEGER | tweak_key BLOB | outputs BIGINT[]
 //! ```
 //!
-//! txid: as it is printed, 32 bytes. tweak_key: x and y of the tweak, 32 bytes each, the lowest first. outputs: of each taproot
-//! output the first 8 bytes of its key, as a number whose highest byte comes first.
+//! txid: in the byte order of its text form, 32 bytes. tweak_key: x and y of the tweak, 32 bytes each, little-endian.
+//! outputs: of each taproot output the first 8 bytes of its key, as a big-endian number.
 //! Source: sparrowwallet/frigate 01710e41, README.md ("The Tweak Index"), and index/Index.java (`TWEAK_TABLE`).
 //!
 //! Absent on purpose: DuckDB's own file, which `CREATE TABLE tweak AS FROM 'FILE'` makes of this one.
@@ -29,18 +29,18 @@ const GROUP_ROWS: usize = 122_880;
 /// Outputs of a group, at most, about: a block has up to some 100,000.
 const GROUP_OUTPUTS_MAX: usize = 1 << 20;
 
-/// Which blocks, and where to.
+/// The blocks to export, and the output file.
 #[derive(Clone, Copy, Debug)]
 pub struct TweaksRequest<'a> {
     /// The first height.
     pub from: Height,
-    /// The last one; the tip where none is named.
+    /// The last height; `None` for the tip.
     pub to: Option<Height>,
-    /// The file, which is written over where it is there.
+    /// The output file, which is overwritten if it exists.
     pub out: &'a Path,
 }
 
-/// What was exported.
+/// The result of an export.
 #[derive(Clone, Copy, Debug)]
 pub struct TweaksReport {
     /// The last height.
@@ -118,7 +118,7 @@ impl Columns {
     }
 }
 
-/// x and y of a tweak, the lowest byte first.
+/// x and y of a tweak, little-endian.
 fn coordinates(tx: &SilentTx) -> Result<[u8; 64], Fault> {
     let key = secp256k1::PublicKey::from_slice(&tx.entry.tweak).map_err(|_| {
         let why = format!("silentpaymentindex has a tweak of transaction {} that is not a point of the curve", tx.txid);
@@ -153,11 +153,11 @@ impl Table {
     }
 }
 
-/// Writes the table. `progress` is told each height.
+/// Writes the table. `progress` is called with each height.
 ///
 /// # Errors
 ///
-/// There is no silentpaymentindex, it is damaged or lacks blocks; blocks are pruned; or what the system says.
+/// There is no silentpaymentindex, it is damaged or lacks blocks, blocks are pruned, or an I/O error.
 pub fn export_tweaks(
     options: &Options,
     request: &TweaksRequest<'_>,

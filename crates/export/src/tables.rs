@@ -1,4 +1,4 @@
-//! The four tables, their columns, and which of them are wanted.
+//! The four tables, their columns, and the selection of both.
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use std::collections::BTreeSet;
@@ -9,13 +9,13 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(usize)]
 pub enum Table {
-    /// A row a block.
+    /// A row for each block.
     Blocks,
-    /// A row a transaction.
+    /// A row for each transaction.
     Transactions,
-    /// A row an input, with what it spends; coinbases have none.
+    /// A row for each input with its spent coin, except for coinbases.
     Inputs,
-    /// A row an output.
+    /// A row for each output.
     Outputs,
 }
 
@@ -23,7 +23,7 @@ impl Table {
     /// All of them, in their order.
     pub const ALL: [Table; 4] = [Table::Blocks, Table::Transactions, Table::Inputs, Table::Outputs];
 
-    /// Its name, which is its directory's.
+    /// Its name, which is also its directory's.
     pub const fn name(self) -> &'static str {
         match self {
             Table::Blocks => "blocks",
@@ -33,7 +33,7 @@ impl Table {
         }
     }
 
-    /// The table of a name.
+    /// Finds a table by its name.
     pub fn from_name(name: &str) -> Option<Table> {
         Table::ALL.into_iter().find(|table| table.name() == name)
     }
@@ -108,10 +108,10 @@ impl Table {
     }
 }
 
-/// Columns that name the transaction of an input or output: not there where it is nested in it.
+/// Columns that identify the transaction of an input or output: absent if it is nested in the transaction.
 pub(crate) const PARENT_COLUMNS: [&str; 2] = ["block_number", "transaction_hash"];
 
-/// Why tables or columns cannot be had.
+/// Why tables or columns cannot be selected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BadSelection(String);
 
@@ -121,7 +121,7 @@ impl fmt::Display for BadSelection {
     }
 }
 
-/// What is exported.
+/// The selected tables and columns.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Selection {
     tables: Vec<Table>,
@@ -130,12 +130,12 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Tables by name (none: all, or where `nested`, blocks and transactions), columns by name or `table.name` (none: all).
-    /// `nested`: each transaction has lists of its inputs and outputs.
+    /// Tables by name (empty: all, or with `nested`, blocks and transactions), columns by name or `table.name` (empty:
+    /// all). `nested`: each transaction has lists of its inputs and outputs.
     ///
     /// # Errors
     ///
-    /// A name that no table or column has, or a table without any column.
+    /// An unknown table or column, or a table without any column.
     pub fn new(tables: &[String], columns: &[String], nested: bool) -> Result<Selection, BadSelection> {
         let mut named = Vec::new();
         for name in tables {
@@ -177,12 +177,12 @@ impl Selection {
         })
     }
 
-    /// The wanted tables.
+    /// The selected tables.
     pub fn tables(&self) -> &[Table] {
         &self.tables
     }
 
-    /// Whether a column of a table is wanted anywhere.
+    /// Whether a column of a table is selected anywhere.
     pub fn has(&self, table: Table, column: &str) -> bool {
         let is_made = self.tables.contains(&table) || (self.nested && table >= Table::Inputs);
         is_made && self.columns.as_ref().is_none_or(|names| names.iter().any(|name| is_named(name, table, column)))
@@ -193,7 +193,7 @@ impl Selection {
         self.nested && !self.nested_fields(table).is_empty()
     }
 
-    /// The wanted columns of inputs or outputs as they stand in a transaction.
+    /// The selected columns of inputs or outputs nested in a transaction.
     pub(crate) fn nested_fields(&self, table: Table) -> Vec<Field> {
         let has_all = self.columns.as_ref().is_some_and(|names| names.contains(table.name()));
         let fields = table.fields().into_iter();

@@ -1,10 +1,10 @@
-//! Checks that all ways of one table agree, then times them turn by turn.
+//! Checks that all variants of a table agree, then times them alternately.
 //!
-//! Works that never wait are timed by the processor time of their thread, which other programs on the machine do not
-//! lengthen; works that wait for a drive or for threads of their own are timed by the clock.
+//! Variants that never block are timed by the processor time of their thread, which other programs on the machine do
+//! not lengthen. Variants that wait for a drive or for threads are timed by the clock.
 //!
-//! Absent on purpose: a mean. Whatever disturbs a run makes it longer, never shorter; the median and the median absolute
-//! deviation are what nanobench gives, too.
+//! Absent on purpose: a mean. Disturbances only make a run longer, never shorter; nanobench also reports the median
+//! and the median absolute deviation.
 
 use crate::counters::Counters;
 use crate::report::Row;
@@ -13,12 +13,12 @@ use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Epochs of a table whose works are short, and of one whose works are long. Odd, so that there is a middle one.
+/// Number of epochs of a table with short works, and of one with long works. Odd, so that there is a middle one.
 const EPOCHS: usize = 41;
 const EPOCHS_MIN: usize = 11;
 /// An epoch repeats its work until it takes this long.
 const EPOCH: Duration = Duration::from_millis(2);
-/// A table takes about this long; one whose works are longer is done in [`EPOCHS_MIN`] epochs all the same.
+/// Approximate time of a table; one with longer works still gets [`EPOCHS_MIN`] epochs.
 const TABLE: Duration = Duration::from_secs(4);
 const EPOCHS_QUICK: usize = 1;
 
@@ -30,7 +30,7 @@ pub(crate) struct Bench<'p> {
     quick: bool,
     /// A table takes at least this long.
     min_time: Option<Duration>,
-    /// None where the processor counts nothing, or nothing that we may read.
+    /// `None` if the processor has no counters, or they are not accessible.
     counters: Option<Counters>,
     wanted: &'p dyn Fn(&str) -> bool,
     done: usize,
@@ -39,13 +39,13 @@ pub(crate) struct Bench<'p> {
     rows: Vec<Row>,
 }
 
-/// One work in several ways. `R` is what they must agree in.
+/// One work in several variants. `R` is the type of the result, which must be equal.
 pub(crate) struct Table<'a, R> {
     name: &'static str,
     unit: &'static str,
     /// Units that one call of a work does.
     units: f64,
-    /// Of the first way.
+    /// Result of the first variant.
     plain: Option<R>,
     clock: ClockId,
     ways: Vec<Way<'a>>,
@@ -79,7 +79,7 @@ impl<'p> Bench<'p> {
         self.min_time = time;
     }
 
-    /// Counts instructions and so on from now on; gives why not.
+    /// Enables counting of instructions and other events; returns the reason if that is impossible.
     pub(crate) fn count(&mut self) -> Option<String> {
         match Counters::open() {
             Ok(counters) => self.counters = Some(counters),
@@ -88,7 +88,7 @@ impl<'p> Bench<'p> {
         None
     }
 
-    /// Whether this table is to be run.
+    /// Whether this table is selected.
     pub(crate) fn wants(&self, name: &str) -> bool {
         (self.wanted)(name)
     }
@@ -98,7 +98,7 @@ impl<'p> Bench<'p> {
         if self.quick { quick } else { full }
     }
 
-    /// An empty table, if it is wanted; one call of its works does `units` units.
+    /// An empty table, if it is selected; one call of its works processes `units` units.
     pub(crate) fn table<'a, R: PartialEq>(
         &mut self,
         name: &'static str,
@@ -121,7 +121,7 @@ impl<'p> Bench<'p> {
         })?;
         let fitting = (TABLE.as_secs_f64() / round.as_secs_f64().max(1e-9)) as usize;
         let epochs = if self.quick { EPOCHS_QUICK } else { fitting.clamp(EPOCHS_MIN, EPOCHS) | 1 };
-        // Times of a quick run are thrown away, and Valgrind hides the kernel's page that rustix looks for clocks in.
+        // The times of a quick run are discarded, and Valgrind hides the kernel page in which rustix looks up clocks.
         let clock = (!self.quick).then_some(table.clock);
         let start = Instant::now();
         let mut have = table.ways.iter().map(|way| way.seconds.len()).min().unwrap_or_default();
@@ -132,7 +132,7 @@ impl<'p> Bench<'p> {
         let plain = table.ways.first_mut().map_or(0.0, |way| median(&mut way.seconds));
         for mut way in table.ways {
             let seconds = median(&mut way.seconds);
-            // Other threads and the drive are not counted: what waits for them would look small.
+            // Other threads and the drive are not counted, so waiting variants would appear cheap.
             let counters = self.counters.as_mut().filter(|_| table.clock == ClockId::ThreadCPUTime);
             let counts = counters
                 .and_then(|counters| counters.count(table.units * way.calls as f64, || (way.work)(way.calls)).ok())
@@ -166,13 +166,13 @@ impl<'p> Bench<'p> {
 }
 
 impl<'a, R: PartialEq> Table<'a, R> {
-    /// A way whose result is what must agree.
+    /// Adds a variant whose result is compared.
     pub(crate) fn way(&mut self, name: impl Into<String>, mut work: impl FnMut() -> R + 'a) -> &mut Self {
         let result = work();
         self.add(name, result, move || Ok(work()))
     }
 
-    /// As [`Table::way`], of a work that may fail.
+    /// As [`Table::way`], for a work that may fail.
     pub(crate) fn try_way(
         &mut self,
         name: impl Into<String>,
@@ -182,7 +182,7 @@ impl<'a, R: PartialEq> Table<'a, R> {
         Ok(self.add(name, result, work))
     }
 
-    /// A way of which `result` is known; what the timed work itself gives is thrown away.
+    /// Adds a variant with a known `result`; the result of the timed work is discarded.
     pub(crate) fn add<T>(
         &mut self,
         name: impl Into<String>,
@@ -204,24 +204,24 @@ impl<'a, R: PartialEq> Table<'a, R> {
         self
     }
 
-    /// Its works wait for a drive or for other threads.
+    /// Marks its works as waiting for a drive or for other threads.
     pub(crate) fn waits(&mut self) {
         self.clock = ClockId::Monotonic;
     }
 
-    /// What a call of the way added last took when its result was made: of a work of seconds that is an epoch.
+    /// Sets the time of the call that made the last variant's result: if it takes seconds, that call is an epoch.
     pub(crate) fn took(&mut self, time: Duration) -> &mut Self {
         self.last().seconds.push(time.as_secs_f64());
         self
     }
 
-    /// The way added last is what ffwd does.
+    /// Marks the last variant as the one that ffwd ships.
     pub(crate) fn shipped(&mut self) -> &mut Self {
         self.last().shipped = true;
         self
     }
 
-    /// What the way added last holds, a unit.
+    /// Sets the memory that the last variant uses for each unit.
     pub(crate) fn memory(&mut self, bytes: f64, allocations: Option<f64>) -> &mut Self {
         let last = self.last();
         (last.bytes, last.allocations) = (Some(bytes), allocations);
@@ -265,7 +265,7 @@ impl Way<'_> {
     }
 }
 
-/// What an epoch times. A function of its own, by whose name Callgrind counts its instructions alone: `bench/instructions`.
+/// The timed loop. A separate function, by whose name Callgrind counts only its instructions: `bench/instructions`.
 #[inline(never)]
 fn timed_calls(work: &mut Work<'_>, calls: u64) -> Result<(), Error> {
     work(calls)
@@ -276,13 +276,13 @@ fn seconds_of(clock: ClockId) -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
-/// The middle one; the upper of the middle two, so that two epochs have an error. Sorts them.
+/// The upper median, so that two epochs have an error. Sorts the values.
 fn upper_median(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// The middle one; the lower of the middle two. Sorts them.
+/// The lower median. Sorts the values.
 fn median(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or_default()

@@ -1,7 +1,7 @@
-//! Experiment: whole blocks: parsed, parsed with ids, checked, read from disk, written.
+//! Experiment: process whole blocks: parse, parse with ids, check, read from disk, write.
 //!
-//! The plain way is objects for everything, hashes one by one, sets for duplicates, beside the `bitcoin` crate's. Blocks are 413567 of
-//! mainnet, which Core's benchmarks use, and a full one like those of 2025.
+//! The plain variant uses objects for everything, single hashes, and sets for duplicates; another uses the `bitcoin`
+//! crate. Blocks are 413567 of mainnet, which Core's benchmarks use, and a full one like those of 2025.
 
 use crate::bench::Bench;
 use crate::block_io;
@@ -125,7 +125,7 @@ fn ids(bench: &mut Bench<'_>, name: &'static str, sample: &Sample) -> Result<(),
     bench.run(table)
 }
 
-/// The rules of a block alone, of a block that is parsed and whose ids are known, as a reader has it.
+/// Context-free block rules, for a parsed block with known ids.
 fn check_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample) -> Result<(), Error> {
     let block = &block_io::parsed(sample)?;
     let ids: Vec<Txid> = block.transactions.iter().map(owned::Transaction::txid).collect();
@@ -148,7 +148,7 @@ fn check_table(bench: &mut Bench<'_>, name: &'static str, sample: &Sample) -> Re
     bench.run(table)
 }
 
-/// Signature operations of a block that breaks no rule that needs only the block.
+/// Signature operations of a block; `None` if it breaks a context-free rule.
 fn plain_check(block: &owned::Block, ids: &[Txid]) -> Option<u32> {
     let mut stripped = owned::Counter::default();
     block.write(&mut stripped, false).ok()?;

@@ -1,6 +1,6 @@
-//! Experiment: a block to a block file and back, field by field or in bulk.
+//! Experiment: write a block to a block file and read it back, field by field or in bulk.
 //!
-//! The files are the system's own, in its cache: what is measured is how a block is handed over, not the drive.
+//! The files are in the page cache: the experiment measures serialization and calls, not the drive.
 
 use crate::bench::Bench;
 use crate::input::{self, Inputs, Sample};
@@ -19,9 +19,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment { tables: &[WRITE, READ], r
 
 const WRITE: &str = "block I/O: write";
 const READ: &str = "block I/O: read";
-/// What C's streams, and so Core before version 30, buffer.
+/// Buffer size of C's streams, and therefore of Core before version 30.
 pub(crate) const STREAM_BYTES: usize = 4096;
-/// What Core buffers since.
+/// Buffer size in Core since version 30.
 pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
 pub(crate) const KEY: [u8; 8] = [0x4f, 0x1d, 0x93, 0xe2, 0x07, 0xc8, 0x5a, 0xb6];
 /// Bytes before a block: magic and size.
@@ -71,7 +71,7 @@ impl Directory<'_> {
         self.write_by(|bytes| block.write(bytes, true).expect("memory takes everything"))
     }
 
-    /// As a user of the library would.
+    /// As a user of the `bitcoin` crate would.
     fn write_library(&self, block: &bitcoin::Block) -> Result<(), Error> {
         self.write_by(|bytes| library::write(block, bytes))
     }
@@ -84,7 +84,7 @@ impl Directory<'_> {
         self.open_to_write()?.write_all(&bytes).map_err(Error::io("write", &self.file()))
     }
 
-    /// As ffwd: the bytes that came, copied and XORed in the writer's buffer, one write.
+    /// As ffwd: the received bytes, copied and XORed in the writer's buffer, one write.
     pub(crate) fn write_shipped(&self) -> Result<(), Error> {
         let mut infos = FileInfos::new(Vec::new());
         let network = self.sample.network();
@@ -93,7 +93,7 @@ impl Directory<'_> {
         Ok(writer.write_out()?)
     }
 
-    /// The record as it lies in the file.
+    /// The record as stored in the file.
     fn record(&self) -> Result<Vec<u8>, Error> {
         let path = self.file();
         let bytes = input::file_bytes(&path)?;

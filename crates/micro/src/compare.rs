@@ -1,9 +1,9 @@
-//! Rows of this run beside the same rows of another: of a saved run, or of another build of this program.
+//! Compares the rows of this run with those of another: of a saved run, or of another build of this program.
 //!
-//! A verdict is by interval. A row's median has a standard error that follows from its median absolute deviation (1.4826
-//! of those are a standard deviation; the median of n epochs has 1.2533 / √n of one: Gauss). Two rows differ where the
-//! interval of 2.2 standard errors around the logarithm of their ratio, which is 95 % for eleven epochs, does not reach 1 %
-//! of no difference: two builds of one source differ by as much, by where the linker puts a loop.
+//! The verdict uses intervals. A row's median has a standard error that follows from its median absolute deviation
+//! (1.4826 of those are a standard deviation; the median of n epochs has 1.2533 / √n of one: Gauss). Two rows differ
+//! if the interval of 2.2 standard errors around the logarithm of their ratio (95 % for eleven epochs) is more than 1
+//! % away from equality. Two builds of one source can differ by 1 %, depending on where the linker places a loop.
 
 use crate::report::{Compared, Report, Row, Verdict};
 use crate::{Error, Options, Progress};
@@ -12,24 +12,24 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Standard errors around a logarithm that make 95 %, with eleven epochs.
+/// Half width of the 95 % interval in standard errors, for eleven epochs.
 const STANDARD_ERRORS: f64 = 2.2;
 /// A median absolute deviation of 1 in standard errors of the median, times the root of the number of epochs.
 const OF_MEDIAN: f64 = 1.4826 * 1.2533;
-/// Differences up to this share are not told apart from where code lies.
+/// Differences up to this share may be caused by code placement.
 const LAYOUT: f64 = 0.01;
 
-/// What rows are compared with.
+/// The run to compare with.
 #[derive(Clone, Debug)]
 pub enum Other {
-    /// What `lab micro --json` printed before.
+    /// The saved output of `lab micro --json`.
     Saved(PathBuf),
-    /// Another ffwd. It runs the same tables before and after this one: what the machine's hour changes between its two
-    /// runs is part of the interval.
+    /// Another ffwd. It runs the same tables before and after this one; drift of the machine between its two runs
+    /// widens the interval.
     Program(PathBuf),
 }
 
-/// What is read of another run's row.
+/// The values read from another run's row.
 #[derive(Clone, Debug, Deserialize)]
 struct OtherRow {
     experiment: String,
@@ -45,11 +45,11 @@ struct OtherReport {
 }
 
 impl Other {
-    /// A file whose first byte is that of a JSON object is a saved run; everything else a program.
+    /// A file whose first byte begins a JSON object is a saved run; any other file is a program.
     ///
     /// # Errors
     ///
-    /// [`Error::Compare`]: it is not there.
+    /// [`Error::Compare`]: the file does not exist.
     pub fn at(path: &Path) -> Result<Other, Error> {
         let read = |why| Error::Compare(format!("cannot read {}: {why}", path.display()));
         let mut first = [0];
@@ -60,11 +60,11 @@ impl Other {
     }
 }
 
-/// [`crate::run`], each row beside that of `other`.
+/// As [`crate::run`], with each row compared with that of `other`.
 ///
 /// # Errors
 ///
-/// As [`crate::run`]; [`Error::Compare`]: a file that is no saved run; a program that fails.
+/// As [`crate::run`]; [`Error::Compare`]: the file is not a saved run, or the program fails.
 pub fn run_beside(options: &Options, other: &Other, progress: impl FnMut(Progress<'_>)) -> Result<Report, Error> {
     let (report, rows) = match other {
         Other::Saved(path) => {
@@ -82,7 +82,7 @@ pub fn run_beside(options: &Options, other: &Other, progress: impl FnMut(Progres
     Ok(report.beside(&rows))
 }
 
-/// Two runs of one program as one: medians in the middle, and an error that has what lies between them.
+/// Merges two runs of one program: the mean of the medians, and an error that includes their difference.
 fn pooled(before: Vec<OtherRow>, after: &[OtherRow]) -> Vec<OtherRow> {
     let pool = |row: OtherRow| {
         let same = |other: &&OtherRow| other.experiment == row.experiment && other.variant == row.variant;
@@ -106,7 +106,7 @@ impl Report {
         self
     }
 
-    /// Tables and ways that ffwd ships and that are slower than in the other run.
+    /// Tables and shipped variants that are slower than in the other run.
     #[must_use]
     pub fn slower_than_other(&self) -> Vec<String> {
         let slower = |row: &&Row| row.shipped && row.compared.is_some_and(|other| other.verdict == Verdict::Slower);

@@ -1,8 +1,8 @@
-//! Experiment: all that is checked of a block, its coins being there: Core's ConnectBlock without the coin cache.
+//! Experiment: validate a block whose coins are loaded: Core's ConnectBlock without the coin cache.
 //!
-//! Real blocks with their real coins, in one thread: one of ECDSA signatures alone, one of 2024 that has both kinds; and of
-//! the latter the inputs of one kind. A transaction by itself, too: parsed, hashed, checked. Without the test data the
-//! tables have the made block, whose signatures are not run: rows say so.
+//! Real blocks with their real coins, in one thread: one that only has ECDSA signatures, and one of 2024 with both
+//! kinds; of the latter also the inputs of one kind. Also a single transaction: parsed, hashed, checked. Without the
+//! test data, a generated block is used and its signatures are not verified; the rows state this.
 
 use crate::bench::Bench;
 use crate::input::{Inputs, Sample};
@@ -81,7 +81,7 @@ impl Work {
     }
 }
 
-/// Everything: the block's rules, amounts, signature operations, scripts.
+/// Full validation: block rules, amounts, signature operations, scripts.
 fn whole(bench: &mut Bench<'_>, name: &'static str, work: &Work, height: Height) -> Result<(), Error> {
     let tables = &work.sample.tables()?;
     let coins = &work.coins(tables)?[..];
@@ -102,7 +102,7 @@ fn whole(bench: &mut Bench<'_>, name: &'static str, work: &Work, height: Height)
     bench.run(table)
 }
 
-/// The scripts alone, of the inputs that spend taproot outputs or of the others.
+/// Only scripts, of the inputs that spend taproot outputs or of the others.
 fn scripts(bench: &mut Bench<'_>, name: &'static str, work: &Work, is_taproot: bool) -> Result<(), Error> {
     let tables = &work.sample.tables()?;
     let coins = &work.coins(tables)?[..];
@@ -118,7 +118,7 @@ fn scripts(bench: &mut Bench<'_>, name: &'static str, work: &Work, is_taproot: b
     bench.run(table)
 }
 
-/// The cost of a good block's signature operations.
+/// The signature operation cost of a valid block.
 fn rules(sample: &Sample, tables: &Tables, coins: &[SpentOutput<'_>], height: Height) -> Result<u64, Error> {
     let broken = |why: &dyn std::fmt::Display| Error::Broken(format!("a good block is refused: {why}"));
     let block = tables.block(&sample.bytes);
@@ -131,7 +131,7 @@ fn rules(sample: &Sample, tables: &Tables, coins: &[SpentOutput<'_>], height: He
     let mut scratch = block::Scratch::default();
     block::check(&sample.params, &block, &hash, &txids, &mut sigops, &mut scratch).map_err(|why| broken(&why))?;
     let median_time_past = MedianTime::new(MEDIAN_TIME);
-    // The made block is of another height; what is looked up for both is the same.
+    // The generated block has another height; the same context is used for both.
     let context = Context { height, median_time_past, cleanup: consensus::Cleanup::Off };
     if sample.note.is_empty() {
         block::check_context(&sample.params, &block, &context, &txids, &wtxids, &mut scratch)
@@ -166,7 +166,7 @@ fn spending<'a>(sample: &'a Sample, tables: &'a Tables, coins: &'a [SpentOutput<
     with_coins.collect()
 }
 
-/// Inputs whose script holds.
+/// Number of inputs with a valid script.
 fn one_by_one(
     sample: &Sample,
     tables: &Tables,

@@ -1,7 +1,7 @@
-//! What the processor counts while a way works: instructions, cycles, branches, branches foretold wrongly.
+//! Hardware counters while a variant runs: instructions, cycles, branches, branch misses.
 //!
-//! Absent on purpose: the kernel's part, and other threads'; a way that waits for either is not counted. Many virtual machines
-//! have no counters: then nothing is counted, and the report says why.
+//! Absent on purpose: the kernel's part, and other threads; a variant that waits for either is not counted. Many
+//! virtual machines have no counters; the report then states the reason.
 
 use perf_event::events::Hardware;
 use perf_event::{Builder, Counter, Group};
@@ -15,13 +15,13 @@ const EVENTS: [Hardware; 4] =
 /// Counted for an operation of a way.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Counts {
-    /// Instructions; they do not depend on the hour, as times do.
+    /// Instructions; unlike times, they do not vary between runs.
     pub instructions: f64,
     /// Cycles of the processor.
     pub cycles: f64,
     /// Branches.
     pub branches: f64,
-    /// Of these, foretold wrongly.
+    /// Mispredicted branches.
     pub branch_misses: f64,
 }
 
@@ -40,25 +40,25 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Counters that are off.
+    /// Opens the counters, disabled.
     ///
     /// # Errors
     ///
-    /// What the system says: it has none, or does not let us use them.
+    /// The system has no counters, or does not permit access.
     pub(crate) fn open() -> io::Result<Counters> {
         let mut group = Group::new()?;
         let each = EVENTS.iter().map(|event| group.add(&Builder::new(*event))).collect::<io::Result<Vec<_>>>()?;
         let mut counters = Counters { group, each };
-        // Some systems take every event and count none.
+        // Some systems accept every event but count nothing.
         let counted = counters.count(1_000.0, || (0..1_000u64).fold(0, |sum, at| std::hint::black_box(sum ^ at)))?.1;
         if counted.instructions < 1.0 { Err(io::Error::other("they count nothing")) } else { Ok(counters) }
     }
 
-    /// Counts while `work` does that many operations.
+    /// Counts while `work` performs `operations` operations.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(crate) fn count<T>(&mut self, operations: f64, work: impl FnOnce() -> T) -> io::Result<(T, Counts)> {
         self.group.reset()?;
         self.group.enable()?;

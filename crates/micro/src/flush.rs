@@ -1,10 +1,10 @@
-//! Experiment: how much of a generation to commit at a time, by how large the generation is, and in which order coins come.
+//! Experiment: the batch size of a commit, by size of the generation and order of its coins.
 //!
-//! The plain way is a hash table's: coins in no order, in batches that are each sorted for themselves. Every batch is a run
-//! of tables; runs whose keys overlap have to be compacted. ffwd commits a generation as one batch, whatever its size.
-//! All ways borrow the same coins, sort them by the same code, and write with the same number of threads, a range of txids
-//! each; they differ in nothing but the size of a batch. Bytes are what is held at the peak beside the coins: the order of
-//! the batch, and what the table writers hold.
+//! The plain variant is a hash table's: unordered coins, in batches that are sorted separately. Every batch becomes a
+//! run of tables; runs with overlapping keys have to be compacted. ffwd commits a generation as one batch, whatever
+//! its size. All variants borrow the same coins, sort them with the same code, and write with the same number of
+//! threads, a range of txids each; they only differ in the batch size. Bytes are the peak memory in addition to the
+//! coins: the order of the batch, and the buffers of the table writers.
 //!
 //! A commit is durable: its time includes the drive's. Batches of Core's, which copy what they hold, are measured in whole
 //! runs: `plans/batches.toml`.
@@ -29,8 +29,8 @@ const TABLES: [&str; 5] = [
     "flush: 64 MiB of coins, sorted",
     "flush: 256 MiB of coins, sorted",
 ];
-/// What a generation may hold when it is committed, whether its coins come in order, and the sizes of batches.
-/// 256 MiB of coins are committed sorted alone, in three sizes: eleven epochs of more would take minutes.
+/// Bytes of a generation, whether its coins are in order, and the batch sizes. The table of 256 MiB has only sorted
+/// coins, in three batch sizes: eleven epochs of more would take minutes.
 const BUDGETS: [(usize, bool, &[usize]); 5] = [
     (16, false, &[4, 8]),
     (16, true, &[4, 8]),
@@ -39,7 +39,7 @@ const BUDGETS: [(usize, bool, &[usize]); 5] = [
     (256, true, &[16, 64]),
 ];
 const MIB: usize = 1024 * 1024;
-/// What a record costs a batch of Core's beside its bytes: the heads of two strings. Batches are cut by this sum.
+/// Overhead of a record in a batch of Core's, in bytes: two string headers. Batches are cut by this sum.
 const RECORD_BYTES: usize = 2 * size_of::<Vec<u8>>() + 2 * 16;
 const BEST_BLOCK: BlockHash = BlockHash::from_bytes([9; 32]);
 /// Ranges of txids with a table writer of their own.
@@ -50,7 +50,7 @@ type Record = (Vec<u8>, Vec<u8>);
 
 struct Done {
     chainstate: Chainstate,
-    /// Held at the peak.
+    /// Peak memory.
     bytes: usize,
 }
 
@@ -98,7 +98,7 @@ fn generation(budget: usize, is_sorted: bool) -> Vec<Record> {
     records
 }
 
-/// A table with a way for each size of batch; the last one is what ffwd does.
+/// A table with a variant for each batch size; the last one is ffwd's.
 fn one(
     bench: &mut Bench<'_>,
     name: &'static str,
@@ -124,7 +124,7 @@ fn bytes_of((key, coin): &Record) -> usize {
     key.len() + coin.len() + RECORD_BYTES
 }
 
-/// Commits all records, then compacts until nothing is left to.
+/// Commits all records, then compacts until nothing is left to compact.
 fn in_batches(records: &[Record], batch_bytes: usize, dir: &Path) -> Result<Done, Error> {
     if dir.is_dir() {
         std::fs::remove_dir_all(dir).map_err(Error::io("remove", dir))?;
@@ -150,7 +150,7 @@ fn in_batches(records: &[Record], batch_bytes: usize, dir: &Path) -> Result<Done
     Ok(Done { chainstate, bytes: peak })
 }
 
-/// Commits one batch with all processors; returns what was held.
+/// Commits one batch on all processors; returns the memory used.
 fn commit(chainstate: &Chainstate, batch: &[Record]) -> Result<usize, Error> {
     let bytes: usize = batch.iter().map(|(key, coin)| key.len() + coin.len()).sum();
     let commit = loop {
@@ -178,7 +178,7 @@ fn commit(chainstate: &Chainstate, batch: &[Record]) -> Result<usize, Error> {
     Ok(held)
 }
 
-/// One range of txids; returns what was held.
+/// Writes one range of txids; returns the memory used.
 fn write_part(commit: &CoinsCommit, batch: &[Record], number: u64) -> Result<usize, Error> {
     let prefix = |(key, _): &Record| u64::from_be_bytes(*key[1..].first_chunk().expect("a key has a txid"));
     let mut order: Vec<(u64, u32)> = batch

@@ -1,6 +1,6 @@
-//! What the experiments work on: two blocks, coins, a scratch directory, and the chance that they come from.
+//! Inputs of the experiments: two blocks, coins, a scratch directory, and the random number generator.
 //!
-//! Absent on purpose: anything that is not the same bytes on every machine, but for the block of the test data.
+//! Absent on purpose: data that differs between machines, except for the block of the test data.
 
 use crate::{Error, Options};
 use consensus::{Chain, Params};
@@ -54,7 +54,7 @@ impl Rng {
         Txid::from_bytes(self.bytes(32).try_into().expect("32 bytes were asked for"))
     }
 
-    /// Puts `items` into any order.
+    /// Shuffles `items`.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for at in (1..items.len()).rev() {
             items.swap(at, self.below(at as u64 + 1) as usize);
@@ -66,7 +66,7 @@ impl Rng {
 pub(crate) struct Sample {
     pub(crate) bytes: Vec<u8>,
     pub(crate) params: Params,
-    /// Said in rows: empty, or that another block stands in.
+    /// A note for rows: empty, or that another block is used.
     pub(crate) note: &'static str,
 }
 
@@ -75,7 +75,7 @@ impl Sample {
         network(&self.params)
     }
 
-    /// `way`, and what is to be said of the block.
+    /// `way` with the block's note.
     pub(crate) fn name(&self, way: &str) -> String {
         format!("{way}{}", self.note)
     }
@@ -88,7 +88,7 @@ impl Sample {
     }
 }
 
-/// Shared by all experiments; what takes long is made when first wanted.
+/// Shared by all experiments; slow inputs are created on first use.
 pub(crate) struct Inputs {
     quick: bool,
     data: Option<PathBuf>,
@@ -121,7 +121,7 @@ impl Inputs {
         kept(&self.full, || Ok(Sample { bytes: self.make_full()?, params: Params::new(Chain::Regtest), note: "" }))
     }
 
-    /// Mainnet's block 413567, or the made one where it is not there.
+    /// Mainnet's block 413567, or the generated one if it is missing.
     pub(crate) fn real(&self) -> Result<&Sample, Error> {
         kept(&self.real, || {
             let path = self.data.as_ref().map(|data| data.join("blocks/main_413567.blk"));
@@ -134,7 +134,7 @@ impl Inputs {
         })
     }
 
-    /// A block of the test data with the coins that it spends; nothing where that is not there.
+    /// A block of the test data with the coins that it spends; `None` if it is missing.
     pub(crate) fn with_coins(&self, name: &str) -> Result<Option<(Sample, Vec<u8>)>, Error> {
         let Some(blocks) = self.data.as_ref().map(|data| data.join("blocks")) else { return Ok(None) };
         let block = blocks.join(format!("{name}.blk"));
@@ -192,7 +192,7 @@ pub(crate) fn file_bytes(path: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(path).map_err(Error::io("read", path))
 }
 
-/// Which scripts there are, and how often.
+/// The distribution of script types.
 #[derive(Clone, Copy)]
 pub(crate) enum Mix {
     /// Mostly P2PKH and P2SH, which Core compresses, too.

@@ -1,12 +1,14 @@
-//! `lab micro`: the small experiments. For each idea a plain variant, those between, and what ffwd ships, side by side.
+//! The command `lab micro`: microbenchmarks. For each optimization a plain variant, intermediate ones, and the one
+//! that ffwd ships.
 //!
-//! An experiment is one or several tables; a table is one work done in several ways. The first way is the plain one. What
-//! a way gives is compared with what the plain one gives before anything is timed. The ways then take turns, epoch by
-//! epoch, so that a machine that slows down slows them all; a row is the median epoch.
+//! An experiment has one or several tables; a table is one work in several variants. The first variant is the plain
+//! one. The result of each variant is compared with that of the plain one before anything is timed. The variants then
+//! alternate, epoch by epoch, so that a slowdown of the machine affects all of them; a row is the median epoch.
 //!
 //! - [`list`] names the tables, [`run`] runs them, [`Report`] is the result.
-//! - `bench`: checking and timing; `counters`: instructions and cycles, where the processor tells. `report`: rows, Markdown, CSV. `compare`: rows beside those of another run or program. `input`, `owned`, `library`, `siphash`: what they work on
-//!   and with.
+//! - `bench`: checking and timing; `counters`: instructions and cycles, if the processor counts them. `report`: rows,
+//!   Markdown, CSV.   `compare`: rows compared with those of another run or program. `input`, `owned`, `library`,
+//!   `siphash`: inputs and baselines.
 //! - One module for each experiment of the list in `EXPERIMENTS`.
 //!
 //! Inputs come from seeds, and from block 413567 where test data is there. Scratch files go to a temporary directory.
@@ -53,19 +55,19 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What to run, and on what.
+/// The options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Only tables whose name has this in it, whatever the case.
+    /// Only tables whose name contains this, ignoring case.
     pub filter: Option<String>,
-    /// Each table takes at least this long; four seconds or eleven epochs unless given.
+    /// Minimum time for each table; default: four seconds or eleven epochs.
     pub min_time: Option<Duration>,
-    /// Small inputs and few epochs: every check is made, no figure is worth anything.
+    /// Small inputs and few epochs: every check is made, but the times are meaningless.
     pub quick: bool,
-    /// Where `blocks/main_413567.blk` and other blocks with their spent coins lie; without them a made block stands in, and its
-    /// rows say so. See [`default_data`].
+    /// Directory with `blocks/main_413567.blk` and other blocks with their spent coins. Without it a generated block
+    /// is used, and its rows state this. See [`default_data`].
     pub data: Option<PathBuf>,
-    /// Where scratch files go; the system's temporary directory unless given.
+    /// Directory for scratch files; default: the system's temporary directory.
     pub scratch: Option<PathBuf>,
 }
 
@@ -103,7 +105,7 @@ pub enum Error {
     Chain(demo::chain::Error),
     /// A variant did not do its work at all.
     Broken(String),
-    /// What the rows are to be compared with cannot be read.
+    /// The run to compare with cannot be read.
     Compare(String),
 }
 
@@ -180,26 +182,27 @@ const EXPERIMENTS: [Experiment; 20] = [
     connect::EXPERIMENT,
 ];
 
-/// Names of all tables, in the order in which they run.
+/// Names of all tables, in execution order.
 #[must_use]
 pub fn list() -> Vec<&'static str> {
     EXPERIMENTS.iter().flat_map(|experiment| experiment.tables).copied().collect()
 }
 
-/// Where test data is: what `FFWD_TEST_DATA` names, else `../shared/data` seen from the current directory, else nowhere.
+/// The test data: the directory in `FFWD_TEST_DATA`, otherwise `../shared/data` below the current directory, otherwise
+/// `None`.
 #[must_use]
 pub fn default_data() -> Option<PathBuf> {
     let named = std::env::var_os("FFWD_TEST_DATA").map(PathBuf::from);
     named.or_else(|| Some(PathBuf::from("../shared/data"))).filter(|directory| directory.is_dir())
 }
 
-/// Runs the experiments that `options` ask for, and tells `progress` before each table.
+/// Runs the experiments that `options` select, and calls `progress` before each table.
 ///
-/// A variant that does not agree with the plain one is a row as any other: see [`Report::disagreements`].
+/// A variant that disagrees with the plain one also gets a row: see [`Report::disagreements`].
 ///
 /// # Errors
 ///
-/// A filter that fits nothing; a scratch directory that cannot be used.
+/// A filter that matches nothing; a scratch directory that is unusable.
 pub fn run(options: &Options, mut progress: impl FnMut(Progress<'_>)) -> Result<Report, Error> {
     let start = Instant::now();
     let filter = options.filter.as_deref().unwrap_or_default().to_lowercase();

@@ -1,7 +1,7 @@
-//! Blocks as the `bitcoin` crate has them: what using the existing library costs.
+//! Blocks as objects of the `bitcoin` crate: the cost of using the existing library.
 //!
-//! Absent on purpose: anything that the library does not do for a block. What it lacks of a check is written here in its
-//! own objects and with its own functions.
+//! Absent on purpose: anything that the library does not do for a block. Checks that it lacks are written here with
+//! its objects and its functions.
 
 use super::Error;
 use bitcoin::consensus::encode::{Encodable, deserialize, serialize};
@@ -39,7 +39,7 @@ pub(crate) fn library_ids(ids: &[primitives::Txid]) -> Vec<Txid> {
     ids.iter().map(|id| Txid::from_byte_array(id.to_bytes())).collect()
 }
 
-/// Signature operations of a block that breaks no rule that needs only the block.
+/// Signature operations of a block; `None` if it breaks a context-free rule.
 pub(crate) fn check(block: &Block, ids: &[Txid]) -> Option<u32> {
     let root = merkle_tree::calculate_root(ids.iter().map(|id| id.to_raw_hash()))?;
     let stripped = block.txdata.iter().map(Transaction::base_size).sum::<usize>() + block.total_size()

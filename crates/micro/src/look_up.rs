@@ -1,6 +1,6 @@
-//! Experiment: the coins that a block spends, from the tables of a chainstate.
+//! Experiment: look up the coins that a block spends in the tables of a chainstate.
 //!
-//! The chainstate lies in the system's cache: what is measured is the search, not the drive.
+//! The chainstate is in the page cache: the experiment measures the search, not the drive.
 
 use crate::bench::Bench;
 use crate::input::{self, Digest, Inputs, Mix, Rng};
@@ -72,7 +72,7 @@ fn filled(dir: &Path, records: &mut [(Vec<u8>, OutPoint, Vec<u8>)]) -> Result<Ch
     Ok(chainstate)
 }
 
-/// What the coins say, in the order of `wanted`.
+/// A digest of each coin, in the order of `wanted`.
 type Answers = Vec<Option<Digest>>;
 
 fn one_by_one(view: &CoinsView, wanted: &[OutPoint]) -> Result<Answers, Error> {

@@ -1,8 +1,9 @@
-//! Experiment: a block as it comes from a peer, to a body that is known to be whole.
+//! Experiment: process a block from a peer into a verified body.
 //!
-//! Core compares the checksum of the message, then the merkle root. The roots say as much of a block as the checksum does,
-//! and more: ffwd leaves the checksum of a block out, and compares it where a block proves damaged. A v2 packet
-//! is sealed for each time it is opened: both are in its row. The other way round, a block is served from its file.
+//! Core checks the checksum of the message, then the merkle root. The roots prove more about a block than the
+//! checksum: ffwd skips the checksum of a block, and only checks it if the block is damaged. A v2 packet is also
+//! sealed each time, because it is opened in place: its row has both. In the other direction, a block is served from
+//! its file.
 
 use crate::bench::Bench;
 use crate::input::{Digest, Inputs, Sample};

@@ -24,7 +24,7 @@ fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
     one(bench, COINS, &data[..bench.size(4_008, 40_008)], 0, COIN_BYTES, 0)
 }
 
-/// XORs `data` from byte `start` on, in pieces, each as if it lay at `offset` of its file.
+/// XORs `data` from byte `start` on, in pieces, each as if it were at `offset` of its file.
 fn one(
     bench: &mut Bench<'_>,
     name_of_table: &'static str,
@@ -40,7 +40,7 @@ fn one(
             Some(kernel) => xor_with(kernel, part, KEY, offset),
             None => Kernels::AUTO.xor(part, KEY, offset),
         };
-        // Room to lie at an address that is a multiple of 64 whatever the allocator gives.
+        // Space for an address that is a multiple of 64, whatever the allocator returns.
         let mut room = vec![0; data.len() + 64];
         let from = room.as_ptr().align_offset(64);
         room[from..from + data.len()].copy_from_slice(data);

@@ -1,7 +1,7 @@
-//! Experiment: hashing outpoints, and finding coins by them.
+//! Experiment: hash outpoints, and look up coins by them.
 //!
-//! Hashes by different functions differ, so the first table agrees in what hashes are for: how many of the outpoints are
-//! told apart. The second one agrees in what is found.
+//! Hashes of different functions differ, so the variants of the first table agree in their number of distinct hashes.
+//! Those of the second one agree in the coins found.
 
 use crate::bench::Bench;
 use crate::input::{self, Inputs, Mix, Rng};

@@ -1,14 +1,14 @@
-//! Blocks as a library has them: every transaction, input, output and script an object of its own, read and written field
-//! by field through `Read` and `Write`. What ffwd's tables of offsets are measured against.
+//! Blocks as in a typical library: every transaction, input, output and script is an object, read and written field by
+//! field through `Read` and `Write`. The baseline for ffwd's tables of offsets.
 //!
-//! Absent on purpose: speed. But nothing is slowed down, either.
+//! Absent on purpose: optimization. It is not slowed down either.
 
 use kernels::sha256::Sha256;
 use primitives::encode::{COMPACT_SIZE_MAX, compact_size_bytes};
 use primitives::{Hash256, OutPoint, Txid};
 use std::io::{self, Read, Write};
 
-/// Scripts and witness items are read in pieces of this many bytes, so that no length is believed.
+/// Scripts and witness items are read in pieces of this many bytes, so that a false length allocates little.
 /// Source: Bitcoin Core b88bffe, `MAX_VECTOR_ALLOCATE` in serialize.h.
 const PIECE_BYTES: usize = 5_000_000;
 
@@ -77,7 +77,7 @@ impl<W: Write> Write for Obfuscating<W> {
     }
 }
 
-/// Counts what is written.
+/// Counts the written bytes.
 #[derive(Default)]
 pub(crate) struct Counter(pub(crate) u64);
 
@@ -92,7 +92,7 @@ impl Write for Counter {
     }
 }
 
-/// Hashes what is written.
+/// Hashes the written bytes.
 #[derive(Clone)]
 pub(crate) struct Hasher(pub(crate) Sha256);
 
@@ -165,7 +165,7 @@ pub(crate) fn write_compact_size(to: &mut impl Write, value: u64) -> io::Result<
     }
 }
 
-/// A byte string, in pieces, so that its length is not believed.
+/// A byte string, read in pieces, because its length is untrusted.
 pub(crate) fn read_bytes(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let count = read_compact_size(from)? as usize;
     let mut bytes = Vec::new();

@@ -1,61 +1,61 @@
-//! What was measured: rows, as Markdown, CSV, JSON.
+//! The results: rows, as Markdown, CSV, JSON.
 
 use crate::counters::Counts;
 use primitives::human;
 use serde::Serialize;
 use std::fmt::{self, Write as _};
 
-/// One way of one table.
+/// One variant of one table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The table.
     pub experiment: String,
-    /// The way. The first of a table is the plain one.
+    /// The variant. The first of a table is the plain one.
     pub variant: String,
-    /// Whether this is what ffwd does.
+    /// Whether this is the variant that ffwd ships.
     pub shipped: bool,
-    /// What an operation is.
+    /// The unit of work.
     pub unit: &'static str,
-    /// Nanoseconds an operation: the median epoch.
+    /// Nanoseconds for each operation: the median epoch.
     pub ns_per_op: f64,
     /// Operations a second.
     pub ops_per_second: f64,
-    /// How many times as fast as the plain way.
+    /// Speed relative to the plain variant.
     pub ratio: f64,
-    /// Median absolute deviation of the epochs from the median, in percent of it; 0 where there was one epoch.
+    /// Median absolute deviation of the epochs from the median, in percent of it; 0 for a single epoch.
     pub error_percent: f64,
-    /// How many epochs there were.
+    /// Number of epochs.
     pub epochs: usize,
-    /// Whether its result is the plain one's.
+    /// Whether its result equals the plain one's.
     pub agrees: bool,
-    /// Bytes held an operation, in experiments about memory.
+    /// Bytes for each operation, in experiments about memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<f64>,
-    /// Allocations an operation, in experiments about memory.
+    /// Allocations for each operation, in experiments about memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocations: Option<f64>,
-    /// What the processor counted for an operation, where it counts.
+    /// Hardware counters for each operation, if available.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
-    /// Beside the same row of another run, where one was given.
+    /// Comparison with the same row of another run, if one is given.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub compared: Option<Compared>,
 }
 
-/// A row beside that of the other run.
+/// A row compared with that of the other run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Compared {
-    /// What the interval says.
+    /// The verdict of the interval.
     pub verdict: Verdict,
-    /// Nanoseconds an operation there; absent where it has no such row.
+    /// Nanoseconds for each operation there; absent if that run lacks the row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_ns_per_op: Option<f64>,
-    /// How many times as fast this run is: middle and ends of the interval.
+    /// Speed-up of this run: centre and ends of the interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speedup: Option<[f64; 3]>,
 }
 
-/// What may be said of a row beside another.
+/// Verdict of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -63,11 +63,11 @@ pub enum Verdict {
     Faster,
     /// This run is slower.
     Slower,
-    /// The interval has no difference in it.
+    /// The interval contains equality.
     Same,
     /// The other run has no such row.
     New,
-    /// One of both has fewer than three epochs, which have no interval.
+    /// One of the rows has fewer than three epochs, and so no interval.
     Unknown,
 }
 
@@ -76,24 +76,24 @@ pub enum Verdict {
 pub struct Report {
     /// The rows, table by table.
     pub experiments: Vec<Row>,
-    /// Whether inputs were small and epochs few: no figure is worth anything then.
+    /// Whether inputs were small and epochs few: the times are then meaningless.
     pub quick: bool,
-    /// Why the processor counted nothing; absent where it did.
+    /// Why there are no counters; absent if there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_counters: Option<String>,
-    /// How long all of it took.
+    /// Total time in seconds.
     pub seconds: f64,
 }
 
 impl Report {
-    /// What does not agree with its plain way: table and way. A run with any has failed.
+    /// Variants that disagree with their plain one: table and variant. A run with any of them has failed.
     #[must_use]
     pub fn disagreements(&self) -> Vec<String> {
         let bad = self.experiments.iter().filter(|row| !row.agrees);
         bad.map(|row| format!("{}: {}", row.experiment, row.variant)).collect()
     }
 
-    /// Rows that are faster than what is shipped in their table, by more than `percent` and more than both errors.
+    /// Rows that are faster than the shipped variant of their table, by more than `percent` and both errors.
     #[must_use]
     pub fn faster_than_shipped(&self, percent: f64) -> Vec<(&Row, &Row)> {
         let mut found = Vec::new();
@@ -108,7 +108,7 @@ impl Report {
         found
     }
 
-    /// The rows as tables in Markdown, columns as nanobench has them. What ffwd ships is in bold.
+    /// The rows as tables in Markdown, with nanobench's columns. Shipped variants are in bold.
     #[must_use]
     pub fn markdown(&self) -> String {
         let mut out = String::new();
@@ -172,11 +172,11 @@ impl Report {
     }
 }
 
-/// A way that is so many times as fast does not do the work: it was done before, with other work. A ratio would be of nothing.
+/// A variant that is faster by this factor did its work earlier, as part of other work. A ratio would be meaningless.
 const NO_WORK_RATIO: f64 = 1000.0;
 
 impl Row {
-    /// How fast it is beside the plain way, in words.
+    /// Speed relative to the plain variant, in words.
     fn relative(&self) -> String {
         if self.ratio > NO_WORK_RATIO { "no work".to_owned() } else { format!("{:.1}%", self.ratio * 100.0) }
     }
@@ -190,7 +190,7 @@ impl Row {
             self.relative(),
             grouped(self.ns_per_op),
             grouped(self.ops_per_second),
-            // One epoch says nothing about its error.
+            // A single epoch has no error.
             if self.epochs < 2 { "-".to_owned() } else { format!("{:.1}%", self.error_percent) }
         );
         if is_counted {
@@ -202,7 +202,7 @@ impl Row {
                     [counts.instructions, counts.cycles, counts.branches].map(grouped);
                 format!(" {instructions:>12} | {cycles:>12} | {per_cycle:>6.2} | {branches:>12} | {missed:>5.1}% |")
             });
-            // Of a way that waits for a drive or other threads.
+            // A variant that waits for a drive or other threads.
             out.push_str(&columns.unwrap_or_else(|| format!(" {0:>12} | {0:>12} | {0:>6} | {0:>12} | {0:>6} |", "-")));
         }
         if has_memory {
@@ -238,14 +238,14 @@ impl fmt::Display for Compared {
     }
 }
 
-/// With two digits behind the point, four below one; thousands apart.
+/// Two decimals, four below one; with thousands separators.
 fn grouped(value: f64) -> String {
     let text = if value < 1.0 { format!("{value:.4}") } else { format!("{value:.2}") };
     let (whole, rest) = text.split_once('.').unwrap_or((&text, "00"));
     format!("{}.{rest}", human::grouped(whole))
 }
 
-/// With one digit behind the point below 1,000, none above.
+/// One decimal below 1,000, otherwise none.
 fn grouped_short(value: f64) -> String {
     if value < 1000.0 { format!("{value:.1}") } else { human::grouped(&format!("{value:.0}")) }
 }

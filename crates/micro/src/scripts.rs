@@ -1,7 +1,8 @@
-//! Experiment: where the script of a coin lies: on the heap, inline in the coin, or packed with all of it.
+//! Experiment: where to store the script of a coin: on the heap, inline in the coin, or packed with all of it.
 //!
-//! A row makes a map of coins by outpoint and finds each once. Bytes are those of the whole map, for each coin: the
-//! table's own array, and blocks on the heap as glibc rounds them (8 bytes more, to a multiple of 16, at least 32).
+//! A row builds a map of coins by outpoint and finds each once. Bytes are those of the whole map, divided by the
+//! number of coins: the table's own array, and heap blocks as glibc rounds them (8 bytes more, to a multiple of 16, at
+//! least 32).
 
 use crate::bench::Bench;
 use crate::input::{self, Digest, Inputs, Mix, StoredCoin};
@@ -29,7 +30,7 @@ struct Coin<S> {
 trait Script: Sized {
     fn new(script: &[u8]) -> Self;
     fn bytes(&self) -> &[u8];
-    /// Bytes that it has on the heap; none if it has none there.
+    /// Bytes that it has on the heap; `None` if it is not on the heap.
     fn heap_bytes(&self) -> Option<usize>;
 }
 
@@ -80,7 +81,7 @@ impl<const N: usize> Script for Inline<N> {
     }
 }
 
-/// A map, and what finding all its coins gives.
+/// A map, and the result of finding all its coins.
 type Map<S> = HashMap<OutPoint, Coin<S>>;
 
 fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
@@ -102,7 +103,7 @@ fn one(bench: &mut Bench<'_>, name: &'static str, mix: Mix) -> Result<(), Error>
     by_map::<Inline<48>>(&mut table, "48 bytes inline", coins);
     let packed = fill_packed(coins);
     let bytes = packed.memory_bytes() as f64 / count as f64;
-    // Records lie in chunks of 8 KiB at the least, and the array of buckets doubles.
+    // Records are in chunks of at least 8 KiB, and the array of buckets doubles.
     let allocations = packed.memory_bytes().div_ceil(CHUNK_BYTES) as f64 / count as f64;
     drop(packed);
     table.way("packed with name, amount, height", move || find_packed(&fill_packed(coins), coins));

@@ -1,6 +1,7 @@
-//! Experiment: many signatures by libsecp256k1, in vector lanes each by its own, and Schnorr's all at once by one sum.
+//! Experiment: verify many signatures: by libsecp256k1, separately in vector lanes, and Schnorr signatures as one
+//! batch sum.
 //!
-//! All hold: of a batch with one that does not, the sum is lost and the lanes come after it.
+//! All are valid. If a batch has an invalid one, the sum is wasted and the lanes run after it.
 
 use crate::bench::Bench;
 use crate::input::{Inputs, Rng};

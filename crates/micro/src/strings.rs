@@ -1,6 +1,7 @@
-//! Experiment: scripts and other byte strings, read from a block.
+//! Experiment: read scripts and other byte strings from a block.
 //!
-//! A length from outside must not be believed: what does not lie there must fail before anything large is allocated.
+//! A length from outside is untrusted: a string that is longer than the input must fail before anything large is
+//! allocated.
 
 use crate::bench::Bench;
 use crate::input::{Digest, Inputs, Mix, Rng};
@@ -18,7 +19,7 @@ const EMPTY: &str = "byte strings: all empty";
 const LARGE: &str = "byte strings: 1 MB";
 const OVERSIZED: &str = "byte strings: 32 MiB said, 100 bytes there";
 const WRITE: &str = "byte strings: writing, 107 bytes";
-/// What a P2PKH input's script takes: two pushes, a signature and a key.
+/// Size of a P2PKH input's script: two pushes, a signature and a key.
 const INPUT_SCRIPT_BYTES: usize = 107;
 /// Pieces of the way that reads in pieces.
 const PIECE_BYTES: usize = 4096;
@@ -87,7 +88,7 @@ fn put(out: &mut Vec<u8>, string: &[u8]) {
     out.extend_from_slice(string);
 }
 
-/// Reads a string and hands it on; `None` where its length says more than is there.
+/// Reads a string; `None` if its length exceeds the input.
 type ReadOne = fn(&mut &[u8]) -> Option<Vec<u8>>;
 
 fn one(bench: &mut Bench<'_>, name: &'static str, bytes: &[u8], count: usize) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! Experiment: undo data to an undo file and back, field by field or in bulk.
+//! Experiment: write undo data to an undo file and read it back, field by field or in bulk.
 //!
 //! An undo record ends with a hash of its payload, so that Core writes and reads every field twice: once for the file,
 //! once for the hasher.
@@ -197,7 +197,7 @@ impl Work {
         Ok(writer.write_out()?)
     }
 
-    /// The record as it lies in the file: the reserved room behind it is cut off.
+    /// The record as stored in the file, without the reserved space after it.
     fn record(&self) -> Result<Vec<u8>, Error> {
         let path = self.file();
         let mut bytes = input::file_bytes(&path)?;

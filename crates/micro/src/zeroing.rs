@@ -1,7 +1,7 @@
-//! Experiment: buffers that are zeroed when they are freed, as allocators for secrets do.
+//! Experiment: zero buffers when they are freed, as allocators for secrets do.
 //!
-//! Nothing in a block chain is secret: ffwd frees as it is. Core zeroed the scripts and messages that its network code
-//! read.
+//! Nothing in a block chain is secret, so ffwd frees memory without zeroing. Core zeroed the scripts and messages that
+//! its network code read.
 
 use crate::bench::Bench;
 use crate::input::{Digest, Inputs, Rng};
@@ -22,7 +22,7 @@ fn run(bench: &mut Bench<'_>, _: &Inputs) -> Result<(), Error> {
     one(bench, FLUSH, &bytes, 64 * 1024)
 }
 
-/// What is done to a buffer before it is freed.
+/// The treatment of a buffer before it is freed.
 type Free = fn(&mut Vec<u8>);
 
 /// Takes `bytes` in pieces, each in a buffer of its own, and frees it.
@@ -31,7 +31,7 @@ fn one(bench: &mut Bench<'_>, name: &'static str, bytes: &[u8], piece: usize) ->
     let ways: [(&str, Free); 4] = [
         ("zeroed with a barrier", |buffer| {
             buffer.fill(0);
-            // What is looked at from outside must be there.
+            // The optimizer must assume that the buffer is read.
             black_box(&buffer[..]);
         }),
         ("zeroed, byte by byte", |buffer| {
@@ -40,7 +40,7 @@ fn one(bench: &mut Bench<'_>, name: &'static str, bytes: &[u8], piece: usize) ->
                 black_box(&byte);
             });
         }),
-        // What a barrier costs by itself: Core's measurements found it to be the larger part on some processors.
+        // The cost of a barrier itself: in Core's measurements it is the larger part on some processors.
         ("a barrier, not zeroed", |buffer| {
             black_box(&buffer[..]);
         }),

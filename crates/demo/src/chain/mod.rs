@@ -110,7 +110,7 @@ pub struct Options {
     pub tail: u32,
     /// Whether signatures verify.
     pub signatures: Signatures,
-    /// What the full blocks are like.
+    /// The model of the full blocks.
     pub profile: Profile,
     /// Threads that make transactions; `None` for one on each core. Changes no byte.
     pub threads: Option<NonZeroUsize>,
@@ -132,7 +132,7 @@ impl Options {
     }
 }
 
-/// How far it is.
+/// The progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// Blocks written.
@@ -143,7 +143,7 @@ pub struct Progress {
     pub bytes: u64,
     /// Seconds since the start.
     pub seconds: f64,
-    /// Seconds to go, where that can be told already.
+    /// Estimated seconds left, if already known.
     pub seconds_left: Option<f64>,
 }
 
@@ -182,7 +182,7 @@ pub enum Error {
     },
     /// The directory has blocks already, or what belongs to blocks.
     Taken {
-        /// What lies there.
+        /// The file that was found.
         found: PathBuf,
     },
     /// The world.
@@ -245,7 +245,7 @@ impl std::error::Error for Error {
 ///
 /// # Errors
 ///
-/// [`Error`]. What was written before a failure stays where it is.
+/// [`Error`]. After a failure, the files written so far remain.
 pub fn generate(options: &Options, mut progress: impl FnMut(Progress)) -> Result<Report, Error> {
     let start = Instant::now();
     let shape = shape(options)?;

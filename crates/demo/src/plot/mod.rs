@@ -32,7 +32,7 @@ use serde::Serialize;
 pub struct PlotOptions {
     /// Logs, results (`result.json`), and directories of them.
     pub inputs: Vec<PathBuf>,
-    /// The report; charts beside it are named `STEM-CHART.svg` and `.csv`.
+    /// Path of the report; charts in the same directory are named `STEM-CHART.svg` and `.csv`.
     pub out: PathBuf,
     /// Writes an SVG file for each chart.
     pub svg: bool,
@@ -44,7 +44,7 @@ pub struct PlotOptions {
     pub height_across: bool,
     /// Height from which on ratios are drawn.
     pub from_height: u32,
-    /// Files that are there are written over.
+    /// Overwrites existing files.
     pub overwrite: bool,
 }
 
@@ -76,7 +76,7 @@ pub struct PlotReport {
     pub damaged_lines: u64,
     /// What is not in the report.
     pub skipped: Vec<Skipped>,
-    /// What a reader must know: runs that are not compared, runs that are not drawn.
+    /// Important notes: runs that are not compared, runs that are not drawn.
     pub notes: Vec<String>,
 }
 
@@ -87,14 +87,14 @@ pub enum PlotError {
     Read {
         /// Which.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         error: io::Error,
     },
     /// A file could not be written.
     Write {
         /// Which.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         error: io::Error,
     },
     /// A file that would be written is there already.
@@ -143,7 +143,7 @@ impl std::error::Error for PlotError {}
 ///
 /// # Errors
 ///
-/// See [`PlotError`]. A file that is no log is no error while another can be plotted: it is named in the report.
+/// See [`PlotError`]. A file that is not a log does not cause an error if another can be plotted; the report names it.
 pub fn plot(options: &PlotOptions) -> Result<PlotReport, PlotError> {
     check_free(&options.out, options)?;
     let inputs = input::read(&options.inputs)?;
@@ -189,7 +189,7 @@ fn beside(out: &Path, chart: &str, extension: &str) -> PathBuf {
     out.with_file_name(format!("{stem}-{chart}.{extension}"))
 }
 
-/// Says no to a file that is there, unless it may be written over.
+/// Rejects an existing file, unless it may be overwritten.
 fn check_free(path: &Path, options: &PlotOptions) -> Result<(), PlotError> {
     match path.is_file() && !options.overwrite {
         true => Err(PlotError::Exists { path: path.to_owned() }),

@@ -1,5 +1,5 @@
-//! Blocks around the transactions of a kind: coinbases that anybody may spend, wide transactions that make what is spent, and
-//! the commitment to witnesses.
+//! Builds blocks around the transactions of a kind: anyone-can-spend coinbases, wide transactions that create the
+//! coins to spend, and the witness commitment.
 
 use std::path::Path;
 
@@ -54,7 +54,7 @@ impl Blocks {
     ///
     /// # Errors
     ///
-    /// The directory has blocks already, or what the system says.
+    /// The directory already has blocks, or an I/O error.
     pub(super) fn new(out: &Path) -> Result<Blocks, Error> {
         let params = Params::new(Chain::Regtest);
         let directory = out.join(Chain::Regtest.net_dir()).join("blocks");
@@ -75,7 +75,7 @@ impl Blocks {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(super) fn append(&mut self, txs: &[Tx]) -> Result<(), Error> {
         self.height += 1;
         let bytes: Vec<Vec<u8>> = txs.iter().map(Tx::bytes).collect();
@@ -96,7 +96,7 @@ impl Blocks {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(super) fn fund(&mut self, outputs: Vec<Output>) -> Result<Vec<Spendable>, Error> {
         let mut coins = Vec::with_capacity(outputs.len());
         let mut rest = outputs.into_iter().peekable();
@@ -131,7 +131,7 @@ impl Blocks {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// An I/O error.
     pub(super) fn finish(mut self) -> Result<(String, u64), Error> {
         self.files.flush()?;
         Ok((self.files.tip().to_string(), self.files.bytes()))

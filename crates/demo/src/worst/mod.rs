@@ -1,10 +1,10 @@
-//! Blocks that take long to verify for their size: what a hostile miner would make.
+//! Blocks that are slow to verify for their size, as a hostile miner would make them.
 //!
-//! In: a kind. Out: block files as those of [`crate::chain`], regtest, whose last blocks are of that kind. All but those of
-//! [`Kind::SigopsBadLast`] are valid by consensus, most of them against policy: no signature hash is the same twice, so that
-//! what a node keeps of one input is of no use for the next.
+//! In: a kind. Out: block files like those of [`crate::chain`], on regtest, whose last blocks are of that kind. All
+//! blocks except those of [`Kind::SigopsBadLast`] are valid by consensus, most of them against policy. No signature
+//! hash repeats, so that caches are useless.
 //!
-//! Absent on purpose: judging them, and how long they take (`lab run`, docs/lab.md).
+//! Absent on purpose: validating them, and measuring the time (`lab run`, docs/lab.md).
 
 mod blocks;
 mod kinds;
@@ -109,7 +109,7 @@ pub struct Report {
 ///
 /// # Errors
 ///
-/// [`Error`]. What was written before a failure stays where it is.
+/// [`Error`]. After a failure, the files written so far remain.
 pub fn generate(out: &Path, kind: Kind) -> Result<Report, Error> {
     let start = Instant::now();
     let mut blocks = Blocks::new(out)?;

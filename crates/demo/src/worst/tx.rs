@@ -1,6 +1,7 @@
-//! Transactions as values, their bytes, and what their signatures commit to, by the letter of the rules and without haste.
+//! Transactions as values, with their serialization and signature hashes, written directly from the rules without
+//! optimization.
 //!
-//! Absent on purpose: keeping parts of a hash from one input to the next, but where a kind of block needs a million of them.
+//! Absent on purpose: reusing parts of a hash between inputs, except for a kind of block that needs a million of them.
 
 use kernels::sha256::{sha256, sha256d};
 use primitives::encode::put_compact_size;

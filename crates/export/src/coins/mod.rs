@@ -4,9 +4,9 @@
 //! txid | vout | height | coinbase | amount | script | type | address
 //! ```
 //!
-//! In: a set in parts ([`node::snapshot::coins_in_parts`]): of the tip, of an earlier block, or of a snapshot file. Out: rows in the
-//! order of the bytes of their txids, and of vout within a transaction. Workers make and encode rows of a part each; one thread
-//! writes them in order, so that what is in memory does not grow with the set.
+//! In: a set in parts ([`node::snapshot::coins_in_parts`]): of the tip, of an earlier block, or of a snapshot file.
+//! Out: rows sorted by the bytes of their txids, and by vout within a transaction. Workers build and encode the rows
+//! of a part each; one thread writes them in order, so that memory does not grow with the set.
 
 mod csv;
 mod parquet;
@@ -28,10 +28,10 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Names of the columns, in their order.
 pub const COLUMNS: [&str; 8] = ["txid", "vout", "height", "coinbase", "amount", "script", "type", "address"];
 
-/// Bytes of tables, or of a snapshot, whose rows are one work: at most, and with many workers at least.
+/// Size of a part, in bytes of tables or of a snapshot: the maximum, and the minimum if there are many workers.
 const PART_BYTES_MAX: u64 = 8 << 20;
 const PART_BYTES_MIN: u64 = 1 << 20;
-/// The same of all works that are under way at a time. Rows take some five times as much.
+/// Total size of the parts in progress. Their rows take about five times as much memory.
 const ALL_PARTS_BYTES: u64 = 16 << 20;
 
 /// The format of the file.
@@ -46,23 +46,23 @@ pub enum CoinsFormat {
     Sqlite,
 }
 
-/// Which set is to be exported, and where to.
+/// The set to export, and the output file.
 #[derive(Clone, Debug)]
 pub struct CoinsRequest<'a> {
     /// The set.
     pub of: CoinsOf<'a>,
     /// The format.
     pub format: CoinsFormat,
-    /// The file, which is written over where it is there.
+    /// The output file, which is overwritten if it exists.
     pub out: &'a Path,
 }
 
-/// What coins add up to.
+/// Totals of coins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sums {
-    /// How many they are.
+    /// Number of coins.
     pub coins: u64,
-    /// What they are worth, in satoshi.
+    /// Sum of their amounts, in satoshi.
     pub amount: i64,
 }
 
@@ -73,18 +73,18 @@ impl Sums {
     }
 }
 
-/// What was exported.
+/// The result of an export.
 #[derive(Clone, Debug)]
 pub struct CoinsReport {
     /// The block of the set.
     pub base: BlockHash,
-    /// Its height; `None` where only a snapshot names the block.
+    /// Its height; `None` if only a snapshot names the block.
     pub height: Option<Height>,
     /// The network.
     pub chain: consensus::Chain,
-    /// What the coins add up to.
+    /// Totals of the coins.
     pub sums: Sums,
-    /// Bytes of the file; 0 of a pipe.
+    /// Size of the file in bytes; 0 for a pipe.
     pub bytes_out: u64,
 }
 
@@ -98,7 +98,7 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// The txid as it is printed: its last byte first.
+    /// The txid in the byte order of its text form: reversed.
     fn shown_txid(&self) -> [u8; 32] {
         let mut shown = *self.outpoint.txid.as_bytes();
         shown.reverse();
@@ -106,7 +106,7 @@ impl Row<'_> {
     }
 }
 
-/// A file of rows in one format. Workers make pieces of parts side by side; they are appended in order.
+/// A file of rows in one format. Workers build pieces of parts in parallel; they are appended in order.
 trait Writer: Sized {
     /// The rows of a part, ready to be written.
     type Piece: Send;
@@ -119,7 +119,7 @@ trait Writer: Sized {
     fn piece(maker: &Self::Maker, rows: &mut Rows<'_, '_>) -> Result<Self::Piece, Fault>;
     /// Writes a piece.
     fn append(&mut self, piece: Self::Piece) -> Result<(), Fault>;
-    /// Writes what stands behind the last one, and closes the file.
+    /// Writes the end of the file, and closes it.
     fn close(self) -> Result<(), Fault>;
 }
 
@@ -127,7 +127,7 @@ trait Writer: Sized {
 ///
 /// # Errors
 ///
-/// The set cannot be read or made; the file cannot be written; what the system says.
+/// The set cannot be read or computed, the file cannot be written, or another I/O error.
 pub fn export_coins(options: &Options, request: &CoinsRequest<'_>, events: Events<'_>) -> Result<CoinsReport, Fault> {
     let out = std::path::absolute(request.out).map_err(|why| crate::aside::failed(request.out, why))?;
     let par = options.par.max(1);
@@ -168,7 +168,7 @@ fn write<W: Writer>(options: &Options, parts: &CoinParts<'_>, mut out: W) -> Res
     Ok(sums)
 }
 
-/// The rows of a part, to be gone through once.
+/// The rows of a part, for a single pass.
 struct Rows<'p, 'f> {
     parts: &'p CoinParts<'f>,
     part: usize,
