@@ -4,8 +4,8 @@
 //! [`Cleanup`] is the deployment's state for a block. Callers check it first: if it is off, they call no rule of this
 //! module.
 //!
-//! Source: BIP-0054; the reject strings and the lock time of a coinbase (height - 1) are those of bitcoin/bitcoin#35793,
-//! which is not merged.
+//! Source: BIP-0054; the reject strings and the lock time of a coinbase (height - 1) are those of
+//! bitcoin/bitcoin#35793, which is not merged.
 
 use crate::deployments::{Deployment, ThresholdState, fixed_state};
 use crate::params::Params;

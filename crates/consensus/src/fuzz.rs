@@ -128,8 +128,9 @@ mod tests {
         }
     }
 
-    /// All that a block can be refused for without its header and its scripts, but: bad-txns-oversize (such a block is too
-    /// long first), bad-txnmrklroot (the root is made right), bad-txns-fee-outofrange (what is taken is in range first).
+    /// All that a block can be refused for without its header and its scripts, but: bad-txns-oversize (such a block is
+    /// too long first), bad-txnmrklroot (the root is made right), bad-txns-fee-outofrange (what is taken is in range
+    /// first).
     const MET: [&str; 26] = [
         "valid",
         "bad-blk-length",

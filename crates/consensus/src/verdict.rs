@@ -87,7 +87,8 @@ pub enum Rule {
     },
     /// `bad-txns-duplicate`: see [`crate::block::check_merkle_root`].
     BadTxnsDuplicate,
-    /// A body without coinbase that has a 64-byte transaction: see [`crate::block::mutation`]. Core has no string for it.
+    /// A body without coinbase that has a 64-byte transaction: see [`crate::block::mutation`]. Core has no string for
+    /// it.
     Mutated64,
     /// `bad-blk-length`: see [`crate::block::check_length`].
     BadBlkLength {

@@ -1,8 +1,8 @@
 //! Version bits (BIP-0009) that no deployment of the network uses: detects rules that miners have activated and ffwd
 //! does not know.
 //!
-//! For each such bit a deployment without start and timeout is assumed; the first period is never counted. These are not
-//! consensus rules.
+//! For each such bit a deployment without start and timeout is assumed; the first period is never counted. These are
+//! not consensus rules.
 //!
 //! Source: Bitcoin Core b88bffe, versionbits.cpp, `WarningBitsConditionChecker`, `CheckUnknownActivations`.
 
@@ -10,7 +10,8 @@ use crate::deployments::{ThresholdState, bits, fixed_state};
 use crate::params::{Chain, Params};
 use primitives::Height;
 
-/// Bits of a version that announce deployments; miners may roll those above (BIP-0323). Source: Core's `VERSIONBITS_NUM_BITS`.
+/// Bits of a version that announce deployments; miners may roll those above (BIP-0323). Source: Core's
+/// `VERSIONBITS_NUM_BITS`.
 const BIT_COUNT: usize = 5;
 
 /// Unknown rules, by the bit that announced them.

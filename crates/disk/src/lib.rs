@@ -302,7 +302,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     }
 
     /// Makes the names in a directory durable: created, moved and removed ones. If the file system does not support
-    /// that, this is not an error, as in LevelDB; [`Disk::can_sync_dir`] tells.
+    /// that, this is not an error, as in LevelDB; check with [`Disk::can_sync_dir`].
     ///
     /// # Errors
     /// An I/O error.

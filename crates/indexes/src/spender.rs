@@ -1,7 +1,7 @@
 //! `txospenderindex`: the spending transaction of each output.
 //!
 //! ```text
-//! 's' | SipHash-2-4 of the outpoint u64 LE | VARINT file | VARINT block offset | VARINT offset after the header -> empty
+//! 's' | SipHash-2-4 of the outpoint u64 LE | VARINT file | VARINT block offset | VARINT offset after header -> empty
 //! "siphash_key\0" -> 16 bytes      'B' -> locator
 //! ```
 //!

@@ -91,7 +91,8 @@ mod tests {
         key
     }
 
-    /// Groups of all sizes: keys that come again, opposite ones, sums at infinity, no points; with each choice of kernels.
+    /// Groups of all sizes: keys that come again, opposite ones, sums at infinity, no points; with each choice of
+    /// kernels.
     #[test]
     fn lanes_agree_with_libsecp256k1() {
         let mut rng = Rng::new(352);

@@ -4,7 +4,7 @@
 //! 'x' | 5 bytes of the txid's hash BE | VARINT block sequence | offset u24 BE, from the block's first byte -> empty
 //! 's' | VARINT block sequence -> block hash        'h' | block hash -> block sequence u32 LE
 //! "next_block_seq" -> u32 LE    "txid_hash_salt" -> 16 bytes    "best_block_v2" -> locator
-//! 't' | txid -> VARINT file | VARINT block offset | VARINT offset after the header     older format, with 'B' -> locator
+//! 't' | txid -> VARINT file | VARINT block offset | VARINT offset after header     older format, with 'B' -> locator
 //! ```
 //!
 //! Text keys are prefixed with their length. The transaction of the genesis block is not listed. Source: Bitcoin Core

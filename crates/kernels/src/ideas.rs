@@ -16,7 +16,8 @@ pub enum Idea {
     BatchLookUps,
     /// Coins are stored in the records of the hash table. Without: each in a separate allocation.
     PackedCoins,
-    /// A generation is sorted and written as a run. Without: each record goes through an ordered map first, as through a memtable.
+    /// A generation is sorted and written as a run. Without: each record goes through an ordered map first, as through
+    /// a memtable.
     SortedRuns,
     /// Cache lines of tables are prefetched. Without: they are loaded when needed.
     Prefetch,

@@ -530,8 +530,8 @@ mod tests {
         }
     }
 
-    /// Through the index of LevelDB's own form: no block that fits into a page crosses one's end, in one part or several,
-    /// however long the records are; one that does not fit begins with a page.
+    /// Through the index of LevelDB's own form: no block that fits into a page crosses one's end, in one part or
+    /// several, however long the records are; one that does not fit begins with a page.
     #[test]
     fn blocks_of_a_table_with_filters_lie_within_pages() {
         for value_bytes in [0, 1, 29, 50, 127, 128, 1000, 2040, 2100, 4000, 4050, 5000, 20_000] {

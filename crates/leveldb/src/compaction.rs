@@ -466,7 +466,8 @@ mod tests {
         }
     }
 
-    /// Runs that lie apart, above each other, one much longer than the other: the parts are alike, and each makes one table.
+    /// Runs that lie apart, above each other, one much longer than the other: the parts are alike, and each makes one
+    /// table.
     #[test]
     fn sub_compactions_have_equal_bytes_of_all_inputs() {
         let options = Options {

@@ -314,8 +314,8 @@ mod tests {
         (0..TAG_BYTES + rng.below(12)).map(|_| rng.below(2) as u8).collect()
     }
 
-    /// The order of two neighbours, as the entry alone tells it, is that of their keys put together, however many of the
-    /// bytes in common the entry shares; and that of their prefixes, where these differ.
+    /// The order of two neighbours, as the entry alone tells it, is that of their keys put together, however many of
+    /// the bytes in common the entry shares; and that of their prefixes, where these differ.
     #[test]
     fn order_by_entry_and_by_prefix_are_the_order_of_keys() {
         let mut rng = Rng::new(4);

@@ -329,8 +329,8 @@ mod tests {
         assert_eq!(from_disk(&empty.snapshot(), &[key(1)]).unwrap(), [None]);
     }
 
-    /// A read-only database whose tables are open and mapped, but for their data blocks, which were not read; and one table's
-    /// path.
+    /// A read-only database whose tables are open and mapped, but for their data blocks, which were not read; and one
+    /// table's path.
     fn mapped(path: &Path, keys: &[[u8; 4]]) -> (Db, PathBuf) {
         let db = Db::open_read_only(RealDisk::shared(), path).unwrap();
         let snapshot = db.snapshot();
@@ -342,8 +342,8 @@ mod tests {
         (db, table)
     }
 
-    /// Blocks that were changed, and files that are shorter than their maps: faults that name the file; after them the next
-    /// look-up goes well.
+    /// Blocks that were changed, and files that are shorter than their maps: faults that name the file; after them the
+    /// next look-up goes well.
     #[test]
     #[cfg_attr(miri, ignore = "maps of files")]
     fn look_up_from_disk_names_the_file_that_it_cannot_read() {

@@ -20,7 +20,8 @@ pub(crate) const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 /// Bytes after a block's contents: kind and checksum.
 pub(crate) const TRAILER_BYTES: usize = 5;
 
-/// Bits of a packed handle that hold the block's size; the other 38 hold its offset: blocks of 64 MiB, tables of 256 GiB.
+/// Bits of a packed handle that hold the block's size; the other 38 hold its offset: blocks of 64 MiB, tables of 256
+/// GiB.
 const SIZE_BITS: u32 = 26;
 /// The largest sum of key and value lengths of one record: then its block can be read.
 pub(crate) const RECORD_BYTES_MAX: usize = 1 << (SIZE_BITS - 1);

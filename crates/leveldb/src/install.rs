@@ -2,7 +2,8 @@
 //! such as mount points, links, and directories of a lower overlayfs layer.
 //!
 //! ```text
-//! from/ffwd-install   one record of LevelDB's log: first number u64 LE | manifest's number u64 LE | CURRENT before, slice | edit
+//! from/ffwd-install   one record of LevelDB's log:
+//!                     first number u64 LE | manifest's number u64 LE | CURRENT before, slice | edit
 //! ```
 //!
 //! 1. The plan is written into `from` and made durable. It gives each table of `from` a number that no file of `to`
@@ -434,8 +435,8 @@ mod tests {
         }
     }
 
-    /// Stopped at every operation: another program finds the old or the new database, whole; without one the same call leads to
-    /// the end.
+    /// Stopped at every operation: another program finds the old or the new database, whole; without one the same call
+    /// leads to the end.
     #[test]
     fn stop_at_any_operation_leaves_the_old_or_the_new_database() {
         for mounted in [false, true] {

@@ -2,7 +2,7 @@
 //!
 //! Piece:  masked crc32c u32 LE (of kind and payload) | length u16 LE | kind u8 | payload
 //! A record is one FULL piece, or FIRST, any MIDDLEs, and LAST; a piece never crosses a block, and a
-//! block's last bytes are zeros where no header fits.
+//! block's last bytes are zeros if no header fits.
 //!
 //! A record torn at the end of the file ends the file. Any other inconsistency is damage: LevelDB with paranoid checks,
 //! as Bitcoin Core runs it, refuses such a file too.
@@ -29,10 +29,10 @@ pub(crate) struct LogReader<'a> {
     offset: usize,
 }
 
-/// One record: where its first piece begins, and its payload.
+/// One record: the offset of its first piece, and its payload.
 type Record<'a> = (usize, Cow<'a, [u8]>);
 
-/// One piece: where it begins, its kind and payload.
+/// One piece: its offset, kind and payload.
 type Piece<'a> = (usize, u8, &'a [u8]);
 
 impl<'a> LogReader<'a> {

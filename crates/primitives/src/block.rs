@@ -223,7 +223,8 @@ impl<'a> Transaction<'a> {
         self.at().body == 6
     }
 
-    /// Inputs and outputs without their counts, marker, flag, witnesses, version, locktime: `CompactSize inputs .. outputs`.
+    /// Inputs and outputs without their counts, marker, flag, witnesses, version, locktime:
+    /// `CompactSize inputs .. outputs`.
     #[inline]
     pub fn body(&self) -> &'a [u8] {
         let at = self.at();

@@ -163,7 +163,8 @@ impl<'a> CompressedScript<'a> {
 
     /// Bytes of the script itself.
     ///
-    /// An uncompressed key that is not on the curve, which only damaged data can have, gives the empty script, as in Core.
+    /// An uncompressed key that is not on the curve, which only damaged data can have, gives the empty script, as in
+    /// Core.
     pub fn script_bytes(&self) -> usize {
         match self.kind {
             0 => 25,
@@ -453,7 +454,8 @@ mod tests {
         assert!(decode_coin_key(b"B").is_err());
     }
 
-    /// The order of the records, which is not that of the numbers: VARINT 128 is `80 00`, 127 is `7f`, 16,511 is `ff 7f`.
+    /// The order of the records, which is not that of the numbers: VARINT 128 is `80 00`, 127 is `7f`, 16,511 is
+    /// `ff 7f`.
     #[test]
     fn coin_key_order_is_byte_order() {
         let vouts = [0, 1, 126, 127, 128, 255, 256, 16_511, 16_512, 2_113_663, 2_113_664, u32::MAX];

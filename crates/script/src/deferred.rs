@@ -313,7 +313,8 @@ mod tests {
         }
     }
 
-    /// What a batch could not tell does no harm: where a part of the pairs that hold is enough, the loop says yes with all.
+    /// What a batch could not tell does no harm: where a part of the pairs that hold is enough, the loop says yes with
+    /// all.
     #[test]
     fn pairs_that_were_not_told_make_no_group_hold() {
         for (signatures, keys) in [(1, 3), (2, 2), (2, 3), (3, 3), (2, 4)] {

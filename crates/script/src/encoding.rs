@@ -64,7 +64,7 @@ pub(crate) fn parse_lax(signature: &[u8]) -> Option<Compact> {
     Some(if fits { compact } else { [0; 64] })
 }
 
-/// One integer, and what follows it.
+/// One integer, and the rest of the bytes.
 #[inline]
 fn lax_integer(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&[tag, length], rest) = bytes.split_first_chunk()?;

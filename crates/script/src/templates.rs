@@ -214,7 +214,7 @@ fn is_admitted(signature: &[u8], flags: Flags) -> bool {
     !flags.has(Flags::DERSIG) || is_strict_der(signature)
 }
 
-/// A push of 1 to 75 bytes, and what follows it.
+/// A push of 1 to 75 bytes, and the rest of the script.
 #[inline]
 fn direct_push(script: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&bytes @ 1..=75, rest) = script.split_first()? else { return None };

@@ -21,9 +21,9 @@ pub(crate) const COVERED_BYTES_MAX: u32 = u32::MAX - 64 * 1024 * 1024;
 pub struct FileInfo {
     /// Blocks stored.
     pub blocks: u32,
-    /// Bytes used of the block file: where the next record goes.
+    /// Bytes used of the block file, which is the offset of the next record.
     pub size: u32,
-    /// Bytes used of the undo file: where the next record goes.
+    /// Bytes used of the undo file, which is the offset of the next record.
     pub undo_size: u32,
     /// Lowest height of a block in it.
     pub height_first: Height,

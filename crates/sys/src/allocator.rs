@@ -51,7 +51,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for EndsWithoutMemory<A> {
 /// rare, large peak. Does nothing with other allocators.
 pub fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: it has no argument that could be wrong, and may be called by any thread at any time (malloc_trim(3), MT-Safe).
+    // SAFETY: it has no argument that could be wrong, and may be called by any thread at any time (malloc_trim(3),
+    // MT-Safe).
     unsafe {
         libc::malloc_trim(0);
     }

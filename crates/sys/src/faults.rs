@@ -6,7 +6,8 @@
 #[cfg(target_os = "linux")]
 pub fn major_faults() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is to room for one `rusage`, in which all zeros are a value too; the call writes no more than it.
+    // SAFETY: the pointer is to room for one `rusage`, in which all zeros are a value too; the call writes no more than
+    // it.
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
         usage.assume_init()

@@ -108,8 +108,8 @@ impl Map {
         let Some((map, page_bytes)) = self.map.as_ref().zip(page_bytes()) else { return true };
         let mut pages = [0_u8; RESIDENT_PAGES];
         runs_of_pages(range.start..range.end.min(map.len()), page_bytes).all(|(at, count)| {
-            // SAFETY: `at` is a multiple of the page size within the map, which is page-aligned and lives as long as `self`;
-            // the call writes one byte for each of `count` pages, which `pages` has room for.
+            // SAFETY: `at` is a multiple of the page size within the map, which is page-aligned and lives as long as
+            // `self`; the call writes one byte for each of `count` pages, which `pages` has room for.
             let told = unsafe {
                 let address = map.as_ptr().add(at).cast_mut().cast::<libc::c_void>();
                 libc::mincore(address, count * page_bytes, pages.as_mut_ptr())

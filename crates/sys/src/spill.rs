@@ -105,8 +105,8 @@ impl FileBytes {
         let file = (source.make)(bytes as u64).ok()?;
         // Access to a map beyond the end of its file would be a signal.
         let len = file.metadata().ok()?.len();
-        // SAFETY: the file has no name, and its handle goes at the end of this function: nothing else reads, writes or cuts
-        // it.
+        // SAFETY: the file has no name, and its handle goes at the end of this function: nothing else reads, writes or
+        // cuts it.
         let mut map = unsafe { MmapMut::map_mut(&file) }.ok().filter(|_| len == bytes as u64)?;
         map[..start.len()].copy_from_slice(start);
         Some(FileBytes { _named: bus_error::name(&map, &source.name), map, used: start.len() })

@@ -156,7 +156,7 @@ pub(crate) fn advise_random(file: &File) {
 #[cfg(target_vendor = "apple")]
 pub(crate) fn advise_random(_: &File) {}
 
-/// Takes a record lock over the whole file; false where another process has one.
+/// Takes a record lock over the whole file; false if another process holds one.
 pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
     match rustix::fs::fcntl_lock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),

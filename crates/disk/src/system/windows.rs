@@ -99,7 +99,7 @@ pub(crate) fn drop_page_cache(_: &File, _: u64, _: u64) {}
 /// Windows has no such advice.
 pub(crate) fn advise_random(_: &File) {}
 
-/// Takes Core's kind of lock (`LockFileEx`); false where another process has it.
+/// Takes Core's kind of lock (`LockFileEx`); false if another process holds it.
 /// Source: Bitcoin Core b88bffe, `FileLock::TryLock` (util/fs).
 pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
     match file.try_lock() {

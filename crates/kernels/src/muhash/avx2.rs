@@ -1,7 +1,8 @@
 //! Four products at a time (AVX2 and FMA), of numbers that eight lanes of ChaCha20 generate.
 //!
-//! Layout: vector `i` holds limb `i`, of 52 bits and weight 2^(52 i), of four numbers. A number has 60 limbs, 3120 bits.
-//! Invariant of [`Fe`]: every limb is below 2^52, the highest at most 16: the number is at most a little above 2^3072.
+//! Layout: vector `i` holds limb `i`, of 52 bits and weight 2^(52 i), of four numbers. A number has 60 limbs, 3120
+//! bits. Invariant of [`Fe`]: every limb is below 2^52, the highest at most 16: the number is at most a little above
+//! 2^3072.
 //!
 //! Halves of products come from doubles with one rounding ([`crate::doubles`]): `a b = lower + 2^52 upper`, with
 //! `lower` from -2^51 to 2^51 and `upper` from 0 to 2^52. A column sums at most 60 of each, so it is within 2^59 of

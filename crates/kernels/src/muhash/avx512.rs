@@ -1,7 +1,7 @@
 //! Eight accumulators (AVX-512 F and IFMA), and the numbers that sixteen lanes of ChaCha20 generate for them.
 //!
-//! Numbers are multiplied by [`super::karatsuba`]. Of sixteen keys the first eight are in the even lanes of 32 bits, the
-//! others in the odd ones: each pair of lanes is one lane of 64 bits, of one number and of another.
+//! Numbers are multiplied by [`super::karatsuba`]. Of sixteen keys the first eight are in the even lanes of 32 bits,
+//! the others in the odd ones: each pair of lanes is one lane of 64 bits, of one number and of another.
 
 use super::karatsuba::{BITS, Fe, LIMBS48, Scratch, splat, zero, zeros};
 use super::reference::from_limbs;

@@ -3,8 +3,9 @@
 //! Layout: vector `i` holds limb `i`, of 48 bits and weight 2^(48 i), of eight numbers. A number has 64 limbs, 3072
 //! bits. Invariant of [`Fe`]: every limb is below 2^48 + 2^43. Sums of eight limbs are below 2^52, the limit of IFMA.
 //!
-//! Product: three levels of Karatsuba's method (Knuth vol. 2, 4.3.3) above eight limbs and eight limbs, whose columns stay in
-//! registers: 27 * 128 multiplications in place of the 8,192 of the plain method. Columns are sums modulo 2^64, read as signed.
+//! Product: three levels of Karatsuba's method (Knuth vol. 2, 4.3.3) above eight limbs and eight limbs, whose columns
+//! stay in registers: 27 * 128 multiplications in place of the 8,192 of the plain method. Columns are sums modulo 2^64,
+//! read as signed.
 //!
 //! Bound: a column is a sum of lower halves of products, each below 2^52, and 16 times a sum of upper halves. The upper
 //! halves of all blocks sum to the exact column, below 64 * 2^(2 * 48 + 1), less the lower halves, divided by 2^52. A

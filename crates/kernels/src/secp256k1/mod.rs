@@ -84,8 +84,8 @@ pub enum Y {
 /// In every variant, claims with a message, challenge, second scalar or tweak of zero are never proven separately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Claim {
-    /// An ECDSA signature is valid. Never proven: `s` above half the order, or an `r` for an x that is at least the order.
-    /// Source: SEC 1, 4.1.4.
+    /// An ECDSA signature is valid. Never proven: `s` above half the order, or an `r` for an x that is at least the
+    /// order. Source: SEC 1, 4.1.4.
     Ecdsa {
         /// The key's x.
         x: [u8; 32],

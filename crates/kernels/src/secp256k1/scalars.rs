@@ -5,7 +5,8 @@
 //! [`super::inversions`]), and the next steps are computed for all lanes at once: both quotients, the split of the
 //! point's into two short scalars, and the bits.
 //!
-//! Layout: five limbs of 52 bits, vector `i` with the lanes' limb `i`, as in [`super::field`]; below 2^257, not reduced.
+//! Layout: five limbs of 52 bits, vector `i` with the lanes' limb `i`, as in [`super::field`]; below 2^257, not
+//! reduced.
 //!
 //! Products are Montgomery products, `a b / R` with R = 2^260: a multiple of the order is added that makes the lowest
 //! five limbs zero, and these are dropped. So every product loses a factor R, which the inverse restores: see [`bits`].

@@ -767,8 +767,8 @@ fn keys_off_the_curve_prove_nothing() {
     }
 }
 
-/// With x = 0 there is no key, but a point of order three on the curve that the ladder takes: it meets itself everywhere.
-/// What stands beside it is proven all the same, at every place of some pairs of vectors.
+/// With x = 0 there is no key, but a point of order three on the curve that the ladder takes: it meets itself
+/// everywhere. What stands beside it is proven all the same, at every place of some pairs of vectors.
 #[test]
 fn exceptions_leave_other_lanes_alone() {
     let mut rng = Rng::new(11);

@@ -1,12 +1,12 @@
 //! Schnorr signatures and tweaks, all at once, by one sum with random coefficients.
 //!
 //! Each claim says that a sum of points is zero: `s G - R - e P` of a signature, `t G + P - Q` of a tweak, where R, P
-//! and Q have a known x and a known parity of y. Each sum is multiplied by a separate coefficient, and all are added: if
-//! every claim is true the total is zero. If a claim is false the total is zero for at most one of 2^128 coefficients
-//! of that claim, whatever the others are, because the group's order is prime. So the coefficients must be unknown to
-//! the makers of the claims: they are derived from a secret, hashed with the claims. Source: BIP-0340, "Batch
-//! Verification"; M. Bellare, J. A. Garay, T. Rabin, "Fast batch verification for modular exponentiation and digital
-//! signatures".
+//! and Q have a known x and a known parity of y. Each sum is multiplied by a separate coefficient, and all are added:
+//! if every claim is true the total is zero. If a claim is false the total is zero for at most one of 2^128
+//! coefficients of that claim, whatever the others are, because the group's order is prime. So the coefficients must be
+//! unknown to the makers of the claims: they are derived from a secret, hashed with the claims. Source: BIP-0340,
+//! "Batch Verification"; M. Bellare, J. A. Garay, T. Rabin, "Fast batch verification for modular exponentiation and
+//! digital signatures".
 //!
 //! Points with the same x are equal or opposite: their multipliers are added first, so that repeated keys and nonces do
 //! not meet themselves in [`super::buckets`]. In all other exceptional cases, and if a claim is false, the result is

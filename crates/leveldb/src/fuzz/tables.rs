@@ -405,7 +405,8 @@ fn filter_block(blocks: &[(usize, Vec<u32>)]) -> Vec<u8> {
 
 /// A short key that is not below `last` and is below `next`.
 ///
-/// Source: Bitcoin Core b88bffe, leveldb/util/comparator.cc, and dbformat.cc, `FindShortestSeparator`, `FindShortSuccessor`.
+/// Source: Bitcoin Core b88bffe, leveldb/util/comparator.cc, and dbformat.cc, `FindShortestSeparator`,
+/// `FindShortSuccessor`.
 fn short_end(last: &[u8], next: Option<&[u8]>) -> Vec<u8> {
     let user = user_key(last);
     let place = match next.map(user_key) {

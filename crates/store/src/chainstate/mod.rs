@@ -3,7 +3,7 @@
 //! ```text
 //! 'C' | txid 32 | VARINT vout   -> a coin (see `primitives::coin`)
 //! 'B'                           -> hash of the best block
-//! 'H'                           -> 02 | hash of the new tip | hash of the old one or zeros, while Core's flush is unfinished
+//! 'H'                           -> 02 | hash of the new tip | hash of the old one or zeros, during a flush of Core's
 //! ```
 //!
 //! Values are obfuscated with the database's own key, which is random for a new one. Keys from 63 00.. on indicate an

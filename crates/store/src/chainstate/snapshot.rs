@@ -166,8 +166,8 @@ pub fn forget_coming(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     remove_if_there(disk, &layout.coming_snapshot_dir())
 }
 
-/// Moves the whole, closed chainstate in `dir` into its place: that of [`begin_snapshot`], or that of a streamed snapshot
-/// ([`Layout::coming_snapshot_dir`]). After this it is in use.
+/// Moves the whole, closed chainstate in `dir` into its place: that of [`begin_snapshot`], or that of a streamed
+/// snapshot ([`Layout::coming_snapshot_dir`]). After this it is in use.
 ///
 /// # Errors
 ///
@@ -290,8 +290,8 @@ mod tests {
         ("NFS", |sim| [Kind::NoExchange, Kind::NfsNames].into_iter().for_each(|kind| sim.be(kind))),
     ];
 
-    /// Stopped at every operation: the chainstate is the old one or the new one, and the same step leads to the end. Core, which
-    /// takes no notice of a snapshot without its base block, finds a whole chainstate each time.
+    /// Stopped at every operation: the chainstate is the old one or the new one, and the same step leads to the end.
+    /// Core, which takes no notice of a snapshot without its base block, finds a whole chainstate each time.
     #[test]
     fn a_validated_snapshot_takes_the_place_of_the_other_at_every_stop() {
         for (scene, be) in SCENES {

@@ -1,10 +1,10 @@
 //! The block index in the flat files of a newer Core: read only.
 //!
 //! ```text
-//! headers.dat     0x1d5e2eb2 u32 LE | version u32 LE | rows of 108 bytes: height, status, transactions, file, data offset,
-//!                 undo offset (4 bytes each, LE) | header 80 | crc32c u32 LE
-//! blockfiles.dat  0x6e2e2f44 u32 LE | version u32 LE | rows of 40 bytes: blocks, size, undo size, lowest height, greatest
-//!                 height (u32 LE) | earliest time, latest time (u64 LE) | crc32c u32 LE
+//! headers.dat     0x1d5e2eb2 u32 LE | version u32 LE | rows of 108 bytes: height, status, transactions, file, data
+//!                 offset, undo offset (4 bytes each, LE) | header 80 | crc32c u32 LE
+//! blockfiles.dat  0x6e2e2f44 u32 LE | version u32 LE | rows of 40 bytes: blocks, size, undo size, lowest height,
+//!                 greatest height (u32 LE) | earliest time, latest time (u64 LE) | crc32c u32 LE
 //! log.dat         changes that are not in these files yet
 //! reindex.dat, prune.dat   flags: a file that is there, and empty or not 0
 //! ```

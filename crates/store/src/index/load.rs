@@ -1,4 +1,4 @@
-//! Reads a whole block index and checks what Core checks when it loads one.
+//! Reads a whole block index, with the checks that Core makes when it loads one.
 //!
 //! Every entry decodes, its header meets its own nBits within the network's limit, its key is its hash, and its parent
 //! exists at the height below. The genesis block is this network's. Source: facts of Bitcoin Core b88bffe,
@@ -228,8 +228,8 @@ pub(super) fn sorted(mut entries: Vec<IndexEntry>) -> Vec<IndexEntry> {
     order.into_iter().map(|from| entries[from as usize]).collect()
 }
 
-/// The first entry that is not the genesis block and has no parent one height below. `entries` are sorted by height, then
-/// hash.
+/// The first entry that is not the genesis block and has no parent one height below. `entries` are sorted by height,
+/// then hash.
 pub(super) fn without_parent<'e>(network: &Network, entries: &'e [IndexEntry]) -> Option<&'e IndexEntry> {
     let mut below: &[IndexEntry] = &[];
     let mut rest = entries;

@@ -162,8 +162,8 @@ fn told(y: Field, rng: &mut Rng) -> (Told, bool) {
     }
 }
 
-/// The equation is a polynomial in all its numbers, `inverse` among them. Of both kinds of answer: in how many lanes it holds,
-/// and in how many it does not.
+/// The equation is a polynomial in all its numbers, `inverse` among them. Of both kinds of answer: in how many lanes it
+/// holds, and in how many it does not.
 fn equations_at_the_bounds<V: Vector>(like: V, edges: &[[u64; 4]], rng: &mut Rng, answers: &mut [usize; 2]) {
     let asked: Vec<[Field; 2]> = (0..1 + rng.below(2 * V::LANES)).map(|_| question(edges, rng)).collect();
     for way in 0..2 {

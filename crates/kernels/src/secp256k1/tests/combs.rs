@@ -4,7 +4,8 @@ use super::*;
 use crate::secp256k1::questions::key;
 use crate::secp256k1::repeats::sets;
 
-/// A true claim: `base G + key P` has the claimed x, where P is `secret` times the generator. `None` where that is infinity.
+/// A true claim: `base G + key P` has the claimed x, where P is `secret` times the generator. `None` where that is
+/// infinity.
 fn claim_of(secret: Scalar, base: Scalar, key: Scalar) -> Option<Claim> {
     let point = multiple(GENERATOR, secret)?;
     let sum = plus(multiple(GENERATOR, base), multiple(point, key))?;
@@ -28,8 +29,8 @@ fn come_again(lanes: Lanes, claims: &[Claim]) -> bool {
     !sets(&claims.iter().map(key).collect::<Vec<_>>(), lanes.width()).is_empty()
 }
 
-/// Few keys many times, many keys a few times, more than a set has; among them claims that are false, keys that come once
-/// and other kinds of claims.
+/// Few keys many times, many keys a few times, more than a set has; among them claims that are false, keys that come
+/// once and other kinds of claims.
 #[test]
 fn keys_that_come_again_prove_what_is_true() {
     let mut rng = Rng::new(21);
@@ -88,8 +89,8 @@ fn keys_that_are_none_come_again_and_prove_nothing() {
     }
 }
 
-/// Keys and multiples that have to do with each other meet what sums leave out. Then nothing is said of them; what is false
-/// is not proven, and others are.
+/// Keys and multiples that have to do with each other meet what sums leave out. Then nothing is said of them; what is
+/// false is not proven, and others are.
 #[test]
 fn related_multiples_leave_other_claims_alone() {
     let mut rng = Rng::new(23);

@@ -112,8 +112,8 @@ fn exceptional_sums_prove_no_false_key() {
     }
 }
 
-/// Where no point has x = r there is no signature, whatever the keys are; nor where r or s is zero, or of the order or more,
-/// or s high.
+/// Where no point has x = r there is no signature, whatever the keys are; nor where r or s is zero, or of the order or
+/// more, or s high.
 #[test]
 fn no_key_fits_what_is_no_signature() {
     let mut rng = Rng::new(33);

@@ -14,8 +14,8 @@ fn sum(points: &[Affine]) -> Option<Affine> {
     points.iter().fold(None, |sum, &point| plus(sum, Some(point)))
 }
 
-/// Groups of all sizes, with keys that come again, with opposite ones and with keys that are no points: what is given is
-/// right, and it is given wherever points are different or the same.
+/// Groups of all sizes, with keys that come again, with opposite ones and with keys that are no points: what is given
+/// is right, and it is given wherever points are different or the same.
 #[test]
 fn sums_of_keys_agree_with_the_reference() {
     let mut rng = Rng::new(352);

@@ -14,9 +14,9 @@ fn number(edges: &[[u64; 4]], rng: &mut Rng) -> Scalar {
     }
 }
 
-/// Quotients and what they are cut into: what the reference has, for any count, whatever the lanes beside hold. Of a small
-/// number the generator's bits may be those of the number and the order: both stand for it. A scalar
-/// in the middle between points of the lattice, as zero is, may be cut in two ways.
+/// Quotients and what they are cut into: what the reference has, for any count, whatever the lanes beside hold. Of a
+/// small number the generator's bits may be those of the number and the order: both stand for it. A scalar in the
+/// middle between points of the lattice, as zero is, may be cut in two ways.
 #[test]
 fn fractions_agree_with_the_reference() {
     fn compare<V: Vector>(like: V, count: usize, edges: &[[u64; 4]], rng: &mut Rng, same: &mut [usize; 2]) {
@@ -49,8 +49,8 @@ fn fractions_agree_with_the_reference() {
     assert!(same[1] > 10 * same[0], "{same:?}: other bits are rare");
 }
 
-/// The digits of some bits in lanes stand for the scalars, in windows of the key's and of four bits; of random scalars they
-/// are those that each lane is set to.
+/// The digits of some bits in lanes stand for the scalars, in windows of the key's and of four bits; of random scalars
+/// they are those that each lane is set to.
 fn digits_of<V: Vector>(like: V, part: &[Bits], want: &[(Scalar, Scalar)]) {
     let (mut all, mut one_by_one) = (Recoded::ONES, Recoded::ONES);
     let bits = LaneBits::new(like, part.iter());

@@ -1,7 +1,8 @@
 //! Sums that meet an exception: multiples of zero, and points that are equal or opposite where they are added.
 //!
-//! On the way to `u1 G` that can be in the last addition alone: sums of fewer windows are apart as numbers. On the way to
-//! `u2 P`, likewise, it takes a multiple of the order. Where both are added a key can be made for every pair of multiples.
+//! On the way to `u1 G` that can be in the last addition alone: sums of fewer windows are apart as numbers. On the way
+//! to `u2 P`, likewise, it takes a multiple of the order. Where both are added a key can be made for every pair of
+//! multiples.
 
 use super::*;
 
@@ -35,8 +36,8 @@ fn meetings(rng: &mut Rng) -> Vec<Meeting> {
     meetings
 }
 
-/// A claim that is false, and leads the lanes the way of `meeting`. Where both multiples are equal the equation holds for
-/// any r.
+/// A claim that is false, and leads the lanes the way of `meeting`. Where both multiples are equal the equation holds
+/// for any r.
 fn false_claim(meeting: &Meeting, point: Affine, rng: &mut Rng) -> Claim {
     let mut r_and_s = std::iter::repeat_with(|| scalar(rng)).map(|r| (r, r * meeting.key.inverse()));
     let (r, s) = r_and_s.find(|&(r, s)| !r.is_zero() && !is_high(s)).expect("every other one is low");

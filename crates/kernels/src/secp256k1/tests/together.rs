@@ -413,7 +413,8 @@ fn errors_do_not_cancel_out() {
     each_kind!(never_all_hold(&claims, "a claim and its mirror image"));
 }
 
-/// Where the errors are chosen for the coefficients, the sum is zero: what the secret is for, and that the sum is of this.
+/// Where the errors are chosen for the coefficients, the sum is zero: what the secret is for, and that the sum is of
+/// this.
 #[test]
 fn who_knows_the_coefficients_can_cheat() {
     if cfg!(miri) {

@@ -1,14 +1,14 @@
 //! Keys off the curve: their x lies on the curve's quadratic twist, whose points may have small orders.
 //!
-//! The ladder takes a key as a point that is stretched by y, and there the x of such a key gives a point of the twist. The
-//! twist's order is 3^2 13^2 3319 22639 q with a prime q of 220 bits; there is no point of order 9, because those of order
-//! three are eight. Of a small order a key's multiples meet each other everywhere: in the key's table, in the sums of two
-//! digits, on the ladder.
+//! The ladder takes a key as a point that is stretched by y, and there the x of such a key gives a point of the twist.
+//! The twist's order is 3^2 13^2 3319 22639 q with a prime q of 220 bits; there is no point of order 9, because those
+//! of order three are eight. Of a small order a key's multiples meet each other everywhere: in the key's table, in the
+//! sums of two digits, on the ladder.
 
 use super::*;
 
-/// An x of the twist for each of two points, and their order. Source: random points of y^2 = x^3 + 7 g^3 with g = x^3 + 7
-/// no square, multiplied by the cofactor.
+/// An x of the twist for each of two points, and their order. Source: random points of y^2 = x^3 + 7 g^3 with g = x^3 +
+/// 7 no square, multiplied by the cofactor.
 const SMALL: [(u64, [&str; 2]); 8] = [
     (
         3,
@@ -95,8 +95,8 @@ fn small_orders_are_what_they_are_said_to_be() {
     }
 }
 
-/// The multiple that the digits of a lane stand for, by complete sums. Beside the curve lambda times a point is not what
-/// the digits' scalar says: (beta x, y) is what the ladder takes, and so does this.
+/// The multiple that the digits of a lane stand for, by complete sums. Beside the curve lambda times a point is not
+/// what the digits' scalar says: (beta x, y) is what the ladder takes, and so does this.
 fn walked(point: Affine, digits: &Recoded, lane: usize) -> Option<Affine> {
     let lambda = Affine { x: point.x * Field::constant(BETA), ..point };
     let of_window = |point: Affine, digits: &Digits| {
