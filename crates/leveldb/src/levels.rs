@@ -41,7 +41,7 @@ pub(crate) struct RunSize {
 /// The limits of the levels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Level 1 must stay below this size; each deeper level may hold ten times more.
+    /// Level 1 must stay below this size; each deeper level may hold ten times as much as the one above.
     pub(crate) level1_bytes: u64,
 }
 

@@ -9,8 +9,8 @@
 //!
 //! Bound: a column is a sum of lower halves of products, each below 2^52, and 16 times a sum of upper halves. The upper
 //! halves of all blocks sum to the exact column, below 64 * 2^(2 * 48 + 1), less the lower halves, divided by 2^52. A
-//! block adds or subtracts eight lower halves, and at each level at most four of the parts overlap in a column: 4^3 * 8
-//! * 2^52 = 2^61. So every column is within 2^61 + 2^58 of zero.
+//! block adds or subtracts eight lower halves, and at each level at most four of the parts overlap in a column: 4^3 *
+//! 8 * 2^52 = 2^61. So every column is within 2^61 + 2^58 of zero.
 //!
 //! Absent on purpose: the source of the numbers, and the order of the multiplications (see [`super::avx512`]).
 

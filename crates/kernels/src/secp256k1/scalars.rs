@@ -167,8 +167,8 @@ fn carry<V: Vector, const N: usize>(t: &mut [V; N]) {
 
 /// The products over R, modulo the order.
 ///
-/// A column sums at most ten lower and ten upper halves and a carry: below 2^57, and with signed lower halves above -10
-/// * 2^51. The result is below (2^257)^2 / R + n < 2^254 + 2^256 < 2^257.
+/// A column sums at most ten lower and ten upper halves and a carry: below 2^57, and with signed lower halves above
+/// -10 * 2^51. The result is below (2^257)^2 / R + n < 2^254 + 2^256 < 2^257.
 #[inline(always)]
 fn mul<V: Vector>(a: &Numbers<V>, b: &Numbers<V>) -> Numbers<V> {
     a.0[0].call(

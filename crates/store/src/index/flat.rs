@@ -6,7 +6,7 @@
 //! blockfiles.dat  0x6e2e2f44 u32 LE | version u32 LE | rows of 40 bytes: blocks, size, undo size, lowest height,
 //!                 greatest height (u32 LE) | earliest time, latest time (u64 LE) | crc32c u32 LE
 //! log.dat         changes that are not in these files yet
-//! reindex.dat, prune.dat   flags: a file that is there, and empty or not 0
+//! reindex.dat, prune.dat   flags: a file that exists, and is empty or does not begin with 0
 //! ```
 //!
 //! The checksum covers the row and its place in the file, 8 bytes LE. Absent on purpose: writing it, and its log: the
@@ -81,7 +81,7 @@ fn damaged(path: &Path, at: u64, wanted: impl Into<String>, found: String) -> Fa
     Fault::new(FaultKind::Damaged, path, wanted, found, ADVICE).at_offset(at)
 }
 
-/// Whether a flag is set: in one version of the format the file exists, in another it contains a non-zero byte.
+/// Whether a flag is set: its file is empty, or begins with a byte other than 0 and "0".
 fn flag(disk: &dyn Disk, dir: &Path, name: &str) -> Result<bool> {
     let path = dir.join(name);
     if disk.metadata(&path)?.is_none() {

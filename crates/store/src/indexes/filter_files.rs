@@ -128,7 +128,8 @@ impl FilterFiles {
         Ok(file.sync()?)
     }
 
-    /// The files that are missing or shorter than their written part, up to the file of the next filter.
+    /// The files up to that of the next filter that are missing or empty; also that file itself, if it is shorter than
+    /// its written part.
     ///
     /// # Errors
     ///
