@@ -17,7 +17,7 @@ pub enum ErrorKind {
     Missing,
     /// The process lacks the permission to read or write a file.
     Permission,
-    /// The disk or the quota is full. A job waits for space, and only returns this if it is stopped while it waits.
+    /// The disk or the quota is full. Jobs wait for space instead, until they are stopped.
     NoSpace,
     /// Another I/O error.
     Io,
