@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(first.as_primitive::<Int64Type>().values()[..], want);
         assert_eq!(outputs.value(1).len(), 1);
         let bad = SilentTx { entry: indexes_entry([5; 33]), outputs: Vec::new(), txid };
-        assert!(Columns::default().push(Height::new(7), &bad).unwrap_err().to_string().contains("no point"));
+        assert!(Columns::default().push(Height::new(7), &bad).unwrap_err().to_string().contains("not a point"));
     }
 
     fn indexes_entry(tweak: [u8; 33]) -> node::jobs::SilentEntry {

@@ -9,6 +9,7 @@ use crate::args::service::Top;
 use crate::{Failure, INTERRUPTED};
 use access::Access;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use screen::Section;
 use std::io::{BufRead as _, BufReader, IsTerminal as _};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -57,6 +58,7 @@ pub(crate) fn run(given: &Top) -> Result<ExitCode, Failure> {
 fn show(terminal: &mut ratatui::DefaultTerminal, url: &str, news: &Receiver<News>) -> std::io::Result<ExitCode> {
     let mut view = None;
     let mut state = format!("connecting to {url}");
+    let mut section = Section::Stages;
     loop {
         for one in news.try_iter() {
             match one {
@@ -64,7 +66,7 @@ fn show(terminal: &mut ratatui::DefaultTerminal, url: &str, news: &Receiver<News
                 News::Lost(why) => state = why,
             }
         }
-        terminal.draw(|frame| screen::draw(frame, view.as_deref(), &state))?;
+        terminal.draw(|frame| screen::draw(frame, view.as_deref(), &state, section))?;
         if !event::poll(LOOK)? {
             continue;
         }
@@ -74,6 +76,7 @@ fn show(terminal: &mut ratatui::DefaultTerminal, url: &str, news: &Receiver<News
             let is_control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
             match key.code {
                 KeyCode::Char('q') | KeyCode::Esc => return Ok(ExitCode::SUCCESS),
+                KeyCode::Tab => section = section.next(),
                 _ if is_control_c => return Ok(ExitCode::from(INTERRUPTED)),
                 _ => {}
             }

@@ -27,8 +27,31 @@ fn framed(title: String) -> Block<'static> {
     Block::default().borders(Borders::TOP).border_style(Style::default().fg(Color::DarkGray)).title(title)
 }
 
-/// Draws a view, if there is one. The last line shows `state`: the problem, or empty.
-pub(super) fn draw(frame: &mut Frame<'_>, view: Option<&View>, state: &str) {
+/// The section in the middle of a narrow screen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Section {
+    /// Time of the stages.
+    Stages,
+    /// Coins and the machine.
+    Coins,
+    /// The log, which has little room below on a low screen.
+    Log,
+}
+
+impl Section {
+    /// The one that Tab shows.
+    pub(super) fn next(self) -> Section {
+        match self {
+            Section::Stages => Section::Coins,
+            Section::Coins => Section::Log,
+            Section::Log => Section::Stages,
+        }
+    }
+}
+
+/// Draws a view, if there is one. The last line shows `state`: the problem, or empty. With a problem the figures are marked
+/// as the last known ones.
+pub(super) fn draw(frame: &mut Frame<'_>, view: Option<&View>, state: &str, section: Section) {
     let area = frame.area();
     let warnings = view.map_or(Vec::new(), warnings);
     let warnings_height = WARNING * warnings.len() as u16;
@@ -40,22 +63,31 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: Option<&View>, state: &str) {
         Constraint::Length(1),
     ])
     .areas(area);
-    frame.render_widget(Paragraph::new(foot_line(view, state)), foot);
+    let is_narrow = area.width < WIDE;
+    frame.render_widget(Paragraph::new(foot_line(view, state, is_narrow)), foot);
     let Some(view) = view else { return };
     let [head, below] = Layout::vertical([Constraint::Length(HEAD), Constraint::Length(warnings_height)]).areas(head);
-    draw_head(frame, head, view);
+    draw_head(frame, head, view, state);
     let lines: Vec<Line<'_>> = warnings.into_iter().map(Line::raw).collect();
     let yellow = Style::default().fg(Color::Yellow);
     frame.render_widget(Paragraph::new(lines).style(yellow).wrap(Wrap { trim: true }), below);
-    if area.width >= WIDE {
+    if !is_narrow {
         let [left, right] = Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)]).areas(middle);
         draw_stages(frame, left, view);
         draw_cache(frame, right, view);
     } else {
-        draw_stages(frame, middle, view);
+        match section {
+            Section::Stages => draw_stages(frame, middle, view),
+            Section::Coins => draw_cache(frame, middle, view),
+            Section::Log => draw_log(frame, middle, view),
+        }
     }
     draw_peers(frame, peers, view);
     draw_log(frame, log, view);
+    if !state.is_empty() {
+        let figures = Rect { height: area.height.saturating_sub(foot.height), ..area };
+        frame.buffer_mut().set_style(figures, Style::default().add_modifier(Modifier::DIM));
+    }
 }
 
 /// Warnings that the state line does not already show.
@@ -64,21 +96,23 @@ fn warnings(view: &View) -> Vec<&str> {
     texts.take(WARNINGS_MAX).collect()
 }
 
-fn foot_line(view: Option<&View>, state: &str) -> Line<'static> {
+fn foot_line(view: Option<&View>, state: &str, is_narrow: bool) -> Line<'static> {
     let version = view.map_or_else(String::new, |view| format!("ffwd {} · {} · ", view.version, view.chain));
+    let keys = if is_narrow && view.is_some() { "q quits, Tab shows more" } else { "q quits" };
     if state.is_empty() {
-        Line::styled(format!("{version}q quits"), soft())
+        Line::styled(format!("{version}{keys}"), soft())
     } else {
-        Line::styled(format!("{version}q quits · {state}"), Style::default().fg(Color::Yellow))
+        Line::styled(format!("{version}{keys} · {state}"), Style::default().fg(Color::Yellow))
     }
 }
 
-fn draw_head(frame: &mut Frame<'_>, area: Rect, view: &View) {
+fn draw_head(frame: &mut Frame<'_>, area: Rect, view: &View, problem: &str) {
     let lines = [Constraint::Length(2), Constraint::Length(1), Constraint::Length(1), Constraint::Length(1)];
     let [state, first, bar, rates] = Layout::vertical(lines).areas(area);
     let bold = Style::default().add_modifier(Modifier::BOLD);
     let colour = if view.state.is_trouble { Style::default().fg(Color::Yellow) } else { Style::default() };
-    let sentence = Paragraph::new(view.state.sentence.as_str()).style(colour).wrap(Wrap { trim: true });
+    let known = if problem.is_empty() { "" } else { "last known: " };
+    let sentence = Paragraph::new(format!("{known}{}", view.state.sentence)).style(colour).wrap(Wrap { trim: true });
     frame.render_widget(sentence, state);
     let behind = view.height_end > view.height;
     let mut words = vec![Span::styled(human::count(view.height.into()), bold)];
@@ -99,7 +133,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let gauge = Gauge::default().ratio(share).use_unicode(true).label(format!("{:.1} %", share * 100.0));
     frame.render_widget(gauge.gauge_style(Style::default().fg(Color::Rgb(214, 122, 62)).bg(Color::DarkGray)), bar);
     let line = format!(
-        "{} blocks/s   {} MB/s   {} inputs/s   {} processors busy   up {}",
+        "{known}{} blocks/s   {} MB/s   {} inputs/s   {} processors busy   up {}",
         human::figure(view.blocks_per_s),
         human::figure(view.bytes_per_s / 1e6),
         human::figure(view.inputs_per_s),
@@ -210,8 +244,12 @@ mod tests {
     }
 
     fn drawn(width: u16, height: u16, view: Option<&View>, state: &str) -> String {
+        drawn_with(width, height, view, state, Section::Stages)
+    }
+
+    fn drawn_with(width: u16, height: u16, view: Option<&View>, state: &str, section: Section) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| draw(frame, view, state)).unwrap();
+        terminal.draw(|frame| draw(frame, view, state, section)).unwrap();
         terminal.backend().to_string()
     }
 
@@ -254,6 +292,22 @@ mod tests {
             drawn(width, height, Some(&view), "");
             drawn(width, height, Some(&View::default()), "lost");
         }
+        // A usual terminal has room for one section in the middle.
+        let sections = [
+            (Section::Stages, "Where the time goes"),
+            (Section::Coins, "Coins and machine"),
+            (Section::Log, "the disk is slow"),
+        ];
+        for (section, content) in sections {
+            let text = drawn_with(80, 24, Some(&view), "", section);
+            for want in [content, "q quits, Tab shows more", "Peers:", "203.0.113.7:8333", "612,345"] {
+                assert!(text.contains(want), "{want} is not in\n{text}");
+            }
+            assert!(!text.contains("last known"), "{text}");
+        }
+        assert_eq!(Section::Stages.next().next().next(), Section::Stages);
+        let old = drawn(120, 40, Some(&view), "127.0.0.1:8332: refused");
+        assert!(old.contains("last known: 0 blocks/s") && old.contains("last known: "), "{old}");
         let lost = drawn(80, 24, None, "127.0.0.1:8332: refused");
         assert!(lost.contains("refused") && lost.contains("q quits"), "{lost}");
     }

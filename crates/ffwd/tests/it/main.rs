@@ -25,6 +25,7 @@ mod gaps;
 mod hints;
 mod hostile;
 mod indexes;
+mod json_page;
 mod keys;
 mod lab;
 mod limits;
