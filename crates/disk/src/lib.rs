@@ -333,6 +333,16 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// An I/O error.
     fn free_space_bytes(&self, path: &Path) -> DiskResult<u64>;
 
+    /// How many files an unprivileged program can still create below `path`; `None` where their number has no limit of its
+    /// own.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn free_inodes(&self, path: &Path) -> DiskResult<Option<u64>> {
+        let _ = path;
+        Ok(None)
+    }
+
     /// A new file of `bytes` in a directory, with reserved space, that never has a name: the system removes it when it
     /// is closed, even after a crash of the program.
     ///

@@ -141,6 +141,10 @@ impl Disk for RealDisk {
         wrap("look at", path, system::free_space_bytes(path))
     }
 
+    fn free_inodes(&self, path: &Path) -> DiskResult<Option<u64>> {
+        wrap("look at", path, system::free_inodes(path))
+    }
+
     fn unnamed_file(&self, dir: &Path, bytes: u64) -> DiskResult<File> {
         let made = system::unnamed_file(dir).and_then(|file| match system::reserve(&file, 0, bytes)? {
             true => Ok(file),

@@ -55,6 +55,7 @@ fn works(disk: &dyn Disk, root: &Path) {
     assert_eq!(metadata("a"), None);
     assert!(disk.list(&root.join("a")).unwrap_err().is_not_found());
     assert!(disk.free_space_bytes(root).unwrap() > 0);
+    assert_ne!(disk.free_inodes(root).unwrap(), Some(0), "files were made there just now");
     match disk.unnamed_file(root, 5000) {
         Ok(file) => assert_eq!(file.metadata().unwrap().len(), 5000),
         Err(why) => assert!(why.is_unsupported(), "{why}"),

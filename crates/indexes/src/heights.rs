@@ -41,6 +41,28 @@ pub fn split_value(value: &[u8]) -> Result<(BlockHash, &[u8]), DecodeError> {
     Ok((hash, &value[reader.offset()..]))
 }
 
+/// The height of a key by height; `None` for another key.
+pub fn height_of(key: &[u8]) -> Option<Height> {
+    let height = key.strip_prefix(b"t")?.try_into().ok()?;
+    Some(Height::new(u32::from_be_bytes(height)))
+}
+
+/// The block and the row of a filter, of a key by height or by hash.
+///
+/// # Errors
+///
+/// Bytes that are malformed.
+pub fn split_row(key: &[u8], value: &[u8]) -> Result<(BlockHash, FilterRow), DecodeError> {
+    if let Some(hash) = key.strip_prefix(b"s") {
+        let mut reader = Reader::new(hash);
+        let hash = BlockHash::from_bytes(*reader.array()?);
+        reader.finish()?;
+        return Ok((hash, FilterRow::decode(value)?));
+    }
+    let (hash, row) = split_value(value)?;
+    Ok((hash, FilterRow::decode(row)?))
+}
+
 /// The value stored by height: the block's hash, then the row.
 pub fn join_value(hash: &BlockHash, row: &[u8]) -> Vec<u8> {
     [hash.as_bytes(), row].concat()
@@ -136,6 +158,11 @@ mod tests {
         let value = join_value(&hash, &bytes);
         assert_eq!(split_value(&value), Ok((hash, &bytes[..])));
         assert!(split_value(&value[..31]).is_err());
+        assert_eq!(split_row(&height_key(Height::new(258)), &value), Ok((hash, row)));
+        assert_eq!(split_row(&hash_key(&hash), &bytes), Ok((hash, row)));
+        assert!(split_row(&hash_key(&hash)[..9], &bytes).is_err());
+        assert_eq!(height_of(&height_key(Height::new(258))), Some(Height::new(258)));
+        assert!(height_of(&hash_key(&hash)).is_none() && height_of(b"t").is_none());
         assert_eq!(FilterPos::decode(&row.pos.encode()), Ok(row.pos));
         assert_eq!(hash_key(&hash)[..2], [b's', 3]);
     }

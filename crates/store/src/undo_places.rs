@@ -18,6 +18,8 @@ use std::collections::BTreeMap;
 
 /// Size of a step of the search for the next magic.
 const SEARCH_STEP_BYTES: usize = 32 * 1024;
+/// Zeros on the disk that show that nothing was written there.
+const UNTOUCHED_BYTES: usize = 64;
 /// Size of a read; larger records are read separately.
 const READ_BYTES: usize = 512 * 1024;
 /// Limit of hashed bytes for each byte of a file, in addition to [`HASHED_BYTES_MIN`]: a file whose records belong to
@@ -53,6 +55,8 @@ pub struct UndoPlaces {
     pub places: Vec<Option<UndoPlace>>,
     /// The end of the last record found.
     pub end: u32,
+    /// Where bytes begin that were written and are undo data of none of the blocks.
+    pub stray: Option<u64>,
 }
 
 /// The blocks without a place so far.
@@ -75,7 +79,7 @@ impl UndoFiles {
     ///
     /// An I/O error. No content of a file is an error.
     pub fn places(&self, file: u32, owners: &[Owner]) -> Result<UndoPlaces> {
-        let none = UndoPlaces { places: vec![None; owners.len()], end: 0 };
+        let none = UndoPlaces { places: vec![None; owners.len()], end: 0, stray: None };
         let records = match self.record_file(file) {
             Ok(records) => records,
             Err(why) if why.kind() == FaultKind::Missing => return Ok(none),
@@ -92,19 +96,25 @@ impl UndoFiles {
         view.set_read_bytes(READ_BYTES);
         let mut at = 0;
         let mut end = 0;
+        let mut gaps = Gaps::default();
         while let Some(behind) = self.record_at(&records, &mut view, at, &mut seekers)? {
             match behind {
                 Behind::Record(next) => {
+                    gaps.end();
                     end = u32::try_from(next).unwrap_or(u32::MAX);
                     at = next;
                 }
-                Behind::Nothing => match self.next_magic(&mut view, at + 1)? {
-                    Some(next) => at = next,
-                    None => break,
-                },
+                Behind::Nothing => {
+                    let key = view.key();
+                    gaps.begin(at, View::is_untouched(key, at, view.peek(at, UNTOUCHED_BYTES)?));
+                    match self.next_magic(&mut view, at + 1)? {
+                        Some(next) => at = next,
+                        None => break,
+                    }
+                }
             }
         }
-        Ok(UndoPlaces { places: seekers.places, end })
+        Ok(UndoPlaces { places: seekers.places, end, stray: gaps.stray })
     }
 
     /// Reads the record at `at`, which belongs to one of the blocks or is useless; `None` at the end.
@@ -152,6 +162,28 @@ impl UndoFiles {
             from += (bytes.len() - magic.len() + 1) as u64;
         }
         Ok(None)
+    }
+}
+
+/// Bytes between the records of the blocks. Behind the last record lies space that was reserved, zeros on the disk.
+#[derive(Default)]
+struct Gaps {
+    open: Option<u64>,
+    stray: Option<u64>,
+}
+
+impl Gaps {
+    /// Notes that no record of a block is at `at`; whether nothing was ever written there.
+    fn begin(&mut self, at: u64, is_untouched: bool) {
+        let begun = *self.open.get_or_insert(at);
+        if !is_untouched {
+            self.stray = self.stray.or(Some(begun));
+        }
+    }
+
+    /// Notes that a record of a block follows.
+    fn end(&mut self) {
+        self.stray = self.stray.or(self.open.take());
     }
 }
 
@@ -262,9 +294,13 @@ mod tests {
         let mut torn = two.clone();
         torn[10] ^= 1;
         let mut tail = in_order.clone();
-        tail.extend(vec![0; 5000]);
+        // Zeros on the disk, below the key.
+        tail.extend((tail.len()..tail.len() + 5000).map(|at| KEY[at % 8]));
         let stray = record(owner(9, 3));
-        let rows: [Row; 7] = [
+        let mut zeroed = in_order.clone();
+        zeroed[one.len()..one.len() + two.len()].fill(0);
+        let rows: [Row; 8] = [
+            ("one is zeroed", zeroed, vec![all[0], None, all[2], all[3]]),
             ("in order", in_order.clone(), all.clone()),
             ("room behind them", tail, all.clone()),
             (
@@ -284,6 +320,12 @@ mod tests {
         for (row, bytes, want) in rows {
             let found = places(&bytes, &owners);
             assert_eq!(offsets(&found), want, "{row}");
+            let stray = match row {
+                "one is torn" | "one is zeroed" | "another block's between them" => Some(one.len() as u64),
+                "cut" => Some(u64::from(found.end)),
+                _ => None,
+            };
+            assert_eq!(found.stray, stray, "{row}");
             let end = found.places.iter().flatten().map(|place| place.offset).max();
             assert!(end.is_none_or(|last| found.end > last), "{row}: {}", found.end);
         }

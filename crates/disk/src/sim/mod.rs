@@ -101,6 +101,11 @@ impl SimDisk {
         self.state().free_bytes = bytes;
     }
 
+    /// How many more files it says that can be made; nothing is taken from it.
+    pub fn set_free_inodes(&self, count: u64) {
+        self.state().free_inodes = Some(count);
+    }
+
     /// Number of modifying operations so far: writes, syncs, and changes of names.
     pub fn operations(&self) -> u64 {
         self.state().operations
@@ -384,6 +389,10 @@ impl Disk for SimDisk {
                 state.plans.iter().any(|plan| plan.fault == Fault::NoSpace && plan.from <= next && next < plan.until);
             Ok(if is_full { 0 } else { state.free_bytes })
         })
+    }
+
+    fn free_inodes(&self, _: &Path) -> DiskResult<Option<u64>> {
+        Ok(self.state().free_inodes)
     }
 
     fn lock(&self, path: &Path) -> Result<LockGuard, LockError> {

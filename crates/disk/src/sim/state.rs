@@ -25,6 +25,7 @@ pub(super) struct SimState {
     pub(super) stopped_at: Option<PathBuf>,
     pub(super) random: Random,
     pub(super) free_bytes: u64,
+    pub(super) free_inodes: Option<u64>,
     /// Differences of this file system from most.
     pub(super) kinds: BTreeSet<Kind>,
     /// Directories that are mount points, by inode number.
@@ -337,6 +338,7 @@ impl SimState {
             stopped_at: None,
             random: Random(seed),
             free_bytes: u64::MAX,
+            free_inodes: None,
             kinds: BTreeSet::new(),
             mounts: BTreeSet::new(),
             lower: BTreeSet::new(),

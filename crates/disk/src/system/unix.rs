@@ -107,6 +107,13 @@ pub(crate) fn free_space_bytes(path: &Path) -> io::Result<u64> {
     Ok(known.f_bavail.saturating_mul(known.f_frsize))
 }
 
+/// How many files an unprivileged program can still make; `None` where the file system has no fixed number of inodes: it
+/// states none of them. Source: statvfs(3).
+pub(crate) fn free_inodes(path: &Path) -> io::Result<Option<u64>> {
+    let known = rustix::fs::statvfs(path)?;
+    Ok((known.f_files > 0).then_some(known.f_favail))
+}
+
 /// This program's rights on `path`.
 pub(crate) fn rights(path: &Path) -> Rights {
     let may_write =

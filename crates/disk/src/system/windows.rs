@@ -78,6 +78,11 @@ pub(crate) fn free_space_bytes(_: &Path) -> io::Result<u64> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// NTFS makes room for files as they come.
+pub(crate) fn free_inodes(_: &Path) -> io::Result<Option<u64>> {
+    Ok(None)
+}
+
 /// Permissions are unknown.
 pub(crate) fn rights(_: &Path) -> crate::Rights {
     crate::Rights::ALL

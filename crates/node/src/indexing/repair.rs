@@ -62,14 +62,7 @@ fn rows_in(db: &IndexDb, file: u32) -> Result<Vec<(BlockHash, FilterRow)>, Fault
         let mut records = db.with_prefix(&[prefix])?;
         while let Some((key, value)) = records.next_record()? {
             let bad = |why: primitives::DecodeError| db.bad_record(&key, "a row of a filter", why.to_string());
-            let (hash, row) = if prefix == b't' {
-                heights::split_value(&value).map_err(bad)?
-            } else {
-                let hash = key.get(1..).and_then(|hash| hash.try_into().ok());
-                let hash = hash.ok_or_else(|| db.bad_record(&key, "the hash of a block", "another length"))?;
-                (BlockHash::from_bytes(hash), &value[..])
-            };
-            let row = FilterRow::decode(row).map_err(bad)?;
+            let (hash, row) = heights::split_row(&key, &value).map_err(bad)?;
             if row.pos.file == file {
                 rows.push((hash, row));
             }

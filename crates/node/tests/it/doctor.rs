@@ -20,21 +20,21 @@ use store::indexes::IndexDb;
 use store::{BlockTreeDb, FileInfo, IndexEntry, Layout, Status};
 use testkit::Rng;
 
-const TIP: usize = 140;
-const PER_FILE: usize = 20;
+pub(crate) const TIP: usize = 140;
+pub(crate) const PER_FILE: usize = 20;
 const KEY: [u8; 8] = [0x5a, 0xc3, 0x0f, 0x87, 0x11, 0x42, 0xd9, 0x6b];
 /// Seeds that are played where none are asked for.
 const RUNS: u64 = 12;
 
-fn options(disk: &SimDisk) -> Options {
+pub(crate) fn options(disk: &SimDisk) -> Options {
     Options { blocksxor: true, ..data_directory::options(disk, false) }
 }
 
-fn net(name: &str) -> PathBuf {
+pub(crate) fn net(name: &str) -> PathBuf {
     Path::new(DATADIR).join("regtest").join(name)
 }
 
-fn block_file(number: usize, kind: &str) -> PathBuf {
+pub(crate) fn block_file(number: usize, kind: &str) -> PathBuf {
     net(&format!("blocks/{kind}{number:05}.dat"))
 }
 
@@ -43,24 +43,24 @@ fn hidden(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-fn read(disk: &SimDisk, path: &Path) -> Vec<u8> {
+pub(crate) fn read(disk: &SimDisk, path: &Path) -> Vec<u8> {
     disk.open(path).unwrap().bytes().unwrap().to_vec()
 }
 
-fn replace(disk: &SimDisk, path: &Path, bytes: &[u8]) {
+pub(crate) fn replace(disk: &SimDisk, path: &Path, bytes: &[u8]) {
     let _ = disk.remove_file(path);
     put(disk, path, bytes);
 }
 
 /// The chain, a whole data directory with it, and its set.
-struct Known {
-    blocks: Blocks,
+pub(crate) struct Known {
+    pub(crate) blocks: Blocks,
     heights: HashMap<BlockHash, usize>,
-    set: String,
+    pub(crate) set: String,
 }
 
 impl Known {
-    fn new() -> Known {
+    pub(crate) fn new() -> Known {
         let blocks = chain(TIP as u32);
         let heights = blocks.iter().enumerate().map(|(height, block)| (hash_of(block), height)).collect();
         let mut known = Known { blocks, heights, set: String::new() };
@@ -69,7 +69,7 @@ impl Known {
     }
 
     /// A new disk with the whole data directory on it.
-    fn whole(&self) -> SimDisk {
+    pub(crate) fn whole(&self) -> SimDisk {
         let disk = SimDisk::new(0);
         put(&disk, &net("blocks/xor.dat"), &KEY);
         for (number, blocks) in self.blocks.chunks(PER_FILE).enumerate() {
@@ -80,17 +80,17 @@ impl Known {
     }
 
     /// Where the record of a block lies in its file.
-    fn place(&self, height: usize) -> usize {
+    pub(crate) fn place(&self, height: usize) -> usize {
         let first = height / PER_FILE * PER_FILE;
         file(&self.blocks[first..height]).len()
     }
 }
 
-fn set_of(disk: &SimDisk) -> String {
+pub(crate) fn set_of(disk: &SimDisk) -> String {
     format!("{:?}", jobs::set_info(&options(disk), SetHash::Serialized, &|_| ()).unwrap().hash)
 }
 
-fn flip(disk: &SimDisk, path: &Path, at: usize) {
+pub(crate) fn flip(disk: &SimDisk, path: &Path, at: usize) {
     let file = disk.modify(path).unwrap();
     let mut byte = [0];
     file.read_exact_at(at as u64, &mut byte).unwrap();
@@ -203,7 +203,7 @@ fn damage(disk: &SimDisk, known: &Known, which: usize, number: usize, random: &m
 }
 
 /// A peer that notes what it is asked for.
-fn peer(known: &Known) -> (SyncOptions, Arc<Mutex<BTreeSet<BlockHash>>>) {
+pub(crate) fn peer(known: &Known) -> (SyncOptions, Arc<Mutex<BTreeSet<BlockHash>>>) {
     let asked = Arc::new(Mutex::new(BTreeSet::new()));
     let noted = asked.clone();
     let bend: Bend = Arc::new(move |hash: &BlockHash| {
@@ -214,7 +214,7 @@ fn peer(known: &Known) -> (SyncOptions, Arc<Mutex<BTreeSet<BlockHash>>>) {
     (sync_options(&[address], Until::Tip), asked)
 }
 
-fn check_whole(disk: &SimDisk, known: &Known, row: &str) {
+pub(crate) fn check_whole(disk: &SimDisk, known: &Known, row: &str) {
     let left = jobs::doctor(&options(disk), Depth::Deep, &|_| ()).unwrap().findings;
     assert!(left.is_empty(), "{row}: {left:?}");
     assert_eq!(set_of(disk), known.set, "{row}");

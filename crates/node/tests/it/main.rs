@@ -14,6 +14,7 @@ mod crash;
 mod damaged_records;
 mod data_directory;
 mod doctor;
+mod doctor_checks;
 mod existing;
 mod failed_run_ends;
 mod file_systems;

@@ -28,11 +28,18 @@ const FILE_BYTES_MAX: u32 = 16 << 20;
 const CHUNK_BYTES: u64 = 1 << 20;
 /// More than any block's filter: 4,000,000 bytes hold 444,444 outputs of 9 bytes, each at most 5 bytes of a filter.
 const FILTER_BYTES_MAX: usize = 4 << 20;
+/// More files than the filters of any chain fill: 1 TB of them. A database that names more of them is damaged.
+const FILES_MAX: u32 = 1 << 16;
 /// Bytes before a filter: its block's hash, and its length.
 const HEAD_BYTES_MAX: usize = 32 + 9;
 
 fn dir(layout: &Layout) -> PathBuf {
     super::root(layout, IndexKind::BlockFilter).join("basic")
+}
+
+/// The path of a filter file.
+pub fn filter_file(layout: &Layout, file: u32) -> PathBuf {
+    file_path(&dir(layout), file)
 }
 
 fn file_path(dir: &Path, file: u32) -> PathBuf {
@@ -133,8 +140,14 @@ impl FilterFiles {
     ///
     /// # Errors
     ///
-    /// An I/O error.
+    /// An impossible number of files; an I/O error.
     pub fn missing(&self) -> Result<Vec<u32>> {
+        if self.next.file >= FILES_MAX {
+            let wanted = format!("at most {FILES_MAX} files of filters");
+            let advice = rebuild_advice(IndexKind::BlockFilter, &self.root);
+            let found = format!("file number {} as the next", self.next.file);
+            return Err(Fault::new(FaultKind::Damaged, &self.root, wanted, found, advice));
+        }
         let mut missing = Vec::new();
         for file in 0..=self.next.file {
             let used = if file == self.next.file { self.next.offset } else { 1 };

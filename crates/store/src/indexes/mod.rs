@@ -14,7 +14,7 @@
 
 mod filter_files;
 
-pub use filter_files::{FilterFiles, read_filter};
+pub use filter_files::{FilterFiles, filter_file, read_filter};
 
 use crate::db::{Obfuscated, RecordWriter, empty_database};
 use crate::fault::{Fault, FaultKind, Result};

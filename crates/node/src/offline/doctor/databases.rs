@@ -181,7 +181,7 @@ impl Look<'_> {
                     let mut records = db.with_prefix(&[])?;
                     while records.next_record()?.is_some() {}
                 }
-                Ok(())
+                if kind == IndexKind::BlockFilter { self.filter_files(&db) } else { Ok(()) }
             });
             if let Err(fault) = looked {
                 self.fault(Kind::OptionalIndexDamaged, &fault, At::ALL, read_through(bytes));

@@ -3,13 +3,10 @@
 
 use super::databases::Indexed;
 use super::files::by_file;
-use super::{At, Files, Finding, Kind, Look, fetched, read_through};
+use super::{At, Files, Finding, Kind, Look, read_through};
 use crate::chain::block::Refusal;
 use crate::chain::headers;
-use crate::chain::index::BlockIndex;
 use crate::chain::tree::{GENESIS, NodeId};
-use crate::datadir::lock;
-use crate::datadir::scan::scan_each;
 use crate::fault::Fault;
 use crate::options::Options;
 use crate::pipeline::engine::undo_coins;
@@ -20,9 +17,8 @@ use primitives::Tables;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use store::blockfiles::Reason;
-use store::index::{IndexEntry, LoadedIndex, Status};
-use store::{FaultKind, FilePos};
+use store::FaultKind;
+use store::index::{IndexEntry, Status};
 
 /// A fault of one block.
 enum Wrong {
@@ -83,37 +79,6 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Reads all blocks that are found in the files, if no index names them. Its repair builds the index first.
-    ///
-    /// # Errors
-    ///
-    /// As [`Look::every_byte`].
-    pub(super) fn every_byte_without_index(&mut self, files: &Files) -> Result<(), Fault> {
-        let Ok(now) = lock::clock(self.options) else { return Ok(()) };
-        let Ok(numbers) = files.blocks.numbers() else { return Ok(()) };
-        let there = numbers.there;
-        let looked = scan_each(there.len(), self.options.par, self.reporter, |at| Ok(files.blocks.scan(there[at])))?;
-        let mut tree = BlockIndex::new(&self.options.params);
-        // An unreadable file is a finding already.
-        for scan in looked.into_iter().flatten() {
-            for note in scan.notes.iter().filter(|note| note.reason != Reason::Split) {
-                if !self.is_noted(&note.path, u32::try_from(note.bytes.start).unwrap_or(u32::MAX)) {
-                    let at = At { offset: Some(note.bytes.start), ..At::ALL };
-                    let path = note.path.clone();
-                    self.find(Kind::BlockDamaged, &path, at, note.to_string(), fetched(4 << 20));
-                }
-            }
-            tree.take_in(&self.options.params, scan.blocks, now);
-        }
-        let of = |(id, at, _): (NodeId, FilePos, u32)| {
-            let headers = tree.headers();
-            let entry = IndexEntry::header_only(headers.header(id), headers.hash(id), headers.height(id));
-            IndexEntry { status: entry.status.with(Status::HAVE_DATA), file: at.file, data_offset: at.offset, ..entry }
-        };
-        let entries = tree.places().map(of).collect();
-        self.every_byte(&Indexed { loaded: LoadedIndex { entries, ..LoadedIndex::default() }, tree }, None, files)
-    }
-
     fn note(&mut self, entry: &IndexEntry, wrong: Wrong, known: &Indexed, files: &Files) {
         match &wrong {
             Wrong::Block(_) => self.found.blocks.push(entry.hash),
@@ -141,7 +106,7 @@ impl Look<'_> {
     }
 
     /// Whether a finding about the whole file, or about its end from an offset on, covers this already.
-    fn is_noted(&self, path: &Path, offset: u32) -> bool {
+    pub(super) fn is_noted(&self, path: &Path, offset: u32) -> bool {
         let says = |finding: &Finding| match finding.kind {
             Kind::BlockFileCut | Kind::UndoFileCut => finding.offset.is_some_and(|cut| u64::from(offset) >= cut),
             _ => true,

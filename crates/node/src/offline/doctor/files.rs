@@ -88,6 +88,7 @@ impl Look<'_> {
         };
         let Some(known) = known else {
             there.iter().for_each(|&number| self.unnamed_file(files, number));
+            self.missing_numbers(files);
             return;
         };
         let named = by_file(&known.loaded);

@@ -24,6 +24,10 @@ pub enum Kind {
     DriveFails,
     /// The disk is full.
     NoSpace,
+    /// The file system takes no more files.
+    NoInodes,
+    /// Hardly any memory is available.
+    LowMemory,
     /// The clock is wrong.
     ClockWrong,
     /// xor.dat is missing, and the block files reveal the key.
@@ -76,10 +80,14 @@ pub enum Kind {
     CoinsApart,
     /// An optional index is damaged.
     OptionalIndexDamaged,
+    /// A file of block filters is missing or damaged.
+    FilterFileDamaged,
     /// Files left by interrupted work.
     Leftover,
     /// A mark for an invalid block excludes a better chain.
     ShutOut,
+    /// A block that was connected is marked invalid.
+    MarkedLater,
     /// It is pruned, but the configuration does not have `prune`.
     PrunedUnsaid,
 }
@@ -104,7 +112,7 @@ const fn texts(name: &'static str, what: &'static str, meaning: &'static str, co
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 38] = [
+    pub const ALL: [Kind; 42] = [
         Kind::Empty,
         Kind::OtherDirectory,
         Kind::NotMounted,
@@ -114,6 +122,8 @@ impl Kind {
         Kind::NotWritable,
         Kind::DriveFails,
         Kind::NoSpace,
+        Kind::NoInodes,
+        Kind::LowMemory,
         Kind::ClockWrong,
         Kind::KeyLost,
         Kind::KeyUnusable,
@@ -140,8 +150,10 @@ impl Kind {
         Kind::CoinsHalfWritten,
         Kind::CoinsApart,
         Kind::OptionalIndexDamaged,
+        Kind::FilterFileDamaged,
         Kind::Leftover,
         Kind::ShutOut,
+        Kind::MarkedLater,
         Kind::PrunedUnsaid,
     ];
 
@@ -204,6 +216,18 @@ impl Kind {
                 "the file system is full",
                 "Neither ffwd nor bitcoind can write until there is room",
                 "ffwd sync {at} --prune 550",
+            ),
+            Kind::NoInodes => texts(
+                "no-inodes",
+                "the file system has hardly any free inodes",
+                "No new files can be made there although bytes are free: other directories hold too many small files",
+                "du --inodes -x -d 3 {other}",
+            ),
+            Kind::LowMemory => texts(
+                "low-memory",
+                "hardly any memory is available",
+                "The system may end ffwd or bitcoind in the middle of their work. End other programs, or use the smallest cache",
+                "ffwd sync {at} --dbcache 4",
             ),
             Kind::ClockWrong => texts(
                 "clock-wrong",
@@ -358,6 +382,12 @@ impl Kind {
                 "The node follows a chain with less work. The block is judged again, and the mark goes where it is valid",
                 "ffwd repair {at}",
             ),
+            Kind::MarkedLater => texts(
+                "marked-later",
+                "a block is marked invalid that was connected before",
+                "If the mark is wrong, no chain on this block is followed. The block is judged again, with what peers have on it",
+                "ffwd repair {at}",
+            ),
             Kind::PrunedUnsaid => texts(
                 "pruned-unsaid",
                 "the data directory is pruned, and the configuration has no prune=",
@@ -401,6 +431,12 @@ impl Kind {
                 "The chain is not affected. Only this index is built again",
                 "ffwd repair {at}",
             ),
+            Kind::FilterFileDamaged => texts(
+                "filter-file-damaged",
+                "a file of block filters is missing or damaged",
+                "Its filters cannot be served or looked up. Only this file is made again, from the blocks",
+                "ffwd repair {at}",
+            ),
             Kind::Leftover => texts(
                 "leftover",
                 "interrupted work left a directory behind",
@@ -427,7 +463,7 @@ mod tests {
             assert!(!name.contains(' ') && !what.is_empty() && !meaning.is_empty(), "{kind:?}");
             assert!(what.starts_with(char::is_lowercase) && meaning.starts_with(char::is_alphabetic), "{kind:?}");
             let program = command.split(' ').next().unwrap();
-            let programs = ["ffwd", "bitcoind", "mount", "chmod", "chown", "cp", "ln", "timedatectl"];
+            let programs = ["ffwd", "bitcoind", "mount", "chmod", "chown", "cp", "ln", "timedatectl", "du"];
             assert!(programs.contains(&program), "{kind:?}: {command}");
         }
         // The last one of the enum is the last one of the list: none is left out.

@@ -1,4 +1,4 @@
-//! Marks for invalid blocks that exclude a better chain.
+//! Marks for invalid blocks that exclude a better chain, or contradict an earlier validation.
 
 use super::databases::Indexed;
 use super::{At, Files, Kind, Look};
@@ -8,6 +8,7 @@ use crate::chain::tree::{Fate, NodeId, Tree};
 use crate::pipeline::{scratch, stages};
 use consensus::Chain;
 use primitives::Height;
+use store::index::Status;
 
 /// Activation height of BIP 110 on the main chain: nodes with it refuse blocks that are valid by Bitcoin's rules.
 const BIP110_HEIGHT: Height = Height::new(961_632);
@@ -17,6 +18,7 @@ impl Look<'_> {
     /// its block breaks a rule that can be checked without the chain.
     pub(super) fn marks(&mut self, known: &Indexed, tip: Option<NodeId>, files: &Files) {
         let Some(tip) = tip else { return };
+        self.marks_set_later(known);
         let tree = known.tree.headers();
         let Some((lowest, end)) = shut_out(tree, tip) else { return };
         if self.is_invalid_alone(known, lowest, files) {
@@ -33,6 +35,22 @@ impl Look<'_> {
         let path = self.layout.index_dir();
         let at = At { hash: Some(hash), ..At::height(height) };
         self.find(Kind::ShutOut, &path, at, what, 2 + u64::from(blocks) / 20);
+    }
+
+    /// Reports marks on blocks that passed every check before: their level of validity says so. Only a program or a user that
+    /// marks blocks by other rules than Bitcoin's contradicts it.
+    fn marks_set_later(&mut self, known: &Indexed) {
+        let tree = known.tree.headers();
+        let passed = |status: Status| status.is_failed() && status.level() >= Status::SCRIPTS.level();
+        for entry in known.loaded.entries.iter().filter(|entry| passed(entry.status)) {
+            let Some(id) = tree.find(&entry.hash) else { continue };
+            if tree.parent(id).is_some_and(|parent| tree.fate(parent) != Fate::Open) {
+                continue;
+            }
+            let what = format!("block {} at height {} is marked", entry.hash, entry.height);
+            let path = self.layout.index_dir();
+            self.find(Kind::MarkedLater, &path, At { hash: Some(entry.hash), ..At::height(entry.height) }, what, 2);
+        }
     }
 
     fn is_invalid_alone(&self, known: &Indexed, id: NodeId, files: &Files) -> bool {

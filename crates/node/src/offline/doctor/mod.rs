@@ -5,16 +5,20 @@
 //! file.
 //!
 //! `place` checks the directory itself, `files` block and undo files by the positions in the index, `databases` index,
-//! chainstate and optional indexes, `marks` marks for invalid blocks; `deep` reads every byte. `kinds` has the texts.
+//! chainstate and optional indexes, `filters` the files of block filters, `marks` marks for invalid blocks; `deep` reads
+//! every byte, `blind` does so without a block index. `kinds` has the texts.
 //! Absent on purpose: repair.
 
+mod blind;
 mod databases;
 mod deep;
 mod files;
+mod filters;
 mod kinds;
 mod marks;
 mod place;
 
+pub(crate) use blind::transactions;
 pub use kinds::{Kind, Texts};
 
 use crate::datadir::{lock, look};

@@ -1,9 +1,10 @@
-//! The directory itself: whether it exists, is of this network, mounted, readable; its key, leftovers, free space; the
-//! clock.
+//! The directory itself: whether it exists, is of this network, mounted, readable; its key, leftovers, free space and
+//! inodes; memory and the clock.
 
 use super::{At, Files, Kind, Look, quoted, rebuild_dir};
 use crate::datadir::{lock, mounts, seems};
 use crate::fault::Fault;
+use crate::pipeline::machine_memory::{BESIDE_BYTES, CACHE_BYTES_MIN, MachineMemory};
 use std::path::Path;
 use std::sync::Arc;
 use store::FaultKind;
@@ -14,6 +15,10 @@ use store::xor::{self, BlocksKey, Origin};
 
 /// Space that Core keeps free. Source: Bitcoin Core b88bffe, util/fs_helpers.cpp, `CheckDiskSpace`.
 const SPARE_BYTES: u64 = 50 << 20;
+/// Inodes that must be free: a commit or a compaction of a large chainstate makes hundreds of tables.
+const SPARE_INODES: u64 = 1000;
+/// Memory that must be available: the smallest cache, and what a process uses beside it.
+const SPARE_MEMORY_BYTES: u64 = CACHE_BYTES_MIN + BESIDE_BYTES;
 /// Time of a command that needs the user but no computation.
 const ADVICE_SECONDS: u64 = 1;
 
@@ -48,6 +53,7 @@ impl Look<'_> {
             }
         }
         self.rights_and_room();
+        self.memory(MachineMemory::default().left());
         self.key()
     }
 
@@ -133,7 +139,23 @@ impl Look<'_> {
                 self.find(Kind::NoSpace, dir, At::ALL, what, ADVICE_SECONDS);
                 return;
             }
+            if let Ok(Some(free)) = disk.free_inodes(dir)
+                && free < SPARE_INODES
+            {
+                let what = format!("{free} inodes are free, {SPARE_INODES} are needed");
+                let place = quoted(dir.ancestors().nth(1).unwrap_or(dir));
+                self.find_other(Kind::NoInodes, dir, At::ALL, what, ADVICE_SECONDS, &place);
+                return;
+            }
         }
+    }
+
+    /// Reports that less memory is available than any job needs. A program that uses the directory has its memory already.
+    fn memory(&mut self, left: Option<u64>) {
+        let Some(left) = left.filter(|left| *left < SPARE_MEMORY_BYTES && !self.is_beside) else { return };
+        let what = format!("{} MiB are available, {} MiB are needed", left >> 20, SPARE_MEMORY_BYTES >> 20);
+        let dir = self.options.datadir.clone();
+        self.find(Kind::LowMemory, &dir, At::ALL, what, ADVICE_SECONDS);
     }
 
     /// The key; `None` if no block can be read.
@@ -178,6 +200,42 @@ impl Look<'_> {
         for dir in dirs {
             if matches!(disk.metadata(&dir), Ok(Some(_))) {
                 self.find(Kind::Leftover, &dir, At::ALL, "left by work that was interrupted", ADVICE_SECONDS);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Depth, Examination};
+    use super::*;
+    use crate::options::Options;
+    use crate::reporting::Reporter;
+    use crate::reporting::log::Log;
+    use disk::SimDisk;
+
+    #[test]
+    fn little_memory_is_a_finding_unless_a_program_has_it() {
+        let params = consensus::Params::new(consensus::Chain::Regtest);
+        let options = Options::new("/d".into(), params, std::time::SystemTime::now);
+        let options = Options { disk: SimDisk::new(0).shared(), ..options };
+        let events = |_: crate::reporting::Event| ();
+        let reporter = Reporter::new(&events, Log::none(), &options.stop);
+        for (left, is_beside, want) in [
+            (None, false, 0),
+            (Some(SPARE_MEMORY_BYTES), false, 0),
+            (Some(SPARE_MEMORY_BYTES - 1), false, 1),
+            (Some(0), false, 1),
+            (Some(0), true, 0),
+        ] {
+            let layout = lock::layout(&options);
+            let found = Examination::default();
+            let mut look =
+                Look { options: &options, layout, reporter: &reporter, depth: Depth::Quick, is_beside, found };
+            look.memory(left);
+            assert_eq!(look.found.findings.len(), want, "{left:?} {is_beside}");
+            for finding in look.found.findings {
+                assert!(finding.detail.contains("154 MiB") && finding.command.ends_with("--dbcache 4"), "{finding:?}");
             }
         }
     }

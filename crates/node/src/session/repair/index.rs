@@ -15,21 +15,18 @@ use crate::chain::tree::{GENESIS, NodeId};
 use crate::datadir::lock::{self, Locked};
 use crate::datadir::scan::{self, Scan};
 use crate::fault::Fault;
+use crate::offline::doctor::transactions;
 use crate::options::Prune;
 use crate::reporting::Reporter;
-use primitives::encode::Reader;
-use primitives::header::HEADER_BYTES;
 use primitives::{BlockHash, Height};
 use std::collections::{BTreeMap, HashMap};
 use store::blockfiles::BlockFiles;
 use store::chainstate::{self, Chainstate};
-use store::index::{BLOCK_TRANSACTIONS_MAX, BlockTreeDb, IndexChanges, LoadedIndex};
+use store::index::{BlockTreeDb, IndexChanges, LoadedIndex};
 use store::undo_places::{Owner, UndoPlaces};
 use store::undofiles::UndoFiles;
 use store::{FileInfos, FilePos, Layout, prune};
 
-/// Maximum bytes of a CompactSize.
-const COUNT_BYTES: usize = 9;
 /// If the first this many block files are missing, they count as pruned; a single missing file may be lost.
 const PRUNED_FILES_MIN: u32 = 2;
 
@@ -271,7 +268,7 @@ impl FromFiles<'_> {
         for OfChain { at, prev, .. } in blocks {
             owners.push(Owner { prev: *prev, transactions: transactions(self.blocks, *at)? });
         }
-        let UndoPlaces { places, end } = self.undo.places(file, &owners)?;
+        let UndoPlaces { places, end, .. } = self.undo.places(file, &owners)?;
         let found = blocks.iter().zip(owners).zip(places);
         let found = found.map(|((block, owner), undo)| {
             // A transaction count from the undo data is proven by its checksum; the block's own count is not.
@@ -280,12 +277,4 @@ impl FromFiles<'_> {
         });
         Ok(OfFile { blocks: found.collect(), file, undo_end: end })
     }
-}
-
-/// The transaction count that a block states; 1 if the value is impossible.
-fn transactions(files: &BlockFiles, at: FilePos) -> store::Result<u32> {
-    let count = files.read_block_part(at, HEADER_BYTES, COUNT_BYTES)?;
-    let count = count.and_then(|bytes| Reader::new(&bytes).compact_size().ok());
-    let count = count.and_then(|count| u32::try_from(count).ok());
-    Ok(count.filter(|count| (1..=BLOCK_TRANSACTIONS_MAX).contains(count)).unwrap_or(1))
 }

@@ -3,8 +3,8 @@
 //! `doctor` reports such a mark if the block index has the headers of the better chain. If the index lacks them, this
 //! step gets them from `--from` and peers.
 
-use super::Repair;
 use super::blocks::Opened;
+use super::{Repair, Step, step_of};
 use crate::chain::tree::{Fate, NodeId};
 use crate::datadir::refused::RefusedFile;
 use crate::fault::Fault;
@@ -21,7 +21,7 @@ impl Repair<'_> {
         let hashes: Vec<BlockHash> = found
             .findings
             .iter()
-            .filter(|finding| finding.kind == Kind::ShutOut)
+            .filter(|finding| step_of(finding.kind) == Some(Step::Marks))
             .filter_map(|finding| finding.hash)
             .collect();
         let existing = open_existing(self.options, self.events, "repair", Purpose::Work, Which::Active)?;
@@ -40,7 +40,8 @@ impl Repair<'_> {
         let is_behind = datadir.headers().work(best) > datadir.headers().work(tip);
         drop(engine);
         drop(existing);
-        self.wants_sync |= is_behind;
+        let may_have_more = found.findings.iter().any(|finding| finding.kind == Kind::MarkedLater);
+        self.wants_sync |= is_behind || (may_have_more && good > 0 && !self.is_alone());
         self.done(match good {
             0 => "The marked block was judged again: it is invalid, and the mark stays".to_owned(),
             _ => "The marked block was judged again: it is valid, and the mark was removed".to_owned(),

@@ -106,8 +106,8 @@ fn step_of(kind: Kind) -> Option<Step> {
         Kind::UndoFileMissing | Kind::UndoFileCut | Kind::UndoDamaged => Step::Undo,
         Kind::CoinsMissing | Kind::CoinsDamaged => Step::Coins,
         Kind::CoinsHalfWritten | Kind::Leftover | Kind::NotIndexed => Step::Settle,
-        Kind::OptionalIndexDamaged => Step::OptionalIndexes,
-        Kind::ShutOut => Step::Marks,
+        Kind::OptionalIndexDamaged | Kind::FilterFileDamaged => Step::OptionalIndexes,
+        Kind::ShutOut | Kind::MarkedLater => Step::Marks,
         _ => return None,
     })
 }
@@ -193,7 +193,7 @@ impl Repair<'_> {
         if finding.kind == Kind::Leftover && finding.path == self.aside() {
             return true;
         }
-        finding.kind == Kind::ShutOut && finding.hash.is_some_and(|hash| self.judged.contains(&hash))
+        step_of(finding.kind) == Some(Step::Marks) && finding.hash.is_some_and(|hash| self.judged.contains(&hash))
     }
 
     /// The findings of a deep check that remain after a step.
@@ -367,6 +367,7 @@ fn is_for_the_user(kind: Kind) -> bool {
             | Kind::NotWritable
             | Kind::DriveFails
             | Kind::NoSpace
+            | Kind::NoInodes
             | Kind::ClockWrong
             | Kind::KeyUnusable
             | Kind::IndexOfOtherNetwork

@@ -11,8 +11,10 @@ use crate::fault::Fault;
 use crate::offline;
 use crate::offline::doctor::{Examination, Finding, Kind};
 use crate::options::IndexKind;
+use std::path::Path;
 use store::indexes::{self, IndexDb};
 use store::private_files::PrivateDir;
+use store::restore;
 
 const NAME: &str = "repair-indexes";
 /// Maximum size of that file in bytes, larger than all names together.
@@ -72,6 +74,32 @@ impl Repair<'_> {
             }
             self.done(format!("{} was made again", kind.name()));
         }
+        if damaged.iter().any(|finding| is_of(IndexKind::BlockFilter, finding)) {
+            return Ok(());
+        }
+        self.filter_files(found)
+    }
+
+    /// Makes damaged filter files again, from the blocks. A file that is there is moved aside first: opening the index
+    /// makes missing ones.
+    fn filter_files(&mut self, found: &Examination) -> Result<(), Fault> {
+        let damaged = found.findings.iter().filter(|finding| finding.kind == Kind::FilterFileDamaged);
+        let paths: Vec<&Path> = damaged.map(|finding| finding.path.as_path()).collect();
+        if paths.is_empty() {
+            return Ok(());
+        }
+        {
+            let locked = lock::lock(self.options, self.events, false)?;
+            let is_there = |path: &&Path| matches!(locked.disk.metadata(path), Ok(Some(_)));
+            for path in paths.iter().copied().filter(is_there) {
+                let went = restore::aside(&*locked.disk, &locked.layout, path)?;
+                self.done(format!("{}: moved aside to {}", path.display(), went.display()));
+            }
+        }
+        if offline::index(&self.plain_options(), &[IndexKind::BlockFilter], self.events)?.stopped {
+            return Err(Fault::Stopped);
+        }
+        self.done(format!("{} files of block filters were made again", paths.len()));
         Ok(())
     }
 

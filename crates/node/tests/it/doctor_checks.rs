@@ -1,0 +1,133 @@
+//! Single checks of `doctor`, and the steps of `repair` for them: the machine, block filters, files without an index, marks.
+
+use crate::chain::{file, put};
+use crate::data_directory::{self, DATADIR};
+use crate::doctor::{Known, PER_FILE, block_file, check_whole, flip, net, options, peer, read, replace};
+use crate::indexes::branch;
+use disk::{Disk, SimDisk};
+use node::jobs::{self, Depth, Finding, Kind, SyncOptions};
+use node::options::{IndexKind, Options};
+use primitives::{Header, Height};
+use std::collections::BTreeSet;
+use std::path::Path;
+use store::index::IndexChanges;
+use store::{BlockTreeDb, IndexEntry, Layout, Status};
+
+fn findings(options: &Options, depth: Depth) -> Vec<Finding> {
+    jobs::doctor(options, depth, &|_| ()).unwrap().findings
+}
+
+/// A file system may have free bytes and no free inodes.
+#[test]
+fn a_file_system_without_inodes_is_named_and_nothing_is_begun() {
+    let known = Known::new();
+    let disk = known.whole();
+    assert_eq!(findings(&options(&disk), Depth::Quick), []);
+    disk.set_free_inodes(3);
+    let found = findings(&options(&disk), Depth::Quick);
+    let [finding] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(finding.kind, Kind::NoInodes);
+    assert!(finding.detail.starts_with("3 inodes") && finding.command.starts_with("du --inodes"), "{finding:?}");
+    disk.remove_file(&block_file(2, "rev")).unwrap();
+    let before = disk.operations();
+    let why = jobs::repair(&options(&disk), &SyncOptions::alone(), &|_| ()).unwrap_err().to_string();
+    assert!(why.contains("inodes") && why.contains("Nothing was changed"), "{why}");
+    assert_eq!(disk.operations(), before);
+    disk.set_free_inodes(1 << 20);
+    jobs::repair(&options(&disk), &SyncOptions::alone(), &|_| ()).unwrap();
+    check_whole(&disk, &known, "inodes are free again");
+}
+
+/// A damaged file of filters is made again byte by byte, and the database of the filters stays.
+#[test]
+fn a_filter_file_is_named_and_made_again_alone() {
+    let known = Known::new();
+    let whole = known.whole();
+    jobs::index(&options(&whole), &[IndexKind::BlockFilter], &|_| ()).unwrap();
+    let path = net("indexes/blockfilter/basic/fltr00000.dat");
+    let good = read(&whole, &path);
+    let end = good.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    assert_eq!(findings(&options(&whole), Depth::Deep), []);
+    let hurt = |row: &str, disk: &SimDisk| match row {
+        "gone" => disk.remove_file(&path).unwrap(),
+        "cut" => replace(disk, &path, &good[..end / 2]),
+        "a bit" => flip(disk, &path, end - 1),
+        _ => replace(disk, &path, &vec![0; good.len()]),
+    };
+    for (row, is_seen_quickly) in [("gone", true), ("cut", true), ("a bit", false), ("zeros", false)] {
+        let disk = whole.reopen(disk::Loss::Nothing);
+        hurt(row, &disk);
+        let quick = findings(&options(&disk), Depth::Quick);
+        assert_eq!(!quick.is_empty(), is_seen_quickly, "{row}: {quick:?}");
+        let found = findings(&options(&disk), Depth::Deep);
+        let [finding] = &found[..] else { panic!("{row}: {found:?}") };
+        assert_eq!((finding.kind, &finding.path), (Kind::FilterFileDamaged, &path), "{row}");
+        if row == "a bit" {
+            assert!(finding.height.is_some() && finding.offset.is_some(), "{finding:?}");
+        }
+        let report = jobs::repair(&options(&disk), &SyncOptions::alone(), &|_| ()).unwrap();
+        assert!(report.done.iter().all(|done| !done.contains("was made again")), "{row}: {report:?}");
+        assert!(read(&disk, &path).starts_with(&good[..end]), "{row}: the same bytes");
+        check_whole(&disk, &known, row);
+    }
+}
+
+/// Without an index everything that the files tell by themselves is named, above a gap too.
+#[test]
+fn several_damages_are_named_without_an_index() {
+    let known = Known::new();
+    let disk = known.whole();
+    disk.remove_dir_all(&net("blocks/index")).unwrap();
+    disk.remove_file(&block_file(2, "blk")).unwrap();
+    let height = 4 * PER_FILE + 7;
+    flip(&disk, &block_file(4, "blk"), known.place(height) + 8 + 90);
+    flip(&disk, &block_file(5, "rev"), 9);
+    disk.remove_file(&block_file(3, "rev")).unwrap();
+    let found = findings(&options(&disk), Depth::Deep);
+    let named: BTreeSet<_> = found.iter().map(|finding| (finding.kind, finding.path.clone(), finding.offset)).collect();
+    let want = [
+        (Kind::IndexMissing, net("blocks/index"), None),
+        (Kind::BlockFileMissing, block_file(2, "blk"), None),
+        (Kind::BlockDamaged, block_file(4, "blk"), Some(known.place(height) as u64 + 8)),
+        (Kind::UndoFileMissing, block_file(3, "rev"), None),
+        (Kind::UndoDamaged, block_file(5, "rev"), Some(0)),
+    ];
+    assert_eq!(named, BTreeSet::from(want), "{found:?}");
+    let quick: Vec<Kind> = findings(&options(&disk), Depth::Quick).iter().map(|finding| finding.kind).collect();
+    assert_eq!(quick, [Kind::BlockFileMissing, Kind::UndoFileMissing, Kind::IndexMissing]);
+    let (sync, _) = peer(&known);
+    jobs::repair(&options(&disk), &sync, &|_| ()).unwrap();
+    check_whole(&disk, &known, "without an index");
+}
+
+/// A mark on a block that had passed every check, below headers that the index lacks.
+#[test]
+fn a_mark_on_a_block_that_was_connected_is_a_finding() {
+    let known = Known::new();
+    let height = 95;
+    let other = branch(&known.blocks, height as u32, 1, 7);
+    for (status, is_found) in [(Status::SCRIPTS, true), (Status::TREE, false)] {
+        let disk = SimDisk::new(0);
+        put(&disk, &net("blocks/blk00000.dat"), &file(&other));
+        let options = data_directory::options(&disk, false);
+        jobs::reindex(&options, false, &|_| ()).unwrap();
+        let layout = Layout::new(Path::new(DATADIR), "regtest", None);
+        let index = BlockTreeDb::open(disk.shared(), &layout).unwrap();
+        let header = Header(*known.blocks[height].first_chunk().unwrap());
+        let entry = IndexEntry::header_only(header, header.hash(), Height::new(height as u32));
+        let entry = IndexEntry { status: status.with(Status::FAILED_VALID), ..entry };
+        index.write(&IndexChanges { entries: &[entry], ..IndexChanges::default() }).unwrap();
+        drop(index);
+        let found = findings(&options, Depth::Quick);
+        if !is_found {
+            assert_eq!(found, []);
+            continue;
+        }
+        let [finding] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((finding.kind, finding.hash), (Kind::MarkedLater, Some(header.hash())));
+        assert_eq!(finding.height, Some(Height::new(height as u32)));
+        let (sync, _) = peer(&known);
+        jobs::repair(&options, &sync, &|_| ()).unwrap();
+        check_whole(&disk, &known, "the mark is gone");
+    }
+}
