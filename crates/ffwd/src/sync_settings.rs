@@ -13,7 +13,7 @@ use node::jobs::{
     self, BLOCK_RELAY_COUNT_MAX, Download, DownloadLimits, OUTBOUND_RESERVED, PeerAddress, PeerSettings, Permissions,
     PermittedNet, Reachable, SyncOptions, check_peer_address, parse_whitebind, peer_address,
 };
-use node::options::IndexKind;
+use node::options::{IndexKind, Prune};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -95,7 +95,14 @@ impl Settings {
             download: download(given),
             handle: None,
             from: given.from.clone(),
+            to_archival: self.is_archival(given),
         })
+    }
+
+    /// Whether `--prune 0` was given: no pruning is not the default then, but wanted.
+    fn is_archival(&self, given: &Sync) -> bool {
+        let given = given.writing.prune.or_else(|| given.writing.core.one("prune"));
+        given == Some(Prune::Off)
     }
 
     /// The connection settings that follow from one option each. `port` is that of our own addresses.

@@ -74,13 +74,31 @@ pub(crate) enum Mode {
     ReadOnly,
 }
 
-/// A loaded snapshot while the blocks below it are not validated.
+/// The missing blocks of a loaded snapshot that is not validated, or of a pruned data directory that becomes archival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Assumed {
-    /// Its base block.
+    /// The last of these blocks; a snapshot's base block.
     pub(crate) base: NodeId,
     /// Whether the open coins are those of the chain up to the base, instead of those from the snapshot on.
     pub(crate) is_past: bool,
+    /// Why blocks up to the base are missing.
+    pub(crate) origin: Origin,
+}
+
+/// Why blocks below the tip are missing and are connected on a second chainstate.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Origin {
+    /// The coins come from a snapshot that is not validated.
+    Snapshot,
+    /// The blocks were pruned, and the data directory becomes archival. The coins are the directory's own.
+    Pruned,
+}
+
+impl Assumed {
+    /// Whether the open coins come from a snapshot that is not validated.
+    pub(crate) fn is_on_snapshot(self) -> bool {
+        !self.is_past && self.origin == Origin::Snapshot
+    }
 }
 
 /// An open data directory.

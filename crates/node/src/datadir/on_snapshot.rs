@@ -1,6 +1,6 @@
 //! Differences of a data directory with a snapshot whose earlier blocks are not validated yet.
 
-use super::{Assumed, DataDir, FILTER_SHARE, Mode, prune};
+use super::{Assumed, DataDir, FILTER_SHARE, Mode, Origin, prune};
 use crate::chain::tree::NodeId;
 use crate::datadir::coins_io::CoinsIo;
 use crate::datadir::feed::{BlockFeed, Inbox};
@@ -29,17 +29,19 @@ impl PastTip {
 
 impl<'e> DataDir<'e> {
     /// The indexes to maintain. On top of a snapshot there are no indexes, because they start at the genesis block:
-    /// they grow with the chain below the snapshot, as in Core.
+    /// they grow with the chain below the snapshot, as in Core. While pruned blocks are downloaded they rest.
     pub(crate) fn kept_indexes(&self) -> &'e [indexes::IndexKind] {
-        let on_snapshot = self.assumed.is_some_and(|assumed| !assumed.is_past);
-        if on_snapshot { &[] } else { &self.options.indexes }
+        let rests = self.assumed.is_some_and(|assumed| !assumed.is_past || assumed.origin == Origin::Pruned);
+        if rests { &[] } else { &self.options.indexes }
     }
 
     /// Number of transactions of the chain up to a block, as far as known. While blocks below a snapshot are missing,
     /// Core's number for its base is used.
     pub(crate) fn transactions_up_to(&self, tip: NodeId) -> u64 {
         let index = self.index.read();
-        let Some(Assumed { base, is_past: false }) = self.assumed else { return index.transactions_up_to(tip) };
+        let Some(Assumed { base, .. }) = self.assumed.filter(|assumed| assumed.is_on_snapshot()) else {
+            return index.transactions_up_to(tip);
+        };
         let headers = index.headers();
         let hash = index.headers().hash(base);
         let known = self.params.assumeutxo.iter().find(|known| known.block_hash == hash);
@@ -55,12 +57,12 @@ impl<'e> DataDir<'e> {
 
     /// The indexes that grow with the blocks connected here; `None` on top of a snapshot.
     pub(crate) fn fed_indexes(&self) -> Option<&Indexing> {
-        let on_snapshot = self.assumed.is_some_and(|assumed| !assumed.is_past);
-        self.indexing.get().filter(|_| !on_snapshot)
+        let is_fed = self.assumed.is_none_or(|assumed| assumed.is_past && assumed.origin == Origin::Snapshot);
+        self.indexing.get().filter(|_| is_fed)
     }
 
     /// The same directory for the chain below the snapshot: with its own coins, and blocks that arrive through `inbox`.
-    pub(crate) fn beside(&self, chainstate: Chainstate, base: NodeId, inbox: Arc<dyn Inbox>) -> DataDir<'e> {
+    pub(crate) fn beside(&self, chainstate: Chainstate, assumed: Assumed, inbox: Arc<dyn Inbox>) -> DataDir<'e> {
         let options = self.options;
         let mut feed = BlockFeed::new(self.files.clone(), options);
         feed.arrivals = Some(inbox);
@@ -70,7 +72,7 @@ impl<'e> DataDir<'e> {
             layout: self.layout.clone(),
             reporter: self.reporter.beside(),
             mode: Mode::Work,
-            assumed: Some(Assumed { base, is_past: true }),
+            assumed: Some(Assumed { is_past: true, ..assumed }),
             disk: self.disk.clone(),
             host: self.host.clone(),
             index: self.index.clone(),

@@ -6,7 +6,7 @@
 //!
 //! Absent on purpose: which file may be removed (`store::prune`); formats.
 
-use super::{Assumed, DataDir, Mode};
+use super::{DataDir, Mode};
 use crate::chain::index::BlockIndex;
 use crate::chain::tree::NodeId;
 use crate::fault::{Fault, Message};
@@ -105,7 +105,7 @@ impl DataDir<'_> {
                 prune_after_height: self.params.prune_after_height,
                 initial_download: initial,
                 kept_to: match self.assumed {
-                    Some(Assumed { base, is_past: false }) => tree.height(base),
+                    Some(assumed) if assumed.is_on_snapshot() => tree.height(assumed.base),
                     _ => Height::GENESIS,
                 },
             }
@@ -156,7 +156,7 @@ impl DataDir<'_> {
         let selected = self.writer.prune(|infos, index| {
             let tree = index.headers();
             let kept_to = match self.assumed {
-                Some(Assumed { base, is_past: false }) => tree.height(base),
+                Some(assumed) if assumed.is_on_snapshot() => tree.height(assumed.base),
                 _ => Height::GENESIS,
             };
             prune::select_up_to(

@@ -1,7 +1,7 @@
 //! Decisions based on the tip of a data directory: whether the initial block download lasts, which blocks count as
 //! complete, when to commit.
 
-use super::DataDir;
+use super::{Assumed, DataDir};
 use crate::chain::tree::{GENESIS, NodeId, Tree};
 use crate::fault::Fault;
 use crate::options::unix_seconds;
@@ -72,7 +72,7 @@ impl DataDir<'_> {
 
     /// Sets the connected chain up to `tip`. Its blocks count as complete: their bodies are stored or pruned.
     pub(crate) fn set_active(&self, tip: NodeId) {
-        let is_from_snapshot = self.assumed.is_some_and(|assumed| !assumed.is_past);
+        let is_from_snapshot = self.assumed.is_some_and(Assumed::is_on_snapshot);
         let counts_whole = self.writer.is_pruned() || is_from_snapshot;
         let mut index = self.index.write();
         index.set_active(tip);

@@ -58,6 +58,8 @@ struct WriterState {
     above: Option<Above>,
     /// The index on disk says that block files were pruned, or the next commit will.
     is_pruned: bool,
+    /// The flag of pruning was set and is not any more: the next commit resets it on disk.
+    is_whole_again: bool,
     /// The index is being written: older entries must never overwrite newer ones.
     is_committing: bool,
 }
@@ -135,7 +137,15 @@ impl Writer {
     ) -> store::Result<Writer> {
         let presence = Presence::new(setup.host.disk.clone(), &setup.blocks_dir)?;
         let undo = UndoWriter::new(&setup.host, &setup.blocks_dir, &setup.network, setup.key);
-        let state = WriterState { infos, undo, blocks: None, above: None, is_pruned: false, is_committing: false };
+        let state = WriterState {
+            infos,
+            undo,
+            blocks: None,
+            above: None,
+            is_pruned: false,
+            is_whole_again: false,
+            is_committing: false,
+        };
         let used_bytes = AtomicU64::new(state.infos.used_bytes());
         Ok(Writer { setup, db, index, state: Mutex::new(state), used_bytes, presence, committed: Condvar::new() })
     }
@@ -151,7 +161,9 @@ impl Writer {
 
     /// Sets whether block files count as pruned in the index on disk.
     pub(crate) fn set_pruned(&self, is_pruned: bool) {
-        self.lock().is_pruned = is_pruned;
+        let mut state = self.lock();
+        state.is_whole_again = state.is_pruned && !is_pruned;
+        state.is_pruned = is_pruned;
     }
 
     /// Bytes of block and undo files that are in use. Takes no lock.
@@ -318,7 +330,7 @@ impl Writer {
         self.check_files()?;
         let mut flush = Flush::default();
         // All under one lock: an entry must never name undo data or a block that the infos do not include.
-        let (infos, last_file, is_pruned, entries) = reporter.with_room(|| -> store::Result<_> {
+        let (infos, last_file, pruned, entries) = reporter.with_room(|| -> store::Result<_> {
             let mut state = self.lock();
             flush.add(state.undo.begin_flush()?);
             for blocks in state.writers() {
@@ -330,15 +342,19 @@ impl Writer {
                 state.infos.add_existing(at, size, height, time);
             }
             drop(index);
-            Ok((state.infos.take_changed(), state.infos.last_file(), state.is_pruned, entries))
+            let pruned = (state.is_pruned || state.is_whole_again).then_some(state.is_pruned);
+            Ok((state.infos.take_changed(), state.infos.last_file(), pruned, entries))
         })?;
         flush.run()?;
-        let pruned = is_pruned.then_some(true);
         if entries.is_empty() && infos.is_empty() && reindexing.is_none() && pruned.is_none() {
             return Ok(());
         }
         let changes = IndexChanges { entries: &entries, files: &infos, last_file: Some(last_file), reindexing, pruned };
-        reporter.with_room(|| self.db.write(&changes))
+        reporter.with_room(|| self.db.write(&changes))?;
+        if pruned == Some(false) {
+            self.lock().is_whole_again = false;
+        }
+        Ok(())
     }
 
     fn begin_commit(&self) -> Commit<'_> {

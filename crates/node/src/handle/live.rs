@@ -5,7 +5,7 @@ use crate::chain::index::SharedIndex;
 use crate::chain::tree::NodeId;
 use crate::datadir::feed::Inbox;
 use crate::datadir::writer::Writer;
-use crate::datadir::{Assumed, DataDir};
+use crate::datadir::{Assumed, DataDir, Origin};
 use crate::fault::Fault;
 use crate::indexing::Indexing;
 use crate::options::{Clock, Options, Prune, unix_seconds};
@@ -68,7 +68,7 @@ impl Live {
             writer: datadir.writer.clone(),
             indexing: datadir.indexing.clone(),
             inbox,
-            assumed: datadir.assumed,
+            assumed: datadir.assumed.filter(|assumed| assumed.origin == Origin::Snapshot),
             network: OnceLock::new(),
         }
     }

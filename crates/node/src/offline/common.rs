@@ -51,7 +51,7 @@ pub(crate) fn engine_with<'f>(datadir: &'f DataDir<'_>, tip: NodeId, budget_byte
         secret: secret(),
     };
     let mut engine = Engine::new(datadir.params, datadir, &datadir.index, setup);
-    if let Some(Assumed { base, is_past }) = datadir.assumed {
+    if let Some(Assumed { base, is_past, .. }) = datadir.assumed {
         engine.aim(if is_past { Aim::To(base) } else { Aim::From(base) });
     }
     engine

@@ -3,7 +3,7 @@
 use super::replay::replay;
 use crate::chain::tree::{GENESIS, NodeId};
 use crate::datadir::lock::{self, Locked};
-use crate::datadir::{Assumed, DataDir, prune, start_of};
+use crate::datadir::{Assumed, DataDir, Origin, prune, start_of};
 use crate::fault::Fault;
 use crate::options::{Options, Prune};
 use crate::reporting::{Event, Events};
@@ -25,8 +25,16 @@ pub(crate) struct Existing<'e> {
 pub(crate) enum Purpose {
     /// To add blocks, and to prune files if configured.
     Work,
+    /// As [`Purpose::Work`], and if the directory was pruned, to download the pruned blocks again.
+    Archival,
     /// To read it, pruned or not.
     Look,
+}
+
+impl Purpose {
+    fn works(self) -> bool {
+        self != Purpose::Look
+    }
 }
 
 /// Which of two chainstates to open, while a snapshot is not validated.
@@ -54,7 +62,7 @@ pub(crate) fn open_existing<'e>(
     let host = locked.host.clone();
     let layout = locked.layout.clone();
     let reporter = lock::reporter(events, options, job);
-    if purpose == Purpose::Work {
+    if purpose.works() {
         reporter.with_room(|| chainstate::finish_snapshot(&disk, &layout))?;
     }
     let base = chainstate::snapshot_base(&*disk, &layout)?;
@@ -63,11 +71,11 @@ pub(crate) fn open_existing<'e>(
     check_there(&locked, purpose, options.params.genesis_hash)?;
     let block_index = reporter.with_room(|| BlockTreeDb::open(&host, &layout))?;
     let loaded = block_index.load(&lock::network(&options.params))?;
-    if purpose == Purpose::Work {
+    if purpose.works() {
         if !loaded.is_reindexing {
             reporter.with_room(|| store::reindex::forget(&disk, &layout))?;
         }
-        if options.prune == Prune::Off {
+        if options.prune == Prune::Off && purpose != Purpose::Archival {
             index::check_not_pruned(&loaded, &layout)?;
         }
         prune::check(options, &*disk, &layout)?.into_iter().for_each(|warning| reporter.warn(warning));
@@ -98,7 +106,7 @@ pub(crate) fn open_existing<'e>(
     }
     datadir.set_active(tip);
     datadir.refused.load(&datadir.index);
-    if purpose == Purpose::Work {
+    if purpose.works() {
         datadir.take_in_unindexed(lock::clock(options)?)?;
         check_tip_time(&datadir, tip)?;
         if base.is_none() {
@@ -154,7 +162,7 @@ fn check_tip_time(datadir: &DataDir<'_>, tip: NodeId) -> Result<(), Fault> {
 /// Treats the blocks up to the base of a snapshot that is not validated as connected.
 pub(super) fn assume(datadir: &mut DataDir<'_>, base: BlockHash, is_past: bool) -> Result<(), Fault> {
     let base = datadir.headers().find(&base).ok_or_else(|| super::apart(base))?;
-    datadir.assumed = Some(Assumed { base, is_past });
+    datadir.assumed = Some(Assumed { base, is_past, origin: Origin::Snapshot });
     let mut index = datadir.index.write();
     index.assume(base);
     index.reopen_above(base);
@@ -172,7 +180,7 @@ pub(super) fn check_there(locked: &Locked, purpose: Purpose, genesis: BlockHash)
     let dir = layout.chainstate_dir();
     if !Chainstate::exists(&**disk, &dir)? {
         return match purpose {
-            Purpose::Work => Ok(()),
+            Purpose::Work | Purpose::Archival => Ok(()),
             Purpose::Look => Err(nothing_to_look_at(&dir, "a chainstate", "none")),
         };
     }

@@ -335,7 +335,7 @@ impl SyncDriver {
         let is_past_done = |base: NodeId| {
             past.is_none_or(|past| match finish::past(tree, base, past.tip) {
                 Past::Going => false,
-                Past::Reached => self.past_coins == PastCoins::Hashed,
+                Past::Reached => self.settings.is_archiving || self.past_coins == PastCoins::Hashed,
                 Past::Refused => true,
             })
         };
@@ -358,11 +358,12 @@ impl SyncDriver {
         let base = self.past_end(view.index.headers()).zip(past);
         let is_reached =
             base.is_some_and(|(base, past)| finish::past(view.index.headers(), base, past.tip) == Past::Reached);
-        is_reached && self.past_coins == PastCoins::Open
+        is_reached && self.past_coins == PastCoins::Open && !self.settings.is_archiving
     }
 
     fn is_suspect(&self, standing: &Standing) -> bool {
-        finish::is_suspect(self.settings.snapshot.is_some(), !self.judged.is_empty(), standing.is_held)
+        let is_on_snapshot = self.settings.snapshot.is_some() && !self.settings.is_archiving;
+        finish::is_suspect(is_on_snapshot, !self.judged.is_empty(), standing.is_held)
     }
 
     fn is_at_tip(&self, standing: &Standing, tree: &Tree, now: Duration) -> bool {
@@ -506,6 +507,7 @@ impl SyncDriver {
             self.judged.clear();
         }
         self.settings.snapshot = snapshot;
+        self.settings.is_archiving &= snapshot.is_some();
         (self.tip, self.told, self.run_to) = (tip, tip, None);
         (self.is_unsettled, self.is_held_back, self.is_load_asked) = (false, false, false);
         (self.asks_past, self.is_past_at_work) = (false, false);

@@ -14,6 +14,7 @@
 //! - `chainview` is the chain as peers see it.
 //! - `facts` collects the facts from which `reporting::state` derives the displayed state.
 
+mod archive;
 mod bring;
 pub mod budget;
 pub(crate) mod chainview;
@@ -44,8 +45,8 @@ mod world;
 
 use crate::chain::headers::AssumeValid;
 use crate::chain::tree::NodeId;
-use crate::datadir::DataDir;
 use crate::datadir::earlier::shut_out;
+use crate::datadir::{DataDir, Origin};
 use crate::fault::{Fault, Message};
 use crate::handle::{Live, Published};
 use crate::offline::open::{Existing, Purpose, Which, open_existing};
@@ -128,7 +129,9 @@ impl<'o> Run<'o> {
         conduct: &'o mut dyn Conduct,
         events: Events<'o>,
     ) -> Result<Run<'o>, Fault> {
-        let mut existing = open_existing(options, events, "sync", Purpose::Work, Which::Active)?;
+        let purpose = if sync.to_archival { Purpose::Archival } else { Purpose::Work };
+        let mut existing = open_existing(options, events, "sync", purpose, Which::Active)?;
+        archive::begin(&mut existing.datadir, existing.tip)?;
         let window_bytes = (options.dbcache_bytes / 8).clamp(16 << 20, 256 << 20);
         let inbox = Arc::new(Arrivals::new(window_bytes / 2, options.sizes.arrival_patience));
         existing.datadir.feed.arrivals = Some(inbox.clone());
@@ -323,6 +326,7 @@ fn settings(datadir: &DataDir<'_>, sync: &SyncOptions) -> Settings {
         spacing_s: datadir.params.pow_target_spacing,
         expects_peers: !sync.seeks_none(),
         snapshot: datadir.assumed.map(|assumed| assumed.base),
+        is_archiving: datadir.assumed.is_some_and(|assumed| assumed.origin == Origin::Pruned),
         limits: sync.download.limits,
     }
 }

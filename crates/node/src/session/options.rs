@@ -42,6 +42,8 @@ pub struct SyncOptions {
     pub handle: Option<Arc<Handle>>,
     /// `--from`: data directories or block files that supply blocks in addition to peers.
     pub from: Vec<PathBuf>,
+    /// `--prune 0` was given: a pruned data directory becomes archival. Without it such a directory is refused.
+    pub to_archival: bool,
 }
 
 impl SyncOptions {
@@ -71,6 +73,7 @@ impl SyncOptions {
             download: Download::default(),
             handle: None,
             from: Vec::new(),
+            to_archival: false,
         }
     }
 }

@@ -8,8 +8,8 @@
 
 use super::driver::{Goal, Outcome};
 use super::threads::{Conduct, Threads};
-use super::{Run, hinted, past};
-use crate::datadir::{Assumed, lock};
+use super::{Run, archive, hinted, past};
+use crate::datadir::{Assumed, Origin, lock};
 use crate::fault::{Fault, Message};
 use crate::handle::{Loaded, NotLoaded};
 use crate::offline::AtEnd;
@@ -200,7 +200,7 @@ impl Run<'_> {
         let dir = datadir.layout.snapshot_dir();
         let mut datadir = datadir.with_other_coins(&dir, || Ok(()))?;
         let base = datadir.headers().find(&loaded.tip_hash).ok_or_else(|| apart(loaded.tip_hash))?;
-        datadir.assumed = Some(Assumed { base, is_past: false });
+        datadir.assumed = Some(Assumed { base, is_past: false, origin: Origin::Snapshot });
         datadir.index.write().reopen_above(base);
         datadir.set_active(base);
         self.tip = base;
@@ -235,10 +235,16 @@ impl Run<'_> {
         let datadir = self.datadir();
         let (height, hash) = datadir.height_and_hash(base);
         let past = datadir.headers().height(past.past_tip.get());
-        datadir.reporter.note(format!(
-            "The UTXO set comes from a snapshot at height {height}, block {hash}: the tip first, then the past is validated \
-             from height {past} on"
-        ));
+        datadir.reporter.note(match datadir.assumed.map(|assumed| assumed.origin) {
+            Some(Origin::Pruned) => format!(
+                "Blocks up to height {height} were pruned: the tip first, then they are downloaded and validated, from height \
+                 {past} on"
+            ),
+            _ => format!(
+                "The UTXO set comes from a snapshot at height {height}, block {hash}: the tip first, then the past is \
+                 validated from height {past} on"
+            ),
+        });
         if let Some(handle) = &self.sync.handle {
             handle.set_past_height(past);
             // Another snapshot was requested while one was being loaded.
@@ -249,10 +255,16 @@ impl Run<'_> {
     }
 
     /// Compares the coins of the validated chain with the snapshot's, and turns the data directory into an ordinary
-    /// one.
+    /// one. One that was pruned becomes archival.
     fn validate(&mut self, hash: Option<Hash256>) -> Result<(), Fault> {
         let Some(past) = self.leave_past() else { return Ok(()) };
-        let datadir = self.datadir.take().expect("it is open between two parts");
+        let mut datadir = self.datadir.take().expect("it is open between two parts");
+        if datadir.assumed.is_some_and(|assumed| assumed.origin == Origin::Pruned) {
+            drop(past);
+            archive::end(&mut datadir, self.tip)?;
+            self.datadir = Some(datadir);
+            return Ok(());
+        }
         let set = PastSet { tip: past.past_tip.get(), hash: self.past_hash.take() };
         drop(past);
         self.datadir = Some(validate(datadir, set, self.tip, hash)?);

@@ -265,8 +265,8 @@ pub fn check_not_pruned(index: &LoadedIndex, layout: &Layout) -> Result<()> {
     }
     let core = "You need to rebuild the database using -reindex to go back to unpruned mode.  \
                 This will redownload the entire blockchain";
-    let advice = "Use --prune, as this data directory was pruned before. With ffwd, going back takes a sync in an empty data \
-                  directory";
+    let advice = "Use --prune, as this data directory was pruned before. ffwd sync --prune 0 downloads the pruned blocks \
+                  again, in this directory";
     let wanted = "a data directory that was never pruned";
     Err(Fault::new(FaultKind::Refused, &layout.index_dir(), wanted, format!("prunedblockfiles: {core}"), advice))
 }

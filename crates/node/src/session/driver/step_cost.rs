@@ -45,6 +45,7 @@ impl Bench {
             spacing_s: 600,
             expects_peers: true,
             snapshot: None,
+            is_archiving: false,
             limits: DownloadLimits::default(),
         };
         let driver = SyncDriver::new(settings, Goal::Tip, main[tip]);

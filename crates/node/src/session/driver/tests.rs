@@ -31,6 +31,7 @@ fn settings() -> Settings {
         spacing_s: 600,
         expects_peers: true,
         snapshot: None,
+        is_archiving: false,
         limits: DownloadLimits::default(),
     }
 }
