@@ -177,8 +177,8 @@ pub(crate) struct Sync {
     /// Report how each line of bitcoin.conf and settings.json is handled, and exit
     #[arg(long)]
     pub(crate) check_configuration: bool,
-    /// Start from this snapshot of the UTXO set: load its coins, connect the blocks from there to the tip, then validate the past in the same run [default: none]. A file; a pipe; -: standard input; http:// or https://: a mirror of the file (repeatable: all of them at once; no copy is kept; a break is resumed); auto: the mirrors of the highest snapshot of --snapshot-list that this program knows
-    #[arg(long, value_name = "FILE|URL|-|auto")]
+    /// Start from this snapshot of the UTXO set: load its coins, connect the blocks from there to the tip, then validate the past in the same run [default: none]. A file; a pipe; -: standard input; http:// or https://: a mirror of the file (repeatable: all of them at once; no copy is kept; a break is resumed); auto: the mirrors of the highest snapshot of --snapshot-list that this program knows; peers: chunks from the outbound peers that serve the highest snapshot that this program knows (BIP 452, a draft), peers:HASH: of the block with this hash
+    #[arg(long, value_name = "FILE|URL|-|auto|peers")]
     pub(crate) snapshot: Vec<String>,
     /// List of network, height and URL, one a line, for --snapshot auto [default: snapshots.txt in the data directory]
     #[arg(long, value_name = "FILE", requires = "snapshot")]

@@ -104,7 +104,13 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
             ("ffwd repair --datadir /mnt/btc --connect 192.168.1.5", "from one peer"),
         ],
     ),
-    ("index", &[("ffwd index --only txindex --datadir /mnt/btc", "build the transaction index")]),
+    (
+        "index",
+        &[
+            ("ffwd index --only txindex --datadir /mnt/btc", "build the transaction index"),
+            ("ffwd index --only silentpaymentindex --datadir /mnt/btc", "build the index of silent payments"),
+        ],
+    ),
     ("tx", &[("ffwd tx 4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b", "show a transaction")]),
     ("silentpayments", &[("ffwd silentpayments 850000 --unspent", "tweaks of the block at this height")]),
     ("filter", &[("ffwd filter 800000", "basic filter of the block at this height")]),

@@ -1,5 +1,6 @@
 //! The source of a sync's snapshot: converts `--snapshot` into a file or a stream.
 //!
+//! `peers` are chunks from peers, of the highest known snapshot or of `peers:HASH`.
 //! A path is a file, or a pipe or device that is read sequentially; `-` is standard input; URLs are mirrors of
 //! one file (feature `fetch`); `auto` takes URLs from a list (docs/snapshots.md describes its format).
 //!
@@ -52,6 +53,7 @@ pub(crate) fn source(asked: &Asked<'_>) -> Result<FromSnapshot, Failure> {
         [] => Ok(FromSnapshot::default()),
         [one] if one == "-" => Ok(of_stream(SharedStream::new(Piped::stdin()))),
         [one] if one == "auto" => mirrors(&listed(asked)?, asked),
+        [one] if one == "peers" || one.starts_with("peers:") => of_peers(one, asked.params),
         urls if urls.iter().all(|value| is_url(value)) => mirrors(urls, asked),
         [one] => {
             let path = PathBuf::from(one);
@@ -68,6 +70,28 @@ pub(crate) fn source(asked: &Asked<'_>) -> Result<FromSnapshot, Failure> {
             )))
         }
     }
+}
+
+/// The base block of a set that peers send: `peers`, the highest that is known, or `peers:HASH`.
+fn of_peers(value: &str, params: &Params) -> Result<FromSnapshot, Failure> {
+    let base = match value.strip_prefix("peers:") {
+        Some(hash) => primitives::BlockHash::from_display(hash).ok_or_else(|| {
+            Failure::Usage(format!(
+                "--snapshot {value}: what follows peers: is not the hash of a block (64 hexadecimal digits)"
+            ))
+        })?,
+        None => {
+            let highest = params.assumeutxo.iter().max_by_key(|known| known.height);
+            let chain = params.chain;
+            let none = || {
+                Failure::Usage(format!(
+                    "--snapshot peers: this program knows no snapshot of {chain}. Give its block as peers:HASH, and --snapshot-hash"
+                ))
+            };
+            highest.ok_or_else(none)?.block_hash
+        }
+    };
+    Ok(FromSnapshot { peers: Some(base), ..FromSnapshot::default() })
 }
 
 fn of_stream(stream: SharedStream) -> FromSnapshot {
@@ -258,6 +282,9 @@ mod tests {
     use consensus::Chain;
     use std::io::Write;
 
+    /// Core's highest regtest snapshot.
+    const HIGHEST: &str = "0c552ced4721c249a389eb9b08cb8da261cd46f0e7b5f9d064d48f3113406853";
+
     fn asked(values: &[&str], datadir: &Path) -> Result<String, String> {
         let values: Vec<String> = values.iter().map(|&value| value.to_owned()).collect();
         let params = Params::new(Chain::Regtest);
@@ -265,6 +292,7 @@ mod tests {
         match source(&asked) {
             Ok(FromSnapshot { file: Some(path), .. }) => Ok(format!("file {}", path.display())),
             Ok(FromSnapshot { stream: Some(stream), .. }) => Ok(format!("stream {}", stream.name())),
+            Ok(FromSnapshot { peers: Some(base), .. }) => Ok(format!("peers {base}")),
             Ok(_) => Ok("none".to_owned()),
             Err(why) => Err(why.to_string()),
         }
@@ -301,6 +329,10 @@ mod tests {
             (&["HTTPS://a/x", "http://b:81/y"], mirrors_of("https://a/x, http://b:81/y")),
             (&["http://a/x", "utxo.dat"], Err("--snapshot utxo.dat: given several times".to_owned())),
             (&["-", "-"], Err("given several times".to_owned())),
+            (&["peers"], Ok(format!("peers {HIGHEST}"))),
+            (&[&format!("peers:{HIGHEST}")], Ok(format!("peers {HIGHEST}"))),
+            (&["peers:abc"], Err("is not the hash of a block".to_owned())),
+            (&["peers", "utxo.dat"], Err("given several times".to_owned())),
         ] {
             let got = asked(values, dir.path());
             assert!(is_as(&got, &want), "{values:?}: {got:?} for {want:?}");

@@ -10,6 +10,8 @@ pub use crate::names::{PeerId, Want};
 use crate::params::NetworkParams;
 use crate::permissions::{Permissions, PermittedNet};
 use crate::reason::Reason;
+use crate::set_exchange::SetExchange;
+use crate::utxo_sets::SetSource;
 use crate::wire::{AddressEntry, NetAddress, PeerAddress, Target};
 use kernels::Kernels;
 use primitives::{BlockHash, Height};
@@ -101,6 +103,10 @@ pub struct Config {
     pub fixed_seeds: bool,
     /// Whether basic block filters are served (`--peerblockfilters`).
     pub compact_filters: bool,
+    /// UTXO sets that are served in chunks (BIP-0452).
+    pub utxo_sets: Option<Arc<dyn SetSource>>,
+    /// Through which a UTXO set is fetched from peers in chunks.
+    pub set_exchange: Option<Arc<SetExchange>>,
     /// Whether each message and connection is reported in [`Event::Debug`] (`--debug net`).
     pub debug_net: bool,
     /// Whether those lines include addresses (`--logips`).
@@ -162,6 +168,8 @@ impl Config {
             force_dns_seed: false,
             fixed_seeds: true,
             compact_filters: false,
+            utxo_sets: None,
+            set_exchange: None,
             debug_net: false,
             log_ips: false,
             v2transport: true,

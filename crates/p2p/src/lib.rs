@@ -47,6 +47,7 @@ pub mod permissions;
 mod pongs;
 pub mod reason;
 pub mod rng;
+pub mod set_exchange;
 #[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod sim;
@@ -55,6 +56,7 @@ pub mod stats;
 pub mod transport;
 pub mod trouble;
 pub mod upload_target;
+pub mod utxo_sets;
 pub mod v2;
 pub mod wire;
 
@@ -71,4 +73,6 @@ pub use net::{AddedPeer, Network, Peers, Reached};
 pub use packet::Packet;
 pub use params::NetworkParams;
 pub use reason::Reason;
+pub use set_exchange::SetExchange;
 pub use stats::PeerStats;
+pub use utxo_sets::{ChunkTree, SetSource};

@@ -17,6 +17,7 @@ use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::time::Now;
 use crate::transport::{Received, Transport};
+use crate::utxo_sets::{ChunkTree, SetRequest};
 use crate::wire::{AddressEntry, Command, FRAME_BYTES, FilterRange, Inventory, Message, Target, Version, services};
 use primitives::{BlockHash, Header};
 use std::net::SocketAddr;
@@ -93,6 +94,12 @@ pub enum Input {
     GetFilterHashes(FilterRange),
     /// `getcfcheckpt`
     GetFilterCheckpoints(u8, BlockHash),
+    /// `getutxotree` or `getutxoset`
+    GetSet(SetRequest),
+    /// `utxotree`
+    SetTree(BlockHash, ChunkTree),
+    /// `utxoset`
+    SetChunk(Received),
     /// `ping`
     Ping(u64),
     /// A message that the connection handled itself.
@@ -117,6 +124,8 @@ pub struct Greeting {
     pub agent: String,
     /// Height of our tip.
     pub height: i32,
+    /// Whether UTXO sets are exchanged (BIP-0452).
+    pub utxo_sets: bool,
 }
 
 /// One connection.
@@ -148,6 +157,8 @@ pub struct Peer {
     wants_headers: bool,
     /// Whether it accepts `addrv2`.
     wants_addrv2: bool,
+    /// Whether it offered to exchange UTXO sets.
+    speaks_utxo_sets: bool,
     /// Shortest round trip of a ping.
     round_trip: Option<Duration>,
     /// Our end of the connection.
@@ -202,6 +213,7 @@ impl Peer {
             is_from_onion: false,
             wants_headers: false,
             wants_addrv2: false,
+            speaks_utxo_sets: false,
             round_trip: None,
             local: None,
             has_undispatched: false,
@@ -265,6 +277,11 @@ impl Peer {
     /// Whether it accepts `addrv2`.
     pub fn wants_addrv2(&self) -> bool {
         self.wants_addrv2
+    }
+
+    /// Whether both ends exchange UTXO sets (BIP-0452).
+    pub fn speaks_utxo_sets(&self) -> bool {
+        self.greeting.utxo_sets && self.speaks_utxo_sets
     }
 
     /// Shortest round trip of a ping.
@@ -384,6 +401,9 @@ impl Peer {
         } else {
             return Ok(self.ready.then_some(Input::Block(received)));
         }
+        if command == Command::UtxoSet {
+            return Ok(self.ready.then_some(Input::SetChunk(received)));
+        }
         let message = Message::parse(command, received.payload())
             .map_err(|why| Reason::BadMessage { command: command.name(), why: why.to_string() })?;
         if !self.ready {
@@ -419,6 +439,11 @@ impl Peer {
             Message::GetCFilters(range) => Some(Input::GetFilters(range)),
             Message::GetCFHeaders(range) => Some(Input::GetFilterHashes(range)),
             Message::GetCFCheckpt(kind, stop) => Some(Input::GetFilterCheckpoints(kind, stop)),
+            // Who did not offer the feature is not answered.
+            Message::GetUtxoTree(_) | Message::GetUtxoSet(..) if !self.speaks_utxo_sets() => None,
+            Message::GetUtxoTree(base) => Some(Input::GetSet(SetRequest::Tree(base))),
+            Message::GetUtxoSet(base, index) => Some(Input::GetSet(SetRequest::Chunk(base, index))),
+            Message::UtxoTree(base, tree) => Some(Input::SetTree(base, tree)),
             Message::SendHeaders => {
                 self.wants_headers = true;
                 None

@@ -156,6 +156,10 @@ pub enum Reason {
     },
     /// Too many unsolicited blocks with unknown headers.
     UnaskedBlocks,
+    /// A tree or chunk of a UTXO set that was not asked for.
+    UnaskedUtxoSet,
+    /// A UTXO set, or a chunk of one, that is not what it was asked for.
+    BadUtxoSet(&'static str),
 }
 
 impl Reason {
@@ -179,6 +183,8 @@ impl Reason {
                 | Reason::BadBody { .. }
                 | Reason::InvalidBlock { .. }
                 | Reason::UnaskedBlocks
+                | Reason::UnaskedUtxoSet
+                | Reason::BadUtxoSet(_)
         )
     }
 }
@@ -274,6 +280,8 @@ impl fmt::Display for Reason {
             Reason::BadBody { hash, reason } => write!(f, "misbehaving: body of block {hash}: {reason}"),
             Reason::InvalidBlock { hash, reason } => write!(f, "misbehaving: invalid block {hash}: {reason}"),
             Reason::UnaskedBlocks => write!(f, "misbehaving: unrequested blocks on unknown headers"),
+            Reason::UnaskedUtxoSet => write!(f, "misbehaving: sent a part of a UTXO set that was not asked for"),
+            Reason::BadUtxoSet(what) => write!(f, "misbehaving: sent {what}"),
         }
     }
 }

@@ -85,7 +85,7 @@ pub struct PeerStats {
 pub struct Traffic([u64; TYPES]);
 
 /// Number of message types with their own counter: those of [`crate::wire::Command`].
-const TYPES: usize = 28;
+const TYPES: usize = 32;
 
 impl Traffic {
     pub(crate) fn add(&mut self, command: crate::wire::Command, bytes: usize) {

@@ -207,3 +207,39 @@ fn a_snapshot_comes_from_a_pipe_a_mirror_and_a_list() {
     assert!(!folder.join("regtest/ffwd/chainstate_coming").exists());
     drop(server);
 }
+
+/// Two nodes that share the snapshot, one whose file has a false byte, and a third without a file: the tip, and the past.
+#[test]
+fn a_snapshot_comes_from_peers() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(()) = directories(dir.path()) else { return };
+    let whole = dir.path().join("whole");
+    let snapshot = std::fs::read(dir.path().join("snapshot")).unwrap();
+    let mut wrong = snapshot.clone();
+    *wrong.last_mut().unwrap() ^= 1;
+    let share = |row: &str, file: Option<&[u8]>| {
+        let folder = dir.path().join(row);
+        copy(&whole, &folder.join("whole"));
+        if let Some(file) = file {
+            std::fs::create_dir(folder.join("whole/regtest/share")).unwrap();
+            std::fs::write(folder.join("whole/regtest/share/utxo.dat"), file).unwrap();
+        }
+        serving(&folder)
+    };
+    let servers = [share("a", Some(&wrong)), share("b", Some(&snapshot)), share("c", None)];
+    let connect: String = servers.iter().map(|(_, address)| format!(" --connect {address}")).collect();
+    let folder = dir.path().join("fresh");
+    std::fs::create_dir(&folder).unwrap();
+    let done = run(&folder, &format!("sync {ON}{connect} --exit-at-tip --snapshot peers"));
+    assert!(done.code == Some(0) && done.err.contains("fully validated"), "{done:?}");
+    assert!(done.err.contains("[snapshot] loading 299 coins") && done.err.contains("Merkle root"), "{done:?}");
+    assert_eq!(set(&folder)["hash_serialized_3"], TIP_HASH);
+    // The false one alone: both hashes, and nothing is left.
+    let folder = dir.path().join("false");
+    std::fs::create_dir(&folder).unwrap();
+    let alone = &servers[0].1;
+    let refused = run(&folder, &format!("sync {ON} --connect {alone} --exit-at-tip --snapshot peers"));
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.err.contains(&format!("expected {BASE_HASH}, got ")), "{refused:?}");
+    assert!(!is_half(&folder) && !folder.join("regtest/ffwd/chainstate_coming").exists());
+}

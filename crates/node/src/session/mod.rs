@@ -57,6 +57,7 @@ use crate::reporting::alerts::AlertKind;
 use crate::reporting::{Events, JobReport};
 use crate::session::options::SyncOptions;
 use crate::snapshot::hints::file::HintsFile;
+use crate::snapshot::served_sets;
 use crate::threads::locks::lock;
 use bring::WithSources;
 use budget::Budget;
@@ -65,7 +66,7 @@ use driver::{Goal, Outcome, Settings, SyncDriver};
 use facts::NetworkSetup;
 use inbox::Arrivals;
 use link::{Line, Session};
-use p2p::{Event, Want};
+use p2p::{Event, SetExchange, SetSource, Want};
 use past::Past;
 use peer_files::{Kept, PeerFiles};
 use primitives::{BlockHash, Hash256, Height};
@@ -126,6 +127,7 @@ impl<'o> Run<'o> {
     fn new(
         options: &'o Options,
         sync: &'o SyncOptions,
+        exchange: Option<Arc<SetExchange>>,
         conduct: &'o mut dyn Conduct,
         events: Events<'o>,
     ) -> Result<Run<'o>, Fault> {
@@ -140,7 +142,11 @@ impl<'o> Run<'o> {
         let own = PrivateDir::new(datadir.disk.clone(), datadir.layout.private_dir());
         let peer_files = PeerFiles::of(&datadir);
         let known = peer_files.read(&datadir, &sync.peers, sync.connect.is_none())?;
-        let config = config::config(options, sync, window_bytes, known);
+        let mut config = config::config(options, sync, window_bytes, known);
+        config.set_exchange = exchange;
+        let note = |text: String| datadir.reporter.note(text);
+        let served = served_sets::open(options, datadir.layout.net_dir(), note);
+        config.utxo_sets = served.map(|sets| sets as Arc<dyn SetSource>);
         datadir.open_indexes(datadir.kept_indexes(), tip)?;
         let past = past::open(&datadir, window_bytes / 2)?;
         let (sender, receiver) = channel();

@@ -19,13 +19,16 @@ use crate::options::Options;
 use crate::reporting::{Events, JobReport};
 use crate::session::options::SyncOptions;
 use crate::snapshot::coming;
+use crate::snapshot::from_peers::PeerStream;
 use crate::snapshot::given::Given;
 use crate::snapshot::hints::file::HintsFile;
 use crate::snapshot::load::load_into;
 use crate::snapshot::stream::SharedStream;
 use crate::snapshot::validate::{PastSet, state, validate};
-use primitives::Hash256;
+use p2p::SetExchange;
+use primitives::{BlockHash, Hash256};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The snapshot or hints that a sync starts from.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +37,8 @@ pub struct FromSnapshot {
     pub file: Option<PathBuf>,
     /// `--snapshot` with mirrors, standard input or a pipe, instead of `file`.
     pub stream: Option<SharedStream>,
+    /// `--snapshot peers`: the base block of a snapshot that peers send in chunks (BIP 452), instead of `file`.
+    pub peers: Option<BlockHash>,
     /// `--snapshot-hash`: the UTXO set hash that the user trusts if Core knows no hash for the base block.
     pub hash: Option<Hash256>,
     /// `--hints`: this hints file, used up to its height in a data directory without blocks.
@@ -87,17 +92,41 @@ pub(super) fn sync_with(
         }
     };
     let has_snapshot = state(options, events)?.is_some();
+    let from_peers = from.peers.filter(|_| !has_snapshot);
     let given = match (&from.file, &from.stream) {
-        _ if has_snapshot => None,
+        _ if has_snapshot || from_peers.is_some() => None,
         (_, Some(stream)) => Some(Given::stream(options, stream)?),
         (file, None) => file.as_deref().map(|path| Given::file(options, path)).transpose()?,
     };
-    let mut run = Run::new(options, sync, conduct, events)?;
-    if !matches!(given, Some(Given::Stream(_))) {
+    let from_peers = from_peers.map(|base| FromPeers { base, exchange: Arc::default() });
+    let exchange = from_peers.as_ref().map(|from| from.exchange.clone());
+    let mut run = Run::new(options, sync, exchange, conduct, events)?;
+    if !matches!(given, Some(Given::Stream(_))) && from_peers.is_none() {
         run.forget_coming()?;
+    }
+    if let Some(from_peers) = from_peers
+        && run.begin_on_peers(&from_peers, from.hash)? == Outcome::Stopped
+    {
+        return run.end(Outcome::Stopped);
     }
     let outcome = run.work(hints, given, from.hash)?;
     run.end(outcome)
+}
+
+/// Where the chain is with regard to a snapshot's base block.
+enum Base {
+    /// It is connected already.
+    Beyond,
+    /// Its header is known.
+    Known,
+    /// The sync was stopped before.
+    Stopped,
+}
+
+/// A snapshot that peers send.
+struct FromPeers {
+    base: BlockHash,
+    exchange: Arc<SetExchange>,
 }
 
 impl Run<'_> {
@@ -168,27 +197,62 @@ impl Run<'_> {
         Ok(part.outcome)
     }
 
+    /// Downloads headers up to the base block, then loads the snapshot that peers send.
+    fn begin_on_peers(&mut self, from: &FromPeers, hash: Option<Hash256>) -> Result<Outcome, Fault> {
+        match self.reach_base(from.base, "the snapshot of the peers")? {
+            Base::Stopped => return Ok(Outcome::Stopped),
+            Base::Beyond => return Ok(Outcome::Reached),
+            Base::Known => {}
+        }
+        let stream = SharedStream::new(PeerStream::new(from.exchange.clone(), from.base));
+        let given = loop {
+            let why = match Given::stream(self.options, &stream) {
+                Ok(given) if given.header().base == from.base => break given,
+                Ok(given) => Fault::refused(
+                    format!("peers sent a snapshot of block {}, not of {}", given.header().base, from.base),
+                    "Name a file or URL with --snapshot, or sync without one",
+                ),
+                Err(Fault::Stopped) => return Ok(Outcome::Stopped),
+                Err(why) => why,
+            };
+            if stream.lock().try_others().is_none() {
+                return Err(why);
+            }
+        };
+        self.load(&given, hash)?;
+        Ok(Outcome::Reached)
+    }
+
     /// Downloads headers up to the base block of a snapshot, then loads it.
     fn begin_on(&mut self, given: &Given, hash: Option<Hash256>) -> Result<Outcome, Fault> {
-        let base = given.header().base;
+        match self.reach_base(given.header().base, &given.name())? {
+            Base::Stopped => return Ok(Outcome::Stopped),
+            Base::Beyond => return Ok(Outcome::Reached),
+            Base::Known => {}
+        }
+        self.load(given, hash)?;
+        Ok(Outcome::Reached)
+    }
+
+    /// Downloads headers up to the base block of a snapshot; `name` is the snapshot's.
+    fn reach_base(&mut self, base: BlockHash, name: &str) -> Result<Base, Fault> {
         let reporter = &self.datadir().reporter;
         let is_beyond = {
             let index = self.datadir().index.read();
             index.headers().find(&base).map(|id| index.is_active(id))
         };
         if is_beyond == Some(true) {
-            reporter.note(format!("The chain has block {base} already: {} is not needed", given.name()));
+            reporter.note(format!("The chain has block {base} already: {name} is not needed"));
             self.forget_coming()?;
-            return Ok(Outcome::Reached);
+            return Ok(Base::Beyond);
         }
         if is_beyond.is_none() {
             reporter.note(format!("Headers first, up to the snapshot's base block {base}"));
             if self.part(Goal::Headers(base), None)?.outcome == Outcome::Stopped {
-                return Ok(Outcome::Stopped);
+                return Ok(Base::Stopped);
             }
         }
-        self.load(given, hash)?;
-        Ok(Outcome::Reached)
+        Ok(Base::Known)
     }
 
     /// Loads a snapshot and continues from it, with the blocks below it as a second chain.

@@ -123,6 +123,11 @@ impl SnapshotFile {
         self.bytes
     }
 
+    /// Fills `out` with its bytes from `offset` on; `false` if they cannot be read.
+    pub(crate) fn read_at(&self, offset: u64, out: &mut [u8]) -> bool {
+        self.file.read_exact_at(offset, out).is_ok()
+    }
+
     /// Its coins, from the first one on. `failed` is the text before the reason if the file is incomplete.
     pub(crate) fn coins(&self, height_max: Height, failed: &'static str) -> CoinsReader<'_> {
         let parser = CoinsParser::new(&self.header, height_max);

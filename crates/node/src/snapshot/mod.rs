@@ -7,6 +7,7 @@ pub(crate) mod coming;
 mod dump;
 pub(crate) mod file;
 mod fill;
+pub(crate) mod from_peers;
 pub(crate) mod given;
 pub(crate) mod hints;
 pub(crate) mod load;
@@ -15,6 +16,7 @@ mod make_hints;
 mod parts;
 mod rollback;
 mod runs;
+pub(crate) mod served_sets;
 pub(crate) mod stream;
 pub(crate) mod validate;
 

@@ -79,7 +79,7 @@ impl SharedStream {
         self.lock().name()
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, dyn SnapshotStream + 'static> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, dyn SnapshotStream + 'static> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

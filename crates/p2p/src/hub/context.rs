@@ -120,7 +120,7 @@ pub(super) mod alone {
         let id = cx.new_id();
         let place = u8::try_from(id.0).expect("a few peers");
         let remote = PeerAddress { address: NetAddress::V4([20 + place, 1, 1, 1]), port: 18444 };
-        let greeting = Greeting { services: 0, agent: "/x/".to_owned(), height: 0 };
+        let greeting = Greeting { services: 0, agent: "/x/".to_owned(), height: 0, utxo_sets: false };
         let (transport, at) = (Transport::v1(REGTEST.magic), now(0));
         let mut peer = Peer::new(id, kind, Target::Peer(remote), transport, greeting, at, &mut cx.rng);
         let offered = services::NETWORK | services::WITNESS;

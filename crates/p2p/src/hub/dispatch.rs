@@ -113,6 +113,9 @@ impl Hub {
             Input::GetFilterCheckpoints(kind, stop) => {
                 self.serving.on_get_filter_checkpoints(&mut self.context, id, kind, &stop)
             }
+            Input::GetSet(request) => self.serving.on_get_set(&mut self.context, id, request),
+            Input::SetTree(base, tree) => self.sets.on_tree(&mut self.context, id, base, tree, now),
+            Input::SetChunk(received) => self.sets.on_chunk(&mut self.context, id, received, now),
             Input::Ping(nonce) => {
                 self.on_ping(id, nonce, now);
                 Ok(())

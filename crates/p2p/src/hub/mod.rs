@@ -11,6 +11,7 @@
 //! | [`outbound`] | outbound connections, seeds, errors of connection attempts |
 //! | [`header_sync`] | each peer's chain, requests for headers, the end of header sync |
 //! | [`block_download`] | requests for blocks, withheld blocks of each peer |
+//! | [`set_download`] | requests for chunks of a UTXO set |
 //! | [`serving`] | requests of each peer, and the memory of their answers |
 //! | [`eviction`] | inbound slots |
 //!
@@ -35,6 +36,7 @@ pub mod header_sync;
 pub mod outbound;
 mod read;
 pub mod serving;
+pub mod set_download;
 
 pub use action::{Action, NodeMessage};
 pub use asked::{Added, AddressCounts, AddressTables, Purpose};
@@ -53,6 +55,7 @@ use crate::rng::Rng;
 use crate::time::Now;
 use crate::transport::Transport;
 use crate::trouble::DialError;
+use crate::utxo_sets::scheduled_heights;
 use crate::wire::{NetAddress, PeerAddress, Target, TargetError, services};
 use address_relay::AddressRelay;
 use block_download::BlockDownload;
@@ -64,6 +67,7 @@ use outbound::{Dialed, OUTBOUND_COUNT_MAX, Outbound};
 use primitives::BlockHash;
 use serving::room::may_answer;
 use serving::{Serving, memory};
+use set_download::SetDownload;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,6 +80,7 @@ pub struct Hub {
     blocks: BlockDownload,
     buffers: BufferPool,
     headers: HeaderSync,
+    sets: SetDownload,
     serving: Serving,
     outbound: Outbound,
     places: Places,
@@ -120,6 +125,7 @@ impl Hub {
             blocks: BlockDownload::new(budget),
             buffers,
             headers: HeaderSync::default(),
+            sets: SetDownload::default(),
             serving,
             outbound,
             places,
@@ -199,7 +205,18 @@ impl Hub {
         };
         let filters = if self.context.config.compact_filters { services::COMPACT_FILTERS } else { 0 };
         let v2 = if self.context.config.v2transport { services::P2P_V2 } else { 0 };
-        blocks | services::WITNESS | filters | v2
+        let sets = if self.serves_scheduled_sets() { services::UTXO_SET } else { 0 };
+        blocks | services::WITNESS | filters | v2 | sets
+    }
+
+    /// Whether the UTXO sets of both scheduled heights are served. Source: BIP-0452, draft 0.5.0.
+    fn serves_scheduled_sets(&self) -> bool {
+        let Some(source) = &self.context.config.utxo_sets else { return false };
+        let chain = &self.context.chain;
+        let tip = chain.tip();
+        let Some(heights) = scheduled_heights(tip.height) else { return false };
+        let bases = source.bases();
+        heights.iter().all(|height| chain.ancestor(&tip.hash, *height).is_some_and(|base| bases.contains(&base)))
     }
 
     fn greeting(&self) -> Greeting {
@@ -207,6 +224,7 @@ impl Hub {
             services: self.offered(),
             agent: format!("/ffwd:{}/", self.context.config.version),
             height: i32::try_from(self.context.chain.tip().height.to_u32()).unwrap_or(i32::MAX),
+            utxo_sets: self.context.config.utxo_sets.is_some() || self.context.config.set_exchange.is_some(),
         }
     }
 
@@ -333,6 +351,7 @@ impl Hub {
         peer.journal.say(|| format!("Cleared nodestate for peer={id}"));
         peer.journal.take().into_iter().for_each(|line| self.context.event(Event::Debug(line)));
         self.blocks.remove_peer(id);
+        self.sets.remove_peer(id);
         self.serving.remove_peer(id);
         self.address_relay.remove_peer(id);
         self.headers.remove_peer(id);
@@ -584,6 +603,9 @@ impl Hub {
         self.tick_memory(now);
         self.tick_headers(now);
         self.tick_blocks(now);
+        for (id, reason) in self.sets.tick(&mut self.context, now) {
+            self.punish(id, reason, now);
+        }
         self.tick_extra(now);
         self.outbound.tick(&mut self.context, &mut self.addresses, now);
         if now.since_start.saturating_sub(self.saved_at) > SAVE_INTERVAL {

@@ -8,7 +8,9 @@ use crate::filter_request::FilterRequest;
 use crate::packet::Packet;
 use crate::peer::{Peer, SEND_PAUSE_BYTES};
 use crate::transport::head_bytes;
+use crate::utxo_sets::{CHUNK_BYTES, SetRequest, SetSource, chunk_payload_head};
 use crate::wire::{Command, Inventory, PAYLOAD_BYTES_MAX, checksum};
+use std::sync::Arc;
 
 /// Number of bytes after which reading pauses.
 pub(super) const READ_BYTES_MAX: usize = SEND_PAUSE_BYTES;
@@ -30,6 +32,8 @@ pub(super) enum Asked {
     Blocks(Vec<Inventory>),
     /// Filters, or their hashes or headers.
     Filters(FilterRequest),
+    /// A tree or chunk of a UTXO set.
+    Set(SetRequest, Arc<dyn SetSource>),
 }
 
 /// The data that was read for a peer.
@@ -39,6 +43,8 @@ pub enum Served {
     Blocks(Vec<Option<Payload>>),
     /// The next messages about filters, and the rest of the request.
     Filters(Vec<Payload>, Option<FilterRequest>),
+    /// A tree or chunk of a UTXO set; `None` if it is not served.
+    Set(Option<Payload>),
 }
 
 /// A message that was read for a peer.
@@ -86,7 +92,30 @@ impl ReadRequest {
                 };
                 Served::Filters(messages.into_iter().filter_map(payload).collect(), rest)
             }
+            Asked::Set(request, source) => Served::Set(self.read_set(request, &**source)),
         }
+    }
+
+    /// Source: BIP-0452: what cannot be served is not answered.
+    fn read_set(&self, request: &SetRequest, source: &dyn SetSource) -> Option<Payload> {
+        let mut packet = self.packet();
+        let command = match request {
+            SetRequest::Tree(base) => {
+                let mut bytes = Vec::new();
+                source.tree(base)?.put(&mut bytes, base);
+                packet.payload_mut(bytes.len()).copy_from_slice(&bytes);
+                Command::UtxoTree
+            }
+            SetRequest::Chunk(base, index) => {
+                let bytes = source.tree(base)?.chunk_bytes(*index)?;
+                let head = chunk_payload_head(base, *index, bytes);
+                let (start, chunk) = packet.payload_mut(head.len() + bytes).split_at_mut(head.len());
+                start.copy_from_slice(&head);
+                source.read(base, u64::from(*index) * CHUNK_BYTES as u64, chunk).then_some(())?;
+                Command::UtxoSet
+            }
+        };
+        Payload::new(command, packet, self.v2)
     }
 
     fn packet(&self) -> Packet {

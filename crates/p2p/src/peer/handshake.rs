@@ -5,6 +5,7 @@
 use super::{Input, Kind, Peer, VERSION_MIN};
 use crate::reason::Reason;
 use crate::time::Now;
+use crate::utxo_sets;
 use crate::wire::{ADDRV2_VERSION, Command, FEATURE_VERSION, Message, PROTOCOL_VERSION, Version};
 
 /// Whether a byte from a peer may be shown. Source: Bitcoin Core b88bffe, util/strencodings.cpp,
@@ -47,6 +48,9 @@ impl Peer {
                 if common >= ADDRV2_VERSION {
                     self.send(&Message::SendAddrV2);
                 }
+                if common >= FEATURE_VERSION && self.greeting.utxo_sets {
+                    self.send(&Message::Feature(Some(utxo_sets::FEATURE.to_vec())));
+                }
                 self.send(&Message::Verack);
                 Ok(None)
             }
@@ -87,13 +91,17 @@ impl Peer {
         });
     }
 
-    /// Features are offered by the peer; ffwd supports none. Source: Bitcoin Core b88bffe, `ProcessMessage`.
+    /// Features are offered by the peer; ffwd supports one, BIP-0452. Source: Bitcoin Core b88bffe, `ProcessMessage`.
     fn note_feature(&mut self, name: Option<Vec<u8>>) -> Result<(), Reason> {
         let common = self.version.as_ref().map_or(0, |version| version.version.min(PROTOCOL_VERSION));
         if common < FEATURE_VERSION {
             return Err(Reason::FeatureVersion(common));
         }
         let name = name.ok_or(Reason::Feature)?;
+        if name == utxo_sets::FEATURE {
+            self.speaks_utxo_sets = true;
+            return Ok(());
+        }
         self.journal.say(|| {
             let name: String = name.iter().filter(|byte| is_safe(byte)).map(|&byte| char::from(byte)).collect();
             format!("unknown feature advertised: {name}")
@@ -137,7 +145,7 @@ mod tests {
     fn offered(version: u32, features: &[&[u8]], after: &[Command]) -> (Option<Reason>, Vec<String>) {
         let now = Now { since_start: Duration::ZERO, unix: 1_700_000_000 };
         let target = Target::Peer(PeerAddress { address: NetAddress::V4([127, 0, 0, 1]), port: 7 });
-        let greeting = Greeting { services: 0, agent: "/x/".to_owned(), height: 0 };
+        let greeting = Greeting { services: 0, agent: "/x/".to_owned(), height: 0, utxo_sets: false };
         let mut peer =
             Peer::new(PeerId(3), Kind::Inbound, target, Transport::v1(MAGIC), greeting, now, &mut Rng::Seeded(1));
         peer.journal = Journal::new(true);

@@ -3,7 +3,7 @@
 //! Layout: compact size and bytes of a name | compact size and bytes of its data
 //!
 //! Source: BIP-0434; Bitcoin Core b88bffe, net_processing.cpp, `ProcessMessage`.
-//! Absent on purpose: features, because ffwd offers and supports none.
+//! Absent on purpose: features; ffwd offers and supports only [`crate::utxo_sets::FEATURE`].
 
 use primitives::Reader;
 use primitives::encode::put_compact_size;

@@ -8,6 +8,7 @@ use super::feature::{parse_feature, put_feature};
 use super::filters::{FilterRange, parse_range, put_range};
 use super::parse_error::ParseError;
 use super::{Command, hash};
+use crate::utxo_sets::ChunkTree;
 use primitives::encode::put_compact_size;
 use primitives::{BlockHash, Hash256, Header, Reader};
 
@@ -23,6 +24,8 @@ pub mod services {
     pub const NETWORK_LIMITED: u64 = 1 << 10;
     /// Supports BIP324.
     pub const P2P_V2: u64 = 1 << 11;
+    /// Serves UTXO sets at scheduled heights. Source: BIP-0452, draft 0.5.0.
+    pub const UTXO_SET: u64 = 1 << 14;
     /// Follows the chain that left Bitcoin's rules at 961,640: its headers have 164 bytes. Source:
     /// bitcoinknots/bitcoin 29.4.1.
     pub const OTHER_CHAIN: u64 = 1 << 28;
@@ -156,6 +159,12 @@ pub enum Message {
     GetCFHeaders(FilterRange),
     /// `getcfcheckpt`: filter type, last block
     GetCFCheckpt(u8, BlockHash),
+    /// `getutxotree`: the base block of a UTXO set
+    GetUtxoTree(BlockHash),
+    /// `utxotree`: that block, and the hashes of the set's chunks
+    UtxoTree(BlockHash, ChunkTree),
+    /// `getutxoset`: that block, and the index of a chunk
+    GetUtxoSet(BlockHash, u32),
     /// `filteradd`, `filterclear`, `filterload` or `mempool`, for nodes that offer bloom filters.
     OfBloom(Command),
     /// Anything else.
@@ -206,12 +215,21 @@ impl Message {
             Command::GetCFilters => Message::GetCFilters(parse_range(reader)?),
             Command::GetCFHeaders => Message::GetCFHeaders(parse_range(reader)?),
             Command::GetCFCheckpt => Message::GetCFCheckpt(reader.u8()?, hash(reader)?),
+            Command::GetUtxoTree => Message::GetUtxoTree(hash(reader)?),
+            Command::UtxoTree => {
+                let (base, tree) = ChunkTree::parse(payload)?;
+                Message::UtxoTree(base, tree)
+            }
+            Command::GetUtxoSet => Message::GetUtxoSet(hash(reader)?, reader.u32()?),
             Command::FilterAdd | Command::FilterClear | Command::FilterLoad | Command::Mempool => {
                 Message::OfBloom(command)
             }
-            Command::Block | Command::CFilter | Command::CFHeaders | Command::CFCheckpt | Command::Other => {
-                Message::Ignored
-            }
+            Command::Block
+            | Command::CFilter
+            | Command::CFHeaders
+            | Command::CFCheckpt
+            | Command::UtxoSet
+            | Command::Other => Message::Ignored,
         })
     }
 
@@ -271,6 +289,19 @@ impl Message {
                 out.push(*kind);
                 out.extend_from_slice(stop.as_bytes());
                 Command::GetCFCheckpt
+            }
+            Message::GetUtxoTree(base) => {
+                out.extend_from_slice(base.as_bytes());
+                Command::GetUtxoTree
+            }
+            Message::UtxoTree(base, tree) => {
+                tree.put(&mut out, base);
+                Command::UtxoTree
+            }
+            Message::GetUtxoSet(base, index) => {
+                out.extend_from_slice(base.as_bytes());
+                out.extend_from_slice(&index.to_le_bytes());
+                Command::GetUtxoSet
             }
             Message::OfBloom(command) => *command,
             Message::Ignored => Command::Other,
@@ -444,6 +475,12 @@ mod tests {
             Message::SendHeaders,
             Message::Feature(Some(b"abcd".to_vec())),
             Message::GetAddr,
+            Message::GetUtxoTree(BlockHash::from_bytes([5; 32])),
+            Message::UtxoTree(
+                BlockHash::from_bytes([5; 32]),
+                ChunkTree { version: 2, bytes: 4_000_000, hashes: vec![Hash256([6; 32]), Hash256([7; 32])] },
+            ),
+            Message::GetUtxoSet(BlockHash::from_bytes([5; 32]), 3),
             Message::Ignored,
         ]
     }

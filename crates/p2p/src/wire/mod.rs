@@ -151,6 +151,8 @@ commands! {
     GetCFilters "getcfilters",
     GetData "getdata",
     GetHeaders "getheaders",
+    GetUtxoSet "getutxoset",
+    GetUtxoTree "getutxotree",
     Headers "headers",
     Inv "inv",
     Mempool "mempool",
@@ -159,6 +161,8 @@ commands! {
     Pong "pong",
     SendAddrV2 "sendaddrv2",
     SendHeaders "sendheaders",
+    UtxoSet "utxoset",
+    UtxoTree "utxotree",
     Verack "verack",
     Version "version",
 }

@@ -6,6 +6,7 @@
 mod asked;
 mod bitcoind;
 mod node;
+mod sets;
 
 use node::Node;
 use p2p::sim::{Chain, made_on};

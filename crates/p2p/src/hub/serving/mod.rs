@@ -18,6 +18,7 @@ use crate::peer::{Hearing, Peer, SEND_PAUSE_BYTES};
 use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::upload_target::OLD_BLOCK_S;
+use crate::utxo_sets::SetRequest;
 use crate::wire::{Inventory, Message, PAYLOAD_BYTES_MAX};
 use memory::Takers;
 use primitives::{BlockHash, Header};
@@ -37,6 +38,8 @@ pub const LIMITED_DEPTH_MAX: u32 = 290;
 
 /// Maximum number of requested blocks of a peer that were not served yet; further requests are ignored.
 pub const SERVE_COUNT_MAX: usize = 4096;
+/// Parts of UTXO sets that a peer may have asked for and that were not served yet; further requests are ignored.
+pub const SETS_COUNT_MAX: usize = 16;
 /// Maximum number of blocks read for one peer at a time: blocks of the chain's first years have 250 bytes.
 pub const READ_COUNT_MAX: usize = 64;
 
@@ -47,7 +50,9 @@ struct Asker {
     blocks: VecDeque<Inventory>,
     /// The outstanding request for filters: later messages of the peer wait for its answer.
     filters: Option<FilterRequest>,
-    /// Whether the first of the blocks, or of the filters, is being read.
+    /// Parts of UTXO sets that it asked for, in order.
+    sets: VecDeque<SetRequest>,
+    /// Whether the first of the blocks, of the filters or of the parts of sets is being read.
     is_reading: bool,
     /// Whether that is a read-ahead behind blocks that were read and are not queued yet.
     is_read_ahead: bool,
@@ -123,6 +128,20 @@ impl Serving {
         asker.blocks.extend(blocks.into_iter().take(room));
     }
 
+    /// `getutxotree` or `getutxoset`: the part waits for its turn.
+    ///
+    /// # Errors
+    ///
+    /// As [`Serving::serve_next`].
+    pub(super) fn on_get_set(&mut self, cx: &mut Context, id: PeerId, request: SetRequest) -> Result<(), Reason> {
+        let is_served = cx.config.utxo_sets.is_some();
+        let asker = self.of(id);
+        if is_served && asker.sets.len() < SETS_COUNT_MAX {
+            asker.sets.push_back(request);
+        }
+        self.serve_next(cx, id)
+    }
+
     /// Begins to read the next requested data of a peer, unless a read is in progress or the send queue is long: the
     /// blocks, and then the filters, because the peer's messages behind a request for filters wait.
     ///
@@ -131,7 +150,7 @@ impl Serving {
     /// [`Reason::BeyondOffer`]: the connection ends.
     pub(super) fn serve_next(&mut self, cx: &mut Context, id: PeerId) -> Result<(), Reason> {
         let (Some(peer), Some(asker)) = (cx.peers.get(&id), self.askers.get(&id)) else { return Ok(()) };
-        let asks_nothing = asker.blocks.is_empty() && asker.filters.is_none();
+        let asks_nothing = asker.blocks.is_empty() && asker.filters.is_none() && asker.sets.is_empty();
         if asker.is_reading || !may_answer(cx, peer) || asks_nothing {
             return Ok(());
         }
@@ -143,13 +162,17 @@ impl Serving {
         if let Some(beyond) = blocks.iter().filter_map(Inventory::block).find(|hash| is_beyond_offer(cx, hash)) {
             return Err(Reason::BeyondOffer(beyond));
         }
-        if has_no_upload_for(cx, peer, &blocks) {
+        let is_set_next = blocks.is_empty() && asker.filters.is_none();
+        if has_no_upload_for(cx, peer, &blocks) || is_set_next && has_no_upload_for_sets(cx, peer) {
             return Err(Reason::UploadLimit);
         }
+        let set = asker.sets.front().copied().zip(cx.config.utxo_sets.clone());
         match asker.filters {
             _ if !blocks.is_empty() => self.begin_to_read(cx, id, Asked::Blocks(blocks)),
             Some(request) => self.begin_to_read(cx, id, Asked::Filters(request)),
-            None => {}
+            None => {
+                set.into_iter().for_each(|(part, source)| self.begin_to_read(cx, id, Asked::Set(part, source)));
+            }
         }
         Ok(())
     }
@@ -209,6 +232,10 @@ impl Serving {
             Served::Filters(payloads, rest) => {
                 payloads.into_iter().for_each(|payload| payload.send_to(peer));
                 asker.filters = rest;
+            }
+            Served::Set(payload) => {
+                asker.sets.pop_front();
+                payload.into_iter().for_each(|payload| payload.send_to(peer));
             }
         }
         self.serve_next(cx, id)
@@ -276,6 +303,11 @@ fn has_no_upload_for(cx: &Context, peer: &Peer, blocks: &[Inventory]) -> bool {
     let best = cx.chain.best_header().header.time();
     let mut times = blocks.iter().filter_map(Inventory::block).filter_map(|hash| cx.chain.header(&hash));
     times.any(|block| best.saturating_sub(block.header.time()) > OLD_BLOCK_S)
+}
+
+/// Whether the rest of `-maxuploadtarget` is for new blocks.
+fn has_no_upload_for_sets(cx: &Context, peer: &Peer) -> bool {
+    cx.upload.is_reached_for_old_blocks() && !peer.permissions().has(Permissions::DOWNLOAD)
 }
 
 /// Whether a pruned node must not serve this block: it serves no older ones, so that peers do not learn which it has.

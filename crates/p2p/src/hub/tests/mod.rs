@@ -11,6 +11,7 @@ mod lines;
 mod more_kinds;
 mod queues;
 mod seeds;
+mod sets;
 mod slow;
 mod sought;
 mod world;

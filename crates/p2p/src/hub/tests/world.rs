@@ -14,6 +14,7 @@ use crate::sim::Chain;
 use crate::time::Now;
 use crate::transport::Transport;
 use crate::trouble::{DialError, TroubleKind};
+use crate::utxo_sets::SetSource;
 use crate::wire::{Command, Inventory, Message, PeerAddress, Target, Version, frame_v1, services};
 use primitives::BlockHash;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -571,7 +572,16 @@ pub(super) struct OtherHub {
 
 impl OtherHub {
     pub(super) fn new(chain: &Arc<Chain>, v2transport: bool) -> OtherHub {
-        let config = Config { outbound: Outbound::Only(vec![]), v2transport, ..Config::new(NETWORK) };
+        OtherHub::with(chain, Config { v2transport, ..Config::new(NETWORK) })
+    }
+
+    /// One that serves UTXO sets.
+    pub(super) fn serving(chain: &Arc<Chain>, v2transport: bool, sets: Arc<dyn SetSource>) -> OtherHub {
+        OtherHub::with(chain, Config { v2transport, utxo_sets: Some(sets), ..Config::new(NETWORK) })
+    }
+
+    fn with(chain: &Arc<Chain>, config: Config) -> OtherHub {
+        let config = Config { outbound: Outbound::Only(vec![]), ..config };
         let now = Now { since_start: Duration::ZERO, unix: START_UNIX };
         let view: Arc<dyn ChainView> = Arc::clone(chain) as Arc<dyn ChainView>;
         let mut hub = Hub::new(config, view, Arc::default(), Rng::Seeded(77), now).unwrap();
