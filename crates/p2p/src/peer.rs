@@ -6,7 +6,10 @@
 //! Absent on purpose: headers and blocks, and the choice of peers ([`crate::hub`]).
 
 mod handshake;
+mod input;
 mod seen;
+
+pub use input::Input;
 
 use crate::address_bucket::{ADDRESS_TOKENS_MAX, AddressBucket};
 use crate::api::{Config, HANDSHAKE_TIMEOUT, PeerId, PeerInfo};
@@ -17,9 +20,8 @@ use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::time::Now;
 use crate::transport::{Received, Transport};
-use crate::utxo_sets::{ChunkTree, SetRequest};
-use crate::wire::{AddressEntry, Command, FRAME_BYTES, FilterRange, Inventory, Message, Target, Version, services};
-use primitives::{BlockHash, Header};
+use crate::utxo_sets::SetRequest;
+use crate::wire::{Command, FRAME_BYTES, Inventory, Message, Target, Version, services};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -63,47 +65,6 @@ impl Kind {
             Kind::Feeler => "feeler",
         }
     }
-}
-
-/// Input for other parts: messages that the connection does not handle itself.
-#[derive(Debug)]
-pub enum Input {
-    /// The handshake is done.
-    Ready,
-    /// `headers`
-    Headers(Vec<Header>),
-    /// `block`
-    Block(Received),
-    /// `getheaders`
-    GetHeaders(Vec<BlockHash>, BlockHash),
-    /// `getblocks`
-    GetBlocks(Vec<BlockHash>, BlockHash),
-    /// `inv`.
-    Inv(Vec<Inventory>),
-    /// `getdata`: the blocks in it; its other entries are answered already.
-    GetData(Vec<Inventory>),
-    /// `notfound`
-    NotFound(Vec<Inventory>),
-    /// `addr` or `addrv2`.
-    Addresses(Vec<AddressEntry>),
-    /// `getaddr`, the first from an inbound peer.
-    GetAddr,
-    /// `getcfilters`
-    GetFilters(FilterRange),
-    /// `getcfheaders`
-    GetFilterHashes(FilterRange),
-    /// `getcfcheckpt`
-    GetFilterCheckpoints(u8, BlockHash),
-    /// `getutxotree` or `getutxoset`
-    GetSet(SetRequest),
-    /// `utxotree`
-    SetTree(BlockHash, ChunkTree),
-    /// `utxoset`
-    SetChunk(Received),
-    /// `ping`
-    Ping(u64),
-    /// A message that the connection handled itself.
-    Answered,
 }
 
 /// Whether messages of a peer are read.

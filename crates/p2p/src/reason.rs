@@ -156,13 +156,14 @@ pub enum Reason {
     },
     /// Too many unsolicited blocks with unknown headers.
     UnaskedBlocks,
-    /// A tree or chunk of a UTXO set that was not asked for.
-    UnaskedUtxoSet,
     /// A UTXO set, or a chunk of one, that is not what it was asked for.
     BadUtxoSet(&'static str),
 }
 
 impl Reason {
+    /// A tree or chunk of a UTXO set that was not asked for.
+    pub(crate) const UNASKED_UTXO_SET: Reason = Reason::BadUtxoSet("a part of a UTXO set that was not asked for");
+
     /// Whether it was disconnected because requested data did not arrive in time.
     pub fn is_stall(&self) -> bool {
         matches!(self, Reason::BlockStalled(_) | Reason::BlockTimeout(_) | Reason::HeadersStalled | Reason::Slow { .. })
@@ -183,7 +184,6 @@ impl Reason {
                 | Reason::BadBody { .. }
                 | Reason::InvalidBlock { .. }
                 | Reason::UnaskedBlocks
-                | Reason::UnaskedUtxoSet
                 | Reason::BadUtxoSet(_)
         )
     }
@@ -280,7 +280,6 @@ impl fmt::Display for Reason {
             Reason::BadBody { hash, reason } => write!(f, "misbehaving: body of block {hash}: {reason}"),
             Reason::InvalidBlock { hash, reason } => write!(f, "misbehaving: invalid block {hash}: {reason}"),
             Reason::UnaskedBlocks => write!(f, "misbehaving: unrequested blocks on unknown headers"),
-            Reason::UnaskedUtxoSet => write!(f, "misbehaving: sent a part of a UTXO set that was not asked for"),
             Reason::BadUtxoSet(what) => write!(f, "misbehaving: sent {what}"),
         }
     }

@@ -32,6 +32,7 @@ mod context;
 pub mod dispatch;
 pub mod eviction;
 mod facts;
+mod greeting;
 pub mod header_sync;
 pub mod outbound;
 mod read;
@@ -48,15 +49,14 @@ use crate::api::{BlockVerdict, Config, Event, PeerId, Progress};
 use crate::budget::{BufferPool, InFlightBudget};
 use crate::chain::ChainView;
 use crate::journal;
-use crate::peer::{Greeting, Kind, Peer};
+use crate::peer::{Kind, Peer};
 use crate::permissions::Permissions;
 use crate::reason::Reason;
 use crate::rng::Rng;
 use crate::time::Now;
 use crate::transport::Transport;
 use crate::trouble::DialError;
-use crate::utxo_sets::scheduled_heights;
-use crate::wire::{NetAddress, PeerAddress, Target, TargetError, services};
+use crate::wire::{NetAddress, PeerAddress, Target, TargetError};
 use address_relay::AddressRelay;
 use block_download::BlockDownload;
 use context::Context;
@@ -194,38 +194,6 @@ impl Hub {
     /// Bytes received and sent.
     pub fn totals(&self) -> (u64, u64) {
         (self.received_bytes, self.sent_bytes)
-    }
-
-    /// The services that we offer.
-    fn offered(&self) -> u64 {
-        let blocks = if self.context.chain.has_all_blocks() {
-            services::NETWORK | services::NETWORK_LIMITED
-        } else {
-            services::NETWORK_LIMITED
-        };
-        let filters = if self.context.config.compact_filters { services::COMPACT_FILTERS } else { 0 };
-        let v2 = if self.context.config.v2transport { services::P2P_V2 } else { 0 };
-        let sets = if self.serves_scheduled_sets() { services::UTXO_SET } else { 0 };
-        blocks | services::WITNESS | filters | v2 | sets
-    }
-
-    /// Whether the UTXO sets of both scheduled heights are served. Source: BIP-0452, draft 0.5.0.
-    fn serves_scheduled_sets(&self) -> bool {
-        let Some(source) = &self.context.config.utxo_sets else { return false };
-        let chain = &self.context.chain;
-        let tip = chain.tip();
-        let Some(heights) = scheduled_heights(tip.height) else { return false };
-        let bases = source.bases();
-        heights.iter().all(|height| chain.ancestor(&tip.hash, *height).is_some_and(|base| bases.contains(&base)))
-    }
-
-    fn greeting(&self) -> Greeting {
-        Greeting {
-            services: self.offered(),
-            agent: format!("/ffwd:{}/", self.context.config.version),
-            height: i32::try_from(self.context.chain.tip().height.to_u32()).unwrap_or(i32::MAX),
-            utxo_sets: self.context.config.utxo_sets.is_some() || self.context.config.set_exchange.is_some(),
-        }
     }
 
     // Connections made and lost.

@@ -105,7 +105,7 @@ impl SetDownload {
 
     /// Handles a message that answers no request for this set.
     fn on_unasked(&mut self, id: PeerId) -> Result<(), Reason> {
-        let owed = self.owed.get_mut(&id).filter(|owed| **owed > 0).ok_or(Reason::UnaskedUtxoSet)?;
+        let owed = self.owed.get_mut(&id).filter(|owed| **owed > 0).ok_or(Reason::UNASKED_UTXO_SET)?;
         *owed -= 1;
         Ok(())
     }
@@ -123,7 +123,7 @@ impl SetDownload {
         tree: ChunkTree,
         now: Now,
     ) -> Result<(), Reason> {
-        let Some(exchange) = cx.config.set_exchange.clone() else { return Err(Reason::UnaskedUtxoSet) };
+        let Some(exchange) = cx.config.set_exchange.clone() else { return Err(Reason::UNASKED_UTXO_SET) };
         let is_asked = |sender: &&mut Sender| self.base == Some(base) && matches!(sender.offer, Offer::Asked(_));
         let Some(sender) = self.senders.get_mut(&id).filter(is_asked) else { return self.on_unasked(id) };
         if tree.hashes.is_empty() {
@@ -149,15 +149,15 @@ impl SetDownload {
         received: Received,
         now: Now,
     ) -> Result<(), Reason> {
-        let Some(exchange) = cx.config.set_exchange.clone() else { return Err(Reason::UnaskedUtxoSet) };
+        let Some(exchange) = cx.config.set_exchange.clone() else { return Err(Reason::UNASKED_UTXO_SET) };
         let payload = received.payload();
         let Some((base, index)) = chunk_named(payload) else { return Err(Reason::BadUtxoSet("a chunk cut short")) };
         let is_asked = |sender: &&mut Sender| {
             self.base == Some(base) && (sender.awaited.contains_key(&index) || sender.late.contains(&index))
         };
         let Some(sender) = self.senders.get_mut(&id).filter(is_asked) else { return self.on_unasked(id) };
-        let Offer::Tree(root, tree) = &sender.offer else { return Err(Reason::UnaskedUtxoSet) };
-        let bytes = tree.chunk_bytes(index).ok_or(Reason::UnaskedUtxoSet)?;
+        let Offer::Tree(root, tree) = &sender.offer else { return Err(Reason::UNASKED_UTXO_SET) };
+        let bytes = tree.chunk_bytes(index).ok_or(Reason::UNASKED_UTXO_SET)?;
         let start = chunk_start(payload, bytes).map_err(|_| Reason::BadUtxoSet("a chunk of another length"))?;
         if !tree.has_chunk(index, &payload[start..]) {
             return Err(Reason::BadUtxoSet("a chunk without the hash of its tree"));

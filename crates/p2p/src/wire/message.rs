@@ -290,24 +290,25 @@ impl Message {
                 out.extend_from_slice(stop.as_bytes());
                 Command::GetCFCheckpt
             }
-            Message::GetUtxoTree(base) => {
-                out.extend_from_slice(base.as_bytes());
-                Command::GetUtxoTree
-            }
+            Message::GetUtxoTree(base) => put_set_request(&mut out, base, None),
             Message::UtxoTree(base, tree) => {
                 tree.put(&mut out, base);
                 Command::UtxoTree
             }
-            Message::GetUtxoSet(base, index) => {
-                out.extend_from_slice(base.as_bytes());
-                out.extend_from_slice(&index.to_le_bytes());
-                Command::GetUtxoSet
-            }
+            Message::GetUtxoSet(base, index) => put_set_request(&mut out, base, Some(*index)),
             Message::OfBloom(command) => *command,
             Message::Ignored => Command::Other,
         };
         (command, out)
     }
+}
+
+/// `getutxotree`, or with the index of a chunk `getutxoset`.
+fn put_set_request(out: &mut Vec<u8>, base: &BlockHash, index: Option<u32>) -> Command {
+    out.extend_from_slice(base.as_bytes());
+    let Some(index) = index else { return Command::GetUtxoTree };
+    out.extend_from_slice(&index.to_le_bytes());
+    Command::GetUtxoSet
 }
 
 fn put_count(out: &mut Vec<u8>, count: usize) {
