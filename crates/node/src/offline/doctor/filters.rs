@@ -68,7 +68,8 @@ impl Look<'_> {
         }
         let path = store::indexes::filter_file(&self.layout, row.pos.file);
         let wanted = format!("the filter of block {block}");
-        Err(Fault::new(FaultKind::Damaged, &path, wanted, format!("that of block {of}"), ""))
+        let advice = "Run ffwd repair, which makes this file again";
+        Err(Fault::new(FaultKind::Damaged, &path, wanted, format!("that of block {of}"), advice))
     }
 
     fn filter_fault(&mut self, fault: &Fault, row: &FilterRow, at: At) {

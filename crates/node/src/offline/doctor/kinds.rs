@@ -160,7 +160,11 @@ impl Kind {
     /// Its name and texts.
     pub fn texts(self) -> Texts {
         let of_files = || self.block_files().or_else(|| self.records());
-        self.place().or_else(of_files).or_else(|| self.index()).unwrap_or_else(|| self.coins())
+        self.place()
+            .or_else(|| self.machine())
+            .or_else(of_files)
+            .or_else(|| self.index())
+            .unwrap_or_else(|| self.coins())
     }
 
     /// Kinds about the directory itself.
@@ -211,6 +215,13 @@ impl Kind {
                 "The drive or its cable fails: copy what can be read before anything else",
                 "cp -a {path} NEW-PLACE",
             ),
+            _ => return None,
+        })
+    }
+
+    /// Kinds about the machine.
+    fn machine(self) -> Option<Texts> {
+        Some(match self {
             Kind::NoSpace => texts(
                 "no-space",
                 "the file system is full",
