@@ -334,7 +334,10 @@ impl Checked<'_> {
         let why = |text: String| format!("Unable to start HTTP server: {text}");
         #[cfg(feature = "server")]
         for setting in self.list("rpcallowip") {
-            if let Err(text) = subnet(setting.value.text()) {
+            let text = setting.value.text();
+            let cjdns = self.is("cjdnsreachable") == Some(true);
+            let read = subnet(text).and_then(|_| if cjdns { values::no_subnet_of_cjdns(text) } else { Ok(()) });
+            if let Err(text) = read {
                 return refuse(why(text), Some(&setting));
             }
         }
@@ -517,6 +520,7 @@ mod tests {
             ("torcontrol=a:b", "Invalid port specified in -torcontrol: 'a:b'"),
             ("rpcport=65536", "Invalid port specified in -rpcport: '65536'"),
             ("rpcallowip=x", "Invalid -rpcallowip subnet specification: x."),
+            ("rpcallowip=fc00:db8::/80\ncjdnsreachable=1", "Invalid -rpcallowip subnet specification: fc00:db8::/80."),
             ("rpccookieperms=x", "Invalid -rpccookieperms=x; must be one of"),
             ("rpcauth=x", "Unable to start HTTP server: Invalid -rpcauth argument."),
             ("asmap=nowhere", "Could not find asmap file \""),
@@ -543,6 +547,9 @@ mod tests {
             "maxmempool=5\nmaxuploadtarget=5000M",
             "maxmempool=0",
             "listen=1\nlistenonion=1",
+            "rpcallowip=fd00:db8::/80\ncjdnsreachable=1",
+            "rpcallowip=fc00:db8::1\ncjdnsreachable=1",
+            "rpcallowip=fc00:db8::/80",
             "server=0\nrpcauth=x\nrpcallowip=y",
             "rpcpassword=a\nrpccookieperms=x",
             "dns=0\nonion=127.0.0.1:9050\ni2psam=127.0.0.1:7656",

@@ -84,6 +84,10 @@ pub(crate) struct Conf {
     /// Entries of settings.json; `section` is empty.
     json: Vec<Entry>,
     line: OnLine,
+    /// What debug.log says of settings.json.
+    json_lines: Vec<String>,
+    /// settings.json and the text that a node writes there; none with `-nosettings`, or where the file is whole.
+    pub(crate) settings_file: Option<(PathBuf, String)>,
     /// Warnings for the user: lines without effect.
     pub(crate) warnings: Vec<String>,
 }
@@ -226,9 +230,14 @@ impl Conf {
         if path.is_dir() {
             return Err(ConfError::Shape { path, why: "it is a directory: expected a file".to_owned() });
         }
-        let Some(bytes) = file::read(&path)? else { return Ok(()) };
+        let Some(bytes) = file::read(&path)? else {
+            self.settings_file = Some((path, json::empty_file()));
+            return Ok(());
+        };
         let stored = json::read(&path, &bytes)?;
         self.json = stored.entries;
+        self.json_lines = stored.log_lines;
+        self.settings_file = stored.with_comment.map(|text| (path, text));
         self.warnings.extend(stored.warnings);
         Ok(())
     }
@@ -380,6 +389,18 @@ impl Conf {
     /// All lines of the configuration files.
     pub(crate) fn lines(&self) -> &[Entry] {
         &self.lines
+    }
+
+    /// What debug.log says of every option that was given, in Core's words; secrets are not shown.
+    /// Source: Bitcoin Core b88bffe, common/args.cpp, `ArgsManager::LogArgs`.
+    pub(crate) fn log_lines(&self) -> Vec<String> {
+        let mut files: Vec<&Entry> = self.lines.iter().collect();
+        files.sort_by_key(|entry| (&entry.section, &entry.name));
+        let mut line: Vec<&Entry> = self.line.entries.iter().collect();
+        line.sort_by_key(|entry| &entry.name);
+        let files = files.into_iter().filter_map(|entry| entry.log_line("Config file arg:"));
+        let line = line.into_iter().filter_map(|entry| entry.log_line("Command-line arg:"));
+        files.chain(self.json_lines.iter().cloned()).chain(line).collect()
     }
 
     /// Options of the command line.
@@ -634,6 +655,37 @@ mod tests {
             assert_eq!(got, want, "{row}");
             assert!(conf.outside_their_section(Chain::Main).is_empty(), "{row}");
         }
+    }
+
+    #[test]
+    fn log_has_every_option_as_it_was_given_and_no_secret() {
+        let datadir = tempfile::tempdir().unwrap();
+        let conf = "regtest=1\nrpcuser=somebody\nfoo=1\n[regtest]\nserver=1\nnosettings=1\ndbcache=5\n";
+        fs::write(datadir.path().join("bitcoin.conf"), conf).unwrap();
+        let mut line = OnLine::default();
+        for (written, value) in [("rpcpassword", "hidden"), ("nolisten", ""), ("addnode", "some \"node\"")] {
+            let option = options::find(written.strip_prefix("no").unwrap_or(written)).unwrap();
+            line.add(option, written, std::ffi::OsStr::new(value));
+        }
+        let from = ConfFile {
+            datadir: datadir.path(),
+            file: Path::new("bitcoin.conf"),
+            is_named: false,
+            chain: None,
+            with_includes: true,
+        };
+        let conf = Conf::read(from, &line).unwrap();
+        let want = [
+            "Config file arg: regtest=\"1\"",
+            "Config file arg: rpcuser=****",
+            "Config file arg: [regtest] dbcache=\"5\"",
+            "Config file arg: [regtest] server=\"1\"",
+            "Config file arg: [regtest] settings=false",
+            "Command-line arg: addnode=\"some \\\"node\\\"\"",
+            "Command-line arg: listen=false",
+            "Command-line arg: rpcpassword=****",
+        ];
+        assert_eq!(conf.log_lines(), want);
     }
 
     #[test]

@@ -42,8 +42,10 @@ impl Settings {
         let pid = file("pid")?.map(off);
         let pid = pid.unwrap_or_else(|| PathBuf::from(node::datadir::pid_file::FILE));
         let pid = Some(pid).filter(|path| !path.as_os_str().is_empty());
+        let settings = self.files.conf.settings_file.take();
+        let first_lines = self.files.conf.log_lines();
         self.options.own_files =
-            node::options::OwnFiles { log, pid, first_lines: Vec::new(), ..self.options.own_files.clone() };
+            node::options::OwnFiles { log, pid, settings, first_lines, ..self.options.own_files.clone() };
         if self.options.own_files.log.is_none() {
             return Ok(());
         }

@@ -118,6 +118,8 @@ pub struct OwnFiles {
     pub log: Option<PathBuf>,
     /// `-pid`; `None` disables the PID file.
     pub pid: Option<PathBuf>,
+    /// `-settings`: the file of settings that are made at run time, and its text, if it must be written at the start.
+    pub settings: Option<(PathBuf, String)>,
     /// Requests to reopen the log.
     pub reopen: ReopenLog,
     /// First lines of the log: events from before it was opened.

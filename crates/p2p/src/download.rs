@@ -52,6 +52,9 @@ use std::time::Duration;
 /// (`MAX_BLOCKS_IN_TRANSIT_PER_PEER`): on a line of 1 Mbit/s these take 13 s if blocks have 100 kB, and fill a window
 /// that faster lines could use.
 pub const IN_FLIGHT_COUNT_START: usize = 4;
+/// The same after initial download: few blocks are missing, and a reorganization needs them all. Source: Core's
+/// `MAX_BLOCKS_IN_TRANSIT_PER_PEER`, `HeadersDirectFetchBlocks`.
+pub const IN_FLIGHT_COUNT_TIP: usize = 16;
 /// A slow peer still has one block in transfer and one queued.
 pub const IN_FLIGHT_COUNT_MIN: usize = 2;
 /// Enough for 10,000 blocks a second at 50 ms: blocks of the chain's first years have 250 bytes.
@@ -110,6 +113,9 @@ pub struct Limits {
     pub window_bytes: usize,
     /// Maximum number of blocks beyond the lowest missing one.
     pub window_count: usize,
+    /// Requests in flight of a peer whose speed is not measured yet: [`IN_FLIGHT_COUNT_START`] or
+    /// [`IN_FLIGHT_COUNT_TIP`].
+    pub start_count: usize,
 }
 
 /// How a peer was found.
@@ -350,6 +356,9 @@ impl Download {
     pub fn assign(&mut self, held_bytes: usize, limits: Limits, now: Duration) -> Vec<(PeerId, Vec<Want>)> {
         let mut out: BTreeMap<PeerId, Vec<Want>> = BTreeMap::new();
         self.window_full = false;
+        for link in self.links.values_mut() {
+            link.start_with(limits.start_count);
+        }
         self.note_head(now);
         for list in 0..self.lists.len() {
             let mut quiet_count = self.quiet_request_count();

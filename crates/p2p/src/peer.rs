@@ -7,6 +7,7 @@
 
 mod handshake;
 mod input;
+mod pong;
 mod seen;
 
 pub use input::Input;
@@ -356,9 +357,10 @@ impl Peer {
         is_own_nonce: &impl Fn(u64) -> bool,
     ) -> Result<Option<Input>, Reason> {
         let command = received.command;
-        self.journal.received(command, received.payload().len(), self.id);
+        let bytes = received.payload().len();
+        self.journal.received(command, bytes, self.id);
         if command != Command::Block {
-            self.note_other_bytes(received.payload().len());
+            self.note_other_bytes(bytes);
         } else {
             return Ok(self.ready.then_some(Input::Block(received)));
         }
@@ -370,18 +372,14 @@ impl Peer {
         if !self.ready {
             return self.shake_hands(command, message, now, is_own_nonce);
         }
-        self.converse(message, now)
+        self.converse(message, bytes, now)
     }
 
-    fn converse(&mut self, message: Message, now: Now) -> Result<Option<Input>, Reason> {
+    fn converse(&mut self, message: Message, bytes: usize, now: Now) -> Result<Option<Input>, Reason> {
         Ok(match message {
             Message::Ping(nonce) => nonce.map(Input::Ping),
             Message::Pong(nonce) => {
-                if let Some((_, sent_at)) = self.ping.take_if(|(ours, _)| *ours == nonce) {
-                    let took = now.since_start.saturating_sub(sent_at);
-                    self.last_round_trip = Some(took);
-                    self.round_trip = Some(self.round_trip.map_or(took, |least| least.min(took)));
-                }
+                self.on_pong(nonce, bytes, now);
                 None
             }
             Message::Headers(headers) => Some(Input::Headers(headers)),
@@ -534,7 +532,7 @@ impl Peer {
         }
         match self.ping {
             Some((_, sent_at)) if is_heard && at.saturating_sub(sent_at) > SILENCE_TIMEOUT => {
-                Err(Reason::PingTimeout(SILENCE_TIMEOUT))
+                Err(Reason::PingTimeout(at.saturating_sub(sent_at)))
             }
             _ => {
                 self.ping_if_due(now, rng);

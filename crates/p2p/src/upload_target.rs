@@ -87,9 +87,15 @@ impl UploadTarget {
 
     /// Whether the rest of the limit is reserved for the new blocks of this cycle.
     pub fn is_reached_for_old_blocks(&self) -> bool {
+        self.is_reached_after(0)
+    }
+
+    /// The same once `bytes` more are sent.
+    pub fn is_reached_after(&self, bytes: usize) -> bool {
         let left = if self.is_over() { CYCLE } else { self.left() };
         let kept = left.as_secs() / BLOCK_INTERVAL.as_secs() * BLOCK_BYTES_MAX;
-        self.limit != 0 && (kept >= self.limit || self.sent_bytes() >= self.limit - kept)
+        let sent = self.sent_bytes().saturating_add(bytes as u64);
+        self.limit != 0 && (kept >= self.limit || sent >= self.limit - kept)
     }
 
     /// Its state, for reports.
@@ -126,6 +132,7 @@ mod tests {
         assert!(!target.is_reached_for_old_blocks());
         target.sent((800 * MIB - 576_000_000) as usize - 1, at(0));
         assert!(!target.is_reached_for_old_blocks());
+        assert!(!target.is_reached_after(0) && target.is_reached_after(1), "bytes that wait to be sent count");
         target.sent(1, at(0));
         assert!(target.is_reached_for_old_blocks() && !target.is_reached());
         target.tick(at(12));

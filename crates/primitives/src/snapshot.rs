@@ -184,7 +184,7 @@ impl fmt::Display for CoinsError {
             ),
             CoinsError::Height { after, offset, height } => write!(
                 f,
-                "Bad snapshot data after deserializing {after} coins (byte {offset}: height {height} is above the base block)"
+                "Bad snapshot data after deserializing {after} coins. (byte {offset}: height {height} is above the base block)"
             ),
             CoinsError::Amount { after, offset, value } => write!(
                 f,
@@ -193,16 +193,16 @@ impl fmt::Display for CoinsError {
             ),
             CoinsError::Script { after, offset } => write!(
                 f,
-                "Bad snapshot data after deserializing {after} coins (byte {offset}: a script of more than \
+                "Bad snapshot data after deserializing {after} coins. (byte {offset}: a script of more than \
                  {SCRIPT_BYTES_MAX} bytes)"
             ),
             CoinsError::Format { after, offset, why } => write!(
                 f,
-                "Bad snapshot format or truncated snapshot after deserializing {after} coins (byte {offset}, and from there: \
+                "Bad snapshot format or truncated snapshot after deserializing {after} coins. (byte {offset}, and from there: \
                  {why})"
             ),
             CoinsError::LeftOver { coins, offset } => {
-                write!(f, "Bad snapshot - coins left over after deserializing {coins} coins (at byte {offset})")
+                write!(f, "Bad snapshot - coins left over after deserializing {coins} coins. (at byte {offset})")
             }
         }
     }
@@ -540,7 +540,7 @@ mod tests {
             (
                 "one byte more",
                 file(3, &[&good[..], &[0]].concat()),
-                "left over after deserializing 3 coins (at byte 132)",
+                "left over after deserializing 3 coins. (at byte 132)",
             ),
             (
                 "more in a group than are left",

@@ -130,11 +130,7 @@ impl Subnet {
     ///
     /// Core's text.
     pub fn parse(text: &str) -> Result<Subnet, String> {
-        let why = || {
-            format!(
-                "Invalid -rpcallowip subnet specification: {text}. Valid values are a single IP (e.g. 1.2.3.4), a network/netmask (e.g. 1.2.3.4/255.255.255.0), a network/CIDR (e.g. 1.2.3.4/24), all ipv4 (0.0.0.0/0), or all ipv6 (::/0)."
-            )
-        };
+        let why = || Subnet::refusal(text);
         let (address, mask) = text.split_once('/').map_or((text, None), |(address, mask)| (address, Some(mask)));
         let address: IpAddr = address.parse().map_err(|_| why())?;
         let bits_max = if address.is_ipv4() { 32 } else { 128 };
@@ -151,6 +147,13 @@ impl Subnet {
             },
         };
         Ok(Subnet { address, bits })
+    }
+
+    /// Core's words about text that names no subnet.
+    pub fn refusal(text: &str) -> String {
+        format!(
+            "Invalid -rpcallowip subnet specification: {text}. Valid values are a single IP (e.g. 1.2.3.4), a network/netmask (e.g. 1.2.3.4/255.255.255.0), a network/CIDR (e.g. 1.2.3.4/24), all ipv4 (0.0.0.0/0), or all ipv6 (::/0)."
+        )
     }
 
     fn contains(&self, other: IpAddr) -> bool {

@@ -78,6 +78,24 @@ pub(crate) fn subnet(text: &str) -> Result<server::settings::Subnet, String> {
     server::settings::Subnet::parse(inner.unwrap_or(text))
 }
 
+/// With `-cjdnsreachable`, an address of fc00::/8 is one of CJDNS, and those have no subnets.
+///
+/// # Errors
+///
+/// Core's text.
+///
+/// Source: Bitcoin Core b88bffe, `MaybeFlipIPv6toCJDNS`, `CSubNet`.
+#[cfg(feature = "server")]
+pub(super) fn no_subnet_of_cjdns(text: &str) -> Result<(), String> {
+    const CJDNS_PREFIX: u8 = 0xfc;
+    let is_cjdns =
+        |address: &str| address.parse::<std::net::Ipv6Addr>().is_ok_and(|address| address.octets()[0] == CJDNS_PREFIX);
+    match text.split_once('/') {
+        Some((address, _)) if is_cjdns(address) => Err(server::settings::Subnet::refusal(text)),
+        _ => Ok(()),
+    }
+}
+
 /// Whether `text` has the form `USER:SALT$HASH`.
 pub(super) fn is_rpcauth(text: &str) -> bool {
     let fields: Vec<&str> = text.split(':').collect();

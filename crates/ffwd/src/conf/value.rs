@@ -3,7 +3,7 @@
 //! Source: facts of Bitcoin Core b88bffe: common/args.cpp, `InterpretKey`, `InterpretValue` and `InterpretBool`;
 //! util/strencodings.h, `LocaleIndependentAtoi`.
 
-use crate::options::{self, Kind};
+use crate::options::{self, Kind, Shown};
 use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::ffi::OsStringExt;
@@ -44,6 +44,17 @@ impl Value {
             Value::Yes => "1",
             Value::Text(text) | Value::Number(text) => text,
             Value::Null => "",
+        }
+    }
+
+    /// As JSON, which is what Core logs.
+    fn json(&self) -> String {
+        match self {
+            Value::No => "false".to_owned(),
+            Value::Yes => "true".to_owned(),
+            Value::Text(text) => serde_json::Value::from(text.as_str()).to_string(),
+            Value::Number(text) => text.clone(),
+            Value::Null => "null".to_owned(),
         }
     }
 
@@ -139,6 +150,14 @@ impl Entry {
     /// An option before any section.
     pub(crate) fn plain(name: &str, setting: Setting) -> Entry {
         Entry { section: String::new(), name: name.to_owned(), written: name.to_owned(), setting }
+    }
+
+    /// The line of debug.log about it; none for a name that is no option.
+    pub(super) fn log_line(&self, prefix: &str) -> Option<String> {
+        let option = options::find(&self.name)?;
+        let value = if option.shown == Shown::Never { "****".to_owned() } else { self.setting.value.json() };
+        let section = if self.section.is_empty() { String::new() } else { format!("[{}] ", self.section) };
+        Some(format!("{prefix} {section}{}={value}", self.name))
     }
 
     /// Whether it requests the default behaviour: `daemon=0`, `networkactive=1`, an empty address.

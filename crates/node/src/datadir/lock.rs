@@ -11,12 +11,15 @@ use crate::reporting::log::Log;
 use consensus::{Chain, Params};
 use disk::Disk;
 use primitives::hex;
+use std::ffi::OsStr;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 use store::Host;
 use store::blockfiles::BlockFiles;
 use store::locks::DataDirLocks;
+use store::private_files::PrivateDir;
 use store::xor::BlocksKey;
 use store::{Layout, Network, xor};
 use sys::spill::SpillFiles;
@@ -135,6 +138,9 @@ pub(crate) fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, 
     }
     let pid = options.own_files.pid.as_ref();
     let pid = pid.map(|file| PidFile::write(&disk, layout.net_dir(), file)).transpose()?;
+    if let Some((path, text)) = &options.own_files.settings {
+        write_settings(&disk, path, text)?;
+    }
     let host = host(options, &layout);
     let BlocksKey { key, origin } = xor::open_key(&*disk, layout.blocks_dir(), &net, options.blocksxor)?;
     let files = Arc::new(BlockFiles::new(&host, layout.blocks_dir(), &net, key));
@@ -142,6 +148,13 @@ pub(crate) fn lock_now(options: &Options, needs_blocks: bool) -> Result<Locked, 
         return Err(no_blocks(options, &layout));
     }
     Ok(Locked { disk, host, layout, locks, key, key_origin: origin, files, pid })
+}
+
+/// Writes the settings file, as bitcoind does at each start.
+fn write_settings(disk: &Arc<dyn Disk>, path: &Path, text: &str) -> Result<(), Fault> {
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let Some(name) = path.file_name().and_then(OsStr::to_str) else { return Ok(()) };
+    Ok(PrivateDir::new(disk.clone(), dir.to_owned()).write(name, text.as_bytes())?)
 }
 
 fn no_blocks(options: &Options, layout: &Layout) -> Fault {

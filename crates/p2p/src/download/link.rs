@@ -93,6 +93,13 @@ impl Link {
         !self.is_quiet && self.in_flight.len() < self.limit
     }
 
+    /// At least so many requests may be in flight until its speed is measured.
+    pub(super) fn start_with(&mut self, count: usize) {
+        if self.speed.is_none() {
+            self.limit = self.limit.max(count);
+        }
+    }
+
     pub(super) fn ask(&mut self, hash: BlockHash, now: Duration) {
         if let Some(idle) = self.idle_since.take() {
             self.progress_at = now;

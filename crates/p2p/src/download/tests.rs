@@ -8,7 +8,7 @@ const A: PeerId = PeerId(1);
 const B: PeerId = PeerId(2);
 const C: PeerId = PeerId(3);
 const D: PeerId = PeerId(4);
-const LIMITS: Limits = Limits { window_bytes: 100_000_000, window_count: 1024 };
+const LIMITS: Limits = Limits { window_bytes: 100_000_000, window_count: 1024, start_count: IN_FLIGHT_COUNT_START };
 
 fn hash(i: usize) -> BlockHash {
     let mut bytes = [0; 32];

@@ -71,7 +71,7 @@ impl Hub {
 
     /// Handles one message.
     pub(super) fn handle(&mut self, id: PeerId, input: Input, now: Now) -> Result<(), Reason> {
-        if matches!(input, Input::Headers(_) | Input::Block(_) | Input::Inv(_))
+        if matches!(input, Input::Headers(_) | Input::Block(_) | Input::Inv(_) | Input::GetData(_))
             && let Some(peer) = self.context.peers.get_mut(&id)
         {
             peer.pongs.unsettle();
@@ -183,7 +183,8 @@ impl Hub {
         let is_asking = self.blocks.is_asking() || self.context.chain.is_connecting();
         for (id, peer) in &mut self.context.peers {
             if peer.pongs.is_waiting() {
-                let is_settled = is_bulk || !(is_asking || self.blocks.is_judging(*id));
+                // What it asked for goes out before the answer, as in Core.
+                let is_settled = !self.serving.owes(*id) && (is_bulk || !(is_asking || self.blocks.is_judging(*id)));
                 let nonces = peer.pongs.take(is_settled, now.since_start);
                 nonces.into_iter().for_each(|nonce| peer.send(&Message::Pong(nonce)));
             }

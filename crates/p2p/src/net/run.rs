@@ -84,7 +84,8 @@ struct Runner {
     progress: Arc<Mutex<Progress>>,
     timeline: Timeline,
     rate: RateLimit,
-    ticked_at: Option<Duration>,
+    /// Of the machine's clock: one that a person stops ticks on.
+    ticked_at: Option<Instant>,
 }
 
 pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sender<Event>) -> io::Result<Network> {
@@ -182,36 +183,51 @@ fn proxy_address(text: &str) -> io::Result<String> {
     Ok(target.to_string())
 }
 
-/// Time since the start, and time of day. If the user moves the time of day forward, that time counts as passed:
-/// timeouts follow Core's `-mocktime`.
+/// The time since the start and the time of day.
+///
+/// On a network for tests, a person may stop and move the time of day. Timeouts follow it then, as with Core's
+/// `-mocktime`: no time passes while it stands still, and the time that it is moved forward by has passed.
 struct Timeline {
-    started: Instant,
     clock: fn() -> SystemTime,
-    counts_jumps: bool,
-    skipped: Duration,
-    /// Last readings of both clocks.
-    last: (Duration, Duration),
+    follows_clock: bool,
+    since_start: Duration,
+    /// When both clocks were last read, and the time of day then.
+    read_at: Instant,
+    day: Duration,
+    /// The time of day was moved, and no tick has seen it yet.
+    is_moved: bool,
 }
 
-/// Normal difference between two clocks in a moment, without one being moved.
+/// The most that the two clocks may differ by between two readings, if neither was stopped or moved.
 const JUMP_MIN: Duration = Duration::from_secs(1);
 
 impl Timeline {
-    fn new(clock: fn() -> SystemTime, counts_jumps: bool) -> Timeline {
-        let last = (Duration::ZERO, since_1970(clock));
-        Timeline { started: Instant::now(), clock, counts_jumps, skipped: Duration::ZERO, last }
+    fn new(clock: fn() -> SystemTime, follows_clock: bool) -> Timeline {
+        let day = since_1970(clock);
+        Timeline { clock, follows_clock, since_start: Duration::ZERO, read_at: Instant::now(), day, is_moved: false }
     }
 
     fn now(&mut self) -> Now {
-        let elapsed = self.started.elapsed();
+        let read_at = Instant::now();
         let day = since_1970(self.clock);
-        let passed = elapsed.saturating_sub(self.last.0);
-        let jump = day.saturating_sub(self.last.1).saturating_sub(passed);
-        if self.counts_jumps && jump >= JUMP_MIN {
-            self.skipped += jump;
+        let elapsed = read_at.saturating_duration_since(self.read_at);
+        let passed = self.passed(elapsed, day);
+        self.is_moved |= passed >= elapsed + JUMP_MIN;
+        self.since_start += passed;
+        self.read_at = read_at;
+        self.day = day;
+        Now { since_start: self.since_start, unix: day.as_secs() }
+    }
+
+    /// How much time has passed since the last reading: `elapsed` by the machine's clock, `day` is the time of day now.
+    fn passed(&self, elapsed: Duration, day: Duration) -> Duration {
+        if !self.follows_clock {
+            return elapsed;
         }
-        self.last = (elapsed, day);
-        Now { since_start: elapsed + self.skipped, unix: day.as_secs() }
+        let moved = day.saturating_sub(self.day);
+        // A clock that is stopped shows whole seconds; one that runs, almost never.
+        let is_stopped = day.subsec_nanos() == 0;
+        if !is_stopped && moved.abs_diff(elapsed) < JUMP_MIN { elapsed } else { moved }
     }
 }
 
@@ -285,10 +301,11 @@ impl Runner {
 
     fn tick(&mut self) {
         let now = self.now();
-        if self.ticked_at.is_some_and(|last| now.since_start.saturating_sub(last) < TICK_INTERVAL) {
+        let is_moved = std::mem::take(&mut self.timeline.is_moved);
+        if !is_moved && self.ticked_at.is_some_and(|last| last.elapsed() < TICK_INTERVAL) {
             return;
         }
-        self.ticked_at = Some(now.since_start);
+        self.ticked_at = Some(Instant::now());
         self.accept_paused = false;
         self.hub.tick(now);
         if self.hub.take_freed() {
@@ -374,6 +391,12 @@ impl Runner {
         if woken {
             while matches!(self.woken.read(&mut [0; 256]), Ok(1..)) {}
         }
+        // What is due at a time of day that was moved comes before the answers to what peers said after that.
+        self.now();
+        if self.timeline.is_moved {
+            self.tick();
+            self.act();
+        }
         for (id, flags) in ready {
             // A closed or failed socket is detected by reading it, whatever it was polled for.
             if flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
@@ -407,7 +430,7 @@ impl Runner {
     }
 
     fn until_tick(&mut self) -> Timespec {
-        let passed = self.now().since_start.saturating_sub(self.ticked_at.unwrap_or_default());
+        let passed = self.ticked_at.map_or(TICK_INTERVAL, |last| last.elapsed());
         let wait = TICK_INTERVAL.saturating_sub(passed);
         Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() }
     }
@@ -501,11 +524,29 @@ mod tests {
 
     #[test]
     fn time_that_a_person_skips_has_passed_on_a_network_for_tests() {
-        let (mut counts, mut other) = (Timeline::new(moved, true), Timeline::new(moved, false));
+        let (mut follows, mut other) = (Timeline::new(moved, true), Timeline::new(moved, false));
         DAY.store(1_000_600, Relaxed);
-        assert!((600..601).contains(&counts.now().since_start.as_secs()) && other.now().since_start.as_secs() == 0);
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(follows.now().since_start, Duration::from_secs(600));
+        assert!(std::mem::take(&mut follows.is_moved), "a tick is due");
+        let other_passed = other.now().since_start;
+        assert!(other_passed > Duration::ZERO && other_passed < Duration::from_secs(60), "{other_passed:?}");
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(follows.now().since_start, Duration::from_secs(600), "no time passes on a clock that is stopped");
+        assert!(!follows.is_moved);
+        assert!(other.now().since_start > other_passed, "the machine's time goes on");
+        DAY.store(1_000_601, Relaxed);
+        assert_eq!(follows.now().since_start, Duration::from_secs(601));
         DAY.store(1_000_000, Relaxed);
-        let now = counts.now();
-        assert_eq!((now.since_start.as_secs(), now.unix), (600, 1_000_000), "time does not go back");
+        let now = follows.now();
+        assert_eq!((now.since_start.as_secs(), now.unix), (601, 1_000_000), "time does not go back");
+    }
+
+    #[test]
+    fn running_clock_and_the_machine_agree() {
+        let mut follows = Timeline::new(SystemTime::now, true);
+        std::thread::sleep(Duration::from_millis(20));
+        let passed = follows.now().since_start;
+        assert!(passed >= Duration::from_millis(20) && passed < Duration::from_secs(60), "{passed:?}");
     }
 }

@@ -16,7 +16,7 @@ use super::header_sync::HeaderSync;
 use crate::api::{BlockBytes, BlockVerdict, Config, Event, PeerId, Progress, Want};
 use crate::budget::InFlightBudget;
 use crate::chain::HeaderInfo;
-use crate::download::{Arrival, Download, Limits, Source, Turn};
+use crate::download::{Arrival, Download, IN_FLIGHT_COUNT_START, IN_FLIGHT_COUNT_TIP, Limits, Source, Turn};
 use crate::peer::Kind;
 use crate::reason::Reason;
 use crate::time::Now;
@@ -429,7 +429,8 @@ impl BlockDownload {
     pub(super) fn schedule(&mut self, cx: &mut Context, headers: &HeaderSync, now: Now) {
         self.update_targets(cx, headers);
         self.update_reach(cx, headers);
-        let limits = Limits { window_bytes: cx.config.window_bytes, window_count: cx.config.window_count };
+        let start_count = if cx.chain.initial_download() { IN_FLIGHT_COUNT_START } else { IN_FLIGHT_COUNT_TIP };
+        let limits = Limits { window_bytes: cx.config.window_bytes, window_count: cx.config.window_count, start_count };
         let held_bytes = self.budget.held_bytes();
         for (id, wants) in self.download.assign(held_bytes, limits, now.since_start) {
             let list = wants.iter().map(|want| Inventory::WitnessBlock(want.hash)).collect();

@@ -93,6 +93,11 @@ impl Serving {
         if waits { Hearing::Waits } else { Hearing::Heard }
     }
 
+    /// Whether blocks or filters that a peer asked for are not queued yet.
+    pub(super) fn owes(&self, id: PeerId) -> bool {
+        self.askers.get(&id).is_some_and(|asker| !asker.blocks.is_empty() || asker.filters.is_some())
+    }
+
     /// Handles `getheaders`: sends the headers of the connected chain that follow.
     pub(super) fn on_get_headers(&mut self, cx: &mut Context, id: PeerId, locator: &[BlockHash], stop: &BlockHash) {
         let tip = cx.chain.tip();
@@ -158,7 +163,10 @@ impl Serving {
             self.takers.note_short();
             return Ok(());
         }
-        let blocks: Vec<_> = asker.blocks.iter().take(READ_COUNT_MAX).copied().collect();
+        // Near the upload target, one block at a time is read, and the next one once that counts.
+        let is_near = cx.upload.is_reached_after(queued_bytes(cx) + READ_BYTES_MAX + PAYLOAD_BYTES_MAX);
+        let count = if is_near { 1 } else { READ_COUNT_MAX };
+        let blocks: Vec<_> = asker.blocks.iter().take(count).copied().collect();
         if let Some(beyond) = blocks.iter().filter_map(Inventory::block).find(|hash| is_beyond_offer(cx, hash)) {
             return Err(Reason::BeyondOffer(beyond));
         }
@@ -191,7 +199,7 @@ impl Serving {
         let Some(asker) = self.askers.get(&id) else { return };
         let bytes: usize = blocks.iter().flatten().map(Payload::bytes).sum();
         // Near the upload target each block waits until the previous ones are counted.
-        let has_room = !cx.upload.is_reached_for_old_blocks()
+        let has_room = !cx.upload.is_reached_after(queued_bytes(cx) + READ_BYTES_MAX + PAYLOAD_BYTES_MAX)
             && peer.transport.out_bytes() < SEND_PAUSE_BYTES
             && queued_bytes(cx).saturating_add(bytes) < SEND_TOTAL_BYTES_MAX
             && self.has_room_to_read(cx);
@@ -297,7 +305,9 @@ impl Serving {
 
 /// Whether one of these blocks is old, and the rest of `-maxuploadtarget` is reserved for new ones.
 fn has_no_upload_for(cx: &Context, peer: &Peer, blocks: &[Inventory]) -> bool {
-    if !cx.upload.is_reached_for_old_blocks() || peer.permissions().has(Permissions::DOWNLOAD) {
+    // What waits to be sent counts: it goes out before these.
+    let is_reached = cx.upload.is_reached_after(queued_bytes(cx));
+    if !is_reached || peer.permissions().has(Permissions::DOWNLOAD) {
         return false;
     }
     let best = cx.chain.best_header().header.time();
