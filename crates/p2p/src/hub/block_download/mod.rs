@@ -429,7 +429,10 @@ impl BlockDownload {
     pub(super) fn schedule(&mut self, cx: &mut Context, headers: &HeaderSync, now: Now) {
         self.update_targets(cx, headers);
         self.update_reach(cx, headers);
-        let start_count = if cx.chain.initial_download() { IN_FLIGHT_COUNT_START } else { IN_FLIGHT_COUNT_TIP };
+        // Source: Bitcoin Core b88bffe, `HeadersDirectFetchBlocks`: more blocks than this are not fetched at once.
+        let missing = cx.chain.best_header().height.blocks_above(cx.chain.tip().height);
+        let is_at_tip = !cx.chain.initial_download() && missing as usize <= IN_FLIGHT_COUNT_TIP;
+        let start_count = if is_at_tip { IN_FLIGHT_COUNT_TIP } else { IN_FLIGHT_COUNT_START };
         let limits = Limits { window_bytes: cx.config.window_bytes, window_count: cx.config.window_count, start_count };
         let held_bytes = self.budget.held_bytes();
         for (id, wants) in self.download.assign(held_bytes, limits, now.since_start) {
