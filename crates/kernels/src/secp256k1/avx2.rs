@@ -183,6 +183,7 @@ ifma!(
     _mm256_madd52lo_avx_epu64,
     _mm256_madd52hi_avx_epu64
 );
+#[cfg(any(test, feature = "ablation"))]
 ifma!(
     /// By the same instructions in AVX-512's encoding, for processors that have only those: for tests and measurements
     /// there.
@@ -203,6 +204,7 @@ pub(super) type Avx2 = Four<Doubles>;
 /// AVX2 and AVX-IFMA.
 pub(super) type AvxIfma = Four<Ifma>;
 /// AVX2 and IFMA in AVX-512's encoding.
+#[cfg(any(test, feature = "ablation"))]
 pub(super) type AvxIfmaOfAvx512 = Four<IfmaOfAvx512>;
 
 /// An instruction on values of [`Four`].

@@ -136,7 +136,7 @@ enum Kind {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     AvxIfma,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", any(test, feature = "ablation")))]
     AvxIfmaOfAvx512,
     #[cfg(target_arch = "x86_64")]
     Avx512,
@@ -154,8 +154,10 @@ impl Lanes {
         #[cfg(target_arch = "x86_64")]
         {
             kinds.extend(avx2::Avx2::detect().map(|_| Kind::Avx2));
-            let own = avx2::AvxIfma::detect().map(|_| Kind::AvxIfma);
-            kinds.extend(own.or_else(|| avx2::AvxIfmaOfAvx512::detect().map(|_| Kind::AvxIfmaOfAvx512)));
+            let ifma = avx2::AvxIfma::detect().map(|_| Kind::AvxIfma);
+            #[cfg(any(test, feature = "ablation"))]
+            let ifma = ifma.or_else(|| avx2::AvxIfmaOfAvx512::detect().map(|_| Kind::AvxIfmaOfAvx512));
+            kinds.extend(ifma);
             kinds.extend(avx512::Avx512::detect().map(|_| Kind::Avx512));
         }
         kinds.into_iter().map(Lanes).collect()
@@ -182,7 +184,9 @@ impl Lanes {
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => Cpu::Avx2,
             #[cfg(target_arch = "x86_64")]
-            Kind::AvxIfma | Kind::AvxIfmaOfAvx512 => Cpu::AvxIfma,
+            Kind::AvxIfma => Cpu::AvxIfma,
+            #[cfg(all(target_arch = "x86_64", any(test, feature = "ablation")))]
+            Kind::AvxIfmaOfAvx512 => Cpu::AvxIfma,
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => Cpu::Avx512,
         }
@@ -199,7 +203,7 @@ impl Lanes {
             Kind::Avx2 => "AVX2 and FMA",
             #[cfg(target_arch = "x86_64")]
             Kind::AvxIfma => "AVX-IFMA",
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", any(test, feature = "ablation")))]
             Kind::AvxIfmaOfAvx512 => "AVX-IFMA in AVX-512's encoding",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => "AVX-512 IFMA",
@@ -217,7 +221,9 @@ impl Lanes {
                 #[cfg(target_arch = "x86_64")]
                 Kind::Avx2 => avx2::Avx2::LANES,
                 #[cfg(target_arch = "x86_64")]
-                Kind::AvxIfma | Kind::AvxIfmaOfAvx512 => avx2::AvxIfma::LANES,
+                Kind::AvxIfma => avx2::AvxIfma::LANES,
+                #[cfg(all(target_arch = "x86_64", any(test, feature = "ablation")))]
+                Kind::AvxIfmaOfAvx512 => avx2::AvxIfmaOfAvx512::LANES,
                 #[cfg(target_arch = "x86_64")]
                 Kind::Avx512 => avx512::Avx512::LANES,
             }
@@ -235,7 +241,7 @@ impl Lanes {
             Kind::Avx2 => prove_in::<avx2::Avx2>(claims),
             #[cfg(target_arch = "x86_64")]
             Kind::AvxIfma => prove_in::<avx2::AvxIfma>(claims),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", any(test, feature = "ablation")))]
             Kind::AvxIfmaOfAvx512 => prove_in::<avx2::AvxIfmaOfAvx512>(claims),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => prove_in::<avx512::Avx512>(claims),
@@ -265,7 +271,7 @@ impl Lanes {
             Kind::Avx2 => prove_together_in::<avx2::Avx2>(claims, secret),
             #[cfg(target_arch = "x86_64")]
             Kind::AvxIfma => prove_together_in::<avx2::AvxIfma>(claims, secret),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", any(test, feature = "ablation")))]
             Kind::AvxIfmaOfAvx512 => prove_together_in::<avx2::AvxIfmaOfAvx512>(claims, secret),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => prove_together_in::<avx512::Avx512>(claims, secret),
@@ -291,7 +297,7 @@ impl Lanes {
             Kind::Avx2 => multiples::sum_keys(detected::<avx2::Avx2>(), keys, counts),
             #[cfg(target_arch = "x86_64")]
             Kind::AvxIfma => multiples::sum_keys(detected::<avx2::AvxIfma>(), keys, counts),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", any(test, feature = "ablation")))]
             Kind::AvxIfmaOfAvx512 => multiples::sum_keys(detected::<avx2::AvxIfmaOfAvx512>(), keys, counts),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => multiples::sum_keys(detected::<avx512::Avx512>(), keys, counts),
@@ -312,7 +318,7 @@ impl Lanes {
             Kind::Avx2 => multiples::multiply(detected::<avx2::Avx2>(), factors),
             #[cfg(target_arch = "x86_64")]
             Kind::AvxIfma => multiples::multiply(detected::<avx2::AvxIfma>(), factors),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", any(test, feature = "ablation")))]
             Kind::AvxIfmaOfAvx512 => multiples::multiply(detected::<avx2::AvxIfmaOfAvx512>(), factors),
             #[cfg(target_arch = "x86_64")]
             Kind::Avx512 => multiples::multiply(detected::<avx512::Avx512>(), factors),
