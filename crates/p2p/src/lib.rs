@@ -56,7 +56,6 @@ pub mod stats;
 pub mod transport;
 pub mod trouble;
 pub mod upload_target;
-pub mod utxo_sets;
 pub mod v2;
 pub mod wire;
 
@@ -75,4 +74,4 @@ pub use params::NetworkParams;
 pub use reason::Reason;
 pub use set_exchange::SetExchange;
 pub use stats::PeerStats;
-pub use utxo_sets::{ChunkTree, SetSource};
+pub use wire::utxo_sets::{self, ChunkTree, SetSource};

@@ -556,7 +556,7 @@ mod tests {
             (
                 "above the base",
                 file(3, &with(34, &[14])),
-                "Bad snapshot data after deserializing 0 coins (byte 85: height 7",
+                "Bad snapshot data after deserializing 0 coins. (byte 85: height 7",
             ),
             ("too rich", file(1, &group(1, &[rich])), "after deserializing 0 coins - bad tx out value (byte 86"),
             ("a long script", file(1, &group(1, &[long])), "a script of more than 10000 bytes"),

@@ -101,7 +101,7 @@ pub(crate) static TABLE: &[CoreOption] = &[
     o("reindex-chainstate", Flag, Options, Used)
         .line(Before, "0|1", yes_or_no, "First rebuild only the UTXO set, as `reindex --chainstate-only` does [default: 0]"),
     o("settings", Path, Options, Used)
-        .line(Common, "FILE", path, "bitcoind's file of settings made at run time, relative to the network's directory; 0: read none [default: settings.json]"),
+        .line(Common, "FILE", path, "File of settings made at run time, as bitcoind's, relative to the network's directory; 0: read none [default: settings.json]"),
     o("shutdownnotify", Text, Options, Used).many()
         .lines(Notify, "COMMAND", text, "Run this command before the program ends, and wait for it (repeatable)"),
     o("startupnotify", Text, Options, Used).many()

@@ -45,6 +45,29 @@ fn settings_of_files_are_used_and_printed() {
     assert!(ran.err.contains("settings.json") && ran.err.contains("stopatheight=150"), "{ran:?}");
 }
 
+/// As bitcoind does, a sync writes settings.json with its comment; the values in it stay.
+#[test]
+fn sync_writes_settings_json_as_bitcoind_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let sync = |more: &str| {
+        let line = "sync --datadir @ --chain regtest --connect 0 --stopatheight 0 --exit-at-tip --from @";
+        run(directory.path(), &format!("{line} {more}"))
+    };
+    let path = directory.path().join("regtest/settings.json");
+    let read = || serde_json::from_slice::<serde_json::Value>(&fs::read(&path).unwrap()).unwrap();
+    sync("--settings 0");
+    assert!(!path.exists(), "none is wanted");
+    sync("");
+    let comment = read()["_warning_"].clone();
+    assert!(comment.as_str().unwrap().contains("automatically generated"), "{comment}");
+    fs::write(&path, "{\"wallet\": [\"one\"]}").unwrap();
+    sync("");
+    assert_eq!(read(), serde_json::json!({"_warning_": comment, "wallet": ["one"]}));
+    let whole = fs::read(&path).unwrap();
+    sync("");
+    assert_eq!(fs::read(&path).unwrap(), whole, "a whole file is left alone");
+}
+
 #[test]
 fn bitcoin_conf_with_refused_settings_exits_with_1() {
     let Some(directory) = data::real("regtest", "regtest_1_206") else { return };

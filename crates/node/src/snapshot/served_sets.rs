@@ -64,7 +64,8 @@ pub(crate) fn open(options: &Options, net_dir: &Path, note: impl Fn(String)) -> 
     }
     let sets = Arc::new(ServedSets(files));
     let work = {
-        let (sets, stop) = (Arc::downgrade(&sets), options.stop.clone());
+        let sets = Arc::downgrade(&sets);
+        let stop = options.stop.clone();
         move || {
             let count = sets.upgrade().map_or(0, |sets| sets.0.len());
             for place in 0..count {

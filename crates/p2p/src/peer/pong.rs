@@ -55,7 +55,7 @@ mod tests {
 
     fn peer() -> Peer {
         let target = Target::Peer(PeerAddress { address: NetAddress::V4([127, 0, 0, 1]), port: 7 });
-        let greeting = Greeting { services: 0, agent: "/x/".to_owned(), height: 0 };
+        let greeting = Greeting { services: 0, agent: "/x/".to_owned(), height: 0, utxo_sets: false };
         let transport = Transport::v1([1, 2, 3, 4]);
         let mut peer = Peer::new(PeerId(3), Kind::Inbound, target, transport, greeting, at(0), &mut Rng::Seeded(1));
         peer.journal = Journal::new(true);

@@ -7,8 +7,8 @@ use super::address::{AddressEntry, get_entry_v1, get_entry_v2, put_entry_v1, put
 use super::feature::{parse_feature, put_feature};
 use super::filters::{FilterRange, parse_range, put_range};
 use super::parse_error::ParseError;
+use super::utxo_sets::ChunkTree;
 use super::{Command, hash};
-use crate::utxo_sets::ChunkTree;
 use primitives::encode::put_compact_size;
 use primitives::{BlockHash, Hash256, Header, Reader};
 

@@ -12,6 +12,7 @@ mod group;
 mod message;
 mod onion;
 mod parse_error;
+pub mod utxo_sets;
 
 pub use address::{AddressEntry, NetAddress, PeerAddress, Target, TargetError};
 pub use feature::FEATURE_VERSION;

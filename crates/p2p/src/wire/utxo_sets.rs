@@ -15,7 +15,7 @@
 //!
 //! Absent on purpose: files (`node`), what to ask of whom ([`crate::hub`]).
 
-use crate::wire::{PAYLOAD_BYTES_MAX, ParseError};
+use super::{PAYLOAD_BYTES_MAX, ParseError};
 use primitives::encode::put_compact_size;
 use primitives::{BlockHash, Hash256, Height, Reader};
 use std::fmt;
