@@ -25,7 +25,6 @@
 
 mod action;
 pub mod address_relay;
-mod addresses;
 mod asked;
 pub mod block_download;
 mod context;
@@ -267,7 +266,7 @@ impl Hub {
         now: Now,
     ) {
         transport.set_buffer_pool(self.buffers.clone());
-        let greeting = self.greeting();
+        let greeting = self.context.greeting();
         let peer = Peer::new(id, kind, target, transport, greeting, now, &mut self.context.rng);
         let mut peer = peer.with_settings(permissions, &self.context.config);
         peer.journal.say(|| format!("Added connection peer={id}"));
