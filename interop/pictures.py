@@ -88,7 +88,8 @@ def of_report(program, home, out):
     plan = pathlib.Path(home) / "plan.toml"
     plan.write_text(PLAN.format(program=program))
     subprocess.run([program, "lab", "run", str(plan), "--out", f"{home}/report"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    report = next(pathlib.Path(f"{home}/report").rglob("*.html"))
+    report = pathlib.Path(home) / "report.html"
+    subprocess.run([program, "lab", "plot", f"{home}/report", "--out", str(report)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for name in ("light", "dark"):
         browser = shown(report.as_uri(), REPORT, name == "dark", "document.querySelectorAll('table').length > 1")
         browser.picture(str(out / f"report-{name}.png"), whole=False)
