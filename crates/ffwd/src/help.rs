@@ -4,6 +4,7 @@
 //! Man pages and the reference pages of docs/ read the same command.
 
 use crate::args::Cli;
+use crate::options::{self, Category};
 use clap::builder::Resettable;
 use clap::{Arg, Command, CommandFactory as _};
 
@@ -11,41 +12,17 @@ use clap::{Arg, Command, CommandFactory as _};
 const FIRST: [&str; 10] =
     ["datadir", "chain", "exit-at-tip", "connect", "prune", "dbcache", "assumevalid", "snapshot", "server", "json"];
 
-/// Headings, and the options below each. An option in no group keeps the heading of its definition.
+/// Heading of Core's options of connections.
+const PEERS: &str = "Peers";
+
+/// Headings, and the options below each. Of the others Core's options of connections are below [`PEERS`], and the rest keeps the
+/// heading of its definition.
 const GROUPS: &[(&str, &[&str])] = &[
     (
         "Sources of blocks",
         &["from", "window", "hints", "snapshot-hash", "snapshot-list", "loadblock", "reindex", "reindex-chainstate"],
     ),
-    (
-        "Peers",
-        &[
-            "addnode",
-            "bantime",
-            "bind",
-            "dnsseed",
-            "fixedseeds",
-            "forcednsseed",
-            "listen",
-            "maxconnections",
-            "maxoutbound",
-            "proxyrandomize",
-            "onion",
-            "maxuploadtarget",
-            "externalip",
-            "asmap",
-            "onlynet",
-            "peerblockfilters",
-            "peertimeout",
-            "port",
-            "proxy",
-            "seednode",
-            "v2transport",
-            "whitebind",
-            "whitelist",
-            "uacomment",
-        ],
-    ),
+    (PEERS, &["maxoutbound", "uacomment"]),
     ("Contents", &["format", "tables", "columns", "nested"]),
     ("Reading in parts", &["plan", "files"]),
     ("Configuration files", &["conf", "settings", "allowignoredconf", "check-configuration"]),
@@ -204,7 +181,10 @@ fn group(arg: Arg) -> Arg {
     }
     match GROUPS.iter().find(|(_, options)| options.contains(&&*name)) {
         Some((heading, _)) => arg.help_heading(*heading),
-        None => arg,
+        None => match options::find(&name) {
+            Some(option) if option.category == Category::Connection => arg.help_heading(PEERS),
+            _ => arg,
+        },
     }
 }
 

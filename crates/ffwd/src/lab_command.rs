@@ -99,7 +99,7 @@ fn worst(given: &LabWorst) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn worst_lines(given: &LabWorst, report: &demo::worst::Report) -> String {
+fn worst_lines(given: &LabWorst, report: &demo::worst::WorstReport) -> String {
     let valid = if report.height_valid == report.height {
         "valid".to_owned()
     } else {
@@ -177,7 +177,7 @@ fn cores(given: &LabCores) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn scaled(report: &lab::cores::Report) -> String {
+fn scaled(report: &lab::cores::CoresReport) -> String {
     let row = |row: &lab::cores::Row| {
         let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
         format!(

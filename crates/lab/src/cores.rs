@@ -2,7 +2,7 @@
 //!
 //! One chain with real signatures is reindexed with 1, 2, 4, .. workers, with every script and with scripts assumed valid, as a
 //! plan of `run`. A bitcoind, if one is given, runs with the greatest number of threads only. The memory bandwidth of each
-//! number of threads is measured as well. The result is one [`Report`].
+//! number of threads is measured as well. The result is one [`CoresReport`].
 //!
 //! A stage is serial if blocks pass it in their order: one at a time (`read`, `commit`), or one at a time in each of the shard
 //! groups (`spend_and_create`). The model: a run takes at least as long as each serial stage, and at least the work of all
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// The value of `format` in a [`Report`]; another number means another layout.
+/// The value of `format` in a [`CoresReport`]; another number means another layout.
 const FORMAT: &str = "ffwd lab cores 1";
 /// Empty blocks after the full ones, so that scripts can be assumed valid.
 const TAIL: u32 = 2_100;
@@ -95,7 +95,7 @@ impl std::error::Error for Error {
 
 /// Result of a measurement.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct CoresReport {
     /// Always `ffwd lab cores 1`.
     pub format: &'static str,
     /// Version of the program.
@@ -157,7 +157,7 @@ pub struct Row {
 /// # Errors
 ///
 /// See [`Error`]. A run that fails is a note of the report.
-pub fn measure(options: &CoresOptions, version: &str, say: &mut dyn FnMut(&str)) -> Result<Report, Error> {
+pub fn measure(options: &CoresOptions, version: &str, say: &mut dyn FnMut(&str)) -> Result<CoresReport, Error> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = doubled(if options.threads == 0 { processors } else { options.threads });
     say("memory: reading it with each number of threads");
@@ -173,7 +173,7 @@ pub fn measure(options: &CoresOptions, version: &str, say: &mut dyn FnMut(&str))
     removed?;
     compare(&mut rows);
     let bound = |scripts| first_serial(&rows, scripts).unwrap_or_else(|| "no run".to_owned());
-    Ok(Report {
+    Ok(CoresReport {
         format: FORMAT,
         version: version.to_owned(),
         machine: done.machine.clone(),

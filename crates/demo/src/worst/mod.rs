@@ -86,7 +86,7 @@ impl FromStr for Kind {
 
 /// What was made.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Report {
+pub struct WorstReport {
     /// The kind.
     pub kind: &'static str,
     /// Height of the last block in the files.
@@ -110,14 +110,14 @@ pub struct Report {
 /// # Errors
 ///
 /// [`Error`]. After a failure, the files written so far remain.
-pub fn generate(out: &Path, kind: Kind) -> Result<Report, Error> {
+pub fn generate(out: &Path, kind: Kind) -> Result<WorstReport, Error> {
     let start = Instant::now();
     let mut blocks = Blocks::new(out)?;
     let blocks_worst = kinds::append(kind, &mut blocks)?;
     let height = blocks.height();
     let largest_block_bytes = blocks.largest_block_bytes;
     let (bestblock, bytes) = blocks.finish()?;
-    Ok(Report {
+    Ok(WorstReport {
         kind: kind.name(),
         height,
         bestblock,
