@@ -142,7 +142,7 @@ def main():
     try:
         source, datadir = f"{home}/source", f"{home}/new"
         os.mkdir(datadir)
-        made = ffwd(program, "lab", "chain", "--out", source, "--blocks", 40, "--seed", 21, "--utxos", 50000, "--tail", 5)
+        made = ffwd(program, "lab", "chain", "--out", source, "--blocks", 160, "--seed", 21, "--utxos", 50000, "--tail", 5)
         ffwd(program, "reindex", "--datadir", source, "--chain", "regtest", "--assumevalid", made["bestblock"])
         at, rpc = port(), port()
         listen = [program, "sync", "--datadir", source, "--chain", "regtest", "--listen", f"127.0.0.1:{at}", "--connect", "0"]

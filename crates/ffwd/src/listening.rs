@@ -70,14 +70,7 @@ fn listen_address(text: &str, port: u16) -> Result<SocketAddr, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Role;
-    use crate::test_line;
-    use node::jobs::SyncOptions;
-
-    fn sync(conf: &str, line: &str) -> Result<SyncOptions, Failure> {
-        let given = test_line::sync(conf, line);
-        given.load(Role::Sync)?.sync(&given.sync)
-    }
+    use crate::test_line::sync_options as sync;
 
     #[test]
     fn listen_addresses_follow_cores_switches() {

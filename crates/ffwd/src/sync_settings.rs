@@ -450,13 +450,7 @@ fn user_agent_comments(given: &Sync, files: &mut Files) -> Result<Vec<String>, F
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Role;
-    use crate::test_line;
-
-    fn sync(conf: &str, line: &str) -> Result<SyncOptions, Failure> {
-        let given = test_line::sync(conf, line);
-        given.load(Role::Sync)?.sync(&given.sync)
-    }
+    use crate::test_line::sync_options as sync;
 
     #[test]
     fn sync_options_merge_command_line_and_files() {

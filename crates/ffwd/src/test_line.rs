@@ -6,6 +6,7 @@ use crate::conf::OnLine;
 use crate::settings::{Role, Settings, load};
 use crate::spelling::rewrite;
 use clap::Parser;
+use node::jobs::SyncOptions;
 use std::ffi::OsString;
 use std::fs;
 use std::sync::Arc;
@@ -24,6 +25,20 @@ impl Given {
         assert!(self.datadir.path().is_dir());
         load(&self.sync.common, Some(&self.sync.writing), role, &self.line, Arc::default())
     }
+}
+
+/// The options of a sync with this bitcoin.conf and this command line.
+///
+/// # Errors
+///
+/// A setting is refused.
+///
+/// # Panics
+///
+/// As [`sync`].
+pub(crate) fn sync_options(conf: &str, line: &str) -> Result<SyncOptions, Failure> {
+    let given = sync(conf, line);
+    given.load(Role::Sync)?.sync(&given.sync)
 }
 
 /// Creates both.
