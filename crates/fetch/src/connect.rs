@@ -2,19 +2,17 @@
 
 use crate::http::{self, Failure, HEAD_BYTES_MAX, Head};
 use crate::url::{Scheme, Url};
-use p2p::socks5::{self, Host};
 use p2p::wire::Target;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Timeout of a connection attempt, and of each answer of a proxy.
+/// Timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-const PROXY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Inactivity timeout of a mirror.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Interval of checks whether the transfer has ended.
@@ -30,8 +28,8 @@ pub(crate) struct Dialer {
     pub(crate) proxy: Option<String>,
     /// User agent.
     pub(crate) agent: String,
-    /// TLS configuration, loaded only if a mirror uses HTTPS.
-    pub(crate) tls: Option<Result<Arc<ClientConfig>, String>>,
+    /// TLS configuration, loaded at the first connection with HTTPS.
+    pub(crate) tls: OnceLock<Result<Arc<ClientConfig>, String>>,
     /// The transfer is over.
     pub(crate) has_ended: AtomicBool,
 }
@@ -42,7 +40,7 @@ pub(crate) struct Dialer {
 /// # Errors
 ///
 /// No authority was found.
-pub(crate) fn tls_config() -> Result<Arc<ClientConfig>, String> {
+fn tls_config() -> Result<Arc<ClientConfig>, String> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     let (count, _) = roots.add_parsable_certificates(found.certs);
@@ -86,37 +84,33 @@ impl Dialer {
     pub(crate) fn connect(&self, url: &Url) -> Result<Connection<'_>, Failure> {
         let tcp = self.tcp(url)?;
         let settle = || {
-            tcp.set_nodelay(true)?;
+            // Only TCP delays small writes: a proxy may have a Unix socket.
+            let _ = tcp.set_nodelay(true);
             tcp.set_read_timeout(Some(LOOK_INTERVAL))?;
             tcp.set_write_timeout(Some(CONNECT_TIMEOUT))
         };
         settle().map_err(later)?;
-        let socket = match (&self.tls, url.scheme) {
-            (_, Scheme::Http) => Socket::Plain(tcp),
-            (Some(Ok(config)), Scheme::Https) => Socket::Tls(Box::new(handshake(self, config, url, tcp)?)),
-            (Some(Err(why)), Scheme::Https) => return Err(Failure::Never(why.clone())),
-            (None, Scheme::Https) => match tls_config() {
-                Ok(config) => Socket::Tls(Box::new(handshake(self, &config, url, tcp)?)),
-                Err(why) => return Err(Failure::Never(why)),
-            },
+        let socket = match url.scheme {
+            Scheme::Http => Socket::Plain(tcp),
+            Scheme::Https => {
+                let config = self.tls.get_or_init(tls_config).as_ref().map_err(|why| Failure::Never(why.clone()))?;
+                Socket::Tls(Box::new(handshake(self, config, url, tcp)?))
+            }
         };
         Ok(Connection { dialer: self, url: url.clone(), socket, buffer: Vec::new() })
     }
 
     fn tcp(&self, url: &Url) -> Result<TcpStream, Failure> {
-        let target = Target::parse(&format!("{}:{}", url.host_in_url(), url.port), url.port);
-        let is_proxied = target.as_ref().is_ok_and(Target::is_proxied);
-        let Some(proxy) = self.proxy.as_deref().filter(|_| is_proxied) else {
-            return to_any((url.host.as_str(), url.port));
-        };
-        let mut tcp = to_any(proxy).map_err(|why| match why {
-            Failure::Later(why) | Failure::Never(why) => later(format!("proxy {proxy}: {why}")),
-        })?;
-        tcp.set_read_timeout(Some(PROXY_TIMEOUT)).map_err(later)?;
-        let host = url.host.parse().map_or_else(|_| Host::Name(url.host.clone()), Host::Ip);
-        let isolation = p2p::rng::Rng::System.number();
-        socks5::connect(&mut tcp, &host, url.port, Some(isolation)).map_err(later)?;
-        Ok(tcp)
+        // A name that is none is not looked up: with a proxy, that would go past it.
+        let target = Target::parse(&format!("{}:{}", url.host_in_url(), url.port), url.port)
+            .map_err(|why| Failure::Never(why.to_string()))?;
+        match &self.proxy {
+            Some(proxy) if target.is_proxied() => p2p::net::connect_through(proxy, &target).map_err(later),
+            None if matches!(&target, Target::Peer(peer) if peer.address.to_ip().is_none()) => {
+                Err(Failure::Never("only a proxy (--proxy) reaches this network".to_owned()))
+            }
+            _ => to_any((url.host.as_str(), url.port)),
+        }
     }
 }
 
@@ -253,5 +247,73 @@ impl Connection<'_> {
                 Err(why) => return Err(of_tls(&why)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    fn dialer(proxy: Option<String>) -> Dialer {
+        Dialer { proxy, agent: "test".to_owned(), tls: OnceLock::new(), has_ended: AtomicBool::default() }
+    }
+
+    /// The message of a connection that is refused for good.
+    fn refused(dialer: &Dialer, url: &str) -> String {
+        match dialer.connect(&Url::parse(url).unwrap()) {
+            Err(Failure::Never(why)) => why,
+            Err(Failure::Later(why)) => panic!("{url}: tried again after {why}"),
+            Ok(_) => panic!("{url}: connected"),
+        }
+    }
+
+    /// A name that is not valid would be looked up past the proxy, an onion service past Tor.
+    #[test]
+    fn names_that_only_a_proxy_may_see_are_not_looked_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("proxy");
+        let listener = UnixListener::bind(&path).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let proxied = dialer(Some(format!("unix:{}", path.display())));
+        for url in ["http://a!b.example/x", "http://mistyped.onion/x"] {
+            let why = refused(&proxied, url);
+            assert!(!why.is_empty(), "{url}");
+            assert!(listener.accept().is_err(), "{url}: the proxy is not asked");
+        }
+        let onion = "http://pg6mmjiyjmcrsslvykfwnntlaru7p5svn6y2ymmju6nubxndf4pscryd.onion/x";
+        assert!(refused(&dialer(None), onion).contains("only a proxy"));
+    }
+
+    fn take(socket: &mut UnixStream, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        socket.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+
+    /// As `--proxy unix:PATH` is for peers.
+    #[test]
+    fn a_proxy_may_have_a_unix_socket() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("proxy");
+        let listener = UnixListener::bind(&path).unwrap();
+        let served = std::thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let methods = take(&mut socket, 2)[1];
+            take(&mut socket, methods.into());
+            socket.write_all(&[5, 2]).unwrap();
+            let user = usize::from(take(&mut socket, 2)[1]);
+            let password = take(&mut socket, user + 1)[user];
+            take(&mut socket, password.into());
+            socket.write_all(&[1, 0]).unwrap();
+            let head = take(&mut socket, 5);
+            let name = take(&mut socket, usize::from(head[4]) + 2);
+            socket.write_all(&[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]).unwrap();
+            (head, name)
+        });
+        let dialer = dialer(Some(format!("unix:{}", path.display())));
+        assert!(dialer.connect(&Url::parse("http://mirror.example/x").unwrap()).is_ok());
+        let (head, name) = served.join().unwrap();
+        assert_eq!((&head[..4], &name[..]), (&[5, 1, 0, 3][..], &b"mirror.example\0\x50"[..]));
     }
 }

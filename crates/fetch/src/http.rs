@@ -67,16 +67,11 @@ pub struct Body {
 /// A request for the bytes from `from` up to `to`, or to the end of the file.
 pub fn request(url: &Url, from: u64, to: Option<u64>, agent: &str) -> Vec<u8> {
     let last = to.map_or(String::new(), |to| (to - 1).to_string());
-    let default = match url.scheme {
-        crate::url::Scheme::Http => 80,
-        crate::url::Scheme::Https => 443,
-    };
-    let port = if url.port == default { String::new() } else { format!(":{}", url.port) };
     format!(
-        "GET {} HTTP/1.1\r\nHost: {}{port}\r\nUser-Agent: {agent}\r\nAccept: */*\r\nAccept-Encoding: identity\r\nRange: \
+        "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: {agent}\r\nAccept: */*\r\nAccept-Encoding: identity\r\nRange: \
          bytes={from}-{last}\r\n\r\n",
         url.target,
-        url.host_in_url()
+        url.authority()
     )
     .into_bytes()
 }

@@ -1,14 +1,14 @@
 //! A running transfer: one thread for each mirror, and the stream that the snapshot loader reads.
 
-use crate::connect::{Connection, Dialer, READ_BYTES, tls_config};
+use crate::connect::{Connection, Dialer, READ_BYTES};
 use crate::http::{Body, Failure, Head, Offer};
 use crate::plan::{Plan, Room, Taken, Task};
-use crate::url::{Scheme, Url};
+use crate::url::Url;
 use node::Message;
 use node::jobs::{Got, SnapshotStream};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Maximum number of redirects for one request.
@@ -87,13 +87,8 @@ impl Mirrors {
         if parsed.len() > MIRRORS_MAX {
             return Err(format!("{} mirrors: at most {MIRRORS_MAX} are used", parsed.len()));
         }
-        let needs_tls = parsed.iter().any(|url| url.scheme == Scheme::Https);
-        let dialer = Dialer {
-            proxy,
-            agent: agent.to_owned(),
-            tls: needs_tls.then(tls_config),
-            has_ended: AtomicBool::new(false),
-        };
+        let has_ended = AtomicBool::new(false);
+        let dialer = Dialer { proxy, agent: agent.to_owned(), tls: OnceLock::new(), has_ended };
         let names = parsed.iter().map(Url::to_string).collect();
         let plan = Mutex::new(Plan::new(names, MAGIC, PROBE_BYTES, p2p::rng::Rng::System));
         let shared = Arc::new(Shared { plan, changed: Condvar::new(), dialer, begun: Instant::now() });

@@ -14,6 +14,23 @@ pub enum Scheme {
     Https,
 }
 
+impl Scheme {
+    fn name(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+
+    /// The port of a URL without one.
+    fn port(self) -> u16 {
+        match self {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        }
+    }
+}
+
 /// The URL of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Url {
@@ -29,15 +46,7 @@ pub struct Url {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, port) = match self.scheme {
-            Scheme::Http => ("http", 80),
-            Scheme::Https => ("https", 443),
-        };
-        write!(f, "{name}://{}", self.host_in_url())?;
-        if self.port != port {
-            write!(f, ":{}", self.port)?;
-        }
-        f.write_str(&self.target)
+        write!(f, "{}://{}{}", self.scheme.name(), self.authority(), self.target)
     }
 }
 
@@ -68,10 +77,7 @@ impl Url {
             return Err(format!("{text}: a name and password in a URL are not supported"));
         }
         let (host, port) = split_port(authority).ok_or_else(|| format!("{text}: no host, or a wrong port"))?;
-        let port = port.unwrap_or(match scheme {
-            Scheme::Http => 80,
-            Scheme::Https => 443,
-        });
+        let port = port.unwrap_or(scheme.port());
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
         Ok(Url { scheme, host: host.to_owned(), port, target })
     }
@@ -85,7 +91,7 @@ impl Url {
         let text = if location.contains("://") {
             location.to_owned()
         } else if let Some(rest) = location.strip_prefix("//") {
-            format!("{}://{rest}", if self.scheme == Scheme::Https { "https" } else { "http" })
+            format!("{}://{rest}", self.scheme.name())
         } else {
             let path = self.target.split('?').next().unwrap_or_default();
             let dir = &path[..path.rfind('/').map_or(0, |at| at + 1)];
@@ -99,7 +105,13 @@ impl Url {
         Ok(to)
     }
 
-    /// The host as written in a URL and in the header Host.
+    /// Host and port as written in a URL and in the header Host: without the scheme's own port.
+    pub fn authority(&self) -> String {
+        let host = self.host_in_url();
+        if self.port == self.scheme.port() { host } else { format!("{host}:{}", self.port) }
+    }
+
+    /// The host; IPv6 in brackets.
     pub fn host_in_url(&self) -> String {
         if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
     }

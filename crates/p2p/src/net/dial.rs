@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Timeout of a connection attempt. Source: Core's `DEFAULT_CONNECT_TIMEOUT`.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Prefix of the path of a proxy's Unix socket. Source: Core's `ADDR_PREFIX_UNIX`.
-pub(super) const UNIX_PREFIX: &str = "unix:";
+const UNIX_PREFIX: &str = "unix:";
 /// Timeout of each answer of a proxy. Source: Core's `SOCKS5_RECV_TIMEOUT`.
 pub(super) const PROXY_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum number of addresses tried for a name.
@@ -127,6 +127,28 @@ fn to_any(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
         }
     }
     Err(last)
+}
+
+/// Host and port of the proxy, or the path of its socket behind `unix:`; without a port Tor's.
+pub(super) fn proxy_address(text: &str) -> io::Result<String> {
+    const TOR_PORT: u16 = 9050;
+    if text.starts_with(UNIX_PREFIX) {
+        return Ok(text.to_owned());
+    }
+    let target = Target::parse(text, TOR_PORT)
+        .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, format!("--proxy: {why}")))?;
+    Ok(target.to_string())
+}
+
+/// Connects to `target` through `proxy`, as `--proxy` names it, with credentials of its own. Blocks, as the stream does.
+///
+/// # Errors
+///
+/// The proxy is malformed, cannot be reached, or does not connect.
+pub fn connect_through(proxy: &str, target: &Target) -> Result<TcpStream, DialError> {
+    let malformed = |why: io::Error| DialError::of(TroubleKind::ProxyUnreachable, proxy, why.to_string());
+    let address = proxy_address(proxy).map_err(malformed)?;
+    through_proxy(target, &Proxy { address, isolation: Isolation::Each })
 }
 
 fn through_proxy(target: &Target, proxy: &Proxy) -> Result<TcpStream, DialError> {

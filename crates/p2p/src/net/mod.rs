@@ -11,6 +11,7 @@ mod peers;
 mod rate;
 mod run;
 
+pub use dial::connect_through;
 pub use peers::{AddedPeer, Peers, Reached};
 
 use crate::api::PeerId;

@@ -1,6 +1,6 @@
 //! The polling thread, and the thread that reads blocks and filters for peers.
 
-use super::dial::{Isolation, Proxy, UNIX_PREFIX};
+use super::dial::{Isolation, Proxy};
 use super::rate::RateLimit;
 use super::{LoopMessage, LoopSender, Network, descriptors, dial};
 use crate::api::{Config, Event, PeerId, Progress, proxy_for};
@@ -95,8 +95,8 @@ pub(super) fn start(mut config: Config, chain: Arc<dyn ChainView>, events: Sende
         let _ = events.send(Event::Note(note));
     }
     let listening = listeners.iter().map(|(socket, _)| socket.local_addr()).collect::<io::Result<Vec<_>>>()?;
-    config.proxy = config.proxy.map(|text| proxy_address(&text)).transpose()?;
-    config.onion_proxy = config.onion_proxy.map(|text| proxy_address(&text)).transpose()?;
+    config.proxy = config.proxy.map(|text| dial::proxy_address(&text)).transpose()?;
+    config.onion_proxy = config.onion_proxy.map(|text| dial::proxy_address(&text)).transpose()?;
     let (near, woken) = UnixStream::pair()?;
     near.set_nonblocking(true)?;
     woken.set_nonblocking(true)?;
@@ -170,17 +170,6 @@ fn listen(address: &SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address).map_err(why)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
-}
-
-/// Host and port of the proxy, or the path of its socket behind `unix:`; without a port Tor's.
-fn proxy_address(text: &str) -> io::Result<String> {
-    const TOR_PORT: u16 = 9050;
-    if text.starts_with(UNIX_PREFIX) {
-        return Ok(text.to_owned());
-    }
-    let target = Target::parse(text, TOR_PORT)
-        .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, format!("--proxy: {why}")))?;
-    Ok(target.to_string())
 }
 
 /// The time since the start and the time of day.
