@@ -1,5 +1,6 @@
 //! Random numbers: from the system, or in tests a reproducible stream.
 
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::time::Duration;
 
 /// A source of random numbers.
@@ -57,6 +58,13 @@ impl Rng {
         let product = u128::from(self.number()) * bound as u128;
         (product >> 64) as usize
     }
+}
+
+/// A hash with a secret key from [`Rng::number`]: nobody else can foresee it.
+pub(crate) fn keyed_hash(key: u64, what: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (key, what).hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]

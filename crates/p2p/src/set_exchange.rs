@@ -89,6 +89,10 @@ impl Shared {
         }
     }
 
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
     pub(crate) fn set_has_other(&mut self, has_other: bool) {
         self.has_other = has_other;
     }
@@ -154,11 +158,6 @@ impl SetExchange {
     /// Bytes of the set, once a tree was chosen.
     pub fn bytes(&self) -> Option<u64> {
         self.lock().tree.as_ref().map(|(_, tree)| tree.bytes)
-    }
-
-    /// Sets the chunk that is needed next.
-    pub fn seek(&self, index: u32) {
-        self.lock().move_to(index);
     }
 
     /// Waits for the chunk at `index`, and makes the one behind it the next; `None` if it did not come within
@@ -233,11 +232,11 @@ mod tests {
         assert!(put(&exchange, 0));
         assert_eq!(exchange.take(0, Duration::ZERO).unwrap().bytes(), [7]);
         assert_eq!(exchange.lock().missing(), [1, 2, 4, 5, 6, 7, 8]);
-        exchange.seek(18);
+        exchange.lock().move_to(18);
         assert_eq!(exchange.lock().missing(), [18, 19]);
         assert_eq!(exchange.lock().chunks.len(), 0);
         put(&exchange, 19);
-        exchange.seek(1);
+        exchange.lock().move_to(1);
         assert_eq!(exchange.lock().chunks.len(), 0, "a step back keeps nothing beyond the window");
     }
 

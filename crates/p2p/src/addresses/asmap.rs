@@ -121,11 +121,6 @@ impl AsMap {
         self.version
     }
 
-    /// Size of the map in bytes.
-    pub fn byte_count(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// The autonomous system of an address (IPv4 as a mapped one); 0 if it is not in the map.
     pub fn system_of(&self, address: &[u8; 16]) -> u32 {
         let mut bits = Bits { bytes: &self.bytes, at: 0 };
@@ -257,7 +252,7 @@ mod tests {
         let mut version = map.version();
         version.reverse();
         let want = "bafc9da308f45179443bd1d22325400ac9104f741522d003e3fac86700f68895";
-        assert_eq!((map.byte_count(), primitives::hex::encode(&version).as_str()), (59, want));
+        assert_eq!((map.bytes.len(), primitives::hex::encode(&version).as_str()), (59, want));
         let groups = super::super::groups::NetGroups::of(map.clone());
         for (ip, want) in [
             ([101, 0, 0, 0], 1),

@@ -32,16 +32,6 @@ pub enum Table {
     Tried,
 }
 
-impl Table {
-    /// Number of its buckets.
-    pub fn bucket_count(self) -> usize {
-        match self {
-            Table::New => NEW_BUCKET_COUNT,
-            Table::Tried => TRIED_BUCKET_COUNT,
-        }
-    }
-}
-
 /// A place of a table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Place {

@@ -179,8 +179,7 @@ impl Link {
 
     /// Expected seconds until one more requested block arrives.
     pub(super) fn expected_s(&self, block_bytes: f64) -> f64 {
-        let bytes = (self.in_flight.len() + 1) as f64 * (block_bytes + OVERHEAD_BYTES);
-        bytes / self.speed.unwrap_or(SPEED_START).max(1.0) + self.round_trip.as_secs_f64()
+        self.due_s(self.in_flight.len(), block_bytes) + self.round_trip.as_secs_f64()
     }
 
     /// Expected seconds until the block at this position of its queue arrives, at its current speed.

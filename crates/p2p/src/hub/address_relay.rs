@@ -18,11 +18,10 @@ use super::outbound::offers_enough;
 use crate::api::PeerId;
 use crate::peer::{Kind, Peer};
 use crate::permissions::Permissions;
-use crate::rng::Rng;
+use crate::rng::{Rng, keyed_hash};
 use crate::time::Now;
 use crate::wire::{AddressEntry, Message, NetAddress, PeerAddress, Target, limits};
 use std::collections::{BTreeMap, HashSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 /// Mean interval between two address messages to a peer. Source: Core's `AVG_ADDRESS_BROADCAST_INTERVAL`.
@@ -134,12 +133,6 @@ impl AddressRelay {
         }
     }
 
-    fn hash(&self, what: impl std::hash::Hash) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (self.key, what).hash(&mut hasher);
-        hasher.finish()
-    }
-
     /// Handles addresses from a peer: relays those that qualify; returns those to be remembered.
     pub(super) fn hear(&mut self, cx: &mut Context, id: PeerId, mut told: Vec<AddressEntry>, now: Now) -> Heard {
         let told_count = told.len();
@@ -159,11 +152,11 @@ impl AddressRelay {
                 continue;
             }
             entry.time = believed(entry.time, now);
-            let hash = self.hash(entry.peer);
+            let hash = keyed_hash(self.key, entry.peer);
             let Some(talk) = self.talks.get_mut(&id) else { return heard };
             talk.known.add(hash);
             let address = entry.peer.address;
-            if cx.discouraged.has(&address, now.unix) || cx.is_banned(&address, now) {
+            if cx.is_shunned(&address, now) {
                 continue;
             }
             processed += 1;
@@ -188,17 +181,17 @@ impl AddressRelay {
 
     /// Relays an address to two peers, or to one if we do not reach its network.
     fn relay(&mut self, cx: &mut Context, from: PeerId, entry: &AddressEntry, is_reachable: bool, now: Now) {
-        let address_hash = self.hash(entry.peer);
+        let address_hash = keyed_hash(self.key, entry.peer);
         // Each address has its own time of day.
         let day = (now.unix.wrapping_add(address_hash % ROTATION_S)) / ROTATION_S;
-        let choice = self.hash((address_hash, day));
+        let choice = keyed_hash(self.key, (address_hash, day));
         let count = if is_reachable || choice & 1 != 0 { 2 } else { 1 };
         let may = |id: PeerId| {
             let is_on = id != from && self.is_on(id);
             is_on && cx.peers.get(&id).is_some_and(|peer| takes(peer, entry.peer.address))
         };
         let mut best: Vec<(u64, PeerId)> =
-            self.talks.keys().filter(|id| may(**id)).map(|id| (self.hash((choice, id)), *id)).collect();
+            self.talks.keys().filter(|id| may(**id)).map(|id| (keyed_hash(self.key, (choice, id)), *id)).collect();
         best.sort_unstable_by(|a, b| b.cmp(a));
         for (_, id) in best.into_iter().take(count) {
             self.push(cx, id, entry);
@@ -207,7 +200,7 @@ impl AddressRelay {
 
     /// Queues an address for a peer, unless it knows it.
     fn push(&mut self, cx: &mut Context, id: PeerId, entry: &AddressEntry) {
-        let hash = self.hash(entry.peer);
+        let hash = keyed_hash(self.key, entry.peer);
         let (Some(talk), Some(peer)) = (self.talks.get_mut(&id), cx.peers.get(&id)) else { return };
         let address = entry.peer.address;
         if talk.known.has(hash) || !address.is_valid() || !takes(peer, address) {
@@ -244,11 +237,7 @@ impl AddressRelay {
         }
         talk.send_at = at + cx.rng.exponential(SEND_INTERVAL);
         let mut told = std::mem::take(&mut talk.queue);
-        told.retain(|entry| {
-            let mut hasher = DefaultHasher::new();
-            (key, entry.peer).hash(&mut hasher);
-            talk.known.add(hasher.finish())
-        });
+        told.retain(|entry| talk.known.add(keyed_hash(key, entry.peer)));
         if !told.is_empty() {
             send(cx, id, told);
         }

@@ -14,7 +14,7 @@ use crate::reason::Reason;
 use crate::stats::PeerStats;
 use crate::time::Now;
 use crate::upload_target::UploadState;
-use crate::wire::{AddressEntry, NetAddress, PeerAddress, Target, services};
+use crate::wire::{AddressEntry, PeerAddress, Target, services};
 use primitives::{BlockHash, Height};
 use std::sync::Arc;
 use std::time::Duration;
@@ -257,13 +257,8 @@ impl Hub {
     /// Known addresses without discouraged ones, see [`crate::addresses::Addresses::get`].
     pub(crate) fn known_addresses(&mut self, count: usize, network: Option<u8>, now: Now) -> Vec<AddressEntry> {
         let mut known = self.addresses.get(count, 0, network, now.unix);
-        for line in self.addresses.take_said() {
-            self.context.log(line);
-        }
-        let is_shunned = |address: &NetAddress| {
-            self.context.discouraged.has(address, now.unix) || self.context.is_banned(address, now)
-        };
-        known.retain(|entry| !is_shunned(&entry.peer.address));
+        self.tell_said();
+        known.retain(|entry| !self.context.is_shunned(&entry.peer.address, now));
         known
     }
 }

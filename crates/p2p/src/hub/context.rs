@@ -85,6 +85,11 @@ impl Context {
         }
     }
 
+    /// Whether an address is neither connected to nor told to peers: it is discouraged, or the user banned it.
+    pub(super) fn is_shunned(&self, address: &NetAddress, now: Now) -> bool {
+        self.discouraged.has(address, now.unix) || self.is_banned(address, now)
+    }
+
     /// Whether the user banned an address.
     pub(super) fn is_banned(&self, address: &NetAddress, now: Now) -> bool {
         let unix = i64::try_from(now.unix).unwrap_or(i64::MAX);

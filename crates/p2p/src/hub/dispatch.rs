@@ -282,8 +282,7 @@ impl Hub {
         let addresses = &mut self.addresses;
         let mut choose = || {
             let mut entries = addresses.get(limits::ADDRESS_COUNT_MAX, TOLD_PERCENT, None, now.unix);
-            let is_shunned = |address: &NetAddress| cx.discouraged.has(address, now.unix) || cx.is_banned(address, now);
-            entries.retain(|entry| !is_shunned(&entry.peer.address));
+            entries.retain(|entry| !cx.is_shunned(&entry.peer.address, now));
             entries
         };
         let mut rng = cx.rng.clone();
@@ -302,6 +301,11 @@ impl Hub {
         for (id, reason) in self.outbound.look_at_extra(&mut self.context, &seen, now) {
             self.drop_peer(id, reason, now);
         }
+        self.tell_said();
+    }
+
+    /// Logs the results of the checks of the address memory.
+    pub(super) fn tell_said(&mut self) {
         for line in self.addresses.take_said() {
             self.context.log(line);
         }

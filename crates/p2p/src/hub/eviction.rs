@@ -21,12 +21,11 @@ use super::outbound::expected_services;
 use crate::api::PeerId;
 use crate::peer::Peer;
 use crate::permissions::Permissions;
-use crate::rng::Rng;
+use crate::rng::{Rng, keyed_hash};
 use crate::time::Now;
 use crate::wire::{Group, NetAddress, Target};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 /// Time for a handshake before the peer may be evicted.
@@ -172,12 +171,10 @@ impl Places {
         let candidate = |peer: &Peer| {
             let Target::Peer(remote) = &peer.target else { return None };
             let group = cx.config.groups.group(remote.address);
-            let mut hasher = DefaultHasher::new();
-            (self.key, group.bytes()).hash(&mut hasher);
             Some(Candidate {
                 id: peer.id,
                 group,
-                keyed_group: hasher.finish(),
+                keyed_group: keyed_hash(self.key, group.bytes()),
                 connected_at: peer.connected_at(),
                 round_trip: peer.round_trip(),
                 last_block_at: last_block_at(peer.id),

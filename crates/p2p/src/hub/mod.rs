@@ -20,8 +20,8 @@
 //! Its methods get the context (connections, chain, settings, actions) and read access to parts above it in this
 //! table. A part never ends a connection: it returns the connection to end and the reason, and [`Hub`] ends it and
 //! informs every part.
-//! `impl Hub` is in this file, in [`dispatch`] (messages of peers), in `addresses` (exchange between the address
-//! memory and peers) and in `asked` (commands of the user).
+//! `impl Hub` is in this file, in [`dispatch`] (messages of peers, those with addresses included) and in `asked`
+//! (commands of the user).
 
 mod action;
 pub mod address_relay;

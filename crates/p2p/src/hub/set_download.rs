@@ -170,9 +170,7 @@ impl SetDownload {
         let mut shared = exchange.lock();
         if shared.tree().is_some_and(|(chosen, _)| *chosen == root) {
             let start = received.start + start;
-            if shared.put(index, Chunk::new(received.bytes, start)) {
-                exchange.wake();
-            }
+            shared.put(index, Chunk::new(received.bytes, start));
         }
         drop(shared);
         self.ask(cx, &exchange, now);
@@ -232,7 +230,7 @@ impl SetDownload {
         self.senders.iter().filter(|(_, sender)| is_liar(sender)).map(|(id, _)| *id).collect()
     }
 
-    /// Asks peers for their trees, chooses one, and asks for chunks.
+    /// Asks peers for their trees, chooses one, asks for chunks, and wakes the reader.
     fn ask(&mut self, cx: &mut Context, exchange: &SetExchange, now: Now) {
         let Some(base) = self.base else { return };
         let at = now.since_start;
@@ -254,7 +252,6 @@ impl SetDownload {
                 self.offers()
             ));
             shared.choose(root, tree);
-            exchange.wake();
         }
         self.leave_deserted(&mut shared, at);
         exchange.wake();
@@ -272,7 +269,9 @@ impl SetDownload {
     /// Changes to another tree if no peer has offered the chosen one for [`HEDGE_DELAY`].
     fn leave_deserted(&mut self, shared: &mut Shared, at: Duration) {
         let Some(chosen) = shared.tree().map(|(root, _)| *root) else { return };
-        if self.senders.values().any(|sender| sender.root() == Some(chosen) && sender.stalls < STALLS_COUNT_MAX) {
+        let is_offered = |sender: &Sender| sender.root() == Some(chosen) && sender.stalls < STALLS_COUNT_MAX;
+        // A set that was cut ends: the reader is to refute its tree before another one is chosen.
+        if shared.is_cut() || self.senders.values().any(is_offered) {
             self.deserted_at = None;
             return;
         }

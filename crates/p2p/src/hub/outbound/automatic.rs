@@ -206,8 +206,7 @@ impl Outbound {
 
     /// Whether a connection is allowed, apart from rules for its type.
     fn may_dial(&self, cx: &Context, peer: &PeerAddress, now: Now) -> bool {
-        !cx.is_banned(&peer.address, now)
-            && !cx.discouraged.has(&peer.address, now.unix)
+        !cx.is_shunned(&peer.address, now)
             && !self.is_connected(cx, &peer.address)
             && !cx.config.external.iter().any(|own| own == peer)
     }

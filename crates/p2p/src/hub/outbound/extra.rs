@@ -11,7 +11,6 @@ use crate::api::PeerId;
 use crate::peer::{Kind, Peer};
 use crate::reason::Reason;
 use crate::time::Now;
-use crate::wire::Target;
 use std::cmp::Reverse;
 use std::time::Duration;
 
@@ -43,16 +42,9 @@ impl Extra {
 pub(super) fn kept_in(cx: &Context, number: u8) -> usize {
     let is_there = |peer: &&Peer| {
         let is_kept = matches!(peer.kind, Kind::Automatic | Kind::Manual(_));
-        is_kept && network_of(peer) == number
+        is_kept && peer.network() == number
     };
     cx.peers.values().filter(is_there).count()
-}
-
-fn network_of(peer: &Peer) -> u8 {
-    match &peer.target {
-        Target::Peer(remote) if remote.address.is_routable() => remote.address.network(),
-        Target::Peer(_) | Target::Name(..) => 0,
-    }
 }
 
 /// State of other parts that the choice needs.
@@ -128,7 +120,7 @@ fn extra_full(cx: &Context, seen: &Seen<'_>, at: Duration) -> Option<(PeerId, Re
     if peers().filter(|peer| peer.is_ready()).count() <= cx.config.outbound_count {
         return None;
     }
-    let may = |peer: &&Peer| !seen.headers.is_protected(peer.id) && kept_in(cx, network_of(peer)) > 1;
+    let may = |peer: &&Peer| !seen.headers.is_protected(peer.id) && kept_in(cx, peer.network()) > 1;
     let goes = peers().filter(may).min_by_key(|peer| (seen.headers.announced_at(peer.id), Reverse(peer.id)))?;
     may_go(seen, goes, at).then_some((goes.id, Reason::Extra))
 }

@@ -10,7 +10,7 @@ pub mod seeds;
 use super::Action;
 use super::context::Context;
 use crate::addresses::Addresses;
-use crate::api::{self, Config, Event, PeerId, Reachable};
+use crate::api::{self, Config, Event, PeerId};
 use crate::bad_ports;
 use crate::facts::DialFacts;
 use crate::peer::{Kind, Peer};
@@ -327,13 +327,7 @@ fn is_of_other_service(config: &Config, peer: &PeerAddress) -> bool {
 
 /// Whether peers at such an address are sought.
 fn can_reach(config: &Config, address: NetAddress) -> bool {
-    let is_sought = |network| config.only_networks.is_empty() || config.only_networks.contains(&network);
-    match address {
-        NetAddress::V4(_) => is_sought(Reachable::Ipv4),
-        NetAddress::V6(_) => is_sought(Reachable::Ipv6),
-        NetAddress::TorV3(_) => config.reaches_onion() && is_sought(Reachable::Onion),
-        NetAddress::I2p(_) | NetAddress::Cjdns(_) => false,
-    }
+    automatic::reachable(config).has_number(address.network().into())
 }
 
 impl Outbound {

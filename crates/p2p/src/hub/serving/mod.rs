@@ -171,17 +171,16 @@ impl Serving {
             return Err(Reason::BeyondOffer(beyond));
         }
         let is_set_next = blocks.is_empty() && asker.filters.is_none();
-        if has_no_upload_for(cx, peer, &blocks) || is_set_next && has_no_upload_for_sets(cx, peer) {
+        if has_no_upload(cx, peer) && (is_set_next || has_old(cx, &blocks)) {
             return Err(Reason::UploadLimit);
         }
-        let set = asker.sets.front().copied().zip(cx.config.utxo_sets.clone());
-        match asker.filters {
-            _ if !blocks.is_empty() => self.begin_to_read(cx, id, Asked::Blocks(blocks)),
-            Some(request) => self.begin_to_read(cx, id, Asked::Filters(request)),
-            None => {
-                set.into_iter().for_each(|(part, source)| self.begin_to_read(cx, id, Asked::Set(part, source)));
-            }
-        }
+        let asked = match (asker.filters, asker.sets.front(), &cx.config.utxo_sets) {
+            _ if !blocks.is_empty() => Asked::Blocks(blocks),
+            (Some(request), ..) => Asked::Filters(request),
+            (None, Some(part), Some(source)) => Asked::Set(*part, source.clone()),
+            (None, ..) => return Ok(()),
+        };
+        self.begin_to_read(cx, id, asked);
         Ok(())
     }
 
@@ -303,21 +302,17 @@ impl Serving {
     }
 }
 
-/// Whether one of these blocks is old, and the rest of `-maxuploadtarget` is reserved for new ones.
-fn has_no_upload_for(cx: &Context, peer: &Peer, blocks: &[Inventory]) -> bool {
-    // What waits to be sent counts: it goes out before these.
-    let is_reached = cx.upload.is_reached_after(queued_bytes(cx));
-    if !is_reached || peer.permissions().has(Permissions::DOWNLOAD) {
-        return false;
-    }
+/// Whether the rest of `-maxuploadtarget` is reserved for new blocks.
+fn has_no_upload(cx: &Context, peer: &Peer) -> bool {
+    // What waits to be sent counts: it goes out before the next answer.
+    cx.upload.is_reached_after(queued_bytes(cx)) && !peer.permissions().has(Permissions::DOWNLOAD)
+}
+
+/// Whether one of these blocks is old.
+fn has_old(cx: &Context, blocks: &[Inventory]) -> bool {
     let best = cx.chain.best_header().header.time();
     let mut times = blocks.iter().filter_map(Inventory::block).filter_map(|hash| cx.chain.header(&hash));
     times.any(|block| best.saturating_sub(block.header.time()) > OLD_BLOCK_S)
-}
-
-/// Whether the rest of `-maxuploadtarget` is for new blocks.
-fn has_no_upload_for_sets(cx: &Context, peer: &Peer) -> bool {
-    cx.upload.is_reached_for_old_blocks() && !peer.permissions().has(Permissions::DOWNLOAD)
 }
 
 /// Whether a pruned node must not serve this block: it serves no older ones, so that peers do not learn which it has.
