@@ -11,10 +11,9 @@ use crate::fault::{FaultKind, Result};
 use crate::index::BLOCK_TRANSACTIONS_MAX;
 use crate::open_files::RecordFile;
 use crate::undofiles::{CHECKSUM_BYTES, HEADER_BYTES, PAYLOAD_BYTES_MAX, UndoFiles, is_of};
-use memchr::memmem::Finder;
 use primitives::BlockHash;
 use primitives::undo::UndoReader;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Size of a step of the search for the next magic.
 const SEARCH_STEP_BYTES: usize = 32 * 1024;
@@ -62,8 +61,8 @@ pub struct UndoPlaces {
 /// The blocks without a place so far.
 struct Seekers<'o> {
     owners: &'o [Owner],
-    /// By number of transactions: indexes in `owners`, ascending.
-    by_count: BTreeMap<u32, Vec<usize>>,
+    /// By number of transactions: indexes in `owners`.
+    by_count: BTreeMap<u32, BTreeSet<usize>>,
     places: Vec<Option<UndoPlace>>,
     /// Index of the block after that of the last record.
     next: usize,
@@ -86,9 +85,9 @@ impl UndoFiles {
             Err(why) => return Err(why),
         };
         let len = records.len()?;
-        let mut by_count: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        let mut by_count: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
         for (at, owner) in owners.iter().enumerate() {
-            by_count.entry(owner.transactions).or_default().push(at);
+            by_count.entry(owner.transactions).or_default().insert(at);
         }
         let bytes_left = len.saturating_mul(HASHED_TIMES_MAX).saturating_add(HASHED_BYTES_MIN);
         let mut seekers = Seekers { owners, by_count, places: none.places, next: 0, bytes_left };
@@ -107,7 +106,7 @@ impl UndoFiles {
                 Behind::Nothing => {
                     let key = view.key();
                     gaps.begin(at, View::is_untouched(key, at, view.peek(at, UNTOUCHED_BYTES)?));
-                    match self.next_magic(&mut view, at + 1)? {
+                    match view.search(self.magic(), at, SEARCH_STEP_BYTES)?.0 {
                         Some(next) => at = next,
                         None => break,
                     }
@@ -144,24 +143,6 @@ impl UndoFiles {
             seekers.take(&self.read_bytes(file, offset, bytes)?, offset as u32)
         };
         Ok(Some(if taken { Behind::Record(next) } else { Behind::Nothing }))
-    }
-
-    /// The next magic at or after `from`.
-    fn next_magic(&self, view: &mut View, mut from: u64) -> Result<Option<u64>> {
-        let magic = self.magic();
-        let finder = Finder::new(&magic);
-        while from < view.end() {
-            let bytes = view.peek(from, SEARCH_STEP_BYTES)?;
-            if let Some(hit) = finder.find(bytes) {
-                return Ok(Some(from + hit as u64));
-            }
-            if bytes.len() < SEARCH_STEP_BYTES {
-                return Ok(None);
-            }
-            // A magic may begin in the last bytes of this step.
-            from += (bytes.len() - magic.len() + 1) as u64;
-        }
-        Ok(None)
     }
 }
 
@@ -208,7 +189,7 @@ impl Seekers<'_> {
         let Some(owner) = self.owner(transactions, cost, payload, checksum) else { return false };
         self.places[owner] = Some(UndoPlace { offset, transactions });
         if let Some(same) = self.by_count.get_mut(&self.owners[owner].transactions) {
-            same.retain(|&at| at != owner);
+            same.remove(&owner);
         }
         self.next = owner + 1;
         true
@@ -218,9 +199,10 @@ impl Seekers<'_> {
     /// they may be damaged. Then the blocks with the same transaction count, first those after the last.
     fn owner(&mut self, transactions: u32, cost: u64, payload: &[u8], checksum: &[u8]) -> Option<usize> {
         let next = (self.next..self.owners.len()).find(|&at| self.places[at].is_none());
-        let same = self.by_count.get(&transactions).map_or(&[][..], |same| &same[..]);
-        let (before, behind) = same.split_at(same.partition_point(|&at| at < self.next));
-        for at in next.into_iter().chain(behind.iter().chain(before).copied()) {
+        let from = self.next;
+        let same = self.by_count.get(&transactions).into_iter();
+        let same = same.flat_map(|same| same.range(from..).chain(same.range(..from)));
+        for at in next.into_iter().chain(same.copied()) {
             self.bytes_left = self.bytes_left.saturating_sub(cost);
             if is_of(&self.owners[at].prev, payload, checksum) {
                 return Some(at);

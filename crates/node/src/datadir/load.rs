@@ -112,11 +112,20 @@ impl DataDir<'_> {
         if genesis.location().is_some() || genesis.is_pruned() {
             return Ok(());
         }
-        let genesis = &self.params.genesis;
-        let header = Header(*genesis.first_chunk().expect("a block has a header"));
         if !self.files.numbers()?.there.is_empty() {
             self.writer.begin_new_file(&self.reporter)?;
         }
+        self.append_genesis()
+    }
+
+    /// Writes the genesis block after the last block.
+    ///
+    /// # Errors
+    ///
+    /// An I/O error.
+    pub(crate) fn append_genesis(&self) -> Result<(), Fault> {
+        let genesis = &self.params.genesis;
+        let header = Header(*genesis.first_chunk().expect("a block has a header"));
         let at = self.writer.append_block(&self.reporter, genesis, Height::GENESIS, header.time())?;
         self.index
             .write()

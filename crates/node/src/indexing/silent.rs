@@ -76,11 +76,6 @@ pub(crate) fn silent_transactions(
 }
 
 impl SilentTx {
-    /// The outpoints of its taproot outputs.
-    pub fn outpoints(&self) -> impl Iterator<Item = OutPoint> + '_ {
-        self.outputs.iter().map(|output| OutPoint { txid: self.txid, vout: output.vout })
-    }
-
     /// Whether an output is unspent, after [`SilentTx::look_up`].
     pub fn has_unspent(&self) -> bool {
         self.outputs.iter().any(|output| output.is_unspent)

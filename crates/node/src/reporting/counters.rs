@@ -30,8 +30,6 @@ pub(crate) struct Counters {
     connected: AtomicU64,
     /// Number of refused blocks.
     invalid: AtomicU64,
-    /// Lines caused by peers that were left out of the log.
-    lines_left_out: AtomicU64,
     /// Transactions up to the last connected block, genesis included.
     transactions: AtomicU64,
     /// Number of peers; the maximum value for a job without a network.
@@ -56,7 +54,6 @@ impl Default for Counters {
             blocks: AtomicU64::new(0),
             connected: AtomicU64::new(0),
             invalid: AtomicU64::new(0),
-            lines_left_out: AtomicU64::new(0),
             transactions: AtomicU64::new(0),
             peers: AtomicU32::new(NO_NETWORK),
             is_current: AtomicBool::new(false),
@@ -146,11 +143,6 @@ impl Counters {
         self.invalid.fetch_add(1, Relaxed);
     }
 
-    /// Sets the number of lines caused by peers that were left out of the log.
-    pub(super) fn set_lines_left_out(&self, count: u64) {
-        self.lines_left_out.store(count, Relaxed);
-    }
-
     /// Sets the number of peers.
     pub(crate) fn set_peers(&self, count: u32) {
         self.peers.store(count.min(NO_NETWORK - 1), Relaxed);
@@ -197,8 +189,6 @@ pub struct Counted {
     pub connected: u64,
     /// Number of refused blocks.
     pub invalid: u64,
-    /// Lines caused by peers that were left out of the log.
-    pub lines_left_out: u64,
     /// Transactions up to the last connected block.
     pub transactions: u64,
     /// Number of peers; `None` for a job without a network.
@@ -232,7 +222,6 @@ impl Figures {
             blocks: counters.blocks.load(Relaxed),
             connected: counters.connected.load(Relaxed),
             invalid: counters.invalid.load(Relaxed),
-            lines_left_out: counters.lines_left_out.load(Relaxed),
             transactions: counters.transactions.load(Relaxed),
             peers: Some(counters.peers.load(Relaxed)).filter(|&peers| peers != NO_NETWORK),
             is_current: counters.is_current.load(Relaxed),

@@ -184,7 +184,6 @@ impl<'e> Reporter<'e> {
     /// Reports the number of suppressed lines of peers. To be called regularly.
     pub(crate) fn say_left_out(&self) {
         self.peer_lines.left_out().into_iter().for_each(|text| self.note(text));
-        self.set_lines_left_out(self.peer_lines.left_out_count());
     }
 
     /// As [`Reporter::say_left_out`], at the end of the part with peers.
@@ -378,7 +377,7 @@ impl<'e> Reporter<'e> {
             limit: lock(&self.session).facts.limit,
             state,
             warnings: self.alerts.of_chain(),
-            lines_left_out: counted.lines_left_out,
+            lines_left_out: self.peer_lines.left_out_count(),
         })));
     }
 

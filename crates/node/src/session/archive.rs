@@ -14,11 +14,9 @@ use crate::chain::tree::{Fate, GENESIS, NodeId};
 use crate::datadir::{Assumed, DataDir, Origin};
 use crate::fault::Fault;
 use crate::options::Prune;
-use primitives::{Header, Height};
 use std::path::PathBuf;
 use store::Layout;
-use store::blockfiles::BlockAt;
-use store::chainstate::Chainstate;
+use store::chainstate::{self, Chainstate};
 
 /// The second chainstate.
 pub(super) fn dir(layout: &Layout) -> PathBuf {
@@ -112,20 +110,12 @@ fn restore_genesis(datadir: &DataDir<'_>) -> Result<(), Fault> {
     if datadir.index.read().body(GENESIS).location().is_some() {
         return Ok(());
     }
-    let genesis = &datadir.params.genesis;
-    let header = Header(*genesis.first_chunk().expect("a block has a header"));
-    let at = datadir.writer.append_block(&datadir.reporter, genesis, Height::GENESIS, header.time())?;
-    let at = BlockAt { file: at.file, offset: u64::from(at.offset), size: genesis.len() as u32 };
-    datadir.index.write().found(GENESIS, at);
+    datadir.append_genesis()?;
     datadir.mark_genesis();
     Ok(())
 }
 
 /// Removes the second chainstate, if there is one.
 fn forget(datadir: &DataDir<'_>) -> Result<(), Fault> {
-    let dir = dir(&datadir.layout);
-    if datadir.disk.metadata(&dir).map_err(store::Fault::from)?.is_some() {
-        disk::remove_tree(&*datadir.disk, &dir).map_err(store::Fault::from)?;
-    }
-    Ok(())
+    Ok(chainstate::remove_if_there(&*datadir.disk, &dir(&datadir.layout))?)
 }

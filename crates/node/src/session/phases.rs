@@ -113,16 +113,6 @@ pub(super) fn sync_with(
     run.end(outcome)
 }
 
-/// Where the chain is with regard to a snapshot's base block.
-enum Base {
-    /// It is connected already.
-    Beyond,
-    /// Its header is known.
-    Known,
-    /// The sync was stopped before.
-    Stopped,
-}
-
 /// A snapshot that peers send.
 struct FromPeers {
     base: BlockHash,
@@ -199,10 +189,8 @@ impl Run<'_> {
 
     /// Downloads headers up to the base block, then loads the snapshot that peers send.
     fn begin_on_peers(&mut self, from: &FromPeers, hash: Option<Hash256>) -> Result<Outcome, Fault> {
-        match self.reach_base(from.base, "the snapshot of the peers")? {
-            Base::Stopped => return Ok(Outcome::Stopped),
-            Base::Beyond => return Ok(Outcome::Reached),
-            Base::Known => {}
+        if let Some(ended) = self.reach_base(from.base, "the snapshot of the peers")? {
+            return Ok(ended);
         }
         let stream = SharedStream::new(PeerStream::new(from.exchange.clone(), from.base));
         let given = loop {
@@ -225,17 +213,16 @@ impl Run<'_> {
 
     /// Downloads headers up to the base block of a snapshot, then loads it.
     fn begin_on(&mut self, given: &Given, hash: Option<Hash256>) -> Result<Outcome, Fault> {
-        match self.reach_base(given.header().base, &given.name())? {
-            Base::Stopped => return Ok(Outcome::Stopped),
-            Base::Beyond => return Ok(Outcome::Reached),
-            Base::Known => {}
+        if let Some(ended) = self.reach_base(given.header().base, &given.name())? {
+            return Ok(ended);
         }
         self.load(given, hash)?;
         Ok(Outcome::Reached)
     }
 
-    /// Downloads headers up to the base block of a snapshot; `name` is the snapshot's.
-    fn reach_base(&mut self, base: BlockHash, name: &str) -> Result<Base, Fault> {
+    /// Downloads headers up to the base block of a snapshot; `name` is the snapshot's. An outcome if it is not to be
+    /// loaded: the block is connected already, or the sync was stopped.
+    fn reach_base(&mut self, base: BlockHash, name: &str) -> Result<Option<Outcome>, Fault> {
         let reporter = &self.datadir().reporter;
         let is_beyond = {
             let index = self.datadir().index.read();
@@ -244,15 +231,15 @@ impl Run<'_> {
         if is_beyond == Some(true) {
             reporter.note(format!("The chain has block {base} already: {name} is not needed"));
             self.forget_coming()?;
-            return Ok(Base::Beyond);
+            return Ok(Some(Outcome::Reached));
         }
         if is_beyond.is_none() {
             reporter.note(format!("Headers first, up to the snapshot's base block {base}"));
             if self.part(Goal::Headers(base), None)?.outcome == Outcome::Stopped {
-                return Ok(Base::Stopped);
+                return Ok(Some(Outcome::Stopped));
             }
         }
-        Ok(Base::Known)
+        Ok(None)
     }
 
     /// Loads a snapshot and continues from it, with the blocks below it as a second chain.

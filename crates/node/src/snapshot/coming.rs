@@ -79,7 +79,7 @@ enum Ended {
 /// An I/O error.
 pub(crate) fn forget(private: &PrivateDir, disk: &dyn disk::Disk, layout: &Layout) -> Result<(), store::Fault> {
     private.remove(COMING)?;
-    store::chainstate::forget_coming(disk, layout)
+    store::chainstate::remove_if_there(disk, &layout.coming_snapshot_dir())
 }
 
 /// Makes the chainstate in [`Layout::coming_snapshot_dir`], closed and durable.
@@ -316,7 +316,6 @@ fn go_on(wanted: &Wanted<'_>, reporter: &Reporter<'_>) -> Result<Option<Reading>
     });
     let Some((mark, parser)) = resumed else { return Ok(None) };
     reading.parser = parser;
-    wanted.given.stream.lock().seek(mark.offset).map_err(Fault::Refused)?;
     reporter.note(format!("[snapshot] going on at byte {}, behind {} coins", mark.offset, human::count(mark.count)));
     Ok(Some(reading))
 }
@@ -381,7 +380,7 @@ fn read_coins(
         tell(reporter, before, reading.parser.count(), wanted.given.header.coins);
         let all = stream.bytes();
         pace.show(reading.parser.offset(), all, wanted.stats, reporter);
-        let is_due = is_end || got.is_err() && can_seek || can_seek && pace.is_commit_due(reading.parser.offset(), all);
+        let is_due = is_end || can_seek && (got.is_err() || pace.is_commit_due(reading.parser.offset(), all));
         // The writer has ended with a fault, which joining it returns.
         if pieces.send(Piece { batch, mark: is_due.then(|| reading.parser.mark()) }).is_err() {
             return Ok(None);

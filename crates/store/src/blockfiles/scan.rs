@@ -14,7 +14,6 @@ use crate::FilePos;
 use crate::fault::Result;
 use crate::fileinfo::FileEnd;
 use crate::layout::network_of_magic;
-use memchr::memmem::Finder;
 use primitives::header::HEADER_BYTES;
 use primitives::{BlockHash, Header, Tables, Target};
 use std::fmt;
@@ -377,25 +376,8 @@ impl Scanner<'_> {
 
     /// The next magic after the one at `at`, and whether the bytes before it are anything but reserved space.
     fn search(&mut self, at: u64) -> Result<(Option<u64>, bool)> {
-        let magic = self.files.magic();
-        let finder = Finder::new(&magic);
-        let key = self.view.key();
-        let mut from = at + 1;
-        let mut is_touched = !View::is_untouched(key, at, self.view.peek(at, 1)?);
         self.view.set_read_bytes(SEARCH_READ_BYTES);
-        while from < self.view.end() {
-            let bytes = self.view.peek(from, SEARCH_STEP_BYTES)?;
-            let hit = finder.find(bytes);
-            let seen = &bytes[..hit.unwrap_or(bytes.len())];
-            is_touched = is_touched || !View::is_untouched(key, from, seen);
-            if let Some(hit) = hit {
-                return Ok((Some(from + hit as u64), is_touched));
-            }
-            // A magic may begin in the last bytes of this step.
-            let last = bytes.len() < SEARCH_STEP_BYTES;
-            from += (bytes.len() - if last { 0 } else { magic.len() - 1 }) as u64;
-        }
-        Ok((None, is_touched))
+        self.view.search(self.files.magic(), at, SEARCH_STEP_BYTES)
     }
 
     /// Writes the note for the bytes before `end`, if there are any.

@@ -3,6 +3,7 @@
 use crate::fault::Result;
 use crate::open_files::RecordFile;
 use crate::xor::Key;
+use memchr::memmem::Finder;
 
 /// Plain bytes of a file, read in pieces of a size that the reader chooses.
 pub(crate) struct View {
@@ -59,6 +60,28 @@ impl View {
     /// Whether `bytes`, seen at `offset`, are zeros in the file itself: reserved space that was never written.
     pub(crate) fn is_untouched(key: Key, offset: u64, bytes: &[u8]) -> bool {
         bytes.iter().zip(offset..).all(|(&byte, at)| byte == key[(at % 8) as usize])
+    }
+
+    /// The next magic after `at`, and whether the bytes from `at` up to it are anything but reserved space. Looks at
+    /// `step_bytes` at a time.
+    pub(crate) fn search(&mut self, magic: [u8; 4], at: u64, step_bytes: usize) -> Result<(Option<u64>, bool)> {
+        let finder = Finder::new(&magic);
+        let key = self.key();
+        let mut from = at + 1;
+        let mut is_touched = !View::is_untouched(key, at, self.peek(at, 1)?);
+        while from < self.end {
+            let bytes = self.peek(from, step_bytes)?;
+            let hit = finder.find(bytes);
+            let seen = &bytes[..hit.unwrap_or(bytes.len())];
+            is_touched = is_touched || !View::is_untouched(key, from, seen);
+            if let Some(hit) = hit {
+                return Ok((Some(from + hit as u64), is_touched));
+            }
+            // A magic may begin in the last bytes of this step.
+            let last = bytes.len() < step_bytes;
+            from += (bytes.len() - if last { 0 } else { magic.len() - 1 }) as u64;
+        }
+        Ok((None, is_touched))
     }
 
     /// The key of the obfuscation.

@@ -26,10 +26,11 @@ use std::path::Path;
 
 pub use commit::{CoinsCommit, CoinsCompaction, CoinsPart};
 pub use replace::{
-    Rebuilt, check_place, empty, finish_swap, hinted, rebuilt, remove_hinted, swap_hinted, swap_rebuilt,
+    Rebuilt, check_place, empty, finish_swap, hinted, rebuilt, remove_hinted, remove_if_there, swap_hinted,
+    swap_rebuilt,
 };
 pub use snapshot::{
-    begin_snapshot, finish_snapshot, forget_coming, install_snapshot, invalid_snapshot, remove_snapshot, snapshot_base,
+    begin_snapshot, finish_snapshot, install_snapshot, invalid_snapshot, remove_snapshot, snapshot_base,
     validated_snapshot,
 };
 pub use view::{CoinsIter, CoinsView};

@@ -263,8 +263,12 @@ fn sync_both(disk: &dyn Disk, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// Files that are still open stay until the next removal.
-pub(super) fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<()> {
+/// Removes the directory `path`, if there is one. Files that are still open stay until the next removal.
+///
+/// # Errors
+///
+/// An I/O error; the call can be repeated.
+pub fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<()> {
     if disk.metadata(path)?.is_some() {
         remove_tree(disk, path)?;
         if let Some(parent) = path.parent() {

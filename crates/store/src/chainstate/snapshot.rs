@@ -157,15 +157,6 @@ pub fn begin_snapshot(disk: &dyn Disk, layout: &Layout) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Removes the partial chainstate of a snapshot being streamed; usually there is nothing to do.
-///
-/// # Errors
-///
-/// An I/O error; the call can be repeated.
-pub fn forget_coming(disk: &dyn Disk, layout: &Layout) -> Result<()> {
-    remove_if_there(disk, &layout.coming_snapshot_dir())
-}
-
 /// Moves the whole, closed chainstate in `dir` into its place: that of [`begin_snapshot`], or that of a streamed
 /// snapshot ([`Layout::coming_snapshot_dir`]). After this it is in use.
 ///

@@ -60,7 +60,7 @@ impl Look<'_> {
     /// Reports bytes between the blocks of a file.
     fn gaps_in_file(&mut self, scan: &FileScan) {
         for note in scan.notes.iter().filter(|note| note.reason != Reason::Split) {
-            if !self.is_noted(&note.path, u32::try_from(note.bytes.start).unwrap_or(u32::MAX)) {
+            if !self.is_noted(&note.path, note.bytes.start) {
                 let at = At { offset: Some(note.bytes.start), ..At::ALL };
                 let path = note.path.clone();
                 self.find(Kind::BlockDamaged, &path, at, note.to_string(), fetched(4 << 20));
@@ -74,7 +74,7 @@ impl Look<'_> {
         let looked = scan_each(waiting.len(), self.options.par, self.reporter, look)?;
         for (block, why) in waiting.iter().zip(looked).filter_map(|(block, why)| Some((block, why?))) {
             let path = files.blocks.path(block.location.file);
-            if !self.is_noted(&path, u32::try_from(block.location.offset).unwrap_or(u32::MAX)) {
+            if !self.is_noted(&path, block.location.offset) {
                 let at = At { offset: Some(block.location.offset), hash: Some(block.hash), ..At::ALL };
                 self.find(Kind::BlockDamaged, &path, at, format!("block {}: {why}", block.hash), fetched(4 << 20));
             }
@@ -101,7 +101,7 @@ impl Look<'_> {
         for ((&number, _), stray) in owners.into_iter().zip(looked) {
             let path = self.layout.undo_file(number);
             match stray {
-                Ok(Some(at)) if !self.is_noted(&path, u32::try_from(at).unwrap_or(u32::MAX)) => {
+                Ok(Some(at)) if !self.is_noted(&path, at) => {
                     let block_file = files.blocks.path(number);
                     let name = block_file.file_name().unwrap_or_default().to_string_lossy();
                     let what = format!("undo data at byte {at}: it belongs to no block of {name}");

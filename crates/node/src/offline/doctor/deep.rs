@@ -88,8 +88,8 @@ impl Look<'_> {
         let path = files.blocks.path(entry.file);
         let undo = self.layout.undo_file(entry.file);
         match wrong {
-            Wrong::Block(what) if !self.is_noted(&path, entry.data_offset) => self.damaged(&path, entry, &what),
-            Wrong::Undo(what) if !self.is_noted(&undo, entry.undo_offset) => {
+            Wrong::Block(what) if !self.is_noted(&path, entry.data_offset.into()) => self.damaged(&path, entry, &what),
+            Wrong::Undo(what) if !self.is_noted(&undo, entry.undo_offset.into()) => {
                 let at = At {
                     offset: Some(u64::from(entry.undo_offset)),
                     height: Some(entry.height),
@@ -106,9 +106,9 @@ impl Look<'_> {
     }
 
     /// Whether a finding about the whole file, or about its end from an offset on, covers this already.
-    pub(super) fn is_noted(&self, path: &Path, offset: u32) -> bool {
+    pub(super) fn is_noted(&self, path: &Path, offset: u64) -> bool {
         let says = |finding: &Finding| match finding.kind {
-            Kind::BlockFileCut | Kind::UndoFileCut => finding.offset.is_some_and(|cut| u64::from(offset) >= cut),
+            Kind::BlockFileCut | Kind::UndoFileCut => finding.offset.is_some_and(|cut| offset >= cut),
             _ => true,
         };
         let findings = &self.found.findings;

@@ -346,11 +346,7 @@ impl Repair<'_> {
 
     /// Removes the old index and coins after a rebuild.
     fn forget_aside(&self) -> Result<(), Fault> {
-        let aside = self.aside();
-        if self.options.disk.metadata(&aside).map_err(store::Fault::from)?.is_some() {
-            disk::remove_tree(&*self.options.disk, &aside).map_err(store::Fault::from)?;
-        }
-        Ok(())
+        Ok(store::chainstate::remove_if_there(&*self.options.disk, &self.aside())?)
     }
 }
 
