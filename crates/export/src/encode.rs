@@ -1,5 +1,6 @@
 //! Encodes rows into the pages of a Parquet file, on any thread; one thread writes them to the file.
 
+use crate::aside::failed;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, SchemaRef};
 use node::Fault;
@@ -11,7 +12,9 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, TypePtr};
+use std::fs::File;
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The common properties of a table's files.
@@ -63,6 +66,16 @@ impl Format {
         }
         Ok(group)
     }
+}
+
+/// Appends a group of rows to the file at `place`.
+pub(crate) fn append(writer: &mut SerializedFileWriter<File>, group: Group, place: &Path) -> Result<(), Fault> {
+    let mut rows = writer.next_row_group().map_err(fault)?;
+    for column in group {
+        column.append_to_row_group(&mut rows).map_err(|why| failed(place, why))?;
+    }
+    rows.close().map_err(|why| failed(place, why))?;
+    Ok(())
 }
 
 /// zstd 1. Hashes and scripts hardly repeat: for them there is neither a dictionary nor statistics. A hash has nothing to compress.

@@ -8,7 +8,7 @@
 //! only leaves complete files. An exported range is exported again on request; one that overlaps another is rejected.
 
 use crate::aside::{Aside, failed};
-use crate::encode::{Format, Group, fault};
+use crate::encode::{self, Format, Group};
 use crate::tables::Table;
 use node::Fault;
 use parquet::file::writer::SerializedFileWriter;
@@ -104,12 +104,7 @@ impl Partial {
 
     /// Appends a group of rows.
     pub(crate) fn append(&mut self, group: Group) -> Result<(), Fault> {
-        let mut rows = self.writer.next_row_group().map_err(fault)?;
-        for column in group {
-            column.append_to_row_group(&mut rows).map_err(|why| failed(self.aside.place(), why))?;
-        }
-        rows.close().map_err(|why| failed(self.aside.place(), why))?;
-        Ok(())
+        encode::append(&mut self.writer, group, self.aside.place())
     }
 
     /// Completes the file and renames it; returns its length.

@@ -11,7 +11,7 @@
 //! Absent on purpose: DuckDB's own file, which `CREATE TABLE tweak AS FROM 'FILE'` makes of this one.
 
 use crate::aside::{Aside, failed, with_end};
-use crate::encode::{Format, fault};
+use crate::encode::{self, Format, fault};
 use arrow_array::RecordBatch;
 use arrow_array::builder::{BinaryBuilder, Int32Builder, Int64Builder, ListBuilder};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -144,12 +144,7 @@ impl Table {
             return Ok(());
         }
         let group = self.format.encode(&std::mem::take(&mut self.columns).finish()?)?;
-        let mut rows = self.writer.next_row_group().map_err(fault)?;
-        for column in group {
-            column.append_to_row_group(&mut rows).map_err(|why| failed(place, why))?;
-        }
-        rows.close().map_err(|why| failed(place, why))?;
-        Ok(())
+        encode::append(&mut self.writer, group, place)
     }
 }
 

@@ -77,14 +77,16 @@ fn sigops_bad_last(blocks: &mut Blocks) -> Result<u32, Error> {
     const INPUTS: u32 = 799;
     const CHECKS: usize = 100;
     let own = |number: u32| {
+        let key = public(&pair(number));
+        let last = if number + 1 == INPUTS { public(&pair(INPUTS)) } else { key };
         let mut script = Vec::new();
-        for check in 0..CHECKS {
-            let is_last = check + 1 == CHECKS;
-            script.extend((!is_last).then_some(OP_DUP));
-            let key = if is_last && number + 1 == INPUTS { pair(INPUTS) } else { pair(number) };
-            push(&mut script, &public(&key));
-            script.push(if is_last { OP_CHECKSIG } else { OP_CHECKSIGVERIFY });
+        for _ in 1..CHECKS {
+            script.push(OP_DUP);
+            push(&mut script, &key);
+            script.push(OP_CHECKSIGVERIFY);
         }
+        push(&mut script, &last);
+        script.push(OP_CHECKSIG);
         script
     };
     let scripts: Vec<Vec<u8>> = (0..INPUTS).map(own).collect();
@@ -98,20 +100,31 @@ fn sigops_bad_last(blocks: &mut Blocks) -> Result<u32, Error> {
     Ok(1)
 }
 
-/// A legacy script that checks its signature `checks` times, which fails each time, and is true: 10,000 bytes with `dead` ones
-/// that are searched and never run.
-fn failing_checks(number: u32, checks: usize, separates: bool, dead: &[u8]) -> Vec<u8> {
+/// A legacy script that checks its signature `checks` times, with a separator before each check, which fails, and is true; the
+/// `dead` bytes are searched and never run.
+fn failing_checks(number: u32, checks: usize, dead: &[u8]) -> Vec<u8> {
+    let key = public(&pair(number));
     let mut script = Vec::new();
     for _ in 0..checks {
         script.push(OP_DUP);
-        push(&mut script, &public(&pair(number)));
-        script.extend(separates.then_some(OP_CODESEPARATOR));
-        script.extend_from_slice(&[OP_CHECKSIG, OP_DROP]);
+        push(&mut script, &key);
+        script.extend_from_slice(&[OP_CODESEPARATOR, OP_CHECKSIG, OP_DROP]);
     }
     script.extend_from_slice(&[OP_DROP, OP_0, OP_IF]);
     script.extend_from_slice(dead);
     script.extend_from_slice(&[OP_ENDIF, OP_1]);
     script
+}
+
+/// Appends a block with one transaction that spends these outputs with wrong signatures, and has `ballast` bytes more.
+fn append_wrongly_signed(blocks: &mut Blocks, outputs: Vec<Output>, ballast: usize) -> Result<u32, Error> {
+    let coins = blocks.fund(outputs)?;
+    let mut tx = spending(&coins, ballasts(ballast));
+    for (number, input) in (0..).zip(&mut tx.inputs) {
+        push(&mut input.script, &wrong_signature(number));
+    }
+    blocks.append(&[tx])?;
+    Ok(1)
 }
 
 /// Scripts of 10,000 bytes, most of them pushes of one byte, in which the signature stands some times.
@@ -121,33 +134,21 @@ fn find_and_delete(blocks: &mut Blocks) -> Result<u32, Error> {
     const INPUTS: u32 = 360;
     let own = |number: u32| {
         let mut dead = Vec::new();
-        (0..4).for_each(|_| push(&mut dead, &wrong_signature(number)));
-        let room = SCRIPT_BYTES - failing_checks(number, CHECKS, true, &dead).len();
-        dead.resize(dead.len() + room, OP_0);
-        failing_checks(number, CHECKS, true, &dead)
+        let signature = wrong_signature(number);
+        (0..4).for_each(|_| push(&mut dead, &signature));
+        dead.resize(SCRIPT_BYTES - failing_checks(number, CHECKS, &[]).len(), OP_0);
+        failing_checks(number, CHECKS, &dead)
     };
-    let coins = (0..INPUTS).map(|number| Output { value: VALUE, script: own(number) });
-    let coins = blocks.fund(coins.collect())?;
-    let mut tx = spending(&coins, ballasts(100_000));
-    for (number, input) in (0..).zip(&mut tx.inputs) {
-        push(&mut input.script, &wrong_signature(number));
-    }
-    blocks.append(&[tx])?;
-    Ok(1)
+    let outputs = (0..INPUTS).map(|number| Output { value: VALUE, script: own(number) });
+    append_wrongly_signed(blocks, outputs.collect(), 100_000)
 }
 
 /// 49 checks of each input with a separator before each: as many hashes of a transaction of 1,000,000 bytes.
 fn code_separator(blocks: &mut Blocks) -> Result<u32, Error> {
     const CHECKS: usize = 49;
     const INPUTS: u32 = 80;
-    let scripts = (0..INPUTS).map(|number| Output { value: VALUE, script: failing_checks(number, CHECKS, true, &[]) });
-    let coins = blocks.fund(scripts.collect())?;
-    let mut tx = spending(&coins, ballasts(950_000));
-    for (number, input) in (0..).zip(&mut tx.inputs) {
-        push(&mut input.script, &wrong_signature(number));
-    }
-    blocks.append(&[tx])?;
-    Ok(1)
+    let outputs = (0..INPUTS).map(|number| Output { value: VALUE, script: failing_checks(number, CHECKS, &[]) });
+    append_wrongly_signed(blocks, outputs.collect(), 950_000)
 }
 
 /// One of 20 keys, the first: keys are tried from the last one down.

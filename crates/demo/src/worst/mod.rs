@@ -12,7 +12,6 @@ mod scripts;
 mod tx;
 
 use serde::Serialize;
-use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Instant;
@@ -66,12 +65,6 @@ impl Kind {
             Kind::Tapscript => "tapscript",
             Kind::ScriptCache => "script-cache",
         }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{COLUMNS, Row, Rows, Writer};
 use crate::aside::{Aside, failed};
 use node::Fault;
+use show::text::put_hex;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -60,11 +61,6 @@ fn put_line(text: &mut Vec<u8>, row: &Row<'_>) {
     text.push(b',');
     text.extend_from_slice(row.address.unwrap_or_default().as_bytes());
     text.push(b'\n');
-}
-
-pub(super) fn put_hex(text: &mut Vec<u8>, bytes: &[u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    text.extend(bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]));
 }
 
 fn put_number(text: &mut Vec<u8>, number: i64) {

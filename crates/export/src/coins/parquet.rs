@@ -2,7 +2,7 @@
 
 use super::{Row, Rows, Writer};
 use crate::aside::{Aside, failed};
-use crate::encode::{Format, Group, fault};
+use crate::encode::{self, Format, Group, fault};
 use arrow_array::RecordBatch;
 use arrow_array::builder::{BinaryBuilder, BooleanBuilder, FixedSizeBinaryBuilder, Int64Builder, StringBuilder};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -74,14 +74,7 @@ impl Writer for ParquetWriter {
     }
 
     fn append(&mut self, groups: Vec<Group>) -> Result<(), Fault> {
-        for group in groups {
-            let mut rows = self.writer.next_row_group().map_err(fault)?;
-            for column in group {
-                column.append_to_row_group(&mut rows).map_err(|why| failed(&self.path, why))?;
-            }
-            rows.close().map_err(|why| failed(&self.path, why))?;
-        }
-        Ok(())
+        groups.into_iter().try_for_each(|group| encode::append(&mut self.writer, group, &self.path))
     }
 
     fn close(mut self) -> Result<(), Fault> {

@@ -3,11 +3,11 @@
 //!
 //! The file has no journal while it is made: it bears its name when it is whole.
 
-use super::csv::put_hex;
 use super::{Rows, Writer};
 use crate::aside::{Aside, failed};
 use node::Fault;
 use rusqlite::{Connection, OpenFlags, Statement, params};
+use show::text::put_hex;
 use std::path::PathBuf;
 
 /// KiB of pages in memory.

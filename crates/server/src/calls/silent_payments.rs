@@ -38,12 +38,7 @@ fn get_silent_payment_block_data(context: &Context, args: &Args<'_>) -> Result<J
     let only_unspent = only_unspent(args.get(2))?;
     let live = context.live()?;
     let (_, id) = known_block(context, args, 0, "blockhash")?;
-    let mut entries = entries(context, &live, id)?;
-    without_dust(&mut entries, dust_limit);
-    if only_unspent {
-        let transactions = transactions(context, &live, id, &entries)?;
-        entries = transactions.iter().filter(|tx| tx.has_unspent()).map(|tx| tx.entry).collect();
-    }
+    let entries = chosen_entries(context, &live, id, dust_limit, only_unspent)?;
     let mut json = JsonText::new();
     json.open();
     json.key("bip352_tweaks");
@@ -101,22 +96,54 @@ pub(crate) fn entries(context: &Context, live: &Live, id: NodeId) -> Result<Vec<
     }
 }
 
-/// The transactions of a block's entries, and which of their outputs are unspent.
+/// The index entries of a block with an output of at least `dust_limit`, or also with an unspent output.
+///
+/// # Errors
+///
+/// As [`entries`] and [`looked_up`].
+pub(crate) fn chosen_entries(
+    context: &Context,
+    live: &Live,
+    id: NodeId,
+    dust_limit: u64,
+    only_unspent: bool,
+) -> Result<Vec<Entry>, RpcError> {
+    let mut entries = entries(context, live, id)?;
+    without_dust(&mut entries, dust_limit);
+    if only_unspent {
+        let found = looked_up(context, live, id, &entries)?;
+        entries = found.iter().filter(|tx| tx.has_unspent()).map(|tx| tx.entry).collect();
+    }
+    Ok(entries)
+}
+
+/// The transactions of a block's entries, without a look whether their outputs are unspent.
 ///
 /// # Errors
 ///
 /// The block is pruned; a damaged index or block.
-pub(crate) fn transactions(
+pub(crate) fn transactions(live: &Live, id: NodeId, entries: &[Entry]) -> Result<Vec<SilentTx>, RpcError> {
+    if entries.is_empty() {
+        return Ok(Vec::new());
+    }
+    live.silent_transactions(id, entries)?.ok_or_else(|| RpcError::misc("Block not available (pruned data)"))
+}
+
+/// The transactions of a block's entries, and which of their outputs are unspent.
+///
+/// # Errors
+///
+/// As [`transactions`].
+pub(crate) fn looked_up(
     context: &Context,
     live: &Live,
     id: NodeId,
     entries: &[Entry],
 ) -> Result<Vec<SilentTx>, RpcError> {
-    if entries.is_empty() {
-        return Ok(Vec::new());
+    let mut found = transactions(live, id, entries)?;
+    if found.is_empty() {
+        return Ok(found);
     }
-    let found = live.silent_transactions(id, entries)?;
-    let mut found = found.ok_or_else(|| RpcError::misc("Block not available (pruned data)"))?;
     context.ask(move |quiet| {
         for transaction in &mut found {
             transaction.look_up(|outpoint| Ok::<_, node::Fault>(quiet.coin(outpoint)?.is_some()))?;

@@ -5,16 +5,15 @@
 //! lists the differences. Core has nothing similar.
 
 use super::{Answer, NO_STORE, Query, Refusal, Reply, bad, integral, missing, parameter};
-use crate::calls::silent_payments::{entries, transactions};
+use crate::calls::silent_payments::{chosen_entries, entries, looked_up, transactions};
 use crate::context::Context;
 use crate::error::RpcError;
 use crate::text::JsonText;
-use indexes::silentpayments::{Entry, taproot_key};
+use indexes::silentpayments::taproot_key;
 use indexes::{IndexKind, filter};
 use kernels::sha256::sha256;
 use node::chain::tree::NodeId;
 use node::handle::Live;
-use node::jobs::without_dust;
 use primitives::undo::spent_coins;
 use primitives::{BlockHash, Height, Tables, hex};
 
@@ -91,12 +90,7 @@ fn tweaks(context: &Context, live: &Live, query: &Query<'_>, height: &str) -> An
         None => 0,
     };
     let only_unspent = matches!(parameter(query.target, "filterSpent").as_deref(), Some("1" | "true"));
-    let mut found: Vec<Entry> = entries(context, live, id)?;
-    without_dust(&mut found, dust_limit);
-    if only_unspent {
-        let transactions = transactions(context, live, id, &found)?;
-        found = transactions.iter().filter(|tx| tx.has_unspent()).map(|tx| tx.entry).collect();
-    }
+    let found = chosen_entries(context, live, id, dust_limit, only_unspent)?;
     let mut json = JsonText::new();
     json.open_list();
     found.iter().for_each(|entry| json.hex(&entry.tweak));
@@ -108,7 +102,7 @@ fn tweaks(context: &Context, live: &Live, query: &Query<'_>, height: &str) -> An
 fn utxos(context: &Context, live: &Live, height: &str) -> Answer {
     let (id, hash, height) = block_at(live, height)?;
     let found = entries(context, live, id)?;
-    let found = transactions(context, live, id, &found)?;
+    let found = looked_up(context, live, id, &found)?;
     let time = live.index.headers().header(id).time();
     let mut json = JsonText::new();
     json.open_list();
@@ -145,8 +139,7 @@ fn put_filter(hash: BlockHash, height: Height, kind: i64, elements: &[&[u8]]) ->
 /// A filter over the output keys, 32 bytes each, of transactions that may contain silent payments.
 fn new_outputs_filter(context: &Context, live: &Live, height: &str) -> Answer {
     let (id, hash, height) = block_at(live, height)?;
-    let found = entries(context, live, id)?;
-    let found = transactions(context, live, id, &found)?;
+    let found = transactions(live, id, &entries(context, live, id)?)?;
     let keys: Vec<&[u8]> = found.iter().flat_map(|tx| &tx.outputs).map(|output| &output.key[..]).collect();
     put_filter(hash, height, 4, &keys)
 }
