@@ -188,7 +188,7 @@ fn group(arg: Arg) -> Arg {
     }
 }
 
-/// "Examples:" and its lines. The explanations are aligned in one column if the lines are short enough.
+/// "Examples:", then each command line with its explanation below.
 fn examples(path: &str) -> Option<String> {
     let (_, lines) = EXAMPLES.iter().find(|(command, _)| *command == path)?;
     let lines = lines.iter().map(|(line, does)| format!("  {line}\n      {does}"));

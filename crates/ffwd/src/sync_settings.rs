@@ -123,7 +123,7 @@ impl Settings {
             no_proxy_randomize: files.flag(&given.core, "proxyrandomize")? == Some(false),
             external: external_addresses(given, files, port)?,
             asmap: asmap(given, files),
-            has_known_key: has_test_option(given, files, "addrman"),
+            has_known_key: has_addrman_test(given, files),
             check_addresses: check_addresses(given, files)?,
             no_log_rate_limit: files.flag(&given.core, "logratelimit")?.is_some_and(|is_on| !is_on),
             ..PeerSettings::default()
@@ -226,6 +226,7 @@ fn onion_proxy(given: &Sync, files: &mut Files) -> Result<OnionProxy, Failure> {
     match text.as_deref() {
         None | Some("") => Ok(OnionProxy::AsOthers),
         Some("0") => Ok(OnionProxy::Off),
+        Some(text) if is_unusable_unix(text) => Err(failure(format!("Invalid -onion address or hostname: '{text}'"))),
         Some(text) if text.starts_with("unix:") => Ok(OnionProxy::Own(text.to_owned())),
         Some(text) => {
             check_peer_address(text, TOR_PORT).map_err(|why| failure(format!("-onion={text}: {why}")))?;
@@ -254,10 +255,10 @@ fn asmap(given: &Sync, files: &mut Files) -> Option<PathBuf> {
     text.filter(|text| !matches!(text.as_str(), "" | "0" | "1")).map(PathBuf::from)
 }
 
-/// Whether `-test` has this value.
-fn has_test_option(given: &Sync, files: &mut Files, name: &str) -> bool {
-    let of_line = given.common.core.many::<TestOption>("test").contains(&TestOption::Addrman) && name == "addrman";
-    of_line || files.conf.list("test", files.chain).iter().any(|setting| setting.value.text() == name)
+/// Whether `-test=addrman` is given.
+fn has_addrman_test(given: &Sync, files: &mut Files) -> bool {
+    let of_line = given.common.core.many::<TestOption>("test").contains(&TestOption::Addrman);
+    of_line || files.conf.list("test", files.chain).iter().any(|setting| setting.value.text() == "addrman")
 }
 
 /// `-checkaddrman`.
@@ -384,11 +385,14 @@ fn one_proxy(text: &str) -> Result<(), String> {
             Err(format!("-proxy={text}: {only}: write -proxy={address}"))
         }
         Some((_, network)) => Err(format!("Unrecognized network in -proxy='{text}': '{network}'")),
-        None if text.strip_prefix("unix:").is_some_and(|path| path.is_empty() || path.len() > UNIX_PATH_BYTES_MAX) => {
-            Err(format!("Invalid -proxy address or hostname: '{text}'"))
-        }
+        None if is_unusable_unix(text) => Err(format!("Invalid -proxy address or hostname: '{text}'")),
         None => Ok(()),
     }
+}
+
+/// Whether this is a Unix socket of a proxy with a path that no socket has.
+fn is_unusable_unix(text: &str) -> bool {
+    text.strip_prefix("unix:").is_some_and(|path| path.is_empty() || path.len() > UNIX_PATH_BYTES_MAX)
 }
 
 /// Download limits: rate and schedule.
@@ -562,6 +566,7 @@ mod tests {
             ("unknown", "", "--onlynet tcp", "Unknown network specified in -onlynet: 'tcp'"),
             ("unknown in the file", "onlynet=x", "", "Unknown network specified in -onlynet: 'x'"),
             ("not reachable", "", "--onlynet i2p", "ffwd makes no connection to this network"),
+            ("a Unix socket without a path", "onion=unix:", "", "Invalid -onion address or hostname: 'unix:'"),
             ("forbidden", "", "--onlynet onion --onion 0", "the Tor network is explicitly forbidden: -onion=0"),
             ("without a proxy", "", "--onlynet onion", "the proxy for reaching the Tor network is not provided"),
             ("DNS seeds", "proxy=127.0.0.1:9050", "--onlynet onion --dnsseed 1", "Incompatible options: -dnsseed=1"),
