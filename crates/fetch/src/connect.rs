@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Inactivity timeout of a mirror.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// Timeout of the head of an answer, and of a body of some KiB.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Interval of checks whether the transfer has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Maximum number of addresses tried for a name.
@@ -69,6 +71,14 @@ pub(crate) struct Connection<'d> {
     socket: Socket,
     /// Bytes read and not yet used.
     buffer: Vec<u8>,
+}
+
+/// An error if what began then takes too long, however many bytes come.
+pub(crate) fn check_slowness(since: Instant) -> Result<(), Failure> {
+    match since.elapsed() >= ANSWER_MAX {
+        true => Err(later(format!("its answer takes more than {} s", ANSWER_MAX.as_secs()))),
+        false => Ok(()),
+    }
 }
 
 fn later(why: impl std::fmt::Display) -> Failure {
@@ -203,7 +213,9 @@ impl Connection<'_> {
     }
 
     fn head(&mut self) -> Result<Head, Failure> {
+        let begun = Instant::now();
         loop {
+            check_slowness(begun)?;
             if let Some(end) = http::head_end(&self.buffer) {
                 let head = http::parse_head(&self.buffer[..end]);
                 self.buffer.drain(..end);

@@ -29,7 +29,7 @@ const PIECE_BYTES_MAX: u64 = 4 << 20;
 /// Size of a sample: that of a piece divided by this number, with this minimum in bytes.
 const SAMPLE_SHARE: u64 = 32;
 const SAMPLE_BYTES_MIN: u64 = 1 << 10;
-/// If a piece did not grow for this time and another mirror is idle, it is reassigned.
+/// If a piece hardly grew for this time and another mirror is idle, it is reassigned.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Consecutive failures without a byte after which a mirror is dropped: a mirror that has sent nothing yet, and one
 /// that has.
@@ -237,12 +237,9 @@ impl Plan {
         let free = self.pieces.iter_mut().find(|piece| !piece.is_whole() && piece.holder.is_none());
         let piece = match free {
             Some(piece) => piece,
-            None => self.pieces.iter_mut().find(|piece| {
-                !piece.is_whole() && piece.holder != Some(mirror) && now.saturating_sub(piece.grown_at) >= PATIENCE
-            })?,
+            None => self.pieces.iter_mut().find(|piece| piece.holder != Some(mirror) && piece.stalls(now, PATIENCE))?,
         };
-        piece.holder = Some(mirror);
-        piece.grown_at = now;
+        piece.assign(mirror, now);
         let from = piece.next();
         let to = (!is_alone).then_some(piece.end);
         Some(Task::Range { from, to })
@@ -338,8 +335,7 @@ impl Plan {
         }
         let Some(piece) = self.pieces.iter_mut().find(|piece| from < piece.end) else { return Room::Wait };
         if piece.holder.is_none() && piece.next() == from {
-            piece.holder = Some(mirror);
-            piece.grown_at = now;
+            piece.assign(mirror, now);
         }
         let is_its = piece.holder == Some(mirror) && piece.next() == from;
         if is_its { Room::Bytes(piece.end - from) } else { Room::Stop }

@@ -1,6 +1,6 @@
 //! A running transfer: one thread for each mirror, and the stream that the snapshot loader reads.
 
-use crate::connect::{Connection, Dialer, READ_BYTES};
+use crate::connect::{Connection, Dialer, READ_BYTES, check_slowness};
 use crate::http::{Body, Failure, Head, Offer};
 use crate::plan::{Plan, Room, Taken, Task};
 use crate::url::Url;
@@ -305,7 +305,9 @@ impl<'s> Worker<'s> {
         let wanted = bytes.min(answer.body.to - answer.body.from) as usize;
         let mut out = vec![0; wanted];
         let mut have = 0;
+        let begun = Instant::now();
         while have < wanted {
+            check_slowness(begun)?;
             have += answer.connection.read(&mut out[have..])?;
         }
         Ok(out)

@@ -3,6 +3,9 @@
 use p2p::rng::Rng;
 use std::time::Duration;
 
+/// A piece that grows by fewer bytes in the plan's patience is as good as one that does not grow.
+const GROWTH_BYTES_MIN: usize = 64 << 10;
+
 /// State of a piece's sample.
 #[derive(Clone, Debug)]
 pub(super) enum Sample {
@@ -26,7 +29,10 @@ pub(super) struct Piece {
     pub(super) given: usize,
     /// The mirror that fills it.
     pub(super) holder: Option<usize>,
-    pub(super) grown_at: Duration,
+    /// Time of its assignment, or of the last growth by [`GROWTH_BYTES_MIN`].
+    grown_at: Duration,
+    /// Its bytes at that time.
+    grown_bytes: usize,
     /// Sources of its bytes: mirror, and end of its bytes in the piece.
     pub(super) sources: Vec<(usize, usize)>,
     pub(super) sample_at: (u64, u64),
@@ -42,10 +48,23 @@ impl Piece {
             given: 0,
             holder: None,
             grown_at: now,
+            grown_bytes: 0,
             sources: Vec::new(),
             sample_at: (start, start),
             sample: Sample::None,
         }
+    }
+
+    /// From now on `mirror` fills it.
+    pub(super) fn assign(&mut self, mirror: usize, now: Duration) {
+        self.holder = Some(mirror);
+        self.grown_at = now;
+        self.grown_bytes = self.bytes.len();
+    }
+
+    /// Whether it has hardly grown for this time.
+    pub(super) fn stalls(&self, now: Duration, patience: Duration) -> bool {
+        !self.is_whole() && now.saturating_sub(self.grown_at) >= patience
     }
 
     /// Appends bytes from a mirror.
@@ -54,8 +73,11 @@ impl Piece {
             self.bytes.reserve_exact((self.end - self.start) as usize);
         }
         self.bytes.extend_from_slice(bytes);
-        self.grown_at = now;
         let end = self.bytes.len();
+        if end - self.grown_bytes >= GROWTH_BYTES_MIN {
+            self.grown_at = now;
+            self.grown_bytes = end;
+        }
         match self.sources.last_mut() {
             Some((last, until)) if *last == mirror => *until = end,
             _ => self.sources.push((mirror, end)),
@@ -76,6 +98,7 @@ impl Piece {
     /// Discards all its bytes.
     pub(super) fn throw_away(&mut self) {
         self.bytes.clear();
+        self.grown_bytes = 0;
         self.sources.clear();
         self.holder = None;
         self.sample = Sample::None;

@@ -14,6 +14,8 @@ enum Way {
     Cuts,
     /// It answers, and then sends nothing.
     Mute,
+    /// It sends a byte at a time.
+    Drips,
     /// It cannot be reached.
     Closed,
     /// It sends the whole file each time.
@@ -125,7 +127,8 @@ impl World {
         let Doing { at, to, .. } = self.doing[mirror];
         match self.plan.room(mirror, at, self.now) {
             Room::Bytes(room) => {
-                let count = room.min(to - at).min(1 + self.rng.below(100_000) as u64);
+                let most = if way == Way::Drips { 1 } else { 100_000 };
+                let count = room.min(to - at).min(1 + self.rng.below(most) as u64);
                 let bytes = self.bytes(mirror, at, at + count);
                 self.sent += count;
                 self.plan.came(mirror, at, &bytes, self.now);
@@ -193,6 +196,20 @@ fn one_good_mirror_is_enough() {
             assert!(world.memory <= 2 * WINDOW_PIECES * PIECE_BYTES_MIN as usize, "{ways:?}: {} bytes", world.memory);
             let most = if ways.contains(&Mute) || ways.contains(&Changes) { 140 } else { 110 };
             assert!(world.sent * 100 <= most * world.file.len() as u64, "{ways:?} {seed}: {} bytes sent", world.sent);
+        }
+    }
+}
+
+/// A mirror that sends a byte now and then holds no piece for long while another one is idle.
+#[test]
+fn a_dripping_mirror_does_not_delay_the_others() {
+    use Way::*;
+    for ways in [&[Drips, Good][..], &[Good, Drips, Drips], &[Drips, Good, Good]] {
+        for seed in 0..4 {
+            let mut world = World::new(ways, 4 * MIB, seed);
+            let got = world.run().unwrap_or_else(|why| panic!("{ways:?} {seed}: {why}"));
+            assert!(got == world.file, "{ways:?} {seed}: {} of {} bytes", got.len(), world.file.len());
+            assert!(world.now <= Duration::from_secs(120), "{ways:?} {seed}: {:?}", world.now);
         }
     }
 }
