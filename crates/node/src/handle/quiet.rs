@@ -86,7 +86,7 @@ impl Quiet<'_, '_, '_> {
             match self.engine.activate() {
                 // Other requests wait: they are served next.
                 Ok(Activated::Asked) => {}
-                Ok(Activated::Tip | Activated::StopHeight | Activated::Stopped) => break Ok(()),
+                Ok(Activated::Tip | Activated::StopHeight | Activated::Stopped | Activated::Withheld) => break Ok(()),
                 Err(fault) => break Err(fault),
             }
         };

@@ -89,6 +89,8 @@ pub enum Activated {
     Stopped,
     /// Other threads wait for this one: call again later.
     Asked,
+    /// The backend gave no next block, as when another thread had a fault: its reason is found where that is kept.
+    Withheld,
 }
 
 /// State of an engine while no block is in flight.
@@ -260,16 +262,20 @@ impl<'w> Engine<'w> {
                 self.rest(true)?;
                 return Ok(if at_stop { Activated::StopHeight } else { Activated::Tip });
             }
-            if self.connect_to(target)? == Ended::Stopped {
+            let ended = self.connect_to(target)?;
+            if ended == Reached::Stopped {
                 return Ok(Activated::Stopped);
             }
             if self.world.is_asked() {
                 return Ok(Activated::Asked);
             }
+            if ended == Reached::UpToMissing {
+                return Ok(Activated::Withheld);
+            }
         }
     }
 
-    fn connect_to(&mut self, target: NodeId) -> Result<Ended, Fault> {
+    fn connect_to(&mut self, target: NodeId) -> Result<Reached, Fault> {
         let fork = self.headers().fork(self.tip, target);
         if self.tip != fork {
             self.check_kept(target)?;
@@ -277,7 +283,7 @@ impl<'w> Engine<'w> {
         }
         while self.tip != fork {
             if self.world.stopping() {
-                return Ok(Ended::Stopped);
+                return Ok(Reached::Stopped);
             }
             self.disconnect_tip()?;
         }
@@ -288,8 +294,9 @@ impl<'w> Engine<'w> {
             self.tip = tip;
         }
         match outcome {
+            Outcome::Done if self.tip != target => return Ok(Reached::UpToMissing),
             Outcome::Done => {}
-            Outcome::Stopped => return Ok(Ended::Stopped),
+            Outcome::Stopped => return Ok(Reached::Stopped),
             Outcome::Refused { node, error, .. } if error.mutated() => {
                 self.lose_mutated(node, &error)?;
             }
@@ -301,7 +308,7 @@ impl<'w> Engine<'w> {
                 self.lose(node, "record contains a different block than the index says")?;
             }
         }
-        Ok(Ended::Done)
+        Ok(Reached::All)
     }
 
     /// Refuses a target for which pruned blocks would have to be disconnected.
@@ -486,7 +493,7 @@ impl<'w> Engine<'w> {
     ///
     /// As [`Engine::activate`].
     pub fn reconnect(&mut self, target: NodeId) -> Result<bool, Fault> {
-        Ok(self.connect_to(target)? == Ended::Done && self.tip == target)
+        Ok(self.connect_to(target)? == Reached::All && self.tip == target)
     }
 
     /// Checks a block by the rules that need no coins, and returns the number of its transactions.
@@ -520,7 +527,10 @@ impl<'w> Engine<'w> {
         if target == self.tip {
             return Ok(Ended::Done);
         }
-        self.connect_to(target)
+        Ok(match self.connect_to(target)? {
+            Reached::Stopped => Ended::Stopped,
+            Reached::All | Reached::UpToMissing => Ended::Done,
+        })
     }
 
     /// Checks blocks off the chain by the rules that need no coins: those with a body that are not connected, and none
@@ -572,6 +582,17 @@ impl<'w> Engine<'w> {
             }
         }
     }
+}
+
+/// How connecting blocks up to a target ended.
+#[derive(PartialEq, Eq)]
+enum Reached {
+    /// All are connected, or one of them was refused or lost.
+    All,
+    /// The backend gave no next block.
+    UpToMissing,
+    /// Interrupted by the user.
+    Stopped,
 }
 
 /// Why a body is bad.

@@ -38,6 +38,8 @@ pub(crate) struct Memory {
     pub(crate) questions: Mutex<Option<Rng>>,
     /// Someone asks.
     pub(crate) is_asked: AtomicBool,
+    /// The block that does not come, and how often it was wanted.
+    pub(crate) withheld: Mutex<Option<(NodeId, u32)>>,
     /// Two of three look-ups are to wait for the disk.
     pub(crate) has_slow_disk: AtomicBool,
     /// The first look-up waits for the disk until this number of others were done; no other one waits.
@@ -102,6 +104,14 @@ impl Backend for Memory {
         if self.questions.lock().unwrap().as_mut().is_some_and(|random| random.below(8) == 0) {
             self.is_asked.store(true, Ordering::Relaxed);
             self.plans.lock().unwrap().clear();
+        }
+        let first = self.plans.lock().unwrap().front().map(|context| context.node);
+        if let Some((withheld, wanted)) = &mut *self.withheld.lock().unwrap()
+            && first == Some(*withheld)
+        {
+            *wanted += 1;
+            assert!(*wanted < 10, "asked for again and again");
+            return Ok(None);
         }
         if let Some(context) = self.plans.lock().unwrap().pop_front() {
             let bytes = self.bodies.lock().unwrap()[&context.node][0].clone().into();

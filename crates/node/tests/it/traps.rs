@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 /// Noon of 2026-11-21.
-const NOW: i64 = 1_795_262_400;
+pub(crate) const NOW: i64 = 1_795_262_400;
 
 pub(crate) struct End {
     height: u32,
