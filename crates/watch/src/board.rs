@@ -403,8 +403,8 @@ pub(crate) mod tests {
     use std::path::PathBuf;
     use std::time::UNIX_EPOCH;
 
-    /// A board of a sync that is half done.
-    pub(crate) fn board() -> Board {
+    /// A board of a job that has reported nothing yet.
+    pub(crate) fn quiet_board() -> Board {
         let settings = Settings {
             version: "1.2.3".to_owned(),
             build: "abc".to_owned(),
@@ -415,7 +415,12 @@ pub(crate) mod tests {
             at_rest: false,
             clock: || UNIX_EPOCH,
         };
-        let board = Board::new(settings, Arc::default());
+        Board::new(settings, Arc::default())
+    }
+
+    /// A board of a sync that is half done.
+    pub(crate) fn board() -> Board {
+        let board = quiet_board();
         for second in 0..=10_u32 {
             board.event(&Event::Progress(Box::new(progress(second))));
         }
@@ -427,8 +432,6 @@ pub(crate) mod tests {
         (stats.spends, stats.asked) = (u64::from(second) * 100, u64::from(second) * 25);
         stats.busy[Stage::Scripts as usize] = Duration::from_millis(1500 * u64::from(second));
         stats.waited[Stage::Scripts as usize] = Duration::from_secs(7 * u64::from(second));
-        stats.flush_times.bounds = [0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
-        stats.look_up_times.bounds = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0];
         (stats.flush_times.counts[2], stats.flush_times.sum, stats.flushes) = (2, Duration::from_millis(800), 2);
         let block = RecentBlock { height: Height::new(second), hash: BlockHash::ZERO, ..RecentBlock::default() };
         Progress {

@@ -9,7 +9,7 @@
 //! Source: <https://prometheus.io/docs/instrumenting/exposition_formats/>. Absent on purpose: a registry, time
 //! stamps, exemplars.
 
-use node::histogram::Histogram;
+use node::histogram::{BOUNDS, Histogram};
 use std::fmt::Write;
 
 /// Type of a metric.
@@ -74,10 +74,10 @@ impl Exposition {
     }
 
     /// A histogram of durations: each bucket includes the ones before it.
-    pub(crate) fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
+    pub(crate) fn histogram(&mut self, name: &str, help: &str, bounds_s: &[f64; BOUNDS], histogram: &Histogram) {
         self.head("histogram", name, help);
         let mut sum = 0;
-        for (bound, count) in histogram.bounds.iter().zip(histogram.counts) {
+        for (bound, count) in bounds_s.iter().zip(histogram.counts) {
             sum += count;
             self.sample(&format!("{name}_bucket{{le=\"{}\"}}", number(*bound)), sum as f64);
         }

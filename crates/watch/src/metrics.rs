@@ -4,6 +4,7 @@
 
 use crate::exposition::{Exposition, Kind, Series};
 use crate::sight::Sight;
+use node::histogram;
 use node::reporting::state::SessionState;
 use node::stats::STAGES;
 
@@ -105,11 +106,11 @@ fn cache(out: &mut Exposition, sight: &Sight<'_>) {
     out.counter("ffwd_cache_misses_total", "Those that were asked of the tables.", stats.asked as f64);
     out.counter("ffwd_flushes_total", "Times that coins were made durable.", stats.flushes as f64);
     let help = "How long making coins durable took.";
-    out.histogram("ffwd_flush_duration_seconds", help, &stats.flush_times);
+    out.histogram("ffwd_flush_duration_seconds", help, &histogram::FLUSH_S, &stats.flush_times);
     let compactions = stats.tasks[node::stats::Stage::Compact as usize];
     out.counter("ffwd_compactions_total", "Pieces of compactions of the tables.", compactions as f64);
     let help = "How long looking up a block's coins in the tables took.";
-    out.histogram("ffwd_table_lookup_duration_seconds", help, &stats.look_up_times);
+    out.histogram("ffwd_table_lookup_duration_seconds", help, &histogram::LOOK_UP_S, &stats.look_up_times);
 }
 
 fn peers(out: &mut Exposition, sight: &Sight<'_>) {
@@ -178,7 +179,7 @@ fn machine(out: &mut Exposition, sight: &Sight<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::board::tests::board;
+    use crate::board::tests::{board, quiet_board};
     use node::stats::STAGES;
     use std::collections::BTreeSet;
     use std::path::Path;
@@ -216,6 +217,18 @@ mod tests {
             "ffwd_time_to_go_seconds 10",
         ] {
             assert!(text.lines().any(|line| line == want), "{want} is not in\n{text}");
+        }
+    }
+
+    /// Also before a job has reported its progress.
+    #[test]
+    fn no_series_comes_twice() {
+        for text in [quiet_board().metrics(), board().metrics()] {
+            let mut series = BTreeSet::new();
+            for sample in text.lines().filter(|line| !line.starts_with('#')) {
+                let (name, _) = sample.rsplit_once(' ').unwrap();
+                assert!(series.insert(name), "{name} comes twice");
+            }
         }
     }
 

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Number of bounds. The last bucket has no upper bound.
-const BOUNDS: usize = 9;
+pub const BOUNDS: usize = 9;
 
 /// The bounds of look-ups of one block's coins, in seconds.
-pub(crate) const LOOK_UP_S: [f64; BOUNDS] = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0];
+pub const LOOK_UP_S: [f64; BOUNDS] = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0];
 /// The bounds of flushes, in seconds.
-pub(crate) const FLUSH_S: [f64; BOUNDS] = [0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
+pub const FLUSH_S: [f64; BOUNDS] = [0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 
 /// A histogram to which several threads add.
 #[derive(Default)]
@@ -21,9 +21,7 @@ pub(crate) struct AtomicHistogram {
 /// A copy of the counts at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram {
-    /// The upper bound of each bucket but the last, in seconds.
-    pub bounds: [f64; BOUNDS],
-    /// Number of operations in each bucket: at most its bound, and above the bound before it.
+    /// Number of operations in each bucket: at most its bound ([`FLUSH_S`], [`LOOK_UP_S`]), and above the bound before it.
     pub counts: [u64; BOUNDS + 1],
     /// Sum of all times.
     pub sum: Duration,
@@ -37,9 +35,9 @@ impl AtomicHistogram {
         self.sum_ns.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
-    pub(crate) fn copy(&self, bounds: [f64; BOUNDS]) -> Histogram {
+    pub(crate) fn copy(&self) -> Histogram {
         let counts = std::array::from_fn(|bucket| self.counts[bucket].load(Relaxed));
-        Histogram { bounds, counts, sum: Duration::from_nanos(self.sum_ns.load(Relaxed)) }
+        Histogram { counts, sum: Duration::from_nanos(self.sum_ns.load(Relaxed)) }
     }
 }
 
@@ -61,10 +59,10 @@ mod tests {
         for ms in [0, 100, 101, 1_000_000] {
             histogram.add(&FLUSH_S, Duration::from_millis(ms));
         }
-        let mut copy = histogram.copy(FLUSH_S);
+        let mut copy = histogram.copy();
         assert_eq!(copy.counts, [1, 1, 1, 0, 0, 0, 0, 0, 0, 1]);
         assert_eq!(copy.sum, Duration::from_millis(1_000_201));
-        copy.add(&histogram.copy(FLUSH_S));
+        copy.add(&histogram.copy());
         assert_eq!(copy.counts.iter().sum::<u64>(), 8);
     }
 }
